@@ -1,0 +1,30 @@
+"""The contract: the schema of golden files, the names of the taps, reading and writing. NumPy and protobuf, no torch."""
+
+from qwen3_golden import golden_pb2 as pb
+from qwen3_golden.dtypes import Array, to_bfloat16, to_float32
+from qwen3_golden.errors import ParityError
+from qwen3_golden.reader import read, verify
+from qwen3_golden.recording import Recording, Tensor
+from qwen3_golden.taps import GOLDEN_ROOT, Place, pattern_of, place, selected, table
+from qwen3_golden.writer import Writer, tensor, write
+
+__all__ = [
+    "GOLDEN_ROOT",
+    "Array",
+    "ParityError",
+    "Place",
+    "Recording",
+    "Tensor",
+    "Writer",
+    "pattern_of",
+    "pb",
+    "place",
+    "read",
+    "selected",
+    "table",
+    "tensor",
+    "to_bfloat16",
+    "to_float32",
+    "verify",
+    "write",
+]

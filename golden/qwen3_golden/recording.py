@@ -1,0 +1,66 @@
+"""A recording in memory: the schema's metadata as protobuf messages, the tensors as NumPy arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from qwen3_golden import golden_pb2 as pb
+from qwen3_golden.dtypes import FLOATS, Array, to_float32
+
+SCHEMA_MAJOR = 1
+SCHEMA_MINOR = 0
+MAGIC = "qwen3.golden"
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """One tap at one step: its metadata and its elements (bfloat16 as uint16 bits, read-only when read from a file)."""
+
+    info: pb.Tensor
+    array: Array
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """Tap name and step, unique in a recording."""
+        return self.info.name, self.info.step
+
+    @property
+    def is_float(self) -> bool:
+        """Whether the elements are floating-point numbers."""
+        return self.info.dtype in FLOATS
+
+    def values(self) -> Array:
+        """The elements with bfloat16 widened to float32, everything else in place."""
+        return to_float32(self.array) if self.info.dtype == pb.BF16 else self.array
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One case run once. `source` names where it was read from, for messages."""
+
+    case: pb.Case
+    provenance: pb.Provenance
+    run: pb.Run
+    tensors: Sequence[Tensor]
+    parameters: Sequence[pb.Parameter] = ()
+    source: str = "recording in memory"
+    digest: bytes = b""
+    _index: dict[tuple[str, int], Tensor] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_index", {tensor.key: tensor for tensor in self.tensors})
+
+    def __contains__(self, key: tuple[str, int]) -> bool:
+        return key in self._index
+
+    def __getitem__(self, key: tuple[str, int]) -> Tensor:
+        """The tensor of a (tap name, step); raises `KeyError`."""
+        return self._index[key]
+
+    def get(self, name: str, step: int = 0) -> Tensor | None:
+        """The tensor of a tap at a step, or None."""
+        return self._index.get((name, step))
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return iter(self.tensors)

@@ -1,0 +1,87 @@
+"""The names of the places in the network, from taps.textproto: what each is computed from, and how it is laid out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+
+from google.protobuf import text_format
+
+from qwen3_golden import golden_pb2 as pb
+
+GOLDEN_ROOT = Path(__file__).resolve().parents[1]
+"""The folder of the committed golden set: cases/, checkpoints/, MANIFEST.textproto, taps.textproto."""
+
+_LAYER = re.compile(r"\.layers\.(\d+)\.")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A named place with its layer filled in.
+
+    `inputs` are the taps it is computed from in the op's order, each as its alternatives, the first that exists counts;
+    `optional` are inputs that may be absent altogether. `parameters` are canonical names; a bias may be absent.
+    """
+
+    name: str
+    pattern: str
+    op: str
+    axes: tuple[str, ...]
+    inputs: tuple[tuple[str, ...], ...]
+    optional: frozenset[str]
+    parameters: tuple[str, ...]
+    layer: int | None
+
+    def inputs_in(self, names: Iterable[str]) -> tuple[str, ...]:
+        """The inputs among the taps that a recording has, in the op's order."""
+        present = frozenset(names)
+        chosen = (next((name for name in alternatives if name in present), None) for alternatives in self.inputs)
+        return tuple(name for name in chosen if name is not None)
+
+
+@cache
+def table() -> tuple[pb.Tap, ...]:
+    """The rows of taps.textproto, in network order."""
+    text = (GOLDEN_ROOT / "taps.textproto").read_text(encoding="utf-8")
+    return tuple(text_format.Parse(text, pb.TapTable()).tap)
+
+
+@cache
+def _rows() -> dict[str, pb.Tap]:
+    return {row.pattern: row for row in table()}
+
+
+def pattern_of(name: str) -> str:
+    """The name with its layer's number taken out, as the table has it; the name need not be in the table."""
+    return _LAYER.sub(".layers.{layer}.", name)
+
+
+@cache
+def place(name: str, num_hidden_layers: int = 0) -> Place | None:
+    """The place of a tap name, or None for a name that is not in the table; `num_hidden_layers` fills in {last}."""
+    pattern = pattern_of(name)
+    row = _rows().get(pattern)
+    if row is None:
+        return None
+    found = _LAYER.search(name)
+    layer = int(found.group(1)) if found else None
+
+    def fill(text: str) -> str:
+        if layer is not None:
+            text = text.replace("{layer-1}", str(layer - 1)).replace("{layer}", str(layer))
+        return text.replace("{last}", str(num_hidden_layers - 1))
+
+    inputs = tuple(tuple(fill(one.rstrip("?")) for one in text.split("|")) for text in row.inputs)
+    optional = frozenset(fill(text.rstrip("?")) for text in row.inputs if text.endswith("?"))
+    parameters = tuple(fill(text) for text in row.parameters)
+    return Place(name, pattern, row.op, tuple(row.axes), inputs, optional, parameters, layer)
+
+
+def selected(name: str, globs: Iterable[str]) -> bool:
+    """Whether a tap is asked for: some glob matches its name (`*` also spans dots); no glob at all asks for every tap."""
+    patterns = tuple(globs)
+    return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)

@@ -1,0 +1,106 @@
+"""The floors of the house: who may import whom, and what the files may look like. Read from the source, never run."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+HOMES = {
+    "qwen3_golden": "golden",
+    "qwen3_spec": "reference",
+    "qwen3_reference": "reference",
+    "qwen3_encdec": "impl",
+    "qwen3_parity": "tools",
+}
+# What each package may import beside the standard library and itself.
+ALLOWED = {
+    "qwen3_golden": {"numpy", "google"},
+    "qwen3_spec": {"numpy"},
+    "qwen3_reference": {"numpy", "torch", "transformers", "safetensors", "qwen3_golden", "qwen3_spec"},
+    "qwen3_encdec": {"torch", "transformers", "safetensors"},
+    "qwen3_parity": {
+        *("numpy", "google", "torch", "transformers", "safetensors", "click", "rich", "jinja2", "pytest"),
+        *("qwen3_golden", "qwen3_spec", "qwen3_reference", "qwen3_encdec"),
+    },
+}
+# Hugging Face's own network, its mask builders and its RoPE variants: the reference's alone.
+HF_NETWORK = re.compile(r"transformers\.(models(?!\.auto\b)|masking_utils|modeling_rope_utils|modeling_attn_mask_utils)")
+NETWORK_NAMES = re.compile(r"Qwen2|Qwen3(?!EncoderDecoder)|T5Gemma|create_.*mask|ROPE_INIT_FUNCTIONS|dynamic_rope_update")
+PACKAGES = sorted(HOMES)
+
+
+def sources(package: str) -> list[Path]:
+    return sorted(p for p in (ROOT / HOMES[package] / package).rglob("*.py") if p.name != "golden_pb2.py")
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Every imported module as a dotted name, `from m import n` as m.n; also those inside functions."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def tracked() -> list[Path]:
+    """The files that are committed or about to be."""
+    out = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return [ROOT / line for line in out.stdout.splitlines() if (ROOT / line).is_file()]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_imports_only_what_its_floor_allows(package: str) -> None:
+    import sys
+
+    allowed = ALLOWED[package] | {package} | sys.stdlib_module_names
+    wrong = [f"{p.name}: {m}" for p in sources(package) for m in imports(p) if m.split(".")[0] not in allowed]
+    assert not wrong
+
+
+@pytest.mark.parametrize("package", sorted(set(PACKAGES) - {"qwen3_reference"}))
+def test_only_the_reference_imports_hugging_faces_network(package: str) -> None:
+    wrong = [
+        f"{p.name}: {m}"
+        for p in sources(package)
+        for m in imports(p)
+        if HF_NETWORK.match(m) or (m.startswith("transformers.") and NETWORK_NAMES.match(m.rsplit(".", 1)[-1]))
+    ]
+    assert not wrong
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_nothing_is_unpickled(package: str) -> None:
+    unsafe = re.compile(r"\b(pickle|torch\.load|allow_pickle\s*=\s*True|joblib|marshal)\b")
+    assert not [p.name for p in sources(package) if unsafe.search(p.read_text(encoding="utf-8"))]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_file_holds_one_idea(package: str) -> None:
+    assert not [p.name for p in sources(package) if len(p.read_text(encoding="utf-8").splitlines()) > 250]
+
+
+@pytest.mark.parametrize("folder", ["golden", "impl", "reference", "tools"])
+def test_code_lives_in_packages_never_loose_in_a_floor(folder: str) -> None:
+    assert not list((ROOT / folder).glob("*.py"))
+
+
+def test_basenames_of_tests_are_unique() -> None:
+    names = [p.name for p in (ROOT / "tests").rglob("test_*.py")]
+    assert len(names) == len(set(names))
+
+
+def test_no_file_names_the_machine_it_was_written_on() -> None:
+    # spelled in pieces, so that this file does not name them either
+    places = re.compile("|".join(("/" + "work/", "/" + "root/", "/" + "home/", r"/" + r"tmp/(?!\W)", r"\." + "library")))
+    text = [p for p in tracked() if p.suffix in {".py", ".md", ".toml", ".proto", ".textproto", ".json", ""}]
+    wrong = [str(p.relative_to(ROOT)) for p in text if places.search(p.read_text(encoding="utf-8", errors="replace"))]
+    assert not wrong
