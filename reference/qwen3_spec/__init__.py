@@ -1,0 +1,23 @@
+"""The executable specification of the Qwen3 encoder-decoder: float64 NumPy, one function per op, no framework.
+
+It is the truth that noise floors and blame are measured against, and short enough to port from: read `ops` (the
+arithmetic), `masks` (who sees whom) and `model` (how they are wired); `units` gives each op's rounding unit.
+"""
+
+from qwen3_spec import masks, ops, units
+from qwen3_spec.arithmetic import FLOAT64, SEQUENTIAL_FLOAT32, Arithmetic
+from qwen3_spec.config import SpecConfig
+from qwen3_spec.model import Cache, decoder_step, encoder
+
+__all__ = [
+    "FLOAT64",
+    "SEQUENTIAL_FLOAT32",
+    "Arithmetic",
+    "Cache",
+    "SpecConfig",
+    "decoder_step",
+    "encoder",
+    "masks",
+    "ops",
+    "units",
+]

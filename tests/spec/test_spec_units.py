@@ -1,0 +1,333 @@
+"""Honest float32 stays within a few rounding units of truth on any input; a seeded bug is far outside."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from qwen3_spec import FLOAT64, SEQUENTIAL_FLOAT32, Arithmetic, masks, ops, units
+
+NUMPY_FLOAT32 = Arithmetic(np.float32, np.matmul, lambda a: np.asarray(np.sum(a, axis=-1, dtype=np.float32)))
+HONEST = 8.0
+"""Units within which any summation order stays where the unit counts partial sums, and pairwise sums everywhere."""
+HONEST_SEQUENTIAL = 16.0
+"""Where it does not (norm, scores, softmax, context): plain sequential sums at the widths tested."""
+BUG = 100.0
+
+Draw = Callable[..., np.ndarray]
+Values = tuple[Draw, np.random.Generator]
+
+
+def worst(actual: np.ndarray, expected: np.ndarray, unit: np.ndarray) -> float:
+    """The largest error in units; where the unit is 0 any error is infinite."""
+    error = np.abs(actual.astype(np.float64) - expected)
+    assert error.shape == unit.shape and unit.dtype == np.float64
+    return float(np.where(error == 0, 0, error / np.where(unit == 0, 1e-300, unit)).max())
+
+
+@st.composite
+def values(draw: st.DrawFn) -> Values:
+    """A source of float32 arrays: plain, offset, same sign, heavy tails, cancelling pairs, mixed magnitudes, sparse."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    kind = draw(st.sampled_from(["normal", "offset", "positive", "outliers", "cancelling", "magnitudes", "sparse"]))
+    factor = 2.0 ** draw(st.integers(-12, 3))
+
+    def array(*shape: int) -> np.ndarray:
+        x = rng.standard_normal(shape)
+        if kind == "offset":
+            x += 5
+        elif kind == "positive":
+            x = np.abs(x)
+        elif kind == "outliers":
+            x[..., :: max(1, shape[-1] // 2)] *= 300
+        elif kind == "cancelling":
+            half = shape[-1] // 2
+            x[..., half : 2 * half] = -x[..., :half]
+        elif kind == "magnitudes":
+            x *= np.exp2(rng.integers(-10, 4, shape))
+        elif kind == "sparse":
+            x *= rng.random(shape) < 0.1
+        return (factor * x).astype(np.float32)
+
+    return array, rng
+
+
+def limit(arithmetic: Arithmetic) -> float:
+    return HONEST_SEQUENTIAL if arithmetic is SEQUENTIAL_FLOAT32 else HONEST
+
+
+either = st.sampled_from([NUMPY_FLOAT32, SEQUENTIAL_FLOAT32])
+property_test = settings(max_examples=60, deadline=None, derandomize=True, database=None)
+
+
+@property_test
+@given(values(), either, st.sampled_from([1, 5, 40, 128, 1024]))
+def test_rms_norm_is_within_units(source: Values, arithmetic: Arithmetic, width: int) -> None:
+    draw, rng = source
+    x, weight = draw(3, 2, width), rng.uniform(-1.5, 1.5, width).astype(np.float32)
+    y = ops.rms_norm(x, weight, 1e-6)
+    assert worst(ops.rms_norm(x, weight, 1e-6, arithmetic=arithmetic), y, units.rms_norm_unit(y)) < limit(arithmetic)
+
+
+@property_test
+@given(values(), either, st.sampled_from([1, 10, 63, 64, 65, 200, 3072]), st.booleans())
+def test_linear_is_within_units(source: Values, arithmetic: Arithmetic, width: int, has_bias: bool) -> None:
+    draw, rng = source
+    x, weight = draw(1, 5, width), rng.normal(0, 0.05, (30, width)).astype(np.float32)
+    if width == 200:
+        weight[:] = np.abs(weight)
+    bias = draw(30) if has_bias else None
+    honest = ops.linear(x, weight, bias, arithmetic=arithmetic)
+    assert worst(honest, ops.linear(x, weight, bias), units.linear_unit(x, weight, bias)) < HONEST
+
+
+@property_test
+@given(values(), values(), either)
+def test_rope_is_within_units(source: Values, tables: Values, arithmetic: Arithmetic) -> None:
+    x, cos, sin = source[0](2, 3, 4, 6), tables[0](2, 4, 6), tables[0](2, 4, 6)
+    honest = ops.apply_rope(x, cos, sin, arithmetic=arithmetic)
+    assert worst(honest, ops.apply_rope(x, cos, sin), units.apply_rope_unit(x, cos, sin)) < HONEST
+
+
+@property_test
+@given(st.lists(st.integers(0, 200_000), min_size=1, max_size=9), either)
+def test_rope_tables_are_within_units(positions: list[int], arithmetic: Arithmetic) -> None:
+    ids, table = np.array([positions]), ops.inv_freq(10, 1e6).astype(np.float32)
+    unit = units.rope_table_unit(ids, table)
+    for honest, truth in zip(
+        ops.rope_table(ids, table, arithmetic=arithmetic), ops.rope_table(ids, table), strict=True
+    ):
+        assert worst(honest, truth, unit) < HONEST
+
+
+@property_test
+@given(st.integers(1, 100).map(lambda pairs: 2 * pairs), st.floats(2, 1e7), either)
+def test_inv_freq_is_within_units(head_dim: int, theta: float, arithmetic: Arithmetic) -> None:
+    theta = float(np.float32(theta))
+    y = ops.inv_freq(head_dim, theta)
+    assert worst(ops.inv_freq(head_dim, theta, arithmetic=arithmetic), y, units.inv_freq_unit(y)) < HONEST
+
+
+@property_test
+@given(values(), values(), either, st.sampled_from([2, 10, 128]))
+def test_scores_are_within_units(left: Values, right: Values, arithmetic: Arithmetic, head_dim: int) -> None:
+    q, k, scaling = left[0](2, 6, 3, head_dim), right[0](2, 2, 7, head_dim), head_dim**-0.5
+    honest = ops.scores(q, k, scaling, arithmetic=arithmetic)
+    assert worst(honest, ops.scores(q, k, scaling), units.scores_unit(q, k, scaling)) < limit(arithmetic)
+
+
+@property_test
+@given(values(), st.sampled_from([(NUMPY_FLOAT32, 300), (SEQUENTIAL_FLOAT32, 33)]), st.booleans())
+def test_softmax_is_within_units(source: Values, sized: tuple[Arithmetic, int], few: bool) -> None:
+    # Nearly equal scores all round the same way: sequential sums of more terms leave this unit.
+    draw, rng = source
+    arithmetic, keys = (sized[0], 7) if few else sized
+    scores, mask = draw(2, 3, 4, keys), rng.random((2, 4, keys)) < 0.7
+    truth = ops.softmax(scores, mask)
+    unit = units.softmax_unit(truth, scores, mask)
+    assert worst(ops.softmax(scores, mask, arithmetic=arithmetic), truth, unit) < limit(arithmetic)
+
+
+@property_test
+@given(values(), values(), either, st.sampled_from([1, 7, 129]))
+def test_context_is_within_units(left: Values, right: Values, arithmetic: Arithmetic, keys: int) -> None:
+    scores = left[0](2, 6, 3, keys)
+    probs = ops.softmax(scores, np.ones((2, 3, keys), bool)).astype(np.float32)
+    v = right[0](2, 2, keys, 5)
+    honest = ops.context(probs, v, arithmetic=arithmetic)
+    assert worst(honest, ops.context(probs, v), units.context_unit(probs, v, scores)) < limit(arithmetic)
+
+
+@property_test
+@given(values(), values(), either)
+def test_residual_is_within_units(left: Values, right: Values, arithmetic: Arithmetic) -> None:
+    a, b = left[0](3, 4, 50), right[0](3, 4, 50)
+    assert worst(ops.residual(a, b, arithmetic=arithmetic), ops.residual(a, b), units.residual_unit(a, b)) < HONEST
+
+
+@property_test
+@given(values(), values(), either, st.sampled_from(["silu", "gelu", "gelu_tanh", "relu"]))
+def test_swiglu_is_within_units(left: Values, right: Values, arithmetic: Arithmetic, hidden_act: str) -> None:
+    gate, up = left[0](3, 4, 50), right[0](3, 4, 50)
+    y = ops.swiglu(gate, up, hidden_act)
+    unit = units.swiglu_unit(y, gate, up, hidden_act)
+    assert worst(ops.swiglu(gate, up, hidden_act, arithmetic=arithmetic), y, unit) < HONEST
+
+
+def test_a_silu_that_flushes_to_zero_is_within_units() -> None:
+    # x / (1 + exp(-x)) in float32 overflows inside from -89 on: an honest 0 for -2e-37.
+    gate, up = np.full((1, 1, 1), -89.0), np.full((1, 1, 1), 50.0)
+    y = ops.swiglu(gate, up, "silu")
+    assert y != 0
+    assert worst(np.zeros_like(y), y, units.swiglu_unit(y, gate, up, "silu")) < HONEST
+
+
+@pytest.mark.parametrize(
+    ("unit", "shape"),
+    [
+        (units.embedding_unit(np.array([[1, 2, 0]]), np.ones((3, 5))), (1, 3, 5)),
+        (units.rotate_half_unit(np.ones((1, 2, 3, 4))), (1, 2, 3, 4)),
+        (units.repeat_kv_unit(np.ones((1, 2, 3, 4)), 3), (1, 6, 3, 4)),
+    ],
+    ids=["embedding", "rotate_half", "repeat_kv"],
+)
+def test_copies_have_unit_0(unit: np.ndarray, shape: tuple[int, ...]) -> None:
+    np.testing.assert_array_equal(unit, np.zeros(shape))
+
+
+def test_hidden_probabilities_have_unit_0() -> None:
+    mask = np.array([[[True, False]]])
+    scores = np.array([[[[1.0, np.inf]]]])
+    unit = units.softmax_unit(ops.softmax(scores, mask), scores, mask)
+    assert unit[..., 1] == 0 and unit[..., 0] == pytest.approx(2.0**-24 * 3)
+
+
+def test_a_row_without_a_visible_key_has_unit_0() -> None:
+    mask = np.zeros((1, 1, 2), bool)
+    scores = np.ones((1, 1, 1, 2))
+    np.testing.assert_array_equal(units.softmax_unit(ops.softmax(scores, mask), scores, mask), np.zeros((1, 1, 1, 2)))
+
+
+def test_hidden_scores_do_not_reach_the_contexts_unit() -> None:
+    probs, v = np.array([[[[1.0, 0.0]]]]), np.ones((1, 1, 2, 1))
+    unit = units.context_unit(probs, v, np.array([[[[3.0, np.nan]]]]))
+    assert unit.item() == pytest.approx(2.0**-24 * 4)
+
+
+def test_units_are_proportional_to_the_roundoff() -> None:
+    y = np.array([3.0])
+    assert units.rms_norm_unit(y, roundoff=2.0**-8) == pytest.approx(3 * 2.0**-8)
+
+
+def test_the_linears_unit_is_the_root_of_its_squared_partial_sums_and_products() -> None:
+    # 4096 products of 1: partial sums 1..4096. Between looks every 64 their line runs from 0, not from 1: 0.01 % apart.
+    x, weight = np.ones((1, 4096)), np.ones((1, 4096))
+    exact = math.sqrt(sum(n * n for n in range(1, 4097)) + 4096)
+    assert units.linear_unit(x, weight).item() == pytest.approx(2.0**-24 * exact, rel=1e-3)
+
+
+def test_the_linears_unit_estimates_partial_sums_that_return_to_zero() -> None:
+    rng = np.random.default_rng(14)
+    products = rng.standard_normal((400, 64))
+    products -= products.mean(axis=1, keepdims=True)
+    exact = np.sqrt((np.cumsum(products, axis=1) ** 2).sum(axis=1) + (products**2).sum(axis=1))
+    unit = units.linear_unit(products, np.ones((1, 64)))[:, 0] * 2.0**24
+    assert np.sqrt(np.mean(unit**2)) == pytest.approx(np.sqrt(np.mean(exact**2)), rel=0.1)
+
+
+def test_the_linears_unit_counts_the_bias_as_a_product_and_a_partial_sum() -> None:
+    with_bias = units.linear_unit(np.array([[2.0]]), np.array([[3.0]]), np.array([-5.0])).item() * 2.0**24
+    without = units.linear_unit(np.array([[2.0]]), np.array([[3.0]])).item() * 2.0**24
+    assert with_bias**2 - without**2 == pytest.approx(25 + 1)
+
+
+def test_the_linears_unit_is_the_same_in_blocks_of_outputs() -> None:
+    rng = np.random.default_rng(15)
+    x, weight, bias = rng.standard_normal((3, 70)), rng.standard_normal((1030, 70)), rng.standard_normal(1030)
+    whole = units.linear_unit(x, weight, bias)
+    for n in (0, 1023, 1024, 1029):
+        np.testing.assert_allclose(whole[:, [n]], units.linear_unit(x, weight[[n]], bias[[n]]), rtol=1e-12)
+
+
+RNG = np.random.default_rng(16)
+
+
+def normal(*shape: int) -> np.ndarray:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def rms_norm_bug() -> float:
+    """eps 2e-6 for 1e-6, on a row of RMS 1e-3."""
+    x, weight = 1e-3 * normal(1, 1, 72), np.ones(72)
+    y = ops.rms_norm(x, weight, 1e-6)
+    return worst(ops.rms_norm(x, weight, 2e-6), y, units.rms_norm_unit(y))
+
+
+def linear_bug() -> float:
+    """Weights rounded to TF32's 10 bits."""
+    x, weight = normal(1, 5, 1024), normal(30, 1024)
+    rounded = (weight.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
+    return worst(ops.linear(x, rounded), ops.linear(x, weight), units.linear_unit(x, weight))
+
+
+def rope_bug() -> float:
+    """Angles of theta 0.1 % too large."""
+    x, positions = normal(1, 2, 9, 8), np.arange(9)[None]
+    right, wrong = (ops.rope_table(positions, ops.inv_freq(8, theta)) for theta in (1e6, 1.001e6))
+    return worst(ops.apply_rope(x, *wrong), ops.apply_rope(x, *right), units.apply_rope_unit(x, *right))
+
+
+def rope_table_bug() -> float:
+    """Positions from 1."""
+    positions, table = np.arange(9)[None], ops.inv_freq(8, 1e6)
+    unit = units.rope_table_unit(positions, table)
+    return worst(ops.rope_table(positions + 1, table)[0], ops.rope_table(positions, table)[0], unit)
+
+
+def scores_bug() -> float:
+    """The scale 1e-4 too large."""
+    q, k = normal(2, 6, 5, 10), normal(2, 2, 7, 10)
+    return worst(ops.scores(q, k, 0.3163), ops.scores(q, k, 0.3162), units.scores_unit(q, k, 0.3162))
+
+
+def softmax_bug() -> float:
+    """One key too many in a window."""
+    scores = normal(1, 2, 9, 9)
+    right, wrong = masks.sliding_causal(9, 0, 3), masks.sliding_causal(9, 0, 4)
+    y = ops.softmax(scores, right)
+    return worst(ops.softmax(scores, wrong), y, units.softmax_unit(y, scores, right))
+
+
+def context_bug() -> float:
+    """KV heads tiled instead of repeated."""
+    scores, v = normal(1, 6, 3, 7), normal(1, 2, 7, 5)
+    probs = ops.softmax(scores, np.ones((1, 3, 7), bool))
+    tiled = ops.context(probs, np.tile(v, (1, 3, 1, 1)))
+    return worst(tiled, ops.context(probs, v), units.context_unit(probs, v, scores))
+
+
+def residual_bug() -> float:
+    """The branch scaled by 1 + 1e-4."""
+    a, b = normal(1, 5, 72), normal(1, 5, 72)
+    return worst(ops.residual(a, 1.0001 * b), ops.residual(a, b), units.residual_unit(a, b))
+
+
+def swiglu_bug() -> float:
+    """gelu_tanh for gelu."""
+    gate, up = normal(1, 5, 72), normal(1, 5, 72)
+    y = ops.swiglu(gate, up, "gelu")
+    return worst(ops.swiglu(gate, up, "gelu_tanh"), y, units.swiglu_unit(y, gate, up, "gelu"))
+
+
+def inv_freq_bug() -> float:
+    """The exponent over head_dim + 2."""
+    y = ops.inv_freq(8, 1e6)
+    return worst(ops.inv_freq(10, 1e6)[:4], y, units.inv_freq_unit(y))
+
+
+@pytest.mark.parametrize(
+    "bug",
+    [
+        rms_norm_bug,
+        linear_bug,
+        rope_bug,
+        rope_table_bug,
+        scores_bug,
+        softmax_bug,
+        context_bug,
+        residual_bug,
+        swiglu_bug,
+        inv_freq_bug,
+    ],
+)
+def test_a_seeded_bug_is_far_outside(bug: Callable[[], float]) -> None:
+    assert bug() > BUG
+
+
+def test_truth_itself_is_within_a_unit_of_a_float32_rounding_of_it() -> None:
+    x, weight = normal(1, 3, 64), normal(7, 64)
+    truth = ops.linear(x, weight, arithmetic=FLOAT64)
+    assert worst(truth.astype(np.float32), truth, units.linear_unit(x, weight)) <= 1
