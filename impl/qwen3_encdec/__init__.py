@@ -1,0 +1,45 @@
+"""Qwen3 as an encoder–decoder: bidirectional encoder, merged-attention decoder, weights from a Qwen3 checkpoint."""
+
+from transformers import AutoConfig, AutoModelForSeq2SeqLM
+
+from .attention import eager_attention_forward
+from .configuration_qwen3_encdec import Qwen3EncoderDecoderConfig
+from .modeling_qwen3_decoder import Qwen3Decoder, Qwen3DecoderLayer, Qwen3DecoderOutput, Qwen3MergedAttention
+from .modeling_qwen3_encdec import Qwen3ForSeq2SeqLM
+from .modeling_qwen3_encoder import (
+    Qwen3Encoder,
+    Qwen3EncoderAttention,
+    Qwen3EncoderLayer,
+    Qwen3EncoderOutput,
+    Qwen3MLP,
+    Qwen3RMSNorm,
+    Qwen3RotaryEmbedding,
+    apply_rotary_pos_emb,
+    repeat_kv,
+    rotate_half,
+)
+from .qwen3_checkpoint import load_qwen3
+
+__all__ = [
+    "Qwen3Decoder",
+    "Qwen3DecoderLayer",
+    "Qwen3DecoderOutput",
+    "Qwen3Encoder",
+    "Qwen3EncoderAttention",
+    "Qwen3EncoderDecoderConfig",
+    "Qwen3EncoderLayer",
+    "Qwen3EncoderOutput",
+    "Qwen3ForSeq2SeqLM",
+    "Qwen3MLP",
+    "Qwen3MergedAttention",
+    "Qwen3RMSNorm",
+    "Qwen3RotaryEmbedding",
+    "apply_rotary_pos_emb",
+    "eager_attention_forward",
+    "load_qwen3",
+    "repeat_kv",
+    "rotate_half",
+]
+
+AutoConfig.register(Qwen3EncoderDecoderConfig.model_type, Qwen3EncoderDecoderConfig, exist_ok=True)
+AutoModelForSeq2SeqLM.register(Qwen3EncoderDecoderConfig, Qwen3ForSeq2SeqLM, exist_ok=True)

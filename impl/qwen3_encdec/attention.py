@@ -1,0 +1,114 @@
+"""What both attentions share: grouped heads, the eager arithmetic, and the projections around it."""
+
+from typing import Any, cast
+
+import torch
+from torch import nn
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+from .backends import Mask, implementation
+from .configuration_qwen3_encdec import Qwen3EncoderDecoderConfig
+from .norm import Qwen3RMSNorm
+
+
+def repeat_kv(x: torch.Tensor, n_rep: int) -> torch.Tensor:
+    """`[batch, kv_heads, seq, dim] -> [batch, kv_heads * n_rep, seq, dim]`, each head repeated consecutively."""
+    return x if n_rep == 1 else x.repeat_interleave(n_rep, dim=1)
+
+
+def eager_attention_forward(
+    module: nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    scaling: float,
+    dropout: float = 0.0,
+    **kwargs: Any,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Scaled dot-product attention written out (Vaswani et al. 2017), in HF's order of operations.
+
+    `query [batch, heads, query, dim]`, `key` and `value [batch, kv_heads, key, dim]`, additive `attention_mask`
+    broadcastable to `[batch, heads, query, key]`; returns the context `[batch, query, heads, dim]` and the
+    probabilities `[batch, heads, query, key]`. Softmax is float32 (a bfloat16 sum over many keys loses the tail), its
+    result is cast back to the query's dtype.
+    """
+    groups = cast(int, module.num_key_value_groups)
+    scores = torch.matmul(query, repeat_kv(key, groups).transpose(2, 3)) * scaling
+    if attention_mask is not None:
+        scores = scores + attention_mask
+    probabilities = nn.functional.softmax(scores, dim=-1, dtype=torch.float32).to(query.dtype)
+    probabilities = nn.functional.dropout(probabilities, p=dropout, training=module.training)
+    context = torch.matmul(probabilities, repeat_kv(value, groups))
+    return context.transpose(1, 2).contiguous(), probabilities
+
+
+class ProjectedAttention(nn.Module):
+    """Projections, QK-norm and output of one layer; what is attended to is left to the subclass.
+
+    `is_causal` is False for every subclass: masks are always passed explicitly, no backend may add its own.
+    """
+
+    def __init__(self, config: Qwen3EncoderDecoderConfig, layer_idx: int = 0) -> None:
+        super().__init__()
+        if not 0 <= layer_idx < config.num_hidden_layers:
+            raise ValueError(
+                f"layer_idx = {layer_idx} is not in 0 … num_hidden_layers - 1 = {config.num_hidden_layers - 1}"
+            )
+        self.config = config
+        self.layer_idx = layer_idx
+        self.head_dim = config.head_dim
+        self.num_key_value_groups = config.num_attention_heads // config.kv_heads
+        self.scaling = config.head_dim**-0.5
+        self.attention_dropout = config.attention_dropout
+        self.is_causal = False
+        self.layer_type = config.layer_type(layer_idx)
+        self.sliding_window = config.window(self.layer_type)
+        query_width = config.num_attention_heads * config.head_dim
+        key_width = config.kv_heads * config.head_dim
+        self.q_proj = nn.Linear(config.hidden_size, query_width, bias=config.attention_bias)
+        self.k_proj = nn.Linear(config.hidden_size, key_width, bias=config.attention_bias)
+        self.v_proj = nn.Linear(config.hidden_size, key_width, bias=config.attention_bias)
+        self.o_proj = nn.Linear(query_width, config.hidden_size, bias=config.attention_out_bias)
+        if config.use_qk_norm:  # over head_dim, per head; Qwen2 has none, and then the modules do not exist
+            self.q_norm = Qwen3RMSNorm(config.head_dim, eps=config.rms_norm_eps)
+            self.k_norm = Qwen3RMSNorm(config.head_dim, eps=config.rms_norm_eps)
+
+    def _split_heads(self, x: torch.Tensor) -> torch.Tensor:
+        heads = x.shape[-1] // self.head_dim  # not -1, which is ambiguous for an empty encoder
+        return x.view(*x.shape[:2], heads, self.head_dim)
+
+    def project_queries(self, hidden_states: torch.Tensor) -> torch.Tensor:
+        """`[batch, query, hidden] -> [batch, heads, query, head_dim]`, normed per head, not yet rotated."""
+        queries = self._split_heads(self.q_proj(hidden_states))
+        return (self.q_norm(queries) if self.config.use_qk_norm else queries).transpose(1, 2)
+
+    def project_keys(self, hidden_states: torch.Tensor) -> torch.Tensor:
+        """`[batch, key, hidden] -> [batch, kv_heads, key, head_dim]`, normed per head, not yet rotated."""
+        keys = self._split_heads(self.k_proj(hidden_states))
+        return (self.k_norm(keys) if self.config.use_qk_norm else keys).transpose(1, 2)
+
+    def project_values(self, hidden_states: torch.Tensor) -> torch.Tensor:
+        """`[batch, key, hidden] -> [batch, kv_heads, key, head_dim]`."""
+        return self._split_heads(self.v_proj(hidden_states)).transpose(1, 2)
+
+    def attend(
+        self,
+        queries: torch.Tensor,
+        keys: torch.Tensor,
+        values: torch.Tensor,
+        mask: Mask,
+        output_attentions: bool,
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Run the configured attention function and `o_proj`; returns `[batch, query, hidden]` and the weights.
+
+        `output_attentions` runs this call eagerly.
+        """
+        name = implementation(self.config, output_attentions)
+        attention = ALL_ATTENTION_FUNCTIONS.get_interface(name, eager_attention_forward)
+        dropout = self.attention_dropout if self.training else 0.0
+        context, weights = attention(self, queries, keys, values, mask, dropout=dropout, scaling=self.scaling)
+        batch, length = queries.shape[0], queries.shape[2]
+        # Heads × head_dim wide, which is not hidden_size: only o_proj leads back to the stream.
+        merged = context.reshape(batch, length, self.config.num_attention_heads * self.head_dim).contiguous()
+        return self.o_proj(merged), weights if output_attentions else None

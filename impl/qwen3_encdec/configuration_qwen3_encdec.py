@@ -1,0 +1,157 @@
+"""Configuration of the Qwen3 encoder–decoder."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+from transformers.activations import ACT2FN
+from transformers.configuration_utils import PreTrainedConfig
+
+from .qwen3_source import resolve_rope_parameters, target_fields
+from .rope import DEFAULT_ROPE_THETA
+
+LAYER_TYPES = ("full_attention", "sliding_attention")
+_SIZES = (
+    "vocab_size",
+    "hidden_size",
+    "intermediate_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "num_key_value_heads",
+    "head_dim",
+    "max_position_embeddings",
+)
+
+
+class Qwen3EncoderDecoderConfig(PreTrainedConfig):  # type: ignore[no-untyped-call]
+    """Sizes and switches of both stacks, which share one depth.
+
+    `vocab_size` counts the sentinel rows. `attention_bias` is the bias of q, k and v, `attention_out_bias` that of o.
+    `rope_theta` (keyword or inside `rope_parameters`) defaults to 1e6 as on Qwen3. `sliding_window` limits the layers
+    that `layer_types` calls `sliding_attention`. `rotate_encoder_keys` says whether merged attention applies RoPE to
+    the encoder's keys, at the encoder's own positions. Impossible combinations raise `ValueError`.
+    """
+
+    model_type = "qwen3_encdec"
+    keys_to_ignore_at_inference: ClassVar[list[str]] = ["past_key_values"]
+
+    vocab_size: int = 151936 + 100
+    hidden_size: int = 1024
+    intermediate_size: int = 3072
+    num_hidden_layers: int = 28
+    num_attention_heads: int = 16
+    num_key_value_heads: int | None = 8
+    head_dim: int = 128
+    hidden_act: str = "silu"
+    max_position_embeddings: int = 40960
+    initializer_range: float = 0.02
+    rms_norm_eps: float = 1e-6
+    use_cache: bool = True
+    tie_word_embeddings: bool = True
+    rope_parameters: dict[str, Any] | None = None
+    attention_bias: bool = False
+    attention_out_bias: bool = False
+    attention_dropout: float = 0.0
+    use_qk_norm: bool = True
+    layer_types: list[str] | None = None
+    sliding_window: int | None = None
+    num_sentinel_tokens: int = 100
+    rotate_encoder_keys: bool = True
+    is_encoder_decoder: bool = True
+    pad_token_id: int | None = None
+    bos_token_id: int | None = None
+    eos_token_id: int | list[int] | None = None
+    decoder_start_token_id: int | None = None
+
+    def __post_init__(self, **kwargs: Any) -> None:
+        """Fill what depends on other fields, then check; HF's own validation misses some of it."""
+        source = {"rope_parameters": self.rope_parameters}
+        source.update({key: kwargs.pop(key) for key in ("rope_theta", "rope_scaling") if key in kwargs})
+        if "partial_rotary_factor" in kwargs and (factor := kwargs.pop("partial_rotary_factor")) not in (None, 1.0):
+            raise ValueError(f"partial_rotary_factor = {factor!r} is not supported; expected 1.0")
+        self.rope_parameters = resolve_rope_parameters(source, default_theta=DEFAULT_ROPE_THETA)
+        if self.num_key_value_heads is None:
+            self.num_key_value_heads = self.num_attention_heads
+        self._check_sizes()
+        self._check_layer_types()
+        if self.hidden_act not in ACT2FN:
+            raise ValueError(f"hidden_act = {self.hidden_act!r} is not a known activation")
+        super().__post_init__(**kwargs)  # type: ignore[no-untyped-call]
+
+    def _check_sizes(self) -> None:
+        for name in _SIZES:
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise ValueError(f"{name} = {value!r} must be a positive integer")
+        if self.num_attention_heads % self.kv_heads:
+            raise ValueError(
+                f"num_attention_heads = {self.num_attention_heads} must be a multiple of "
+                f"num_key_value_heads = {self.kv_heads}"
+            )
+        if self.head_dim % 2:
+            raise ValueError(f"head_dim = {self.head_dim} must be even: RoPE rotates pairs")
+        if not isinstance(self.num_sentinel_tokens, int) or not 0 <= self.num_sentinel_tokens < self.vocab_size:
+            raise ValueError(
+                f"num_sentinel_tokens = {self.num_sentinel_tokens!r} must lie in 0 … vocab_size - 1 = "
+                f"{self.vocab_size - 1} (vocab_size counts the sentinels)"
+            )
+        if not self.rms_norm_eps > 0:
+            raise ValueError(f"rms_norm_eps = {self.rms_norm_eps!r} must be positive")
+        if not 0.0 <= self.attention_dropout < 1.0:
+            raise ValueError(f"attention_dropout = {self.attention_dropout!r} must lie in [0, 1)")
+
+    def _check_layer_types(self) -> None:
+        window = self.sliding_window
+        if window is not None and (not isinstance(window, int) or isinstance(window, bool) or window < 1):
+            raise ValueError(f"sliding_window = {window!r} must be a positive integer or None")
+        if self.layer_types is None:
+            if window is not None:
+                raise ValueError(
+                    f"sliding_window = {window} needs layer_types to say which layers are sliding_attention"
+                )
+            self.layer_types = ["full_attention"] * self.num_hidden_layers
+        if unknown := sorted({str(name) for name in self.layer_types} - set(LAYER_TYPES)):
+            raise ValueError(f"layer_types has unknown entries {unknown}; expected {' or '.join(LAYER_TYPES)}")
+        if len(self.layer_types) != self.num_hidden_layers:
+            raise ValueError(
+                f"layer_types has {len(self.layer_types)} entries, num_hidden_layers = {self.num_hidden_layers}"
+            )
+        if "sliding_attention" in self.layer_types and window is None:
+            raise ValueError("layer_types has sliding_attention layers but sliding_window = None")
+
+    @property
+    def rope_theta(self) -> float:
+        """The base of the rotary frequencies."""
+        assert self.rope_parameters is not None  # filled by __post_init__
+        theta: float = self.rope_parameters["rope_theta"]
+        return theta
+
+    @rope_theta.setter
+    def rope_theta(self, value: float) -> None:
+        self.rope_parameters = resolve_rope_parameters({"rope_theta": value})
+
+    @property
+    def kv_heads(self) -> int:
+        """`num_key_value_heads`, which is never None once the config is built."""
+        assert self.num_key_value_heads is not None
+        return self.num_key_value_heads
+
+    def layer_type(self, layer_idx: int) -> str:
+        """`full_attention` or `sliding_attention`."""
+        assert self.layer_types is not None
+        return self.layer_types[layer_idx]
+
+    def window(self, layer_type: str) -> int | None:
+        """The sliding window of a layer type, None where attention is full."""
+        return self.sliding_window if layer_type == "sliding_attention" else None
+
+    @classmethod
+    def from_qwen3_config(
+        cls, qwen3_config: PreTrainedConfig | Mapping[str, Any], num_sentinel_tokens: int = 100, **overrides: Any
+    ) -> Self:
+        """The encoder–decoder made from a HF `Qwen3Config` or `Qwen2Config` (or its dictionary).
+
+        Raises `ValueError` when the source lacks a size, `head_dim` (Qwen3) or `rope_theta`: these have no honest
+        default. `overrides` are further fields of this class.
+        """
+        source = qwen3_config if isinstance(qwen3_config, Mapping) else qwen3_config.to_dict()
+        return cls(**(target_fields(source, num_sentinel_tokens) | overrides))

@@ -1,0 +1,79 @@
+"""Checks of what a caller passes in, and the positions used when none are given."""
+
+import torch
+from torch import nn
+
+
+def check_ids(ids: torch.Tensor, vocab_size: int, name: str) -> None:
+    """`ValueError` unless `ids` is `[batch, length]` of integers that are rows of the embedding."""
+    if ids.ndim != 2 or ids.is_floating_point() or ids.dtype == torch.bool:
+        raise ValueError(
+            f"{name} has shape {tuple(ids.shape)} and dtype {ids.dtype}; expected integers (batch, length)"
+        )
+    if ids.numel() == 0:
+        return
+    low, high = int(ids.min()), int(ids.max())
+    if low < 0 or high >= vocab_size:
+        bad = low if low < 0 else high
+        raise ValueError(f"{name} contains id {bad}; expected 0 … vocab_size - 1 = {vocab_size - 1}")
+
+
+def embed(
+    input_ids: torch.Tensor | None, inputs_embeds: torch.Tensor | None, embed_tokens: nn.Embedding, side: str
+) -> torch.Tensor:
+    """The embedded input `[batch, length, hidden]`, from exactly one of ids and embeddings (else `ValueError`)."""
+    if (input_ids is None) == (inputs_embeds is None):
+        got = "neither" if input_ids is None else "both"
+        raise ValueError(f"the {side} needs exactly one of input_ids and inputs_embeds; got {got}")
+    if input_ids is not None:
+        check_ids(input_ids, embed_tokens.num_embeddings, f"{side} input_ids")
+        embedded: torch.Tensor = embed_tokens(input_ids)
+        return embedded
+    assert inputs_embeds is not None
+    if inputs_embeds.ndim != 3 or inputs_embeds.shape[-1] != embed_tokens.embedding_dim:
+        raise ValueError(
+            f"{side} inputs_embeds has shape {tuple(inputs_embeds.shape)}; "
+            f"expected (batch, length, hidden_size = {embed_tokens.embedding_dim})"
+        )
+    return inputs_embeds
+
+
+def check_encoder_states(states: torch.Tensor | None, batch: int, hidden_size: int) -> torch.Tensor:
+    """`ValueError` unless the decoder got encoder states `[batch, length, hidden]`; length 0 is allowed."""
+    if states is None:
+        raise ValueError("encoder_hidden_states is missing; pass the encoder's output (batch, length, hidden_size)")
+    if states.ndim != 3 or states.shape[0] != batch or states.shape[-1] != hidden_size:
+        raise ValueError(
+            f"encoder_hidden_states has shape {tuple(states.shape)}; expected ({batch}, length, {hidden_size})"
+        )
+    return states
+
+
+def positions(
+    position_ids: torch.Tensor | None,
+    attention_mask: torch.Tensor | None,
+    batch: int,
+    length: int,
+    past: int,
+    name: str,
+    device: torch.device,
+) -> torch.Tensor:
+    """Position ids `[batch, length]` of the current tokens.
+
+    Given ones are checked and broadcast over the batch. Otherwise a 2-D mask over past and current tokens counts tokens
+    and skips padding (`cumsum - 1`, clamped at 0), so that a row alone and the same row padded get the same positions;
+    without a 2-D mask they go on from the past length.
+    """
+    if position_ids is not None:
+        if position_ids.ndim != 2 or position_ids.shape[0] not in (1, batch) or position_ids.shape[1] != length:
+            raise ValueError(f"{name} has shape {tuple(position_ids.shape)}; expected ({batch}, {length})")
+        return position_ids.expand(batch, -1)
+    if attention_mask is not None and attention_mask.ndim == 2:
+        if tuple(attention_mask.shape) != (batch, past + length):
+            raise ValueError(
+                f"the mask that {name} would be counted from has shape {tuple(attention_mask.shape)}; "
+                f"expected ({batch}, {past + length}) (batch, past + current)"
+            )
+        counted = attention_mask.to(torch.bool).long().cumsum(dim=-1) - 1
+        return counted.clamp(min=0)[:, past:]
+    return torch.arange(past, past + length, device=device).expand(batch, -1)

@@ -1,0 +1,211 @@
+"""The decoder: Qwen3 whose self-attention became merged attention."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+from transformers.cache_utils import Cache, EncoderDecoderCache
+from transformers.modeling_layers import GradientCheckpointingLayer
+from transformers.utils import logging
+from transformers.utils.generic import ModelOutput
+
+from .backends import Mask, backend_mask
+from .caches import check_cache, has_encoder_keys, new_cache, own_slots, past_length
+from .configuration_qwen3_encdec import Qwen3EncoderDecoderConfig
+from .inputs import check_encoder_states, embed, positions
+from .masks import merged_mask
+from .merged_attention import Qwen3MergedAttention, Rotary
+from .mlp import Qwen3MLP
+from .norm import Qwen3RMSNorm
+from .pretrained import Qwen3EncoderDecoderPreTrainedModel, build_rotary
+
+__all__ = ["Qwen3Decoder", "Qwen3DecoderLayer", "Qwen3DecoderOutput", "Qwen3MergedAttention"]
+
+logger = logging.get_logger(__name__)
+
+
+@dataclass
+class Qwen3DecoderOutput(ModelOutput):
+    """What the decoder returns.
+
+    `last_hidden_state [batch, dec, hidden]` after the final norm; `past_key_values` when a cache is used;
+    `hidden_states`: the embeddings, the output of every layer but the last, and `last_hidden_state`; `attentions`:
+    merged weights `[batch, heads, dec, dec_total + enc]` of every layer.
+    """
+
+    last_hidden_state: torch.Tensor | None = None
+    past_key_values: EncoderDecoderCache | None = None
+    hidden_states: tuple[torch.Tensor, ...] | None = None
+    attentions: tuple[torch.Tensor, ...] | None = None
+
+
+class Qwen3DecoderLayer(GradientCheckpointingLayer):  # type: ignore[no-untyped-call]
+    """Pre-norm block: merged attention and SwiGLU, each added to the stream (mirrors HF `Qwen3DecoderLayer`)."""
+
+    def __init__(self, config: Qwen3EncoderDecoderConfig, layer_idx: int = 0) -> None:
+        super().__init__()
+        self.input_layernorm = Qwen3RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
+        self.merged_attn = Qwen3MergedAttention(config, layer_idx)
+        self.post_attention_layernorm = Qwen3RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
+        self.mlp = Qwen3MLP(config)
+
+    def forward(
+        self,
+        decoder_hidden_states: torch.Tensor,
+        encoder_hidden_states: torch.Tensor,
+        decoder_attention_mask: torch.Tensor | None = None,
+        encoder_attention_mask: torch.Tensor | None = None,
+        decoder_position_ids: torch.Tensor | None = None,
+        encoder_position_ids: torch.Tensor | None = None,
+        past_key_value: EncoderDecoderCache | None = None,
+        use_cache: bool = False,
+        output_attentions: bool = False,
+        *,
+        mask: Mask | None = None,
+        position_embeddings: Rotary | None = None,
+        encoder_position_embeddings: Rotary | None = None,
+    ) -> tuple[torch.Tensor, torch.Tensor | None, EncoderDecoderCache | None]:
+        """The attention's arguments; returns the stream `[batch, dec, hidden]`, the weights and the cache."""
+        attended, weights, cache = self.merged_attn(
+            self.input_layernorm(decoder_hidden_states),
+            encoder_hidden_states,
+            decoder_attention_mask,
+            encoder_attention_mask,
+            decoder_position_ids,
+            encoder_position_ids,
+            past_key_value,
+            use_cache,
+            output_attentions,
+            mask=mask,
+            position_embeddings=position_embeddings,
+            encoder_position_embeddings=encoder_position_embeddings,
+        )
+        stream = decoder_hidden_states + attended
+        stream = stream + self.mlp(self.post_attention_layernorm(stream))
+        return stream, weights, cache
+
+
+class Qwen3Decoder(Qwen3EncoderDecoderPreTrainedModel):  # type: ignore[no-untyped-call]
+    """Embedding, layers and final norm; needs the encoder's (final-normed) output, whose length may be 0."""
+
+    def __init__(self, config: Qwen3EncoderDecoderConfig) -> None:
+        super().__init__(config)
+        self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.layers = nn.ModuleList(Qwen3DecoderLayer(config, index) for index in range(config.num_hidden_layers))
+        self.norm = Qwen3RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
+        self.rotary_emb = build_rotary(config)
+        self.gradient_checkpointing = False
+        self.post_init()  # type: ignore[no-untyped-call]
+
+    def _prepare_cache(
+        self, past_key_values: Cache | None, use_cache: bool | None, batch: int, encoder_length: int
+    ) -> tuple[EncoderDecoderCache | None, bool]:
+        cache = check_cache(past_key_values, self.config, batch, encoder_length)
+        use_cache = self.config.use_cache if use_cache is None else use_cache
+        if self.gradient_checkpointing and self.training:
+            if cache is not None:  # the recomputation in the backward pass would append every key a second time
+                raise ValueError("past_key_values cannot be used while training with gradient checkpointing")
+            if use_cache:
+                logger.warning_once("gradient checkpointing is on: use_cache is set to False")
+            return None, False
+        return (new_cache() if use_cache and cache is None else cache), use_cache
+
+    def encoder_position_embeddings(self, encoder_hidden_states: torch.Tensor, position_ids: torch.Tensor) -> Rotary:
+        """cos and sin `[batch, enc, head_dim]` at the encoder's positions `[batch, enc]`, for the encoder's keys."""
+        tables: Rotary = self.rotary_emb(encoder_hidden_states, position_ids)
+        return tables
+
+    def _masks(
+        self,
+        hidden_states: torch.Tensor,
+        encoder_length: int,
+        attention_mask: torch.Tensor | None,
+        encoder_attention_mask: torch.Tensor | None,
+        cache: EncoderDecoderCache | None,
+    ) -> dict[str, torch.Tensor]:
+        layer_types = self.config.layer_types or []
+        return {
+            layer_type: merged_mask(
+                attention_mask,
+                encoder_attention_mask,
+                batch=hidden_states.shape[0],
+                query=hidden_states.shape[1],
+                past=past_length(cache),
+                slots=own_slots(cache, hidden_states.shape[1], layer_types.index(layer_type)),
+                encoder_length=encoder_length,
+                window=self.config.window(layer_type),
+                dtype=hidden_states.dtype,
+                device=hidden_states.device,
+            )
+            for layer_type in dict.fromkeys(layer_types)
+        }
+
+    def forward(
+        self,
+        input_ids: torch.Tensor | None = None,
+        encoder_hidden_states: torch.Tensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        encoder_attention_mask: torch.Tensor | None = None,
+        position_ids: torch.Tensor | None = None,
+        encoder_position_ids: torch.Tensor | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        past_key_values: Cache | None = None,
+        use_cache: bool | None = None,
+        output_attentions: bool = False,
+        output_hidden_states: bool = False,
+        return_dict: bool = True,
+    ) -> Qwen3DecoderOutput | tuple[object, ...]:
+        """Decode `[batch, dec]` ids or `[batch, dec, hidden]` embeddings against `encoder_hidden_states`.
+
+        Once `past_key_values` holds the encoder's keys, only the length of `encoder_hidden_states` is used. A 2-D
+        `attention_mask` covers past and current tokens. With `return_dict=False` the four fields of
+        `Qwen3DecoderOutput` come as a tuple. `ValueError` for missing encoder states, ids out of range, ids and
+        embeddings together, masks, positions or caches that do not fit.
+        """
+        hidden_states = embed(input_ids, inputs_embeds, self.embed_tokens, "decoder")
+        batch, query = hidden_states.shape[:2]
+        device = hidden_states.device
+        memory = check_encoder_states(encoder_hidden_states, batch, self.config.hidden_size)
+        encoder_length = memory.shape[1]
+        cache, use_cache = self._prepare_cache(past_key_values, use_cache, batch, encoder_length)
+        past = past_length(cache)
+        position_ids = positions(position_ids, attention_mask, batch, query, past, "decoder position_ids", device)
+        masks = {
+            layer_type: backend_mask(mask, self.config, output_attentions)
+            for layer_type, mask in self._masks(
+                hidden_states, encoder_length, attention_mask, encoder_attention_mask, cache
+            ).items()
+        }
+        position_embeddings = self.rotary_emb(hidden_states, position_ids)
+        encoder_position_embeddings: Rotary | None = None
+        if self.config.rotate_encoder_keys and encoder_length and not has_encoder_keys(cache, 0):
+            name = "encoder_position_ids"
+            theirs = positions(encoder_position_ids, encoder_attention_mask, batch, encoder_length, 0, name, device)
+            encoder_position_embeddings = self.encoder_position_embeddings(memory, theirs)
+        states: list[torch.Tensor] = []
+        attentions: list[torch.Tensor] = []
+        for index, layer in enumerate(self.layers):
+            states.append(hidden_states)
+            hidden_states, weights, _ = layer(
+                hidden_states,
+                memory,
+                past_key_value=cache,
+                use_cache=use_cache,
+                output_attentions=output_attentions,
+                mask=masks[self.config.layer_type(index)],
+                position_embeddings=position_embeddings,
+                encoder_position_embeddings=encoder_position_embeddings,
+            )
+            if output_attentions:
+                attentions.append(weights)
+        hidden_states = self.norm(hidden_states)
+        states.append(hidden_states)  # the last entry is after the final norm, as HF has it
+        output = Qwen3DecoderOutput(
+            last_hidden_state=hidden_states,
+            past_key_values=cache if use_cache else None,
+            hidden_states=tuple(states) if output_hidden_states else None,
+            attentions=tuple(attentions) if output_attentions else None,
+        )
+        if return_dict:
+            return output
+        return output.last_hidden_state, output.past_key_values, output.hidden_states, output.attentions

@@ -1,0 +1,201 @@
+"""The whole model: encoder, merged-attention decoder, one shared embedding and the LM head."""
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import torch
+from torch import nn
+from transformers.cache_utils import Cache, DynamicCache, EncoderDecoderCache, StaticCache
+from transformers.generation.utils import GenerationMixin
+from transformers.modeling_outputs import Seq2SeqLMOutput
+
+from .configuration_qwen3_encdec import Qwen3EncoderDecoderConfig
+from .inputs import check_ids
+from .modeling_qwen3_decoder import Qwen3Decoder, Qwen3DecoderOutput
+from .modeling_qwen3_encoder import Qwen3Encoder, Qwen3EncoderOutput
+from .pretrained import Qwen3EncoderDecoderPreTrainedModel
+
+IGNORED_LABEL = -100
+
+
+class Qwen3ForSeq2SeqLM(Qwen3EncoderDecoderPreTrainedModel, GenerationMixin):  # type: ignore[no-untyped-call]
+    """Sequence-to-sequence language model; every weight has its place in a Qwen3 checkpoint.
+
+    `shared`, `encoder.embed_tokens` and `decoder.embed_tokens` are always one matrix, `lm_head` too when
+    `config.tie_word_embeddings`.
+    """
+
+    _tied_weights_keys = dict.fromkeys(  # what saving may leave out; what is tied is decided below
+        ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight"), "shared.weight"
+    )
+
+    def __init__(self, config: Qwen3EncoderDecoderConfig) -> None:
+        super().__init__(config)
+        self.shared = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.encoder = Qwen3Encoder(config)
+        self.decoder = Qwen3Decoder(config)
+        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        self.post_init()  # type: ignore[no-untyped-call]
+
+    def get_expanded_tied_weights_keys(self, all_submodels: bool = False) -> dict[str, str]:
+        """Parameter names tied to `shared.weight`; the two stacks' embeddings are, whatever happens to the head."""
+        tied = dict(self._tied_weights_keys)
+        if not self.config.tie_word_embeddings:
+            del tied["lm_head.weight"]
+        return tied
+
+    def get_input_embeddings(self) -> nn.Module:
+        """The shared embedding."""
+        return self.shared
+
+    def set_input_embeddings(self, value: nn.Module) -> None:
+        """Replace the shared embedding in both stacks."""
+        assert isinstance(value, nn.Embedding)
+        self.shared = value
+        for stack in (self.encoder, self.decoder):
+            stack.embed_tokens = nn.Embedding(value.num_embeddings, value.embedding_dim, _weight=value.weight)
+            stack.embed_tokens.weight = value.weight
+
+    def prepare_decoder_input_ids_from_labels(self, labels: torch.Tensor) -> torch.Tensor:
+        """`labels [batch, dec]` shifted right behind `decoder_start_token_id`.
+
+        Ignored labels (-100) become `pad_token_id`, or the start id where there is none.
+        `ValueError` without a start id.
+        """
+        start, pad = self.config.decoder_start_token_id, self.config.pad_token_id
+        if start is None:
+            raise ValueError("decoder_start_token_id is None; set it in the config, or pass decoder_input_ids")
+        shifted = torch.cat((labels.new_full((labels.shape[0], 1), start), labels[:, :-1]), dim=1)
+        return shifted.masked_fill(shifted == IGNORED_LABEL, start if pad is None else pad)
+
+    def _encode(
+        self, encoder_outputs: Qwen3EncoderOutput | Sequence[Any] | None, **encoder_inputs: Any
+    ) -> Qwen3EncoderOutput:
+        if encoder_outputs is None:
+            if encoder_inputs["input_ids"] is None and encoder_inputs["inputs_embeds"] is None:
+                raise ValueError("no encoder input; pass input_ids, inputs_embeds or encoder_outputs")
+            return cast(Qwen3EncoderOutput, self.encoder(**encoder_inputs))
+        if hasattr(encoder_outputs, "last_hidden_state"):
+            return cast(Qwen3EncoderOutput, encoder_outputs)
+        return Qwen3EncoderOutput(*encoder_outputs)
+
+    def forward(
+        self,
+        input_ids: torch.Tensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        decoder_input_ids: torch.Tensor | None = None,
+        decoder_attention_mask: torch.Tensor | None = None,
+        labels: torch.Tensor | None = None,
+        encoder_outputs: Qwen3EncoderOutput | Sequence[Any] | None = None,
+        past_key_values: Cache | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        decoder_inputs_embeds: torch.Tensor | None = None,
+        position_ids: torch.Tensor | None = None,
+        decoder_position_ids: torch.Tensor | None = None,
+        use_cache: bool | None = None,
+        output_attentions: bool = False,
+        output_hidden_states: bool = False,
+        return_dict: bool = True,
+        logits_to_keep: int = 0,
+    ) -> Seq2SeqLMOutput | tuple[Any, ...]:
+        """Logits `[batch, dec, vocab]`, and the mean cross-entropy (float32, -100 ignored) when `labels` are given.
+
+        `labels` make `decoder_input_ids` by a shift to the right when there are none. `position_ids` are the encoder's.
+        With `logits_to_keep` only the last positions get logits (0 = all). The merged weights are split into
+        `decoder_attentions` and `cross_attentions`. `ValueError` as `Qwen3Encoder` and `Qwen3Decoder`, and when a side
+        has no input.
+        """
+        encoded = self._encode(
+            encoder_outputs,
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            position_ids=position_ids,
+            inputs_embeds=inputs_embeds,
+            output_attentions=output_attentions,
+            output_hidden_states=output_hidden_states,
+        )
+        if labels is not None:
+            check_ids(labels.masked_fill(labels == IGNORED_LABEL, 0), self.config.vocab_size, "labels")
+        if decoder_input_ids is None and decoder_inputs_embeds is None:
+            if labels is None:
+                raise ValueError("no decoder input; pass decoder_input_ids, decoder_inputs_embeds or labels")
+            decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
+        decoded: Qwen3DecoderOutput = self.decoder(
+            input_ids=decoder_input_ids,
+            encoder_hidden_states=encoded.last_hidden_state,
+            attention_mask=decoder_attention_mask,
+            encoder_attention_mask=attention_mask,
+            position_ids=decoder_position_ids,
+            encoder_position_ids=position_ids,
+            inputs_embeds=decoder_inputs_embeds,
+            past_key_values=past_key_values,
+            use_cache=use_cache,
+            output_attentions=output_attentions,
+            output_hidden_states=output_hidden_states,
+        )
+        assert decoded.last_hidden_state is not None and encoded.last_hidden_state is not None
+        logits = self.lm_head(
+            decoded.last_hidden_state[:, -logits_to_keep:] if logits_to_keep else decoded.last_hidden_state
+        )
+        own, cross = _split_weights(decoded.attentions, encoded.last_hidden_state.shape[1])
+        output = Seq2SeqLMOutput(
+            loss=None if labels is None else _loss(logits, labels),
+            logits=logits,
+            past_key_values=decoded.past_key_values,
+            decoder_hidden_states=decoded.hidden_states,
+            decoder_attentions=own,
+            cross_attentions=cross,
+            encoder_last_hidden_state=encoded.last_hidden_state,
+            encoder_hidden_states=encoded.hidden_states,
+            encoder_attentions=encoded.attentions,
+        )
+        return output if return_dict else output.to_tuple()
+
+    @staticmethod
+    def create_masks_for_generate(attention_mask: torch.Tensor | None, **kwargs: Any) -> torch.Tensor | None:
+        """Leave the 2-D mask alone: the decoder builds its own mask from it at every step, for every kind of cache."""
+        return attention_mask
+
+    def _prepare_cache_for_generation(  # type: ignore[override]  # declared bool there, returns nothing
+        self,
+        generation_config: Any,
+        model_kwargs: dict[str, Any],
+        generation_mode: Any,
+        batch_size: int,
+        max_cache_length: int,
+    ) -> None:
+        """Make the caches HF would make, except that the half with the encoder's keys is never a sliding one."""
+        brought = model_kwargs.get("past_key_values") is not None
+        super()._prepare_cache_for_generation(  # type: ignore[misc]
+            generation_config, model_kwargs, generation_mode, batch_size, max_cache_length
+        )
+        cache = model_kwargs.get("past_key_values")
+        if brought or not isinstance(cache, EncoderDecoderCache):
+            return
+        theirs: Cache = DynamicCache(offloading=cache.cross_attention_cache.offloading)
+        if isinstance(cache.cross_attention_cache, StaticCache):
+            full = type(self.config).from_dict(self.config.to_dict() | _all_layers_full(self.config))
+            theirs = StaticCache(config=full, max_cache_len=model_kwargs["encoder_outputs"][0].shape[1])
+        model_kwargs["past_key_values"] = EncoderDecoderCache(cache.self_attention_cache, theirs)
+
+
+def _all_layers_full(config: Qwen3EncoderDecoderConfig) -> dict[str, Any]:
+    return {"layer_types": ["full_attention"] * config.num_hidden_layers, "sliding_window": None}
+
+
+def _split_weights(
+    merged: tuple[torch.Tensor, ...] | None, encoder_length: int
+) -> tuple[tuple[torch.Tensor, ...] | None, tuple[torch.Tensor, ...] | None]:
+    if merged is None:
+        return None, None
+    own = merged[0].shape[-1] - encoder_length
+    return tuple(weights[..., :own] for weights in merged), tuple(weights[..., own:] for weights in merged)
+
+
+def _loss(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    if labels.shape != logits.shape[:2]:
+        raise ValueError(
+            f"labels has shape {tuple(labels.shape)}; expected {tuple(logits.shape[:2])} (batch, decoder length)"
+        )
+    flat = logits.float().flatten(0, 1)  # float32: a bfloat16 log-sum-exp over the vocabulary loses the small terms
+    return nn.functional.cross_entropy(flat, labels.flatten(), ignore_index=IGNORED_LABEL)

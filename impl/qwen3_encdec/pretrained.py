@@ -1,0 +1,41 @@
+"""What the stacks and the whole model have in common as transformers models."""
+
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import initialization
+from transformers.modeling_utils import PreTrainedModel
+
+from .configuration_qwen3_encdec import Qwen3EncoderDecoderConfig
+from .rope import Qwen3RotaryEmbedding, inverse_frequencies
+
+
+class Qwen3EncoderDecoderPreTrainedModel(PreTrainedModel):  # type: ignore[no-untyped-call]
+    """Flags and initialisation shared by `Qwen3Encoder`, `Qwen3Decoder` and `Qwen3ForSeq2SeqLM`."""
+
+    config_class = Qwen3EncoderDecoderConfig
+    config: Qwen3EncoderDecoderConfig
+    base_model_prefix = "model"
+    main_input_name = "input_ids"
+    supports_gradient_checkpointing = True
+    _no_split_modules = ["Qwen3EncoderLayer", "Qwen3DecoderLayer"]  # noqa: RUF012  # an instance variable in transformers
+    _skip_keys_device_placement = ["past_key_values"]  # noqa: RUF012
+    _supports_flash_attn = False  # flash attention takes no mask with the encoder's keys beside the decoder's
+    _supports_sdpa = True
+    _supports_flex_attn = True
+    _supports_attention_backend = True
+
+    @torch.no_grad()
+    def _init_weights(self, module: nn.Module) -> None:
+        super()._init_weights(module)  # type: ignore[no-untyped-call]
+        if isinstance(module, Qwen3RotaryEmbedding):  # inv_freq is in no checkpoint: a model built on meta has garbage
+            initialization.copy_(module.inv_freq, inverse_frequencies(module.dim, module.base))
+
+
+def build_rotary(config: Qwen3EncoderDecoderConfig) -> Qwen3RotaryEmbedding:
+    """The RoPE module of a stack."""
+    parameters: dict[str, Any] | None = config.rope_parameters
+    return Qwen3RotaryEmbedding(
+        config.head_dim, config.max_position_embeddings, base=config.rope_theta, rope_parameters=parameters
+    )
