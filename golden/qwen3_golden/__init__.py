@@ -1,4 +1,4 @@
-"""The contract: the schema of golden files, the names of the taps, reading and writing. NumPy and protobuf, no torch."""
+"""The contract: the schema of golden files, the taps' names, reading and writing. NumPy and protobuf, no torch."""
 
 from qwen3_golden import golden_pb2 as pb
 from qwen3_golden.dtypes import Array, to_bfloat16, to_float32

@@ -20,6 +20,4 @@ class ParityError(Exception):
         self.next_step = next_step
         self.fault = fault
         prefix = "" if fault == "input" else f"{fault}: "
-        super().__init__(
-            f"{prefix}{where}: {rule}\n  expected: {expected}\n  got:      {got}\n  next:     {next_step}"
-        )
+        super().__init__(f"{prefix}{where}: {rule}\n  expected: {expected}\n  got:      {got}\n  next:     {next_step}")

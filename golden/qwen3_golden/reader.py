@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import hashlib
 import mmap
-import sys
+import os
 import warnings
-from collections.abc import Iterator
-from math import prod
 from pathlib import Path
 from typing import NoReturn
 
 import numpy as np
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import DecodeError
 
 from qwen3_golden import golden_pb2 as pb
+from qwen3_golden import wire
 from qwen3_golden.dtypes import NUMPY, Array
 from qwen3_golden.errors import ParityError
 from qwen3_golden.recording import MAGIC, SCHEMA_MAJOR, SCHEMA_MINOR, Recording, Tensor
+from qwen3_golden.rules import check_metadata, check_tensor
 
-_HEADER, _PADDING, _PAYLOAD, _PROVENANCE, _CASE, _RUN, _PARAMETER, _TENSOR, _END = 1, 2, 3, 4, 5, 6, 7, 8, 15
-_SINGULAR = (_HEADER, _PROVENANCE, _CASE, _RUN, _END)
-_ALIGNMENT = 64
+_ONCE = {
+    wire.HEADER: "header",
+    wire.PROVENANCE: "provenance",
+    wire.CASE: "case",
+    wire.RUN: "run",
+    wire.END: "end",
+}
 _REWRITE = "copy the file again or record it again"
 
 
@@ -29,101 +33,69 @@ def _refuse(path: Path, rule: str, expected: object, got: object, next_step: str
     raise ParityError(path, rule, expected=expected, got=got, next_step=next_step)
 
 
-def _varint(data: mmap.mmap | bytes, position: int, path: Path) -> tuple[int, int]:
-    value = shift = 0
-    while shift < 64:
-        if position >= len(data):
-            _refuse(path, "the file is cut off inside a field", "more bytes", f"end of file at byte {position}")
-        byte = data[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-        shift += 7
-    _refuse(path, "a field's size is not a number", "at most 10 bytes of varint", f"more, at byte {position}")
-
-
-def _fields(data: mmap.mmap | bytes, path: Path) -> Iterator[tuple[int, int, int, int]]:
-    """The top-level fields as (number, first byte of the field, first byte of its content, end of its content)."""
-    position = 0
-    while position < len(data):
-        start = position
-        tag, position = _varint(data, position, path)
-        if tag & 7 != 2:
-            _refuse(path, "not a golden file", "length-delimited fields only", f"wire type {tag & 7} at byte {start}")
-        size, position = _varint(data, position, path)
-        if position + size > len(data):
-            _refuse(path, "the file is cut off inside a field", f"{size} bytes at byte {position}", "end of file")
-        yield tag >> 3, start, position, position + size
-        position += size
-
-
-def _parse(message: Message, data: mmap.mmap | bytes, span: tuple[int, int], path: Path) -> None:
+def _map(path: Path) -> wire.Data:
     try:
-        message.ParseFromString(data[span[0] : span[1]])
-    except DecodeError as error:
-        _refuse(path, f"the field {type(message).__name__} cannot be parsed", "a protobuf message", error)
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            return mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) if size else b""
+    except (OSError, ValueError) as error:  # ValueError: a path that cannot be one, or a file that shrinks meanwhile
+        _refuse(path, "the file cannot be read", "a readable file", error, "check the path")
 
 
-def _check_header(data: mmap.mmap | bytes, path: Path) -> None:
+def _header(data: wire.Data, path: Path) -> pb.Header:
     """The header stands first, so that a foreign file or another schema is named before anything else is looked at."""
-    first = next(_fields(data, path), None) if data[:1] == b"\x0a" else None
     header = pb.Header()
-    if first is not None:
-        try:
-            header.ParseFromString(data[first[2] : first[3]])
-        except DecodeError:
-            first = None
-    if first is None or header.magic != MAGIC:
-        got = header.magic or (bytes(data[:8]) if len(data) else "an empty file")
-        _refuse(path, "not a golden file", f"a header with magic {MAGIC!r} first", repr(got), "give a .pb recording")
+    try:
+        first = next(wire.fields(data, path), None)
+        if first is not None and first.number == wire.HEADER:
+            header.ParseFromString(data[first.begin : first.end])
+    except (ParityError, DecodeError):
+        header.Clear()
+    if header.magic != MAGIC:
+        got = repr(header.magic or bytes(data[:8])) if data else "an empty file"
+        _refuse(path, "not a golden file", f"a header with magic {MAGIC!r} first", got, "give a .pb recording")
+    version = f"{header.schema_major}.{header.schema_minor}"
     if header.schema_major != SCHEMA_MAJOR:
+        next_step = "use the release of qwen3-parity that wrote it"
+        _refuse(path, "this schema version is not ours", f"major version {SCHEMA_MAJOR}", version, next_step)
+    return header
+
+
+def _layout(data: wire.Data, path: Path) -> tuple[list[wire.Field], slice, slice]:
+    """The payloads, and where the metadata and `end` stand, of a file whose fields are in the order of the schema."""
+    found = list(wire.fields(data, path))
+    numbers = [field.number for field in found]
+    counts = {name: numbers.count(number) for number, name in _ONCE.items()}
+    wrong = [f"{count} × {name}" for name, count in counts.items() if count != 1]
+    if wrong or numbers[-1] != wire.END:
         _refuse(
             path,
-            "this schema version is not ours",
-            f"major version {SCHEMA_MAJOR}",
-            f"{header.schema_major}.{header.schema_minor}",
-            "use the release of qwen3-parity that wrote it",
+            "the file is cut off, or two files stand in one",
+            "one each of header, provenance, case, run and end, and end last",
+            ", ".join(wrong) or "something after end",
         )
-    if header.schema_minor > SCHEMA_MINOR:
-        warnings.warn(
-            f"{path}: schema {header.schema_major}.{header.schema_minor} is newer than ours"
-            f" ({SCHEMA_MAJOR}.{SCHEMA_MINOR}); fields that we do not know are ignored",
-            stacklevel=4,
-        )
+    ahead = (wire.HEADER, wire.PADDING, wire.PAYLOAD)
+    first = next(i for i, number in enumerate(numbers) if number not in ahead)
+    if not set(ahead).isdisjoint(numbers[first:]):
+        _refuse(path, "the fields are not in order", "the payloads, then the metadata", "a payload after metadata")
+    payloads = [field for field in found if field.number == wire.PAYLOAD]
+    return payloads, slice(found[first].start, found[-1].start), slice(found[-1].start, len(data))
 
 
-def _view(data: mmap.mmap | bytes, start: int, info: pb.Tensor) -> Array:
-    dtype = NUMPY[info.dtype]
-    count = prod(info.shape)
+def _array(data: wire.Data, info: pb.Tensor, start: int, path: Path) -> Array:
+    """The elements in place, or a copy where a library that re-wrote the file has left them unaligned; read-only."""
+    dtype, count = NUMPY[info.dtype], info.bytes // NUMPY[info.dtype].itemsize
     array: Array
-    if start % _ALIGNMENT and start % dtype.itemsize:
-        array = np.frombuffer(data[start : start + count * dtype.itemsize], dtype)  # re-written by a stock library
+    if start % dtype.itemsize:
+        array = np.frombuffer(data[start : start + info.bytes], dtype)
     else:
         array = np.frombuffer(data, dtype, count, start)
-    if sys.byteorder == "big":
-        array = array.astype(dtype.newbyteorder("="))
-    return array.reshape(tuple(info.shape))
-
-
-def _tensor(data: mmap.mmap | bytes, info: pb.Tensor, span: tuple[int, int], path: Path) -> Tensor:
-    where, size = f"{info.name} (step {info.step})", span[1] - span[0]
-    if info.dtype not in NUMPY:
-        _refuse(path, f"{where} has no valid dtype", ", ".join(pb.DType.Name(code) for code in NUMPY), info.dtype)
-    needed = prod(info.shape) * NUMPY[info.dtype].itemsize
-    if not needed == info.bytes == size:
-        shape = "x".join(map(str, info.shape)) or "scalar"
-        _refuse(
-            path,
-            f"{where}: its size disagrees with its shape",
-            f"{needed} bytes for {shape} {pb.DType.Name(info.dtype)}",
-            f"{size} bytes in the payload, {info.bytes} in the metadata",
-        )
-    if len(info.axes) not in (0, len(info.shape)):
-        _refuse(path, f"{where}: its axes disagree with its shape", f"{len(info.shape)} names", list(info.axes))
-    if info.dtype == pb.BOOL and size and np.frombuffer(data, np.uint8, size, span[0]).max() > 1:
-        _refuse(path, f"{where}: a bool is neither 0 nor 1", "bytes 0 and 1", "another byte")
-    return Tensor(info, _view(data, span[0], info))
+    if info.dtype == pb.BOOL and count and array.view(np.uint8).max() > 1:
+        _refuse(path, f"{info.name} (step {info.step}): a bool is neither 0 nor 1", "bytes 0 and 1", "another byte")
+    try:
+        return array.reshape(tuple(info.shape))
+    except (ValueError, OverflowError) as error:  # no elements, but other dimensions beyond any memory
+        _refuse(path, f"{info.name} (step {info.step}): its shape is impossible", "a shape", error)
 
 
 def verify(recording: Recording) -> None:
@@ -132,14 +104,15 @@ def verify(recording: Recording) -> None:
     A tensor that was written without a digest is not checked.
     """
     for tensor in recording:
-        if not tensor.info.sha256:
+        expected = bytes(tensor.info.sha256)  # the stub's type is hidden by the field named bytes
+        if not expected:
             continue
         got = hashlib.sha256(np.ascontiguousarray(tensor.array).data).digest()
-        if got != tensor.info.sha256:
+        if got != expected:
             raise ParityError(
                 recording.source,
                 f"{tensor.info.name} (step {tensor.info.step}) is not what was written",
-                expected=f"SHA-256 {tensor.info.sha256.hex()}",
+                expected=f"SHA-256 {expected.hex()}",
                 got=got.hex(),
                 next_step=_REWRITE,
             )
@@ -150,62 +123,43 @@ def read(path: str | Path, *, digests: bool = False) -> Recording:
 
     Counts, sizes, shapes, the order of the file and the metadata's digest are always checked; `digests` also hashes
     every tensor. Raises `ParityError` for a file that is missing, damaged, of another schema or not a golden file.
+    The file must not shrink while its arrays are in use; `Writer` replaces files and never changes one.
     """
     path = Path(path)
-    try:
-        with path.open("rb") as file:
-            size = path.stat().st_size
-            data: mmap.mmap | bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
-    except OSError as error:
-        _refuse(path, "the file cannot be read", "a readable file", error.strerror, "check the path")
-    _check_header(data, path)
-
-    counts = dict.fromkeys(_SINGULAR, 0)
-    payloads: list[tuple[int, int]] = []
-    infos: list[pb.Tensor] = []
-    parameters: list[pb.Parameter] = []
-    provenance, case, run, end = pb.Provenance(), pb.Case(), pb.Run(), pb.End()
-    singular: dict[int, Message] = {_PROVENANCE: provenance, _CASE: case, _RUN: run, _END: end}
-    metadata = end_start = 0
-    number = 0
-    for number, start, begin, stop in _fields(data, path):
-        if number in counts:
-            counts[number] += 1
-        if number == _PAYLOAD:
-            payloads.append((begin, stop))
-        if number in (_HEADER, _PADDING, _PAYLOAD):
-            metadata = stop
-        elif number == _TENSOR:
-            infos.append(pb.Tensor())
-            _parse(infos[-1], data, (begin, stop), path)
-        elif number == _PARAMETER:
-            parameters.append(pb.Parameter())
-            _parse(parameters[-1], data, (begin, stop), path)
-        elif number in singular:
-            _parse(singular[number], data, (begin, stop), path)
-            end_start = start
-    names = {_HEADER: "header", _PROVENANCE: "provenance", _CASE: "case", _RUN: "run", _END: "end"}
-    wrong = [f"{count} × {names[number]}" for number, count in counts.items() if count != 1]
-    if wrong or number != _END:
-        _refuse(
-            path,
-            "the file is cut off, or two files stand in one",
-            "one each of header, provenance, case, run and end, in this order",
-            ", ".join(wrong) or "something after end",
+    data = _map(path)
+    header = _header(data, path)
+    if header.schema_minor > SCHEMA_MINOR:
+        warnings.warn(
+            f"{path}: schema {header.schema_major}.{header.schema_minor} is newer than ours"
+            f" ({SCHEMA_MAJOR}.{SCHEMA_MINOR}); fields that we do not know are ignored",
+            stacklevel=2,
         )
-    total = sum(stop - begin for begin, stop in payloads)
-    if not (end.tensors == len(payloads) == len(infos) and end.payload_bytes == total):
+    payloads, metadata, end = _layout(data, path)
+    message = pb.Recording()
+    try:
+        message.ParseFromString(data[metadata] + data[end])
+    except DecodeError as error:
+        _refuse(path, "the metadata cannot be parsed", "a protobuf message", error)
+    total = sum(field.end - field.begin for field in payloads)
+    if not (message.end.tensors == len(payloads) == len(message.tensor) and message.end.payload_bytes == total):
         _refuse(
             path,
             "counts in the file disagree",
-            f"{end.tensors} tensors of {end.payload_bytes} bytes, as `end` says",
-            f"{len(payloads)} payloads of {total} bytes, {len(infos)} tensors",
+            f"{message.end.tensors} tensors of {message.end.payload_bytes} bytes, as `end` says",
+            f"{len(payloads)} payloads of {total} bytes, {len(message.tensor)} tensors",
         )
-    digest = hashlib.sha256(data[metadata:end_start]).digest()
-    if digest != end.digest:
-        _refuse(path, "the metadata was changed after it was written", f"SHA-256 {end.digest.hex()}", digest.hex())
-    tensors = [_tensor(data, info, span, path) for info, span in zip(infos, payloads, strict=True)]
-    recording = Recording(case, provenance, run, tensors, parameters, str(path), digest)
+    digest = hashlib.sha256(data[metadata]).digest()
+    if digest != message.end.digest:
+        got = digest.hex()
+        _refuse(path, "the metadata was changed after it was written", f"SHA-256 {message.end.digest.hex()}", got)
+    check_metadata(path, message.case, message.run, message.parameter)
+    tensors = []
+    for info, field in zip(message.tensor, payloads, strict=True):
+        check_tensor(path, info, field.end - field.begin)
+        tensors.append(Tensor(info, _array(data, info, field.begin, path)))
+    recording = Recording(
+        message.case, message.provenance, message.run, tensors, list(message.parameter), str(path), digest
+    )
     if digests:
         verify(recording)
     return recording

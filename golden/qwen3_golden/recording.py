@@ -13,7 +13,7 @@ SCHEMA_MINOR = 0
 MAGIC = "qwen3.golden"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Tensor:
     """One tap at one step: its metadata and its elements (bfloat16 as uint16 bits, read-only when read from a file)."""
 
@@ -35,7 +35,7 @@ class Tensor:
         return to_float32(self.array) if self.info.dtype == pb.BF16 else self.array
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Recording:
     """One case run once. `source` names where it was read from, for messages."""
 
@@ -46,7 +46,7 @@ class Recording:
     parameters: Sequence[pb.Parameter] = ()
     source: str = "recording in memory"
     digest: bytes = b""
-    _index: dict[tuple[str, int], Tensor] = field(init=False, repr=False, compare=False)
+    _index: dict[tuple[str, int], Tensor] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_index", {tensor.key: tensor for tensor in self.tensors})

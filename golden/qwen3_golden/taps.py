@@ -16,15 +16,16 @@ from qwen3_golden import golden_pb2 as pb
 GOLDEN_ROOT = Path(__file__).resolve().parents[1]
 """The folder of the committed golden set: cases/, checkpoints/, MANIFEST.textproto, taps.textproto."""
 
-_LAYER = re.compile(r"\.layers\.(\d+)\.")
+_LAYER = re.compile(r"\.layers\.(0|[1-9][0-9]*)\.")
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
     """A named place with its layer filled in.
 
-    `inputs` are the taps it is computed from in the op's order, each as its alternatives, the first that exists counts;
-    `optional` are inputs that may be absent altogether. `parameters` are canonical names; a bias may be absent.
+    `inputs` are the taps it is computed from in the op's order, each as its alternatives: the first that the network
+    has counts. `optional` are inputs that may be absent altogether. `parameters` are canonical names; a bias may be
+    absent.
     """
 
     name: str
@@ -36,11 +37,25 @@ class Place:
     parameters: tuple[str, ...]
     layer: int | None
 
-    def inputs_in(self, names: Iterable[str]) -> tuple[str, ...]:
-        """The inputs among the taps that a recording has, in the op's order."""
+    def inputs_in(self, names: Iterable[str], config: pb.ModelConfig | None = None) -> tuple[str, ...]:
+        """The inputs among the taps that a recording has, in the op's order.
+
+        `config` tells which alternative the network has, so that none stands in for another one that was merely not
+        recorded; without it, every network's taps are taken to be recorded.
+        """
         present = frozenset(names)
-        chosen = (next((name for name in alternatives if name in present), None) for alternatives in self.inputs)
-        return tuple(name for name in chosen if name is not None)
+        if config is None:
+            chosen = [next((name for name in some if name in present), "") for some in self.inputs]
+        else:
+            chosen = [next(name for name in some if _has(config, name)) for some in self.inputs]
+        return tuple(name for name in chosen if name in present)
+
+
+def _has(config: pb.ModelConfig, name: str) -> bool:
+    """Whether a network has a tap that stands first among alternatives."""
+    if name.endswith(("q_norm", "k_norm")):
+        return config.use_qk_norm
+    return config.rotate_encoder_keys if name.endswith("encoder_k_rope") else True
 
 
 @cache
@@ -69,19 +84,27 @@ def place(name: str, num_hidden_layers: int = 0) -> Place | None:
         return None
     found = _LAYER.search(name)
     layer = int(found.group(1)) if found else None
+    if layer is None and "{layer}" in name:
+        return None  # a pattern, no name
 
     def fill(text: str) -> str:
         if layer is not None:
             text = text.replace("{layer-1}", str(layer - 1)).replace("{layer}", str(layer))
         return text.replace("{last}", str(num_hidden_layers - 1))
 
-    inputs = tuple(tuple(fill(one.rstrip("?")) for one in text.split("|")) for text in row.inputs)
+    def alternatives(text: str) -> tuple[str, ...]:
+        some = text.rstrip("?").split("|")
+        if "{layer-1}" in text:  # the layer before, and only the first layer has none
+            some = some[1:] if layer == 0 else some[:1]
+        return tuple(map(fill, some))
+
+    inputs = tuple(alternatives(text) for text in row.inputs)
     optional = frozenset(fill(text.rstrip("?")) for text in row.inputs if text.endswith("?"))
     parameters = tuple(fill(text) for text in row.parameters)
     return Place(name, pattern, row.op, tuple(row.axes), inputs, optional, parameters, layer)
 
 
 def selected(name: str, globs: Iterable[str]) -> bool:
-    """Whether a tap is asked for: some glob matches its name (`*` also spans dots); no glob at all asks for every tap."""
+    """Whether a tap is asked for: a glob matches its name (`*` also spans dots); no glob at all asks for every tap."""
     patterns = tuple(globs)
     return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)

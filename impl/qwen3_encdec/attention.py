@@ -16,6 +16,25 @@ def repeat_kv(x: torch.Tensor, n_rep: int) -> torch.Tensor:
     return x if n_rep == 1 else x.repeat_interleave(n_rep, dim=1)
 
 
+def scaled_scores(query: torch.Tensor, key: torch.Tensor, scaling: float, groups: int) -> torch.Tensor:
+    """`query [batch, heads, query, dim]` against `key [batch, kv_heads, key, dim]`: `[batch, heads, query, key]`."""
+    return torch.matmul(query, repeat_kv(key, groups).transpose(2, 3)) * scaling
+
+
+def probabilities(scores: torch.Tensor, attention_mask: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor:
+    """Softmax over the keys of scores with an additive mask added, `[batch, heads, query, key]`.
+
+    In float32 whatever the scores' dtype (a bfloat16 sum over many keys loses the tail), then cast to `dtype`.
+    """
+    masked = scores if attention_mask is None else scores + attention_mask
+    return nn.functional.softmax(masked, dim=-1, dtype=torch.float32).to(dtype)
+
+
+def weighted_values(probs: torch.Tensor, value: torch.Tensor, groups: int) -> torch.Tensor:
+    """`probs [batch, heads, query, key]` times `value [batch, kv_heads, key, dim]`: `[batch, query, heads, dim]`."""
+    return torch.matmul(probs, repeat_kv(value, groups)).transpose(1, 2).contiguous()
+
+
 def eager_attention_forward(
     module: nn.Module,
     query: torch.Tensor,
@@ -30,17 +49,12 @@ def eager_attention_forward(
 
     `query [batch, heads, query, dim]`, `key` and `value [batch, kv_heads, key, dim]`, additive `attention_mask`
     broadcastable to `[batch, heads, query, key]`; returns the context `[batch, query, heads, dim]` and the
-    probabilities `[batch, heads, query, key]`. Softmax is float32 (a bfloat16 sum over many keys loses the tail), its
-    result is cast back to the query's dtype.
+    probabilities `[batch, heads, query, key]`.
     """
     groups = cast(int, module.num_key_value_groups)
-    scores = torch.matmul(query, repeat_kv(key, groups).transpose(2, 3)) * scaling
-    if attention_mask is not None:
-        scores = scores + attention_mask
-    probabilities = nn.functional.softmax(scores, dim=-1, dtype=torch.float32).to(query.dtype)
-    probabilities = nn.functional.dropout(probabilities, p=dropout, training=module.training)
-    context = torch.matmul(probabilities, repeat_kv(value, groups))
-    return context.transpose(1, 2).contiguous(), probabilities
+    probs = probabilities(scaled_scores(query, key, scaling, groups), attention_mask, query.dtype)
+    probs = nn.functional.dropout(probs, p=dropout, training=module.training)
+    return weighted_values(probs, value, groups), probs
 
 
 class ProjectedAttention(nn.Module):

@@ -1,0 +1,121 @@
+"""The list of every file of the golden set with its digest: what was lost, added or changed by accident shows.
+
+`python -m qwen3_golden.manifest` verifies the set, `--write` writes golden/MANIFEST.textproto anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from google.protobuf import text_format
+
+from qwen3_golden import golden_pb2 as pb
+from qwen3_golden.errors import ParityError
+from qwen3_golden.reader import read
+from qwen3_golden.taps import GOLDEN_ROOT
+
+NAME = "MANIFEST.textproto"
+MAX_FILE_BYTES = 1_000_000
+MAX_TOTAL_BYTES = 12_000_000
+_FOLDERS = ("cases", "checkpoints")
+_FILES = ("golden.proto", "taps.textproto", "tolerances.textproto")
+_HEAD = "# proto-file: golden.proto\n# proto-message: qwen3.golden.v1.Manifest\n\n"
+
+
+def _paths(root: Path) -> Iterator[Path]:
+    for folder in _FOLDERS:
+        yield from (path for path in (root / folder).rglob("*") if path.is_file())
+    yield from (root / name for name in _FILES if (root / name).is_file())
+
+
+def _entry(root: Path, path: Path) -> pb.Entry:
+    content = path.read_bytes()
+    digest = read(path).digest.hex() if path.suffix == ".pb" else ""
+    sha256 = hashlib.sha256(content).hexdigest()
+    return pb.Entry(path=path.relative_to(root).as_posix(), bytes=len(content), sha256=sha256, digest=digest)
+
+
+def build(root: Path = GOLDEN_ROOT) -> pb.Manifest:
+    """The manifest of the data that lies under `root`; raises `ParityError` for a recording that cannot be read."""
+    entries = [_entry(root, path) for path in sorted(_paths(root), key=Path.as_posix)]
+    return pb.Manifest(entry=entries)
+
+
+def render(manifest: pb.Manifest) -> str:
+    """The manifest as text, the same for the same manifest."""
+    return _HEAD + text_format.MessageToString(manifest)
+
+
+def load(root: Path = GOLDEN_ROOT) -> pb.Manifest:
+    """The manifest that was written; raises `ParityError` when there is none or it is no manifest."""
+    path = root / NAME
+    try:
+        return text_format.Parse(path.read_text(encoding="utf-8"), pb.Manifest())
+    except (OSError, ValueError, text_format.ParseError) as error:
+        raise ParityError(
+            path,
+            "the manifest cannot be read",
+            expected="a qwen3.golden.v1.Manifest in protobuf's text format",
+            got=error,
+            next_step="restore it, or write it with python -m qwen3_golden.manifest --write",
+        ) from None
+
+
+def verify(root: Path = GOLDEN_ROOT) -> None:
+    """Compare the files under `root` with the manifest and their sizes with the limits.
+
+    Raises one `ParityError` that names every file that is missing, extra, changed or too large.
+    """
+    written = {entry.path: entry for entry in load(root).entry}
+    found = {path.relative_to(root).as_posix(): path for path in _paths(root)}
+    sizes = {name: path.stat().st_size for name, path in found.items()}
+    wrong = [f"{name} is missing" for name in sorted(written.keys() - found.keys())]
+    wrong += [f"{name} is extra" for name in sorted(found.keys() - written.keys())]
+    for name in sorted(written.keys() & found.keys()):
+        if hashlib.sha256(found[name].read_bytes()).hexdigest() != written[name].sha256:
+            wrong.append(f"{name} has changed")
+        elif _entry(root, found[name]) != written[name]:
+            wrong.append(f"{name} has another size or digest in the manifest")
+    wrong += [f"{name} has {size} bytes" for name, size in sorted(sizes.items()) if size > MAX_FILE_BYTES]
+    if sum(sizes.values()) > MAX_TOTAL_BYTES:
+        wrong.append(f"all files together have {sum(sizes.values())} bytes")
+    if wrong:
+        raise ParityError(
+            root,
+            "the golden set is not what its manifest says, or is too large",
+            expected=f"the files of {NAME}, {MAX_FILE_BYTES} bytes each and {MAX_TOTAL_BYTES} together at most",
+            got="; ".join(wrong),
+            next_step="restore the files, or accept the change with python -m qwen3_golden.manifest --write",
+        )
+
+
+def write(root: Path = GOLDEN_ROOT) -> None:
+    """Write the manifest of the files as they are, and verify that it may stand (see `verify` for what it raises)."""
+    (root / NAME).write_text(render(build(root)), encoding="utf-8")
+    verify(root)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Verify or write the manifest; 0 when all is well, 2 when not."""
+    parser = argparse.ArgumentParser(prog="python -m qwen3_golden.manifest", description="Verify the golden set.")
+    parser.add_argument("--write", action="store_true", help="write the manifest of the files as they are")
+    parser.add_argument("--root", type=Path, default=GOLDEN_ROOT, help="the golden folder")
+    given = parser.parse_args(arguments)
+    try:
+        if given.write:
+            write(given.root)
+        else:
+            verify(given.root)
+    except ParityError as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(f"{len(load(given.root).entry)} files are as {NAME} says")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

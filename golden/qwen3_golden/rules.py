@@ -1,0 +1,62 @@
+"""What holds of every recording's metadata. The reader refuses what breaks it, the writer does not write it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import prod
+
+from qwen3_golden import golden_pb2 as pb
+from qwen3_golden.dtypes import NUMPY
+from qwen3_golden.errors import ParityError
+
+_MAX_DIMENSIONS = 32
+_NEXT = "copy the file again, or correct what wrote it"
+
+
+def check_tensor(where: object, info: pb.Tensor, size: int) -> None:
+    """A tensor's dtype, shape, axes and digest make sense and belong to a payload of `size` bytes, or `ParityError`."""
+
+    def refuse(rule: str, expected: object, got: object) -> ParityError:
+        return ParityError(
+            where, f"{info.name} (step {info.step}): {rule}", expected=expected, got=got, next_step=_NEXT
+        )
+
+    if info.dtype not in NUMPY:
+        _check_enum(where, f"dtype of {info.name} (step {info.step})", info.dtype, pb.DType.items())
+    if len(info.shape) > _MAX_DIMENSIONS:
+        raise refuse("too many dimensions", f"at most {_MAX_DIMENSIONS}", len(info.shape))
+    needed = prod(info.shape) * NUMPY[info.dtype].itemsize
+    if not needed == info.bytes == size:
+        shape = "x".join(map(str, info.shape)) or "scalar"
+        raise refuse(
+            "its size disagrees with its shape",
+            f"{needed} bytes for {shape} {pb.DType.Name(info.dtype)}",
+            f"{size} bytes in the payload, {info.bytes} in the metadata",
+        )
+    if len(info.axes) not in (0, len(info.shape)):
+        raise refuse("its axes disagree with its shape", f"{len(info.shape)} names", list(info.axes))
+    if len(info.sha256) not in (0, 32):
+        raise refuse("its digest is no SHA-256", "32 bytes, or none", f"{len(info.sha256)} bytes")
+
+
+def check_metadata(where: object, case: pb.Case, run: pb.Run, parameters: Iterable[pb.Parameter]) -> None:
+    """Every enum of the metadata is set to a value that this schema has, or `ParityError`."""
+    if case.tier:
+        _check_enum(where, "tier of the case", case.tier, pb.Tier.items())
+    _check_enum(where, "mode of the case", case.mode, pb.Mode.items())
+    _check_enum(where, "arithmetic of the run", run.arithmetic, pb.Arithmetic.items())
+    _check_enum(where, "backend of the run", run.backend, pb.Backend.items())
+    for parameter in parameters:
+        _check_enum(where, f"dtype of {parameter.name}", parameter.dtype, pb.DType.items())
+
+
+def _check_enum(where: object, what: str, value: int, items: Iterable[tuple[str, int]]) -> None:
+    valid = {code: name for name, code in items if code}
+    if value not in valid:
+        raise ParityError(
+            where,
+            f"the {what} is not valid",
+            expected=", ".join(valid.values()),
+            got=f"{value}, {'which this schema does not have' if value else 'unset'}",
+            next_step=_NEXT,
+        )

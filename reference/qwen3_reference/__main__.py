@@ -1,0 +1,48 @@
+"""`python -m qwen3_reference OUT [--only GLOB]`: record the reference's cases into OUT/cases, one thread."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import torch
+
+from qwen3_golden import GOLDEN_ROOT, ParityError
+from qwen3_reference.cases import CASES
+from qwen3_reference.op_cases import op_cases
+from qwen3_reference.record import record
+from qwen3_reference.record_op import record_op
+
+
+def main(arguments: list[str]) -> int:
+    """Record every case whose name matches; 0 when all are written, 2 when none matches or a checkpoint is unusable."""
+    parser = argparse.ArgumentParser(prog="python -m qwen3_reference", description=__doc__)
+    parser.add_argument("out", type=Path, help="folder that receives cases/<folder>/<name>.pb")
+    parser.add_argument("--only", default="*", help="glob over case names, as 'encdec/*'")
+    parser.add_argument("--checkpoints", type=Path, default=GOLDEN_ROOT / "checkpoints", help="where checkpoints stand")
+    options = parser.parse_args(arguments)
+    torch.set_num_threads(1)
+    written = 0
+    try:
+        for op in op_cases():
+            if fnmatchcase(f"op/{op.name}", options.only):
+                record_op(op, options.out / "cases" / "op" / f"{op.name}.pb")
+                written += 1
+        for definition in CASES:
+            if fnmatchcase(definition.name, options.only):
+                record(definition, options.checkpoints, options.out / "cases" / f"{definition.name}.pb")
+                written += 1
+    except ParityError as error:
+        print(error, file=sys.stderr)
+        return 2
+    if not written:
+        print(f"no case is called {options.only!r}", file=sys.stderr)
+        return 2
+    print(f"{written} cases recorded in {options.out / 'cases'}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,116 @@
+"""config.json of a Qwen3 or Qwen2 checkpoint -> the numbers of the network, as Hugging Face understands them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from transformers.models.qwen2 import Qwen2Config
+from transformers.models.qwen3 import Qwen3Config
+
+from qwen3_golden import ParityError, pb
+from qwen3_reference.stored import read_json
+from qwen3_spec import SpecConfig
+
+CONFIG_CLASSES: dict[str, type[Qwen3Config] | type[Qwen2Config]] = {"qwen3": Qwen3Config, "qwen2": Qwen2Config}
+_REQUIRED = (
+    "vocab_size",
+    "hidden_size",
+    "intermediate_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "num_key_value_heads",
+    "rms_norm_eps",
+)
+_ACTIVATIONS = {"silu": "silu", "gelu": "gelu", "gelu_pytorch_tanh": "gelu_tanh", "relu": "relu"}
+
+
+def _refuse(path: Path, rule: str, expected: object, got: object) -> ParityError:
+    return ParityError(
+        path, rule, expected=expected, got=got, next_step="use the checkpoint's own, complete config.json"
+    )
+
+
+def hf_config(directory: str | Path) -> Qwen3Config | Qwen2Config:
+    """HF's configuration of a checkpoint, an own copy at each call; `ParityError` for one that is incomplete.
+
+    Sizes, eps and rope_theta must be stated: HF's defaults for them fit no published checkpoint.
+    """
+    path = Path(directory) / "config.json"
+    stated = read_json(path)
+    kind = stated.get("model_type")
+    if kind not in CONFIG_CLASSES:
+        raise _refuse(path, "unknown model_type", " or ".join(CONFIG_CLASSES), kind)
+    missing = [name for name in _REQUIRED if stated.get(name) is None]
+    nested = stated.get("rope_parameters") or {}
+    if stated.get("rope_theta", nested.get("rope_theta")) is None:
+        missing.append("rope_theta")
+    if kind == "qwen3" and stated.get("head_dim") is None:
+        missing.append("head_dim")
+    if missing:
+        raise _refuse(path, "fields are missing", ", ".join(missing), "absent or null")
+    try:
+        config = CONFIG_CLASSES[kind].from_dict(stated)
+    except Exception as error:  # HF's validation raises several classes of its own
+        raise _refuse(path, "Hugging Face refuses the configuration", "a valid configuration", error) from error
+    rope: Any = config.rope_parameters
+    if rope.get("rope_type", "default") != "default":
+        raise _refuse(path, "RoPE scaling has no place in the schema", "rope_type default", rope["rope_type"])
+    return config
+
+
+def model_config(directory: str | Path, *, rotate_encoder_keys: bool = True) -> pb.ModelConfig:
+    """The numbers of a checkpoint's network; `ParityError` when config.json is missing, broken or impossible."""
+    hf: Any = hf_config(directory)
+    is_qwen3 = hf.model_type == "qwen3"
+    head_dim = getattr(hf, "head_dim", None) or hf.hidden_size // hf.num_attention_heads
+    sliding = "sliding_attention" in hf.layer_types
+    config = pb.ModelConfig(
+        model_type=hf.model_type,
+        vocab_size=hf.vocab_size,
+        hidden_size=hf.hidden_size,
+        intermediate_size=hf.intermediate_size,
+        num_hidden_layers=hf.num_hidden_layers,
+        num_attention_heads=hf.num_attention_heads,
+        num_key_value_heads=hf.num_key_value_heads,
+        head_dim=head_dim,
+        rms_norm_eps=hf.rms_norm_eps,
+        rope_theta=hf.rope_parameters["rope_theta"],
+        max_position_embeddings=hf.max_position_embeddings,
+        hidden_act=hf.hidden_act,
+        attention_bias=hf.attention_bias if is_qwen3 else True,
+        attention_out_bias=hf.attention_bias if is_qwen3 else False,
+        use_qk_norm=is_qwen3,
+        layer_types=hf.layer_types,
+        sliding_window=hf.sliding_window if sliding and hf.sliding_window else 0,
+        tie_word_embeddings=hf.tie_word_embeddings,
+        rotate_encoder_keys=rotate_encoder_keys,
+    )
+    try:
+        spec_config(config)
+    except (ValueError, KeyError) as error:
+        raise _refuse(Path(directory) / "config.json", "impossible configuration", "a network", error) from None
+    return config
+
+
+def spec_config(config: pb.ModelConfig) -> SpecConfig:
+    """The same numbers for the specification; `ValueError` or `KeyError` when no network can have them."""
+    return SpecConfig(
+        hidden_size=config.hidden_size,
+        intermediate_size=config.intermediate_size,
+        num_hidden_layers=config.num_hidden_layers,
+        num_attention_heads=config.num_attention_heads,
+        num_key_value_heads=config.num_key_value_heads,
+        head_dim=config.head_dim,
+        vocab_size=config.vocab_size,
+        rms_norm_eps=config.rms_norm_eps,
+        rope_theta=config.rope_theta,
+        hidden_act=_ACTIVATIONS[config.hidden_act],
+        attention_bias=config.attention_bias,
+        attention_out_bias=config.attention_out_bias,
+        use_qk_norm=config.use_qk_norm,
+        layer_types=tuple(config.layer_types),
+        sliding_window=config.sliding_window or None,
+        rotate_encoder_keys=config.rotate_encoder_keys,
+        tie_word_embeddings=config.tie_word_embeddings,
+    )

@@ -1,0 +1,77 @@
+"""What a case of the reference is made of, and the inputs that follow from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from qwen3_golden import Array, pb
+from qwen3_reference.checkpoints import PAD_ID, TINY_IDS, TWIN_IDS
+
+
+@dataclass(frozen=True)
+class CaseDefinition:
+    """One case. `encoder`, `decoder` name checkpoints; an empty one leaves that stack out.
+
+    `encoder_rows`, `decoder_rows` have one string for each batch row, its mask slot by slot. `steps` are the decoder's
+    query lengths. Positions count real tokens from `first_position`. `taps` are globs, empty = every tap.
+    `max_new_tokens` > 0 also generates, greedily, from the first step's ids.
+    """
+
+    name: str
+    description: str
+    seed: int
+    encoder: str = ""
+    decoder: str = ""
+    encoder_rows: tuple[str, ...] = ()
+    decoder_rows: tuple[str, ...] = ()
+    steps: tuple[int, ...] = ()
+    rotate_encoder_keys: bool = True
+    first_position: int = 0
+    after: str = ""
+    max_new_tokens: int = 0
+    dtype: str = "float32"
+    tier: pb.Tier = pb.TIER_MODEL
+    taps: tuple[str, ...] = ()
+    exposes: tuple[str, ...] = ()
+
+    @property
+    def mode(self) -> pb.Mode:
+        """ENCODER, CAUSAL or ENCODER_DECODER, from the checkpoints."""
+        if self.encoder and self.decoder:
+            return pb.ENCODER_DECODER
+        return pb.ENCODER if self.encoder else pb.CAUSAL
+
+
+def _ids(draw: np.random.Generator, mask: Array, vocab: int) -> Array:
+    """Token ids `[batch, seq]` int64: about a third special (first, last, pad, tiny, twins), repeats, pads padded."""
+    special = np.array([0, vocab - 1, PAD_ID, *TINY_IDS, *TWIN_IDS], dtype=np.int64)
+    ids = draw.integers(0, vocab, mask.shape)
+    ids = np.where(draw.random(mask.shape) < 0.3, draw.choice(special, mask.shape), ids)
+    if mask.shape[1] > 3:
+        ids[:, 2] = ids[:, 1]  # a repeated token
+    return np.where(mask, ids, PAD_ID)
+
+
+def _stack_inputs(
+    draw: np.random.Generator, rows: tuple[str, ...], vocab: int, first: int
+) -> tuple[Array, Array, Array]:
+    """ids, mask and position ids of one stack, each `[batch, seq]`."""
+    mask = np.array([[slot == "1" for slot in row] for row in rows])
+    counted = np.maximum(np.cumsum(mask, axis=1, dtype=np.int64) - 1, 0)
+    return _ids(draw, mask, vocab), mask, counted + first
+
+
+def inputs(definition: CaseDefinition, vocab: int) -> Mapping[str, Array]:
+    """The `input.*` tensors of a case by tap name: ids and positions int64, masks bool."""
+    draw = np.random.Generator(np.random.PCG64(definition.seed))
+    given: dict[str, Array] = {}
+    for stack, rows in (("encoder", definition.encoder_rows), ("decoder", definition.decoder_rows)):
+        if rows:
+            ids, mask, positions = _stack_inputs(draw, rows, vocab, definition.first_position)
+            given[f"input.{stack}_input_ids"] = ids
+            given[f"input.{stack}_attention_mask"] = mask
+            given[f"input.{stack}_position_ids"] = positions
+    return given

@@ -1,0 +1,82 @@
+"""Hugging Face's models of a case, loaded with their own configurations and with attention that records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers.models.qwen2 import Qwen2ForCausalLM, Qwen2Model
+from transformers.models.qwen2.modeling_qwen2 import eager_attention_forward as qwen2_eager
+from transformers.models.qwen3 import Qwen3ForCausalLM, Qwen3Model
+from transformers.models.qwen3.modeling_qwen3 import eager_attention_forward as qwen3_eager
+from transformers.utils import logging
+
+from qwen3_reference.configs import hf_config
+from qwen3_reference.hooks import recording_attention
+
+_CLASSES: dict[str, tuple[Any, Any]] = {
+    "qwen3": (Qwen3Model, Qwen3ForCausalLM),
+    "qwen2": (Qwen2Model, Qwen2ForCausalLM),
+}
+RECORDING = {"qwen3": "recording_qwen3_eager", "qwen2": "recording_qwen2_eager"}
+"""The names under which HF's own eager attention, recorded, is registered."""
+
+recording_attention(RECORDING["qwen3"], qwen3_eager)
+recording_attention(RECORDING["qwen2"], qwen2_eager)
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The models of a case: HF's base model as the encoder and its causal LM as the decoder, either may be absent."""
+
+    encoder: Any
+    decoder: Any
+    rotate_encoder_keys: bool = True
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """No progress bars and no load reports: what is loaded was checked by name before."""
+    log: Any = logging
+    level, bars = log.get_verbosity(), log.is_progress_bar_enabled()
+    log.set_verbosity_error()
+    log.disable_progress_bar()
+    try:
+        yield
+    finally:
+        log.set_verbosity(level)
+        if bars:
+            log.enable_progress_bar()
+
+
+def _load(directory: str | Path, which: int, dtype: torch.dtype, attention: str | None) -> Any:
+    config: Any = hf_config(directory)
+    if which == 0:
+        config.is_causal = False  # on an own copy: shared with the decoder it would make that bidirectional too
+    with _quiet():
+        model = _CLASSES[config.model_type][which].from_pretrained(
+            str(directory),
+            config=config,
+            dtype=dtype,
+            attn_implementation=attention or RECORDING[config.model_type],
+            local_files_only=True,
+        )
+    return model.eval()
+
+
+def load_reference(
+    encoder_directory: str | Path | None,
+    decoder_directory: str | Path | None,
+    *,
+    dtype: torch.dtype = torch.float32,
+    rotate_encoder_keys: bool = True,
+    attention: str | None = None,
+) -> Reference:
+    """HF's models from checkpoint directories; `attention` replaces the recorded eager attention, for tests."""
+    encoder = None if encoder_directory is None else _load(encoder_directory, 0, dtype, attention)
+    decoder = None if decoder_directory is None else _load(decoder_directory, 1, dtype, attention)
+    return Reference(encoder, decoder, rotate_encoder_keys)

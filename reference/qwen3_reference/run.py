@@ -1,0 +1,201 @@
+"""Running Hugging Face's Qwen3 on a case: the bidirectional encoder, the causal decoder, the merged decoder.
+
+Positions and padding are always given explicitly. The encoder is HF's `Qwen3Model` with its own configuration and
+`is_causal = False`; the decoder is `Qwen3ForCausalLM` with `MergedCache` and, for every layer type, HF's own causal or
+sliding mask over the decoder's slots with the encoder's columns (hidden by padding alone) behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from transformers.masking_utils import create_causal_mask, create_sliding_window_causal_mask
+
+from qwen3_golden import Array, ParityError
+from qwen3_reference.hooks import Sink, attach, encoder_half
+from qwen3_reference.merged_cache import Memory, MergedCache
+from qwen3_reference.models import Reference
+
+StepSink = Callable[[int, str, torch.Tensor], None]
+Inputs = Mapping[str, Array]
+
+
+def additive(visible: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """A bool mask, True = visible, as HF's eager attention adds it: 0 or the dtype's lowest number."""
+    return torch.zeros(visible.shape, dtype=dtype).masked_fill(~visible, torch.finfo(dtype).min)
+
+
+def _softmax_checked(sink: Sink) -> Sink:
+    """Pass taps on; a recorded softmax must follow bit for bit from the recorded scores and mask."""
+    kept: dict[str, torch.Tensor] = {}
+
+    def checked(name: str, value: torch.Tensor) -> None:
+        site, _, last = name.rpartition(".")
+        if last in ("scores", "mask"):
+            kept[last] = value
+        elif last == "probs" and len(kept) == 2:
+            scores = kept["scores"] + additive(kept["mask"], kept["scores"].dtype)[:, None]
+            expected = torch.softmax(scores, dim=-1, dtype=torch.float32).to(value.dtype)
+            if not torch.equal(value, expected):
+                raise ParityError(
+                    name,
+                    "the recorded probabilities are not the softmax of the recorded scores and mask",
+                    expected=f"softmax of {site}.scores + {site}.mask, bit for bit",
+                    got=f"{int((value != expected).sum())} of {value.numel()} elements differ",
+                    next_step="find what attention does between scores and softmax, and record it",
+                    fault="harness bug",
+                )
+        if last in ("probs", "context"):
+            kept.clear()
+        sink(name, value)
+
+    return checked
+
+
+def _tensor(inputs: Inputs, name: str) -> torch.Tensor:
+    return torch.from_numpy(np.array(inputs[f"input.{name}"]))
+
+
+def run_encoder(encoder: Any, inputs: Inputs, sink: Sink, wanted: Callable[[str], bool]) -> torch.Tensor:
+    """The encoder's final-normed output `[batch, seq, hidden]`, its taps handed to `sink(name, tensor)`."""
+    with torch.no_grad(), attach(encoder, "encoder", _softmax_checked(sink), attention="self_attn", wanted=wanted):
+        output = encoder(
+            input_ids=_tensor(inputs, "encoder_input_ids"),
+            attention_mask=_tensor(inputs, "encoder_attention_mask").long(),
+            position_ids=_tensor(inputs, "encoder_position_ids"),
+            use_cache=False,
+        )
+    hidden: torch.Tensor = output.last_hidden_state
+    return hidden
+
+
+def merged_masks(
+    decoder: Any, cache: MergedCache, ids: torch.Tensor, decoder_mask: torch.Tensor, encoder_mask: torch.Tensor | None
+) -> dict[str, torch.Tensor]:
+    """The additive mask `[batch, 1, query, own + memory]` of each layer type, for the step that comes next.
+
+    `decoder_mask[batch, past + query]` and `encoder_mask[batch, memory]`, True = real token.
+    """
+    config = decoder.config
+    dtype = decoder.dtype
+    given: dict[str, Any] = {
+        "config": config,
+        "inputs_embeds": torch.empty(*ids.shape, 1, dtype=dtype),
+        "attention_mask": decoder_mask.long(),
+        "past_key_values": cache,
+        "position_ids": None,  # with positions HF looks for packed sequences
+    }
+    builders: dict[str, Callable[..., Any]] = {
+        "full_attention": create_causal_mask,
+        "sliding_attention": create_sliding_window_causal_mask,
+    }
+    masks: dict[str, torch.Tensor] = {kind: builders[kind](**given) for kind in dict.fromkeys(config.layer_types)}
+    if encoder_mask is None:
+        return masks
+    shown = encoder_mask[:, None, None].expand(-1, 1, ids.shape[1], -1)
+    return {kind: torch.cat([mask, additive(shown, dtype)], dim=-1) for kind, mask in masks.items()}
+
+
+@contextmanager
+def _request(
+    reference: Reference, inputs: Inputs, hidden: torch.Tensor | None, sink: Sink, wanted: Callable[[str], bool]
+) -> Iterator[Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]]:
+    """One request to the decoder: gives `forward(ids, positions, decoder_mask) -> logits`, called step by step."""
+    decoder = reference.decoder
+    length = 0 if hidden is None else hidden.shape[1]
+    hooks = attach(
+        decoder.model,
+        "decoder",
+        _softmax_checked(sink),
+        attention="self_attn",
+        wanted=wanted,
+        encoder_length=length,
+    )
+    with torch.no_grad(), hooks:
+        memory = encoder_mask = None
+        if hidden is not None:
+            encoder_mask = _tensor(inputs, "encoder_attention_mask")
+            tables = None
+            if reference.rotate_encoder_keys:
+                with encoder_half():
+                    tables = decoder.model.rotary_emb(hidden, _tensor(inputs, "encoder_position_ids"))
+            memory = Memory(hidden, tables)
+        cache = MergedCache([layer.self_attn for layer in decoder.model.layers], memory)
+
+        def forward(ids: torch.Tensor, positions: torch.Tensor, decoder_mask: torch.Tensor) -> torch.Tensor:
+            masks = merged_masks(decoder, cache, ids, decoder_mask, encoder_mask)
+            output = decoder(
+                input_ids=ids, attention_mask=masks, position_ids=positions, past_key_values=cache, use_cache=True
+            )
+            logits: torch.Tensor = output.logits
+            return logits
+
+        yield forward
+
+
+def _everything(_name: str) -> bool:
+    return True
+
+
+def run_reference(
+    reference: Reference,
+    inputs: Inputs,
+    steps: Sequence[int],
+    sink: StepSink,
+    wanted: Callable[[str], bool] = _everything,
+) -> None:
+    """Run a case: the encoder if there is one, then the decoder over its ids in `steps` (query lengths, in order).
+
+    Every wanted tap goes to `sink(step, name, tensor)`, by reference and in execution order. Raises `ParityError` when
+    a recorded softmax does not follow from its scores and mask.
+    """
+    step = 0
+
+    def stepped(name: str, value: torch.Tensor) -> None:
+        sink(step, name, value)
+
+    hidden = None if reference.encoder is None else run_encoder(reference.encoder, inputs, stepped, wanted)
+    if reference.decoder is None:
+        return
+    ids, positions = _tensor(inputs, "decoder_input_ids"), _tensor(inputs, "decoder_position_ids")
+    mask = _tensor(inputs, "decoder_attention_mask")
+    with _request(reference, inputs, hidden, stepped, wanted) as forward:
+        end = 0
+        for step, length in enumerate(steps):  # noqa: B007  `stepped` reads it
+            start, end = end, end + length
+            logits = forward(ids[:, start:end], positions[:, start:end], mask[:, :end])
+            if wanted("logits"):
+                stepped("logits", logits)
+
+
+def generate_greedy(reference: Reference, inputs: Inputs, prompt: int, new_tokens: int) -> tuple[Array, float]:
+    """Greedy continuation of the first `prompt` decoder ids: ids `[batch, new]` and the smallest top-2 margin met.
+
+    No id ends a row. Positions go on from each row's last one.
+    """
+
+    def nothing(_name: str, _value: torch.Tensor) -> None:
+        raise AssertionError("no tap is wanted")
+
+    def unwanted(_name: str) -> bool:
+        return False
+
+    hidden = None if reference.encoder is None else run_encoder(reference.encoder, inputs, nothing, unwanted)
+    ids = _tensor(inputs, "decoder_input_ids")[:, :prompt]
+    positions = _tensor(inputs, "decoder_position_ids")[:, :prompt]
+    mask = _tensor(inputs, "decoder_attention_mask")[:, :prompt]
+    generated, margins = [], []
+    with _request(reference, inputs, hidden, nothing, unwanted) as forward:
+        for _ in range(new_tokens):
+            last = forward(ids, positions, mask)[:, -1].float()
+            best = last.topk(2, dim=-1).values
+            margins.append(float((best[:, 0] - best[:, 1]).min()))
+            ids = last.argmax(dim=-1, keepdim=True)
+            generated.append(ids)
+            positions = positions[:, -1:] + 1
+            mask = torch.cat([mask, torch.ones_like(ids, dtype=torch.bool)], dim=1)
+    return torch.cat(generated, dim=1).numpy(), min(margins)

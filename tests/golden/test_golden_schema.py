@@ -1,0 +1,33 @@
+"""The schema and what was generated from it."""
+
+from importlib import resources
+from pathlib import Path
+
+import pytest
+from grpc_tools import protoc
+
+from qwen3_golden import GOLDEN_ROOT, golden_pb2, pb
+
+
+@pytest.mark.parametrize("name", ["golden_pb2.py", "golden_pb2.pyi"])
+def test_the_committed_module_is_what_the_schema_generates(name: str, tmp_path: Path) -> None:
+    well_known = str(resources.files("grpc_tools") / "_proto")
+    arguments = [f"-I{GOLDEN_ROOT}", f"-I{well_known}", f"--python_out={tmp_path}", f"--pyi_out={tmp_path}"]
+    assert protoc.main(["protoc", *arguments, str(GOLDEN_ROOT / "golden.proto")]) == 0
+    committed = GOLDEN_ROOT / "qwen3_golden" / name
+    assert committed.read_text(encoding="utf-8") == (tmp_path / name).read_text(encoding="utf-8")
+
+
+def test_the_metadata_fields_fit_one_byte_heads_in_the_order_of_the_file() -> None:
+    fields = golden_pb2.DESCRIPTOR.message_types_by_name["Recording"].fields
+    assert [field.name for field in fields] == [
+        *("header", "padding", "payload", "provenance", "case", "run", "parameter", "tensor", "end"),
+    ]
+    numbers = [field.number for field in fields]
+    assert numbers == sorted(numbers)
+    assert numbers[-1] == 15
+
+
+@pytest.mark.parametrize("enum", [pb.DType, pb.Mode, pb.Tier, pb.Arithmetic, pb.Backend])
+def test_zero_means_unspecified_in_every_enum(enum: type[pb.DType]) -> None:
+    assert enum.Name(0).endswith("_UNSPECIFIED")

@@ -1,0 +1,142 @@
+"""The table of names: complete, in order, and resolved for a layer."""
+
+import re
+
+import pytest
+
+from qwen3_golden import Place, pattern_of, pb, place, selected, table
+
+AXES = {
+    *("batch", "query", "key", "total", "hidden", "channel", "heads", "kv_heads"),
+    *("head_dim", "pair", "intermediate", "vocab", "new"),
+}
+OPS = {
+    *("input", "position_ids", "inv_freq", "cos", "sin", "embedding", "copy", "rms_norm", "linear", "head_norm"),
+    *("rope", "cache", "cache_once", "mask", "scores", "softmax", "context", "residual", "swiglu", "argmax"),
+}
+ROWS = {row.pattern: number for number, row in enumerate(table())}
+QWEN3 = pb.ModelConfig(use_qk_norm=True, rotate_encoder_keys=True)
+
+
+def alternatives(text: str) -> list[str]:
+    return text.rstrip("?").replace("{layer-1}", "{layer}").replace("{last}", "{layer}").split("|")
+
+
+def found(name: str, layers: int = 3) -> Place:
+    got = place(name, layers)
+    assert got is not None
+    return got
+
+
+def test_patterns_are_unique() -> None:
+    assert len(ROWS) == len(table())
+
+
+@pytest.mark.parametrize("row", table(), ids=lambda row: row.pattern)
+def test_a_row_is_computed_from_rows_above_it(row: pb.Tap) -> None:
+    for text in row.inputs:
+        for name in alternatives(text):
+            if "{layer-1}" in text and name.endswith(".output"):
+                assert name in ROWS  # the layer before: it stands below
+            else:
+                assert ROWS[name] < ROWS[row.pattern]
+
+
+@pytest.mark.parametrize("row", table(), ids=lambda row: row.pattern)
+def test_a_row_says_what_it_is(row: pb.Tap) -> None:
+    assert row.op in OPS
+    assert row.axes
+    assert set(row.axes) <= AXES
+    assert len(set(row.axes)) == len(row.axes)
+    assert bool(row.inputs) == (row.op not in ("input", "inv_freq"))
+    assert bool(row.hf) == (row.op != "input")
+    assert bool(row.parameters) == (row.op in ("linear", "rms_norm", "head_norm", "embedding"))
+    assert all(re.fullmatch(r"[a-z0-9_.{}]+\.(weight|bias)", name) for name in row.parameters)
+
+
+def test_the_layers_of_encoder_and_decoder_have_the_same_rows_but_for_caches_and_encoder_half() -> None:
+    def rows(prefix: str) -> list[str]:
+        return [p.removeprefix(prefix).replace("merged_attn", "self_attn") for p in ROWS if p.startswith(prefix)]
+
+    decoder = [p for p in rows("decoder.layers.") if not re.search(r"attn\.(cache|encoder)_", p)]
+    assert decoder == rows("encoder.layers.")
+
+
+def test_a_pattern_is_a_name_without_its_layer() -> None:
+    assert pattern_of("encoder.layers.12.mlp.act") == "encoder.layers.{layer}.mlp.act"
+    assert pattern_of("logits") == "logits"
+    assert pattern_of("somebody.layers.1.else") == "somebody.layers.{layer}.else"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("", "nothing", "encoder.layers.0", "encoder.layers.0.cross_attn", "encoder.layers.x.input"),
+        *("encoder.layers.01.input", "encoder.layers.-1.input", "encoder.layers.٣.input"),
+        *("encoder.layers.{layer}.input", "encoder.layers.{layer-1}.input", "encoder.layers.0.input "),
+    ],
+)
+def test_a_name_that_is_not_in_the_table_has_no_place(name: str) -> None:
+    assert place(name, 3) is None
+
+
+def test_a_place_has_its_layer_filled_in() -> None:
+    got = found("decoder.layers.2.merged_attn.q_rope")
+    assert (got.layer, got.op, got.axes) == (2, "rope", ("batch", "heads", "query", "head_dim"))
+    attention = "decoder.layers.2.merged_attn."
+    assert got.inputs == ((attention + "q_norm", attention + "q_proj"), ("decoder.cos",), ("decoder.sin",))
+    assert found(attention + "q_proj").parameters == (attention + "q_proj.weight", attention + "q_proj.bias")
+
+
+def test_a_layer_reads_the_one_before_and_the_first_reads_the_embedding() -> None:
+    assert found("encoder.layers.0.input").inputs == (("encoder.embed_tokens",),)
+    assert found("encoder.layers.2.input").inputs == (("encoder.layers.1.output",),)
+
+
+def test_the_final_norm_reads_the_last_layer() -> None:
+    assert found("decoder.norm", 12).inputs == (("decoder.layers.11.output",),)
+
+
+def test_the_embedding_never_stands_in_for_a_layer_that_was_not_recorded() -> None:
+    names = {"encoder.embed_tokens", "encoder.layers.2.input"}
+    assert found("encoder.layers.2.input").inputs_in(names) == ()
+
+
+def test_optional_inputs_are_named() -> None:
+    got = found("decoder.layers.0.merged_attn.mask")
+    assert got.optional == {"input.encoder_attention_mask"}
+    assert got.inputs_in({"input.decoder_attention_mask"}) == ("input.decoder_attention_mask",)
+
+
+def test_the_first_recorded_alternative_is_the_input_of_a_network_that_is_not_known() -> None:
+    rope, projection = (f"encoder.layers.0.self_attn.{name}" for name in ("q_rope", "q_proj"))
+    norm = "encoder.layers.0.self_attn.q_norm"
+    tables = ("encoder.cos", "encoder.sin")
+    assert found(rope).inputs_in({norm, projection, *tables}) == (norm, *tables)
+    assert found(rope).inputs_in({projection, *tables}) == (projection, *tables)
+
+
+def test_no_alternative_stands_in_for_a_tap_that_the_network_has_but_did_not_record() -> None:
+    rope, projection = (f"encoder.layers.0.self_attn.{name}" for name in ("q_rope", "q_proj"))
+    tables = ("encoder.cos", "encoder.sin")
+    assert found(rope).inputs_in({projection, *tables}, QWEN3) == tables
+    assert found(rope).inputs_in({projection, *tables}, pb.ModelConfig(use_qk_norm=False)) == (projection, *tables)
+
+
+@pytest.mark.parametrize(
+    ("rotated", "normed", "expected"),
+    [(True, True, "rope"), (True, False, "rope"), (False, True, "norm"), (False, False, "proj")],
+)
+def test_the_cached_encoder_keys_are_what_the_network_makes_last(rotated: bool, normed: bool, expected: str) -> None:
+    attention = "decoder.layers.1.merged_attn."
+    names = {f"{attention}encoder_k_{kind}" for kind in ("proj", "norm", "rope")}
+    config = pb.ModelConfig(use_qk_norm=normed, rotate_encoder_keys=rotated)
+    got = found(attention + "cache_encoder_keys").inputs_in(names, config)
+    assert got == (f"{attention}encoder_k_{expected}",)
+
+
+def test_globs_select_names_and_none_selects_all() -> None:
+    assert selected("encoder.layers.0.mlp.act", ())
+    assert selected("encoder.layers.0.mlp.act", ("logits", "*.mlp.*"))
+    assert not selected("encoder.layers.0.mlp.act", ("logits", "decoder.*"))
+    assert not selected("LOGITS", ("logits",))

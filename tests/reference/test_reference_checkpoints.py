@@ -1,0 +1,96 @@
+"""The committed checkpoints are the bytes they were, and loud."""
+
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from qwen3_golden import ParityError, pb
+from qwen3_reference.checkpoints import DEFINITIONS, PAD_ID, TWIN_IDS, draw_tensors, write_checkpoint
+from qwen3_reference.stored import read_directory
+from qwen3_reference.weights import checkpoint_message, load_weights, model_config
+
+DIGESTS = {
+    "tied-encoder": "f864ba54e37640524c1ac6ef6d0fbdc02010934ad70d01522c2f1441c8aadbbf",
+    "tied-decoder": "e92ae2c4a30f170b0f4db68869e666a65098e6c7f16365d911894091ffd926c1",
+    "window-encoder": "663fd0cad45b75178cfcdb9700d8a235908aa9528417f2cb7badec29c22ffdd9",
+    "window-decoder": "fb33ef2fa15aa6e23c267603f947a8dbd0e2277eac07bfb3c0218f8c4154b24c",
+    "qwen2-encoder": "215d2fd3942e4f5e0501ea526ec25af8f6bd81d46fc49f103369d196341db46a",
+    "qwen2-decoder": "0e28dcaffd34c6b1838a857434ddde6b09ed8b13b7fe2819e20dfe8dbd67d8d4",
+    "even-window": "ededf758b9b264d24918e866ddc6a66f726b7dad41a1169f0d7b0f94dcb7263d",
+    "deep": "a2c557926b17209be3262f14461540de4d7e554310b657f082468027353cffbf",
+    "bfloat16": "a02c4e97e04fbab56b8e5469675de2fa8310652ad614ce4fa05cb8be087549e5",
+}
+PAIRS = [("tied-encoder", "tied-decoder"), ("window-encoder", "window-decoder"), ("qwen2-encoder", "qwen2-decoder")]
+NAMES = [definition.name for definition in DEFINITIONS]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_committed_checkpoint_has_the_bytes_that_goldens_hang_on(checkpoints: Path, name: str) -> None:
+    assert checkpoint_message("decoder", checkpoints / name, name).sha256.hex() == DIGESTS[name]
+
+
+def test_no_checkpoint_is_committed_without_a_definition(checkpoints: Path) -> None:
+    assert sorted(path.name for path in checkpoints.iterdir()) == sorted(NAMES)
+
+
+def test_an_existing_checkpoint_is_never_drawn_again(tmp_path: Path) -> None:
+    write_checkpoint(DEFINITIONS[0], tmp_path / "once")
+    with pytest.raises(ParityError, match="never drawn again"):
+        write_checkpoint(DEFINITIONS[0], tmp_path / "once")
+
+
+def test_a_seed_draws_the_same_twice_and_another_seed_something_else() -> None:
+    first, again = (draw_tensors(DEFINITIONS[0]) for _ in range(2))
+    other = draw_tensors(DEFINITIONS[1])
+    assert all(np.array_equal(first[name], again[name]) for name in first)
+    assert not np.array_equal(first["model.norm.weight"], other["model.norm.weight"])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_norm_weights_are_away_from_1_and_from_each_other(checkpoints: Path, name: str) -> None:
+    norms = {n: t.float32() for n, t in read_directory(checkpoints / name).items() if "norm" in n}
+    for weight in norms.values():
+        assert np.all(np.abs(np.abs(weight) - 1) > 0.15)
+        assert np.all(weight * 1024 == np.round(weight * 1024))
+        half = len(weight) // 2
+        assert np.mean(np.abs(weight[:half] - weight[half:]) > 0.05) >= 0.6
+    assert any((weight < 0).any() for weight in norms.values())
+    for (_, a), (_, b) in combinations(norms.items(), 2):
+        assert a.shape != b.shape or not np.array_equal(a, b)
+    for query in (n for n in norms if "q_norm" in n):
+        ratio = norms[query] / norms[query.replace("q_norm", "k_norm")]
+        assert np.ptp(ratio) > 0.5
+
+
+@pytest.mark.parametrize(("encoder", "decoder"), PAIRS)
+def test_a_pair_shares_its_embeddings_and_nothing_else(checkpoints: Path, encoder: str, decoder: str) -> None:
+    ours, theirs = read_directory(checkpoints / encoder), read_directory(checkpoints / decoder)
+    assert model_config(checkpoints / encoder) == model_config(checkpoints / decoder)
+    for name in ours.keys() - {"lm_head.weight"}:
+        assert np.array_equal(ours[name].bits, theirs[name].bits) == (name == "model.embed_tokens.weight"), name
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_two_head_rows_are_twins_and_the_padding_rows_are_large(checkpoints: Path, name: str) -> None:
+    weights = load_weights(None, checkpoints / name)
+    head, embedding = weights["lm_head.weight"], weights["decoder.embed_tokens.weight"]
+    assert np.array_equal(*head[list(TWIN_IDS)])
+    size = np.sqrt(np.mean(embedding**2, axis=1))
+    assert size[-4:].min() > 1.5 * np.median(size)
+    assert size[PAD_ID] > 1.5 * np.median(size)
+    assert size.min() < 1e-3
+
+
+def test_the_set_has_every_kind_of_checkpoint(checkpoints: Path) -> None:
+    configs = {name: model_config(checkpoints / name) for name in NAMES}
+    assert {c.model_type for c in configs.values()} == {"qwen3", "qwen2"}
+    assert {c.tie_word_embeddings for c in configs.values()} == {True, False}
+    assert {c.sliding_window % 2 for c in configs.values() if c.sliding_window} == {0, 1}
+    assert max(c.num_hidden_layers for c in configs.values()) >= 12
+    assert min(c.max_position_embeddings for c in configs.values()) < 17
+    assert {1e-6, 3e-3} <= {c.rms_norm_eps for c in configs.values()}
+    assert not {c.rope_theta for c in configs.values()} & {1e4, 1e6}
+    assert len(list((checkpoints / "window-encoder").glob("*.safetensors"))) == 2
+    assert {t.dtype for t in read_directory(checkpoints / "bfloat16").values()} == {pb.BF16}

@@ -1,0 +1,181 @@
+"""A small golden made by hand: the specification in float32 as the run, with floors, and ways to spoil a copy of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from qwen3_golden import Array, Recording, Tensor, pattern_of, pb, place, tensor
+from qwen3_spec import SEQUENTIAL_FLOAT32, Cache, SpecConfig, decoder_step, encoder, ops
+
+LAYERS, HIDDEN, INNER, HEADS, KV_HEADS, HEAD_DIM, VOCAB = 2, 8, 12, 4, 2, 4, 13
+STEPS = (3, 1)
+ENCODER_MASK = np.array([[1, 1, 1, 1, 0], [1, 1, 1, 0, 0]], bool)
+DECODER_MASK = np.array([[1, 1, 1, 1], [0, 1, 1, 1]], bool)
+EXACT = ("input", "position_ids", "inv_freq", "embedding", "mask")
+
+
+@dataclass(frozen=True)
+class World:
+    """A golden, its weights, and recordings that differ from it in one thing."""
+
+    golden: Recording
+    weights: dict[str, Array]
+
+    def with_tensors(self, tensors: Iterable[Tensor]) -> Recording:
+        return replace(self.golden, tensors=list(tensors))
+
+    def without(self, name: str, step: int = 0) -> Recording:
+        return self.with_tensors(item for item in self.golden if item.key != (name, step))
+
+    def plus(self, extra: Tensor) -> Recording:
+        return self.with_tensors([*self.golden, extra])
+
+    def holding(self, name: str, array: Array, step: int = 0, dtype: pb.DType | None = None) -> Recording:
+        """The golden with another array at a tap."""
+
+        def swap(item: Tensor) -> Tensor:
+            if item.key != (name, step):
+                return item
+            info = item.info
+            new = tensor(name, array, step=step, dtype=dtype, axes=info.axes, op=info.op, inputs=info.inputs)
+            new.info.floor.CopyFrom(info.floor)
+            return new
+
+        return self.with_tensors(map(swap, self.golden))
+
+    def changed(self, name: str, change: Callable[[Array], None], step: int = 0) -> Recording:
+        """The golden with a tap changed in place by `change`."""
+        array = self.golden[name, step].array.copy()
+        change(array)
+        return self.holding(name, array, step)
+
+    def with_case(self, **fields: object) -> Recording:
+        case = pb.Case.FromString(self.golden.case.SerializeToString())
+        for name, value in fields.items():
+            if isinstance(value, list):
+                del getattr(case, name)[:]
+                getattr(case, name).extend(value)
+            else:
+                setattr(case, name, value)
+        return replace(self.golden, case=case)
+
+    def with_run(self, **fields: object) -> Recording:
+        run = pb.Run.FromString(self.golden.run.SerializeToString())
+        for name, value in fields.items():
+            if isinstance(value, list):
+                del getattr(run, name)[:]
+                getattr(run, name).extend(value)
+            else:
+                setattr(run, name, value)
+        return replace(self.golden, run=run)
+
+
+def _weights(draw: np.random.Generator) -> dict[str, Array]:
+    def normal(*shape: int) -> Array:
+        return (0.4 * draw.standard_normal(shape)).astype(np.float32)
+
+    table = normal(VOCAB, HIDDEN)
+    out = {"lm_head.weight": table}
+    for stack, attention in (("encoder", "self_attn"), ("decoder", "merged_attn")):
+        out[f"{stack}.embed_tokens.weight"] = table
+        out[f"{stack}.norm.weight"] = 1 + normal(HIDDEN)
+        for i in range(LAYERS):
+            layer = f"{stack}.layers.{i}"
+            for norm in ("input_layernorm", "post_attention_layernorm"):
+                out[f"{layer}.{norm}.weight"] = 1 + normal(HIDDEN)
+            for name, heads in (("q", HEADS), ("k", KV_HEADS), ("v", KV_HEADS)):
+                out[f"{layer}.{attention}.{name}_proj.weight"] = normal(heads * HEAD_DIM, HIDDEN)
+            for name in ("q", "k"):
+                out[f"{layer}.{attention}.{name}_norm.weight"] = 1 + normal(HEAD_DIM)
+            out[f"{layer}.{attention}.o_proj.weight"] = normal(HIDDEN, HEADS * HEAD_DIM)
+            for name in ("gate", "up"):
+                out[f"{layer}.mlp.{name}_proj.weight"] = normal(INNER, HIDDEN)
+            out[f"{layer}.mlp.down_proj.weight"] = normal(HIDDEN, INNER)
+    return out
+
+
+def _tensor(name: str, value: Array, step: int) -> Tensor:
+    spot = place(name, LAYERS)
+    assert spot is not None, name
+    item = tensor(name, np.ascontiguousarray(value), step=step, axes=spot.axes, op=spot.op)
+    if spot.op not in EXACT:
+        scale = 2.0**-22 * (float(np.sqrt(np.mean(np.square(value, dtype=np.float64)))) or 1.0)
+        has_heads = bool({"heads", "kv_heads"} & set(spot.axes))
+        item.info.floor.CopyFrom(pb.Floor(rms=scale, max=2 * scale, row=scale, head=scale if has_heads else 0))
+    return item
+
+
+@pytest.fixture(scope="session")
+def world() -> World:
+    """An encoder-decoder of two layers, ragged on both sides, a prompt and one decode step."""
+    draw = np.random.Generator(np.random.PCG64(5))
+    sizes = (HIDDEN, INNER, LAYERS, HEADS, KV_HEADS, HEAD_DIM, VOCAB)
+    spec = SpecConfig(*sizes, rms_norm_eps=1e-6, rope_theta=100.0)
+    weights = _weights(draw)
+    tensors: list[Tensor] = []
+    inv_freq = ops.inv_freq(HEAD_DIM, 100.0).astype(np.float32)
+    given = {}
+    for stack, mask in (("encoder", ENCODER_MASK), ("decoder", DECODER_MASK)):
+        given[f"input.{stack}_input_ids"] = draw.integers(0, VOCAB, mask.shape)
+        given[f"input.{stack}_attention_mask"] = mask
+        given[f"input.{stack}_position_ids"] = np.maximum(np.cumsum(mask, axis=1) - 1, 0)
+    tensors += [_tensor(name, value, 0) for name, value in given.items()]
+
+    def tables(prefix: str, positions: Array, step: int) -> tuple[Array, Array]:
+        cos, sin = (table.astype(np.float32) for table in ops.rope_table(positions, inv_freq))
+        named = {"position_ids": positions, "cos": cos, "sin": sin}
+        tensors.extend(_tensor(f"{prefix}{name}", value, step) for name, value in named.items())
+        return cos, sin
+
+    ids, positions = given["input.encoder_input_ids"], given["input.encoder_position_ids"]
+    tensors.append(_tensor("encoder.inv_freq", inv_freq, 0))
+    table = tables("encoder.", positions, 0)
+    add = lambda name, value: tensors.append(_tensor(name, value, 0))  # noqa: E731
+    memory = encoder(weights, spec, ids, ENCODER_MASK, *table, add, SEQUENTIAL_FLOAT32)
+    tensors.append(_tensor("decoder.inv_freq", inv_freq, 0))
+    tensors_of_memory = tables("decoder.encoder_", positions, 0)
+    cache, start = Cache(), 0
+    for step, length in enumerate(STEPS):
+        end = start + length
+        table = tables("decoder.", given["input.decoder_position_ids"][:, start:end], step)
+        decoder_step(
+            weights,
+            spec,
+            given["input.decoder_input_ids"][:, start:end],
+            DECODER_MASK[:, :end],
+            *table,
+            cache,
+            lambda name, value, step=step: tensors.append(_tensor(name, value, step)),  # type: ignore[misc]
+            SEQUENTIAL_FLOAT32,
+            memory,
+            ENCODER_MASK,
+            *tensors_of_memory,
+        )
+        start = end
+    config = pb.ModelConfig(
+        model_type="qwen3",
+        vocab_size=VOCAB,
+        hidden_size=HIDDEN,
+        intermediate_size=INNER,
+        num_hidden_layers=LAYERS,
+        num_attention_heads=HEADS,
+        num_key_value_heads=KV_HEADS,
+        head_dim=HEAD_DIM,
+        rms_norm_eps=1e-6,
+        rope_theta=100.0,
+        hidden_act="silu",
+        use_qk_norm=True,
+        layer_types=["full_attention"] * LAYERS,
+        rotate_encoder_keys=True,
+    )
+    case = pb.Case(name="hand/made", mode=pb.ENCODER_DECODER, config=config, steps=STEPS)
+    case.checkpoint.add(role="encoder", name="e", sha256=bytes(32))
+    case.checkpoint.add(role="decoder", name="d", sha256=bytes([1] * 32))
+    patterns = list(dict.fromkeys(pattern_of(item.info.name) for item in tensors))
+    run = pb.Run(arithmetic=pb.ARITHMETIC_F32, backend=pb.EAGER, materialised=patterns)
+    parameters = [pb.Parameter(name=name, dtype=pb.F32, shape=w.shape, sha256=bytes(32)) for name, w in weights.items()]
+    return World(Recording(case, pb.Provenance(producer="hand"), run, tensors, parameters), weights)

@@ -1,0 +1,134 @@
+"""Capture: a user's checkpoint and texts become a golden that a candidate is judged by."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from qwen3_golden import GOLDEN_ROOT, ParityError, pb, read
+from qwen3_parity import capture as capturing
+from qwen3_parity.cli import main
+from qwen3_parity.request import parse_ids, request_inputs, step_lengths
+from qwen3_parity.sizes import Lengths, expected_bytes
+
+CHECKPOINT = GOLDEN_ROOT / "checkpoints" / "tied-decoder"
+DATA = os.environ.get("QWEN3_PARITY_DATA")
+needs_data = pytest.mark.skipif(not DATA, reason="QWEN3_PARITY_DATA is not set: no third-party data to test on")
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(a) for a in arguments])
+
+
+def road(tmp_path: Path, model: object, *request: object) -> Path:
+    """Capture, record and check; the golden that was captured."""
+    captured = run("capture", "--model", model, "--out", tmp_path, *request)
+    assert captured.exit_code == 0, captured.output
+    golden, candidate = tmp_path / "request.pb", tmp_path / "ours.pb"
+    recorded = run("record", golden, "--model", model, "--out", candidate)
+    assert recorded.exit_code == 0, recorded.output
+    checked = run("check", golden, candidate)
+    assert checked.exit_code == 0, checked.output
+    return golden
+
+
+@pytest.mark.parametrize(
+    ("request_", "mode"),
+    [
+        (["--source-ids", "5,6,7;8,9"], pb.ENCODER),
+        (["--target-ids", "5,6,7;8,9", "--prefill", 2], pb.CAUSAL),
+        (["--source-ids", "5,6,7", "--target-ids", "1,2,3,4", "--prefill", 2], pb.ENCODER_DECODER),
+        (["--source-ids", "5,6", "--target-ids", "1,2", "--unrotated"], pb.ENCODER_DECODER),
+    ],
+    ids=["encoder", "causal", "merged", "unrotated"],
+)
+def test_a_capture_is_a_golden_that_our_implementation_passes(
+    request_: list[object], mode: int, tmp_path: Path
+) -> None:
+    assert read(road(tmp_path, CHECKPOINT, *request_)).case.mode == mode
+
+
+def test_only_the_taps_that_were_asked_for_are_captured(tmp_path: Path) -> None:
+    golden = read(road(tmp_path, CHECKPOINT, "--target-ids", "1,2,3", "--taps", "logits", "--taps", "*.output"))
+    names = {t.info.name for t in golden if t.info.op != "input"}
+    assert "logits" in names and all(name == "logits" or name.endswith(".output") for name in names)
+
+
+@pytest.mark.parametrize("rotated", [True, False])
+@pytest.mark.parametrize(
+    ("source", "target", "prefill"), [([[5, 6, 7], [8, 9]], [], None), ([], [[1, 2, 3]], 1), ([[5]], [[1, 2, 3]], 2)]
+)
+def test_the_size_that_is_printed_is_the_size_that_is_written(
+    source: list[list[int]], target: list[list[int]], prefill: int | None, rotated: bool, tmp_path: Path
+) -> None:
+    made = capturing.plan(CHECKPOINT, source, target, prefill=prefill, rotate_encoder_keys=rotated)
+    capturing.capture(made, tmp_path / "c.pb", floors=False)
+    assert sum(t.info.bytes for t in read(tmp_path / "c.pb")) == made.bytes
+
+
+def test_the_size_counts_only_the_taps_that_were_asked_for() -> None:
+    config = read(GOLDEN_ROOT / "cases" / "decoder" / "ragged_decode.pb").case.config
+    lengths = Lengths(1, 0, (3,))
+    inputs = 3 * (8 + 1 + 8)
+    assert expected_bytes(config, lengths, ["logits"]) == inputs + 3 * config.vocab_size * 4
+
+
+def test_a_disk_that_is_too_small_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    made = capturing.plan(CHECKPOINT, [], [[1, 2, 3]])
+    huge = capturing.Plan(**{**made.__dict__, "bytes": 1 << 60})
+    with pytest.raises(ParityError, match="disk is too small"):
+        capturing.refuse_without_space(huge, tmp_path, floors=False)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        [],
+        ["--source-ids", "1,x"],
+        ["--source-ids", "1,99999"],
+        ["--source-ids", "1;2", "--target-ids", "1"],
+        ["--target-ids", "1,2", "--prefill", 5],
+        ["--source", "text without a tokenizer"],
+    ],
+)
+def test_a_request_that_cannot_run_exits_with_2(request_: list[object], tmp_path: Path) -> None:
+    result = run("capture", "--model", CHECKPOINT, "--out", tmp_path, *request_)
+    assert result.exit_code == 2, result.output
+    assert "expected:" in result.output and not list(tmp_path.iterdir())
+
+
+def test_sources_are_padded_on_the_right_and_targets_on_the_left() -> None:
+    inputs = request_inputs([[5, 6], [7]], [[1, 2], [3]], 10)
+    assert inputs["input.encoder_attention_mask"].tolist() == [[True, True], [True, False]]
+    assert inputs["input.decoder_attention_mask"].tolist() == [[True, True], [False, True]]
+    assert inputs["input.decoder_input_ids"].tolist() == [[1, 2], [0, 3]]
+    assert np.array_equal(inputs["input.decoder_position_ids"], [[0, 1], [0, 0]])
+
+
+def test_ids_are_read_row_by_row() -> None:
+    assert parse_ids("1,2 3; 4") == [[1, 2, 3], [4]]
+
+
+def test_a_prefill_is_followed_by_single_tokens() -> None:
+    assert step_lengths(5, 3) == (3, 1, 1)
+
+
+@needs_data
+def test_a_checkpoint_that_nobody_here_made_passes(tmp_path: Path) -> None:
+    assert DATA is not None
+    golden = road(
+        tmp_path, Path(DATA) / "tiny-qwen3", "--source-ids", "1,2,3,200", "--target-ids", "7,8,9", "--prefill", 1
+    )
+    assert not read(golden).case.config.tie_word_embeddings
+
+
+@needs_data
+def test_a_checkpoint_that_nobody_here_made_passes_in_bfloat16(tmp_path: Path) -> None:
+    assert DATA is not None
+    ids = ("--source-ids", "1,2,3,200", "--target-ids", "7,8,9", "--prefill", 1)
+    golden = road(tmp_path, Path(DATA) / "tiny-qwen3", *ids, "--dtype", "bfloat16")
+    assert read(golden).run.arithmetic == pb.ARITHMETIC_BF16

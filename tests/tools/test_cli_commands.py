@@ -1,0 +1,118 @@
+"""The command line: what it prints, and the exit codes 0, 1 and 2."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from qwen3_golden import GOLDEN_ROOT, Recording, Tensor, pb, read, write
+from qwen3_parity.cli import main
+
+GOLDEN = GOLDEN_ROOT / "cases" / "encoder" / "one_token.pb"
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(a) for a in arguments])
+
+
+def altered(path: Path, name: str, change: float) -> Path:
+    """A copy of the golden with one number of one tap changed."""
+    golden = read(GOLDEN)
+    tensors = []
+    for t in golden:
+        array = t.array.copy()
+        if t.info.name == name:
+            array.reshape(-1)[0] += np.float32(change)
+        tensors.append(Tensor(t.info, array))
+    write(path, Recording(golden.case, golden.provenance, golden.run, tensors, golden.parameters))
+    return path
+
+
+def test_check_of_a_golden_with_itself_is_parity() -> None:
+    result = run("check", GOLDEN, GOLDEN)
+    assert result.exit_code == 0
+    assert "parity" in result.output
+
+
+def test_check_finds_the_golden_by_the_name_of_the_case(tmp_path: Path) -> None:
+    copy = tmp_path / "copy.pb"
+    copy.write_bytes(GOLDEN.read_bytes())
+    assert run("check", copy).exit_code == 0
+
+
+def test_check_of_a_divergence_exits_with_1_and_names_the_tap(tmp_path: Path) -> None:
+    result = run("check", altered(tmp_path / "c.pb", "encoder.layers.1.output", 0.5))
+    assert result.exit_code == 1
+    assert "encoder.layers.1.output (step 0)" in result.output
+
+
+def test_check_as_json_holds_every_tap(tmp_path: Path) -> None:
+    result = run("check", GOLDEN, altered(tmp_path / "c.pb", "encoder.norm", np.nan), "--json")
+    report = json.loads(result.output)
+    assert result.exit_code == 1 and report["verdict"] == "divergence"
+    assert len(report["taps"]) == report["of"]
+
+
+def test_check_writes_a_report_for_a_browser(tmp_path: Path) -> None:
+    run("check", GOLDEN, GOLDEN, "--html", tmp_path / "r.html")
+    assert "<html" in (tmp_path / "r.html").read_text()
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", GOLDEN.read_bytes()[:-40]])
+def test_a_file_that_is_no_recording_exits_with_2_and_one_message(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "broken.pb").write_bytes(content)
+    result = run("check", GOLDEN, tmp_path / "broken.pb")
+    assert result.exit_code == 2
+    assert "expected:" in result.output and "Traceback" not in result.output
+
+
+def test_a_candidate_of_another_case_exits_with_2() -> None:
+    assert run("check", GOLDEN, GOLDEN_ROOT / "cases" / "encoder" / "ragged.pb").exit_code == 2
+
+
+def test_record_then_check_is_parity(tmp_path: Path) -> None:
+    assert run("record", "encoder/one_token", "--out", tmp_path / "c.pb").exit_code == 0
+    assert run("check", tmp_path / "c.pb").exit_code == 0
+
+
+def test_an_unknown_case_exits_with_2_and_lists_the_cases() -> None:
+    result = run("record", "encoder/nowhere")
+    assert result.exit_code == 2 and "encoder/one_token" in result.output
+
+
+def test_an_implementation_that_cannot_be_imported_exits_with_2() -> None:
+    assert run("record", "encoder/one_token", "--impl", "nothing.here:factory").exit_code == 2
+
+
+def test_show_prints_the_case_and_its_taps() -> None:
+    result = run("show", GOLDEN, "--tap", "*.norm")
+    assert result.exit_code == 0
+    assert "encoder.norm" in result.output and "embed_tokens" not in result.output
+
+
+def test_parity_writes_recordings_and_a_report(tmp_path: Path) -> None:
+    result = run("parity", "--only", "encoder/one_token", "--out", tmp_path)
+    assert result.exit_code == 0
+    assert (tmp_path / "report.html").is_file() and (tmp_path / "encoder" / "one_token.pb").is_file()
+    assert str(tmp_path / "report.html") in result.output
+
+
+def test_parity_with_nothing_to_compare_exits_with_2(tmp_path: Path) -> None:
+    assert run("parity", "--only", "no such case", "--out", tmp_path).exit_code == 2
+
+
+def test_a_candidate_may_store_wider_than_the_golden(tmp_path: Path) -> None:
+    golden = read(GOLDEN)
+    tensors = []
+    for t in golden:
+        info, array = pb.Tensor.FromString(t.info.SerializeToString()), t.array
+        if info.dtype == pb.F32 and info.op != "input":
+            info.dtype, array = pb.F64, array.astype(np.float64)
+            info.bytes *= 2
+        tensors.append(Tensor(info, array))
+    write(tmp_path / "wide.pb", Recording(golden.case, golden.provenance, golden.run, tensors))
+    assert run("check", GOLDEN, tmp_path / "wide.pb").exit_code == 0

@@ -1,0 +1,93 @@
+"""Recording the reference again: the same bytes, a difference that is seen, and a reason for every change."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from qwen3_golden import GOLDEN_ROOT, Recording, Tensor, pb, read, write
+from qwen3_parity.cli import main
+from qwen3_parity.regenerate import GONE, MOVED, NEW, SAME, accept, differences, record_reference
+
+NAME = "encoder/one_token"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A golden set of one case."""
+    (tmp_path / "golden" / "cases" / "encoder").mkdir(parents=True)
+    shutil.copyfile(GOLDEN_ROOT / "cases" / f"{NAME}.pb", tmp_path / "golden" / "cases" / f"{NAME}.pb")
+    return tmp_path / "golden"
+
+
+@pytest.fixture
+def staging(root: Path, tmp_path: Path) -> Path:
+    """The same set, recorded again."""
+    shutil.copytree(root / "cases", tmp_path / "staging" / "cases")
+    return tmp_path / "staging"
+
+
+def alter(path: Path, change: float, *, elsewhere: bool) -> None:
+    """Change one number of a recording, and perhaps where it was made."""
+    golden = read(path)
+    tensors = [Tensor(pb.Tensor.FromString(t.info.SerializeToString()), t.array.copy()) for t in golden]
+    [last] = [t for t in tensors if t.info.name == "encoder.norm"]
+    last.array.reshape(-1)[0] += np.float32(change)
+    if elsewhere:
+        golden.provenance.kernels = "another machine's"
+    write(path, Recording(golden.case, golden.provenance, golden.run, tensors, golden.parameters))
+
+
+def test_the_reference_records_the_committed_bytes_or_values_within_half_a_budget(tmp_path: Path) -> None:
+    record_reference(tmp_path, NAME)
+    [difference] = differences(tmp_path, only=NAME)
+    assert difference.kind == SAME
+
+
+def test_equal_files_are_the_same(root: Path, staging: Path) -> None:
+    assert [d.kind for d in differences(staging, root)] == [SAME]
+
+
+def test_one_other_bit_in_the_same_environment_is_a_difference(root: Path, staging: Path) -> None:
+    alter(staging / "cases" / f"{NAME}.pb", 1e-6, elsewhere=False)
+    assert [d.kind for d in differences(staging, root)] == [MOVED]
+
+
+def test_another_environment_may_differ_by_half_a_budget(root: Path, staging: Path) -> None:
+    alter(staging / "cases" / f"{NAME}.pb", 1e-7, elsewhere=True)
+    assert [d.kind for d in differences(staging, root)] == [SAME]
+
+
+def test_another_environment_may_not_differ_by_more(root: Path, staging: Path) -> None:
+    alter(staging / "cases" / f"{NAME}.pb", 1e-2, elsewhere=True)
+    assert [d.kind for d in differences(staging, root)] == [MOVED]
+
+
+def test_a_case_on_one_side_alone_is_new_or_gone(root: Path, staging: Path) -> None:
+    (staging / "cases" / f"{NAME}.pb").rename(staging / "cases" / "encoder" / "other.pb")
+    assert [(d.name, d.kind) for d in differences(staging, root)] == [(NAME, GONE), ("encoder/other", NEW)]
+
+
+def test_accepting_replaces_the_golden_and_writes_down_why(root: Path, staging: Path) -> None:
+    alter(staging / "cases" / f"{NAME}.pb", 1e-2, elsewhere=False)
+    accept(staging, differences(staging, root), "a better epsilon", root)
+    assert (root / "cases" / f"{NAME}.pb").read_bytes() == (staging / "cases" / f"{NAME}.pb").read_bytes()
+    assert "a better epsilon" in (root / "CHANGELOG.md").read_text()
+    assert NAME in (root / "MANIFEST.textproto").read_text()
+
+
+def test_the_newest_reason_stands_first(root: Path, staging: Path) -> None:
+    for change, reason in ((1e-2, "first"), (2e-2, "second")):
+        alter(staging / "cases" / f"{NAME}.pb", change, elsewhere=False)
+        accept(staging, differences(staging, root), reason, root)
+    text = (root / "CHANGELOG.md").read_text()
+    assert 0 < text.index("## second") < text.index("## first")
+
+
+@pytest.mark.parametrize("arguments", [["--accept"], ["--accept", "--reason", " "], ["--accept", "--check"]])
+def test_nothing_is_accepted_without_a_reason(arguments: list[str]) -> None:
+    assert CliRunner().invoke(main, ["regenerate", *arguments]).exit_code == 2

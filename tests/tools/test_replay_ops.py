@@ -1,0 +1,163 @@
+"""Replaying ops: honest float32 is within the units, one wrong op is blamed alone, whatever comes after it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from qwen3_golden import pb, to_bfloat16
+from qwen3_parity import replay
+
+SITE = "decoder.layers.0.merged_attn"
+
+
+def blamed(recording, weights):
+    return {(one.name, one.step) for one in replay(recording, weights) if not one.passed}
+
+
+def test_every_op_of_an_honest_run_is_judged_and_passes(world):
+    verdicts = replay(world.golden, world.weights)
+    assert all(one.passed and not one.reason for one in verdicts)
+    assert len(verdicts) == len(world.golden.tensors) - 6
+
+
+def test_errors_are_counted_in_units_and_shares_in_headrooms(world):
+    one = next(one for one in replay(world.golden, world.weights) if one.name == "logits")
+    assert 0 < one.rms <= one.max < 8 and 0 < one.share < 1
+
+
+def scaled(array):
+    array *= np.float32(1.001)
+
+
+# A tap that is off is blamed itself, and so is its consumer, whose recorded input is not what it was given.
+@pytest.mark.parametrize(
+    ("name", "step", "consumers"),
+    [
+        ("logits", 1, set()),
+        ("encoder.norm", 0, None),
+        (f"{SITE}.q_norm", 1, {(f"{SITE}.q_rope", 1)}),
+        (f"{SITE}.q_rope", 0, {(f"{SITE}.scores", 0)}),
+        (f"{SITE}.probs", 0, {(f"{SITE}.context", 0)}),
+        (f"{SITE}.scores", 0, {(f"{SITE}.probs", 0)}),
+        (f"{SITE}.context", 1, {(f"{SITE}.o_proj", 1)}),
+        ("decoder.layers.1.mlp.act", 0, {("decoder.layers.1.mlp.down_proj", 0)}),
+        ("decoder.layers.1.attn_residual", 0, None),
+    ],
+)
+def test_a_scaled_tap_is_blamed_with_its_consumers_alone(world, name, step, consumers):
+    found = blamed(world.changed(name, scaled, step), world.weights)
+    assert (name, step) in found
+    if consumers is not None:
+        assert found == {(name, step)} | consumers
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "encoder.inv_freq",
+        "encoder.cos",
+        "decoder.sin",
+        "encoder.embed_tokens",
+        "encoder.layers.1.input",
+        "encoder.layers.0.input_layernorm",
+        "decoder.layers.0.output",
+        f"{SITE}.encoder_k_proj",
+        f"{SITE}.encoder_k_norm",
+        f"{SITE}.encoder_k_rope",
+        f"{SITE}.cache_keys",
+        f"{SITE}.cache_values",
+        f"{SITE}.cache_encoder_keys",
+        f"{SITE}.cache_encoder_values",
+    ],
+)
+def test_every_kind_of_op_can_be_blamed(world, name):
+    assert (name, 0) in blamed(world.changed(name, scaled), world.weights)
+
+
+def test_a_wrong_position_is_blamed(world):
+    def shifted(ids):
+        ids += 1
+
+    assert ("decoder.position_ids", 1) in blamed(world.changed("decoder.position_ids", shifted, 1), world.weights)
+
+
+def test_a_wrong_mask_is_blamed_in_a_real_row(world):
+    def shown(mask):
+        mask[0, 0, 2] = True
+
+    assert (f"{SITE}.mask", 0) in blamed(world.changed(f"{SITE}.mask", shown), world.weights)
+
+
+def test_a_wrong_mask_in_a_padded_row_is_not_blamed(world):
+    def shown(mask):
+        mask[1, 0] = True
+
+    assert blamed(world.changed(f"{SITE}.mask", shown), world.weights) == set()
+
+
+def test_a_cache_that_forgot_the_step_before_is_blamed(world):
+    def forgotten(cache):
+        cache[:, :, 1] = 0
+
+    assert blamed(world.changed(f"{SITE}.cache_keys", forgotten, 1), world.weights) >= {(f"{SITE}.cache_keys", 1)}
+
+
+def test_an_encoder_half_that_changes_between_steps_is_blamed(world):
+    name = f"{SITE}.cache_encoder_values"
+    assert (name, 1) in blamed(world.changed(name, scaled, 1), world.weights)
+
+
+def test_a_nan_is_blamed_where_it_first_appears_and_not_judged_after(world):
+    def nan(array):
+        array[0, 0] = np.nan
+
+    name = "decoder.layers.0.mlp.gate_proj"
+    found = replay(world.changed(name, nan), world.weights)
+    assert [one.name for one in found if not one.passed] == [name]
+    act = next(one for one in found if one.name == "decoder.layers.0.mlp.act" and one.step == 0)
+    assert act.reason == "an input is not finite"
+
+
+def test_an_op_whose_input_was_not_recorded_says_so(world):
+    found = replay(world.without("decoder.layers.0.mlp.up_proj", 1), world.weights)
+    act = next(one for one in found if one.name == "decoder.layers.0.mlp.act" and one.step == 1)
+    assert (act.reason, act.passed) == ("an input was not recorded", True)
+
+
+def test_another_shape_is_blamed(world):
+    short = world.golden["logits", 1].array[:, :, :-1].copy()
+    one = next(o for o in replay(world.holding("logits", short, 1), world.weights) if (o.name, o.step) == ("logits", 1))
+    assert one.share == math.inf
+
+
+def test_a_wrong_weight_is_blamed_everywhere_it_is_used(world):
+    name = f"{SITE}.k_proj"
+    weights = {**world.weights, f"{name}.weight": world.weights[f"{name}.weight"] * np.float32(1.001)}
+    assert blamed(world.golden, weights) == {(name, 0), (name, 1), (f"{SITE}.encoder_k_proj", 0)}
+
+
+def test_a_weight_that_is_not_there_is_an_error_and_no_pass(world):
+    weights = {name: value for name, value in world.weights.items() if name != "decoder.norm.weight"}
+    with pytest.raises(KeyError, match=r"decoder\.norm"):
+        replay(world.golden, weights)
+
+
+@pytest.mark.parametrize(("factor", "passes"), [(1.0, True), (1.05, False)])
+def test_half_precision_is_allowed_one_rounding_of_its_result(world, factor, passes):
+    bits = to_bfloat16(world.golden["logits", 0].array * np.float32(factor))
+    found = blamed(world.holding("logits", bits, dtype=pb.BF16), world.weights)
+    assert (("logits", 0) not in found) is passes
+
+
+def test_a_window_hides_what_lies_before_it(world):
+    golden = replace(world.golden, case=pb.Case.FromString(world.golden.case.SerializeToString()))
+    golden.case.config.layer_types[0] = "sliding_attention"
+    golden.case.config.sliding_window = 2
+    assert {name for name, _ in blamed(golden, world.weights)} == {
+        f"{SITE}.mask",
+        "encoder.layers.0.self_attn.mask",
+    }

@@ -1,0 +1,111 @@
+"""What people and machines are shown."""
+
+from __future__ import annotations
+
+import json
+from html.parser import HTMLParser
+from io import StringIO
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from qwen3_parity import check, replay, report
+
+NORM = "encoder.norm"
+
+
+def text(renderable):
+    console = Console(width=200, file=StringIO())
+    console.print(renderable)
+    return console.file.getvalue()
+
+
+@pytest.fixture
+def good(world):
+    return check(world.golden, world.golden)
+
+
+@pytest.fixture
+def bad(world):
+    def spoil(array):
+        array[0, 0] = np.nan
+
+    return check(world.golden, world.changed(NORM, spoil))
+
+
+def test_the_summary_says_verdict_share_of_taps_and_worst(good):
+    assert "hand/made: parity, " in report.summary(good)
+    assert f"{good.of} of {good.of} taps compared (100 %)" in report.summary(good)
+
+
+def test_a_failure_stands_in_the_terminal_with_its_message(bad):
+    shown = text(report.terminal(bad))
+    assert "divergence" in shown and "NaN or infinity" in shown and NORM in shown
+
+
+def test_a_pass_shows_only_the_worst_taps(good):
+    assert len(report.listed(good)) < len(good.taps) == len(report.listed(good, every=True))
+
+
+def test_a_replay_adds_the_error_of_the_op_itself(world, good):
+    shown = text(report.terminal(good, every=True, replayed=replay(world.golden, world.weights)))
+    assert "own op" in shown
+
+
+def test_the_overview_has_a_line_for_each_case_and_details_of_failures(good, bad):
+    shown = text(report.overview([good, bad]))
+    assert shown.count("hand/made") >= 3 and "NaN or infinity" in shown
+
+
+def test_json_is_valid_though_a_share_is_infinite(bad):
+    parsed = json.loads(json.dumps(report.to_json([bad]), allow_nan=False))
+    assert parsed["exit_code"] == 1
+    assert parsed["cases"][0]["first_bad"] == f"{NORM} (step 0)"
+
+
+def test_json_of_no_case_at_all_is_no_parity():
+    assert report.to_json([])["exit_code"] == 1
+
+
+class Page(HTMLParser):
+    def __init__(self, page):
+        super().__init__()
+        self.tags, self.links = [], []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.links += [value for name, value in attrs if name in ("src", "href")]
+
+
+def test_the_page_needs_nothing_from_elsewhere(good, bad):
+    page = Page(report.html([good, bad]))
+    assert not {"script", "link", "img", "iframe"} & set(page.tags)
+    assert all(link.startswith("#") for link in page.links)
+
+
+def test_the_page_says_the_verdict_and_what_a_pass_does_not_prove(good, bad):
+    assert "Parity in all 1 cases" in report.html([good])
+    page = report.html([good, bad])
+    assert "1 of 2 cases without parity" in page and "What a pass does not prove" in page
+
+
+def test_a_page_about_nothing_claims_nothing():
+    assert "Nothing was checked" in report.html([])
+
+
+def test_names_of_a_recording_cannot_write_html(world):
+    odd = world.with_case(name="<script>alert(1)</script>")
+    assert "<script>" not in report.html([check(odd, odd)])
+
+
+def test_the_curve_has_a_point_for_each_tap_within_the_drawing(bad):
+    points = report.curve(bad.taps)
+    assert len(points) == len(bad.taps)
+    assert all(0 <= y <= 80 for _, y in points)
+
+
+@pytest.mark.parametrize(("share", "words"), [(0, "0"), (0.123, "12 %"), (370, "370 ×"), (float("inf"), "no budget")])
+def test_shares_are_written_as_people_read_them(share, words):
+    assert report.percent(share) == words

@@ -1,0 +1,183 @@
+"""The judge: one recording against another, tap by tap, by the rules of what a failure is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from qwen3_golden import ParityError, Place, Recording, Tensor, pb, place, read
+from qwen3_parity.budgets import headroom, shares
+from qwen3_parity.compare import Metrics, compare, exact
+from qwen3_parity.match import delivered, parameters_differ, same_case
+from qwen3_parity.scope import Scope
+from qwen3_parity.verdict import Problem, Verdict, Verdicts
+
+_EXACT = frozenset({"input", "position_ids", "embedding", "mask", "argmax"})
+_EXACT_ALONE = frozenset({"copy", "cache", "cache_once", "repeat_kv", "rotate_half"})
+"""Copies: exact on given inputs; in a whole run they carry the error of what they copy, and have its floor."""
+_NOT_NARROWER = {
+    pb.BOOL: {pb.BOOL},
+    pb.U8: {pb.U8, pb.I32, pb.I64},
+    pb.I32: {pb.I32, pb.I64},
+    pb.I64: {pb.I64},
+    pb.F16: {pb.F16, pb.F32, pb.F64},
+    pb.BF16: {pb.BF16, pb.F32, pb.F64},
+    pb.F32: {pb.F32, pb.F64},
+    pb.F64: {pb.F64},
+}
+
+
+def check(golden: Recording | str | Path, candidate: Recording | str | Path) -> Verdicts:
+    """Judge a candidate by a golden; files are read with their digests verified.
+
+    Raises `ParityError` when a file cannot be read, when the candidate ran another case (the field is named), or when
+    the golden lacks a noise floor that it needs (harness bug). Everything else that is wrong is in the verdicts.
+    """
+    expected = golden if isinstance(golden, Recording) else read(golden, digests=True)
+    actual = candidate if isinstance(candidate, Recording) else read(candidate, digests=True)
+    same_case(actual, expected)
+    structural = parameters_differ(actual, expected)
+    match = delivered(actual, expected)
+    structural += match.problems
+    # Two runs that swapped places: the one that has floors lends them.
+    floors = expected if any(item.info.HasField("floor") for item in expected) else actual
+    scope = Scope(expected)
+    taps: list[Verdict] = []
+    first = ""
+    for item in match.both:
+        verdict = _judge(actual[item.key], item, floors.get(*item.key), scope, actual, expected)
+        if verdict.problem is not None:
+            first = first or f"{verdict.op} at {verdict.where}"
+            verdict = replace(verdict, problem=replace(verdict.problem, first_bad=first))
+        taps.append(verdict)
+    if not any(tap.metrics is not None and tap.metrics.count for tap in taps):
+        structural.append(
+            Problem(
+                actual.source,
+                "zero comparisons: not one element of an output was judged",
+                expected=f"taps of {expected.case.name}",
+                got=f"{len(actual.tensors)} tensors, of which {len(taps)} are taps of the golden",
+                next_step=f"qwen3-parity show {actual.source}",
+            )
+        )
+    return Verdicts(
+        case=expected.case,
+        golden=expected.source,
+        candidate=actual.source,
+        arithmetic=actual.run.arithmetic,
+        backend=actual.run.backend,
+        taps=taps,
+        structural=structural,
+        not_materialised=match.not_materialised,
+        missing=match.missing,
+    )
+
+
+def _is_exact(item: Tensor, op: str, floor: Tensor | None, mode: int) -> bool:
+    if mode == pb.PLUMBING or not item.is_float or op in _EXACT:
+        return True
+    has_floor = floor is not None and floor.info.HasField("floor")
+    return not has_floor and (op == "inv_freq" or (mode == pb.OP and op in _EXACT_ALONE))
+
+
+def _judge(
+    actual: Tensor, expected: Tensor, floor: Tensor | None, scope: Scope, candidate: Recording, golden: Recording
+) -> Verdict:
+    """The verdict on one tap."""
+    name, step = expected.key
+    spot = place(name, golden.case.config.num_hidden_layers)
+    op = spot.op if spot is not None else expected.info.op
+    mode = golden.case.mode
+    is_exact = _is_exact(expected, op, floor, mode)
+    if not is_exact and (floor is None or not floor.info.HasField("floor")):
+        raise ParityError(
+            f"{golden.source}: {name} (step {step})",
+            "the golden has no noise floor for a float tap",
+            expected="a floor, or an op that is compared exactly",
+            got=f"op {op!r}, {pb.DType.Name(expected.info.dtype)}, no floor",
+            next_step="record the golden again with its floors: qwen3-parity regenerate",
+            fault="harness bug",
+        )
+    verdict = Verdict(name, step, op, is_exact)
+
+    def fail(rule: str, wanted: object, got: object, share: float | None = None) -> Problem:
+        return Problem(
+            verdict.where,
+            rule,
+            str(wanted),
+            str(got),
+            f"qwen3-parity show {candidate.source} --tap {name}",
+            share=share,
+        )
+
+    if actual.array.shape != expected.array.shape:
+        return replace(verdict, problem=fail("another shape", expected.array.shape, actual.array.shape))
+    if actual.info.dtype not in _NOT_NARROWER[expected.info.dtype]:
+        wanted = f"{pb.DType.Name(expected.info.dtype)}, or wider of the same kind"
+        return replace(verdict, problem=fail("another dtype", wanted, pb.DType.Name(actual.info.dtype)))
+
+    judged = scope.judged(expected, spot)
+    axes = tuple(expected.info.axes)
+    if is_exact:
+        metrics = exact(actual.values(), expected.values(), judged, axes=axes)
+    else:
+        bfloat16 = pb.BF16 in (actual.info.dtype, expected.info.dtype)
+        metrics = compare(actual.values(), expected.values(), judged, axes=axes, bfloat16=bfloat16)
+        assert floor is not None
+        verdict = replace(verdict, shares=shares(metrics, floor.info.floor, headroom("run", op)))
+    verdict = replace(verdict, metrics=metrics)
+
+    if metrics.nonfinite and mode != pb.PLUMBING:
+        return replace(verdict, problem=fail(*_nonfinite(metrics)))
+    if is_exact:
+        if not metrics.differing:
+            return verdict
+        at = metrics.index
+        wanted = f"the golden's bits: {expected.values()[at]} at {list(at)}"
+        got = f"{actual.values()[at]}; {metrics.differing} of {metrics.count} elements differ"
+        return replace(verdict, problem=fail("must be an exact copy", wanted, got))
+    leak = _leak(actual, expected, scope, spot)
+    if leak:
+        return replace(
+            verdict, problem=fail("probability of a hidden key is not exactly 0", "0", f"{leak} cells are not")
+        )
+    # Written so that a NaN fails.
+    if not verdict.share <= 1:
+        assert floor is not None
+        return replace(verdict, problem=fail(*_over(verdict, floor.info.floor, actual, expected), verdict.share))
+    return verdict
+
+
+def _nonfinite(metrics: Metrics) -> tuple[str, str, str]:
+    counts = {
+        "the candidate alone": metrics.nonfinite_actual,
+        "the golden alone": metrics.nonfinite_expected,
+        "both": metrics.nonfinite_both,
+    }
+    got = ", ".join(f"{count} in {where}" for where, count in counts.items() if count)
+    return "NaN or infinity", "finite numbers everywhere, padding included", got
+
+
+def _leak(actual: Tensor, expected: Tensor, scope: Scope, spot: Place | None) -> int:
+    hidden = scope.hidden(expected, spot)
+    if hidden is None:
+        return 0
+    return int(np.count_nonzero(actual.values()[np.broadcast_to(hidden, actual.array.shape)]))
+
+
+def _over(verdict: Verdict, floor: pb.Floor, actual: Tensor, expected: Tensor) -> tuple[str, str, str]:
+    """Rule, expected and got of a float tap beyond its budget: the measure that exceeds it most."""
+    metrics, found = verdict.metrics, verdict.shares
+    assert metrics is not None and found is not None
+    kind = max(found._asdict(), key=lambda one: found._asdict()[one])
+    at: Sequence[int] = {"max": metrics.index, "row": metrics.row_index, "head": metrics.head_index}.get(kind, ())
+    spot = f" at {list(at)}" if at else ""
+    budget = getattr(headroom("run", verdict.op), kind) * getattr(floor, kind)
+    words = {"rms": "RMS error", "max": "largest error", "row": "RMS error of one row", "head": "RMS error of one head"}
+    got = f"{getattr(metrics, kind):.3g}{spot}"
+    if kind == "max":
+        got += f": {float(actual.values()[metrics.index]):.9g} for {float(expected.values()[metrics.index]):.9g}"
+    return "further from the golden than honest float32 goes", f"{words[kind]} ≤ {budget:.3g}", got

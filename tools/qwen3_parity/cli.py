@@ -1,0 +1,128 @@
+"""The command line. Exit codes: 0 parity, 1 divergence, 2 the input cannot be read, verified or matched."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from qwen3_golden import GOLDEN_ROOT, ParityError, read
+from qwen3_parity import report
+from qwen3_parity.check import check as judge
+from qwen3_parity.cli_reference import capture, regenerate
+from qwen3_parity.show import describe
+from qwen3_parity.terminal import console
+
+BUILD = Path("build/parity")
+FILE = click.Path(path_type=Path)
+
+
+class Group(click.Group):
+    """A group whose commands turn a `ParityError` into its message and exit code 2."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run a command."""
+        try:
+            return super().invoke(ctx)
+        except ParityError as error:
+            click.echo(str(error), err=True)
+            sys.exit(2)
+
+
+@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="qwen3-parity")
+def main() -> None:
+    """Compare an implementation of a Qwen3-type transformer with Hugging Face's, tap by tap."""
+
+
+main.add_command(regenerate)
+main.add_command(capture)
+
+
+def golden_path(name: str, root: Path = GOLDEN_ROOT) -> Path:
+    """A golden's file from its path or from its case name; raises `ParityError` with the names there are."""
+    path = Path(name)
+    if path.suffix == ".pb":
+        return path
+    found = root / "cases" / f"{name}.pb"
+    if not found.is_file():
+        names = sorted(str(p.relative_to(root / "cases").with_suffix("")) for p in (root / "cases").rglob("*.pb"))
+        raise ParityError(
+            name,
+            "there is no golden of this name",
+            expected=", ".join(names),
+            got=name,
+            next_step="choose one of these",
+        )
+    return found
+
+
+@main.command()
+@click.argument("files", nargs=-1, required=True, metavar="[GOLDEN] CANDIDATE")
+@click.option("--json", "as_json", is_flag=True, help="Every verdict as JSON instead of a table.")
+@click.option("--html", type=FILE, help="Also write a report for a browser.")
+@click.option("--all", "every", is_flag=True, help="Show every tap, not only the worst.")
+def check(files: tuple[str, ...], as_json: bool, html: Path | None, every: bool) -> None:
+    """Judge a recording against a golden (found by the case's name when left out), or any two recordings."""
+    if len(files) > 2:
+        raise click.UsageError("give one candidate, or a golden and a candidate")
+    candidate = Path(files[-1])
+    golden = Path(files[0]) if len(files) == 2 else golden_path(read(candidate).case.name)
+    verdicts = judge(golden, candidate)
+    if as_json:
+        click.echo(json.dumps(verdicts.to_json(), indent=2))
+    else:
+        console().print(report.terminal(verdicts, every=every))
+    if html:
+        html.parent.mkdir(parents=True, exist_ok=True)
+        html.write_text(report.html([verdicts]), encoding="utf-8")
+    sys.exit(verdicts.exit_code)
+
+
+@main.command()
+@click.argument("golden")
+@click.option("--out", type=FILE, help="The recording's file  [default: build/parity/CASE.pb]")
+@click.option("--impl", help="Somebody else's model, as package.module:factory.")
+@click.option("--backend", type=click.Choice(["eager", "sdpa"]), default="eager", show_default=True)
+@click.option("--model", type=FILE, help="The checkpoint directory of a captured case.")
+@click.option("--checkpoints", type=FILE, default=GOLDEN_ROOT / "checkpoints", help="Where the case's checkpoints are.")
+def record(
+    golden: str, out: Path | None, impl: str | None, backend: str, model: Path | None, checkpoints: Path
+) -> None:
+    """Run an implementation (ours, unless --impl) on the case of GOLDEN, a file or a case's name, and record it."""
+    from qwen3_parity import record as recorder
+    from qwen3_parity.implementation import factory, golden_dtype
+
+    reference = read(golden_path(golden))
+    path = out or BUILD / f"{reference.case.name}.pb"
+    build = recorder.load_factory(impl) if impl else factory(backend, golden_dtype(reference))
+    recorder.record(reference, path, build, checkpoints=checkpoints, model=model)
+    click.echo(f"{path}\nnext: qwen3-parity check {golden} {path}")
+
+
+@main.command()
+@click.argument("file", type=FILE)
+@click.option("--tap", "taps", multiple=True, metavar="GLOB", help="Only these taps; with their numbers.")
+def show(file: Path, taps: tuple[str, ...]) -> None:
+    """Print what a recording holds."""
+    console().print(describe(read(file, digests=True), taps))
+
+
+@main.command()
+@click.option("--only", default="*", metavar="GLOB", help="Only these cases.")
+@click.option("--impl", help="Somebody else's model, as package.module:factory.")
+@click.option("--backend", type=click.Choice(["eager", "sdpa"]), default="eager", show_default=True)
+@click.option("--out", type=FILE, default=BUILD, show_default=True, help="Recordings and report.html go here.")
+def parity(only: str, impl: str | None, backend: str, out: Path) -> None:
+    """Record an implementation on every committed golden, judge it, and write a report."""
+    from qwen3_parity.suite import run
+
+    results = run(out, only=only, impl=impl, backend=backend)
+    page = out / "report.html"
+    page.write_text(report.html(results), encoding="utf-8")
+    screen = console()
+    screen.print(report.overview(results))
+    screen.print(f"report: {page}", soft_wrap=True)
+    sys.exit(max(verdicts.exit_code for verdicts in results))

@@ -1,0 +1,111 @@
+"""The commands that run the reference: regenerate and capture."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from qwen3_parity.terminal import console
+
+FILE = click.Path(path_type=Path)
+DTYPES = ("float32", "bfloat16", "float16")
+
+
+@click.command()
+@click.option("--check", "only_check", is_flag=True, help="Change nothing; exit 1 when something differs.")
+@click.option("--only", default="*", metavar="GLOB", help="Only these cases.")
+@click.option("--accept", is_flag=True, help="Take the new recordings; needs --reason.")
+@click.option("--reason", help="Why the goldens change; goes into golden/CHANGELOG.md.")
+@click.option("--staging", type=FILE, default=Path("build/regenerate"), show_default=True)
+def regenerate(only_check: bool, only: str, accept: bool, reason: str | None, staging: Path) -> None:
+    """Record the reference again in a clean process, show what differs from the committed goldens."""
+    from qwen3_parity import regenerate as again
+
+    if accept and not (reason and reason.strip()):
+        raise click.UsageError("--accept needs --reason TEXT: a golden that changes without one is hearsay")
+    if accept and only_check:
+        raise click.UsageError("--check changes nothing, so it cannot --accept")
+    again.record_reference(staging, only)
+    found = again.differences(staging, only=only)
+    table = Table("case", "", "share of a budget", "", box=None)
+    for d in found:
+        table.add_row(
+            d.name, d.kind, "" if d.equal_bytes else f"{d.share:.2g}", "same bytes" if d.equal_bytes else d.text
+        )
+    changed = [d for d in found if d.kind != again.SAME]
+    screen = console()
+    screen.print(table)
+    screen.print(f"{len(found) - len(changed)} of {len(found)} cases are the same")
+    if accept and changed:
+        again.accept(staging, found, str(reason))
+        screen.print("accepted: golden/cases, MANIFEST.textproto and CHANGELOG.md are written")
+    elif changed and not only_check:
+        screen.print(f"staged in {staging}; take them with: qwen3-parity regenerate --accept --reason TEXT")
+    sys.exit(1 if only_check and changed else 0)
+
+
+@click.command()
+@click.option("--model", required=True, metavar="DIR_OR_HUB_ID", help="A Qwen3 (or Qwen2) checkpoint.")
+@click.option("--out", required=True, type=FILE, help="The folder for the recording.")
+@click.option("--name", default="request", show_default=True, help="The recording's file name.")
+@click.option("--source", "sources", multiple=True, metavar="TEXT", help="What the encoder reads; once for each row.")
+@click.option("--target", "targets", multiple=True, metavar="TEXT", help="What the decoder is fed; once for each row.")
+@click.option("--source-ids", metavar="1,2,3;4,5", help="The same as ids.")
+@click.option("--target-ids", metavar="1,2,3;4,5")
+@click.option("--tokenizer", metavar="DIR_OR_HUB_ID", help="Where the tokenizer is  [default: the checkpoint]")
+@click.option("--prefill", type=int, help="Decoder tokens of the first step; the others follow one by one.")
+@click.option("--taps", multiple=True, metavar="GLOB", help="Only these taps  [default: all]")
+@click.option("--dtype", type=click.Choice(DTYPES), default="float32", show_default=True)
+@click.option("--unrotated", is_flag=True, help="Leave the encoder's keys unrotated, as T5Gemma 2 does.")
+@click.option("--floors/--no-floors", default=True, help="Measure the noise floors: two more runs, in NumPy.")
+@click.option("--yes", is_flag=True, help="Do not ask before a recording of more than 1 GB.")
+def capture(
+    model: str,
+    out: Path,
+    name: str,
+    sources: tuple[str, ...],
+    targets: tuple[str, ...],
+    source_ids: str | None,
+    target_ids: str | None,
+    tokenizer: str | None,
+    prefill: int | None,
+    taps: tuple[str, ...],
+    dtype: str,
+    unrotated: bool,
+    floors: bool,
+    yes: bool,
+) -> None:
+    """Record Hugging Face on your own checkpoint: source and target as text or ids.
+
+    With a source alone the encoder runs, with a target alone a causal Qwen3, with both the merged decoder.
+    """
+    import torch
+
+    from qwen3_parity import capture as capturing
+    from qwen3_parity.request import model_directory, parse_ids, tokenize
+
+    if (sources and source_ids) or (targets and target_ids):
+        raise click.UsageError("give text or ids, not both")
+    directory = model_directory(model)
+    words = model_directory(tokenizer) if tokenizer else directory
+    made = capturing.plan(
+        directory,
+        parse_ids(source_ids) if source_ids else tokenize(sources, words) if sources else [],
+        parse_ids(target_ids) if target_ids else tokenize(targets, words) if targets else [],
+        prefill=prefill,
+        taps=taps,
+        dtype=getattr(torch, dtype),
+        rotate_encoder_keys=not unrotated,
+    )
+    path = out / f"{name}.pb"
+    click.echo(f"{capturing.mode_name(made)} of {model}, steps {list(made.steps)}: {made.bytes:,} bytes to {path}")
+    capturing.refuse_without_space(made, out, floors=floors)
+    if made.bytes > 1 << 30 and not yes:
+        click.confirm("more than 1 GB; go on?", abort=True)
+    with Console(stderr=True).status("…") as status:
+        capturing.capture(made, path, floors=floors, progress=status.update)
+    click.echo(f"next: qwen3-parity record {path} --model {model}")

@@ -1,0 +1,193 @@
+"""Our own encoder–decoder as an implementation under test: how it is loaded, run and recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+
+import torch
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+from qwen3_encdec import Qwen3ForSeq2SeqLM
+from qwen3_encdec.attention import eager_attention_forward
+from qwen3_encdec.modeling_qwen3_encoder import Qwen3EncoderOutput
+from qwen3_encdec.qwen3_checkpoint import load_qwen3
+from qwen3_golden import Array, ParityError, Recording, pb, table
+from qwen3_parity.implementation_ops import run_op
+from qwen3_parity.record import ARITHMETIC, Factory, Tap
+from qwen3_reference.hooks import attach, recording_attention
+
+BACKENDS = {"eager": pb.EAGER, "sdpa": pb.SDPA}
+NEVER_MATERIALISED = ("scores", "softmax")
+"""The ops whose outputs a fused attention never has in memory."""
+DTYPES = {pb.ARITHMETIC_F32: torch.float32, pb.ARITHMETIC_BF16: torch.bfloat16, pb.ARITHMETIC_F16: torch.float16}
+_STACKS: dict[pb.Mode, tuple[str, ...]] = {
+    pb.ENCODER: ("encoder.",),
+    pb.CAUSAL: ("decoder.", "lm_head."),
+    pb.ENCODER_DECODER: ("encoder.", "decoder.", "lm_head."),
+}
+"""The parameters that each kind of case uses, by how their names begin."""
+_ATTENTION = {"eager": eager_attention_forward, "sdpa": ALL_ATTENTION_FUNCTIONS["sdpa"]}
+
+
+def _tensor(inputs: Mapping[str, Array], name: str) -> torch.Tensor:
+    return torch.from_numpy(inputs[f"input.{name}"].copy())
+
+
+class EncoderDecoder:
+    """A loaded `Qwen3ForSeq2SeqLM` that runs cases; see `record.Runner`."""
+
+    producer = "qwen3_encdec"
+
+    def __init__(self, model: Qwen3ForSeq2SeqLM, backend: str, mode: pb.Mode) -> None:
+        self.model = model.train(False)
+        materialise = backend == "eager"
+        name = f"qwen3_parity_{backend}"
+        recording_attention(name, _ATTENTION[backend], materialise=materialise)
+        self.model.set_attn_implementation(name)
+        patterns = [row.pattern for row in table() if materialise or row.op not in NEVER_MATERIALISED]
+        self.run = pb.Run(arithmetic=ARITHMETIC[model.dtype], backend=BACKENDS[backend], materialised=patterns)
+        named = model.named_parameters(remove_duplicate=False)
+        self.parameters = {name: parameter for name, parameter in named if name.startswith(_STACKS[mode])}
+
+    @contextmanager
+    def _recorded(self, tap: Tap, step: int, wanted: Callable[[str], bool], encoder_length: int) -> Iterator[None]:
+        def sink(name: str, value: torch.Tensor) -> None:
+            tap(name, step, value)
+
+        with ExitStack() as stack:
+            enter = stack.enter_context
+            enter(attach(self.model.encoder, "encoder", sink, attention="self_attn", wanted=wanted))
+            enter(
+                attach(
+                    self.model.decoder,
+                    "decoder",
+                    sink,
+                    attention="merged_attn",
+                    wanted=wanted,
+                    encoder_length=encoder_length,
+                )
+            )
+            yield
+
+    @torch.no_grad()
+    def __call__(self, case: pb.Case, inputs: Mapping[str, Array], tap: Tap, wanted: Callable[[str], bool]) -> None:
+        """Run the case: the encoder once, then the decoder in its steps, then greedy generation."""
+        if case.mode not in _STACKS:
+            raise ParityError(
+                case.name,
+                "this kind of case has no network to run",
+                expected="an encoder, a decoder or both",
+                got=pb.Mode.Name(case.mode),
+                next_step="choose another case",
+            )
+        mask = position_ids = None
+        encoded = torch.empty(0)
+        if case.mode != pb.CAUSAL:
+            mask, position_ids = _tensor(inputs, "encoder_attention_mask"), _tensor(inputs, "encoder_position_ids")
+            with self._recorded(tap, 0, wanted, 0):
+                output = self.model.encoder(
+                    input_ids=_tensor(inputs, "encoder_input_ids"), attention_mask=mask, position_ids=position_ids
+                )
+            encoded = output.last_hidden_state
+        if case.mode == pb.ENCODER:
+            return
+        ids, positions = _tensor(inputs, "decoder_input_ids"), _tensor(inputs, "decoder_position_ids")
+        own_mask = _tensor(inputs, "decoder_attention_mask")
+        if case.mode == pb.CAUSAL:
+            encoded = torch.zeros(len(ids), 0, case.config.hidden_size, dtype=self.model.dtype)
+        cache = None
+        ends = [0]
+        for length in case.steps:
+            ends.append(ends[-1] + length)
+        for step, (start, stop) in enumerate(pairwise(ends)):
+            with self._recorded(tap, step, wanted, encoded.shape[1]):
+                result = self.model(
+                    encoder_outputs=Qwen3EncoderOutput(last_hidden_state=encoded),
+                    attention_mask=mask,
+                    position_ids=position_ids,
+                    decoder_input_ids=ids[:, start:stop],
+                    decoder_attention_mask=own_mask[:, :stop],
+                    decoder_position_ids=positions[:, start:stop],
+                    past_key_values=cache,
+                    use_cache=True,
+                )
+            cache = result.past_key_values
+            if wanted("logits"):
+                tap("logits", step, result.logits)
+        if case.max_new_tokens:
+            tap("generated_ids", 0, self._generate(case, inputs, encoded, mask, position_ids))
+
+    def _generate(
+        self,
+        case: pb.Case,
+        inputs: Mapping[str, Array],
+        encoded: torch.Tensor,
+        mask: torch.Tensor | None,
+        position_ids: torch.Tensor | None,
+    ) -> torch.Tensor:
+        ids = _tensor(inputs, "decoder_input_ids")[:, : case.steps[0]]
+        generated = self.model.generate(
+            encoder_outputs=Qwen3EncoderOutput(last_hidden_state=encoded),
+            attention_mask=mask,
+            position_ids=position_ids,
+            decoder_input_ids=ids,
+            decoder_attention_mask=_tensor(inputs, "decoder_attention_mask")[:, : case.steps[0]],
+            max_new_tokens=case.max_new_tokens,
+            decoder_start_token_id=ids[:, 0].tolist(),  # any other first token would be put before the prompt
+            do_sample=False,
+            eos_token_id=None,
+            pad_token_id=0,
+        )
+        assert isinstance(generated, torch.Tensor)
+        return generated[:, ids.shape[1] :]
+
+
+class Operation:
+    """Our code for one op alone; see `record.Runner`."""
+
+    producer = "qwen3_encdec"
+
+    def __init__(self, arithmetic: pb.Arithmetic) -> None:
+        self.run = pb.Run(arithmetic=arithmetic, backend=pb.EAGER)
+
+    @torch.no_grad()
+    def __call__(self, case: pb.Case, inputs: Mapping[str, Array], tap: Tap, wanted: Callable[[str], bool]) -> None:
+        """Run the op on the case's inputs."""
+        for name, value in run_op(case, inputs, self.run.arithmetic).items():
+            tap(name, 0, value)
+
+
+def encoder_decoder(
+    case: pb.Case, checkpoints: Mapping[str, Path], *, backend: str, dtype: torch.dtype
+) -> EncoderDecoder | Operation:
+    """Our model for a case, from its checkpoint directories by role; a role that is missing takes the other's."""
+    if case.mode == pb.OP:
+        return Operation(ARITHMETIC[dtype])
+    decoder = checkpoints.get("decoder", checkpoints.get("encoder"))
+    encoder = checkpoints.get("encoder", decoder)
+    assert decoder is not None
+    try:
+        model = load_qwen3(decoder, encoder, rotate_encoder_keys=case.config.rotate_encoder_keys, dtype=dtype)
+    except ValueError as error:
+        raise ParityError(
+            case.name,
+            "our implementation refuses the checkpoint",
+            expected="a Qwen3 or Qwen2 checkpoint",
+            got=error,
+            next_step="mend the checkpoint",
+        ) from None
+    return EncoderDecoder(model, backend, case.mode)
+
+
+def golden_dtype(golden: Recording) -> torch.dtype:
+    """The dtype in which a golden's case is run."""
+    return DTYPES.get(golden.run.arithmetic, torch.float32)
+
+
+def factory(backend: str = "eager", dtype: torch.dtype = torch.float32) -> Factory:
+    """The factory of our implementation with an attention backend of `BACKENDS` and a dtype."""
+    return partial(encoder_decoder, backend=backend, dtype=dtype)

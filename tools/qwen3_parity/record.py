@@ -1,0 +1,145 @@
+"""Recording an implementation under test on the case of a golden: the same inputs, the same names, another model."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Protocol
+
+import torch
+
+from qwen3_golden import GOLDEN_ROOT, Array, ParityError, Recording, Writer, pb, read, tensor
+from qwen3_reference.provenance import provenance
+from qwen3_reference.torch_tensors import parameter_messages, to_numpy
+
+Value = torch.Tensor | Array
+Tap = Callable[[str, int, Value], None]
+"""`tap(name, step, value)`: hands over the tensor of a tap of taps.textproto; the value must not change afterwards."""
+
+ARITHMETIC = {
+    torch.float64: pb.ARITHMETIC_F64,
+    torch.float32: pb.ARITHMETIC_F32,
+    torch.bfloat16: pb.ARITHMETIC_BF16,
+    torch.float16: pb.ARITHMETIC_F16,
+}
+
+
+class Runner(Protocol):
+    """A model that is ready to run cases, as a factory gives it."""
+
+    def __call__(self, case: pb.Case, inputs: Mapping[str, Array], tap: Tap, wanted: Callable[[str], bool]) -> None:
+        """Run `case` once and hand every wanted tap to `tap`.
+
+        `inputs` are the golden's `input.*` tensors by name: encoder_input_ids, encoder_attention_mask,
+        encoder_position_ids `[batch, key]` and decoder_* `[batch, total]`; `case.steps` are the decoder's query
+        lengths, one forward each. Called twice on the same object when the case says `after`.
+        """
+
+
+class Described(Runner, Protocol):
+    """A runner that also says how it computes; each attribute may be missing."""
+
+    run: pb.Run
+    parameters: Mapping[str, torch.Tensor]
+    producer: str
+
+
+Factory = Callable[[pb.Case, Mapping[str, Path]], Runner]
+"""`factory(case, checkpoints)`: builds the model of a case from its Hugging Face directories, by role."""
+
+
+def load_factory(name: str) -> Factory:
+    """The factory behind "package.module:function"; raises `ParityError` when there is none."""
+    module, _, attribute = name.partition(":")
+    try:
+        factory = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ParityError(
+            name,
+            "the implementation cannot be imported",
+            expected="package.module:factory, importable from here",
+            got=error,
+            next_step="install the package or set PYTHONPATH",
+        ) from None
+    if not callable(factory):
+        raise ParityError(
+            name,
+            "the factory cannot be called",
+            expected="factory(case, checkpoints)",
+            got=type(factory).__name__,
+            next_step="see `qwen3_parity.record.Factory`",
+        )
+    checked: Factory = factory
+    return checked
+
+
+def checkpoint_directories(case: pb.Case, root: Path, model: Path | None = None) -> dict[str, Path]:
+    """The case's checkpoint directories by role ("encoder", "decoder"), below `root`, or `model` for every role.
+
+    Raises `ParityError` for one that is missing.
+    """
+    directories = {checkpoint.role: model or root / checkpoint.name for checkpoint in case.checkpoint}
+    for role, directory in directories.items():
+        if not (directory / "config.json").is_file():
+            raise ParityError(
+                case.name,
+                f"the checkpoint of the {role} is not there",
+                expected=f"a Hugging Face directory at {directory}",
+                got="nothing",
+                next_step="give it with --model, or its parent folder with --checkpoints",
+            )
+    return directories
+
+
+def inputs_of(golden: Recording) -> dict[str, Array]:
+    """The tensors that a case is given (`input.*`, and `parameter.*` of an op), by name."""
+    return {t.info.name: t.array for t in golden if t.info.name.startswith(("input.", "parameter."))}
+
+
+def _prior(golden: Recording) -> Recording:
+    path = Path(golden.source).parent.parent / f"{golden.case.after}.pb"
+    return read(path)
+
+
+def record(
+    golden: Recording,
+    path: Path,
+    factory: Factory,
+    *,
+    checkpoints: Path = GOLDEN_ROOT / "checkpoints",
+    model: Path | None = None,
+    digests: bool = True,
+) -> None:
+    """Run the implementation of `factory` on the case of `golden` and write its recording to `path`.
+
+    Only taps that the golden has are written; all that the runner does not deliver are missing when it is judged,
+    unless its `run.materialised` says so. Raises `ParityError` for a checkpoint that is missing or a tap without name.
+    """
+    case = golden.case
+    runner = factory(case, checkpoint_directories(case, checkpoints, model))
+    if case.after:
+        prior = _prior(golden)
+        runner(prior.case, inputs_of(prior), lambda name, step, value: None, lambda name: False)
+    names = {t.info.name for t in golden}
+    given = inputs_of(golden)
+    with Writer(path, digests=digests) as writer:
+        for t in golden:
+            if t.info.name in given:
+                writer.add(tensor(t.info.name, t.array, dtype=t.info.dtype, axes=t.info.axes, op=t.info.op))
+
+        def tap(name: str, step: int, value: Value) -> None:
+            array, dtype = to_numpy(value)
+            known = golden.get(name, step)
+            info = known.info if known and len(known.info.axes) == array.ndim else pb.Tensor()
+            writer.add(tensor(name, array, step=step, dtype=dtype, axes=info.axes, op=info.op, inputs=info.inputs))
+
+        runner(case, given, tap, names.__contains__)
+        run = getattr(runner, "run", None) or pb.Run(
+            arithmetic=golden.run.arithmetic, backend=pb.FOREIGN, materialised=golden.run.materialised
+        )
+        shown = run.materialised or golden.run.materialised
+        declared = [pattern for pattern in golden.run.materialised if pattern in shown]
+        run = pb.Run(arithmetic=run.arithmetic, backend=run.backend, materialised=declared)
+        parameters = parameter_messages(getattr(runner, "parameters", {}))
+        writer.finish(case, provenance(getattr(runner, "producer", "foreign")), run, parameters)

@@ -1,0 +1,113 @@
+"""Recording the reference again: into a staging folder, compared with what is committed, accepted with a reason."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from qwen3_golden import GOLDEN_ROOT, ParityError, Recording, read
+from qwen3_golden import manifest as manifests
+from qwen3_parity.check import check
+
+SAME, MOVED, NEW, GONE = "same", "moved", "new", "gone"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One case, committed against staged. `kind` is SAME, MOVED, NEW or GONE; `share` the share of a budget used.
+
+    `equal_bytes`: not a bit differs. A case has moved when its bytes differ in the environment that recorded it, or
+    when its values differ by more than half a budget elsewhere.
+    """
+
+    name: str
+    kind: str
+    share: float = 0.0
+    equal_bytes: bool = False
+    text: str = ""
+
+
+def record_reference(staging: Path, only: str = "*") -> None:
+    """Run the reference in a clean one-thread process, which writes `staging`/cases; `ParityError` when it fails."""
+    shutil.rmtree(staging, ignore_errors=True)
+    staging.mkdir(parents=True)
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+    environment = os.environ | threads | {"PYTHONHASHSEED": "0", "HF_HUB_OFFLINE": "1"}
+    command = [sys.executable, "-m", "qwen3_reference", str(staging), "--only", only]
+    done = subprocess.run(command, env=environment, check=False)
+    if done.returncode:
+        raise ParityError(
+            "reference",
+            "the reference could not be recorded",
+            expected="exit code 0",
+            got=done.returncode,
+            next_step="read its message above; nothing was changed",
+            fault="harness bug",
+        )
+
+
+def _same_environment(a: Recording, b: Recording) -> bool:
+    return a.provenance == b.provenance
+
+
+def _compare(name: str, old: Path, new: Path) -> Difference:
+    if old.read_bytes() == new.read_bytes():
+        return Difference(name, SAME, equal_bytes=True)
+    committed, staged = read(old), read(new)
+    verdicts = check(committed, staged)
+    share = verdicts.worst.share if verdicts.worst else 0.0
+    if _same_environment(committed, staged):
+        return Difference(name, MOVED, share, text="other bytes in the same environment")
+    if verdicts.exit_code or share > 0.5:
+        return Difference(name, MOVED, share, text="values differ by more than half a budget")
+    return Difference(name, SAME, share, text="another environment, within half a budget")
+
+
+def _cases(root: Path, only: str) -> dict[str, Path]:
+    found = {str(path.relative_to(root / "cases").with_suffix("")): path for path in (root / "cases").rglob("*.pb")}
+    # the self-test of the format is no recording of the reference
+    return {n: p for n, p in sorted(found.items()) if fnmatchcase(n, only) and not n.startswith("plumbing/")}
+
+
+def differences(staging: Path, root: Path = GOLDEN_ROOT, only: str = "*") -> list[Difference]:
+    """Every case of either side, sorted by name."""
+    old, new = _cases(root, only), _cases(staging, only)
+    result = []
+    for name in sorted(old | new):
+        if name not in old:
+            result.append(Difference(name, NEW))
+        elif name not in new:
+            result.append(Difference(name, GONE))
+        else:
+            result.append(_compare(name, old[name], new[name]))
+    return result
+
+
+def accept(staging: Path, found: list[Difference], reason: str, root: Path = GOLDEN_ROOT) -> None:
+    """Take what has changed from the staging folder, write MANIFEST and CHANGELOG.md."""
+    changed = [d for d in found if d.kind != SAME]
+    lines = [f"## {reason}", ""]
+    for difference in changed:
+        target = root / "cases" / f"{difference.name}.pb"
+        before = read(target).digest.hex()[:12] if target.is_file() else "–"
+        after = "–"
+        if difference.kind == GONE:
+            target.unlink()
+        else:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            staged = staging / "cases" / f"{difference.name}.pb"
+            after = read(staged).digest.hex()[:12]
+            shutil.copyfile(staged, target)
+        lines.append(f"- `{difference.name}`: {difference.kind}, {before} → {after}")
+    log = root / "CHANGELOG.md"
+    head, _, rest = (
+        log.read_text(encoding="utf-8").partition("\n## ") if log.is_file() else ("# Changes of goldens\n", "", "")
+    )
+    entry = "\n".join(lines) + "\n"
+    log.write_text(head.rstrip("\n") + "\n\n" + entry + (f"\n## {rest}" if rest else ""), encoding="utf-8")
+    manifests.write(root)

@@ -1,0 +1,178 @@
+"""Verdicts for people: a table for the terminal, JSON for machines, one page of HTML that needs nothing else."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from rich.console import Group, RenderableType
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from qwen3_golden import pb
+from qwen3_parity.replay import OpVerdict
+from qwen3_parity.verdict import Verdict, Verdicts
+
+_WORST = 12
+_STYLE = {"parity": "bold green", "divergence": "bold red"}
+_WIDTH, _HEIGHT = 640, 80
+_LEAST, _MOST = 1e-3, 1e3
+"""Shares that the drift curve's logarithmic axis spans."""
+NOT_PROVEN = (
+    "Only what the inputs of these cases exercise was compared: a token, position or length that no case has may "
+    "still be wrong.",
+    "Taps that a backend never materialises were not compared; the share of taps compared says how many.",
+    "Within budget means as close as honest float32 arithmetic comes to the reference, not equal bits.",
+    "Speed, memory, tokenization, sampling and training are other questions.",
+)
+
+
+def percent(share: float) -> str:
+    """A share of a budget as a person reads it: "12 %", "370 ×", "any"."""
+    if not math.isfinite(share):
+        return "no budget"
+    if share == 0:
+        return "0"
+    return f"{100 * share:.2g} %" if share < 10 else f"{share:.3g} ×"
+
+
+def summary(verdicts: Verdicts) -> str:
+    """One line: case, verdict, share of taps compared, the worst share and where."""
+    line = f"{verdicts.case.name}: {verdicts.word}, {verdicts.compared} of {verdicts.of} taps compared"
+    if verdicts.of:
+        line += f" ({100 * verdicts.compared / verdicts.of:.0f} %)"
+    if verdicts.worst is not None:
+        line += f", worst {percent(verdicts.worst.share)} of its budget at {verdicts.worst.where}"
+    return line
+
+
+def listed(verdicts: Verdicts, *, every: bool = False) -> list[Verdict]:
+    """The taps that a table shows: every one, or those that fail, or else the worst; in execution order."""
+    failing = [tap for tap in verdicts.taps if not tap.passed]
+    if every:
+        return list(verdicts.taps)
+    if failing:
+        return failing[:_WORST]
+    worst = sorted(verdicts.taps, key=lambda tap: tap.share, reverse=True)[:_WORST]
+    return [tap for tap in verdicts.taps if tap in worst]
+
+
+def cells(tap: Verdict, own: OpVerdict | None = None) -> list[str]:
+    """A tap's row: name, step, op, shares (RMS, max, row, head), ULPs, and its own op's error in rounding units."""
+    row = [tap.name, str(tap.step), tap.op]
+    if tap.shares is None or tap.metrics is None:
+        row += ["exact" if tap.exact else "–", "", "", ""]
+    else:
+        present = (True, True, bool(tap.metrics.row_index), bool(tap.metrics.head_index))
+        row += [percent(share) if there else "–" for share, there in zip(tap.shares, present, strict=True)]
+    row.append("–" if tap.metrics is None else str(tap.metrics.ulp))
+    if own is not None:
+        row.append(own.reason or f"{own.max:.3g}{'' if own.passed else ' !'}")
+    return row
+
+
+def terminal(verdicts: Verdicts, *, every: bool = False, replayed: Sequence[OpVerdict] = ()) -> RenderableType:
+    """What a person needs in a terminal: the verdict, what failed, and the worst taps (`every`: all of them).
+
+    `replayed` (the candidate's ops, see `replay`) adds a column with each op's own error in rounding units.
+    """
+    own = {(one.name, one.step): one for one in replayed}
+    parts: list[RenderableType] = [Text(summary(verdicts), style=_STYLE.get(verdicts.word, "bold yellow"))]
+    problems = verdicts.problems
+    parts += [Text(str(problem)) for problem in (problems if every else problems[:_WORST])]
+    if len(problems) > _WORST and not every:
+        parts.append(Text(f"… and {len(problems) - _WORST} more failures"))
+    if verdicts.not_materialised:
+        parts.append(Text(f"never materialised by this run: {len(verdicts.not_materialised)} taps", style="yellow"))
+    taps = listed(verdicts, every=every)
+    if taps:
+        table = Table("tap", "step", "op", "rms", "max", "row", "head", "ulp", box=None)
+        table.columns[0].no_wrap, table.columns[0].overflow = True, "fold"
+        parts.append(Text("share of the budget that is used, by the RMS error, the largest, the worst row and head"))
+        if own:
+            table.add_column("own op, units")
+        for tap in taps:
+            row = cells(tap, own.get((tap.name, tap.step)))
+            row += [""] * (len(table.columns) - len(row))
+            table.add_row(*map(escape, row), style=None if tap.passed else "red")
+        parts.append(table)
+    return Group(*parts)
+
+
+def overview(results: Sequence[Verdicts]) -> RenderableType:
+    """One line for each case, the details of those that fail below."""
+    table = Table("case", "verdict", "taps compared", "worst share", "where", box=None)
+    for one in results:
+        share, where = worst(one)
+        verdict = Text(one.word, style=_STYLE.get(one.word, "bold yellow"))
+        table.add_row(escape(one.case.name), verdict, f"{one.compared} of {one.of}", share, escape(where))
+    return Group(table, *(terminal(one) for one in results if one.exit_code), Text(closing(results)))
+
+
+def worst(verdicts: Verdicts) -> tuple[str, str]:
+    """The largest share of a budget and its tap, or that there is nothing to tell."""
+    if verdicts.identical:
+        return "bit for bit", ""
+    return ("", "") if verdicts.worst is None else (percent(verdicts.worst.share), verdicts.worst.where)
+
+
+def closing(results: Sequence[Verdicts]) -> str:
+    """One sentence over all cases."""
+    good = sum(not one.exit_code for one in results)
+    compared, of = sum(one.compared for one in results), sum(one.of for one in results)
+    line = f"parity in {good} of {len(results)} cases, {compared} of {of} taps compared"
+    most = max((one for one in results if one.worst), key=lambda one: one.worst.share if one.worst else 0, default=None)
+    if most is not None and most.worst is not None and most.worst.share > 0:
+        line += f"; worst {percent(most.worst.share)} of a budget, at {most.worst.where} of {most.case.name}"
+    return line
+
+
+def to_json(results: Sequence[Verdicts]) -> dict[str, Any]:
+    """Plain dicts of several checks, see `Verdicts.to_json`; the exit code is the worst of them."""
+    return {
+        "exit_code": max((one.exit_code for one in results), default=1),
+        "cases": [one.to_json() for one in results],
+    }
+
+
+def curve(taps: Sequence[Verdict]) -> list[tuple[float, float]]:
+    """Points of the drift curve, x in execution order, y the share on a logarithmic axis, in the drawing's pixels."""
+    span = math.log(_MOST / _LEAST)
+    step = _WIDTH / max(len(taps) - 1, 1)
+    return [
+        (round(i * step, 1), round(_HEIGHT * (1 - math.log(_clamp(t.share) / _LEAST) / span), 1))
+        for i, t in enumerate(taps)
+    ]
+
+
+def _clamp(share: float) -> float:
+    return min(max(share, _LEAST), _MOST)
+
+
+def html(results: Sequence[Verdicts]) -> str:
+    """One self-contained page, no scripts and nothing from elsewhere; names from recordings are escaped."""
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    environment.filters["percent"] = percent
+    limit = round(_HEIGHT * (1 - math.log(1 / _LEAST) / math.log(_MOST / _LEAST)), 1)
+    return environment.get_template("report.html.jinja").render(
+        results=results,
+        failed=[one for one in results if one.exit_code],
+        compared=sum(one.compared for one in results),
+        of=sum(one.of for one in results),
+        summary=summary,
+        listed=listed,
+        cells=cells,
+        curve=curve,
+        arithmetic=lambda one: pb.Arithmetic.Name(one.arithmetic).removeprefix("ARITHMETIC_").lower(),
+        backend=lambda one: pb.Backend.Name(one.backend).lower(),
+        width=_WIDTH,
+        height=_HEIGHT,
+        limit=limit,
+        not_proven=NOT_PROVEN,
+    )
