@@ -12,6 +12,7 @@ from pathlib import Path
 from google.protobuf import text_format
 
 from qwen3_golden import golden_pb2 as pb
+from qwen3_golden.dtypes import Array
 
 GOLDEN_ROOT = Path(__file__).resolve().parents[1]
 """The folder of the committed golden set: cases/, checkpoints/, MANIFEST.textproto, taps.textproto."""
@@ -102,6 +103,26 @@ def place(name: str, num_hidden_layers: int = 0) -> Place | None:
     optional = frozenset(fill(text.rstrip("?")) for text in row.inputs if text.endswith("?"))
     parameters = tuple(fill(text) for text in row.parameters)
     return Place(name, pattern, row.op, tuple(row.axes), inputs, optional, parameters, layer)
+
+
+_WHOLE = ("k_proj", "v_proj", "k_norm", "k_rope", "position_ids", "cos", "sin")
+
+
+def kept_whole(name: str) -> bool:
+    """Whether attention needs a tap (a name or a pattern) whole: keys, values, positions and their tables."""
+    return name.endswith(_WHOLE)
+
+
+def last_rows(array: Array, spot: Place, rows: int) -> Array:
+    """The part of a tap that a case with `rows` keeps: the last positions of its axis `query`; all of it for 0.
+
+    What attention needs whole (`kept_whole`) is never cut.
+    """
+    if not rows or "query" not in spot.axes or kept_whole(spot.name):
+        return array
+    cut = [slice(None)] * array.ndim
+    cut[spot.axes.index("query")] = slice(-rows, None)
+    return array[tuple(cut)]
 
 
 def selected(name: str, globs: Iterable[str]) -> bool:

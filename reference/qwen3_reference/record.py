@@ -8,7 +8,20 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from qwen3_golden import Array, Tensor, Writer, pattern_of, pb, place, read, selected, table, tensor, to_float32
+from qwen3_golden import (
+    Array,
+    Tensor,
+    Writer,
+    last_rows,
+    pattern_of,
+    pb,
+    place,
+    read,
+    selected,
+    table,
+    tensor,
+    to_float32,
+)
 from qwen3_reference.cases import CaseDefinition, case, inputs
 from qwen3_reference.floors import Key, measure
 from qwen3_reference.models import Reference, load_reference
@@ -49,10 +62,18 @@ class _Recorder:
             known = place(name, self.message.config.num_hidden_layers)
             assert known is not None, name
             self.names[name] = None
-            given = known.inputs_in(self.names)
-            self.writer.add(tensor(name, array, step=step, dtype=dtype, axes=known.axes, op=known.op, inputs=given))
+            array = last_rows(array, known, self.message.rows)
+            self.writer.add(tensor(name, array, step=step, dtype=dtype, axes=known.axes, op=known.op))
         if name.endswith(".output"):
             self.progress(f"step {step}: {name}")
+
+    def name_inputs(self) -> None:
+        """Write down what each tap was computed from, once it is known what was recorded."""
+        config = self.message.config
+        for info in self.writer.infos:
+            known = place(info.name, config.num_hidden_layers)
+            if known is not None:
+                info.inputs[:] = known.inputs_in(self.names, config)
 
 
 def _run_message(names: Iterable[str], dtype: pb.DType) -> pb.Run:
@@ -91,6 +112,7 @@ def _record(
             run = _run_message(recorder.names, weights.dtype)
             progress("digests of the parameters")
             held = parameters(weights)
+            recorder.name_inputs()
             writer.finish(message, origin, run, held)
         if not floors:
             return
@@ -113,6 +135,7 @@ def record_request(
     path: str | Path,
     *,
     taps: Sequence[str] = (),
+    rows: int = 0,
     dtype: torch.dtype = torch.float32,
     floors: bool = True,
     rotate_encoder_keys: bool = True,
@@ -125,7 +148,8 @@ def record_request(
     """Record Hugging Face on somebody's own checkpoint and inputs; a Qwen3 checkpoint may be both roles at once.
 
     `inputs` are `input.*` arrays by name, int64 ids and positions and bool masks `[batch, length]`; `steps` the
-    decoder's query lengths, empty without a decoder; `taps` globs, empty = every tap; `labels` names for the
+    decoder's query lengths, empty without a decoder; `taps` globs, empty = every tap; `rows` how many of
+    the last query positions each step keeps, 0 = all; `labels` names for the
     checkpoints in messages, the folders' names by default. `floors=False` leaves the noise floors out: they cost two
     runs in NumPy. `progress` is told each stage in words. Raises `ParityError` for a checkpoint that cannot be used.
     """
@@ -143,6 +167,7 @@ def record_request(
         description=description,
         max_new_tokens=max_new_tokens,
         taps=taps,
+        rows=rows,
     )
     progress("loading")
     reference = load_reference(

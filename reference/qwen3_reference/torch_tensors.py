@@ -31,6 +31,12 @@ def to_numpy(value: torch.Tensor | Array) -> tuple[Array, pb.DType | None]:
     return (value.view(torch.uint16) if dtype == pb.BF16 else value).numpy(), dtype
 
 
+def to_torch(array: Array, dtype: int) -> torch.Tensor:
+    """A copy of the elements as a tensor of the schema dtype; the inverse of `to_numpy`."""
+    value = torch.from_numpy(np.array(array))
+    return value.view(torch.bfloat16) if dtype == pb.BF16 else value
+
+
 def parameter_messages(parameters: Mapping[str, torch.Tensor]) -> list[pb.Parameter]:
     """A digest of each parameter's bytes as the model holds them, sorted by name; shared storage is hashed once."""
     known: dict[tuple[int, torch.Size], bytes] = {}

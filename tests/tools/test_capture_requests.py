@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -70,6 +71,26 @@ def test_the_size_that_is_printed_is_the_size_that_is_written(
     assert sum(t.info.bytes for t in read(tmp_path / "c.pb")) == made.bytes
 
 
+@pytest.mark.parametrize("request_", [["--source-ids", "5,6,7"], ["--target-ids", "1,2,3,4", "--prefill", 3]])
+def test_only_the_last_rows_that_were_asked_for_are_captured(request_: list[object], tmp_path: Path) -> None:
+    golden = read(road(tmp_path, CHECKPOINT, *request_, "--rows", 2))
+    lengths = {t.info.shape[t.info.axes[:].index("query")] for t in golden if t.info.name.endswith("mlp.act")}
+    assert max(lengths) == 2 < max(t.info.shape[1] for t in golden if t.info.name.endswith("k_proj"))
+
+
+def test_the_size_of_some_rows_is_the_size_that_is_written(tmp_path: Path) -> None:
+    made = capturing.plan(CHECKPOINT, [[5, 6, 7, 8]], [[1, 2, 3, 4]], prefill=3, rows=2)
+    capturing.capture(made, tmp_path / "c.pb", floors=False)
+    assert sum(t.info.bytes for t in read(tmp_path / "c.pb")) == made.bytes
+
+
+def test_a_recording_that_no_protobuf_library_could_parse_is_refused(tmp_path: Path) -> None:
+    made = capturing.plan(CHECKPOINT, [], [[1, 2, 3]])
+    huge = capturing.Plan(**{**made.__dict__, "bytes": (1 << 31) - 5})
+    with pytest.raises(ParityError, match="cannot be that large"):
+        capturing.refuse_too_large(huge, tmp_path, floors=False)
+
+
 def test_the_size_counts_only_the_taps_that_were_asked_for() -> None:
     config = read(GOLDEN_ROOT / "cases" / "decoder" / "ragged_decode.pb").case.config
     lengths = Lengths(1, 0, (3,))
@@ -77,11 +98,13 @@ def test_the_size_counts_only_the_taps_that_were_asked_for() -> None:
     assert expected_bytes(config, lengths, ["logits"]) == inputs + 3 * config.vocab_size * 4
 
 
-def test_a_disk_that_is_too_small_is_refused_before_anything_runs(tmp_path: Path) -> None:
+def test_a_disk_that_is_too_small_is_refused_before_anything_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda _path: SimpleNamespace(free=1000))
     made = capturing.plan(CHECKPOINT, [], [[1, 2, 3]])
-    huge = capturing.Plan(**{**made.__dict__, "bytes": 1 << 60})
     with pytest.raises(ParityError, match="disk is too small"):
-        capturing.refuse_without_space(huge, tmp_path, floors=False)
+        capturing.refuse_too_large(made, tmp_path, floors=False)
 
 
 @pytest.mark.parametrize(

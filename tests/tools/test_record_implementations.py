@@ -71,7 +71,7 @@ def test_nothing_is_left_behind_when_the_implementation_fails(tmp_path: Path) ->
 
         return runner
 
-    with pytest.raises(RuntimeError):
+    with pytest.raises(ParityError, match="RuntimeError: out of luck"):
         record(read(GOLDEN), tmp_path / "c.pb", build)
     assert not list(tmp_path.iterdir())
 

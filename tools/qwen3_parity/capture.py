@@ -15,6 +15,8 @@ from qwen3_parity.request import request_inputs, step_lengths
 from qwen3_parity.sizes import Lengths, expected_bytes
 from qwen3_reference.weights import model_config
 
+_LARGEST = (1 << 31) - (1 << 24)  # some bytes of it are metadata
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -24,6 +26,7 @@ class Plan:
     inputs: dict[str, Array]
     steps: tuple[int, ...]
     taps: tuple[str, ...]
+    rows: int
     dtype: torch.dtype
     rotate_encoder_keys: bool
     bytes: int
@@ -36,6 +39,7 @@ def plan(
     *,
     prefill: int | None = None,
     taps: Sequence[str] = (),
+    rows: int = 0,
     dtype: torch.dtype = torch.float32,
     rotate_encoder_keys: bool = True,
 ) -> Plan:
@@ -46,14 +50,22 @@ def plan(
     if target:
         steps = step_lengths(inputs["input.decoder_input_ids"].shape[1], prefill)
     encoder = inputs["input.encoder_input_ids"].shape[1] if source else 0
-    size = expected_bytes(config, Lengths(len(source or target), encoder, steps), taps, ARITHMETIC[dtype])
-    return Plan(directory, inputs, steps, tuple(taps), dtype, rotate_encoder_keys, size)
+    size = expected_bytes(config, Lengths(len(source or target), encoder, steps), taps, rows, ARITHMETIC[dtype])
+    return Plan(directory, inputs, steps, tuple(taps), rows, dtype, rotate_encoder_keys, size)
 
 
-def refuse_without_space(made: Plan, folder: Path, *, floors: bool) -> None:
-    """Raise `ParityError` when the disk cannot take the recording, and the passes that measure its floors."""
+def refuse_too_large(made: Plan, folder: Path, *, floors: bool) -> None:
+    """Raise `ParityError` when a file, or the disk, cannot take the recording and what its floors need."""
     parent = next(p for p in (folder, *folder.resolve().parents) if p.exists())
     # beside the file itself: the same run once more before its floors are known, and the truth in float64
+    if made.bytes >= _LARGEST:
+        raise ParityError(
+            folder,
+            "one recording cannot be that large: the libraries of C++ and Java parse less than 2^31 bytes",
+            expected=f"less than {_LARGEST:,} bytes",
+            got=f"{made.bytes:,}",
+            next_step="choose fewer taps with --taps or fewer rows with --rows",
+        )
     needed = made.bytes * (4 if floors else 1) + (1 << 20)
     free = shutil.disk_usage(parent).free
     if needed > free:
@@ -62,7 +74,7 @@ def refuse_without_space(made: Plan, folder: Path, *, floors: bool) -> None:
             "the disk is too small for this recording",
             expected=f"{needed:,} bytes free",
             got=f"{free:,}",
-            next_step="choose fewer taps with --taps, leave out --floors, or another --out",
+            next_step="choose fewer taps with --taps or rows with --rows, leave out --floors, or another --out",
         )
 
 
@@ -80,6 +92,7 @@ def capture(
         made.steps,
         path,
         taps=made.taps,
+        rows=made.rows,
         dtype=made.dtype,
         floors=floors,
         rotate_encoder_keys=made.rotate_encoder_keys,

@@ -12,6 +12,7 @@ from qwen3_golden import GOLDEN_ROOT, ParityError, read
 from qwen3_parity import report
 from qwen3_parity.check import check as judge
 from qwen3_parity.cli_reference import capture, regenerate
+from qwen3_parity.replay import OpVerdict, replay
 from qwen3_parity.show import describe
 from qwen3_parity.terminal import console
 
@@ -64,8 +65,12 @@ def golden_path(name: str, root: Path = GOLDEN_ROOT) -> Path:
 @click.option("--json", "as_json", is_flag=True, help="Every verdict as JSON instead of a table.")
 @click.option("--html", type=FILE, help="Also write a report for a browser.")
 @click.option("--all", "every", is_flag=True, help="Show every tap, not only the worst.")
-def check(files: tuple[str, ...], as_json: bool, html: Path | None, every: bool) -> None:
-    """Judge a recording against a golden (found by the case's name when left out), or any two recordings."""
+@click.option("--model", type=FILE, help="The checkpoint of a captured case: shows each op's own error too.")
+def check(files: tuple[str, ...], as_json: bool, html: Path | None, every: bool, model: Path | None) -> None:
+    """Judge a recording against a golden (found by the case's name when left out), or any two recordings.
+
+    Where the checkpoint is at hand, every op of the candidate is also judged alone, on the candidate's own inputs.
+    """
     if len(files) > 2:
         raise click.UsageError("give one candidate, or a golden and a candidate")
     candidate = Path(files[-1])
@@ -74,11 +79,23 @@ def check(files: tuple[str, ...], as_json: bool, html: Path | None, every: bool)
     if as_json:
         click.echo(json.dumps(verdicts.to_json(), indent=2))
     else:
-        console().print(report.terminal(verdicts, every=every))
+        console().print(report.terminal(verdicts, every=every, replayed=own_errors(candidate, model)))
     if html:
         html.parent.mkdir(parents=True, exist_ok=True)
         html.write_text(report.html([verdicts]), encoding="utf-8")
     sys.exit(verdicts.exit_code)
+
+
+def own_errors(candidate: Path, model: Path | None) -> list[OpVerdict]:
+    """Every op of a recording alone; nothing for an op case, or where the checkpoint is not known."""
+    recording = read(candidate)
+    root = GOLDEN_ROOT / "checkpoints"
+    known = model or all((root / checkpoint.name).is_dir() for checkpoint in recording.case.checkpoint)
+    if not (recording.case.checkpoint and known):
+        return []
+    from qwen3_parity.weights import weights_of
+
+    return replay(recording, weights_of(recording, root, model))
 
 
 @main.command()

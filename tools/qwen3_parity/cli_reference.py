@@ -59,6 +59,7 @@ def regenerate(only_check: bool, only: str, accept: bool, reason: str | None, st
 @click.option("--tokenizer", metavar="DIR_OR_HUB_ID", help="Where the tokenizer is  [default: the checkpoint]")
 @click.option("--prefill", type=int, help="Decoder tokens of the first step; the others follow one by one.")
 @click.option("--taps", multiple=True, metavar="GLOB", help="Only these taps  [default: all]")
+@click.option("--rows", type=click.IntRange(min=0), default=0, help="Only the last N positions  [default: all]")
 @click.option("--dtype", type=click.Choice(DTYPES), default="float32", show_default=True)
 @click.option("--unrotated", is_flag=True, help="Leave the encoder's keys unrotated, as T5Gemma 2 does.")
 @click.option("--floors/--no-floors", default=True, help="Measure the noise floors: two more runs, in NumPy.")
@@ -74,6 +75,7 @@ def capture(
     tokenizer: str | None,
     prefill: int | None,
     taps: tuple[str, ...],
+    rows: int,
     dtype: str,
     unrotated: bool,
     floors: bool,
@@ -98,12 +100,13 @@ def capture(
         parse_ids(target_ids) if target_ids else tokenize(targets, words) if targets else [],
         prefill=prefill,
         taps=taps,
+        rows=rows,
         dtype=getattr(torch, dtype),
         rotate_encoder_keys=not unrotated,
     )
     path = out / f"{name}.pb"
     click.echo(f"{capturing.mode_name(made)} of {model}, steps {list(made.steps)}: {made.bytes:,} bytes to {path}")
-    capturing.refuse_without_space(made, out, floors=floors)
+    capturing.refuse_too_large(made, out, floors=floors)
     if made.bytes > 1 << 30 and not yes:
         click.confirm("more than 1 GB; go on?", abort=True)
     with Console(stderr=True).status("…") as status:

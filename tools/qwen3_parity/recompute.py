@@ -38,9 +38,9 @@ class Site:
         return self.tensor.info.step
 
     @property
-    def past(self) -> int:
-        """Decoder slots before this step."""
-        return sum(self.recording.case.steps[: self.step])
+    def stop(self) -> int:
+        """Decoder slots after this step."""
+        return sum(self.recording.case.steps[: self.step + 1])
 
     def parameter(self, kind: str) -> Array | None:
         """The weight or bias, None for one that the checkpoint does not have."""
@@ -142,7 +142,8 @@ def _swiglu(site: Site) -> Result:
 def _embedding(site: Site) -> Result:
     ids = site.inputs[0]
     if site.place.name.startswith("decoder."):
-        ids = ids[:, site.past : site.past + site.tensor.array.shape[1]]
+        ids = ids[:, : site.stop]
+    ids = ids[:, ids.shape[1] - site.tensor.array.shape[1] :]
     return ops.embedding(ids, site.required("weight")), None
 
 
@@ -153,7 +154,8 @@ def _copy(site: Site) -> Result:
 def _position_ids(site: Site) -> Result:
     ids = site.inputs[0]
     if site.place.name == "decoder.position_ids":
-        ids = ids[:, site.past : site.past + site.tensor.array.shape[1]]
+        ids = ids[:, : site.stop]
+        ids = ids[:, ids.shape[1] - site.tensor.array.shape[1] :]
     return ids, None
 
 
@@ -161,9 +163,9 @@ def _mask(site: Site) -> Result:
     layer, config = site.place.layer or 0, site.config
     window = config.sliding_window if config.layer_types[layer] == "sliding_attention" else None
     if site.place.name.startswith("encoder."):
-        return masks.encoder_mask(site.inputs[0], window), None
+        return masks.encoder_mask(site.inputs[0], window)[:, -site.tensor.array.shape[1] :], None
     query = site.tensor.array.shape[1]
-    own, memory = site.inputs[0][:, : site.past + query], site.inputs[1] if len(site.inputs) > 1 else None
+    own, memory = site.inputs[0][:, : site.stop], site.inputs[1] if len(site.inputs) > 1 else None
     return masks.merged(own, memory, query, window), None
 
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
+import numpy as np
 import torch
 
-from qwen3_golden import GOLDEN_ROOT, Array, ParityError, Recording, Writer, pb, read, tensor
+from qwen3_golden import GOLDEN_ROOT, Array, ParityError, Recording, Writer, last_rows, pb, place, read, tensor
+from qwen3_parity.match import GIVEN
 from qwen3_reference.provenance import provenance
 from qwen3_reference.torch_tensors import parameter_messages, to_numpy
 
@@ -32,8 +36,9 @@ class Runner(Protocol):
         """Run `case` once and hand every wanted tap to `tap`.
 
         `inputs` are the golden's `input.*` tensors by name: encoder_input_ids, encoder_attention_mask,
-        encoder_position_ids `[batch, key]` and decoder_* `[batch, total]`; `case.steps` are the decoder's query
-        lengths, one forward each. Called twice on the same object when the case says `after`.
+        encoder_position_ids `[batch, key]` and decoder_* `[batch, total]`, and its RoPE tables (see `tables_of`);
+        `case.steps` are the decoder's query lengths, one forward each. Called twice on the same object when the case
+        says `after`.
         """
 
 
@@ -94,12 +99,39 @@ def checkpoint_directories(case: pb.Case, root: Path, model: Path | None = None)
 
 def inputs_of(golden: Recording) -> dict[str, Array]:
     """The tensors that a case is given (`input.*`, and `parameter.*` of an op), by name."""
-    return {t.info.name: t.array for t in golden if t.info.name.startswith(("input.", "parameter."))}
+    return {t.info.name: t.array for t in golden if t.info.name.startswith(GIVEN)}
 
 
-def _prior(golden: Recording) -> Recording:
-    path = Path(golden.source).parent.parent / f"{golden.case.after}.pb"
-    return read(path)
+def tables_of(golden: Recording) -> dict[str, Array]:
+    """The golden's RoPE tables by tap name, all steps joined, `[batch, seq, head_dim]`.
+
+    A port is judged on computing them, but libraries differ by an ulp of the angle: what follows should read these.
+    """
+    steps: dict[str, list[Array]] = {}
+    for t in golden:
+        if t.info.op in ("cos", "sin") and not t.info.name.startswith("output."):
+            steps.setdefault(t.info.name, []).append(t.values())
+    return {name: np.concatenate(parts, axis=1) for name, parts in steps.items()}
+
+
+@contextmanager
+def _foreign_code(case: pb.Case) -> Iterator[None]:
+    """What the implementation raises becomes one message that says where; our own errors pass."""
+    try:
+        yield
+    except ParityError:
+        raise
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        where = f"{Path(frames[-1].filename).name}:{frames[-1].lineno} in {frames[-1].name}"
+        raise ParityError(
+            case.name,
+            "the implementation failed on this case",
+            expected="a run to the end",
+            got=f"{type(error).__name__}: {error} ({where})",
+            next_step="mend the implementation; no recording was written",
+            fault="candidate",
+        ) from error
 
 
 def record(
@@ -117,10 +149,13 @@ def record(
     unless its `run.materialised` says so. Raises `ParityError` for a checkpoint that is missing or a tap without name.
     """
     case = golden.case
-    runner = factory(case, checkpoint_directories(case, checkpoints, model))
-    if case.after:
-        prior = _prior(golden)
-        runner(prior.case, inputs_of(prior), lambda name, step, value: None, lambda name: False)
+    directories = checkpoint_directories(case, checkpoints, model)
+    with _foreign_code(case):
+        runner = factory(case, directories)
+        if case.after:
+            prior = read(Path(golden.source).parent.parent / f"{case.after}.pb")
+            given = inputs_of(prior) | tables_of(prior)
+            runner(prior.case, given, lambda name, step, value: None, lambda name: False)
     names = {t.info.name for t in golden}
     given = inputs_of(golden)
     with Writer(path, digests=digests) as writer:
@@ -130,11 +165,14 @@ def record(
 
         def tap(name: str, step: int, value: Value) -> None:
             array, dtype = to_numpy(value)
-            known = golden.get(name, step)
+            known, spot = golden.get(name, step), place(name, case.config.num_hidden_layers)
+            if spot is not None and len(spot.axes) == array.ndim:
+                array = last_rows(array, spot, case.rows)
             info = known.info if known and len(known.info.axes) == array.ndim else pb.Tensor()
             writer.add(tensor(name, array, step=step, dtype=dtype, axes=info.axes, op=info.op, inputs=info.inputs))
 
-        runner(case, given, tap, names.__contains__)
+        with _foreign_code(case):
+            runner(case, given | tables_of(golden), tap, names.__contains__)
         run = getattr(runner, "run", None) or pb.Run(
             arithmetic=golden.run.arithmetic, backend=pb.FOREIGN, materialised=golden.run.materialised
         )

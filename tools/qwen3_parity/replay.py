@@ -7,7 +7,7 @@ rounding units (`qwen3_spec.units`), evaluated on the same inputs.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -40,26 +40,28 @@ class OpVerdict:
         return self.share <= 1
 
 
-def replay(recording: Recording, weights: Mapping[str, Array]) -> list[OpVerdict]:
+def replay(recording: Recording, weights: Mapping[str, Array], given: Recording | None = None) -> list[OpVerdict]:
     """Compute every op of a recording again, in its order; `weights` by canonical parameter name, as loaded.
 
+    Inputs are those that the recording holds, or those of `given`, for ops that were run alone on somebody else's.
     Raises `KeyError` for a parameter that an op needs and `weights` does not have.
     """
-    scope = Scope(recording)
+    source = given or recording
+    scope = Scope(source)
     verdicts = []
     for item in recording:
         spot = place(item.info.name, recording.case.config.num_hidden_layers)
         if spot is None or spot.op not in OPS:
             continue
         verdict = OpVerdict(item.info.name, item.info.step, spot.op)
-        site, reason = _site(recording, weights, spot, item)
+        site, reason = _site(source, weights, spot, item)
         found = replace(verdict, reason=reason) if site is None else _judge(verdict, site, scope)
         verdicts.append(found)
     return verdicts
 
 
 def _site(recording: Recording, weights: Mapping[str, Array], spot: Place, item: Tensor) -> tuple[Site | None, str]:
-    """The tap with its inputs, or why it cannot be judged."""
+    """The tap with its inputs, which `recording` holds, or why it cannot be judged."""
     step, config = item.info.step, recording.case.config
     names = [name for some in spot.inputs for name in some]
     found = {name: recording.get(name, 0 if _made_once(name) else step) for name in names}
@@ -68,6 +70,8 @@ def _site(recording: Recording, weights: Mapping[str, Array], spot: Place, item:
     before = {"cache": step - 1, "cache_once": 0}.get(spot.op, step) if step else step
     if len(given) < needed or recording.get(item.info.name, before) is None:
         return None, "an input was not recorded"
+    if recording.case.rows and _cut(item, [found[name] for name in given]):
+        return None, "some of its rows were not recorded"
     inputs = tuple(tensor.values() for name in given if (tensor := found[name]) is not None)
     if not all(np.isfinite(values).all() for values in inputs):
         return None, "an input is not finite"
@@ -77,6 +81,12 @@ def _site(recording: Recording, weights: Mapping[str, Array], spot: Place, item:
 def _made_once(name: str) -> bool:
     """Whether a tap exists at step 0 alone and later steps read it there."""
     return name.startswith("input.") or name.endswith(".inv_freq") or ".encoder_" in name
+
+
+def _cut(item: Tensor, inputs: Sequence[Tensor | None]) -> bool:
+    """Whether an input has other rows than the tap: a case that keeps some rows keeps all of what attention needs."""
+    known = [one.info for one in (item, *inputs) if one is not None and "query" in one.info.axes]
+    return len({info.shape[list(info.axes).index("query")] for info in known}) > 1
 
 
 def _judge(verdict: OpVerdict, site: Site, scope: Scope) -> OpVerdict:

@@ -18,6 +18,7 @@ from qwen3_parity.replay import OpVerdict
 from qwen3_parity.verdict import Verdict, Verdicts
 
 _WORST = 12
+_IN_FULL = 3
 _STYLE = {"parity": "bold green", "divergence": "bold red"}
 _WIDTH, _HEIGHT = 640, 80
 _LEAST, _MOST = 1e-3, 1e3
@@ -83,9 +84,9 @@ def terminal(verdicts: Verdicts, *, every: bool = False, replayed: Sequence[OpVe
     own = {(one.name, one.step): one for one in replayed}
     parts: list[RenderableType] = [Text(summary(verdicts), style=_STYLE.get(verdicts.word, "bold yellow"))]
     problems = verdicts.problems
-    parts += [Text(str(problem)) for problem in (problems if every else problems[:_WORST])]
-    if len(problems) > _WORST and not every:
-        parts.append(Text(f"… and {len(problems) - _WORST} more failures"))
+    parts += [Text(str(problem)) for problem in (problems if every else problems[:_IN_FULL])]
+    if len(problems) > _IN_FULL and not every:
+        parts.append(Text(f"… and {len(problems) - _IN_FULL} more failures"))
     if verdicts.not_materialised:
         parts.append(Text(f"never materialised by this run: {len(verdicts.not_materialised)} taps", style="yellow"))
     taps = listed(verdicts, every=every)

@@ -1,97 +1,124 @@
 """Which elements of a tap are judged. The rest (padding, hidden keys) must be finite, and no more.
 
-Everything comes from the golden: its attention masks among the inputs, its steps, and its `mask` taps. A candidate has
-no say in what it is judged on.
+Everything comes from the golden: its attention masks among the inputs, its steps and windows, its `mask` taps. A
+candidate has no say in what it is judged on.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from qwen3_golden import Array, ParityError, Place, Recording, Tensor
+from qwen3_golden import Array, ParityError, Place, Recording, Tensor, pb
+from qwen3_spec import masks
 
 _VISIBLE_ONLY = ("scores", "softmax")
 """Ops whose cells are judged where the mask is True; hidden probabilities must be exactly 0 on top of it."""
+_WHOLE = ("input", "inv_freq", "argmax")
+_END = ("encoder.norm", "decoder.norm", "logits")
 
 
 class Scope:
-    """The judged elements of a golden's taps; masks are read once."""
+    """The judged elements of a golden's taps; masks are read or computed once."""
 
     def __init__(self, golden: Recording) -> None:
         self._golden = golden
-        self._rows: dict[tuple[str, int, int], Array | None] = {}
-        self._last_layer = golden.case.config.num_hidden_layers - 1
+        self._masks: dict[tuple[str, int, int], Array | None] = {}
+        self._alone = golden.case.mode == pb.OP
 
     def judged(self, tensor: Tensor, place: Place | None) -> Array | None:
         """A bool array that broadcasts to the tap's shape, True = judged; None for all of it.
 
         Raises `ParityError` (harness bug) when the golden's own masks do not fit its taps.
         """
-        rows = self._rows_of(tensor, place)
-        visible = None if place is None or place.op not in _VISIBLE_ONLY else self.visible(tensor, place)
+        rows, visible = self._rows(tensor, place), self._visible(tensor, place)
         if visible is None:
             return None if rows is None else self._fit(rows, tensor)
-        return self._fit(visible[:, None] if rows is None else rows & visible[:, None], tensor)
+        return self._fit(visible if rows is None else rows & visible, tensor)
 
     def hidden(self, tensor: Tensor, place: Place | None) -> Array | None:
         """The cells of probabilities that must be exactly 0: hidden keys in judged rows; None for every other tap."""
-        if place is None or place.op != "softmax":
+        if tensor.info.op != "softmax" if place is None else place.op != "softmax":
             return None
-        visible, rows = self.visible(tensor, place), self._rows_of(tensor, place)
+        rows, visible = self._rows(tensor, place), self._visible(tensor, place)
         if visible is None:
             return None
-        return ~visible[:, None] if rows is None else rows & ~visible[:, None]
+        sees = visible.any(axis=-1, keepdims=True)
+        return ~visible & sees if rows is None else ~visible & rows & sees
 
-    def visible(self, tensor: Tensor, place: Place) -> Array | None:
-        """The mask tap `[batch, query, key]` of the attention that `tensor` belongs to, None where there is none."""
-        mask = self._golden.get(f"{place.name.rpartition('.')[0]}.mask", tensor.info.step)
-        return None if mask is None else mask.array
+    def _visible(self, tensor: Tensor, place: Place | None) -> Array | None:
+        """`[batch, 1, query, key]` for scores and probabilities, None for every other tap."""
+        if place is None:
+            mask = self._golden.get("input.mask") if self._alone and tensor.info.op == "softmax" else None
+            return None if mask is None else mask.array[:, None]
+        if place.op not in _VISIBLE_ONLY or place.layer is None:
+            return None
+        found = self._mask(_stack(place), place.layer, tensor.info.step, tensor.array.shape[2])
+        return None if found is None else found[:, None]
 
-    def _rows_of(self, tensor: Tensor, place: Place | None) -> Array | None:
+    def _mask(self, stack: str, layer: int, step: int, length: int) -> Array | None:
+        """A layer's mask `[batch, query, key]`: the tap, or what padding and window make of it; None without either."""
+        key = stack, layer, step
+        if key not in self._masks:
+            attention = "self_attn" if stack == "encoder" else "merged_attn"
+            tap = self._golden.get(f"{stack}.layers.{layer}.{attention}.mask", step)
+            cut = self._golden.case.rows > 0  # a tap with some of its rows says nothing of the others
+            self._masks[key] = self._computed(stack, layer, step) if tap is None or cut else tap.array
+        found = self._masks[key]
+        return None if found is None else found[:, found.shape[1] - length :]
+
+    def _computed(self, stack: str, layer: int, step: int) -> Array | None:
+        config, encoder, decoder = self._golden.case.config, self._real("encoder"), self._real("decoder")
+        window = config.sliding_window if config.layer_types[layer : layer + 1] == ["sliding_attention"] else None
+        if stack == "encoder":
+            return None if encoder is None else masks.encoder_mask(encoder, window)
+        if decoder is None:
+            return None
+        steps = self._golden.case.steps
+        return masks.merged(decoder[:, : sum(steps[: step + 1])], encoder, steps[step], window)
+
+    def _real(self, stack: str) -> Array | None:
+        """`[batch, slot]`: True where a token is no padding; None when the case has no such input."""
+        found = self._golden.get(f"input.{stack}_attention_mask")
+        return None if found is None else found.array.astype(bool)
+
+    def _rows(self, tensor: Tensor, place: Place | None) -> Array | None:
         """The rows (queries, or else keys) that are judged, broadcasting to the tap; None for all."""
-        if place is None or place.op in ("input", "inv_freq", "argmax"):
+        if place is None:
+            return self._rows_alone(tensor)
+        if place.op in _WHOLE or not {"query", "key"} & set(place.axes):
             return None
-        axes, last = place.axes, place.name.rpartition(".")[2]
-        if "query" in axes:
-            stack, position = ("encoder" if place.name.startswith("encoder.") else "decoder"), axes.index("query")
-            length = tensor.array.shape[position]
-            rows = self._query_rows(stack, tensor.info.step, length, self._layer_of(place))
-        elif "key" in axes:
-            stack, position = ("encoder" if "encoder_" in last else "decoder"), axes.index("key")
-            rows = self._key_slots(stack, tensor.array.shape[position])
+        position = place.axes.index("query" if "query" in place.axes else "key")
+        length = tensor.array.shape[position]
+        if "query" in place.axes:
+            rows = self._query_rows(place, tensor.info.step, length)
         else:
-            return None
+            real = self._real("encoder" if "encoder_" in place.name.rpartition(".")[2] else "decoder")
+            rows = None if real is None else real[:, :length]
         if rows is None:
             return None
-        shape = [1] * len(axes)
+        shape = [1] * len(place.axes)
         shape[0], shape[position] = rows.shape
         return rows.reshape(shape)
 
-    def _layer_of(self, place: Place) -> int:
-        """The layers up to this one have been passed, which decides whose rows without a visible key are spoilt."""
-        if place.layer is not None:
-            return place.layer
-        at_the_end = place.name in ("encoder.norm", "decoder.norm", "logits")
-        return self._last_layer if at_the_end else -1
+    def _rows_alone(self, tensor: Tensor) -> Array | None:
+        """For the mask of an op alone: the queries that are no padding, `[batch, query, 1]`."""
+        real = self._real("decoder") if self._real("decoder") is not None else self._real("encoder")
+        if not self._alone or tensor.info.op != "mask" or real is None:
+            return None
+        return real[:, real.shape[1] - tensor.array.shape[1] :, None]
 
-    def _query_rows(self, stack: str, step: int, length: int, layer: int) -> Array | None:
+    def _query_rows(self, place: Place, step: int, length: int) -> Array | None:
         """`[batch, query]`: neither padding nor, in this layer or one before, without any visible key."""
-        key = stack, step, layer
-        if key not in self._rows:
-            attention = "self_attn" if stack == "encoder" else "merged_attn"
-            masks = (self._golden.get(f"{stack}.layers.{i}.{attention}.mask", step) for i in range(layer + 1))
-            kept = [mask.array.any(axis=-1) for mask in masks if mask is not None]
-            real = self._golden.get(f"input.{stack}_attention_mask")
-            if real is not None:
-                start = sum(self._golden.case.steps[:step]) if stack == "decoder" else 0
-                kept.append(real.array[:, start : start + length].astype(bool))
-            self._rows[key] = np.all(kept, axis=0) if kept else None
-        return self._rows[key]
-
-    def _key_slots(self, stack: str, length: int) -> Array | None:
-        """`[batch, key]`: slots that are not padding."""
-        real = self._golden.get(f"input.{stack}_attention_mask")
-        return None if real is None else real.array[:, :length].astype(bool)
+        stack = _stack(place)
+        last = self._golden.case.config.num_hidden_layers - 1 if place.name in _END else -1
+        layer = last if place.layer is None else place.layer
+        found = [self._mask(stack, index, step, length) for index in range(layer + 1)]
+        kept = [mask.any(axis=-1) for mask in found if mask is not None]
+        real = self._real(stack)
+        if real is not None:
+            stop = sum(self._golden.case.steps[: step + 1]) if stack == "decoder" else real.shape[1]
+            kept.append(real[:, stop - length : stop])
+        return np.all(kept, axis=0) if kept else None
 
     def _fit(self, judged: Array, tensor: Tensor) -> Array | None:
         shape = tensor.array.shape
@@ -105,3 +132,7 @@ class Scope:
                 fault="harness bug",
             )
         return None if judged.all() else judged
+
+
+def _stack(place: Place) -> str:
+    return "encoder" if place.name.startswith("encoder.") else "decoder"

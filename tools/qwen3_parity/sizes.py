@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from qwen3_golden import pb, selected, table
+from qwen3_golden import kept_whole, pb, selected, table
 
 _BYTES = {pb.ARITHMETIC_F64: 8, pb.ARITHMETIC_F32: 4, pb.ARITHMETIC_BF16: 2, pb.ARITHMETIC_F16: 2}
 _INTEGERS = ("position_ids", "input")
@@ -39,7 +39,7 @@ def _channels(pattern: str, config: pb.ModelConfig) -> int:
     return heads * config.head_dim
 
 
-def _shapes(row: pb.Tap, config: pb.ModelConfig, lengths: Lengths) -> Iterator[list[int]]:
+def _shapes(row: pb.Tap, config: pb.ModelConfig, lengths: Lengths, rows: int) -> Iterator[list[int]]:
     """The shape at each step at which the place is recorded."""
     pattern, last = row.pattern, row.pattern.rsplit(".", 1)[-1]
     in_encoder = pattern.startswith(("encoder.", "input.encoder"))
@@ -52,7 +52,7 @@ def _shapes(row: pb.Tap, config: pb.ModelConfig, lengths: Lengths) -> Iterator[l
             key = lengths.encoder
         size = {
             "batch": lengths.batch,
-            "query": query,
+            "query": min(query, rows) if rows and not kept_whole(pattern) else query,
             "key": key,
             "total": sum(lengths.steps),
             "pair": config.head_dim // 2,
@@ -70,9 +70,13 @@ def _shapes(row: pb.Tap, config: pb.ModelConfig, lengths: Lengths) -> Iterator[l
 
 
 def expected_bytes(
-    config: pb.ModelConfig, lengths: Lengths, globs: Sequence[str] = (), arithmetic: pb.Arithmetic = pb.ARITHMETIC_F32
+    config: pb.ModelConfig,
+    lengths: Lengths,
+    globs: Sequence[str] = (),
+    rows: int = 0,
+    arithmetic: pb.Arithmetic = pb.ARITHMETIC_F32,
 ) -> int:
-    """Bytes of all payloads of a recording of these taps; metadata adds about 200 bytes a tensor."""
+    """Bytes of all payloads of a recording of these taps and rows; metadata adds about 200 bytes a tensor."""
     total = 0
     for row in table():
         if not _exists(row.pattern, config, lengths):
@@ -84,5 +88,5 @@ def expected_bytes(
             width = 1 if row.pattern.endswith("mask") else 8
         else:
             width = 1 if row.op == "mask" else 4 if row.op in ("cos", "sin", "inv_freq") else _BYTES[arithmetic]
-        total += count * width * sum(prod(shape) for shape in _shapes(row, config, lengths))
+        total += count * width * sum(prod(shape) for shape in _shapes(row, config, lengths, rows))
     return total

@@ -28,7 +28,7 @@ class Problem:
     def __str__(self) -> str:
         lines = [f"{self.where}: {self.rule}", f"expected: {self.expected}", f"got:      {self.got}"]
         if self.share is not None:
-            lines.append(f"budget:   {100 * self.share:.4g} % used")
+            lines.append(f"budget:   {self.share:.3g} × used")
         if self.first_bad:
             lines.append(f"first bad op: {self.first_bad}")
         return "\n  ".join([*lines, f"fault:    {self.fault}", f"next:     {self.next_step}"])

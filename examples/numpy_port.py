@@ -1,0 +1,186 @@
+"""A port to check: a causal Qwen3 in float32 NumPy, recorded tap by tap. Start your own from here.
+
+    qwen3-parity parity --only 'decoder/*' --impl numpy_port:factory        (with PYTHONPATH=examples)
+
+It knows nothing of the harness but the names of the taps: `factory(case, checkpoints)` loads a checkpoint and returns a
+callable that runs the case and hands each tensor to `tap(name, step, value)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import load_file
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Tap = Callable[[str, int, Array], None]
+
+
+def rms_norm(x: Array, weight: Array, eps: float) -> Array:
+    return weight * (x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + np.float32(eps)))
+
+
+def rotate(x: Array, cos: Array, sin: Array) -> Array:
+    """RoPE on `[batch, heads, query, head_dim]`: pairs are (i, i + head_dim / 2)."""
+    first, second = np.split(x, 2, axis=-1)
+    return x * cos[:, None] + np.concatenate((-second, first), axis=-1) * sin[:, None]
+
+
+def softmax(scores: Array, mask: Array) -> Array:
+    """Hidden keys get exactly 0; a row without any visible key stays finite."""
+    shifted = np.where(mask, scores - np.max(scores, axis=-1, keepdims=True, where=mask, initial=-1e30), -np.inf)
+    weights = np.exp(shifted)
+    return weights / np.maximum(weights.sum(axis=-1, keepdims=True), np.float32(1e-30))
+
+
+class Qwen3:
+    """The network; shapes are in the comments of `layer`."""
+
+    def __init__(self, directory: Path, config: Any) -> None:
+        self.config = config
+        files = sorted(directory.glob("*.safetensors"))
+        self.weights = {name: array for file in files for name, array in load_file(file).items()}
+        dim = config.head_dim
+        self.inv_freq = (1 / config.rope_theta ** (np.arange(0, dim, 2, dtype=np.float32) / np.float32(dim))).astype(
+            np.float32
+        )
+
+    def linear(self, name: str, x: Array) -> Array:
+        return x @ self.weights[f"{name}.weight"].T
+
+    def norm(self, name: str, x: Array) -> Array:
+        return rms_norm(x, self.weights[f"{name}.weight"], self.config.rms_norm_eps)
+
+    def mask(self, layer: int, padding: Array, query: int) -> Array:
+        """`[batch, query, key]`, True = visible: the past, the present, no padding, and no further than the window."""
+        total = padding.shape[1]
+        distance = np.arange(total - query, total)[:, None] - np.arange(total)[None]
+        visible = distance >= 0
+        if self.config.layer_types[layer] == "sliding_attention":
+            visible &= distance < self.config.sliding_window
+        return visible & padding[:, None]
+
+    def attention(
+        self,
+        layer: int,
+        x: Array,
+        tables: tuple[Array, Array],
+        padding: Array,
+        cache: dict[int, tuple[Array, Array]],
+        tap: Callable[[str, Array], None],
+    ) -> Array:
+        batch, query, _ = x.shape
+        name, site = f"model.layers.{layer}.self_attn", f"decoder.layers.{layer}.merged_attn"
+        q, k, v = (self.linear(f"{name}.{one}_proj", x) for one in "qkv")  # [batch, query, channel]
+        for one, value in (("q", q), ("k", k), ("v", v)):
+            tap(f"{site}.{one}_proj", value)
+        q, k, v = (one.reshape(batch, query, -1, self.config.head_dim) for one in (q, k, v))
+        q, k = self.norm(f"{name}.q_norm", q), self.norm(f"{name}.k_norm", k)
+        tap(f"{site}.q_norm", q)
+        tap(f"{site}.k_norm", k)
+        q, k, v = (one.swapaxes(1, 2) for one in (q, k, v))  # [batch, heads, query, head_dim]
+        q, k = rotate(q, *tables), rotate(k, *tables)
+        tap(f"{site}.q_rope", q)
+        tap(f"{site}.k_rope", k)
+        if layer in cache:
+            k, v = (np.concatenate(pair, axis=2) for pair in zip(cache[layer], (k, v), strict=True))
+        cache[layer] = k, v
+        tap(f"{site}.cache_keys", k)
+        tap(f"{site}.cache_values", v)
+        mask = self.mask(layer, padding, query)
+        tap(f"{site}.mask", mask)
+        groups = q.shape[1] // k.shape[1]
+        k, v = (np.repeat(one, groups, axis=1) for one in (k, v))  # every KV head serves `groups` neighbours
+        scores = (q @ k.swapaxes(2, 3)) * np.float32(self.config.head_dim**-0.5)
+        tap(f"{site}.scores", scores)
+        probs = softmax(scores, mask[:, None])
+        tap(f"{site}.probs", probs)
+        context = (probs @ v).swapaxes(1, 2)  # [batch, query, heads, head_dim]
+        tap(f"{site}.context", context)
+        output = self.linear(f"{name}.o_proj", context.reshape(batch, query, -1))
+        tap(f"{site}.o_proj", output)
+        return output
+
+    def mlp(self, layer: int, x: Array, tap: Callable[[str, Array], None]) -> Array:
+        name, site = f"model.layers.{layer}.mlp", f"decoder.layers.{layer}.mlp"
+        gate, up = self.linear(f"{name}.gate_proj", x), self.linear(f"{name}.up_proj", x)
+        act = gate / (1 + np.exp(-gate)) * up
+        down = self.linear(f"{name}.down_proj", act)
+        for one, value in (("gate_proj", gate), ("up_proj", up), ("act", act), ("down_proj", down)):
+            tap(f"{site}.{one}", value)
+        return down
+
+    def tables(self, positions: Array) -> tuple[Array, Array]:
+        """cos and sin `[batch, query, head_dim]`; both halves turn by the same angles."""
+        angles = positions[..., None].astype(np.float32) * self.inv_freq
+        cos, sin = (np.concatenate((one, one), axis=-1) for one in (np.cos(angles), np.sin(angles)))
+        return cos, sin
+
+    def forward(
+        self, ids: Array, positions: Array, padding: Array, tables: tuple[Array, Array], cache: dict[int, Any], tap: Any
+    ) -> Array:
+        """One step: ids and positions `[batch, query]`, padding `[batch, past + query]`, True = a real token.
+
+        `tables` are what RoPE turns by; the ones that the port computes itself are recorded, and judged.
+        """
+        x = self.weights["model.embed_tokens.weight"][ids]
+        sources = (positions, self.inv_freq, *self.tables(positions), x)
+        for name, value in zip(("position_ids", "inv_freq", "cos", "sin", "embed_tokens"), sources, strict=True):
+            tap(f"decoder.{name}", value)
+        for layer in range(self.config.num_hidden_layers):
+            name, site = f"model.layers.{layer}", f"decoder.layers.{layer}"
+            tap(f"{site}.input", x)
+            normed = self.norm(f"{name}.input_layernorm", x)
+            tap(f"{site}.input_layernorm", normed)
+            x = x + self.attention(layer, normed, tables, padding, cache, tap)
+            tap(f"{site}.attn_residual", x)
+            normed = self.norm(f"{name}.post_attention_layernorm", x)
+            tap(f"{site}.post_attention_layernorm", normed)
+            x = x + self.mlp(layer, normed, tap)
+            tap(f"{site}.output", x)
+        x = self.norm("model.norm", x)
+        tap("decoder.norm", x)
+        logits = self.linear("model.embed_tokens" if self.config.tie_word_embeddings else "lm_head", x)
+        tap("logits", logits)
+        return logits
+
+
+def factory(case: Any, checkpoints: Mapping[str, Path]) -> Callable[..., None]:
+    """A runner of causal cases on the decoder's checkpoint."""
+    model = Qwen3(checkpoints["decoder"], case.config)
+
+    def decode(
+        ids: Array, positions: Array, padding: Array, tables: tuple[Array, Array], steps: list[int], tap: Tap
+    ) -> Array:
+        cache: dict[int, Any] = {}
+        start, logits = 0, np.empty(0)
+        for step, length in enumerate(steps):
+            now = slice(start, start + length)
+            start += length
+            turn = tables[0][:, now], tables[1][:, now]
+            logits = model.forward(
+                ids[:, now], positions[:, now], padding[:, :start], turn, cache, lambda n, v, s=step: tap(n, s, v)
+            )
+        return logits
+
+    def run(case: Any, inputs: Mapping[str, Array], tap: Tap, wanted: Callable[[str], bool]) -> None:
+        ids, padding = inputs["input.decoder_input_ids"], inputs["input.decoder_attention_mask"]
+        positions = inputs["input.decoder_position_ids"]
+        # cos and sin differ by an ulp of the angle between libraries: what follows them reads the golden's
+        golden = inputs["decoder.cos"], inputs["decoder.sin"]
+        decode(ids, positions, padding, golden, list(case.steps), lambda n, s, v: tap(n, s, v) if wanted(n) else None)
+        prompt = case.steps[0]
+        ids, padding, positions = ids[:, :prompt], padding[:, :prompt], positions[:, :prompt]
+        for _ in range(case.max_new_tokens):  # greedy, from the beginning each time: slow and plain
+            tables = model.tables(positions)
+            logits = decode(ids, positions, padding, tables, [ids.shape[1]], lambda n, s, v: None)
+            ids = np.concatenate((ids, logits[:, -1].argmax(axis=-1)[:, None]), axis=1)
+            padding = np.concatenate((padding, np.ones((len(ids), 1), bool)), axis=1)
+            positions = np.concatenate((positions, positions[:, -1:] + 1), axis=1)
+        if case.max_new_tokens:
+            tap("generated_ids", 0, ids[:, prompt:])
+
+    return run
