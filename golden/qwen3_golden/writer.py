@@ -23,6 +23,7 @@ from qwen3_golden.errors import ParityError
 from qwen3_golden.recording import MAGIC, SCHEMA_MAJOR, SCHEMA_MINOR, Recording, Tensor
 from qwen3_golden.rules import check_metadata, check_tensor
 
+_SYNC_BYTES = 1 << 23  # syncing as it goes, beside the caller, leaves little to wait for at the end
 _PENDING_BYTES = 1 << 28  # arrays that wait for the disk are kept alive, but no more than this
 
 
@@ -55,7 +56,7 @@ class Writer:
         self.path = Path(path)
         self.infos: list[pb.Tensor] = []
         self._digests = digests
-        self._position = self._payload_bytes = self._pending_bytes = 0
+        self._position = self._payload_bytes = self._pending_bytes = self._unsynced = 0
         self._pending: deque[tuple[Future[None], int]] = deque()
         self._lock = Lock()
         self._temporary = self.path.with_name(f".{self.path.name}.{secrets.token_hex(4)}")
@@ -96,6 +97,11 @@ class Writer:
             info.sha256 = hashlib.sha256(content).digest()
         self._file.write(head)
         self._file.write(content)
+        self._unsynced += len(content)
+        if self._unsynced >= _SYNC_BYTES:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._unsynced = 0
 
     def add(self, item: Tensor) -> None:
         """Append a tensor; its bytes are written as they are, row-major and little-endian.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from functools import cache
 from importlib.metadata import version
 
 import torch
@@ -12,9 +13,15 @@ from qwen3_golden import pb
 _LIBRARIES = ("numpy", "torch", "transformers")
 
 
+@cache
+def _version(name: str) -> str:
+    """A library's version; looking one up walks the installed packages, and it does not change."""
+    return version(name)
+
+
 def provenance(producer: str, seed: int = 0) -> pb.Provenance:
     """The provenance of a recording made here and now by `producer`; `seed` is that of the case's inputs."""
-    versions = {name: version(name) for name in _LIBRARIES} | {"python": platform.python_version()}
+    versions = {name: _version(name) for name in _LIBRARIES} | {"python": platform.python_version()}
     flags = {
         "deterministic_algorithms": str(torch.are_deterministic_algorithms_enabled()).lower(),
         "float32_matmul_precision": torch.get_float32_matmul_precision(),

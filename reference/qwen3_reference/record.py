@@ -27,6 +27,7 @@ from qwen3_reference.floors import Key, measure
 from qwen3_reference.models import Reference, load_reference
 from qwen3_reference.provenance import provenance
 from qwen3_reference.run import Inputs, generate_greedy, run_reference
+from qwen3_reference.softmax_check import check_softmax
 from qwen3_reference.torch_tensors import DTYPES, to_numpy
 from qwen3_reference.weights import Weights, checkpoint_message, load_weights, model_config, parameters
 
@@ -93,11 +94,11 @@ def _record(
     floors: bool,
     progress: Progress,
 ) -> None:
-    """Run, then measure, then write `path`; what is between lives in a temporary folder beside it."""
+    """Run, check what was recorded, measure, write `path`; what is between lives in a temporary folder beside it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     origin = provenance("qwen3_reference", seed)
     with TemporaryDirectory(dir=path.parent, prefix=".recording-") as folder:
-        first = Path(folder) / "run.pb" if floors else path
+        first = Path(folder) / "run.pb"
         with Writer(first) as writer:
             recorder = _Recorder(writer, message, progress)
             for name, array in given.items():
@@ -114,9 +115,11 @@ def _record(
             held = parameters(weights)
             recorder.name_inputs()
             writer.finish(message, origin, run, held)
-        if not floors:
-            return
         recording = read(first)
+        check_softmax(recording)
+        if not floors:
+            first.replace(path)
+            return
         found = measure(recording, weights, recorder.tables, Path(folder) / "truth.pb", progress)
         with Writer(path) as writer:
             for item in recording:

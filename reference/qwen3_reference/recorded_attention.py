@@ -33,7 +33,7 @@ def _scores(query: torch.Tensor, key: torch.Tensor, scaling: float) -> torch.Ten
     batch, kv_heads, length, width = key.shape
     groups = query.shape[1] // kv_heads
     repeated = key[:, :, None].expand(batch, kv_heads, groups, length, width).reshape(batch, -1, length, width)
-    return torch.matmul(query, repeated.transpose(2, 3)) * scaling
+    return torch.matmul(query, repeated.transpose(2, 3)).mul_(scaling)  # in place: new memory costs more than the sum
 
 
 def recording_attention(name: str, inner: Attention, *, materialise: bool = True) -> None:

@@ -15,45 +15,14 @@ import numpy as np
 import torch
 from transformers.masking_utils import create_causal_mask, create_sliding_window_causal_mask
 
-from qwen3_golden import Array, ParityError
+from qwen3_golden import Array
 from qwen3_reference.hooks import Sink, attach, encoder_half
 from qwen3_reference.merged_cache import Memory, MergedCache
 from qwen3_reference.models import Reference
+from qwen3_reference.softmax_check import additive
 
 StepSink = Callable[[int, str, torch.Tensor], None]
 Inputs = Mapping[str, Array]
-
-
-def additive(visible: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """A bool mask, True = visible, as HF's eager attention adds it: 0 or the dtype's lowest number."""
-    return torch.zeros(visible.shape, dtype=dtype).masked_fill(~visible, torch.finfo(dtype).min)
-
-
-def _softmax_checked(sink: Sink) -> Sink:
-    """Pass taps on; a recorded softmax must follow bit for bit from the recorded scores and mask."""
-    kept: dict[str, torch.Tensor] = {}
-
-    def checked(name: str, value: torch.Tensor) -> None:
-        site, _, last = name.rpartition(".")
-        if last in ("scores", "mask"):
-            kept[last] = value
-        elif last == "probs" and len(kept) == 2:
-            scores = kept["scores"] + additive(kept["mask"], kept["scores"].dtype)[:, None]
-            expected = torch.softmax(scores, dim=-1, dtype=torch.float32).to(value.dtype)
-            if not torch.equal(value, expected):
-                raise ParityError(
-                    name,
-                    "the recorded probabilities are not the softmax of the recorded scores and mask",
-                    expected=f"softmax of {site}.scores + {site}.mask, bit for bit",
-                    got=f"{int((value != expected).sum())} of {value.numel()} elements differ",
-                    next_step="find what attention does between scores and softmax, and record it",
-                    fault="harness bug",
-                )
-        if last in ("probs", "context"):
-            kept.clear()
-        sink(name, value)
-
-    return checked
 
 
 def _tensor(inputs: Inputs, name: str) -> torch.Tensor:
@@ -62,7 +31,7 @@ def _tensor(inputs: Inputs, name: str) -> torch.Tensor:
 
 def run_encoder(encoder: Any, inputs: Inputs, sink: Sink, wanted: Callable[[str], bool]) -> torch.Tensor:
     """The encoder's final-normed output `[batch, seq, hidden]`, its taps handed to `sink(name, tensor)`."""
-    with torch.no_grad(), attach(encoder, "encoder", _softmax_checked(sink), attention="self_attn", wanted=wanted):
+    with torch.no_grad(), attach(encoder, "encoder", sink, attention="self_attn", wanted=wanted):
         output = encoder(
             input_ids=_tensor(inputs, "encoder_input_ids"),
             attention_mask=_tensor(inputs, "encoder_attention_mask").long(),
@@ -110,7 +79,7 @@ def _request(
     hooks = attach(
         decoder.model,
         "decoder",
-        _softmax_checked(sink),
+        sink,
         attention="self_attn",
         wanted=wanted,
         encoder_length=length,

@@ -13,7 +13,7 @@ import torch
 
 from qwen3_parity.compare import Metrics, compare
 
-pytestmark = pytest.mark.benchmark(group="compare")
+pytestmark = [pytest.mark.bench, pytest.mark.benchmark(group="compare")]
 
 SHAPE = (8, 16, 4096, 128)  # 64 Mi elements
 AXES = ("batch", "heads", "query", "head_dim")

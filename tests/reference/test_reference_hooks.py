@@ -1,15 +1,17 @@
 """Recording sees everything that the table names, and changes nothing."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from qwen3_golden import Array, ParityError, pattern_of, place
+from qwen3_golden import GOLDEN_ROOT, Array, ParityError, pattern_of, place
 from qwen3_reference.cases import CASES, case
 from qwen3_reference.hooks import attach, recording_attention, visible
 from qwen3_reference.models import RECORDING, Reference
+from qwen3_reference.record import record
 from qwen3_reference.run import run_encoder, run_reference
 from qwen3_reference.sites import SITES
 
@@ -103,8 +105,8 @@ def test_no_hook_stays_behind(reference_of: Load, inputs_of: Inputs, taps_of: An
     assert not SITES
 
 
-def test_a_softmax_that_does_not_follow_from_its_scores_is_a_harness_bug(
-    reference_of: Load, inputs_of: Inputs, monkeypatch: pytest.MonkeyPatch
+def test_a_softmax_that_does_not_follow_from_its_scores_is_a_harness_bug_and_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from transformers.models.qwen3.modeling_qwen3 import eager_attention_forward
 
@@ -112,12 +114,11 @@ def test_a_softmax_that_does_not_follow_from_its_scores_is_a_harness_bug(
         return eager_attention_forward(module, query * 1.0000005, *args, **kwargs)
 
     recording_attention("capped", capped)
-    name = "encoder/ragged"
-    encoder = reference_of(name).encoder
-    monkeypatch.setattr(encoder.config, "_attn_implementation", "capped")
+    monkeypatch.setitem(RECORDING, "qwen3", "capped")
     with pytest.raises(ParityError, match=r"probs: the recorded probabilities") as caught:
-        run_encoder(encoder, inputs_of(name), lambda *_: None, lambda _: True)
+        record(case("encoder/ragged"), GOLDEN_ROOT / "checkpoints", tmp_path / "c.pb")
     assert caught.value.fault == "harness bug"
+    assert not list(tmp_path.iterdir())
 
 
 def test_fused_attention_shows_no_scores_and_no_probs(
