@@ -111,3 +111,16 @@ def test_with_transformers_mask_functions_raising_forward_and_generate_still_wor
         assert actual.tolist() == expected.tolist()
     model.generate(source, attention_mask=mask, max_new_tokens=2, do_sample=False, cache_implementation="static")
     model(source, mask, ids(3, 2))
+
+
+@torch.no_grad()
+def test_fact_16_exactly_tied_logits_go_to_the_lower_id_as_in_the_reference(make_model: Any, ids: Any) -> None:
+    model = make_model(tie_word_embeddings=False)
+    source, start = ids(2, 5), torch.full((2, 1), 3)
+    hidden = model.decoder(start, model.encoder(source).last_hidden_state).last_hidden_state[:, -1]
+    model.lm_head.weight[5] = model.lm_head.weight[9] = 1e3 * hidden.mean(dim=0)
+    logits = model(source, None, start).logits[:, -1]
+    assert torch.equal(logits[:, 5], logits[:, 9]) and bool((logits[:, 5] == logits.amax(dim=-1)).all())
+    assert logits.flip(-1).argmax(-1).tolist() != (logits.shape[-1] - 1 - logits.argmax(-1)).tolist()  # a real tie
+    generated = model.generate(source, decoder_input_ids=start, max_new_tokens=1, do_sample=False)
+    assert generated[:, -1].tolist() == [5, 5]

@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 from qwen3_golden import GOLDEN_ROOT, pb, read
-from qwen3_parity import Verdicts, check
+from qwen3_parity import Verdicts, check, replay
 from qwen3_parity.record import record
 from qwen3_parity.suite import goldens
+from qwen3_parity.weights import weights_of
 
+CHECKPOINTS = GOLDEN_ROOT / "checkpoints"
 CASES = [p for p in goldens() if read(p).case.mode == pb.CAUSAL]
 
 
@@ -38,7 +40,7 @@ def test_the_numpy_port_is_within_budget_at_every_tap(path: Path, port: Any, tmp
     assert verdicts.compared == verdicts.of and not verdicts.identical
 
 
-def test_interleaved_rope_in_the_port_is_found_at_its_first_tap(
+def test_interleaved_rope_in_the_port_is_found_and_nothing_else_is_accused(
     port: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interleaved(x: np.ndarray, cos: np.ndarray, sin: np.ndarray) -> np.ndarray:
@@ -49,3 +51,6 @@ def test_interleaved_rope_in_the_port_is_found_at_its_first_tap(
     verdicts = judge(GOLDEN_ROOT / "cases" / "decoder" / "ragged_decode.pb", port, tmp_path)
     assert verdicts.exit_code == 1 and verdicts.first_bad is not None
     assert verdicts.first_bad.name == "decoder.layers.0.merged_attn.q_rope"
+    recording = read(tmp_path / "port.pb")
+    wrong = {one.name for one in replay(recording, weights_of(recording, CHECKPOINTS)) if not one.passed}
+    assert wrong == {f"decoder.layers.{n}.merged_attn.{x}_rope" for n in range(3) for x in "qk"}

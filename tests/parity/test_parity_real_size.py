@@ -100,18 +100,35 @@ def run(*arguments: object) -> str:
     return text
 
 
+SOURCE = (
+    "When in the course of porting a network it becomes necessary for one people to dissolve the numerical bonds which "
+    "have connected them with another, and to assume among the powers of the earth the separate and equal station to "
+    "which the laws of arithmetic entitle them, a decent respect to the opinions of mankind requires that they should "
+    "declare the causes: 1e-6 ≠ 1e-5."
+)
+TARGET = "Nous tenons ces vérités pour évidentes: 四捨五入 rounds to even."
+
+
+def request_() -> tuple[object, ...]:
+    """64 tokens in, and a dozen to decode: text with the real tokenizer where it is to be had, otherwise ids."""
+    data = os.environ.get("QWEN3_PARITY_DATA")
+    if data:
+        return "--source", SOURCE, "--target", TARGET, "--tokenizer", Path(data) / "qwen3-tokenizer", "--prefill", 12
+    draw = np.random.Generator(np.random.PCG64(64))
+    source, target = (",".join(map(str, draw.integers(0, 151643, count))) for count in (64, 16))
+    return "--source-ids", source, "--target-ids", target, "--prefill", 12
+
+
 @pytest.mark.slow
 def test_the_whole_road_at_the_size_of_qwen3_0_6b(checkpoint: tuple[Path, str], tmp_path: Path) -> None:
     directory, dtype = checkpoint
-    draw = np.random.Generator(np.random.PCG64(64))
-    source = ",".join(map(str, draw.integers(0, 151643, 64)))
-    target = ",".join(map(str, draw.integers(0, 151643, 16)))
-    ids = ("--source-ids", source, "--target-ids", target, "--prefill", 12)
-    run("capture", "--model", directory, "--out", tmp_path, "--name", "real", *ids, "--dtype", dtype, "--yes")
+    run("capture", "--model", directory, "--out", tmp_path, "--name", "real", *request_(), "--dtype", dtype, "--yes")
     golden, candidate = tmp_path / "real.pb", tmp_path / "ours.pb"
     run("record", golden, "--model", directory, "--out", candidate)
     verdicts = json.loads(run("check", golden, candidate, "--json"))
     print(f"{dtype}: {verdicts['verdict']}, {verdicts['compared']} of {verdicts['of']} taps, worst {verdicts['worst']}")
     assert verdicts["verdict"] == "parity"
     assert verdicts["compared"] == verdicts["of"] > 28 * 2 * 20
-    assert len(read(golden).tensors) > verdicts["of"]
+    inputs = read(golden)["input.encoder_input_ids", 0].array
+    print(f"{inputs.shape[1]} tokens in, steps {list(read(golden).case.steps)}, {golden.stat().st_size / 1e6:.0f} MB")
+    assert inputs.shape[1] >= 64

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 from click.testing import CliRunner, Result
 
 from qwen3_golden import GOLDEN_ROOT, ParityError, pb, read
@@ -155,3 +156,33 @@ def test_a_checkpoint_that_nobody_here_made_passes_in_bfloat16(tmp_path: Path) -
     ids = ("--source-ids", "1,2,3,200", "--target-ids", "7,8,9", "--prefill", 1)
     golden = road(tmp_path, Path(DATA) / "tiny-qwen3", *ids, "--dtype", "bfloat16")
     assert read(golden).run.arithmetic == pb.ARITHMETIC_BF16
+
+
+@pytest.fixture(scope="module")
+def small_qwen3(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint with Qwen3-0.6B's vocabulary and head shape, narrow and shallow: real ids need real rows."""
+    from transformers import Qwen3Config, Qwen3ForCausalLM
+
+    torch.manual_seed(3)
+    config = Qwen3Config(
+        vocab_size=151936,
+        hidden_size=16,
+        intermediate_size=24,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=128,
+        rope_parameters={"rope_type": "default", "rope_theta": 1e6},
+        tie_word_embeddings=True,
+    )
+    directory = tmp_path_factory.mktemp("small") / "qwen3"
+    Qwen3ForCausalLM(config).save_pretrained(directory)
+    return directory
+
+
+@needs_data
+def test_text_is_tokenized_by_the_real_tokenizer(small_qwen3: Path, tmp_path: Path) -> None:
+    assert DATA is not None
+    texts = ("--source", "Hello", "--target", "Bonjour, le monde !", "--tokenizer", Path(DATA) / "qwen3-tokenizer")
+    golden = read(road(tmp_path, small_qwen3, *texts, "--prefill", 2))
+    assert golden["input.encoder_input_ids", 0].array.tolist() == [[9707]]

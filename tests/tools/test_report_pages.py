@@ -109,3 +109,17 @@ def test_the_curve_has_a_point_for_each_tap_within_the_drawing(bad):
 @pytest.mark.parametrize(("share", "words"), [(0, "0"), (0.123, "12 %"), (370, "370 ×"), (float("inf"), "no budget")])
 def test_shares_are_written_as_people_read_them(share, words):
     assert report.percent(share) == words
+
+
+def test_ops_that_are_wrong_on_their_own_inputs_are_named_and_no_others(world):
+    def spoil(array):
+        array[0, 0, 0] += 1
+
+    spoilt = world.changed(NORM, spoil)
+    shown = text(report.terminal(check(world.golden, spoilt), replayed=replay(spoilt, world.weights)))
+    assert f"wrong on their own inputs: {NORM}" in shown
+
+
+def test_a_pass_says_that_every_op_is_right_by_itself(world, good):
+    shown = text(report.terminal(good, replayed=replay(world.golden, world.weights)))
+    assert "every op that could be judged alone is right" in shown

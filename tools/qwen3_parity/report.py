@@ -87,6 +87,7 @@ def terminal(verdicts: Verdicts, *, every: bool = False, replayed: Sequence[OpVe
     parts += [Text(str(problem)) for problem in (problems if every else problems[:_IN_FULL])]
     if len(problems) > _IN_FULL and not every:
         parts.append(Text(f"… and {len(problems) - _IN_FULL} more failures"))
+    parts += _wrong_alone(replayed)
     if verdicts.not_materialised:
         parts.append(Text(f"never materialised by this run: {len(verdicts.not_materialised)} taps", style="yellow"))
     taps = listed(verdicts, every=every)
@@ -102,6 +103,17 @@ def terminal(verdicts: Verdicts, *, every: bool = False, replayed: Sequence[OpVe
             table.add_row(*map(escape, row), style=None if tap.passed else "red")
         parts.append(table)
     return Group(*parts)
+
+
+def _wrong_alone(replayed: Sequence[OpVerdict]) -> list[Text]:
+    """The ops that are wrong on the candidate's own inputs, whatever came before them; nothing when none was judged."""
+    if not any(not one.reason for one in replayed):
+        return []
+    names = list(dict.fromkeys(one.name for one in replayed if not one.passed))
+    if not names:
+        return [Text("every op that could be judged alone is right on its own inputs", style="green")]
+    more = f" and {len(names) - _WORST} more" if len(names) > _WORST else ""
+    return [Text(f"wrong on their own inputs: {', '.join(names[:_WORST])}{more}", style="bold red")]
 
 
 def overview(results: Sequence[Verdicts]) -> RenderableType:
