@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner, Result
+from safetensors.numpy import load_file, save_file
 
 from qwen3_golden import GOLDEN_ROOT, ParityError, pb, read
 from qwen3_parity import capture as capturing
@@ -186,3 +189,38 @@ def test_text_is_tokenized_by_the_real_tokenizer(small_qwen3: Path, tmp_path: Pa
     texts = ("--source", "Hello", "--target", "Bonjour, le monde !", "--tokenizer", Path(DATA) / "qwen3-tokenizer")
     golden = read(road(tmp_path, small_qwen3, *texts, "--prefill", 2))
     assert golden["input.encoder_input_ids", 0].array.tolist() == [[9707]]
+
+
+def broken(directory: Path, tmp_path: Path, damage: str) -> Path:
+    """A copy of a checkpoint with one thing wrong."""
+    copy = tmp_path / "broken"
+    shutil.copytree(directory, copy)
+    weights = load_file(copy / "model.safetensors")
+    name = "model.layers.1.self_attn.k_norm.weight"
+    if damage == "missing":
+        del weights[name]
+    elif damage == "extra":
+        weights["model.layers.1.self_attn.gamma.weight"] = weights[name]
+    elif damage == "mis-shaped":
+        weights[name] = np.ones(3, np.float32)
+    if damage == "impossible heads":
+        config = json.loads((copy / "config.json").read_text())
+        (copy / "config.json").write_text(json.dumps(config | {"num_key_value_heads": 4}))
+    elif damage == "truncated":
+        whole = (copy / "model.safetensors").read_bytes()
+        (copy / "model.safetensors").write_bytes(whole[: len(whole) // 2])
+    else:
+        save_file(weights, copy / "model.safetensors")
+    return copy
+
+
+@pytest.mark.parametrize("damage", ["missing", "extra", "mis-shaped", "impossible heads", "truncated"])
+def test_a_damaged_checkpoint_exits_with_2_and_leaves_nothing(damage: str, tmp_path: Path) -> None:
+    model = broken(CHECKPOINT, tmp_path, damage)
+    captured = run("capture", "--model", model, "--out", tmp_path / "out", "--target-ids", "1,2")
+    assert captured.exit_code == 2, captured.output
+    assert "expected:" in captured.output and not list(tmp_path.glob("out/*"))
+    golden = GOLDEN_ROOT / "cases" / "decoder" / "ragged_decode.pb"
+    recorded = run("record", golden, "--model", model, "--out", tmp_path / "ours.pb")
+    assert recorded.exit_code == 2, recorded.output
+    assert "expected:" in recorded.output and not (tmp_path / "ours.pb").exists()
