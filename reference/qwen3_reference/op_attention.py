@@ -50,7 +50,8 @@ def rope_cases(draw: np.random.Generator) -> list[OpCase]:
         )
     rotary = _rotary(10, 250000.0)
     positions = torch.tensor([[0, 1, 2, 255, 256, 257, 1000], [4095, 8192, 32767, 32768, 60000, 5, 5]])
-    inv_freq = rotary.get_buffer("inv_freq").clone()
+    inv_freq = torch.from_numpy(ops.inv_freq(10, 250000.0)).float()  # given, so not by a kernel
+    rotary.inv_freq = torch.nn.Buffer(inv_freq, persistent=False)
     cos, sin = rotary(torch.zeros(1), positions)
 
     def tables(arithmetic: Arithmetic, given: Mapping[str, Array]) -> Mapping[str, Array]:
@@ -70,8 +71,11 @@ def rope_cases(draw: np.random.Generator) -> list[OpCase]:
         tables = g["input.cos"], g["input.sin"]
         return {f"output.{x}": ops.apply_rope(g[f"input.{x}"], *tables, arithmetic=arithmetic) for x in "qk"}
 
-    rotated = hf.apply_rotary_pos_emb(q, k, cos, sin)
-    given = {"input.q": q, "input.k": k, "input.cos": cos, "input.sin": sin}
+    angle = (positions[..., None].numpy().astype(np.float32) * inv_freq.numpy()).astype(np.float64)
+    angle = np.concatenate([angle, angle], axis=-1)
+    turn, side = torch.from_numpy(np.cos(angle)).float(), torch.from_numpy(np.sin(angle)).float()
+    rotated = hf.apply_rotary_pos_emb(q, k, turn, side)
+    given = {"input.q": q, "input.k": k, "input.cos": turn, "input.sin": side}
     outputs = {"output.q": rotated[0], "output.k": rotated[1]}
     cases.append(OpCase("rope", "rope", text, given, outputs, _QUERIES, rotate, exposes=("ROP-01", "ROP-05", "ROP-23")))
     return cases
@@ -99,7 +103,9 @@ def attention_cases(draw: np.random.Generator) -> list[OpCase]:
     v = torch.from_numpy(draw.standard_normal((2, 2, 7, 10)) * 2).float()
     groups, scaling = 3, 10**-0.5
     products = torch.matmul(q, hf.repeat_kv(k, groups).transpose(2, 3)) * scaling
-    probs = torch.softmax(products, dim=-1, dtype=torch.float32)
+    # Quotients of counts, not a softmax: a case's inputs are the same bits whatever kernels record it.
+    counts = draw.integers(0, 50, (2, 6, 5, 7)) ** 2
+    probs = torch.from_numpy(counts / counts.sum(axis=-1, keepdims=True)).float()
     context = torch.matmul(probs, hf.repeat_kv(v, groups)).transpose(1, 2).contiguous()
 
     def scores(arithmetic: Arithmetic, g: Mapping[str, Array]) -> Mapping[str, Array]:

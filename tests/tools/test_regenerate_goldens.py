@@ -67,6 +67,16 @@ def test_another_environment_may_not_differ_by_more(root: Path, staging: Path) -
     assert [d.kind for d in differences(staging, root)] == [MOVED]
 
 
+def test_a_case_with_other_inputs_is_a_difference_that_names_them(root: Path, staging: Path) -> None:
+    path = staging / "cases" / f"{NAME}.pb"
+    golden = read(path)
+    tensors = [Tensor(t.info, t.array + (t.info.name == "input.encoder_input_ids")) for t in golden]
+    tensors = [Tensor(t.info, t.array.astype(old.array.dtype)) for t, old in zip(tensors, golden, strict=True)]
+    write(path, Recording(golden.case, golden.provenance, golden.run, tensors, golden.parameters))
+    [difference] = differences(staging, root)
+    assert difference.kind == MOVED and "input.encoder_input_ids" in difference.text
+
+
 def test_a_case_on_one_side_alone_is_new_or_gone(root: Path, staging: Path) -> None:
     (staging / "cases" / f"{NAME}.pb").rename(staging / "cases" / "encoder" / "other.pb")
     assert [(d.name, d.kind) for d in differences(staging, root)] == [(NAME, GONE), ("encoder/other", NEW)]

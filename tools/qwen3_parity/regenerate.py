@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import subprocess
@@ -59,7 +60,12 @@ def _compare(name: str, old: Path, new: Path) -> Difference:
     if old.read_bytes() == new.read_bytes():
         return Difference(name, SAME, equal_bytes=True)
     committed, staged = read(old), read(new)
-    verdicts = check(committed, staged)
+    try:
+        verdicts = check(committed, staged)
+    except ParityError as error:
+        if error.fault != "input":
+            raise
+        return Difference(name, MOVED, math.inf, text=f"another case: {error.where.rpartition(': ')[2]}")
     share = verdicts.worst.share if verdicts.worst else 0.0
     if _same_environment(committed, staged):
         return Difference(name, MOVED, share, text="other bytes in the same environment")
