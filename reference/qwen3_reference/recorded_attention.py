@@ -13,6 +13,7 @@ from transformers.modeling_utils import AttentionInterface
 from qwen3_reference.sites import SITES
 
 Attention = Callable[..., tuple[torch.Tensor, torch.Tensor | None]]
+Scores = Callable[[torch.Tensor, torch.Tensor, float], torch.Tensor]
 
 
 def visible(mask: torch.Tensor | None, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
@@ -28,7 +29,7 @@ def visible(mask: torch.Tensor | None, query: torch.Tensor, key: torch.Tensor) -
     return shown[:, 0, :, :keys].expand(batch, queries, keys)
 
 
-def _scores(query: torch.Tensor, key: torch.Tensor, scaling: float) -> torch.Tensor:
+def eager_scores(query: torch.Tensor, key: torch.Tensor, scaling: float) -> torch.Tensor:
     """`query · repeat_kv(key)ᵀ · scaling`, with the very operations of HF's eager attention, so with its bits."""
     batch, kv_heads, length, width = key.shape
     groups = query.shape[1] // kv_heads
@@ -36,12 +37,15 @@ def _scores(query: torch.Tensor, key: torch.Tensor, scaling: float) -> torch.Ten
     return torch.matmul(query, repeated.transpose(2, 3)).mul_(scaling)  # in place: new memory costs more than the sum
 
 
-def recording_attention(name: str, inner: Attention, *, materialise: bool = True) -> None:
+def recording_attention(
+    name: str, inner: Attention, *, materialise: bool = True, scores: Scores = eager_scores
+) -> None:
     """Register `inner` under `name` as an attention function that records; set a model's `attn_implementation` to it.
 
     `inner(module, query, key, value, mask, ...)` gets `query[batch, heads, query, head_dim]`, keys and values
     `[batch, kv_heads, key, head_dim]` in the order [decoder ; encoder], and returns `context[batch, query, heads,
-    head_dim]` and the probabilities or None. `materialise=False`: no scores and no probs (SDPA never has them). The
+    head_dim]` and the probabilities or None. `materialise=False`: no scores and no probs (SDPA never has them).
+    `scores(query, key, scaling)` is how `inner` makes its scores, which it shows nobody: they are made once more. The
     name also gets HF's eager mask builder: one without a builder is given no mask at all, silently.
     """
 
@@ -68,7 +72,7 @@ def recording_attention(name: str, inner: Attention, *, materialise: bool = True
             if materialise and site.wanted(f"{site.prefix}scores"):
                 scaling = kwargs.get("scaling")
                 scale = query.shape[-1] ** -0.5 if scaling is None else float(scaling)
-                site.emit("scores", _scores(query, key, scale))
+                site.emit("scores", scores(query, key, scale))
         context, probabilities = inner(module, query, key, value, attention_mask, **kwargs)
         if site is not None:
             if materialise and probabilities is not None:
