@@ -116,3 +116,8 @@ def test_a_candidate_may_store_wider_than_the_golden(tmp_path: Path) -> None:
         tensors.append(Tensor(info, array))
     write(tmp_path / "wide.pb", Recording(golden.case, golden.provenance, golden.run, tensors))
     assert run("check", GOLDEN, tmp_path / "wide.pb").exit_code == 0
+
+
+def test_a_case_without_a_network_cannot_be_recorded() -> None:
+    result = run("record", "plumbing/dtypes")
+    assert result.exit_code == 2 and "no network to run" in result.output

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
+from typing import Any
 
 import torch
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
@@ -81,41 +82,40 @@ class EncoderDecoder:
     @torch.no_grad()
     def __call__(self, case: pb.Case, inputs: Mapping[str, Array], tap: Tap, wanted: Callable[[str], bool]) -> None:
         """Run the case: the encoder once, then the decoder in its steps, then greedy generation."""
-        if case.mode not in _STACKS:
-            raise ParityError(
-                case.name,
-                "this kind of case has no network to run",
-                expected="an encoder, a decoder or both",
-                got=pb.Mode.Name(case.mode),
-                next_step="choose another case",
-            )
-        mask = position_ids = None
-        encoded = torch.empty(0)
+        request: dict[str, Any] = {}
         if case.mode != pb.CAUSAL:
-            mask, position_ids = _tensor(inputs, "encoder_attention_mask"), _tensor(inputs, "encoder_position_ids")
+            request = {name: _tensor(inputs, f"encoder_{name}") for name in ("attention_mask", "position_ids")}
             with self._recorded(tap, 0, wanted, 0):
-                output = self.model.encoder(
-                    input_ids=_tensor(inputs, "encoder_input_ids"), attention_mask=mask, position_ids=position_ids
-                )
-            encoded = output.last_hidden_state
+                encoded = self.model.encoder(input_ids=_tensor(inputs, "encoder_input_ids"), **request)
+        else:  # the decoder with an encoder of length 0
+            batch = len(inputs["input.decoder_input_ids"])
+            nothing = torch.zeros(batch, 0, case.config.hidden_size, dtype=self.model.dtype)
+            encoded = Qwen3EncoderOutput(last_hidden_state=nothing)
         if case.mode == pb.ENCODER:
             return
+        request["encoder_outputs"] = encoded
+        self._decode(case, inputs, request, tap, wanted)
+        if case.max_new_tokens:
+            tap("generated_ids", 0, self._generate(case, inputs, request))
+
+    def _decode(
+        self,
+        case: pb.Case,
+        inputs: Mapping[str, Array],
+        request: Mapping[str, Any],
+        tap: Tap,
+        wanted: Callable[[str], bool],
+    ) -> None:
+        """The decoder's forwards, one for each step, on one cache."""
         ids, positions = _tensor(inputs, "decoder_input_ids"), _tensor(inputs, "decoder_position_ids")
-        own_mask = _tensor(inputs, "decoder_attention_mask")
-        if case.mode == pb.CAUSAL:
-            encoded = torch.zeros(len(ids), 0, case.config.hidden_size, dtype=self.model.dtype)
-        cache = None
-        ends = [0]
-        for length in case.steps:
-            ends.append(ends[-1] + length)
-        for step, (start, stop) in enumerate(pairwise(ends)):
-            with self._recorded(tap, step, wanted, encoded.shape[1]):
+        mask, cache = _tensor(inputs, "decoder_attention_mask"), None
+        length = request["encoder_outputs"].last_hidden_state.shape[1]
+        for step, (start, stop) in enumerate(pairwise(accumulate(case.steps, initial=0))):
+            with self._recorded(tap, step, wanted, length):
                 result = self.model(
-                    encoder_outputs=Qwen3EncoderOutput(last_hidden_state=encoded),
-                    attention_mask=mask,
-                    position_ids=position_ids,
+                    **request,
                     decoder_input_ids=ids[:, start:stop],
-                    decoder_attention_mask=own_mask[:, :stop],
+                    decoder_attention_mask=mask[:, :stop],
                     decoder_position_ids=positions[:, start:stop],
                     past_key_values=cache,
                     use_cache=True,
@@ -123,24 +123,15 @@ class EncoderDecoder:
             cache = result.past_key_values
             if wanted("logits"):
                 tap("logits", step, result.logits)
-        if case.max_new_tokens:
-            tap("generated_ids", 0, self._generate(case, inputs, encoded, mask, position_ids))
 
-    def _generate(
-        self,
-        case: pb.Case,
-        inputs: Mapping[str, Array],
-        encoded: torch.Tensor,
-        mask: torch.Tensor | None,
-        position_ids: torch.Tensor | None,
-    ) -> torch.Tensor:
-        ids = _tensor(inputs, "decoder_input_ids")[:, : case.steps[0]]
+    def _generate(self, case: pb.Case, inputs: Mapping[str, Array], request: Mapping[str, Any]) -> torch.Tensor:
+        """Greedy continuation `[batch, new]` of the first step's ids."""
+        prompt = slice(0, case.steps[0])
+        ids = _tensor(inputs, "decoder_input_ids")[:, prompt]
         generated = self.model.generate(
-            encoder_outputs=Qwen3EncoderOutput(last_hidden_state=encoded),
-            attention_mask=mask,
-            position_ids=position_ids,
+            **request,
             decoder_input_ids=ids,
-            decoder_attention_mask=_tensor(inputs, "decoder_attention_mask")[:, : case.steps[0]],
+            decoder_attention_mask=_tensor(inputs, "decoder_attention_mask")[:, prompt],
             max_new_tokens=case.max_new_tokens,
             decoder_start_token_id=ids[:, 0].tolist(),  # any other first token would be put before the prompt
             do_sample=False,
@@ -172,9 +163,17 @@ def encoder_decoder(
     """Our model for a case, from its checkpoint directories by role; a role that is missing takes the other's."""
     if case.mode == pb.OP:
         return Operation(ARITHMETIC[dtype])
-    decoder = checkpoints.get("decoder", checkpoints.get("encoder"))
-    encoder = checkpoints.get("encoder", decoder)
-    assert decoder is not None
+    if case.mode not in _STACKS:
+        raise ParityError(
+            case.name,
+            "this kind of case has no network to run",
+            expected="an encoder, a decoder, both, or an op",
+            got=pb.Mode.Name(case.mode),
+            next_step="choose another case",
+        )
+    encoder, decoder = (
+        checkpoints.get(a) or checkpoints[b] for a, b in (("encoder", "decoder"), ("decoder", "encoder"))
+    )
     try:
         model = load_qwen3(decoder, encoder, rotate_encoder_keys=case.config.rotate_encoder_keys, dtype=dtype)
     except ValueError as error:
