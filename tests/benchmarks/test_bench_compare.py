@@ -65,5 +65,7 @@ def test_comparing_with_every_metric_beats_closeness_by_a_wide_margin(benchmark:
     benchmark.pedantic(ours, rounds=3)
     medians = {name: round(median(times[name]) / median(times["compare"]), 1) for name in others}
     benchmark.extra_info.update(medians)
+    ours_ms = 1000 * median(times["compare"])
+    print(f"\ncomparing 64 Mi elements in {ours_ms:.0f} ms is that many times as fast: {medians}")
     assert medians["torch.testing.assert_close"] >= 10, medians
     assert medians["numpy.testing.assert_allclose"] >= 15, medians

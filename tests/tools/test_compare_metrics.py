@@ -10,7 +10,7 @@ from hypothesis.extra import numpy as hnp
 
 from qwen3_golden import to_bfloat16, to_float32
 from qwen3_parity.compare import compare, exact
-from qwen3_parity.tiles import RUN, TILE
+from qwen3_parity.tiles import TILE, WIDE
 
 FINITE = st.floats(width=32, allow_nan=False, allow_infinity=False)
 SHAPES = hnp.array_shapes(min_dims=1, max_dims=4, min_side=1, max_side=5)
@@ -95,7 +95,9 @@ def test_a_scope_is_the_same_as_choosing_the_elements(pair, seed):
     assert judged.max == chosen.max
 
 
-@pytest.mark.parametrize("shape", [(2 * TILE + 7,), (5, TILE + 3), (3 * TILE // RUN, RUN), (1, 2, 700, 600)])
+@pytest.mark.parametrize(
+    "shape", [(2 * TILE + 7,), (5, TILE + 3), (3 * TILE // WIDE, WIDE), (300, 2 * WIDE), (1, 2, 700, 600)]
+)
 def test_many_tiles_and_threads_give_what_one_pass_gives(shape):
     actual, expected = noisy(*shape)
     axes = {2: ("query", "vocab"), 4: AXES}.get(len(shape), ())

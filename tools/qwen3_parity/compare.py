@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.tiles import RUN, TILE, Part, Tile, measure, tiles_of
+from qwen3_parity.tiles import TILE, WIDE, Part, Tile, measure, tiles_of
 
 POSITION_AXES = ("query", "key", "total", "new", "step")
 """What a row is: one index of the first of these axes that a tap has, in one batch row."""
@@ -59,7 +59,7 @@ def _layout(shape: tuple[int, ...], axes: Sequence[str]) -> tuple[int, tuple[int
     """The width of a line (what no row or head divides), the shape of the lines, and the names of its axes."""
     size = math.prod(shape)
     if not axes or not shape:
-        return (RUN, (size // RUN,), ()) if size and size % RUN == 0 else (max(size, 1), (min(size, 1),), ())
+        return (WIDE, (size // WIDE,), ()) if size and size % WIDE == 0 else (max(size, 1), (min(size, 1),), ())
     if axes[-1] in ("batch", *POSITION_AXES, *HEAD_AXES):
         return 1, shape, tuple(axes)
     return shape[-1], shape[:-1], tuple(axes[:-1])

@@ -1,6 +1,6 @@
 """The arithmetic of a comparison on one tile, a piece of two arrays that stays in the cache.
 
-float32 takes a fast path: differences and their products in float32 over at most 4096 elements, added up in float64,
+float32 takes a fast path: differences and their products in float32 over short runs, those added up in float64,
 which is off by about 1e-6 of the sum. A tile where that could overflow, underflow or meet a NaN, and every other dtype,
 is computed in float64 throughout.
 """
@@ -15,8 +15,11 @@ from qwen3_golden import Array, to_bfloat16
 
 TILE = 1 << 18
 """Elements. Two threads hand the interpreter lock to each other at every call: smaller tiles are slower."""
-RUN = 1 << 12
-"""Elements that are added up in float32."""
+WIDE = 1 << 12
+"""The columns of a tile, at most, where there is more than one line."""
+_RUN = 1 << 9
+"""Elements that are added up in float32, where they divide the width. NumPy's vecdot keeps the interpreter lock, and so
+the other thread waiting, when it makes fewer than 500 sums: a full tile has more runs than that."""
 _FAR = 1 << 23
 """float32 values of different signs have bits at least this far apart (as wrapped 32-bit integers)."""
 
@@ -64,13 +67,14 @@ def _fast(a: Array, b: Array, buffer: Array) -> Part | None:
     d = buffer[: a.size].reshape(a.shape)
     np.subtract(a, b, out=d)
     top = max(float(d.max()), -float(d.min()))
-    long = (-1, RUN) if a.size % RUN == 0 and b.flags.c_contiguous else a.shape
-    d_long, b_long = d.reshape(long), b.reshape(long)
-    norm = float(np.vecdot(b_long, b_long).sum(dtype=np.float64))
+    runs = (len(a), -1, _RUN) if a.shape[1] % _RUN == 0 else a.shape
+    flat = (-1, _RUN) if a.size % _RUN == 0 and b.flags.c_contiguous else runs
+    d_flat, b_flat, d_runs = d.reshape(flat), b.reshape(flat), d.reshape(runs)
+    norm = float(np.vecdot(b_flat, b_flat).sum(dtype=np.float64))
     if not (top == 0 or 1e-12 < top < 1e15) or not 1e-20 < norm < 1e30:
         return None
-    cross = float(np.vecdot(b_long, d_long).sum(dtype=np.float64))
-    lines = np.vecdot(d, d)
+    cross = float(np.vecdot(b_flat, d_flat).sum(dtype=np.float64))
+    lines = np.vecdot(d_runs, d_runs).reshape(len(a), -1).sum(axis=1, dtype=np.float64)
     x = np.subtract(a.view(np.int32), b.view(np.int32), out=d.view(np.int32))
     differing = int(np.count_nonzero(x))
     ulp = max(int(x.max()), -int(x.min()))
@@ -117,7 +121,7 @@ def measure(a: Array, b: Array, judged: Array | None, narrow: str, buffer: Array
 
 def tiles_of(lines: int, width: int) -> list[Tile]:
     """Tiles that cover an array of `lines` × `width` elements."""
-    columns = min(width, TILE if lines == 1 else RUN)
+    columns = min(width, TILE if lines == 1 else WIDE)
     rows = max(1, TILE // max(columns, 1))
     return [
         Tile(slice(top, min(top + rows, lines)), slice(left, min(left + columns, width)))
