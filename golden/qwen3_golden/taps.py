@@ -13,6 +13,7 @@ from google.protobuf import text_format
 
 from qwen3_golden import golden_pb2 as pb
 from qwen3_golden.dtypes import Array
+from qwen3_golden.errors import ParityError
 
 GOLDEN_ROOT = Path(__file__).resolve().parents[1]
 """The folder of the committed golden set: cases/, checkpoints/, MANIFEST.textproto, taps.textproto."""
@@ -61,9 +62,17 @@ def _has(config: pb.ModelConfig, name: str) -> bool:
 
 @cache
 def table() -> tuple[pb.Tap, ...]:
-    """The rows of taps.textproto, in network order."""
-    text = (GOLDEN_ROOT / "taps.textproto").read_text(encoding="utf-8")
-    return tuple(text_format.Parse(text, pb.TapTable()).tap)
+    """The rows of taps.textproto, in network order; raises `ParityError` away from a clone of the repository."""
+    path = GOLDEN_ROOT / "taps.textproto"
+    if not path.is_file():
+        raise ParityError(
+            path,
+            "the golden set is not beside the package",
+            expected="the folder golden/ of a clone",
+            got="a package that was installed without it",
+            next_step="install from a clone with pip install --editable",
+        )
+    return tuple(text_format.Parse(path.read_text(encoding="utf-8"), pb.TapTable()).tap)
 
 
 @cache

@@ -2,9 +2,10 @@
 
 import re
 
+import numpy as np
 import pytest
 
-from qwen3_golden import Place, pattern_of, pb, place, selected, table
+from qwen3_golden import ParityError, Place, last_rows, pattern_of, pb, place, selected, table, taps
 
 AXES = {
     *("batch", "query", "key", "total", "hidden", "channel", "heads", "kv_heads"),
@@ -140,3 +141,17 @@ def test_globs_select_names_and_none_selects_all() -> None:
     assert selected("encoder.layers.0.mlp.act", ("logits", "*.mlp.*"))
     assert not selected("encoder.layers.0.mlp.act", ("logits", "decoder.*"))
     assert not selected("LOGITS", ("logits",))
+
+
+def test_without_the_golden_folder_one_error_says_how_to_install(tmp_path, monkeypatch):
+    monkeypatch.setattr(taps, "GOLDEN_ROOT", tmp_path)
+    with pytest.raises(ParityError, match="from a clone"):
+        taps.table.__wrapped__()
+
+
+def test_a_case_with_rows_keeps_the_last_queries_and_all_that_attention_needs():
+    values = np.arange(12).reshape(1, 4, 3)
+    assert last_rows(values, found("decoder.layers.1.output"), 2).tolist() == values[:, 2:].tolist()
+    assert last_rows(values, found("decoder.layers.1.output"), 0).shape == (1, 4, 3)
+    for whole in ("decoder.layers.1.merged_attn.k_proj", "decoder.cos", "decoder.layers.1.merged_attn.cache_keys"):
+        assert last_rows(values, found(whole), 2).shape == (1, 4, 3)
