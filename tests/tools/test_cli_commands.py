@@ -55,6 +55,7 @@ def test_check_as_json_holds_every_tap(tmp_path: Path) -> None:
     report = json.loads(result.output)
     assert result.exit_code == 1 and report["verdict"] == "divergence"
     assert len(report["taps"]) == report["of"]
+    assert report["wrong_on_their_own_inputs"] == ["encoder.norm"]
 
 
 def test_check_writes_a_report_for_a_browser(tmp_path: Path) -> None:

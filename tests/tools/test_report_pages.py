@@ -123,3 +123,19 @@ def test_ops_that_are_wrong_on_their_own_inputs_are_named_and_no_others(world):
 def test_a_pass_says_that_every_op_is_right_by_itself(world, good):
     shown = text(report.terminal(good, replayed=replay(world.golden, world.weights)))
     assert "every op that could be judged alone is right" in shown
+
+
+def test_the_page_names_the_ops_that_are_wrong_on_their_own_inputs(world):
+    def spoil(array):
+        array[0, 0, 0] += 1
+
+    spoilt = world.changed(NORM, spoil)
+    bad = check(world.golden, spoilt)
+    page = report.html([bad], {bad.case.name: replay(spoilt, world.weights)})
+    assert f"wrong on their own inputs: {NORM}" in page and "own op, units" in page
+    assert "own op, units" not in report.html([bad])
+
+
+def test_equal_bits_are_called_bit_for_bit(good, bad):
+    assert report.worst(good) == ("bit for bit", "")
+    assert report.worst(bad)[1] == f"{NORM} (step 0)"

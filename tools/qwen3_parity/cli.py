@@ -76,13 +76,15 @@ def check(files: tuple[str, ...], as_json: bool, html: Path | None, every: bool,
     candidate = Path(files[-1])
     golden = Path(files[0]) if len(files) == 2 else golden_path(read(candidate).case.name)
     verdicts = judge(golden, candidate)
+    replayed = own_errors(candidate, model)
     if as_json:
-        click.echo(json.dumps(verdicts.to_json(), indent=2))
+        found = verdicts.to_json() | {"wrong_on_their_own_inputs": report.wrong_alone(replayed)}
+        click.echo(json.dumps(found, indent=2))
     else:
-        console().print(report.terminal(verdicts, every=every, replayed=own_errors(candidate, model)))
+        console().print(report.terminal(verdicts, every=every, replayed=replayed))
     if html:
         html.parent.mkdir(parents=True, exist_ok=True)
-        html.write_text(report.html([verdicts]), encoding="utf-8")
+        html.write_text(report.html([verdicts], {verdicts.case.name: replayed}), encoding="utf-8")
     sys.exit(verdicts.exit_code)
 
 
@@ -138,8 +140,9 @@ def parity(only: str, impl: str | None, backend: str, out: Path) -> None:
 
     results = run(out, only=only, impl=impl, backend=backend)
     page = out / "report.html"
-    page.write_text(report.html(results), encoding="utf-8")
+    own = {one.case.name: own_errors(Path(one.candidate), None) for one in results if one.exit_code}
+    page.write_text(report.html(results, own), encoding="utf-8")
     screen = console()
-    screen.print(report.overview(results))
+    screen.print(report.overview(results, own))
     screen.print(f"report: {page}", soft_wrap=True)
     sys.exit(max(verdicts.exit_code for verdicts in results))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,8 @@ _STYLE = {"parity": "bold green", "divergence": "bold red"}
 _WIDTH, _HEIGHT = 640, 80
 _LEAST, _MOST = 1e-3, 1e3
 """Shares that the drift curve's logarithmic axis spans."""
+Replayed = Mapping[str, Sequence[OpVerdict]]
+_NOTHING: Replayed = {}
 NOT_PROVEN = (
     "Only what the inputs of these cases exercise was compared: a token, position or length that no case has may "
     "still be wrong.",
@@ -87,7 +89,7 @@ def terminal(verdicts: Verdicts, *, every: bool = False, replayed: Sequence[OpVe
     parts += [Text(str(problem)) for problem in (problems if every else problems[:_IN_FULL])]
     if len(problems) > _IN_FULL and not every:
         parts.append(Text(f"… and {len(problems) - _IN_FULL} more failures"))
-    parts += _wrong_alone(replayed)
+    parts += [Text(line, style="bold red" if wrong_alone(replayed) else "green") for line in alone(replayed)]
     if verdicts.not_materialised:
         parts.append(Text(f"never materialised by this run: {len(verdicts.not_materialised)} taps", style="yellow"))
     taps = listed(verdicts, every=every)
@@ -105,25 +107,34 @@ def terminal(verdicts: Verdicts, *, every: bool = False, replayed: Sequence[OpVe
     return Group(*parts)
 
 
-def _wrong_alone(replayed: Sequence[OpVerdict]) -> list[Text]:
-    """The ops that are wrong on the candidate's own inputs, whatever came before them; nothing when none was judged."""
-    if not any(not one.reason for one in replayed):
+def wrong_alone(replayed: Sequence[OpVerdict]) -> list[str]:
+    """The taps whose op is wrong on the candidate's own inputs, whatever came before it; each once, in order."""
+    return list(dict.fromkeys(one.name for one in replayed if not one.passed))
+
+
+def alone(replayed: Sequence[OpVerdict]) -> list[str]:
+    """What the replay says in one line; none when nothing was judged."""
+    if all(one.reason for one in replayed):
         return []
-    names = list(dict.fromkeys(one.name for one in replayed if not one.passed))
+    names = wrong_alone(replayed)
     if not names:
-        return [Text("every op that could be judged alone is right on its own inputs", style="green")]
+        return ["every op that could be judged alone is right on its own inputs"]
     more = f" and {len(names) - _WORST} more" if len(names) > _WORST else ""
-    return [Text(f"wrong on their own inputs: {', '.join(names[:_WORST])}{more}", style="bold red")]
+    return [f"wrong on their own inputs: {', '.join(names[:_WORST])}{more}"]
 
 
-def overview(results: Sequence[Verdicts]) -> RenderableType:
-    """One line for each case, the details of those that fail below."""
+def overview(results: Sequence[Verdicts], replayed: Replayed = _NOTHING) -> RenderableType:
+    """One line for each case, the details of those that fail below; `replayed` ops by case name."""
     table = Table("case", "verdict", "taps compared", "worst share", "where", box=None)
     for one in results:
         share, where = worst(one)
         verdict = Text(one.word, style=_STYLE.get(one.word, "bold yellow"))
         table.add_row(escape(one.case.name), verdict, f"{one.compared} of {one.of}", share, escape(where))
-    return Group(table, *(terminal(one) for one in results if one.exit_code), Text(closing(results)))
+    return Group(table, *_failures(results, replayed), Text(closing(results)))
+
+
+def _failures(results: Sequence[Verdicts], replayed: Replayed) -> list[RenderableType]:
+    return [terminal(one, replayed=replayed.get(one.case.name, ())) for one in results if one.exit_code]
 
 
 def worst(verdicts: Verdicts) -> tuple[str, str]:
@@ -166,8 +177,11 @@ def _clamp(share: float) -> float:
     return min(max(share, _LEAST), _MOST)
 
 
-def html(results: Sequence[Verdicts]) -> str:
-    """One self-contained page, no scripts and nothing from elsewhere; names from recordings are escaped."""
+def html(results: Sequence[Verdicts], replayed: Replayed = _NOTHING) -> str:
+    """One self-contained page, no scripts and nothing from elsewhere; names from recordings are escaped.
+
+    `replayed` ops by case name give each tap its op's own error.
+    """
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
@@ -178,6 +192,10 @@ def html(results: Sequence[Verdicts]) -> str:
         failed=[one for one in results if one.exit_code],
         compared=sum(one.compared for one in results),
         of=sum(one.of for one in results),
+        worst=worst,
+        alone=lambda one: alone(replayed.get(one.case.name, ())),
+        own=lambda one: {(op.name, op.step): op for op in replayed.get(one.case.name, ())},
+        in_full=_IN_FULL,
         summary=summary,
         listed=listed,
         cells=cells,
