@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from qwen3_golden import Array, Recording, Tensor, pb, tensor, to_float32, write
-from qwen3_reference.floors import error, larger, least
+from qwen3_reference.floors import error, frequency_floor, larger, least
 from qwen3_reference.op_case import OpCase
 from qwen3_reference.provenance import provenance
 from qwen3_reference.torch_tensors import to_numpy
@@ -30,6 +30,10 @@ def _values(value: torch.Tensor) -> Array:
 
 
 def _set_floors(case: OpCase, outputs: list[Tensor]) -> None:
+    if case.op == "inv_freq":
+        for item in outputs:
+            item.info.floor.CopyFrom(frequency_floor())
+        return
     if case.spec is None:
         return
     given = {name: _values(value) for name, value in case.given.items()}

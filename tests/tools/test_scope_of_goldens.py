@@ -85,3 +85,14 @@ def test_a_padded_row_may_hold_anything_finite() -> None:
     name = "encoder.layers.1.output"
     assert altered("encoder/ragged", name, put((batch, query, 0), 1e6)).exit_code == 0
     assert altered("encoder/ragged", name, put((batch, query, 0), np.nan)).exit_code == 1
+
+
+@pytest.mark.parametrize(("factor", "code"), [(1 + 3e-7, 0), (1.0001, 1), (np.nan, 1)], ids=["2 ulp", "1e-4", "NaN"])
+@pytest.mark.parametrize(
+    ("case", "name"), [("encoder/one_token", "encoder.inv_freq"), ("op/inv_freq_128", "output.inv_freq")]
+)
+def test_a_frequency_is_judged_by_its_own_size_however_small(case: str, name: str, factor: float, code: int) -> None:
+    def change(array: Array) -> None:
+        array[-1] *= factor
+
+    assert altered(case, name, change).exit_code == code

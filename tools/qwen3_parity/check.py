@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from qwen3_golden import ParityError, Place, Recording, Tensor, pb, place, read
+from qwen3_golden import Array, ParityError, Place, Recording, Tensor, pb, place, read
 from qwen3_parity.budgets import headroom, shares
 from qwen3_parity.compare import Metrics, compare, exact
 from qwen3_parity.match import delivered, parameters_differ, same_case
@@ -125,7 +125,7 @@ def _judge(
         metrics = exact(actual.values(), expected.values(), judged, axes=axes)
     else:
         bfloat16 = pb.BF16 in (actual.info.dtype, expected.info.dtype)
-        metrics = compare(actual.values(), expected.values(), judged, axes=axes, bfloat16=bfloat16)
+        metrics = compare(*_comparable(actual, expected, op), judged, axes=axes, bfloat16=bfloat16)
         assert floor is not None
         verdict = replace(verdict, shares=shares(metrics, floor.info.floor, headroom("run", op)))
     verdict = replace(verdict, metrics=metrics)
@@ -149,6 +149,14 @@ def _judge(
         assert floor is not None
         return replace(verdict, problem=fail(*_over(verdict, floor.info.floor, actual, expected), verdict.share))
     return verdict
+
+
+def _comparable(actual: Tensor, expected: Tensor, op: str) -> tuple[Array, Array]:
+    """The values, or for frequencies, which span decades and have a relative floor, their quotient and 1."""
+    if op != "inv_freq":
+        return actual.values(), expected.values()
+    quotient = actual.values().astype(np.float64) / expected.values()
+    return quotient, np.ones_like(quotient)
 
 
 def _nonfinite(metrics: Metrics) -> tuple[str, str, str]:

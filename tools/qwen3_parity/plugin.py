@@ -39,11 +39,6 @@ class Judge:
         self._judged = config.stash[_JUDGED]
         self._folder = folder
 
-    @property
-    def foreign(self) -> bool:
-        """Whether recordings made elsewhere are judged."""
-        return self._candidates is not None
-
     def candidate(self, golden: Path) -> Path:
         """The candidate's recording of a golden's case; skips, visibly, a case that --candidate does not have."""
         from qwen3_golden import read

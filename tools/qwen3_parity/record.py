@@ -30,7 +30,11 @@ ARITHMETIC = {
 
 
 class Runner(Protocol):
-    """A model that is ready to run cases, as a factory gives it."""
+    """A model that is ready to run cases, as a factory gives it.
+
+    It may also have the attributes `run` (a `pb.Run`: arithmetic, backend, patterns it materialises; without it, float
+    arithmetic as the golden's and every tap), `parameters` (canonical name to tensor) and `producer` (its name).
+    """
 
     def __call__(self, case: pb.Case, inputs: Mapping[str, Array], tap: Tap, wanted: Callable[[str], bool]) -> None:
         """Run `case` once and hand every wanted tap to `tap`.
@@ -40,14 +44,6 @@ class Runner(Protocol):
         `case.steps` are the decoder's query lengths, one forward each. Called twice on the same object when the case
         says `after`.
         """
-
-
-class Described(Runner, Protocol):
-    """A runner that also says how it computes; each attribute may be missing."""
-
-    run: pb.Run
-    parameters: Mapping[str, torch.Tensor]
-    producer: str
 
 
 Factory = Callable[[pb.Case, Mapping[str, Path]], Runner]
