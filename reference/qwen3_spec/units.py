@@ -1,29 +1,27 @@
 """The rounding unit of every op: how far one rounding may move each element of its output, whatever the inputs.
 
 `<op>_unit(...)` takes the op's inputs, its output `y` first where the unit is proportional to it, and returns float64
-of the output's shape, evaluated on exactly these inputs. Honest float32 stays within a few units; a bug is hundreds
-away. The linear's unit holds at every width, in whatever order it sums. Those of norm, scores, softmax and context do
-for sums in pairs or lanes (3 to 8 units). Plain sequential sums drift from them with the root of the width (a norm: 12
-units at 1024 elements, 30 at 4096), and in proportion to it where all terms round the same way (a softmax of nearly
-equal scores: 34 units at 129 keys, 240 at 1000). `roundoff` is half the spacing of floats at 1: 2^-24 for float32,
-2^-8 for bfloat16.
+of the output's shape, evaluated on exactly these inputs. Honest float32 stays within a few units at every width, in
+whatever order it sums, one term after the other included; a bug is far away. `roundoff` is half the spacing of floats
+at 1: 2^-24 for float32, 2^-8 for bfloat16.
 
 Below float32's smallest normal number an honest implementation may flush to zero, so units of ops whose result can get
 there (softmax, activation, ...) never fall below it. Copies have unit 0: they must be exact.
 """
 
+import math
+
 import numpy as np
 
 from qwen3_spec import ops
 from qwen3_spec.arithmetic import FLOAT64, Array
+from qwen3_spec.sums import dot_products, same_sign_sum, twins
 
 FLOAT32_ROUNDOFF = 2.0**-24
 
 _SMALLEST_NORMAL = 2.0**-126
-_BLOCK = 64
-"""Elements of the summed axis between two looks at a linear's partial sums."""
-_OUTPUTS = 1024
-"""Outputs of a linear treated at a time, so that partial sums stay in the cache."""
+_OUTPUTS = 256
+"""Outputs of a linear treated at a time, so that casts and partial sums stay in the cache."""
 
 
 def _unit(scale: Array, roundoff: float) -> Array:
@@ -49,9 +47,13 @@ def repeat_kv_unit(x: Array, groups: int) -> Array:
     return np.zeros((x.shape[0], x.shape[1] * groups, *x.shape[2:]))
 
 
-def rms_norm_unit(y: Array, *, roundoff: float = FLOAT32_ROUNDOFF) -> Array:
-    """`|y|`, of RMSNorm and QK-norm: a sum of squares has no cancellation."""
-    return _unit(_magnitude(y), roundoff)
+def rms_norm_unit(y: Array, x: Array, *, roundoff: float = FLOAT32_ROUNDOFF) -> Array:
+    """`|y| sqrt(1 + (r / 2)^2)`, of RMSNorm and QK-norm: half the roundings r of the sum of squares come through.
+
+    `y` and `x[..., n]` of one shape; the sum runs over the last axis.
+    """
+    through = same_sign_sum(np.square(FLOAT64.cast(x)))[..., None] / 2
+    return _unit(_magnitude(y) * np.hypot(1, through), roundoff)
 
 
 def inv_freq_unit(y: Array, *, roundoff: float = FLOAT32_ROUNDOFF) -> Array:
@@ -72,29 +74,44 @@ def apply_rope_unit(x: Array, cos: Array, sin: Array, *, roundoff: float = FLOAT
 
 
 def scores_unit(q: Array, k: Array, scaling: float, *, roundoff: float = FLOAT32_ROUNDOFF) -> Array:
-    """`scaling * sum |q k|`, `[batch, heads, query, key]`."""
-    return _unit(np.abs(ops.scores(_magnitude(q), _magnitude(k), scaling)), roundoff)
+    """`scaling` times the linear's unit of `sum q k`, `[batch, heads, query, key]`."""
+    keys = np.swapaxes(ops.repeat_kv(k, q.shape[1] // k.shape[1]), -1, -2)
+    return _unit(abs(scaling) * np.sqrt(dot_products(q, keys)[1]), roundoff)
 
 
 def softmax_unit(y: Array, scores: Array, mask: Array, *, roundoff: float = FLOAT32_ROUNDOFF) -> Array:
-    """`p (1 + |s| + max |s|)` for `y` = p, the maximum over the row's visible keys; `mask[batch, query, key]`.
+    """`p sqrt((1 + |s| + max |s|)^2 + r^2)` for `y` = p, r the roundings of the row's sum; `mask[batch, query, key]`.
 
-    The scores' own rounding is amplified by the exponential. Hidden entries must be exactly 0: unit 0.
+    The scores' own rounding is amplified by the exponential; the maximum is over the row's visible keys. Hidden entries
+    must be exactly 0: unit 0.
     """
     visible = np.broadcast_to(mask[:, None], scores.shape)
     s = np.where(visible, _magnitude(scores), 0)
-    scale = _magnitude(y) * (1 + s + s.max(axis=-1, keepdims=True, initial=0))
-    return np.where(visible, _unit(scale, roundoff), 0)
+    amplified = 1 + s + s.max(axis=-1, keepdims=True, initial=0)
+    p = _magnitude(y)
+    return np.where(visible, _unit(p * np.hypot(amplified, _row_sum(p)), roundoff), 0)
+
+
+def _row_sum(p: Array) -> Array:
+    """Roundings of the sum by which a softmax divided, `[..., 1]`: of exponentials, the largest of which is 1."""
+    peak = p.max(axis=-1, keepdims=True, initial=0)
+    return same_sign_sum(np.divide(p, peak, out=np.zeros_like(p), where=peak > 0))[..., None]
 
 
 def context_unit(probs: Array, v: Array, scores: Array, *, roundoff: float = FLOAT32_ROUNDOFF) -> Array:
-    """`sum p (1 + |s|) |v|` with s the recorded scores, `[batch, query, heads, head_dim]`.
+    """The root of three squares, `[batch, query, heads, head_dim]`; `scores` (s) are the recorded ones.
 
-    A fused kernel rounds p inside the sum, so the exponential's amplification of the scores counts here too.
+    `sum p (1 + |s|) |v|`, since a fused kernel rounds p inside the sum; half of the linear's unit for `sum p v`, more
+    where its products are alike (one token repeated); and y times the roundings of a row's sum, by which a fused kernel
+    divides last.
     """
-    p = _magnitude(probs)
-    amplified = p * (1 + np.where(p > 0, _magnitude(scores), 0))
-    return _unit(ops.context(amplified, _magnitude(v)), roundoff)
+    p, values = _magnitude(probs), ops.repeat_kv(v, probs.shape[1] // v.shape[1])
+    inside = (p * (1 + np.where(p > 0, _magnitude(scores), 0))) @ np.abs(values)
+    y, drift = dot_products(p, values)
+    alike = np.minimum(twins(p)[..., None], twins(np.swapaxes(values, -1, -2))[..., None, :])
+    added = np.sqrt(drift) * (1 + alike * np.sqrt(p.shape[-1])) / 2
+    divided = y * _row_sum(p)
+    return _unit(np.swapaxes(np.sqrt(inside**2 + added**2 + divided**2), 1, 2), roundoff)
 
 
 def residual_unit(a: Array, b: Array, *, roundoff: float = FLOAT32_ROUNDOFF) -> Array:
@@ -105,12 +122,13 @@ def residual_unit(a: Array, b: Array, *, roundoff: float = FLOAT32_ROUNDOFF) -> 
 def swiglu_unit(y: Array, gate: Array, up: Array, hidden_act: str, *, roundoff: float = FLOAT32_ROUNDOFF) -> Array:
     """`|y| (1 + |gate|)`, the exponential amplifying the gate's rounding.
 
-    Both GELUs add `|gate up| / 2`: for a negative gate their 1 + erf (1 + tanh) cancels and keeps the rounding of 1.
+    For a negative gate 1 + erf, or 1 + tanh, cancels and keeps the rounding of 1: both GELUs add `|gate up| / 2`, and
+    silu, which some libraries compute as `x / 2 (1 + tanh(x / 2))`, adds half of that.
     """
     gate, up = _magnitude(gate), _magnitude(up)
     scale = _magnitude(y) * (1 + gate)
-    if hidden_act in ("gelu", "gelu_tanh"):
-        scale = scale + gate * up / 2
+    if hidden_act != "relu":
+        scale = scale + gate * up / (4 if hidden_act == "silu" else 2)
     # A sigmoid may be flushed to zero before it is multiplied.
     return _unit(scale, roundoff) + _SMALLEST_NORMAL * gate * up
 
@@ -118,33 +136,29 @@ def swiglu_unit(y: Array, gate: Array, up: Array, hidden_act: str, *, roundoff: 
 def linear_unit(x: Array, weight: Array, bias: Array | None = None, *, roundoff: float = FLOAT32_ROUNDOFF) -> Array:
     """`sqrt(sum of squared partial sums + sum of squared products)` -> `[..., out]`, at every size one scale.
 
-    Each addition rounds its partial sum, each product rounds itself, independently. Partial sums are computed every 64
-    elements (a block's matrix product, added up); between two of them they are taken as a straight line, whose squares
-    sum to 64 (a^2 + ab + b^2) / 3, plus what a random walk between fixed ends adds, 64 / 6 of the products' squares.
-    The bias is one product (with 1) and one partial sum more.
+    Each addition rounds its partial sum, each product rounds itself, independently; `sums.dot_products` says how the
+    partial sums are had. The bias is one partial sum more; or, where a sum starts with it, part of all of them.
     """
-    rows = FLOAT64.cast(x).reshape(-1, x.shape[-1])
-    squares = rows * rows
-    scale = np.empty((rows.shape[0], weight.shape[0]))
+    return linear_judged(x, weight, bias, roundoff=roundoff)[1]
+
+
+def linear_judged(
+    x: Array, weight: Array, bias: Array | None = None, *, roundoff: float = FLOAT32_ROUNDOFF
+) -> tuple[Array, Array]:
+    """`ops.linear` in float64 and `linear_unit`, each `[..., out]`, in one pass over `weight[out, in]`.
+
+    Weights are cast a few outputs at a time: a memory-mapped checkpoint stays mapped.
+    """
+    rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+    shape = (*x.shape[:-1], weight.shape[0])
+    y, unit = (np.empty((rows.shape[0], weight.shape[0])) for _ in range(2))
     for start in range(0, weight.shape[0], _OUTPUTS):
         outputs = slice(start, start + _OUTPUTS)
-        w = np.ascontiguousarray(FLOAT64.cast(weight[outputs]).T)
-        offset = None if bias is None else FLOAT64.cast(bias[outputs])
-        scale[:, outputs] = np.sqrt(_squared_steps(rows, squares, w, offset))
-    return _unit(scale.reshape(*x.shape[:-1], weight.shape[0]), roundoff)
-
-
-def _squared_steps(x: Array, squares: Array, w: Array, bias: Array | None) -> Array:
-    """Squared partial sums plus squared products of `x[rows, in] @ w[in, out] + bias`."""
-    inputs = x.shape[-1]
-    total = (1 + min(_BLOCK, inputs) / 6) * (squares @ (w * w))
-    before = np.zeros_like(total)
-    for start in range(0, inputs, _BLOCK):
-        block = slice(start, min(start + _BLOCK, inputs))
-        after = x[:, block] @ w[block]
-        after += before
-        total += (block.stop - block.start) / 3 * (before * (before + after) + after * after)
-        before = after
-    if bias is not None:
-        total += bias * bias + (before + bias) ** 2
-    return np.asarray(total)
+        total, drift = dot_products(rows, weight[outputs].T)
+        if bias is not None:
+            offset = FLOAT64.cast(bias[outputs])
+            total += offset
+            drift += x.shape[-1] * offset * offset + total * total
+        y[:, outputs] = total
+        np.sqrt(drift, out=unit[:, outputs])
+    return y.reshape(shape), _unit(unit, roundoff).reshape(shape)

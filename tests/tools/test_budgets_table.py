@@ -7,9 +7,9 @@ import math
 import pytest
 
 from qwen3_golden import ParityError, pb, table
+from qwen3_parity.blame.recompute import OPS
 from qwen3_parity.budgets import Headroom, Shares, headroom, shares
 from qwen3_parity.compare import Metrics
-from qwen3_parity.recompute import OPS
 
 UNIT = Headroom(1, 1, 1, 1)
 
