@@ -116,7 +116,7 @@ def test_basenames_of_tests_are_unique() -> None:
 def test_no_file_names_the_machine_it_was_written_on() -> None:
     # spelled in pieces, so that this file does not name them either
     places = re.compile(
-        "|".join(("/" + "work/", "/" + "root/", "/" + "home/", r"/" + r"tmp/(?!\W)", r"\." + "library"))
+        "|".join(("/" + "work/", "/" + "root/", "/" + "home/", r"/" + r"tmp/(?!\W)", r"/\." + "library"))
     )
     text = [p for p in tracked() if p.suffix in {".py", ".md", ".toml", ".proto", ".textproto", ".json", ""}]
     wrong = [str(p.relative_to(ROOT)) for p in text if places.search(p.read_text(encoding="utf-8", errors="replace"))]

@@ -27,6 +27,8 @@ def probabilities(scores: torch.Tensor, attention_mask: torch.Tensor | None, dty
     In float32 whatever the scores' dtype (a bfloat16 sum over many keys loses the tail), then cast to `dtype`.
     """
     masked = scores if attention_mask is None else scores + attention_mask
+    if masked.dtype == torch.float64:  # its mask is -inf in float32, and a row that sees no key would be NaN
+        masked = masked.clamp(min=torch.finfo(torch.float32).min)
     return nn.functional.softmax(masked, dim=-1, dtype=torch.float32).to(dtype)
 
 

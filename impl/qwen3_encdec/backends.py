@@ -20,8 +20,11 @@ def backend_mask(mask: torch.Tensor, config: Qwen3EncoderDecoderConfig, output_a
     Every function takes it as it is, except flex attention, whose compiled kernel reads a tensor mask beyond its end:
     it gets a `BlockMask`. `ValueError` when such a mask is not just 0 / `finfo.min`, which a `BlockMask` cannot hold.
     """
-    if implementation(config, output_attentions) != "flex_attention":
-        return mask
+    return block_mask(mask) if implementation(config, output_attentions) == "flex_attention" else mask
+
+
+def block_mask(mask: torch.Tensor) -> BlockMask:
+    """An additive mask `[batch, 1 or heads, query, key]` as flex attention takes it; see `backend_mask`."""
     visible = mask == 0
     if not bool((visible | (mask == torch.finfo(mask.dtype).min)).all()):
         raise ValueError("flex_attention takes masks that show or hide; an additive bias needs eager or sdpa attention")

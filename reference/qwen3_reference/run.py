@@ -63,6 +63,8 @@ def merged_masks(
         "sliding_attention": create_sliding_window_causal_mask,
     }
     masks: dict[str, torch.Tensor] = {kind: builders[kind](**given) for kind in dict.fromkeys(config.layer_types)}
+    # Under SDPA they are bool; joined with an additive mask, True would become a bias of 1.
+    masks = {kind: additive(mask, dtype) if mask.dtype == torch.bool else mask for kind, mask in masks.items()}
     if encoder_mask is None:
         return masks
     shown = encoder_mask[:, None, None].expand(-1, 1, ids.shape[1], -1)

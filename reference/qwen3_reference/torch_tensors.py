@@ -39,14 +39,15 @@ def to_torch(array: Array, dtype: int) -> torch.Tensor:
 
 def parameter_messages(parameters: Mapping[str, torch.Tensor]) -> list[pb.Parameter]:
     """A digest of each parameter's bytes as the model holds them, sorted by name; shared storage is hashed once."""
-    known: dict[tuple[int, torch.Size], bytes] = {}
+    # The tensors are kept: the address of one that is gone may be another's.
+    known: dict[tuple[object, ...], tuple[torch.Tensor, bytes]] = {}
     messages = []
     for name in sorted(parameters):
         parameter = parameters[name]
-        place = (parameter.data_ptr(), parameter.shape)
+        place = (parameter.data_ptr(), parameter.shape, parameter.stride(), parameter.dtype)
         array, dtype = to_numpy(parameter)
         if place not in known:
             content = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
-            known[place] = hashlib.sha256(content).digest()
-        messages.append(pb.Parameter(name=name, dtype=dtype, shape=array.shape, sha256=known[place]))
+            known[place] = parameter, hashlib.sha256(content).digest()
+        messages.append(pb.Parameter(name=name, dtype=dtype, shape=array.shape, sha256=known[place][1]))
     return messages

@@ -112,7 +112,16 @@ def test_inputs_alone_are_zero_comparisons(world):
     inputs = [item for item in world.golden if item.info.name.startswith("input.")]
     patterns = [item.info.name for item in inputs]
     candidate = replace(world.with_run(materialised=patterns), tensors=inputs)
-    assert "zero comparisons" in only(check(world.golden, candidate)).rule
+    rules = [problem.rule for problem in check(world.golden, candidate).problems]
+    assert rules == ["missing tap", "missing tap", "zero comparisons: not one element of an output was judged"]
+
+
+def test_a_run_that_declares_everything_but_its_output_is_no_parity(world):
+    patterns = [pattern for pattern in world.golden.run.materialised if pattern != "logits"]
+    kept = [item for item in world.golden if item.info.name != "logits"]
+    candidate = replace(world.with_run(materialised=patterns), tensors=kept)
+    found = check(world.golden, candidate)
+    assert (found.word, {problem.got for problem in found.problems}) == ("divergence", {"nothing"})
 
 
 def test_an_empty_recording_against_an_empty_golden_is_no_parity(world):
@@ -428,3 +437,19 @@ def test_a_self_test_of_the_format_compares_bits_and_lets_nan_be(world):
     other = replace(golden, tensors=[tensor("input.t", np.float32([np.nan, 0.0, np.inf])), special[1]])
     assert check(golden, golden).exit_code == 0
     assert only(check(golden, other)).rule == "must be an exact copy"
+
+
+def generated(world, ids, margin):
+    run = world.with_run(materialised=[*world.golden.run.materialised, "generated_ids"]).run
+    chosen = tensor("generated_ids", np.array([ids]), axes=["batch", "new"], op="argmax")
+    return replace(world.with_case(smallest_margin=margin), run=run, tensors=[*world.golden.tensors, chosen])
+
+
+def test_another_token_at_a_near_tie_is_neither_parity_nor_a_bug(world):
+    found = check(generated(world, [3, 4], 1e-9), generated(world, [3, 5], 1e-9))
+    assert (found.word, found.exit_code, found.problems[0].fault) == ("near-tie", 1, "nobody's")
+    assert "noise floor" in found.problems[0].got
+
+
+def test_another_token_where_margins_are_wide_is_a_divergence(world):
+    assert check(generated(world, [3, 4], 1.0), generated(world, [3, 5], 1.0)).word == "divergence"

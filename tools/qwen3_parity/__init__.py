@@ -1,8 +1,8 @@
 """The judge: compares recordings tap by tap, within budgets, and says what is wrong. Files in, verdicts out."""
 
+from qwen3_parity.blame import OpVerdict, replay
 from qwen3_parity.check import check
 from qwen3_parity.compare import Metrics, compare
-from qwen3_parity.replay import OpVerdict, replay
 from qwen3_parity.verdict import Problem, Verdict, Verdicts
 
 __all__ = ["Metrics", "OpVerdict", "Problem", "Verdict", "Verdicts", "check", "compare", "replay"]

@@ -13,7 +13,7 @@ from qwen3_parity.budgets import headroom, shares
 from qwen3_parity.compare import Metrics, compare, exact
 from qwen3_parity.match import delivered, parameters_differ, same_case
 from qwen3_parity.scope import Scope
-from qwen3_parity.verdict import Problem, Verdict, Verdicts
+from qwen3_parity.verdict import NOBODY, Problem, Verdict, Verdicts
 
 _EXACT = frozenset({"input", "position_ids", "embedding", "mask", "argmax"})
 _EXACT_ALONE = frozenset({"copy", "cache", "cache_once", "repeat_kv", "rotate_half"})
@@ -135,6 +135,8 @@ def _judge(
     if is_exact:
         if not metrics.differing:
             return verdict
+        if op == "argmax" and (tie := _near_tie(golden)):
+            return replace(verdict, problem=replace(fail(*tie), fault=NOBODY))
         at = metrics.index
         wanted = f"the golden's bits: {expected.values()[at]} at {list(at)}"
         got = f"{actual.values()[at]}; {metrics.differing} of {metrics.count} elements differ"
@@ -153,9 +155,10 @@ def _judge(
 
 def _comparable(actual: Tensor, expected: Tensor, op: str) -> tuple[Array, Array]:
     """The values, or for frequencies, which span decades and have a relative floor, their quotient and 1."""
-    if op != "inv_freq":
-        return actual.values(), expected.values()
-    quotient = actual.values().astype(np.float64) / expected.values()
+    ours, theirs = actual.values(), expected.values()
+    if op != "inv_freq" or not (np.isfinite(ours).all() and np.isfinite(theirs).all()):
+        return ours, theirs
+    quotient = ours.astype(np.float64) / theirs
     return quotient, np.ones_like(quotient)
 
 
@@ -167,6 +170,20 @@ def _nonfinite(metrics: Metrics) -> tuple[str, str, str]:
     }
     got = ", ".join(f"{count} in {where}" for where, count in counts.items() if count)
     return "NaN or infinity", "finite numbers everywhere, padding included", got
+
+
+def _near_tie(golden: Recording) -> tuple[str, str, str] | None:
+    """Rule, expected and got when noise may have chosen another token; None when the golden's margins forbid it."""
+    floor = max((t.info.floor.max for t in golden if t.info.name == "logits"), default=0.0)
+    margin, reach = golden.case.smallest_margin, 2 * headroom("run", "linear").max * floor
+    if not 0 < margin <= reach:
+        return None
+    wanted = f"best logits further apart than {reach:.3g}, what honest float32 may move them"
+    return (
+        "near-tie: noise may choose another token here",
+        wanted,
+        f"a margin of {margin / floor:.3g} × the noise floor",
+    )
 
 
 def _leak(actual: Tensor, expected: Tensor, scope: Scope, spot: Place | None) -> int:

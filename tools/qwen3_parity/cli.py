@@ -10,9 +10,13 @@ import click
 
 from qwen3_golden import GOLDEN_ROOT, ParityError, read
 from qwen3_parity import report
+from qwen3_parity.blame import OpVerdict, replay
 from qwen3_parity.check import check as judge
+from qwen3_parity.cli_diagnose import diagnose
 from qwen3_parity.cli_reference import capture, regenerate
-from qwen3_parity.replay import OpVerdict, replay
+from qwen3_parity.honest.command import budgets
+from qwen3_parity.mechanical.command import mechanical
+from qwen3_parity.mutants.command import mutants
 from qwen3_parity.show import describe
 from qwen3_parity.terminal import console
 
@@ -40,6 +44,10 @@ def main() -> None:
 
 main.add_command(regenerate)
 main.add_command(capture)
+main.add_command(diagnose)
+main.add_command(mutants)
+main.add_command(mechanical)
+main.add_command(budgets)
 
 
 def golden_path(name: str, root: Path = GOLDEN_ROOT) -> Path:
@@ -104,11 +112,18 @@ def own_errors(candidate: Path, model: Path | None) -> list[OpVerdict]:
 @click.argument("golden")
 @click.option("--out", type=FILE, help="The recording's file  [default: build/parity/CASE.pb]")
 @click.option("--impl", help="Somebody else's model, as package.module:factory.")
-@click.option("--backend", type=click.Choice(["eager", "sdpa"]), default="eager", show_default=True)
+@click.option("--backend", type=click.Choice(["eager", "sdpa", "flex"]), default="eager", show_default=True)
 @click.option("--model", type=FILE, help="The checkpoint directory of a captured case.")
 @click.option("--checkpoints", type=FILE, default=GOLDEN_ROOT / "checkpoints", help="Where the case's checkpoints are.")
+@click.option("--taps", multiple=True, metavar="GLOB", help="Only these taps, or: op, sub-layer, layer  [default: op]")
 def record(
-    golden: str, out: Path | None, impl: str | None, backend: str, model: Path | None, checkpoints: Path
+    golden: str,
+    out: Path | None,
+    impl: str | None,
+    backend: str,
+    model: Path | None,
+    checkpoints: Path,
+    taps: tuple[str, ...],
 ) -> None:
     """Run an implementation (ours, unless --impl) on the case of GOLDEN, a file or a case's name, and record it."""
     from qwen3_parity import record as recorder
@@ -117,7 +132,8 @@ def record(
     reference = read(golden_path(golden))
     path = out or BUILD / f"{reference.case.name}.pb"
     build = recorder.load_factory(impl) if impl else factory(backend, golden_dtype(reference))
-    recorder.record(reference, path, build, checkpoints=checkpoints, model=model)
+    globs = tuple(glob for word in taps for glob in recorder.GRANULARITY.get(word, (word,)))
+    recorder.record(reference, path, build, checkpoints=checkpoints, model=model, taps=globs)
     click.echo(f"{path}\nnext: qwen3-parity check {golden} {path}")
 
 
@@ -132,7 +148,7 @@ def show(file: Path, taps: tuple[str, ...]) -> None:
 @main.command()
 @click.option("--only", default="*", metavar="GLOB", help="Only these cases.")
 @click.option("--impl", help="Somebody else's model, as package.module:factory.")
-@click.option("--backend", type=click.Choice(["eager", "sdpa"]), default="eager", show_default=True)
+@click.option("--backend", type=click.Choice(["eager", "sdpa", "flex"]), default="eager", show_default=True)
 @click.option("--out", type=FILE, default=BUILD, show_default=True, help="Recordings and report.html go here.")
 def parity(only: str, impl: str | None, backend: str, out: Path) -> None:
     """Record an implementation on every committed golden, judge it, and write a report."""

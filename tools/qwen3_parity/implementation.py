@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from qwen3_encdec import Qwen3ForSeq2SeqLM
 from qwen3_encdec.attention import eager_attention_forward, scaled_scores
+from qwen3_encdec.backends import block_mask
 from qwen3_encdec.modeling_qwen3_encoder import Qwen3EncoderOutput
 from qwen3_encdec.qwen3_checkpoint import load_qwen3
 from qwen3_golden import Array, ParityError, Recording, pb, table
@@ -21,7 +23,7 @@ from qwen3_parity.implementation_ops import run_op
 from qwen3_parity.record import ARITHMETIC, Factory, Tap
 from qwen3_reference.hooks import attach, recording_attention
 
-BACKENDS = {"eager": pb.EAGER, "sdpa": pb.SDPA}
+BACKENDS = {"eager": pb.EAGER, "sdpa": pb.SDPA, "flex": pb.FLEX}
 NEVER_MATERIALISED = ("scores", "softmax")
 """The ops whose outputs a fused attention never has in memory."""
 DTYPES = {pb.ARITHMETIC_F32: torch.float32, pb.ARITHMETIC_BF16: torch.bfloat16, pb.ARITHMETIC_F16: torch.float16}
@@ -31,7 +33,15 @@ _STACKS: dict[pb.Mode, tuple[str, ...]] = {
     pb.ENCODER_DECODER: ("encoder.", "decoder.", "lm_head."),
 }
 """The parameters that each kind of case uses, by how their names begin."""
-_ATTENTION = {"eager": eager_attention_forward, "sdpa": ALL_ATTENTION_FUNCTIONS["sdpa"]}
+
+
+def _flex(module: nn.Module, *given: torch.Tensor, **kwargs: Any) -> Any:
+    """HF's flex attention, which reads beyond the end of a mask that is no `BlockMask`."""
+    *qkv, mask = given
+    return ALL_ATTENTION_FUNCTIONS["flex_attention"](module, *qkv, block_mask(mask), **kwargs)
+
+
+_ATTENTION = {"eager": eager_attention_forward, "sdpa": ALL_ATTENTION_FUNCTIONS["sdpa"], "flex": _flex}
 
 
 def _scores(query: torch.Tensor, key: torch.Tensor, scaling: float) -> torch.Tensor:
@@ -41,6 +51,20 @@ def _scores(query: torch.Tensor, key: torch.Tensor, scaling: float) -> torch.Ten
 
 def _tensor(inputs: Mapping[str, Array], name: str) -> torch.Tensor:
     return torch.from_numpy(inputs[f"input.{name}"].copy())
+
+
+def _request(inputs: Mapping[str, Array], stack: str) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+    """A stack's mask and positions `[batch, total]`, None where the model must come to them by itself.
+
+    A mask without padding is left out, and so are positions that count the mask's tokens from 0.
+    """
+    mask, positions = (_tensor(inputs, f"{stack}_{name}") for name in ("attention_mask", "position_ids"))
+    counted = (mask.long().cumsum(dim=-1) - 1).clamp(min=0)
+    return None if bool(mask.all()) else mask, None if torch.equal(counted, positions) else positions
+
+
+def _slots(values: torch.Tensor | None, start: int, stop: int) -> torch.Tensor | None:
+    return None if values is None else values[:, start:stop]
 
 
 class EncoderDecoder:
@@ -84,7 +108,8 @@ class EncoderDecoder:
         """Run the case: the encoder once, then the decoder in its steps, then greedy generation."""
         request: dict[str, Any] = {}
         if case.mode != pb.CAUSAL:
-            request = {name: _tensor(inputs, f"encoder_{name}") for name in ("attention_mask", "position_ids")}
+            mask, positions = _request(inputs, "encoder")
+            request = {"attention_mask": mask, "position_ids": positions}
             with self._recorded(tap, 0, wanted, 0):
                 encoded = self.model.encoder(input_ids=_tensor(inputs, "encoder_input_ids"), **request)
         else:  # the decoder with an encoder of length 0
@@ -107,16 +132,16 @@ class EncoderDecoder:
         wanted: Callable[[str], bool],
     ) -> None:
         """The decoder's forwards, one for each step, on one cache."""
-        ids, positions = _tensor(inputs, "decoder_input_ids"), _tensor(inputs, "decoder_position_ids")
-        mask, cache = _tensor(inputs, "decoder_attention_mask"), None
+        ids, cache = _tensor(inputs, "decoder_input_ids"), None
+        mask, positions = _request(inputs, "decoder")
         length = request["encoder_outputs"].last_hidden_state.shape[1]
         for step, (start, stop) in enumerate(pairwise(accumulate(case.steps, initial=0))):
             with self._recorded(tap, step, wanted, length):
                 result = self.model(
                     **request,
                     decoder_input_ids=ids[:, start:stop],
-                    decoder_attention_mask=mask[:, :stop],
-                    decoder_position_ids=positions[:, start:stop],
+                    decoder_attention_mask=_slots(mask, 0, stop),
+                    decoder_position_ids=_slots(positions, start, stop),
                     past_key_values=cache,
                     use_cache=True,
                 )

@@ -28,6 +28,10 @@ GIVEN = ("input.", "parameter.")
 """How the names of tensors begin that are given to a case: they identify it, and nobody has to declare them."""
 
 
+OUTPUT = {pb.ENCODER: "encoder.norm", pb.CAUSAL: "logits", pb.ENCODER_DECODER: "logits"}
+"""What a run must always deliver where the golden has it: parity of everything but the result is none."""
+
+
 def is_input(item: Tensor, mode: int) -> bool:
     """Whether a tensor was given to the run: it identifies the case and is no output to judge."""
     return mode != pb.PLUMBING and item.info.name.startswith(GIVEN)
@@ -164,6 +168,11 @@ def delivered(actual: Recording, expected: Recording) -> Match:
         elif pattern_of(name) in declared or given or expected.case.mode == pb.PLUMBING:
             missing += not given
             problem(f"{name} (step {step})", "missing tap", "delivered, as declared", "nothing")
+        elif name == OUTPUT.get(expected.case.mode):
+            missing += 1
+            problem(
+                f"{name} (step {step})", "missing tap", "the network's output, whatever else is left out", "nothing"
+            )
         else:
             absent.append(f"{name} (step {step})")
     return Match(both, problems, absent, missing)

@@ -22,7 +22,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="DIR",
         help="judge the recordings in DIR (CASE.pb, or FOLDER/CASE.pb as the goldens) in place of our implementation's",
     )
-    group.addoption("--backend", default="eager", choices=["eager", "sdpa"], help="attention of ours")
+    group.addoption("--backend", default="eager", choices=["eager", "sdpa", "flex"], help="attention of ours")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -12,7 +12,19 @@ from typing import Protocol
 import numpy as np
 import torch
 
-from qwen3_golden import GOLDEN_ROOT, Array, ParityError, Recording, Writer, last_rows, pb, place, read, tensor
+from qwen3_golden import (
+    GOLDEN_ROOT,
+    Array,
+    ParityError,
+    Recording,
+    Writer,
+    last_rows,
+    pb,
+    place,
+    read,
+    selected,
+    tensor,
+)
 from qwen3_parity.match import GIVEN
 from qwen3_reference.provenance import provenance
 from qwen3_reference.torch_tensors import parameter_messages, to_numpy
@@ -20,6 +32,15 @@ from qwen3_reference.torch_tensors import parameter_messages, to_numpy
 Value = torch.Tensor | Array
 Tap = Callable[[str, int, Value], None]
 """`tap(name, step, value)`: hands over the tensor of a tap of taps.textproto; the value must not change afterwards."""
+
+_SOURCES = ("*position_ids", "*.inv_freq", "*cos", "*sin", "*.embed_tokens", "*.mask")
+_ENDS = ("*.layers.*.output", "*.norm", "logits", "generated_ids")
+GRANULARITY: Mapping[str, tuple[str, ...]] = {
+    "op": (),
+    "sub-layer": (*_SOURCES, "*.cache_*", "*.o_proj", "*.attn_residual", "*.down_proj", *_ENDS),
+    "layer": (*_SOURCES, *_ENDS),
+}
+"""How many taps to record, as globs: every op; what enters and leaves attention and MLP; layer outputs."""
 
 ARITHMETIC = {
     torch.float64: pb.ARITHMETIC_F64,
@@ -137,12 +158,14 @@ def record(
     *,
     checkpoints: Path = GOLDEN_ROOT / "checkpoints",
     model: Path | None = None,
+    taps: Sequence[str] = (),
     digests: bool = True,
 ) -> None:
     """Run the implementation of `factory` on the case of `golden` and write its recording to `path`.
 
-    Only taps that the golden has are written; all that the runner does not deliver are missing when it is judged,
-    unless its `run.materialised` says so. Raises `ParityError` for a checkpoint that is missing or a tap without name.
+    Only taps that the golden has and that `taps` asks for (globs, none = every tap; see `GRANULARITY`) are written; all
+    that the runner does not deliver are missing when it is judged, unless its `run.materialised` says so. Raises
+    `ParityError` for a checkpoint that is missing or a tap without name.
     """
     case = golden.case
     directories = checkpoint_directories(case, checkpoints, model)
@@ -152,7 +175,8 @@ def record(
             prior = read(Path(golden.source).parent.parent / f"{case.after}.pb")
             given = inputs_of(prior) | tables_of(prior)
             runner(prior.case, given, lambda name, step, value: None, lambda name: False)
-    names = {t.info.name for t in golden}
+    names = {t.info.name for t in golden if selected(t.info.name, taps)}
+    left_out = {t.info.name for t in golden} - names
     given = inputs_of(golden)
     with Writer(path, digests=digests) as writer:
         for t in golden:
@@ -160,6 +184,8 @@ def record(
                 writer.add(tensor(t.info.name, t.array, dtype=t.info.dtype, axes=t.info.axes, op=t.info.op))
 
         def tap(name: str, step: int, value: Value) -> None:
+            if name in left_out:
+                return
             array, dtype = to_numpy(value)
             known, spot = golden.get(name, step), place(name, case.config.num_hidden_layers)
             if spot is not None and len(spot.axes) == array.ndim:
@@ -173,7 +199,8 @@ def record(
             arithmetic=golden.run.arithmetic, backend=pb.FOREIGN, materialised=golden.run.materialised
         )
         shown = run.materialised or golden.run.materialised
-        declared = [pattern for pattern in golden.run.materialised if pattern in shown]
+        declared = [pattern for pattern in golden.run.materialised if pattern in shown and selected(pattern, taps)]
         run = pb.Run(arithmetic=run.arithmetic, backend=run.backend, materialised=declared)
-        parameters = parameter_messages(getattr(runner, "parameters", {}))
+        with _foreign_code(case):
+            parameters = parameter_messages(getattr(runner, "parameters", {}))
         writer.finish(case, provenance(getattr(runner, "producer", "foreign")), run, parameters)

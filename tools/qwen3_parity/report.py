@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from qwen3_golden import pb
-from qwen3_parity.replay import OpVerdict
+from qwen3_parity.blame import OpVerdict
 from qwen3_parity.verdict import Verdict, Verdicts
 
 _WORST = 12
@@ -53,6 +53,15 @@ def summary(verdicts: Verdicts) -> str:
     return line
 
 
+def own_error(own: OpVerdict) -> str:
+    """A tap's own op on its own inputs: the largest error in rounding units, "!" when it is beyond its headroom."""
+    if own.reason:
+        return own.reason
+    largest = own.errors.max
+    text = "exact" if largest == 0 else f"{largest:.3g}" if math.isfinite(largest) else "wrong"
+    return text if own.passed else f"{text} !"
+
+
 def listed(verdicts: Verdicts, *, every: bool = False) -> list[Verdict]:
     """The taps that a table shows: every one, or those that fail, or else the worst; in execution order."""
     failing = [tap for tap in verdicts.taps if not tap.passed]
@@ -74,7 +83,7 @@ def cells(tap: Verdict, own: OpVerdict | None = None) -> list[str]:
         row += [percent(share) if there else "–" for share, there in zip(tap.shares, present, strict=True)]
     row.append("–" if tap.metrics is None else str(tap.metrics.ulp))
     if own is not None:
-        row.append(own.reason or f"{own.max:.3g}{'' if own.passed else ' !'}")
+        row.append(own_error(own))
     return row
 
 

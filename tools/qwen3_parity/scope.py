@@ -35,6 +35,11 @@ class Scope:
             return None if rows is None else self._fit(rows, tensor)
         return self._fit(visible if rows is None else rows & visible, tensor)
 
+    def rows(self, tensor: Tensor, place: Place | None) -> Array | None:
+        """As `judged` without a look at keys: the positions that count, or None for all of them."""
+        rows = self._rows(tensor, place)
+        return None if rows is None else self._fit(rows, tensor)
+
     def hidden(self, tensor: Tensor, place: Place | None) -> Array | None:
         """The cells of probabilities that must be exactly 0: hidden keys in judged rows; None for every other tap."""
         if tensor.info.op != "softmax" if place is None else place.op != "softmax":

@@ -11,6 +11,9 @@ from qwen3_golden import pb
 from qwen3_parity.budgets import Shares
 from qwen3_parity.compare import Metrics
 
+NOBODY = "nobody's"
+"""The fault of a difference that noise alone may make."""
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -123,9 +126,12 @@ class Verdicts:
 
     @property
     def word(self) -> str:
-        """ "parity", "divergence", or for arithmetic that has no claim to it "within budget, no parity"."""
+        """ "parity", "divergence", "near-tie" when nothing but such a flip differs, "within budget, no parity".
+
+        The last is for arithmetic that has no claim to parity.
+        """
         if self.problems:
-            return "divergence"
+            return "near-tie" if all(problem.fault == NOBODY for problem in self.problems) else "divergence"
         return "within budget, no parity" if self.arithmetic == pb.ARITHMETIC_OTHER else "parity"
 
     @property

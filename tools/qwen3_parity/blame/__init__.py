@@ -1,0 +1,8 @@
+"""Blame: every tap of a candidate computed again from the candidate's own inputs, so that each wrong op is found."""
+
+from qwen3_parity.blame.evidence import Evidence
+from qwen3_parity.blame.replay import OpVerdict, replay
+from qwen3_parity.blame.site import Result, Site
+from qwen3_parity.blame.values import Values
+
+__all__ = ["Evidence", "OpVerdict", "Result", "Site", "Values", "replay"]

@@ -1,0 +1,110 @@
+"""A tap and what it should have been: errors in rounding units, cell by cell and as four figures."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from qwen3_golden import Array, pb
+from qwen3_parity.blame.site import Result, Site
+from qwen3_parity.budgets import ROUNDOFF, headroom
+
+
+class Errors(NamedTuple):
+    """Errors in rounding units: RMS over the tap, largest, RMS of the worst row (position) and of the worst head."""
+
+    rms: float = 0.0
+    max: float = 0.0
+    row: float = 0.0
+    head: float = 0.0
+
+
+NONE = Errors()
+"""No error at all."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a candidate recorded at a tap, and the site that it is judged by.
+
+    `actual` has the tap's values, `judged` is bool of the same shape, True = counts. `dtype` is the recorded type,
+    `narrow` whether that is narrower than the golden's.
+    `others` are taps of the same group: places between this one and the nearest taps before it.
+    """
+
+    site: Site
+    actual: Array
+    judged: Array
+    dtype: int
+    others: tuple[str, ...] = ()
+    narrow: bool = False
+
+    def errors(self, result: Result) -> Array | None:
+        """|actual - result| in rounding units at every cell, 0 where nothing is judged; None for another shape.
+
+        An exact op has 0 and infinity; a NaN or infinity where the result has none is infinitely wrong.
+        """
+        truth, unit = result
+        if truth.shape != self.actual.shape:
+            return None
+        if unit is None:
+            return np.asarray(np.where(self.judged & (self.actual != truth), np.inf, 0.0))
+        unit = as_stored(unit, truth, self.site.place.op, self.dtype)
+        with np.errstate(all="ignore"):
+            found = np.abs(self.actual - truth) / unit
+        found[(self.actual == truth) | ~self.judged] = 0
+        found[np.isnan(found)] = np.inf
+        return np.asarray(found)
+
+    def share(self, result: Result) -> float:
+        """The share of the op's headroom that the actual values use of it; infinite for another shape."""
+        errors = self.errors(result)
+        return math.inf if errors is None else worst_share(self.measure(errors), self.ops)
+
+    def measure(self, errors: Array) -> Errors:
+        """The four figures of errors of every cell, over the judged ones."""
+        if not self.judged.any():
+            return NONE
+        squares = errors * errors
+        axes = self.site.place.axes
+        return Errors(
+            rms=_worst_rms(squares, self.judged, ()),
+            max=float(errors.max()),
+            row=_worst_rms(squares, self.judged, [i for i, a in enumerate(axes) if a in ("batch", "query", "key")][:2]),
+            head=_worst_rms(squares, self.judged, [i for i, a in enumerate(axes) if a in ("heads", "kv_heads")]),
+        )
+
+    @property
+    def ops(self) -> frozenset[str]:
+        """The ops of the tap and of the places that are judged with it."""
+        spots = [self.site.values.place(name) for name in self.others]
+        return frozenset([self.site.place.op, *(spot.op for spot in spots if spot is not None)])
+
+
+def _worst_rms(squares: Array, judged: Array, kept: list[int] | tuple[()]) -> float:
+    """The largest root mean square over groups along the `kept` axes; over everything without any."""
+    if not judged.any():
+        return 0.0
+    across = tuple(axis for axis in range(squares.ndim) if axis not in kept)
+    counts = np.maximum(judged.sum(axis=across), 1)
+    return math.sqrt(float(np.max(squares.sum(axis=across) / counts)))
+
+
+def worst_share(errors: Errors, ops: frozenset[str]) -> float:
+    """The largest share of the headrooms of these ops (the most generous one of a group); NaN counts as infinite."""
+    rooms = [headroom("op", op) for op in ops]
+    shares = [getattr(errors, one) / max(getattr(room, one) for room in rooms) for one in Errors._fields]
+    return math.inf if any(math.isnan(share) for share in shares) else max(shares)
+
+
+def as_stored(unit: Array, truth: Array, op: str, dtype: int) -> Array:
+    """The unit of a result in half precision: float32 arithmetic, one rounding more when it is stored.
+
+    RoPE rounds its two products before it adds them, and they may cancel: its whole unit is that of the narrow type.
+    """
+    if dtype not in (pb.BF16, pb.F16):
+        return unit
+    return unit * (ROUNDOFF[dtype] / ROUNDOFF[pb.F32]) if op == "rope" else unit + ROUNDOFF[dtype] * np.abs(truth)

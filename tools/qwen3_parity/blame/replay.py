@@ -1,0 +1,199 @@
+"""Every tap of a recording by itself: the specification on the inputs that the recording itself holds, in float64.
+
+An early fault hides no later one, because each op is given what the recording says it was given. Errors are counted in
+rounding units (`qwen3_spec.units`), evaluated on the same inputs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from zlib import crc32
+
+import numpy as np
+
+from qwen3_golden import Array, ParityError, Place, Recording, Tensor
+from qwen3_parity.blame.evidence import NONE, Errors, Evidence, worst_share
+from qwen3_parity.blame.site import Result, Site
+from qwen3_parity.blame.values import Values
+from qwen3_parity.budgets import ROUNDOFF
+from qwen3_parity.scope import Scope
+
+_DRAWS = 4
+"""Perturbed replays that measure the noise of a group; their RMS is within a factor of 2 of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpVerdict:
+    """One tap alone. `errors` are in rounding units; an exact op has 0 or infinity.
+
+    `others` are the places that have no tap of their own and are judged with this one. `share` is of the headroom:
+    above 1 is a fault; infinite for an exact op that is not, another shape, a NaN. `reason` says why nothing was judged
+    (an input that was not recorded, or is not finite); empty when it was.
+    """
+
+    name: str
+    step: int
+    op: str
+    errors: Errors = NONE
+    share: float = 0.0
+    reason: str = ""
+    others: tuple[str, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Within the op's headroom, or not judged."""
+        return self.share <= 1
+
+
+def replay(
+    candidate: Recording,
+    weights: Mapping[str, Array],
+    golden: Recording | None = None,
+    *,
+    values: Values | None = None,
+    wanted: Callable[[Tensor], bool] = lambda _: True,
+) -> list[OpVerdict]:
+    """Compute every tap of a candidate again, in its order; `weights` by canonical parameter name, as loaded.
+
+    The case's inputs are the golden's. `values` lends other inputs, for ops that were run alone on somebody else's;
+    `wanted` chooses taps. Raises `KeyError` for a parameter that an op needs and `weights` does not have.
+    """
+    values = values or Values(candidate, weights, golden)
+    scope = Scope(golden or values.recording)
+    verdicts = []
+    for item in candidate:
+        spot = values.place(item.info.name)
+        if spot is None or spot.op in ("input", "argmax") or not wanted(item):
+            continue
+        verdict = OpVerdict(item.info.name, item.info.step, spot.op)
+        found = gather(values, item, scope)
+        verdicts.append(replace(verdict, reason=found) if isinstance(found, str) else judge(verdict, found))
+    return verdicts
+
+
+def gather(values: Values, item: Tensor, scope: Scope) -> Evidence | str:
+    """A recorded tap with its site, or why it cannot be judged."""
+    values.computed.clear()
+    try:
+        site = values.site(*item.key)
+    except (ValueError, IndexError):  # what NumPy raises for shapes that do not fit each other
+        return "an input has another shape"
+    if site is None:
+        return "an input was not recorded"
+    if values.case.rows and _cut(values, item, site):
+        return "some of its rows were not recorded"
+    others = tuple(dict.fromkeys(name for (name, _), value in values.computed.items() if value is not None))
+    return Evidence(site, item.values(), _judged(scope, site, item), item.info.dtype, others, _narrow(values, item))
+
+
+def _narrow(values: Values, item: Tensor) -> bool:
+    right = None if values.given is None else values.given.get(*item.key)
+    return right is not None and ROUNDOFF.get(item.info.dtype, 0) > ROUNDOFF.get(right.info.dtype, 1)
+
+
+def _judged(scope: Scope, site: Site, item: Tensor) -> Array:
+    own = _own_mask(site, item)
+    try:
+        judged = scope.judged(item, site.place) if own is None else scope.rows(item, site.place)
+    except (ParityError, ValueError, IndexError):  # another shape than the golden's: the candidate's own business here
+        judged = None
+    kept = np.ones(item.array.shape, bool) if judged is None else np.broadcast_to(judged, item.array.shape)
+    return kept if own is None else kept & own
+
+
+def _own_mask(site: Site, item: Tensor) -> Array | None:
+    """The cells of scores that the candidate's own mask shows; of probabilities, every cell of a row that sees a key.
+
+    Hidden probabilities must be 0. None for every other tap, and without a mask that fits.
+    """
+    if site.place.op not in ("scores", "softmax"):
+        return None
+    mask = site.values.value(site.sibling("mask"), site.step)
+    if mask is None or item.array.ndim != 4 or mask.shape != (len(item.array), *item.array.shape[2:]):
+        return None
+    shown = mask if site.place.op == "scores" else mask.any(axis=-1, keepdims=True)
+    return np.asarray(shown)[:, None]
+
+
+def _cut(values: Values, item: Tensor, site: Site) -> bool:
+    """Whether an input has other rows than the tap: a case that keeps some rows keeps all of what attention needs."""
+    of = site.names[:1] if site.place.op in ("scores", "context") else site.names
+    axes = [(spot.axes, shape) for spot, shape in _shapes(values, of, site)]
+    axes.append((site.place.axes, item.array.shape))
+    return len({shape[names.index("query")] for names, shape in axes if "query" in names}) > 1
+
+
+def _shapes(values: Values, names: tuple[str, ...], site: Site) -> Iterator[tuple[Place, tuple[int, ...]]]:
+    for name, array in zip(names, site.inputs, strict=False):
+        spot = values.place(name)
+        if spot is not None:
+            yield spot, array.shape
+
+
+def judge(verdict: OpVerdict, evidence: Evidence) -> OpVerdict:
+    """The verdict on a tap with its evidence.
+
+    Libraries differ in cos and sin, by much at far positions, so a port computes its own, which are judged, and turns
+    by the golden's: a rotation is right by either.
+    """
+    found = _judge(verdict, evidence)
+    values = evidence.site.values
+    if found.passed or "rope" not in evidence.ops or values.given is None:
+        return found
+    site = values.another(given_tables=True).site(verdict.name, verdict.step)
+    again = found if site is None else _judge(verdict, replace(evidence, site=site))
+    return again if again.passed and not again.reason else found
+
+
+def _judge(verdict: OpVerdict, evidence: Evidence) -> OpVerdict:
+    verdict = replace(verdict, others=evidence.others)
+    try:
+        truth, unit = result = expected(evidence)
+    except (ValueError, IndexError):
+        return replace(verdict, reason="an input has another shape")
+    if truth.shape != evidence.actual.shape or evidence.narrow:
+        return replace(verdict, errors=_LOST, share=math.inf)
+    known = np.isfinite(truth) if truth.dtype.kind == "f" else np.ones(truth.shape, bool)
+    if not known.any() and truth.size:
+        return replace(verdict, reason="an input is not finite")
+    if evidence.actual.dtype.kind == "f" and not np.isfinite(evidence.actual[known]).all():
+        return replace(verdict, errors=_LOST, share=math.inf)
+    evidence = replace(evidence, judged=evidence.judged & known)
+    if not evidence.judged.any():
+        return replace(verdict, reason="nothing but padding" if known.all() else "an input is not finite")
+    errors = evidence.errors(result)
+    assert errors is not None
+    found = evidence.measure(errors)
+    return replace(verdict, errors=found, share=worst_share(found, evidence.ops) if unit is not None else found.max)
+
+
+_LOST = Errors(math.inf, math.inf, math.inf, math.inf)
+
+
+def expected(evidence: Evidence) -> Result:
+    """What a tap should be, and the noise that is honest: of its own op, and of those that are judged with it."""
+    site = evidence.site
+    truth, unit = site.values.compute(site)
+    if not evidence.others or truth.dtype.kind != "f":
+        return truth, unit
+    own = 0 if unit is None else unit * unit  # a copy adds nothing to the noise of what it copies
+    return truth, np.sqrt(own + _group_noise(site, truth))
+
+
+def _group_noise(site: Site, truth: Array) -> Array:
+    """The mean square of what perturbing every op of the group by its own unit does to the group's output."""
+    seed = crc32(f"{site.place.name}/{site.step}".encode())
+    total = np.zeros(truth.shape)
+    for draw in range(_DRAWS):
+        noisy = site.values.another(noise=np.random.Generator(np.random.PCG64([seed, draw])))
+        again = noisy.site(site.place.name, site.step)
+        if again is None:
+            return total
+        with np.errstate(all="ignore"):
+            moved = noisy.compute(again)[0] - truth
+        total += np.where(np.isfinite(moved), moved * moved, 0)
+    total /= _DRAWS
+    # A few draws say little of a single cell: no cell counts as quieter than its row.
+    return np.asarray(np.maximum(total, total.mean(axis=-1, keepdims=True)))

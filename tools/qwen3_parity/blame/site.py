@@ -1,0 +1,63 @@
+"""One op at one place and step, with everything that it was computed from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from qwen3_golden import Array, Place, pb
+from qwen3_spec import SpecConfig
+
+if TYPE_CHECKING:
+    from qwen3_parity.blame.values import Values
+
+Result = tuple[Array, Array | None]
+"""What an op gives on a site's inputs, and its rounding unit for each element; None for an op that is exact."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """An op to be computed. A wrong op is the same site with another input, parameter or number.
+
+    `inputs` are values in the op's order, their taps in `names`; `parameters` has "weight" and, where the checkpoint
+    has one, "bias". `before` is a cache's content after the step before. `length` counts the positions of this step
+    along `query` (for a tap without that axis, along `key`). `values` answers for every other tap, and
+    `checkpoint` has every parameter of the case by canonical name.
+    """
+
+    place: Place
+    step: int
+    names: tuple[str, ...]
+    inputs: tuple[Array, ...]
+    parameters: Mapping[str, Array]
+    config: SpecConfig
+    case: pb.Case
+    values: Values
+    checkpoint: Mapping[str, Array]
+    length: int
+    before: Array | None = None
+
+    @property
+    def scaling(self) -> float:
+        """What scores are multiplied with."""
+        return float(self.config.head_dim**-0.5)
+
+    @property
+    def stop(self) -> int:
+        """Decoder slots after this step."""
+        return sum(self.case.steps[: self.step + 1])
+
+    @property
+    def window(self) -> int | None:
+        """The sliding window of the site's layer."""
+        return self.config.window(self.place.layer or 0)
+
+    @property
+    def stack(self) -> str:
+        """ "encoder" or "decoder"."""
+        return "encoder" if self.place.name.startswith("encoder.") else "decoder"
+
+    def sibling(self, name: str) -> str:
+        """Another tap of the same layer and attention (or MLP): the last part of the name replaced."""
+        return f"{self.place.name.rpartition('.')[0]}.{name}"
