@@ -1,0 +1,138 @@
+"""What wrong numbers say by themselves: each fit finds what was done to a right tap, and nothing in an honest one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from wrong_numbers import evidence, golden
+
+from qwen3_golden import Array
+from qwen3_parity.blame.replay import expected
+from qwen3_parity.blame.site import Site
+from qwen3_parity.fits import FITS, Finding
+
+CASE = "encdec/ragged"
+CONTEXT = "decoder.layers.1.merged_attn.context"
+
+
+def findings(tap: str, wrong: Callable[[Site], Array], step: int = 0) -> list[Finding]:
+    found = evidence(CASE, tap, wrong, step)
+    truth = expected(found)
+    every = [one for fit in FITS if (one := fit(found, truth)) is not None]
+    return sorted(every, key=lambda one: -one.weight)
+
+
+def right(tap: str = CONTEXT, step: int = 0) -> Array:
+    return golden(CASE)[tap, step].values().copy()
+
+
+def holed(y: Array) -> Array:
+    torch.manual_seed(5)
+    return torch.nn.functional.dropout(torch.tensor(y), 0.2).numpy()
+
+
+def one_head(y: Array) -> Array:
+    y[:, :, 2] += np.random.default_rng(1).standard_normal(y[:, :, 2].shape).astype(np.float32)
+    return y
+
+
+def dead_channel(y: Array) -> Array:
+    y[..., 3] = 0
+    return y
+
+
+def not_a_number(y: Array) -> Array:
+    y[0, 1] = np.nan
+    return y
+
+
+DONE: dict[str, tuple[str, str, Callable[[Array], Array]]] = {
+    "a factor of head_dim ** -0.5": ("fit.factor", "head_dim ** -0.5", lambda y: y * np.float32(10**-0.5)),
+    "an unheard-of factor": ("fit.factor", "1.234", lambda y: y * np.float32(1.234)),
+    "nothing but zeros": ("fit.factor", "zero", lambda y: 0 * y),
+    "a factor for each channel": ("fit.channel_factor", "head_dim",
+                                  lambda y: y * np.linspace(0.5, 2, 10, dtype=np.float32)),
+    "a factor for each head": ("fit.axis_factor", "heads",
+                               lambda y: y * np.linspace(0.5, 2, 6, dtype=np.float32)[:, None]),
+    "a bias": ("fit.channel_offset", "bias", lambda y: y + np.linspace(0.5, 2, 10, dtype=np.float32)),
+    "one number added": ("fit.offset", "0.25", lambda y: y + np.float32(0.25)),
+    "dropout": ("fit.dropout", "dropout of 0.2", holed),
+    "bfloat16": ("fit.grid", "bfloat16", lambda y: torch.tensor(y).bfloat16().float().numpy()),
+    "one position late": ("fit.shift", "+1 along query", lambda y: np.roll(y, 1, 1)),
+    "heads and channels exchanged": ("fit.axis_order", "head_dim, heads",
+                                     lambda y: np.ascontiguousarray(y.swapaxes(2, 3)).reshape(y.shape)),
+    "heads in another order": ("fit.permuted", "heads", lambda y: y[:, :, [3, 1, 2, 0, 5, 4]]),
+    "channels in another order": ("fit.permuted", "head_dim", lambda y: y[..., [1, 0, 3, 2, 5, 4, 9, 8, 7, 6]]),
+    "noise in one head": ("fit.concentrated", "heads 2", one_head),
+    "a dead channel": ("fit.concentrated", "head_dim 3", dead_channel),
+    "NaN": ("fit.not_finite", "NaN", not_a_number),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", DONE)
+def test_what_was_done_to_the_numbers_is_found(what: str) -> None:
+    name, text, change = DONE[what]
+    best = findings(CONTEXT, lambda site: change(right()))[0]
+    assert (best.name, text in best.says) == (name, True), best
+
+
+def test_a_fit_that_reproduces_the_numbers_weighs_one() -> None:
+    assert findings(CONTEXT, lambda site: right() * np.float32(1.234))[0].weight == 1
+
+
+def test_without_anything_better_the_size_of_the_error_is_told() -> None:
+    noise = np.random.default_rng(2).standard_normal(right().shape).astype(np.float32)
+    assert findings(CONTEXT, lambda site: right() + noise)[0].name == "fit.size"
+
+
+def test_an_honest_tap_has_no_finding_of_weight() -> None:
+    found = evidence(CASE, CONTEXT, lambda site: np.nextafter(right(), np.float32(9)))
+    assert all(one.weight < 0.5 for fit in FITS if (one := fit(found, expected(found))) is not None)
+
+
+MASK, CACHE = "decoder.layers.1.merged_attn.mask", "decoder.layers.1.merged_attn.cache_keys"
+
+
+def test_a_mask_is_told_in_counts_and_distances() -> None:
+    def wrong(site: Site) -> Array:
+        mask = right(MASK)
+        mask[0, 0, 2] = True
+        mask[2, 3, 5] = False
+        return mask
+
+    says = {one.name: one.says for one in findings(MASK, wrong)}["mask.bands"]
+    assert "-2 slots" in says and "key 2 for query 0 of batch row 0" in says
+
+
+CACHES: dict[str, tuple[str, str, Callable[[Array], Array]]] = {
+    "another slot": ("cache.slot_map", "slots 2 to 3 hold what belongs in slots 3 to 4 of batch row 0",
+                     lambda c: c[:, :, [0, 1, 3, 4, 4, 5]]),
+    "another request's": ("cache.stale", "stands nowhere",
+              lambda c: np.concatenate([c[:, :, :3], np.cos(9 * c[:, :, 3:])], 2)),
+    "zeros": ("cache.not_written", "slot 5 holds zeros",
+              lambda c: c * (np.arange(6) < 5)[:, None].astype(np.float32)),
+    "eight bits": ("cache.quantised", "8-bit",
+                   lambda c: np.round(c / np.abs(c).max() * 127).astype(np.float32) * (np.abs(c).max() / 127)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", CACHES)
+def test_the_slots_of_a_wrong_cache_are_looked_up(what: str) -> None:
+    name, text, change = CACHES[what]
+    best = findings(CACHE, lambda site: change(right(CACHE, 2)), 2)[0]
+    assert (best.name, text in best.says) == (name, True), best
+
+
+PROBS = "decoder.layers.1.merged_attn.probs"
+
+
+def test_nan_in_rows_that_see_nothing_is_told_as_that() -> None:
+    case, tap = "encoder/ragged", "encoder.layers.0.self_attn.probs"
+    y = golden(case)[tap, 0].values().copy()
+    y[4] = np.nan
+    found = evidence(case, tap, lambda site: y)
+    best = next(one for fit in FITS if (one := fit(found, expected(found))) is not None)
+    assert best.name == "softmax.not_finite" and "exactly the rows without a visible key" in best.says

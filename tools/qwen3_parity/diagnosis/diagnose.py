@@ -1,0 +1,111 @@
+"""From two recordings to a diagnosis: what is wrong, what the mistake is, and how sure that is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from qwen3_golden import Array, Recording, pb
+from qwen3_parity.blame.replay import OpVerdict
+from qwen3_parity.blame.values import Values
+from qwen3_parity.check import check
+from qwen3_parity.diagnosis.explain import Explanation, Judged, explain, judged
+from qwen3_parity.diagnosis.faults import Blame, Fault, Progress, blame
+from qwen3_parity.diagnosis.near_ties import Flip, flips
+from qwen3_parity.diagnosis.parameters import ParameterFault, parameter_faults
+from qwen3_parity.diagnosis.whereabouts import whereabouts
+from qwen3_parity.fits import FITS, Finding
+from qwen3_parity.verdict import Verdicts
+
+_WRONG, _RIGHT = 12, 6
+"""Taps of one place that a mistake is tried on, wrong ones and right ones."""
+
+
+@dataclass(frozen=True)
+class Explained:
+    """A fault with what explains it: mistakes that reproduce its numbers, best first, or else findings.
+
+    `where` says which layers and steps, and which rows, heads or channels carry the error.
+    """
+
+    fault: Fault
+    where: str
+    explanations: Sequence[Explanation] = ()
+    findings: Sequence[Finding] = ()
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Every place of the fault's group."""
+        return self.fault.places
+
+    @property
+    def name(self) -> str:
+        """The first explanation's or finding's name; empty when nothing is known."""
+        names = [one.name for one in self.explanations] + [one.name for one in self.findings]
+        return names[0] if names else ""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Everything known about a candidate: the whole run judged (`verdicts`), every op alone (`own`), the faults.
+
+    `misplaced` are taps that were recorded at another place; the model is right there. `parameters` were not loaded as
+    they are stored. `flips` are positions where another token is the best, near-ties among them. `failures` are
+    hypotheses of ours that could not be tried.
+    """
+
+    verdicts: Verdicts
+    own: Sequence[OpVerdict]
+    faults: Sequence[Explained]
+    misplaced: Sequence[Fault]
+    parameters: Sequence[ParameterFault]
+    flips: Sequence[Flip] = ()
+    failures: Sequence[str] = ()
+
+
+def diagnose(
+    golden: Recording, candidate: Recording, weights: Mapping[str, Array], progress: Progress = lambda _: None
+) -> Diagnosis:
+    """Judge a candidate as a whole and op by op, and explain each op that is wrong.
+
+    `weights` has the case's parameters by canonical name. `progress` is told what is being looked at. Raises
+    `ParityError` when the two recordings do not belong together.
+    """
+    progress("the whole run")
+    verdicts = check(golden, candidate)
+    if golden.case.mode in (pb.OP, pb.PLUMBING):  # there is no network in which to look for somebody else
+        return Diagnosis(verdicts, [], [], [], [])
+    found = blame(Values(candidate, weights, golden), golden, progress)
+    failures: list[str] = []
+    faults = [_explained(found, fault, progress, failures) for fault in found.faults]
+    parameters = parameter_faults(candidate, golden, weights)
+    return Diagnosis(verdicts, found.own, faults, found.misplaced, parameters, flips(golden, candidate), failures)
+
+
+def _explained(found: Blame, fault: Fault, progress: Progress, failures: list[str]) -> Explained:
+    progress(f"what explains {fault.place}")
+    few = 3 if fault.others else 1  # a group costs many times more to compute than an op
+    blamed = _judged(found, spread(fault.wrong, _WRONG // few))
+    worst = next(iter(_judged(found, [fault.worst])), None)
+    if not blamed or worst is None:
+        return Explained(fault, "")
+    where = whereabouts(fault, worst)
+    explanations = explain(blamed, _judged(found, spread(fault.right, _RIGHT // few)), failures)
+    if explanations:
+        return Explained(fault, where, explanations)
+    with np.errstate(all="ignore"):
+        findings = [one for fit in FITS if (one := fit(worst.evidence, worst.truth)) is not None]
+    return Explained(fault, where, (), sorted(findings, key=lambda one: -one.weight))
+
+
+def spread(verdicts: Sequence[OpVerdict], count: int) -> list[OpVerdict]:
+    """At most `count` of them, in order, shuffled over layers and steps: a stride could miss a layer altogether."""
+    chosen = np.random.Generator(np.random.PCG64(0)).permutation(len(verdicts))[:count]
+    return [verdicts[int(i)] for i in sorted(chosen)]
+
+
+def _judged(found: Blame, verdicts: Sequence[OpVerdict]) -> list[Judged]:
+    evidences = [found.evidence(one) for one in verdicts]
+    return [judged(one) for one in evidences if not isinstance(one, str)]

@@ -1,0 +1,122 @@
+"""Verdicts on single taps, put together: one fault for each place that is wrong, and taps that are merely misplaced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from qwen3_golden import Recording, pattern_of
+from qwen3_parity.blame.evidence import Evidence
+from qwen3_parity.blame.replay import OpVerdict, gather, judge
+from qwen3_parity.blame.values import Values
+from qwen3_parity.scope import Scope
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A place of the network that is wrong on its own inputs, in some layers and steps.
+
+    `place` is its pattern; `others` are places without a tap of their own that are judged with it: the mistake is in
+    one of the group. `wrong` are the failing taps in execution order, `right` those of the same place that pass.
+    """
+
+    place: str
+    others: tuple[str, ...] = ()
+    wrong: tuple[OpVerdict, ...] = ()
+    right: tuple[OpVerdict, ...] = ()
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Every place of the group, the one with the tap first."""
+        return self.place, *self.others
+
+    @property
+    def worst(self) -> OpVerdict:
+        """The tap that uses most of its headroom."""
+        return max(self.wrong, key=lambda one: one.share)
+
+
+@dataclass
+class Blame:
+    """Every tap of a candidate judged alone: `own` in execution order, `faults` in the order of their first tap.
+
+    `misplaced` are places whose taps were recorded somewhere else: without them, everything that reads them is right.
+    """
+
+    own: Sequence[OpVerdict]
+    faults: Sequence[Fault]
+    misplaced: Sequence[Fault]
+    values: Values
+    evidence: Callable[[OpVerdict], Evidence | str] = field(repr=False)
+
+
+def blame(values: Values, golden: Recording, progress: Progress = lambda _: None) -> Blame:
+    """Judge every tap of a candidate on the candidate's own inputs and put the wrong ones together by place."""
+    scope, candidate = Scope(golden), values.recording
+    own: list[OpVerdict] = []
+    reads: dict[tuple[str, int], list[OpVerdict]] = {}
+    for item in candidate:
+        spot = values.place(item.info.name)
+        if spot is None or spot.op in ("input", "argmax"):
+            continue
+        progress(item.info.name)
+        verdict = OpVerdict(item.info.name, item.info.step, spot.op)
+        found = gather(values, item, scope)
+        if isinstance(found, str):
+            own.append(OpVerdict(item.info.name, item.info.step, spot.op, reason=found))
+            continue
+        own.append(judge(verdict, found))
+        for name in found.site.names:
+            reads.setdefault((name, item.info.step), []).append(own[-1])
+
+    def evidence(verdict: OpVerdict) -> Evidence | str:
+        return gather(values, candidate[verdict.name, verdict.step], scope)
+
+    faults = by_place(own)
+    misplaced = _misplaced(faults, reads, values, scope)
+    explained = {one for fault, readers in misplaced for one in (*fault.wrong, *readers)}
+    rest = by_place([one for one in own if one not in explained])
+    return Blame(own, rest, [fault for fault, _ in misplaced], values, evidence)
+
+
+def by_place(own: Iterable[OpVerdict]) -> list[Fault]:
+    """One fault for each place with a failing tap, in the order of the first."""
+    groups: dict[str, list[OpVerdict]] = {}
+    for verdict in own:
+        if not verdict.reason:
+            groups.setdefault(pattern_of(verdict.name), []).append(verdict)
+    faults = []
+    for place, some in groups.items():
+        wrong = tuple(one for one in some if not one.passed)
+        if wrong:
+            others = tuple(dict.fromkeys(pattern_of(name) for name in wrong[0].others))
+            right = tuple(one for one in some if one.passed)
+            faults.append(Fault(place, tuple(one for one in others if one != place), wrong, right))
+    return sorted(faults, key=lambda fault: _order(fault.wrong[0], groups))
+
+
+def _order(verdict: OpVerdict, groups: Mapping[str, list[OpVerdict]]) -> int:
+    return list(groups).index(pattern_of(verdict.name))
+
+
+def _misplaced(
+    faults: Sequence[Fault], reads: Mapping[tuple[str, int], Sequence[OpVerdict]], values: Values, scope: Scope
+) -> list[tuple[Fault, list[OpVerdict]]]:
+    """Faults whose tap is wrong, as is everything that reads it, and everything that reads it is right without it."""
+    found = []
+    for fault in faults:
+        readers = [reader for one in fault.wrong for reader in reads.get((one.name, one.step), [])]
+        if not readers or any(reader.passed for reader in readers):
+            continue
+        without = values.another(dropped=frozenset([fault.place]))
+        again = [gather(without, values.recording[one.name, one.step], scope) for one in readers]
+        if all(not isinstance(e, str) and _right(one, e) for one, e in zip(readers, again, strict=True)):
+            found.append((fault, readers))
+    return found
+
+
+def _right(verdict: OpVerdict, evidence: Evidence) -> bool:
+    now = judge(verdict, evidence)
+    return now.passed and not now.reason

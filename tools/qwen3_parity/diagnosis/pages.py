@@ -1,0 +1,141 @@
+"""A diagnosis for people (terminal) and machines (JSON)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from qwen3_parity.diagnosis.diagnose import Diagnosis, Explained
+from qwen3_parity.diagnosis.explain import Explanation
+from qwen3_parity.report import own_error, percent, summary
+from qwen3_parity.verdict import plain
+
+_TAPS = 16
+
+
+def terminal(diagnosis: Diagnosis) -> RenderableType:
+    """What is wrong, what the mistake is, how sure that is, and what to change."""
+    verdicts = diagnosis.verdicts
+    bad = "bold red" if verdicts.exit_code or diagnosis.faults else "bold green"
+    parts: list[RenderableType] = [Text(summary(verdicts), style=bad), Text(closing(diagnosis))]
+    for fault in diagnosis.faults:
+        parts += _fault(fault)
+    parts += [
+        Text(f"{one.place}: recorded at another place, no bug: without this tap everything that reads it is right")
+        for one in diagnosis.misplaced
+    ]
+    parts += [Text(f"parameter {one.name} {one.says}", style="red") for one in diagnosis.parameters]
+    parts += [Text(str(flip), style="yellow") for flip in diagnosis.flips]
+    parts += [Text(failure, style="red") for failure in diagnosis.failures]
+    if diagnosis.faults:
+        parts.append(_errors(diagnosis))
+    elif verdicts.exit_code:
+        parts += [Text(str(problem)) for problem in verdicts.problems[:3]]
+    return Group(*parts)
+
+
+def closing(diagnosis: Diagnosis) -> str:
+    """How many places are wrong on their own inputs, of how many that could be judged."""
+    judged = [one for one in diagnosis.own if not one.reason]
+    if not judged:
+        return "no op could be judged alone: the inputs of none were recorded"
+    taps = f"{len(judged)} of {len(diagnosis.own)} taps judged on their own inputs"
+    if not diagnosis.faults:
+        return f"every op that could be judged alone is right: {taps}"
+    count = len(diagnosis.faults)
+    are = "place is wrong on its own inputs" if count == 1 else "places are wrong on their own inputs"
+    return f"{count} {are}; {taps}"
+
+
+def name(fault: Explained) -> str:
+    """The place with its layers left open, and what is judged with it."""
+    text = fault.fault.place.replace("{layer}", "*")
+    return text if not fault.fault.others else f"{text} (with {_listed(fault.fault.others)})"
+
+
+def _listed(places: Sequence[str]) -> str:
+    short = [place.replace("{layer}", "*") for place in places]
+    return ", ".join(short[:4]) + (f" and {len(short) - 4} more without a tap" if len(short) > 4 else "")
+
+
+def _fault(fault: Explained) -> list[RenderableType]:
+    worst = fault.fault.worst
+    lines: list[RenderableType] = [
+        Text(f"\n{name(fault)}", style="bold red"),
+        Text(
+            f"  {len(fault.fault.wrong)} of {len(fault.fault.wrong) + len(fault.fault.right)} taps wrong"
+            f"{', ' + fault.where if fault.where else ''}; own error {percent(worst.share)} of its budget"
+        ),
+    ]
+    lines += [Text(line) for one in fault.explanations[:4] for line in _explanation(one, fault)]
+    if not fault.explanations:
+        lines.append(Text("  no known mistake reproduces these numbers; what they say:"))
+        lines += [Text(f"  {one.name}: {one.says}") for one in fault.findings[:4]]
+    return lines
+
+
+def _explanation(one: Explanation, fault: Explained) -> list[str]:
+    where = "" if one.place == fault.fault.place else f" (in {one.place.replace('{layer}', '*')})"
+    some = f"{one.whole} of {one.of} taps" if one.whole == one.of or not one.partly else _partly(one)
+    doubt = f", though {one.contradicted} right taps would be wrong too" if one.contradicted else ""
+    return [
+        f"  {one.name}: {one.says}{where}",
+        f"    reproduces your numbers within {one.share:.2g} of the budget at {some}{doubt}",
+        f"    fix: {one.fix}",
+    ]
+
+
+def _partly(one: Explanation) -> str:
+    return f"the wrong cells of {one.partly} and all of {one.whole} of {one.of} taps"
+
+
+def _errors(diagnosis: Diagnosis) -> Table:
+    """Own and accumulated error side by side, for the first taps that fail either way."""
+    table = Table("tap", "step", "accumulated, of its budget", "own, in rounding units", box=None, title_justify="left")
+    whole = {(tap.name, tap.step): tap for tap in diagnosis.verdicts.taps}
+    rows = [
+        (one, tap)
+        for one in diagnosis.own
+        if (tap := whole.get((one.name, one.step))) is not None and not (tap.passed and one.passed)
+    ]
+    for one, tap in rows[:_TAPS]:
+        cells = [one.name, str(one.step), percent(tap.share), own_error(one)]
+        table.add_row(*map(escape, cells), style=None if one.passed else "red")
+    if len(rows) > _TAPS:
+        table.add_row(f"… and {len(rows) - _TAPS} more", "", "", "")
+    return table
+
+
+def to_json(diagnosis: Diagnosis) -> dict[str, Any]:
+    """Plain dicts, lists, strings and numbers."""
+    own = {(one.name, one.step): one for one in diagnosis.own}
+    found = diagnosis.verdicts.to_json()
+    for tap in found["taps"]:
+        one = own.get((tap["name"], tap["step"]))
+        if one is not None:
+            errors = plain(one.errors._asdict())
+            tap["own"] = {"share": plain(one.share), "errors": errors, "passed": one.passed, "reason": one.reason}
+    return found | {
+        "faults": [
+            {
+                "place": fault.fault.place,
+                "others": list(fault.fault.others),
+                "where": fault.where,
+                "taps": [[one.name, one.step] for one in fault.fault.wrong],
+                "own_share": plain(fault.fault.worst.share),
+                "explanations": [plain(asdict(one)) for one in fault.explanations],
+                "findings": [plain(asdict(one)) for one in fault.findings],
+            }
+            for fault in diagnosis.faults
+        ],
+        "misplaced": [one.place for one in diagnosis.misplaced],
+        "parameters": [asdict(one) for one in diagnosis.parameters],
+        "flips": [plain(asdict(one)) for one in diagnosis.flips],
+        "failures": list(diagnosis.failures),
+    }

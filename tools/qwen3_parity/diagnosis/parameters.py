@@ -1,0 +1,48 @@
+"""Parameters that were not loaded as they are stored: which tensor of the checkpoint stands in their place."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from qwen3_golden import Array, Recording
+
+
+@dataclass(frozen=True)
+class ParameterFault:
+    """A parameter whose bytes as loaded are not the checkpoint's. `says` tells what they are, where that was found."""
+
+    name: str
+    says: str
+
+
+def parameter_faults(candidate: Recording, golden: Recording, weights: Mapping[str, Array]) -> list[ParameterFault]:
+    """Every parameter of the candidate with another digest than the golden's; none where either records no digests."""
+    right = {one.name: one for one in golden.parameters if one.sha256}
+    owners = {one.sha256: one.name for one in reversed(golden.parameters) if one.sha256}
+    found = []
+    for one in candidate.parameters:
+        expected = right.get(one.name)
+        if expected is None or not one.sha256 or one.dtype != expected.dtype or one.sha256 == expected.sha256:
+            continue
+        owner = owners.get(one.sha256)
+        if owner is not None:
+            says = f"holds the values of {owner}"
+        elif _digest(weights, one.name, transposed=True) == one.sha256:
+            says = "is transposed"
+        else:
+            says = "holds values of no tensor of the checkpoint"
+        found.append(ParameterFault(one.name, says))
+    return found
+
+
+def _digest(weights: Mapping[str, Array], name: str, *, transposed: bool) -> bytes:
+    """SHA-256 of a float32 matrix as it would be stored; nothing for other tensors."""
+    matrix = weights.get(name)
+    if matrix is None or matrix.ndim != 2 or matrix.dtype != np.float32:
+        return b""
+    stored = np.ascontiguousarray(matrix.T if transposed else matrix)
+    return hashlib.sha256(stored.tobytes()).digest()

@@ -1,0 +1,43 @@
+"""Numbers as narrower types hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from qwen3_golden import Array
+
+
+def _mantissa(bits: int) -> Callable[[Array], Array]:
+    """Rounding of float32 to `bits` explicit bits of mantissa, ties to even."""
+    drop = 23 - bits
+
+    def rounded(values: Array) -> Array:
+        raw = np.ascontiguousarray(values, dtype=np.float32).view(np.uint32).astype(np.uint64)
+        raw += (1 << (drop - 1)) - 1 + (raw >> np.uint64(drop) & np.uint64(1))
+        kept = (raw & np.uint64(0xFFFFFFFF & ~((1 << drop) - 1))).astype(np.uint32)
+        found = kept.view(np.float32)
+        return np.asarray(np.where(np.isfinite(values), found, values), dtype=np.float32)
+
+    return rounded
+
+
+def _half(values: Array) -> Array:
+    with np.errstate(over="ignore"):
+        return values.astype(np.float16).astype(np.float32)
+
+
+bfloat16: Callable[[Array], Array] = _mantissa(7)
+"""The nearest bfloat16."""
+float16: Callable[[Array], Array] = _half
+"""The nearest float16; what is too large is infinite."""
+tf32: Callable[[Array], Array] = _mantissa(10)
+"""The nearest TF32 (10 bits of mantissa, float32's range)."""
+
+ROUNDED: tuple[tuple[str, Callable[[Array], Array]], ...] = (
+    ("bfloat16", bfloat16),
+    ("float16", float16),
+    ("TF32", tf32),
+)
+"""The narrower types by name."""

@@ -1,0 +1,216 @@
+"""Wrong attention scores: scaling, which KV head is read, a soft cap, a bias, an exchange of axes, narrow numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from qwen3_golden import Array
+from qwen3_parity.blame.recompute import OPS
+from qwen3_parity.blame.site import Result, Site
+from qwen3_parity.hypotheses.bias_tables import GROUPINGS, Labels, spread_out, told
+from qwen3_parity.hypotheses.factors import named, scalings
+from qwen3_parity.hypotheses.head_maps import HeadMap, told_map, wrong_maps
+from qwen3_parity.hypotheses.hypothesis import Hypothesis
+from qwen3_parity.hypotheses.judged_cells import recorded, visible, wrong_cells
+from qwen3_parity.hypotheses.rounding import ROUNDED
+from qwen3_spec import ops, units
+
+_SCALE = "multiply q·k by head_dim ** -0.5, once"
+_HEADS = "query head h reads KV head h // (heads // kv_heads): repeat each KV head, do not tile them"
+
+
+def _inputs(site: Site) -> tuple[Array, Array, int]:
+    """q, all keys, and how many keys are the stack's own."""
+    return site.inputs[0], np.concatenate(site.inputs[1:], axis=2), site.inputs[1].shape[2]
+
+
+def _scored(q: Array, keys: Array, scaling: float) -> Result:
+    return ops.scores(q, keys, scaling), units.scores_unit(q, keys, scaling)
+
+
+def scaled(site: Site) -> Iterator[Hypothesis]:
+    """Other factors on q·k: those that a configuration suggests, and the one that the numbers tell."""
+
+    def times(scaling: Callable[[Site], float]) -> Callable[[Site], Result]:
+        return lambda site: _scored(*_inputs(site)[:2], scaling(site))
+
+    for rank, (text, number) in enumerate(scalings(site.config)):
+        says = f"multiplies by {text}"
+        yield Hypothesis("scores.scale", says, _SCALE, times(lambda _, number=number: number), rank > 20)  # type: ignore[misc]
+    actual, cells = recorded(site), wrong_cells(site)
+    if actual is None or cells is None or not cells.any():
+        return
+    q, keys, _ = _inputs(site)
+    truth = ops.scores(q, keys, site.scaling)[cells]
+    ratio = float(np.vdot(truth, actual[cells]) / max(float(np.vdot(truth, truth)), 1e-300))
+    if np.isfinite(ratio) and abs(ratio) > 1e-6:
+        words = named(ratio, site.config)
+        says = f"multiplies by {words or f'{ratio:.7g}'} × head_dim ** -0.5"
+        yield Hypothesis("scores.scale", says, _SCALE, times(lambda site: ratio * site.scaling), 1)
+
+
+def head_map(site: Site) -> Iterator[Hypothesis]:
+    """Other KV heads, for all keys and for one half of them; then the map that the numbers tell."""
+    heads, kv_heads = site.inputs[0].shape[1], site.inputs[1].shape[1]
+    parts = [("", "all"), (" among its own keys", "own"), (" among the encoder's keys", "memory")]
+    for where, part in parts[: 1 if len(site.inputs) < 3 else 3]:
+        for name, says, build in wrong_maps(heads, kv_heads):
+            rank = 1 if part != "all" else 0
+            yield Hypothesis(f"scores.{name}", says + where, _HEADS, _mapped(build, part), rank)
+    actual, cells = recorded(site), visible(site)
+    if actual is None or cells is None or kv_heads < 2:
+        return
+    q, keys, _ = _inputs(site)
+
+    def misfit(h: int, kv: int) -> float:
+        found = ops.scores(q[:, h : h + 1], keys[:, kv : kv + 1], site.scaling)
+        return float(np.abs(found - actual[:, h : h + 1])[cells[:, :1]].sum())
+
+    told = told_map(heads, kv_heads, misfit)
+    if told is not None:
+        says = f"reads KV heads {', '.join(map(str, told))} for query heads 0 to {heads - 1}"
+        yield Hypothesis("scores.kv_heads", says, _HEADS, _mapped(lambda h, kv: told, "all"), 2)
+
+
+def _mapped(build: HeadMap, part: str) -> Callable[[Site], Result | None]:
+    def compute(site: Site) -> Result | None:
+        q, keys, own = _inputs(site)
+        found = build(q.shape[1], keys.shape[1])
+        if found is None:
+            return None
+        right = np.repeat(keys, q.shape[1] // keys.shape[1], axis=1)
+        wrong = keys[:, found]
+        if part == "own":
+            wrong = np.concatenate([wrong[:, :, :own], right[:, :, own:]], axis=2)
+        elif part == "memory":
+            wrong = np.concatenate([right[:, :, :own], wrong[:, :, own:]], axis=2)
+        return _scored(q, wrong, site.scaling)
+
+    return compute
+
+
+def other_order(site: Site) -> Iterator[Hypothesis]:
+    """Axes exchanged, the encoder's keys first, query heads in another order."""
+
+    def transposed(site: Site) -> Result | None:
+        y, unit = OPS["scores"](site)
+        return (
+            (np.swapaxes(y, 2, 3), np.swapaxes(unit, 2, 3)) if y.shape[2] == y.shape[3] and unit is not None else None
+        )
+
+    yield Hypothesis("scores.transposed", "has queries and keys exchanged", "q @ k.transpose(-1, -2)", transposed)
+
+    def halves(site: Site) -> Result | None:
+        if len(site.inputs) < 3:
+            return None
+        q, own, memory = site.inputs
+        return _scored(q, np.concatenate([memory, own], axis=2), site.scaling)
+
+    fix = "concatenate the decoder's own keys first, the encoder's second"
+    yield Hypothesis("scores.halves_exchanged", "has the encoder's keys before the decoder's", fix, halves)
+
+    def rolled(by: int) -> Callable[[Site], Result]:
+        return lambda site: _scored(np.roll(site.inputs[0], by, 1), _inputs(site)[1], site.scaling)
+
+    for by, says in ((1, "reads the query head before"), (-1, "reads the next query head")):
+        yield Hypothesis("scores.query_heads", says, "head h of the scores is of query head h", rolled(by), 1)
+
+
+def narrow(site: Site) -> Iterator[Hypothesis]:
+    """Operands, products or results in narrower types."""
+
+    def compute(rounded: Callable[[Array], Array], *, operands: bool, result: bool) -> Callable[[Site], Result]:
+        def found(site: Site) -> Result:
+            q, keys, _ = _inputs(site)
+            if operands:
+                q, keys = rounded(q), rounded(keys)
+            y, unit = _scored(q, keys, site.scaling)
+            return (rounded(y) if result else y), unit
+
+        return found
+
+    fix = "compute scores in the inputs' precision"
+    for what, rounded in ROUNDED:
+        for operands, result, words in (
+            (1, 0, "rounds q and k"),
+            (0, 1, "rounds the result"),
+            (1, 1, "rounds everything"),
+        ):
+            found = compute(rounded, operands=bool(operands), result=bool(result))
+            yield Hypothesis("scores.half_precision", f"{words} to {what}", fix, found, 1)
+
+
+_CAPS = (50.0, 30.0, 20.0, 15.0, 10.0, 25.0, 100.0, 5.0, 8.0, 1.0)
+
+
+def capped(site: Site) -> Iterator[Hypothesis]:
+    """A soft cap, cap · tanh(s / cap), or a hard one; the caps that models have, and the one that the numbers tell."""
+
+    def soft(cap: float) -> Callable[[Site], Result]:
+        def found(site: Site) -> Result:
+            y, unit = OPS["scores"](site)
+            assert unit is not None
+            return cap * np.tanh(y / cap), unit
+
+        return found
+
+    def hard(cap: float) -> Callable[[Site], Result]:
+        def found(site: Site) -> Result:
+            y, unit = OPS["scores"](site)
+            return np.clip(y, -cap, cap), unit
+
+        return found
+
+    fix = "Qwen3 has no cap on its scores"
+    for cap in _CAPS:
+        yield Hypothesis("scores.softcap", f"caps the scores softly at {cap:g}", fix, soft(cap))
+        yield Hypothesis("scores.clamped", f"cuts the scores off at ±{cap:g}", fix, hard(cap), 1)
+    told = _told_cap(site)
+    if told is not None:
+        yield Hypothesis("scores.softcap", f"caps the scores softly at {told:.6g}", fix, soft(told), 1)
+    actual, cells = recorded(site), wrong_cells(site)
+    if actual is not None and cells is not None and cells.any():
+        edge = float(np.abs(actual[cells]).max())
+        yield Hypothesis("scores.clamped", f"cuts the scores off at ±{edge:g}", fix, hard(edge), 2)
+
+
+def _told_cap(site: Site) -> float | None:
+    """The cap for which the largest scores come out right: tanh(z) / z tells z."""
+    actual, cells = recorded(site), wrong_cells(site)
+    if actual is None or cells is None or not cells.any():
+        return None
+    truth = OPS["scores"](site)[0][cells]
+    some = np.argsort(-np.abs(truth))[:32]
+    ratio = actual[cells][some] / truth[some]
+    if not ((ratio > 0.01) & (ratio < 1)).all():
+        return None
+    z = np.linspace(1e-3, 100, 200_001)
+    guess = float(np.median(np.abs(truth[some]) / np.interp(-ratio, -(np.tanh(z) / z), z)))
+    for _ in range(20):  # Newton, on the largest score
+        x, y = abs(truth[some[0]]), abs(actual[cells][some[0]])
+        slope = np.tanh(x / guess) - x / guess / np.cosh(x / guess) ** 2
+        if abs(slope) < 1e-12:
+            break
+        guess -= float((guess * np.tanh(x / guess) - y) / slope)
+    return guess if np.isfinite(guess) and guess > 0 else None
+
+
+def biased(site: Site) -> Iterator[Hypothesis]:
+    """Something is added: a number for each head, key or distance, told by each site's own numbers (ALiBi is one)."""
+    for rank, (words, labels) in enumerate(GROUPINGS):
+
+        def compute(site: Site, labels: Labels = labels) -> Result | None:
+            actual, cells = recorded(site), visible(site)
+            y, unit = OPS["scores"](site)
+            if actual is None or cells is None or actual.shape != y.shape or unit is None or not cells.any():
+                return None
+            table = told(np.where(cells, actual - y, 0.0), labels(site, y.shape), cells)
+            if table is None:
+                return None
+            bias = spread_out(labels(site, y.shape), table)
+            return y + bias, units.residual_unit(y, bias) + unit
+
+        fix = "Qwen3 adds nothing to its scores: positions are in RoPE"
+        yield Hypothesis("scores.extra_bias", f"adds {words}", fix, compute, 3 + rank)

@@ -1,0 +1,185 @@
+"""Wrong RoPE tables: the frequencies, and cos and sin made from positions and frequencies."""
+
+# ruff: noqa: E501 - tables, a row to a line
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import numpy as np
+
+from qwen3_golden import Array
+from qwen3_parity.blame.site import Result, Site
+from qwen3_parity.hypotheses import frequencies, positions
+from qwen3_parity.hypotheses.factors import named
+from qwen3_parity.hypotheses.hypothesis import Hypothesis
+from qwen3_parity.hypotheses.observed import Seen, factor_between, likely, narrowed, seen, unit_of
+from qwen3_parity.hypotheses.rounding import ROUNDED
+from qwen3_spec import ops, units
+
+FIX = "cos and sin of position * inv_freq, in float32, the pairs twice in a row"
+NAMES = {"positions.clamped": "table.clamped_positions", "positions.wrapped": "table.wrapped_positions",
+         "positions.half_precision": "table.half_precision", "positions.scaled": "table.linear_scaling"}  # fmt: skip
+"""Mistakes with positions that are made while a table is built."""
+
+
+def inv_freq(site: Site) -> Iterator[Hypothesis]:
+    """Wrong frequencies."""
+    what = seen(site)
+    right = ops.inv_freq(site.config.head_dim, site.config.rope_theta)
+    found = list(frequencies.rules(right, site.config))
+    if what is not None:
+        found += frequencies.told(right, np.asarray(what.actual, np.float64), site.config)
+    yield from likely(
+        site, what, (Hypothesis(r.name, r.says, frequencies.FIX, partial(_frequencies, r), r.rank) for r in found)
+    )
+
+
+def _frequencies(rule: frequencies.Rule, site: Site) -> Result:
+    right = ops.inv_freq(site.config.head_dim, site.config.rope_theta)
+    y = np.asarray(rule.change(right, site.config), np.float64)
+    return y, units.inv_freq_unit(np.where(y == 0, 1, y))
+
+
+def table(site: Site) -> Iterator[Hypothesis]:
+    """Wrong cos or sin: other positions, other frequencies, another layout, the other function, a factor, narrow types."""
+    what = seen(site)
+    with np.errstate(all="ignore"):
+        yield from likely(site, what, _layouts())
+        yield from likely(site, what, _by_positions(site))
+        yield from likely(site, what, _by_frequencies(site))
+        yield from likely(site, what, _narrow())
+        if what is not None:
+            yield from likely(site, what, _factor(site, what))
+
+
+def _which(site: Site) -> int:
+    return 0 if site.place.op == "cos" else 1
+
+
+def _made(site: Site, ids: Array, freq: Array) -> Result:
+    return ops.rope_table(ids, freq)[_which(site)], units.rope_table_unit(ids, freq)
+
+
+def _by_positions(site: Site) -> Iterator[Hypothesis]:
+    def compute(rule: positions.Rule, site: Site) -> Result | None:
+        ids = rule.change(positions.slots(site, site.inputs[0]))
+        return None if ids is None else _made(site, np.asarray(ids, np.float64), site.inputs[1])
+
+    s = positions.slots(site, site.inputs[0])
+    for rule in positions.rules(s, site.config.sliding_window, positions.longest_of(site)):
+        name = NAMES.get(rule.name, rule.name)
+        yield Hypothesis(name, f"{rule.says} where the table is made", FIX, partial(compute, rule), rule.rank)
+
+
+def _by_frequencies(site: Site) -> Iterator[Hypothesis]:
+    def compute(rule: frequencies.Rule, site: Site) -> Result:
+        right = np.asarray(site.inputs[1], np.float64)
+        return _made(site, site.inputs[0], np.asarray(rule.change(right, site.config), np.float64))
+
+    right = np.asarray(site.inputs[1], np.float64)
+    found = list(frequencies.rules(right, site.config))
+    angles = _angles(site)
+    if angles is not None:
+        found += frequencies.told(right, angles, site.config)
+    for rule in found:
+        yield Hypothesis(
+            rule.name, f"{rule.says} where the table is made", frequencies.FIX, partial(compute, rule), rule.rank
+        )
+
+
+def _angles(site: Site) -> Array | None:
+    """The frequencies that recorded cos and sin at position 1 tell, `[pair]`."""
+    base = site.place.name[:-3]
+    cos, sin = (site.values.recorded(f"{base}{one}", site.step) for one in ("cos", "sin"))
+    at = np.argwhere(site.inputs[0] == 1)
+    if cos is None or sin is None or not len(at) or cos.shape != sin.shape:
+        return None
+    row = tuple(at[0])
+    pairs = cos.shape[-1] // 2
+    return np.asarray(np.arctan2(sin[row][:pairs].astype(np.float64), cos[row][:pairs].astype(np.float64)))
+
+
+_Function = Callable[[Array], Array]
+_Layout = Callable[[Array, _Function, _Function], Array]
+"""angle[batch, seq, pair], the right function and the other one -> a table of head_dim channels."""
+
+
+def _twice(a: Array) -> Array:
+    return np.concatenate([a, a], axis=-1)
+
+
+def _joined(a: Array, b: Array) -> Array:
+    return np.concatenate([a, b], axis=-1)
+
+
+_LAYOUTS: tuple[tuple[str, str, _Layout, int], ...] = (
+    ("table.swapped_cos_sin", "holds the other function (cos and sin exchanged)", lambda a, f, g: _twice(g(a)), 0),
+    ("table.interleaved", "has each frequency twice beside itself, not the row of them twice", lambda a, f, g: np.repeat(f(a), 2, -1), 0),
+    ("table.negative_angle", "turns backwards", lambda a, f, g: _twice(f(-a)), 0),
+    ("table.negated", "has the sign of all its numbers turned", lambda a, f, g: -_twice(f(a)), 1),
+    ("table.half_filled", "leaves the second half without rotation", lambda a, f, g: _joined(f(a), f(0 * a)), 1),
+    ("table.half_filled", "leaves the second half zero", lambda a, f, g: _joined(f(a), 0 * a), 1),
+    ("table.half_filled", "leaves the first half zero", lambda a, f, g: _joined(0 * a, f(a)), 2),
+    ("table.mirrored", "has its second half in reverse order", lambda a, f, g: _joined(f(a), f(a)[..., ::-1]), 2),
+    ("table.half_negated", "has its second half negated", lambda a, f, g: _joined(f(a), -f(a)), 1),
+    ("table.half_negated", "has its first half negated", lambda a, f, g: _joined(-f(a), f(a)), 1),
+    ("table.cos_beside_sin", "has the other function in its second half", lambda a, f, g: _joined(f(a), g(a)), 1),
+    ("table.cos_beside_sin", "has the other function in its first half", lambda a, f, g: _joined(g(a), f(a)), 1),
+    ("table.shifted", "has its channels one to the right", lambda a, f, g: np.roll(_twice(f(a)), 1, -1), 2),
+    ("table.shifted", "has its channels one to the left", lambda a, f, g: np.roll(_twice(f(a)), -1, -1), 2),
+    ("table.magnitude", "has lost its signs", lambda a, f, g: np.abs(_twice(f(a))), 2),
+    ("table.angle", "holds the angles themselves", lambda a, f, g: _twice(a), 1),
+)  # fmt: skip
+
+
+def _laid_out(layout: _Layout, site: Site) -> Result:
+    angle = np.asarray(site.inputs[0], np.float64)[..., None] * np.asarray(site.inputs[1], np.float64)
+    cos, sin = (np.cos, np.sin) if _which(site) == 0 else (np.sin, np.cos)
+
+    def size(a: Array) -> Array:
+        return np.asarray(1 + np.abs(a))
+
+    return layout(angle, cos, sin), units.FLOAT32_ROUNDOFF * np.abs(layout(angle, size, size))
+
+
+def _layouts() -> Iterator[Hypothesis]:
+    for name, says, layout, rank in _LAYOUTS:
+        yield Hypothesis(name, says, FIX, partial(_laid_out, layout), rank)
+
+
+def _narrow() -> Iterator[Hypothesis]:
+    def compute(casts: dict[str, Callable[[Array], Array]], site: Site) -> Result:
+        ids, freq = (
+            np.asarray(casts.get(k, np.asarray)(v), np.float64) for k, v in zip("pf", site.inputs, strict=True)
+        )
+        angle = np.asarray(casts.get("a", np.asarray)(ids[..., None] * freq), np.float64)
+        y = _twice(np.cos(angle) if _which(site) == 0 else np.sin(angle))
+        unit = units.rope_table_unit(ids, freq)
+        return narrowed(y, unit, casts["y"]) if "y" in casts else (y, unit)
+
+    for what, r in ROUNDED:
+        for says, points, rank in (
+            ("rounds the table to {}", "y", 0), ("rounds the angle to {}", "a", 1), ("rounds frequencies to {}", "f", 1),
+            ("makes the table in {} throughout", "pfay", 1), ("multiplies positions and frequencies in {}", "pfa", 1),
+        ):  # fmt: skip
+            casts = dict.fromkeys(points, r)
+            yield Hypothesis(
+                "table.half_precision", says.format(what), f"{FIX}; cast last", partial(compute, casts), rank
+            )
+
+
+def _factor(site: Site, what: Seen) -> Iterator[Hypothesis]:
+    truth = np.where(what.wrong, what.truth, 0)
+    factor = factor_between(truth, what.actual)
+
+    def compute(site: Site) -> Result:
+        y, unit = _made(site, site.inputs[0], site.inputs[1])
+        return factor * y, max(abs(factor), 1) * unit_of((y, unit))
+
+    if np.isfinite(factor):
+        words = named(factor, site.config) or f"{factor:.7g}"
+        yield Hypothesis(
+            "table.scaled", f"is scaled by {words} (an attention factor)", "do not scale cos and sin", compute, 1
+        )
