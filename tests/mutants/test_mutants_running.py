@@ -1,0 +1,167 @@
+"""Running mutants: changes are taken back, processes are apart and limited in time, outcomes say what was found."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from contextlib import suppress
+
+import pytest
+import torch
+
+from qwen3_encdec import inputs, modeling_qwen3_decoder
+from qwen3_golden import ParityError
+from qwen3_parity import check
+from qwen3_parity.implementation import factory
+from qwen3_parity.mutants import catalogue
+from qwen3_parity.mutants.isolated import CHECKPOINTS, golden_of, record_mutant, run_all, run_case, run_mutant
+from qwen3_parity.mutants.judged import Blame
+from qwen3_parity.mutants.mutant import Mutant, attention, words
+from qwen3_parity.mutants.patch import Patch
+from qwen3_parity.mutants.table import markdown, to_json, totals
+from qwen3_parity.record import checkpoint_directories, record
+
+CASE = "encoder/one_token"
+HARMLESS = Mutant("own/none", "nothing", lambda patch: None, words("mlp.act"), words("mlp.activation"), (CASE,))
+
+
+def seeded(seed, **fields):
+    return Mutant(
+        **({"name": "own/x", "says": "x", "wrong": words("mlp.act"), "named": words("a.b")} | fields),
+        seed=seed,
+        cases=(CASE,),
+    )
+
+
+def doubled(patch):
+    for layer in patch.layers("encoder"):
+        patch.given(layer.mlp.down_proj, lambda x: x * 2)
+
+
+@pytest.fixture
+def patch():
+    golden = golden_of(CASE)
+    found = Patch(lambda: factory()(golden.case, checkpoint_directories(golden.case, CHECKPOINTS)))
+    yield found
+    found.undo()
+
+
+def test_a_function_is_replaced_wherever_it_was_imported_and_put_back(patch):
+    plain = inputs.positions
+    patch.function(plain, lambda plain, *args: None)
+    assert inputs.positions() is modeling_qwen3_decoder.positions() is None
+    patch.undo()
+    assert inputs.positions is modeling_qwen3_decoder.positions is plain
+
+
+def test_a_sub_module_is_replaced_by_a_function_and_put_back(patch):
+    block = patch.layers("encoder")[0].mlp
+    plain = block.act_fn
+    patch.setattr(block, "act_fn", lambda x: x + 1)
+    assert block.act_fn(torch.zeros(1)) == 1
+    patch.undo()
+    assert block.act_fn is plain
+
+
+def test_a_parameter_is_changed_in_place_and_put_back(patch):
+    weight = patch.model.encoder.norm.weight
+    before = weight.detach().clone()
+    patch.change(weight, 7.0)
+    assert bool((weight == 7).all())
+    patch.undo()
+    assert torch.equal(weight, before)
+
+
+def test_a_method_of_a_class_is_wrapped_and_put_back(patch):
+    before = torch.nn.Linear.forward
+    patch.wrap(torch.nn.Linear, "forward", lambda plain, m, x: plain(m, x) * 0)
+    assert not torch.nn.Linear(2, 2)(torch.ones(2)).any()
+    patch.undo()
+    assert torch.nn.Linear.forward is before
+
+
+def test_nothing_is_left_behind_by_any_mutant_that_patches_code(tmp_path):
+    golden = golden_of("encdec/ragged")
+    for one in catalogue()[::9]:
+        with suppress(ParityError):
+            record_mutant(one, golden, tmp_path / "mutant.pb")
+    record(golden, tmp_path / "plain.pb", factory())
+    assert check(golden, tmp_path / "plain.pb").identical
+
+
+def test_a_harmless_mutant_is_not_caught():
+    assert not run_case(HARMLESS, CASE).caught
+
+
+def test_a_bug_is_caught_and_exactly_blamed():
+    found = run_case(seeded(doubled), CASE)
+    assert found.caught and found.exactly_blamed and found.blamed == ("mlp.act",) and found.share > 1
+
+
+def test_a_wrong_expectation_shows_as_innocents_and_missed_ones():
+    found = run_case(seeded(doubled, wrong=words("mlp.gate_proj")), CASE)
+    assert (found.innocents, found.missed) == (("mlp.act",), ("mlp.gate_proj",))
+
+
+def test_an_expected_place_that_the_case_does_not_record_is_not_missed():
+    found = run_case(seeded(doubled, wrong=words("mlp.act") | attention("cache_keys")), CASE)
+    assert found.exactly_blamed
+
+
+def test_one_place_of_a_group_is_enough():
+    found = run_case(
+        seeded(doubled),
+        CASE,
+        lambda *_: [Blame(("encoder.layers.{layer}.mlp.down_proj", "encoder.layers.{layer}.mlp.act"))],
+    )
+    assert found.exactly_blamed
+
+
+def test_a_diagnosis_is_right_when_every_explanation_is_one_of_those_named():
+    def judge(*_):
+        return [Blame(("encoder.layers.{layer}.mlp.act",), "a.b")]
+
+    assert run_mutant(seeded(doubled), judge=judge).diagnosed
+    assert not run_mutant(seeded(doubled, named=words("a.c")), judge=judge).diagnosed
+
+
+def raising(patch):
+    patch.setattr(patch.layers("encoder")[0].mlp, "act_fn", lambda x: x[:, :, :1, 0] @ x)
+
+
+def test_a_run_that_raises_is_caught_and_right_only_when_it_had_to_be_refused():
+    assert run_mutant(seeded(raising)).caught and not run_mutant(seeded(raising)).blamed
+    assert run_mutant(seeded(raising, named=frozenset())).blamed
+
+
+def test_a_mutant_that_hangs_is_stopped_and_the_others_go_on():
+    start = time.monotonic()
+    found = list(run_all([seeded(lambda patch: time.sleep(60)), seeded(doubled, name="own/y")], workers=2, timeout=8))
+    assert {one.name: one.failure for one in found} == {"own/x": "time limit", "own/y": ""}
+    assert time.monotonic() - start < 30
+
+
+def test_a_mutant_that_kills_its_process_is_a_failure():
+    assert run_mutant(seeded(lambda patch: os._exit(3))).failure == "the process died"
+
+
+def test_a_mutant_changes_nothing_in_the_process_that_runs_it():
+    plain = inputs.positions
+    run_mutant(seeded(lambda patch: patch.function(plain, lambda plain, *args: plain(*args) + 1)))
+    assert inputs.positions is plain
+
+
+def test_a_judge_that_raises_is_a_failure_of_a_bug_that_is_caught():
+    def judge(*_):
+        raise ValueError("no idea")
+
+    found = run_mutant(seeded(doubled), judge=judge)
+    assert found.caught and found.cases[0].failure == "ValueError: no idea" and totals([found])["failures"] == 1
+
+
+def test_tables_count_what_was_caught_blamed_and_named():
+    outcomes = [run_mutant(seeded(doubled)), run_mutant(HARMLESS)]
+    assert totals(outcomes) == {"mutants": 2, "caught": 1, "blamed": 1, "named": 0, "failures": 0}
+    assert markdown(outcomes).splitlines()[-1].startswith("| 2 mutants |  | 1 | 1 | 0 |")
+    assert json.loads(json.dumps(to_json(outcomes), allow_nan=False))["totals"]["caught"] == 1

@@ -1,0 +1,25 @@
+"""Bugs that are known by name, seeded in our implementation: the proof that the judge can fail, and for what.
+
+Nothing here reads the specification or the library of explanations: what hides and what seeks come from two hands.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+
+from qwen3_parity.mutants.mutant import Mutant
+
+__all__ = ["FILES", "Mutant", "catalogue"]
+
+FILES = (
+    *("norms", "rope", "frequencies", "positions", "heads", "attention", "feedforward", "ends", "wiring", "layers"),
+    *("masks", "merged", "caches", "loading"),
+)
+"""The catalogue's modules, each with its `MUTANTS`."""
+
+
+@cache
+def catalogue() -> tuple[Mutant, ...]:
+    """Every mutant, file by file."""
+    return tuple(mutant for name in FILES for mutant in import_module(f"{__name__}.{name}").MUTANTS)

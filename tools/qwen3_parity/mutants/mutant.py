@@ -1,0 +1,42 @@
+"""What a seeded bug is, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from qwen3_parity.mutants.patch import Patch
+
+Seed = Callable[[Patch], None]
+"""Puts the wrong code into a freshly built implementation."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One bug, and what a judge should say of it.
+
+    `name` is the id of the bug catalogue where it stands there ("ROP-01", with variants "ROP-22/hidden"), "own/…"
+    otherwise; `says` the wrong code in a few words; `wrong` the taps that are wrong on their own inputs, exactly,
+    without stack and layer ("merged_attn.k_rope", "mlp.act"; whole names outside layers: "decoder.norm"); `named` the
+    ids of the hypotheses that are a right diagnosis (none: the run must be refused); `cases` those that should show it,
+    the best first.
+    """
+
+    name: str
+    says: str
+    seed: Seed
+    wrong: frozenset[str]
+    named: frozenset[str]
+    cases: tuple[str, ...]
+
+
+def words(text: str) -> frozenset[str]:
+    """The words of a text, for `wrong` and `named`."""
+    return frozenset(text.split())
+
+
+def attention(text: str) -> frozenset[str]:
+    """Taps of both stacks' attention; what only the merged one has (caches, encoder_…) in the decoder alone."""
+    merged = {f"merged_attn.{name}" for name in text.split()}
+    own = {f"self_attn.{name}" for name in text.split() if not name.startswith(("cache_", "encoder_"))}
+    return frozenset(merged | own)

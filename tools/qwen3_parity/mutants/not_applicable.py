@@ -1,0 +1,60 @@
+"""The rows of the bug catalogue that have no mutant, each with the reason: what becomes of such a bug here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_TOKENIZER = "tokenizers are judged by text, not by taps: no place of the network is wrong"
+_SAMPLING = "sampling and the generation loop are judged by ids, not by taps: no place of the network is wrong"
+_HALF = "only float16 overflows there, and no case runs in float16"
+_PACKED = "packed sequences are not part of the contract"
+_SCALED = "refused: impl/test_impl_config.py and qwen3_encdec.rope.check_rope_type know plain RoPE alone"
+_REFUSED = "refused by the loader: impl/test_impl_load_qwen3.py"
+_CRASH = "shapes do not fit: an exception, no numbers"
+_T5 = "Qwen3 has no such part: "
+_HARNESS = "a fault of the harness, not of a model: harness/test_har_answers.py names the tests of the row"
+
+_BY_REASON: Mapping[str, str] = {
+    _TOKENIZER: (
+        "TOK-01 TOK-02 TOK-04 TOK-05 TOK-06 TOK-08 TOK-09 TOK-10 TKM-01 TKM-02 TKM-04 TKM-05 TKM-06 "
+        "TKM-08 TKM-09 TKM-10 TKB-01 TKB-02 TKB-04 TKB-05 TKB-06 TKB-08 TKB-09 TKB-10 TKB-12 TKB-13 "
+        "TKS-01 TKS-02 TKS-04 TKS-05 TKS-06 TKS-08 TKS-09 TKS-10 TKS-12 TKS-13 TKS-14 TKS-16 TKS-17"
+    ),
+    _SAMPLING: "SMP-01 SMP-02 SMP-04 SMP-05 SMP-06 SMP-08 SMP-09 SMP-10 SMP-12 HED-09 HED-10 T5B-14",
+    _HARNESS: " ".join(f"HAR-{number:02}" for number in range(1, 24)),
+    _HALF: "MSK-10 MSK-13 NUM-01 NUM-09",
+    _PACKED: "POS-12 MSK-29",
+    _SCALED: "ROP-09 ROP-10 ROP-12 ROP-13 ROP-14 CFG-09",
+    _REFUSED: "EMB-08 HED-05 WLD-05 WLD-06 WLD-12 WLD-13 MRG-20 CFG-01 CFG-06",
+    _CRASH: "MSK-05 MRG-16 KVC-12 GQA-06",
+    _T5 + "a position bias": "T5B-02 T5B-04 T5B-05 T5B-06",
+    _T5 + "post-norm blocks": "RES-10",
+    _T5 + "query_pre_attn_scalar": "SCL-09",
+    _T5 + "an activation under an old name": "MLP-05",
+    _T5 + "a text_config inside the config": "HED-06",
+    "quantised containers are not read": "WLD-21 WLD-22",
+}
+
+REASONS: Mapping[str, str] = {row: reason for reason, rows in _BY_REASON.items() for row in rows.split()} | {
+    "NRM-08": "at most one bfloat16 unit: 0.4 of the budget of encdec/bfloat16, which is sized by honest kernels",
+    "SMX-05": "rows that see nothing are judged for finiteness alone: frameworks differ there",
+    "MRG-14": "beams are no part of a case; rows that read another row's source are own/memory-rows",
+    "MRG-18": "the same slots as MRG-09",
+    "MRG-21": "the same masks as MSK-30",
+    "MRG-22": "refused: the model declares that it has no flash attention",
+    "T5B-09": "the same logits as HED-02",
+    "T5B-10": "the same products as MLP-01 and MLP-04",
+    "T5B-12": "needs a cached key that is exactly 0; past lengths that are wrong are POS-04 … POS-10",
+    "T5B-13": "the same widths as PRJ-02",
+    "EMB-05": "refused: impl/test_impl_inputs_refused.py",
+    "EMB-09": "goldens have no sentinels; impl/test_impl_load_qwen3.py builds their rows twice",
+    "HED-08": "goldens have no sentinels; impl/test_impl_save_load.py keeps every tie when embeddings grow",
+    "WLD-08": "an exception, no numbers; encdec/bfloat16 is a bfloat16 checkpoint that loads",
+    "WLD-20": "equal numbers until one of the two changes; impl/test_impl_save_load.py looks at the tie",
+    "NUM-02": "the same rounding as own/linear-10-bits and own/linear-bfloat16",
+    "NUM-04": "equivalent: a sum in another order is honest and must pass",
+    "NUM-05": "equivalent for a judge of one run; parity/metamorphic compares a row alone with the row in its batch",
+    "NUM-06": "equivalent: more exact than the reference is honest and must pass",
+    "NUM-08": "the same roundings as ROP-18, NRM-10 and SMX-02",
+}
+"""Row of the bug catalogue to why no mutant stands for it; every row is here or is the name of a mutant."""
