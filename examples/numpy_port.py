@@ -37,12 +37,12 @@ def softmax(scores: Array, mask: Array) -> Array:
 
 
 class Qwen3:
-    """The network; shapes are in the comments of `layer`."""
+    """The network in a float type; shapes are in the comments of `layer`."""
 
-    def __init__(self, directory: Path, config: Any) -> None:
+    def __init__(self, directory: Path, config: Any, dtype: Any = np.float32) -> None:
         self.config = config
         files = sorted(directory.glob("*.safetensors"))
-        self.weights = {name: array for file in files for name, array in load_file(file).items()}
+        self.weights = {name: array.astype(dtype) for file in files for name, array in load_file(file).items()}
         dim = config.head_dim
         self.inv_freq = (1 / config.rope_theta ** (np.arange(0, dim, 2, dtype=np.float32) / np.float32(dim))).astype(
             np.float32
@@ -148,9 +148,9 @@ class Qwen3:
         return logits
 
 
-def factory(case: Any, checkpoints: Mapping[str, Path]) -> Callable[..., None]:
+def factory(case: Any, checkpoints: Mapping[str, Path], dtype: Any = np.float32) -> Callable[..., None]:
     """A runner of causal cases on the decoder's checkpoint."""
-    model = Qwen3(checkpoints["decoder"], case.config)
+    model = Qwen3(checkpoints["decoder"], case.config, dtype)
 
     def decode(
         ids: Array, positions: Array, padding: Array, tables: tuple[Array, Array], steps: list[int], tap: Tap

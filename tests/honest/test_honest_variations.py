@@ -1,0 +1,96 @@
+"""Honest arithmetic never fails: every other way to compute the same network passes, and no op is blamed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from qwen3_golden import GOLDEN_ROOT, read
+from qwen3_parity.honest import VARIATIONS, Outcome, Variation, network_goldens, run
+from qwen3_parity.honest.ours import Patch, ours
+from qwen3_parity.implementation import EncoderDecoder
+
+ENCDEC = GOLDEN_ROOT / "cases" / "encdec"
+QUICK = [one for one in VARIATIONS if not one.slow]
+FEW = [ENCDEC / "unrotated.pb", ENCDEC.parent / "decoder" / "window_even.pb", ENCDEC / "bfloat16.pb"]
+compiles = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:.*torch.jit.*", "ignore::UserWarning")
+
+
+def named(name: str) -> Variation:
+    return next(one for one in VARIATIONS if one.name == name)
+
+
+def alarms(outcomes: Iterable[Outcome]) -> list[str]:
+    return [f"{one.case}: {alarm}" for one in outcomes for alarm in one.alarms]
+
+
+def test_there_are_many_variations_each_with_a_name_of_its_own() -> None:
+    assert len({one.name for one in VARIATIONS}) == len(VARIATIONS) >= 28
+
+
+@pytest.mark.parametrize("variation", QUICK, ids=lambda one: one.name)
+def test_an_honest_variation_passes_and_nobody_is_blamed(variation: Variation, tmp_path: Path) -> None:
+    path = next(path for path in FEW if variation.applies(read(path)))
+    outcomes = list(run(variation, [path], tmp_path))
+    assert len(outcomes) == 1 and outcomes[0].verdicts.compared
+    assert not alarms(outcomes)
+
+
+@compiles
+@pytest.mark.parametrize("name", ["compiled", "flex_compiled"])
+def test_a_compiled_variation_passes_at_one_shape(name: str, tmp_path: Path) -> None:
+    outcomes = list(run(named(name), [ENCDEC.parent / "encoder" / "window_odd.pb"], tmp_path))
+    assert len(outcomes) == 1 and not alarms(outcomes)
+
+
+@pytest.mark.slow
+@compiles
+@pytest.mark.parametrize("variation", VARIATIONS, ids=lambda one: one.name)
+def test_an_honest_variation_passes_on_every_case(variation: Variation, tmp_path: Path) -> None:
+    outcomes = list(run(variation, network_goldens(), tmp_path))
+    assert outcomes and not alarms(outcomes)
+
+
+def test_most_variations_compute_other_bits(tmp_path: Path) -> None:
+    chosen = [named(name) for name in ("sdpa", "rows_alone", "linear_float64", "softmax_exp2", "rope_interleaved")]
+    assert not any(one.verdicts.identical for each in chosen for one in run(each, FEW[:1], tmp_path))
+
+
+def off_by_one_part_in_1000(runner: EncoderDecoder) -> Iterable[Patch]:
+    def forward(self: nn.Linear, x: torch.Tensor) -> Any:
+        return nn.functional.linear(x, self.weight, self.bias) * 1.001
+
+    return ((nn.Linear, "forward", forward),)
+
+
+def test_a_variation_that_is_not_honest_is_an_alarm_and_a_blame(tmp_path: Path) -> None:
+    wrong = Variation("wrong", "projections a thousandth too large", ours(off_by_one_part_in_1000))
+    (outcome,) = run(wrong, FEW[:1], tmp_path)
+    assert outcome.verdicts.exit_code == 1
+    assert outcome.blamed and all("_proj" in name or "logits" in name for name in outcome.blamed)
+
+
+def test_a_change_lasts_no_longer_than_the_run(tmp_path: Path) -> None:
+    before = nn.Linear.forward
+    list(run(named("linear_einsum"), FEW[:1], tmp_path))
+    assert nn.Linear.forward is before
+
+
+def test_a_variation_with_an_environment_runs_in_it(tmp_path: Path) -> None:
+    (outcome,) = run(replace(named("kernels_default")), FEW[:1], tmp_path)
+    kernels = read(tmp_path / "encdec" / "unrotated.pb").provenance.kernels
+    assert kernels == "cpu DEFAULT" and not outcome.alarms
+
+
+def test_rows_alone_are_put_back_in_their_places(tmp_path: Path) -> None:
+    def shapes(name: str) -> Mapping[tuple[str, int], tuple[int, ...]]:
+        list(run(named(name), FEW[:1], tmp_path))
+        return {item.key: item.array.shape for item in read(tmp_path / "encdec" / "unrotated.pb")}
+
+    assert shapes("rows_alone") == shapes("eager") == shapes("steps_single")

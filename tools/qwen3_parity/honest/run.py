@@ -1,0 +1,129 @@
+"""Running honest variations on the cases with a network, and what the judges say of them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from qwen3_golden import GOLDEN_ROOT, ParityError, Recording, pb, read
+from qwen3_parity.blame import OpVerdict, replay
+from qwen3_parity.check import check
+from qwen3_parity.honest import (
+    backends,
+    batches,
+    calls,
+    chunks,
+    elementwise,
+    equivalent,
+    interleaved,
+    key_order,
+    linears,
+    ports,
+    products,
+    softmaxes,
+    threads,
+)
+from qwen3_parity.honest.variation import Variation
+from qwen3_parity.implementation import golden_dtype
+from qwen3_parity.record import record
+from qwen3_parity.suite import goldens
+from qwen3_parity.verdict import Verdicts
+from qwen3_parity.weights import weights_of
+
+VARIATIONS: tuple[Variation, ...] = (
+    *backends.VARIATIONS,
+    *threads.VARIATIONS,
+    *batches.VARIATIONS,
+    *chunks.VARIATIONS,
+    *calls.VARIATIONS,
+    *linears.VARIATIONS,
+    *products.VARIATIONS,
+    *softmaxes.VARIATIONS,
+    *key_order.VARIATIONS,
+    *elementwise.VARIATIONS,
+    *interleaved.VARIATIONS,
+    *equivalent.VARIATIONS,
+    *ports.VARIATIONS,
+)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was found about one variation on one case; honest means no problem and nobody blamed."""
+
+    variation: str
+    case: str
+    verdicts: Verdicts
+    ops: Sequence[OpVerdict]
+    blamed: Sequence[str]
+
+    @property
+    def alarms(self) -> list[str]:
+        """Every false alarm, in words."""
+        return [*map(str, self.verdicts.problems), *(f"blamed: {name}" for name in self.blamed)]
+
+
+def network_goldens(only: str = "*") -> list[Path]:
+    """The committed goldens of cases with a network, sorted by name."""
+    return [path for path in goldens(only) if read(path).case.mode not in (pb.OP, pb.PLUMBING)]
+
+
+def record_all(variation: Variation, paths: Sequence[Path], out: Path) -> list[Path]:
+    """Record a variation on the cases that it applies to; returns the goldens' paths, the recordings are in `out`.
+
+    A variation with an environment is recorded in a process of its own. Raises `ParityError` when that fails.
+    """
+    chosen = [path for path in paths if variation.applies(read(path))]
+    if variation.environment and chosen:
+        _elsewhere(variation, chosen, out)
+        return chosen
+    for path in chosen:
+        golden = read(path)
+        record(golden, out / f"{golden.case.name}.pb", variation.build(golden_dtype(golden)))
+    return chosen
+
+
+def _elsewhere(variation: Variation, paths: Sequence[Path], out: Path) -> None:
+    command = [sys.executable, "-m", "qwen3_parity.honest.run", variation.name, str(out), *map(str, paths)]
+    done = subprocess.run(
+        command, env=os.environ | variation.environment, capture_output=True, text=True, check=False, timeout=600
+    )
+    if done.returncode:
+        raise ParityError(
+            variation.name,
+            "the variation could not be recorded in its environment",
+            expected="exit code 0",
+            got=(done.stderr or done.stdout)[-2000:],
+            next_step=f"run it by hand: {' '.join(command[1:4])} …, with {dict(variation.environment)}",
+            fault="harness bug",
+        )
+
+
+def judge(variation: Variation, golden: Recording, candidate: Path) -> Outcome:
+    """Check a recording against its golden, and every op of it on its own inputs."""
+    recording = read(candidate, digests=True)
+    verdicts = check(golden, recording)
+    ops = replay(recording, weights_of(recording, GOLDEN_ROOT / "checkpoints"), golden)
+    blamed = [f"{op.name} (step {op.step}): {op.share:.3g} × its headroom" for op in ops if not op.passed]
+    return Outcome(variation.name, golden.case.name, verdicts, ops, blamed)
+
+
+def run(variation: Variation, paths: Sequence[Path], out: Path) -> Iterator[Outcome]:
+    """Record a variation on the cases that it applies to, and judge it on each."""
+    for path in record_all(variation, paths, out):
+        golden = read(path)
+        yield judge(variation, golden, out / f"{golden.case.name}.pb")
+
+
+def main(name: str, out: str, *paths: str) -> None:
+    """Record a variation in this process, whose environment is the one it asks for."""
+    found = next(one for one in VARIATIONS if one.name == name)
+    record_all(replace(found, environment={}), [Path(path) for path in paths], Path(out))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
