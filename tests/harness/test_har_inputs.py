@@ -1,0 +1,148 @@
+"""The committed inputs hide nothing: rows that differ, padding on every side, special ids, steps that go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from qwen3_encdec.qwen3_checkpoint import load_qwen3
+from qwen3_golden import GOLDEN_ROOT, Array, Recording, Tensor, pb
+from qwen3_reference.checkpoints import PAD_ID
+from qwen3_reference.weights import model_config
+
+Networks = dict[str, Recording]
+STACKS = ("encoder", "decoder")
+
+
+def inputs(recording: Recording, stack: str) -> tuple[Array, Array] | None:
+    """Ids and padding mask `[batch, seq]` of a stack that the case has."""
+    ids, mask = (recording.get(f"input.{stack}_{name}") for name in ("input_ids", "attention_mask"))
+    return None if ids is None or mask is None else (ids.array, mask.array)
+
+
+def all_inputs(networks: Networks) -> list[tuple[str, str, Array, Array]]:
+    found = [(name, stack, inputs(one, stack)) for name, one in networks.items() for stack in STACKS]
+    return [(name, stack, *given) for name, stack, given in found if given is not None]
+
+
+def equal_rows(recording: Recording) -> list[tuple[str, int, int]]:
+    """Pairs of batch rows of a stack with the same ids among their real tokens, rows of padding alone left out."""
+    found = []
+    for stack in STACKS:
+        given = inputs(recording, stack)
+        if given is None:
+            continue
+        rows = [ids[mask].tolist() for ids, mask in zip(*given, strict=True)]
+        found += [(stack, i, j) for i, j in combinations(range(len(rows)), 2) if rows[i] == rows[j] and rows[i]]
+    return found
+
+
+def test_har_09_no_two_rows_of_a_case_are_equal(networks: Networks) -> None:
+    assert {name: equal_rows(one) for name, one in networks.items() if equal_rows(one)} == {}
+
+
+def test_har_09_a_batch_expanded_from_one_row_would_be_noticed(networks: Networks) -> None:
+    def expanded(item: Tensor) -> Tensor:
+        rows = item.array[:1]
+        return Tensor(item.info, np.repeat(rows, len(item.array), axis=0)) if item.info.name[:6] == "input." else item
+
+    recording = networks["encdec/ragged"]
+    same = replace(recording, tensors=[expanded(item) for item in recording])
+    assert len(equal_rows(same)) == 6
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_har_09_rows_of_different_lengths_and_paddings_stand_in_one_batch(networks: Networks, stack: str) -> None:
+    found = [mask for _, which, _, mask in all_inputs(networks) if which == stack and len(mask) >= 3]
+    assert any(len({tuple(row) for row in mask.tolist()}) >= 3 for mask in found)
+    assert any(len(set(mask.sum(axis=1).tolist())) >= 3 for mask in found)
+
+
+def has_gap(row: Array) -> bool:
+    real = np.flatnonzero(row)
+    return bool(real.size and real[-1] - real[0] + 1 > real.size)
+
+
+PADDINGS: dict[str, Callable[[Array], bool]] = {
+    "none": lambda row: bool(row.all()),
+    "left": lambda row: not row[0] and bool(row[-1]),
+    "right": lambda row: bool(row[0]) and not row[-1],
+    "both sides": lambda row: bool(row.any()) and not row[0] and not row[-1],
+    "a hole": has_gap,
+    "one token": lambda row: int(row.sum()) == 1,
+    "nothing but padding": lambda row: not row.any(),
+}
+
+
+@pytest.mark.parametrize("padding", PADDINGS)
+def test_har_21_every_kind_of_padding_is_in_some_case(networks: Networks, padding: str) -> None:
+    rows = [row for *_, mask in all_inputs(networks) for row in mask]
+    assert any(PADDINGS[padding](row) for row in rows)
+
+
+def vocabulary(networks: Networks, name: str) -> int:
+    return networks[name].case.config.vocab_size
+
+
+IDS: dict[str, Callable[[Array, int], bool]] = {
+    "the first id": lambda real, vocab: 0 in real,
+    "the last id": lambda real, vocab: vocab - 1 in real,
+    "a pad inside the text": lambda real, vocab: PAD_ID in real,
+    "a repeated id": lambda real, vocab: len(np.unique(real)) < len(real),
+    "ids of no special kind": lambda real, vocab: len(np.unique(real)) > 3,
+}
+
+
+@pytest.mark.parametrize("kind", IDS)
+@pytest.mark.parametrize("stack", STACKS)
+def test_har_21_every_kind_of_id_is_among_the_real_tokens_of_some_case(
+    networks: Networks, stack: str, kind: str
+) -> None:
+    real = [
+        (ids[mask], vocabulary(networks, name)) for name, which, ids, mask in all_inputs(networks) if which == stack
+    ]
+    assert any(IDS[kind](tokens, vocab) for tokens, vocab in real)
+
+
+def test_har_21_random_ids_of_full_rows_would_be_noticed() -> None:
+    ids = np.random.Generator(np.random.PCG64(0)).permutation(np.arange(30, 190))[:20]
+    shown = {kind for kind in IDS if IDS[kind](ids, 211)}
+    assert shown == {"ids of no special kind"}
+    assert {kind for kind in PADDINGS if PADDINGS[kind](np.ones(20, bool))} == {"none"}
+
+
+def test_har_21_a_padded_slot_holds_the_pad_id_whose_embedding_is_large(networks: Networks) -> None:
+    assert all((ids[~mask] == PAD_ID).all() for *_, ids, mask in all_inputs(networks))
+    for directory in sorted((GOLDEN_ROOT / "checkpoints").iterdir()):
+        size = load_qwen3(directory).shared.weight.float().square().mean(dim=1)
+        assert size[PAD_ID] > 2 * size.median(), directory.name
+        assert model_config(directory).vocab_size == len(size)
+
+
+def test_har_21_lengths_are_1_odd_primes_window_edges_and_tile_edges(networks: Networks) -> None:
+    lengths = {mask.shape[1] for *_, mask in all_inputs(networks)}
+    assert {1, 7, 13, 17, 129} <= lengths
+    ends = {int(end) for one in networks.values() for end in np.cumsum(one.case.steps)}
+    assert {5, 6, 7, 65, 128, 129} <= ends  # W - 1, W, W + 1 for W = 6; around 64 and 128
+
+
+def test_har_10_decoding_goes_on_for_three_steps_and_more_in_each_kind_of_decoder(networks: Networks) -> None:
+    by_mode = {
+        mode: [len(one.case.steps) for one in networks.values() if one.case.mode == mode] for mode in pb.Mode.values()
+    }
+    assert sorted(by_mode[pb.CAUSAL])[-2] >= 5
+    assert sorted(by_mode[pb.ENCODER_DECODER])[-2] >= 5
+
+
+def test_har_10_cache_contents_are_recorded_at_every_step_not_their_growth(networks: Networks) -> None:
+    for name in ("encdec/ragged", "encdec/window", "decoder/window_chunks"):
+        recording = networks[name]
+        ends = np.cumsum(recording.case.steps)
+        for step, end in enumerate(ends):
+            for layer in range(recording.case.config.num_hidden_layers):
+                keys = recording[f"decoder.layers.{layer}.merged_attn.cache_keys", step]
+                assert keys.array.shape[2] == end

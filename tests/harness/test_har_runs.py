@@ -1,0 +1,111 @@
+"""The right model in the right mode: other families and checkpoints are found, dropout never gets into a recording."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from qwen3_encdec.qwen3_checkpoint import load_qwen3
+from qwen3_golden import GOLDEN_ROOT, ParityError, Recording, pb, read
+from qwen3_parity import check
+from qwen3_parity.implementation import EncoderDecoder, factory
+from qwen3_parity.record import record
+from qwen3_parity.verdict import Verdicts
+from qwen3_reference.cases import case
+from qwen3_reference.models import load_reference
+
+CHECKPOINTS = GOLDEN_ROOT / "checkpoints"
+Golden = Callable[[str], Recording]
+Judged = Callable[..., Verdicts]
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        ("encoder/ragged", "qwen2-encoder"),
+        ("encdec/qwen2", "tied-decoder"),
+        ("decoder/ragged_decode", "window-decoder"),
+        ("decoder/ragged_decode", "tied-encoder"),  # the same sizes: only the numbers are others
+    ],
+)
+def test_har_14_a_run_on_another_family_or_checkpoint_diverges_and_names_what_was_loaded(
+    name: str, other: str, golden: Golden, tmp_path: Path
+) -> None:
+    record(golden(name), tmp_path / "other.pb", factory(), model=CHECKPOINTS / other, digests=False)
+    candidate = read(tmp_path / "other.pb")
+    verdicts = check(golden(name), candidate)
+    assert verdicts.exit_code == 1
+    assert verdicts.problems[0].rule.startswith("checkpoint as loaded differs")
+    assert sum(not tap.passed for tap in verdicts.taps) + verdicts.missing > 30  # the numbers alone say it too
+
+
+def test_har_14_a_candidate_of_another_family_is_refused_by_its_configuration(golden: Golden) -> None:
+    with pytest.raises(ParityError, match="did not run the golden's case"):
+        check(golden("encdec/ragged"), golden("encdec/qwen2"))
+
+
+def test_har_14_qk_norms_that_are_skipped_are_missing_taps_and_never_less_to_compare(golden: Golden) -> None:
+    recording = golden("encoder/one_token")
+    without = [item for item in recording if not item.info.name.endswith(("q_norm", "k_norm"))]
+    rules = {
+        p.rule
+        for p in check(recording, Recording(recording.case, recording.provenance, recording.run, without)).problems
+    }
+    assert "missing tap" in rules
+
+
+def test_har_14_the_goldens_of_each_family_come_from_its_own_reference(networks: dict[str, Recording]) -> None:
+    for recording in networks.values():
+        normed = any(item.info.name.endswith(".q_norm") for item in recording)
+        family = recording.case.config.model_type
+        assert family == ("qwen2" if recording.case.name == "encdec/qwen2" else "qwen3")
+        if recording.case.tier == pb.TIER_MODEL:
+            assert normed == (family == "qwen3")
+
+
+def with_dropout(runner: EncoderDecoder) -> None:
+    for layer in [*runner.model.encoder.layers, *runner.model.decoder.layers]:
+        attention = getattr(layer, "self_attn", None) or layer.merged_attn
+        attention.attention_dropout = 0.5
+
+
+def left_on(runner: EncoderDecoder) -> None:
+    with_dropout(runner)
+    runner.model.train()
+
+
+def test_har_19_a_model_handed_over_in_train_mode_is_recorded_without_dropout(golden: Golden, tmp_path: Path) -> None:
+    def build(message: pb.Case, checkpoints: Mapping[str, Path]) -> EncoderDecoder:
+        model = load_qwen3(checkpoints["decoder"], checkpoints["encoder"])
+        runner = EncoderDecoder(model.train(), "eager", message.mode)
+        with_dropout(runner)
+        runners.append(runner)
+        return runner
+
+    runners: list[EncoderDecoder] = []
+    recording = golden("encdec/ragged")
+    record(recording, tmp_path / "trained.pb", build, digests=False)
+    assert check(recording, read(tmp_path / "trained.pb")).identical
+    assert not any(module.training for module in runners[0].model.modules())
+
+
+@pytest.mark.parametrize("name", ["encoder/ragged", "decoder/ragged_decode", "encdec/ragged"])
+def test_har_19_dropout_that_is_left_on_diverges(name: str, judged: Judged) -> None:
+    verdicts = judged(name, left_on)
+    assert verdicts.first_bad is not None
+    assert verdicts.first_bad.name.endswith(".probs")
+
+
+def test_har_19_recording_and_checking_leave_no_module_in_train_mode(recorded: Callable[..., Recording]) -> None:
+    runners: list[EncoderDecoder] = []
+    recorded("encdec/ragged", runners.append)
+    assert not any(module.training for module in runners[0].model.modules())
+
+
+def test_har_19_the_reference_never_runs_in_train_mode() -> None:
+    definition = case("encdec/ragged")
+    reference = load_reference(CHECKPOINTS / definition.encoder, CHECKPOINTS / definition.decoder)
+    modules = [*reference.encoder.modules(), *reference.decoder.modules()]
+    assert modules and not any(module.training for module in modules)
