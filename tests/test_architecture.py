@@ -36,6 +36,7 @@ ALLOWED = {
             "click",
             "rich",
             "jinja2",
+            "threadpoolctl",
             "pytest",
         ),
         *("qwen3_golden", "qwen3_spec", "qwen3_reference", "qwen3_encdec"),

@@ -55,7 +55,8 @@ class Evidence:
         unit = as_stored(unit, truth, self.site.place.op, self.dtype)
         with np.errstate(all="ignore"):
             found = np.abs(self.actual - truth) / unit
-        found[(self.actual == truth) | ~self.judged] = 0
+        same = (self.actual == truth) | (np.isnan(self.actual) & np.isnan(truth))
+        found[same | ~self.judged] = 0
         found[np.isnan(found)] = np.inf
         return np.asarray(found)
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from qwen3_golden import Array, Recording, pb
 from qwen3_parity.blame.replay import OpVerdict
@@ -21,6 +22,8 @@ from qwen3_parity.verdict import Verdicts
 
 _WRONG, _RIGHT = 12, 6
 """Taps of one place that a mistake is tried on, wrong ones and right ones."""
+_FITTED = 8
+"""The rank from which on an explanation was fitted to each tap by itself: what the numbers say is told beside it."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,8 @@ def diagnose(
         return Diagnosis(verdicts, [], [], [], [])
     found = blame(Values(candidate, weights, golden), golden, progress)
     failures: list[str] = []
-    faults = [_explained(found, fault, progress, failures) for fault in found.faults]
+    with threadpool_limits(1, user_api="blas"):  # the products are small
+        faults = [_explained(found, fault, progress, failures) for fault in found.faults]
     parameters = parameter_faults(candidate, golden, weights)
     return Diagnosis(verdicts, found.own, faults, found.misplaced, parameters, flips(golden, candidate), failures)
 
@@ -93,11 +97,11 @@ def _explained(found: Blame, fault: Fault, progress: Progress, failures: list[st
         return Explained(fault, "")
     where = whereabouts(fault, worst)
     explanations = explain(blamed, _judged(found, spread(fault.right, _RIGHT // few)), failures)
-    if explanations:
+    if explanations and explanations[0].rank < _FITTED:
         return Explained(fault, where, explanations)
     with np.errstate(all="ignore"):
         findings = [one for fit in FITS if (one := fit(worst.evidence, worst.truth)) is not None]
-    return Explained(fault, where, (), sorted(findings, key=lambda one: -one.weight))
+    return Explained(fault, where, explanations, sorted(findings, key=lambda one: -one.weight))
 
 
 def spread(verdicts: Sequence[OpVerdict], count: int) -> list[OpVerdict]:

@@ -19,6 +19,10 @@ from qwen3_parity.hypotheses.library import LIBRARY
 
 _TELLING = 3
 """Different numbers that a part of a tap must have to be explained by itself."""
+_LARGE = 1 << 15
+"""Elements from which on a tap is large: looking for every look-alike takes seconds."""
+_EQUAL = 3
+"""How much of `Explanation.order` makes two explain equally well."""
 _ROUNDS = 3
 """Different mistakes looked for in one place."""
 
@@ -98,10 +102,10 @@ def explain(blamed: Sequence[Judged], passing: Sequence[Judged], failures: list[
 
 
 def _once(best: Sequence[tuple[Explanation, list[Judged]]]) -> list[tuple[Explanation, list[Judged]]]:
-    """The first of each name among those that explain as much as the best."""
+    """The first of each name among those that explain as much as the best and contradict no more."""
     kept: dict[str, tuple[Explanation, list[Judged]]] = {}
     for one, rest in best:
-        if one.whole + one.partly >= best[0][0].whole + best[0][0].partly:
+        if one.order[:_EQUAL] == best[0][0].order[:_EQUAL]:
             kept.setdefault(one.name, (one, rest))
     return list(kept.values())
 
@@ -109,7 +113,11 @@ def _once(best: Sequence[tuple[Explanation, list[Judged]]]) -> list[tuple[Explan
 def _for(
     first: Judged, blamed: Sequence[Judged], passing: Sequence[Judged], failures: list[str]
 ) -> Iterator[tuple[Explanation, list[Judged]]]:
-    """Every hypothesis that explains `first`, tried on the others; with the taps that it leaves unexplained."""
+    """Every hypothesis that explains `first`, tried on the others; with the taps that it leaves unexplained.
+
+    In a large tap a plain mistake that explains everything ends the search: the rarer ones follow it in the library.
+    """
+    large = first.evidence.actual.size > _LARGE
     for place, site in _members(first.evidence):
         for hypothesis in _library(site, failures):
             shares = [_share(hypothesis, place, first)]
@@ -118,21 +126,21 @@ def _for(
             shares += [_share(hypothesis, place, one) for one in blamed if one is not first]
             ordered = [first, *(one for one in blamed if one is not first)]
             left = [one for one, (share, _) in zip(ordered, shares, strict=True) if not share <= 1]
-            yield (
-                Explanation(
-                    name=hypothesis.name,
-                    says=hypothesis.says,
-                    fix=hypothesis.fix,
-                    place=place,
-                    share=max(share for share, _ in shares if share <= 1),
-                    whole=sum(share <= 1 and whole for share, whole in shares),
-                    partly=sum(share <= 1 and not whole for share, whole in shares),
-                    of=len(shares),
-                    contradicted=sum(_contradicts(hypothesis, place, one) for one in passing),
-                    rank=hypothesis.rank,
-                ),
-                left,
+            found = Explanation(
+                name=hypothesis.name,
+                says=hypothesis.says,
+                fix=hypothesis.fix,
+                place=place,
+                share=max(share for share, _ in shares if share <= 1),
+                whole=sum(share <= 1 and whole for share, whole in shares),
+                partly=sum(share <= 1 and not whole for share, whole in shares),
+                of=len(shares),
+                contradicted=sum(_contradicts(hypothesis, place, one) for one in passing),
+                rank=hypothesis.rank,
             )
+            yield found, left
+            if large and found.whole == found.of and found.rank <= 2:
+                return
 
 
 def _library(site: Site, failures: list[str]) -> Iterator[Hypothesis]:

@@ -17,6 +17,7 @@ from qwen3_parity.report import own_error, percent, summary
 from qwen3_parity.verdict import plain
 
 _TAPS = 16
+_FLIPS = 5
 
 
 def terminal(diagnosis: Diagnosis) -> RenderableType:
@@ -31,13 +32,23 @@ def terminal(diagnosis: Diagnosis) -> RenderableType:
         for one in diagnosis.misplaced
     ]
     parts += [Text(f"parameter {one.name} {one.says}", style="red") for one in diagnosis.parameters]
-    parts += [Text(str(flip), style="yellow") for flip in diagnosis.flips]
+    parts += [Text(line, style="yellow") for line in _flips(diagnosis)]
     parts += [Text(failure, style="red") for failure in diagnosis.failures]
     if diagnosis.faults:
         parts.append(_errors(diagnosis))
     elif verdicts.exit_code:
         parts += [Text(str(problem)) for problem in verdicts.problems[:3]]
     return Group(*parts)
+
+
+def _flips(diagnosis: Diagnosis) -> list[str]:
+    """The near-ties one by one; flips that no noise can make are counted, and shown where nothing else is wrong."""
+    ties = [flip for flip in diagnosis.flips if flip.near_tie]
+    real = [flip for flip in diagnosis.flips if not flip.near_tie]
+    lines = [str(flip) for flip in (ties if diagnosis.faults else [*ties, *real])[:_FLIPS]]
+    if real and diagnosis.faults:
+        lines.append(f"{len(real)} positions choose another token by more than noise can; they follow from the above")
+    return lines
 
 
 def closing(diagnosis: Diagnosis) -> str:
@@ -74,8 +85,9 @@ def _fault(fault: Explained) -> list[RenderableType]:
         ),
     ]
     lines += [Text(line) for one in fault.explanations[:4] for line in _explanation(one, fault)]
-    if not fault.explanations:
-        lines.append(Text("  no known mistake reproduces these numbers; what they say:"))
+    if fault.findings:
+        what = "what the numbers say" if fault.explanations else "no known mistake reproduces these numbers; they say"
+        lines.append(Text(f"  {what}:"))
         lines += [Text(f"  {one.name}: {one.says}") for one in fault.findings[:4]]
     return lines
 

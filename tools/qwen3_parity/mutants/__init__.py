@@ -5,10 +5,12 @@ Nothing here reads the specification or the library of explanations: what hides 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 
-from qwen3_parity.mutants.mutant import Mutant
+from qwen3_parity.mutants.mutant import Mutant, words
+from qwen3_parity.mutants.readings import ALSO
 
 __all__ = ["FILES", "Mutant", "catalogue"]
 
@@ -21,5 +23,6 @@ FILES = (
 
 @cache
 def catalogue() -> tuple[Mutant, ...]:
-    """Every mutant, file by file."""
-    return tuple(mutant for name in FILES for mutant in import_module(f"{__name__}.{name}").MUTANTS)
+    """Every mutant, file by file, with every right reading of its numbers."""
+    written = (mutant for name in FILES for mutant in import_module(f"{__name__}.{name}").MUTANTS)
+    return tuple(replace(one, named=one.named | words(ALSO.get(one.name, ""))) for one in written)
