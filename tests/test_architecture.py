@@ -93,6 +93,22 @@ def test_only_the_reference_imports_hugging_faces_network(package: str) -> None:
     assert not wrong
 
 
+SEEDED, SOUGHT = ("mutants", "mechanical"), ("hypotheses", "fits", "blame", "diagnosis")
+PLUGGED_IN = {"judged.py", "run.py", "isolated.py"}
+"""Where the judge is handed what was seeded."""
+
+
+@pytest.mark.parametrize(
+    ("folders", "others"),
+    [(SEEDED, (*SOUGHT[:2], "qwen3_spec")), (("honest",), SOUGHT[:2]), (SOUGHT, (*SEEDED, "honest"))],
+)
+def test_what_is_seeded_and_what_is_sought_share_no_code(folders: tuple[str, ...], others: tuple[str, ...]) -> None:
+    forbidden = re.compile(rf"(qwen3_parity\.)?({'|'.join(others)})(\.|$)")
+    files = [p for folder in folders for p in (ROOT / "tools" / "qwen3_parity" / folder).glob("*.py")]
+    wrong = [f"{p.parent.name}/{p.name}: {m}" for p in files for m in imports(p) if forbidden.match(m)]
+    assert files and not [line for line in wrong if line.split("/")[1].split(":")[0] not in PLUGGED_IN]
+
+
 @pytest.mark.parametrize("package", PACKAGES)
 def test_nothing_is_unpickled(package: str) -> None:
     unsafe = re.compile(r"\b(pickle|torch\.load|allow_pickle\s*=\s*True|joblib|marshal)\b")

@@ -153,6 +153,18 @@ CASES = (
         exposes=("NRM-04", "ROP-16", "ROP-17"),
     ),
     CaseDefinition(
+        "encdec/unpadded",
+        "Several rows and no padding, so that masks may be left out; the pad id is an ordinary token; Qwen3 with "
+        "biases on q, k, v and o, a window and dropout that are switched off.",
+        425,
+        encoder="biased",
+        decoder="biased",
+        encoder_rows=("11111", "11111"),
+        decoder_rows=("11111", "11111"),
+        steps=(3, 1, 1),
+        exposes=("MSK-06", "MSK-30", "PRJ-06", "CFG-05", "SMX-09"),
+    ),
+    CaseDefinition(
         "long/deep",
         "12 layers, 129 tokens in steps of 65, 63 and 1: across the tile edges 63, 64, 65 and 129.",
         15,

@@ -68,6 +68,11 @@ _QWEN2: dict[str, Any] = {
     "tie_word_embeddings": False,
     "vocab_size": 199,
 }
+_BIASED: dict[str, Any] = {
+    **{"attention_bias": True, "attention_dropout": 0.1, "num_hidden_layers": 2, "vocab_size": 181},
+    **{"sliding_window": 2, "max_window_layers": 1},  # switched off by use_sliding_window
+    **{"intermediate_size": 66, "rms_norm_eps": 2e-5, "rope_theta": 45000.0},
+}
 
 
 @dataclass(frozen=True)
@@ -116,6 +121,7 @@ DEFINITIONS = (
         {"num_hidden_layers": 12, "rms_norm_eps": 3e-5, "rope_theta": 5e6, "intermediate_size": 62, "vocab_size": 257},
     ),
     Definition("bfloat16", 601, 600, {"num_hidden_layers": 2, "torch_dtype": "bfloat16"}, dtype="bfloat16"),
+    Definition("biased", 701, 700, _BIASED),
 )
 
 
@@ -152,7 +158,8 @@ def _layer(draw: np.random.Generator, config: dict[str, Any], prefix: str) -> di
     hidden, inner = config["hidden_size"], config["intermediate_size"]
     heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
     width = config.get("head_dim") or hidden // heads
-    biased = config["model_type"] == "qwen2"
+    qwen2, out_bias = config["model_type"] == "qwen2", bool(config.get("attention_bias"))
+    biased = qwen2 or out_bias  # HF: Qwen2 on q, k and v always, Qwen3's switch on all four
     site = f"{prefix}self_attn."
     tensors = {f"{prefix}input_layernorm.weight": _norm(draw, hidden, 0.3, 2.0)}
     for name, count in (("q", heads), ("k", kv_heads), ("v", kv_heads)):
@@ -160,10 +167,12 @@ def _layer(draw: np.random.Generator, config: dict[str, Any], prefix: str) -> di
         tensors[f"{site}{name}_proj.weight"] = _linear(draw, count * width, hidden, scale, count)
         if biased:
             tensors[f"{site}{name}_proj.bias"] = draw.normal(0.3, 0.6, count * width).astype(np.float32)
-    if not biased:
+    if not qwen2:
         tensors[f"{site}q_norm.weight"] = _norm(draw, width, 0.4, 2.2)
         tensors[f"{site}k_norm.weight"] = _norm(draw, width, 0.4, 2.2)
     tensors[f"{site}o_proj.weight"] = _linear(draw, hidden, heads * width, 0.9)
+    if out_bias:
+        tensors[f"{site}o_proj.bias"] = draw.normal(0.3, 0.6, hidden).astype(np.float32)
     tensors[f"{prefix}post_attention_layernorm.weight"] = _norm(draw, hidden, 0.3, 2.0)
     tensors[f"{prefix}mlp.gate_proj.weight"] = _linear(draw, inner, hidden, 1.2)
     tensors[f"{prefix}mlp.up_proj.weight"] = _linear(draw, inner, hidden, 0.9)

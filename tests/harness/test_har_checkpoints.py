@@ -98,9 +98,11 @@ def test_har_05_the_stacks_of_a_pair_share_their_embedding_alone() -> None:
         assert equal == ["0.model.embed_tokens.weight equals 1.model.embed_tokens.weight"]
 
 
-def test_har_05_biases_are_there_in_one_family_and_absent_in_the_other() -> None:
-    biased = {d.name for d in DIRECTORIES if any(name.endswith("bias") for name in read_directory(d))}
-    assert biased == {"qwen2-encoder", "qwen2-decoder"}
+def test_har_05_biases_are_there_in_qwen2_and_where_qwen3_switches_them_on() -> None:
+    stored = {d.name: {name.split(".")[-2] for name in read_directory(d) if name.endswith("bias")} for d in DIRECTORIES}
+    of_qkv = {"q_proj", "k_proj", "v_proj"}
+    biased = {"qwen2-encoder": of_qkv, "qwen2-decoder": of_qkv, "biased": of_qkv | {"o_proj"}}
+    assert {name: projections for name, projections in stored.items() if projections} == biased
 
 
 SHAPES = {

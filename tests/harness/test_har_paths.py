@@ -37,6 +37,12 @@ def shards(recording: Recording) -> int:
     return max(len(list((CHECKPOINTS / one.name).glob("*.safetensors"))) for one in recording.case.checkpoint)
 
 
+def unpadded_rows(recording: Recording, stack: str) -> int:
+    """The rows of a batch without any padding and of more than one token, for which a mask may be left out."""
+    mask = recording.get(f"input.{stack}_attention_mask")
+    return len(mask.array) if mask and mask.array.all() and mask.array.shape[1] > 1 else 0
+
+
 PATHS: dict[str, Has] = {
     "encoder alone": lambda r: r.case.mode == pb.ENCODER,
     "causal decoder alone": lambda r: r.case.mode == pb.CAUSAL,
@@ -58,6 +64,9 @@ PATHS: dict[str, Has] = {
     "sliding window": lambda r: r.case.config.sliding_window,
     "layers without a window among those with one": lambda r: len(set(r.case.config.layer_types)) == 2,
     "Qwen2: biases, no QK-norm": lambda r: r.case.config.model_type == "qwen2",
+    "Qwen3: biases on q, k, v and o": lambda r: r.case.config.attention_out_bias and r.case.config.use_qk_norm,
+    "a batch that needs no encoder mask": lambda r: unpadded_rows(r, "encoder") > 1,
+    "a batch that needs no decoder mask": lambda r: unpadded_rows(r, "decoder") > 1,
     "a head of its own": lambda r: not r.case.config.tie_word_embeddings,
     "a tied head": lambda r: r.case.config.tie_word_embeddings,
     "two directories": lambda r: len({one.name for one in r.case.checkpoint}) == 2,

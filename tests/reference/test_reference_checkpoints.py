@@ -1,5 +1,6 @@
 """The committed checkpoints are the bytes they were, and loud."""
 
+import json
 from itertools import combinations
 from pathlib import Path
 
@@ -21,6 +22,7 @@ DIGESTS = {
     "even-window": "ededf758b9b264d24918e866ddc6a66f726b7dad41a1169f0d7b0f94dcb7263d",
     "deep": "a2c557926b17209be3262f14461540de4d7e554310b657f082468027353cffbf",
     "bfloat16": "a02c4e97e04fbab56b8e5469675de2fa8310652ad614ce4fa05cb8be087549e5",
+    "biased": "e24aa2e423c6450e844c9229f186537af25bef756d235951dbd4138cb9bc44ca",
 }
 PAIRS = [("tied-encoder", "tied-decoder"), ("window-encoder", "window-decoder"), ("qwen2-encoder", "qwen2-decoder")]
 NAMES = [definition.name for definition in DEFINITIONS]
@@ -91,6 +93,15 @@ def test_the_set_has_every_kind_of_checkpoint(checkpoints: Path) -> None:
     assert max(c.num_hidden_layers for c in configs.values()) >= 12
     assert min(c.max_position_embeddings for c in configs.values()) < 17
     assert {1e-6, 3e-3} <= {c.rms_norm_eps for c in configs.values()}
+    assert {(c.attention_bias, c.attention_out_bias) for c in configs.values()} == {(0, 0), (1, 0), (1, 1)}
     assert not {c.rope_theta for c in configs.values()} & {1e4, 1e6}
     assert len(list((checkpoints / "window-encoder").glob("*.safetensors"))) == 2
     assert {t.dtype for t in read_directory(checkpoints / "bfloat16").values()} == {pb.BF16}
+
+
+def test_a_checkpoint_states_a_window_and_dropout_that_must_have_no_effect(checkpoints: Path) -> None:
+    stated = json.loads((checkpoints / "biased" / "config.json").read_text(encoding="utf-8"))
+    assert stated["attention_dropout"] > 0 and stated["sliding_window"] and not stated["use_sliding_window"]
+    assert stated["max_window_layers"] < stated["num_hidden_layers"]  # a window that is not ignored has a layer
+    config = model_config(checkpoints / "biased")
+    assert not config.sliding_window and set(config.layer_types) == {"full_attention"}

@@ -20,6 +20,8 @@ from qwen3_parity.blame.values import Values
 from qwen3_parity.budgets import ROUNDOFF
 from qwen3_parity.scope import Scope
 
+_CLEAR = 0.25
+"""A share of the headroom that leaves nothing to ask."""
 _DRAWS = 4
 """Perturbed replays that measure the noise of a group; their RMS is within a factor of 2 of it."""
 
@@ -140,11 +142,11 @@ def judge(verdict: OpVerdict, evidence: Evidence) -> OpVerdict:
     """
     found = _judge(verdict, evidence)
     values = evidence.site.values
-    if found.passed or "rope" not in evidence.ops or values.given is None:
+    if found.share < _CLEAR or "rope" not in evidence.ops or values.given is None:
         return found
     site = values.another(given_tables=True).site(verdict.name, verdict.step)
     again = found if site is None else _judge(verdict, replace(evidence, site=site))
-    return again if again.passed and not again.reason else found
+    return again if again.share < found.share and not again.reason else found
 
 
 def _judge(verdict: OpVerdict, evidence: Evidence) -> OpVerdict:
