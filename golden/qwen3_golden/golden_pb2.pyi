@@ -335,7 +335,7 @@ class Tolerances(_message.Message):
     def __init__(self, headroom: _Optional[_Iterable[_Union[Headroom, _Mapping]]] = ...) -> None: ...
 
 class Headroom(_message.Message):
-    __slots__ = ("kind", "op", "rms", "max", "row", "head", "measured")
+    __slots__ = ("kind", "op", "rms", "max", "row", "head", "measured", "honest", "smallest_mutant")
     KIND_FIELD_NUMBER: _ClassVar[int]
     OP_FIELD_NUMBER: _ClassVar[int]
     RMS_FIELD_NUMBER: _ClassVar[int]
@@ -343,6 +343,8 @@ class Headroom(_message.Message):
     ROW_FIELD_NUMBER: _ClassVar[int]
     HEAD_FIELD_NUMBER: _ClassVar[int]
     MEASURED_FIELD_NUMBER: _ClassVar[int]
+    HONEST_FIELD_NUMBER: _ClassVar[int]
+    SMALLEST_MUTANT_FIELD_NUMBER: _ClassVar[int]
     kind: str
     op: str
     rms: float
@@ -350,7 +352,9 @@ class Headroom(_message.Message):
     row: float
     head: float
     measured: str
-    def __init__(self, kind: _Optional[str] = ..., op: _Optional[str] = ..., rms: _Optional[float] = ..., max: _Optional[float] = ..., row: _Optional[float] = ..., head: _Optional[float] = ..., measured: _Optional[str] = ...) -> None: ...
+    honest: Floor
+    smallest_mutant: float
+    def __init__(self, kind: _Optional[str] = ..., op: _Optional[str] = ..., rms: _Optional[float] = ..., max: _Optional[float] = ..., row: _Optional[float] = ..., head: _Optional[float] = ..., measured: _Optional[str] = ..., honest: _Optional[_Union[Floor, _Mapping]] = ..., smallest_mutant: _Optional[float] = ...) -> None: ...
 
 class Manifest(_message.Message):
     __slots__ = ("entry",)

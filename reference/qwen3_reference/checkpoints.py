@@ -69,9 +69,15 @@ _QWEN2: dict[str, Any] = {
     "vocab_size": 199,
 }
 _BIASED: dict[str, Any] = {
-    **{"attention_bias": True, "attention_dropout": 0.1, "num_hidden_layers": 2, "vocab_size": 181},
-    **{"sliding_window": 2, "max_window_layers": 1},  # switched off by use_sliding_window
-    **{"intermediate_size": 66, "rms_norm_eps": 2e-5, "rope_theta": 45000.0},
+    "attention_bias": True,
+    "attention_dropout": 0.1,
+    "num_hidden_layers": 2,
+    "vocab_size": 181,
+    "sliding_window": 2,
+    "max_window_layers": 1,  # switched off by use_sliding_window
+    "intermediate_size": 66,
+    "rms_norm_eps": 2e-5,
+    "rope_theta": 45000.0,
 }
 
 

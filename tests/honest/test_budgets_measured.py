@@ -68,9 +68,22 @@ def test_an_op_without_a_row_belongs_to_the_common_one() -> None:
 
 def test_numbers_that_fit_are_kept_and_what_was_measured_is_written() -> None:
     errors = measured("op", "rope", rms=0.5, max=2.0, row=1.0, head=1.0)
-    table = proposed(RULED, rows(RULED, errors))
-    assert (table.headroom[2].rms, table.headroom[2].max) == (3, 8)
-    assert table.headroom[2].measured.startswith("Worst honest: rms 0.50 (rope somewhere); max 2.00")
+    rope = proposed(RULED, rows(RULED, errors)).headroom[2]
+    assert (rope.rms, rope.max) == (3, 8)
+    assert (rope.honest.rms, rope.honest.max) == (pytest.approx(0.5, abs=0.011), pytest.approx(2.0, abs=0.011))
+
+
+def test_where_whole_runs_were_worst_is_written_in_words() -> None:
+    errors = measured("run", "rope", rms=1.5, max=2.0, row=2.0, head=2.0)
+    run = proposed(RULED, rows(RULED, errors)).headroom[0]
+    assert run.measured.startswith("Worst honest: rms 1.50 (rope somewhere); max 2.00")
+
+
+def test_the_worst_honest_error_on_record_never_shrinks() -> None:
+    recorded = pb.Tolerances.FromString(RULED.SerializeToString())
+    recorded.headroom[2].honest.rms = 1.2
+    errors = measured("op", "rope", rms=0.5, max=2.0, row=1.0, head=1.0)
+    assert proposed(recorded, rows(recorded, errors)).headroom[2].honest.rms == 1.2
 
 
 def test_a_number_is_loosened_only_as_far_as_the_measurement_says() -> None:

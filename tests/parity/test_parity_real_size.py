@@ -1,4 +1,4 @@
-"""The full road at real size: a seeded checkpoint of the exact Qwen3-0.6B shape, captured, recorded and checked.
+"""The full road at real size: a seeded checkpoint of Qwen3-0.6B's exact shape, captured, recorded, checked, diagnosed.
 
 `make slow` runs it; it needs about 8 GB of memory and 6 GB of disk, and prints what each command took.
 """
@@ -9,16 +9,22 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 import torch
 from safetensors.torch import save_file
 
-from qwen3_golden import read
+from qwen3_encdec.qwen3_checkpoint import load_qwen3
+from qwen3_golden import pb, read
+from qwen3_parity.implementation import EncoderDecoder, factory
+from qwen3_parity.record import record
 
 CONFIG = {
     "architectures": ["Qwen3ForCausalLM"],
@@ -130,3 +136,78 @@ def test_the_whole_road_at_the_size_of_qwen3_0_6b(checkpoint: tuple[Path, str], 
     inputs = read(golden)["input.encoder_input_ids", 0].array
     print(f"{inputs.shape[1]} tokens in, steps {list(read(golden).case.steps)}, {golden.stat().st_size / 1e6:.0f} MB")
     assert inputs.shape[1] >= 64
+
+
+TOKENS, SLOWER, LARGER = 64, 12, 2
+
+
+def seeded(case: pb.Case, checkpoints: Mapping[str, Path]) -> EncoderDecoder:
+    """Our model with a weight of the next layer, a scale 0.1 % off and an eps ten times too large."""
+    runner = factory()(case, checkpoints)
+    assert isinstance(runner, EncoderDecoder)
+    decoder = runner.model.decoder.layers
+    with torch.no_grad():
+        decoder[5].mlp.up_proj.weight.copy_(decoder[6].mlp.up_proj.weight)
+    decoder[9].merged_attn.scaling *= 1.001
+    runner.model.encoder.layers[3].input_layernorm.variance_epsilon *= 10
+    return runner
+
+
+def bare_forward(directory: Path, golden: Path) -> float:
+    """Seconds of one float32 forward of both stacks on the golden's tokens, the best of three."""
+    model = load_qwen3(directory)
+    names = ("input.encoder_input_ids", "input.decoder_input_ids")
+    encoder, decoder = (torch.from_numpy(read(golden)[name, 0].array.copy()) for name in names)
+    seconds = []
+    with torch.no_grad():
+        for _ in range(3):
+            start = time.perf_counter()
+            model(input_ids=encoder, decoder_input_ids=decoder)
+            seconds.append(time.perf_counter() - start)
+    return min(seconds)
+
+
+def diagnosed(*arguments: object) -> tuple[dict[str, Any], float, int]:
+    """What `diagnose` says in a process of its own, its seconds and its peak anonymous memory in bytes."""
+    command = [sys.executable, "-m", "qwen3_parity", "diagnose", *map(str, arguments), "--json"]
+    start, peak = time.perf_counter(), 0
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        said: list[str] = []
+        reader = threading.Thread(target=lambda: said.extend(process.communicate()))
+        reader.start()
+        while reader.is_alive():
+            try:
+                memory = psutil.Process(process.pid).memory_info()
+                peak = max(peak, memory.rss - memory.shared)
+            except psutil.Error:
+                pass
+            reader.join(0.02)
+    return json.loads(said[0]), time.perf_counter() - start, peak
+
+
+@pytest.mark.slow
+def test_three_mistakes_at_the_size_of_qwen3_0_6b_are_named_within_twelve_forwards(tmp_path: Path) -> None:
+    directory = tmp_path / "qwen3-0.6b-shape"
+    directory.mkdir()
+    (directory / "config.json").write_text(json.dumps(CONFIG | {"dtype": "float32"}))
+    weights = {name: torch.from_numpy(values) for name, values in tensors(np.random.Generator(np.random.PCG64(6)))}
+    size = sum(value.nbytes for value in weights.values())
+    save_file(weights, directory / "model.safetensors")
+    del weights
+    draw = np.random.Generator(np.random.PCG64(64))
+    source, target = (",".join(map(str, draw.integers(0, 151643, TOKENS))) for _ in range(2))
+    ids = ("--source-ids", source, "--target-ids", target, "--prefill", TOKENS)
+    run("capture", "--model", directory, "--out", tmp_path, "--name", "real", *ids, "--yes")
+    golden, candidate = tmp_path / "real.pb", tmp_path / "mutant.pb"
+    record(read(golden), candidate, seeded, model=directory)
+    forward = bare_forward(directory, golden)
+    found, seconds, peak = diagnosed(golden, candidate, "--model", directory)
+    ratio = seconds / forward
+    print(f"\nforward {forward:.2f} s; diagnose {seconds:.1f} s, {ratio:.1f} × it; {peak / 1e9:.2f} GB anonymous")
+    assert {fault["place"]: fault["explanations"][0]["name"] for fault in found["faults"]} == {
+        "encoder.layers.{layer}.input_layernorm": "norm.eps",
+        "decoder.layers.{layer}.merged_attn.scores": "scores.scale",
+        "decoder.layers.{layer}.mlp.up_proj": "weight.other_tensor",
+    }
+    assert seconds <= SLOWER * forward
+    assert peak <= LARGER * size

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 
 import pytest
+from google.protobuf import text_format
 
-from qwen3_golden import ParityError, pb, table
+from qwen3_golden import GOLDEN_ROOT, ParityError, pb, table
 from qwen3_parity.blame.recompute import OPS
 from qwen3_parity.budgets import Headroom, Shares, headroom, shares
 from qwen3_parity.compare import Metrics
+from qwen3_parity.measure import unfit
 
 UNIT = Headroom(1, 1, 1, 1)
 
@@ -51,3 +53,30 @@ def test_a_tap_without_heads_has_no_share_of_them():
 
 def test_a_nan_share_is_the_worst():
     assert math.isnan(Shares(math.nan, 2, 0, 0).worst) and math.isnan(Shares(0, math.nan, 0, 0).worst)
+
+
+def on_record() -> pb.Tolerances:
+    return text_format.Parse((GOLDEN_ROOT / "tolerances.textproto").read_text(encoding="utf-8"), pb.Tolerances())
+
+
+def test_every_headroom_fits_its_measurement_on_record() -> None:
+    assert unfit(on_record()) == []
+
+
+def test_whole_runs_have_both_sides_of_their_headroom_on_record() -> None:
+    (run,) = (row for row in on_record().headroom if row.kind == "run")
+    assert run.honest.rms > 0 and run.smallest_mutant >= 2
+
+
+@pytest.mark.parametrize(("change", "word"), [(20, "worst honest error"), (0.3, "honest runs use")])
+def test_a_headroom_that_is_moved_without_its_measurement_is_refused(change: float, word: str) -> None:
+    table = on_record()
+    row = next(row for row in table.headroom if row.op == "linear")
+    row.rms *= change
+    assert [word in problem for problem in unfit(table)] == [True]
+
+
+def test_a_headroom_without_a_measurement_is_refused() -> None:
+    table = on_record()
+    next(row for row in table.headroom if row.op == "rope").ClearField("honest")
+    assert "op rope: no measurement on record" in unfit(table)

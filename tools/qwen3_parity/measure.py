@@ -158,6 +158,7 @@ def _row_of(key: Key, own: set[tuple[str, str]]) -> str:
 def proposed(table: pb.Tolerances, found: Iterable[Row]) -> pb.Tolerances:
     """The table with what was measured, and another number wherever a rule asks for one.
 
+    The worst honest error on record never shrinks: some of it was measured on wider ops than any case has.
     Raises `ValueError` where no number leaves honest runs half of it and the smallest seeded bug twice.
     """
     new = pb.Tolerances.FromString(table.SerializeToString())
@@ -174,9 +175,25 @@ def proposed(table: pb.Tolerances, found: Iterable[Row]) -> pb.Tolerances:
                     f"{one.kind} {one.op or 'every op'} {one.measure}: honest runs need {one.proposed:g}, the smallest "
                     f"seeded bug allows {one.seeded * one.headroom / LEAST_SEEDED:.3g}; see {one.honest.where}"
                 )
-        if measured:
+            setattr(row.honest, one.measure, max(getattr(row.honest, one.measure), round(one.honest.error + 5e-3, 2)))
+            row.smallest_mutant = one.seeded or row.smallest_mutant
+        if measured and row.kind == "run":
             row.measured = described(measured)
     return new
+
+
+def unfit(table: pb.Tolerances) -> list[str]:
+    """Every number of the table that does not fit its own record, in words: loosened, or never measured."""
+    found = []
+    for row in table.headroom:
+        for measure in MEASURES:
+            honest = Worst(getattr(row.honest, measure), "on record")
+            seeded = row.smallest_mutant or None
+            one = Row(row.kind, row.op, measure, getattr(row, measure), honest, seeded)
+            found += [f"{row.kind} {row.op or 'every other op'} {measure}: {problem}" for problem in one.problems]
+        if row.op and not (row.honest.rms and row.honest.max):
+            found.append(f"{row.kind} {row.op}: no measurement on record")
+    return found
 
 
 def described(measured: Iterable[Row]) -> str:

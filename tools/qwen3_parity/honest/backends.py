@@ -31,7 +31,7 @@ def _flex(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor, 
 def _flex_compiled(
     module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor, scaling: float, **more: Any
 ) -> Any:
-    return _by_flex(torch.compile(flex_attention), query, key, value, mask, scaling)
+    return _by_flex(torch.compile(flex_attention, dynamic=False), query, key, value, mask, scaling)
 
 
 def _by_flex(function: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor, scaling: float) -> Any:

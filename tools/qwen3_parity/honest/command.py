@@ -76,7 +76,8 @@ def smallest(path: Path) -> Mapping[tuple[str, str], float]:
     """
     try:
         outcomes: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["mutants"]
-        shares = [[_number(case["share"]) for case in one["cases"] if case["caught"]] for one in outcomes]
+        ran = [[case for case in one["cases"] if case["caught"] and not case.get("refused")] for one in outcomes]
+        shares = [[_number(case["share"]) for case in cases] for cases in ran]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ParityError(
             path,

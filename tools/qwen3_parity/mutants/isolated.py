@@ -90,8 +90,11 @@ def run_case(mutant: Mutant, case: str, judge: Judge = by_replay) -> CaseOutcome
 
 
 def _share(verdicts: Verdicts) -> float:
-    """The worst share among taps with a budget; infinite when they all keep it and the check fails all the same."""
-    worst = max((tap.share for tap in verdicts.taps if not tap.exact), default=0.0)
+    """The worst share among taps with a budget; infinite when an exact rule catches it, whatever the budgets say."""
+    budgeted = [tap for tap in verdicts.taps if not tap.exact]
+    if any(tap.share <= 1 and not tap.passed for tap in budgeted):
+        return math.inf
+    worst = max((tap.share for tap in budgeted), default=0.0)
     return worst if worst > 1 or not verdicts.exit_code else math.inf
 
 

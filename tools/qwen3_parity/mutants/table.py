@@ -78,9 +78,17 @@ def terminal(outcomes: Sequence[Outcome]) -> Table:
 
 
 def markdown(outcomes: Sequence[Outcome]) -> str:
-    """The same table in Markdown."""
-    rows = [list(COLUMNS), ["---"] * len(COLUMNS), *map(_cells, outcomes), _last_row(outcomes)]
-    return "\n".join(f"| {' | '.join(cell.replace('|', '/').replace(chr(10), ' ') for cell in row)} |" for row in rows)
+    """One row for each family of bugs (its letters in the catalogue, or "own"), in Markdown."""
+    families: dict[str, list[Outcome]] = {}
+    for one in outcomes:
+        families.setdefault("own" if one.name.startswith("own/") else one.name.partition("-")[0], []).append(one)
+    rows = [["bugs", "seeded", "caught", "blamed exactly", "named first", "smallest share of a budget"], ["---"] * 6]
+    for name, some in [*families.items(), ("all", list(outcomes))]:
+        sums = totals(some)
+        smallest = min((min(one.shares) for one in some if one.shares), default=math.inf)
+        share = f"{smallest:.3g} ×" if math.isfinite(smallest) else "exact"
+        rows.append([name, *(str(sums[what]) for what in ("mutants", "caught", "blamed", "named")), share])
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def to_json(outcomes: Sequence[Outcome]) -> dict[str, Any]:
