@@ -17,68 +17,12 @@ from typing import Any
 import numpy as np
 
 from qwen3_golden import Array, ParityError, to_bfloat16
+from qwen3_reference.checkpoint_sizes import BIASED, PAD_ID, QWEN2, SIZES, WINDOW
 
-PAD_ID = 3
 TINY_IDS = (7, 11, 20)
 TWIN_IDS = (30, 31)
 _PADDING_ROWS = 4
 _CODES = {"float32": "F32", "bfloat16": "BF16"}
-
-_SIZES: dict[str, Any] = {
-    "architectures": ["Qwen3ForCausalLM"],
-    "attention_bias": False,
-    "attention_dropout": 0.0,
-    "head_dim": 10,
-    "hidden_act": "silu",
-    "hidden_size": 40,
-    "intermediate_size": 70,
-    "max_position_embeddings": 65536,
-    "model_type": "qwen3",
-    "num_attention_heads": 6,
-    "num_hidden_layers": 3,
-    "num_key_value_heads": 2,
-    "pad_token_id": PAD_ID,
-    "rms_norm_eps": 1e-06,
-    "rope_theta": 250000.0,
-    "sliding_window": None,
-    "tie_word_embeddings": True,
-    "torch_dtype": "float32",
-    "use_sliding_window": False,
-    "vocab_size": 211,
-}
-_WINDOW: dict[str, Any] = {
-    "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
-    "rms_norm_eps": 3e-3,
-    "rope_parameters": {"rope_theta": 31415.0, "rope_type": "default"},
-    "rope_theta": None,
-    "sliding_window": 5,
-    "tie_word_embeddings": False,
-    "use_sliding_window": True,
-    "vocab_size": 223,
-}
-_QWEN2: dict[str, Any] = {
-    "architectures": ["Qwen2ForCausalLM"],
-    "attention_bias": None,
-    "head_dim": None,
-    "hidden_size": 48,
-    "intermediate_size": 48,
-    "model_type": "qwen2",
-    "num_hidden_layers": 2,
-    "rope_theta": 5e5,
-    "tie_word_embeddings": False,
-    "vocab_size": 199,
-}
-_BIASED: dict[str, Any] = {
-    "attention_bias": True,
-    "attention_dropout": 0.1,
-    "num_hidden_layers": 2,
-    "vocab_size": 181,
-    "sliding_window": 2,
-    "max_window_layers": 1,  # switched off by use_sliding_window
-    "intermediate_size": 66,
-    "rms_norm_eps": 2e-5,
-    "rope_theta": 45000.0,
-}
 
 
 @dataclass(frozen=True)
@@ -95,17 +39,17 @@ class Definition:
 
     def full_config(self) -> dict[str, Any]:
         """config.json; a field set to None over the common ones is left out, as `head_dim` on Qwen2."""
-        merged = {**_SIZES, **self.config}
+        merged = {**SIZES, **self.config}
         return {name: value for name, value in sorted(merged.items()) if value is not None or name == "sliding_window"}
 
 
 DEFINITIONS = (
     Definition("tied-encoder", 101, 100),
     Definition("tied-decoder", 102, 100, stores_head=True),
-    Definition("window-encoder", 201, 200, _WINDOW, stores_head=True, files=2),
-    Definition("window-decoder", 202, 200, _WINDOW, stores_head=True),
-    Definition("qwen2-encoder", 301, 300, _QWEN2, stores_head=True),
-    Definition("qwen2-decoder", 302, 300, _QWEN2, stores_head=True),
+    Definition("window-encoder", 201, 200, WINDOW, stores_head=True, files=2),
+    Definition("window-decoder", 202, 200, WINDOW, stores_head=True),
+    Definition("qwen2-encoder", 301, 300, QWEN2, stores_head=True),
+    Definition("qwen2-decoder", 302, 300, QWEN2, stores_head=True),
     Definition(
         "even-window",
         401,
@@ -127,7 +71,7 @@ DEFINITIONS = (
         {"num_hidden_layers": 12, "rms_norm_eps": 3e-5, "rope_theta": 5e6, "intermediate_size": 62, "vocab_size": 257},
     ),
     Definition("bfloat16", 601, 600, {"num_hidden_layers": 2, "torch_dtype": "bfloat16"}, dtype="bfloat16"),
-    Definition("biased", 701, 700, _BIASED),
+    Definition("biased", 701, 700, BIASED),
 )
 
 

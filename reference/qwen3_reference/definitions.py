@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from qwen3_golden import Array, pb
-from qwen3_reference.checkpoints import PAD_ID, TINY_IDS, TWIN_IDS
+from qwen3_reference.checkpoint_sizes import PAD_ID
+from qwen3_reference.checkpoints import TINY_IDS, TWIN_IDS
 
 
 @dataclass(frozen=True)

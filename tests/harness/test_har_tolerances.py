@@ -75,12 +75,12 @@ def test_har_13_the_budget_of_cos_and_sin_is_the_rounding_of_their_angle() -> No
         for item in recording:
             if item.info.name.endswith(TABLES) and recording.run.arithmetic == pb.ARITHMETIC_F32:
                 largest = headroom("run", item.info.op).max * item.info.floor.max
-                assert largest <= 8 * 2.0**-24 * (1 + max(positions)), item.info.name
+                assert largest <= 9 * 2.0**-24 * (1 + max(positions)), item.info.name
 
 
 def test_har_13_a_bfloat16_budget_is_a_few_of_its_rounding_steps() -> None:
     shares = [share for _, share, _ in budgets(pb.ARITHMETIC_BF16)]
-    assert max(shares) < 0.1 and np.median(shares) < 0.06  # 2^-8 = 0.4 % a rounding
+    assert max(shares) < 0.15 and np.median(shares) < 0.1  # 2^-8 = 0.4 % a rounding
 
 
 def test_har_13_every_headroom_says_what_was_measured() -> None:
@@ -108,5 +108,5 @@ def test_har_13_the_share_is_the_error_over_headroom_times_floor(recorded: Calla
     (tap,) = (t for t in check(golden, replace(own, tensors=moved)).taps if t.name == "encoder.norm")
     floor = golden["encoder.norm", 0].info.floor
     assert tap.shares is not None
-    assert tap.shares.max == pytest.approx(error / (8 * floor.max), rel=1e-2)
-    assert tap.shares.rms == pytest.approx(error / (4 * floor.rms), rel=1e-2)
+    assert tap.shares.max == pytest.approx(error / (headroom("run").max * floor.max), rel=1e-2)
+    assert tap.shares.rms == pytest.approx(error / (headroom("run").rms * floor.rms), rel=1e-2)
