@@ -159,3 +159,9 @@ def test_own_and_accumulated_error_stand_side_by_side(scaled):
     with screen.capture() as text:
         screen.print(pages.terminal(found))
     assert "accumulated, of its budget" in text.get() and "own, in rounding units" in text.get()
+
+
+def test_a_case_of_one_op_has_nobody_else_to_blame():
+    golden = GOLDEN_ROOT / "cases" / "op" / "rope.pb"
+    found = CliRunner().invoke(main, ["diagnose", str(golden), str(golden)])
+    assert (found.exit_code, "the verdict is the op's own" in found.output) == (0, True)

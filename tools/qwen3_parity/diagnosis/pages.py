@@ -54,6 +54,8 @@ def _flips(diagnosis: Diagnosis) -> list[str]:
 def closing(diagnosis: Diagnosis) -> str:
     """How many places are wrong on their own inputs, of how many that could be judged."""
     judged = [one for one in diagnosis.own if not one.reason]
+    if not diagnosis.own:
+        return "one op alone: the verdict is the op's own"
     if not judged:
         return "no op could be judged alone: the inputs of none were recorded"
     taps = f"{len(judged)} of {len(diagnosis.own)} taps judged on their own inputs"
