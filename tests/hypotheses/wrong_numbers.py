@@ -14,7 +14,7 @@ from qwen3_parity.blame.replay import expected, gather
 from qwen3_parity.blame.site import Site
 from qwen3_parity.blame.values import Values
 from qwen3_parity.hypotheses import Hypothesis
-from qwen3_parity.hypotheses.library import LIBRARY
+from qwen3_parity.hypotheses.registry import LIBRARY
 from qwen3_parity.scope import Scope
 from qwen3_parity.weights import weights_of
 

@@ -18,8 +18,8 @@ from qwen3_parity.hypotheses import (
     weights,
 )
 from qwen3_parity.hypotheses.hypothesis import Hypothesis, Library
-from qwen3_parity.hypotheses.library_attention import LIBRARY as ATTENTION
 from qwen3_parity.hypotheses.observed import seen, settles
+from qwen3_parity.hypotheses.registry_attention import LIBRARY as ATTENTION
 from qwen3_parity.hypotheses.weight_values import unknown
 
 _PLAIN: Mapping[str, tuple[Library, ...]] = {
