@@ -66,6 +66,11 @@ def headroom(kind: str, op: str = "") -> Headroom:
     return found
 
 
+def reach(floor_max: float) -> float:
+    """How far apart two logits must be for honest float32 never to exchange them: each may use its whole budget."""
+    return 2 * headroom("run", "linear").max * floor_max
+
+
 def _share(error: float, budget: float) -> float:
     if error == 0:
         return 0.0

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from qwen3_golden import Array, ParityError, Place, Recording, Tensor, pb, place, read
-from qwen3_parity.budgets import headroom, shares
+from qwen3_parity.budgets import headroom, reach, shares
 from qwen3_parity.compare import Metrics, compare, exact
 from qwen3_parity.match import delivered, parameters_differ, same_case
 from qwen3_parity.scope import Scope
@@ -175,10 +175,10 @@ def _nonfinite(metrics: Metrics) -> tuple[str, str, str]:
 def _near_tie(golden: Recording) -> tuple[str, str, str] | None:
     """Rule, expected and got when noise may have chosen another token; None when the golden's margins forbid it."""
     floor = max((t.info.floor.max for t in golden if t.info.name == "logits"), default=0.0)
-    margin, reach = golden.case.smallest_margin, 2 * headroom("run", "linear").max * floor
-    if not 0 < margin <= reach:
+    margin = golden.case.smallest_margin
+    if not 0 < margin <= reach(floor):
         return None
-    wanted = f"best logits further apart than {reach:.3g}, what honest float32 may move them"
+    wanted = f"best logits further apart than {reach(floor):.3g}, what honest float32 may move them"
     return (
         "near-tie: noise may choose another token here",
         wanted,

@@ -7,7 +7,7 @@ rounding units (`qwen3_spec.units`), evaluated on the same inputs.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from zlib import crc32
 
@@ -55,19 +55,18 @@ def replay(
     golden: Recording | None = None,
     *,
     values: Values | None = None,
-    wanted: Callable[[Tensor], bool] = lambda _: True,
 ) -> list[OpVerdict]:
     """Compute every tap of a candidate again, in its order; `weights` by canonical parameter name, as loaded.
 
-    The case's inputs are the golden's. `values` lends other inputs, for ops that were run alone on somebody else's;
-    `wanted` chooses taps. Raises `KeyError` for a parameter that an op needs and `weights` does not have.
+    The case's inputs are the golden's. `values` lends other inputs, for ops that were run alone on somebody else's.
+    Raises `KeyError` for a parameter that an op needs and `weights` does not have.
     """
     values = values or Values(candidate, weights, golden)
     scope = Scope(golden or values.recording)
     verdicts = []
     for item in candidate:
         spot = values.place(item.info.name)
-        if spot is None or spot.op in ("input", "argmax") or not wanted(item):
+        if spot is None or spot.op in ("input", "argmax"):
             continue
         verdict = OpVerdict(item.info.name, item.info.step, spot.op)
         found = gather(values, item, scope)

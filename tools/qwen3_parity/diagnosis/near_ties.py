@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from qwen3_golden import Recording, place
-from qwen3_parity.budgets import headroom
+from qwen3_parity.budgets import reach
 from qwen3_parity.scope import Scope
 
 _SHOWN = 20
@@ -35,11 +35,6 @@ class Flip:
             f"{self.where}: token {self.actual} instead of {self.expected}, {word}: the golden's logits are "
             f"{self.margin:.3g} apart, {self.floors:.3g} × the noise floor"
         )
-
-
-def reach(floor_max: float) -> float:
-    """How far apart two logits must be for honest float32 never to exchange them: each may use its whole budget."""
-    return 2 * headroom("run", "linear").max * floor_max
 
 
 def flips(golden: Recording, candidate: Recording) -> list[Flip]:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from qwen3_golden import Array, pb, place
+from qwen3_parity.honest.around import Around
 from qwen3_parity.honest.variation import Build, Variation
 from qwen3_parity.implementation import EncoderDecoder, encoder_decoder
 from qwen3_parity.record import Factory, Tap
@@ -19,21 +20,10 @@ Groups = Callable[[int], list[list[int]]]
 
 
 @dataclass(frozen=True)
-class Regrouped:
+class Regrouped(Around):
     """A runner (see `record.Runner`) that runs batches of its own and hands over the case's rows."""
 
-    inner: EncoderDecoder
     groups: Groups
-
-    @property
-    def run(self) -> pb.Run:
-        """The model's own."""
-        return self.inner.run
-
-    @property
-    def parameters(self) -> Mapping[str, torch.Tensor]:
-        """The model's own."""
-        return self.inner.parameters
 
     def __call__(self, case: pb.Case, inputs: Mapping[str, Array], tap: Tap, wanted: Callable[[str], bool]) -> None:
         """Run every batch; taps come in the order of the first one."""

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from qwen3_golden import Array, Place, Recording, pb, place
+from qwen3_parity.honest.around import Around
 from qwen3_parity.honest.variation import Build, Variation
 from qwen3_parity.implementation import EncoderDecoder, encoder_decoder
 from qwen3_parity.record import Factory, Tap
@@ -22,21 +23,10 @@ _EVERY_STEP = ("inv_freq", "cache_encoder_keys", "cache_encoder_values")
 
 
 @dataclass(frozen=True)
-class Rechunked:
+class Rechunked(Around):
     """A runner (see `record.Runner`) that decodes in steps of its own and hands over the case's steps."""
 
-    inner: EncoderDecoder
     steps: Steps
-
-    @property
-    def run(self) -> pb.Run:
-        """The model's own."""
-        return self.inner.run
-
-    @property
-    def parameters(self) -> Mapping[str, torch.Tensor]:
-        """The model's own."""
-        return self.inner.parameters
 
     def __call__(self, case: pb.Case, inputs: Mapping[str, Array], tap: Tap, wanted: Callable[[str], bool]) -> None:
         """Run the other steps; taps come name by name."""
