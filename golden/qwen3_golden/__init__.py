@@ -5,11 +5,13 @@ from qwen3_golden.dtypes import Array, to_bfloat16, to_float32
 from qwen3_golden.errors import ParityError
 from qwen3_golden.reader import read, verify
 from qwen3_golden.recording import Recording, Tensor
+from qwen3_golden.stages import STAGES
 from qwen3_golden.taps import GOLDEN_ROOT, Place, kept_whole, last_rows, pattern_of, place, selected, table
 from qwen3_golden.writer import Writer, tensor, write
 
 __all__ = [
     "GOLDEN_ROOT",
+    "STAGES",
     "Array",
     "ParityError",
     "Place",

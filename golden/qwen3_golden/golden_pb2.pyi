@@ -27,6 +27,7 @@ class Mode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ENCODER_DECODER: _ClassVar[Mode]
     OP: _ClassVar[Mode]
     PLUMBING: _ClassVar[Mode]
+    TOKENIZATION: _ClassVar[Mode]
 
 class Tier(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -34,6 +35,7 @@ class Tier(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     TIER_OP: _ClassVar[Tier]
     TIER_MODEL: _ClassVar[Tier]
     TIER_LONG: _ClassVar[Tier]
+    TIER_TEXT: _ClassVar[Tier]
 
 class Arithmetic(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -44,6 +46,7 @@ class Arithmetic(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ARITHMETIC_BF16: _ClassVar[Arithmetic]
     ARITHMETIC_F16: _ClassVar[Arithmetic]
     ARITHMETIC_OTHER: _ClassVar[Arithmetic]
+    ARITHMETIC_NONE: _ClassVar[Arithmetic]
 
 class Backend(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -53,6 +56,13 @@ class Backend(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     FLEX: _ClassVar[Backend]
     COMPILED: _ClassVar[Backend]
     FOREIGN: _ClassVar[Backend]
+    BACKEND_NONE: _ClassVar[Backend]
+
+class Thinking(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    THINKING_ABSENT: _ClassVar[Thinking]
+    THINKING_ON: _ClassVar[Thinking]
+    THINKING_OFF: _ClassVar[Thinking]
 DTYPE_UNSPECIFIED: DType
 F64: DType
 F32: DType
@@ -68,10 +78,12 @@ CAUSAL: Mode
 ENCODER_DECODER: Mode
 OP: Mode
 PLUMBING: Mode
+TOKENIZATION: Mode
 TIER_UNSPECIFIED: Tier
 TIER_OP: Tier
 TIER_MODEL: Tier
 TIER_LONG: Tier
+TIER_TEXT: Tier
 ARITHMETIC_UNSPECIFIED: Arithmetic
 ARITHMETIC_F64: Arithmetic
 ARITHMETIC_F32: Arithmetic
@@ -79,15 +91,20 @@ ARITHMETIC_TF32: Arithmetic
 ARITHMETIC_BF16: Arithmetic
 ARITHMETIC_F16: Arithmetic
 ARITHMETIC_OTHER: Arithmetic
+ARITHMETIC_NONE: Arithmetic
 BACKEND_UNSPECIFIED: Backend
 EAGER: Backend
 SDPA: Backend
 FLEX: Backend
 COMPILED: Backend
 FOREIGN: Backend
+BACKEND_NONE: Backend
+THINKING_ABSENT: Thinking
+THINKING_ON: Thinking
+THINKING_OFF: Thinking
 
 class Recording(_message.Message):
-    __slots__ = ("header", "padding", "payload", "provenance", "case", "run", "parameter", "tensor", "end")
+    __slots__ = ("header", "padding", "payload", "provenance", "case", "run", "parameter", "tensor", "tokenization", "end")
     HEADER_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
@@ -96,6 +113,7 @@ class Recording(_message.Message):
     RUN_FIELD_NUMBER: _ClassVar[int]
     PARAMETER_FIELD_NUMBER: _ClassVar[int]
     TENSOR_FIELD_NUMBER: _ClassVar[int]
+    TOKENIZATION_FIELD_NUMBER: _ClassVar[int]
     END_FIELD_NUMBER: _ClassVar[int]
     header: Header
     padding: bytes
@@ -105,8 +123,9 @@ class Recording(_message.Message):
     run: Run
     parameter: _containers.RepeatedCompositeFieldContainer[Parameter]
     tensor: _containers.RepeatedCompositeFieldContainer[Tensor]
+    tokenization: Tokenization
     end: End
-    def __init__(self, header: _Optional[_Union[Header, _Mapping]] = ..., padding: _Optional[bytes] = ..., payload: _Optional[_Iterable[bytes]] = ..., provenance: _Optional[_Union[Provenance, _Mapping]] = ..., case: _Optional[_Union[Case, _Mapping]] = ..., run: _Optional[_Union[Run, _Mapping]] = ..., parameter: _Optional[_Iterable[_Union[Parameter, _Mapping]]] = ..., tensor: _Optional[_Iterable[_Union[Tensor, _Mapping]]] = ..., end: _Optional[_Union[End, _Mapping]] = ...) -> None: ...
+    def __init__(self, header: _Optional[_Union[Header, _Mapping]] = ..., padding: _Optional[bytes] = ..., payload: _Optional[_Iterable[bytes]] = ..., provenance: _Optional[_Union[Provenance, _Mapping]] = ..., case: _Optional[_Union[Case, _Mapping]] = ..., run: _Optional[_Union[Run, _Mapping]] = ..., parameter: _Optional[_Iterable[_Union[Parameter, _Mapping]]] = ..., tensor: _Optional[_Iterable[_Union[Tensor, _Mapping]]] = ..., tokenization: _Optional[_Union[Tokenization, _Mapping]] = ..., end: _Optional[_Union[End, _Mapping]] = ...) -> None: ...
 
 class Header(_message.Message):
     __slots__ = ("magic", "schema_major", "schema_minor")
@@ -305,6 +324,242 @@ class Run(_message.Message):
     backend: Backend
     materialised: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, arithmetic: _Optional[_Union[Arithmetic, str]] = ..., backend: _Optional[_Union[Backend, str]] = ..., materialised: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Tokenization(_message.Message):
+    __slots__ = ("encoding", "decoding", "batch", "conversation")
+    ENCODING_FIELD_NUMBER: _ClassVar[int]
+    DECODING_FIELD_NUMBER: _ClassVar[int]
+    BATCH_FIELD_NUMBER: _ClassVar[int]
+    CONVERSATION_FIELD_NUMBER: _ClassVar[int]
+    encoding: _containers.RepeatedCompositeFieldContainer[Encoding]
+    decoding: _containers.RepeatedCompositeFieldContainer[Decoding]
+    batch: _containers.RepeatedCompositeFieldContainer[Batch]
+    conversation: _containers.RepeatedCompositeFieldContainer[Conversation]
+    def __init__(self, encoding: _Optional[_Iterable[_Union[Encoding, _Mapping]]] = ..., decoding: _Optional[_Iterable[_Union[Decoding, _Mapping]]] = ..., batch: _Optional[_Iterable[_Union[Batch, _Mapping]]] = ..., conversation: _Optional[_Iterable[_Union[Conversation, _Mapping]]] = ...) -> None: ...
+
+class Encoding(_message.Message):
+    __slots__ = ("name", "text", "split_special_tokens", "segment", "id", "offset")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    SPLIT_SPECIAL_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    SEGMENT_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    text: str
+    split_special_tokens: bool
+    segment: _containers.RepeatedCompositeFieldContainer[Segment]
+    id: _containers.RepeatedScalarFieldContainer[int]
+    offset: _containers.RepeatedCompositeFieldContainer[Span]
+    def __init__(self, name: _Optional[str] = ..., text: _Optional[str] = ..., split_special_tokens: _Optional[bool] = ..., segment: _Optional[_Iterable[_Union[Segment, _Mapping]]] = ..., id: _Optional[_Iterable[int]] = ..., offset: _Optional[_Iterable[_Union[Span, _Mapping]]] = ...) -> None: ...
+
+class Segment(_message.Message):
+    __slots__ = ("begin", "end", "added_token", "normalized", "pre_token")
+    BEGIN_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    ADDED_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    NORMALIZED_FIELD_NUMBER: _ClassVar[int]
+    PRE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    begin: int
+    end: int
+    added_token: int
+    normalized: str
+    pre_token: _containers.RepeatedCompositeFieldContainer[PreToken]
+    def __init__(self, begin: _Optional[int] = ..., end: _Optional[int] = ..., added_token: _Optional[int] = ..., normalized: _Optional[str] = ..., pre_token: _Optional[_Iterable[_Union[PreToken, _Mapping]]] = ...) -> None: ...
+
+class PreToken(_message.Message):
+    __slots__ = ("begin", "end", "begin_byte", "end_byte", "symbols", "merge", "id")
+    BEGIN_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    BEGIN_BYTE_FIELD_NUMBER: _ClassVar[int]
+    END_BYTE_FIELD_NUMBER: _ClassVar[int]
+    SYMBOLS_FIELD_NUMBER: _ClassVar[int]
+    MERGE_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
+    begin: int
+    end: int
+    begin_byte: int
+    end_byte: int
+    symbols: str
+    merge: _containers.RepeatedScalarFieldContainer[int]
+    id: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, begin: _Optional[int] = ..., end: _Optional[int] = ..., begin_byte: _Optional[int] = ..., end_byte: _Optional[int] = ..., symbols: _Optional[str] = ..., merge: _Optional[_Iterable[int]] = ..., id: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class Span(_message.Message):
+    __slots__ = ("begin", "end")
+    BEGIN_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    begin: int
+    end: int
+    def __init__(self, begin: _Optional[int] = ..., end: _Optional[int] = ...) -> None: ...
+
+class Decoding(_message.Message):
+    __slots__ = ("name", "id", "skip_special_tokens", "piece", "text", "chunk")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
+    SKIP_SPECIAL_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    PIECE_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    CHUNK_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    id: _containers.RepeatedScalarFieldContainer[int]
+    skip_special_tokens: bool
+    piece: _containers.RepeatedScalarFieldContainer[bytes]
+    text: str
+    chunk: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., id: _Optional[_Iterable[int]] = ..., skip_special_tokens: _Optional[bool] = ..., piece: _Optional[_Iterable[bytes]] = ..., text: _Optional[str] = ..., chunk: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Batch(_message.Message):
+    __slots__ = ("name", "text", "padding_side", "truncation_side", "max_length", "pad_to_multiple_of", "row")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    PADDING_SIDE_FIELD_NUMBER: _ClassVar[int]
+    TRUNCATION_SIDE_FIELD_NUMBER: _ClassVar[int]
+    MAX_LENGTH_FIELD_NUMBER: _ClassVar[int]
+    PAD_TO_MULTIPLE_OF_FIELD_NUMBER: _ClassVar[int]
+    ROW_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    text: _containers.RepeatedScalarFieldContainer[str]
+    padding_side: str
+    truncation_side: str
+    max_length: int
+    pad_to_multiple_of: int
+    row: _containers.RepeatedCompositeFieldContainer[BatchRow]
+    def __init__(self, name: _Optional[str] = ..., text: _Optional[_Iterable[str]] = ..., padding_side: _Optional[str] = ..., truncation_side: _Optional[str] = ..., max_length: _Optional[int] = ..., pad_to_multiple_of: _Optional[int] = ..., row: _Optional[_Iterable[_Union[BatchRow, _Mapping]]] = ...) -> None: ...
+
+class BatchRow(_message.Message):
+    __slots__ = ("input_id", "attention_mask")
+    INPUT_ID_FIELD_NUMBER: _ClassVar[int]
+    ATTENTION_MASK_FIELD_NUMBER: _ClassVar[int]
+    input_id: _containers.RepeatedScalarFieldContainer[int]
+    attention_mask: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, input_id: _Optional[_Iterable[int]] = ..., attention_mask: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class Conversation(_message.Message):
+    __slots__ = ("name", "messages", "tools", "add_generation_prompt", "thinking", "rendered", "id")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    TOOLS_FIELD_NUMBER: _ClassVar[int]
+    ADD_GENERATION_PROMPT_FIELD_NUMBER: _ClassVar[int]
+    THINKING_FIELD_NUMBER: _ClassVar[int]
+    RENDERED_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    messages: str
+    tools: str
+    add_generation_prompt: bool
+    thinking: Thinking
+    rendered: str
+    id: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, name: _Optional[str] = ..., messages: _Optional[str] = ..., tools: _Optional[str] = ..., add_generation_prompt: _Optional[bool] = ..., thinking: _Optional[_Union[Thinking, str]] = ..., rendered: _Optional[str] = ..., id: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class Tokenizer(_message.Message):
+    __slots__ = ("header", "provenance", "token", "merge", "added_token", "normalizer", "pre_tokenizer", "unicode", "chat_template", "pad_id", "eos_id", "bos_id", "unk_id")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    PROVENANCE_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    MERGE_FIELD_NUMBER: _ClassVar[int]
+    ADDED_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    NORMALIZER_FIELD_NUMBER: _ClassVar[int]
+    PRE_TOKENIZER_FIELD_NUMBER: _ClassVar[int]
+    UNICODE_FIELD_NUMBER: _ClassVar[int]
+    CHAT_TEMPLATE_FIELD_NUMBER: _ClassVar[int]
+    PAD_ID_FIELD_NUMBER: _ClassVar[int]
+    EOS_ID_FIELD_NUMBER: _ClassVar[int]
+    BOS_ID_FIELD_NUMBER: _ClassVar[int]
+    UNK_ID_FIELD_NUMBER: _ClassVar[int]
+    header: Header
+    provenance: Provenance
+    token: _containers.RepeatedCompositeFieldContainer[TokenEntry]
+    merge: _containers.RepeatedCompositeFieldContainer[MergeRule]
+    added_token: _containers.RepeatedCompositeFieldContainer[AddedToken]
+    normalizer: str
+    pre_tokenizer: str
+    unicode: UnicodeTables
+    chat_template: str
+    pad_id: int
+    eos_id: int
+    bos_id: int
+    unk_id: int
+    def __init__(self, header: _Optional[_Union[Header, _Mapping]] = ..., provenance: _Optional[_Union[Provenance, _Mapping]] = ..., token: _Optional[_Iterable[_Union[TokenEntry, _Mapping]]] = ..., merge: _Optional[_Iterable[_Union[MergeRule, _Mapping]]] = ..., added_token: _Optional[_Iterable[_Union[AddedToken, _Mapping]]] = ..., normalizer: _Optional[str] = ..., pre_tokenizer: _Optional[str] = ..., unicode: _Optional[_Union[UnicodeTables, _Mapping]] = ..., chat_template: _Optional[str] = ..., pad_id: _Optional[int] = ..., eos_id: _Optional[int] = ..., bos_id: _Optional[int] = ..., unk_id: _Optional[int] = ...) -> None: ...
+
+class TokenEntry(_message.Message):
+    __slots__ = ("id", "bytes")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    bytes: bytes
+    def __init__(self, id: _Optional[int] = ..., bytes: _Optional[bytes] = ...) -> None: ...
+
+class MergeRule(_message.Message):
+    __slots__ = ("left", "right", "result")
+    LEFT_FIELD_NUMBER: _ClassVar[int]
+    RIGHT_FIELD_NUMBER: _ClassVar[int]
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    left: int
+    right: int
+    result: int
+    def __init__(self, left: _Optional[int] = ..., right: _Optional[int] = ..., result: _Optional[int] = ...) -> None: ...
+
+class AddedToken(_message.Message):
+    __slots__ = ("id", "content", "special", "lstrip", "rstrip", "single_word", "normalized")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    SPECIAL_FIELD_NUMBER: _ClassVar[int]
+    LSTRIP_FIELD_NUMBER: _ClassVar[int]
+    RSTRIP_FIELD_NUMBER: _ClassVar[int]
+    SINGLE_WORD_FIELD_NUMBER: _ClassVar[int]
+    NORMALIZED_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    content: str
+    special: bool
+    lstrip: bool
+    rstrip: bool
+    single_word: bool
+    normalized: bool
+    def __init__(self, id: _Optional[int] = ..., content: _Optional[str] = ..., special: _Optional[bool] = ..., lstrip: _Optional[bool] = ..., rstrip: _Optional[bool] = ..., single_word: _Optional[bool] = ..., normalized: _Optional[bool] = ...) -> None: ...
+
+class UnicodeTables(_message.Message):
+    __slots__ = ("letter", "number", "space", "decomposition", "combining_class", "composition")
+    LETTER_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    SPACE_FIELD_NUMBER: _ClassVar[int]
+    DECOMPOSITION_FIELD_NUMBER: _ClassVar[int]
+    COMBINING_CLASS_FIELD_NUMBER: _ClassVar[int]
+    COMPOSITION_FIELD_NUMBER: _ClassVar[int]
+    letter: _containers.RepeatedCompositeFieldContainer[Span]
+    number: _containers.RepeatedCompositeFieldContainer[Span]
+    space: _containers.RepeatedCompositeFieldContainer[Span]
+    decomposition: _containers.RepeatedCompositeFieldContainer[Decomposition]
+    combining_class: _containers.RepeatedCompositeFieldContainer[CombiningClass]
+    composition: _containers.RepeatedCompositeFieldContainer[Composition]
+    def __init__(self, letter: _Optional[_Iterable[_Union[Span, _Mapping]]] = ..., number: _Optional[_Iterable[_Union[Span, _Mapping]]] = ..., space: _Optional[_Iterable[_Union[Span, _Mapping]]] = ..., decomposition: _Optional[_Iterable[_Union[Decomposition, _Mapping]]] = ..., combining_class: _Optional[_Iterable[_Union[CombiningClass, _Mapping]]] = ..., composition: _Optional[_Iterable[_Union[Composition, _Mapping]]] = ...) -> None: ...
+
+class Decomposition(_message.Message):
+    __slots__ = ("code_point", "to")
+    CODE_POINT_FIELD_NUMBER: _ClassVar[int]
+    TO_FIELD_NUMBER: _ClassVar[int]
+    code_point: int
+    to: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, code_point: _Optional[int] = ..., to: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class CombiningClass(_message.Message):
+    __slots__ = ("range", "value")
+    RANGE_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    range: Span
+    value: int
+    def __init__(self, range: _Optional[_Union[Span, _Mapping]] = ..., value: _Optional[int] = ...) -> None: ...
+
+class Composition(_message.Message):
+    __slots__ = ("first", "second", "to")
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    SECOND_FIELD_NUMBER: _ClassVar[int]
+    TO_FIELD_NUMBER: _ClassVar[int]
+    first: int
+    second: int
+    to: int
+    def __init__(self, first: _Optional[int] = ..., second: _Optional[int] = ..., to: _Optional[int] = ...) -> None: ...
 
 class TapTable(_message.Message):
     __slots__ = ("tap",)

@@ -158,7 +158,14 @@ def read(path: str | Path, *, digests: bool = False) -> Recording:
         check_tensor(path, info, field.end - field.begin)
         tensors.append(Tensor(info, _array(data, info, field.begin, path)))
     recording = Recording(
-        message.case, message.provenance, message.run, tensors, list(message.parameter), str(path), digest
+        case=message.case,
+        provenance=message.provenance,
+        run=message.run,
+        tensors=tensors,
+        parameters=list(message.parameter),
+        tokenization=message.tokenization,
+        source=str(path),
+        digest=digest,
     )
     if digests:
         verify(recording)

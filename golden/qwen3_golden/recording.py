@@ -9,7 +9,7 @@ from qwen3_golden import golden_pb2 as pb
 from qwen3_golden.dtypes import FLOATS, Array, to_float32
 
 SCHEMA_MAJOR = 1
-SCHEMA_MINOR = 0
+SCHEMA_MINOR = 1
 MAGIC = "qwen3.golden"
 
 
@@ -37,13 +37,14 @@ class Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Recording:
-    """One case run once. `source` names where it was read from, for messages."""
+    """One case run once. `tokenization` is empty but for a case of that mode. `source` says where it was read from."""
 
     case: pb.Case
     provenance: pb.Provenance
     run: pb.Run
     tensors: Sequence[Tensor]
     parameters: Sequence[pb.Parameter] = ()
+    tokenization: pb.Tokenization = field(default_factory=pb.Tokenization)
     source: str = "recording in memory"
     digest: bytes = b""
     _index: dict[tuple[str, int], Tensor] = field(init=False, repr=False)

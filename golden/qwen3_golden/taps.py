@@ -16,7 +16,7 @@ from qwen3_golden.dtypes import Array
 from qwen3_golden.errors import ParityError
 
 GOLDEN_ROOT = Path(__file__).resolve().parents[1]
-"""The folder of the committed golden set: cases/, checkpoints/, MANIFEST.textproto, taps.textproto."""
+"""The folder of the committed golden set: cases/, checkpoints/, tokenizers/, MANIFEST.textproto, taps.textproto."""
 
 _LAYER = re.compile(r"\.layers\.(0|[1-9][0-9]*)\.")
 

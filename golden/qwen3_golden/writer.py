@@ -20,7 +20,7 @@ from qwen3_golden import golden_pb2 as pb
 from qwen3_golden import wire
 from qwen3_golden.dtypes import NUMPY, Array, dtype_of
 from qwen3_golden.errors import ParityError
-from qwen3_golden.recording import MAGIC, SCHEMA_MAJOR, SCHEMA_MINOR, Recording, Tensor
+from qwen3_golden.recording import MAGIC, SCHEMA_MAJOR, Recording, Tensor
 from qwen3_golden.rules import check_metadata, check_tensor
 
 _SYNC_BYTES = 1 << 23  # syncing as it goes, beside the caller, leaves little to wait for at the end
@@ -49,10 +49,11 @@ class Writer:
 
     `add` may be called from several threads and returns at once: hashing and writing go on beside the caller, in the
     order of the calls. An array that was given must not change until `finish`. `digests=False` leaves the tensors'
-    SHA-256 out. Raises `ParityError` when the disk cannot take the file or stock protobuf libraries could not parse it.
+    SHA-256 out; `schema_minor` must have every field that the recording will have (1: a tokenization). Raises
+    `ParityError` when the disk cannot take the file or stock protobuf libraries could not parse it.
     """
 
-    def __init__(self, path: str | Path, *, digests: bool = True) -> None:
+    def __init__(self, path: str | Path, *, digests: bool = True, schema_minor: int = 0) -> None:
         self.path = Path(path)
         self.infos: list[pb.Tensor] = []
         self._digests = digests
@@ -60,7 +61,7 @@ class Writer:
         self._pending: deque[tuple[Future[None], int]] = deque()
         self._lock = Lock()
         self._temporary = self.path.with_name(f".{self.path.name}.{secrets.token_hex(4)}")
-        header = pb.Header(magic=MAGIC, schema_major=SCHEMA_MAJOR, schema_minor=SCHEMA_MINOR)
+        header = pb.Header(magic=MAGIC, schema_major=SCHEMA_MAJOR, schema_minor=schema_minor)
         content = wire.field(wire.HEADER, header.SerializeToString())
         self._reserve(len(content), "header")
         try:
@@ -142,10 +143,17 @@ class Writer:
         self._pending_bytes -= size
 
     def finish(
-        self, case: pb.Case, provenance: pb.Provenance, run: pb.Run, parameters: Iterable[pb.Parameter] = ()
+        self,
+        case: pb.Case,
+        provenance: pb.Provenance,
+        run: pb.Run,
+        parameters: Iterable[pb.Parameter] = (),
+        tokenization: pb.Tokenization | None = None,
     ) -> None:
         """Write the metadata and `end`, sync, and move the file to its name; nothing can be added afterwards."""
-        message = pb.Recording(provenance=provenance, case=case, run=run, parameter=parameters)
+        message = pb.Recording(
+            provenance=provenance, case=case, run=run, parameter=parameters, tokenization=tokenization
+        )
         check_metadata(self.path, case, run, message.parameter)
         with self._lock:
             while self._pending:
@@ -179,7 +187,9 @@ class Writer:
 
 def write(path: str | Path, recording: Recording, *, digests: bool = True) -> None:
     """Write a recording that is in memory; see `Writer`."""
-    with Writer(path, digests=digests) as writer:
+    has_texts = recording.case.mode == pb.TOKENIZATION
+    with Writer(path, digests=digests, schema_minor=int(has_texts)) as writer:
         for item in recording:
             writer.add(item)
-        writer.finish(recording.case, recording.provenance, recording.run, recording.parameters)
+        texts = recording.tokenization if has_texts else None
+        writer.finish(recording.case, recording.provenance, recording.run, recording.parameters, texts)
