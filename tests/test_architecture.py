@@ -23,8 +23,8 @@ HOMES = {
 ALLOWED = {
     "qwen3_golden": {"numpy", "google"},
     "qwen3_spec": {"numpy"},
-    "qwen3_reference": {"numpy", "torch", "transformers", "safetensors", "qwen3_golden", "qwen3_spec"},
-    "qwen3_encdec": {"torch", "transformers", "safetensors"},
+    "qwen3_reference": {"numpy", "torch", "transformers", "tokenizers", "safetensors", "qwen3_golden", "qwen3_spec"},
+    "qwen3_encdec": {"torch", "transformers", "safetensors", "jinja2"},
     "qwen3_parity": {
         *(
             "numpy",
@@ -91,6 +91,16 @@ def test_only_the_reference_imports_hugging_faces_network(package: str) -> None:
         if HF_NETWORK.match(m) or (m.startswith("transformers.") and NETWORK_NAMES.match(m.rsplit(".", 1)[-1]))
     ]
     assert not wrong
+
+
+def test_the_independent_tokenizer_shares_no_code_with_anybodys() -> None:
+    folder = ROOT / "impl" / "qwen3_encdec" / "tokenizer"
+    allowed = sys.stdlib_module_names | {"jinja2", "qwen3_encdec"}
+    found = [f"{p.name}: {m}" for p in folder.glob("*.py") for m in imports(p) if m.split(".")[0] not in allowed]
+    assert folder.is_dir() and not found
+    assert not [
+        p.name for p in folder.glob("*.py") if re.search(r"from \.\.|qwen3_encdec\.(?!tokenizer)", p.read_text())
+    ]
 
 
 SEEDED, SOUGHT = ("mutants", "mechanical"), ("hypotheses", "fits", "blame", "diagnosis")

@@ -25,10 +25,12 @@ _SIZES = (
 class Qwen3EncoderDecoderConfig(PreTrainedConfig):  # type: ignore[no-untyped-call]
     """Sizes and switches of both stacks, which share one depth.
 
-    `vocab_size` counts the sentinel rows. `attention_bias` is the bias of q, k and v, `attention_out_bias` that of o.
-    `rope_theta` (keyword or inside `rope_parameters`) defaults to 1e6 as on Qwen3. `sliding_window` limits the layers
-    that `layer_types` calls `sliding_attention`. `rotate_encoder_keys` says whether merged attention applies RoPE to
-    the encoder's keys, at the encoder's own positions. Impossible combinations raise `ValueError`.
+    `vocab_size` counts the sentinel rows; sentinel i is row `first_sentinel_id + i`, by default the last ones (they
+    stay where they are when an embedding grows behind them). `attention_bias` is the bias of q, k and v,
+    `attention_out_bias` that of o. `rope_theta` (keyword or inside `rope_parameters`) defaults to 1e6 as on Qwen3.
+    `sliding_window` limits the layers that `layer_types` calls `sliding_attention`. `rotate_encoder_keys` says whether
+    merged attention applies RoPE to the encoder's keys, at the encoder's own positions. Impossible combinations raise
+    `ValueError`.
     """
 
     model_type = "qwen3_encdec"
@@ -55,6 +57,7 @@ class Qwen3EncoderDecoderConfig(PreTrainedConfig):  # type: ignore[no-untyped-ca
     layer_types: list[str] | None = None
     sliding_window: int | None = None
     num_sentinel_tokens: int = 100
+    first_sentinel_id: int | None = None
     rotate_encoder_keys: bool = True
     is_encoder_decoder: bool = True
     pad_token_id: int | None = None
@@ -94,6 +97,13 @@ class Qwen3EncoderDecoderConfig(PreTrainedConfig):  # type: ignore[no-untyped-ca
                 f"num_sentinel_tokens = {self.num_sentinel_tokens!r} must lie in 0 … vocab_size - 1 = "
                 f"{self.vocab_size - 1} (vocab_size counts the sentinels)"
             )
+        if self.first_sentinel_id is None:
+            self.first_sentinel_id = self.vocab_size - self.num_sentinel_tokens
+        if not 0 <= self.first_sentinel_id <= self.vocab_size - self.num_sentinel_tokens:
+            raise ValueError(
+                f"first_sentinel_id = {self.first_sentinel_id}: {self.num_sentinel_tokens} sentinels from there on do "
+                f"not fit vocab_size = {self.vocab_size}"
+            )
         if not self.rms_norm_eps > 0:
             raise ValueError(f"rms_norm_eps = {self.rms_norm_eps!r} must be positive")
         if not 0.0 <= self.attention_dropout < 1.0:
@@ -128,6 +138,12 @@ class Qwen3EncoderDecoderConfig(PreTrainedConfig):  # type: ignore[no-untyped-ca
     @rope_theta.setter
     def rope_theta(self, value: float) -> None:
         self.rope_parameters = resolve_rope_parameters({"rope_theta": value})
+
+    @property
+    def sentinel_start(self) -> int:
+        """`first_sentinel_id`, which is never None once the config is built."""
+        assert self.first_sentinel_id is not None
+        return self.first_sentinel_id
 
     @property
     def kv_heads(self) -> int:

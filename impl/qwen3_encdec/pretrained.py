@@ -26,6 +26,29 @@ class Qwen3EncoderDecoderPreTrainedModel(PreTrainedModel):  # type: ignore[no-un
     _supports_flex_attn = True
     _supports_attention_backend = True
 
+    def resize_token_embeddings(
+        self,
+        new_num_tokens: int | None = None,
+        pad_to_multiple_of: int | None = None,
+        mean_resizing: bool = True,
+    ) -> nn.Embedding:
+        """As transformers', but `ValueError` where rows of sentinels would be cut off; new rows stand behind them.
+
+        A tokenizer's length does not count the padding rows, so `len(tokenizer)` is no size to resize to.
+        """
+        first, count = self.config.sentinel_start, self.config.num_sentinel_tokens
+        needed, unit = first + count, pad_to_multiple_of or 1
+        if new_num_tokens is not None and count and -(-new_num_tokens // unit) * unit < needed:
+            raise ValueError(
+                f"resize_token_embeddings({new_num_tokens}) would cut off sentinel rows: the {count} sentinels are "
+                f"rows {first} … {needed - 1}. "
+                f"Expected at least {needed}; a tokenizer's length leaves the padding rows out, its largest id + 1 "
+                "does not"
+            )
+        embedding = super().resize_token_embeddings(new_num_tokens, pad_to_multiple_of, mean_resizing)
+        assert isinstance(embedding, nn.Embedding)
+        return embedding
+
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
         super()._init_weights(module)  # type: ignore[no-untyped-call]
