@@ -520,20 +520,32 @@ class AddedToken(_message.Message):
     def __init__(self, id: _Optional[int] = ..., content: _Optional[str] = ..., special: _Optional[bool] = ..., lstrip: _Optional[bool] = ..., rstrip: _Optional[bool] = ..., single_word: _Optional[bool] = ..., normalized: _Optional[bool] = ...) -> None: ...
 
 class UnicodeTables(_message.Message):
-    __slots__ = ("letter", "number", "space", "decomposition", "combining_class", "composition")
+    __slots__ = ("letter", "number", "space", "decomposition", "combining_class", "composition", "word", "case_variant")
     LETTER_FIELD_NUMBER: _ClassVar[int]
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     SPACE_FIELD_NUMBER: _ClassVar[int]
     DECOMPOSITION_FIELD_NUMBER: _ClassVar[int]
     COMBINING_CLASS_FIELD_NUMBER: _ClassVar[int]
     COMPOSITION_FIELD_NUMBER: _ClassVar[int]
+    WORD_FIELD_NUMBER: _ClassVar[int]
+    CASE_VARIANT_FIELD_NUMBER: _ClassVar[int]
     letter: _containers.RepeatedCompositeFieldContainer[Span]
     number: _containers.RepeatedCompositeFieldContainer[Span]
     space: _containers.RepeatedCompositeFieldContainer[Span]
     decomposition: _containers.RepeatedCompositeFieldContainer[Decomposition]
     combining_class: _containers.RepeatedCompositeFieldContainer[CombiningClass]
     composition: _containers.RepeatedCompositeFieldContainer[Composition]
-    def __init__(self, letter: _Optional[_Iterable[_Union[Span, _Mapping]]] = ..., number: _Optional[_Iterable[_Union[Span, _Mapping]]] = ..., space: _Optional[_Iterable[_Union[Span, _Mapping]]] = ..., decomposition: _Optional[_Iterable[_Union[Decomposition, _Mapping]]] = ..., combining_class: _Optional[_Iterable[_Union[CombiningClass, _Mapping]]] = ..., composition: _Optional[_Iterable[_Union[Composition, _Mapping]]] = ...) -> None: ...
+    word: _containers.RepeatedCompositeFieldContainer[Span]
+    case_variant: _containers.RepeatedCompositeFieldContainer[CaseVariant]
+    def __init__(self, letter: _Optional[_Iterable[_Union[Span, _Mapping]]] = ..., number: _Optional[_Iterable[_Union[Span, _Mapping]]] = ..., space: _Optional[_Iterable[_Union[Span, _Mapping]]] = ..., decomposition: _Optional[_Iterable[_Union[Decomposition, _Mapping]]] = ..., combining_class: _Optional[_Iterable[_Union[CombiningClass, _Mapping]]] = ..., composition: _Optional[_Iterable[_Union[Composition, _Mapping]]] = ..., word: _Optional[_Iterable[_Union[Span, _Mapping]]] = ..., case_variant: _Optional[_Iterable[_Union[CaseVariant, _Mapping]]] = ...) -> None: ...
+
+class CaseVariant(_message.Message):
+    __slots__ = ("letter", "also")
+    LETTER_FIELD_NUMBER: _ClassVar[int]
+    ALSO_FIELD_NUMBER: _ClassVar[int]
+    letter: int
+    also: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, letter: _Optional[int] = ..., also: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Decomposition(_message.Message):
     __slots__ = ("code_point", "to")

@@ -14,6 +14,8 @@ from qwen3_reference.cases import CASES
 from qwen3_reference.op_cases import op_cases
 from qwen3_reference.record import record
 from qwen3_reference.record_op import record_op
+from qwen3_reference.tokenization import record_tokenization
+from qwen3_reference.tokenization_cases import TOKENIZATION_CASES
 
 
 def main(arguments: list[str]) -> int:
@@ -22,6 +24,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("out", type=Path, help="folder that receives cases/<folder>/<name>.pb")
     parser.add_argument("--only", default="*", help="glob over case names, as 'encdec/*'")
     parser.add_argument("--checkpoints", type=Path, default=GOLDEN_ROOT / "checkpoints", help="where checkpoints stand")
+    parser.add_argument("--tokenizers", type=Path, default=GOLDEN_ROOT / "tokenizers", help="where tokenizers stand")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     written = 0
@@ -33,6 +36,10 @@ def main(arguments: list[str]) -> int:
         for definition in CASES:
             if fnmatchcase(definition.name, options.only):
                 record(definition, options.checkpoints, options.out / "cases" / f"{definition.name}.pb")
+                written += 1
+        for texts in TOKENIZATION_CASES:
+            if fnmatchcase(texts.name, options.only):
+                record_tokenization(texts, options.tokenizers, options.out / "cases" / f"{texts.name}.pb")
                 written += 1
     except ParityError as error:
         print(error, file=sys.stderr)

@@ -19,9 +19,12 @@ def _version(name: str) -> str:
     return version(name)
 
 
-def provenance(producer: str, seed: int = 0) -> pb.Provenance:
-    """The provenance of a recording made here and now by `producer`; `seed` is that of the case's inputs."""
-    versions = {name: _version(name) for name in _LIBRARIES} | {"python": platform.python_version()}
+def provenance(producer: str, seed: int = 0, *, more: tuple[str, ...] = ()) -> pb.Provenance:
+    """The provenance of a recording made here and now by `producer`.
+
+    `seed` is that of the case's inputs, `more` names libraries that made it besides NumPy, torch and transformers.
+    """
+    versions = {name: _version(name) for name in (*_LIBRARIES, *more)} | {"python": platform.python_version()}
     flags = {
         "deterministic_algorithms": str(torch.are_deterministic_algorithms_enabled()).lower(),
         "float32_matmul_precision": torch.get_float32_matmul_precision(),

@@ -6,13 +6,17 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from qwen3_golden import GOLDEN_ROOT, table
+from qwen3_golden import GOLDEN_ROOT, STAGES, read, table
 from qwen3_parity.mutants import catalogue
 from qwen3_parity.mutants.judged import short
 from qwen3_parity.mutants.not_applicable import REASONS
 
 ID = re.compile(r"(([A-Z]{3}|T5B)-\d\d(/[a-z0-9_]+)?|own/[a-z0-9-]+)")
-NAMED = re.compile(r"[a-z]+\.[a-z0-9_]+")
+NAMED = re.compile(r"[a-z_]+\.[a-z0-9_]+")
+
+
+def tokenizers():
+    return [one for one in catalogue() if one.of_tokenizer]
 
 
 def test_names_are_unique():
@@ -23,9 +27,22 @@ def test_names_are_ids_of_the_bug_catalogue_or_own_ones():
     assert [one.name for one in catalogue() if not ID.fullmatch(one.name)] == []
 
 
-def test_wrong_taps_are_places_of_the_network():
+def test_wrong_taps_are_places_of_the_network_or_stages_of_a_tokenizer():
     places = {short(row.pattern) for row in table()}
-    assert {one.name: one.wrong - places for one in catalogue() if one.wrong - places} == {}
+    network = [one for one in catalogue() if not one.of_tokenizer]
+    assert {one.name: one.wrong - places for one in network if one.wrong - places} == {}
+    assert {one.name for one in catalogue() if one.wrong & set(STAGES)} == {one.name for one in tokenizers()}
+
+
+def test_bugs_of_tokenizers_are_looked_for_in_tokenizations_and_others_are_not():
+    of = {one.name: {case.startswith("tokenization/") for case in one.cases} for one in catalogue()}
+    assert [one.name for one in catalogue() if of[one.name] != {one.of_tokenizer}] == []
+
+
+def test_every_bug_that_a_tokenization_exposes_is_seeded_or_has_a_reason_for_none():
+    paths = sorted((GOLDEN_ROOT / "cases" / "tokenization").glob("*.pb"))
+    exposed = {bug for path in paths for bug in read(path).case.exposes}
+    assert exposed and exposed - {one.name.partition("/")[0] for one in tokenizers()} - REASONS.keys() == set()
 
 
 def test_diagnoses_are_written_as_ids():

@@ -13,6 +13,7 @@ from qwen3_parity.budgets import headroom, reach, shares
 from qwen3_parity.compare import Metrics, compare, exact
 from qwen3_parity.match import delivered, parameters_differ, same_case
 from qwen3_parity.scope import Scope
+from qwen3_parity.tokenization.compare import check_tokenization
 from qwen3_parity.verdict import NOBODY, Problem, Verdict, Verdicts
 
 _EXACT = frozenset({"input", "position_ids", "embedding", "mask", "argmax"})
@@ -38,6 +39,8 @@ def check(golden: Recording | str | Path, candidate: Recording | str | Path) -> 
     """
     expected = golden if isinstance(golden, Recording) else read(golden, digests=True)
     actual = candidate if isinstance(candidate, Recording) else read(candidate, digests=True)
+    if expected.case.mode == pb.TOKENIZATION:
+        return check_tokenization(expected, actual)
     same_case(actual, expected)
     structural = parameters_differ(actual, expected)
     match = delivered(actual, expected)

@@ -8,17 +8,19 @@ from pathlib import Path
 
 import click
 
-from qwen3_golden import GOLDEN_ROOT, ParityError, read
+from qwen3_golden import GOLDEN_ROOT, ParityError, pb, read
 from qwen3_parity import report
 from qwen3_parity.blame import OpVerdict, replay
 from qwen3_parity.check import check as judge
 from qwen3_parity.cli_diagnose import diagnose
+from qwen3_parity.cli_export import export
 from qwen3_parity.cli_reference import capture, regenerate
 from qwen3_parity.honest.command import budgets
 from qwen3_parity.mechanical.command import mechanical
 from qwen3_parity.mutants.command import mutants
 from qwen3_parity.show import describe
 from qwen3_parity.terminal import console
+from qwen3_parity.tokenization.command import tokenize
 
 BUILD = Path("build/parity")
 FILE = click.Path(path_type=Path)
@@ -39,7 +41,7 @@ class Group(click.Group):
 @click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="qwen3-parity")
 def main() -> None:
-    """Compare an implementation of a Qwen3-type transformer with Hugging Face's, tap by tap."""
+    """Compare an implementation of a Qwen3-type transformer, or its tokenizer, with Hugging Face's, tap by tap."""
 
 
 main.add_command(regenerate)
@@ -48,6 +50,8 @@ main.add_command(diagnose)
 main.add_command(mutants)
 main.add_command(mechanical)
 main.add_command(budgets)
+main.add_command(tokenize)
+main.add_command(export)
 
 
 def golden_path(name: str, root: Path = GOLDEN_ROOT) -> Path:
@@ -97,8 +101,10 @@ def check(files: tuple[str, ...], as_json: bool, html: Path | None, every: bool,
 
 
 def own_errors(candidate: Path, model: Path | None) -> list[OpVerdict]:
-    """Every op of a recording alone; nothing for an op case, or where the checkpoint is not known."""
+    """Every op of a recording alone; nothing for an op case, a tokenizer, or where the checkpoint is not known."""
     recording = read(candidate)
+    if recording.case.mode == pb.TOKENIZATION:
+        return []
     root = GOLDEN_ROOT / "checkpoints"
     known = model or all((root / checkpoint.name).is_dir() for checkpoint in recording.case.checkpoint)
     if not (recording.case.checkpoint and known):
@@ -111,9 +117,10 @@ def own_errors(candidate: Path, model: Path | None) -> list[OpVerdict]:
 @main.command()
 @click.argument("golden")
 @click.option("--out", type=FILE, help="The recording's file  [default: build/parity/CASE.pb]")
-@click.option("--impl", help="Somebody else's model, as package.module:factory.")
+@click.option("--impl", help="Somebody else's model or tokenizer, as package.module:factory.")
 @click.option("--backend", type=click.Choice(["eager", "sdpa", "flex"]), default="eager", show_default=True)
 @click.option("--model", type=FILE, help="The checkpoint directory of a captured case.")
+@click.option("--tokenizer", type=FILE, help="The directory of a tokenization case  [default: the committed one]")
 @click.option("--checkpoints", type=FILE, default=GOLDEN_ROOT / "checkpoints", help="Where the case's checkpoints are.")
 @click.option("--taps", multiple=True, metavar="GLOB", help="Only these taps, or: op, sub-layer, layer  [default: op]")
 def record(
@@ -122,18 +129,29 @@ def record(
     impl: str | None,
     backend: str,
     model: Path | None,
+    tokenizer: Path | None,
     checkpoints: Path,
     taps: tuple[str, ...],
 ) -> None:
     """Run an implementation (ours, unless --impl) on the case of GOLDEN, a file or a case's name, and record it."""
     from qwen3_parity import record as recorder
     from qwen3_parity.implementation import factory, golden_dtype
+    from qwen3_parity.tokenization.record import record_tokenization
+    from qwen3_parity.tokenization.runner import ours
 
     reference = read(golden_path(golden))
     path = out or BUILD / f"{reference.case.name}.pb"
-    build = recorder.load_factory(impl) if impl else factory(backend, golden_dtype(reference))
-    globs = tuple(glob for word in taps for glob in recorder.GRANULARITY.get(word, (word,)))
-    recorder.record(reference, path, build, checkpoints=checkpoints, model=model, taps=globs)
+    if reference.case.mode == pb.TOKENIZATION:
+        if model or taps:
+            raise click.UsageError("--model and --taps are for networks; this case is a tokenizer's")
+        build = recorder.load_factory(impl) if impl else ours
+        record_tokenization(reference, path, build, directory=tokenizer)
+    else:
+        if tokenizer:
+            raise click.UsageError("--tokenizer is for tokenization cases; this one is a network's")
+        build = recorder.load_factory(impl) if impl else factory(backend, golden_dtype(reference))
+        globs = tuple(glob for word in taps for glob in recorder.GRANULARITY.get(word, (word,)))
+        recorder.record(reference, path, build, checkpoints=checkpoints, model=model, taps=globs)
     click.echo(f"{path}\nnext: qwen3-parity check {golden} {path}")
 
 
@@ -146,12 +164,15 @@ def show(file: Path, taps: tuple[str, ...]) -> None:
 
 
 @main.command()
-@click.option("--only", default="*", metavar="GLOB", help="Only these cases.")
-@click.option("--impl", help="Somebody else's model, as package.module:factory.")
+@click.option("--only", default="*", metavar="GLOB", help="Only these cases; 'tokenization/*' are a tokenizer's.")
+@click.option("--impl", help="Somebody else's model (or tokenizer, see --only), as package.module:factory.")
 @click.option("--backend", type=click.Choice(["eager", "sdpa", "flex"]), default="eager", show_default=True)
 @click.option("--out", type=FILE, default=BUILD, show_default=True, help="Recordings and report.html go here.")
 def parity(only: str, impl: str | None, backend: str, out: Path) -> None:
-    """Record an implementation on every committed golden, judge it, and write a report."""
+    """Record an implementation on every committed golden, judge it, and write a report.
+
+    Ours is a network and a tokenizer; with --impl only the goldens of one of them are run.
+    """
     from qwen3_parity.suite import run
 
     results = run(out, only=only, impl=impl, backend=backend)

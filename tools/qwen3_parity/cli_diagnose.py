@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import click
 from rich.console import Console
 
-from qwen3_golden import GOLDEN_ROOT, read
+from qwen3_golden import GOLDEN_ROOT, Recording, pb, read
 from qwen3_parity.terminal import console
 
 FILE = click.Path(path_type=Path)
@@ -18,10 +19,10 @@ FILE = click.Path(path_type=Path)
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="[GOLDEN] CANDIDATE")
 @click.option("--json", "as_json", is_flag=True, help="Everything as JSON.")
-@click.option("--model", type=FILE, help="The checkpoint directory of a captured case.")
+@click.option("--model", type=FILE, help="The checkpoint or tokenizer directory of a captured case.")
 @click.option("--checkpoints", type=FILE, default=GOLDEN_ROOT / "checkpoints", help="Where the case's checkpoints are.")
 def diagnose(files: tuple[str, ...], as_json: bool, model: Path | None, checkpoints: Path) -> None:
-    """Name the ops of a recording that are wrong on their own inputs, and the mistake that reproduces their numbers.
+    """Name the ops (a tokenizer's stages) that are wrong on their own inputs, and the mistake that reproduces them.
 
     The golden is found by the case's name when left out. Nothing but the two files and the checkpoint is read.
     """
@@ -34,8 +35,24 @@ def diagnose(files: tuple[str, ...], as_json: bool, model: Path | None, checkpoi
         raise click.UsageError("give one candidate, or a golden and a candidate")
     candidate = read(Path(files[-1]), digests=True)
     golden = read(Path(files[0]) if len(files) == 2 else golden_path(candidate.case.name), digests=True)
+    if golden.case.mode == pb.TOKENIZATION:
+        tokenizers(golden, candidate, model, as_json)
     with Console(stderr=True).status("reading") as status:
         found = find(golden, candidate, weights_of(golden, checkpoints, model), status.update)
+    if as_json:
+        click.echo(json.dumps(pages.to_json(found), indent=2))
+    else:
+        console().print(pages.terminal(found))
+    sys.exit(found.verdicts.exit_code)
+
+
+def tokenizers(golden: Recording, candidate: Recording, model: Path | None, as_json: bool) -> NoReturn:
+    """Print the diagnosis of a tokenizer and exit with the verdict's code."""
+    from qwen3_parity.tokenization import pages
+    from qwen3_parity.tokenization.diagnose import diagnose_tokenization, directory_of
+
+    with Console(stderr=True).status("reading") as status:
+        found = diagnose_tokenization(golden, candidate, directory_of(golden, model), status.update)
     if as_json:
         click.echo(json.dumps(pages.to_json(found), indent=2))
     else:

@@ -37,7 +37,7 @@ def is_input(item: Tensor, mode: int) -> bool:
     return mode != pb.PLUMBING and item.info.name.startswith(GIVEN)
 
 
-def _refuse(actual: Recording, field: str, expected: object, got: object) -> ParityError:
+def refuse(actual: Recording, field: str, expected: object, got: object) -> ParityError:
     return ParityError(
         f"{actual.source}: {field}",
         "the candidate did not run the golden's case",
@@ -51,7 +51,7 @@ def _same_message(actual: Recording, field: str, one: Message, two: Message) -> 
     for part in one.DESCRIPTOR.fields:
         got, expected = getattr(one, part.name), getattr(two, part.name)
         if got != expected:
-            raise _refuse(actual, f"{field}.{part.name}", expected, got)
+            raise refuse(actual, f"{field}.{part.name}", expected, got)
 
 
 def same_case(actual: Recording, expected: Recording) -> None:
@@ -62,25 +62,25 @@ def same_case(actual: Recording, expected: Recording) -> None:
         if field == "config":
             _same_message(actual, "case.config", got, wanted)
         elif got != wanted:
-            raise _refuse(actual, f"case.{field}", _text(field, wanted), _text(field, got))
+            raise refuse(actual, f"case.{field}", _text(field, wanted), _text(field, got))
     loaded = {item.role: item.sha256.hex() for item in ours.checkpoint}
     for one in theirs.checkpoint:
         if loaded.get(one.role) != one.sha256.hex():
             where = f"case.checkpoint {one.role!r}"
-            raise _refuse(actual, where, f"{one.name} {one.sha256.hex()}", loaded.get(one.role, "none"))
+            raise refuse(actual, where, f"{one.name} {one.sha256.hex()}", loaded.get(one.role, "none"))
     extra = set(loaded) - {one.role for one in theirs.checkpoint}
     if extra:
-        raise _refuse(actual, "case.checkpoint", "no other role", ", ".join(sorted(extra)))
+        raise refuse(actual, "case.checkpoint", "no other role", ", ".join(sorted(extra)))
     for item in expected:
         given = actual.get(*item.key) if is_input(item, theirs.mode) else None
         if given is None:
             continue
         where = f"{item.info.name} (step {item.info.step})"
         if given.array.shape != item.array.shape:
-            raise _refuse(actual, where, f"shape {item.array.shape}", f"shape {given.array.shape}")
+            raise refuse(actual, where, f"shape {item.array.shape}", f"shape {given.array.shape}")
         differing = exact(given.values(), item.values()).differing
         if differing:
-            raise _refuse(actual, where, "the golden's input, bit for bit", f"{differing} elements differ")
+            raise refuse(actual, where, "the golden's input, bit for bit", f"{differing} elements differ")
 
 
 def _text(field: str, value: object) -> object:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from qwen3_golden import Recording
     from qwen3_parity.verdict import Verdicts
 
 _JUDGED = pytest.StashKey[dict[str, "Verdicts"]]()
@@ -54,11 +55,19 @@ class Judge:
             return found
         path = self._folder / name
         if not path.is_file():
-            from qwen3_parity.implementation import factory, golden_dtype
-            from qwen3_parity.record import record
-
-            record(recording, path, factory(self._backend, golden_dtype(recording)))
+            self._record(recording, path)
         return path
+
+    def _record(self, golden: Recording, path: Path) -> None:
+        from qwen3_golden import pb
+        from qwen3_parity.implementation import factory, golden_dtype
+        from qwen3_parity.record import record
+        from qwen3_parity.tokenization.record import record_tokenization
+
+        if golden.case.mode == pb.TOKENIZATION:
+            record_tokenization(golden, path)
+        else:
+            record(golden, path, factory(self._backend, golden_dtype(golden)))
 
     def __call__(self, golden: Path) -> Verdicts:
         """The verdicts on a golden's case."""
@@ -81,8 +90,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     judged = config.stash[_JUDGED]
     if not judged:
         return
+    from qwen3_parity.tokenization.show import is_tokenization
+
     compared, of = sum(v.compared for v in judged.values()), sum(v.of for v in judged.values())
-    worst = max((v for v in judged.values() if v.worst), key=lambda v: v.worst.share if v.worst else 0.0, default=None)
+    shares = [v for v in judged.values() if v.worst and not is_tokenization(v)]
+    worst = max(shares, key=lambda v: v.worst.share if v.worst else 0.0, default=None)
     text = f"{compared} of {of} taps compared in {len(judged)} cases"
     if worst is not None and worst.worst is not None:
         text += f"; largest share of a budget {worst.worst.share:.2g} at {worst.worst.where} of {worst.case.name}"

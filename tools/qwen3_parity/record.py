@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -71,8 +71,8 @@ Factory = Callable[[pb.Case, Mapping[str, Path]], Runner]
 """`factory(case, checkpoints)`: builds the model of a case from its Hugging Face directories, by role."""
 
 
-def load_factory(name: str) -> Factory:
-    """The factory behind "package.module:function"; raises `ParityError` when there is none."""
+def load_factory(name: str) -> Callable[..., Any]:
+    """The factory behind "package.module:function", of a network or a tokenizer; `ParityError` when there is none."""
     module, _, attribute = name.partition(":")
     try:
         factory = getattr(importlib.import_module(module), attribute)
@@ -90,9 +90,9 @@ def load_factory(name: str) -> Factory:
             "the factory cannot be called",
             expected="factory(case, checkpoints)",
             got=type(factory).__name__,
-            next_step="see `qwen3_parity.record.Factory`",
+            next_step="see `Factory` in qwen3_parity.record, for a tokenizer in qwen3_parity.tokenization.runner",
         )
-    checked: Factory = factory
+    checked: Callable[..., Any] = factory
     return checked
 
 
@@ -132,7 +132,7 @@ def tables_of(golden: Recording) -> dict[str, Array]:
 
 
 @contextmanager
-def _foreign_code(case: pb.Case) -> Iterator[None]:
+def foreign_code(case: pb.Case) -> Iterator[None]:
     """What the implementation raises becomes one message that says where; our own errors pass."""
     try:
         yield
@@ -169,7 +169,7 @@ def record(
     """
     case = golden.case
     directories = checkpoint_directories(case, checkpoints, model)
-    with _foreign_code(case):
+    with foreign_code(case):
         runner = factory(case, directories)
         if case.after:
             prior = read(Path(golden.source).parent.parent / f"{case.after}.pb")
@@ -193,7 +193,7 @@ def record(
             info = known.info if known and len(known.info.axes) == array.ndim else pb.Tensor()
             writer.add(tensor(name, array, step=step, dtype=dtype, axes=info.axes, op=info.op, inputs=info.inputs))
 
-        with _foreign_code(case):
+        with foreign_code(case):
             runner(case, given | tables_of(golden), tap, names.__contains__)
         run = getattr(runner, "run", None) or pb.Run(
             arithmetic=golden.run.arithmetic, backend=pb.FOREIGN, materialised=golden.run.materialised
@@ -201,6 +201,6 @@ def record(
         shown = run.materialised or golden.run.materialised
         declared = [pattern for pattern in golden.run.materialised if pattern in shown and selected(pattern, taps)]
         run = pb.Run(arithmetic=run.arithmetic, backend=run.backend, materialised=declared)
-        with _foreign_code(case):
+        with foreign_code(case):
             parameters = parameter_messages(getattr(runner, "parameters", {}))
         writer.finish(case, provenance(getattr(runner, "producer", "foreign")), run, parameters)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from qwen3_golden import GOLDEN_ROOT, ParityError, Recording, read
+from qwen3_golden import GOLDEN_ROOT, ParityError, Recording, pb, read
 from qwen3_golden import manifest as manifests
 from qwen3_parity.check import check
 
@@ -69,6 +69,11 @@ def _compare(name: str, old: Path, new: Path) -> Difference:
     share = verdicts.worst.share if verdicts.worst else 0.0
     if _same_environment(committed, staged):
         return Difference(name, MOVED, share, text="other bytes in the same environment")
+    if committed.tokenization != staged.tokenization:
+        first = verdicts.problems[0].where if verdicts.problems else "tokenizer.chunks"
+        return Difference(name, MOVED, math.inf, text=f"another tokenization, first {first}")
+    if committed.case.mode == pb.TOKENIZATION:
+        return Difference(name, SAME, text="another environment, every stage the same")
     if verdicts.exit_code or share > 0.5:
         return Difference(name, MOVED, share, text="values differ by more than half a budget")
     return Difference(name, SAME, share, text="another environment, within half a budget")

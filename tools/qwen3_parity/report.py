@@ -15,6 +15,7 @@ from rich.text import Text
 
 from qwen3_golden import pb
 from qwen3_parity.blame import OpVerdict
+from qwen3_parity.tokenization.show import by_stage, is_tokenization, shown_problems, stages_table
 from qwen3_parity.verdict import Verdict, Verdicts
 
 _WORST = 12
@@ -30,7 +31,8 @@ NOT_PROVEN = (
     "still be wrong.",
     "Taps that a backend never materialises were not compared; the share of taps compared says how many.",
     "Within budget means as close as honest float32 arithmetic comes to the reference, not equal bits.",
-    "Speed, memory, tokenization, sampling and training are other questions.",
+    "Tokenization is compared in cases of its own alone, on their texts and their small vocabularies.",
+    "Speed, memory, sampling and training are other questions.",
 )
 
 
@@ -44,11 +46,16 @@ def percent(share: float) -> str:
 
 
 def summary(verdicts: Verdicts) -> str:
-    """One line: case, verdict, share of taps compared, the worst share and where."""
-    line = f"{verdicts.case.name}: {verdicts.word}, {verdicts.compared} of {verdicts.of} taps compared"
+    """One line: case, verdict, share of taps (of a tokenizer: stages) compared, the worst share, or what differs."""
+    texts = is_tokenization(verdicts)
+    what = "stages" if texts else "taps"
+    line = f"{verdicts.case.name}: {verdicts.word}, {verdicts.compared} of {verdicts.of} {what} compared"
     if verdicts.of:
         line += f" ({100 * verdicts.compared / verdicts.of:.0f} %)"
-    if verdicts.worst is not None:
+    if texts and verdicts.problems:
+        differing = sum(not tap.passed for tap in verdicts.taps)
+        line += f", {differing} {'differs' if differing == 1 else 'differ'}, first {verdicts.problems[0].where}"
+    elif not texts and verdicts.worst is not None:
         line += f", worst {percent(verdicts.worst.share)} of its budget at {verdicts.worst.where}"
     return line
 
@@ -94,13 +101,16 @@ def terminal(verdicts: Verdicts, *, every: bool = False, replayed: Sequence[OpVe
     """
     own = {(one.name, one.step): one for one in replayed}
     parts: list[RenderableType] = [Text(summary(verdicts), style=_STYLE.get(verdicts.word, "bold yellow"))]
-    problems = verdicts.problems
-    parts += [Text(str(problem)) for problem in (problems if every else problems[:_IN_FULL])]
-    if len(problems) > _IN_FULL and not every:
-        parts.append(Text(f"… and {len(problems) - _IN_FULL} more failures"))
+    problems = verdicts.problems if every else shown_problems(verdicts)[:_IN_FULL]
+    parts += [Text(str(problem)) for problem in problems]
+    if len(verdicts.problems) > len(problems):
+        parts.append(Text(f"… and {len(verdicts.problems) - len(problems)} more failures"))
     parts += [Text(line, style="bold red" if wrong_alone(replayed) else "green") for line in alone(replayed)]
     if verdicts.not_materialised:
-        parts.append(Text(f"never materialised by this run: {len(verdicts.not_materialised)} taps", style="yellow"))
+        what = "stages" if is_tokenization(verdicts) else "taps"
+        parts.append(Text(f"never materialised by this run: {len(verdicts.not_materialised)} {what}", style="yellow"))
+    if is_tokenization(verdicts):
+        return Group(*parts, stages_table(verdicts))
     taps = listed(verdicts, every=every)
     if taps:
         table = Table("tap", "step", "op", "rms", "max", "row", "head", "ulp", box=None)
@@ -134,7 +144,7 @@ def alone(replayed: Sequence[OpVerdict]) -> list[str]:
 
 def overview(results: Sequence[Verdicts], replayed: Replayed = _NOTHING) -> RenderableType:
     """One line for each case, the details of those that fail below; `replayed` ops by case name."""
-    table = Table("case", "verdict", "taps compared", "worst share", "where", box=None)
+    table = Table("case", "verdict", "compared", "worst share", "where", box=None)
     for one in results:
         share, where = worst(one)
         verdict = Text(one.word, style=_STYLE.get(one.word, "bold yellow"))
@@ -149,7 +159,9 @@ def _failures(results: Sequence[Verdicts], replayed: Replayed) -> list[Renderabl
 def worst(verdicts: Verdicts) -> tuple[str, str]:
     """The largest share of a budget and its tap, or that there is nothing to tell."""
     if verdicts.identical:
-        return "bit for bit", ""
+        return "all equal" if is_tokenization(verdicts) else "bit for bit", ""
+    if is_tokenization(verdicts):
+        return "", next((problem.where for problem in verdicts.problems), "")
     return ("", "") if verdicts.worst is None else (percent(verdicts.worst.share), verdicts.worst.where)
 
 
@@ -157,8 +169,10 @@ def closing(results: Sequence[Verdicts]) -> str:
     """One sentence over all cases."""
     good = sum(not one.exit_code for one in results)
     compared, of = sum(one.compared for one in results), sum(one.of for one in results)
-    line = f"parity in {good} of {len(results)} cases, {compared} of {of} taps compared"
-    most = max((one for one in results if one.worst), key=lambda one: one.worst.share if one.worst else 0, default=None)
+    what = sorted({"stages of texts" if is_tokenization(one) else "taps" for one in results}, reverse=True)
+    line = f"parity in {good} of {len(results)} cases, {compared} of {of} {' and '.join(what)} compared"
+    judged = [one for one in results if one.worst and not is_tokenization(one)]
+    most = max(judged, key=lambda one: one.worst.share if one.worst else 0, default=None)
     if most is not None and most.worst is not None and most.worst.share > 0:
         line += f"; worst {percent(most.worst.share)} of a budget, at {most.worst.where} of {most.case.name}"
     return line
@@ -205,6 +219,9 @@ def html(results: Sequence[Verdicts], replayed: Replayed = _NOTHING) -> str:
         alone=lambda one: alone(replayed.get(one.case.name, ())),
         own=lambda one: {(op.name, op.step): op for op in replayed.get(one.case.name, ())},
         in_full=_IN_FULL,
+        is_tokenization=is_tokenization,
+        shown_problems=shown_problems,
+        by_stage=by_stage,
         summary=summary,
         listed=listed,
         cells=cells,

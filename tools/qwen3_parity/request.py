@@ -9,9 +9,12 @@ import numpy as np
 
 from qwen3_golden import Array, ParityError
 
+TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt", "*.jinja")
+_EVERYTHING = ("*.json", "*.safetensors", "merges.txt", "*.jinja")
 
-def model_directory(name: str) -> Path:
-    """The directory of a local checkpoint, or of a hub id after fetching its config, weights and tokenizer.
+
+def model_directory(name: str, files: Sequence[str] = _EVERYTHING) -> Path:
+    """The directory of a local checkpoint, or of a hub id after fetching `files`: config, weights and tokenizer.
 
     Raises `ParityError` when it is neither.
     """
@@ -21,12 +24,12 @@ def model_directory(name: str) -> Path:
     from huggingface_hub.errors import HFValidationError
 
     try:
-        return Path(snapshot_download(name, allow_patterns=["*.json", "*.safetensors", "merges.txt", "*.jinja"]))
+        return Path(snapshot_download(name, allow_patterns=list(files)))
     except (OSError, HFValidationError, ValueError) as error:
         raise ParityError(
             name,
-            "the checkpoint is neither a directory nor a hub id that can be fetched",
-            expected="a Hugging Face directory with config.json and safetensors",
+            "this is neither a directory nor a hub id that can be fetched",
+            expected=f"a Hugging Face directory with {', '.join(files)}",
             got=str(error).splitlines()[0],
             next_step="check the path, or download it first where there is a network",
         ) from None

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from qwen3_golden import Recording, Tensor, pb, selected
+from qwen3_parity.tokenization.show import texts_table
 
 
 def _numbers(tensor: Tensor) -> tuple[str, str, str]:
@@ -33,11 +34,13 @@ def _head(recording: Recording) -> Text:
         f"{config.num_attention_heads} heads over {config.num_key_value_heads} of {config.head_dim}, "
         f"vocabulary {config.vocab_size}"
     )
+    how = f"{_lower(pb.Arithmetic.Name(run.arithmetic))}, {_lower(pb.Backend.Name(run.backend))}, "
+    how = "" if case.mode == pb.TOKENIZATION else how
     lines = [
         f"{case.name}  ({pb.Mode.Name(case.mode).lower()})  {case.description}",
         shape if config.model_type else "",
         "steps: " + " ".join(map(str, case.steps)) if case.steps else "",
-        f"{_lower(pb.Arithmetic.Name(run.arithmetic))}, {_lower(pb.Backend.Name(run.backend))}, by {made.producer}",
+        f"{how}by {made.producer}",
         ", ".join(f"{pair.key} {pair.value}" for pair in made.versions),
         f"checkpoints: {', '.join(f'{c.role} {c.name}' for c in case.checkpoint)}" if case.checkpoint else "",
         f"digest {recording.digest.hex()}",
@@ -46,7 +49,9 @@ def _head(recording: Recording) -> Text:
 
 
 def describe(recording: Recording, taps: Sequence[str] = ()) -> Group:
-    """A head with the case and its provenance, then a row for each tensor that a glob of `taps` selects."""
+    """A head with the case and its provenance, then a row for each tensor, or stage, that a glob of `taps` selects."""
+    if recording.case.mode == pb.TOKENIZATION:
+        return Group(_head(recording), texts_table(recording, taps))
     table = Table("tap", "step", "dtype", "shape", "axes", "min", "max", "rms", "floor rms", box=None)
     table.columns[0].no_wrap = True
     for tensor in recording:

@@ -78,7 +78,7 @@ def diagnose(
     """
     progress("the whole run")
     verdicts = check(golden, candidate)
-    if golden.case.mode in (pb.OP, pb.PLUMBING):  # there is no network in which to look for somebody else
+    if golden.case.mode in (pb.OP, pb.PLUMBING, pb.TOKENIZATION):  # no network to look for somebody else in
         return Diagnosis(verdicts, [], [], [], [])
     found = blame(Values(candidate, weights, golden), golden, progress)
     failures: list[str] = []

@@ -14,15 +14,16 @@ from qwen3_parity.mutants.readings import ALSO
 
 __all__ = ["FILES", "Mutant", "catalogue"]
 
-FILES = (
+NETWORK = (
     *("norms", "rope", "frequencies", "positions", "heads", "attention", "feedforward", "ends", "wiring", "layers"),
     *("masks", "merged", "caches", "loading"),
 )
-"""The catalogue's modules, each with its `MUTANTS`."""
+FILES = (*(f"{__name__}.{name}" for name in NETWORK), "qwen3_parity.tokenization.mutants")
+"""The catalogue's modules, each with its `MUTANTS`: the network's, then the tokenizer's."""
 
 
 @cache
 def catalogue() -> tuple[Mutant, ...]:
     """Every mutant, file by file, with every right reading of its numbers."""
-    written = (mutant for name in FILES for mutant in import_module(f"{__name__}.{name}").MUTANTS)
+    written = (mutant for name in FILES for mutant in import_module(name).MUTANTS)
     return tuple(replace(one, named=one.named | words(ALSO.get(one.name, ""))) for one in written)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 
 import click
 from rich.console import Console
 from rich.progress import Progress
 
-from qwen3_golden import ParityError, pb, read
+from qwen3_golden import GOLDEN_ROOT, ParityError, pb, read
 from qwen3_parity.mutants import Mutant, catalogue
 from qwen3_parity.mutants.isolated import run_all
 from qwen3_parity.mutants.judged import by_diagnosis, by_replay
@@ -35,14 +35,16 @@ def chosen(globs: Sequence[str]) -> list[Mutant]:
     return found
 
 
-def models() -> list[str]:
-    """The committed cases that run a whole model."""
-    return [golden.case.name for golden in map(read, goldens()) if golden.case.mode != pb.OP]
+def everywhere() -> Callable[[Mutant], Sequence[str]]:
+    """Each mutant's own cases and all others that could show it: of whole models, or of tokenizers."""
+    models = [golden.case.name for golden in map(read, goldens()) if golden.case.mode not in (pb.OP, pb.TOKENIZATION)]
+    texts = sorted(f"tokenization/{path.stem}" for path in (GOLDEN_ROOT / "cases" / "tokenization").glob("*.pb"))
+    return lambda mutant: list(dict.fromkeys([*mutant.cases, *(texts if mutant.of_tokenizer else models)]))
 
 
 @click.command()
 @click.argument("globs", nargs=-1, metavar="[GLOB]…")
-@click.option("--all-cases", is_flag=True, help="Every model case, not only those that should show the bug.")
+@click.option("--all-cases", is_flag=True, help="All model, or tokenizer, cases, not only those that should show it.")
 @click.option("--blame-only", is_flag=True, help="Blame the ops, explain nothing: faster.")
 @click.option("--list", "listed", is_flag=True, help="Only say which there are.")
 @click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="Processes at a time.")
@@ -67,7 +69,6 @@ def mutants(
     if listed:
         click.echo("\n".join(f"{one.name}: {one.says}" for one in wanted))
         return
-    every = models() if all_cases else []
     outcomes: list[Outcome] = []
     with Progress(console=Console(stderr=True), auto_refresh=False) as progress:  # no thread: the work is forked
         bar = progress.add_task("mutants", total=len(wanted))
@@ -75,7 +76,7 @@ def mutants(
         for one in run_all(
             wanted,
             judge=judge,
-            cases=lambda mutant: every or mutant.cases,
+            cases=everywhere() if all_cases else lambda mutant: mutant.cases,
             workers=workers,
             timeout=timeout,
         ):

@@ -6,6 +6,7 @@ import math
 import multiprocessing
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
 from pathlib import Path
@@ -14,7 +15,9 @@ from typing import cast
 
 import torch
 
-from qwen3_golden import GOLDEN_ROOT, ParityError, Recording, pattern_of, pb, read
+from qwen3_encdec.tokenizer.files import TokenizerFiles
+from qwen3_encdec.tokenizer.tokenizer import ByteLevelTokenizer
+from qwen3_golden import GOLDEN_ROOT, Array, ParityError, Recording, pattern_of, pb, read
 from qwen3_parity.check import check
 from qwen3_parity.implementation import EncoderDecoder, factory, golden_dtype
 from qwen3_parity.mutants.judged import Judge, by_replay, short
@@ -22,6 +25,8 @@ from qwen3_parity.mutants.mutant import Mutant
 from qwen3_parity.mutants.outcome import CaseOutcome, Outcome, nothing
 from qwen3_parity.mutants.patch import Patch
 from qwen3_parity.record import record
+from qwen3_parity.tokenization.record import record_tokenization
+from qwen3_parity.tokenization.runner import Runner, read_tokenizer, runner_of
 from qwen3_parity.verdict import Verdicts
 from qwen3_parity.weights import weights_of
 
@@ -35,6 +40,9 @@ def golden_of(case: str) -> Recording:
 
 def record_mutant(mutant: Mutant, golden: Recording, path: Path) -> None:
     """Record our implementation with the bug on the golden's case; `ParityError` when it cannot be run."""
+    if golden.case.mode == pb.TOKENIZATION:
+        record_tokenization(golden, path, lambda case, directory: _seeded(mutant, directory))
+        return
     plain, patches = factory("eager", golden_dtype(golden)), list[Patch]()
 
     def build(case: pb.Case, checkpoints: Mapping[str, Path]) -> EncoderDecoder:
@@ -50,6 +58,17 @@ def record_mutant(mutant: Mutant, golden: Recording, path: Path) -> None:
     finally:
         for patch in patches:
             patch.undo()
+
+
+@cache
+def _files(directory: Path) -> TokenizerFiles:
+    return read_tokenizer(directory).files
+
+
+def _seeded(mutant: Mutant, directory: Path) -> Runner:
+    tokenizer = ByteLevelTokenizer(_files(directory))
+    mutant.seed(tokenizer)
+    return runner_of(tokenizer)
 
 
 def run_case(mutant: Mutant, case: str, judge: Judge = by_replay) -> CaseOutcome:
@@ -71,11 +90,11 @@ def run_case(mutant: Mutant, case: str, judge: Judge = by_replay) -> CaseOutcome
             return CaseOutcome(case, caught=True, share=_share(verdicts), blamed=(golden.case.op,))
         candidate = read(path)
         try:
-            found = judge(golden, candidate, weights_of(candidate, CHECKPOINTS))
+            found = judge(golden, candidate, _weights(candidate))
         except Exception as error:  # caught is caught, whatever the judge can make of it
             return CaseOutcome(case, caught=True, share=_share(verdicts), failure=f"{type(error).__name__}: {error}")
     faults = [frozenset(map(short, one.places)) for one in found]
-    there = {short(pattern_of(item.info.name)) for item in golden}
+    there = {short(pattern_of(item.info.name)) for item in golden} | set(golden.run.materialised)
     return CaseOutcome(
         case,
         caught=True,
@@ -87,6 +106,10 @@ def run_case(mutant: Mutant, case: str, judge: Judge = by_replay) -> CaseOutcome
         missed=tuple(sorted((mutant.wrong & there).difference(*faults))),
         diagnoses={short(one.places[0]): one.explanation for one in found},
     )
+
+
+def _weights(candidate: Recording) -> Mapping[str, Array]:
+    return {} if candidate.case.mode == pb.TOKENIZATION else weights_of(candidate, CHECKPOINTS)
 
 
 def _share(verdicts: Verdicts) -> float:

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from qwen3_golden import Array, Recording, pattern_of
+from qwen3_golden import GOLDEN_ROOT, Array, Recording, pattern_of, pb
 from qwen3_parity.blame import replay
+from qwen3_parity.tokenization.record import tokenizer_directory
+
+TOKENIZERS = GOLDEN_ROOT / "tokenizers"
 
 
 class Blame(NamedTuple):
-    """One fault: the tap patterns it may be in (the recorded tap first), and its first explanation ("" without one)."""
+    """One fault: the tap patterns it may be in (the recorded tap first), and its first explanation ("" without one).
+
+    Of a tokenizer, stages in the place of taps.
+    """
 
     places: tuple[str, ...]
     explanation: str = ""
 
 
 Judge = Callable[[Recording, Recording, Mapping[str, Array]], Sequence[Blame]]
-"""`judge(golden, candidate, weights)`: the ops that the candidate has wrong."""
+"""`judge(golden, candidate, weights)`: the ops, or stages, that the candidate has wrong."""
 
 MISPLACED = "tap.misplaced"
 """The explanation of a tap that was recorded at another place, in a network that is right."""
@@ -25,6 +33,8 @@ MISPLACED = "tap.misplaced"
 
 def by_replay(golden: Recording, candidate: Recording, weights: Mapping[str, Array]) -> Sequence[Blame]:
     """The ops that are wrong on their own inputs, without an explanation."""
+    if golden.case.mode == pb.TOKENIZATION:
+        return _wrong_stages(golden, candidate)
     failed = [one for one in replay(candidate, weights, golden) if not one.passed]
     found = {pattern_of(one.name): one.others for one in failed}
     return [Blame((place, *map(pattern_of, others))) for place, others in found.items()]
@@ -32,11 +42,35 @@ def by_replay(golden: Recording, candidate: Recording, weights: Mapping[str, Arr
 
 def by_diagnosis(golden: Recording, candidate: Recording, weights: Mapping[str, Array]) -> Sequence[Blame]:
     """The faults of a whole diagnosis, each with its first explanation or finding."""
+    if golden.case.mode == pb.TOKENIZATION:
+        return _explained_stages(golden, candidate)
     from qwen3_parity.diagnosis import diagnose  # what explains is not loaded with what hides
 
     found = diagnose(golden, candidate, weights)
     misplaced = [Blame(one.places, MISPLACED) for one in found.misplaced]
     return [*(Blame(one.places, one.name) for one in found.faults), *misplaced]
+
+
+@cache
+def _oracle(directory: Path) -> Any:
+    from qwen3_parity.tokenization.oracle import Oracle
+
+    return Oracle.of(directory)
+
+
+def _wrong_stages(golden: Recording, candidate: Recording) -> Sequence[Blame]:
+    from qwen3_parity.tokenization.blame import blame
+
+    oracle = _oracle(tokenizer_directory(golden.case, TOKENIZERS))
+    failed = [one for one in blame(oracle, candidate) if one.right is False]
+    return [Blame(places) for places in dict.fromkeys((one.stage, *one.others) for one in failed)]
+
+
+def _explained_stages(golden: Recording, candidate: Recording) -> Sequence[Blame]:
+    from qwen3_parity.tokenization.diagnose import diagnose_tokenization
+
+    found = diagnose_tokenization(golden, candidate, tokenizer_directory(golden.case, TOKENIZERS))
+    return [Blame((one.stage, *one.others), one.name) for one in found.faults]
 
 
 def short(pattern: str) -> str:

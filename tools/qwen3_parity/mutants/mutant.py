@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
-from qwen3_parity.mutants.patch import Patch
+from qwen3_golden import STAGES
 
-Seed = Callable[[Patch], None]
-"""Puts the wrong code into a freshly built implementation."""
+Seed = Callable[[Any], None]
+"""Puts the wrong code into a freshly built implementation: of the network a `Patch`, else a `ByteLevelTokenizer`."""
 
 
 @dataclass(frozen=True)
@@ -17,9 +18,9 @@ class Mutant:
 
     `name` is the id of the bug catalogue where it stands there ("ROP-01", with variants "ROP-22/hidden"), "own/…"
     otherwise; `says` the wrong code in a few words; `wrong` the taps that are wrong on their own inputs, exactly,
-    without stack and layer ("merged_attn.k_rope", "mlp.act"; whole names outside layers: "decoder.norm"); `named` the
-    ids of the hypotheses that are a right diagnosis (none: the run must be refused); `cases` those that should show it,
-    the best first.
+    without stack and layer ("merged_attn.k_rope", "mlp.act"; whole names outside layers: "decoder.norm"), or the stages
+    of a tokenizer ("merges"); `named` the ids of the hypotheses that are a right diagnosis (none: the run must be
+    refused); `cases` those that should show it, the best first.
     """
 
     name: str
@@ -28,6 +29,11 @@ class Mutant:
     wrong: frozenset[str]
     named: frozenset[str]
     cases: tuple[str, ...]
+
+    @property
+    def of_tokenizer(self) -> bool:
+        """Whether it is seeded in the tokenizer."""
+        return bool(self.wrong) and self.wrong <= set(STAGES)
 
 
 def words(text: str) -> frozenset[str]:

@@ -77,11 +77,17 @@ def terminal(outcomes: Sequence[Outcome]) -> Table:
     return table
 
 
+def _family(name: str) -> str:
+    if name.startswith("own/tokenizer-"):
+        return "own, of tokenizers"
+    return "own" if name.startswith("own/") else name.partition("-")[0]
+
+
 def markdown(outcomes: Sequence[Outcome]) -> str:
     """One row for each family of bugs (its letters in the catalogue, or "own"), in Markdown."""
     families: dict[str, list[Outcome]] = {}
     for one in outcomes:
-        families.setdefault("own" if one.name.startswith("own/") else one.name.partition("-")[0], []).append(one)
+        families.setdefault(_family(one.name), []).append(one)
     rows = [["bugs", "seeded", "caught", "blamed exactly", "named first", "smallest share of a budget"], ["---"] * 6]
     for name, some in [*families.items(), ("all", list(outcomes))]:
         sums = totals(some)

@@ -1,0 +1,66 @@
+"""Merges as trees, and the one question that they answer: do two neighbouring tokens stay as they are?
+
+Tokens have numbers here: a byte is itself, the token that the merge of rank r makes is 256 + r. So the token with the
+larger number is the one that is made later. That presumes *orderly* merges: no two make the same token, and each is of
+tokens that are made before. A trained vocabulary's are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .byte_symbols import SYMBOLS, to_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class MergeTrees:
+    """left, right: the two parts of each token, by its number; a byte is both of its own parts. made: what a pair
+    makes. tokens: those that merging their own bytes gives; other entries of a vocabulary never appear."""
+
+    left: list[int]
+    right: list[int]
+    made: dict[tuple[int, int], int]
+    tokens: dict[bytes, int]
+
+    def stay_apart(self, first: int, second: int, before: int | None = None) -> bool:
+        """Whether merging the bytes of two tokens gives just these two; `before`: by the merges before that token's.
+
+        The merges are taken back, the latest first. If what then stands at the boundary could have been merged before
+        the merge that was taken back, it would have been. Of equal merges the left one comes first.
+        """
+        left, right, made = self.left, self.right, self.made
+        limit = len(left) if before is None else before
+        while True:
+            crossing = made.get((first, second))
+            if crossing is not None and crossing < limit:
+                return False
+            if first > second:
+                if first < 256:
+                    return True
+                limit, first = first, right[first]
+            else:
+                if second < 256:
+                    return True
+                limit, second = second + 1, left[second]
+
+
+def merge_trees(merges: Sequence[tuple[str, str]]) -> MergeTrees | None:
+    """The trees of merges given in symbols; None: they are not orderly."""
+    numbers = {symbol: byte for byte, symbol in enumerate(SYMBOLS)}
+    trees = MergeTrees(list(range(256)), list(range(256)), {}, {bytes([byte]): byte for byte in range(256)})
+    for token, (left, right) in enumerate(merges, 256):
+        first, second = numbers.get(left), numbers.get(right)
+        if first is None or second is None or left + right in numbers:
+            return None
+        numbers[left + right] = token
+        trees.left.append(first)
+        trees.right.append(second)
+        trees.made[first, second] = token
+    reached = set(range(256))
+    for piece, token in numbers.items():
+        parts = trees.left[token], trees.right[token]
+        if token >= 256 and reached.issuperset(parts) and trees.stay_apart(*parts, token):
+            reached.add(token)
+            trees.tokens[to_bytes(piece)] = token
+    return trees

@@ -1,0 +1,68 @@
+"""The committed Unicode tables are what the installed Hugging Face shows, and what it can show is all there is."""
+
+from __future__ import annotations
+
+import unicodedata
+from pathlib import Path
+
+import pytest
+from tokenizers import Regex, pre_tokenizers
+
+from qwen3_encdec.tokenizer.pattern_syntax import LIGATURES
+from qwen3_encdec.tokenizer.unicode_tables import DIRECTORY
+from qwen3_reference import unicode_tables
+from qwen3_reference.unicode_tables import CHARACTERS, main, matched, nfc, tables
+
+
+@pytest.fixture
+def committed() -> Path:
+    return DIRECTORY
+
+
+@pytest.fixture(scope="module")
+def made() -> dict[str, list[str]]:
+    return tables()
+
+
+def rows(lines: list[str]) -> list[str]:
+    return [line for line in lines if not line.startswith("#")]  # the version in the header may be another
+
+
+def test_the_committed_tables_are_those_of_the_installed_library(committed: Path, made: dict[str, list[str]]) -> None:
+    found = {path.name: rows(path.read_text(encoding="utf-8").splitlines()) for path in committed.iterdir()}
+    assert found == {name: rows(lines) for name, lines in made.items()}
+
+
+def test_the_generator_writes_files_that_name_the_library(
+    tmp_path: Path, made: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unicode_tables, "tables", lambda: made)
+    main([str(tmp_path)])
+    for name, lines in made.items():
+        assert (tmp_path / name).read_text(encoding="utf-8").splitlines() == lines
+        assert "tokenizers " in lines[0]
+
+
+def test_the_tables_are_small(committed: Path) -> None:
+    assert sum(path.stat().st_size for path in committed.iterdir()) < 100_000
+
+
+def test_no_character_above_ffff_is_a_space() -> None:
+    assert max(matched(r"\s")) <= "\uffff"
+
+
+def test_of_two_ascii_letters_only_the_known_ligatures_match_one_character() -> None:
+    several = "\n".join(c for c in CHARACTERS if len(c.casefold()) > 1 or len(unicodedata.normalize("NFKD", c)) > 1)
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    found = set()
+    for pair in (a + b for a in letters for b in letters):
+        split = pre_tokenizers.Split(Regex(f"(?i:{pair})"), "removed", invert=True)
+        if split.pre_tokenize_str(several):
+            found.add(pair)
+    assert found == set(LIGATURES)
+
+
+def test_a_composed_pair_is_what_the_library_composes(made: dict[str, list[str]]) -> None:
+    for row in rows(made["compositions.txt"]):
+        first, second, both = (chr(int(code, 16)) for code in row.split())
+        assert nfc(first + second) == both

@@ -1,0 +1,50 @@
+"""What a tokenization is given, and what is made of it: its four lists, their stages, the fields marked "given"."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from qwen3_golden import pb
+from qwen3_golden.stages import BATCH, CONVERSATION, DECODING, ENCODING
+
+Item = pb.Encoding | pb.Decoding | pb.Batch | pb.Conversation
+
+STAGES_OF: Mapping[str, Sequence[str]] = {
+    "encoding": ENCODING,
+    "decoding": DECODING,
+    "batch": BATCH,
+    "conversation": CONVERSATION,
+}
+"""The lists of a tokenization, and the stages of what stands in each."""
+
+RESULT: Mapping[str, str] = {
+    "encoding": "ids",
+    "decoding": "decoded",
+    "batch": "batch",
+    "conversation": "rendered_ids",
+}
+"""What a tokenizer must always deliver: parity of everything but the result is none."""
+
+_MADE = {
+    "encoding": ("segment", "id", "offset"),
+    "decoding": ("piece", "text", "chunk"),
+    "batch": ("row",),
+    "conversation": ("rendered", "id"),
+}
+
+
+def items_of(tokenization: pb.Tokenization, kind: str) -> Sequence[Item]:
+    """One of the four lists, by its field's name."""
+    items: Sequence[Item] = getattr(tokenization, kind)
+    return items
+
+
+def given(tokenization: pb.Tokenization) -> pb.Tokenization:
+    """A copy that has the fields marked "given" in the schema, and no others."""
+    bare = pb.Tokenization()
+    bare.CopyFrom(tokenization)
+    for kind, fields in _MADE.items():
+        for item in items_of(bare, kind):
+            for field in fields:
+                item.ClearField(field)
+    return bare

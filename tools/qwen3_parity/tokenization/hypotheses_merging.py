@@ -1,0 +1,140 @@
+"""Byte-pair encoding by any order of merges: what hypotheses about merging are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from heapq import heapify, heappop, heappush
+from itertools import pairwise
+from typing import Any
+
+Pair = tuple[str, str]
+Ranks = Mapping[Pair, int]
+Merged = tuple[tuple[str, ...], tuple[int, ...]]
+"""The final pieces and the ranks applied, in order."""
+
+
+def best_first(
+    symbols: Sequence[str], rank: Callable[[Pair], int | None], order: Callable[[int, Pair, int], Any]
+) -> Merged:
+    """Merge the pair with the smallest `order(rank, pair, place)` while there is one; `rank` None: never."""
+    pieces: list[str | None] = list(symbols)
+    before, behind = list(range(-1, len(pieces) - 1)), list(range(1, len(pieces) + 1))
+    waiting: list[tuple[Any, int, Pair, int]] = []
+
+    def seen(at: int) -> tuple[Any, int, Pair, int] | None:
+        right = behind[at] if at >= 0 else len(pieces)
+        if right >= len(pieces):
+            return None
+        pair = str(pieces[at]), str(pieces[right])
+        found = rank(pair)
+        return None if found is None else (order(found, pair, at), at, pair, found)
+
+    waiting += [one for at in range(len(pieces)) if (one := seen(at)) is not None]
+    heapify(waiting)
+    applied: list[int] = []
+    while waiting:
+        _, at, pair, found = heappop(waiting)
+        right = behind[at]
+        if pieces[at] != pair[0] or right >= len(pieces) or pieces[right] != pair[1]:
+            continue
+        pieces[at], pieces[right] = pair[0] + pair[1], None
+        behind[at] = behind[right]
+        if behind[at] < len(pieces):
+            before[behind[at]] = at
+        applied.append(found)
+        for place in (before[at], at):
+            if (one := seen(place)) is not None:
+                heappush(waiting, one)
+    return tuple(piece for piece in pieces if piece is not None), tuple(applied)
+
+
+def once_each(symbols: Sequence[str], ranks: Ranks) -> Merged:
+    """Each rank has one turn, at its first place alone."""
+    pieces, applied, done = list(symbols), list[int](), set[int]()
+    while True:
+        able = [one for pair in pairwise(pieces) if (one := ranks.get(pair)) is not None and one not in done]
+        if not able:
+            return tuple(pieces), tuple(applied)
+        best = min(able)
+        done.add(best)
+        pieces, count = _merged(pieces, ranks, best, 1)
+        applied += [best] * count
+
+
+def initial_pairs_alone(symbols: Sequence[str], ranks: Ranks) -> Merged:
+    """Only pairs of the beginning are ever looked up; what merging brings together is not."""
+    pieces, applied = list(symbols), list[int]()
+    for best in sorted({ranks[pair] for pair in pairwise(pieces) if pair in ranks}):
+        pieces, count = _merged(pieces, ranks, best, len(pieces))
+        applied += [best] * count
+    return tuple(pieces), tuple(applied)
+
+
+def _merged(pieces: Sequence[str], ranks: Ranks, rank: int, most: int) -> tuple[list[str], int]:
+    out: list[str] = []
+    count = 0
+    fresh = False  # whether the last piece was merged in this pass
+    for piece in pieces:
+        if out and not fresh and count < most and ranks.get((out[-1], piece)) == rank:
+            out[-1] += piece
+            count, fresh = count + 1, True
+        else:
+            out.append(piece)
+            fresh = False
+    return out, count
+
+
+def highest_in_rounds(symbols: Sequence[str], ranks: Ranks) -> Merged:
+    """The highest rank first, at all its places at once."""
+    pieces, applied = list(symbols), list[int]()
+    while able := [ranks[pair] for pair in pairwise(pieces) if pair in ranks]:
+        pieces, count = _merged(pieces, ranks, max(able), len(pieces))
+        applied += [max(able)] * count
+    return tuple(pieces), tuple(applied)
+
+
+def left_to_right(symbols: Sequence[str], ranks: Ranks) -> Merged:
+    """Each symbol joins what stands before it where that is a merge, passes over the word until none does."""
+    pieces, applied = list(symbols), list[int]()
+    while True:
+        out: list[str] = []
+        for piece in pieces:
+            if out and (out[-1], piece) in ranks:
+                applied.append(ranks[out[-1], piece])
+                out[-1] += piece
+            else:
+                out.append(piece)
+        if len(out) == len(pieces):
+            return tuple(out), tuple(applied)
+        pieces = out
+
+
+def longest_from_left(symbols: str, vocabulary: Mapping[str, int], longest: int) -> tuple[str, ...]:
+    """The longest entry that begins here, again and again; a symbol that is none stands alone."""
+    pieces, at = list[str](), 0
+    while at < len(symbols):
+        ends = range(min(at + longest, len(symbols)), at, -1)
+        end = next((end for end in ends if symbols[at:end] in vocabulary), at + 1)
+        pieces.append(symbols[at:end])
+        at = end
+    return tuple(pieces)
+
+
+def longest_from_right(symbols: str, vocabulary: Mapping[str, int], longest: int) -> tuple[str, ...]:
+    """The same from the end."""
+    mirrored = {piece[::-1]: number for piece, number in vocabulary.items()}
+    return tuple(piece[::-1] for piece in reversed(longest_from_left(symbols[::-1], mirrored, longest)))
+
+
+def fewest(symbols: str, vocabulary: Mapping[str, int], longest: int) -> tuple[str, ...]:
+    """The fewest entries that spell the word, of equals the one that ends in the longest."""
+    best: list[tuple[int, int]] = [(0, 0)]
+    for end in range(1, len(symbols) + 1):
+        begins = range(max(0, end - longest), end)
+        able = [(best[begin][0] + 1, begin) for begin in begins if symbols[begin:end] in vocabulary]
+        best.append(min(able, default=(best[end - 1][0] + 1, end - 1)))
+    pieces, end = list[str](), len(symbols)
+    while end:
+        pieces.append(symbols[best[end][1] : end])
+        end = best[end][1]
+    return tuple(reversed(pieces))

@@ -1,0 +1,142 @@
+"""A tokenizer under test as the judge runs it, and ours."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from qwen3_encdec.tokenizer.errors import TokenizerError
+from qwen3_encdec.tokenizer.stages import Segment
+from qwen3_encdec.tokenizer.tokenizer import ByteLevelTokenizer
+from qwen3_golden import STAGES, ParityError, pb
+
+_THINKING = {pb.THINKING_ABSENT: None, pb.THINKING_ON: True, pb.THINKING_OFF: False}
+
+
+class Runner(Protocol):
+    """A tokenizer that is ready to run cases, as a factory gives it.
+
+    Each method returns a copy of what it is given with the stages filled in; golden.proto says which fields belong to
+    which stage. `run.materialised` names the stages that it has; the fields of others stay empty. A method that no case
+    asks for may be missing. It may also have the attribute `producer` (its name).
+    """
+
+    run: pb.Run
+
+    def encoding(self, given: pb.Encoding) -> pb.Encoding:
+        """Text to ids."""
+
+    def decoding(self, given: pb.Decoding) -> pb.Decoding:
+        """Ids to text."""
+
+    def batch(self, given: pb.Batch) -> pb.Batch:
+        """Texts to one rectangle of ids."""
+
+    def conversation(self, given: pb.Conversation) -> pb.Conversation:
+        """Messages to text to ids."""
+
+
+Factory = Callable[[pb.Case, Path], Runner]
+"""`factory(case, directory)`: builds the tokenizer of a case from its Hugging Face directory."""
+
+
+class Ours:
+    """Our tokenizer, every stage."""
+
+    producer = "qwen3_encdec"
+
+    def __init__(self, tokenizer: ByteLevelTokenizer) -> None:
+        self.tokenizer = tokenizer
+        self.run = pb.Run(arithmetic=pb.ARITHMETIC_NONE, backend=pb.BACKEND_NONE, materialised=STAGES)
+
+    def encoding(self, given: pb.Encoding) -> pb.Encoding:
+        """Text to ids; `encode`, which has a road of its own, gives the ids of the whole."""
+        stages = self.tokenizer.stages(given.text, split_special_tokens=given.split_special_tokens)
+        out = pb.Encoding()
+        out.CopyFrom(given)
+        out.segment.extend(map(_segment, stages.segments))
+        out.id.extend(self.tokenizer.encode(given.text, split_special_tokens=given.split_special_tokens))
+        out.offset.extend(pb.Span(begin=begin, end=end) for begin, end in stages.offsets)
+        return out
+
+    def decoding(self, given: pb.Decoding) -> pb.Decoding:
+        """Ids to text, all at once and one by one."""
+        out = pb.Decoding()
+        out.CopyFrom(given)
+        out.piece.extend(map(self.tokenizer.token_bytes, given.id))
+        out.text = self.tokenizer.decode(list(given.id), skip_special_tokens=given.skip_special_tokens)
+        stream = self.tokenizer.stream(skip_special_tokens=given.skip_special_tokens)
+        out.chunk.extend(map(stream.push, given.id))
+        out.chunk.append(stream.finish())
+        return out
+
+    def batch(self, given: pb.Batch) -> pb.Batch:
+        """Texts to one rectangle of ids."""
+        made = self.tokenizer.batch(
+            list(given.text),
+            padding_side=given.padding_side,
+            truncation_side=given.truncation_side,
+            max_length=given.max_length,
+            pad_to_multiple_of=given.pad_to_multiple_of,
+        )
+        out = pb.Batch()
+        out.CopyFrom(given)
+        for ids, mask in zip(made.input_ids, made.attention_mask, strict=True):
+            out.row.append(pb.BatchRow(input_id=ids, attention_mask=mask))
+        return out
+
+    def conversation(self, given: pb.Conversation) -> pb.Conversation:
+        """Messages to text to ids."""
+        out = pb.Conversation()
+        out.CopyFrom(given)
+        out.rendered = self.tokenizer.render(
+            json.loads(given.messages),
+            tools=json.loads(given.tools) if given.tools else None,
+            add_generation_prompt=given.add_generation_prompt,
+            enable_thinking=_THINKING[given.thinking],
+        )
+        out.id.extend(self.tokenizer.encode(out.rendered))
+        return out
+
+
+def runner_of(tokenizer: ByteLevelTokenizer) -> Runner:
+    """A tokenizer of ours, which may have had functions replaced, as the judge runs it."""
+    return Ours(tokenizer)
+
+
+def ours(case: pb.Case, directory: Path) -> Runner:
+    """Our tokenizer of a directory; raises `ParityError` for one that cannot be read."""
+    return runner_of(read_tokenizer(directory))
+
+
+def read_tokenizer(directory: Path) -> ByteLevelTokenizer:
+    """Our tokenizer of a Hugging Face directory; what it refuses is a `ParityError`."""
+    try:
+        return ByteLevelTokenizer.from_directory(directory)
+    except TokenizerError as error:
+        raise as_parity_error(error) from error
+
+
+def as_parity_error(error: TokenizerError) -> ParityError:
+    """The same refusal as the harness's own error."""
+    return ParityError(error.where, error.rule, expected=error.expected, got=error.got, next_step=error.next_step)
+
+
+def _segment(segment: Segment) -> pb.Segment:
+    made = pb.Segment(begin=segment.begin, end=segment.end, added_token=segment.added_token)
+    made.normalized = segment.normalized
+    for one in segment.pre_tokens:
+        made.pre_token.append(
+            pb.PreToken(
+                begin=one.begin,
+                end=one.end,
+                begin_byte=one.begin_byte,
+                end_byte=one.end_byte,
+                symbols=one.symbols,
+                merge=one.merges,
+                id=one.ids,
+            )
+        )
+    return made
