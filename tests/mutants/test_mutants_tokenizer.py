@@ -121,7 +121,7 @@ def test_a_bug_in_a_process_of_its_own_comes_to_the_same() -> None:
 
 
 def test_two_bugs_at_once_are_both_blamed(outcomes: Sequence[Outcome]) -> None:
-    # A stream that gives the same wrong text as a wrong decoding is blamed with it or not; offsets of wrong ids are not.
+    # A stream with the text of a wrong decoding is blamed with it or not; offsets of wrong ids never are.
     masked = {"ids", "chunks", "offsets"}
     alone = {one.name: one.judged for one in outcomes if one.blamed and not masked & MUTANTS[one.name].wrong}
     draw, wrong, made = Random(SEED), {}, 0

@@ -15,12 +15,12 @@ from .byte_symbols import SYMBOLS, to_bytes
 
 @dataclass(frozen=True, slots=True)
 class MergeTrees:
-    """left, right: the two parts of each token, by its number; a byte is both of its own parts. made: what a pair
-    makes. tokens: those that merging their own bytes gives; other entries of a vocabulary never appear."""
+    """left, right: the two parts of each token, by its number; a byte is both of its own parts. made: by a left part,
+    what it makes with each right one; None for most. tokens: those that merging their own bytes gives; other entries of a vocabulary never appear."""
 
     left: list[int]
     right: list[int]
-    made: dict[tuple[int, int], int]
+    made: list[dict[int, int] | None]
     tokens: dict[bytes, int]
 
     def stay_apart(self, first: int, second: int, before: int | None = None) -> bool:
@@ -32,8 +32,8 @@ class MergeTrees:
         left, right, made = self.left, self.right, self.made
         limit = len(left) if before is None else before
         while True:
-            crossing = made.get((first, second))
-            if crossing is not None and crossing < limit:
+            beside = made[first]
+            if beside is not None and beside.get(second, limit) < limit:
                 return False
             if first > second:
                 if first < 256:
@@ -48,7 +48,7 @@ class MergeTrees:
 def merge_trees(merges: Sequence[tuple[str, str]]) -> MergeTrees | None:
     """The trees of merges given in symbols; None: they are not orderly."""
     numbers = {symbol: byte for byte, symbol in enumerate(SYMBOLS)}
-    trees = MergeTrees(list(range(256)), list(range(256)), {}, {bytes([byte]): byte for byte in range(256)})
+    trees = MergeTrees(list(range(256)), list(range(256)), [None] * 256, {bytes([byte]): byte for byte in range(256)})
     for token, (left, right) in enumerate(merges, 256):
         first, second = numbers.get(left), numbers.get(right)
         if first is None or second is None or left + right in numbers:
@@ -56,7 +56,9 @@ def merge_trees(merges: Sequence[tuple[str, str]]) -> MergeTrees | None:
         numbers[left + right] = token
         trees.left.append(first)
         trees.right.append(second)
-        trees.made[first, second] = token
+        trees.made.append(None)
+        beside = trees.made[first] = trees.made[first] or {}
+        beside[second] = token
     reached = set(range(256))
     for piece, token in numbers.items():
         parts = trees.left[token], trees.right[token]
