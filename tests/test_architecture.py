@@ -119,6 +119,19 @@ def test_what_is_seeded_and_what_is_sought_share_no_code(folders: tuple[str, ...
     assert files and not [line for line in wrong if line.split("/")[1].split(":")[0] not in PLUGGED_IN]
 
 
+def test_seeded_and_sought_mistakes_of_tokenizers_share_no_code() -> None:
+    folder = ROOT / "tools" / "qwen3_parity" / "tokenization"
+    sought = re.compile(r"qwen3_parity\.tokenization\.(hypotheses|blame|diagnose|stages_of|oracle|pages)(\.|$)")
+    seeded = re.compile(r"qwen3_parity\.(tokenization\.)?mutants(\.|$)")
+    seekers = [
+        *folder.glob("hypotheses/*.py"),
+        *(folder / f"{n}.py" for n in ("blame", "diagnose", "stages_of", "oracle")),
+    ]
+    wrong = [(p.name, m) for p in folder.glob("mutants/*.py") for m in imports(p) if sought.match(m)]
+    wrong += [(p.name, m) for p in seekers for m in imports(p) if seeded.match(m)]
+    assert not wrong
+
+
 @pytest.mark.parametrize("package", PACKAGES)
 def test_nothing_is_unpickled(package: str) -> None:
     unsafe = re.compile(r"\b(pickle|torch\.load|allow_pickle\s*=\s*True|joblib|marshal)\b")

@@ -14,8 +14,8 @@ from qwen3_reference.cases import CASES
 from qwen3_reference.op_cases import op_cases
 from qwen3_reference.record import record
 from qwen3_reference.record_op import record_op
-from qwen3_reference.tokenization import record_tokenization
-from qwen3_reference.tokenization_cases import TOKENIZATION_CASES
+from qwen3_reference.tokenization.cases import TOKENIZATION_CASES
+from qwen3_reference.tokenization.recorded import record_tokenization
 
 
 def main(arguments: list[str]) -> int:

@@ -16,9 +16,9 @@ from tokenizers.models import WordLevel
 
 from qwen3_golden import GOLDEN_ROOT, ParityError, pb, read, verify
 from qwen3_reference.__main__ import main
-from qwen3_reference.tokenization import ReferenceTokenizer, load_tokenizer, record_tokenization, tokenize
-from qwen3_reference.tokenization_cases import TOKENIZATION_CASES, TokenizationCase
-from qwen3_reference.tokenization_stages import encoding
+from qwen3_reference.tokenization.cases import TOKENIZATION_CASES, TokenizationCase
+from qwen3_reference.tokenization.recorded import ReferenceTokenizer, load_tokenizer, record_tokenization, tokenize
+from qwen3_reference.tokenization.stages import encoding
 
 TOKENIZERS = GOLDEN_ROOT / "tokenizers"
 CASES = {definition.name.partition("/")[2]: definition for definition in TOKENIZATION_CASES}

@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 
 from qwen3_golden import GOLDEN_ROOT, STAGES, Recording, pb, read, verify
-from qwen3_reference.tokenization_cases import TOKENIZATION_CASES
+from qwen3_reference.tokenization.cases import TOKENIZATION_CASES
 
 CASES = {definition.name.partition("/")[2]: definition for definition in TOKENIZATION_CASES}
 APPLICABLE = """

@@ -9,7 +9,7 @@ import pytest
 from tokenizers.models import BPE
 
 from qwen3_golden import ParityError
-from qwen3_reference.tokenization_merges import merge_table
+from qwen3_reference.tokenization.merges import merge_table
 
 Pairs = list[tuple[str, str]]
 

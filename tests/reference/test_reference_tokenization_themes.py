@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from qwen3_golden import GOLDEN_ROOT, Recording, pb, read
-from qwen3_reference.tokenization_texts import LONG_RUN
+from qwen3_reference.tokenization.texts import LONG_RUN
 
 
 @cache

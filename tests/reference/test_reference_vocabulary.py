@@ -17,7 +17,7 @@ from transformers import AutoTokenizer
 from transformers.models.qwen2.tokenization_qwen2 import Qwen2Tokenizer
 
 from qwen3_golden import GOLDEN_ROOT, pb
-from qwen3_reference.tokenization_conversations import conversations
+from qwen3_reference.tokenization.conversations import conversations
 from qwen3_reference.vocabulary.__main__ import main
 from qwen3_reference.vocabulary.corpus import read_corpus
 from qwen3_reference.vocabulary.files import ADDED_TOKENS, OTHER_ADDED_TOKENS, write_config, write_tokenizer_json

@@ -16,7 +16,7 @@ from qwen3_golden import GOLDEN_ROOT, ParityError, Recording, pb, read, write
 from qwen3_parity.cli import main
 from qwen3_parity.tokenization import pages
 from qwen3_parity.tokenization.diagnose import TokenDiagnosis, diagnose_tokenization, directory_of
-from qwen3_reference.tokenization import ReferenceTokenizer, load_tokenizer, tokenize
+from qwen3_reference.tokenization.recorded import ReferenceTokenizer, load_tokenizer, tokenize
 
 CASES = sorted((GOLDEN_ROOT / "cases" / "tokenization").glob("*.pb"))
 DIGITS = (

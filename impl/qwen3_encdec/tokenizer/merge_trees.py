@@ -15,8 +15,11 @@ from .byte_symbols import SYMBOLS, to_bytes
 
 @dataclass(frozen=True, slots=True)
 class MergeTrees:
-    """left, right: the two parts of each token, by its number; a byte is both of its own parts. made: by a left part,
-    what it makes with each right one; None for most. tokens: those that merging their own bytes gives; other entries of a vocabulary never appear."""
+    """The parts of each token, by its number, and what it makes with others.
+
+    left, right: its two parts; a byte is both of its own. made: what it makes with each token on its right; None for
+    most. tokens: those that merging their own bytes gives; other entries of a vocabulary never appear.
+    """
 
     left: list[int]
     right: list[int]

@@ -18,7 +18,7 @@ NETWORK = (
     *("norms", "rope", "frequencies", "positions", "heads", "attention", "feedforward", "ends", "wiring", "layers"),
     *("masks", "merged", "caches", "loading"),
 )
-FILES = (*(f"{__name__}.{name}" for name in NETWORK), "qwen3_parity.tokenization.mutants")
+FILES = (*(f"{__name__}.{name}" for name in NETWORK), "qwen3_parity.tokenization.mutants.catalogue")
 """The catalogue's modules, each with its `MUTANTS`: the network's, then the tokenizer's."""
 
 

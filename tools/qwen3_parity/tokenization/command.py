@@ -47,7 +47,7 @@ def tokenize(tokenizer: str, texts: tuple[str, ...], files: tuple[Path, ...], sh
 def captured(texts: dict[str, str], directory: Path) -> Recording:
     """What Hugging Face makes of texts by name: every stage, and its own ids decoded again."""
     from qwen3_reference.provenance import provenance
-    from qwen3_reference.tokenization import load_tokenizer, tokenize
+    from qwen3_reference.tokenization.recorded import load_tokenizer, tokenize
 
     reference = load_tokenizer(directory)
     encodings = [pb.Encoding(name=name, text=text) for name, text in texts.items()]

@@ -10,10 +10,11 @@ from qwen3_golden import GOLDEN_ROOT, STAGES, ParityError, Recording
 from qwen3_golden.stages import ENCODING
 from qwen3_parity.check import check
 from qwen3_parity.tokenization.blame import StageVerdict, blame, told_by_merges
-from qwen3_parity.tokenization.hypotheses import Wrong, encoded_in, library, merged_as_its_ids, reproduces
+from qwen3_parity.tokenization.hypotheses.registry import library
+from qwen3_parity.tokenization.hypotheses.wrong import Wrong, encoded_in, merged_as_its_ids, reproduces
 from qwen3_parity.tokenization.oracle import Oracle
 from qwen3_parity.verdict import Verdicts
-from qwen3_reference.tokenization_loading import tokenizer_checkpoint
+from qwen3_reference.tokenization.loading import tokenizer_checkpoint
 
 _RIGHT = 60
 """Texts on which the stage is right that a mistake is tried on."""

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from qwen3_golden import pb
-from qwen3_reference.tokenization_loading import ReferenceTokenizer, load_tokenizer
-from qwen3_reference.tokenization_stages import encoding
+from qwen3_reference.tokenization.loading import ReferenceTokenizer, load_tokenizer
+from qwen3_reference.tokenization.stages import encoding
 
 State = dict[str, Any]
 """Values of one text's stages by name.

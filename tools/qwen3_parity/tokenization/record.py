@@ -9,7 +9,7 @@ from qwen3_parity.record import foreign_code
 from qwen3_parity.tokenization.given import STAGES_OF, given, items_of
 from qwen3_parity.tokenization.runner import Factory, Runner, ours
 from qwen3_reference.provenance import provenance
-from qwen3_reference.tokenization_loading import tokenizer_checkpoint
+from qwen3_reference.tokenization.loading import tokenizer_checkpoint
 
 
 def record_tokenization(

@@ -8,8 +8,8 @@ from typing import Any
 
 from qwen3_golden import pb
 from qwen3_parity.tokenization.oracle import Ids, Oracle, Piece, State
-from qwen3_reference.tokenization_chat import batch, conversation
-from qwen3_reference.tokenization_decoding import decoding, piece_bytes
+from qwen3_reference.tokenization.chat import batch, conversation
+from qwen3_reference.tokenization.decoding import decoding, piece_bytes
 
 
 def pieces_of(normalized: str, ends: Sequence[tuple[int, int]]) -> tuple[Piece, ...]:

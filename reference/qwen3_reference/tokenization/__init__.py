@@ -1,0 +1,1 @@
+"""Hugging Face's tokenizer as the reference: every stage of a text, recorded; `recorded` puts them together."""

@@ -1,0 +1,54 @@
+"""Batches and conversations by Hugging Face: texts to a rectangle of ids, messages to text to ids."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from qwen3_golden import pb
+from qwen3_reference.tokenization.loading import ReferenceTokenizer
+
+_THINKING = {pb.THINKING_ON: True, pb.THINKING_OFF: False}
+
+
+def batch(reference: ReferenceTokenizer, given: pb.Batch) -> pb.Batch:
+    """`given` with its rows filled in, padded to the longest after truncation."""
+    result = pb.Batch()
+    result.CopyFrom(given)
+    result.ClearField("row")
+    tokenizer = reference.tokenizer
+    before = tokenizer.truncation_side
+    tokenizer.truncation_side = given.truncation_side
+    encoded = tokenizer(
+        list(given.text),
+        add_special_tokens=False,
+        padding="longest",
+        padding_side=given.padding_side,
+        truncation=given.max_length > 0,
+        max_length=given.max_length or None,
+        pad_to_multiple_of=given.pad_to_multiple_of or None,
+    )
+    tokenizer.truncation_side = before
+    for ids, mask in zip(encoded["input_ids"], encoded["attention_mask"], strict=True):
+        result.row.append(pb.BatchRow(input_id=ids, attention_mask=mask))
+    return result
+
+
+def conversation(reference: ReferenceTokenizer, given: pb.Conversation) -> pb.Conversation:
+    """`given` with the rendered text and its ids; `enable_thinking` reaches the template only when it is given."""
+    result = pb.Conversation()
+    result.CopyFrom(given)
+    thinking: dict[str, Any] = {"enable_thinking": _THINKING[given.thinking]} if given.thinking in _THINKING else {}
+    rendered = reference.tokenizer.apply_chat_template(
+        json.loads(given.messages),
+        tools=json.loads(given.tools) if given.tools else None,
+        add_generation_prompt=given.add_generation_prompt,
+        tokenize=False,
+        **thinking,
+    )
+    assert isinstance(rendered, str)
+    result.rendered = rendered
+    ids = reference.tokenizer(rendered, add_special_tokens=False, split_special_tokens=False)["input_ids"]
+    del result.id[:]
+    result.id.extend(ids)
+    return result

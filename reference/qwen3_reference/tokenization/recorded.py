@@ -1,0 +1,55 @@
+"""One tokenization case from Hugging Face's tokenizer to a golden file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from qwen3_golden import Recording, pb, write
+from qwen3_golden.stages import BATCH, CONVERSATION, DECODING, ENCODING
+from qwen3_reference.provenance import provenance
+from qwen3_reference.tokenization.cases import TokenizationCase
+from qwen3_reference.tokenization.chat import batch, conversation
+from qwen3_reference.tokenization.decoding import decoding
+from qwen3_reference.tokenization.loading import ReferenceTokenizer, load_tokenizer, tokenizer_checkpoint
+from qwen3_reference.tokenization.stages import encoding
+
+__all__ = ["ReferenceTokenizer", "load_tokenizer", "record_tokenization", "tokenize"]
+
+
+def tokenize(reference: ReferenceTokenizer, given: pb.Tokenization) -> pb.Tokenization:
+    """What Hugging Face makes of the fields marked "given", every stage filled in."""
+    return pb.Tokenization(
+        encoding=[encoding(reference, item) for item in given.encoding],
+        decoding=[decoding(reference, item) for item in given.decoding],
+        batch=[batch(reference, item) for item in given.batch],
+        conversation=[conversation(reference, item) for item in given.conversation],
+    )
+
+
+def record_tokenization(definition: TokenizationCase, tokenizers_root: Path, path: Path) -> None:
+    """Write a case's recording to `path`; its tokenizer is the folder of that name in `tokenizers_root`."""
+    directory = tokenizers_root / definition.tokenizer
+    reference = load_tokenizer(directory)
+    recorded = tokenize(reference, definition.given(reference))
+    stages = [
+        stage
+        for names, items in (
+            (ENCODING, recorded.encoding),
+            (DECODING, recorded.decoding),
+            (BATCH, recorded.batch),
+            (CONVERSATION, recorded.conversation),
+        )
+        for stage in names
+        if items
+    ]
+    case = pb.Case(
+        name=definition.name,
+        tier=pb.TIER_TEXT,
+        mode=pb.TOKENIZATION,
+        checkpoint=[tokenizer_checkpoint(directory)],
+        exposes=definition.exposes,
+        description=definition.description,
+    )
+    run = pb.Run(arithmetic=pb.ARITHMETIC_NONE, backend=pb.BACKEND_NONE, materialised=stages)
+    made_with = provenance("qwen3_reference", definition.seed, more=("tokenizers",))
+    write(path, Recording(case, made_with, run, [], tokenization=recorded))

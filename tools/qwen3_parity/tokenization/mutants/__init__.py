@@ -1,0 +1,1 @@
+"""Bugs seeded in our tokenizer, by stage: `catalogue` has them all."""
