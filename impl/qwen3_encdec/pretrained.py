@@ -36,8 +36,14 @@ class Qwen3EncoderDecoderPreTrainedModel(PreTrainedModel):  # type: ignore[no-un
 
         A tokenizer's length does not count the padding rows, so `len(tokenizer)` is no size to resize to.
         """
+        self._check_sentinels_stay(new_num_tokens, pad_to_multiple_of or 1)
+        embedding = super().resize_token_embeddings(new_num_tokens, pad_to_multiple_of, mean_resizing)
+        assert isinstance(embedding, nn.Embedding)
+        return embedding
+
+    def _check_sentinels_stay(self, new_num_tokens: int | None, unit: int) -> None:
         first, count = self.config.sentinel_start, self.config.num_sentinel_tokens
-        needed, unit = first + count, pad_to_multiple_of or 1
+        needed = first + count
         if new_num_tokens is not None and count and -(-new_num_tokens // unit) * unit < needed:
             raise ValueError(
                 f"resize_token_embeddings({new_num_tokens}) would cut off sentinel rows: the {count} sentinels are "
@@ -45,9 +51,6 @@ class Qwen3EncoderDecoderPreTrainedModel(PreTrainedModel):  # type: ignore[no-un
                 f"Expected at least {needed}; a tokenizer's length leaves the padding rows out, its largest id + 1 "
                 "does not"
             )
-        embedding = super().resize_token_embeddings(new_num_tokens, pad_to_multiple_of, mean_resizing)
-        assert isinstance(embedding, nn.Embedding)
-        return embedding
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
