@@ -19,8 +19,16 @@ from .modeling_qwen3_encoder import (
     rotate_half,
 )
 from .qwen3_checkpoint import load_qwen3
+from .tokenization_qwen3_encdec import (
+    ByteLevelTokenizer,
+    SpanCorruptionCollator,
+    TokenizerError,
+    add_sentinels,
+    check_agreement,
+)
 
 __all__ = [
+    "ByteLevelTokenizer",
     "Qwen3Decoder",
     "Qwen3DecoderLayer",
     "Qwen3DecoderOutput",
@@ -34,7 +42,11 @@ __all__ = [
     "Qwen3MergedAttention",
     "Qwen3RMSNorm",
     "Qwen3RotaryEmbedding",
+    "SpanCorruptionCollator",
+    "TokenizerError",
+    "add_sentinels",
     "apply_rotary_pos_emb",
+    "check_agreement",
     "eager_attention_forward",
     "load_qwen3",
     "repeat_kv",

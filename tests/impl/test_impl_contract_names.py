@@ -27,6 +27,7 @@ NAMES = {
     "modeling_qwen3_encdec": ["Qwen3ForSeq2SeqLM"],
     "qwen3_checkpoint": ["load_qwen3"],
     "attention": ["eager_attention_forward"],
+    "tokenization_qwen3_encdec": ["ByteLevelTokenizer", "SpanCorruptionCollator", "add_sentinels", "check_agreement"],
 }
 ATTENTION = ["hidden_states", "attention_mask", "position_ids", "output_attentions"]
 MERGED = [

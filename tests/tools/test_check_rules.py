@@ -410,7 +410,7 @@ def test_every_failure_names_the_first_bad_op(world):
 
 def test_a_failure_says_where_what_how_far_whose_fault_and_what_next(world):
     text = str(check(world.golden, _spoilt_twice(world)).problems[1])
-    for part in (Q_PROJ, "expected:", "got:", "× used", "first bad op: rms_norm", "fault:    candidate", "next:"):
+    for part in (Q_PROJ, "expected:", "got:", "× used", "first bad: rms_norm", "fault:    candidate", "next:"):
         assert part in text
 
 

@@ -26,14 +26,14 @@ class Problem:
     next_step: str
     share: float | None = None
     fault: str = "candidate"
-    first_bad: str = ""  # The first tap in execution order that fails, and its op.
+    first_bad: str = ""  # The first tap in execution order that fails, and its op; the first stage of a text.
 
     def __str__(self) -> str:
         lines = [f"{self.where}: {self.rule}", f"expected: {self.expected}", f"got:      {self.got}"]
         if self.share is not None:
             lines.append(f"budget:   {self.share:.3g} × used")
         if self.first_bad:
-            lines.append(f"first bad op: {self.first_bad}")
+            lines.append(f"first bad: {self.first_bad}")
         return "\n  ".join([*lines, f"fault:    {self.fault}", f"next:     {self.next_step}"])
 
 
