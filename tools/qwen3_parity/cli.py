@@ -15,6 +15,7 @@ from qwen3_parity.check import check as judge
 from qwen3_parity.cli_diagnose import diagnose
 from qwen3_parity.cli_export import export
 from qwen3_parity.cli_reference import capture, regenerate
+from qwen3_parity.golden_path import golden_path
 from qwen3_parity.honest.command import budgets
 from qwen3_parity.mechanical.command import mechanical
 from qwen3_parity.mutants.command import mutants
@@ -52,24 +53,6 @@ main.add_command(mechanical)
 main.add_command(budgets)
 main.add_command(tokenize)
 main.add_command(export)
-
-
-def golden_path(name: str, root: Path = GOLDEN_ROOT) -> Path:
-    """A golden's file from its path or from its case name; raises `ParityError` with the names there are."""
-    path = Path(name)
-    if path.suffix == ".pb":
-        return path
-    found = root / "cases" / f"{name}.pb"
-    if not found.is_file():
-        names = sorted(str(p.relative_to(root / "cases").with_suffix("")) for p in (root / "cases").rglob("*.pb"))
-        raise ParityError(
-            name,
-            "there is no golden of this name",
-            expected=", ".join(names),
-            got=name,
-            next_step="choose one of these",
-        )
-    return found
 
 
 @main.command()

@@ -11,6 +11,7 @@ import click
 from rich.console import Console
 
 from qwen3_golden import GOLDEN_ROOT, Recording, pb, read
+from qwen3_parity.golden_path import golden_path
 from qwen3_parity.terminal import console
 
 FILE = click.Path(path_type=Path)
@@ -26,7 +27,6 @@ def diagnose(files: tuple[str, ...], as_json: bool, model: Path | None, checkpoi
 
     The golden is found by the case's name when left out. Nothing but the two files and the checkpoint is read.
     """
-    from qwen3_parity.cli import golden_path
     from qwen3_parity.diagnosis import diagnose as find
     from qwen3_parity.diagnosis import pages
     from qwen3_parity.weights import weights_of

@@ -1,0 +1,25 @@
+"""A golden by its case's name, as people type it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from qwen3_golden import GOLDEN_ROOT, ParityError
+
+
+def golden_path(name: str, root: Path = GOLDEN_ROOT) -> Path:
+    """A golden's file from its path or from its case name; raises `ParityError` with the names there are."""
+    path = Path(name)
+    if path.suffix == ".pb":
+        return path
+    found = root / "cases" / f"{name}.pb"
+    if not found.is_file():
+        names = sorted(str(p.relative_to(root / "cases").with_suffix("")) for p in (root / "cases").rglob("*.pb"))
+        raise ParityError(
+            name,
+            "there is no golden of this name",
+            expected=", ".join(names),
+            got=name,
+            next_step="choose one of these",
+        )
+    return found
