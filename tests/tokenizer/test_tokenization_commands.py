@@ -107,6 +107,14 @@ def test_ones_own_text_is_compared_with_hugging_face_in_one_go() -> None:
     assert "parity" in result.output and "Hello|,| don|'t| |1|2|\\xe9" in result.output
 
 
+def test_ones_own_text_becomes_a_golden_that_is_recorded_checked_and_diagnosed(tmp_path: Path) -> None:
+    golden, candidate = tmp_path / "g.pb", tmp_path / "c.pb"
+    assert run("tokenize", "--tokenizer", TINY, "--text", TEXT, "--out", golden).exit_code == 0
+    assert run("record", golden, "--tokenizer", TINY, "--out", candidate).exit_code == 0
+    assert run("check", golden, candidate).exit_code == 0
+    assert run("diagnose", golden, candidate, "--model", TINY).exit_code == 0
+
+
 def test_a_difference_from_hugging_face_on_ones_own_text_exits_with_1(monkeypatch: pytest.MonkeyPatch) -> None:
     class Deaf(Ours):
         def encoding(self, given: pb.Encoding) -> pb.Encoding:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from qwen3_golden import ParityError, Recording, pb
+from qwen3_golden import ParityError, Recording, pb, write
 from qwen3_parity.terminal import console
 
 FILE = click.Path(path_type=Path)
@@ -19,8 +19,12 @@ FILE = click.Path(path_type=Path)
 @click.option("--text", "texts", multiple=True, metavar="TEXT", help="A text; may be given several times.")
 @click.option("--file", "files", multiple=True, type=FILE, help="A file whose content is one text, as UTF-8.")
 @click.option("--show", "shown", is_flag=True, help="Also print every stage of ours.")
-def tokenize(tokenizer: str, texts: tuple[str, ...], files: tuple[Path, ...], shown: bool) -> None:
-    """Compare our tokenizer with Hugging Face's on TEXT, stage by stage, there and back."""
+@click.option("--out", type=FILE, help="Also write Hugging Face's recording: a golden of your own.")
+def tokenize(tokenizer: str, texts: tuple[str, ...], files: tuple[Path, ...], shown: bool, out: Path | None) -> None:
+    """Compare our tokenizer with Hugging Face's on TEXT, stage by stage, there and back.
+
+    What --out writes is recorded, checked and diagnosed like the committed goldens, with any tokenizer.
+    """
     from qwen3_parity import report
     from qwen3_parity.request import TOKENIZER_FILES, model_directory
     from qwen3_parity.tokenization.compare import check_tokenization
@@ -41,12 +45,16 @@ def tokenize(tokenizer: str, texts: tuple[str, ...], files: tuple[Path, ...], sh
     for item in reference.tokenization.encoding:
         screen.print(f"{item.name}: {len(item.text)} characters, {len(item.id)} ids", markup=False, highlight=False)
     screen.print(report.terminal(verdicts))
+    if out is not None:
+        write(out, reference)
+        screen.print(f"next: qwen3-parity record {out} --impl MODULE:FACTORY --tokenizer {directory}", soft_wrap=True)
     sys.exit(verdicts.exit_code)
 
 
 def captured(texts: dict[str, str], directory: Path) -> Recording:
     """What Hugging Face makes of texts by name: every stage, and its own ids decoded again."""
     from qwen3_reference.provenance import provenance
+    from qwen3_reference.tokenization.loading import tokenizer_checkpoint
     from qwen3_reference.tokenization.recorded import load_tokenizer, tokenize
 
     reference = load_tokenizer(directory)
@@ -55,7 +63,7 @@ def captured(texts: dict[str, str], directory: Path) -> Recording:
     back = pb.Tokenization(decoding=[pb.Decoding(name=one.name, id=one.id) for one in made.encoding])
     made.MergeFrom(tokenize(reference, back))
     run = pb.Run(arithmetic=pb.ARITHMETIC_NONE, backend=pb.BACKEND_NONE, materialised=_stages(made))
-    case = pb.Case(name="capture/texts", mode=pb.TOKENIZATION)
+    case = pb.Case(name="capture/texts", mode=pb.TOKENIZATION, checkpoint=[tokenizer_checkpoint(directory)])
     return Recording(case, provenance("qwen3_reference", more=("tokenizers",)), run, [], tokenization=made)
 
 
