@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 import torch
 from transformers import PreTrainedTokenizerBase
 
+from .modeling_qwen3_encdec import IGNORED_LABEL
 from .sentinels import check_sentinels
 from .span_corruption import T5, Denoiser, corrupt, noise_spans
-
-IGNORED_LABEL = -100
 
 
 @dataclass

@@ -64,6 +64,10 @@ def test_sentinels_stand_in_ascending_order_on_both_sides() -> None:
     assert target == [1000, 1, 2, 1001, 5, 1002, 8, 9]
 
 
+def test_ids_behind_the_last_span_stay() -> None:
+    assert corrupt([5, 6, 7, 8], [(1, 2)], SENTINELS) == ([5, 1000, 7, 8], [1000, 6])
+
+
 def test_every_way_of_cutting_is_drawn() -> None:
     drawn = {tuple(noise_spans(6, Denoiser(0.5, 1.5), seeded(seed))) for seed in range(200)}
     assert len(drawn) == 4  # 3 hidden in 2 spans: 2 ways, and 2 ways for the ids between them

@@ -17,11 +17,14 @@ _HANGUL = re.compile("[\u1100-\u11ff\uac00-\ud7a3]+")
 
 
 def normal(oracle: Oracle, text: str) -> str:
+    """The text as Hugging Face normalises it."""
     normalizer = oracle.reference.backend.normalizer
     return text if normalizer is None else str(normalizer.normalize_str(text))
 
 
 def through(change: Callable[[Oracle, str], str]) -> Compute:
+    """Each plain segment changed, in the place of being normalised."""
+
     def compute(oracle: Oracle, given: pb.Encoding, state: State) -> Any:
         plain = [given.text[begin:end] for begin, end, added in state["segments"] if added is None]
         return tuple(change(oracle, text) for text in plain)

@@ -34,6 +34,7 @@ def given_with(**changes: Any) -> Compute:
 
 
 def messages_by(change: Callable[[list[Message]], list[Message]]) -> Compute:
+    """What the template makes of changed messages."""
     return given_with(messages=lambda given: json.dumps(change(json.loads(given.messages)), ensure_ascii=False))
 
 

@@ -72,10 +72,6 @@ def _stream(
     return seed
 
 
-RIGHT = _stream()
-"""No bug: what the others change."""
-
-
 def _wrapped(push: Callable[[Any, int, ByteLevelTokenizer], str]) -> Seed:
     """`push(stream, id, tokenizer)` in the place of the stream's own."""
 

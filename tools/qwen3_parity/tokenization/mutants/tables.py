@@ -66,24 +66,29 @@ def of_other_platform(tokenizer: ByteLevelTokenizer) -> Callable[[str], Merged]:
 
 
 def raw_pairs(tokenizer: ByteLevelTokenizer) -> Ranks:
+    """Ranks of pairs in characters that are the bytes themselves."""
     return {(_raw(left), _raw(right)): rank for (left, right), rank in of_file(tokenizer).items()}
 
 
 def whole_words(tokenizer: ByteLevelTokenizer) -> Callable[[str], Merged]:
+    """Merging that takes an entry of the vocabulary as it stands."""
     plain: Callable[[str], Merged] = tokenizer.merge
     return lambda symbols: ([symbols], plain(symbols)[1]) if symbols in tokenizer.vocabulary else plain(symbols)
 
 
 def short_words(tokenizer: ByteLevelTokenizer) -> Callable[[str], Merged]:
+    """Merging that gives up on more than 64 symbols."""
     plain: Callable[[str], Merged] = tokenizer.merge
     return lambda symbols: plain(symbols) if len(symbols) <= 64 else (list(symbols), [])
 
 
 def no_merges(symbols: str, ranks: Mapping[tuple[str, str], int]) -> Merged:
+    """Every symbol stays by itself."""
     return list(symbols), []
 
 
 def single_window(symbols: str, ranks: Mapping[tuple[str, str], int]) -> Merged:
+    """Ranks looked up for spans of one symbol, which never have one."""
     joined = {left + right: rank for (left, right), rank in ranks.items()}
     assert not any(one in joined for one in symbols)
     return list(symbols), []
