@@ -23,7 +23,16 @@ HOMES = {
 ALLOWED = {
     "qwen3_golden": {"numpy", "google"},
     "qwen3_spec": {"numpy"},
-    "qwen3_reference": {"numpy", "torch", "transformers", "tokenizers", "safetensors", "qwen3_golden", "qwen3_spec"},
+    "qwen3_reference": {
+        "numpy",
+        "torch",
+        "transformers",
+        "tokenizers",
+        "safetensors",
+        "accelerate",
+        "qwen3_golden",
+        "qwen3_spec",
+    },
     "qwen3_encdec": {"torch", "transformers", "safetensors", "jinja2"},
     "qwen3_parity": {
         *(

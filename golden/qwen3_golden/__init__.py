@@ -4,7 +4,7 @@ from qwen3_golden import golden_pb2 as pb
 from qwen3_golden.dtypes import Array, to_bfloat16, to_float32
 from qwen3_golden.errors import ParityError
 from qwen3_golden.reader import read, verify
-from qwen3_golden.recording import Recording, Tensor
+from qwen3_golden.recording import Recording, Tensor, minor_of
 from qwen3_golden.stages import STAGES
 from qwen3_golden.taps import GOLDEN_ROOT, Place, kept_whole, last_rows, pattern_of, place, selected, table
 from qwen3_golden.writer import Writer, tensor, write
@@ -20,6 +20,7 @@ __all__ = [
     "Writer",
     "kept_whole",
     "last_rows",
+    "minor_of",
     "pattern_of",
     "pb",
     "place",

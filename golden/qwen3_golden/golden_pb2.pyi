@@ -28,6 +28,7 @@ class Mode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     OP: _ClassVar[Mode]
     PLUMBING: _ClassVar[Mode]
     TOKENIZATION: _ClassVar[Mode]
+    WEIGHTS: _ClassVar[Mode]
 
 class Tier(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -79,6 +80,7 @@ ENCODER_DECODER: Mode
 OP: Mode
 PLUMBING: Mode
 TOKENIZATION: Mode
+WEIGHTS: Mode
 TIER_UNSPECIFIED: Tier
 TIER_OP: Tier
 TIER_MODEL: Tier
@@ -104,7 +106,7 @@ THINKING_ON: Thinking
 THINKING_OFF: Thinking
 
 class Recording(_message.Message):
-    __slots__ = ("header", "padding", "payload", "provenance", "case", "run", "parameter", "tensor", "tokenization", "end")
+    __slots__ = ("header", "padding", "payload", "provenance", "case", "run", "parameter", "tensor", "tokenization", "weights", "end")
     HEADER_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
@@ -114,6 +116,7 @@ class Recording(_message.Message):
     PARAMETER_FIELD_NUMBER: _ClassVar[int]
     TENSOR_FIELD_NUMBER: _ClassVar[int]
     TOKENIZATION_FIELD_NUMBER: _ClassVar[int]
+    WEIGHTS_FIELD_NUMBER: _ClassVar[int]
     END_FIELD_NUMBER: _ClassVar[int]
     header: Header
     padding: bytes
@@ -124,8 +127,9 @@ class Recording(_message.Message):
     parameter: _containers.RepeatedCompositeFieldContainer[Parameter]
     tensor: _containers.RepeatedCompositeFieldContainer[Tensor]
     tokenization: Tokenization
+    weights: Weights
     end: End
-    def __init__(self, header: _Optional[_Union[Header, _Mapping]] = ..., padding: _Optional[bytes] = ..., payload: _Optional[_Iterable[bytes]] = ..., provenance: _Optional[_Union[Provenance, _Mapping]] = ..., case: _Optional[_Union[Case, _Mapping]] = ..., run: _Optional[_Union[Run, _Mapping]] = ..., parameter: _Optional[_Iterable[_Union[Parameter, _Mapping]]] = ..., tensor: _Optional[_Iterable[_Union[Tensor, _Mapping]]] = ..., tokenization: _Optional[_Union[Tokenization, _Mapping]] = ..., end: _Optional[_Union[End, _Mapping]] = ...) -> None: ...
+    def __init__(self, header: _Optional[_Union[Header, _Mapping]] = ..., padding: _Optional[bytes] = ..., payload: _Optional[_Iterable[bytes]] = ..., provenance: _Optional[_Union[Provenance, _Mapping]] = ..., case: _Optional[_Union[Case, _Mapping]] = ..., run: _Optional[_Union[Run, _Mapping]] = ..., parameter: _Optional[_Iterable[_Union[Parameter, _Mapping]]] = ..., tensor: _Optional[_Iterable[_Union[Tensor, _Mapping]]] = ..., tokenization: _Optional[_Union[Tokenization, _Mapping]] = ..., weights: _Optional[_Union[Weights, _Mapping]] = ..., end: _Optional[_Union[End, _Mapping]] = ...) -> None: ...
 
 class Header(_message.Message):
     __slots__ = ("magic", "schema_major", "schema_minor")
@@ -148,7 +152,7 @@ class End(_message.Message):
     def __init__(self, tensors: _Optional[int] = ..., payload_bytes: _Optional[int] = ..., digest: _Optional[bytes] = ...) -> None: ...
 
 class Tensor(_message.Message):
-    __slots__ = ("name", "step", "dtype", "shape", "axes", "op", "inputs", "bytes", "sha256", "floor")
+    __slots__ = ("name", "step", "dtype", "shape", "axes", "op", "inputs", "bytes", "sha256", "floor", "probe")
     NAME_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
     DTYPE_FIELD_NUMBER: _ClassVar[int]
@@ -159,6 +163,7 @@ class Tensor(_message.Message):
     BYTES_FIELD_NUMBER: _ClassVar[int]
     SHA256_FIELD_NUMBER: _ClassVar[int]
     FLOOR_FIELD_NUMBER: _ClassVar[int]
+    PROBE_FIELD_NUMBER: _ClassVar[int]
     name: str
     step: int
     dtype: DType
@@ -169,7 +174,8 @@ class Tensor(_message.Message):
     bytes: int
     sha256: bytes
     floor: Floor
-    def __init__(self, name: _Optional[str] = ..., step: _Optional[int] = ..., dtype: _Optional[_Union[DType, str]] = ..., shape: _Optional[_Iterable[int]] = ..., axes: _Optional[_Iterable[str]] = ..., op: _Optional[str] = ..., inputs: _Optional[_Iterable[str]] = ..., bytes: _Optional[int] = ..., sha256: _Optional[bytes] = ..., floor: _Optional[_Union[Floor, _Mapping]] = ...) -> None: ...
+    probe: float
+    def __init__(self, name: _Optional[str] = ..., step: _Optional[int] = ..., dtype: _Optional[_Union[DType, str]] = ..., shape: _Optional[_Iterable[int]] = ..., axes: _Optional[_Iterable[str]] = ..., op: _Optional[str] = ..., inputs: _Optional[_Iterable[str]] = ..., bytes: _Optional[int] = ..., sha256: _Optional[bytes] = ..., floor: _Optional[_Union[Floor, _Mapping]] = ..., probe: _Optional[float] = ...) -> None: ...
 
 class Floor(_message.Message):
     __slots__ = ("rms", "max", "row", "head")
@@ -274,7 +280,7 @@ class Checkpoint(_message.Message):
     def __init__(self, role: _Optional[str] = ..., name: _Optional[str] = ..., sha256: _Optional[bytes] = ...) -> None: ...
 
 class ModelConfig(_message.Message):
-    __slots__ = ("model_type", "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim", "rms_norm_eps", "rope_theta", "max_position_embeddings", "hidden_act", "attention_bias", "attention_out_bias", "use_qk_norm", "layer_types", "sliding_window", "tie_word_embeddings", "rotate_encoder_keys")
+    __slots__ = ("model_type", "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim", "rms_norm_eps", "rope_theta", "max_position_embeddings", "hidden_act", "attention_bias", "attention_out_bias", "use_qk_norm", "layer_types", "sliding_window", "tie_word_embeddings", "rotate_encoder_keys", "rope_scaling")
     MODEL_TYPE_FIELD_NUMBER: _ClassVar[int]
     VOCAB_SIZE_FIELD_NUMBER: _ClassVar[int]
     HIDDEN_SIZE_FIELD_NUMBER: _ClassVar[int]
@@ -294,6 +300,7 @@ class ModelConfig(_message.Message):
     SLIDING_WINDOW_FIELD_NUMBER: _ClassVar[int]
     TIE_WORD_EMBEDDINGS_FIELD_NUMBER: _ClassVar[int]
     ROTATE_ENCODER_KEYS_FIELD_NUMBER: _ClassVar[int]
+    ROPE_SCALING_FIELD_NUMBER: _ClassVar[int]
     model_type: str
     vocab_size: int
     hidden_size: int
@@ -313,7 +320,26 @@ class ModelConfig(_message.Message):
     sliding_window: int
     tie_word_embeddings: bool
     rotate_encoder_keys: bool
-    def __init__(self, model_type: _Optional[str] = ..., vocab_size: _Optional[int] = ..., hidden_size: _Optional[int] = ..., intermediate_size: _Optional[int] = ..., num_hidden_layers: _Optional[int] = ..., num_attention_heads: _Optional[int] = ..., num_key_value_heads: _Optional[int] = ..., head_dim: _Optional[int] = ..., rms_norm_eps: _Optional[float] = ..., rope_theta: _Optional[float] = ..., max_position_embeddings: _Optional[int] = ..., hidden_act: _Optional[str] = ..., attention_bias: _Optional[bool] = ..., attention_out_bias: _Optional[bool] = ..., use_qk_norm: _Optional[bool] = ..., layer_types: _Optional[_Iterable[str]] = ..., sliding_window: _Optional[int] = ..., tie_word_embeddings: _Optional[bool] = ..., rotate_encoder_keys: _Optional[bool] = ...) -> None: ...
+    rope_scaling: RopeScaling
+    def __init__(self, model_type: _Optional[str] = ..., vocab_size: _Optional[int] = ..., hidden_size: _Optional[int] = ..., intermediate_size: _Optional[int] = ..., num_hidden_layers: _Optional[int] = ..., num_attention_heads: _Optional[int] = ..., num_key_value_heads: _Optional[int] = ..., head_dim: _Optional[int] = ..., rms_norm_eps: _Optional[float] = ..., rope_theta: _Optional[float] = ..., max_position_embeddings: _Optional[int] = ..., hidden_act: _Optional[str] = ..., attention_bias: _Optional[bool] = ..., attention_out_bias: _Optional[bool] = ..., use_qk_norm: _Optional[bool] = ..., layer_types: _Optional[_Iterable[str]] = ..., sliding_window: _Optional[int] = ..., tie_word_embeddings: _Optional[bool] = ..., rotate_encoder_keys: _Optional[bool] = ..., rope_scaling: _Optional[_Union[RopeScaling, _Mapping]] = ...) -> None: ...
+
+class RopeScaling(_message.Message):
+    __slots__ = ("rope_type", "factor", "original_max_position_embeddings", "attention_factor", "beta_fast", "beta_slow", "truncate")
+    ROPE_TYPE_FIELD_NUMBER: _ClassVar[int]
+    FACTOR_FIELD_NUMBER: _ClassVar[int]
+    ORIGINAL_MAX_POSITION_EMBEDDINGS_FIELD_NUMBER: _ClassVar[int]
+    ATTENTION_FACTOR_FIELD_NUMBER: _ClassVar[int]
+    BETA_FAST_FIELD_NUMBER: _ClassVar[int]
+    BETA_SLOW_FIELD_NUMBER: _ClassVar[int]
+    TRUNCATE_FIELD_NUMBER: _ClassVar[int]
+    rope_type: str
+    factor: float
+    original_max_position_embeddings: int
+    attention_factor: float
+    beta_fast: float
+    beta_slow: float
+    truncate: bool
+    def __init__(self, rope_type: _Optional[str] = ..., factor: _Optional[float] = ..., original_max_position_embeddings: _Optional[int] = ..., attention_factor: _Optional[float] = ..., beta_fast: _Optional[float] = ..., beta_slow: _Optional[float] = ..., truncate: _Optional[bool] = ...) -> None: ...
 
 class Run(_message.Message):
     __slots__ = ("arithmetic", "backend", "materialised")
@@ -572,6 +598,58 @@ class Composition(_message.Message):
     second: int
     to: int
     def __init__(self, first: _Optional[int] = ..., second: _Optional[int] = ..., to: _Optional[int] = ...) -> None: ...
+
+class Weights(_message.Message):
+    __slots__ = ("part", "parts", "place", "file")
+    PART_FIELD_NUMBER: _ClassVar[int]
+    PARTS_FIELD_NUMBER: _ClassVar[int]
+    PLACE_FIELD_NUMBER: _ClassVar[int]
+    FILE_FIELD_NUMBER: _ClassVar[int]
+    part: int
+    parts: int
+    place: _containers.RepeatedCompositeFieldContainer[WeightPlace]
+    file: _containers.RepeatedCompositeFieldContainer[SourceFile]
+    def __init__(self, part: _Optional[int] = ..., parts: _Optional[int] = ..., place: _Optional[_Iterable[_Union[WeightPlace, _Mapping]]] = ..., file: _Optional[_Iterable[_Union[SourceFile, _Mapping]]] = ...) -> None: ...
+
+class WeightPlace(_message.Message):
+    __slots__ = ("name", "part", "sha256")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PART_FIELD_NUMBER: _ClassVar[int]
+    SHA256_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    part: int
+    sha256: bytes
+    def __init__(self, name: _Optional[str] = ..., part: _Optional[int] = ..., sha256: _Optional[bytes] = ...) -> None: ...
+
+class SourceFile(_message.Message):
+    __slots__ = ("name", "content", "header")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    content: bytes
+    header: bytes
+    def __init__(self, name: _Optional[str] = ..., content: _Optional[bytes] = ..., header: _Optional[bytes] = ...) -> None: ...
+
+class ModelTable(_message.Message):
+    __slots__ = ("model",)
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    model: _containers.RepeatedCompositeFieldContainer[Model]
+    def __init__(self, model: _Optional[_Iterable[_Union[Model, _Mapping]]] = ...) -> None: ...
+
+class Model(_message.Message):
+    __slots__ = ("name", "config", "parameters", "dtype", "twin")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CONFIG_FIELD_NUMBER: _ClassVar[int]
+    PARAMETERS_FIELD_NUMBER: _ClassVar[int]
+    DTYPE_FIELD_NUMBER: _ClassVar[int]
+    TWIN_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    config: ModelConfig
+    parameters: int
+    dtype: DType
+    twin: str
+    def __init__(self, name: _Optional[str] = ..., config: _Optional[_Union[ModelConfig, _Mapping]] = ..., parameters: _Optional[int] = ..., dtype: _Optional[_Union[DType, str]] = ..., twin: _Optional[str] = ...) -> None: ...
 
 class TapTable(_message.Message):
     __slots__ = ("tap",)

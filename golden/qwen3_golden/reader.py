@@ -164,6 +164,7 @@ def read(path: str | Path, *, digests: bool = False) -> Recording:
         tensors=tensors,
         parameters=list(message.parameter),
         tokenization=message.tokenization,
+        weights=message.weights,
         source=str(path),
         digest=digest,
     )

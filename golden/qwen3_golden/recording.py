@@ -9,8 +9,15 @@ from qwen3_golden import golden_pb2 as pb
 from qwen3_golden.dtypes import FLOATS, Array, to_float32
 
 SCHEMA_MAJOR = 1
-SCHEMA_MINOR = 1
+SCHEMA_MINOR = 2
 MAGIC = "qwen3.golden"
+
+
+def minor_of(case: pb.Case) -> int:
+    """The first minor version of the schema that has every field of a recording of this case."""
+    if case.mode == pb.WEIGHTS or case.config.HasField("rope_scaling"):
+        return 2
+    return int(case.mode == pb.TOKENIZATION)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,7 +44,10 @@ class Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Recording:
-    """One case run once. `tokenization` is empty but for a case of that mode. `source` says where it was read from."""
+    """One case run once. `tokenization` and `weights` are empty but for cases of those modes.
+
+    `source` says where it was read from.
+    """
 
     case: pb.Case
     provenance: pb.Provenance
@@ -45,6 +55,7 @@ class Recording:
     tensors: Sequence[Tensor]
     parameters: Sequence[pb.Parameter] = ()
     tokenization: pb.Tokenization = field(default_factory=pb.Tokenization)
+    weights: pb.Weights = field(default_factory=pb.Weights)
     source: str = "recording in memory"
     digest: bytes = b""
     _index: dict[tuple[str, int], Tensor] = field(init=False, repr=False)

@@ -9,7 +9,8 @@ from typing import NamedTuple, NoReturn
 
 from qwen3_golden.errors import ParityError
 
-HEADER, PADDING, PAYLOAD, PROVENANCE, CASE, RUN, PARAMETER, TENSOR, TOKENIZATION, END = 1, 2, 3, 4, 5, 6, 7, 8, 9, 15
+HEADER, PADDING, PAYLOAD, PROVENANCE, CASE, RUN, PARAMETER, TENSOR, TOKENIZATION, WEIGHTS = range(1, 11)
+END = 15
 ALIGNMENT = 64
 MAX_FILE_BYTES = 2**31 - 1
 """What the protobuf libraries of C++ and Java still parse."""

@@ -20,7 +20,7 @@ from qwen3_golden import golden_pb2 as pb
 from qwen3_golden import wire
 from qwen3_golden.dtypes import NUMPY, Array, dtype_of
 from qwen3_golden.errors import ParityError
-from qwen3_golden.recording import MAGIC, SCHEMA_MAJOR, Recording, Tensor
+from qwen3_golden.recording import MAGIC, SCHEMA_MAJOR, Recording, Tensor, minor_of
 from qwen3_golden.rules import check_metadata, check_tensor
 
 _SYNC_BYTES = 1 << 23  # syncing as it goes, beside the caller, leaves little to wait for at the end
@@ -49,13 +49,14 @@ class Writer:
 
     `add` may be called from several threads and returns at once: hashing and writing go on beside the caller, in the
     order of the calls. An array that was given must not change until `finish`. `digests=False` leaves the tensors'
-    SHA-256 out; `schema_minor` must have every field that the recording will have (1: a tokenization). Raises
+    SHA-256 out; `schema_minor` must have every field that the recording will have, see `minor_of`. Raises
     `ParityError` when the disk cannot take the file or stock protobuf libraries could not parse it.
     """
 
     def __init__(self, path: str | Path, *, digests: bool = True, schema_minor: int = 0) -> None:
         self.path = Path(path)
         self.infos: list[pb.Tensor] = []
+        self._schema_minor = schema_minor
         self._digests = digests
         self._position = self._payload_bytes = self._pending_bytes = self._unsynced = 0
         self._pending: deque[tuple[Future[None], int]] = deque()
@@ -149,12 +150,27 @@ class Writer:
         run: pb.Run,
         parameters: Iterable[pb.Parameter] = (),
         tokenization: pb.Tokenization | None = None,
+        weights: pb.Weights | None = None,
     ) -> None:
         """Write the metadata and `end`, sync, and move the file to its name; nothing can be added afterwards."""
         message = pb.Recording(
-            provenance=provenance, case=case, run=run, parameter=parameters, tokenization=tokenization
+            provenance=provenance,
+            case=case,
+            run=run,
+            parameter=parameters,
+            tokenization=tokenization,
+            weights=weights,
         )
         check_metadata(self.path, case, run, message.parameter)
+        if self._schema_minor < minor_of(case):
+            raise ParityError(
+                self.path,
+                "the header was written for an older schema than the case needs",
+                expected=f"minor version {minor_of(case)}",
+                got=self._schema_minor,
+                next_step="give schema_minor=minor_of(case) to the Writer",
+                fault="harness bug",
+            )
         with self._lock:
             while self._pending:
                 self._drain()
@@ -187,9 +203,10 @@ class Writer:
 
 def write(path: str | Path, recording: Recording, *, digests: bool = True) -> None:
     """Write a recording that is in memory; see `Writer`."""
-    has_texts = recording.case.mode == pb.TOKENIZATION
-    with Writer(path, digests=digests, schema_minor=int(has_texts)) as writer:
+    case = recording.case
+    texts = recording.tokenization if case.mode == pb.TOKENIZATION else None
+    weights = recording.weights if case.mode == pb.WEIGHTS else None
+    with Writer(path, digests=digests, schema_minor=minor_of(case)) as writer:
         for item in recording:
             writer.add(item)
-        texts = recording.tokenization if has_texts else None
-        writer.finish(recording.case, recording.provenance, recording.run, recording.parameters, texts)
+        writer.finish(case, recording.provenance, recording.run, recording.parameters, texts, weights)

@@ -9,7 +9,7 @@ from transformers.models.qwen2 import Qwen2Config
 from transformers.models.qwen3 import Qwen3Config
 
 from qwen3_golden import ParityError, pb
-from qwen3_reference.stored import read_json
+from qwen3_reference.stored import read_config
 from qwen3_spec import SpecConfig
 
 CONFIG_CLASSES: dict[str, type[Qwen3Config] | type[Qwen2Config]] = {"qwen3": Qwen3Config, "qwen2": Qwen2Config}
@@ -37,7 +37,7 @@ def hf_config(directory: str | Path) -> Qwen3Config | Qwen2Config:
     Sizes, eps and rope_theta must be stated: HF's defaults for them fit no published checkpoint.
     """
     path = Path(directory) / "config.json"
-    stated = read_json(path)
+    stated = read_config(path.parent)
     kind = stated.get("model_type")
     if kind not in CONFIG_CLASSES:
         raise _refuse(path, "unknown model_type", " or ".join(CONFIG_CLASSES), kind)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from qwen3_golden import Array, Place, Recording, Writer, last_rows, pb, place, read, tensor
+from qwen3_golden import Array, Place, Recording, Writer, last_rows, minor_of, pb, place, read, tensor
 from qwen3_reference.scope import Scope
 from qwen3_reference.weights import Weights, spec_config
 from qwen3_spec import FLOAT64, SEQUENTIAL_FLOAT32, Arithmetic, Cache, decoder_step, encoder
@@ -172,7 +172,7 @@ def measure(
         return last_rows(scope.judged(places[name], step), places[name], rows)
 
     progress("float64 truth")
-    with Writer(scratch, digests=False) as writer:
+    with Writer(scratch, digests=False, schema_minor=minor_of(recording.case)) as writer:
 
         def keep(step: int, name: str, value: Array) -> None:
             if not is_wanted(step, name):

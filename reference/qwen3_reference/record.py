@@ -13,6 +13,7 @@ from qwen3_golden import (
     Tensor,
     Writer,
     last_rows,
+    minor_of,
     pattern_of,
     pb,
     place,
@@ -99,7 +100,7 @@ def _record(
     origin = provenance("qwen3_reference", seed)
     with TemporaryDirectory(dir=path.parent, prefix=".recording-") as folder:
         first = Path(folder) / "run.pb"
-        with Writer(first) as writer:
+        with Writer(first, schema_minor=minor_of(message)) as writer:
             recorder = _Recorder(writer, message, progress)
             for name, array in given.items():
                 recorder.add(0, name, array)
@@ -121,7 +122,7 @@ def _record(
             first.replace(path)
             return
         found = measure(recording, weights, recorder.tables, Path(folder) / "truth.pb", progress)
-        with Writer(path) as writer:
+        with Writer(path, schema_minor=minor_of(message)) as writer:
             for item in recording:
                 info = pb.Tensor.FromString(item.info.SerializeToString())
                 if item.key in found:

@@ -61,6 +61,11 @@ def read_json(path: Path) -> dict[str, Any]:
     return content
 
 
+def read_config(directory: Path) -> dict[str, Any]:
+    """The config.json of a checkpoint directory; raises as `read_json`."""
+    return read_json(directory / "config.json")
+
+
 def _view(path: Path, name: str, entry: Any, data: mmap.mmap, start: int) -> Stored:
     """One entry of a safetensors header as a view of the file; `start` is where the data section begins."""
     try:

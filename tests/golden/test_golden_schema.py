@@ -21,7 +21,19 @@ def test_the_committed_module_is_what_the_schema_generates(name: str, tmp_path: 
 def test_the_metadata_fields_fit_one_byte_heads_in_the_order_of_the_file() -> None:
     fields = golden_pb2.DESCRIPTOR.message_types_by_name["Recording"].fields
     assert [field.name for field in fields] == [
-        *("header", "padding", "payload", "provenance", "case", "run", "parameter", "tensor", "tokenization", "end"),
+        *(
+            "header",
+            "padding",
+            "payload",
+            "provenance",
+            "case",
+            "run",
+            "parameter",
+            "tensor",
+            "tokenization",
+            "weights",
+            "end",
+        ),
     ]
     numbers = [field.number for field in fields]
     assert numbers == sorted(numbers)

@@ -254,3 +254,12 @@ def test_metadata_that_no_reader_takes_is_not_written(field: str, tmp_path: Path
     with pytest.raises(ParityError, match=f"the {field} of .* is not valid"):
         write(tmp_path / "a.pb", Recording(case, pb.Provenance(), run, []))
     assert not list(tmp_path.iterdir())
+
+
+def test_a_case_that_needs_a_newer_schema_than_the_header_says_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.pb"
+    case = pb.Case(name="weights/x", mode=pb.WEIGHTS)
+    run = pb.Run(arithmetic=pb.ARITHMETIC_NONE, backend=pb.BACKEND_NONE)
+    with Writer(path) as writer, pytest.raises(ParityError, match=r"harness bug: .*older schema"):
+        writer.finish(case, pb.Provenance(), run)
+    assert not path.exists()

@@ -19,6 +19,7 @@ from qwen3_golden import (
     Recording,
     Writer,
     last_rows,
+    minor_of,
     pb,
     place,
     read,
@@ -178,7 +179,7 @@ def record(
     names = {t.info.name for t in golden if selected(t.info.name, taps)}
     left_out = {t.info.name for t in golden} - names
     given = inputs_of(golden)
-    with Writer(path, digests=digests) as writer:
+    with Writer(path, digests=digests, schema_minor=minor_of(case)) as writer:
         for t in golden:
             if t.info.name in given:
                 writer.add(tensor(t.info.name, t.array, dtype=t.info.dtype, axes=t.info.axes, op=t.info.op))
