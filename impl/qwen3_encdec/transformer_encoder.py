@@ -1,6 +1,7 @@
 """The classic Transformer encoder (Vaswani et al. 2017): learned positions, LayerNorm before or after each branch."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -8,7 +9,10 @@ from torch import nn
 
 from .inputs import check_ids
 
-ACTIVATIONS = {"gelu": nn.functional.gelu, "relu": nn.functional.relu}
+ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "gelu": nn.functional.gelu,
+    "relu": nn.functional.relu,
+}
 """gelu is the exact one (with erf), as in torch and BERT; the tanh form differs by up to 5e-4."""
 
 

@@ -1,0 +1,110 @@
+"""What a lossy candidate predicts: divergence in nats, ranks that know ties, the first position that flips."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from qwen3_golden import ParityError
+from qwen3_parity.predictions import divergence, predictions, rank, shared
+
+ROWS = st.lists(st.floats(-20, 20), min_size=2, max_size=40)
+
+
+def test_the_divergence_is_summed_over_the_vocabulary_in_nats():
+    p, q = np.array([0.5, 0.25, 0.25]), np.array([0.25, 0.5, 0.25])
+    assert divergence(np.log(p), np.log(q)) == pytest.approx(0.5 * np.log(2) - 0.25 * np.log(2))
+
+
+@given(ROWS, st.floats(-50, 50))
+def test_logits_that_are_shifted_diverge_by_nothing(row, offset):
+    expected = np.array(row)
+    assert divergence(expected, expected + offset) < 1e-12
+
+
+@given(ROWS, st.randoms())
+def test_a_divergence_is_never_negative(row, random):
+    actual = np.array(random.sample(row, len(row)))
+    assert divergence(np.array(row), actual) >= 0
+
+
+def test_a_token_that_the_candidate_rules_out_diverges_far_but_finitely():
+    assert 90 < divergence(np.array([0.0, -100.0]), np.array([-100.0, 0.0])) < 110
+
+
+def test_ranks_count_strictly_better_tokens():
+    assert rank(np.array([1.0, 3.0, 2.0]), np.array([5.0, 3.0, 4.0])) == 3
+
+
+def test_a_tie_with_the_best_is_rank_one():
+    assert rank(np.array([1.0, 3.0, 2.0]), np.array([3.0, 3.0, 1.0])) == 1
+
+
+def test_of_several_best_tokens_the_best_placed_one_counts():
+    assert rank(np.array([3.0, 3.0, 2.0]), np.array([0.0, 3.0, 1.0])) == 1
+
+
+def test_the_best_tokens_in_common_are_counted():
+    assert shared(np.array([4.0, 3, 2, 1]), np.array([4.0, 1, 2, 3]), 2) == 1
+
+
+def test_a_tie_at_the_end_of_the_best_counts_as_in():
+    assert shared(np.array([4.0, 3, 3, 1]), np.array([4.0, 1, 3, 2]), 2) == 2
+
+
+def test_the_golden_predicts_itself(world):
+    found = predictions(world.golden, world.golden)
+    assert (found.mean_kl, found.top_1, found.top_10, found.worst_rank, found.first_divergent) == (0, 1, 1, 1, None)
+
+
+def test_only_judged_positions_count(world):
+    # Row 1 is padded on the left: 3 and 2 positions in the prefill, one each in the decode step.
+    assert len(predictions(world.golden, world.golden).tokens) == 3 + 2 + 2
+
+
+def test_the_first_flip_is_the_earliest_position(world):
+    def flip(logits):
+        logits[1, 2] = -logits[1, 2]
+        logits[0, 1] = -logits[0, 1]
+
+    first = predictions(world.golden, world.changed("logits", flip)).first_divergent
+    assert first is not None
+    assert (first.step, first.row, first.position) == (0, 0, 1)
+
+
+def test_a_flip_does_not_end_the_comparison(world):
+    def flip(logits):
+        logits[0, 0] = -logits[0, 0]
+
+    found = predictions(world.golden, world.changed("logits", flip))
+    assert [one.kl > 0 for one in found.tokens] == [True] + [False] * 6
+    assert found.worst == found.tokens[0]
+
+
+def test_what_stands_in_padding_is_not_looked_at(world):
+    def spoil(logits):
+        logits[1, 0] = np.nan
+
+    assert predictions(world.golden, world.changed("logits", spoil)).mean_kl == 0
+
+
+@pytest.mark.parametrize("spoilt", ["missing", "shape", "nan"])
+def test_logits_that_cannot_be_compared_are_refused(world, spoilt):
+    if spoilt == "missing":
+        candidate = world.without("logits", 1)
+    elif spoilt == "shape":
+        candidate = world.holding("logits", world.golden["logits", 1].array[:, :, :-1], 1)
+    else:
+        candidate = world.changed("logits", lambda logits: logits.fill(np.nan), 1)
+    with pytest.raises(ParityError, match=r"logits \(step 1\)"):
+        predictions(world.golden, candidate)
+
+
+def test_a_golden_without_logits_is_refused(world):
+    bare = replace(world.golden, tensors=[item for item in world.golden if item.info.name != "logits"])
+    with pytest.raises(ParityError, match="no logits"):
+        predictions(bare, bare)
