@@ -2,18 +2,20 @@
 
     qwen3-parity parity --only 'decoder/*' --impl numpy_port:factory        (with PYTHONPATH=examples)
 
-It knows nothing of the harness but the names of the taps: `factory(case, checkpoints)` loads a checkpoint and returns a
-callable that runs the case and hands each tensor to `tap(name, step, value)`.
+It knows nothing of the harness but the names of the taps and how its files are read: `factory(case, checkpoints)` loads
+a checkpoint and returns a callable that runs the case and hands each tensor to `tap(name, step, value)`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from safetensors.numpy import load_file
+
+from qwen3_golden import read
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Tap = Callable[[str, int, Array], None]
@@ -29,6 +31,22 @@ def rotate(x: Array, cos: Array, sin: Array) -> Array:
     return x * cos[:, None] + np.concatenate((-second, first), axis=-1) * sin[:, None]
 
 
+def frequencies(config: Any) -> tuple[Array, float]:
+    """RoPE's angle per position of each pair `[head_dim / 2]`, and what YaRN multiplies cos and sin by (else 1)."""
+    dim, theta, yarn = config.head_dim, config.rope_theta, config.rope_scaling
+    plain = (1 / theta ** (np.arange(0, dim, 2, dtype=np.float32) / np.float32(dim))).astype(np.float32)
+    if not yarn.rope_type:
+        return plain, 1.0
+    # The pairs that turn beta_fast and beta_slow times over the original length.
+    turns = [yarn.original_max_position_embeddings / (2 * np.pi * beta) for beta in (yarn.beta_fast, yarn.beta_slow)]
+    low, high = (dim * np.log(one) / (2 * np.log(theta)) for one in turns)
+    if yarn.truncate:
+        low, high = np.floor(low), np.ceil(high)
+    low, high = max(low, 0.0), min(high, dim - 1.0)
+    divided = np.clip((np.arange(dim // 2) - low) / (high - low or 0.001), 0, 1).astype(np.float32)
+    return plain * (1 - divided) + plain / np.float32(yarn.factor) * divided, yarn.attention_factor
+
+
 def softmax(scores: Array, mask: Array) -> Array:
     """Hidden keys get exactly 0; a row without any visible key stays finite."""
     shifted = np.where(mask, scores - np.max(scores, axis=-1, keepdims=True, where=mask, initial=-1e30), -np.inf)
@@ -36,17 +54,21 @@ def softmax(scores: Array, mask: Array) -> Array:
     return weights / np.maximum(weights.sum(axis=-1, keepdims=True), np.float32(1e-30))
 
 
+def stored(directory: Path) -> Iterator[tuple[str, Array]]:
+    """The tensors of a checkpoint: Hugging Face's files, or what `qwen3-parity export --model` made of them."""
+    for file in directory.glob("*.safetensors"):
+        yield from load_file(file).items()
+    for file in directory.glob("weights-*.pb"):
+        yield from ((tensor.info.name, tensor.values()) for tensor in read(file))
+
+
 class Qwen3:
     """The network in a float type; shapes are in the comments of `layer`."""
 
     def __init__(self, directory: Path, config: Any, dtype: Any = np.float32) -> None:
         self.config = config
-        files = sorted(directory.glob("*.safetensors"))
-        self.weights = {name: array.astype(dtype) for file in files for name, array in load_file(file).items()}
-        dim = config.head_dim
-        self.inv_freq = (1 / config.rope_theta ** (np.arange(0, dim, 2, dtype=np.float32) / np.float32(dim))).astype(
-            np.float32
-        )
+        self.weights = {name: array.astype(dtype) for name, array in stored(directory)}
+        self.inv_freq, self.attention_factor = frequencies(config)
 
     def linear(self, name: str, x: Array) -> Array:
         return x @ self.weights[f"{name}.weight"].T
@@ -116,7 +138,8 @@ class Qwen3:
     def tables(self, positions: Array) -> tuple[Array, Array]:
         """cos and sin `[batch, query, head_dim]`; both halves turn by the same angles."""
         angles = positions[..., None].astype(np.float32) * self.inv_freq
-        cos, sin = (np.concatenate((one, one), axis=-1) for one in (np.cos(angles), np.sin(angles)))
+        factor = np.float32(self.attention_factor)
+        cos, sin = (np.concatenate((one, one), axis=-1) * factor for one in (np.cos(angles), np.sin(angles)))
         return cos, sin
 
     def forward(

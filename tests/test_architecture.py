@@ -33,7 +33,7 @@ ALLOWED = {
         "qwen3_golden",
         "qwen3_spec",
     },
-    "qwen3_encdec": {"torch", "transformers", "safetensors", "jinja2"},
+    "qwen3_encdec": {"torch", "transformers", "safetensors", "huggingface_hub", "jinja2"},
     "qwen3_parity": {
         *(
             "numpy",

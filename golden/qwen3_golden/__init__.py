@@ -7,6 +7,7 @@ from qwen3_golden.reader import read, verify
 from qwen3_golden.recording import Recording, Tensor, minor_of
 from qwen3_golden.stages import STAGES
 from qwen3_golden.taps import GOLDEN_ROOT, Place, kept_whole, last_rows, pattern_of, place, selected, table
+from qwen3_golden.weights import is_exported, part_name, read_parts, verify_weights
 from qwen3_golden.writer import Writer, tensor, write
 
 __all__ = [
@@ -18,18 +19,22 @@ __all__ = [
     "Recording",
     "Tensor",
     "Writer",
+    "is_exported",
     "kept_whole",
     "last_rows",
     "minor_of",
+    "part_name",
     "pattern_of",
     "pb",
     "place",
     "read",
+    "read_parts",
     "selected",
     "table",
     "tensor",
     "to_bfloat16",
     "to_float32",
     "verify",
+    "verify_weights",
     "write",
 ]

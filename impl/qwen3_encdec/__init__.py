@@ -26,6 +26,12 @@ from .tokenization_qwen3_encdec import (
     add_sentinels,
     check_agreement,
 )
+from .weight_initialization import (
+    Qwen3WeightMapper,
+    initialize_from_qwen3,
+    verify_gradient_flow,
+    verify_weight_initialization,
+)
 
 __all__ = [
     "ByteLevelTokenizer",
@@ -42,15 +48,19 @@ __all__ = [
     "Qwen3MergedAttention",
     "Qwen3RMSNorm",
     "Qwen3RotaryEmbedding",
+    "Qwen3WeightMapper",
     "SpanCorruptionCollator",
     "TokenizerError",
     "add_sentinels",
     "apply_rotary_pos_emb",
     "check_agreement",
     "eager_attention_forward",
+    "initialize_from_qwen3",
     "load_qwen3",
     "repeat_kv",
     "rotate_half",
+    "verify_gradient_flow",
+    "verify_weight_initialization",
 ]
 
 AutoConfig.register(Qwen3EncoderDecoderConfig.model_type, Qwen3EncoderDecoderConfig, exist_ok=True)

@@ -9,6 +9,7 @@ from transformers.configuration_utils import PreTrainedConfig
 from .qwen3_source import resolve_rope_parameters, target_fields
 from .rope import DEFAULT_ROPE_THETA
 
+_ROPE_KEYS = ("rope_theta", "rope_scaling", "original_max_position_embeddings", "partial_rotary_factor")
 LAYER_TYPES = ("full_attention", "sliding_attention")
 _SIZES = (
     "vocab_size",
@@ -22,12 +23,18 @@ _SIZES = (
 )
 
 
+def _is_number(value: object) -> bool:
+    """Whether it is one in JSON: text in scientific notation is not."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 class Qwen3EncoderDecoderConfig(PreTrainedConfig):  # type: ignore[no-untyped-call]
     """Sizes and switches of both stacks, which share one depth.
 
     `vocab_size` counts the sentinel rows; sentinel i is row `first_sentinel_id + i`, by default the last ones (they
     stay where they are when an embedding grows behind them). `attention_bias` is the bias of q, k and v,
-    `attention_out_bias` that of o. `rope_theta` (keyword or inside `rope_parameters`) defaults to 1e6 as on Qwen3.
+    `attention_out_bias` that of o. `rope_theta` (keyword or inside `rope_parameters`) defaults to 1e6 as on Qwen3;
+    `rope_parameters` may stretch the positions by YaRN, and holds every number of it once the config is built.
     `sliding_window` limits the layers that `layer_types` calls `sliding_attention`. `rotate_encoder_keys` says whether
     merged attention applies RoPE to the encoder's keys, at the encoder's own positions. Impossible combinations raise
     `ValueError`.
@@ -67,10 +74,8 @@ class Qwen3EncoderDecoderConfig(PreTrainedConfig):  # type: ignore[no-untyped-ca
 
     def __post_init__(self, **kwargs: Any) -> None:
         """Fill what depends on other fields, then check; HF's own validation misses some of it."""
-        source = {"rope_parameters": self.rope_parameters}
-        source.update({key: kwargs.pop(key) for key in ("rope_theta", "rope_scaling") if key in kwargs})
-        if "partial_rotary_factor" in kwargs and (factor := kwargs.pop("partial_rotary_factor")) not in (None, 1.0):
-            raise ValueError(f"partial_rotary_factor = {factor!r} is not supported; expected 1.0")
+        source = {"rope_parameters": self.rope_parameters, "max_position_embeddings": self.max_position_embeddings}
+        source.update({key: kwargs.pop(key) for key in _ROPE_KEYS if key in kwargs})
         self.rope_parameters = resolve_rope_parameters(source, default_theta=DEFAULT_ROPE_THETA)
         if self.num_key_value_heads is None:
             self.num_key_value_heads = self.num_attention_heads
@@ -104,10 +109,10 @@ class Qwen3EncoderDecoderConfig(PreTrainedConfig):  # type: ignore[no-untyped-ca
                 f"first_sentinel_id = {self.first_sentinel_id}: {self.num_sentinel_tokens} sentinels from there on do "
                 f"not fit vocab_size = {self.vocab_size}"
             )
-        if not self.rms_norm_eps > 0:
-            raise ValueError(f"rms_norm_eps = {self.rms_norm_eps!r} must be positive")
-        if not 0.0 <= self.attention_dropout < 1.0:
-            raise ValueError(f"attention_dropout = {self.attention_dropout!r} must lie in [0, 1)")
+        if not _is_number(self.rms_norm_eps) or not self.rms_norm_eps > 0:
+            raise ValueError(f"rms_norm_eps = {self.rms_norm_eps!r} must be a positive number")
+        if not _is_number(self.attention_dropout) or not 0.0 <= self.attention_dropout < 1.0:
+            raise ValueError(f"attention_dropout = {self.attention_dropout!r} must be a number in [0, 1)")
 
     def _check_layer_types(self) -> None:
         window = self.sliding_window
@@ -129,15 +134,20 @@ class Qwen3EncoderDecoderConfig(PreTrainedConfig):  # type: ignore[no-untyped-ca
             raise ValueError("layer_types has sliding_attention layers but sliding_window = None")
 
     @property
+    def rope(self) -> Mapping[str, Any]:
+        """`rope_parameters`, which are never None once the config is built."""
+        assert self.rope_parameters is not None
+        return self.rope_parameters
+
+    @property
     def rope_theta(self) -> float:
         """The base of the rotary frequencies."""
-        assert self.rope_parameters is not None  # filled by __post_init__
-        theta: float = self.rope_parameters["rope_theta"]
+        theta: float = self.rope["rope_theta"]
         return theta
 
     @rope_theta.setter
     def rope_theta(self, value: float) -> None:
-        self.rope_parameters = resolve_rope_parameters({"rope_theta": value})
+        self.rope_parameters = resolve_rope_parameters({"rope_parameters": {**self.rope, "rope_theta": value}})
 
     @property
     def sentinel_start(self) -> int:

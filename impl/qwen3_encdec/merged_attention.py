@@ -8,7 +8,7 @@ from .backends import Mask, backend_mask
 from .caches import check_cache, encoder_keys_values, has_encoder_keys, new_cache, own_slots, past_length
 from .inputs import check_encoder_states, positions
 from .masks import merged_mask
-from .rope import apply_rotary, apply_rotary_pos_emb, inverse_frequencies, rotary_tables
+from .rope import apply_rotary, apply_rotary_pos_emb, tables_by_config
 
 Rotary = tuple[torch.Tensor, torch.Tensor]
 
@@ -30,8 +30,7 @@ class Qwen3MergedAttention(ProjectedAttention):
         return keys, self.project_values(encoder_hidden_states)
 
     def _tables(self, x: torch.Tensor, position_ids: torch.Tensor) -> Rotary:
-        inv_freq = inverse_frequencies(self.head_dim, self.config.rope_theta, x.device)
-        return rotary_tables(inv_freq, position_ids, x.dtype)
+        return tables_by_config(self.config.rope, self.head_dim, position_ids.to(x.device), x.dtype)
 
     def _standalone_mask(
         self,

@@ -16,7 +16,7 @@ from .masks import encoder_mask
 from .mlp import Qwen3MLP
 from .norm import Qwen3RMSNorm
 from .pretrained import Qwen3EncoderDecoderPreTrainedModel, build_rotary
-from .rope import Qwen3RotaryEmbedding, apply_rotary_pos_emb, inverse_frequencies, rotary_tables, rotate_half
+from .rope import Qwen3RotaryEmbedding, apply_rotary_pos_emb, rotate_half, tables_by_config
 
 __all__ = [
     "Qwen3Encoder",
@@ -72,8 +72,7 @@ class Qwen3EncoderAttention(ProjectedAttention):
             mask = backend_mask(built, self.config, output_attentions)
         if position_embeddings is None:
             position_ids = positions(position_ids, attention_mask, batch, length, 0, "position_ids", device)
-            inv_freq = inverse_frequencies(self.head_dim, self.config.rope_theta, device)
-            position_embeddings = rotary_tables(inv_freq, position_ids, dtype)
+            position_embeddings = tables_by_config(self.config.rope, self.head_dim, position_ids, dtype)
         queries = self.project_queries(hidden_states)
         keys = self.project_keys(hidden_states)
         values = self.project_values(hidden_states)

@@ -8,7 +8,7 @@ from transformers import initialization
 from transformers.modeling_utils import PreTrainedModel
 
 from .configuration_qwen3_encdec import Qwen3EncoderDecoderConfig
-from .rope import Qwen3RotaryEmbedding, inverse_frequencies
+from .rope import Qwen3RotaryEmbedding
 
 
 class Qwen3EncoderDecoderPreTrainedModel(PreTrainedModel):  # type: ignore[no-untyped-call]
@@ -56,7 +56,7 @@ class Qwen3EncoderDecoderPreTrainedModel(PreTrainedModel):  # type: ignore[no-un
     def _init_weights(self, module: nn.Module) -> None:
         super()._init_weights(module)  # type: ignore[no-untyped-call]
         if isinstance(module, Qwen3RotaryEmbedding):  # inv_freq is in no checkpoint: a model built on meta has garbage
-            initialization.copy_(module.inv_freq, inverse_frequencies(module.dim, module.base))
+            initialization.copy_(module.inv_freq, module.frequencies())
 
 
 def build_rotary(config: Qwen3EncoderDecoderConfig) -> Qwen3RotaryEmbedding:

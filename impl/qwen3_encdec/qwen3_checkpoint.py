@@ -1,45 +1,23 @@
 """From Qwen3 or Qwen2 checkpoint directories to `Qwen3ForSeq2SeqLM`, every tensor accounted for on both sides."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from torch import nn
 
-from .checkpoint_files import read_json, read_tensors, weight_files
+from .checkpoint_files import DTYPES, read_json, read_tensors, stored_tensors
+from .checkpoint_problems import Progress, Source, dtype_problems, name_problems, value_problems
 from .configuration_qwen3_encdec import Qwen3EncoderDecoderConfig
 from .modeling_qwen3_encdec import Qwen3ForSeq2SeqLM
+from .sentinel_rows import draw_rows, mean_and_deviation
+from .weight_mapping import EMBEDDING, STACKS
 
-EMBEDDING = "model.embed_tokens.weight"
-HEAD = "lm_head.weight"
-_SENTINEL_SEED = 0
 _FREE_TO_DIFFER = {"tie_word_embeddings", "pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id"}
 _COMPARED = [name for name in Qwen3EncoderDecoderConfig.__annotations__ if name not in _FREE_TO_DIFFER]
 
 
-@dataclass(frozen=True)
-class _Source:
-    """One checkpoint directory in one role."""
-
-    directory: Path
-    stack: str  # "encoder" or "decoder"
-    tied: bool
-    files: dict[str, Path]
-
-
-def target_name(name: str, stack: str) -> str:
-    """Our parameter name for HF's `name` when it fills `stack` ("encoder" or "decoder").
-
-    The embedding is shared and the head belongs to the decoder. Any other name is given back under `stack`: whether a
-    parameter of that name exists is checked against the model.
-    """
-    if name == HEAD:
-        return HEAD
-    if name == EMBEDDING:
-        return "shared.weight"
-    inner = name.removeprefix("model.")
-    if stack == "decoder":
-        inner = inner.replace(".self_attn.", ".merged_attn.")
-    return f"{stack}.{inner}"
+def unseen(done: int, total: int, what: str) -> None:
+    """The progress that nobody looks at."""
 
 
 def load_qwen3(
@@ -49,39 +27,63 @@ def load_qwen3(
     rotate_encoder_keys: bool = True,
     num_sentinel_tokens: int = 0,
     dtype: torch.dtype | None = None,
+    device: str | torch.device = "cpu",
+    progress: Progress = unseen,
 ) -> Qwen3ForSeq2SeqLM:
     """The encoder–decoder made of one Qwen3 checkpoint, or of two that share their embedding.
 
     Encoder weights come from `encoder_directory` (default: the same one), decoder weights and the LM head from
     `decoder_directory`. Tensors keep their stored dtype unless `dtype` is given. `num_sentinel_tokens` rows are
     appended to the embedding (and to an untied head), drawn from a fixed seed with the mean and standard deviation of
-    the rows that exist. Returns the model in eval mode. Raises one `ValueError` naming every tensor that is missing,
-    extra or mis-shaped, or saying which file is broken, which fields differ, or which tied tensors do.
+    the rows that exist. Returns the model in eval mode, on `device`; the source is mapped, never built. Raises one
+    `ValueError` naming every tensor that is missing, extra, mis-shaped, not finite or beyond `dtype`, or saying which
+    file is broken, which fields differ, or which tied tensors do.
     """
     decoder_directory = Path(decoder_directory)
     encoder_directory = Path(encoder_directory or decoder_directory)
-    config = _read_config(decoder_directory, num_sentinel_tokens)
-    encoder_config = _read_config(encoder_directory, num_sentinel_tokens)
-    _check_same_sizes(encoder_config, encoder_directory, config, decoder_directory)
+    sources = open_sources(decoder_directory, encoder_directory, num_sentinel_tokens)
+    config = sources[-1].config
     config.rotate_encoder_keys = rotate_encoder_keys
-    sources = [
-        _Source(encoder_directory, "encoder", encoder_config.tie_word_embeddings, weight_files(encoder_directory)),
-        _Source(decoder_directory, "decoder", config.tie_word_embeddings, weight_files(decoder_directory)),
-    ]
     with torch.device("meta"):
         model = Qwen3ForSeq2SeqLM(config)
-    state = _collect(model, sources, num_sentinel_tokens, dtype)
-    state |= {name: state[source] for name, source in model.get_expanded_tied_weights_keys().items()}
-    model.load_state_dict(state, strict=True, assign=True)
-    model.tie_weights()
-    for stack in (model.encoder, model.decoder):
-        stack.rotary_emb.reset_inv_freq(torch.device("cpu"))
+    refuse(_names_that_do_not_fit(model, sources) + ([] if dtype else dtype_problems(sources)))
+    nn.Module.to(model, dtype or DTYPES[sources[-1].stored[EMBEDDING].dtype])
+    fill(model, sources, device, progress)
     config.dtype = model.shared.weight.dtype
     model.eval()  # type: ignore[no-untyped-call]
     return model
 
 
-def _read_config(directory: Path, num_sentinel_tokens: int) -> Qwen3EncoderDecoderConfig:
+def open_sources(
+    decoder_directory: Path, encoder_directory: Path | None = None, num_sentinel_tokens: int = 0
+) -> list[Source]:
+    """The checkpoint directories with the stacks that each fills: one for both, or the encoder's and the decoder's.
+
+    `ValueError` when a config or the files of the weights cannot be read, or the two configs differ.
+    """
+    if encoder_directory in (None, decoder_directory):
+        return [_open(decoder_directory, tuple(STACKS), num_sentinel_tokens)]
+    assert encoder_directory is not None
+    encoder = _open(encoder_directory, ("encoder",), num_sentinel_tokens)
+    decoder = _open(decoder_directory, ("decoder",), num_sentinel_tokens)
+    differing = [
+        f"{name}: {getattr(encoder.config, name)!r} in {encoder_directory}, {getattr(decoder.config, name)!r} in "
+        f"{decoder_directory}"
+        for name in _COMPARED
+        if getattr(encoder.config, name) != getattr(decoder.config, name)
+    ]
+    if differing:
+        raise ValueError("encoder and decoder checkpoints must have one config: " + "; ".join(differing))
+    return [encoder, decoder]
+
+
+def _open(directory: Path, stacks: tuple[str, ...], num_sentinel_tokens: int) -> Source:
+    config = read_config(directory, num_sentinel_tokens)
+    return Source(directory, stacks, config, stored_tensors(directory))
+
+
+def read_config(directory: Path, num_sentinel_tokens: int) -> Qwen3EncoderDecoderConfig:
+    """Ours from a directory's `config.json`; `ValueError` naming the file and what is wrong with it."""
     path = directory / "config.json"
     content = read_json(path)
     try:
@@ -90,121 +92,80 @@ def _read_config(directory: Path, num_sentinel_tokens: int) -> Qwen3EncoderDecod
         raise ValueError(f"{path}: {error}") from error
 
 
-def _check_same_sizes(
-    encoder: Qwen3EncoderDecoderConfig,
-    encoder_directory: Path,
-    decoder: Qwen3EncoderDecoderConfig,
-    decoder_directory: Path,
-) -> None:
-    differing = [
-        f"{name}: {getattr(encoder, name)!r} in {encoder_directory}, {getattr(decoder, name)!r} in {decoder_directory}"
-        for name in _COMPARED
-        if getattr(encoder, name) != getattr(decoder, name)
-    ]
-    if differing:
-        raise ValueError("encoder and decoder checkpoints must have one config: " + "; ".join(differing))
-
-
-def _collect(
-    model: Qwen3ForSeq2SeqLM, sources: list[_Source], num_sentinel_tokens: int, dtype: torch.dtype | None
-) -> dict[str, torch.Tensor]:
-    expected = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
-    rows = model.config.vocab_size - num_sentinel_tokens
-    state: dict[str, torch.Tensor] = {}
-    problems: list[str] = []
-    for source in sources:
-        shapes = {name: shape for name, shape in expected.items() if name.startswith(f"{source.stack}.")}
-        shapes["shared.weight"] = (rows, model.config.hidden_size)
-        if HEAD in source.files or not source.tied:
-            shapes[HEAD] = (rows, model.config.hidden_size)
-        problems += _missing(source, shapes)
-        tensors: dict[str, torch.Tensor] = {}
-        for name, tensor in read_tensors(source.files):
-            target = target_name(name, source.stack)
-            where = f"{source.files[name]}: {name}"
-            if target not in shapes:
-                problems.append(f"extra: {where} {tuple(tensor.shape)}, expected no such tensor")
-            elif tuple(tensor.shape) != shapes[target]:
-                problems.append(f"mis-shaped: {where}, expected {shapes[target]}, got {tuple(tensor.shape)}")
-            elif not tensor.is_floating_point():
-                problems.append(f"wrong dtype: {where}, expected floating point, got {tensor.dtype}")
-            else:
-                tensors[target] = tensor
-        problems += _head_problems(source, tensors)
-        problems += _take(source, tensors, state, dtype)
-    problems += _dtype_problems(state)
+def refuse(problems: list[str]) -> None:
+    """One `ValueError` with every problem, when there are any."""
     if problems:
         raise ValueError(
             "the checkpoint does not fit the model:\n  "
             + "\n  ".join(problems)
             + "\nnext: compare config.json with the weights, or download the checkpoint again"
         )
-    if num_sentinel_tokens:
-        for name in ("shared.weight", HEAD):
-            if name in state:
-                state[name] = _extended(state[name], num_sentinel_tokens)
-    return state
 
 
-def _missing(source: _Source, shapes: dict[str, tuple[int, ...]]) -> list[str]:
-    stored = {target_name(name, source.stack) for name in source.files}
-    return [
-        f"missing: {source.directory}: {_source_name(target)}, expected {shape}"
-        for target, shape in shapes.items()
-        if target not in stored
-    ]
+def fill(
+    model: Qwen3ForSeq2SeqLM, sources: list[Source], device: str | torch.device = "cpu", progress: Progress = unseen
+) -> int:
+    """Give every parameter its values; returns how many there are, a tied one counted once.
+
+    Parameters on the meta device are made on `device`, others are written in place, each in its own dtype. `ValueError`
+    before anything is written when a tensor or a value does not fit.
+    """
+    device = _usable(device)
+    refuse(_names_that_do_not_fit(model, sources))
+    dtypes = {parameter.dtype for parameter in model.parameters()}
+    refuse(value_problems(sources, min(dtypes, key=lambda dtype: torch.finfo(dtype).max), progress))
+    filled: set[str] = set()
+    done, total = 0, sum(len(source.stored) for source in sources)
+    for source in sources:
+        targets = source.targets()
+        for name, tensor in read_tensors(source.stored):
+            for target in targets[name]:
+                if target not in filled and not _tied_to_another(model, target):
+                    _fill(model, target, tensor, device)
+                    filled.add(target)
+            done += 1
+            progress(done, total, f"mapping {name}")
+    model.tie_weights()
+    for stack in (model.encoder, model.decoder):
+        stack.rotary_emb.reset_inv_freq(torch.device("cpu"))  # as Hugging Face: a device's own powers may differ
+        stack.rotary_emb.to(model.shared.weight.device)
+    return len(filled)
 
 
-def _source_name(target: str) -> str:
-    if target in ("shared.weight", HEAD):
-        return EMBEDDING if target == "shared.weight" else HEAD
-    return "model." + target.split(".", 1)[1].replace(".merged_attn.", ".self_attn.")
+def _usable(device: str | torch.device) -> torch.device:
+    try:
+        place = torch.device(device)
+        torch.empty(1, device=place)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise ValueError(f"device = {str(device)!r} cannot be used ({str(error).splitlines()[0]})") from error
+    if place.type == "meta":
+        raise ValueError("device = 'meta' holds no values; expected one that weights can be copied to, 'cpu'")
+    return place
 
 
-def _head_problems(source: _Source, tensors: dict[str, torch.Tensor]) -> list[str]:
-    if not (source.tied and HEAD in tensors and "shared.weight" in tensors):
-        return []
-    if _same_bits(tensors[HEAD], tensors["shared.weight"]):
-        return []
-    return [
-        f"different: {source.files[HEAD]}: {HEAD} differs from {EMBEDDING} although tie_word_embeddings is true; "
-        "set it to false to keep both"
-    ]
+def _tied_to_another(model: Qwen3ForSeq2SeqLM, target: str) -> bool:
+    return target in model.get_expanded_tied_weights_keys()
 
 
-def _take(
-    source: _Source, tensors: dict[str, torch.Tensor], state: dict[str, torch.Tensor], dtype: torch.dtype | None
-) -> list[str]:
-    """Move a source's tensors into `state`; the second embedding must be the first one again."""
-    problems = []
-    for target, tensor in tensors.items():
-        if target == HEAD and (source.stack == "encoder" or source.tied):
-            continue  # checked above; the head in use is the decoder's, or the shared matrix
-        copied = tensor.to(dtype or tensor.dtype, copy=True)  # a copy: the two stacks must not share storage
-        if target == "shared.weight" and target in state:
-            if not _same_bits(copied, state[target]):
-                problems.append(
-                    f"different: {source.files[EMBEDDING]}: {EMBEDDING} differs from the encoder checkpoint's; "
-                    "both stacks share one matrix, so the two must be equal bit for bit"
-                )
-            continue
-        state[target] = copied
-    return problems
+def _names_that_do_not_fit(model: Qwen3ForSeq2SeqLM, sources: list[Source]) -> list[str]:
+    shapes = {name: tuple(parameter.shape) for name, parameter in model.named_parameters(remove_duplicate=False)}
+    wanted = {name for name in shapes if not _tied_to_another(model, name)}
+    mapped = {target for source in sources for targets in source.targets().values() for target in targets}
+    problems = [problem for source in sources for problem in name_problems(source, shapes)]
+    problems += [f"unmapped: {name} {shapes[name]}, the table has no tensor for it" for name in sorted(wanted - mapped)]
+    return problems + [f"unmapped: {name}, the model has no such parameter" for name in sorted(mapped - shapes.keys())]
 
 
-def _same_bits(first: torch.Tensor, second: torch.Tensor) -> bool:
-    if first.dtype != second.dtype or first.shape != second.shape:
-        return False
-    return torch.equal(first.contiguous().view(torch.uint8), second.contiguous().view(torch.uint8))
-
-
-def _dtype_problems(state: dict[str, torch.Tensor]) -> list[str]:
-    dtypes = sorted({str(tensor.dtype) for tensor in state.values()})
-    return [f"mixed dtypes: {', '.join(dtypes)}; pass dtype= to choose one"] if len(dtypes) > 1 else []
-
-
-def _extended(matrix: torch.Tensor, count: int) -> torch.Tensor:
-    wide = matrix.float()  # statistics of bfloat16 rows would be sums of a few significant bits
-    generator = torch.Generator().manual_seed(_SENTINEL_SEED)
-    rows = torch.randn(count, matrix.shape[1], generator=generator) * wide.std() + wide.mean()
-    return torch.cat((matrix, rows.to(matrix.dtype)))
+def _fill(model: Qwen3ForSeq2SeqLM, target: str, tensor: torch.Tensor, device: torch.device) -> None:
+    """Write `tensor [rows, …]` into a parameter; the rows that it has beyond those are sentinels'."""
+    parameter = model.get_parameter(target)
+    if parameter.is_meta:
+        made = torch.empty_like(parameter, device=device)
+        parameter = nn.Parameter(made, requires_grad=parameter.requires_grad)
+        module, _, leaf = target.rpartition(".")
+        setattr(model.get_submodule(module), leaf, parameter)
+    rows = len(tensor)
+    with torch.no_grad():
+        parameter[:rows].copy_(tensor)
+        if rows < len(parameter):
+            parameter[rows:].copy_(draw_rows(len(parameter) - rows, tensor.shape[1], *mean_and_deviation(tensor)))

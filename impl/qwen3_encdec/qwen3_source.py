@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from .rope import check_rope_type
+from .rope_scaling import ORIGINAL_LENGTH, resolve_scaling
 
 _REQUIRED = (
     "vocab_size",
@@ -27,28 +27,52 @@ _OPTIONAL = {
 
 
 def resolve_rope_parameters(source: Mapping[str, Any], default_theta: float | None = None) -> dict[str, Any]:
-    """`{"rope_type": "default", "rope_theta": …}` from either layout of a config.
+    """`{"rope_type": "default", "rope_theta": …}` from either layout of a config, or yarn with every number resolved.
 
-    `rope_theta` stands at the top level or inside `rope_parameters` (formerly `rope_scaling`). Raises `ValueError` when
-    it is missing and there is no `default_theta`, when two places disagree, and for every scaling.
+    `rope_theta` stands at the top level or inside `rope_parameters` (formerly `rope_scaling`), where the scaling is.
+    Raises `ValueError` when it is missing and there is no `default_theta`, when two places disagree, and for every
+    scaling but yarn.
     """
+    if source.get("partial_rotary_factor") not in (None, 1.0):
+        raise ValueError(f"partial_rotary_factor = {source['partial_rotary_factor']!r} is not supported; expected 1.0")
     thetas: dict[str, Any] = {}
     if source.get("rope_theta") is not None:
         thetas["rope_theta"] = source["rope_theta"]
+    scalings = {}
     for field in ("rope_parameters", "rope_scaling"):
         parameters = source.get(field)
         if parameters is None:
             continue
         if not isinstance(parameters, Mapping):
             raise ValueError(f"{field} = {parameters!r} must be a dictionary")
-        check_rope_type(parameters, field)
+        parameters = _with_length(parameters, field, source.get(ORIGINAL_LENGTH))
+        scalings[field] = resolve_scaling(parameters, field, source.get("max_position_embeddings"))
         if parameters.get("rope_theta") is not None:
             thetas[f"{field}['rope_theta']"] = parameters["rope_theta"]
     _check_thetas(thetas)
     theta = next(iter(thetas.values()), default_theta)
     if theta is None:
         raise ValueError("rope_theta is missing, at the top level and in rope_parameters; it has no honest default")
-    return {"rope_type": "default", "rope_theta": theta}
+    if len(set(scalings.values())) > 1:
+        raise ValueError("the scalings disagree: " + ", ".join(f"{name} = {found}" for name, found in scalings.items()))
+    scaling = next(iter(scalings.values()), None)
+    if scaling is None:
+        return {"rope_type": "default", "rope_theta": theta}
+    if not theta > 1:
+        raise ValueError(f"rope_theta = {theta!r} must be above 1 under yarn, which counts in its powers")
+    return {"rope_type": "yarn", "rope_theta": theta} | scaling._asdict()
+
+
+def _with_length(parameters: Mapping[str, Any], field: str, length: Any) -> Mapping[str, Any]:
+    """A yarn section with the original length that the top level states, where HF looks for it too."""
+    if length is None or "yarn" not in (parameters.get("rope_type"), parameters.get("type")):
+        return parameters
+    if parameters.get(ORIGINAL_LENGTH) not in (None, length):
+        raise ValueError(
+            f"{ORIGINAL_LENGTH} = {length!r} and {field}[{ORIGINAL_LENGTH!r}] = {parameters[ORIGINAL_LENGTH]!r} "
+            "disagree"
+        )
+    return {**parameters, ORIGINAL_LENGTH: length}
 
 
 def _check_thetas(thetas: Mapping[str, Any]) -> None:

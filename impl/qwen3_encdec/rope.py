@@ -6,49 +6,53 @@ from typing import Any, Self
 import torch
 from torch import nn
 
+from .rope_scaling import YarnScaling, resolve_scaling, yarn_frequencies
+
 DEFAULT_ROPE_THETA = 1_000_000.0
 
 
-def check_rope_type(rope_parameters: Mapping[str, Any], field: str = "rope_parameters") -> None:
-    """Refuse with a `ValueError` everything but plain RoPE over the whole head: no scaling is applied silently."""
-    rope_type = rope_parameters.get("rope_type", rope_parameters.get("type", "default"))
-    if rope_type != "default":
-        raise ValueError(f"{field}['rope_type'] = {rope_type!r} is not supported; expected 'default'")
-    factor = rope_parameters.get("partial_rotary_factor", 1.0)
-    if factor != 1.0:
-        raise ValueError(f"{field}['partial_rotary_factor'] = {factor!r} is not supported; expected 1.0")
-    unknown = sorted(set(rope_parameters) - {"rope_type", "type", "rope_theta", "partial_rotary_factor"})
-    if unknown:
-        raise ValueError(f"{field} has keys that plain RoPE does not use: {', '.join(unknown)}; remove them")
-
-
-def inverse_frequencies(dim: int, base: float, device: torch.device | None = None) -> torch.Tensor:
-    """`base ** (-2i / dim)` for the pairs `i`, `[dim / 2]` float32, in HF's order of operations.
+def inverse_frequencies(
+    dim: int, base: float, device: torch.device | None = None, scaling: YarnScaling | None = None
+) -> torch.Tensor:
+    """`base ** (-2i / dim)` for the pairs `i`, `[dim / 2]` float32, in HF's order of operations; YaRN's with `scaling`.
 
     Float32 throughout, whatever the model's dtype: in bfloat16 neighbouring positions would share a phase.
     """
+    if scaling is not None:
+        return yarn_frequencies(dim, base, scaling, device)
     exponents = torch.arange(0, dim, 2, dtype=torch.float32, device=device) / dim
     return 1.0 / (base**exponents)
 
 
 @torch.no_grad()
 def rotary_tables(
-    inv_freq: torch.Tensor, position_ids: torch.Tensor, dtype: torch.dtype
+    inv_freq: torch.Tensor, position_ids: torch.Tensor, dtype: torch.dtype, attention_factor: float = 1.0
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Cos and sin `[batch, seq, dim]` for `position_ids [batch, seq]`: float32 angles, cast to `dtype` at the end.
 
-    The two halves of the last axis repeat the same angles (pair `i` is components `i` and `i + dim / 2`).
+    The two halves of the last axis repeat the same angles (pair `i` is components `i` and `i + dim / 2`). Both tables
+    are multiplied by YaRN's `attention_factor`, before the cast.
     """
     angles = position_ids[..., None].to(torch.float32) * inv_freq.to(device=position_ids.device, dtype=torch.float32)
     doubled = torch.cat((angles, angles), dim=-1)
-    return doubled.cos().to(dtype), doubled.sin().to(dtype)
+    cos, sin = doubled.cos() * attention_factor, doubled.sin() * attention_factor
+    return cos.to(dtype), sin.to(dtype)
+
+
+def tables_by_config(
+    rope_parameters: Mapping[str, Any], dim: int, position_ids: torch.Tensor, dtype: torch.dtype
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The tables `[batch, seq, dim]` of a configuration's `rope_parameters`, for a layer that stands alone."""
+    scaling = resolve_scaling(rope_parameters)
+    inv_freq = inverse_frequencies(dim, rope_parameters["rope_theta"], position_ids.device, scaling)
+    return rotary_tables(inv_freq, position_ids, dtype, 1.0 if scaling is None else scaling.attention_factor)
 
 
 class Qwen3RotaryEmbedding(nn.Module):
     """RoPE tables (Su et al. 2021; mirrors HF `Qwen3RotaryEmbedding`) for any position, without a stored table.
 
-    `max_position_embeddings` is kept for the caller's information and bounds nothing. `rope_parameters`, when given,
-    takes precedence over `base`; a `rope_type` other than `default` raises `ValueError`.
+    `max_position_embeddings` bounds nothing. `rope_parameters`, when given, takes precedence over `base` and may
+    stretch the positions by YaRN; any other scaling raises `ValueError`.
     """
 
     inv_freq: torch.Tensor
@@ -64,17 +68,21 @@ class Qwen3RotaryEmbedding(nn.Module):
         super().__init__()
         if dim <= 0 or dim % 2:
             raise ValueError(f"dim = {dim} must be a positive even number: RoPE rotates pairs")
-        if rope_parameters is not None:
-            check_rope_type(rope_parameters)
-            base = rope_parameters.get("rope_theta", base)
+        given = rope_parameters or {}
+        self.scaling = resolve_scaling(given, max_position_embeddings=max_position_embeddings)
+        self.attention_factor = 1.0 if self.scaling is None else self.scaling.attention_factor
         self.dim = dim
         self.max_position_embeddings = max_position_embeddings
-        self.base = base
-        self.register_buffer("inv_freq", inverse_frequencies(dim, base), persistent=False)
+        self.base = given.get("rope_theta", base)
+        self.register_buffer("inv_freq", self.frequencies(), persistent=False)
+
+    def frequencies(self, device: torch.device | None = None) -> torch.Tensor:
+        """The frequencies `[dim / 2]` float32, made anew on `device`."""
+        return inverse_frequencies(self.dim, self.base, device, self.scaling)
 
     def reset_inv_freq(self, device: torch.device) -> None:
         """Recompute the frequencies on `device`, for instance after construction on the meta device."""
-        self.inv_freq = inverse_frequencies(self.dim, self.base, device)
+        self.inv_freq = self.frequencies(device)
 
     def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Self:
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
@@ -84,7 +92,7 @@ class Qwen3RotaryEmbedding(nn.Module):
 
     def forward(self, x: torch.Tensor, position_ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """`(cos, sin)`, each `[batch, seq, dim]` in the dtype of `x`, for `position_ids [batch, seq]`."""
-        return rotary_tables(self.inv_freq, position_ids, x.dtype)
+        return rotary_tables(self.inv_freq, position_ids, x.dtype, self.attention_factor)
 
 
 def rotate_half(x: torch.Tensor) -> torch.Tensor:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from qwen3_golden import pb
-from qwen3_reference.definitions import CaseDefinition, inputs
+from qwen3_reference.definitions import LONG_TAPS, CaseDefinition, inputs
+from qwen3_reference.twins import TWIN_CASES
 
 __all__ = ["CASES", "CaseDefinition", "case", "inputs"]
 
-_LONG = ("input.*", "*.position_ids", "*.inv_freq", "*cos", "*sin", "*.layers.*.output", "*.norm", "logits")
-_FAR = (*_LONG, "*position_ids", "*.q_rope", "*k_rope", "*.scores")
+_FAR = (*LONG_TAPS, "*position_ids", "*.q_rope", "*k_rope", "*.scores")
 
 CASES = (
     CaseDefinition(
@@ -165,6 +165,26 @@ CASES = (
         exposes=("MSK-06", "MSK-30", "PRJ-06", "CFG-05", "SMX-09"),
     ),
     CaseDefinition(
+        "decoder/yarn_stated",
+        "YaRN far beyond the original length, every number of it stated and none the default.",
+        19,
+        decoder="yarn-stated",
+        decoder_rows=("11111", "01111"),
+        steps=(4, 1),
+        first_position=15000,
+        exposes=("ROP-09", "ROP-10", "ROP-12", "ROP-13", "CFG-09"),
+    ),
+    CaseDefinition(
+        "decoder/yarn_mscale",
+        "YaRN whose attention factor follows from mscale and mscale_all_dim.",
+        20,
+        decoder="yarn-mscale",
+        decoder_rows=("11111", "01111"),
+        steps=(4, 1),
+        first_position=15000,
+        exposes=("ROP-09", "ROP-10", "ROP-14"),
+    ),
+    CaseDefinition(
         "long/deep",
         "12 layers, 129 tokens in steps of 65, 63 and 1: across the tile edges 63, 64, 65 and 129.",
         15,
@@ -172,7 +192,7 @@ CASES = (
         decoder_rows=("1" * 129,),
         steps=(65, 63, 1),
         tier=pb.TIER_LONG,
-        taps=_LONG,
+        taps=LONG_TAPS,
         exposes=("RES-06", "NRM-12", "WLD-19", "KVC-04", "SMX-08"),
     ),
     CaseDefinition(
@@ -182,7 +202,7 @@ CASES = (
         encoder="window-encoder",
         encoder_rows=("1" * 127 + "00",),
         tier=pb.TIER_LONG,
-        taps=_LONG,
+        taps=LONG_TAPS,
         exposes=("MSK-26", "SMX-08"),
     ),
     CaseDefinition(
@@ -211,6 +231,7 @@ CASES = (
         taps=_FAR,
         exposes=("ROP-07", "ROP-21", "ROP-31"),
     ),
+    *TWIN_CASES,
 )
 
 

@@ -50,6 +50,39 @@ QWEN2: dict[str, Any] = {
     "tie_word_embeddings": False,
     "vocab_size": 199,
 }
+# Narrow: what is told is in the tables. One pair of five is on the ramp; no two ways to come to a number agree.
+_STRETCHED: dict[str, Any] = {
+    "hidden_size": 22,
+    "intermediate_size": 26,
+    "max_position_embeddings": 24576,
+    "num_hidden_layers": 2,
+    "vocab_size": 61,
+}
+YARN_STATED: dict[str, Any] = {
+    **_STRETCHED,
+    "rope_theta": 90000.0,
+    "rope_scaling": {
+        "attention_factor": 1.07,
+        "beta_fast": 20.0,
+        "beta_slow": 1.5,
+        "factor": 8.0,
+        "original_max_position_embeddings": 2048,
+        "truncate": False,
+        "type": "yarn",
+    },
+}
+YARN_MSCALE: dict[str, Any] = {
+    **_STRETCHED,
+    "rope_parameters": {
+        "factor": 5.0,
+        "mscale": 0.8,
+        "mscale_all_dim": 0.3,
+        "original_max_position_embeddings": 4096,
+        "rope_theta": 60000.0,
+        "rope_type": "yarn",
+    },
+    "rope_theta": None,
+}
 # The window is switched off by use_sliding_window, dropout is for training alone.
 BIASED: dict[str, Any] = {
     "attention_bias": True,

@@ -17,12 +17,13 @@ from typing import Any
 import numpy as np
 
 from qwen3_golden import Array, ParityError, to_bfloat16
-from qwen3_reference.checkpoint_sizes import BIASED, PAD_ID, QWEN2, SIZES, WINDOW
+from qwen3_reference.checkpoint_sizes import BIASED, PAD_ID, QWEN2, SIZES, WINDOW, YARN_MSCALE, YARN_STATED
 
 TINY_IDS = (7, 11, 20)
 TWIN_IDS = (30, 31)
-_PADDING_ROWS = 4
+PADDING_ROWS = 4
 _CODES = {"float32": "F32", "bfloat16": "BF16"}
+_BYTES = {"float32": 4, "bfloat16": 2}
 
 
 @dataclass(frozen=True)
@@ -72,10 +73,12 @@ DEFINITIONS = (
     ),
     Definition("bfloat16", 601, 600, {"num_hidden_layers": 2, "torch_dtype": "bfloat16"}, dtype="bfloat16"),
     Definition("biased", 701, 700, BIASED),
+    Definition("yarn-stated", 901, 900, YARN_STATED),
+    Definition("yarn-mscale", 911, 910, YARN_MSCALE),
 )
 
 
-def _norm(draw: np.random.Generator, size: int, low: float, high: float) -> Array:
+def norm_weight(draw: np.random.Generator, size: int, low: float, high: float) -> Array:
     """Weights away from 1 and from each other, one in seven negative, multiples of 2^-10."""
     magnitude = np.where(draw.random(size) < 0.5, draw.uniform(low, 0.8, size), draw.uniform(1.2, high, size))
     sign = np.where(draw.random(size) < 1 / 7, -1.0, 1.0)
@@ -97,7 +100,7 @@ def _embedding(seed: int, vocab: int, hidden: int) -> Array:
     rows[draw.random(vocab) < 0.3] += 0.7  # rows with a mean: RMSNorm must not take it away
     rows[:, [5, hidden - 2]] *= 4.0  # large channels
     rows[list(TINY_IDS)] *= np.array([[1e-3], [2e-4], [8e-4]])
-    rows[-_PADDING_ROWS:] *= 6.0
+    rows[-PADDING_ROWS:] *= 6.0
     rows[PAD_ID] *= 6.0
     rows[TWIN_IDS[1]] = rows[TWIN_IDS[0]]
     embedding: Array = rows.astype(np.float32)
@@ -111,19 +114,19 @@ def _layer(draw: np.random.Generator, config: dict[str, Any], prefix: str) -> di
     qwen2, out_bias = config["model_type"] == "qwen2", bool(config.get("attention_bias"))
     biased = qwen2 or out_bias  # HF: Qwen2 on q, k and v always, Qwen3's switch on all four
     site = f"{prefix}self_attn."
-    tensors = {f"{prefix}input_layernorm.weight": _norm(draw, hidden, 0.3, 2.0)}
+    tensors = {f"{prefix}input_layernorm.weight": norm_weight(draw, hidden, 0.3, 2.0)}
     for name, count in (("q", heads), ("k", kv_heads), ("v", kv_heads)):
         scale = 1.1 if biased and name != "v" else 0.8
         tensors[f"{site}{name}_proj.weight"] = _linear(draw, count * width, hidden, scale, count)
         if biased:
             tensors[f"{site}{name}_proj.bias"] = draw.normal(0.3, 0.6, count * width).astype(np.float32)
     if not qwen2:
-        tensors[f"{site}q_norm.weight"] = _norm(draw, width, 0.4, 2.2)
-        tensors[f"{site}k_norm.weight"] = _norm(draw, width, 0.4, 2.2)
+        tensors[f"{site}q_norm.weight"] = norm_weight(draw, width, 0.4, 2.2)
+        tensors[f"{site}k_norm.weight"] = norm_weight(draw, width, 0.4, 2.2)
     tensors[f"{site}o_proj.weight"] = _linear(draw, hidden, heads * width, 0.9)
     if out_bias:
         tensors[f"{site}o_proj.bias"] = draw.normal(0.3, 0.6, hidden).astype(np.float32)
-    tensors[f"{prefix}post_attention_layernorm.weight"] = _norm(draw, hidden, 0.3, 2.0)
+    tensors[f"{prefix}post_attention_layernorm.weight"] = norm_weight(draw, hidden, 0.3, 2.0)
     tensors[f"{prefix}mlp.gate_proj.weight"] = _linear(draw, inner, hidden, 1.2)
     tensors[f"{prefix}mlp.up_proj.weight"] = _linear(draw, inner, hidden, 0.9)
     down = _linear(draw, hidden, inner, 0.9)
@@ -141,13 +144,13 @@ def draw_tensors(definition: Definition) -> dict[str, Array]:
     tensors = {"model.embed_tokens.weight": embedding}
     for index in range(config["num_hidden_layers"]):
         tensors |= _layer(draw, config, f"model.layers.{index}.")
-    tensors["model.norm.weight"] = _norm(draw, hidden, 0.3, 1.8)
+    tensors["model.norm.weight"] = norm_weight(draw, hidden, 0.3, 1.8)
     if definition.stores_head:
         if config["tie_word_embeddings"]:
             tensors["lm_head.weight"] = embedding
         else:
             head = _linear(draw, vocab, hidden, 2.0)
-            head[-_PADDING_ROWS:] *= 2.0  # more, and every greedy choice is one of these rows
+            head[-PADDING_ROWS:] *= 2.0  # more, and every greedy choice is one of these rows
             head[TWIN_IDS[1]] = head[TWIN_IDS[0]]
             tensors["lm_head.weight"] = head
     return tensors
@@ -193,7 +196,7 @@ def write_checkpoint(definition: Definition, directory: Path) -> None:
     for file, members in parts.items():
         _save(directory / file, {name: tensors[name] for name in members}, definition.dtype)
     index = {
-        "metadata": {"total_size": sum(array.nbytes for array in tensors.values())},
+        "metadata": {"total_size": sum(array.size for array in tensors.values()) * _BYTES[definition.dtype]},
         "weight_map": {name: file for file, members in parts.items() for name in members},
     }
     text = json.dumps(index, indent=2, sort_keys=True)

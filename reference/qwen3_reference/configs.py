@@ -9,6 +9,7 @@ from transformers.models.qwen2 import Qwen2Config
 from transformers.models.qwen3 import Qwen3Config
 
 from qwen3_golden import ParityError, pb
+from qwen3_reference.rope_scaling import rope_scaling, spec_scaling, stated_rope
 from qwen3_reference.stored import read_config
 from qwen3_spec import SpecConfig
 
@@ -42,25 +43,26 @@ def hf_config(directory: str | Path) -> Qwen3Config | Qwen2Config:
     if kind not in CONFIG_CLASSES:
         raise _refuse(path, "unknown model_type", " or ".join(CONFIG_CLASSES), kind)
     missing = [name for name in _REQUIRED if stated.get(name) is None]
-    nested = stated.get("rope_parameters") or {}
-    if stated.get("rope_theta", nested.get("rope_theta")) is None:
+    theta = stated.get("rope_theta", stated_rope(stated).get("rope_theta"))
+    if theta is None:
         missing.append("rope_theta")
     if kind == "qwen3" and stated.get("head_dim") is None:
         missing.append("head_dim")
     if missing:
         raise _refuse(path, "fields are missing", ", ".join(missing), "absent or null")
+    if isinstance(theta, bool) or not isinstance(theta, int | float):  # Hugging Face takes it as it is
+        raise _refuse(path, "rope_theta is not a number", "a number", repr(theta))
     try:
         config = CONFIG_CLASSES[kind].from_dict(stated)
     except Exception as error:  # HF's validation raises several classes of its own
         raise _refuse(path, "Hugging Face refuses the configuration", "a valid configuration", error) from error
-    rope: Any = config.rope_parameters
-    if rope.get("rope_type", "default") != "default":
-        raise _refuse(path, "RoPE scaling has no place in the schema", "rope_type default", rope["rope_type"])
+    rope_scaling(config, stated, path)  # refuses what has no place in the schema
     return config
 
 
 def model_config(directory: str | Path, *, rotate_encoder_keys: bool = True) -> pb.ModelConfig:
     """The numbers of a checkpoint's network; `ParityError` when config.json is missing, broken or impossible."""
+    path = Path(directory) / "config.json"
     hf: Any = hf_config(directory)
     is_qwen3 = hf.model_type == "qwen3"
     head_dim = getattr(hf, "head_dim", None) or hf.hidden_size // hf.num_attention_heads
@@ -85,11 +87,12 @@ def model_config(directory: str | Path, *, rotate_encoder_keys: bool = True) -> 
         sliding_window=hf.sliding_window if sliding and hf.sliding_window else 0,
         tie_word_embeddings=hf.tie_word_embeddings,
         rotate_encoder_keys=rotate_encoder_keys,
+        rope_scaling=rope_scaling(hf, read_config(path.parent), path),
     )
     try:
         spec_config(config)
     except (ValueError, KeyError) as error:
-        raise _refuse(Path(directory) / "config.json", "impossible configuration", "a network", error) from None
+        raise _refuse(path, "impossible configuration", "a network", error) from None
     return config
 
 
@@ -113,4 +116,5 @@ def spec_config(config: pb.ModelConfig) -> SpecConfig:
         sliding_window=config.sliding_window or None,
         rotate_encoder_keys=config.rotate_encoder_keys,
         tie_word_embeddings=config.tie_word_embeddings,
+        rope_scaling=spec_scaling(config.rope_scaling) if config.HasField("rope_scaling") else None,
     )

@@ -11,6 +11,9 @@ from qwen3_golden import Array, pb
 from qwen3_reference.checkpoint_sizes import PAD_ID
 from qwen3_reference.checkpoints import TINY_IDS, TWIN_IDS
 
+LONG_TAPS = ("input.*", "*.position_ids", "*.inv_freq", "*cos", "*sin", "*.layers.*.output", "*.norm", "logits")
+"""What the long cases record: sources and the outputs of layers."""
+
 
 @dataclass(frozen=True)
 class CaseDefinition:

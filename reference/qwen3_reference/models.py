@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +39,7 @@ class Reference:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """No progress bars and no load reports: what is loaded was checked by name before."""
     log: Any = logging
     level, bars = log.get_verbosity(), log.is_progress_bar_enabled()
@@ -53,19 +53,27 @@ def _quiet() -> Iterator[None]:
             log.enable_progress_bar()
 
 
-def _load(directory: str | Path, which: int, dtype: torch.dtype, attention: str | None) -> Any:
+Loader = Callable[[Any, Any, Path, torch.dtype, str], Any]
+"""`load(model_class, config, directory, dtype, attention)` -> the model with its weights, in eval mode."""
+
+
+def load_in_memory(
+    model_class: Any, config: Any, directory: Path, dtype: torch.dtype, attention: str, **more: Any
+) -> Any:
+    """The ordinary `Loader`: Hugging Face's `from_pretrained`, also given `more`; the whole model in memory."""
+    with quiet():
+        model = model_class.from_pretrained(
+            str(directory), config=config, dtype=dtype, attn_implementation=attention, local_files_only=True, **more
+        )
+    return model.eval()
+
+
+def _load(directory: str | Path, which: int, dtype: torch.dtype, attention: str | None, load: Loader) -> Any:
     config: Any = hf_config(directory)
     if which == 0:
         config.is_causal = False  # on an own copy: shared with the decoder it would make that bidirectional too
-    with _quiet():
-        model = _CLASSES[config.model_type][which].from_pretrained(
-            str(directory),
-            config=config,
-            dtype=dtype,
-            attn_implementation=attention or RECORDING[config.model_type],
-            local_files_only=True,
-        )
-    return model.eval()
+    kind = config.model_type
+    return load(_CLASSES[kind][which], config, Path(directory), dtype, attention or RECORDING[kind])
 
 
 def load_reference(
@@ -75,8 +83,12 @@ def load_reference(
     dtype: torch.dtype = torch.float32,
     rotate_encoder_keys: bool = True,
     attention: str | None = None,
+    load: Loader = load_in_memory,
 ) -> Reference:
-    """HF's models from checkpoint directories; `attention` replaces the recorded eager attention, for tests."""
-    encoder = None if encoder_directory is None else _load(encoder_directory, 0, dtype, attention)
-    decoder = None if decoder_directory is None else _load(decoder_directory, 1, dtype, attention)
+    """HF's models from checkpoint directories; `attention` replaces the recorded eager attention, for tests.
+
+    `load` is how the weights come into a model: all in memory, streamed from the disk, or shared by processes.
+    """
+    encoder = None if encoder_directory is None else _load(encoder_directory, 0, dtype, attention, load)
+    decoder = None if decoder_directory is None else _load(decoder_directory, 1, dtype, attention, load)
     return Reference(encoder, decoder, rotate_encoder_keys)

@@ -9,7 +9,10 @@ head_norm   input.x [batch, query, heads, head_dim], parameter.weight  eps      
 linear      input.x, parameter.weight [out, in], perhaps parameter.bias               output.y
 embedding   input.ids, parameter.weight                                               output.y
 inv_freq    -                                                       head_dim, theta   output.inv_freq
-rope_table  input.position_ids [batch, query], input.inv_freq                         output.cos, output.sin
+            (with YaRN also factor, attention_factor, beta_fast, beta_slow, original_max_position_embeddings and
+            truncate, 1 or 0)
+rope_table  input.position_ids [batch, query], input.inv_freq       attention_factor  output.cos, output.sin
+                                                                    (1 without it)
 rope        input.q, input.k [batch, heads, query, head_dim], input.cos, input.sin    output.q, output.k
 repeat_kv   input.x [batch, kv_heads, key, head_dim]                groups            output.y
 scores      input.q, input.k                                        scaling           output.scores
@@ -28,7 +31,7 @@ from dataclasses import dataclass, field
 import torch
 
 from qwen3_golden import Array
-from qwen3_spec import Arithmetic
+from qwen3_spec import Arithmetic, RopeScaling
 
 Outputs = Mapping[str, torch.Tensor]
 
@@ -50,3 +53,4 @@ class OpCase:
     attributes: Mapping[str, float] = field(default_factory=dict)
     exposes: tuple[str, ...] = ()
     judged: Array | None = None
+    scaling: RopeScaling | None = None

@@ -13,6 +13,7 @@ from qwen3_golden import Array
 from qwen3_reference.op_attention import attention_cases, rope_cases
 from qwen3_reference.op_case import OpCase
 from qwen3_reference.op_masks import mask_outputs
+from qwen3_reference.op_yarn import yarn_cases
 from qwen3_spec import Arithmetic, ops
 
 _HIDDEN = ("batch", "query", "hidden")
@@ -156,6 +157,7 @@ def op_cases() -> list[OpCase]:
             *_linears(draw),
             _embedding(draw),
             *rope_cases(draw),
+            *yarn_cases(),
             *attention_cases(draw),
             _swiglu(draw),
         ]

@@ -32,7 +32,8 @@ def _values(value: torch.Tensor) -> Array:
 def _set_floors(case: OpCase, outputs: list[Tensor]) -> None:
     if case.op == "inv_freq":
         for item in outputs:
-            item.info.floor.CopyFrom(frequency_floor())
+            head_dim, theta = int(case.attributes["head_dim"]), case.attributes["theta"]
+            item.info.floor.CopyFrom(frequency_floor(head_dim, theta, case.scaling))
         return
     if case.spec is None:
         return

@@ -8,11 +8,12 @@ sliding mask over the decoder's slots with the encoder's columns (hidden by padd
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 from transformers.masking_utils import create_causal_mask, create_sliding_window_causal_mask
 
 from qwen3_golden import Array
@@ -23,15 +24,25 @@ from qwen3_reference.softmax_check import additive
 
 StepSink = Callable[[int, str, torch.Tensor], None]
 Inputs = Mapping[str, Array]
+Layers = Callable[[Sequence[nn.Module], MergedCache | None], AbstractContextManager[None]]
+"""`layers(modules, cache)`: the context in which a stack's layers run; the encoder has no cache."""
+
+
+def as_they_are(_modules: Sequence[nn.Module], _cache: MergedCache | None) -> AbstractContextManager[None]:
+    """The ordinary `Layers`: nothing is done to them."""
+    return nullcontext()
 
 
 def _tensor(inputs: Inputs, name: str) -> torch.Tensor:
     return torch.from_numpy(np.array(inputs[f"input.{name}"]))
 
 
-def run_encoder(encoder: Any, inputs: Inputs, sink: Sink, wanted: Callable[[str], bool]) -> torch.Tensor:
+def run_encoder(
+    encoder: Any, inputs: Inputs, sink: Sink, wanted: Callable[[str], bool], layers: Layers = as_they_are
+) -> torch.Tensor:
     """The encoder's final-normed output `[batch, seq, hidden]`, its taps handed to `sink(name, tensor)`."""
-    with torch.no_grad(), attach(encoder, "encoder", sink, attention="self_attn", wanted=wanted):
+    hooks = attach(encoder, "encoder", sink, attention="self_attn", wanted=wanted)
+    with torch.no_grad(), hooks, layers(encoder.layers, None):
         output = encoder(
             input_ids=_tensor(inputs, "encoder_input_ids"),
             attention_mask=_tensor(inputs, "encoder_attention_mask").long(),
@@ -73,7 +84,12 @@ def merged_masks(
 
 @contextmanager
 def _request(
-    reference: Reference, inputs: Inputs, hidden: torch.Tensor | None, sink: Sink, wanted: Callable[[str], bool]
+    reference: Reference,
+    inputs: Inputs,
+    hidden: torch.Tensor | None,
+    sink: Sink,
+    wanted: Callable[[str], bool],
+    layers: Layers = as_they_are,
 ) -> Iterator[Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]]:
     """One request to the decoder: gives `forward(ids, positions, decoder_mask) -> logits`, called step by step."""
     decoder = reference.decoder
@@ -105,7 +121,8 @@ def _request(
             logits: torch.Tensor = output.logits
             return logits
 
-        yield forward
+        with layers(decoder.model.layers, cache):
+            yield forward
 
 
 def _everything(_name: str) -> bool:
@@ -118,10 +135,12 @@ def run_reference(
     steps: Sequence[int],
     sink: StepSink,
     wanted: Callable[[str], bool] = _everything,
+    layers: Layers = as_they_are,
 ) -> None:
     """Run a case: the encoder if there is one, then the decoder over its ids in `steps` (query lengths, in order).
 
-    Every wanted tap goes to `sink(step, name, tensor)`, by reference and in execution order. Raises `ParityError` when
+    Every wanted tap goes to `sink(step, name, tensor)`, by reference and in execution order; each stack's layers run
+    within `layers`. Raises `ParityError` when
     a recorded softmax does not follow from its scores and mask.
     """
     step = 0
@@ -129,12 +148,12 @@ def run_reference(
     def stepped(name: str, value: torch.Tensor) -> None:
         sink(step, name, value)
 
-    hidden = None if reference.encoder is None else run_encoder(reference.encoder, inputs, stepped, wanted)
+    hidden = None if reference.encoder is None else run_encoder(reference.encoder, inputs, stepped, wanted, layers)
     if reference.decoder is None:
         return
     ids, positions = _tensor(inputs, "decoder_input_ids"), _tensor(inputs, "decoder_position_ids")
     mask = _tensor(inputs, "decoder_attention_mask")
-    with _request(reference, inputs, hidden, stepped, wanted) as forward:
+    with _request(reference, inputs, hidden, stepped, wanted, layers) as forward:
         end = 0
         for step, length in enumerate(steps):  # noqa: B007  `stepped` reads it
             start, end = end, end + length

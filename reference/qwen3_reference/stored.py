@@ -1,9 +1,8 @@
-"""The tensors of a checkpoint directory as they are stored: safetensors files mapped into memory, one or several."""
+"""The tensors of a checkpoint directory as they are stored, mapped into memory: safetensors files, or exported ones."""
 
 from __future__ import annotations
 
 import json
-import math
 import mmap
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,15 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from qwen3_golden import Array, ParityError, pb, to_bfloat16, to_float32
+from qwen3_golden import Array, is_exported, pb, read_parts, to_bfloat16, to_float32
+from qwen3_reference.exported import content_of
+from qwen3_reference.safetensors_header import SIZE_BYTES, broken, read_header
 
-_DTYPES: dict[str, tuple[pb.DType, str]] = {
-    "F64": (pb.F64, "<f8"),
-    "F32": (pb.F32, "<f4"),
-    "F16": (pb.F16, "<f2"),
-    "BF16": (pb.BF16, "<u2"),
-}
-_AGAIN = "download or save the checkpoint again"
+INDEX = "model.safetensors.index.json"
+ENDING = ".safetensors"
+_BLOCK = 1 << 22  # elements compared at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +33,25 @@ class Stored:
         """The values in float32: exact for float32, bfloat16 and float16, rounded for float64."""
         return to_float32(self.bits) if self.dtype == pb.BF16 else self.bits.astype(np.float32, copy=False)
 
+    def equals(self, other: Stored) -> bool:
+        """Whether both have the same dtype, shape and bits; some rows at a time."""
+        if (self.dtype, self.bits.shape) != (other.dtype, other.bits.shape):
+            return False
+        one, two = (tensor.bits.reshape(-1).view(f"u{tensor.bits.itemsize}") for tensor in (self, other))
+        return all(np.array_equal(one[i : i + _BLOCK], two[i : i + _BLOCK]) for i in range(0, one.size, _BLOCK))
+
+    def not_finite(self) -> tuple[float, list[int]] | None:
+        """The first value that is NaN or infinite and its indices, None without one; some rows at a time."""
+        flat = self.bits.reshape(-1)
+        for start in range(0, flat.size, _BLOCK):
+            block = flat[start : start + _BLOCK]
+            wrong = block & 0x7F80 == 0x7F80 if self.dtype == pb.BF16 else ~np.isfinite(block)
+            if wrong.any():
+                at = start + int(wrong.argmax())
+                value = Stored(self.dtype, flat[at : at + 1], self.file).float32()
+                return float(value[0]), [int(index) for index in np.unravel_index(at, self.bits.shape)]
+        return None
+
     def loaded(self, dtype: pb.DType) -> Array:
         """The elements that a model of `dtype` (F32, BF16 or F16) holds after loading, bfloat16 as bits."""
         if dtype == self.dtype:
@@ -44,96 +60,102 @@ class Stored:
         return to_bfloat16(values) if dtype == pb.BF16 else values.astype({pb.F32: "<f4", pb.F16: "<f2"}[dtype])
 
 
-def _broken(path: Path, rule: str, expected: object, got: object) -> ParityError:
-    return ParityError(path, rule, expected=expected, got=got, next_step=_AGAIN)
-
-
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON object from a file; `ParityError` when it is missing, no JSON, or no object."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = path.read_bytes()
     except OSError as error:
-        raise _broken(path, "the file cannot be read", "a readable file", error.strerror) from None
-    except ValueError as error:
-        raise _broken(path, "the file is not JSON", "a JSON object", error) from None
+        raise broken(path, "the file cannot be read", "a readable file", error.strerror) from None
+    return _json_object(path, content)
+
+
+def _json_object(path: Path, text: bytes) -> dict[str, Any]:
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise broken(path, "the file is not JSON", "a JSON object", error) from None
     if not isinstance(content, dict):
-        raise _broken(path, "the file holds no JSON object", "a JSON object", type(content).__name__)
+        raise broken(path, "the file holds no JSON object", "a JSON object", type(content).__name__)
     return content
 
 
 def read_config(directory: Path) -> dict[str, Any]:
-    """The config.json of a checkpoint directory; raises as `read_json`."""
+    """The config.json of a checkpoint directory, exported or not; raises as `read_json`."""
+    if is_exported(directory):
+        return _json_object(directory / "config.json", content_of(read_parts(directory), "config.json"))
     return read_json(directory / "config.json")
 
 
-def _view(path: Path, name: str, entry: Any, data: mmap.mmap, start: int) -> Stored:
-    """One entry of a safetensors header as a view of the file; `start` is where the data section begins."""
-    try:
-        code, shape, (begin, end) = entry["dtype"], tuple(entry["shape"]), entry["data_offsets"]
-    except (KeyError, TypeError, ValueError):
-        raise _broken(path, f"the header's entry of {name} is damaged", "dtype, shape, data_offsets", entry) from None
-    if code not in _DTYPES:
-        raise _broken(path, f"{name} is stored in an unknown dtype", "one of " + ", ".join(_DTYPES), code)
-    dtype, numpy_dtype = _DTYPES[code]
-    count = math.prod(shape)
-    if end - begin != count * np.dtype(numpy_dtype).itemsize:
-        raise _broken(
-            path, f"the size of {name} disagrees with its shape {list(shape)}", f"{count} elements", end - begin
-        )
-    if not 0 <= begin <= end <= len(data) - start:
-        raise _broken(path, f"the file is cut off within {name}", f"{start + end} bytes or more", f"{len(data)} bytes")
-    return Stored(dtype, np.frombuffer(data, numpy_dtype, count, start + begin).reshape(shape), path)
-
-
 def _read_file(path: Path) -> dict[str, Stored]:
-    """Every tensor of one safetensors file (8 bytes of header size, a JSON header, the data)."""
+    """Every tensor of one safetensors file."""
     try:
         with path.open("rb") as file:
             size = path.stat().st_size
-            if size < 8:
-                raise _broken(path, "the file is cut off", "a safetensors file", f"{size} bytes")
+            if size < SIZE_BYTES:
+                raise broken(path, "the file is cut off", "a safetensors file", f"{size} bytes")
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except OSError as error:
-        raise _broken(path, "the file cannot be read", "a readable file", error.strerror) from None
-    length = int.from_bytes(data[:8], "little")
-    if 8 + length > size:
-        raise _broken(path, "the file is cut off in its header", f"{8 + length} bytes or more", f"{size} bytes")
-    try:
-        header = json.loads(data[8 : 8 + length])
-    except ValueError as error:
-        raise _broken(path, "the header is not JSON", "a safetensors header", error) from None
-    header.pop("__metadata__", None)
-    tensors = {name: _view(path, name, entry, data, 8 + length) for name, entry in header.items()}
-    used = sum(tensor.bits.nbytes for tensor in tensors.values())
-    if 8 + length + used != size:
-        raise _broken(path, "bytes of the file belong to no tensor", f"{8 + length + used} bytes", f"{size} bytes")
+        raise broken(path, "the file cannot be read", "a readable file", error.strerror) from None
+    start = SIZE_BYTES + int.from_bytes(data[:SIZE_BYTES], "little")
+    if start > size:
+        raise broken(path, "the file is cut off in its header", f"{start} bytes or more", f"{size} bytes")
+    tensors = {}
+    for name, (dtype, numpy, shape, begin, end) in read_header(path, data[SIZE_BYTES:start], size - start).items():
+        count = (end - begin) // np.dtype(numpy).itemsize
+        tensors[name] = Stored(dtype, np.frombuffer(data, numpy, count, start + begin).reshape(shape), path)
     return tensors
+
+
+def _weight_map(index: Path) -> dict[str, str]:
+    """Tensor name -> file name, as an index has it."""
+    names = read_json(index).get("weight_map")
+    if not isinstance(names, Mapping) or not all(isinstance(name, str) for name in names.values()):
+        raise broken(index, "the index has no weight_map", "tensor name -> file name", names)
+    if foreign := sorted({name for name in names.values() if Path(name).name != name or Path(name).suffix != ENDING}):
+        got = ", ".join(map(repr, foreign))
+        raise broken(index, "the index names no file of the directory", f"names that end in {ENDING}", got)
+    return dict(names)
 
 
 def weight_files(directory: Path) -> list[Path]:
     """The safetensors files of a checkpoint: those that its index names, or model.safetensors."""
-    index = directory / "model.safetensors.index.json"
+    index, single = directory / INDEX, directory / "model.safetensors"
     if not index.exists():
-        return [directory / "model.safetensors"]
-    names = read_json(index).get("weight_map")
-    if not isinstance(names, Mapping) or not all(isinstance(name, str) for name in names.values()):
-        raise _broken(index, "the index has no weight_map", "tensor name -> file name", names)
-    return [directory / name for name in sorted(set(names.values()))]
+        if not single.exists():
+            raise broken(directory, "there are no weights", f"{single.name} or {INDEX}", "neither")
+        return [single]
+    return [directory / name for name in sorted(set(_weight_map(index).values()))]
 
 
 def read_directory(directory: Path) -> dict[str, Stored]:
-    """Every tensor of a checkpoint directory under its stored name; a tensor in two files is refused."""
-    return dict(_read_directory(directory.resolve()))
+    """Every tensor of a checkpoint directory, exported or not, under its stored name.
+
+    Raises `ParityError` for files that are damaged, for a tensor in two files, and for an index that says otherwise.
+    """
+    directory = directory.resolve()
+    files = sorted(path for path in directory.glob("*") if path.suffix in (ENDING, ".json", ".pb") and path.is_file())
+    state = tuple((path.name, status.st_size, status.st_mtime_ns) for path in files for status in [path.stat()])
+    return dict(_read_directory(directory, state))
 
 
 @lru_cache(maxsize=8)
-def _read_directory(directory: Path) -> Mapping[str, Stored]:
+def _read_directory(directory: Path, _state: tuple[tuple[str, int, int], ...]) -> Mapping[str, Stored]:
+    """`_state` is what the directory looks like: another one is read again."""
+    if is_exported(directory):
+        parts = read_parts(directory)
+        return {t.info.name: Stored(t.info.dtype, t.array, Path(part.source)) for part in parts for t in part}
     tensors: dict[str, Stored] = {}
     for path in weight_files(directory):
         for name, tensor in _read_file(path).items():
             if name in tensors:
-                raise _broken(
+                raise broken(
                     path, f"{name} is stored twice", "one file for each tensor", f"also in {tensors[name].file}"
                 )
             tensors[name] = tensor
+    if (index := directory / INDEX).exists():
+        places = _weight_map(index)
+        for name in sorted(places.keys() | tensors.keys()):
+            got = tensors[name].file.name if name in tensors else "no file"
+            if places.get(name) != got:
+                raise broken(index, f"the index has {name} at another place", got, places.get(name, "nowhere"))
     return tensors

@@ -6,7 +6,7 @@ arithmetic), `masks` (who sees whom) and `model` (how they are wired); `units` g
 
 from qwen3_spec import masks, ops, units
 from qwen3_spec.arithmetic import FLOAT64, SEQUENTIAL_FLOAT32, Arithmetic
-from qwen3_spec.config import SpecConfig
+from qwen3_spec.config import RopeScaling, SpecConfig
 from qwen3_spec.model import Cache, decoder_step, encoder
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "SEQUENTIAL_FLOAT32",
     "Arithmetic",
     "Cache",
+    "RopeScaling",
     "SpecConfig",
     "decoder_step",
     "encoder",

@@ -1,10 +1,44 @@
 """What the specification needs to know of a Qwen3 or Qwen2 configuration."""
 
+import math
 from dataclasses import dataclass
 
 FULL_ATTENTION = "full_attention"
 SLIDING_ATTENTION = "sliding_attention"
 ACTIVATIONS = ("silu", "gelu", "gelu_tanh", "relu")
+ROPE_TYPES = ("yarn",)
+
+
+@dataclass(frozen=True)
+class RopeScaling:
+    """How RoPE is stretched beyond the positions of the pretraining: YaRN (Peng et al. 2023), every number resolved.
+
+    The context is `factor` times `original_max_position_embeddings`. A pair of channels that turns `beta_fast` times or
+    more over the original length keeps its frequency, one that turns `beta_slow` times or less is divided by `factor`,
+    those between go over from the one to the other along a ramp; `truncate` widens the ramp to whole pairs. cos and sin
+    are multiplied by `attention_factor`. Raises `ValueError` naming the field when a number is impossible.
+    """
+
+    rope_type: str
+    factor: float
+    original_max_position_embeddings: int
+    attention_factor: float
+    beta_fast: float = 32.0
+    beta_slow: float = 1.0
+    truncate: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse what stretches nothing."""
+        if self.rope_type not in ROPE_TYPES:
+            raise ValueError(f"rope_type {self.rope_type!r} is not one of {ROPE_TYPES}")
+        if not (math.isfinite(self.factor) and self.factor >= 1):
+            raise ValueError(f"factor {self.factor} is not a number of at least 1")
+        for name in ("original_max_position_embeddings", "attention_factor", "beta_fast", "beta_slow"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value > 0):
+                raise ValueError(f"{name} {value} is not a positive number")
+        if self.beta_fast < self.beta_slow:
+            raise ValueError(f"beta_fast {self.beta_fast} is less than beta_slow {self.beta_slow}")
 
 
 @dataclass(frozen=True)
@@ -13,8 +47,9 @@ class SpecConfig:
 
     `layer_types` has one entry per layer; empty means full attention everywhere. `attention_bias` adds biases to q, k
     and v, `attention_out_bias` to o (Qwen3's own `attention_bias` means both, Qwen2 has the first alone).
-    `rotate_encoder_keys`: whether merged attention rotates the encoder's keys at the encoder's positions. `rope_theta`
-    and `tie_word_embeddings` are carried for whoever builds tables and weights: the model is given both.
+    `rotate_encoder_keys`: whether merged attention rotates the encoder's keys at the encoder's positions. `rope_theta`,
+    `rope_scaling` (None: plain RoPE) and `tie_word_embeddings` are carried for whoever builds tables and weights: the
+    model is given both.
     Raises `ValueError` naming the fields when the combination is impossible.
     """
 
@@ -35,6 +70,7 @@ class SpecConfig:
     sliding_window: int | None = None
     rotate_encoder_keys: bool = True
     tie_word_embeddings: bool = True
+    rope_scaling: RopeScaling | None = None
 
     def __post_init__(self) -> None:
         """Fill in `layer_types` and refuse what no model can be built from."""
@@ -58,8 +94,15 @@ class SpecConfig:
             )
         if self.head_dim % 2:
             raise ValueError(f"head_dim {self.head_dim} is odd: RoPE rotates pairs of channels")
+        if self.rope_scaling is not None and self.rope_theta <= 1:
+            raise ValueError(f"rope_theta {self.rope_theta} is not above 1: rope_scaling counts in its powers")
         if self.hidden_act not in ACTIVATIONS:
             raise ValueError(f"hidden_act {self.hidden_act!r} is not one of {ACTIVATIONS}")
+
+    @property
+    def attention_factor(self) -> float:
+        """What cos and sin are multiplied by; 1 in plain RoPE."""
+        return 1.0 if self.rope_scaling is None else self.rope_scaling.attention_factor
 
     def window(self, layer: int) -> int | None:
         """The sliding window of `layer` in slots, or None where attention is full."""

@@ -7,6 +7,7 @@ reference's float32 tables are part of the reference. A causal Qwen3 is the deco
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -16,6 +17,13 @@ from qwen3_spec.config import SpecConfig
 
 Tap = Callable[[str, Array], None]
 Weights = Mapping[str, Array]
+Layer = Callable[[str, Callable[[], Array]], Array]
+"""`layer(name, compute)` gives a layer's output: `compute()`, or what an earlier run left of it."""
+
+
+def computed(_name: str, compute: Callable[[], Array]) -> Array:
+    """The ordinary `Layer`: every layer is computed."""
+    return compute()
 
 
 @dataclass
@@ -30,6 +38,20 @@ class Cache:
     values: list[Array] = field(default_factory=list)
     encoder_keys: list[Array] = field(default_factory=list)
     encoder_values: list[Array] = field(default_factory=list)
+
+    def grow(self, layer: int, keys: Array, values: Array) -> None:
+        """Append a step's keys and values to those of a layer; layers come in order."""
+        if layer == len(self.keys):
+            self.keys.append(keys)
+            self.values.append(values)
+        else:
+            self.keys[layer] = np.concatenate([self.keys[layer], keys], axis=2)
+            self.values[layer] = np.concatenate([self.values[layer], values], axis=2)
+
+    def remember(self, keys: Array, values: Array) -> None:
+        """Keep the next layer's keys and values of the encoder."""
+        self.encoder_keys.append(keys)
+        self.encoder_values.append(values)
 
 
 @dataclass(frozen=True)
@@ -121,11 +143,13 @@ def encoder(
     sin: Array,
     tap: Tap,
     arithmetic: Arithmetic = FLOAT64,
+    layer: Layer = computed,
 ) -> Array:
     """The bidirectional stack with its final norm -> `[batch, seq, hidden]`.
 
     `input_ids[batch, seq]` integers, `attention_mask[batch, seq]` nonzero = real token, `cos, sin[batch, seq,
-    head_dim]`. Source: HF `Qwen3Model` with `config.is_causal = False`.
+    head_dim]`. `layer` runs each layer, so that one that was computed before need not be computed again.
+    Source: HF `Qwen3Model` with `config.is_causal = False`.
     """
     run = _Run(weights, config, tap, arithmetic)
     x = run.embed("encoder.embed_tokens", input_ids)
@@ -136,7 +160,7 @@ def encoder(
         def attend(normed: Array, site: str = f"{name}.self_attn", mask: Array = mask) -> Array:
             return _attention(run, site, *_queries_keys_values(run, site, normed, cos, sin), mask)
 
-        x = _layer(run, name, x, attend)
+        x = layer(name, partial(_layer, run, name, x, attend))
     return run.norm("encoder.norm", x)
 
 
@@ -148,20 +172,10 @@ def _remember_encoder(run: _Run, site: str, hidden: Array, cos: Array | None, si
     if run.config.rotate_encoder_keys:
         if cos is None or sin is None:
             raise ValueError("rotate_encoder_keys is set: encoder_cos and encoder_sin are needed at step 0")
-        cache.encoder_keys.append(run.rope(f"{site}.encoder_k_rope", k, cos, sin))
+        keys = run.rope(f"{site}.encoder_k_rope", k, cos, sin)
     else:
-        cache.encoder_keys.append(_heads_first(k))
-    cache.encoder_values.append(_heads_first(v))
-
-
-def _grow(cache: Cache, index: int, k: Array, v: Array) -> None:
-    """Append a step's keys and values to those of layer `index`."""
-    if index == len(cache.keys):
-        cache.keys.append(k)
-        cache.values.append(v)
-    else:
-        cache.keys[index] = np.concatenate([cache.keys[index], k], axis=2)
-        cache.values[index] = np.concatenate([cache.values[index], v], axis=2)
+        keys = _heads_first(k)
+    cache.remember(keys, _heads_first(v))
 
 
 def _merged_keys_values(run: _Run, site: str, index: int, cache: Cache) -> tuple[Array, Array]:
@@ -188,6 +202,7 @@ def decoder_step(
     encoder_mask: Array | None = None,
     encoder_cos: Array | None = None,
     encoder_sin: Array | None = None,
+    layer: Layer = computed,
 ) -> Array:
     """One step (a whole prompt, a chunk or a token) of the merged decoder -> logits `[batch, query, vocab]`.
 
@@ -195,6 +210,7 @@ def decoder_step(
     head_dim]` of the query's positions. `cache` is changed in place. `encoder_hidden[batch, enc, hidden]` (the
     encoder's final output) and `encoder_cos, encoder_sin[batch, enc, head_dim]` are read at step 0, when the cache is
     empty; `encoder_mask[batch, enc]` at every step. Without an encoder (None or enc = 0) this is a causal Qwen3.
+    `layer` runs each layer; one that does not compute must itself give the cache what the layer would have given it.
     Raises `ValueError` when mask, cache and encoder do not fit each other.
     Source: HF `Qwen3ForCausalLM`; merged attention as in `T5Gemma2MergedAttention`.
     """
@@ -224,8 +240,8 @@ def decoder_step(
             q, k, v = _queries_keys_values(run, site, normed, cos, sin)
             if memory is not None:
                 _remember_encoder(run, site, memory, encoder_cos, encoder_sin, cache)
-            _grow(cache, index, k, v)
+            cache.grow(index, k, v)
             return _attention(run, site, q, *_merged_keys_values(run, site, index, cache), mask)
 
-        x = _layer(run, name, x, attend)
+        x = layer(name, partial(_layer, run, name, x, attend))
     return run.linear("logits", run.norm("decoder.norm", x), "lm_head")

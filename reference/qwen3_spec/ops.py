@@ -11,6 +11,7 @@ import math
 import numpy as np
 
 from qwen3_spec.arithmetic import FLOAT64, Arithmetic, Array
+from qwen3_spec.config import RopeScaling
 
 _WEIGHT_BLOCK = 1 << 22
 """Weight elements cast at a time: a vocabulary-sized float64 copy would not fit next to the model."""
@@ -62,19 +63,62 @@ def linear(x: Array, weight: Array, bias: Array | None = None, *, arithmetic: Ar
     return out.reshape(*x.shape[:-1], outputs)
 
 
-def inv_freq(head_dim: int, theta: float, *, arithmetic: Arithmetic = FLOAT64) -> Array:
+def inv_freq(
+    head_dim: int, theta: float, scaling: RopeScaling | None = None, *, arithmetic: Arithmetic = FLOAT64
+) -> Array:
     """Angle per position of each channel pair, `theta ** (-2 i / head_dim)` -> `[head_dim / 2]`.
+
+    With `scaling` the pairs on the ramp's far side are divided by its factor, those on the ramp in part.
 
     Source: Su et al. 2021 (RoFormer), `Qwen3RotaryEmbedding.compute_default_rope_parameters`. HF computes it in float32
     whatever the model's dtype; in bfloat16 a frequency would be off by up to 2^-9 of itself, the angle at position 4095
     by radians. HF's float32 table is the reference: a run is given cos and sin made from it.
     """
     exponent = arithmetic.cast(np.arange(0, head_dim, 2)) / head_dim
-    return np.asarray(1 / arithmetic.dtype(theta) ** exponent)
+    plain = np.asarray(1 / arithmetic.dtype(theta) ** exponent)
+    if scaling is None:
+        return plain
+    ramp = yarn_ramp(head_dim, theta, scaling, arithmetic=arithmetic)
+    return np.asarray(plain * (1 - ramp) + plain / arithmetic.dtype(scaling.factor) * ramp)
 
 
-def rope_table(position_ids: Array, inv_freq: Array, *, arithmetic: Arithmetic = FLOAT64) -> tuple[Array, Array]:
+def yarn_range(head_dim: int, theta: float, scaling: RopeScaling) -> tuple[float, float]:
+    """The pairs `(low, high)` between which YaRN goes over from plain frequencies to divided ones.
+
+    Pair i turns `length theta ** (-2 i / head_dim) / (2 pi)` times over the original length: solved for i at
+    `beta_fast` and `beta_slow` turns. `truncate` takes the whole numbers around the two, and both stay within 0 and
+    head_dim - 1 (not head_dim / 2 - 1, Hugging Face has it so). Source: Peng et al. 2023 (YaRN), section 3.2.
+    """
+
+    def pair(turns: float) -> float:
+        length = scaling.original_max_position_embeddings
+        return head_dim * math.log(length / (turns * 2 * math.pi)) / (2 * math.log(theta))
+
+    low, high = pair(scaling.beta_fast), pair(scaling.beta_slow)
+    if scaling.truncate:
+        low, high = math.floor(low), math.ceil(high)
+    low, high = max(low, 0), min(high, head_dim - 1)
+    return low, high + 0.001 if low == high else high
+
+
+def yarn_ramp(head_dim: int, theta: float, scaling: RopeScaling, *, arithmetic: Arithmetic = FLOAT64) -> Array:
+    """How much of the factor each pair is divided by, `[head_dim / 2]`: 0 nothing, 1 all of it, linear in i between.
+
+    The paper's own ramp is linear in the turns; HF's, and its authors' code, in the pair's index. Both agree outside
+    of the ramp.
+    """
+    low, high = yarn_range(head_dim, theta, scaling)
+    steps = arithmetic.cast(np.arange(head_dim // 2)) - arithmetic.dtype(low)
+    return np.asarray(np.clip(steps / arithmetic.dtype(high - low), 0, 1))
+
+
+def rope_table(
+    position_ids: Array, inv_freq: Array, attention_factor: float = 1.0, *, arithmetic: Arithmetic = FLOAT64
+) -> tuple[Array, Array]:
     """cos and sin of `position * inv_freq`, the pairs twice in a row, each `[batch, seq, head_dim]`.
+
+    Both are multiplied by YaRN's `attention_factor`: scores of queries and keys that are turned by them carry its
+    square.
 
     `position_ids[batch, seq]`, `inv_freq[pair]`. Channel i and channel i + head_dim / 2 form a pair (half split, not
     neighbours). Source: `Qwen3RotaryEmbedding.forward`. HF forces float32 here, autocast off: in bfloat16 positions 256
@@ -84,7 +128,8 @@ def rope_table(position_ids: Array, inv_freq: Array, *, arithmetic: Arithmetic =
     """
     angle = arithmetic.cast(position_ids)[..., None] * arithmetic.cast(inv_freq)
     angle = np.concatenate([angle, angle], axis=-1)
-    return np.cos(angle), np.sin(angle)
+    factor = arithmetic.dtype(attention_factor)
+    return np.asarray(np.cos(angle) * factor), np.asarray(np.sin(angle) * factor)
 
 
 def rotate_half(x: Array, *, arithmetic: Arithmetic = FLOAT64) -> Array:

@@ -15,6 +15,7 @@ import numpy as np
 
 from qwen3_spec import ops
 from qwen3_spec.arithmetic import FLOAT64, Array
+from qwen3_spec.config import RopeScaling
 from qwen3_spec.sums import dot_products, same_sign_sum, twins
 
 FLOAT32_ROUNDOFF = 2.0**-24
@@ -56,15 +57,39 @@ def rms_norm_unit(y: Array, x: Array, *, roundoff: float = FLOAT32_ROUNDOFF) -> 
     return _unit(_magnitude(y) * np.hypot(1, through), roundoff)
 
 
-def inv_freq_unit(y: Array, *, roundoff: float = FLOAT32_ROUNDOFF) -> Array:
-    """`|y| (1 + |ln y|)`, `[pair]`: a power multiplies the exponent's rounding by the logarithm."""
-    return _unit(_magnitude(y) * (1 + np.abs(np.log(FLOAT64.cast(y)))), roundoff)
+def inv_freq_unit(
+    y: Array, theta: float = 1.0, scaling: RopeScaling | None = None, *, roundoff: float = FLOAT32_ROUNDOFF
+) -> Array:
+    """`|y| (1 + |ln y|)`, `[pair]`: a power multiplies the exponent's rounding by the logarithm.
+
+    With `scaling` (then `theta` is needed) the rounding of the ramp is added, `yarn_ramp_unit`.
+    """
+    scale = _magnitude(y) * (1 + np.abs(np.log(FLOAT64.cast(y))))
+    return _unit(scale if scaling is None else scale + yarn_ramp_unit(2 * len(y), theta, scaling), roundoff)
 
 
-def rope_table_unit(position_ids: Array, inv_freq: Array, *, roundoff: float = FLOAT32_ROUNDOFF) -> Array:
-    """`1 + |angle|`, `[batch, seq, head_dim]`, one unit for cos and sin: the angle's rounding counts in full."""
+def yarn_ramp_unit(head_dim: int, theta: float, scaling: RopeScaling) -> Array:
+    """What the ramp's own rounding moves a frequency by, `[pair]`, in roundoffs: `plain (1 - 1 / factor)` times it.
+
+    That is the ramp itself where its ends are whole numbers, which are exact; ends that are not are rounded, and i
+    minus an end cancels: on the ramp `(low + high) / (high - low)`, which is never less.
+    """
+    ramp = ops.yarn_ramp(head_dim, theta, scaling)
+    low, high = ops.yarn_range(head_dim, theta, scaling)
+    rounded = ramp if scaling.truncate else np.where((ramp > 0) & (ramp < 1), (low + high) / (high - low), ramp)
+    return np.asarray(ops.inv_freq(head_dim, theta) * (1 - 1 / scaling.factor) * rounded)
+
+
+def rope_table_unit(
+    position_ids: Array, inv_freq: Array, attention_factor: float = 1.0, *, roundoff: float = FLOAT32_ROUNDOFF
+) -> Array:
+    """`1 + |angle|`, `[batch, seq, head_dim]`, one unit for cos and sin: the angle's rounding counts in full.
+
+    An `attention_factor` multiplies it, and adds two roundings, its own and the product's.
+    """
     angle = _magnitude(position_ids)[..., None] * _magnitude(inv_freq)
-    return _unit(1 + np.concatenate([angle, angle], axis=-1), roundoff)
+    roundings = 1 if attention_factor == 1 else 3
+    return _unit(abs(attention_factor) * (roundings + np.concatenate([angle, angle], axis=-1)), roundoff)
 
 
 def apply_rope_unit(x: Array, cos: Array, sin: Array, *, roundoff: float = FLOAT32_ROUNDOFF) -> Array:

@@ -125,7 +125,7 @@ def test_har_03_one_bit_of_an_embedding_row_that_no_input_reads_is_found(
 
     candidate = recorded(whole, seed)
     assert loaded_with(check(whole, candidate).problems) == [name]
-    assert check(whole, replace(candidate, parameters=[])).identical  # no number shows it: the digest must
+    assert check(whole, replace(candidate, parameters=[])).exit_code == 0  # no number shows it: the digest must
 
 
 @pytest.mark.parametrize("name", TIED)
@@ -142,7 +142,7 @@ def test_har_02_a_tie_counts_by_its_numbers_not_by_its_storage(judged: Judged) -
         for name in TIED:
             detach(runner, name)
 
-    assert judged("encdec/ragged", untie).identical
+    assert judged("encdec/ragged", untie).exit_code == 0
 
 
 def test_har_02_parameters_without_storage_are_no_equal_parameters(golden: Golden, tmp_path: Path) -> None:

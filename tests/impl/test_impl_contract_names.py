@@ -26,6 +26,12 @@ NAMES = {
     "modeling_qwen3_decoder": ["Qwen3MergedAttention", "Qwen3DecoderLayer", "Qwen3Decoder", "Qwen3DecoderOutput"],
     "modeling_qwen3_encdec": ["Qwen3ForSeq2SeqLM"],
     "qwen3_checkpoint": ["load_qwen3"],
+    "weight_initialization": [
+        "Qwen3WeightMapper",
+        "initialize_from_qwen3",
+        "verify_weight_initialization",
+        "verify_gradient_flow",
+    ],
     "attention": ["eager_attention_forward"],
     "tokenization_qwen3_encdec": ["ByteLevelTokenizer", "SpanCorruptionCollator", "add_sentinels", "check_agreement"],
 }
@@ -73,6 +79,14 @@ SIGNATURES = {
         "use_cache",
         *STACK_END,
     ],
+}
+
+SIGNATURES |= {
+    "Qwen3WeightMapper": ["qwen3_model_name_or_path", "num_sentinel_tokens", "device"],
+    "Qwen3WeightMapper.map_weights": ["target_model"],
+    "initialize_from_qwen3": ["model_name_or_path", "num_sentinel_tokens", "device"],
+    "verify_weight_initialization": ["model", "qwen3_model_name", "tolerance"],
+    "verify_gradient_flow": ["model", "batch_size", "enc_seq_len", "dec_seq_len"],
 }
 
 

@@ -84,7 +84,7 @@ def test_fact_3_theta_comes_from_the_config(same_as_hf: Callable[..., Check], mo
     check = same_as_hf(rope_parameters={"rope_type": "default", "rope_theta": 5e6})
     check()
     frequencies = rope.inverse_frequencies
-    monkeypatch.setattr(rope, "inverse_frequencies", lambda dim, base, device=None: frequencies(dim, 1e4, device))
+    monkeypatch.setattr(rope, "inverse_frequencies", lambda dim, base, *rest: frequencies(dim, 1e4, *rest))
     _red(check)
 
 
@@ -163,7 +163,7 @@ def test_fact_10_far_angles_are_the_references_float32_ones(monkeypatch: pytest.
 
     check()
 
-    def exact_tables(inv_freq: Any, position_ids: Any, dtype: Any) -> Any:
+    def exact_tables(inv_freq: Any, position_ids: Any, dtype: Any, attention_factor: float) -> Any:
         exact = 1e6 ** (-torch.arange(0, 128, 2, dtype=torch.float64) / 128)
         angles = (position_ids[..., None] * exact).repeat(1, 1, 2)
         return angles.cos().to(dtype), angles.sin().to(dtype)

@@ -19,6 +19,10 @@ def tokenizers():
     return [one for one in catalogue() if one.of_tokenizer]
 
 
+def networks():
+    return [one for one in catalogue() if not (one.of_tokenizer or one.of_weights)]
+
+
 def test_names_are_unique():
     assert [name for name, count in Counter(one.name for one in catalogue()).items() if count > 1] == []
 
@@ -29,8 +33,7 @@ def test_names_are_ids_of_the_bug_catalogue_or_own_ones():
 
 def test_wrong_taps_are_places_of_the_network_or_stages_of_a_tokenizer():
     places = {short(row.pattern) for row in table()}
-    network = [one for one in catalogue() if not one.of_tokenizer]
-    assert {one.name: one.wrong - places for one in network if one.wrong - places} == {}
+    assert {one.name: one.wrong - places for one in networks() if one.wrong - places} == {}
     assert {one.name for one in catalogue() if one.wrong & set(STAGES)} == {one.name for one in tokenizers()}
 
 
@@ -46,11 +49,11 @@ def test_every_bug_that_a_tokenization_exposes_is_seeded_or_has_a_reason_for_non
 
 
 def test_diagnoses_are_written_as_ids():
-    assert [name for one in catalogue() for name in one.named if not NAMED.fullmatch(name)] == []
+    assert [name for one in (*networks(), *tokenizers()) for name in one.named if not NAMED.fullmatch(name)] == []
 
 
 def test_every_mutant_has_committed_cases():
-    cases = {case for one in catalogue() for case in one.cases}
+    cases = {case for one in (*networks(), *tokenizers()) for case in one.cases}
     assert [case for case in cases if not (GOLDEN_ROOT / "cases" / f"{case}.pb").is_file()] == []
     assert [one.name for one in catalogue() if not one.cases] == []
 

@@ -83,7 +83,7 @@ def test_a_method_of_a_class_is_wrapped_and_put_back(patch):
 
 def test_nothing_is_left_behind_by_any_mutant_that_patches_code(tmp_path):
     golden = golden_of("encdec/ragged")
-    for one in [one for one in catalogue() if not one.of_tokenizer][::9]:
+    for one in [one for one in catalogue() if not (one.of_tokenizer or one.of_weights)][::9]:
         with suppress(ParityError):
             record_mutant(one, golden, tmp_path / "mutant.pb")
     record(golden, tmp_path / "plain.pb", factory())

@@ -10,6 +10,7 @@ import pytest
 from qwen3_golden import ParityError, pb
 from qwen3_reference.checkpoints import DEFINITIONS, PAD_ID, TWIN_IDS, draw_tensors, write_checkpoint
 from qwen3_reference.stored import read_directory
+from qwen3_reference.twins import TWINS
 from qwen3_reference.weights import checkpoint_message, load_weights, model_config
 
 DIGESTS = {
@@ -23,9 +24,21 @@ DIGESTS = {
     "deep": "a2c557926b17209be3262f14461540de4d7e554310b657f082468027353cffbf",
     "bfloat16": "a02c4e97e04fbab56b8e5469675de2fa8310652ad614ce4fa05cb8be087549e5",
     "biased": "e24aa2e423c6450e844c9229f186537af25bef756d235951dbd4138cb9bc44ca",
+    "qwen3-0.6b": "e22bfcde933f0081cf4917b6ff56351c4b83b07f50aeebc0ceb8d1a888a0c2c8",
+    "qwen3-1.7b": "583952685a99cbb27bed7f9e41c11cca68f2f4955eb6d9327b73c7899f24ca96",
+    "qwen3-4b": "8defd4fbb102c31527668c21f329eb2abd13cef4e8b98260d79fd8086ae44394",
+    "qwen3-4b-2507": "9d61da773d418e50a703343446ba383c37ab30e09595a978480c62c6055f13f8",
+    "qwen3-8b": "914c78080c3f606b283292695973fad63fdbef4ec4b0aa8bf774bc309c4f82e1",
+    "qwen3-8b-yarn": "e1d122611706cb2788addb44e4da530e1e42b89875a822ec68d1c877157d27d4",
+    "qwen3-14b": "de007c9fe2b807ba1c8b0f178ece5252fde5261202c98f6dab6850c43f6f69a9",
+    "qwen3-32b": "b5a12a9c52ca644dbc5c5a7ea867b4a9de3227af349c612e3d254ff81b2a9826",
+    "qwen2.5-0.5b": "4ef555b26ac00da288c9d5738168ca6194af44e9b105d15241f06fae083eccfb",
+    "qwen2.5-7b": "7c5dc8641f2a833bf73a7d46567d2a39ad73d2ff7b4b12a495f4feae2a325a8f",
+    "yarn-stated": "6df74a2f688fed29ed30f746c29ffab734e5ba82ec3a81b55fff2c07fd79dde8",
+    "yarn-mscale": "fdaa69531c26536912f5edcb00048e03173e8954e5931e889c8bf97c66056e5d",
 }
 PAIRS = [("tied-encoder", "tied-decoder"), ("window-encoder", "window-decoder"), ("qwen2-encoder", "qwen2-decoder")]
-NAMES = [definition.name for definition in DEFINITIONS]
+NAMES = [definition.name for definition in (*DEFINITIONS, *TWINS)]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -86,7 +99,7 @@ def test_two_head_rows_are_twins_and_the_padding_rows_are_large(checkpoints: Pat
 
 
 def test_the_set_has_every_kind_of_checkpoint(checkpoints: Path) -> None:
-    configs = {name: model_config(checkpoints / name) for name in NAMES}
+    configs = {definition.name: model_config(checkpoints / definition.name) for definition in DEFINITIONS}
     assert {c.model_type for c in configs.values()} == {"qwen3", "qwen2"}
     assert {c.tie_word_embeddings for c in configs.values()} == {True, False}
     assert {c.sliding_window % 2 for c in configs.values() if c.sliding_window} == {0, 1}

@@ -9,7 +9,8 @@ import pytest
 
 from qwen3_golden import GOLDEN_ROOT, Array, Recording, pb, place, read
 from qwen3_reference.cases import CASES, case
-from qwen3_reference.floors import error, half_ulp, has_floor, larger, least, measure, scale, spec_run
+from qwen3_reference.floors import error, half_ulp, has_floor, larger, least, scale, spec_run
+from qwen3_reference.measure import measure
 from qwen3_reference.scope import Scope
 from qwen3_reference.weights import Weights, load_weights
 from qwen3_spec import FLOAT64, SEQUENTIAL_FLOAT32

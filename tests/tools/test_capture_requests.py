@@ -18,7 +18,7 @@ from qwen3_golden import GOLDEN_ROOT, ParityError, pb, read
 from qwen3_parity import capture as capturing
 from qwen3_parity.cli import main
 from qwen3_parity.request import parse_ids, request_inputs, step_lengths
-from qwen3_parity.sizes import Lengths, expected_bytes
+from qwen3_parity.sizes import Lengths, expected_bytes, expected_names
 
 CHECKPOINT = GOLDEN_ROOT / "checkpoints" / "tied-decoder"
 DATA = os.environ.get("QWEN3_PARITY_DATA")
@@ -63,16 +63,24 @@ def test_only_the_taps_that_were_asked_for_are_captured(tmp_path: Path) -> None:
     assert "logits" in names and all(name == "logits" or name.endswith(".output") for name in names)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("rotated", [True, False])
 @pytest.mark.parametrize(
     ("source", "target", "prefill"), [([[5, 6, 7], [8, 9]], [], None), ([], [[1, 2, 3]], 1), ([[5]], [[1, 2, 3]], 2)]
 )
 def test_the_size_that_is_printed_is_the_size_that_is_written(
-    source: list[list[int]], target: list[list[int]], prefill: int | None, rotated: bool, tmp_path: Path
+    source: list[list[int]],
+    target: list[list[int]],
+    prefill: int | None,
+    rotated: bool,
+    dtype: torch.dtype,
+    tmp_path: Path,
 ) -> None:
-    made = capturing.plan(CHECKPOINT, source, target, prefill=prefill, rotate_encoder_keys=rotated)
+    made = capturing.plan(CHECKPOINT, source, target, prefill=prefill, rotate_encoder_keys=rotated, dtype=dtype)
     capturing.capture(made, tmp_path / "c.pb", floors=False)
-    assert sum(t.info.bytes for t in read(tmp_path / "c.pb")) == made.bytes
+    recording = read(tmp_path / "c.pb")
+    assert sum(t.info.bytes for t in recording) == made.bytes
+    assert {t.info.name for t in recording} == set(expected_names(made.config, made.lengths))
 
 
 @pytest.mark.parametrize("request_", [["--source-ids", "5,6,7"], ["--target-ids", "1,2,3,4", "--prefill", 3]])

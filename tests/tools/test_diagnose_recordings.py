@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from qwen3_golden import GOLDEN_ROOT, pb, read
+from qwen3_golden import GOLDEN_ROOT, pb, read, write
 from qwen3_parity.cli import main
 from qwen3_parity.diagnosis import diagnose, pages
 from qwen3_parity.diagnosis.near_ties import flips
@@ -22,6 +22,7 @@ from qwen3_parity.terminal import console
 
 NORM = "decoder.layers.1.input_layernorm"
 STREAM = "decoder.layers.1.input"
+CHECKPOINT = GOLDEN_ROOT / "checkpoints" / "tied-encoder"
 
 
 def holding_everywhere(world, name, source):
@@ -165,3 +166,27 @@ def test_a_case_of_one_op_has_nobody_else_to_blame():
     golden = GOLDEN_ROOT / "cases" / "op" / "rope.pb"
     found = CliRunner().invoke(main, ["diagnose", str(golden), str(golden)])
     assert (found.exit_code, "the verdict is the op's own" in found.output) == (0, True)
+
+
+def renamed(tmp_path):
+    """A committed golden whose checkpoint has other bytes than the committed one of that name, as a file."""
+    golden = read(GOLDEN_ROOT / "cases" / "encoder" / "one_token.pb")
+    case = pb.Case.FromString(golden.case.SerializeToString())
+    case.checkpoint[0].sha256 = b"\0" * 32
+    path = tmp_path / "one_token.pb"
+    write(path, replace(golden, case=case))
+    return path
+
+
+def test_a_checkpoint_of_another_digest_is_refused(tmp_path):
+    path = renamed(tmp_path)
+    done = CliRunner().invoke(main, ["diagnose", str(path), str(path), "--model", str(CHECKPOINT)])
+    assert done.exit_code == 2
+    assert "this is not the checkpoint 'tied-encoder' that encoder/one_token was recorded from" in done.output
+
+
+def test_a_checkpoint_that_only_has_the_name_of_a_committed_one_judges_no_op_alone(tmp_path):
+    path = renamed(tmp_path)
+    done = CliRunner().invoke(main, ["check", str(path), str(path)])
+    assert done.exit_code == 0
+    assert "judged alone" not in done.output

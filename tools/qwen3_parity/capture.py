@@ -10,10 +10,18 @@ from pathlib import Path
 import torch
 
 from qwen3_golden import Array, ParityError, pb
+from qwen3_parity.memory import available_memory, model_bytes
 from qwen3_parity.record import ARITHMETIC
 from qwen3_parity.request import request_inputs, step_lengths
-from qwen3_parity.sizes import Lengths, expected_bytes
+from qwen3_parity.sizes import Lengths, expected_bytes, work_bytes
+from qwen3_reference.make_golden import identity
+from qwen3_reference.models import load_in_memory
+from qwen3_reference.record import record_request
+from qwen3_reference.sharded import gathered, load_sharded
+from qwen3_reference.sharded_processes import is_main, processes
+from qwen3_reference.streamed import load_streamed
 from qwen3_reference.weights import model_config
+from qwen3_reference.work_folder import work_folder_of
 
 _LARGEST = (1 << 31) - (1 << 24)  # some bytes of it are metadata
 
@@ -30,6 +38,8 @@ class Plan:
     dtype: torch.dtype
     rotate_encoder_keys: bool
     bytes: int
+    config: pb.ModelConfig
+    lengths: Lengths
 
 
 def plan(
@@ -50,14 +60,17 @@ def plan(
     if target:
         steps = step_lengths(inputs["input.decoder_input_ids"].shape[1], prefill)
     encoder = inputs["input.encoder_input_ids"].shape[1] if source else 0
-    size = expected_bytes(config, Lengths(len(source or target), encoder, steps), taps, rows, ARITHMETIC[dtype])
-    return Plan(directory, inputs, steps, tuple(taps), rows, dtype, rotate_encoder_keys, size)
+    lengths, arithmetic = Lengths(len(source or target), encoder, steps), ARITHMETIC[dtype]
+    size = expected_bytes(config, lengths, taps, rows, arithmetic)
+    return Plan(directory, inputs, steps, tuple(taps), rows, dtype, rotate_encoder_keys, size, config, lengths)
 
 
-def refuse_too_large(made: Plan, folder: Path, *, floors: bool) -> None:
-    """Raise `ParityError` when a file, or the disk, cannot take the recording and what its floors need."""
+def refuse_too_large(made: Plan, folder: Path, *, floors: bool, kept: int = 0) -> None:
+    """Raise `ParityError` when a file, or the disk, cannot take the recording and what it needs while it is made.
+
+    `kept` are the bytes that an interrupted run of the same request has written.
+    """
     parent = next(p for p in (folder, *folder.resolve().parents) if p.exists())
-    # beside the file itself: the same run once more before its floors are known, and the truth in float64
     if made.bytes >= _LARGEST:
         raise ParityError(
             folder,
@@ -66,7 +79,8 @@ def refuse_too_large(made: Plan, folder: Path, *, floors: bool) -> None:
             got=f"{made.bytes:,}",
             next_step="choose fewer taps with --taps or fewer rows with --rows",
         )
-    needed = made.bytes * (4 if floors else 1) + (1 << 20)
+    working = work_bytes(made.config, made.lengths, made.bytes, ARITHMETIC[made.dtype], floors=floors)
+    needed = made.bytes + max(0, working - kept) + (1 << 20)
     free = shutil.disk_usage(parent).free
     if needed > free:
         raise ParityError(
@@ -78,12 +92,37 @@ def refuse_too_large(made: Plan, folder: Path, *, floors: bool) -> None:
         )
 
 
-def capture(
-    made: Plan, path: Path, *, floors: bool = True, progress: Callable[[str], None] = lambda stage: None
-) -> None:
-    """Record Hugging Face on the plan's inputs into `path`; see `qwen3_reference.record.record_request`."""
-    from qwen3_reference.record import record_request
+def models_bytes(made: Plan) -> int:
+    """Bytes of the models that the plan runs: the encoder and the decoder are two of one checkpoint."""
+    both = bool(made.lengths.encoder) + bool(made.steps)
+    return both * model_bytes(made.directory, made.dtype)
 
+
+def is_large(made: Plan) -> bool:
+    """Whether the plan's models take more than half of the memory that is available: then they are streamed."""
+    return models_bytes(made) > available_memory() / 2
+
+
+def kept_bytes(path: Path) -> int:
+    """Bytes that an interrupted capture of `path` has left to go on from."""
+    return sum(file.stat().st_size for file in work_folder_of(path).glob("*"))
+
+
+def capture(
+    made: Plan,
+    path: Path,
+    *,
+    floors: bool = True,
+    stream: bool = False,
+    progress: Callable[[str], None] = lambda stage: None,
+    layers: Callable[[int, int], None] = lambda done, total: None,
+) -> None:
+    """Record Hugging Face on the plan's inputs into `path`; see `qwen3_reference.record.record_request`.
+
+    `stream` leaves the weights on the disk but for those of the module that runs. Where torchrun has started several
+    processes (inside `distributed`), they share the model, and rank 0 writes.
+    """
+    shared = processes() > 1
     both = {name.split(".")[1].split("_")[0] for name in made.inputs}
     record_request(
         made.directory if "encoder" in both else None,
@@ -99,6 +138,11 @@ def capture(
         name=f"capture/{path.stem}",
         description="A user's own checkpoint and inputs.",
         progress=progress,
+        layers=layers,
+        load=load_sharded if shared else load_streamed if stream else load_in_memory,
+        around=gathered(made.config) if shared else identity,
+        writes=is_main(),
+        resume=not shared,
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from qwen3_golden import Array, ParityError, Place, Recording, Tensor, pb, place, read
 from qwen3_parity.budgets import headroom, reach, shares
 from qwen3_parity.compare import Metrics, compare, exact
-from qwen3_parity.match import delivered, parameters_differ, same_case
+from qwen3_parity.match import delivered, parameters_differ, refuse_weights, same_case
 from qwen3_parity.scope import Scope
 from qwen3_parity.tokenization.compare import check_tokenization
 from qwen3_parity.verdict import NOBODY, Problem, Verdict, Verdicts
@@ -39,6 +39,7 @@ def check(golden: Recording | str | Path, candidate: Recording | str | Path) -> 
     """
     expected = golden if isinstance(golden, Recording) else read(golden, digests=True)
     actual = candidate if isinstance(candidate, Recording) else read(candidate, digests=True)
+    refuse_weights(actual, expected)
     if expected.case.mode == pb.TOKENIZATION:
         return check_tokenization(expected, actual)
     same_case(actual, expected)

@@ -14,8 +14,10 @@ from qwen3_parity.blame import OpVerdict, replay
 from qwen3_parity.check import check as judge
 from qwen3_parity.cli_diagnose import diagnose
 from qwen3_parity.cli_export import export
+from qwen3_parity.cli_import import import_
+from qwen3_parity.cli_initialize import initialize
 from qwen3_parity.cli_reference import capture, regenerate
-from qwen3_parity.golden_path import golden_path
+from qwen3_parity.golden_path import golden_of, golden_path
 from qwen3_parity.honest.command import budgets
 from qwen3_parity.mechanical.command import mechanical
 from qwen3_parity.mutants.command import mutants
@@ -53,6 +55,8 @@ main.add_command(mechanical)
 main.add_command(budgets)
 main.add_command(tokenize)
 main.add_command(export)
+main.add_command(import_)
+main.add_command(initialize)
 
 
 @main.command()
@@ -69,7 +73,7 @@ def check(files: tuple[str, ...], as_json: bool, html: Path | None, every: bool,
     if len(files) > 2:
         raise click.UsageError("give one candidate, or a golden and a candidate")
     candidate = Path(files[-1])
-    golden = Path(files[0]) if len(files) == 2 else golden_path(read(candidate).case.name)
+    golden = Path(files[0]) if len(files) == 2 else golden_of(read(candidate))
     verdicts = judge(golden, candidate)
     replayed = own_errors(candidate, model)
     if as_json:
@@ -92,8 +96,10 @@ def own_errors(candidate: Path, model: Path | None) -> list[OpVerdict]:
     known = model or all((root / checkpoint.name).is_dir() for checkpoint in recording.case.checkpoint)
     if not (recording.case.checkpoint and known):
         return []
-    from qwen3_parity.weights import weights_of
+    from qwen3_parity.weights import other_checkpoints, weights_of
 
+    if not model and other_checkpoints(recording.case, root):  # a user's own that happens to have that name
+        return []
     return replay(recording, weights_of(recording, root, model))
 
 

@@ -11,7 +11,8 @@ import click
 from rich.console import Console
 
 from qwen3_golden import GOLDEN_ROOT, Recording, pb, read
-from qwen3_parity.golden_path import golden_path
+from qwen3_parity.golden_path import golden_of
+from qwen3_parity.match import refuse_weights
 from qwen3_parity.terminal import console
 
 FILE = click.Path(path_type=Path)
@@ -34,7 +35,8 @@ def diagnose(files: tuple[str, ...], as_json: bool, model: Path | None, checkpoi
     if len(files) > 2:
         raise click.UsageError("give one candidate, or a golden and a candidate")
     candidate = read(Path(files[-1]), digests=True)
-    golden = read(Path(files[0]) if len(files) == 2 else golden_path(candidate.case.name), digests=True)
+    golden = read(Path(files[0]) if len(files) == 2 else golden_of(candidate), digests=True)
+    refuse_weights(candidate, golden)
     if golden.case.mode == pb.TOKENIZATION:
         tokenizers(golden, candidate, model, as_json)
     with Console(stderr=True).status("reading") as status:

@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import click
-from rich.console import Console
 from rich.table import Table
 
+from qwen3_parity.layer_bar import layer_bar
 from qwen3_parity.terminal import console
 
 FILE = click.Path(path_type=Path)
@@ -63,6 +63,7 @@ def regenerate(only_check: bool, only: str, accept: bool, reason: str | None, st
 @click.option("--dtype", type=click.Choice(DTYPES), default="float32", show_default=True)
 @click.option("--unrotated", is_flag=True, help="Leave the encoder's keys unrotated, as T5Gemma 2 does.")
 @click.option("--floors/--no-floors", default=True, help="Measure the noise floors: two more runs, in NumPy.")
+@click.option("--stream/--no-stream", default=None, help="Leave the weights on the disk  [default: if memory is short]")
 @click.option("--yes", is_flag=True, help="Do not ask before a recording of more than 1 GB.")
 def capture(
     model: str,
@@ -79,36 +80,51 @@ def capture(
     dtype: str,
     unrotated: bool,
     floors: bool,
+    stream: bool | None,
     yes: bool,
 ) -> None:
     """Record Hugging Face on your own checkpoint: source and target as text or ids.
 
-    With a source alone the encoder runs, with a target alone a causal Qwen3, with both the merged decoder.
+    With a source alone the encoder runs, with a target alone a causal Qwen3, with both the merged decoder. A capture
+    that was interrupted is gone on with by the same command. Under torchrun the processes share the model.
     """
     import torch
 
     from qwen3_parity import capture as capturing
     from qwen3_parity.request import model_directory, parse_ids, tokenize
+    from qwen3_reference.sharded_processes import distributed, is_main, processes
 
     if (sources and source_ids) or (targets and target_ids):
         raise click.UsageError("give text or ids, not both")
-    directory = model_directory(model)
-    words = model_directory(tokenizer) if tokenizer else directory
-    made = capturing.plan(
-        directory,
-        parse_ids(source_ids) if source_ids else tokenize(sources, words) if sources else [],
-        parse_ids(target_ids) if target_ids else tokenize(targets, words) if targets else [],
-        prefill=prefill,
-        taps=taps,
-        rows=rows,
-        dtype=getattr(torch, dtype),
-        rotate_encoder_keys=not unrotated,
-    )
-    path = out / f"{name}.pb"
-    click.echo(f"{capturing.mode_name(made)} of {model}, steps {list(made.steps)}: {made.bytes:,} bytes to {path}")
-    capturing.refuse_too_large(made, out, floors=floors)
-    if made.bytes > 1 << 30 and not yes:
-        click.confirm("more than 1 GB; go on?", abort=True)
-    with Console(stderr=True).status("…") as status:
-        capturing.capture(made, path, floors=floors, progress=status.update)
-    click.echo(f"next: qwen3-parity record {path} --model {model}")
+    with distributed():
+        if stream and processes() > 1:
+            raise click.UsageError("a model is streamed or shared by processes, not both: leave out --stream")
+        directory = model_directory(model)
+        words = model_directory(tokenizer) if tokenizer else directory
+        made = capturing.plan(
+            directory,
+            parse_ids(source_ids) if source_ids else tokenize(sources, words) if sources else [],
+            parse_ids(target_ids) if target_ids else tokenize(targets, words) if targets else [],
+            prefill=prefill,
+            taps=taps,
+            rows=rows,
+            dtype=getattr(torch, dtype),
+            rotate_encoder_keys=not unrotated,
+        )
+        path = out / f"{name}.pb"
+        click.echo(f"{capturing.mode_name(made)} of {model}, steps {list(made.steps)}: {made.bytes:,} bytes to {path}")
+        kept = capturing.kept_bytes(path)
+        capturing.refuse_too_large(made, out, floors=floors, kept=kept)
+        if made.bytes > 1 << 30 and not yes and is_main():
+            click.confirm("more than 1 GB; go on?", abort=True)
+        if kept:
+            click.echo(f"a capture of this name was interrupted: {kept:,} bytes of it are there to go on from")
+        if stream is None and processes() == 1:
+            stream = capturing.is_large(made)
+        if stream:
+            click.echo(
+                f"the models have {capturing.models_bytes(made):,} bytes: streamed from the disk, layer by layer"
+            )
+        with layer_bar() as bar:
+            capturing.capture(made, path, floors=floors, stream=bool(stream), progress=bar.stage, layers=bar.layers)
+        click.echo(f"next: qwen3-parity record {path} --model {model}")

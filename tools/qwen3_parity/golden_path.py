@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from qwen3_golden import GOLDEN_ROOT, ParityError
+from qwen3_golden import GOLDEN_ROOT, ParityError, Recording
+from qwen3_parity.match import refuse_weights
 
 
 def golden_path(name: str, root: Path = GOLDEN_ROOT) -> Path:
@@ -23,3 +24,9 @@ def golden_path(name: str, root: Path = GOLDEN_ROOT) -> Path:
             next_step="choose one of these",
         )
     return found
+
+
+def golden_of(candidate: Recording) -> Path:
+    """The file of the golden whose case a candidate ran; `ParityError` when it ran none."""
+    refuse_weights(candidate)
+    return golden_path(candidate.case.name)

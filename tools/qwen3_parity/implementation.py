@@ -21,6 +21,7 @@ from qwen3_encdec.qwen3_checkpoint import load_qwen3
 from qwen3_golden import Array, ParityError, Recording, pb, table
 from qwen3_parity.implementation_ops import run_op
 from qwen3_parity.record import ARITHMETIC, Factory, Tap
+from qwen3_parity.request import refuse_exported
 from qwen3_reference.hooks import attach, recording_attention
 
 BACKENDS = {"eager": pb.EAGER, "sdpa": pb.SDPA, "flex": pb.FLEX}
@@ -199,6 +200,8 @@ def encoder_decoder(
     encoder, decoder = (
         checkpoints.get(a) or checkpoints[b] for a, b in (("encoder", "decoder"), ("decoder", "encoder"))
     )
+    for directory in (encoder, decoder):
+        refuse_exported(directory)
     try:
         model = load_qwen3(decoder, encoder, rotate_encoder_keys=case.config.rotate_encoder_keys, dtype=dtype)
     except ValueError as error:

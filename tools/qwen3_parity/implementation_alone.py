@@ -46,7 +46,8 @@ def _rope(model: Qwen3ForSeq2SeqLM, spot: Place, given: Inputs) -> torch.Tensor:
 def _tables(which: int) -> Callable[[Qwen3ForSeq2SeqLM, Place, Inputs], torch.Tensor]:
     def tables(model: Qwen3ForSeq2SeqLM, spot: Place, given: Inputs) -> torch.Tensor:
         positions, inv_freq = given
-        return rotary_tables(inv_freq, positions, model.dtype)[which]
+        factor = model.decoder.rotary_emb.attention_factor
+        return rotary_tables(inv_freq, positions, model.dtype, factor)[which]
 
     return tables
 

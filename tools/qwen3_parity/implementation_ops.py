@@ -41,11 +41,17 @@ def _embedding(given: Given, numbers: Numbers) -> Outputs:
 
 
 def _inv_freq(given: Given, numbers: Numbers) -> Outputs:
-    return {"output.inv_freq": Qwen3RotaryEmbedding(int(numbers["head_dim"]), base=numbers["theta"]).inv_freq}
+    scaling = {name: value for name, value in numbers.items() if name not in ("head_dim", "theta")}
+    if scaling:
+        length = int(scaling["original_max_position_embeddings"])
+        scaling |= {"original_max_position_embeddings": length, "truncate": bool(scaling["truncate"])}
+    parameters = {"rope_type": "yarn" if scaling else "default", "rope_theta": numbers["theta"], **scaling}
+    return {"output.inv_freq": Qwen3RotaryEmbedding(int(numbers["head_dim"]), rope_parameters=parameters).inv_freq}
 
 
 def _rope_table(given: Given, numbers: Numbers) -> Outputs:
-    cos, sin = rotary_tables(given["input.inv_freq"], given["input.position_ids"], torch.float32)
+    factor = numbers.get("attention_factor", 1.0)
+    cos, sin = rotary_tables(given["input.inv_freq"], given["input.position_ids"], torch.float32, factor)
     return {"output.cos": cos, "output.sin": sin}
 
 

@@ -37,6 +37,19 @@ def is_input(item: Tensor, mode: int) -> bool:
     return mode != pb.PLUMBING and item.info.name.startswith(GIVEN)
 
 
+def refuse_weights(*recordings: Recording) -> None:
+    """Raise `ParityError` for a part of an exported checkpoint: nothing was run there, so there is nothing to judge."""
+    for recording in recordings:
+        if recording.case.mode == pb.WEIGHTS:
+            raise ParityError(
+                recording.source,
+                "this is a part of an exported checkpoint, not a run",
+                expected="a recording of a case",
+                got=f"mode WEIGHTS, {recording.case.name}",
+                next_step="qwen3-parity show prints it, qwen3-parity import verifies it and makes its directory again",
+            )
+
+
 def refuse(actual: Recording, field: str, expected: object, got: object) -> ParityError:
     return ParityError(
         f"{actual.source}: {field}",

@@ -18,6 +18,7 @@ from qwen3_golden import (
     ParityError,
     Recording,
     Writer,
+    is_exported,
     last_rows,
     minor_of,
     pb,
@@ -26,7 +27,7 @@ from qwen3_golden import (
     selected,
     tensor,
 )
-from qwen3_parity.match import GIVEN
+from qwen3_parity.match import GIVEN, refuse_weights
 from qwen3_reference.provenance import provenance
 from qwen3_reference.torch_tensors import parameter_messages, to_numpy
 
@@ -69,7 +70,7 @@ class Runner(Protocol):
 
 
 Factory = Callable[[pb.Case, Mapping[str, Path]], Runner]
-"""`factory(case, checkpoints)`: builds the model of a case from its Hugging Face directories, by role."""
+"""`factory(case, checkpoints)`: builds the model of a case from its directories by role, Hugging Face's or exported."""
 
 
 def load_factory(name: str) -> Callable[..., Any]:
@@ -104,11 +105,11 @@ def checkpoint_directories(case: pb.Case, root: Path, model: Path | None = None)
     """
     directories = {checkpoint.role: model or root / checkpoint.name for checkpoint in case.checkpoint}
     for role, directory in directories.items():
-        if not (directory / "config.json").is_file():
+        if not ((directory / "config.json").is_file() or is_exported(directory)):
             raise ParityError(
                 case.name,
                 f"the checkpoint of the {role} is not there",
-                expected=f"a Hugging Face directory at {directory}",
+                expected=f"a Hugging Face directory, or an exported one, at {directory}",
                 got="nothing",
                 next_step="give it with --model, or its parent folder with --checkpoints",
             )
@@ -168,6 +169,7 @@ def record(
     that the runner does not deliver are missing when it is judged, unless its `run.materialised` says so. Raises
     `ParityError` for a checkpoint that is missing or a tap without name.
     """
+    refuse_weights(golden)
     case = golden.case
     directories = checkpoint_directories(case, checkpoints, model)
     with foreign_code(case):

@@ -7,17 +7,30 @@ from pathlib import Path
 
 import numpy as np
 
-from qwen3_golden import Array, ParityError
+from qwen3_golden import Array, ParityError, is_exported
 
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt", "*.jinja")
 _EVERYTHING = ("*.json", "*.safetensors", "merges.txt", "*.jinja")
 
 
+def refuse_exported(directory: Path) -> None:
+    """Raise `ParityError` for an exported checkpoint, where Hugging Face's own files are needed."""
+    if is_exported(directory):
+        raise ParityError(
+            directory,
+            "this is an exported checkpoint, and what shall read it reads Hugging Face's files",
+            expected="config.json and safetensors files",
+            got=", ".join(sorted(path.name for path in directory.glob("weights-*.pb"))[:3]),
+            next_step=f"qwen3-parity import {directory} --out DIR, and give that DIR",
+        )
+
+
 def model_directory(name: str, files: Sequence[str] = _EVERYTHING) -> Path:
     """The directory of a local checkpoint, or of a hub id after fetching `files`: config, weights and tokenizer.
 
-    Raises `ParityError` when it is neither.
+    Raises `ParityError` when it is neither, and for an exported checkpoint.
     """
+    refuse_exported(Path(name))
     if Path(name).is_dir():
         return Path(name)
     from huggingface_hub import snapshot_download

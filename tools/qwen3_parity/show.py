@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from qwen3_golden import Recording, Tensor, pb, selected
+from qwen3_parity.show_weights import weights_line, weights_table
 from qwen3_parity.tokenization.show import texts_table
 
 
@@ -35,11 +36,12 @@ def _head(recording: Recording) -> Text:
         f"vocabulary {config.vocab_size}"
     )
     how = f"{_lower(pb.Arithmetic.Name(run.arithmetic))}, {_lower(pb.Backend.Name(run.backend))}, "
-    how = "" if case.mode == pb.TOKENIZATION else how
+    how = "" if case.mode in (pb.TOKENIZATION, pb.WEIGHTS) else how
     lines = [
         f"{case.name}  ({pb.Mode.Name(case.mode).lower()})  {case.description}",
         shape if config.model_type else "",
         "steps: " + " ".join(map(str, case.steps)) if case.steps else "",
+        weights_line(recording.weights) if case.mode == pb.WEIGHTS else "",
         f"{how}by {made.producer}",
         ", ".join(f"{pair.key} {pair.value}" for pair in made.versions),
         f"checkpoints: {', '.join(f'{c.role} {c.name}' for c in case.checkpoint)}" if case.checkpoint else "",
@@ -52,6 +54,8 @@ def describe(recording: Recording, taps: Sequence[str] = ()) -> Group:
     """A head with the case and its provenance, then a row for each tensor, or stage, that a glob of `taps` selects."""
     if recording.case.mode == pb.TOKENIZATION:
         return Group(_head(recording), texts_table(recording, taps))
+    if recording.case.mode == pb.WEIGHTS:
+        return Group(_head(recording), weights_table(recording, taps))
     table = Table("tap", "step", "dtype", "shape", "axes", "min", "max", "rms", "floor rms", box=None)
     table.columns[0].no_wrap = True
     for tensor in recording:

@@ -69,6 +69,18 @@ def _shapes(row: pb.Tap, config: pb.ModelConfig, lengths: Lengths, rows: int) ->
             return
 
 
+def expected_names(config: pb.ModelConfig, lengths: Lengths, globs: Sequence[str] = ()) -> dict[str, pb.Tap]:
+    """The taps that a recording of this request has, each with its row of the table."""
+    names = {}
+    for row in table():
+        if _exists(row.pattern, config, lengths):
+            layers = range(config.num_hidden_layers) if "{layer}" in row.pattern else [0]
+            for name in (row.pattern.replace("{layer}", str(layer)) for layer in layers):
+                if row.op == "input" or selected(name, globs):
+                    names[name] = row
+    return names
+
+
 def expected_bytes(
     config: pb.ModelConfig,
     lengths: Lengths,
@@ -78,15 +90,30 @@ def expected_bytes(
 ) -> int:
     """Bytes of all payloads of a recording of these taps and rows; metadata adds about 200 bytes a tensor."""
     total = 0
-    for row in table():
-        if not _exists(row.pattern, config, lengths):
-            continue
-        layers = range(config.num_hidden_layers) if "{layer}" in row.pattern else [0]
-        names = [row.pattern.replace("{layer}", str(layer)) for layer in layers]
-        count = sum(row.op == "input" or selected(name, globs) for name in names)
+    for row in expected_names(config, lengths, globs).values():
         if row.op in _INTEGERS:
             width = 1 if row.pattern.endswith("mask") else 8
         else:
-            width = 1 if row.op == "mask" else 4 if row.op in ("cos", "sin", "inv_freq") else _BYTES[arithmetic]
-        total += count * width * sum(prod(shape) for shape in _shapes(row, config, lengths, rows))
+            width = 1 if row.op == "mask" else 4 if row.op == "inv_freq" else _BYTES[arithmetic]
+        total += width * sum(prod(shape) for shape in _shapes(row, config, lengths, rows))
     return total
+
+
+def work_bytes(config: pb.ModelConfig, lengths: Lengths, taps: int, arithmetic: pb.Arithmetic, *, floors: bool) -> int:
+    """Bytes that a recording with payloads of `taps` bytes needs beside itself while it is made.
+
+    The taps once more; for floors in float32, the truth in float64; and behind each layer of each pass, its output and
+    what it gave the cache.
+    """
+    width = _BYTES[arithmetic]
+    key_value = 2 * config.num_key_value_heads * config.head_dim
+    decoded = sum(lengths.steps)
+    positions = config.hidden_size * (lengths.encoder + decoded) + key_value * decoded
+    if decoded:
+        positions += key_value * lengths.encoder
+    state = lengths.batch * config.num_hidden_layers * positions
+    if not floors:
+        return taps + state * width
+    if arithmetic != pb.ARITHMETIC_F32:
+        return taps + state * (width + 8)
+    return taps + 2 * taps + state * (width + 8 + 4)

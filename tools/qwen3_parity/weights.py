@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from qwen3_golden import Array, Recording, pb
+from qwen3_golden import Array, ParityError, Recording, pb
 from qwen3_parity.record import checkpoint_directories
-from qwen3_reference.weights import load_weights
+from qwen3_reference.weights import checkpoint_message, load_weights
 
 _STORED = {pb.ARITHMETIC_BF16: pb.BF16, pb.ARITHMETIC_F16: pb.F16}
 
@@ -15,8 +15,32 @@ _STORED = {pb.ARITHMETIC_BF16: pb.BF16, pb.ARITHMETIC_F16: pb.F16}
 def weights_of(recording: Recording, root: Path, model: Path | None = None) -> Mapping[str, Array]:
     """Canonical name to values, as the run's arithmetic loads them, read when they are asked for.
 
-    The checkpoints are below `root`, or all in `model`. Raises `ParityError` for one that is missing or damaged.
+    The checkpoints are below `root`, or all in `model`. Raises `ParityError` for one that is missing, damaged, or
+    another one than the case was recorded from.
     """
     directories = checkpoint_directories(recording.case, root, model)
+    if others := other_checkpoints(recording.case, root, model):
+        name, directory = next(iter(others.items()))
+        raise ParityError(
+            directory,
+            f"this is not the checkpoint {name!r} that {recording.case.name} was recorded from",
+            expected="config and weights of the digest that the case states",
+            got="others",
+            next_step="give the case's own checkpoint with --model",
+        )
     dtype = _STORED.get(recording.run.arithmetic, pb.F32)
     return load_weights(directories.get("encoder"), directories.get("decoder"), dtype)
+
+
+def other_checkpoints(case: pb.Case, root: Path, model: Path | None = None) -> dict[str, Path]:
+    """The case's checkpoints, by name, whose directory holds other bytes than the case states; empty: all are right.
+
+    A case of a foreign recorder may state no digest, and is believed. Raises `ParityError` as `weights_of`.
+    """
+    directories = checkpoint_directories(case, root, model)
+    known = {one: checkpoint_message("", one, "").sha256 for one in set(directories.values())}
+    return {
+        checkpoint.name: directories[checkpoint.role]
+        for checkpoint in case.checkpoint
+        if checkpoint.sha256 and checkpoint.sha256 != known[directories[checkpoint.role]]
+    }

@@ -47,14 +47,17 @@ def _rope(site: Site) -> Result:
 
 
 def _inv_freq(site: Site) -> Result:
-    y = ops.inv_freq(site.config.head_dim, site.config.rope_theta)
-    return y, units.inv_freq_unit(y)
+    theta, scaling = site.config.rope_theta, site.config.rope_scaling
+    y = ops.inv_freq(site.config.head_dim, theta, scaling)
+    return y, units.inv_freq_unit(y, theta, scaling)
 
 
 def _table(which: int) -> Callable[[Site], Result]:
     def table(site: Site) -> Result:
         positions, inv_freq = site.inputs
-        return ops.rope_table(positions, inv_freq)[which], units.rope_table_unit(positions, inv_freq)
+        factor = site.config.attention_factor
+        y = ops.rope_table(positions, inv_freq, factor)[which]
+        return y, units.rope_table_unit(positions, inv_freq, factor)
 
     return table
 

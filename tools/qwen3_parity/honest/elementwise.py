@@ -86,11 +86,14 @@ def _halves(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     return torch.cat((torch.addcmul(a * c, b, s, value=-1), torch.addcmul(b * c, a, s)), dim=-1)
 
 
-def _tables(inv_freq: Tensor, position_ids: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """The float32 angle, as it must be; its cos and sin in float64."""
+def _tables(
+    inv_freq: Tensor, position_ids: Tensor, dtype: torch.dtype, attention_factor: float = 1.0
+) -> tuple[Tensor, Tensor]:
+    """The float32 angle, as it must be; its cos and sin, and their factor, in float64."""
     angles = (position_ids[..., None].float() * inv_freq.float()).double()
     doubled = torch.cat((angles, angles), dim=-1)
-    return doubled.cos().float().to(dtype), doubled.sin().float().to(dtype)
+    cos, sin = doubled.cos() * attention_factor, doubled.sin() * attention_factor
+    return cos.float().to(dtype), sin.float().to(dtype)
 
 
 def _activation(act: Callable[[Tensor], Tensor]) -> Change:

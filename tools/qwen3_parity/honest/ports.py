@@ -20,8 +20,8 @@ from qwen3_parity.implementation import EncoderDecoder
 from qwen3_parity.record import Runner, Tap
 from qwen3_reference.floors import spec_run
 from qwen3_reference.scope import Scope
-from qwen3_reference.weights import load_weights
-from qwen3_spec import FLOAT64, SEQUENTIAL_FLOAT32, Arithmetic, masks, ops
+from qwen3_reference.weights import load_weights, spec_config
+from qwen3_spec import FLOAT64, SEQUENTIAL_FLOAT32, Arithmetic, SpecConfig, masks, ops
 
 _ARITHMETIC: dict[Any, pb.Arithmetic] = {np.float32: pb.ARITHMETIC_F32, np.float64: pb.ARITHMETIC_F64}
 
@@ -47,6 +47,11 @@ def _port(dtype: Any) -> Build:
 
 def _causal(golden: Recording) -> bool:
     return golden.case.mode == pb.CAUSAL
+
+
+def _frequencies(config: SpecConfig) -> Array:
+    found = ops.inv_freq(config.head_dim, config.rope_theta, config.rope_scaling, arithmetic=SEQUENTIAL_FLOAT32)
+    return found.astype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -84,12 +89,12 @@ class Specification:
 
     def _sources(self, case: pb.Case, inputs: Mapping[str, Array], keep: Callable[[int, str, Array], None]) -> None:
         """Positions, frequencies, cos and sin of each stack, step by step."""
-        config = case.config
+        config = spec_config(case.config)
         float32 = SEQUENTIAL_FLOAT32  # a frequency is a float32 number: the reference's own
-        inv_freq = ops.inv_freq(config.head_dim, config.rope_theta, arithmetic=float32).astype(np.float32)
+        inv_freq = _frequencies(config)
 
         def tables(prefix: str, step: int, positions: Array) -> None:
-            cos, sin = ops.rope_table(positions, inv_freq, arithmetic=float32)
+            cos, sin = ops.rope_table(positions, inv_freq, config.attention_factor, arithmetic=float32)
             keep(step, f"{prefix}position_ids", positions)
             keep(step, f"{prefix}cos", cos)
             keep(step, f"{prefix}sin", sin)
@@ -116,8 +121,9 @@ class Specification:
             ids, mask = given["input.decoder_input_ids"], given["input.decoder_attention_mask"]
             longer.steps[:] = [ids.shape[1]]
             positions = masks.position_ids(mask)
-            inv_freq = ops.inv_freq(case.config.head_dim, case.config.rope_theta, arithmetic=SEQUENTIAL_FLOAT32)
-            cos, sin = ops.rope_table(positions, inv_freq, arithmetic=SEQUENTIAL_FLOAT32)
+            config = spec_config(case.config)
+            factor = config.attention_factor
+            cos, sin = ops.rope_table(positions, _frequencies(config), factor, arithmetic=SEQUENTIAL_FLOAT32)
             found: list[Array] = []
             self._network(
                 longer,

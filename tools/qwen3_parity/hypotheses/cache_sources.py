@@ -103,7 +103,7 @@ def _tables(site: Site, start: int, stop: int, *, memory: bool) -> tuple[Array, 
     frequencies = site.values.value("decoder.inv_freq", 0)
     if positions is None or frequencies is None or positions.shape[1] < stop:
         return None
-    return ops.rope_table(positions[:, start:stop], frequencies)
+    return ops.rope_table(positions[:, start:stop], frequencies, site.config.attention_factor)
 
 
 def again(site: Site) -> Iterator[Hypothesis]:

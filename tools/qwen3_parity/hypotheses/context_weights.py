@@ -40,7 +40,9 @@ def _tables(site: Site, *, memory: bool) -> tuple[Array, Array] | None:
     frequencies = site.values.value(f"{site.stack}.inv_freq", 0)
     if positions is None or frequencies is None:
         return None
-    return ops.rope_table(positions if encoder else positions[:, : site.stop], frequencies)
+    return ops.rope_table(
+        positions if encoder else positions[:, : site.stop], frequencies, site.config.attention_factor
+    )
 
 
 def _rotated(*, own: bool, theirs: bool) -> Callable[[Array, Site, bool], Array | None]:

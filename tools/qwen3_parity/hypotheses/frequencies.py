@@ -13,7 +13,7 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.hypotheses.rounding import ROUNDED
-from qwen3_spec import SpecConfig
+from qwen3_spec import SpecConfig, ops
 
 FIX = "rope_theta ** (-2 i / head_dim) for i = 0 … head_dim / 2 - 1, in float32"
 
@@ -29,18 +29,26 @@ class Rule:
     says: str
     change: Change
     rank: int = 0
+    fix: str = FIX
 
 
 def _indices(f: Array) -> Array:
     return np.arange(len(f), dtype=np.float64)
 
 
+def _stretch(f: Array, c: SpecConfig) -> Array:
+    """What a scaling of RoPE multiplies plain frequencies by, `[pair]`; 1 without one."""
+    if c.rope_scaling is None:
+        return np.ones(len(f))
+    return ops.inv_freq(2 * len(f), c.rope_theta, c.rope_scaling) / ops.inv_freq(2 * len(f), c.rope_theta)
+
+
 def _power(exponent: Callable[[Array, SpecConfig], Array]) -> Change:
-    return lambda f, c: np.asarray(float(c.rope_theta) ** -exponent(_indices(f), c))
+    return lambda f, c: np.asarray(_stretch(f, c) * float(c.rope_theta) ** -exponent(_indices(f), c))
 
 
 def _theta(theta: Callable[[SpecConfig], float]) -> Change:
-    return lambda f, c: np.asarray(theta(c) ** -(2 * _indices(f) / (2 * len(f))))
+    return lambda f, c: ops.inv_freq(2 * len(f), theta(c), c.rope_scaling)
 
 
 def _plain(theta: float, _: SpecConfig) -> float:
@@ -159,8 +167,9 @@ def told(right: Array, found: Array, config: SpecConfig) -> Iterator[Rule]:
     """What a whole table of wrong frequencies tells: another theta, a common factor, or nothing but itself."""
     if not (np.isfinite(found).all() and (found > 0).all()) or np.allclose(found, right, rtol=1e-7, atol=0):
         return
-    rest = np.log(found[1:]) / -(_indices(found)[1:] / len(found))
-    if len(rest) > 1 and abs(found[0] - 1) < 1e-5 and np.ptp(rest) < 1e-4:
+    every = np.log(found[1:]) / -(_indices(found)[1:] / len(found))
+    rest = every if config.rope_scaling is None else every[:1]  # other pairs may be on YaRN's ramp
+    if len(every) > 1 and abs(found[0] - 1) < 1e-5 and rest[0] > 0 and np.ptp(rest) < 1e-4:
         theta = float(np.exp(rest[-1]))
         yield Rule("table.theta", f"uses theta {theta:.7g}, not {config.rope_theta:g}", _theta(lambda _: theta), 1)
     ratio = found / right

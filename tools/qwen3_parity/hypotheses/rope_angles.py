@@ -10,7 +10,7 @@ import numpy as np
 from qwen3_golden import Array
 from qwen3_parity.blame.recompute import OPS, heads_first
 from qwen3_parity.blame.site import Result, Site
-from qwen3_parity.hypotheses import frequencies, positions
+from qwen3_parity.hypotheses import frequencies, positions, yarn
 from qwen3_parity.hypotheses.factors import named
 from qwen3_parity.hypotheses.hypothesis import Hypothesis
 from qwen3_parity.hypotheses.observed import Seen, factor_between, seen, unit_of
@@ -31,7 +31,7 @@ def by_angles(site: Site, what: Seen | None) -> Iterator[Hypothesis]:
     ids, freq = given
     s = positions.slots(site, ids)
     near = list(positions.rules(s, site.config.sliding_window, positions.longest_of(site)))
-    tables = list(frequencies.rules(freq, site.config))
+    tables = [*yarn.rules(site, freq), *frequencies.rules(freq, site.config)]
     solved = None if what is None else _solved(site, what)
     if solved is not None:
         known = np.ones(ids.shape, bool) if (cells := _known(site)) is None else cells
@@ -80,7 +80,7 @@ def _as_turned(site: Site) -> Result | None:
         return OPS["rope"](site)
     turns = _solved(site, what)[:, None]
     x = np.asarray(heads_first(site.inputs[0], site.config.head_dim), np.float64)
-    turns = turns / np.where(np.abs(turns) > 0, np.abs(turns), 1)
+    turns = site.config.attention_factor * turns / np.where(np.abs(turns) > 0, np.abs(turns), 1)
     cos, sin = (np.concatenate([part, part], axis=-1)[:, 0] for part in (turns.real, turns.imag))
     noise = units.FLOAT32_ROUNDOFF * np.hypot(x, ops.rotate_half(x))
     return ops.apply_rope(x, cos, sin), np.hypot(units.apply_rope_unit(x, cos, sin), noise)
@@ -95,9 +95,9 @@ def _given(site: Site) -> tuple[Array, Array] | None:
 def _turned(site: Site, ids: Array, freq: Array) -> Result:
     """x turned by tables made anew, with the noise of their making."""
     x = np.asarray(heads_first(site.inputs[0], site.config.head_dim), np.float64)
-    ids = np.asarray(ids, np.float64)
-    cos, sin = ops.rope_table(ids, freq)
-    noise = units.rope_table_unit(ids, freq)[:, None]
+    ids, factor = np.asarray(ids, np.float64), site.config.attention_factor
+    cos, sin = ops.rope_table(ids, freq, factor)
+    noise = units.rope_table_unit(ids, freq, factor)[:, None]
     unit = units.apply_rope_unit(x, cos, sin)
     return ops.apply_rope(x, cos, sin), np.hypot(unit, noise * np.hypot(x, ops.rotate_half(x)))
 

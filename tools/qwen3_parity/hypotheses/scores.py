@@ -15,6 +15,7 @@ from qwen3_parity.hypotheses.head_maps import HeadMap, told_map, wrong_maps
 from qwen3_parity.hypotheses.hypothesis import Hypothesis
 from qwen3_parity.hypotheses.judged_cells import recorded, visible, wrong_cells
 from qwen3_parity.hypotheses.rounding import ROUNDED
+from qwen3_parity.hypotheses.yarn import FACTOR, FIX_FACTOR
 from qwen3_spec import ops, units
 
 _SCALE = "multiply q·k by head_dim ** -0.5, once"
@@ -36,6 +37,12 @@ def scaled(site: Site) -> Iterator[Hypothesis]:
     def times(scaling: Callable[[Site], float]) -> Callable[[Site], Result]:
         return lambda site: _scored(*_inputs(site)[:2], scaling(site))
 
+    if (factor := site.config.attention_factor) != 1:
+        for power, words in ((2, "the square of the attention factor"), (1, "the attention factor")):
+            for sign, verb in ((power, "multiplied"), (-power, "divided")):
+                scaling = site.scaling * factor**sign
+                says = f"is {verb} by {words}, which belongs on cos and sin"
+                yield Hypothesis(FACTOR, says, FIX_FACTOR, times(lambda _, number=scaling: number), abs(power) % 2)  # type: ignore[misc]
     for rank, (text, number) in enumerate(scalings(site.config)):
         says = f"multiplies by {text}"
         yield Hypothesis("scores.scale", says, _SCALE, times(lambda _, number=number: number), rank > 20)  # type: ignore[misc]

@@ -5,13 +5,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from qwen3_golden import Array
+from qwen3_parity.blame.recompute import OPS
 from qwen3_parity.blame.site import Result, Site
-from qwen3_parity.hypotheses import frequencies, positions
+from qwen3_parity.hypotheses import frequencies, positions, yarn
 from qwen3_parity.hypotheses.factors import named
 from qwen3_parity.hypotheses.hypothesis import Hypothesis
 from qwen3_parity.hypotheses.observed import Seen, factor_between, likely, narrowed, seen, unit_of
@@ -27,25 +29,26 @@ NAMES = {"positions.clamped": "table.clamped_positions", "positions.wrapped": "t
 def inv_freq(site: Site) -> Iterator[Hypothesis]:
     """Wrong frequencies."""
     what = seen(site)
-    right = ops.inv_freq(site.config.head_dim, site.config.rope_theta)
-    found = list(frequencies.rules(right, site.config))
+    right = OPS["inv_freq"](site)[0]
+    found = [*yarn.rules(site, right), *frequencies.rules(right, site.config)]
     if what is not None:
         found += frequencies.told(right, np.asarray(what.actual, np.float64), site.config)
-    yield from likely(
-        site, what, (Hypothesis(r.name, r.says, frequencies.FIX, partial(_frequencies, r), r.rank) for r in found)
-    )
+    yield from likely(site, what, (Hypothesis(r.name, r.says, r.fix, partial(_frequencies, r), r.rank) for r in found))
 
 
 def _frequencies(rule: frequencies.Rule, site: Site) -> Result:
-    right = ops.inv_freq(site.config.head_dim, site.config.rope_theta)
-    y = np.asarray(rule.change(right, site.config), np.float64)
-    return y, units.inv_freq_unit(np.where(y == 0, 1, y))
+    y = np.asarray(rule.change(OPS["inv_freq"](site)[0], site.config), np.float64)
+    scaling = site.config.rope_scaling
+    # A wrong ramp may end between pairs, which costs it more roundings.
+    scaling = None if scaling is None else replace(scaling, truncate=False)
+    return y, units.inv_freq_unit(np.where(y == 0, 1, y), site.config.rope_theta, scaling)
 
 
 def table(site: Site) -> Iterator[Hypothesis]:
     """Wrong cos or sin: other positions, other frequencies, another layout, the other function, a factor, narrow types."""
     what = seen(site)
     with np.errstate(all="ignore"):
+        yield from likely(site, what, _attention_factors(site))
         yield from likely(site, what, _layouts())
         yield from likely(site, what, _by_positions(site))
         yield from likely(site, what, _by_frequencies(site))
@@ -59,7 +62,8 @@ def _which(site: Site) -> int:
 
 
 def _made(site: Site, ids: Array, freq: Array) -> Result:
-    return ops.rope_table(ids, freq)[_which(site)], units.rope_table_unit(ids, freq)
+    given = (ids, freq, site.config.attention_factor)
+    return ops.rope_table(*given)[_which(site)], units.rope_table_unit(*given)
 
 
 def _by_positions(site: Site) -> Iterator[Hypothesis]:
@@ -79,14 +83,12 @@ def _by_frequencies(site: Site) -> Iterator[Hypothesis]:
         return _made(site, site.inputs[0], np.asarray(rule.change(right, site.config), np.float64))
 
     right = np.asarray(site.inputs[1], np.float64)
-    found = list(frequencies.rules(right, site.config))
+    found = [*yarn.rules(site, right), *frequencies.rules(right, site.config)]
     angles = _angles(site)
     if angles is not None:
         found += frequencies.told(right, angles, site.config)
     for rule in found:
-        yield Hypothesis(
-            rule.name, f"{rule.says} where the table is made", frequencies.FIX, partial(compute, rule), rule.rank
-        )
+        yield Hypothesis(rule.name, f"{rule.says} where the table is made", rule.fix, partial(compute, rule), rule.rank)
 
 
 def _angles(site: Site) -> Array | None:
@@ -139,9 +141,10 @@ def _laid_out(layout: _Layout, site: Site) -> Result:
     cos, sin = (np.cos, np.sin) if _which(site) == 0 else (np.sin, np.cos)
 
     def size(a: Array) -> Array:
-        return np.asarray(1 + np.abs(a))
+        return np.asarray((1 if site.config.rope_scaling is None else 3) + np.abs(a))
 
-    return layout(angle, cos, sin), units.FLOAT32_ROUNDOFF * np.abs(layout(angle, size, size))
+    factor = site.config.attention_factor
+    return factor * layout(angle, cos, sin), units.FLOAT32_ROUNDOFF * np.abs(factor * layout(angle, size, size))
 
 
 def _layouts() -> Iterator[Hypothesis]:
@@ -155,8 +158,9 @@ def _narrow() -> Iterator[Hypothesis]:
             np.asarray(casts.get(k, np.asarray)(v), np.float64) for k, v in zip("pf", site.inputs, strict=True)
         )
         angle = np.asarray(casts.get("a", np.asarray)(ids[..., None] * freq), np.float64)
-        y = _twice(np.cos(angle) if _which(site) == 0 else np.sin(angle))
-        unit = units.rope_table_unit(ids, freq)
+        factor = site.config.attention_factor
+        y = factor * _twice(np.cos(angle) if _which(site) == 0 else np.sin(angle))
+        unit = units.rope_table_unit(ids, freq, factor)
         return narrowed(y, unit, casts["y"]) if "y" in casts else (y, unit)
 
     for what, r in ROUNDED:
@@ -170,15 +174,31 @@ def _narrow() -> Iterator[Hypothesis]:
             )
 
 
+def _times(factor: float, site: Site) -> Result:
+    """A table with `factor` in the place of the attention factor."""
+    ids, freq = site.inputs
+    return ops.rope_table(ids, freq, factor)[_which(site)], units.rope_table_unit(ids, freq, factor)
+
+
+def _attention_factors(site: Site) -> Iterator[Hypothesis]:
+    for says, factor in yarn.factors(site):
+        yield Hypothesis(yarn.FACTOR, says, yarn.FIX_FACTOR, partial(_times, factor))
+
+
 def _factor(site: Site, what: Seen) -> Iterator[Hypothesis]:
-    truth = np.where(what.wrong, what.truth, 0)
-    factor = factor_between(truth, what.actual)
+    # Far positions are noisy in fast pairs: each cell counts by its unit.
+    unit = np.ones(what.truth.shape) if what.unit is None else what.unit
+    factor = factor_between(np.where(what.wrong, what.truth, 0) / unit, what.actual / unit)
 
     def compute(site: Site) -> Result:
         y, unit = _made(site, site.inputs[0], site.inputs[1])
         return factor * y, max(abs(factor), 1) * unit_of((y, unit))
 
-    if np.isfinite(factor):
+    if np.isfinite(factor) and site.config.rope_scaling is not None:
+        right = site.config.attention_factor
+        says = f"is multiplied by {factor * right:.7g}, not by the attention factor {right:.7g}"
+        yield Hypothesis(yarn.FACTOR, says, yarn.FIX_FACTOR, compute, 1)
+    elif np.isfinite(factor):
         words = named(factor, site.config) or f"{factor:.7g}"
         yield Hypothesis(
             "table.scaled", f"is scaled by {words} (an attention factor)", "do not scale cos and sin", compute, 1

@@ -59,6 +59,11 @@ def _rolled(by: Callable[[Site], int]) -> Callable[[Site, int], Array | None]:
     return lambda site, n: np.roll(np.arange(n), by(site)) if by(site) % n else None
 
 
+def _reversed_shards(_: Site, n: int, *, shards: int) -> Array | None:
+    """The parts of several processes put together from the last one to the first."""
+    return None if n % shards else np.arange(n).reshape(shards, -1)[::-1].reshape(-1)
+
+
 _ORDERS: tuple[tuple[str, str, Callable[[Site, int], Array | None], int], ...] = (
     ("weight.permuted", "in the layout of interleaved RoPE (Meta's) within each head",
      _in_heads(lambda h, d: (h, 2, d // 2), (0, 2, 1)), 0),
@@ -77,6 +82,7 @@ _ORDERS: tuple[tuple[str, str, Callable[[Site, int], Array | None], int], ...] =
     ("weight.heads_shuffled", "with its heads in reverse order", lambda s, n: _reversed_heads(s, n), 1),
     ("weight.heads_shuffled", "all of the first head", lambda s, n: _one_head(s, n, 0), 0),
     ("weight.heads_shuffled", "all of the last head", lambda s, n: _one_head(s, n, -1), 1),
+    *(("weight.shards_shuffled", f"with its {n} shards in reverse order", partial(_reversed_shards, shards=n), 1) for n in (2, 4, 8)),
     ("weight.shifted", "one further", _rolled(lambda s: 1), 1),
     ("weight.shifted", "one back", _rolled(lambda s: -1), 1),
     ("weight.shifted", "in reverse order", lambda s, n: np.arange(n)[::-1], 1),
@@ -171,6 +177,7 @@ def fused(site: Site) -> Iterator[tuple[str, str, Callable[[Site], Array | None]
         yield "weight.fused_layout", f"is cut from {text} stored by turns", partial(_cut, family, which, "woven"), 0
         for shards in (2, 4, 8):
             yield "weight.fused_layout", f"is cut from {text} stored in {shards} shards", partial(_cut, family, which, f"shards {shards}"), 1  # fmt: skip
+            yield "weight.fused_layout", f"is cut into {shards} shards from {text} as one matrix", partial(_cut, family, which, f"plain {shards}"), 1  # fmt: skip
         for order in permutations(range(len(family))):
             if order != tuple(range(len(family))):
                 shown = "; ".join(family[i].removesuffix("_proj") for i in order)
@@ -194,7 +201,7 @@ def _cut(family: tuple[str, ...], which: int, how: str, site: Site) -> Array | N
     blocks = site.config.num_key_value_heads if family[0] != "gate_proj" else 1
     if how in ("turns", "woven"):
         blocks = min(sizes)
-    if how.startswith("shards"):
+    if how.startswith(("shards", "plain")):
         blocks = int(how.split()[1])
     if blocks < 2 or any(size % blocks for size in sizes):
         return None

@@ -15,11 +15,14 @@ from qwen3_parity.mutants.readings import ALSO
 __all__ = ["FILES", "Mutant", "catalogue"]
 
 NETWORK = (
-    *("norms", "rope", "frequencies", "positions", "heads", "attention", "feedforward", "ends", "wiring", "layers"),
-    *("masks", "merged", "caches", "loading"),
+    *("norms", "rope", "frequencies", "rope_scaling", "positions", "heads", "attention", "feedforward", "ends"),
+    *("wiring", "layers", "masks", "merged", "caches", "loading"),
 )
-FILES = (*(f"{__name__}.{name}" for name in NETWORK), "qwen3_parity.tokenization.mutants.catalogue")
-"""The catalogue's modules, each with its `MUTANTS`: the network's, then the tokenizer's."""
+FILES = (
+    *(f"{__name__}.{name}" for name in (*NETWORK, "loaders")),
+    "qwen3_parity.tokenization.mutants.catalogue",
+)
+"""The catalogue's modules, each with its `MUTANTS`: the network's, those of loaders, then the tokenizer's."""
 
 
 @cache

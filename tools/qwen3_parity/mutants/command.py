@@ -36,10 +36,18 @@ def chosen(globs: Sequence[str]) -> list[Mutant]:
 
 
 def everywhere() -> Callable[[Mutant], Sequence[str]]:
-    """Each mutant's own cases and all others that could show it: of whole models, or of tokenizers."""
+    """Each mutant's own cases and all others that could show it: of whole models, or of tokenizers.
+
+    A loader's bug has its own checkpoints alone.
+    """
     models = [golden.case.name for golden in map(read, goldens()) if golden.case.mode not in (pb.OP, pb.TOKENIZATION)]
     texts = sorted(f"tokenization/{path.stem}" for path in (GOLDEN_ROOT / "cases" / "tokenization").glob("*.pb"))
-    return lambda mutant: list(dict.fromkeys([*mutant.cases, *(texts if mutant.of_tokenizer else models)]))
+
+    def cases(mutant: Mutant) -> Sequence[str]:
+        others = [] if mutant.of_weights else texts if mutant.of_tokenizer else models
+        return list(dict.fromkeys([*mutant.cases, *others]))
+
+    return cases
 
 
 @click.command()

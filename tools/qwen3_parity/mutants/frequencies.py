@@ -30,7 +30,7 @@ def tables_from(change: Callable[[torch.Tensor, torch.Tensor], Pair]) -> Seed:
     """Every table made from `change(inv_freq, position_ids)`."""
 
     def seed(patch: Patch) -> None:
-        patch.function(rope.rotary_tables, lambda plain, freq, ids, dtype: plain(*change(freq, ids), dtype))
+        patch.function(rope.rotary_tables, lambda plain, freq, ids, *rest: plain(*change(freq, ids), *rest))
 
     return seed
 

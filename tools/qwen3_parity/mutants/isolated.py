@@ -21,6 +21,7 @@ from qwen3_golden import GOLDEN_ROOT, Array, ParityError, Recording, pattern_of,
 from qwen3_parity.check import check
 from qwen3_parity.implementation import EncoderDecoder, factory, golden_dtype
 from qwen3_parity.mutants.judged import Judge, by_replay, short
+from qwen3_parity.mutants.loaders_run import run_checkpoint
 from qwen3_parity.mutants.mutant import Mutant
 from qwen3_parity.mutants.outcome import CaseOutcome, Outcome, nothing
 from qwen3_parity.mutants.patch import Patch
@@ -72,7 +73,12 @@ def _seeded(mutant: Mutant, directory: Path) -> Runner:
 
 
 def run_case(mutant: Mutant, case: str, judge: Judge = by_replay) -> CaseOutcome:
-    """The mutant on one case, in this process: recorded to a file, checked, and judged where it is caught."""
+    """The mutant on one case, in this process: recorded to a file, checked, and judged where it is caught.
+
+    A loader's bug is loaded and verified, whatever the judge.
+    """
+    if mutant.of_weights:
+        return run_checkpoint(mutant, case)
     golden = golden_of(case)
     with TemporaryDirectory() as folder:
         path = Path(folder) / "mutant.pb"

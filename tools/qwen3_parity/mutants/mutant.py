@@ -6,10 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from qwen3_encdec.weight_fault import CHECKS
 from qwen3_golden import STAGES
 
 Seed = Callable[[Any], None]
-"""Puts the wrong code into a freshly built implementation: of the network a `Patch`, else a `ByteLevelTokenizer`."""
+"""Puts the wrong code into what is about to run: a `Patch` of the network, a `ByteLevelTokenizer`, a `Loading`."""
+
+REFUSED = "refused"
+"""What is wrong of a checkpoint that the loader itself must not accept."""
 
 
 @dataclass(frozen=True)
@@ -19,8 +23,9 @@ class Mutant:
     `name` is the id of the bug catalogue where it stands there ("ROP-01", with variants "ROP-22/hidden"), "own/…"
     otherwise; `says` the wrong code in a few words; `wrong` the taps that are wrong on their own inputs, exactly,
     without stack and layer ("merged_attn.k_rope", "mlp.act"; whole names outside layers: "decoder.norm"), or the stages
-    of a tokenizer ("merges"); `named` the ids of the hypotheses that are a right diagnosis (none: the run must be
-    refused); `cases` those that should show it, the best first.
+    of a tokenizer ("merges"), or the checks of a loaded model that must fail ("mlp_match"; `REFUSED` where the loader
+    must); `named` the ids of the hypotheses that are a right diagnosis (none: the run must be refused), of a loader
+    parts of the messages that are; `cases` those that should show it, the best first: goldens, or checkpoints.
     """
 
     name: str
@@ -34,6 +39,11 @@ class Mutant:
     def of_tokenizer(self) -> bool:
         """Whether it is seeded in the tokenizer."""
         return bool(self.wrong) and self.wrong <= set(STAGES)
+
+    @property
+    def of_weights(self) -> bool:
+        """Whether it is seeded in the loading of a checkpoint."""
+        return bool(self.wrong) and self.wrong <= {*CHECKS, REFUSED}
 
 
 def words(text: str) -> frozenset[str]:

@@ -1,0 +1,81 @@
+"""The config.json of a published model, from its numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from qwen3_golden import ParityError, pb
+
+_CLASSES = {"qwen3": "Qwen3ForCausalLM", "qwen2": "Qwen2ForCausalLM"}
+_SAME_NAME = (
+    "model_type",
+    "vocab_size",
+    "hidden_size",
+    "intermediate_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "num_key_value_heads",
+    "rms_norm_eps",
+    "rope_theta",
+    "max_position_embeddings",
+    "hidden_act",
+    "tie_word_embeddings",
+)
+_SCALING = (
+    "rope_type",
+    "factor",
+    "original_max_position_embeddings",
+    "attention_factor",
+    "beta_fast",
+    "beta_slow",
+    "truncate",
+)
+_BOS, _EOS = 151643, 151645
+"""<|endoftext|> and <|im_end|> of Qwen's tokenizers."""
+
+
+def config_json(config: pb.ModelConfig, dtype: str) -> dict[str, Any]:
+    """The fields of a Hugging Face config.json, in the layout of the published files; `dtype` as "bfloat16".
+
+    Raises `ParityError` for numbers that the family's config.json cannot state.
+    """
+    kind = config.model_type
+    biases = (config.attention_bias, config.attention_out_bias)
+    if kind not in _CLASSES or config.use_qk_norm != (kind == "qwen3"):
+        raise _impossible("QK-norm on qwen3, none on qwen2", f"{kind!r} with use_qk_norm {config.use_qk_norm}")
+    if biases != (True, False) if kind == "qwen2" else biases[0] != biases[1]:
+        raise _impossible("biases on q, k, v of qwen2; on q, k, v, o of qwen3 or nowhere", f"{kind!r} with {biases}")
+    fields: dict[str, Any] = {name: getattr(config, name) for name in _SAME_NAME}
+    fields |= {
+        "architectures": [_CLASSES[kind]],
+        "attention_dropout": 0.0,
+        "initializer_range": 0.02,
+        "rope_scaling": None,
+        "sliding_window": config.sliding_window or None,
+        "torch_dtype": dtype,
+        "use_cache": True,
+        "use_sliding_window": bool(config.sliding_window),
+    }
+    if kind == "qwen3":
+        fields |= {"attention_bias": config.attention_bias, "head_dim": config.head_dim}
+    elif config.head_dim * config.num_attention_heads != config.hidden_size:
+        raise _impossible(
+            "head_dim × heads = hidden_size on qwen2", f"{config.head_dim} × {config.num_attention_heads}"
+        )
+    if config.sliding_window:
+        fields["layer_types"] = list(config.layer_types)
+    if config.HasField("rope_scaling"):
+        fields["rope_scaling"] = {name: getattr(config.rope_scaling, name) for name in _SCALING}
+    if config.vocab_size > _EOS:
+        fields |= {"bos_token_id": _BOS, "eos_token_id": _EOS}
+    return fields
+
+
+def _impossible(expected: str, got: str) -> ParityError:
+    return ParityError(
+        "config",
+        "Hugging Face's config.json cannot state these numbers",
+        expected=expected,
+        got=got,
+        next_step="use the numbers of a Qwen3 or Qwen2 model",
+    )

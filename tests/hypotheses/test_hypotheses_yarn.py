@@ -1,0 +1,148 @@
+"""RoPE stretched wrongly, computed by torch in float32, gets the name of its mistake."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from wrong_numbers import evidence, explanations, first_name
+
+from qwen3_golden import Array
+from qwen3_parity.blame.replay import expected
+from qwen3_parity.blame.site import Site
+
+STATED, MSCALE = "decoder/yarn_stated", "decoder/yarn_mscale"
+Numbers = dict[str, float]
+# What the two checkpoints state, and what follows from it.
+OF: dict[str, Numbers] = {
+    STATED: {"theta": 90000.0, "factor": 8.0, "length": 2048, "fast": 20.0, "slow": 1.5, "whole": 0, "longest": 24576},
+    MSCALE: {"theta": 60000.0, "factor": 5.0, "length": 4096, "fast": 32.0, "slow": 1.0, "whole": 1, "longest": 24576},
+}
+MAGNITUDE = {STATED: 1.07, MSCALE: (0.08 * math.log(5) + 1) / (0.03 * math.log(5) + 1)}
+INDEX = torch.arange(5)
+
+
+def plain(n: Numbers) -> torch.Tensor:
+    return 1 / n["theta"] ** (INDEX.float() / 5)
+
+
+def ends(n: Numbers) -> tuple[float, float]:
+    low, high = (5 * math.log(n["length"] / (2 * math.pi * n[b])) / math.log(n["theta"]) for b in ("fast", "slow"))
+    return (math.floor(low), math.ceil(high)) if n["whole"] else (low, high)
+
+
+def ramp(n: Numbers, index: torch.Tensor = INDEX) -> torch.Tensor:
+    low, high = ends(n)
+    return ((index - low) / (high - low)).clamp(0, 1)
+
+
+def blend(n: Numbers, divided: torch.Tensor) -> torch.Tensor:
+    return plain(n) * (1 - divided) + plain(n) / n["factor"] * divided
+
+
+def with_(**changes: Callable[[Numbers], float]) -> Callable[[Numbers], torch.Tensor]:
+    def frequencies(n: Numbers) -> torch.Tensor:
+        changed = n | {name: change(n) for name, change in changes.items()}
+        return blend(changed, ramp(changed))
+
+    return frequencies
+
+
+def turns(n: Numbers) -> torch.Tensor:
+    return n["length"] * plain(n) / (2 * math.pi)
+
+
+FREQUENCIES: dict[str, tuple[str, str, Callable[[Numbers], torch.Tensor]]] = {
+    "not scaled": (STATED, "yarn.ignored", plain),
+    "not scaled, whole ends": (MSCALE, "yarn.ignored", plain),
+    "linear interpolation": (STATED, "yarn.all_divided", lambda n: plain(n) / n["factor"]),
+    "betas exchanged": (STATED, "yarn.betas", with_(fast=lambda n: n["slow"], slow=lambda n: n["fast"])),
+    "default betas": (STATED, "yarn.betas", with_(fast=lambda n: 32.0, slow=lambda n: 1.0)),
+    "ramp turned round": (MSCALE, "yarn.inverted", lambda n: blend(n, 1 - ramp(n))),
+    "rounded ends": (STATED, "yarn.truncate", with_(whole=lambda n: 1)),
+    "ends not rounded": (MSCALE, "yarn.truncate", with_(whole=lambda n: 0)),
+    "factor from the lengths": (STATED, "yarn.factor", with_(factor=lambda n: n["longest"] / n["length"])),
+    "multiplied": (STATED, "yarn.factor", with_(factor=lambda n: 1 / n["factor"])),
+    "length of now": (STATED, "yarn.original_length", with_(length=lambda n: n["longest"])),
+    "length 4096": (STATED, "yarn.original_length", with_(length=lambda n: 4096)),
+    "2 pi missing": (STATED, "yarn.ends", lambda n: with_(length=lambda n: n["length"] * 2 * math.pi)(n)),
+    "channels": (STATED, "yarn.ends", lambda n: blend(n, ramp(n, 2 * INDEX))),
+    "linear in turns": (
+        STATED,
+        "yarn.ends",
+        lambda n: blend(n, ((n["fast"] - turns(n)) / (n["fast"] - n["slow"])).clamp(0, 1)),
+    ),
+    "another theta, scaled": (STATED, "table.theta", with_(theta=lambda n: 1e6)),
+    "an unheard-of theta, scaled": (STATED, "table.theta", with_(theta=lambda n: 54321.0)),
+    "bfloat16": (STATED, "table.half_precision", lambda n: blend(n, ramp(n)).bfloat16().float()),
+    "of no rule": (STATED, "table.unknown", lambda n: blend(n, ramp(n)) * (1 + 0.1 * INDEX)),
+}
+
+
+@pytest.mark.parametrize("what", FREQUENCIES)
+def test_wrongly_stretched_frequencies_are_named(what: str) -> None:
+    case, name, frequencies = FREQUENCIES[what]
+    assert first_name(case, "decoder.inv_freq", lambda site: frequencies(OF[case]).numpy()) == name
+
+
+@pytest.mark.parametrize("case", [STATED, MSCALE])
+def test_honest_frequencies_need_no_explanation(case: str) -> None:
+    found = evidence(case, "decoder.inv_freq", lambda site: blend(OF[case], ramp(OF[case])).numpy())
+    assert found.share(expected(found)) <= 1
+
+
+def table(kind: str, factor: float) -> Callable[[Site], Array]:
+    def wrong(site: Site) -> Array:
+        ids, freq = (torch.tensor(one).float() for one in site.inputs)
+        angle = torch.cat((ids[..., None] * freq,) * 2, -1)
+        return (factor * getattr(angle, kind)()).numpy()
+
+    return wrong
+
+
+FACTORS: dict[str, tuple[str, float]] = {
+    "left out": (STATED, 1.0),
+    "left out, mscale": (MSCALE, 1.0),
+    "computed, not the stated one": (STATED, 0.1 * math.log(8) + 1),
+    "twice": (STATED, 1.07**2),
+    "times the computed one": (STATED, 1.07 * (0.1 * math.log(8) + 1)),
+    "log10": (STATED, 0.1 * math.log10(8) + 1),
+    "mscales not read": (MSCALE, 0.1 * math.log(5) + 1),
+    "mscale alone": (MSCALE, 0.08 * math.log(5) + 1),
+    "of no rule": (STATED, 1.5432),
+}
+
+
+@pytest.mark.parametrize("kind", ["cos", "sin"])
+@pytest.mark.parametrize("what", FACTORS)
+def test_a_wrong_attention_factor_is_named(what: str, kind: str) -> None:
+    case, factor = FACTORS[what]
+    assert first_name(case, f"decoder.{kind}", table(kind, factor)) == "yarn.attention_factor"
+
+
+@pytest.mark.parametrize("case", [STATED, MSCALE])
+@pytest.mark.parametrize("kind", ["cos", "sin"])
+def test_honest_tables_need_no_explanation(case: str, kind: str) -> None:
+    found = evidence(case, f"decoder.{kind}", table(kind, MAGNITUDE[case]))
+    assert found.share(expected(found)) <= 1
+
+
+@pytest.mark.parametrize("power", [2, 1, -2])
+def test_an_attention_factor_on_the_scores_is_named(power: int) -> None:
+    def wrong(site: Site) -> Array:
+        q, k = (torch.tensor(one) for one in site.inputs[:2])
+        scores = q @ k.repeat_interleave(q.shape[1] // k.shape[1], 1).mT * site.scaling
+        return (1.07**power * scores).numpy()
+
+    found = evidence(STATED, "decoder.layers.1.merged_attn.scores", wrong)
+    best = explanations(found)[0]
+    assert best.name == "yarn.attention_factor" and "cos and sin" in best.says
+
+
+def test_every_mistake_says_what_to_do() -> None:
+    found = evidence(STATED, "decoder.inv_freq", lambda site: plain(OF[STATED]).numpy())
+    assert "divide by factor" in explanations(found)[0].fix
+    found = evidence(STATED, "decoder.cos", table("cos", 1.0))
+    assert "0.1 ln(factor) + 1" in explanations(found)[0].fix

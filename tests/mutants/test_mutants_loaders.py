@@ -1,0 +1,178 @@
+"""Every seeded bug of loading is refused, or found by the verification, by its name; and what is right never is."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from click.testing import CliRunner
+
+from qwen3_encdec.weight_fault import CHECKS
+from qwen3_encdec.weight_verification import verify_weight_initialization, weight_faults
+from qwen3_golden import GOLDEN_ROOT
+from qwen3_parity.mutants import Mutant, catalogue, loading
+from qwen3_parity.mutants.command import mutants
+from qwen3_parity.mutants.isolated import golden_of, run_case, run_mutant
+from qwen3_parity.mutants.judged import by_diagnosis
+from qwen3_parity.mutants.loaders_run import Loading, messages, run_checkpoint
+from qwen3_parity.mutants.loaders_seeds import careless, files
+from qwen3_parity.mutants.mutant import REFUSED, words
+from qwen3_parity.mutants.not_applicable import REASONS
+from qwen3_parity.mutants.outcome import CaseOutcome, nothing
+from qwen3_parity.mutants.table import markdown
+
+CHECKPOINTS = sorted(path.name for path in (GOLDEN_ROOT / "checkpoints").iterdir())
+LOADERS = {one.name: one for one in catalogue() if one.of_weights}
+ROWS = {
+    "WLD": "01 02 04 05 06 08 09 10 12 13 14 16 17 18 20 21 22",
+    "HED": "01 02 04 05 06 08 09 10 12",
+    "EMB": "01 02 04 05 06 08 09",
+    "FNL": "01 02 04 05 06",
+    "CFG": "01 02 04 05 06 08 09 10",
+    "MRG": "17 20",
+}
+"""The rows of the catalogue of bugs that are about weights, families and configurations."""
+
+ELSEWHERE = words(
+    "ROP-08 CFG-02 CFG-04/theta CFG-05 CFG-05/rule CFG-05/first "  # config.json is read by one function alone
+    "CFG-08 own/config-rotates-anyway "  # how the network runs, not what it holds
+    "own/weight-final-norm-of-encoder own/weight-of-encoder RES-08"  # one checkpoint fills both stacks
+)
+"""Bugs of the network's weights and configuration that only a run shows."""
+
+
+def test_every_row_about_weights_has_a_bug_or_a_reason_for_none() -> None:
+    seeded = {one.name.partition("/")[0] for one in catalogue()}
+    rows = {f"{family}-{number}" for family, numbers in ROWS.items() for number in numbers.split()}
+    assert rows - seeded - REASONS.keys() == set()
+
+
+@pytest.fixture(scope="module")
+def outcomes() -> Mapping[str, CaseOutcome]:
+    return {f"{one.name} on {case}": run_case(one, case) for one in LOADERS.values() for case in one.cases}
+
+
+def test_every_bug_is_caught_on_every_checkpoint(outcomes: Mapping[str, CaseOutcome]) -> None:
+    assert len(LOADERS) > 60 and len(outcomes) > 110
+    assert [name for name, one in outcomes.items() if not one.caught or one.failure] == []
+
+
+def test_the_checks_that_must_fail_do_and_no_other(outcomes: Mapping[str, CaseOutcome]) -> None:
+    wrong = {name: (one.innocents, one.missed) for name, one in outcomes.items() if not one.exactly_blamed}
+    assert wrong == {}
+
+
+def test_every_message_names_the_mistake(outcomes: Mapping[str, CaseOutcome]) -> None:
+    named = {f"{one.name} on {case}": one.named for one in LOADERS.values() for case in one.cases}
+    strange = {name: set((one.diagnoses or {}).values()) - named[name] for name, one in outcomes.items()}
+    assert {name: messages for name, messages in strange.items() if messages} == {}
+
+
+def test_every_check_has_a_bug_that_it_alone_must_find() -> None:
+    alone = {next(iter(one.wrong)) for one in LOADERS.values() if len(one.wrong) == 1}
+    assert {*CHECKS, REFUSED} - alone == {"sentinel_rows_match_statistics"}  # other rows are not the seed's either
+
+
+@pytest.mark.parametrize(
+    ("dtype", "sentinels"), [(None, 7), (torch.float32, 0), (torch.bfloat16, 7), (torch.float16, 1)], ids=str
+)
+@pytest.mark.parametrize("name", CHECKPOINTS)
+def test_an_honest_load_has_no_fault(name: str, dtype: torch.dtype | None, sentinels: int, tmp_path: Path) -> None:
+    found = Loading(GOLDEN_ROOT / "checkpoints" / name, tmp_path)
+    found.options = {"num_sentinel_tokens": sentinels, "dtype": dtype}
+    assert weight_faults(found.model, found.source) == []
+    assert verify_weight_initialization(found.model, str(found.source)) == dict.fromkeys(CHECKS, True)
+
+
+@pytest.mark.parametrize("seed", [careless(), files(lambda directory: None)], ids=["careless", "copied"])
+@pytest.mark.parametrize("name", CHECKPOINTS)
+def test_the_ways_in_which_bugs_are_seeded_are_harmless_themselves(
+    name: str, seed: Callable[[Loading], None], tmp_path: Path
+) -> None:
+    found = Loading(GOLDEN_ROOT / "checkpoints" / name, tmp_path)
+    seed(found)
+    assert messages(found) == {}
+
+
+@pytest.mark.parametrize("name", sorted({case.rpartition("/")[2] for one in LOADERS.values() for case in one.cases}))
+def test_the_committed_checkpoint_is_as_it_was_after_all_bugs_ran(
+    name: str, outcomes: Mapping[str, CaseOutcome]
+) -> None:
+    weights = sorted((GOLDEN_ROOT / "checkpoints" / name).glob("*"))
+    listed = (GOLDEN_ROOT / "MANIFEST.textproto").read_text(encoding="utf-8")
+    digests = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in weights}
+    assert [file for file, digest in digests.items() if digest not in listed] == []
+
+
+def bugs_of_the_networks_weights() -> Sequence[Mutant]:
+    return [one for one in loading.MUTANTS if one.name not in ELSEWHERE]
+
+
+def of_network(mutant: Mutant, tmp_path: Path) -> Mapping[str, Sequence[str]]:
+    """A bug of the network, seeded in a freshly loaded model of the first of its cases' checkpoints."""
+    checkpoints = {one.role: one.name for one in golden_of(mutant.cases[0]).case.checkpoint}
+    found = Loading(GOLDEN_ROOT / "checkpoints" / (checkpoints.get("decoder") or checkpoints["encoder"]), tmp_path)
+    try:
+        mutant.seed(found)
+        return messages(found)
+    finally:
+        found.undo()
+
+
+@pytest.mark.parametrize("mutant", bugs_of_the_networks_weights(), ids=lambda one: one.name)
+def test_what_the_diagnosis_finds_in_weights_the_verification_finds_too(mutant: Mutant, tmp_path: Path) -> None:
+    assert of_network(mutant, tmp_path)
+
+
+@pytest.mark.parametrize("name", sorted(ELSEWHERE))
+def test_what_a_run_alone_shows_the_verification_does_not_claim(name: str, tmp_path: Path) -> None:
+    assert not of_network(next(one for one in loading.MUTANTS if one.name == name), tmp_path)
+
+
+def test_what_the_table_of_names_has_wrong_the_verification_shares_and_the_diagnosis_finds(tmp_path: Path) -> None:
+    mutant = next(one for one in catalogue() if one.name == "own/loader-table")
+    assert not of_network(mutant, tmp_path)
+    found = nothing(mutant, (run_case(mutant, mutant.cases[0], by_diagnosis),))
+    assert found.blamed and found.diagnosed, found.judged
+
+
+def test_a_wrong_expectation_shows_as_innocents_missed_ones_and_no_name() -> None:
+    mutant = replace(LOADERS["FNL-01/loader"], wrong=words("mlp_match"), named=frozenset(["zeros"]))
+    found = run_checkpoint(mutant, mutant.cases[0])
+    assert (found.innocents, found.missed) == (("norms_match",), ("mlp_match",))
+    assert not nothing(mutant, (found,)).diagnosed
+
+
+def test_one_message_without_the_name_is_one_too_many() -> None:
+    mutant = replace(LOADERS["WLD-06/loader"], named=frozenset(["never loaded: all ones"]))
+    found = run_checkpoint(mutant, mutant.cases[0])
+    assert found.exactly_blamed and not nothing(mutant, (found,)).diagnosed
+
+
+def test_a_bug_that_changes_nothing_is_not_caught() -> None:
+    found = run_checkpoint(replace(LOADERS["FNL-01/loader"], seed=lambda loading: None), "checkpoints/tied-decoder")
+    assert not found.caught and not found.blamed
+
+
+def test_a_bug_in_a_process_of_its_own_comes_to_the_same(outcomes: Mapping[str, CaseOutcome]) -> None:
+    mutant = LOADERS["WLD-10/loader"]
+    assert run_mutant(mutant).judged == outcomes[f"{mutant.name} on {mutant.cases[0]}"]
+
+
+def test_the_command_runs_bugs_of_loaders_with_all_others() -> None:
+    ran = CliRunner().invoke(mutants, ["FNL-01/*", "HED-05/*", "--json", "--all-cases"])
+    assert ran.exit_code == 0, ran.output
+    report = json.loads(ran.stdout)
+    assert report["totals"] == {"mutants": 4, "caught": 4, "blamed": 4, "named": 4, "failures": 0}
+    assert {case["case"].partition("/")[0] for one in report["mutants"] for case in one["cases"]} == {"checkpoints"}
+
+
+def test_tables_count_bugs_of_loaders_in_the_rows_of_their_families() -> None:
+    mutant = LOADERS["FNL-01/loader"]
+    page = markdown([nothing(mutant, (run_case(mutant, mutant.cases[0]),))])
+    assert "| FNL | 1 | 1 | 1 | 1 | exact |" in page

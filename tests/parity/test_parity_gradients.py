@@ -1,0 +1,112 @@
+"""Our encoder-decoder's gradients, by autograd in float32, against the specification's in float64."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+
+from qwen3_encdec import Qwen3ForSeq2SeqLM
+from qwen3_encdec.qwen3_checkpoint import load_qwen3
+from qwen3_golden import GOLDEN_ROOT, Array
+from qwen3_reference.cases import case, inputs
+from qwen3_reference.weights import load_weights, model_config, spec_config
+from qwen3_spec.backward import Gradients, StackInput, loss_and_gradients
+from qwen3_spec.loss import IGNORED_LABEL
+
+CHECKPOINTS = GOLDEN_ROOT / "checkpoints"
+CASES = ["encdec/ragged", "encdec/unrotated", "encdec/window", "encdec/qwen2", "encdec/unpadded"]
+SOFTENING = 2.0**-4
+"""Factor of the decoder's final norm, exact: the softmax of loud logits is one-hot, and hides what it should show."""
+WORST = 2e-5
+"""Of a gradient's RMS; Hugging Face's float32 has 6e-6."""
+
+Values = dict[str, Array]
+
+
+def inputs_of(name: str) -> Values:
+    return dict(inputs(case(name), model_config(CHECKPOINTS / case(name).decoder).vocab_size))
+
+
+def labels_of(name: str) -> Array:
+    """A label for each real token of the decoder, but for a fifth of them."""
+    vocab = model_config(CHECKPOINTS / case(name).decoder).vocab_size
+    mask, rng = inputs_of(name)["input.decoder_attention_mask"], np.random.default_rng(5)
+    counted = mask.astype(bool) & (rng.random(mask.shape) < 0.8)
+    return np.where(counted, rng.integers(0, vocab, mask.shape), IGNORED_LABEL)
+
+
+def load(name: str, attention: str) -> Qwen3ForSeq2SeqLM:
+    """A case's model in training mode without dropout."""
+    definition = case(name)
+    model = load_qwen3(
+        CHECKPOINTS / definition.decoder,
+        CHECKPOINTS / definition.encoder,
+        rotate_encoder_keys=definition.rotate_encoder_keys,
+    )
+    model.set_attn_implementation(attention)
+    for module in model.train().modules():
+        if hasattr(module, "attention_dropout"):
+            module.attention_dropout = 0.0
+    with torch.no_grad():
+        model.decoder.norm.weight.mul_(SOFTENING)
+    return model
+
+
+def train(model: Qwen3ForSeq2SeqLM, given: Values, labels: Array) -> tuple[float, Values, Values]:
+    """One step: the loss, the gradients of the parameters, and those of both stacks' embedded tokens."""
+    tensors = {name.removeprefix("input."): torch.from_numpy(value) for name, value in given.items()}
+    embedded = {stack: model.shared(tensors[f"{stack}_input_ids"]) for stack in ("encoder", "decoder")}
+    for value in embedded.values():
+        value.retain_grad()
+    loss = model(
+        inputs_embeds=embedded["encoder"],
+        attention_mask=tensors["encoder_attention_mask"],
+        position_ids=tensors["encoder_position_ids"],
+        decoder_inputs_embeds=embedded["decoder"],
+        decoder_attention_mask=tensors["decoder_attention_mask"],
+        decoder_position_ids=tensors["decoder_position_ids"],
+        labels=torch.from_numpy(labels),
+    ).loss
+    loss.backward()
+    parameters = {name: parameter.grad.numpy() for name, parameter in model.named_parameters()}
+    return loss.item(), parameters, {f"{stack}.embed_tokens": e.grad.numpy() for stack, e in embedded.items()}
+
+
+@cache
+def truth(name: str) -> Gradients:
+    """The specification's gradients, on the cos and sin that the model computes."""
+    definition, given, model = case(name), inputs_of(name), load(name, "eager")
+    directories = CHECKPOINTS / definition.encoder, CHECKPOINTS / definition.decoder
+    config = spec_config(model_config(directories[1], rotate_encoder_keys=definition.rotate_encoder_keys))
+    weights = dict(load_weights(*directories))
+    weights["decoder.norm.weight"] = weights["decoder.norm.weight"] * np.float32(SOFTENING)
+
+    def stack(which: str) -> StackInput:
+        positions = torch.from_numpy(given[f"input.{which}_position_ids"])
+        cos, sin = getattr(model, which).rotary_emb(model.shared.weight, positions)
+        ids, mask = given[f"input.{which}_input_ids"], given[f"input.{which}_attention_mask"]
+        return StackInput(ids, mask, cos.numpy(), sin.numpy())
+
+    source = stack("encoder")
+    return loss_and_gradients(weights, config, stack("decoder"), labels_of(name), source, (source.cos, source.sin))
+
+
+def error(actual: Array, expected: Array) -> float:
+    """RMS of the difference in shares of the RMS of what is expected."""
+    return float(np.linalg.norm(actual - expected) / np.linalg.norm(expected))
+
+
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+@pytest.mark.parametrize("name", CASES)
+def test_every_gradient_of_ours_is_the_specifications(name: str, attention: str) -> None:
+    expected = truth(name)
+    loss, parameters, embedded = train(load(name, attention), inputs_of(name), labels_of(name))
+    assert abs(loss - expected.loss) < 1e-6 * expected.loss
+    parts = {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight"}
+    if "lm_head.weight" not in parameters:
+        parts.add("lm_head.weight")
+    assert parameters.keys() == expected.parameters.keys() - parts
+    errors = {n: error(gradient, expected.parameters[n]) for n, gradient in parameters.items()}
+    errors |= {n: error(gradient, expected.inputs[n]) for n, gradient in embedded.items()}
+    assert max(errors.values()) < WORST, max(errors, key=lambda n: errors[n])

@@ -1,0 +1,57 @@
+"""YaRN at positions beyond 100,000: Hugging Face, the specification and our implementation agree within budgets."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from qwen3_golden import GOLDEN_ROOT, Recording, pb, read
+from qwen3_parity.check import check
+from qwen3_parity.honest.ports import VARIATIONS
+from qwen3_parity.implementation import factory, golden_dtype
+from qwen3_parity.record import record
+from qwen3_reference.cases import case
+from qwen3_reference.record import record as record_reference
+from qwen3_spec import ops
+
+CHECKPOINTS = GOLDEN_ROOT / "checkpoints"
+
+
+@pytest.fixture(scope="module")
+def golden(tmp_path_factory: pytest.TempPathFactory) -> Recording:
+    """A YaRN case at positions of 130,000 and on."""
+    path = tmp_path_factory.mktemp("far") / "golden.pb"
+    far = replace(case("decoder/yarn_stated"), name="decoder/far", first_position=130_000)
+    record_reference(far, CHECKPOINTS, path)
+    return read(path)
+
+
+def test_the_positions_are_far(golden: Recording) -> None:
+    assert golden["decoder.position_ids", 0].array.min() >= 130_000
+    assert golden.case.config.rope_scaling.attention_factor == 1.07
+
+
+@pytest.mark.parametrize("backend", ["eager", "sdpa"])
+def test_our_implementation_agrees_at_far_positions(golden: Recording, backend: str, tmp_path: Path) -> None:
+    record(golden, tmp_path / "ours.pb", factory(backend, golden_dtype(golden)), checkpoints=CHECKPOINTS)
+    verdicts = check(golden, tmp_path / "ours.pb")
+    assert verdicts.exit_code == 0, verdicts.problems
+
+
+@pytest.mark.parametrize("name", ["float64", "sequential_float32"])
+def test_the_specification_agrees_at_far_positions(golden: Recording, name: str, tmp_path: Path) -> None:
+    build = next(one.build for one in VARIATIONS if one.name == name)
+    record(golden, tmp_path / "spec.pb", build(golden_dtype(golden)), checkpoints=CHECKPOINTS)
+    verdicts = check(golden, tmp_path / "spec.pb")
+    assert verdicts.exit_code == 0, verdicts.problems
+
+
+def test_plain_frequencies_are_far_off_there(golden: Recording, tmp_path: Path) -> None:
+    config = golden.case.config
+    plain = ops.inv_freq(config.head_dim, config.rope_theta)
+    tensors = [replace(one, array=plain.astype(np.float32)) if one.info.op == "inv_freq" else one for one in golden]
+    verdicts = check(golden, replace(golden, tensors=tensors, run=pb.Run.FromString(golden.run.SerializeToString())))
+    assert verdicts.exit_code == 1 and {tap.name for tap in verdicts.taps if not tap.passed} == {"decoder.inv_freq"}

@@ -1,0 +1,298 @@
+"""The gradient of the whole model: central differences of its loss, and facts that hold whatever the weights."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from qwen3_spec import FLOAT64, SEQUENTIAL_FLOAT32, Cache, SpecConfig, decoder_step, encoder, masks, ops
+from qwen3_spec.backward import SHARED, Gradients, StackInput, loss_and_gradients
+from qwen3_spec.config import ACTIVATIONS
+from qwen3_spec.loss import IGNORED_LABEL, cross_entropy
+
+STEP = 1e-5
+RELATIVE = 1e-6
+
+CONFIG = SpecConfig(
+    hidden_size=10,
+    intermediate_size=7,
+    num_hidden_layers=2,
+    num_attention_heads=6,
+    num_key_value_heads=2,
+    head_dim=4,
+    vocab_size=40,
+    rms_norm_eps=1e-3,
+    rope_theta=50.0,
+    layer_types=("sliding_attention", "full_attention"),
+    sliding_window=2,
+)
+CONFIGS = {
+    "merged": CONFIG,
+    "unrotated": replace(CONFIG, rotate_encoder_keys=False),
+    "untied": replace(CONFIG, tie_word_embeddings=False),
+    "qwen2": replace(CONFIG, use_qk_norm=False, attention_bias=True, tie_word_embeddings=False),
+    "biases": replace(CONFIG, attention_bias=True, attention_out_bias=True),
+    "no_groups": replace(CONFIG, num_key_value_heads=6, layer_types=()),
+} | {act: replace(CONFIG, hidden_act=act) for act in ACTIVATIONS if act != "silu"}
+
+
+def draw_weights(config: SpecConfig) -> dict[str, np.ndarray]:
+    """Weights of both stacks in float64, all tensors different, norms away from 1."""
+    rng = np.random.default_rng(13)
+    hidden, inner, vocab = config.hidden_size, config.intermediate_size, config.vocab_size
+    q, kv = config.num_attention_heads * config.head_dim, config.num_key_value_heads * config.head_dim
+    linears = {"q_proj": (q, hidden), "k_proj": (kv, hidden), "v_proj": (kv, hidden), "o_proj": (hidden, q)}
+    mlp = {"gate_proj": (inner, hidden), "up_proj": (inner, hidden), "down_proj": (hidden, inner)}
+    biased = ["q_proj", "k_proj", "v_proj"] * config.attention_bias + ["o_proj"] * config.attention_out_bias
+    weights: dict[str, np.ndarray] = {"lm_head.weight": rng.normal(0, 0.3, (vocab, hidden))}
+    for stack, site in (("encoder", "self_attn"), ("decoder", "merged_attn")):
+        weights[f"{stack}.embed_tokens.weight"] = rng.normal(0, 1, (vocab, hidden))
+        weights[f"{stack}.norm.weight"] = rng.uniform(0.5, 1.5, hidden)
+        for layer in (f"{stack}.layers.{n}" for n in range(config.num_hidden_layers)):
+            for name, shape in linears.items():
+                weights[f"{layer}.{site}.{name}.weight"] = rng.normal(0, 0.4, shape)
+            for name in biased:
+                weights[f"{layer}.{site}.{name}.bias"] = rng.normal(0, 0.3, linears[name][0])
+            for name, shape in mlp.items():
+                weights[f"{layer}.mlp.{name}.weight"] = rng.normal(0, 0.4, shape)
+            for name in ("q_norm", "k_norm") if config.use_qk_norm else ():
+                weights[f"{layer}.{site}.{name}.weight"] = rng.uniform(0.5, 1.5, config.head_dim)
+            for name in ("input_layernorm", "post_attention_layernorm"):
+                weights[f"{layer}.{name}.weight"] = rng.uniform(0.5, 1.5, hidden)
+    return weights
+
+
+def rows(*given: str) -> np.ndarray:
+    return np.array([[int(slot) for slot in row] for row in given])
+
+
+def stack_input(ids: np.ndarray, mask: np.ndarray, config: SpecConfig = CONFIG) -> StackInput:
+    table = ops.rope_table(masks.position_ids(mask), ops.inv_freq(config.head_dim, config.rope_theta))
+    return StackInput(ids, mask, *table)
+
+
+# A padded encoder with a hole, an empty one; padding on both sides of the decoder, repeated tokens, ignored labels.
+SOURCE = stack_input(np.array([[3, 1, 4, 1, 5], [9, 2, 6, 5, 3], [8, 9, 7, 9, 3]]), rows("01101", "11111", "00000"))
+TARGET = stack_input(np.array([[2, 7, 1, 8], [2, 8, 1, 6], [1, 8, 0, 3]]), rows("1111", "0111", "1110"))
+LABELS = np.array([[7, 1, -100, 8], [-100, 12, 1, 8], [39, 8, 0, -100]])
+NOWHERE = "", np.zeros(())
+
+
+def run(
+    config: SpecConfig = CONFIG,
+    target: StackInput = TARGET,
+    labels: np.ndarray = LABELS,
+    source: StackInput | None = SOURCE,
+    **more: Any,
+) -> Gradients:
+    tables = (source.cos, source.sin) if source is not None and config.rotate_encoder_keys else None
+    weights = more.pop("weights", None) or draw_weights(config)
+    return loss_and_gradients(weights, config, target, labels, source, tables, **more)
+
+
+def loss_of(
+    weights: dict[str, np.ndarray],
+    config: SpecConfig,
+    source: StackInput | None = SOURCE,
+    pushed: tuple[str, np.ndarray] = NOWHERE,
+) -> float:
+    """The loss alone; `pushed` is a layer and what is added to its output."""
+
+    def layer(name: str, compute: Callable[[], np.ndarray]) -> np.ndarray:
+        return compute() + pushed[1] if name == pushed[0] else compute()
+
+    def nothing(_name: str, _value: np.ndarray) -> None:
+        pass
+
+    hidden, mask, tables = None, None, (None, None)
+    if source is not None:
+        hidden, mask = encoder(weights, config, *source, nothing, FLOAT64, layer), source.mask
+        tables = (source.cos, source.sin) if config.rotate_encoder_keys else (None, None)
+    logits = decoder_step(weights, config, *TARGET, Cache(), nothing, FLOAT64, hidden, mask, *tables, layer)
+    return float(cross_entropy(logits, LABELS))
+
+
+def check_directions(loss: Callable[[np.ndarray], float], gradient: np.ndarray, name: str) -> None:
+    """The central difference along a random direction against the gradient, in shares of its length."""
+    direction = np.random.default_rng(len(name)).normal(size=gradient.shape)
+    direction /= np.linalg.norm(direction)
+    slope = (loss(STEP * direction) - loss(-STEP * direction)) / (2 * STEP)
+    assert abs(slope - np.sum(gradient * direction)) <= RELATIVE * np.linalg.norm(gradient), name
+
+
+@pytest.mark.parametrize("causal", [False, True], ids=["encoder_decoder", "causal"])
+@pytest.mark.parametrize("name", CONFIGS)
+def test_every_parameters_gradient_is_the_slope_of_the_loss(name: str, causal: bool) -> None:
+    config, source = CONFIGS[name], None if causal else SOURCE
+    weights = draw_weights(config)
+    if causal:
+        weights = {n: w for n, w in weights.items() if not n.startswith("encoder.")}
+    loss, gradients, _ = run(config, source=source, weights=weights)
+    assert gradients.keys() == {*weights, SHARED}
+    assert loss == loss_of(weights, config, source)
+    for parameter, weight in weights.items():
+        assert gradients[parameter].shape == weight.shape and gradients[parameter].any()
+
+        def moved(by: np.ndarray, parameter: str = parameter) -> float:
+            return loss_of({**weights, parameter: weights[parameter] + by}, config, source)
+
+        check_directions(moved, gradients[parameter], parameter)
+
+
+@pytest.mark.parametrize("name", ["merged", "untied"])
+@pytest.mark.parametrize("causal", [False, True], ids=["encoder_decoder", "causal"])
+def test_the_shared_gradient_is_the_slope_by_the_one_matrix(name: str, causal: bool) -> None:
+    config, source = CONFIGS[name], None if causal else SOURCE
+    weights = draw_weights(config)
+    places = ["decoder.embed_tokens.weight"]
+    places += [] if causal else ["encoder.embed_tokens.weight"]
+    places += ["lm_head.weight"] if config.tie_word_embeddings else []
+    gradients = run(config, source=source, weights=weights).parameters
+
+    def moved(by: np.ndarray) -> float:
+        return loss_of(weights | {place: weights[place] + by for place in places}, config, source)
+
+    check_directions(moved, gradients[SHARED], SHARED)
+    np.testing.assert_allclose(gradients[SHARED], sum(gradients[place] for place in places), rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("layer", [f"{stack}.layers.{n}" for stack in ("encoder", "decoder") for n in (0, 1)])
+def test_the_gradient_of_a_layers_output_is_the_slope_by_what_is_added_to_it(layer: str) -> None:
+    taps: dict[str, np.ndarray] = {}
+    run(tap=taps.__setitem__)
+    weights = draw_weights(CONFIG)
+    check_directions(lambda by: loss_of(weights, CONFIG, SOURCE, (layer, by)), taps[f"gradient.{layer}.output"], layer)
+
+
+def test_the_gradients_of_the_inputs_are_those_of_the_rows_that_were_looked_up() -> None:
+    gradients = run()
+    for stack, given in (("encoder", SOURCE), ("decoder", TARGET)):
+        by_row = np.zeros((CONFIG.vocab_size, CONFIG.hidden_size))
+        for place in np.ndindex(given.ids.shape):
+            by_row[given.ids[place]] += gradients.inputs[f"{stack}.embed_tokens"][place]
+        np.testing.assert_allclose(gradients.parameters[f"{stack}.embed_tokens.weight"], by_row, rtol=1e-12, atol=1e-15)
+
+
+def test_the_gradient_of_an_input_is_the_slope_by_its_row() -> None:
+    source, target = (  # every slot reads a row of its own
+        given._replace(ids=first + np.arange(given.ids.size).reshape(given.ids.shape))
+        for given, first in ((SOURCE, 0), (TARGET, 20))
+    )
+    gradients = run(target=target, source=source)
+    for stack, given in (("encoder", source), ("decoder", target)):
+        expected = gradients.parameters[f"{stack}.embed_tokens.weight"][given.ids]
+        np.testing.assert_array_equal(gradients.inputs[f"{stack}.embed_tokens"], expected)
+
+
+def test_a_padding_token_is_trained_by_a_tied_head_alone() -> None:
+    with_it, without = run(padding_idx=1), run()
+    for name, gradient in without.parameters.items():
+        actual, expected = with_it.parameters[name], gradient.copy()
+        if name == SHARED:
+            expected[1] = without.parameters["lm_head.weight"][1]
+        elif name.endswith("embed_tokens.weight"):
+            assert gradient[1].any()
+            expected[1] = 0
+        np.testing.assert_array_equal(actual, expected)
+
+
+def test_the_tap_gets_the_gradient_of_every_float_activation_and_parameter() -> None:
+    values: dict[str, np.ndarray] = {}
+    weights = draw_weights(CONFIG)
+    hidden = encoder(weights, CONFIG, *SOURCE, values.__setitem__)
+    arguments = (Cache(), values.__setitem__, FLOAT64, hidden, SOURCE.mask, SOURCE.cos, SOURCE.sin)
+    decoder_step(weights, CONFIG, *TARGET, *arguments)
+    twice = (".mask", ".input", ".cache_keys", ".cache_values", ".cache_encoder_keys", ".cache_encoder_values")
+    shapes = {name: value.shape for name, value in values.items() if not name.endswith(twice)}
+    shapes |= {name: value.shape for name, value in weights.items()} | {SHARED: (CONFIG.vocab_size, CONFIG.hidden_size)}
+    seen: list[tuple[str, tuple[int, ...]]] = []
+    run(tap=lambda name, value: seen.append((name, value.shape)))
+    assert len(seen) == len(dict(seen))
+    assert dict(seen) == {f"gradient.{name}": shape for name, shape in shapes.items()}
+
+
+def test_the_tap_and_the_result_say_the_same() -> None:
+    taps: dict[str, np.ndarray] = {}
+    gradients = run(tap=taps.__setitem__)
+    for name, value in (gradients.parameters | gradients.inputs).items():
+        np.testing.assert_array_equal(taps[f"gradient.{name}"], value)
+
+
+def test_labels_that_are_all_ignored_give_loss_0_and_zeros() -> None:
+    gradients = run(labels=np.full_like(LABELS, IGNORED_LABEL))
+    assert gradients.loss == 0
+    assert not [name for name, value in (gradients.parameters | gradients.inputs).items() if value.any()]
+
+
+def test_a_row_whose_labels_are_ignored_changes_nothing() -> None:
+    source, target = (StackInput(*(part[:2] for part in given)) for given in (SOURCE, TARGET))
+    ignored = LABELS.copy()
+    ignored[2] = IGNORED_LABEL
+    with_it, without = run(labels=ignored), run(labels=LABELS[:2], source=source, target=target)
+    np.testing.assert_allclose(with_it.loss, without.loss, rtol=1e-14)
+    for name, gradient in without.parameters.items():
+        np.testing.assert_allclose(with_it.parameters[name], gradient, rtol=1e-9, atol=1e-14)
+
+
+def test_padding_gets_no_gradient() -> None:
+    inputs = run().inputs
+    for stack, given in (("encoder", SOURCE), ("decoder", TARGET)):
+        reached = inputs[f"{stack}.embed_tokens"].any(axis=-1)
+        np.testing.assert_array_equal(reached, given.mask.astype(bool))
+
+
+def test_a_labelled_row_without_a_visible_key_reaches_nobody_elses_token() -> None:
+    target = stack_input(TARGET.ids, rows("0111", "1111", "1111"))
+    labels = np.full_like(LABELS, IGNORED_LABEL)
+    labels[2, 1], labels[0, 0] = 5, 5  # row 0 sees nothing in slot 0, there is no encoder
+    gradients = run(target=target, labels=labels, source=None)
+    assert all(np.isfinite(value).all() for value in gradients.parameters.values())
+    reached = gradients.inputs["decoder.embed_tokens"].any(axis=-1)
+    np.testing.assert_array_equal(reached, rows("1000", "0000", "1100"))  # its own token, through the residual stream
+
+
+def test_permuting_rows_permutes_the_inputs_gradients_alone() -> None:
+    source, target = (StackInput(*(part[::-1] for part in given)) for given in (SOURCE, TARGET))
+    first, second = run(), run(target=target, labels=LABELS[::-1], source=source)
+    for name, gradient in first.inputs.items():
+        np.testing.assert_allclose(second.inputs[name][::-1], gradient, rtol=1e-9, atol=1e-14)
+    for name, gradient in first.parameters.items():
+        np.testing.assert_allclose(second.parameters[name], gradient, rtol=1e-9, atol=1e-14)
+
+
+def test_an_encoder_of_length_0_is_no_encoder() -> None:
+    empty = stack_input(np.empty((3, 0), int), np.empty((3, 0), int))
+    with_it, without = run(source=empty), run(source=None)
+    assert with_it.loss == without.loss and with_it.parameters.keys() == without.parameters.keys()
+    for name, gradient in without.parameters.items():
+        np.testing.assert_array_equal(with_it.parameters[name], gradient)
+
+
+def test_a_hidden_encoder_gets_no_gradient_and_changes_none() -> None:
+    hidden, without = run(source=SOURCE._replace(mask=np.zeros_like(SOURCE.mask))), run(source=None)
+    assert not [n for n, value in hidden.parameters.items() if n.startswith("encoder.") and value.any()]
+    for name, gradient in without.parameters.items():
+        np.testing.assert_allclose(hidden.parameters[name], gradient, rtol=1e-9, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_float32_differs_from_truth_by_rounding_alone(name: str) -> None:
+    taps: dict[str, np.ndarray] = {}
+    weights = {n: w.astype(np.float32) for n, w in draw_weights(CONFIGS[name]).items()}
+    truth = run(CONFIGS[name], weights=weights)
+    actual = run(CONFIGS[name], weights=weights, tap=taps.__setitem__, arithmetic=SEQUENTIAL_FLOAT32)
+    assert {value.dtype for value in taps.values()} == {np.dtype(np.float32)}
+    for parameter, expected in truth.parameters.items():
+        assert np.linalg.norm(actual.parameters[parameter] - expected) < 2e-5 * np.linalg.norm(expected), parameter
+
+
+def test_rotated_encoder_keys_without_tables_are_refused() -> None:
+    with pytest.raises(ValueError, match="encoder_cos"):
+        loss_and_gradients(draw_weights(CONFIG), CONFIG, TARGET, LABELS, SOURCE)
+
+
+def test_labels_of_another_length_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"\(3, 3\)"):
+        run(labels=LABELS[:, :3])

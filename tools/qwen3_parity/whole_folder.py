@@ -1,0 +1,44 @@
+"""A folder that is there whole, or not at all."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from qwen3_golden import ParityError
+
+
+@contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """A temporary folder beside `path`, which takes its name at the end; whatever goes wrong, nothing of it stays.
+
+    Raises `ParityError` when there is something at `path` already, an empty folder aside, and for a disk that does not
+    take it all.
+    """
+    if path.is_symlink() or (path.exists() and not (path.is_dir() and not any(path.iterdir()))):
+        raise ParityError(
+            path,
+            "there is something here already",
+            expected="a folder that is empty, or does not exist yet",
+            got="a folder with files" if path.is_dir() else "a file",
+            next_step="choose another folder, or remove it first",
+        )
+    path = path.absolute()
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        temporary.mkdir(parents=True)
+        yield temporary
+        temporary.replace(path)
+    except OSError as error:
+        raise ParityError(
+            path,
+            "the folder cannot be written",
+            expected="a folder that can be written to and a disk with space",
+            got=error.strerror or error,
+            next_step="free space or choose another folder; nothing was left behind",
+        ) from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
