@@ -98,7 +98,7 @@ TWIN_CASES = (
     ),
     _case("Qwen3-1.7B", 32, "2 queries to a KV head, q and o square, tied", "WLD-02 HED-01"),
     _case("Qwen3-4B", 33, "4 queries to a KV head, q wider than hidden, tied", "GQA-01 PRJ-01 PRJ-02"),
-    _case("Qwen3-4B-Instruct-2507", 34, "theta 5e6, at positions near 262144", "ROP-07 CFG-08", first=262000),
+    _case("Qwen3-4B-Instruct-2507", 34, "theta 5e6, at positions near 200000", "ROP-07 CFG-08", first=196000),
     _case("Qwen3-8B", 35, "4 queries to a KV head, q and o square, untied", "WLD-02 HED-02 HED-04"),
     _case("Qwen3-8B-YaRN", 36, "YaRN, across its original length", "ROP-09 ROP-13 CFG-02", first=4094, taps=_YARN),
     _case("Qwen3-14B", 37, "5 queries to a KV head, q and o square, untied", "GQA-04 WLD-02 HED-02"),

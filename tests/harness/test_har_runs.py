@@ -87,7 +87,7 @@ def test_har_19_a_model_handed_over_in_train_mode_is_recorded_without_dropout(go
     runners: list[EncoderDecoder] = []
     recording = golden("encdec/ragged")
     record(recording, tmp_path / "trained.pb", build, digests=False)
-    assert check(recording, read(tmp_path / "trained.pb")).identical
+    assert check(recording, read(tmp_path / "trained.pb")).exit_code == 0
     assert not any(module.training for module in runners[0].model.modules())
 
 

@@ -1,14 +1,21 @@
 """The contract's easily mistaken facts about masks, caches and loading: each holds, and goes red when sprung."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from transformers import DynamicCache, EncoderDecoderCache, StaticCache
 
-from qwen3_encdec import load_qwen3, masks, merged_attention, modeling_qwen3_decoder, modeling_qwen3_encoder
-from qwen3_encdec import qwen3_checkpoint as checkpoint
+from qwen3_encdec import (
+    load_qwen3,
+    masks,
+    merged_attention,
+    modeling_qwen3_decoder,
+    modeling_qwen3_encoder,
+    weight_mapping,
+)
 
 Check = Callable[[], None]
 RED = (AssertionError, RuntimeError, ValueError)
@@ -101,9 +108,9 @@ def test_fact_6_final_norm_is_called_norm_and_every_tensor_is_accounted_for(save
         torch.testing.assert_close(model.decoder.norm.weight, hf.model.norm.weight, rtol=0, atol=0)
 
     check()
-    right = checkpoint.target_name
-    monkeypatch.setattr(checkpoint, "target_name", lambda name, stack: right(name, stack).replace(".norm.", ".ln_f."))
-    with pytest.raises(ValueError, match=r"missing: .*model\.norm\.weight[\s\S]*extra: .*model\.norm\.weight"):
+    wrong = tuple(replace(row, target=row.target.replace("}.norm.", "}.ln_f.")) for row in weight_mapping.TABLE)
+    monkeypatch.setattr(weight_mapping, "TABLE", wrong)
+    with pytest.raises(ValueError, match=r"unmapped: decoder\.norm\.weight[\s\S]*unmapped: decoder\.ln_f\.weight"):
         check()
 
 

@@ -13,6 +13,7 @@ from qwen3_parity.hypotheses.context import own_keys, weighed
 from qwen3_parity.hypotheses.factors import named
 from qwen3_parity.hypotheses.hypothesis import Hypothesis
 from qwen3_parity.hypotheses.judged_cells import recorded, wrong_cells
+from qwen3_parity.hypotheses.observed import narrowed, unit_of
 from qwen3_parity.hypotheses.rounding import ROUNDED
 from qwen3_spec import ops
 
@@ -182,7 +183,7 @@ def narrow(site: Site) -> Iterator[Hypothesis]:
             probs = rounded(probs) if where in ("the probabilities", "everything", "both operands") else probs
             values = rounded(values) if where in ("the values", "everything", "both operands") else values
             y, unit = weighed(site, probs, values)
-            return (rounded(y) if where in ("the result", "everything") else y), unit
+            return narrowed(y, unit_of((y, unit)), rounded) if where in ("the result", "everything") else (y, unit)
 
         return found
 

@@ -14,6 +14,7 @@ from qwen3_parity.hypotheses.factors import named, scalings
 from qwen3_parity.hypotheses.head_maps import HeadMap, told_map, wrong_maps
 from qwen3_parity.hypotheses.hypothesis import Hypothesis
 from qwen3_parity.hypotheses.judged_cells import recorded, visible, wrong_cells
+from qwen3_parity.hypotheses.observed import narrowed, unit_of
 from qwen3_parity.hypotheses.rounding import ROUNDED
 from qwen3_parity.hypotheses.yarn import FACTOR, FIX_FACTOR
 from qwen3_spec import ops, units
@@ -134,7 +135,7 @@ def narrow(site: Site) -> Iterator[Hypothesis]:
             if operands:
                 q, keys = rounded(q), rounded(keys)
             y, unit = _scored(q, keys, site.scaling)
-            return (rounded(y) if result else y), unit
+            return narrowed(y, unit_of((y, unit)), rounded) if result else (y, unit)
 
         return found
 
