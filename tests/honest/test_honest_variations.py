@@ -80,7 +80,7 @@ def test_a_change_lasts_no_longer_than_the_run(tmp_path: Path) -> None:
 def test_a_variation_with_an_environment_runs_in_it(tmp_path: Path) -> None:
     (outcome,) = run(replace(named("kernels_default")), FEW[:1], tmp_path)
     kernels = read(tmp_path / "encdec" / "unrotated.pb").provenance.kernels
-    assert kernels == "cpu DEFAULT" and not outcome.alarms
+    assert kernels.split()[:2] == ["cpu", "DEFAULT"] and not outcome.alarms
 
 
 def test_rows_alone_are_put_back_in_their_places(tmp_path: Path) -> None:

@@ -145,7 +145,7 @@ def test_a_mutant_that_raises_is_refused(found: dict[str, Mutant], reference: Un
 
 
 def test_an_equivalent_mutant_survives_with_every_bit(found: dict[str, Mutant], reference: Unchanged) -> None:
-    judgement = run(found["attention repeat_kv constant: 1 → 2"], reference)
+    judgement = run(found["rope Qwen3RotaryEmbedding._apply constant: True → False"], reference)
     assert judgement.outcome == "survived"
     assert judgement.identical
 
