@@ -122,3 +122,11 @@ def test_a_candidate_may_store_wider_than_the_golden(tmp_path: Path) -> None:
 def test_a_case_without_a_network_cannot_be_recorded() -> None:
     result = run("record", "plumbing/dtypes")
     assert result.exit_code == 2 and "no network to run" in result.output
+
+
+def test_a_report_that_cannot_be_written_is_a_message(tmp_path):
+    golden = GOLDEN_ROOT / "cases" / "op" / "rope.pb"
+    (tmp_path / "file").write_text("")
+    done = CliRunner().invoke(main, ["check", str(golden), str(golden), "--html", str(tmp_path / "file" / "a.html")])
+    assert done.exit_code == 2
+    assert "it cannot be read or written" in done.output and "Traceback" not in done.output

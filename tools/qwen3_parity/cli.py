@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import sys
 from pathlib import Path
@@ -30,7 +31,7 @@ FILE = click.Path(path_type=Path)
 
 
 class Group(click.Group):
-    """A group whose commands turn a `ParityError` into its message and exit code 2."""
+    """A group whose commands turn a `ParityError`, and what a disk refuses, into a message and exit code 2."""
 
     def invoke(self, ctx: click.Context) -> object:
         """Run a command."""
@@ -39,6 +40,21 @@ class Group(click.Group):
         except ParityError as error:
             click.echo(str(error), err=True)
             sys.exit(2)
+        except OSError as error:
+            if error.errno == errno.EPIPE:  # whoever reads our output has enough of it; click ends quietly
+                raise
+            click.echo(str(_refused(error)), err=True)
+            sys.exit(2)
+
+
+def _refused(error: OSError) -> ParityError:
+    return ParityError(
+        error.filename or "a file",
+        "it cannot be read or written",
+        expected="a path that may be used and a disk with space",
+        got=error.strerror or error,
+        next_step="check the path, its permissions and the free space",
+    )
 
 
 @click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
