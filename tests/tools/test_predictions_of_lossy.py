@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qwen3_golden import ParityError
+from qwen3_golden import GOLDEN_ROOT, ParityError, pb, read, tensor, write
+from qwen3_parity.cli import main
 from qwen3_parity.predictions import divergence, predictions, rank, shared
 
 ROWS = st.lists(st.floats(-20, 20), min_size=2, max_size=40)
@@ -108,3 +111,47 @@ def test_a_golden_without_logits_is_refused(world):
     bare = replace(world.golden, tensors=[item for item in world.golden if item.info.name != "logits"])
     with pytest.raises(ParityError, match="no logits"):
         predictions(bare, bare)
+
+
+def test_another_case_is_refused(world):
+    with pytest.raises(ParityError, match="case"):
+        predictions(world.golden, world.with_case(name="another"))
+
+
+@pytest.fixture
+def quantised(tmp_path):
+    """A committed golden's recording with logits on a coarse grid, as arithmetic that has no claim to parity."""
+    golden = read(GOLDEN_ROOT / "cases" / "decoder" / "ragged_decode.pb")
+
+    def coarse(item):
+        if item.info.name != "logits":
+            return item
+        return tensor("logits", np.round(item.array * 4) / 4, step=item.info.step, axes=item.info.axes, op="linear")
+
+    run = pb.Run.FromString(golden.run.SerializeToString())
+    run.arithmetic = pb.ARITHMETIC_OTHER
+    path = tmp_path / "quantised.pb"
+    write(path, replace(golden, tensors=[coarse(item) for item in golden], run=run))
+    return str(path)
+
+
+def test_the_command_finds_the_golden_and_tells_every_position(quantised):
+    done = CliRunner().invoke(main, ["predictions", quantised, "--json"])
+    found = json.loads(done.output)
+    assert (done.exit_code, found["tokens"], len(found["positions"])) == (0, 22, 22)
+    assert 0 < found["mean_kl"] < 0.1 and found["worst_kl"] >= found["mean_kl"]
+
+
+def test_the_command_shows_the_positions_that_diverge_most(quantised):
+    done = CliRunner().invoke(main, ["predictions", quantised])
+    assert done.exit_code == 0 and "nats a token" in done.output and "KL, nats" in done.output
+
+
+def test_check_tells_what_a_candidate_without_a_claim_to_parity_predicts(quantised):
+    done = CliRunner().invoke(main, ["check", quantised])
+    assert done.exit_code == 1 and "nats a token" in done.output
+
+
+def test_check_of_a_candidate_with_a_claim_to_parity_has_no_word_for_nats():
+    golden = str(GOLDEN_ROOT / "cases" / "decoder" / "ragged_decode.pb")
+    assert "nats" not in CliRunner().invoke(main, ["check", golden]).output

@@ -17,11 +17,13 @@ from qwen3_parity.cli_diagnose import diagnose
 from qwen3_parity.cli_export import export
 from qwen3_parity.cli_import import import_
 from qwen3_parity.cli_initialize import initialize
+from qwen3_parity.cli_predictions import predictions, summary
 from qwen3_parity.cli_reference import capture, regenerate
 from qwen3_parity.golden_path import golden_of, golden_path
 from qwen3_parity.honest.command import budgets
 from qwen3_parity.mechanical.command import mechanical
 from qwen3_parity.mutants.command import mutants
+from qwen3_parity.predictions import predictions as compare_predictions
 from qwen3_parity.show import describe
 from qwen3_parity.terminal import console
 from qwen3_parity.tokenization.command import tokenize
@@ -71,6 +73,7 @@ main.add_command(mechanical)
 main.add_command(budgets)
 main.add_command(tokenize)
 main.add_command(export)
+main.add_command(predictions)
 main.add_command(import_)
 main.add_command(initialize)
 
@@ -97,6 +100,9 @@ def check(files: tuple[str, ...], as_json: bool, html: Path | None, every: bool,
         click.echo(json.dumps(found, indent=2))
     else:
         console().print(report.terminal(verdicts, every=every, replayed=replayed))
+        if verdicts.arithmetic == pb.ARITHMETIC_OTHER and read(golden).get("logits"):
+            lines = summary(compare_predictions(read(golden), read(candidate)))
+            console().print(*lines, sep="\n", soft_wrap=True)
     if html:
         html.parent.mkdir(parents=True, exist_ok=True)
         html.write_text(report.html([verdicts], {verdicts.case.name: replayed}), encoding="utf-8")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from qwen3_golden import Array, ParityError, Recording, place
+from qwen3_parity.match import same_case
 from qwen3_parity.scope import Scope
 
 TOP = 10
@@ -78,8 +79,10 @@ class Predictions:
 def predictions(golden: Recording, candidate: Recording) -> Predictions:
     """Compare the logits `[batch, query, vocab]` of every step at the judged positions.
 
-    Raises `ParityError` when a step's logits are missing, have another shape or are not finite where they count.
+    Raises `ParityError` when the candidate ran another case, or when a step's logits are missing, have another shape or
+    are not finite where they count.
     """
+    same_case(candidate, golden)
     scope, tokens, vocab = Scope(golden), [], 0
     for item in golden:
         if item.info.name != "logits":
