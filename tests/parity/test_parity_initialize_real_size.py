@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import pytest
 import torch
@@ -46,12 +47,13 @@ def measured(what: str, *arguments: object) -> tuple[int, str, int]:
     """Exit code, both outputs and peak anonymous memory of a Python process of its own, sampled every 10 ms."""
     start, peak = time.perf_counter(), 0
     command = [sys.executable, *map(str, arguments)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
-        assert process.stdout is not None
-        while process.poll() is None:
-            peak = max(peak, anonymous(process.pid))
-            time.sleep(0.01)
-        text = process.stdout.read()
+    with TemporaryFile("w+") as said:  # nobody reads while the memory is sampled, and a pipe may be full
+        with subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT, text=True) as process:
+            while process.poll() is None:
+                peak = max(peak, anonymous(process.pid))
+                time.sleep(0.01)
+        said.seek(0)
+        text = said.read()
     print(f"\n{what}: {time.perf_counter() - start:.1f} s, peak {peak / 1e9:.2f} GB anonymous")
     return process.returncode, text, peak
 

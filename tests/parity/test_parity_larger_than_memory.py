@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import numpy as np
 import pytest
@@ -66,11 +67,13 @@ def run(*arguments: object) -> Ran:
     """A command of ours in a process of its own, its anonymous memory sampled a hundred times a second."""
     start, peak = time.perf_counter(), 0
     command = [sys.executable, "-m", "qwen3_parity", *map(str, arguments)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        while process.poll() is None:
-            peak = max(peak, anonymous_bytes(process.pid))
-            time.sleep(0.01)
-        said, complained = process.communicate()
+    # Into files: nobody reads while the memory is sampled, and a full pipe would hold the command for ever.
+    with TemporaryFile("w+") as said_file, TemporaryFile("w+") as complained_file:
+        with subprocess.Popen(command, stdout=said_file, stderr=complained_file, text=True) as process:
+            while process.poll() is None:
+                peak = max(peak, anonymous_bytes(process.pid))
+                time.sleep(0.01)
+        said, complained = (file.seek(0) or file.read() for file in (said_file, complained_file))
     seconds = time.perf_counter() - start
     print(f"\n{arguments[0]}: {seconds:.1f} s, peak {peak / GB:.2f} GB anonymous")
     assert process.returncode == 0, said + complained
