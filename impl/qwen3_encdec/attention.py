@@ -121,6 +121,8 @@ class ProjectedAttention(nn.Module):
         `output_attentions` runs this call eagerly.
         """
         name = implementation(self.config, output_attentions)
+        if name == "sdpa" and not queries.numel():  # HF's SDPA function cannot reshape a context without elements
+            name = "eager"
         attention = ALL_ATTENTION_FUNCTIONS.get_interface(name, eager_attention_forward)
         dropout = self.attention_dropout if self.training else 0.0
         context, weights = attention(self, queries, keys, values, mask, dropout=dropout, scaling=self.scaling)

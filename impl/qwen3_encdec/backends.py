@@ -3,6 +3,7 @@
 import torch
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask
 
+from .capture import capturing
 from .configuration_qwen3_encdec import Qwen3EncoderDecoderConfig
 
 Mask = torch.Tensor | BlockMask
@@ -18,15 +19,21 @@ def backend_mask(mask: torch.Tensor, config: Qwen3EncoderDecoderConfig, output_a
     """An additive `[batch, 1 or heads, query, key]` as the call's attention function takes it.
 
     Every function takes it as it is, except flex attention, whose compiled kernel reads a tensor mask beyond its end:
-    it gets a `BlockMask`. `ValueError` when such a mask is not just 0 / `finfo.min`, which a `BlockMask` cannot hold.
+    it gets a `BlockMask`. `ValueError` when such a mask is not just 0 / `finfo.min`, which a `BlockMask` cannot hold,
+    and when the mask is for another number of heads.
     """
+    if mask.shape[1] not in (1, config.num_attention_heads):
+        raise ValueError(
+            f"the attention mask has {mask.shape[1]} heads; expected 1 or num_attention_heads = "
+            f"{config.num_attention_heads}"
+        )
     return block_mask(mask) if implementation(config, output_attentions) == "flex_attention" else mask
 
 
 def block_mask(mask: torch.Tensor) -> BlockMask:
     """An additive mask `[batch, 1 or heads, query, key]` as flex attention takes it; see `backend_mask`."""
     visible = mask == 0
-    if not bool((visible | (mask == torch.finfo(mask.dtype).min)).all()):
+    if not capturing() and not bool((visible | (mask == torch.finfo(mask.dtype).min)).all()):
         raise ValueError("flex_attention takes masks that show or hide; an additive bias needs eager or sdpa attention")
     batch, heads, query, key = mask.shape
     padded = torch.nn.functional.pad(visible, (0, -key % _FLEX_TILE, 0, -query % _FLEX_TILE))

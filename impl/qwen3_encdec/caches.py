@@ -3,6 +3,7 @@
 import torch
 from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache, EncoderDecoderCache
 
+from .capture import capturing
 from .configuration_qwen3_encdec import Qwen3EncoderDecoderConfig
 
 
@@ -14,7 +15,7 @@ def new_cache() -> EncoderDecoderCache:
 def check_cache(
     cache: Cache | None, config: Qwen3EncoderDecoderConfig, batch: int, encoder_length: int
 ) -> EncoderDecoderCache | None:
-    """The caller's cache, or `ValueError` when using it would silently lose or mix up keys."""
+    """The caller's cache, or `ValueError` when it cannot hold this call's keys, or would lose or mix them up."""
     if cache is None:
         return None
     if not isinstance(cache, EncoderDecoderCache):
@@ -31,15 +32,44 @@ def check_cache(
                 f"past_key_values' self-attention cache keeps {kept} tokens in layer {layer_idx}, "
                 f"whose window is {window or 'unlimited'}; use a full cache"
             )
+    for half in ("self", "cross"):
+        _check_half(getattr(cache, f"{half}_attention_cache"), half, config, batch)
     if has_encoder_keys(cache, 0):
         keys, _ = encoder_keys_values(cache, 0)
-        cached = int(cache.cross_attention_cache.get_seq_length(0))
+        cached = encoder_length if capturing() else int(cache.cross_attention_cache.get_seq_length(0))
         if cached != encoder_length or keys.shape[0] != batch:
             raise ValueError(
                 f"past_key_values holds encoder keys of (batch, length) = {(keys.shape[0], cached)}, "
                 f"encoder_hidden_states has {(batch, encoder_length)}; start each source with an empty cache"
             )
+    else:
+        for layer_idx, layer in enumerate(cache.cross_attention_cache.layers):
+            room: int | None = getattr(layer, "max_cache_len", None)
+            if room is not None and room < encoder_length:
+                raise ValueError(
+                    f"past_key_values' cross-attention cache has room for {room} encoder keys in layer {layer_idx}; "
+                    f"encoder_hidden_states has length {encoder_length}"
+                )
     return cache
+
+
+def _check_half(half: Cache, name: str, config: Qwen3EncoderDecoderConfig, batch: int) -> None:
+    if len(half.layers) > config.num_hidden_layers:
+        raise ValueError(
+            f"past_key_values' {name}-attention cache has {len(half.layers)} layers; "
+            f"expected num_hidden_layers = {config.num_hidden_layers}"
+        )
+    expected = (batch, config.kv_heads, config.head_dim)
+    for layer_idx, layer in enumerate(half.layers):
+        keys: torch.Tensor | None = getattr(layer, "keys", None)
+        if keys is None or keys.ndim != 4:  # nothing written yet
+            continue
+        got = (keys.shape[0], keys.shape[1], keys.shape[3])
+        if got != expected:
+            raise ValueError(
+                f"past_key_values' {name}-attention cache holds keys of (batch, kv_heads, head_dim) = {got} in layer "
+                f"{layer_idx}; expected {expected}: the cache belongs to another request or model"
+            )
 
 
 def has_encoder_keys(cache: EncoderDecoderCache | None, layer_idx: int) -> bool:
@@ -54,14 +84,23 @@ def encoder_keys_values(cache: EncoderDecoderCache, layer_idx: int) -> tuple[tor
     return layer.keys, layer.values
 
 
-def past_length(cache: EncoderDecoderCache | None, layer_idx: int = 0) -> int:
-    """Decoder tokens of earlier calls; the encoder's keys never count."""
-    return 0 if cache is None else int(cache.self_attention_cache.get_seq_length(layer_idx))
+def past_length(cache: EncoderDecoderCache | None, layer_idx: int = 0) -> int | torch.Tensor:
+    """Decoder tokens of earlier calls; the encoder's keys never count. In a captured graph a static cache's is 0-d."""
+    length: int | torch.Tensor = 0 if cache is None else cache.self_attention_cache.get_seq_length(layer_idx)
+    return length if capturing() else int(length)
 
 
 def own_slots(cache: EncoderDecoderCache | None, query: int, layer_idx: int) -> tuple[int, int]:
-    """`(count, first)`: how many decoder keys the layer returns for `query` new tokens, and the first one's index."""
+    """`(count, first)`: how many decoder keys the layer returns for `query` new tokens, and the first one's index.
+
+    `ValueError` when a cache of fixed length has no room for them; a compiled graph leaves that to the cache.
+    """
     if cache is None:
         return query, 0
     count, first = cache.self_attention_cache.get_mask_sizes(query, layer_idx)
+    if not capturing() and past_length(cache, layer_idx) + query > count + first:
+        raise ValueError(
+            f"past_key_values has room for {int(count)} tokens in layer {layer_idx} and holds "
+            f"{past_length(cache, layer_idx)}; {query} more exceed its length: make the cache longer"
+        )
     return int(count), int(first)

@@ -4,13 +4,22 @@ import torch
 from torch import nn
 
 
+def check_floating(values: torch.Tensor, name: str) -> None:
+    """`ValueError` unless `values` is of a floating dtype."""
+    if not values.is_floating_point():
+        raise ValueError(f"{name} has dtype {values.dtype}; expected a floating one")
+
+
 def check_ids(ids: torch.Tensor, vocab_size: int, name: str) -> None:
-    """`ValueError` unless `ids` is `[batch, length]` of integers that are rows of the embedding."""
+    """`ValueError` unless `ids` is `[batch, length]` of integers that are rows of the embedding.
+
+    The values are not looked at inside a compiled graph.
+    """
     if ids.ndim != 2 or ids.is_floating_point() or ids.dtype == torch.bool:
         raise ValueError(
             f"{name} has shape {tuple(ids.shape)} and dtype {ids.dtype}; expected integers (batch, length)"
         )
-    if ids.numel() == 0:
+    if ids.numel() == 0 or torch.compiler.is_compiling():  # a graph cannot stop at what it computes
         return
     low, high = int(ids.min()), int(ids.max())
     if low < 0 or high >= vocab_size:
@@ -35,6 +44,7 @@ def embed(
             f"{side} inputs_embeds has shape {tuple(inputs_embeds.shape)}; "
             f"expected (batch, length, hidden_size = {embed_tokens.embedding_dim})"
         )
+    check_floating(inputs_embeds, f"{side} inputs_embeds")
     return inputs_embeds
 
 
@@ -46,6 +56,7 @@ def check_encoder_states(states: torch.Tensor | None, batch: int, hidden_size: i
         raise ValueError(
             f"encoder_hidden_states has shape {tuple(states.shape)}; expected ({batch}, length, {hidden_size})"
         )
+    check_floating(states, "encoder_hidden_states")
     return states
 
 
@@ -67,6 +78,8 @@ def positions(
     if position_ids is not None:
         if position_ids.ndim != 2 or position_ids.shape[0] not in (1, batch) or position_ids.shape[1] != length:
             raise ValueError(f"{name} has shape {tuple(position_ids.shape)}; expected ({batch}, {length})")
+        if position_ids.is_floating_point() or position_ids.dtype == torch.bool:
+            raise ValueError(f"{name} has dtype {position_ids.dtype}; expected integers")
         return position_ids.expand(batch, -1)
     if attention_mask is not None and attention_mask.ndim == 2:
         if tuple(attention_mask.shape) != (batch, past + length):

@@ -6,6 +6,8 @@ to -inf and a row without a visible key becomes NaN); parts are built separately
 
 import torch
 
+from .capture import capturing
+
 
 def additive_mask(visible: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """Booleans (True = visible) as 0 / `finfo.min` of `dtype`; a fully hidden row stays finite in softmax."""
@@ -17,7 +19,9 @@ def padding_visible(mask: torch.Tensor, name: str, shape: tuple[int, int]) -> to
     """A 2-D padding mask (nonzero = token) as booleans `[batch, key]`; `ValueError` on another shape or content."""
     if tuple(mask.shape) != shape:
         raise ValueError(f"{name} has shape {tuple(mask.shape)}; expected {shape} (batch, length), or a 4-D mask")
-    if mask.is_floating_point() and not bool(((mask == 0) | (mask == 1)).all()):
+    if mask.is_complex():
+        raise ValueError(f"{name} has dtype {mask.dtype}; expected bool, integers or floats of 0 and 1")
+    if mask.is_floating_point() and not capturing() and not bool(((mask == 0) | (mask == 1)).all()):
         raise ValueError(f"{name} is 2-D and floating but not 0/1; an additive mask must be 4-D")
     return mask.to(torch.bool)
 
@@ -26,7 +30,7 @@ def explicit_mask(mask: torch.Tensor, name: str, shape: tuple[int, int, int], dt
     """A caller's 4-D mask (bool True = visible, or additive) as additive `[batch, 1 or heads, query, key]`.
 
     `shape` is `(batch, query, key)`; a batch of 1 is broadcast. -inf becomes `finfo.min`, so that a fully hidden row
-    stays finite. `ValueError` on another shape, or on integers, which could mean either form.
+    stays finite. `ValueError` on another shape, on integers, which could mean either form, and on NaN or +inf.
     """
     batch, query, key = shape
     if mask.shape[0] not in (1, batch) or tuple(mask.shape[2:]) != (query, key):
@@ -34,6 +38,8 @@ def explicit_mask(mask: torch.Tensor, name: str, shape: tuple[int, int, int], dt
     if mask.dtype == torch.bool:
         mask = additive_mask(mask, dtype)
     elif mask.is_floating_point():
+        if not capturing() and not bool((mask < torch.inf).all()):
+            raise ValueError(f"{name} is additive and holds NaN or +inf; expected 0 where visible, -inf where hidden")
         mask = mask.to(dtype).clamp(min=torch.finfo(dtype).min)
     else:
         raise ValueError(
@@ -80,7 +86,7 @@ def own_mask(
     attention_mask: torch.Tensor | None,
     batch: int,
     query: int,
-    past: int,
+    past: int | torch.Tensor,
     slots: tuple[int, int],
     window: int | None,
     dtype: torch.dtype,
@@ -94,7 +100,7 @@ def own_mask(
     nor the rule about unwritten slots.
     """
     count, first = slots
-    queries = torch.arange(past, past + query, device=device)
+    queries = torch.arange(query, device=device) + past
     keys = torch.arange(first, first + count, device=device)
     distance = queries[:, None] - keys[None, :]
     in_window = _window_visible(distance, None if window is None else window - 1)
@@ -105,7 +111,8 @@ def own_mask(
     if attention_mask.ndim == 4:
         explicit = explicit_mask(attention_mask, "decoder attention_mask", (batch, query, count), dtype)
         return explicit.masked_fill(~(in_window & (keys < past + query)), torch.finfo(dtype).min)
-    padding = padding_visible(attention_mask, "decoder attention_mask (past + current)", (batch, past + query))
+    covered = past + query if isinstance(past, int) else attention_mask.shape[1]  # a tensor cannot be compared here
+    padding = padding_visible(attention_mask, "decoder attention_mask (past + current)", (batch, covered))
     unwritten = max(first + count - padding.shape[1], 0)
     padding = torch.nn.functional.pad(padding, (0, unwritten))[:, first : first + count]
     return additive_mask(causal & padding[:, None, None, :], dtype)
@@ -135,7 +142,7 @@ def merged_mask(
     *,
     batch: int,
     query: int,
-    past: int,
+    past: int | torch.Tensor,
     slots: tuple[int, int],
     encoder_length: int,
     window: int | None,
@@ -156,4 +163,6 @@ def merged_mask(
         memory = torch.minimum(given, memory)
     own = own_mask(decoder_attention_mask, batch, query, past, slots, window, dtype, device)
     heads = max(own.shape[1], memory.shape[1])
+    if own.shape[1] not in (1, heads) or memory.shape[1] not in (1, heads):
+        raise ValueError(f"the decoder's mask has {own.shape[1]} heads, the encoder's {memory.shape[1]}; expected one")
     return torch.cat((own.expand(-1, heads, -1, -1), memory.expand(-1, heads, -1, -1)), dim=-1)

@@ -6,7 +6,8 @@ from transformers.cache_utils import EncoderDecoderCache
 from .attention import ProjectedAttention
 from .backends import Mask, backend_mask
 from .caches import check_cache, encoder_keys_values, has_encoder_keys, new_cache, own_slots, past_length
-from .inputs import check_encoder_states, positions
+from .capture import positions
+from .inputs import check_encoder_states
 from .masks import merged_mask
 from .rope import apply_rotary, apply_rotary_pos_emb, tables_by_config
 

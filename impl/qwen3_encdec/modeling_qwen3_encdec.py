@@ -1,5 +1,7 @@
 """The whole model: encoder, merged-attention decoder, one shared embedding and the LM head."""
 
+import copy
+import warnings
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -9,6 +11,7 @@ from transformers.cache_utils import Cache, DynamicCache, EncoderDecoderCache, S
 from transformers.generation.utils import GenerationMixin
 from transformers.modeling_outputs import Seq2SeqLMOutput
 
+from .capture import capturing
 from .configuration_qwen3_encdec import Qwen3EncoderDecoderConfig
 from .inputs import check_ids
 from .modeling_qwen3_decoder import Qwen3Decoder, Qwen3DecoderOutput
@@ -93,18 +96,22 @@ class Qwen3ForSeq2SeqLM(Qwen3EncoderDecoderPreTrainedModel, GenerationMixin):  #
         position_ids: torch.Tensor | None = None,
         decoder_position_ids: torch.Tensor | None = None,
         use_cache: bool | None = None,
-        output_attentions: bool = False,
-        output_hidden_states: bool = False,
-        return_dict: bool = True,
+        output_attentions: bool | None = None,
+        output_hidden_states: bool | None = None,
+        return_dict: bool | None = None,
         logits_to_keep: int = 0,
     ) -> Seq2SeqLMOutput | tuple[Any, ...]:
         """Logits `[batch, dec, vocab]`, and the mean cross-entropy (float32, -100 ignored) when `labels` are given.
 
+        When every label is -100 the loss and all gradients are 0, with one warning (HF's own mean is NaN there).
         `labels` make `decoder_input_ids` by a shift to the right when there are none. `position_ids` are the encoder's.
         With `logits_to_keep` only the last positions get logits (0 = all). The merged weights are split into
-        `decoder_attentions` and `cross_attentions`. `ValueError` as `Qwen3Encoder` and `Qwen3Decoder`, and when a side
-        has no input.
+        `decoder_attentions` and `cross_attentions`. Where `output_*` or `return_dict` is None, the config's value
+        counts. `ValueError` as `Qwen3Encoder` and `Qwen3Decoder`, and when a side has no input.
         """
+        config = self.config
+        output_attentions = config.output_attentions if output_attentions is None else output_attentions
+        output_hidden_states = config.output_hidden_states if output_hidden_states is None else output_hidden_states
         encoded = self._encode(
             encoder_outputs,
             input_ids=input_ids,
@@ -149,12 +156,38 @@ class Qwen3ForSeq2SeqLM(Qwen3EncoderDecoderPreTrainedModel, GenerationMixin):  #
             encoder_hidden_states=encoded.hidden_states,
             encoder_attentions=encoded.attentions,
         )
-        return output if return_dict else output.to_tuple()
+        return output if (config.return_dict if return_dict is None else return_dict) else output.to_tuple()
 
     @staticmethod
     def create_masks_for_generate(attention_mask: torch.Tensor | None, **kwargs: Any) -> torch.Tensor | None:
         """Leave the 2-D mask alone: the decoder builds its own mask from it at every step, for every kind of cache."""
         return attention_mask
+
+    def _prefill(
+        self, input_ids: torch.Tensor, generation_config: Any, model_kwargs: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> Any:
+        """HF's prefill, except for what the cache holds already and for chunks, where HF takes the encoder's mask.
+
+        `input_ids` are all decoder ids, those in the cache included; `ValueError` when there is none beyond them.
+        """
+        model: Any = self  # typed as some other class in HF's mixin
+        prefill: Any = super()._prefill  # type: ignore[misc]
+        cache, size = model_kwargs.get("past_key_values"), generation_config.prefill_chunk_size
+        past = 0 if cache is None else int(cache.get_seq_length())
+        if not past and size is None:
+            return prefill(input_ids, generation_config, model_kwargs, *args, **kwargs)
+        length = input_ids.shape[1]
+        mask = model_kwargs.get("decoder_attention_mask")
+        if mask is None:
+            mask = model_kwargs["decoder_attention_mask"] = torch.ones_like(input_ids)
+        if mask.shape[1] == length <= past:
+            raise ValueError(f"decoder_input_ids has length {length}, past_key_values holds {past}; pass ids beyond it")
+        for end in range(past + (size or length), length, size or length):
+            seen = model_kwargs | {"decoder_attention_mask": mask[:, :end]}
+            self(**model.prepare_inputs_for_generation(input_ids[:, :end], next_sequence_length=size, **seen))
+        whole = copy.copy(generation_config)
+        whole.prefill_chunk_size = None
+        return prefill(input_ids, whole, model_kwargs, *args, **kwargs)
 
     def _prepare_cache_for_generation(  # type: ignore[override]  # declared bool there, returns nothing
         self,
@@ -193,9 +226,17 @@ def _split_weights(
 
 
 def _loss(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """The mean cross-entropy over the labels that are not ignored; 0 and a warning when there are none.
+
+    HF's models divide by that count of 0 and return NaN, which one step of an optimizer spreads over every weight.
+    """
     if labels.shape != logits.shape[:2]:
         raise ValueError(
             f"labels has shape {tuple(labels.shape)}; expected {tuple(logits.shape[:2])} (batch, decoder length)"
         )
     flat = logits.float().flatten(0, 1)  # float32: a bfloat16 log-sum-exp over the vocabulary loses the small terms
-    return nn.functional.cross_entropy(flat, labels.flatten(), ignore_index=IGNORED_LABEL)
+    total = nn.functional.cross_entropy(flat, labels.flatten().long(), ignore_index=IGNORED_LABEL, reduction="sum")
+    count = (labels != IGNORED_LABEL).sum()
+    if not capturing() and not bool(count):
+        warnings.warn(f"every label is {IGNORED_LABEL}: the loss is 0 and so is every gradient", stacklevel=3)
+    return total / count.clamp(min=1)

@@ -39,6 +39,8 @@ class Qwen3EncoderDecoderPreTrainedModel(PreTrainedModel):  # type: ignore[no-un
         self._check_sentinels_stay(new_num_tokens, pad_to_multiple_of or 1)
         embedding = super().resize_token_embeddings(new_num_tokens, pad_to_multiple_of, mean_resizing)
         assert isinstance(embedding, nn.Embedding)
+        if not self.config.num_sentinel_tokens:  # their first row would stay behind a smaller vocabulary's end
+            self.config.first_sentinel_id = embedding.num_embeddings
         return embedding
 
     def _check_sentinels_stay(self, new_num_tokens: int | None, unit: int) -> None:

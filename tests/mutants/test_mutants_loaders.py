@@ -79,7 +79,14 @@ def test_every_check_has_a_bug_that_it_alone_must_find() -> None:
 
 
 @pytest.mark.parametrize(
-    ("dtype", "sentinels"), [(None, 7), (torch.float32, 0), (torch.bfloat16, 7), (torch.float16, 1)], ids=str
+    ("dtype", "sentinels"),
+    [
+        (None, 7),
+        pytest.param(torch.float32, 0, marks=pytest.mark.slow),
+        pytest.param(torch.bfloat16, 7, marks=pytest.mark.slow),
+        (torch.float16, 1),
+    ],
+    ids=str,
 )
 @pytest.mark.parametrize("name", CHECKPOINTS)
 def test_an_honest_load_has_no_fault(name: str, dtype: torch.dtype | None, sentinels: int, tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Models larger than memory: what capture, check and diagnose hold of them does not grow with their depth.
 
-Anonymous memory is what counts (RssAnon): pages of the mapped checkpoint and golden are the system's to drop. The test
-at the size of Qwen3-8B is run by `make slow`; it needs 40 GB of disk.
+Anonymous memory is what counts (RssAnon): pages of the mapped checkpoint and golden are the system's to drop.
+`make slow` runs both tests; the one at the size of Qwen3-8B needs 40 GB of disk.
 """
 
 from __future__ import annotations
@@ -96,6 +96,7 @@ def peaks(layers: int, folder: Path, *options: str) -> tuple[int, int]:
     return captured.anonymous, run("diagnose", golden, golden, "--model", checkpoint).anonymous
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_depth(tmp_path: Path) -> None:
     shallow, deep = (peaks(layers, tmp_path, "--stream") for layers in (4, 16))
     more = 12 * LAYER_BYTES

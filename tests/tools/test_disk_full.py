@@ -79,7 +79,7 @@ print(json.dumps(found))
 IN_A_NAMESPACE = ["unshare", "--map-root-user", "--mount"]
 
 
-@pytest.fixture(scope="module", params=["large files refused", "small disk"])
+@pytest.fixture(scope="module", params=["large files refused", pytest.param("small disk", marks=pytest.mark.slow)])
 def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What every command did: in a process whose files may not grow beyond a limit, on a small file system."""
     root, temporary = tmp_path_factory.mktemp("full"), tmp_path_factory.mktemp("temporary")
