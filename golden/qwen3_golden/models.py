@@ -8,22 +8,13 @@ from google.protobuf import text_format
 
 from qwen3_golden import golden_pb2 as pb
 from qwen3_golden.errors import ParityError
-from qwen3_golden.taps import GOLDEN_ROOT
+from qwen3_golden.taps import committed_text
 
 
 @cache
 def models() -> tuple[pb.Model, ...]:
     """The rows of models.textproto with every field of their config set; raises `ParityError` away from a clone."""
-    path = GOLDEN_ROOT / "models.textproto"
-    if not path.is_file():
-        raise ParityError(
-            path,
-            "the golden set is not beside the package",
-            expected="the folder golden/ of a clone",
-            got="a package that was installed without it",
-            next_step="install from a clone with pip install --editable",
-        )
-    rows = tuple(text_format.Parse(path.read_text(encoding="utf-8"), pb.ModelTable()).model)
+    rows = tuple(text_format.Parse(committed_text("models.textproto"), pb.ModelTable()).model)
     for row in rows:
         row.config.layer_types[:] = ["full_attention"] * row.config.num_hidden_layers
     return rows

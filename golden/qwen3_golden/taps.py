@@ -60,10 +60,9 @@ def _has(config: pb.ModelConfig, name: str) -> bool:
     return config.rotate_encoder_keys if name.endswith("encoder_k_rope") else True
 
 
-@cache
-def table() -> tuple[pb.Tap, ...]:
-    """The rows of taps.textproto, in network order; raises `ParityError` away from a clone of the repository."""
-    path = GOLDEN_ROOT / "taps.textproto"
+def committed_text(name: str) -> str:
+    """A text file of the golden set; raises `ParityError` away from a clone of the repository."""
+    path = GOLDEN_ROOT / name
     if not path.is_file():
         raise ParityError(
             path,
@@ -72,7 +71,13 @@ def table() -> tuple[pb.Tap, ...]:
             got="a package that was installed without it",
             next_step="install from a clone with pip install --editable",
         )
-    return tuple(text_format.Parse(path.read_text(encoding="utf-8"), pb.TapTable()).tap)
+    return path.read_text(encoding="utf-8")
+
+
+@cache
+def table() -> tuple[pb.Tap, ...]:
+    """The rows of taps.textproto, in network order; raises `ParityError` away from a clone of the repository."""
+    return tuple(text_format.Parse(committed_text("taps.textproto"), pb.TapTable()).tap)
 
 
 @cache

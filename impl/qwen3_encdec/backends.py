@@ -3,8 +3,8 @@
 import torch
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask
 
-from .capture import capturing
 from .configuration_qwen3_encdec import Qwen3EncoderDecoderConfig
+from .graph_capture import capturing
 
 Mask = torch.Tensor | BlockMask
 _FLEX_TILE = 128

@@ -3,8 +3,8 @@
 import torch
 from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache, EncoderDecoderCache
 
-from .capture import capturing
 from .configuration_qwen3_encdec import Qwen3EncoderDecoderConfig
+from .graph_capture import capturing
 
 
 def new_cache() -> EncoderDecoderCache:

@@ -3,6 +3,8 @@
 import torch
 from torch import nn
 
+from .graph_capture import capturing
+
 
 def check_floating(values: torch.Tensor, name: str) -> None:
     """`ValueError` unless `values` is of a floating dtype."""
@@ -19,7 +21,7 @@ def check_ids(ids: torch.Tensor, vocab_size: int, name: str) -> None:
         raise ValueError(
             f"{name} has shape {tuple(ids.shape)} and dtype {ids.dtype}; expected integers (batch, length)"
         )
-    if ids.numel() == 0 or torch.compiler.is_compiling():  # a graph cannot stop at what it computes
+    if ids.numel() == 0 or capturing():  # a graph cannot stop at what it computes
         return
     low, high = int(ids.min()), int(ids.max())
     if low < 0 or high >= vocab_size:
@@ -65,7 +67,7 @@ def positions(
     attention_mask: torch.Tensor | None,
     batch: int,
     length: int,
-    past: int,
+    past: int | torch.Tensor,
     name: str,
     device: torch.device,
 ) -> torch.Tensor:
@@ -73,7 +75,8 @@ def positions(
 
     Given ones are checked and broadcast over the batch. Otherwise a 2-D mask over past and current tokens counts tokens
     and skips padding (`cumsum - 1`, clamped at 0), so that a row alone and the same row padded get the same positions;
-    without a 2-D mask they go on from the past length.
+    without a 2-D mask they go on from the past length. Where that is a tensor (0-d, in a captured graph) a mask is
+    taken to end with the current tokens.
     """
     if position_ids is not None:
         if position_ids.ndim != 2 or position_ids.shape[0] not in (1, batch) or position_ids.shape[1] != length:
@@ -82,11 +85,12 @@ def positions(
             raise ValueError(f"{name} has dtype {position_ids.dtype}; expected integers")
         return position_ids.expand(batch, -1)
     if attention_mask is not None and attention_mask.ndim == 2:
-        if tuple(attention_mask.shape) != (batch, past + length):
+        covered = past + length if isinstance(past, int) else attention_mask.shape[1]
+        if tuple(attention_mask.shape) != (batch, covered):
             raise ValueError(
                 f"the mask that {name} would be counted from has shape {tuple(attention_mask.shape)}; "
-                f"expected ({batch}, {past + length}) (batch, past + current)"
+                f"expected ({batch}, {covered}) (batch, past + current)"
             )
         counted = attention_mask.to(torch.bool).long().cumsum(dim=-1) - 1
-        return counted.clamp(min=0)[:, past:]
-    return torch.arange(past, past + length, device=device).expand(batch, -1)
+        return counted.clamp(min=0)[:, covered - length :]
+    return (torch.arange(length, device=device) + past).expand(batch, -1)

@@ -6,7 +6,7 @@ to -inf and a row without a visible key becomes NaN); parts are built separately
 
 import torch
 
-from .capture import capturing
+from .graph_capture import capturing
 
 
 def additive_mask(visible: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

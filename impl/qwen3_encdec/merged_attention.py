@@ -6,8 +6,7 @@ from transformers.cache_utils import EncoderDecoderCache
 from .attention import ProjectedAttention
 from .backends import Mask, backend_mask
 from .caches import check_cache, encoder_keys_values, has_encoder_keys, new_cache, own_slots, past_length
-from .capture import positions
-from .inputs import check_encoder_states
+from .inputs import check_encoder_states, positions
 from .masks import merged_mask
 from .rope import apply_rotary, apply_rotary_pos_emb, tables_by_config
 

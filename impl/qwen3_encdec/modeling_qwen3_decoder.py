@@ -11,9 +11,8 @@ from transformers.utils.generic import ModelOutput
 
 from .backends import Mask, backend_mask
 from .caches import check_cache, has_encoder_keys, new_cache, own_slots, past_length
-from .capture import positions
 from .configuration_qwen3_encdec import Qwen3EncoderDecoderConfig
-from .inputs import check_encoder_states, embed
+from .inputs import check_encoder_states, embed, positions
 from .masks import merged_mask
 from .merged_attention import Qwen3MergedAttention, Rotary
 from .mlp import Qwen3MLP

@@ -11,8 +11,8 @@ from transformers.cache_utils import Cache, DynamicCache, EncoderDecoderCache, S
 from transformers.generation.utils import GenerationMixin
 from transformers.modeling_outputs import Seq2SeqLMOutput
 
-from .capture import capturing
 from .configuration_qwen3_encdec import Qwen3EncoderDecoderConfig
+from .graph_capture import capturing
 from .inputs import check_ids
 from .modeling_qwen3_decoder import Qwen3Decoder, Qwen3DecoderOutput
 from .modeling_qwen3_encoder import Qwen3Encoder, Qwen3EncoderOutput

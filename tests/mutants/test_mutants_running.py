@@ -47,11 +47,11 @@ def patch():
 
 
 def test_a_function_is_replaced_wherever_it_was_imported_and_put_back(patch):
-    plain = inputs.check_encoder_states
+    plain = inputs.positions
     patch.function(plain, lambda plain, *args: None)
-    assert inputs.check_encoder_states() is modeling_qwen3_decoder.check_encoder_states() is None
+    assert inputs.positions() is modeling_qwen3_decoder.positions() is None
     patch.undo()
-    assert inputs.check_encoder_states is modeling_qwen3_decoder.check_encoder_states is plain
+    assert inputs.positions is modeling_qwen3_decoder.positions is plain
 
 
 def test_a_sub_module_is_replaced_by_a_function_and_put_back(patch):

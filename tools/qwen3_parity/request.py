@@ -31,19 +31,16 @@ def model_directory(name: str, files: Sequence[str] = _EVERYTHING) -> Path:
     Raises `ParityError` when it is neither, and for an exported checkpoint.
     """
     refuse_exported(Path(name))
-    if Path(name).is_dir():
-        return Path(name)
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HFValidationError
+    from qwen3_encdec.checkpoint_files import checkpoint_directory
 
     try:
-        return Path(snapshot_download(name, allow_patterns=list(files)))
-    except (OSError, HFValidationError, ValueError) as error:
+        return checkpoint_directory(name, files)
+    except ValueError as error:
         raise ParityError(
             name,
             "this is neither a directory nor a hub id that can be fetched",
             expected=f"a Hugging Face directory with {', '.join(files)}",
-            got=str(error).splitlines()[0],
+            got=str(error.__cause__).splitlines()[0],
             next_step="check the path, or download it first where there is a network",
         ) from None
 
