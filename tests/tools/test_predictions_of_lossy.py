@@ -71,12 +71,12 @@ def test_only_judged_positions_count(world):
 
 def test_the_first_flip_is_the_earliest_position(world):
     def flip(logits):
-        logits[1, 2] = -logits[1, 2]
-        logits[0, 1] = -logits[0, 1]
+        logits[0, 2] = -logits[0, 2]
+        logits[1, 1] = -logits[1, 1]
 
     first = predictions(world.golden, world.changed("logits", flip)).first_divergent
     assert first is not None
-    assert (first.step, first.row, first.position) == (0, 0, 1)
+    assert (first.step, first.row, first.position) == (0, 1, 1)
 
 
 def test_a_flip_does_not_end_the_comparison(world):
