@@ -29,6 +29,7 @@ class Mode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     PLUMBING: _ClassVar[Mode]
     TOKENIZATION: _ClassVar[Mode]
     WEIGHTS: _ClassVar[Mode]
+    CLASSIC_ENCODER: _ClassVar[Mode]
 
 class Tier(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -81,6 +82,7 @@ OP: Mode
 PLUMBING: Mode
 TOKENIZATION: Mode
 WEIGHTS: Mode
+CLASSIC_ENCODER: Mode
 TIER_UNSPECIFIED: Tier
 TIER_OP: Tier
 TIER_MODEL: Tier
@@ -228,7 +230,7 @@ class Pair(_message.Message):
     def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
 
 class Case(_message.Message):
-    __slots__ = ("name", "tier", "mode", "config", "checkpoint", "steps", "after", "exposes", "description", "max_new_tokens", "smallest_margin", "op", "attributes", "taps", "rows")
+    __slots__ = ("name", "tier", "mode", "config", "checkpoint", "steps", "after", "exposes", "description", "max_new_tokens", "smallest_margin", "op", "attributes", "taps", "rows", "generation")
     NAME_FIELD_NUMBER: _ClassVar[int]
     TIER_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
@@ -244,6 +246,7 @@ class Case(_message.Message):
     ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
     TAPS_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
     name: str
     tier: Tier
     mode: Mode
@@ -259,7 +262,36 @@ class Case(_message.Message):
     attributes: _containers.RepeatedCompositeFieldContainer[Attribute]
     taps: _containers.RepeatedScalarFieldContainer[str]
     rows: int
-    def __init__(self, name: _Optional[str] = ..., tier: _Optional[_Union[Tier, str]] = ..., mode: _Optional[_Union[Mode, str]] = ..., config: _Optional[_Union[ModelConfig, _Mapping]] = ..., checkpoint: _Optional[_Iterable[_Union[Checkpoint, _Mapping]]] = ..., steps: _Optional[_Iterable[int]] = ..., after: _Optional[str] = ..., exposes: _Optional[_Iterable[str]] = ..., description: _Optional[str] = ..., max_new_tokens: _Optional[int] = ..., smallest_margin: _Optional[float] = ..., op: _Optional[str] = ..., attributes: _Optional[_Iterable[_Union[Attribute, _Mapping]]] = ..., taps: _Optional[_Iterable[str]] = ..., rows: _Optional[int] = ...) -> None: ...
+    generation: Generation
+    def __init__(self, name: _Optional[str] = ..., tier: _Optional[_Union[Tier, str]] = ..., mode: _Optional[_Union[Mode, str]] = ..., config: _Optional[_Union[ModelConfig, _Mapping]] = ..., checkpoint: _Optional[_Iterable[_Union[Checkpoint, _Mapping]]] = ..., steps: _Optional[_Iterable[int]] = ..., after: _Optional[str] = ..., exposes: _Optional[_Iterable[str]] = ..., description: _Optional[str] = ..., max_new_tokens: _Optional[int] = ..., smallest_margin: _Optional[float] = ..., op: _Optional[str] = ..., attributes: _Optional[_Iterable[_Union[Attribute, _Mapping]]] = ..., taps: _Optional[_Iterable[str]] = ..., rows: _Optional[int] = ..., generation: _Optional[_Union[Generation, _Mapping]] = ...) -> None: ...
+
+class Generation(_message.Message):
+    __slots__ = ("strategy", "repetition_penalty", "temperature", "top_k", "top_p", "min_p", "num_beams", "length_penalty", "early_stopping", "num_return_sequences", "eos_token_id", "pad_token_id")
+    STRATEGY_FIELD_NUMBER: _ClassVar[int]
+    REPETITION_PENALTY_FIELD_NUMBER: _ClassVar[int]
+    TEMPERATURE_FIELD_NUMBER: _ClassVar[int]
+    TOP_K_FIELD_NUMBER: _ClassVar[int]
+    TOP_P_FIELD_NUMBER: _ClassVar[int]
+    MIN_P_FIELD_NUMBER: _ClassVar[int]
+    NUM_BEAMS_FIELD_NUMBER: _ClassVar[int]
+    LENGTH_PENALTY_FIELD_NUMBER: _ClassVar[int]
+    EARLY_STOPPING_FIELD_NUMBER: _ClassVar[int]
+    NUM_RETURN_SEQUENCES_FIELD_NUMBER: _ClassVar[int]
+    EOS_TOKEN_ID_FIELD_NUMBER: _ClassVar[int]
+    PAD_TOKEN_ID_FIELD_NUMBER: _ClassVar[int]
+    strategy: str
+    repetition_penalty: float
+    temperature: float
+    top_k: int
+    top_p: float
+    min_p: float
+    num_beams: int
+    length_penalty: float
+    early_stopping: bool
+    num_return_sequences: int
+    eos_token_id: _containers.RepeatedScalarFieldContainer[int]
+    pad_token_id: int
+    def __init__(self, strategy: _Optional[str] = ..., repetition_penalty: _Optional[float] = ..., temperature: _Optional[float] = ..., top_k: _Optional[int] = ..., top_p: _Optional[float] = ..., min_p: _Optional[float] = ..., num_beams: _Optional[int] = ..., length_penalty: _Optional[float] = ..., early_stopping: _Optional[bool] = ..., num_return_sequences: _Optional[int] = ..., eos_token_id: _Optional[_Iterable[int]] = ..., pad_token_id: _Optional[int] = ...) -> None: ...
 
 class Attribute(_message.Message):
     __slots__ = ("key", "value")
@@ -280,7 +312,7 @@ class Checkpoint(_message.Message):
     def __init__(self, role: _Optional[str] = ..., name: _Optional[str] = ..., sha256: _Optional[bytes] = ...) -> None: ...
 
 class ModelConfig(_message.Message):
-    __slots__ = ("model_type", "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim", "rms_norm_eps", "rope_theta", "max_position_embeddings", "hidden_act", "attention_bias", "attention_out_bias", "use_qk_norm", "layer_types", "sliding_window", "tie_word_embeddings", "rotate_encoder_keys", "rope_scaling")
+    __slots__ = ("model_type", "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim", "rms_norm_eps", "rope_theta", "max_position_embeddings", "hidden_act", "attention_bias", "attention_out_bias", "use_qk_norm", "layer_types", "sliding_window", "tie_word_embeddings", "rotate_encoder_keys", "rope_scaling", "classic_encoder")
     MODEL_TYPE_FIELD_NUMBER: _ClassVar[int]
     VOCAB_SIZE_FIELD_NUMBER: _ClassVar[int]
     HIDDEN_SIZE_FIELD_NUMBER: _ClassVar[int]
@@ -301,6 +333,7 @@ class ModelConfig(_message.Message):
     TIE_WORD_EMBEDDINGS_FIELD_NUMBER: _ClassVar[int]
     ROTATE_ENCODER_KEYS_FIELD_NUMBER: _ClassVar[int]
     ROPE_SCALING_FIELD_NUMBER: _ClassVar[int]
+    CLASSIC_ENCODER_FIELD_NUMBER: _ClassVar[int]
     model_type: str
     vocab_size: int
     hidden_size: int
@@ -321,7 +354,20 @@ class ModelConfig(_message.Message):
     tie_word_embeddings: bool
     rotate_encoder_keys: bool
     rope_scaling: RopeScaling
-    def __init__(self, model_type: _Optional[str] = ..., vocab_size: _Optional[int] = ..., hidden_size: _Optional[int] = ..., intermediate_size: _Optional[int] = ..., num_hidden_layers: _Optional[int] = ..., num_attention_heads: _Optional[int] = ..., num_key_value_heads: _Optional[int] = ..., head_dim: _Optional[int] = ..., rms_norm_eps: _Optional[float] = ..., rope_theta: _Optional[float] = ..., max_position_embeddings: _Optional[int] = ..., hidden_act: _Optional[str] = ..., attention_bias: _Optional[bool] = ..., attention_out_bias: _Optional[bool] = ..., use_qk_norm: _Optional[bool] = ..., layer_types: _Optional[_Iterable[str]] = ..., sliding_window: _Optional[int] = ..., tie_word_embeddings: _Optional[bool] = ..., rotate_encoder_keys: _Optional[bool] = ..., rope_scaling: _Optional[_Union[RopeScaling, _Mapping]] = ...) -> None: ...
+    classic_encoder: ClassicEncoder
+    def __init__(self, model_type: _Optional[str] = ..., vocab_size: _Optional[int] = ..., hidden_size: _Optional[int] = ..., intermediate_size: _Optional[int] = ..., num_hidden_layers: _Optional[int] = ..., num_attention_heads: _Optional[int] = ..., num_key_value_heads: _Optional[int] = ..., head_dim: _Optional[int] = ..., rms_norm_eps: _Optional[float] = ..., rope_theta: _Optional[float] = ..., max_position_embeddings: _Optional[int] = ..., hidden_act: _Optional[str] = ..., attention_bias: _Optional[bool] = ..., attention_out_bias: _Optional[bool] = ..., use_qk_norm: _Optional[bool] = ..., layer_types: _Optional[_Iterable[str]] = ..., sliding_window: _Optional[int] = ..., tie_word_embeddings: _Optional[bool] = ..., rotate_encoder_keys: _Optional[bool] = ..., rope_scaling: _Optional[_Union[RopeScaling, _Mapping]] = ..., classic_encoder: _Optional[_Union[ClassicEncoder, _Mapping]] = ...) -> None: ...
+
+class ClassicEncoder(_message.Message):
+    __slots__ = ("norm_first", "layer_norm_eps", "scale_embeddings", "starts_with_hidden_states")
+    NORM_FIRST_FIELD_NUMBER: _ClassVar[int]
+    LAYER_NORM_EPS_FIELD_NUMBER: _ClassVar[int]
+    SCALE_EMBEDDINGS_FIELD_NUMBER: _ClassVar[int]
+    STARTS_WITH_HIDDEN_STATES_FIELD_NUMBER: _ClassVar[int]
+    norm_first: bool
+    layer_norm_eps: float
+    scale_embeddings: bool
+    starts_with_hidden_states: bool
+    def __init__(self, norm_first: _Optional[bool] = ..., layer_norm_eps: _Optional[float] = ..., scale_embeddings: _Optional[bool] = ..., starts_with_hidden_states: _Optional[bool] = ...) -> None: ...
 
 class RopeScaling(_message.Message):
     __slots__ = ("rope_type", "factor", "original_max_position_embeddings", "attention_factor", "beta_fast", "beta_slow", "truncate")
