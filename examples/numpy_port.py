@@ -54,6 +54,32 @@ def softmax(scores: Array, mask: Array) -> Array:
     return weights / np.maximum(weights.sum(axis=-1, keepdims=True), np.float32(1e-30))
 
 
+def next_token_probs(logits: Array, ids: Array, real: Array, filters: Any) -> Array:
+    """What the next token is drawn from, `[batch, vocab]`: the filters in HF's order, each on what is left."""
+    logits, everything = logits.copy(), np.ones(logits.shape, bool)
+    for row, had in enumerate(np.unique(one[kept]) for one, kept in zip(ids, real, strict=True)):
+        x = logits[row, had]
+        penalty = np.float32(filters.repetition_penalty)
+        logits[row, had] = np.where(x < 0, x * penalty, x / penalty)
+    logits = logits / np.float32(filters.temperature)
+    if filters.top_k:
+        least = np.sort(logits, axis=-1)[:, -min(filters.top_k, logits.shape[-1])]
+        logits = np.where(logits < least[:, None], -np.inf, logits)
+    order = np.argsort(-logits, axis=-1, kind="stable")
+    if filters.top_p < 1:  # a token stays while those before it have not reached p
+        probs = softmax(np.take_along_axis(logits, order, axis=-1), everything)
+        before = np.cumsum(probs, axis=-1) - probs
+        stays = before < filters.top_p
+        stays[:, 0] = True
+        np.put_along_axis(everything, order, stays, axis=-1)
+        logits = np.where(everything, logits, -np.inf)
+    probs = softmax(logits, np.isfinite(logits))
+    if filters.min_p:
+        kept = probs >= np.float32(filters.min_p) * probs.max(axis=-1, keepdims=True)
+        probs = softmax(logits, kept & np.isfinite(logits))
+    return probs
+
+
 def stored(directory: Path) -> Iterator[tuple[str, Array]]:
     """The tensors of a checkpoint: Hugging Face's files, or what `qwen3-parity export --model` made of them."""
     for file in directory.glob("*.safetensors"):
@@ -194,13 +220,27 @@ def factory(case: Any, checkpoints: Mapping[str, Path], dtype: Any = np.float32)
         positions = inputs["input.decoder_position_ids"]
         # cos and sin differ by an ulp of the angle between libraries: what follows them reads the golden's
         golden = inputs["decoder.cos"], inputs["decoder.sin"]
-        decode(ids, positions, padding, golden, list(case.steps), lambda n, s, v: tap(n, s, v) if wanted(n) else None)
-        prompt = case.steps[0]
+
+        def record(name: str, step: int, value: Array) -> None:
+            if wanted(name):
+                tap(name, step, value)
+            stop = sum(case.steps[: step + 1])
+            if name == "logits" and case.generation.strategy == "sample" and stop >= case.generation.prompt_length:
+                probs = next_token_probs(value[:, -1], ids[:, :stop], padding[:, :stop], case.generation)
+                tap("next_token_probs", step, probs)
+
+        decode(ids, positions, padding, golden, list(case.steps), record)
+        if case.generation.strategy == "sample":
+            return
+        prompt = case.generation.prompt_length or case.steps[0]
         ids, padding, positions = ids[:, :prompt], padding[:, :prompt], positions[:, :prompt]
+        ended = np.zeros(len(ids), bool)
         for _ in range(case.max_new_tokens):  # greedy, from the beginning each time: slow and plain
             tables = model.tables(positions)
             logits = decode(ids, positions, padding, tables, [ids.shape[1]], lambda n, s, v: None)
-            ids = np.concatenate((ids, logits[:, -1].argmax(axis=-1)[:, None]), axis=1)
+            best = np.where(ended, case.generation.pad_token_id, logits[:, -1].argmax(axis=-1))
+            ended |= np.isin(best, list(case.generation.eos_token_id))
+            ids = np.concatenate((ids, best[:, None]), axis=1)
             padding = np.concatenate((padding, np.ones((len(ids), 1), bool)), axis=1)
             positions = np.concatenate((positions, positions[:, -1:] + 1), axis=1)
         if case.max_new_tokens:

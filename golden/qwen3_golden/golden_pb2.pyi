@@ -230,7 +230,7 @@ class Pair(_message.Message):
     def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
 
 class Case(_message.Message):
-    __slots__ = ("name", "tier", "mode", "config", "checkpoint", "steps", "after", "exposes", "description", "max_new_tokens", "smallest_margin", "op", "attributes", "taps", "rows", "generation")
+    __slots__ = ("name", "tier", "mode", "config", "checkpoint", "steps", "after", "exposes", "description", "max_new_tokens", "smallest_margin", "op", "attributes", "taps", "rows", "generation", "training")
     NAME_FIELD_NUMBER: _ClassVar[int]
     TIER_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
@@ -247,6 +247,7 @@ class Case(_message.Message):
     TAPS_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
+    TRAINING_FIELD_NUMBER: _ClassVar[int]
     name: str
     tier: Tier
     mode: Mode
@@ -263,10 +264,17 @@ class Case(_message.Message):
     taps: _containers.RepeatedScalarFieldContainer[str]
     rows: int
     generation: Generation
-    def __init__(self, name: _Optional[str] = ..., tier: _Optional[_Union[Tier, str]] = ..., mode: _Optional[_Union[Mode, str]] = ..., config: _Optional[_Union[ModelConfig, _Mapping]] = ..., checkpoint: _Optional[_Iterable[_Union[Checkpoint, _Mapping]]] = ..., steps: _Optional[_Iterable[int]] = ..., after: _Optional[str] = ..., exposes: _Optional[_Iterable[str]] = ..., description: _Optional[str] = ..., max_new_tokens: _Optional[int] = ..., smallest_margin: _Optional[float] = ..., op: _Optional[str] = ..., attributes: _Optional[_Iterable[_Union[Attribute, _Mapping]]] = ..., taps: _Optional[_Iterable[str]] = ..., rows: _Optional[int] = ..., generation: _Optional[_Union[Generation, _Mapping]] = ...) -> None: ...
+    training: Training
+    def __init__(self, name: _Optional[str] = ..., tier: _Optional[_Union[Tier, str]] = ..., mode: _Optional[_Union[Mode, str]] = ..., config: _Optional[_Union[ModelConfig, _Mapping]] = ..., checkpoint: _Optional[_Iterable[_Union[Checkpoint, _Mapping]]] = ..., steps: _Optional[_Iterable[int]] = ..., after: _Optional[str] = ..., exposes: _Optional[_Iterable[str]] = ..., description: _Optional[str] = ..., max_new_tokens: _Optional[int] = ..., smallest_margin: _Optional[float] = ..., op: _Optional[str] = ..., attributes: _Optional[_Iterable[_Union[Attribute, _Mapping]]] = ..., taps: _Optional[_Iterable[str]] = ..., rows: _Optional[int] = ..., generation: _Optional[_Union[Generation, _Mapping]] = ..., training: _Optional[_Union[Training, _Mapping]] = ...) -> None: ...
+
+class Training(_message.Message):
+    __slots__ = ("padding_idx",)
+    PADDING_IDX_FIELD_NUMBER: _ClassVar[int]
+    padding_idx: int
+    def __init__(self, padding_idx: _Optional[int] = ...) -> None: ...
 
 class Generation(_message.Message):
-    __slots__ = ("strategy", "repetition_penalty", "temperature", "top_k", "top_p", "min_p", "num_beams", "length_penalty", "early_stopping", "num_return_sequences", "eos_token_id", "pad_token_id")
+    __slots__ = ("strategy", "repetition_penalty", "temperature", "top_k", "top_p", "min_p", "num_beams", "length_penalty", "early_stopping", "num_return_sequences", "eos_token_id", "pad_token_id", "prompt_length")
     STRATEGY_FIELD_NUMBER: _ClassVar[int]
     REPETITION_PENALTY_FIELD_NUMBER: _ClassVar[int]
     TEMPERATURE_FIELD_NUMBER: _ClassVar[int]
@@ -279,6 +287,7 @@ class Generation(_message.Message):
     NUM_RETURN_SEQUENCES_FIELD_NUMBER: _ClassVar[int]
     EOS_TOKEN_ID_FIELD_NUMBER: _ClassVar[int]
     PAD_TOKEN_ID_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_LENGTH_FIELD_NUMBER: _ClassVar[int]
     strategy: str
     repetition_penalty: float
     temperature: float
@@ -291,7 +300,8 @@ class Generation(_message.Message):
     num_return_sequences: int
     eos_token_id: _containers.RepeatedScalarFieldContainer[int]
     pad_token_id: int
-    def __init__(self, strategy: _Optional[str] = ..., repetition_penalty: _Optional[float] = ..., temperature: _Optional[float] = ..., top_k: _Optional[int] = ..., top_p: _Optional[float] = ..., min_p: _Optional[float] = ..., num_beams: _Optional[int] = ..., length_penalty: _Optional[float] = ..., early_stopping: _Optional[bool] = ..., num_return_sequences: _Optional[int] = ..., eos_token_id: _Optional[_Iterable[int]] = ..., pad_token_id: _Optional[int] = ...) -> None: ...
+    prompt_length: int
+    def __init__(self, strategy: _Optional[str] = ..., repetition_penalty: _Optional[float] = ..., temperature: _Optional[float] = ..., top_k: _Optional[int] = ..., top_p: _Optional[float] = ..., min_p: _Optional[float] = ..., num_beams: _Optional[int] = ..., length_penalty: _Optional[float] = ..., early_stopping: _Optional[bool] = ..., num_return_sequences: _Optional[int] = ..., eos_token_id: _Optional[_Iterable[int]] = ..., pad_token_id: _Optional[int] = ..., prompt_length: _Optional[int] = ...) -> None: ...
 
 class Attribute(_message.Message):
     __slots__ = ("key", "value")

@@ -15,7 +15,7 @@ MAGIC = "qwen3.golden"
 
 def minor_of(case: pb.Case) -> int:
     """The first minor version of the schema that has every field of a recording of this case."""
-    if case.mode == pb.CLASSIC_ENCODER or case.HasField("generation"):
+    if case.mode == pb.CLASSIC_ENCODER or case.HasField("generation") or case.HasField("training"):
         return 3
     if case.mode == pb.WEIGHTS or case.config.HasField("rope_scaling"):
         return 2

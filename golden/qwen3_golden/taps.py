@@ -18,6 +18,9 @@ from qwen3_golden.errors import ParityError
 GOLDEN_ROOT = Path(__file__).resolve().parents[1]
 """The folder of the committed golden set: cases/, checkpoints/, tokenizers/, MANIFEST.textproto, taps.textproto."""
 
+ENCODERS = ("encoder.", "pre_norm.", "post_norm.", "gradient.encoder.")
+"""How the names of taps begin whose positions are the encoder's: Qwen3's encoder, the two classic ones, gradients."""
+
 _LAYER = re.compile(r"\.layers\.(0|[1-9][0-9]*)\.")
 
 
@@ -57,6 +60,8 @@ def _has(config: pb.ModelConfig, name: str) -> bool:
     """Whether a network has a tap that stands first among alternatives."""
     if name.endswith(("q_norm", "k_norm")):
         return config.use_qk_norm
+    if name.endswith("_norm.embeddings"):
+        return not config.classic_encoder.starts_with_hidden_states
     return config.rotate_encoder_keys if name.endswith("encoder_k_rope") else True
 
 
@@ -105,18 +110,31 @@ def place(name: str, num_hidden_layers: int = 0) -> Place | None:
     def fill(text: str) -> str:
         if layer is not None:
             text = text.replace("{layer-1}", str(layer - 1)).replace("{layer}", str(layer))
+            text = text.replace("{layer+1}", str(layer + 1))
         return text.replace("{last}", str(num_hidden_layers - 1))
 
     def alternatives(text: str) -> tuple[str, ...]:
         some = text.rstrip("?").split("|")
         if "{layer-1}" in text:  # the layer before, and only the first layer has none
             some = some[1:] if layer == 0 else some[:1]
+        if "{layer+1}" in text:  # the layer behind, and only the last layer has none
+            some = some[1:] if layer == num_hidden_layers - 1 else some[:1]
         return tuple(map(fill, some))
 
-    inputs = tuple(alternatives(text) for text in row.inputs)
-    optional = frozenset(fill(text.rstrip("?")) for text in row.inputs if text.endswith("?"))
-    parameters = tuple(fill(text) for text in row.parameters)
+    given = _every(row.inputs, num_hidden_layers)
+    inputs = tuple(some for text in given if (some := alternatives(text)))
+    optional = frozenset(fill(text.rstrip("?")) for text in given if text.endswith("?"))
+    parameters = tuple(alternatives(text)[0] for text in _every(row.parameters, num_hidden_layers))
     return Place(name, pattern, row.op, tuple(row.axes), inputs, optional, parameters, layer)
+
+
+def _every(texts: Iterable[str], num_hidden_layers: int) -> list[str]:
+    """The texts of a row, one that says {every} once for each layer."""
+    return [
+        text.replace("{every}", str(layer))
+        for text in texts
+        for layer in range(num_hidden_layers if "{every}" in text else 1)
+    ]
 
 
 _WHOLE = ("k_proj", "v_proj", "k_norm", "k_rope", "position_ids", "cos", "sin")

@@ -11,6 +11,8 @@ import torch
 
 from qwen3_golden import GOLDEN_ROOT, ParityError
 from qwen3_reference.cases import CASES
+from qwen3_reference.classic_cases import CLASSIC_CASES
+from qwen3_reference.classic_record import record_classic
 from qwen3_reference.op_cases import op_cases
 from qwen3_reference.record import record
 from qwen3_reference.record_op import record_op
@@ -36,6 +38,10 @@ def main(arguments: list[str]) -> int:
         for definition in CASES:
             if fnmatchcase(definition.name, options.only):
                 record(definition, options.checkpoints, options.out / "cases" / f"{definition.name}.pb")
+                written += 1
+        for classic in CLASSIC_CASES:
+            if fnmatchcase(classic.name, options.only):
+                record_classic(classic, options.checkpoints, options.out / "cases" / f"{classic.name}.pb")
                 written += 1
         for texts in TOKENIZATION_CASES:
             if fnmatchcase(texts.name, options.only):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from qwen3_golden import pb
 from qwen3_reference.definitions import LONG_TAPS, CaseDefinition, inputs
+from qwen3_reference.generation_cases import GENERATION_CASES
+from qwen3_reference.training_cases import TRAINING_CASES
 from qwen3_reference.twins import TWIN_CASES
 
 __all__ = ["CASES", "CaseDefinition", "case", "inputs"]
@@ -232,6 +234,8 @@ CASES = (
         exposes=("ROP-07", "ROP-21", "ROP-31"),
     ),
     *TWIN_CASES,
+    *GENERATION_CASES,
+    *TRAINING_CASES,
 )
 
 

@@ -83,6 +83,43 @@ YARN_MSCALE: dict[str, Any] = {
     },
     "rope_theta": None,
 }
+# Small, because a gradient is as large as its parameter: two committed gradients for each.
+TRAINING_TIED: dict[str, Any] = {
+    "head_dim": 4,
+    "hidden_size": 12,
+    "intermediate_size": 9,
+    "num_hidden_layers": 2,
+    "rms_norm_eps": 1e-2,
+    "rope_theta": 50.0,
+    "vocab_size": 37,
+}
+TRAINING_UNTIED: dict[str, Any] = {
+    **TRAINING_TIED,
+    "attention_bias": True,
+    "hidden_size": 10,
+    "layer_types": ["sliding_attention", "full_attention"],
+    "num_attention_heads": 3,
+    "num_key_value_heads": 1,
+    "rms_norm_eps": 3e-3,
+    "sliding_window": 3,
+    "tie_word_embeddings": False,
+    "use_sliding_window": True,
+    "vocab_size": 39,
+}
+# Small and not tied: a loud tied model repeats itself, this one says many different things.
+GENERATION: dict[str, Any] = {
+    "head_dim": 4,
+    "hidden_size": 12,
+    "intermediate_size": 10,
+    "layer_types": ["sliding_attention", "full_attention"],
+    "num_hidden_layers": 2,
+    "rms_norm_eps": 2e-3,
+    "rope_theta": 50.0,
+    "sliding_window": 3,
+    "tie_word_embeddings": False,
+    "use_sliding_window": True,
+    "vocab_size": 41,
+}
 # The window is switched off by use_sliding_window, dropout is for training alone.
 BIASED: dict[str, Any] = {
     "attention_bias": True,

@@ -17,7 +17,18 @@ from typing import Any
 import numpy as np
 
 from qwen3_golden import Array, ParityError, to_bfloat16
-from qwen3_reference.checkpoint_sizes import BIASED, PAD_ID, QWEN2, SIZES, WINDOW, YARN_MSCALE, YARN_STATED
+from qwen3_reference.checkpoint_sizes import (
+    BIASED,
+    GENERATION,
+    PAD_ID,
+    QWEN2,
+    SIZES,
+    TRAINING_TIED,
+    TRAINING_UNTIED,
+    WINDOW,
+    YARN_MSCALE,
+    YARN_STATED,
+)
 
 TINY_IDS = (7, 11, 20)
 TWIN_IDS = (30, 31)
@@ -28,7 +39,10 @@ _BYTES = {"float32": 4, "bfloat16": 2}
 
 @dataclass(frozen=True)
 class Definition:
-    """How one checkpoint is drawn. Those of one `embedding_seed` have bit-equal embeddings and differ elsewhere."""
+    """How one checkpoint is drawn. Those of one `embedding_seed` have bit-equal embeddings and differ elsewhere.
+
+    `softening` multiplies embedding and head: the softmax of loud logits is one-hot, and hides gradients.
+    """
 
     name: str
     seed: int
@@ -37,6 +51,7 @@ class Definition:
     dtype: str = "float32"
     stores_head: bool = False
     files: int = 1
+    softening: float = 1.0
 
     def full_config(self) -> dict[str, Any]:
         """config.json; a field set to None over the common ones is left out, as `head_dim` on Qwen2."""
@@ -75,6 +90,10 @@ DEFINITIONS = (
     Definition("biased", 701, 700, BIASED),
     Definition("yarn-stated", 901, 900, YARN_STATED),
     Definition("yarn-mscale", 911, 910, YARN_MSCALE),
+    Definition("generation", 990, 1990, GENERATION, stores_head=True),
+    Definition("generation-encoder", 992, 1990, GENERATION, stores_head=True),
+    Definition("training-tied", 931, 930, TRAINING_TIED, softening=1 / 8),
+    Definition("training-untied", 941, 940, TRAINING_UNTIED, stores_head=True, softening=1 / 4),
 )
 
 
@@ -140,7 +159,7 @@ def draw_tensors(definition: Definition) -> dict[str, Array]:
     config = definition.full_config()
     draw = np.random.Generator(np.random.PCG64(definition.seed))
     hidden, vocab = config["hidden_size"], config["vocab_size"]
-    embedding = _embedding(definition.embedding_seed, vocab, hidden)
+    embedding = _embedding(definition.embedding_seed, vocab, hidden) * np.float32(definition.softening)
     tensors = {"model.embed_tokens.weight": embedding}
     for index in range(config["num_hidden_layers"]):
         tensors |= _layer(draw, config, f"model.layers.{index}.")
@@ -152,7 +171,7 @@ def draw_tensors(definition: Definition) -> dict[str, Array]:
             head = _linear(draw, vocab, hidden, 2.0)
             head[-PADDING_ROWS:] *= 2.0  # more, and every greedy choice is one of these rows
             head[TWIN_IDS[1]] = head[TWIN_IDS[0]]
-            tensors["lm_head.weight"] = head
+            tensors["lm_head.weight"] = head * np.float32(definition.softening)
     return tensors
 
 

@@ -9,6 +9,7 @@ from transformers.models.qwen2 import Qwen2Config
 from transformers.models.qwen3 import Qwen3Config
 
 from qwen3_golden import ParityError, pb
+from qwen3_reference.classic_configs import classic_spec_config
 from qwen3_reference.rope_scaling import rope_scaling, spec_scaling, stated_rope
 from qwen3_reference.stored import read_config
 from qwen3_spec import SpecConfig
@@ -98,6 +99,8 @@ def model_config(directory: str | Path, *, rotate_encoder_keys: bool = True) -> 
 
 def spec_config(config: pb.ModelConfig) -> SpecConfig:
     """The same numbers for the specification; `ValueError` or `KeyError` when no network can have them."""
+    if config.HasField("classic_encoder"):
+        return classic_spec_config(config)
     return SpecConfig(
         hidden_size=config.hidden_size,
         intermediate_size=config.intermediate_size,

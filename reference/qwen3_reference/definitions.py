@@ -10,6 +10,7 @@ import numpy as np
 from qwen3_golden import Array, pb
 from qwen3_reference.checkpoint_sizes import PAD_ID
 from qwen3_reference.checkpoints import TINY_IDS, TWIN_IDS
+from qwen3_spec.loss import IGNORED_LABEL
 
 LONG_TAPS = ("input.*", "*.position_ids", "*.inv_freq", "*cos", "*sin", "*.layers.*.output", "*.norm", "logits")
 """What the long cases record: sources and the outputs of layers."""
@@ -21,7 +22,9 @@ class CaseDefinition:
 
     `encoder_rows`, `decoder_rows` have one string for each batch row, its mask slot by slot. `steps` are the decoder's
     query lengths. Positions count real tokens from `first_position`. `taps` are globs, empty = every tap.
-    `max_new_tokens` > 0 also generates, greedily, from the first step's ids.
+    `max_new_tokens` > 0 also generates, greedily, from the first step's ids. With `generation` ids and `steps` are the
+    prompt, and what HF's `generate` chooses follows; rows are sources, whatever the number of beams. `training`: one
+    step over all of the decoder's ids, of which four in five that are real have a label.
     """
 
     name: str
@@ -36,10 +39,12 @@ class CaseDefinition:
     first_position: int = 0
     after: str = ""
     max_new_tokens: int = 0
+    generation: pb.Generation | None = None
     dtype: str = "float32"
     tier: pb.Tier = pb.TIER_MODEL
     taps: tuple[str, ...] = ()
     exposes: tuple[str, ...] = ()
+    training: bool = False
 
     @property
     def mode(self) -> pb.Mode:
@@ -78,4 +83,8 @@ def inputs(definition: CaseDefinition, vocab: int) -> Mapping[str, Array]:
             given[f"input.{stack}_input_ids"] = ids
             given[f"input.{stack}_attention_mask"] = mask
             given[f"input.{stack}_position_ids"] = positions
+    if definition.training:
+        real = given["input.decoder_attention_mask"]
+        counted = real & (draw.random(real.shape) < 0.8)
+        given["input.labels"] = np.where(counted, draw.integers(0, vocab, real.shape), IGNORED_LABEL)
     return given

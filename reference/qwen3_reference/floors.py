@@ -14,6 +14,7 @@ import numpy as np
 
 from qwen3_golden import Array, Place, pb
 from qwen3_reference.configs import spec_config
+from qwen3_reference.generation_spec import Choices
 from qwen3_reference.scope import Scope
 from qwen3_reference.table_rounding import frequency_rounding
 from qwen3_spec import Arithmetic, Cache, RopeScaling, decoder_step, encoder
@@ -57,9 +58,12 @@ def spec_run(
             layer(Cache()),
         )
     cache, end = Cache(), 0
+    choices = None if scope.case is None else Choices(scope.case, inputs, scope.steps, tap, arithmetic)
     for step, length in enumerate(scope.steps):
         start, end = end, end + length
-        decoder_step(
+        if choices is not None:
+            choices.enter(step, cache)
+        logits = decoder_step(
             weights,
             config,
             inputs["input.decoder_input_ids"][:, start:end],
@@ -75,6 +79,8 @@ def spec_run(
             tables.get(("decoder.encoder_sin", 0)),
             layer(cache),
         )
+        if choices is not None:
+            choices.leave(step, logits)
 
 
 def _rms(square: Array, count: Array, axes: tuple[int, ...]) -> Array:

@@ -8,6 +8,8 @@ from functools import partial
 from pathlib import Path
 
 from qwen3_golden import ParityError, Recording, Tensor, Writer, minor_of, pb, tensor
+from qwen3_reference.generation import FreeRun
+from qwen3_reference.generation_choices import chosen
 from qwen3_reference.measure import measure
 from qwen3_reference.models import Reference
 from qwen3_reference.provenance import provenance
@@ -16,6 +18,7 @@ from qwen3_reference.resume import Pass
 from qwen3_reference.resumed_layers import resumed
 from qwen3_reference.run import Inputs, StepSink, as_they_are, generate_greedy, run_reference
 from qwen3_reference.softmax_check import check_softmax
+from qwen3_reference.training import train_reference
 from qwen3_reference.weights import Weights, parameters
 from qwen3_reference.work_folder import work_folder
 
@@ -53,13 +56,17 @@ class Way:
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be recorded: inputs by name, the case, the weights; `models` loads HF's, when they are needed."""
+    """What is to be recorded: inputs by name, the case, the weights; `models` loads HF's, when they are needed.
+
+    `free` is the run that chose the tokens of a case with `generation`.
+    """
 
     inputs: Inputs
     message: pb.Case
     weights: Weights
     models: Callable[[], Reference]
     seed: int = 0
+    free: FreeRun | None = None
 
     def layers(self) -> int:
         """How many layers run in a pass, over all steps."""
@@ -75,9 +82,18 @@ def _run(request: Request, run: Pass, way: Way) -> None:
     recorder = Recorder(run, message, way.progress)
     for name, array in request.inputs.items():
         recorder.add(0, name, array)
+    if message.HasField("training"):
+        train_reference(reference, request.inputs, way.around(recorder.add), partial(wanted, message))
+        run.end()
+        return
     layers = partial(resumed, run) if way.resume else as_they_are
-    run_reference(reference, request.inputs, message.steps, way.around(recorder.add), partial(wanted, message), layers)
-    if message.max_new_tokens:
+    sink = way.around(recorder.add)
+    if request.free is not None:
+        sink = chosen(reference.decoder, request.free, message, sink)
+    run_reference(reference, request.inputs, message.steps, sink, partial(wanted, message), layers)
+    if request.free is not None:
+        recorder.chosen(request.free.generated, request.free.sequences_scores, request.free.margin)
+    elif message.max_new_tokens:
         way.progress("generation")
         recorder.generated(*generate_greedy(reference, request.inputs, message.steps[0], message.max_new_tokens))
     run.end()

@@ -14,11 +14,13 @@ import numpy as np
 
 from qwen3_golden import Array, Place, Recording, Tensor, last_rows, pb, place, tensor
 from qwen3_reference.floors import Key, error, frequency_floor, has_floor, larger, least, scale, spec_run
+from qwen3_reference.generation_spec import with_scores
 from qwen3_reference.resume import Pass
 from qwen3_reference.scope import Scope
 from qwen3_reference.table_rounding import table_rounding
+from qwen3_reference.training_floors import spec_training, with_loss
 from qwen3_reference.weights import Weights, spec_config
-from qwen3_spec import FLOAT64, SEQUENTIAL_FLOAT32, Cache
+from qwen3_spec import FLOAT64, SEQUENTIAL_FLOAT32, Arithmetic, Cache
 from qwen3_spec.model import Layer
 
 _POOLED_BELOW = 500
@@ -80,6 +82,23 @@ class _Measured:
         return self.cut(name, self.scope.judged(self.places[name], step))
 
 
+def _again(
+    measured: _Measured,
+    weights: Weights,
+    tables: Mapping[Key, Array],
+    tap: Callable[[int, str, Array], None],
+    arithmetic: Arithmetic,
+    run: Pass,
+) -> None:
+    """The case with the specification: its steps, or its training step."""
+    case = measured.recording.case
+    if case.HasField("training"):
+        padding_idx = case.training.padding_idx if case.training.HasField("padding_idx") else None
+        spec_training(weights, measured.scope, padding_idx, tables, tap, arithmetic)
+    else:
+        spec_run(weights, measured.scope, tables, tap, arithmetic, _resumed(run))
+
+
 def _truth(
     measured: _Measured, weights: Weights, tables: Mapping[Key, Array], run: Pass, told: Told, *, elements: bool
 ) -> None:
@@ -101,7 +120,7 @@ def _truth(
     with run:
         if not run.complete:
             told("float64 truth")
-            spec_run(weights, measured.scope, tables, keep, FLOAT64, _resumed(run))
+            _again(measured, weights, tables, keep, FLOAT64, run)
             run.end()
 
 
@@ -121,7 +140,7 @@ def _sequential(
     with run:
         if not run.complete:
             told("sequential float32")
-            spec_run(weights, measured.scope, tables, compare, SEQUENTIAL_FLOAT32, _resumed(run))
+            _again(measured, weights, tables, compare, SEQUENTIAL_FLOAT32, run)
             run.end()
 
 
@@ -139,7 +158,8 @@ def measure(
     """
     folder.mkdir(parents=True, exist_ok=True)
     inputs = {item.info.name: item.array for item in recording if item.info.name.startswith("input.")}
-    scope = Scope(recording.case.config, inputs, tuple(recording.case.steps))
+    chosen = recording.case if recording.case.HasField("generation") else None
+    scope = Scope(recording.case.config, inputs, tuple(recording.case.steps), chosen)
     found = {item.info.name: place(item.info.name, scope.config.num_hidden_layers) for item in recording}
     places = {name: spot for name, spot in found.items() if spot is not None and has_floor(spot)}
     measured = _Measured(recording, scope, places)
@@ -160,7 +180,7 @@ def measure(
     for key, floor in _tables(measured, tables).items():
         parts[key], scales[key] = [floor], (1.0, 1.0)
     sizes = {key: recording[key].array.size for key in parts}
-    return _pooled({key: larger(some) for key, some in parts.items()}, sizes, scales)
+    return with_scores(with_loss(_pooled({key: larger(some) for key, some in parts.items()}, sizes, scales)))
 
 
 def _tables(measured: _Measured, tables: Mapping[Key, Array]) -> dict[Key, pb.Floor]:

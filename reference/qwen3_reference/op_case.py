@@ -21,6 +21,8 @@ context     input.probs, input.v                                                
 swiglu      input.gate, input.up (the activation is SiLU)                             output.act
 mask        input.encoder_attention_mask and, for a decoder,        query, window     output.mask
             input.decoder_attention_mask (past and current slots)   (0 = no window)
+next_token_probs  input.logits [batch, vocab], input.ids [batch, slot]  repetition_penalty, output.probs
+            (the tokens that each row has had)                      temperature, top_k, top_p, min_p
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from qwen3_golden import Array
 from qwen3_reference.op_attention import attention_cases, rope_cases
 from qwen3_reference.op_case import OpCase
 from qwen3_reference.op_masks import mask_outputs
+from qwen3_reference.op_sampling import sampling_cases
 from qwen3_reference.op_yarn import yarn_cases
 from qwen3_spec import Arithmetic, ops
 
@@ -161,4 +162,4 @@ def op_cases() -> list[OpCase]:
             *attention_cases(draw),
             _swiglu(draw),
         ]
-        return [*cases, *_masks()]
+        return [*cases, *_masks(), *sampling_cases()]

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from qwen3_golden import pb
 from qwen3_reference.cases import CaseDefinition, case, inputs
+from qwen3_reference.checkpoint_sizes import PAD_ID
+from qwen3_reference.generation import free_run
 from qwen3_reference.make_golden import Request, Way, identity, make_golden, silent, uncounted
 from qwen3_reference.models import Loader, Reference, load_in_memory, load_reference
 from qwen3_reference.run import Inputs, StepSink, run_reference
@@ -109,6 +112,17 @@ def record(definition: CaseDefinition, checkpoints: Path, path: Path) -> None:
         max_new_tokens=definition.max_new_tokens,
         taps=definition.taps,
     )
+    if definition.training:
+        message.training.padding_idx = PAD_ID
     weights = load_weights(encoder, decoder, DTYPES[dtype])
-    given = inputs(definition, config.vocab_size)
-    make_golden(Request(given, message, weights, models, definition.seed), path, Way(), floors=True)
+    given, free = inputs(definition, config.vocab_size), None
+    if definition.generation is not None:
+        generation = pb.Generation.FromString(definition.generation.SerializeToString())
+        generation.prompt_length = sum(definition.steps)
+        rows = {name: np.repeat(array, generation.num_beams, axis=0) for name, array in given.items()}
+        free = free_run(models(), rows, definition.steps, generation, definition.max_new_tokens, definition.seed)
+        given = free.inputs
+        message.generation.CopyFrom(generation)
+        message.steps[:] = free.steps
+    request = Request(given, message, weights, models, definition.seed, free)
+    make_golden(request, path, Way(), floors=True)

@@ -12,7 +12,7 @@ from qwen3_reference.floors import Key
 from qwen3_reference.resume import Pass
 from qwen3_reference.torch_tensors import to_numpy
 
-_ALWAYS = ("generated_ids",)
+_ALWAYS = ("generated_ids", "next_token_probs", "beam_scores", "sequences_scores")
 _TABLES = ("position_ids", "inv_freq", "cos", "sin")
 _ASIDE = "aside."
 """Before the names of what the golden does not show: RoPE tables (floors need them even when nobody asked for them)."""
@@ -47,7 +47,13 @@ class Recorder:
 
     def generated(self, ids: Array, margin: float) -> None:
         """Write what greedy decoding gave."""
-        self.add(0, "generated_ids", ids)
+        self.chosen(ids, None, margin)
+
+    def chosen(self, ids: Array | None, scores: Array | None, margin: float) -> None:
+        """Write what a search returned, with its scores where it has beams; a sample returns what nobody repeats."""
+        for name, array in (("generated_ids", ids), ("sequences_scores", scores)):
+            if array is not None:
+                self.add(0, name, array)
         self.run.add(tensor(_MARGIN, np.array(margin)))
 
 

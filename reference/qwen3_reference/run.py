@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -33,7 +33,8 @@ def as_they_are(_modules: Sequence[nn.Module], _cache: MergedCache | None) -> Ab
     return nullcontext()
 
 
-def _tensor(inputs: Inputs, name: str) -> torch.Tensor:
+def as_tensor(inputs: Inputs, name: str) -> torch.Tensor:
+    """The input `input.<name>` of a case, a copy of its own."""
     return torch.from_numpy(np.array(inputs[f"input.{name}"]))
 
 
@@ -44,9 +45,9 @@ def run_encoder(
     hooks = attach(encoder, "encoder", sink, attention="self_attn", wanted=wanted)
     with torch.no_grad(), hooks, layers(encoder.layers, None):
         output = encoder(
-            input_ids=_tensor(inputs, "encoder_input_ids"),
-            attention_mask=_tensor(inputs, "encoder_attention_mask").long(),
-            position_ids=_tensor(inputs, "encoder_position_ids"),
+            input_ids=as_tensor(inputs, "encoder_input_ids"),
+            attention_mask=as_tensor(inputs, "encoder_attention_mask").long(),
+            position_ids=as_tensor(inputs, "encoder_position_ids"),
             use_cache=False,
         )
     hidden: torch.Tensor = output.last_hidden_state
@@ -90,8 +91,11 @@ def _request(
     sink: Sink,
     wanted: Callable[[str], bool],
     layers: Layers = as_they_are,
-) -> Iterator[Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]]:
-    """One request to the decoder: gives `forward(ids, positions, decoder_mask) -> logits`, called step by step."""
+) -> Iterator[Callable[..., torch.Tensor]]:
+    """One request to the decoder: gives `forward(ids, positions, decoder_mask, beam_idx) -> logits`, step by step.
+
+    `beam_idx[batch]`, for beams, is the row whose past each row goes on from.
+    """
     decoder = reference.decoder
     length = 0 if hidden is None else hidden.shape[1]
     hooks = attach(
@@ -105,15 +109,22 @@ def _request(
     with torch.no_grad(), hooks:
         memory = encoder_mask = None
         if hidden is not None:
-            encoder_mask = _tensor(inputs, "encoder_attention_mask")
+            encoder_mask = as_tensor(inputs, "encoder_attention_mask")
             tables = None
             if reference.rotate_encoder_keys:
                 with encoder_half():
-                    tables = decoder.model.rotary_emb(hidden, _tensor(inputs, "encoder_position_ids"))
+                    tables = decoder.model.rotary_emb(hidden, as_tensor(inputs, "encoder_position_ids"))
             memory = Memory(hidden, tables)
         cache = MergedCache([layer.self_attn for layer in decoder.model.layers], memory)
 
-        def forward(ids: torch.Tensor, positions: torch.Tensor, decoder_mask: torch.Tensor) -> torch.Tensor:
+        def forward(
+            ids: torch.Tensor,
+            positions: torch.Tensor,
+            decoder_mask: torch.Tensor,
+            beam_idx: torch.Tensor | None = None,
+        ) -> torch.Tensor:
+            if beam_idx is not None:
+                cache.reorder_cache(cast(torch.LongTensor, beam_idx))
             masks = merged_masks(decoder, cache, ids, decoder_mask, encoder_mask)
             output = decoder(
                 input_ids=ids, attention_mask=masks, position_ids=positions, past_key_values=cache, use_cache=True
@@ -125,7 +136,8 @@ def _request(
             yield forward
 
 
-def _everything(_name: str) -> bool:
+def everything(_name: str) -> bool:
+    """The ordinary `wanted`: every tap."""
     return True
 
 
@@ -134,7 +146,7 @@ def run_reference(
     inputs: Inputs,
     steps: Sequence[int],
     sink: StepSink,
-    wanted: Callable[[str], bool] = _everything,
+    wanted: Callable[[str], bool] = everything,
     layers: Layers = as_they_are,
 ) -> None:
     """Run a case: the encoder if there is one, then the decoder over its ids in `steps` (query lengths, in order).
@@ -151,13 +163,15 @@ def run_reference(
     hidden = None if reference.encoder is None else run_encoder(reference.encoder, inputs, stepped, wanted, layers)
     if reference.decoder is None:
         return
-    ids, positions = _tensor(inputs, "decoder_input_ids"), _tensor(inputs, "decoder_position_ids")
-    mask = _tensor(inputs, "decoder_attention_mask")
+    ids, positions = as_tensor(inputs, "decoder_input_ids"), as_tensor(inputs, "decoder_position_ids")
+    mask = as_tensor(inputs, "decoder_attention_mask")
+    beams = as_tensor(inputs, "beam_idx") if "input.beam_idx" in inputs else None
     with _request(reference, inputs, hidden, stepped, wanted, layers) as forward:
         end = 0
-        for step, length in enumerate(steps):  # noqa: B007  `stepped` reads it
+        for step, length in enumerate(steps):
             start, end = end, end + length
-            logits = forward(ids[:, start:end], positions[:, start:end], mask[:, :end])
+            rows = None if beams is None or step == 0 else beams[step]
+            logits = forward(ids[:, start:end], positions[:, start:end], mask[:, :end], rows)
             if wanted("logits"):
                 stepped("logits", logits)
 
@@ -175,9 +189,9 @@ def generate_greedy(reference: Reference, inputs: Inputs, prompt: int, new_token
         return False
 
     hidden = None if reference.encoder is None else run_encoder(reference.encoder, inputs, nothing, unwanted)
-    ids = _tensor(inputs, "decoder_input_ids")[:, :prompt]
-    positions = _tensor(inputs, "decoder_position_ids")[:, :prompt]
-    mask = _tensor(inputs, "decoder_attention_mask")[:, :prompt]
+    ids = as_tensor(inputs, "decoder_input_ids")[:, :prompt]
+    positions = as_tensor(inputs, "decoder_position_ids")[:, :prompt]
+    mask = as_tensor(inputs, "decoder_attention_mask")[:, :prompt]
     generated, margins = [], []
     with _request(reference, inputs, hidden, nothing, unwanted) as forward:
         for _ in range(new_tokens):

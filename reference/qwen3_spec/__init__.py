@@ -1,12 +1,15 @@
 """The executable specification of the Qwen3 encoder-decoder: float64 NumPy, one function per op, no framework.
 
 It is the truth that noise floors and blame are measured against, and short enough to port from: read `ops` (the
-arithmetic), `masks` (who sees whom) and `model` (how they are wired); `units` gives each op's rounding unit.
+arithmetic), `masks` (who sees whom) and `model` (how they are wired); `units` gives each op's rounding unit. `loss` and
+`backward` are training: the loss and the gradient of every parameter, by hand.
 """
 
 from qwen3_spec import masks, ops, units
 from qwen3_spec.arithmetic import FLOAT64, SEQUENTIAL_FLOAT32, Arithmetic
+from qwen3_spec.backward import Gradients, StackInput, loss_and_gradients
 from qwen3_spec.config import RopeScaling, SpecConfig
+from qwen3_spec.loss import cross_entropy
 from qwen3_spec.model import Cache, decoder_step, encoder
 
 __all__ = [
@@ -14,10 +17,14 @@ __all__ = [
     "SEQUENTIAL_FLOAT32",
     "Arithmetic",
     "Cache",
+    "Gradients",
     "RopeScaling",
     "SpecConfig",
+    "StackInput",
+    "cross_entropy",
     "decoder_step",
     "encoder",
+    "loss_and_gradients",
     "masks",
     "ops",
     "units",

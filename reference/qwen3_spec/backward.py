@@ -1,9 +1,9 @@
 """The training loss of the whole network and its gradient: what autograd must arrive at.
 
 The forward is `model.encoder` and one `model.decoder_step` over all of the target (teacher forcing, no cached steps).
-Its taps are kept, and the way back reads them by name, last op first. Every gradient is handed to
-`tap("gradient." + name, value)`: that of an activation under its tap's name, summed over all that read it, as soon as
-it is known; that of a parameter under its canonical name, summed over all its uses, at the end.
+Its taps are kept, and the way back reads them by name, last op first. They are handed to `tap(name, value)`, then the
+`loss`, then every gradient as `gradient.<name>`: that of an activation under its tap's name, summed over all that read
+it, as soon as it is known; that of a parameter under its canonical name, summed over all its uses, at the end.
 """
 
 from typing import NamedTuple
@@ -67,21 +67,27 @@ def loss_and_gradients(
     `model` and `loss` raise.
     """
     values: dict[str, Array] = {}
+
+    def keep(name: str, value: Array) -> None:
+        values[name] = value
+        tap(name, value)
+
     source = encoder_input if encoder_input is not None and encoder_input.ids.shape[1] else None
-    hidden = None if source is None else encoder(weights, config, *source, values.__setitem__, arithmetic)
+    hidden = None if source is None else encoder(weights, config, *source, keep, arithmetic)
     tables = encoder_key_tables if source is not None and config.rotate_encoder_keys else None
     logits = decoder_step(
         weights,
         config,
         *decoder_input,
         Cache(),
-        values.__setitem__,
+        keep,
         arithmetic,
         hidden,
         None if source is None else source.mask,
         *(tables or (None, None)),
     )
     loss = cross_entropy(logits, labels, arithmetic=arithmetic)
+    tap("loss", loss)
 
     run = Backward(weights, config, values, tap, arithmetic, padding_idx)
     d_logits = cross_entropy_gradient(logits, labels, arithmetic=arithmetic)

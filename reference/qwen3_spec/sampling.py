@@ -1,0 +1,106 @@
+"""From logits to the next token: the filters of sampling, and the scores of beams.
+
+Filters are applied in Hugging Face's order: repetition penalty, temperature, top-k, top-p, min-p; each sees what the
+one before it left. `beams` has the search itself.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from qwen3_spec.arithmetic import FLOAT64, Arithmetic, Array
+from qwen3_spec.sums import same_sign_sum
+from qwen3_spec.units import FLOAT32_ROUNDOFF
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How a distribution is filtered. The defaults filter nothing."""
+
+    repetition_penalty: float = 1.0
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+
+
+def softmax(logits: Array, arithmetic: Arithmetic = FLOAT64) -> Array:
+    """Softmax over the last axis; -inf becomes exactly 0."""
+    weight = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return np.asarray(weight / arithmetic.sum(weight)[..., None])
+
+
+def seen_ids(ids: Array, real: Array, vocab: int) -> Array:
+    """`[batch, vocab]` bool: the tokens that a row has had, of `ids[batch, slot]` where `real` is True."""
+    seen = np.zeros((len(ids), vocab), bool)
+    rows, slots = np.nonzero(real)
+    seen[rows, ids[rows, slots]] = True
+    return seen
+
+
+def penalised(logits: Array, seen: Array, penalty: float, arithmetic: Arithmetic = FLOAT64) -> Array:
+    """Keskar et al. 2019: logits of `seen` tokens are divided by the penalty where positive, else multiplied; once."""
+    strength = arithmetic.dtype(penalty)
+    return np.where(seen, np.where(logits < 0, logits * strength, logits / strength), logits)
+
+
+def top_k(logits: Array, k: int) -> Array:
+    """Fan et al. 2018: the k largest stay, and whatever equals the least of them; the rest is -inf."""
+    k = min(k, logits.shape[-1])
+    least = np.partition(logits, -k, axis=-1)[..., -k, None]
+    return np.where(logits < least, -np.inf, logits)
+
+
+def top_p(logits: Array, p: float, arithmetic: Arithmetic = FLOAT64) -> Array:
+    """Holtzman et al. 2020: the smallest set of largest ones stays whose probabilities sum to `p` or more.
+
+    A token goes when it and all smaller ones together have no more than 1 - p; the largest always stays.
+    """
+    order = np.argsort(logits, axis=-1, kind="stable")
+    ascending = np.take_along_axis(logits, order, axis=-1)
+    below = np.cumsum(softmax(ascending, arithmetic), axis=-1, dtype=arithmetic.dtype)
+    goes = np.asarray(below <= arithmetic.dtype(1 - p))
+    goes[..., -1] = False
+    removed = np.zeros_like(goes)
+    np.put_along_axis(removed, order, goes, axis=-1)
+    return np.where(removed, -np.inf, logits)
+
+
+def min_p(logits: Array, p: float, arithmetic: Arithmetic = FLOAT64) -> Array:
+    """Nguyen et al. 2024: those stay whose probability is at least `p` times the largest one's."""
+    probs = softmax(logits, arithmetic)
+    return np.where(probs < arithmetic.dtype(p) * probs.max(axis=-1, keepdims=True), -np.inf, logits)
+
+
+def filtered(logits: Array, seen: Array, sampling: Sampling, *, arithmetic: Arithmetic = FLOAT64) -> Array:
+    """`logits[batch, vocab]` after every filter, -inf where a token was removed. `seen[batch, vocab]` is bool."""
+    kept = penalised(arithmetic.cast(logits), seen, sampling.repetition_penalty, arithmetic)
+    kept = kept / arithmetic.dtype(sampling.temperature)
+    if sampling.top_k:
+        kept = top_k(kept, sampling.top_k)
+    if sampling.top_p < 1:
+        kept = top_p(kept, sampling.top_p, arithmetic)
+    return min_p(kept, sampling.min_p, arithmetic) if sampling.min_p else np.asarray(kept)
+
+
+def next_token_probs(logits: Array, seen: Array, sampling: Sampling, *, arithmetic: Arithmetic = FLOAT64) -> Array:
+    """The distribution that the next token is drawn from, `[batch, vocab]`; removed tokens have exactly 0.
+
+    Source: HF's `LogitsProcessorList` as `generate(do_sample=True)` makes it, then a softmax.
+    """
+    return softmax(filtered(logits, seen, sampling, arithmetic=arithmetic), arithmetic)
+
+
+def next_token_probs_unit(
+    y: Array, logits: Array, seen: Array, sampling: Sampling, *, roundoff: float = FLOAT32_ROUNDOFF
+) -> Array:
+    """`p sqrt((1 + 3 |s| + max |s|)^2 + r^2)`: a softmax's unit for the filtered logits s, penalised and divided first.
+
+    r are the roundings of the row's sum. Removed tokens must be exactly 0: unit 0.
+    """
+    kept = filtered(logits, seen, sampling)
+    s = np.where(np.isfinite(kept), np.abs(kept), 0)
+    peak = y.max(axis=-1, keepdims=True, initial=0)
+    added = same_sign_sum(np.divide(y, peak, out=np.zeros_like(y), where=peak > 0))[..., None]
+    scale = y * np.hypot(1 + 3 * s + s.max(axis=-1, keepdims=True, initial=0), added)
+    return np.asarray(np.where(np.isfinite(kept), roundoff * scale + 2.0**-126, 0))
