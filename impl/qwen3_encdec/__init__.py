@@ -26,6 +26,12 @@ from .tokenization_qwen3_encdec import (
     add_sentinels,
     check_agreement,
 )
+from .transformer_encoder import (
+    MultiHeadSelfAttention,
+    PositionWiseFeedForward,
+    TransformerEncoder,
+    TransformerEncoderBlock,
+)
 from .weight_initialization import (
     Qwen3WeightMapper,
     initialize_from_qwen3,
@@ -35,6 +41,8 @@ from .weight_initialization import (
 
 __all__ = [
     "ByteLevelTokenizer",
+    "MultiHeadSelfAttention",
+    "PositionWiseFeedForward",
     "Qwen3Decoder",
     "Qwen3DecoderLayer",
     "Qwen3DecoderOutput",
@@ -51,6 +59,8 @@ __all__ = [
     "Qwen3WeightMapper",
     "SpanCorruptionCollator",
     "TokenizerError",
+    "TransformerEncoder",
+    "TransformerEncoderBlock",
     "add_sentinels",
     "apply_rotary_pos_emb",
     "check_agreement",

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from .backends import Mask, implementation
+from .backends import Mask, SdpaMask, implementation
 from .configuration_qwen3_encdec import Qwen3EncoderDecoderConfig
 from .norm import Qwen3RMSNorm
 
@@ -59,6 +59,34 @@ def eager_attention_forward(
     return weighted_values(probs, value, groups), probs
 
 
+def sdpa_attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    scaling: float,
+    dropout: float = 0.0,
+) -> torch.Tensor:
+    """SDPA without repeated keys: with one query a row, the heads that share keys stand as rows of one product.
+
+    `query [batch, heads, query, dim]`, `key` and `value [batch, kv_heads, key, dim]`, additive `attention_mask
+    [batch, 1 or heads, 1, key]` for one query, None for more; returns the context `[batch, query, heads * dim]`.
+    """
+    batch, heads, queries, dim = query.shape
+    if queries > 1:
+        context = nn.functional.scaled_dot_product_attention(
+            query, key, value, attention_mask, dropout, scale=scaling, enable_gqa=key.shape[1] < heads
+        )
+        return context.transpose(1, 2).reshape(batch, queries, heads * dim)
+    grouped = (batch, key.shape[1], heads // key.shape[1], -1)
+    if attention_mask is not None and attention_mask.shape[1] == heads:
+        attention_mask = attention_mask.reshape(grouped)
+    context = nn.functional.scaled_dot_product_attention(
+        query.reshape(*grouped[:3], dim), key, value, attention_mask, dropout, scale=scaling
+    )
+    return context.reshape(batch, 1, heads * dim)
+
+
 class ProjectedAttention(nn.Module):
     """Projections, QK-norm and output of one layer; what is attended to is left to the subclass.
 
@@ -73,20 +101,21 @@ class ProjectedAttention(nn.Module):
             )
         self.config = config
         self.layer_idx = layer_idx
+        self.use_qk_norm = config.use_qk_norm
         self.head_dim = config.head_dim
+        self.attention_width = config.num_attention_heads * config.head_dim
         self.num_key_value_groups = config.num_attention_heads // config.kv_heads
         self.scaling = config.head_dim**-0.5
         self.attention_dropout = config.attention_dropout
         self.is_causal = False
         self.layer_type = config.layer_type(layer_idx)
         self.sliding_window = config.window(self.layer_type)
-        query_width = config.num_attention_heads * config.head_dim
         key_width = config.kv_heads * config.head_dim
-        self.q_proj = nn.Linear(config.hidden_size, query_width, bias=config.attention_bias)
+        self.q_proj = nn.Linear(config.hidden_size, self.attention_width, bias=config.attention_bias)
         self.k_proj = nn.Linear(config.hidden_size, key_width, bias=config.attention_bias)
         self.v_proj = nn.Linear(config.hidden_size, key_width, bias=config.attention_bias)
-        self.o_proj = nn.Linear(query_width, config.hidden_size, bias=config.attention_out_bias)
-        if config.use_qk_norm:  # over head_dim, per head; Qwen2 has none, and then the modules do not exist
+        self.o_proj = nn.Linear(self.attention_width, config.hidden_size, bias=config.attention_out_bias)
+        if self.use_qk_norm:  # over head_dim, per head; Qwen2 has none, and then the modules do not exist
             self.q_norm = Qwen3RMSNorm(config.head_dim, eps=config.rms_norm_eps)
             self.k_norm = Qwen3RMSNorm(config.head_dim, eps=config.rms_norm_eps)
 
@@ -97,12 +126,12 @@ class ProjectedAttention(nn.Module):
     def project_queries(self, hidden_states: torch.Tensor) -> torch.Tensor:
         """`[batch, query, hidden] -> [batch, heads, query, head_dim]`, normed per head, not yet rotated."""
         queries = self._split_heads(self.q_proj(hidden_states))
-        return (self.q_norm(queries) if self.config.use_qk_norm else queries).transpose(1, 2)
+        return (self.q_norm(queries) if self.use_qk_norm else queries).transpose(1, 2)
 
     def project_keys(self, hidden_states: torch.Tensor) -> torch.Tensor:
         """`[batch, key, hidden] -> [batch, kv_heads, key, head_dim]`, normed per head, not yet rotated."""
         keys = self._split_heads(self.k_proj(hidden_states))
-        return (self.k_norm(keys) if self.config.use_qk_norm else keys).transpose(1, 2)
+        return (self.k_norm(keys) if self.use_qk_norm else keys).transpose(1, 2)
 
     def project_values(self, hidden_states: torch.Tensor) -> torch.Tensor:
         """`[batch, key, hidden] -> [batch, kv_heads, key, head_dim]`."""
@@ -118,15 +147,17 @@ class ProjectedAttention(nn.Module):
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Run the configured attention function and `o_proj`; returns `[batch, query, hidden]` and the weights.
 
-        `output_attentions` runs this call eagerly.
+        `output_attentions` runs this call eagerly. With a `SdpaMask` the keys are in its order.
         """
+        dropout = self.attention_dropout if self.training else 0.0
+        if isinstance(mask, SdpaMask):
+            return self.o_proj(sdpa_attention(queries, keys, values, mask.additive, self.scaling, dropout)), None
         name = implementation(self.config, output_attentions)
         if name == "sdpa" and not queries.numel():  # HF's SDPA function cannot reshape a context without elements
             name = "eager"
         attention = ALL_ATTENTION_FUNCTIONS.get_interface(name, eager_attention_forward)
-        dropout = self.attention_dropout if self.training else 0.0
         context, weights = attention(self, queries, keys, values, mask, dropout=dropout, scaling=self.scaling)
         batch, length = queries.shape[0], queries.shape[2]
         # Heads × head_dim wide, which is not hidden_size: only o_proj leads back to the stream.
-        merged = context.reshape(batch, length, self.config.num_attention_heads * self.head_dim).contiguous()
+        merged = context.reshape(batch, length, self.attention_width).contiguous()
         return self.o_proj(merged), weights if output_attentions else None

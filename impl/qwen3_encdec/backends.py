@@ -1,18 +1,37 @@
 """Which attention function a call uses, and the form of mask that function takes."""
 
+from dataclasses import dataclass
+
 import torch
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask
 
 from .configuration_qwen3_encdec import Qwen3EncoderDecoderConfig
 from .graph_capture import capturing
 
-Mask = torch.Tensor | BlockMask
 _FLEX_TILE = 128
+
+
+@dataclass(frozen=True)
+class SdpaMask:
+    """What SDPA is called with directly: an additive `[batch, 1 or heads, query, key]`, None where nothing is hidden.
+
+    A decode step's keys are `[encoder ; decoder]` then, as a cache that grows in place holds them.
+    """
+
+    additive: torch.Tensor | None
+
+
+Mask = torch.Tensor | BlockMask | SdpaMask
 
 
 def implementation(config: Qwen3EncoderDecoderConfig, output_attentions: bool) -> str:
     """The configured name, or eager: only the eager function can show its weights."""
     return "eager" if output_attentions else (config._attn_implementation or "eager")
+
+
+def calls_sdpa(config: Qwen3EncoderDecoderConfig, output_attentions: bool) -> bool:
+    """Whether a call may take an `SdpaMask`: it runs SDPA, and its masks may be looked into."""
+    return not capturing() and implementation(config, output_attentions) == "sdpa"
 
 
 def backend_mask(mask: torch.Tensor, config: Qwen3EncoderDecoderConfig, output_attentions: bool) -> Mask:

@@ -5,11 +5,21 @@ from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache, Encod
 
 from .configuration_qwen3_encdec import Qwen3EncoderDecoderConfig
 from .graph_capture import capturing
+from .merged_cache import MergedLayer, Pair, merged_layers
 
 
 def new_cache() -> EncoderDecoderCache:
     """An empty cache whose two halves both keep every token, whatever the layer types: masks do the windowing."""
-    return EncoderDecoderCache(DynamicCache(), DynamicCache())
+    return EncoderDecoderCache(merged_layers(DynamicCache()), DynamicCache())
+
+
+def cache_bytes_per_token(config: Qwen3EncoderDecoderConfig, dtype: torch.dtype) -> int:
+    """Bytes that one token takes in a cache, the same for a token of the decoder and one of the encoder.
+
+    Keys and values of every layer. A cache that grows in place has slots to spare beside: 64 a row, or a quarter of
+    those in use if that is more.
+    """
+    return 2 * config.num_hidden_layers * config.kv_heads * config.head_dim * dtype.itemsize
 
 
 def check_cache(
@@ -25,6 +35,8 @@ def check_cache(
             "past_key_values' cross-attention cache is a sliding one and would evict encoder keys; use a full one"
         )
     for layer_idx, layer in enumerate(cache.self_attention_cache.layers[: config.num_hidden_layers]):
+        if not getattr(layer, "is_sliding", False):
+            continue
         window = config.window(config.layer_type(layer_idx))
         kept: int | None = getattr(layer, "sliding_window", None)
         if kept is not None and (window is None or kept < window):
@@ -72,6 +84,17 @@ def _check_half(half: Cache, name: str, config: Qwen3EncoderDecoderConfig, batch
             )
 
 
+def check_depth(cache: EncoderDecoderCache, num_hidden_layers: int) -> None:
+    """`ValueError` when a half has layers, but fewer than the decoder, whose other layers would find no past."""
+    for name in ("self", "cross"):
+        depth = len(getattr(cache, f"{name}_attention_cache").layers)
+        if 0 < depth < num_hidden_layers:  # a dynamic one has none before its first use
+            raise ValueError(
+                f"past_key_values' {name}-attention cache has {depth} layers; "
+                f"expected num_hidden_layers = {num_hidden_layers}"
+            )
+
+
 def has_encoder_keys(cache: EncoderDecoderCache | None, layer_idx: int) -> bool:
     """Whether the layer's encoder keys were computed in an earlier call."""
     return cache is not None and bool(cache.is_updated.get(layer_idx))
@@ -82,6 +105,23 @@ def encoder_keys_values(cache: EncoderDecoderCache, layer_idx: int) -> tuple[tor
     layer = cache.cross_attention_cache.layers[layer_idx]
     assert isinstance(layer, CacheLayerMixin) and layer.keys is not None and layer.values is not None
     return layer.keys, layer.values
+
+
+def memory_first(cache: EncoderDecoderCache | None, layer_idx: int, own: Pair, memory: Pair) -> Pair:
+    """`[encoder ; decoder]` keys and values of a layer, from its halves; without a copy where its cache can hold both.
+
+    Each is `[batch, kv_heads, slots, head_dim]`. The encoder's half of the cache becomes a view of what holds both.
+    """
+    layer = None if cache is None else cache.self_attention_cache.layers[layer_idx]
+    if not isinstance(layer, MergedLayer) or layer.keys is not own[0] or layer.values is not own[1]:
+        return torch.cat((memory[0], own[0]), dim=2), torch.cat((memory[1], own[1]), dim=2)
+    both, kept = layer.beside(memory)
+    assert cache is not None
+    theirs = cache.cross_attention_cache.layers[layer_idx]
+    assert isinstance(theirs, CacheLayerMixin)
+    if theirs.keys is memory[0] and theirs.values is memory[1]:
+        theirs.keys, theirs.values = kept
+    return both
 
 
 def past_length(cache: EncoderDecoderCache | None, layer_idx: int = 0) -> int | torch.Tensor:

@@ -28,6 +28,12 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
+def check_attn_implementation(value: str | dict[str, str] | None) -> None:
+    """`ValueError` for a dictionary with a stack of its own; transformers would skip the entry without a word."""
+    if isinstance(value, dict) and (unknown := sorted(value.keys() - {""})):
+        raise ValueError(f"attn_implementation names {unknown}; both stacks share one: expected its name")
+
+
 class Qwen3EncoderDecoderConfig(PreTrainedConfig):  # type: ignore[no-untyped-call]
     """Sizes and switches of both stacks, which share one depth.
 
@@ -134,6 +140,16 @@ class Qwen3EncoderDecoderConfig(PreTrainedConfig):  # type: ignore[no-untyped-ca
             raise ValueError("layer_types has sliding_attention layers but sliding_window = None")
 
     @property
+    def _attn_implementation(self) -> str | None:
+        name: str | None = self._attn_implementation_internal
+        return name
+
+    @_attn_implementation.setter
+    def _attn_implementation(self, value: str | dict[str, str] | None) -> None:
+        check_attn_implementation(value)
+        PreTrainedConfig._attn_implementation.fset(self, value)  # type: ignore[attr-defined]
+
+    @property
     def rope(self) -> Mapping[str, Any]:
         """`rope_parameters`, which are never None once the config is built."""
         assert self.rope_parameters is not None
@@ -154,6 +170,17 @@ class Qwen3EncoderDecoderConfig(PreTrainedConfig):  # type: ignore[no-untyped-ca
         """`first_sentinel_id`, which is never None once the config is built."""
         assert self.first_sentinel_id is not None
         return self.first_sentinel_id
+
+    @property
+    def padding_idx(self) -> int | None:
+        """The row that looking it up does not train: `pad_token_id`, as in HF's Qwen3 and T5Gemma 2.
+
+        None where that is no row, and where padding also starts every target (as in HF's T5, which has no such row).
+        """
+        pad = self.pad_token_id
+        if pad is None or not 0 <= pad < self.vocab_size or pad == self.decoder_start_token_id:
+            return None
+        return pad
 
     @property
     def kv_heads(self) -> int:

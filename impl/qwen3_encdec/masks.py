@@ -7,6 +7,7 @@ to -inf and a row without a visible key becomes NaN); parts are built separately
 import torch
 
 from .graph_capture import capturing
+from .inputs import check_tensor
 
 
 def additive_mask(visible: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
@@ -49,6 +50,7 @@ def explicit_mask(mask: torch.Tensor, name: str, shape: tuple[int, int, int], dt
 
 
 def _check_rank(mask: torch.Tensor, name: str) -> None:
+    check_tensor(mask, name)
     if mask.ndim not in (2, 4):
         raise ValueError(f"{name} has {mask.ndim} dimensions {tuple(mask.shape)}; expected 2 or 4")
 
@@ -80,6 +82,15 @@ def encoder_mask(
         return explicit.masked_fill(~in_window, torch.finfo(dtype).min)
     padding = padding_visible(attention_mask, "attention_mask", (batch, length))
     return additive_mask(in_window & padding[:, None, None, :], dtype)
+
+
+def encoder_hides_nothing(attention_mask: torch.Tensor | None, batch: int, length: int, window: int | None) -> bool:
+    """Whether every token of the encoder sees every other: no padding, none out of the window. See `hides_nothing`."""
+    if window is not None and length > window + 1:
+        return False
+    if attention_mask is None:
+        return True
+    return attention_mask.ndim == 2 and bool(padding_visible(attention_mask, "attention_mask", (batch, length)).all())
 
 
 def own_mask(
@@ -134,6 +145,32 @@ def memory_mask(
         return explicit_mask(attention_mask, "encoder_attention_mask", (batch, query, length), dtype)
     padding = padding_visible(attention_mask, "encoder_attention_mask", (batch, length))
     return additive_mask(padding[:, None, None, :].expand(-1, -1, query, -1), dtype)
+
+
+def hides_nothing(
+    decoder_attention_mask: torch.Tensor | None,
+    encoder_attention_mask: torch.Tensor | None,
+    *,
+    batch: int,
+    past: int | torch.Tensor,
+    slots: tuple[int, int],
+    encoder_length: int,
+    window: int | None,
+) -> bool:
+    """Whether the one next token of every row sees all keys: no padding, no window's edge, no unwritten slot.
+
+    `merged_mask` would hold zeros only. A 4-D mask is never looked into.
+    """
+    if slots != (past + 1, 0) or (window is not None and past >= window):
+        return False
+    sides = (
+        (decoder_attention_mask, "decoder attention_mask (past + current)", slots[0]),
+        (encoder_attention_mask, "encoder_attention_mask", encoder_length),
+    )
+    return all(
+        mask is None or (mask.ndim == 2 and bool(padding_visible(mask, name, (batch, length)).all()))
+        for mask, name, length in sides
+    )
 
 
 def merged_mask(

@@ -4,8 +4,16 @@ import torch
 from transformers.cache_utils import EncoderDecoderCache
 
 from .attention import ProjectedAttention
-from .backends import Mask, backend_mask
-from .caches import check_cache, encoder_keys_values, has_encoder_keys, new_cache, own_slots, past_length
+from .backends import Mask, SdpaMask, backend_mask
+from .caches import (
+    check_cache,
+    encoder_keys_values,
+    has_encoder_keys,
+    memory_first,
+    new_cache,
+    own_slots,
+    past_length,
+)
 from .inputs import check_encoder_states, positions
 from .masks import merged_mask
 from .rope import apply_rotary, apply_rotary_pos_emb, tables_by_config
@@ -68,7 +76,7 @@ class Qwen3MergedAttention(ProjectedAttention):
             cache.is_updated[self.layer_idx] = True
         keys, values = encoder_keys_values(cache, self.layer_idx)
         length = encoder_hidden_states.shape[1]
-        return keys[:, :, :length], values[:, :, :length]
+        return (keys, values) if keys.shape[2] == length else (keys[:, :, :length], values[:, :, :length])
 
     def forward(
         self,
@@ -119,7 +127,10 @@ class Qwen3MergedAttention(ProjectedAttention):
         if cache is not None:
             keys, values = cache.self_attention_cache.update(keys, values, self.layer_idx)
         if encoder_length:
-            memory_keys, memory_values = self._memory(encoder_hidden_states, encoder_position_embeddings, cache)
-            keys, values = torch.cat((keys, memory_keys), dim=2), torch.cat((values, memory_values), dim=2)
+            memory = self._memory(encoder_hidden_states, encoder_position_embeddings, cache)
+            if isinstance(mask, SdpaMask):
+                keys, values = memory_first(cache, self.layer_idx, (keys, values), memory)
+            else:
+                keys, values = torch.cat((keys, memory[0]), dim=2), torch.cat((values, memory[1]), dim=2)
         output, weights = self.attend(queries, keys, values, mask, output_attentions)
         return output, weights, cache if use_cache else None

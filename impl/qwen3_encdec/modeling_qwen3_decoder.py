@@ -1,6 +1,7 @@
 """The decoder: Qwen3 whose self-attention became merged attention."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
@@ -9,11 +10,11 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.utils import logging
 from transformers.utils.generic import ModelOutput
 
-from .backends import Mask, backend_mask
-from .caches import check_cache, has_encoder_keys, new_cache, own_slots, past_length
+from .backends import Mask, SdpaMask, backend_mask, calls_sdpa
+from .caches import check_cache, check_depth, has_encoder_keys, new_cache, own_slots, past_length
 from .configuration_qwen3_encdec import Qwen3EncoderDecoderConfig
-from .inputs import check_encoder_states, embed, positions
-from .masks import merged_mask
+from .inputs import check_dtype, check_encoder_states, embed, positions
+from .masks import hides_nothing, merged_mask
 from .merged_attention import Qwen3MergedAttention, Rotary
 from .mlp import Qwen3MLP
 from .norm import Qwen3RMSNorm
@@ -90,7 +91,7 @@ class Qwen3Decoder(Qwen3EncoderDecoderPreTrainedModel):  # type: ignore[no-untyp
 
     def __init__(self, config: Qwen3EncoderDecoderConfig) -> None:
         super().__init__(config)
-        self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size, config.padding_idx)
         self.layers = nn.ModuleList(Qwen3DecoderLayer(config, index) for index in range(config.num_hidden_layers))
         self.norm = Qwen3RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
         self.rotary_emb = build_rotary(config)
@@ -101,6 +102,8 @@ class Qwen3Decoder(Qwen3EncoderDecoderPreTrainedModel):  # type: ignore[no-untyp
         self, past_key_values: Cache | None, use_cache: bool | None, batch: int, encoder_length: int
     ) -> tuple[EncoderDecoderCache | None, bool]:
         cache = check_cache(past_key_values, self.config, batch, encoder_length)
+        if cache is not None:
+            check_depth(cache, self.config.num_hidden_layers)
         use_cache = self.config.use_cache if use_cache is None else use_cache
         if self.gradient_checkpointing and self.training:
             if cache is not None:  # the recomputation in the backward pass would append every key a second time
@@ -122,23 +125,30 @@ class Qwen3Decoder(Qwen3EncoderDecoderPreTrainedModel):  # type: ignore[no-untyp
         attention_mask: torch.Tensor | None,
         encoder_attention_mask: torch.Tensor | None,
         cache: EncoderDecoderCache | None,
-    ) -> dict[str, torch.Tensor]:
+        output_attentions: bool,
+    ) -> list[Mask]:
+        """Each layer's mask, one for all layers of a type, in the form that the call's attention takes."""
         layer_types = self.config.layer_types or []
-        return {
-            layer_type: merged_mask(
-                attention_mask,
-                encoder_attention_mask,
-                batch=hidden_states.shape[0],
-                query=hidden_states.shape[1],
-                past=past_length(cache),
-                slots=own_slots(cache, hidden_states.shape[1], layer_types.index(layer_type)),
-                encoder_length=encoder_length,
-                window=self.config.window(layer_type),
-                dtype=hidden_states.dtype,
-                device=hidden_states.device,
-            )
-            for layer_type in dict.fromkeys(layer_types)
-        }
+        batch, query = hidden_states.shape[:2]
+        given = attention_mask, encoder_attention_mask
+        row = query == 1 and not torch.is_grad_enabled() and calls_sdpa(self.config, output_attentions)
+        masks: dict[str, Mask] = {}
+        for layer_type in dict.fromkeys(layer_types):
+            sizes: dict[str, Any] = {
+                "batch": batch,
+                "past": past_length(cache),
+                "slots": own_slots(cache, query, layer_types.index(layer_type)),
+                "encoder_length": encoder_length,
+                "window": self.config.window(layer_type),
+            }
+            if row and hides_nothing(*given, **sizes):
+                masks[layer_type] = SdpaMask(None)
+                continue
+            mask = merged_mask(*given, query=query, dtype=hidden_states.dtype, device=hidden_states.device, **sizes)
+            masks[layer_type] = backend_mask(mask, self.config, output_attentions)
+            if row:
+                masks[layer_type] = SdpaMask(mask.roll(encoder_length, dims=-1))
+        return [masks[layer_type] for layer_type in layer_types]
 
     def forward(
         self,
@@ -168,14 +178,13 @@ class Qwen3Decoder(Qwen3EncoderDecoderPreTrainedModel):  # type: ignore[no-untyp
         memory = check_encoder_states(encoder_hidden_states, batch, self.config.hidden_size)
         encoder_length = memory.shape[1]
         cache, use_cache = self._prepare_cache(past_key_values, use_cache, batch, encoder_length)
+        if not has_encoder_keys(cache, 0):
+            check_dtype(memory, self.embed_tokens.weight.dtype, "encoder_hidden_states")
         past = past_length(cache)
         position_ids = positions(position_ids, attention_mask, batch, query, past, "decoder position_ids", device)
-        masks = {
-            layer_type: backend_mask(mask, self.config, output_attentions)
-            for layer_type, mask in self._masks(
-                hidden_states, encoder_length, attention_mask, encoder_attention_mask, cache
-            ).items()
-        }
+        masks = self._masks(
+            hidden_states, encoder_length, attention_mask, encoder_attention_mask, cache, output_attentions
+        )
         position_embeddings = self.rotary_emb(hidden_states, position_ids)
         encoder_position_embeddings: Rotary | None = None
         if self.config.rotate_encoder_keys and encoder_length and not has_encoder_keys(cache, 0):
@@ -184,15 +193,16 @@ class Qwen3Decoder(Qwen3EncoderDecoderPreTrainedModel):  # type: ignore[no-untyp
             encoder_position_embeddings = self.encoder_position_embeddings(memory, theirs)
         states: list[torch.Tensor] = []
         attentions: list[torch.Tensor] = []
-        for index, layer in enumerate(self.layers):
-            states.append(hidden_states)
+        for layer, mask in zip(self.layers, masks, strict=True):
+            if output_hidden_states:
+                states.append(hidden_states)
             hidden_states, weights, _ = layer(
                 hidden_states,
                 memory,
                 past_key_value=cache,
                 use_cache=use_cache,
                 output_attentions=output_attentions,
-                mask=masks[self.config.layer_type(index)],
+                mask=mask,
                 position_embeddings=position_embeddings,
                 encoder_position_embeddings=encoder_position_embeddings,
             )

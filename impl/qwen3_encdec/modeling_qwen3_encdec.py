@@ -1,19 +1,18 @@
 """The whole model: encoder, merged-attention decoder, one shared embedding and the LM head."""
 
-import copy
 import warnings
 from collections.abc import Sequence
 from typing import Any, cast
 
 import torch
 from torch import nn
-from transformers.cache_utils import Cache, DynamicCache, EncoderDecoderCache, StaticCache
-from transformers.generation.utils import GenerationMixin
+from transformers.cache_utils import Cache
 from transformers.modeling_outputs import Seq2SeqLMOutput
 
 from .configuration_qwen3_encdec import Qwen3EncoderDecoderConfig
+from .generation import Qwen3GenerationMixin
 from .graph_capture import capturing
-from .inputs import check_ids
+from .inputs import check_ids, check_tensor
 from .modeling_qwen3_decoder import Qwen3Decoder, Qwen3DecoderOutput
 from .modeling_qwen3_encoder import Qwen3Encoder, Qwen3EncoderOutput
 from .pretrained import Qwen3EncoderDecoderPreTrainedModel
@@ -21,20 +20,21 @@ from .pretrained import Qwen3EncoderDecoderPreTrainedModel
 IGNORED_LABEL = -100
 
 
-class Qwen3ForSeq2SeqLM(Qwen3EncoderDecoderPreTrainedModel, GenerationMixin):  # type: ignore[no-untyped-call]
+class Qwen3ForSeq2SeqLM(Qwen3EncoderDecoderPreTrainedModel, Qwen3GenerationMixin):  # type: ignore[no-untyped-call]
     """Sequence-to-sequence language model; every weight has its place in a Qwen3 checkpoint.
 
     `shared`, `encoder.embed_tokens` and `decoder.embed_tokens` are always one matrix, `lm_head` too when
     `config.tie_word_embeddings`.
     """
 
+    accepts_loss_kwargs = True  # read by HF's Trainer: num_items_in_batch is welcome, or it would average the means
     _tied_weights_keys = dict.fromkeys(  # what saving may leave out; what is tied is decided below
         ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight"), "shared.weight"
     )
 
     def __init__(self, config: Qwen3EncoderDecoderConfig) -> None:
         super().__init__(config)
-        self.shared = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.shared = nn.Embedding(config.vocab_size, config.hidden_size, config.padding_idx)
         self.encoder = Qwen3Encoder(config)
         self.decoder = Qwen3Decoder(config)
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
@@ -56,7 +56,9 @@ class Qwen3ForSeq2SeqLM(Qwen3EncoderDecoderPreTrainedModel, GenerationMixin):  #
         assert isinstance(value, nn.Embedding)
         self.shared = value
         for stack in (self.encoder, self.decoder):
-            stack.embed_tokens = nn.Embedding(value.num_embeddings, value.embedding_dim, _weight=value.weight)
+            stack.embed_tokens = nn.Embedding(
+                value.num_embeddings, value.embedding_dim, value.padding_idx, _weight=value.weight
+            )
             stack.embed_tokens.weight = value.weight
 
     def prepare_decoder_input_ids_from_labels(self, labels: torch.Tensor) -> torch.Tensor:
@@ -80,6 +82,10 @@ class Qwen3ForSeq2SeqLM(Qwen3EncoderDecoderPreTrainedModel, GenerationMixin):  #
             return cast(Qwen3EncoderOutput, self.encoder(**encoder_inputs))
         if hasattr(encoder_outputs, "last_hidden_state"):
             return cast(Qwen3EncoderOutput, encoder_outputs)
+        if not isinstance(encoder_outputs, (tuple, list)):  # a bare tensor would be taken apart along its batch
+            raise ValueError(
+                f"encoder_outputs is a {type(encoder_outputs).__name__}; expected what the encoder returns, or a tuple"
+            )
         return Qwen3EncoderOutput(*encoder_outputs)
 
     def forward(
@@ -100,10 +106,12 @@ class Qwen3ForSeq2SeqLM(Qwen3EncoderDecoderPreTrainedModel, GenerationMixin):  #
         output_hidden_states: bool | None = None,
         return_dict: bool | None = None,
         logits_to_keep: int = 0,
+        num_items_in_batch: torch.Tensor | int | None = None,
     ) -> Seq2SeqLMOutput | tuple[Any, ...]:
         """Logits `[batch, dec, vocab]`, and the mean cross-entropy (float32, -100 ignored) when `labels` are given.
 
         When every label is -100 the loss and all gradients are 0, with one warning (HF's own mean is NaN there).
+        `num_items_in_batch` labels of a whole accumulated batch are what HF's `Trainer` has the sum divided by instead.
         `labels` make `decoder_input_ids` by a shift to the right when there are none. `position_ids` are the encoder's.
         With `logits_to_keep` only the last positions get logits (0 = all). The merged weights are split into
         `decoder_attentions` and `cross_attentions`. Where `output_*` or `return_dict` is None, the config's value
@@ -122,6 +130,7 @@ class Qwen3ForSeq2SeqLM(Qwen3EncoderDecoderPreTrainedModel, GenerationMixin):  #
             output_hidden_states=output_hidden_states,
         )
         if labels is not None:
+            check_tensor(labels, "labels")
             check_ids(labels.masked_fill(labels == IGNORED_LABEL, 0), self.config.vocab_size, "labels")
         if decoder_input_ids is None and decoder_inputs_embeds is None:
             if labels is None:
@@ -146,7 +155,7 @@ class Qwen3ForSeq2SeqLM(Qwen3EncoderDecoderPreTrainedModel, GenerationMixin):  #
         )
         own, cross = _split_weights(decoded.attentions, encoded.last_hidden_state.shape[1])
         output = Seq2SeqLMOutput(
-            loss=None if labels is None else _loss(logits, labels),
+            loss=None if labels is None else _loss(logits, labels, num_items_in_batch),
             logits=logits,
             past_key_values=decoded.past_key_values,
             decoder_hidden_states=decoded.hidden_states,
@@ -158,63 +167,6 @@ class Qwen3ForSeq2SeqLM(Qwen3EncoderDecoderPreTrainedModel, GenerationMixin):  #
         )
         return output if (config.return_dict if return_dict is None else return_dict) else output.to_tuple()
 
-    @staticmethod
-    def create_masks_for_generate(attention_mask: torch.Tensor | None, **kwargs: Any) -> torch.Tensor | None:
-        """Leave the 2-D mask alone: the decoder builds its own mask from it at every step, for every kind of cache."""
-        return attention_mask
-
-    def _prefill(
-        self, input_ids: torch.Tensor, generation_config: Any, model_kwargs: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> Any:
-        """HF's prefill, except for what the cache holds already and for chunks, where HF takes the encoder's mask.
-
-        `input_ids` are all decoder ids, those in the cache included; `ValueError` when there is none beyond them.
-        """
-        model: Any = self  # typed as some other class in HF's mixin
-        prefill: Any = super()._prefill  # type: ignore[misc]
-        cache, size = model_kwargs.get("past_key_values"), generation_config.prefill_chunk_size
-        past = 0 if cache is None else int(cache.get_seq_length())
-        if not past and size is None:
-            return prefill(input_ids, generation_config, model_kwargs, *args, **kwargs)
-        length = input_ids.shape[1]
-        mask = model_kwargs.get("decoder_attention_mask")
-        if mask is None:
-            mask = model_kwargs["decoder_attention_mask"] = torch.ones_like(input_ids)
-        if mask.shape[1] == length <= past:
-            raise ValueError(f"decoder_input_ids has length {length}, past_key_values holds {past}; pass ids beyond it")
-        for end in range(past + (size or length), length, size or length):
-            seen = model_kwargs | {"decoder_attention_mask": mask[:, :end]}
-            self(**model.prepare_inputs_for_generation(input_ids[:, :end], next_sequence_length=size, **seen))
-        whole = copy.copy(generation_config)
-        whole.prefill_chunk_size = None
-        return prefill(input_ids, whole, model_kwargs, *args, **kwargs)
-
-    def _prepare_cache_for_generation(  # type: ignore[override]  # declared bool there, returns nothing
-        self,
-        generation_config: Any,
-        model_kwargs: dict[str, Any],
-        generation_mode: Any,
-        batch_size: int,
-        max_cache_length: int,
-    ) -> None:
-        """Make the caches HF would make, except that the half with the encoder's keys is never a sliding one."""
-        brought = model_kwargs.get("past_key_values") is not None
-        super()._prepare_cache_for_generation(  # type: ignore[misc]
-            generation_config, model_kwargs, generation_mode, batch_size, max_cache_length
-        )
-        cache = model_kwargs.get("past_key_values")
-        if brought or not isinstance(cache, EncoderDecoderCache):
-            return
-        theirs: Cache = DynamicCache(offloading=cache.cross_attention_cache.offloading)
-        if isinstance(cache.cross_attention_cache, StaticCache):
-            full = type(self.config).from_dict(self.config.to_dict() | _all_layers_full(self.config))
-            theirs = StaticCache(config=full, max_cache_len=model_kwargs["encoder_outputs"][0].shape[1])
-        model_kwargs["past_key_values"] = EncoderDecoderCache(cache.self_attention_cache, theirs)
-
-
-def _all_layers_full(config: Qwen3EncoderDecoderConfig) -> dict[str, Any]:
-    return {"layer_types": ["full_attention"] * config.num_hidden_layers, "sliding_window": None}
-
 
 def _split_weights(
     merged: tuple[torch.Tensor, ...] | None, encoder_length: int
@@ -225,9 +177,12 @@ def _split_weights(
     return tuple(weights[..., :own] for weights in merged), tuple(weights[..., own:] for weights in merged)
 
 
-def _loss(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+def _loss(
+    logits: torch.Tensor, labels: torch.Tensor, num_items_in_batch: torch.Tensor | int | None = None
+) -> torch.Tensor:
     """The mean cross-entropy over the labels that are not ignored; 0 and a warning when there are none.
 
+    With `num_items_in_batch` the sum is divided by that: the mean of the means of unequal micro-batches is another.
     HF's models divide by that count of 0 and return NaN, which one step of an optimizer spreads over every weight.
     """
     if labels.shape != logits.shape[:2]:
@@ -236,6 +191,8 @@ def _loss(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         )
     flat = logits.float().flatten(0, 1)  # float32: a bfloat16 log-sum-exp over the vocabulary loses the small terms
     total = nn.functional.cross_entropy(flat, labels.flatten().long(), ignore_index=IGNORED_LABEL, reduction="sum")
+    if num_items_in_batch is not None:
+        return total / torch.as_tensor(num_items_in_batch, device=total.device).clamp(min=1)
     count = (labels != IGNORED_LABEL).sum()
     if not capturing() and not bool(count):
         warnings.warn(f"every label is {IGNORED_LABEL}: the loss is 0 and so is every gradient", stacklevel=3)

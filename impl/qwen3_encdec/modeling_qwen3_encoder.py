@@ -9,10 +9,10 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.utils.generic import ModelOutput
 
 from .attention import ProjectedAttention, repeat_kv
-from .backends import Mask, backend_mask
+from .backends import Mask, SdpaMask, backend_mask, calls_sdpa
 from .configuration_qwen3_encdec import Qwen3EncoderDecoderConfig
 from .inputs import embed, positions
-from .masks import encoder_mask
+from .masks import encoder_hides_nothing, encoder_mask
 from .mlp import Qwen3MLP
 from .norm import Qwen3RMSNorm
 from .pretrained import Qwen3EncoderDecoderPreTrainedModel, build_rotary
@@ -119,12 +119,33 @@ class Qwen3Encoder(Qwen3EncoderDecoderPreTrainedModel):  # type: ignore[no-untyp
 
     def __init__(self, config: Qwen3EncoderDecoderConfig) -> None:
         super().__init__(config)
-        self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size, config.padding_idx)
         self.layers = nn.ModuleList(Qwen3EncoderLayer(config, index) for index in range(config.num_hidden_layers))
         self.norm = Qwen3RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
         self.rotary_emb = build_rotary(config)
         self.gradient_checkpointing = False
         self.post_init()  # type: ignore[no-untyped-call]
+
+    def _masks(
+        self,
+        attention_mask: torch.Tensor | None,
+        batch: int,
+        length: int,
+        dtype: torch.dtype,
+        device: torch.device,
+        output_attentions: bool,
+    ) -> dict[str, Mask]:
+        """The mask of each layer type, in the form that the call's attention takes."""
+        direct = length > 0 and calls_sdpa(self.config, output_attentions)
+        masks: dict[str, Mask] = {}
+        for layer_type in dict.fromkeys(self.config.layer_types or ()):
+            window = self.config.window(layer_type)
+            if direct and encoder_hides_nothing(attention_mask, batch, length, window):
+                masks[layer_type] = SdpaMask(None)
+                continue
+            mask = encoder_mask(attention_mask, batch, length, window, dtype, device)
+            masks[layer_type] = backend_mask(mask, self.config, output_attentions)
+        return masks
 
     def forward(
         self,
@@ -151,19 +172,13 @@ class Qwen3Encoder(Qwen3EncoderDecoderPreTrainedModel):  # type: ignore[no-untyp
         batch, length = hidden_states.shape[:2]
         dtype, device = hidden_states.dtype, hidden_states.device
         position_ids = positions(position_ids, attention_mask, batch, length, 0, "encoder position_ids", device)
-        masks = {
-            layer_type: backend_mask(
-                encoder_mask(attention_mask, batch, length, self.config.window(layer_type), dtype, device),
-                self.config,
-                output_attentions,
-            )
-            for layer_type in dict.fromkeys(self.config.layer_types or ())
-        }
+        masks = self._masks(attention_mask, batch, length, dtype, device, output_attentions)
         position_embeddings = self.rotary_emb(hidden_states, position_ids)
         states: list[torch.Tensor] = []
         attentions: list[torch.Tensor] = []
         for index, layer in enumerate(self.layers):
-            states.append(hidden_states)
+            if output_hidden_states:
+                states.append(hidden_states)
             hidden_states, weights = layer(
                 hidden_states,
                 output_attentions=output_attentions,

@@ -19,9 +19,10 @@ class Qwen3RMSNorm(nn.Module):
 
     def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
         """Normalise the last axis; nothing is centred."""
+        if hidden_states.dtype == self.weight.dtype == torch.float32:
+            return nn.functional.rms_norm(hidden_states, self.weight.shape, self.weight, self.variance_epsilon)
         wide = hidden_states.to(torch.float32)
-        mean_square = wide.pow(2).mean(dim=-1, keepdim=True)
-        normalised = wide * torch.rsqrt(mean_square + self.variance_epsilon)
+        normalised = nn.functional.rms_norm(wide, self.weight.shape, None, self.variance_epsilon)
         return self.weight * normalised.to(hidden_states.dtype)
 
     def extra_repr(self) -> str:

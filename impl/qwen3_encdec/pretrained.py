@@ -7,7 +7,7 @@ from torch import nn
 from transformers import initialization
 from transformers.modeling_utils import PreTrainedModel
 
-from .configuration_qwen3_encdec import Qwen3EncoderDecoderConfig
+from .configuration_qwen3_encdec import Qwen3EncoderDecoderConfig, check_attn_implementation
 from .rope import Qwen3RotaryEmbedding
 
 
@@ -25,6 +25,13 @@ class Qwen3EncoderDecoderPreTrainedModel(PreTrainedModel):  # type: ignore[no-un
     _supports_sdpa = True
     _supports_flex_attn = True
     _supports_attention_backend = True
+
+    def set_attn_implementation(
+        self, attn_implementation: str | dict[str, str], allow_all_kernels: bool = False
+    ) -> None:
+        """As transformers'; both stacks share one config, so `ValueError` for a dictionary that names one of them."""
+        check_attn_implementation(attn_implementation)
+        super().set_attn_implementation(attn_implementation, allow_all_kernels)
 
     def resize_token_embeddings(
         self,

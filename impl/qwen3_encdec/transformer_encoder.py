@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from .classic_attention import ATTENTIONS, eager_attention
 from .inputs import check_ids
 
 ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
@@ -32,6 +33,12 @@ class MultiHeadSelfAttention(nn.Module):
         self.qkv_proj = nn.Linear(d_model, 3 * d_model, bias=bias)
         self.out_proj = nn.Linear(d_model, d_model, bias=bias)
         self.dropout = nn.Dropout(dropout)
+        self.attention = ATTENTIONS["eager"]
+
+    def split_heads(self, qkv: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Query, key and value, each `[batch, heads, seq, head_dim]`, of the projection `[batch, seq, 3 * d_model]`."""
+        parts = qkv.view(*qkv.shape[:2], 3, self.num_heads, self.head_dim)
+        return parts.permute(2, 0, 3, 1, 4).unbind()
 
     def forward(
         self, x: torch.Tensor, key_padding_mask: torch.Tensor | None = None, return_attention: bool = False
@@ -42,15 +49,14 @@ class MultiHeadSelfAttention(nn.Module):
         every key alike, and stays finite. `ValueError` for another shape or dtype.
         """
         batch, length, width = x.shape
-        qkv = self.qkv_proj(x).view(batch, length, 3, self.num_heads, self.head_dim)
-        query, key, value = qkv.permute(2, 0, 3, 1, 4)  # each [batch, heads, seq, head_dim]
-        scores = torch.matmul(query, key.transpose(2, 3)) * self.head_dim**-0.5
+        query, key, value = self.split_heads(self.qkv_proj(x))
+        hidden = None
         if key_padding_mask is not None:
             _check_padding(key_padding_mask, batch, length)
-            # The lowest number, not -inf: a row without any visible key would be NaN.
-            scores = scores.masked_fill(key_padding_mask[:, None, None], torch.finfo(scores.dtype).min)
-        weights = nn.functional.softmax(scores, dim=-1)
-        context = torch.matmul(self.dropout(weights), value).transpose(1, 2).reshape(batch, length, width)
+            hidden = key_padding_mask[:, None, None]
+        attend = eager_attention if return_attention else self.attention
+        context, weights = attend(query, key, value, hidden, self.dropout)
+        context = context.transpose(1, 2).reshape(batch, length, width)
         return self.out_proj(context), weights if return_attention else None
 
 
@@ -121,7 +127,7 @@ class TransformerEncoderBlock(nn.Module):
 class TransformerEncoder(nn.Module):
     """A stack of blocks on token embeddings, scaled by the root of `d_model`, plus learned positions.
 
-    Pre-norm stacks end with a LayerNorm, post-norm blocks already do.
+    Pre-norm stacks end with a LayerNorm, post-norm blocks already do. `scale_embeddings=False` leaves the scale out.
     """
 
     def __init__(
@@ -135,16 +141,30 @@ class TransformerEncoder(nn.Module):
         dropout: float = 0.1,
         activation: str = "gelu",
         pre_norm: bool = True,
+        *,
+        layer_norm_eps: float = 1e-5,
+        scale_embeddings: bool = True,
     ) -> None:
         super().__init__()
         self.embed_tokens = nn.Embedding(vocab_size, d_model)
         self.embed_positions = nn.Embedding(max_len, d_model)
-        self.scale = math.sqrt(d_model)
+        self.scale = math.sqrt(d_model) if scale_embeddings else 1.0
         self.dropout = nn.Dropout(dropout)
         self.layers = nn.ModuleList(
-            TransformerEncoderBlock(d_model, num_heads, d_ff, dropout, activation, pre_norm) for _ in range(num_layers)
+            TransformerEncoderBlock(
+                d_model, num_heads, d_ff, dropout, activation, pre_norm, layer_norm_eps=layer_norm_eps
+            )
+            for _ in range(num_layers)
         )
-        self.norm = nn.LayerNorm(d_model) if pre_norm else None
+        self.norm = nn.LayerNorm(d_model, eps=layer_norm_eps) if pre_norm else None
+
+    def set_attn_implementation(self, name: str) -> None:
+        """Compute attention in the way of this name in `ATTENTIONS`; `ValueError` for another one."""
+        if name not in ATTENTIONS:
+            raise ValueError(f"attention {name!r} is not known; expected {' or '.join(ATTENTIONS)}")
+        for module in self.modules():
+            if isinstance(module, MultiHeadSelfAttention):
+                module.attention = ATTENTIONS[name]
 
     def forward(
         self,
