@@ -19,7 +19,10 @@ from qwen3_encdec.backends import block_mask
 from qwen3_encdec.modeling_qwen3_encoder import Qwen3EncoderOutput
 from qwen3_encdec.qwen3_checkpoint import load_qwen3
 from qwen3_golden import Array, ParityError, Recording, pb, table
+from qwen3_parity.implementation_classic import ClassicEncoder, classic_encoder
+from qwen3_parity.implementation_generation import Choices, greedy, search
 from qwen3_parity.implementation_ops import run_op
+from qwen3_parity.implementation_training import run_training
 from qwen3_parity.record import ARITHMETIC, Factory, Tap
 from qwen3_parity.request import refuse_exported
 from qwen3_reference.hooks import attach, recording_attention
@@ -106,7 +109,10 @@ class EncoderDecoder:
 
     @torch.no_grad()
     def __call__(self, case: pb.Case, inputs: Mapping[str, Array], tap: Tap, wanted: Callable[[str], bool]) -> None:
-        """Run the case: the encoder once, then the decoder in its steps, then greedy generation."""
+        """Run the case: the encoder once, then the decoder in its steps, then generation; or one training step."""
+        if case.HasField("training"):
+            run_training(self.model, case, inputs, self._whole(case, inputs), self._recorded, tap, wanted)
+            return
         request: dict[str, Any] = {}
         if case.mode != pb.CAUSAL:
             mask, positions = _request(inputs, "encoder")
@@ -114,15 +120,31 @@ class EncoderDecoder:
             with self._recorded(tap, 0, wanted, 0):
                 encoded = self.model.encoder(input_ids=_tensor(inputs, "encoder_input_ids"), **request)
         else:  # the decoder with an encoder of length 0
-            batch = len(inputs["input.decoder_input_ids"])
-            nothing = torch.zeros(batch, 0, case.config.hidden_size, dtype=self.model.dtype)
-            encoded = Qwen3EncoderOutput(last_hidden_state=nothing)
+            encoded = self._nothing(case, inputs)
         if case.mode == pb.ENCODER:
             return
         request["encoder_outputs"] = encoded
         self._decode(case, inputs, request, tap, wanted)
-        if case.max_new_tokens:
-            tap("generated_ids", 0, self._generate(case, inputs, request))
+        if case.HasField("generation"):
+            search(self.model, case, inputs, request, tap)
+        elif case.max_new_tokens:
+            tap("generated_ids", 0, greedy(self.model, case, inputs, request))
+
+    def _whole(self, case: pb.Case, inputs: Mapping[str, Array]) -> dict[str, Any]:
+        """The arguments of the model for a run of both stacks in one call."""
+        request: dict[str, Any] = {"decoder_input_ids": _tensor(inputs, "decoder_input_ids")}
+        names = ("decoder_attention_mask", "decoder_position_ids")
+        request |= dict(zip(names, _request(inputs, "decoder"), strict=True))
+        if case.mode == pb.CAUSAL:
+            return request | {"encoder_outputs": self._nothing(case, inputs)}
+        mask, positions = _request(inputs, "encoder")
+        ids = _tensor(inputs, "encoder_input_ids")
+        return request | {"input_ids": ids, "attention_mask": mask, "position_ids": positions}
+
+    def _nothing(self, case: pb.Case, inputs: Mapping[str, Array]) -> Qwen3EncoderOutput:
+        """An encoder of length 0."""
+        batch = len(inputs["input.decoder_input_ids"])
+        return Qwen3EncoderOutput(torch.zeros(batch, 0, case.config.hidden_size, dtype=self.model.dtype))
 
     def _decode(
         self,
@@ -136,7 +158,9 @@ class EncoderDecoder:
         ids, cache = _tensor(inputs, "decoder_input_ids"), None
         mask, positions = _request(inputs, "decoder")
         length = request["encoder_outputs"].last_hidden_state.shape[1]
+        choices = Choices(self.model, case, inputs, lambda name, step, x: tap(name, step, x) if wanted(name) else None)
         for step, (start, stop) in enumerate(pairwise(accumulate(case.steps, initial=0))):
+            choices.enter(step, cache)
             with self._recorded(tap, step, wanted, length):
                 result = self.model(
                     **request,
@@ -149,23 +173,7 @@ class EncoderDecoder:
             cache = result.past_key_values
             if wanted("logits"):
                 tap("logits", step, result.logits)
-
-    def _generate(self, case: pb.Case, inputs: Mapping[str, Array], request: Mapping[str, Any]) -> torch.Tensor:
-        """Greedy continuation `[batch, new]` of the first step's ids."""
-        prompt = slice(0, case.steps[0])
-        ids = _tensor(inputs, "decoder_input_ids")[:, prompt]
-        generated = self.model.generate(
-            **request,
-            decoder_input_ids=ids,
-            decoder_attention_mask=_tensor(inputs, "decoder_attention_mask")[:, prompt],
-            max_new_tokens=case.max_new_tokens,
-            decoder_start_token_id=ids[:, 0].tolist(),  # any other first token would be put before the prompt
-            do_sample=False,
-            eos_token_id=None,
-            pad_token_id=0,
-        )
-        assert isinstance(generated, torch.Tensor)
-        return generated[:, ids.shape[1] :]
+            choices.leave(step, result.logits)
 
 
 class Operation:
@@ -185,15 +193,17 @@ class Operation:
 
 def encoder_decoder(
     case: pb.Case, checkpoints: Mapping[str, Path], *, backend: str, dtype: torch.dtype
-) -> EncoderDecoder | Operation:
+) -> EncoderDecoder | ClassicEncoder | Operation:
     """Our model for a case, from its checkpoint directories by role; a role that is missing takes the other's."""
     if case.mode == pb.OP:
         return Operation(ARITHMETIC[dtype])
+    if case.mode == pb.CLASSIC_ENCODER:
+        return classic_encoder(case, checkpoints, backend=backend, dtype=dtype)
     if case.mode not in _STACKS:
         raise ParityError(
             case.name,
             "this kind of case has no network to run",
-            expected="an encoder, a decoder, both, or an op",
+            expected="an encoder, a decoder, both, a classic encoder, or an op",
             got=pb.Mode.Name(case.mode),
             next_step="choose another case",
         )

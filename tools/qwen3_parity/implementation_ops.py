@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
 
 from qwen3_encdec import (
     Qwen3EncoderDecoderConfig,
+    Qwen3ForSeq2SeqLM,
     Qwen3MLP,
     Qwen3RMSNorm,
     Qwen3RotaryEmbedding,
@@ -18,6 +20,7 @@ from qwen3_encdec.attention import probabilities, scaled_scores, weighted_values
 from qwen3_encdec.masks import additive_mask, encoder_mask, merged_mask
 from qwen3_encdec.rope import rotary_tables
 from qwen3_golden import Array, ParityError, pb
+from qwen3_parity.implementation_generation import processors
 
 Given = Mapping[str, torch.Tensor]
 Numbers = Mapping[str, float]
@@ -125,6 +128,21 @@ def _mask(given: Given, numbers: Numbers) -> Outputs:
     return {"output.mask": mask[:, 0] == 0}
 
 
+def _next_token_probs(given: Given, numbers: Numbers) -> Outputs:
+    """By the processors that `generate()` builds for a model of ours."""
+    logits, ids = given["input.logits"], given["input.ids"]
+    size: dict[str, Any] = dict.fromkeys(("num_attention_heads", "num_key_value_heads"), 1)
+    size |= {"hidden_size": 2, "intermediate_size": 2}
+    config = Qwen3EncoderDecoderConfig(vocab_size=logits.shape[-1], num_hidden_layers=1, num_sentinel_tokens=0, **size)
+    case = pb.Case(max_new_tokens=1, steps=[max(ids.shape[1], 1)])
+    case.generation.CopyFrom(pb.Generation(strategy="sample", num_beams=1, prompt_length=ids.shape[1]))
+    for name, value in numbers.items():
+        setattr(case.generation, name, int(value) if name == "top_k" else value)
+    real = torch.ones(len(logits), max(ids.shape[1], 1), dtype=torch.bool)
+    filters: Any = processors(Qwen3ForSeq2SeqLM(config), case, real)
+    return {"output.probs": filters(ids, logits.clone()).softmax(dim=-1)}
+
+
 OPS: dict[str, Callable[[Given, Numbers], Outputs]] = {
     "rms_norm": _norm,
     "head_norm": _norm,
@@ -139,6 +157,7 @@ OPS: dict[str, Callable[[Given, Numbers], Outputs]] = {
     "context": _context,
     "swiglu": _swiglu,
     "mask": _mask,
+    "next_token_probs": _next_token_probs,
 }
 
 

@@ -11,7 +11,7 @@ from qwen3_golden import ParityError, Recording, Tensor, pattern_of, pb, table
 from qwen3_parity.compare import exact
 from qwen3_parity.verdict import Problem
 
-_CASE_FIELDS = ("name", "mode", "config", "steps", "max_new_tokens", "after", "op", "attributes")
+_CASE_FIELDS = ("name", "mode", "config", "steps", "max_new_tokens", "generation", "after", "op", "attributes")
 _NAMED = 8
 
 
@@ -28,7 +28,12 @@ GIVEN = ("input.", "parameter.")
 """How the names of tensors begin that are given to a case: they identify it, and nobody has to declare them."""
 
 
-OUTPUT = {pb.ENCODER: "encoder.norm", pb.CAUSAL: "logits", pb.ENCODER_DECODER: "logits"}
+OUTPUT: dict[int, tuple[str, ...]] = {
+    pb.ENCODER: ("encoder.norm",),
+    pb.CAUSAL: ("logits",),
+    pb.ENCODER_DECODER: ("logits",),
+    pb.CLASSIC_ENCODER: ("pre_norm.norm", "post_norm.last_hidden_state"),
+}
 """What a run must always deliver where the golden has it: parity of everything but the result is none."""
 
 
@@ -72,8 +77,8 @@ def same_case(actual: Recording, expected: Recording) -> None:
     ours, theirs = actual.case, expected.case
     for field in _CASE_FIELDS:
         got, wanted = getattr(ours, field), getattr(theirs, field)
-        if field == "config":
-            _same_message(actual, "case.config", got, wanted)
+        if field in ("config", "generation"):
+            _same_message(actual, f"case.{field}", got, wanted)
         elif got != wanted:
             raise refuse(actual, f"case.{field}", _text(field, wanted), _text(field, got))
     loaded = {item.role: item.sha256.hex() for item in ours.checkpoint}
@@ -181,7 +186,7 @@ def delivered(actual: Recording, expected: Recording) -> Match:
         elif pattern_of(name) in declared or given or expected.case.mode == pb.PLUMBING:
             missing += not given
             problem(f"{name} (step {step})", "missing tap", "delivered, as declared", "nothing")
-        elif name == OUTPUT.get(expected.case.mode):
+        elif name in OUTPUT.get(expected.case.mode, ()):
             missing += 1
             problem(
                 f"{name} (step {step})", "missing tap", "the network's output, whatever else is left out", "nothing"

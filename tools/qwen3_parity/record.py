@@ -36,11 +36,17 @@ Tap = Callable[[str, int, Value], None]
 """`tap(name, step, value)`: hands over the tensor of a tap of taps.textproto; the value must not change afterwards."""
 
 _SOURCES = ("*position_ids", "*.inv_freq", "*cos", "*sin", "*.embed_tokens", "*.mask")
-_ENDS = ("*.layers.*.output", "*.norm", "logits", "generated_ids")
+_CHOICES = ("next_token_probs", "beam_scores", "sequences_scores", "generated_ids")
+_ENDS = ("*.layers.*.output", "*.norm", "logits", *_CHOICES)
+_CLASSIC = ("*.embed_positions", "*.last_hidden_state")
+"""Of the classic encoder: beside those above."""
 GRANULARITY: Mapping[str, tuple[str, ...]] = {
     "op": (),
-    "sub-layer": (*_SOURCES, "*.cache_*", "*.o_proj", "*.attn_residual", "*.down_proj", *_ENDS),
-    "layer": (*_SOURCES, *_ENDS),
+    "sub-layer": (
+        *(*_SOURCES, "*.cache_*", "*.o_proj", "*.out_proj", "*.attn_residual", "*.down_proj", "*.linear2"),
+        *(*_CLASSIC, *_ENDS),
+    ),
+    "layer": (*_SOURCES, *_CLASSIC, *_ENDS),
 }
 """How many taps to record, as globs: every op; what enters and leaves attention and MLP; layer outputs."""
 
@@ -64,8 +70,11 @@ class Runner(Protocol):
 
         `inputs` are the golden's `input.*` tensors by name: encoder_input_ids, encoder_attention_mask,
         encoder_position_ids `[batch, key]` and decoder_* `[batch, total]`, and its RoPE tables (see `tables_of`);
-        `case.steps` are the decoder's query lengths, one forward each. Called twice on the same object when the case
-        says `after`.
+        `case.steps` are the decoder's query lengths, one forward each. Where the case has `generation`, rows move by
+        `input.beam_idx` before a step; `next_token_probs`, `beam_scores`, `sequences_scores` and `generated_ids` are
+        handed over as golden/README.md says. Called twice on the same object when the case
+        says `after`. A case with `training` is one step without a cache: `input.labels [batch, total]` are given, and
+        the loss and every gradient (`gradient.<tap>`, `gradient.<parameter>`) are taps like any other.
         """
 
 

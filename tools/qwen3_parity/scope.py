@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from qwen3_golden import Array, ParityError, Place, Recording, Tensor, pb
+from qwen3_golden import ENCODERS, Array, ParityError, Place, Recording, Tensor, pb
+from qwen3_reference.scope import BY_ROW
 from qwen3_spec import masks
 
 _VISIBLE_ONLY = ("scores", "softmax")
 """Ops whose cells are judged where the mask is True; hidden probabilities must be exactly 0 on top of it."""
-_WHOLE = ("input", "inv_freq", "argmax")
-_END = ("encoder.norm", "decoder.norm", "logits")
+_WHOLE = ("input", "inv_freq", "argmax", "sequences_scores")
+_GRADIENT = "gradient."
+_END = ("encoder.norm", "decoder.norm", "logits", "pre_norm.norm", "post_norm.last_hidden_state")
 
 
 class Scope:
@@ -41,7 +43,11 @@ class Scope:
         return None if rows is None else self._fit(rows, tensor)
 
     def hidden(self, tensor: Tensor, place: Place | None) -> Array | None:
-        """The cells of probabilities that must be exactly 0: hidden keys in judged rows; None for every other tap."""
+        """The cells of probabilities that must be exactly 0 in judged rows: hidden keys, removed tokens; or None."""
+        if (tensor.info.op if place is None else place.op) == "next_token_probs":
+            rows = self._rows(tensor, place)
+            removed = np.asarray(tensor.array == 0)
+            return removed if rows is None else removed & rows
         if tensor.info.op != "softmax" if place is None else place.op != "softmax":
             return None
         rows, visible = self._rows(tensor, place), self._visible(tensor, place)
@@ -64,7 +70,7 @@ class Scope:
         """A layer's mask `[batch, query, key]`: the tap, or what padding and window make of it; None without either."""
         key = stack, layer, step
         if key not in self._masks:
-            attention = "self_attn" if stack == "encoder" else "merged_attn"
+            attention = "merged_attn" if stack == "decoder" else "self_attn"
             tap = self._golden.get(f"{stack}.layers.{layer}.{attention}.mask", step)
             cut = self._golden.case.rows > 0  # a tap with some of its rows says nothing of the others
             self._masks[key] = self._computed(stack, layer, step) if tap is None or cut else tap.array
@@ -74,7 +80,7 @@ class Scope:
     def _computed(self, stack: str, layer: int, step: int) -> Array | None:
         config, encoder, decoder = self._golden.case.config, self._real("encoder"), self._real("decoder")
         window = config.sliding_window if config.layer_types[layer : layer + 1] == ["sliding_attention"] else None
-        if stack == "encoder":
+        if stack != "decoder":
             return None if encoder is None else masks.encoder_mask(encoder, window)
         if decoder is None:
             return None
@@ -90,6 +96,11 @@ class Scope:
         """The rows (queries, or else keys) that are judged, broadcasting to the tap; None for all."""
         if place is None:
             return self._rows_alone(tensor)
+        if place.name.startswith(_GRADIENT):  # what padding passes back is 0
+            return None
+        if place.op in BY_ROW and (texts := self._real("decoder")) is not None:
+            live = texts[:, sum(self._golden.case.steps[: tensor.info.step + 1]) - 1]
+            return live.reshape(-1, *[1] * (len(place.axes) - 1))
         if place.op in _WHOLE or not {"query", "key"} & set(place.axes):
             return None
         position = place.axes.index("query" if "query" in place.axes else "key")
@@ -119,7 +130,7 @@ class Scope:
         layer = last if place.layer is None else place.layer
         found = [self._mask(stack, index, step, length) for index in range(layer + 1)]
         kept = [mask.any(axis=-1) for mask in found if mask is not None]
-        real = self._real(stack)
+        real = self._real("decoder" if stack == "decoder" else "encoder")
         if real is not None:
             stop = sum(self._golden.case.steps[: step + 1]) if stack == "decoder" else real.shape[1]
             kept.append(real[:, stop - length : stop])
@@ -140,4 +151,5 @@ class Scope:
 
 
 def _stack(place: Place) -> str:
-    return "encoder" if place.name.startswith("encoder.") else "decoder"
+    """The first part of a name: "encoder", a classic network, or else "decoder"."""
+    return place.name.removeprefix(_GRADIENT).partition(".")[0] if place.name.startswith(ENCODERS) else "decoder"

@@ -24,6 +24,8 @@ class Lengths:
 def _exists(pattern: str, config: pb.ModelConfig, lengths: Lengths) -> bool:
     """Whether a network with this configuration has the place at all, for a request of these lengths."""
     last = pattern.rsplit(".", 1)[-1]
+    if pattern.startswith(("pre_norm.", "post_norm.", "input.hidden_states")):  # the classic encoder's
+        return False
     if pattern == "generated_ids" or (not lengths.encoder and ("encoder_" in last or pattern.startswith("encoder."))):
         return False
     if not lengths.steps and (pattern == "logits" or pattern.startswith(("decoder.", "input.decoder"))):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from qwen3_golden import Array, ParityError, Recording, pb
 from qwen3_parity.record import checkpoint_directories
+from qwen3_reference.classic_weights import load_classic
 from qwen3_reference.weights import checkpoint_message, load_weights
 
 _STORED = {pb.ARITHMETIC_BF16: pb.BF16, pb.ARITHMETIC_F16: pb.F16}
@@ -29,6 +30,8 @@ def weights_of(recording: Recording, root: Path, model: Path | None = None) -> M
             next_step="give the case's own checkpoint with --model",
         )
     dtype = _STORED.get(recording.run.arithmetic, pb.F32)
+    if recording.case.mode == pb.CLASSIC_ENCODER:
+        return load_classic(directories["encoder"], dtype)
     return load_weights(directories.get("encoder"), directories.get("decoder"), dtype)
 
 

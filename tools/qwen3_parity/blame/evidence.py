@@ -26,6 +26,29 @@ NONE = Errors()
 """No error at all."""
 
 
+@dataclass(frozen=True, slots=True)
+class OpVerdict:
+    """One tap alone. `errors` are in rounding units; an exact op has 0 or infinity.
+
+    `others` are the places that have no tap of their own and are judged with this one. `share` is of the headroom:
+    above 1 is a fault; infinite for an exact op that is not, another shape, a NaN. `reason` says why nothing was judged
+    (an input that was not recorded, or is not finite); empty when it was.
+    """
+
+    name: str
+    step: int
+    op: str
+    errors: Errors = NONE
+    share: float = 0.0
+    reason: str = ""
+    others: tuple[str, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Within the op's headroom, or not judged."""
+        return self.share <= 1
+
+
 @dataclass(frozen=True)
 class Evidence:
     """What a candidate recorded at a tap, and the site that it is judged by.
@@ -54,7 +77,7 @@ class Evidence:
             return np.asarray(np.where(self.judged & (self.actual != truth), np.inf, 0.0))
         unit = as_stored(unit, truth, self.site.place.op, self.dtype)
         with np.errstate(all="ignore"):
-            found = np.abs(self.actual - truth) / unit
+            found = np.asarray(np.abs(self.actual - truth) / unit)  # a scalar's is no array
         same = (self.actual == truth) | (np.isnan(self.actual) & np.isnan(truth))
         found[same | ~self.judged] = 0
         found[np.isnan(found)] = np.inf

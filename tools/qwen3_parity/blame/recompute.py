@@ -7,6 +7,9 @@ from collections.abc import Callable
 import numpy as np
 
 from qwen3_golden import Array
+from qwen3_parity.blame.gradients import GRADIENT_OPS
+from qwen3_parity.blame.recompute_choices import CHOICE_OPS
+from qwen3_parity.blame.recompute_classic import CLASSIC_OPS
 from qwen3_parity.blame.site import Result, Site
 from qwen3_spec import masks, ops, units
 
@@ -131,9 +134,18 @@ def _cache(site: Site) -> Result:
     return (new if site.before is None else np.concatenate([site.before, new], axis=2)), None
 
 
+def _moved_or_not(site: Site, before: Array) -> Array:
+    """The encoder's half, by the beams' rows where it was moved: a source's beams have the same, so either will do."""
+    beam_idx, held = site.values.recorded("input.beam_idx", 0), site.values.recorded(site.place.name, site.step)
+    if beam_idx is None or held is None:
+        return before
+    moved = before[beam_idx[site.step]]
+    return moved if np.array_equal(held, moved) else before
+
+
 def _cache_once(site: Site) -> Result:
     if site.before is not None:
-        return site.before, None
+        return _moved_or_not(site, site.before), None
     # Keys that were rotated are heads first already; norms and projections are not.
     rotated = site.names[0].endswith("_rope")
     return (site.inputs[0] if rotated else heads_first(site.inputs[0], site.config.head_dim)), None
@@ -158,5 +170,8 @@ OPS: dict[str, Callable[[Site], Result]] = {
     "mask": _mask,
     "cache": _cache,
     "cache_once": _cache_once,
+    **CHOICE_OPS,
+    **CLASSIC_OPS,
+    **GRADIENT_OPS,
 }
-"""How each op is computed again. `input` is given and `argmax` follows from the logits: neither is here."""
+"""How each op is computed again; `input` is given."""

@@ -8,45 +8,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from zlib import crc32
 
 import numpy as np
 
 from qwen3_golden import Array, ParityError, Place, Recording, Tensor
-from qwen3_parity.blame.evidence import NONE, Errors, Evidence, worst_share
+from qwen3_parity.blame.evidence import Errors, Evidence, OpVerdict, worst_share
 from qwen3_parity.blame.site import Result, Site
 from qwen3_parity.blame.values import Values
+from qwen3_parity.blame.way_back import excused
 from qwen3_parity.budgets import ROUNDOFF
 from qwen3_parity.scope import Scope
+
+__all__ = ["OpVerdict", "gather", "judge", "replay"]
 
 _CLEAR = 0.25
 """A share of the headroom that leaves nothing to ask."""
 _DRAWS = 4
 """Perturbed replays that measure the noise of a group; their RMS is within a factor of 2 of it."""
-
-
-@dataclass(frozen=True, slots=True)
-class OpVerdict:
-    """One tap alone. `errors` are in rounding units; an exact op has 0 or infinity.
-
-    `others` are the places that have no tap of their own and are judged with this one. `share` is of the headroom:
-    above 1 is a fault; infinite for an exact op that is not, another shape, a NaN. `reason` says why nothing was judged
-    (an input that was not recorded, or is not finite); empty when it was.
-    """
-
-    name: str
-    step: int
-    op: str
-    errors: Errors = NONE
-    share: float = 0.0
-    reason: str = ""
-    others: tuple[str, ...] = ()
-
-    @property
-    def passed(self) -> bool:
-        """Within the op's headroom, or not judged."""
-        return self.share <= 1
 
 
 def replay(
@@ -63,15 +43,19 @@ def replay(
     """
     values = values or Values(candidate, weights, golden)
     scope = Scope(golden or values.recording)
-    verdicts = []
+    verdicts, reads = list[OpVerdict](), dict[tuple[str, int], tuple[str, ...]]()
     for item in candidate:
         spot = values.place(item.info.name)
-        if spot is None or spot.op in ("input", "argmax"):
+        if spot is None or spot.op == "input" or (spot.op == "argmax" and not values.computes(spot)):
             continue
         verdict = OpVerdict(item.info.name, item.info.step, spot.op)
         found = gather(values, item, scope)
-        verdicts.append(replace(verdict, reason=found) if isinstance(found, str) else judge(verdict, found))
-    return verdicts
+        if isinstance(found, str):
+            verdicts.append(replace(verdict, reason=found))
+            continue
+        verdicts.append(judge(verdict, found))
+        reads[item.key] = found.site.names
+    return excused(verdicts, reads, training=values.case.HasField("training"))
 
 
 def gather(values: Values, item: Tensor, scope: Scope) -> Evidence | str:
@@ -197,4 +181,4 @@ def _group_noise(site: Site, truth: Array) -> Array:
         total += np.where(np.isfinite(moved), moved * moved, 0)
     total /= _DRAWS
     # A few draws say little of a single cell: no cell counts as quieter than its row.
-    return np.asarray(np.maximum(total, total.mean(axis=-1, keepdims=True)))
+    return np.asarray(np.maximum(total, total.mean(axis=-1, keepdims=True))) if total.ndim else total

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from qwen3_golden import Array, Place, pb
+from qwen3_golden import ENCODERS, Array, Place, pb
 from qwen3_spec import SpecConfig
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Site:
     @property
     def stack(self) -> str:
         """ "encoder" or "decoder"."""
-        return "encoder" if self.place.name.startswith("encoder.") else "decoder"
+        return "encoder" if self.place.name.startswith(ENCODERS) else "decoder"
 
     def sibling(self, name: str) -> str:
         """Another tap of the same layer and attention (or MLP): the last part of the name replaced."""

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from qwen3_golden import Array, Place, Recording, kept_whole, pb, place
+from qwen3_golden import ENCODERS, Array, Place, Recording, kept_whole, pb, place
 from qwen3_parity.blame.evidence import as_stored
 from qwen3_parity.blame.recompute import OPS
+from qwen3_parity.blame.recompute_choices import CHOICE_OPS
 from qwen3_parity.blame.site import Result, Site
 from qwen3_reference.configs import spec_config
 from qwen3_spec import SpecConfig
@@ -98,14 +99,15 @@ class Values:
     def site(self, name: str, step: int) -> Site | None:
         """The op that makes a tap, with its inputs; None when one of them is not to be had, or it is not computed."""
         spot = self.place(name)
-        if spot is None or spot.op not in OPS:
+        if spot is None or not self.computes(spot):
             return None
         names = self._inputs(spot)
         cached = spot.op.startswith("cache") and step > 0
         if spot.op == "cache_once" and cached:
             names = ()
-        found = [self.value(one, step) for one in names]
-        before = self.value(name, step - 1) if cached else None
+        back = int(spot.op == "beam_scores")  # by which rows enter a step follows from the step before
+        found = [self.value(one, step if one.startswith("input.") else step - back) for one in names]
+        before = self._before(spot, step) if cached or back else None
         inputs = tuple(_in_range(one) for one in found if one is not None)
         if len(inputs) < len(names) or (cached and before is None):
             return None
@@ -123,6 +125,17 @@ class Values:
             before=before,
         )
 
+    def computes(self, spot: Place) -> bool:
+        """Whether a place's op is computed again: what is chosen, only where the case says how."""
+        return spot.op in OPS and (spot.op not in CHOICE_OPS or self.case.HasField("generation"))
+
+    def _before(self, spot: Place, step: int) -> Array | None:
+        """What a place had in the step before; of a growing cache, each beam's row is the one it goes on from."""
+        if spot.op == "beam_scores":
+            return self.recorded(spot.name, step - 1)
+        held, beam_idx = self.value(spot.name, step - 1), self.recorded("input.beam_idx", 0)
+        return held[beam_idx[step]] if held is not None and beam_idx is not None and spot.op == "cache" else held
+
     def parameters(self, spot: Place) -> dict[str, Array]:
         """The weight and bias of a place, as loaded; raises `KeyError` for an op whose weight is not there."""
         found = {name.rpartition(".")[2]: self.weights[name] for name in spot.parameters if name in self.weights}
@@ -139,7 +152,7 @@ class Values:
     def _length(self, spot: Place, step: int) -> int:
         if not {"query", "key"} & set(spot.axes):
             return 0
-        encoder = spot.name.startswith("encoder.") or "encoder_" in spot.name.rpartition(".")[2]
+        encoder = spot.name.startswith(ENCODERS) or "encoder_" in spot.name.rpartition(".")[2]
         if encoder:
             mask = self.recorded("input.encoder_attention_mask", 0)
             length = 0 if mask is None else mask.shape[1]
@@ -159,7 +172,7 @@ def _in_range(values: Array) -> Array:
 
 def made_once(name: str) -> bool:
     """Whether a tap exists at step 0 alone and later steps read it there."""
-    if name.startswith(("input.", "encoder.")) or name.endswith(".inv_freq"):
+    if name.startswith(("input.", *ENCODERS)) or name.endswith(".inv_freq"):
         return True
     # A cache is recorded at every step.
     return ".encoder_" in name

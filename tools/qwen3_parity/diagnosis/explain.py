@@ -23,6 +23,7 @@ _LARGE = 1 << 15
 """Elements from which on a tap is large: looking for every look-alike takes seconds."""
 _EQUAL = 3
 """How much of `Explanation.order` makes two explain equally well."""
+_GRADIENT = "gradient."
 _ROUNDS = 3
 """Different mistakes looked for in one place."""
 
@@ -115,11 +116,18 @@ def _for(
 ) -> Iterator[tuple[Explanation, list[Judged]]]:
     """Every hypothesis that explains `first`, tried on the others; with the taps that it leaves unexplained.
 
-    In a large tap a plain mistake that explains everything ends the search: the rarer ones follow it in the library.
+    In a large tap, and in a group of gradients, a plain mistake that explains everything ends the search: the rarer
+    ones follow it in the library.
     """
     large = first.evidence.actual.size > _LARGE
+    back = bool(first.evidence.others) and first.evidence.site.place.name.startswith(_GRADIENT)  # half a layer, or more
+    everywhere: set[tuple[str, str]] = set()  # each of them once, whichever place thought of it
     for place, site in _members(first.evidence):
         for hypothesis in _library(site, failures):
+            if hypothesis.everywhere:
+                if (hypothesis.name, hypothesis.says) in everywhere:
+                    continue
+                everywhere.add((hypothesis.name, hypothesis.says))
             shares = [_share(hypothesis, place, first)]
             if shares[0][0] > 1:
                 continue
@@ -141,6 +149,8 @@ def _for(
             yield found, left
             if large and found.whole == found.of and found.rank <= 2:
                 return
+            if back and found.whole == found.of and not (found.rank or found.contradicted):
+                return
 
 
 def _library(site: Site, failures: list[str]) -> Iterator[Hypothesis]:
@@ -153,9 +163,15 @@ def _library(site: Site, failures: list[str]) -> Iterator[Hypothesis]:
 
 
 def _members(evidence: Evidence) -> Iterator[tuple[str, Site]]:
-    """The places in which the mistake may be, with their sites: the tap's own first, then those of its group."""
+    """The places in which the mistake may be, with their sites: the tap's own first, then those of its group.
+
+    What a wrong gradient goes back through is right forward, or the gradient would not be judged.
+    """
     yield evidence.site.place.pattern, evidence.site
+    back = evidence.site.place.name.startswith(_GRADIENT)
     for name in evidence.others:
+        if back and not name.startswith(_GRADIENT):
+            continue
         values = evidence.site.values
         spot = values.place(name)
         site = values.site(name, evidence.site.step)
@@ -168,10 +184,11 @@ def predicted(hypothesis: Hypothesis, place: str, evidence: Evidence, unit: Arra
     site = evidence.site
     try:
         with np.errstate(all="ignore"):
-            if place == site.place.pattern:
+            if place == site.place.pattern and not hypothesis.everywhere:
                 found = hypothesis.compute(site)
                 return found if found is None or not evidence.others else (found[0], unit)
-            values = site.values.another(overrides={place: _or_truth(hypothesis)})
+            places = dict(_members(evidence)) if hypothesis.everywhere else {place: site}
+            values = site.values.another(overrides=dict.fromkeys(places, _or_truth(hypothesis)))
             again = values.site(site.place.name, site.step)
             return None if again is None else (values.compute(again)[0], unit)
     except (ValueError, IndexError):  # shapes that do not fit: not this mistake

@@ -13,6 +13,7 @@ from qwen3_golden import Recording, Tensor, pattern_of
 from qwen3_parity.blame.evidence import Evidence
 from qwen3_parity.blame.replay import OpVerdict, gather, judge
 from qwen3_parity.blame.values import Values
+from qwen3_parity.blame.way_back import excused
 from qwen3_parity.scope import Scope
 
 Progress = Callable[[str], None]
@@ -59,12 +60,15 @@ class Blame:
 def blame(values: Values, golden: Recording, progress: Progress = lambda _: None) -> Blame:
     """Judge every tap of a candidate on the candidate's own inputs and put the wrong ones together by place."""
     scope, candidate = Scope(golden), values.recording
-    own: list[OpVerdict] = []
-    reads: dict[tuple[str, int], list[OpVerdict]] = {}
+    found = []
     for verdict, names in _side_by_side(values, scope):
         progress(verdict.name)
-        own.append(verdict)
-        for name in names:
+        found.append((verdict, names))
+    inputs = {(verdict.name, verdict.step): names for verdict, names in found}
+    own = excused([verdict for verdict, _ in found], inputs, training=golden.case.HasField("training"))
+    reads: dict[tuple[str, int], list[OpVerdict]] = {}
+    for verdict in own:
+        for name in inputs[verdict.name, verdict.step]:
             reads.setdefault((name, verdict.step), []).append(verdict)
 
     def evidence(verdict: OpVerdict) -> Evidence | str:
@@ -93,7 +97,11 @@ def _side_by_side(values: Values, scope: Scope) -> Iterator[tuple[OpVerdict, tup
         return judge(verdict, found), found.site.names
 
     spots = ((item, values.place(item.info.name)) for item in values.recording)
-    judged = [item for item, spot in spots if spot is not None and spot.op not in ("input", "argmax")]
+    judged = [
+        item
+        for item, spot in spots
+        if spot is not None and spot.op != "input" and (spot.op != "argmax" or values.computes(spot))
+    ]
     with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
         yield from pool.map(one, judged)
 

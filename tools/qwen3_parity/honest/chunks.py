@@ -33,6 +33,7 @@ class Rechunked(Around):
         other = pb.Case.FromString(case.SerializeToString())
         other.steps[:] = self.steps(case.steps)
         other.max_new_tokens = 0
+        other.ClearField("generation")
         taken: dict[str, dict[int, Any]] = {}
         self.inner(other, inputs, lambda name, step, x: taken.setdefault(name, {}).update({step: x}), wanted)
         for name, parts in taken.items():
@@ -95,7 +96,8 @@ def _chunks(size: int) -> Steps:
 
 
 def _decodes(golden: Recording) -> bool:
-    return bool(golden.case.steps)
+    """Cases with steps: of beams rows move between them, of samples a token is chosen by each step's own logits."""
+    return bool(golden.case.steps) and golden.case.generation.strategy in ("", "greedy")
 
 
 VARIATIONS = (

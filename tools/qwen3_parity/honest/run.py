@@ -17,6 +17,7 @@ from qwen3_parity.honest import (
     batches,
     calls,
     chunks,
+    classic,
     elementwise,
     equivalent,
     interleaved,
@@ -26,6 +27,7 @@ from qwen3_parity.honest import (
     products,
     softmaxes,
     threads,
+    training,
 )
 from qwen3_parity.honest.variation import Variation
 from qwen3_parity.implementation import golden_dtype
@@ -48,6 +50,8 @@ VARIATIONS: tuple[Variation, ...] = (
     *interleaved.VARIATIONS,
     *equivalent.VARIATIONS,
     *ports.VARIATIONS,
+    *training.VARIATIONS,
+    *classic.VARIATIONS,
 )
 
 
@@ -77,7 +81,7 @@ def record_all(variation: Variation, paths: Sequence[Path], out: Path) -> list[P
 
     A variation with an environment is recorded in a process of its own. Raises `ParityError` when that fails.
     """
-    chosen = [path for path in paths if variation.applies(read(path))]
+    chosen = [path for path in paths if _fits(variation, read(path))]
     if variation.environment and chosen:
         _elsewhere(variation, chosen, out)
         return chosen
@@ -85,6 +89,12 @@ def record_all(variation: Variation, paths: Sequence[Path], out: Path) -> list[P
         golden = read(path)
         record(golden, out / f"{golden.case.name}.pb", variation.build(golden_dtype(golden)))
     return chosen
+
+
+def _fits(variation: Variation, golden: Recording) -> bool:
+    if classic.is_classic(golden) != (variation in classic.VARIATIONS):
+        return False
+    return variation.applies(golden) and training.differentiable(variation, golden)
 
 
 def _elsewhere(variation: Variation, paths: Sequence[Path], out: Path) -> None:

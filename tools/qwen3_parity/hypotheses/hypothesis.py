@@ -19,6 +19,7 @@ class Hypothesis:
 
     `says` completes "this op …" in a few words; `fix` is what to do, in one line. `rank` orders hypotheses that explain
     equally much: 0 for the plain mistake, more for what is rarer or has parameters that could fit by chance.
+    `everywhere`: the mistake is made at every place of a group where it can be (keys and values alike), not at one.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Hypothesis:
     fix: str
     compute: Compute
     rank: int = 0
+    everywhere: bool = False
 
 
 Library = Callable[[Site], Iterable[Hypothesis]]

@@ -129,6 +129,6 @@ def _errors(site: Site, actual: Array, y: Array, unit: Array | None) -> Array:
     if unit is None:
         return np.where(actual == y, 0.0, np.inf)
     with np.errstate(all="ignore"):
-        found = np.abs(actual - y) / as_stored(unit, y, site.place.op, site.values.dtype)
+        found = np.asarray(np.abs(actual - y) / as_stored(unit, y, site.place.op, site.values.dtype))
     found[actual == y] = 0
     return np.asarray(np.where(np.isnan(found), np.inf, found))

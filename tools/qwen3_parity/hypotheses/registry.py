@@ -6,6 +6,10 @@ from collections.abc import Iterator, Mapping
 
 from qwen3_parity.blame.site import Site
 from qwen3_parity.hypotheses import (
+    beams,
+    classic,
+    classic_norms,
+    classic_placement,
     embedding_additions,
     embeddings,
     feedforward,
@@ -14,9 +18,11 @@ from qwen3_parity.hypotheses import (
     residuals,
     rope,
     rope_angles,
+    sampling,
     tables,
     weights,
 )
+from qwen3_parity.hypotheses.gradients import GRADIENTS
 from qwen3_parity.hypotheses.hypothesis import Hypothesis, Library
 from qwen3_parity.hypotheses.observed import seen, settles
 from qwen3_parity.hypotheses.registry_attention import LIBRARY as ATTENTION
@@ -30,10 +36,20 @@ _PLAIN: Mapping[str, tuple[Library, ...]] = {
     "cos": (tables.table,),
     "sin": (tables.table,),
     "position_ids": (positions.positions,),
-    "embedding": (embeddings.embedding, weights.other_weights),
+    "embedding": (classic.learned_positions, embeddings.embedding, weights.other_weights),
     "swiglu": (feedforward.swiglu,),
-    "residual": (residuals.residual,),
-    "linear": (weights.linear,),
+    "residual": (classic_placement.placement, residuals.residual),
+    "linear": (classic_placement.placement, weights.linear),
+    "next_token_probs": (sampling.sampling,),
+    "cache": (beams.past,),
+    "cache_once": (beams.past,),
+    **beams.LIBRARY,
+    "copy": (classic_placement.placement,),
+    "layer_norm": (classic_placement.placement, classic_norms.layer_norm, weights.other_weights),
+    "activation": (classic.activation,),
+    "scaled_sum": (classic.scaled_sum,),
+    "split_heads": (classic.split_heads,),
+    **GRADIENTS,
 }
 _LAST: Mapping[str, tuple[Library, ...]] = {
     "linear": (unknown,),

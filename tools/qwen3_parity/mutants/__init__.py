@@ -16,7 +16,7 @@ __all__ = ["FILES", "Mutant", "catalogue"]
 
 NETWORK = (
     *("norms", "rope", "frequencies", "rope_scaling", "positions", "heads", "attention", "feedforward", "ends"),
-    *("wiring", "layers", "masks", "merged", "caches", "loading"),
+    *("wiring", "layers", "masks", "merged", "caches", "loading", "sampling", "classic", "gradients"),
 )
 FILES = (
     *(f"{__name__}.{name}" for name in (*NETWORK, "loaders")),

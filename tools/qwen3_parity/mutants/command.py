@@ -36,7 +36,7 @@ def chosen(globs: Sequence[str]) -> list[Mutant]:
 
 
 def everywhere() -> Callable[[Mutant], Sequence[str]]:
-    """Each mutant's own cases and all others that could show it: of whole models, or of tokenizers.
+    """Each mutant's own cases and all others that could show it: of its kind of model, or of tokenizers.
 
     A loader's bug has its own checkpoints alone.
     """
@@ -44,7 +44,9 @@ def everywhere() -> Callable[[Mutant], Sequence[str]]:
     texts = sorted(f"tokenization/{path.stem}" for path in (GOLDEN_ROOT / "cases" / "tokenization").glob("*.pb"))
 
     def cases(mutant: Mutant) -> Sequence[str]:
-        others = [] if mutant.of_weights else texts if mutant.of_tokenizer else models
+        of_classic = mutant.cases[0].startswith("classic/")
+        networks = [name for name in models if name.startswith("classic/") == of_classic]
+        others = [] if mutant.of_weights else texts if mutant.of_tokenizer else networks
         return list(dict.fromkeys([*mutant.cases, *others]))
 
     return cases

@@ -75,4 +75,6 @@ def _explained_stages(golden: Recording, candidate: Recording) -> Sequence[Blame
 
 def short(pattern: str) -> str:
     """A tap pattern as `Mutant.wrong` has it: without stack and layer, where there is a layer."""
+    if pattern.startswith("gradient."):
+        return f"gradient.{short(pattern.removeprefix('gradient.'))}"
     return pattern.partition(".layers.")[2].partition(".")[2] or pattern

@@ -1,0 +1,93 @@
+"""Wrong ways back inside attention and the gate: sums over groups, the rotation's direction, the activation's slope."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import numpy as np
+
+from qwen3_golden import Array
+from qwen3_parity.blame.gradients import half
+from qwen3_parity.blame.gradients_loss import unit
+from qwen3_parity.blame.site import Result, Site
+from qwen3_parity.hypotheses.hypothesis import Hypothesis
+from qwen3_spec import ops
+
+
+def groups(site: Site) -> Iterator[Hypothesis]:
+    """Keys and values that several query heads read: not the sum of all of them."""
+    if site.case.config.num_attention_heads == site.case.config.num_key_value_heads:
+        return
+    fix = "a key or value head gets the sum over the query heads that share it"
+    ways: tuple[tuple[str, str, Callable[[Array], Array]], ...] = (
+        ("gradient.group_first", "takes the first query head of each group alone", lambda one: one[:, :, 0]),
+        ("gradient.group_last", "takes the last query head of each group alone", lambda one: one[:, :, -1]),
+        ("gradient.group_mean", "takes the mean over the query heads of a group", lambda one: one.mean(axis=2)),
+    )
+    for name, says, way in ways:
+        yield Hypothesis(name, says, fix, partial(_grouped, way), everywhere=True)
+
+
+def _grouped(way: Callable[[Array], Array], site: Site) -> Result | None:
+    if site.place.op == "context_gradient" and not site.place.name.endswith("probs"):
+        dy = np.swapaxes(np.asarray(site.inputs[0], np.float64), 1, 2)
+        heads = np.swapaxes(np.asarray(site.inputs[1], np.float64), -1, -2) @ dy
+    elif site.names[0].endswith(".scores") and not site.place.name.endswith("q_rope"):
+        queries = site.values.value(site.sibling("q_rope").removeprefix("gradient."), 0)
+        if queries is None:
+            return None
+        heads = np.swapaxes(site.inputs[0] * site.scaling, -1, -2) @ queries
+    else:
+        return None
+    split = heads.reshape(heads.shape[0], site.case.config.num_key_value_heads, -1, *heads.shape[2:])
+    noise = unit(8 * np.abs(split).sum(axis=2))
+    y, noise = _in_layout(site, way(split)), _in_layout(site, noise)
+    return y, noise
+
+
+def _in_layout(site: Site, values: Array) -> Array:
+    """`[batch, kv_heads, all keys, head_dim]` -> the tap's part, in the tap's layout."""
+    part = half(site, (values, values))[0]
+    if "head_dim" in site.place.axes:
+        return np.swapaxes(part, 1, 2) if site.place.axes[2] == "kv_heads" else part
+    return np.swapaxes(part, 1, 2).reshape(part.shape[0], part.shape[2], -1)
+
+
+def activation(site: Site) -> Iterator[Hypothesis]:
+    """The gate's derivative taken for act(x) / x."""
+    if not site.place.name.endswith("gate_proj"):
+        return
+    says, fix = "takes the sigmoid of silu for a constant", "silu'(x) = s + x s (1 - s), s the sigmoid of x"
+    yield Hypothesis("gradient.activation_slope", says, fix, _slope_cut)
+
+
+def _slope_cut(site: Site) -> Result:
+    dy, gate, up = (np.asarray(one, np.float64) for one in site.inputs)
+    near = np.where(gate == 0, 1.0, gate)
+    y = dy * up * np.where(gate == 0, 0.5, ops.swiglu(near, np.ones_like(gate), site.config.hidden_act) / near)
+    return y, unit(np.abs(y) * (4 + np.abs(gate)))
+
+
+def rotation(site: Site) -> Iterator[Hypothesis]:
+    """The rotation forwards on the way back."""
+    says, fix = "turns gradients forwards as RoPE turns queries and keys", "dx = dy cos - rotate_half(dy sin)"
+    yield Hypothesis("gradient.rope_direction", says, fix, _turned_forwards, everywhere=True)
+
+
+def _turned_forwards(site: Site) -> Result | None:
+    if site.place.op != "head_gradient" or not site.names[0].endswith("_rope"):
+        return None
+    name = site.place.name.removeprefix("gradient.")
+    own = "encoder_" if ".encoder_" in name else ""
+    cos, sin = (site.values.value(f"{name.partition('.')[0]}.{own}{table}", 0) for table in ("cos", "sin"))
+    if cos is None or sin is None:
+        return None
+    y = ops.apply_rope(site.inputs[0], cos, sin)
+    layout = (lambda one: np.swapaxes(one, 1, 2)) if name.endswith("_norm") else heads_last
+    return layout(y), layout(unit(4 * np.abs(y) + 4 * np.abs(site.inputs[0])))
+
+
+def heads_last(values: Array) -> Array:
+    """`[batch, heads, seq, head_dim] -> [batch, seq, channel]`."""
+    return np.swapaxes(values, 1, 2).reshape(values.shape[0], values.shape[2], -1)
