@@ -13,8 +13,8 @@ BIN := .venv/bin
 parity: .venv/ready  ## record our implementation on every golden case, judge it, write a report
 	$(BIN)/qwen3-parity parity
 
-test: .venv/ready lint types  ## what CI runs
-	$(BIN)/python -m pytest
+test: .venv/ready lint types  ## what CI runs: two files of tests at a time, one thread each
+	OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: .venv/ready
 	$(BIN)/ruff check

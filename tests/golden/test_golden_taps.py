@@ -9,18 +9,29 @@ from qwen3_golden import ParityError, Place, last_rows, pattern_of, pb, place, s
 
 AXES = {
     *("batch", "query", "key", "total", "hidden", "channel", "heads", "kv_heads"),
-    *("head_dim", "pair", "intermediate", "vocab", "new"),
+    *("head_dim", "pair", "intermediate", "vocab", "out", "in", "new", "step"),
 }
 OPS = {
     *("input", "position_ids", "inv_freq", "cos", "sin", "embedding", "copy", "rms_norm", "linear", "head_norm"),
     *("rope", "cache", "cache_once", "mask", "scores", "softmax", "context", "residual", "swiglu", "argmax"),
+    *("layer_norm", "activation", "scaled_sum", "split_heads"),
 }
+OPS |= {
+    *("loss", "loss_gradient", "linear_input_gradient", "norm_input_gradient", "swiglu_gradient", "context_gradient"),
+    *("softmax_gradient", "scores_gradient", "head_gradient", "weight_gradient", "bias_gradient"),
+    *("norm_weight_gradient", "embedding_gradient"),
+}
+OPS |= {"next_token_probs", "beam_scores", "sequences_scores"}
+BACK = ("linear_input_gradient", "norm_input_gradient")
+"""Ops of the way back that read a weight."""
 ROWS = {row.pattern: number for number, row in enumerate(table())}
 QWEN3 = pb.ModelConfig(use_qk_norm=True, rotate_encoder_keys=True)
 
 
 def alternatives(text: str) -> list[str]:
-    return text.rstrip("?").replace("{layer-1}", "{layer}").replace("{last}", "{layer}").split("|")
+    for layer in ("{layer-1}", "{layer+1}", "{last}", "{every}"):
+        text = text.replace(layer, "{layer}")
+    return text.rstrip("?").split("|")
 
 
 def found(name: str, layers: int = 3) -> Place:
@@ -39,6 +50,8 @@ def test_a_row_is_computed_from_rows_above_it(row: pb.Tap) -> None:
         for name in alternatives(text):
             if "{layer-1}" in text and name.endswith(".output"):
                 assert name in ROWS  # the layer before: it stands below
+            elif "{layer+1}" in text or (row.op == "norm_input_gradient" and ".layers.0." in name):
+                assert pattern_of(name) in ROWS  # the layer behind, of the way back
             else:
                 assert ROWS[name] < ROWS[row.pattern]
 
@@ -46,13 +59,13 @@ def test_a_row_is_computed_from_rows_above_it(row: pb.Tap) -> None:
 @pytest.mark.parametrize("row", table(), ids=lambda row: row.pattern)
 def test_a_row_says_what_it_is(row: pb.Tap) -> None:
     assert row.op in OPS
-    assert row.axes
+    assert bool(row.axes) == (row.op != "loss")
     assert set(row.axes) <= AXES
     assert len(set(row.axes)) == len(row.axes)
     assert bool(row.inputs) == (row.op not in ("input", "inv_freq"))
     assert bool(row.hf) == (row.op != "input")
-    assert bool(row.parameters) == (row.op in ("linear", "rms_norm", "head_norm", "embedding"))
-    assert all(re.fullmatch(r"[a-z0-9_.{}]+\.(weight|bias)", name) for name in row.parameters)
+    assert bool(row.parameters) == (row.op in ("linear", "rms_norm", "head_norm", "layer_norm", "embedding", *BACK))
+    assert all(re.fullmatch(r"[a-z0-9_.{}+|]+\.(weight|bias)", name) for name in row.parameters)
 
 
 def test_the_layers_of_encoder_and_decoder_have_the_same_rows_but_for_caches_and_encoder_half() -> None:
@@ -155,3 +168,18 @@ def test_a_case_with_rows_keeps_the_last_queries_and_all_that_attention_needs():
     assert last_rows(values, found("decoder.layers.1.output"), 0).shape == (1, 4, 3)
     for whole in ("decoder.layers.1.merged_attn.k_proj", "decoder.cos", "decoder.layers.1.merged_attn.cache_keys"):
         assert last_rows(values, found(whole), 2).shape == (1, 4, 3)
+
+
+def test_a_gradient_comes_from_the_layer_behind_and_in_the_last_layer_from_the_final_norm():
+    inner, last = (found(f"gradient.decoder.layers.{layer}.output") for layer in (1, 2))
+    behind = "gradient.decoder.layers.2"
+    assert inner.inputs[:2] == ((f"{behind}.attn_residual",), (f"{behind}.input_layernorm",))
+    assert last.inputs[:1] == (("gradient.decoder.norm",),)
+    assert inner.parameters == ("decoder.layers.2.input_layernorm.weight",)
+    assert last.parameters == ("decoder.norm.weight",)
+
+
+def test_the_encoders_output_gets_a_gradient_from_every_layer_of_the_decoder():
+    got = found("gradient.encoder.norm")
+    assert [some[0].split(".")[3] for some in got.inputs] == ["0", "1", "2"] * 2
+    assert len(got.parameters) == len(got.inputs)

@@ -17,7 +17,8 @@ from qwen3_golden import GOLDEN_ROOT, Array
 from qwen3_golden.models import models
 from qwen3_reference.stored import read_directory
 
-DIRECTORIES = sorted((GOLDEN_ROOT / "checkpoints").iterdir())
+DIRECTORIES = sorted(one for one in (GOLDEN_ROOT / "checkpoints").iterdir() if not one.name.startswith("classic-"))
+"""Those of Qwen3 and Qwen2."""
 QWEN3_0_6B = {
     "hidden_size": 1024,
     "num_attention_heads": 16,

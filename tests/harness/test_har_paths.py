@@ -88,7 +88,8 @@ def test_har_23_a_path_is_gone_through_by_some_case(path: str, networks: dict[st
 
 def test_har_23_every_place_of_the_table_is_recorded_by_some_case(networks: dict[str, Recording]) -> None:
     recorded = {pattern_of(item.info.name) for recording in networks.values() for item in recording}
-    assert {row.pattern for row in table()} <= recorded
+    rows = {row.pattern for row in table() if not row.pattern.startswith(("pre_norm.", "post_norm.", "input.hidden"))}
+    assert rows <= recorded
 
 
 def test_har_23_every_committed_case_is_among_those_that_are_judged(networks: dict[str, Recording]) -> None:

@@ -19,7 +19,11 @@ from qwen3_parity.implementation import EncoderDecoder
 
 ENCDEC = GOLDEN_ROOT / "cases" / "encdec"
 QUICK = [one for one in VARIATIONS if not one.slow]
-FEW = [ENCDEC / "unrotated.pb", ENCDEC.parent / "decoder" / "window_even.pb", ENCDEC / "bfloat16.pb"]
+FEW = [
+    *(ENCDEC / "unrotated.pb", ENCDEC.parent / "decoder" / "window_even.pb", ENCDEC / "bfloat16.pb"),
+    ENCDEC.parent / "training" / "causal.pb",
+]
+FEW += [ENCDEC.parent / "classic" / "post_norm.pb"]
 compiles = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:.*torch.jit.*", "ignore::UserWarning")
 
 

@@ -70,6 +70,30 @@ def test_compiled_prefill_and_decode_are_a_graph_each_for_all_steps(
     assert int(cache.get_seq_length()) == 8
 
 
+@pytest.mark.parametrize("compiler", COMPILERS)
+@torch.no_grad()
+def test_a_windowed_static_cache_is_compiled_and_runs_past_its_window(
+    make_model: Any, source: Any, ids: Any, compiler: str
+) -> None:
+    windowed = {"layer_types": ["sliding_attention", "full_attention"], "sliding_window": 3}
+    model = make_model(num_hidden_layers=2, attn_implementation="sdpa", **windowed)
+    target, mask = ids(2, 9, seed=4), source[1]
+    memory = model.encoder(*source).last_hidden_state
+    expected = model(None, mask, target, encoder_outputs=(memory,)).logits
+    compiled = torch.compile(model, fullgraph=True, backend=compiler)
+    full = type(model.config).from_dict(
+        model.config.to_dict() | {"layer_types": ["full_attention"] * 2, "sliding_window": None}
+    )
+    cache = EncoderDecoderCache(
+        StaticCache(config=model.config, max_cache_len=9), StaticCache(config=full, max_cache_len=5)
+    )
+    logits = [
+        compiled(None, mask, part, encoder_outputs=(memory,), past_key_values=cache).logits
+        for part in target.split([2, *[1] * 7], dim=1)
+    ]
+    torch.testing.assert_close(torch.cat(logits, dim=1), expected, **CLOSE)
+
+
 @torch.no_grad()
 def test_a_compiled_step_counts_positions_from_a_mask_as_the_plain_one_does(model: Any, source: Any, ids: Any) -> None:
     target, seen = ids(2, 4, seed=4), torch.tensor([[1, 1, 1, 1], [0, 0, 1, 1]])

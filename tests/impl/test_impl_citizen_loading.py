@@ -12,6 +12,7 @@ from transformers import AutoConfig, AutoModelForSeq2SeqLM
 from qwen3_encdec import Qwen3EncoderDecoderConfig, Qwen3ForSeq2SeqLM
 
 BACKENDS = ["eager", "sdpa", pytest.param("flex_attention", marks=pytest.mark.slow)]  # the last compiles its kernels
+PARTS = ["shared", "encoder", "decoder", "lm_head"]
 TIED = {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight"}
 
 
@@ -76,6 +77,71 @@ def test_a_converted_model_runs_and_stays_finite(make_model: Any, ids: Any, dtyp
             ids(2, 4), max_new_tokens=4, output_logits=True, return_dict_in_generate=True, cache_implementation=cache
         )
         assert bool(torch.stack(shown.logits).isfinite().all())
+
+
+@pytest.mark.parametrize("device_map", ["cpu", torch.device("cpu"), dict.fromkeys(PARTS, "cpu")], ids=str)
+def test_a_device_map_of_any_form_keeps_the_ties(saved: Path, device_map: Any) -> None:
+    loaded = AutoModelForSeq2SeqLM.from_pretrained(saved, device_map=device_map)
+    assert loaded.device == torch.device("cpu")
+    shared = loaded.shared.weight
+    assert loaded.lm_head.weight is loaded.encoder.embed_tokens.weight is loaded.decoder.embed_tokens.weight is shared
+
+
+def test_both_stacks_share_one_attention_and_a_dictionary_that_splits_them_is_refused(saved: Path) -> None:
+    loaded = AutoModelForSeq2SeqLM.from_pretrained(saved, attn_implementation={"": "eager"})
+    for name in ("eager", "sdpa", "flex_attention"):
+        for given in (name, {"": name}):
+            loaded.set_attn_implementation(given)
+            assert {one.config._attn_implementation for one in (loaded, loaded.encoder, loaded.decoder)} == {name}
+    split = {"encoder": "sdpa", "decoder": "eager"}
+    with pytest.raises(ValueError, match=r"attn_implementation names \['decoder', 'encoder'\]; both stacks share one"):
+        loaded.set_attn_implementation(split)
+    assert loaded.config._attn_implementation == "flex_attention"
+    with pytest.raises(ValueError, match=r"attn_implementation names \['decoder', 'encoder'\]; both stacks share one"):
+        AutoModelForSeq2SeqLM.from_pretrained(saved, attn_implementation=split)
+
+
+@pytest.mark.parametrize("name", ["flash_attention_2", "nonsense"])
+def test_an_attention_that_is_not_supported_is_refused(saved: Path, name: str) -> None:
+    with pytest.raises(ValueError, match=r"does not support Flash Attention 2|\"nonsense\"` is not supported"):
+        AutoModelForSeq2SeqLM.from_pretrained(saved, attn_implementation=name)
+
+
+@pytest.mark.parametrize("shards", ["1GB", "30KB"])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@torch.no_grad()
+def test_a_converted_model_is_read_back_as_it_was_saved(
+    make_model: Any, ids: Any, tmp_path: Path, dtype: torch.dtype, shards: str
+) -> None:
+    model = make_model().to(dtype)
+    model.save_pretrained(tmp_path, max_shard_size=shards)
+    assert (len(list(tmp_path.glob("*.safetensors"))) > 1) is (shards == "30KB")
+    loaded, told = AutoModelForSeq2SeqLM.from_pretrained(
+        tmp_path, dtype="auto", attn_implementation="eager", output_loading_info=True
+    )
+    assert not any(told.values()) and loaded.config.dtype == dtype
+    expected = model.state_dict()
+    assert loaded.state_dict().keys() == expected.keys()
+    for name, tensor in loaded.state_dict().items():
+        assert tensor.dtype == dtype and torch.equal(tensor, expected[name]), name
+    source, target = ids(2, 4), ids(2, 3)
+    assert torch.equal(loaded(source, decoder_input_ids=target).logits, model(source, decoder_input_ids=target).logits)
+
+
+def test_a_generation_config_is_saved_and_honoured(make_model: Any, ids: Any, tmp_path: Path) -> None:
+    model, source = make_model(), ids(2, 4)
+    mask = torch.ones_like(source)
+    settings = {"max_new_tokens": 6, "do_sample": False, "num_beams": 2, "repetition_penalty": 1.7, "pad_token_id": 0}
+    plain = model.generate(source, attention_mask=mask, max_new_tokens=6, do_sample=False, pad_token_id=0)
+    expected = model.generate(source, attention_mask=mask, **settings)
+    assert expected.tolist() != plain.tolist()
+    model.generation_config.update(**settings)
+    model.save_pretrained(tmp_path)
+    loaded = AutoModelForSeq2SeqLM.from_pretrained(tmp_path, attn_implementation="eager")
+    assert loaded.generation_config.decoder_start_token_id == 3
+    assert loaded.generate(source, attention_mask=mask).tolist() == expected.tolist()
+    overruled = loaded.generate(source, attention_mask=mask, num_beams=1, repetition_penalty=1.0)
+    assert overruled.tolist() == plain.tolist()
 
 
 @pytest.mark.parametrize("tied", [True, False])

@@ -162,6 +162,81 @@ def test_dropout_is_for_training_alone() -> None:
     assert not torch.equal(model(ids)["last_hidden_state"], model(ids)["last_hidden_state"])
 
 
+def everything_dropped(module: nn.Module, name: str) -> Any:
+    """The module in training, one of its dropouts dropping everything and the others nothing."""
+    for own, one in module.named_modules():
+        if isinstance(one, nn.Dropout):
+            one.p = 1.0 if own == name else 0.0
+    return module.train()
+
+
+def branches_of(block: Any, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """A pre-norm block's two branches."""
+    first, _ = block.self_attn(block.norm1(x), PADDING)
+    return first, block.feed_forward(block.norm2(x + first))
+
+
+def test_dropout_drops_attention_weights() -> None:
+    attention = everything_dropped(loud(MultiHeadSelfAttention(WIDTH, HEADS)), "dropout")
+    dropped, weights = attention(drawn(3, 7, WIDTH), PADDING, return_attention=True)
+    assert torch.equal(dropped, attention.out_proj.bias.expand_as(dropped))
+    torch.testing.assert_close(weights.sum(-1), torch.ones(3, HEADS, 7))
+
+
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+def test_dropout_drops_attention_weights_whatever_computes_them(attention: str) -> None:
+    model = loud(TransformerEncoder(50, WIDTH, HEADS, num_layers=1, d_ff=INNER, max_len=9))
+    model.set_attn_implementation(attention)
+    own = everything_dropped(model, "layers.0.self_attn.dropout").layers[0].self_attn
+    assert torch.equal(own(drawn(3, 7, WIDTH))[0], own.out_proj.bias.expand(3, 7, -1))
+
+
+def test_dropout_drops_both_branches() -> None:
+    block = everything_dropped(loud(TransformerEncoderBlock(WIDTH, HEADS, INNER)), "dropout")
+    x = drawn(3, 7, WIDTH)
+    assert torch.equal(block(x, PADDING)[0], x)
+
+
+def test_dropout_drops_the_inner_activations() -> None:
+    block = everything_dropped(loud(TransformerEncoderBlock(WIDTH, HEADS, INNER)), "feed_forward.dropout")
+    x = drawn(3, 7, WIDTH)
+    first, _ = branches_of(block, x)
+    assert torch.equal(block(x, PADDING)[0], x + first + block.feed_forward.linear2.bias)
+
+
+def test_dropout_drops_the_embeddings() -> None:
+    model = everything_dropped(loud(TransformerEncoder(50, WIDTH, HEADS, 1, INNER, 9)), "dropout")
+    assert not model(torch.arange(10).view(2, 5), return_all_hidden_states=True)["all_hidden_states"][0].any()
+
+
+@pytest.mark.parametrize("mask", [None, PADDING], ids=["unpadded", "padded"])
+def test_fused_attention_is_the_eager_one(mask: torch.Tensor | None) -> None:
+    model = loud(TransformerEncoder(50, WIDTH, HEADS, num_layers=2, d_ff=INNER, max_len=9))
+    ids = torch.randint(0, 50, (3, 7), generator=torch.Generator().manual_seed(2))
+    real = None if mask is None else ~mask
+    eager = model(ids, real)["last_hidden_state"]
+    model.set_attn_implementation("sdpa")
+    torch.testing.assert_close(model(ids, real)["last_hidden_state"][REAL], eager[REAL], rtol=1e-5, atol=1e-5)
+
+
+def test_weights_are_there_whatever_computes_attention() -> None:
+    model = loud(TransformerEncoder(50, WIDTH, HEADS, num_layers=1, d_ff=INNER, max_len=9))
+    model.set_attn_implementation("sdpa")
+    _, weights = model.layers[0](drawn(3, 7, WIDTH), PADDING, return_attention=True)
+    assert weights.shape == (3, HEADS, 7, 7)
+
+
+def test_embeddings_are_added_as_they_are_without_the_scale() -> None:
+    model = loud(TransformerEncoder(50, WIDTH, HEADS, 1, INNER, 9, scale_embeddings=False))
+    first = model(torch.arange(10).view(2, 5), return_all_hidden_states=True)["all_hidden_states"][0]
+    assert torch.equal(first, model.embed_tokens.weight[:10].view(2, 5, -1) + model.embed_positions.weight[:5])
+
+
+def test_every_norm_has_the_eps_that_is_asked_for() -> None:
+    model = TransformerEncoder(9, 8, 2, 2, 8, layer_norm_eps=1e-12)
+    assert {module.eps for module in model.modules() if isinstance(module, nn.LayerNorm)} == {1e-12}
+
+
 @pytest.mark.parametrize(
     ("call", "says"),
     [
@@ -172,6 +247,10 @@ def test_dropout_is_for_training_alone() -> None:
         (lambda: TransformerEncoder(9, 8, 2, 1, 8, max_len=4)(torch.zeros(1, 5).long()), r"at most max_len = 4"),
         (lambda: TransformerEncoder(9, 8, 2, 1, 8)(torch.tensor([[9]])), r"id 9; expected 0 … vocab_size - 1 = 8"),
         (lambda: TransformerEncoder(9, 8, 2, 1, 8)(torch.tensor([[1]]), torch.ones(1, 2)), r"expected \(1, 1\)"),
+        (
+            lambda: TransformerEncoder(9, 8, 2).set_attn_implementation("flex"),
+            r"'flex' is not known; expected eager or",
+        ),
     ],
 )
 def test_bad_input_is_refused(call: Any, says: str) -> None:

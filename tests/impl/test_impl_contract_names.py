@@ -33,6 +33,12 @@ NAMES = {
         "verify_gradient_flow",
     ],
     "attention": ["eager_attention_forward"],
+    "transformer_encoder": [
+        "MultiHeadSelfAttention",
+        "PositionWiseFeedForward",
+        "TransformerEncoderBlock",
+        "TransformerEncoder",
+    ],
     "tokenization_qwen3_encdec": ["ByteLevelTokenizer", "SpanCorruptionCollator", "add_sentinels", "check_agreement"],
 }
 ATTENTION = ["hidden_states", "attention_mask", "position_ids", "output_attentions"]
@@ -87,6 +93,16 @@ SIGNATURES |= {
     "initialize_from_qwen3": ["model_name_or_path", "num_sentinel_tokens", "device"],
     "verify_weight_initialization": ["model", "qwen3_model_name", "tolerance"],
     "verify_gradient_flow": ["model", "batch_size", "enc_seq_len", "dec_seq_len"],
+}
+SIGNATURES |= {
+    "MultiHeadSelfAttention": ["d_model", "num_heads", "dropout", "bias"],
+    "MultiHeadSelfAttention.forward": ["x", "key_padding_mask", "return_attention"],
+    "TransformerEncoderBlock": ["d_model", "num_heads", "d_ff", "dropout", "activation", "pre_norm"],
+    "TransformerEncoderBlock.forward": ["x", "key_padding_mask", "return_attention"],
+    "TransformerEncoder": [
+        *("vocab_size", "d_model", "num_heads", "num_layers", "d_ff", "max_len", "dropout", "activation", "pre_norm"),
+    ],
+    "TransformerEncoder.forward": ["input_ids", "attention_mask", "return_all_hidden_states"],
 }
 
 

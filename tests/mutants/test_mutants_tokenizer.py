@@ -120,12 +120,13 @@ def test_a_bug_in_a_process_of_its_own_comes_to_the_same() -> None:
     assert found is not None and found == run_case(mutant, mutant.cases[0], by_replay)
 
 
-def test_two_bugs_at_once_are_both_blamed(outcomes: Sequence[Outcome]) -> None:
+@pytest.mark.parametrize("pairs", [8, pytest.param(100, marks=pytest.mark.slow)])
+def test_two_bugs_at_once_are_both_blamed(outcomes: Sequence[Outcome], pairs: int) -> None:
     # A stream with the text of a wrong decoding is blamed with it or not; offsets of wrong ids never are.
     masked = {"ids", "chunks", "offsets"}
     alone = {one.name: one.judged for one in outcomes if one.blamed and not masked & MUTANTS[one.name].wrong}
     draw, wrong, made = Random(SEED), {}, 0
-    while made < 24:
+    while made < pairs:
         first, second = (MUTANTS[name] for name in draw.sample(sorted(alone), 2))
         case = first.cases[0]
         if case != second.cases[0] or first.wrong & second.wrong or not (first.named and second.named):

@@ -89,7 +89,10 @@ def truth(name: str) -> Gradients:
         return StackInput(ids, mask, cos.numpy(), sin.numpy())
 
     source = stack("encoder")
-    return loss_and_gradients(weights, config, stack("decoder"), labels_of(name), source, (source.cos, source.sin))
+    tables = source.cos, source.sin
+    return loss_and_gradients(
+        weights, config, stack("decoder"), labels_of(name), source, tables, padding_idx=model.config.padding_idx
+    )
 
 
 def error(actual: Array, expected: Array) -> float:

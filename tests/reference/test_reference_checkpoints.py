@@ -9,6 +9,7 @@ import pytest
 
 from qwen3_golden import ParityError, pb
 from qwen3_reference.checkpoints import DEFINITIONS, PAD_ID, TWIN_IDS, draw_tensors, write_checkpoint
+from qwen3_reference.classic_checkpoints import CLASSIC_DEFINITIONS
 from qwen3_reference.stored import read_directory
 from qwen3_reference.twins import TWINS
 from qwen3_reference.weights import checkpoint_message, load_weights, model_config
@@ -47,7 +48,8 @@ def test_a_committed_checkpoint_has_the_bytes_that_goldens_hang_on(checkpoints: 
 
 
 def test_no_checkpoint_is_committed_without_a_definition(checkpoints: Path) -> None:
-    assert sorted(path.name for path in checkpoints.iterdir()) == sorted(NAMES)
+    names = [*NAMES, *(definition.name for definition in CLASSIC_DEFINITIONS)]
+    assert sorted(path.name for path in checkpoints.iterdir()) == sorted(names)
 
 
 def test_an_existing_checkpoint_is_never_drawn_again(tmp_path: Path) -> None:

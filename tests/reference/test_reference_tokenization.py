@@ -29,6 +29,14 @@ def tiny() -> ReferenceTokenizer:
     return load_tokenizer(TOKENIZERS / "tiny")
 
 
+@cache
+def real() -> ReferenceTokenizer:
+    data = os.environ.get("QWEN3_PARITY_DATA")
+    if not data:
+        pytest.skip("QWEN3_PARITY_DATA is not set: no real Qwen3 tokenizer")
+    return load_tokenizer(Path(data) / "qwen3-tokenizer")
+
+
 def saved(directory: Path, *added: AddedToken) -> ReferenceTokenizer:
     """The committed tokenizer with more added tokens, saved and loaded by Hugging Face."""
     tokenizer = load_tokenizer(TOKENIZERS / "tiny").tokenizer
@@ -165,9 +173,5 @@ def test_the_command_line_records_by_name_and_refuses_without_tokenizers(tmp_pat
 
 @pytest.mark.parametrize("theme", ["words", "unicode", "special_tokens"])
 def test_the_real_tokenizers_parts_agree_with_the_whole(theme: str) -> None:
-    data = os.environ.get("QWEN3_PARITY_DATA")
-    if not data:
-        pytest.skip("QWEN3_PARITY_DATA is not set: no real Qwen3 tokenizer")
-    reference = load_tokenizer(Path(data) / "qwen3-tokenizer")
-    made = tokenize(reference, CASES[theme].given(reference))
+    made = tokenize(real(), CASES[theme].given(real()))
     assert {item.name: list(item.id) for item in made.encoding}.get("hello", [9707]) == [9707]

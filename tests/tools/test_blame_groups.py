@@ -9,6 +9,7 @@ import torch
 from qwen3_golden import GOLDEN_ROOT, pattern_of, pb, read, selected
 from qwen3_parity import check, replay
 from qwen3_parity.implementation import EncoderDecoder, factory, golden_dtype
+from qwen3_parity.implementation_classic import ClassicEncoder
 from qwen3_parity.record import GRANULARITY, record
 from qwen3_parity.suite import goldens
 from qwen3_parity.weights import weights_of
@@ -23,7 +24,7 @@ def recorded(path, out, granularity, backend="eager", change=lambda model: None)
 
     def build(case, checkpoints):
         runner = factory(backend, golden_dtype(golden))(case, checkpoints)
-        assert isinstance(runner, EncoderDecoder)
+        assert isinstance(runner, EncoderDecoder | ClassicEncoder)
         change(runner.model)
         return runner
 

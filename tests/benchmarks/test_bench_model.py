@@ -1,0 +1,123 @@
+"""How fast the encoder–decoder is beside Hugging Face's models of the same shape, over the same weights, in one run.
+
+Decoding is measured by its overhead: what a token takes in `generate()` above the bare products of its matrices with
+one row, which both models need. Both see as many keys: ours the encoder's, HF's Qwen3 those of a prompt as long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from statistics import median
+from typing import Any
+
+import pytest
+import torch
+from model_speed import DEPTH, EIGHTH, SHAPE, Pair, Work, per_token, ratio, t5gemma2, taking_turns
+from transformers.modeling_outputs import BaseModelOutput
+
+pytestmark = pytest.mark.bench
+
+SOURCE, NEW = 64, 12
+FULL = pytest.param(DEPTH, marks=pytest.mark.slow)
+DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def steps(pair: Pair, new: int, rounds: int) -> dict[str, list[float]]:
+    """Seconds a token of ours, of HF's and of the bare matrices, in each round."""
+    both, one = pair.decode(SOURCE, new + 1), pair.decode(SOURCE, 1)
+
+    def linears() -> None:
+        for _ in range(new):
+            pair.linears()
+
+    nothing: Work = int
+    return per_token({**both, "linear": linears}, new, {**one, "linear": nothing}, rounds)
+
+
+def told(benchmark: Any, capsys: pytest.CaptureFixture[str], figures: dict[str, float]) -> None:
+    benchmark.pedantic(int)  # its figures are the ratios
+    benchmark.extra_info.update(figures)
+    with capsys.disabled():
+        print("\n" + ", ".join(f"{name} {value:.3g}" for name, value in figures.items()))
+
+
+@pytest.mark.parametrize("layers", [EIGHTH, FULL])
+@DTYPES
+@torch.no_grad()
+def test_encoding_is_as_fast_as_hugging_faces_qwen3(
+    layers: int, dtype: torch.dtype, benchmark: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pair = Pair(layers, dtype)
+    theirs = pair.hf.model
+    theirs.config.is_causal = False
+    for layer in theirs.layers:
+        layer.self_attn.is_causal = False
+    ids, mask = torch.arange(5, 133)[None], torch.ones(1, 128, dtype=torch.long)
+    expected = theirs(input_ids=ids, attention_mask=mask, use_cache=False).last_hidden_state
+    actual = pair.ours.encoder(ids, mask).last_hidden_state
+    assert float((actual - expected).abs().max()) < (1e-3 if dtype == torch.float32 else 0.3)
+    works: dict[str, Work] = {
+        "ours": lambda: pair.ours.encoder(ids, mask),
+        "hf": lambda: theirs(input_ids=ids, attention_mask=mask, use_cache=False),
+    }
+    times = taking_turns(works, 7)
+    found = ratio(times["hf"], times["ours"])
+    told(benchmark, capsys, {"encoder, × HF's Qwen3": found, "ms": 1e3 * median(times["ours"])})
+    assert found >= (1.0 if dtype == torch.float32 else 0.95)
+
+
+@pytest.mark.parametrize("layers", [EIGHTH, FULL])
+@DTYPES
+def test_decoding_takes_less_above_its_matrices_than_hugging_faces_qwen3(
+    layers: int, dtype: torch.dtype, benchmark: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pair = Pair(layers, dtype)
+    times = steps(pair, NEW, 5)
+    ours, hf, linear = (times[name] for name in ("ours", "hf", "linear"))
+    overhead = (median(ours) - median(linear)) / (median(hf) - median(linear))
+    read = sum(matrix.nbytes for matrix in pair.matrices) / 1e9
+    figures = {
+        "tokens a second, × HF's": ratio(hf, ours),
+        "overhead, × HF's": overhead,
+        "ours ms": 1e3 * median(ours),
+        "HF's ms": 1e3 * median(hf),
+        "linear ms": 1e3 * median(linear),
+        "ours GB/s": read / median(ours),
+        "linear GB/s": read / median(linear),
+    }
+    told(benchmark, capsys, figures)
+    if dtype == torch.float32 and layers == DEPTH:
+        assert overhead <= 0.6
+    elif dtype == torch.float32:
+        assert ratio(hf, ours) >= 1.05
+    else:  # the products themselves are most of it, and their speed is the library's
+        assert ratio(hf, ours) >= 1.0
+
+
+@DTYPES
+def test_decoding_is_as_fast_as_t5gemma2s(
+    dtype: torch.dtype, benchmark: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pair, other = Pair(EIGHTH, dtype), t5gemma2(EIGHTH, dtype)
+    memory = torch.randn(1, SOURCE, SHAPE["hidden_size"]).to(dtype)
+    start = torch.arange(5, 9)[None]
+
+    def theirs(new: int) -> Work:
+        fixed = {"min_new_tokens": new, "max_new_tokens": new, "do_sample": False, "decoder_start_token_id": 5}
+        encoded = BaseModelOutput(last_hidden_state=memory)
+        return lambda: other.generate(encoder_outputs=encoded, decoder_input_ids=start, **fixed)
+
+    both = {"ours": pair.decode(SOURCE, NEW + 1)["ours"], "t5gemma2": theirs(NEW + 1)}
+    one = {"ours": pair.decode(SOURCE, 1)["ours"], "t5gemma2": theirs(1)}
+    times = per_token(both, NEW, one, 5)
+    found = ratio(times["t5gemma2"], times["ours"])
+    told(benchmark, capsys, {"tokens a second, × T5Gemma 2's": found, "ms": 1e3 * median(times["ours"])})
+    assert found >= 1.0

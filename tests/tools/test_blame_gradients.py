@@ -1,0 +1,93 @@
+"""Gradients judged on their own inputs: every wrong one and only those, and none for what is wrong forward."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from qwen3_golden import GOLDEN_ROOT, Recording, read
+from qwen3_parity.blame import OpVerdict, replay
+from qwen3_parity.blame.way_back import REASON
+from qwen3_parity.implementation import EncoderDecoder, factory
+from qwen3_parity.mutants.patch import Patch
+from qwen3_parity.record import record
+from qwen3_parity.weights import weights_of
+
+NAMES = ["training/tied", "training/untied", "training/causal"]
+
+
+def replayed(name: str, out: Path, seed: Callable[[Patch], None] | None = None) -> list[OpVerdict]:
+    """Our implementation with a seeded bug, every tap of it judged alone."""
+    golden, patches = read(GOLDEN_ROOT / "cases" / f"{name}.pb"), list[Patch]()
+
+    def build(case: Any, checkpoints: Any) -> EncoderDecoder:
+        runner = factory()(case, checkpoints)
+        assert isinstance(runner, EncoderDecoder)
+        patches.append(Patch(lambda: runner))
+        if seed is not None:
+            seed(patches[0])
+        return runner
+
+    try:
+        record(golden, out / "candidate.pb", build)
+    finally:
+        for patch in patches:
+            patch.undo()
+    return judged(golden, read(out / "candidate.pb"))
+
+
+def judged(golden: Recording, candidate: Recording) -> list[OpVerdict]:
+    return replay(candidate, weights_of(candidate, GOLDEN_ROOT / "checkpoints"), golden)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_gradient_is_judged_and_none_of_ours_is_blamed(name: str, tmp_path: Path) -> None:
+    found = [one for one in replayed(name, tmp_path) if one.name.startswith(("gradient.", "loss"))]
+    assert len(found) >= 33
+    assert [one.name for one in found if one.reason or not one.passed] == []
+    assert max(one.share for one in found) < 0.5
+
+
+def test_a_fault_forward_excuses_the_gradients_of_its_layer_and_no_others(tmp_path: Path) -> None:
+    def seed(patch: Patch) -> None:
+        patch.result(patch.model.decoder.layers[1].merged_attn, "project_queries", lambda x: 1.01 * x)
+
+    found = replayed("training/tied", tmp_path, seed)
+    assert [one.name for one in found if not one.passed] == ["decoder.layers.1.output"]
+    excused = {one.name for one in found if one.reason == REASON}
+    assert "gradient.decoder.layers.1.merged_attn.q_proj.weight" in excused
+    assert "gradient.decoder.layers.0.output" in excused  # what layer 1 passes back
+    assert not excused & {"gradient.logits", "gradient.decoder.norm", "gradient.decoder.layers.0.mlp.up_proj.weight"}
+    assert not any(name.startswith("gradient.encoder.layers.") for name in excused)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["gradient.decoder.layers.0.merged_attn.k_proj.weight", "gradient.encoder.layers.1.input_layernorm.weight", "loss"],
+)
+def test_a_value_that_is_a_thousandth_off_is_blamed_alone(name: str, tmp_path: Path) -> None:
+    golden = read(GOLDEN_ROOT / "cases" / "training" / "untied.pb")
+    tensors = [
+        type(one)(one.info, (one.array * np.float32(1.001)).astype(np.float32)) if one.info.name == name else one
+        for one in golden
+    ]
+    candidate = Recording(golden.case, golden.provenance, golden.run, tensors, golden.parameters)
+    assert [one.name for one in judged(golden, candidate) if not one.passed] == [name]
+
+
+def test_where_the_output_gradient_is_wrong_what_follows_from_it_is_right(tmp_path: Path) -> None:
+    golden = read(GOLDEN_ROOT / "cases" / "training" / "tied.pb")
+    tensors = [
+        type(one)(one.info, (one.array * np.float32(2)).astype(np.float32))
+        if one.info.name.startswith("gradient.") and one.info.name != "gradient.logits"
+        else one
+        for one in golden
+    ]
+    candidate = Recording(golden.case, golden.provenance, golden.run, tensors, golden.parameters)
+    wrong = {one.name for one in judged(golden, candidate) if not one.passed}
+    # Both read gradient.logits; the rest read one another.
+    assert wrong == {"gradient.decoder.norm", "gradient.shared.weight"}

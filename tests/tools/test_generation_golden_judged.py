@@ -1,0 +1,98 @@
+"""How the judge reads cases of generation: settings, removed tokens, rows that have ended, exact pasts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from qwen3_golden import GOLDEN_ROOT, Array, ParityError, Recording, Tensor, pb, read, tensor
+from qwen3_parity.blame import replay
+from qwen3_parity.check import check
+from qwen3_parity.weights import weights_of
+
+FOLDER = GOLDEN_ROOT / "cases" / "generation"
+
+
+def golden(name: str) -> Recording:
+    return read(FOLDER / f"{name}.pb")
+
+
+def changed(recording: Recording, name: str, step: int, change: Callable[[Array], Array]) -> Recording:
+    """The recording as a candidate with one tensor changed."""
+
+    def other(item: Tensor) -> Tensor:
+        if item.key != (name, step):
+            return item
+        info, values = item.info, change(item.array.copy())
+        return tensor(name, values, step=step, axes=info.axes, op=info.op, inputs=info.inputs)
+
+    return replace(recording, tensors=[other(item) for item in recording])
+
+
+def blamed(recording: Recording, candidate: Recording) -> set[str]:
+    ops = replay(candidate, weights_of(candidate, GOLDEN_ROOT / "checkpoints"), recording)
+    return {one.name for one in ops if not one.passed}
+
+
+@pytest.mark.parametrize("name", ["greedy", "merged", "beams", "sample"])
+def test_the_reference_itself_is_right_at_every_place(name: str) -> None:
+    recording = golden(name)
+    assert check(recording, recording).word == "parity"
+    assert blamed(recording, recording) == set()
+
+
+def test_a_candidate_that_chose_by_other_settings_ran_another_case() -> None:
+    recording = golden("sample")
+    case = pb.Case.FromString(recording.case.SerializeToString())
+    case.generation.top_p = 0.8
+    with pytest.raises(ParityError, match=r"case\.generation\.top_p"):
+        check(recording, replace(recording, case=case))
+
+
+def test_a_removed_token_with_any_probability_fails_however_small() -> None:
+    recording = golden("sample")
+    verdicts = check(
+        recording, changed(recording, "next_token_probs", 2, lambda x: np.where(x == 0, 1e-12, x).astype("f4"))
+    )
+    (problem,) = verdicts.problems
+    assert "not exactly 0" in problem.rule
+
+
+def test_rows_that_have_ended_are_judged_for_finiteness_alone() -> None:
+    recording = golden("greedy")
+    step = len(recording.case.steps) - 1
+    ended = ~recording["input.decoder_attention_mask", 0].array[:, -1]
+    assert ended.any()
+
+    def spoiled(value: float) -> Callable[[Array], Array]:
+        return lambda x: np.where(ended[:, None, None], np.float32(value), x)
+
+    assert check(recording, changed(recording, "logits", step, spoiled(5.0))).word == "parity"
+    assert check(recording, changed(recording, "logits", step, spoiled(np.nan))).word == "divergence"
+
+
+def test_a_past_that_stays_behind_its_beam_is_blamed_on_the_cache() -> None:
+    recording = golden("beams")
+    name = "decoder.layers.1.merged_attn.cache_keys"
+    before = recording[name, 3].array
+
+    def unmoved(x: Array) -> Array:
+        return np.concatenate([before, x[:, :, before.shape[2] :]], axis=2)
+
+    assert name in blamed(recording, changed(recording, name, 4, unmoved))
+
+
+def test_an_encoders_half_may_stay_where_it_is() -> None:
+    recording = golden("beams")
+    name = "decoder.layers.1.merged_attn.cache_encoder_keys"
+    assert blamed(recording, changed(recording, name, 4, lambda x: x.copy())) == set()
+
+
+def test_tokens_behind_the_end_of_a_row_are_blamed_on_the_search() -> None:
+    recording = golden("merged")
+    candidate = changed(recording, "generated_ids", 0, lambda x: np.where(x == 3, 7, x))
+    assert check(recording, candidate).exit_code == 1
+    assert blamed(recording, candidate) == {"generated_ids"}
