@@ -10,6 +10,8 @@ from qwen3_golden import kept_whole, pb, selected, table
 
 _BYTES = {pb.ARITHMETIC_F64: 8, pb.ARITHMETIC_F32: 4, pb.ARITHMETIC_BF16: 2, pb.ARITHMETIC_F16: 2}
 _INTEGERS = ("position_ids", "input")
+_FORWARD = ("input.encoder_", "input.decoder_", "encoder.", "decoder.", "logits")
+"""What a request runs, by how names begin: neither gradients nor what tokens are chosen by, nor another network."""
 
 
 @dataclass(frozen=True)
@@ -24,9 +26,9 @@ class Lengths:
 def _exists(pattern: str, config: pb.ModelConfig, lengths: Lengths) -> bool:
     """Whether a network with this configuration has the place at all, for a request of these lengths."""
     last = pattern.rsplit(".", 1)[-1]
-    if pattern.startswith(("pre_norm.", "post_norm.", "input.hidden_states")):  # the classic encoder's
+    if not pattern.startswith(_FORWARD):
         return False
-    if pattern == "generated_ids" or (not lengths.encoder and ("encoder_" in last or pattern.startswith("encoder."))):
+    if not lengths.encoder and ("encoder_" in last or pattern.startswith("encoder.")):
         return False
     if not lengths.steps and (pattern == "logits" or pattern.startswith(("decoder.", "input.decoder"))):
         return False
