@@ -78,6 +78,7 @@ SOURCE = stack_input(np.array([[3, 1, 4, 1, 5], [9, 2, 6, 5, 3], [8, 9, 7, 9, 3]
 TARGET = stack_input(np.array([[2, 7, 1, 8], [2, 8, 1, 6], [1, 8, 0, 3]]), rows("1111", "0111", "1110"))
 LABELS = np.array([[7, 1, -100, 8], [-100, 12, 1, 8], [39, 8, 0, -100]])
 NOWHERE = "", np.zeros(())
+BACKWARD = "gradient."
 
 
 def run(
@@ -209,8 +210,9 @@ def test_the_tap_gets_the_gradient_of_every_float_activation_and_parameter() -> 
     shapes |= {name: value.shape for name, value in weights.items()} | {SHARED: (CONFIG.vocab_size, CONFIG.hidden_size)}
     seen: list[tuple[str, tuple[int, ...]]] = []
     run(tap=lambda name, value: seen.append((name, value.shape)))
-    assert len(seen) == len(dict(seen))
-    assert dict(seen) == {f"gradient.{name}": shape for name, shape in shapes.items()}
+    gradients = [(name, shape) for name, shape in seen if name.startswith(BACKWARD)]
+    assert len(gradients) == len(dict(gradients))
+    assert dict(gradients) == {f"{BACKWARD}{name}": shape for name, shape in shapes.items()}
 
 
 def test_the_tap_and_the_result_say_the_same() -> None:
@@ -283,7 +285,8 @@ def test_float32_differs_from_truth_by_rounding_alone(name: str) -> None:
     weights = {n: w.astype(np.float32) for n, w in draw_weights(CONFIGS[name]).items()}
     truth = run(CONFIGS[name], weights=weights)
     actual = run(CONFIGS[name], weights=weights, tap=taps.__setitem__, arithmetic=SEQUENTIAL_FLOAT32)
-    assert {value.dtype for value in taps.values()} == {np.dtype(np.float32)}
+    gradients = {name: value for name, value in taps.items() if name.startswith(BACKWARD)}
+    assert {value.dtype for value in gradients.values()} == {np.dtype(np.float32)}
     for parameter, expected in truth.parameters.items():
         assert np.linalg.norm(actual.parameters[parameter] - expected) < 2e-5 * np.linalg.norm(expected), parameter
 
