@@ -45,6 +45,20 @@ def budgets(arithmetic: int) -> Iterator[tuple[str, float, float]]:
                 yield where, allowed.rms * floor.rms / size, allowed.max * floor.max
 
 
+LARGER = {
+    "training/tied: loss ": 3e-5,
+    "training/tied: gradient.": 2e-4,
+    "generation/beams: beam_scores ": 3e-5,
+    "generation/beams: sequences_scores ": 4e-5,
+}
+"""Where float32 itself is further off: the loss and gradients of the tied network, and sums of log probabilities."""
+
+
+def most(where: str) -> float:
+    """The largest RMS error that a tap may be allowed, as a share of its RMS."""
+    return next((share for start, share in LARGER.items() if where.startswith(start)), 2e-5)
+
+
 def test_har_13_a_check_takes_no_tolerance() -> None:
     assert list(inspect.signature(check).parameters) == ["golden", "candidate"]
 
@@ -66,12 +80,13 @@ def test_har_13_no_float32_tap_may_be_off_by_a_tenth() -> None:
 
 def test_har_13_no_float32_budget_but_that_of_cos_and_sin_is_above_twenty_millionths() -> None:
     found = [one for one in budgets(pb.ARITHMETIC_F32) if not one[0].split(" (")[0].endswith(TABLES)]
-    assert [where for where, share, _ in found if share > 2e-5] == []
+    assert [where for where, share, _ in found if share > most(where)] == []
 
 
 def test_har_13_the_budget_of_cos_and_sin_is_the_rounding_of_their_angle() -> None:
     for recording in COMPARED:
-        positions = [t.array.max() for t in recording if t.info.op == "position_ids"]
+        given = [t.array.max() for t in recording if t.info.name.endswith("_position_ids")]
+        positions = [t.array.max() for t in recording if t.info.op == "position_ids"] or given
         factor = recording.case.config.rope_scaling.attention_factor or 1
         for item in recording:
             if item.info.name.endswith(TABLES) and recording.run.arithmetic == pb.ARITHMETIC_F32:
@@ -87,7 +102,7 @@ def test_har_13_a_bfloat16_budget_is_a_few_of_its_rounding_steps() -> None:
 def test_har_13_every_headroom_says_what_was_measured() -> None:
     text = (GOLDEN_ROOT / "tolerances.textproto").read_text(encoding="utf-8")
     rows = text_format.Parse(text, pb.Tolerances()).headroom
-    assert len([row for row in rows if row.kind == "run"]) == 1
+    assert [row.op for row in rows if row.kind == "run"] == ["", "bias_gradient", "norm_input_gradient"]
     assert all(row.measured for row in rows)
 
 
