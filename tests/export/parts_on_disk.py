@@ -10,6 +10,8 @@ from pathlib import Path
 from qwen3_golden import GOLDEN_ROOT, Array, Recording, Tensor, pb, read, tensor, write
 
 CHECKPOINTS = GOLDEN_ROOT / "checkpoints"
+COMMITTED = sorted(path.name for path in CHECKPOINTS.iterdir() if not path.name.startswith("classic-"))
+"""The checkpoints of Qwen networks; the classic encoders' are not exported."""
 CODES = {"float64": pb.F64, "float32": pb.F32, "bfloat16": pb.BF16, "float16": pb.F16}
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from parts_on_disk import CHECKPOINTS, parts_of, rewrite
+from parts_on_disk import CHECKPOINTS, COMMITTED, parts_of, rewrite
 
 from qwen3_golden import GOLDEN_ROOT, ParityError, Tensor, pb, read, write
 from qwen3_parity import replay
@@ -21,7 +21,6 @@ from qwen3_parity.weights import weights_of
 from qwen3_reference.stored import read_config, read_directory
 from qwen3_reference.weights import checkpoint_message, load_weights, model_config, parameters
 
-COMMITTED = sorted(path.name for path in CHECKPOINTS.iterdir())
 GOLDEN = GOLDEN_ROOT / "cases" / "decoder" / "ragged_decode.pb"
 HALF = GOLDEN_ROOT / "cases" / "encdec" / "bfloat16.pb"
 TAP = "decoder.layers.1.merged_attn.v_proj"

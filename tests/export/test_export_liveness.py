@@ -54,6 +54,7 @@ def readers(name: str) -> set[str]:
     return {
         row.pattern.replace("{layer}", str(layer))
         for row in table()
+        if not row.pattern.startswith("gradient.")
         for layer in layers
         if name in (one.replace("{layer}", str(layer)) for one in row.parameters)
     }

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from parts_on_disk import CHECKPOINTS, parts_of, safetensors
+from parts_on_disk import CHECKPOINTS, COMMITTED, parts_of, safetensors
 
 from qwen3_golden import GOLDEN_ROOT, ParityError, pb, read, read_parts, verify_weights
 from qwen3_golden.probe import probe
@@ -25,7 +25,6 @@ from qwen3_parity.tokenization.runner import read_tokenizer
 from qwen3_reference.stored import read_directory
 from qwen3_reference.weights import checkpoint_message, model_config
 
-COMMITTED = sorted(path.name for path in CHECKPOINTS.iterdir())
 TINY = GOLDEN_ROOT / "tokenizers" / "tiny"
 
 

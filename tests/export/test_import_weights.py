@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from parts_on_disk import CHECKPOINTS, CODES, parts_of, rewrite, with_array
+from parts_on_disk import CHECKPOINTS, CODES, COMMITTED, parts_of, rewrite, with_array
 
 from qwen3_golden import GOLDEN_ROOT, ParityError, Tensor, pb, read, read_parts, verify_weights, write
 from qwen3_golden.probe import probe
@@ -21,7 +21,6 @@ from qwen3_parity.import_weights import import_weights
 from qwen3_reference.exported import belongs
 from qwen3_reference.stored import read_directory
 
-COMMITTED = sorted(path.name for path in CHECKPOINTS.iterdir())
 K_PROJ = "model.layers.1.self_attn.k_proj.weight"
 V_PROJ = "model.layers.1.self_attn.v_proj.weight"
 

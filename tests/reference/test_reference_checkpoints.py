@@ -37,6 +37,10 @@ DIGESTS = {
     "qwen2.5-7b": "7c5dc8641f2a833bf73a7d46567d2a39ad73d2ff7b4b12a495f4feae2a325a8f",
     "yarn-stated": "6df74a2f688fed29ed30f746c29ffab734e5ba82ec3a81b55fff2c07fd79dde8",
     "yarn-mscale": "fdaa69531c26536912f5edcb00048e03173e8954e5931e889c8bf97c66056e5d",
+    "generation": "5ec06ef63e02a19df721087111f38a572c6d3b39498a60f5cfeba17d3e92d013",
+    "generation-encoder": "08663ff7ef24d3d7c60c9f15f2ba128fbf0fc53b2a84f096d5a3ff8379cdfd10",
+    "training-tied": "1dba2771a2b2b91b9a43e6a9c7b1eb4cd17c78eb5e3378c0ac2e243cdaa2c0b1",
+    "training-untied": "3712e234cae6b03a25799f2e7223e21ced93fa0e825b5c93ae7f86603af460e6",
 }
 PAIRS = [("tied-encoder", "tied-decoder"), ("window-encoder", "window-decoder"), ("qwen2-encoder", "qwen2-decoder")]
 NAMES = [definition.name for definition in (*DEFINITIONS, *TWINS)]
@@ -72,7 +76,7 @@ def test_norm_weights_are_away_from_1_and_from_each_other(checkpoints: Path, nam
         assert np.all(np.abs(np.abs(weight) - 1) > 0.15)
         assert np.all(weight * 1024 == np.round(weight * 1024))
         half = len(weight) // 2
-        assert np.mean(np.abs(weight[:half] - weight[half:]) > 0.05) >= 0.6
+        assert np.mean(np.abs(weight[:half] - weight[half:]) > 0.05) >= (0.6 if half > 2 else 0.5)  # heads of 4
     assert any((weight < 0).any() for weight in norms.values())
     for (_, a), (_, b) in combinations(norms.items(), 2):
         assert a.shape != b.shape or not np.array_equal(a, b)

@@ -15,7 +15,8 @@ from qwen3_reference.scope import Scope
 from qwen3_reference.weights import Weights, load_weights
 from qwen3_spec import FLOAT64, SEQUENTIAL_FLOAT32
 
-FLOAT32 = [c.name for c in CASES if c.dtype == "float32"]
+FLOAT32 = [c.name for c in CASES if c.dtype == "float32" and not c.name.startswith(("generation/", "training/"))]
+"""Cases that run forward alone: those that choose tokens or train are specified by more than `spec_run`."""
 AXES = ("batch", "heads", "query", "head_dim")
 
 
@@ -74,6 +75,7 @@ def test_hf_is_as_near_to_the_truth_as_sequential_float32(name: str) -> None:
 def test_every_float_tap_has_a_floor_that_is_small_and_not_zero(name: str) -> None:
     recording = golden(name)
     coarse = 2.0**-4 if recording.run.arithmetic == pb.ARITHMETIC_BF16 else 1e-5
+    coarse *= 5 if recording.case.HasField("training") else 1  # the way back is twice as deep
     for item in recording:
         found = place(item.info.name, recording.case.config.num_hidden_layers)
         assert found is not None
