@@ -106,7 +106,8 @@ def test_har_05_the_stacks_of_a_pair_share_their_embedding_alone() -> None:
 def test_har_05_biases_are_there_in_qwen2_and_where_qwen3_switches_them_on() -> None:
     stored = {d.name: {name.split(".")[-2] for name in read_directory(d) if name.endswith("bias")} for d in DIRECTORIES}
     of_qkv = {"q_proj", "k_proj", "v_proj"}
-    biased = {"qwen2-encoder": of_qkv, "qwen2-decoder": of_qkv, "biased": of_qkv | {"o_proj"}}
+    both = dict.fromkeys(("biased", "training-untied"), of_qkv | {"o_proj"})
+    biased = {"qwen2-encoder": of_qkv, "qwen2-decoder": of_qkv} | both
     twins = {name: of_qkv for name in TWINS if CONFIGS[name]["model_type"] == "qwen2"}
     assert {name: projections for name, projections in stored.items() if projections} == biased | twins
 
