@@ -189,8 +189,8 @@ def _save(path: Path, tensors: dict[str, Array], dtype: str) -> None:
     path.write_bytes(len(text).to_bytes(8, "little") + text + content)
 
 
-def write_checkpoint(definition: Definition, directory: Path) -> None:
-    """Draw one checkpoint into a new directory; `ParityError` when it exists, because committed ones are bytes."""
+def new_directory(directory: Path) -> None:
+    """Make the directory of a checkpoint; `ParityError` when it exists, because committed ones are bytes."""
     if directory.exists():
         raise ParityError(
             directory,
@@ -200,6 +200,11 @@ def write_checkpoint(definition: Definition, directory: Path) -> None:
             next_step="choose another name: goldens hang on the bytes of this one",
         )
     directory.mkdir(parents=True)
+
+
+def write_checkpoint(definition: Definition, directory: Path) -> None:
+    """Draw one checkpoint into a new directory; `ParityError` when it exists."""
+    new_directory(directory)
     tensors = draw_tensors(definition)
     text = json.dumps(definition.full_config(), indent=2, sort_keys=True)
     (directory / "config.json").write_text(text + "\n", encoding="utf-8")

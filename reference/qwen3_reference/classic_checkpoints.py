@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save_file
 
-from qwen3_golden import Array, ParityError
-from qwen3_reference.checkpoints import norm_weight
+from qwen3_golden import Array
+from qwen3_reference.checkpoints import new_directory, norm_weight
 from qwen3_reference.classic_configs import MODEL_TYPE, classic_config
 from qwen3_reference.classic_weights import expected_tensors
 
@@ -92,16 +92,8 @@ def _drawn(draw: np.random.Generator, name: str, shape: tuple[int, ...], heads: 
 
 
 def write_classic(definition: ClassicDefinition, directory: Path) -> None:
-    """Draw one checkpoint into a new directory; `ParityError` when it exists, because committed ones are bytes."""
-    if directory.exists():
-        raise ParityError(
-            directory,
-            "a committed checkpoint is never drawn again",
-            expected="a directory that does not exist",
-            got="an existing one",
-            next_step="choose another name: goldens hang on the bytes of this one",
-        )
-    directory.mkdir(parents=True)
+    """Draw one checkpoint into a new directory; `ParityError` when it exists."""
+    new_directory(directory)
     text = json.dumps(_SIZES | definition.config, indent=2, sort_keys=True)
     (directory / "config.json").write_text(text + "\n", encoding="utf-8")
     save_file(draw_classic(definition, directory), directory / "model.safetensors", metadata={"format": "pt"})

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from qwen3_golden import Array, pb
+from qwen3_reference.generation_settings import generate_options
 from qwen3_reference.hooks import encoder_half
 from qwen3_reference.merged_cache import Memory, MergedCache
 from qwen3_reference.models import Reference
@@ -37,25 +38,6 @@ class FreeRun:
     logits: Sequence[Array]
     entering: Sequence[Array] = ()
     sequences_scores: Array | None = None
-
-
-def generation_options(generation: pb.Generation, max_new_tokens: int) -> dict[str, Any]:
-    """The settings as `generate()` names them."""
-    options: dict[str, Any] = {
-        "do_sample": generation.strategy == "sample",
-        "max_new_tokens": max_new_tokens,
-        "repetition_penalty": generation.repetition_penalty,
-        "num_beams": generation.num_beams,
-        "eos_token_id": list(generation.eos_token_id) or None,
-        "pad_token_id": generation.pad_token_id,
-    }
-    if generation.strategy == "sample":
-        filters = {"temperature": generation.temperature, "top_k": generation.top_k, "top_p": generation.top_p}
-        options |= filters | {"min_p": generation.min_p or None}
-    if generation.num_beams > 1:
-        names = ("length_penalty", "early_stopping", "num_return_sequences")
-        options |= {name: getattr(generation, name) for name in names}
-    return options
 
 
 def merged_memory(reference: Reference, inputs: Inputs) -> Memory:
@@ -142,7 +124,7 @@ def free_run(
     seed: int,
 ) -> FreeRun:
     """Generate from the prompt in `inputs`, fed in `chunks`; a sample draws with torch's generator, seeded."""
-    options = generation_options(generation, max_new_tokens)
+    options = generate_options(generation, max_new_tokens)
     if len(chunks) > 1:
         options["prefill_chunk_size"] = chunks[0]
     torch.manual_seed(seed)

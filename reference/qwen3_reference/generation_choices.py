@@ -9,8 +9,8 @@ import torch
 from transformers import LogitsProcessorList
 
 from qwen3_golden import Array, ParityError, pb
-from qwen3_reference.generation import FreeRun, generation_options
-from qwen3_reference.generation_settings import choosing_steps
+from qwen3_reference.generation import FreeRun
+from qwen3_reference.generation_settings import choosing_steps, generate_options
 from qwen3_reference.run import Inputs, StepSink, as_tensor
 
 _NOISE = 1e-3
@@ -19,7 +19,7 @@ _NOISE = 1e-3
 
 def processors(decoder: Any, inputs: Inputs, generation: pb.Generation, max_new_tokens: int) -> LogitsProcessorList:
     """HF's processors for these settings, in the order in which `generate()` applies them."""
-    options = generation_options(generation, max_new_tokens)
+    options = generate_options(generation, max_new_tokens)
     config, _ = decoder._prepare_generation_config(None, **options)
     decoder._prepare_special_tokens(config, True, device="cpu")
     prompt = slice(0, generation.prompt_length)

@@ -1,13 +1,33 @@
-"""How a case chooses tokens, as the specification takes it; and which of its steps choose."""
+"""How a case chooses tokens, as `generate()` and as the specification take it; and which of its steps choose."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
+from typing import Any
 
 from qwen3_golden import pb
 from qwen3_spec.beams import Search
 from qwen3_spec.sampling import Sampling
+
+
+def generate_options(generation: pb.Generation, max_new_tokens: int) -> dict[str, Any]:
+    """The settings as Hugging Face's `generate()` names them; none is left to a model's own defaults."""
+    options: dict[str, Any] = {
+        "do_sample": generation.strategy == "sample",
+        "max_new_tokens": max_new_tokens,
+        "repetition_penalty": generation.repetition_penalty,
+        "num_beams": generation.num_beams,
+        "eos_token_id": list(generation.eos_token_id) or None,
+        "pad_token_id": generation.pad_token_id,
+    }
+    if generation.strategy == "sample":
+        options |= {name: getattr(generation, name) for name in ("temperature", "top_k", "top_p")}
+        options["min_p"] = generation.min_p or None
+    if generation.strategy == "beam":
+        names = ("length_penalty", "early_stopping", "num_return_sequences")
+        options |= {name: getattr(generation, name) for name in names}
+    return options
 
 
 def sampling_of(generation: pb.Generation) -> Sampling:

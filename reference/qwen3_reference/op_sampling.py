@@ -23,12 +23,6 @@ from qwen3_spec.sampling import Sampling, next_token_probs, seen_ids
 NUMBERS = ("repetition_penalty", "temperature", "top_k", "top_p", "min_p")
 
 
-def sampling_from(numbers: Mapping[str, float]) -> Sampling:
-    """The filters from a case's attributes."""
-    penalty, temperature, k, p, least = (numbers[name] for name in NUMBERS)
-    return Sampling(penalty, temperature, int(k), p, least)
-
-
 def _by_hf(logits: torch.Tensor, ids: torch.Tensor, sampling: Sampling) -> torch.Tensor:
     """The processors that `generate()` would build, in its order."""
     chain: list[LogitsProcessor] = []

@@ -15,7 +15,7 @@ TRAINING_CASES = (
         "training/tied",
         "One matrix for both look-ups and the head; rotated encoder keys; padding on either side of both stacks, "
         "ignored labels, the pad id also as a real token.",
-        81,
+        617,
         encoder="training-tied",
         decoder="training-tied",
         encoder_rows=("1111", "0111"),

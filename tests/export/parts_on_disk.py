@@ -8,9 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from qwen3_golden import GOLDEN_ROOT, Array, Recording, Tensor, pb, read, tensor, write
+from qwen3_reference.classic_configs import is_classic
 
 CHECKPOINTS = GOLDEN_ROOT / "checkpoints"
-COMMITTED = sorted(path.name for path in CHECKPOINTS.iterdir() if not path.name.startswith("classic-"))
+COMMITTED = sorted(path.name for path in CHECKPOINTS.iterdir() if not is_classic(path))
 """The checkpoints of Qwen networks; the classic encoders' are not exported."""
 CODES = {"float64": pb.F64, "float32": pb.F32, "bfloat16": pb.BF16, "float16": pb.F16}
 

@@ -25,10 +25,9 @@ from qwen3_parity.mutants.mutant import REFUSED, words
 from qwen3_parity.mutants.not_applicable import REASONS
 from qwen3_parity.mutants.outcome import CaseOutcome, nothing
 from qwen3_parity.mutants.table import markdown
+from qwen3_reference.classic_configs import is_classic
 
-CHECKPOINTS = sorted(
-    path.name for path in (GOLDEN_ROOT / "checkpoints").iterdir() if not path.name.startswith("classic-")
-)
+CHECKPOINTS = sorted(path.name for path in (GOLDEN_ROOT / "checkpoints").iterdir() if not is_classic(path))
 LOADERS = {one.name: one for one in catalogue() if one.of_weights}
 ROWS = {
     "WLD": "01 02 04 05 06 08 09 10 12 13 14 16 17 18 20 21 22",

@@ -11,30 +11,15 @@ from transformers import EncoderDecoderCache, LogitsProcessorList
 from qwen3_encdec import Qwen3ForSeq2SeqLM
 from qwen3_encdec.modeling_qwen3_encoder import Qwen3EncoderOutput
 from qwen3_golden import Array, pb
-from qwen3_reference.generation_settings import choosing_steps
+from qwen3_reference.generation_settings import choosing_steps, generate_options
 
 Tap = Callable[[str, int, torch.Tensor], None]
 
 
 def settings(case: pb.Case) -> dict[str, Any]:
     """The case's settings as `generate()` takes them, chunks of the prompt included."""
-    generation = case.generation
-    chosen: dict[str, Any] = {
-        "do_sample": generation.strategy == "sample",
-        "max_new_tokens": case.max_new_tokens,
-        "repetition_penalty": generation.repetition_penalty,
-        "num_beams": generation.num_beams,
-        "eos_token_id": list(generation.eos_token_id) or None,
-        "pad_token_id": generation.pad_token_id,
-        "prefill_chunk_size": case.steps[0] if case.steps[0] < generation.prompt_length else None,
-    }
-    if generation.strategy == "sample":
-        chosen |= {name: getattr(generation, name) for name in ("temperature", "top_k", "top_p")}
-        chosen["min_p"] = generation.min_p or None
-    if generation.strategy == "beam":
-        names = ("length_penalty", "early_stopping", "num_return_sequences")
-        chosen |= {name: getattr(generation, name) for name in names}
-    return chosen
+    chunk = case.steps[0] if case.steps[0] < case.generation.prompt_length else None
+    return generate_options(case.generation, case.max_new_tokens) | {"prefill_chunk_size": chunk}
 
 
 def processors(model: Qwen3ForSeq2SeqLM, case: pb.Case, mask: torch.Tensor) -> LogitsProcessorList:

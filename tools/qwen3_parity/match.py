@@ -11,7 +11,8 @@ from qwen3_golden import ParityError, Recording, Tensor, pattern_of, pb, table
 from qwen3_parity.compare import exact
 from qwen3_parity.verdict import Problem
 
-_CASE_FIELDS = ("name", "mode", "config", "steps", "max_new_tokens", "generation", "after", "op", "attributes")
+_MESSAGES = ("config", "generation", "training")
+_CASE_FIELDS = ("name", "mode", *_MESSAGES, "steps", "max_new_tokens", "after", "op", "attributes")
 _NAMED = 8
 
 
@@ -35,6 +36,18 @@ OUTPUT: dict[int, tuple[str, ...]] = {
     pb.CLASSIC_ENCODER: ("pre_norm.norm", "post_norm.last_hidden_state"),
 }
 """What a run must always deliver where the golden has it: parity of everything but the result is none."""
+TRAINED = ("loss", "gradient.shared.weight")
+"""Of a step of training also these: that of the embedding comes last, through everything."""
+
+
+def results(case: pb.Case) -> tuple[str, ...]:
+    """The taps without which a run of this case has shown nothing: `OUTPUT`, and what it was trained or chosen for."""
+    network = OUTPUT.get(case.mode, ())
+    if case.HasField("training"):
+        return network + TRAINED
+    if case.HasField("generation"):
+        return (*network, "next_token_probs" if case.generation.strategy == "sample" else "generated_ids")
+    return network
 
 
 def is_input(item: Tensor, mode: int) -> bool:
@@ -77,7 +90,7 @@ def same_case(actual: Recording, expected: Recording) -> None:
     ours, theirs = actual.case, expected.case
     for field in _CASE_FIELDS:
         got, wanted = getattr(ours, field), getattr(theirs, field)
-        if field in ("config", "generation"):
+        if field in _MESSAGES:
             _same_message(actual, f"case.{field}", got, wanted)
         elif got != wanted:
             raise refuse(actual, f"case.{field}", _text(field, wanted), _text(field, got))
@@ -186,11 +199,9 @@ def delivered(actual: Recording, expected: Recording) -> Match:
         elif pattern_of(name) in declared or given or expected.case.mode == pb.PLUMBING:
             missing += not given
             problem(f"{name} (step {step})", "missing tap", "delivered, as declared", "nothing")
-        elif name in OUTPUT.get(expected.case.mode, ()):
+        elif name in results(expected.case):
             missing += 1
-            problem(
-                f"{name} (step {step})", "missing tap", "the network's output, whatever else is left out", "nothing"
-            )
+            problem(f"{name} (step {step})", "missing tap", "the case's result, whatever else is left out", "nothing")
         else:
             absent.append(f"{name} (step {step})")
     return Match(both, problems, absent, missing)
