@@ -1,7 +1,7 @@
 """What users run: SDPA called by the model itself, without the recorder's attention function in between.
 
-A decode step then reads its keys in the order of the cache's buffer and may leave its mask out; only hooks on modules see
-it, so that what lives inside attention is computed through.
+A decode step then reads its keys in the order of the cache's buffer and may leave its mask out. Only hooks on modules
+see such a run; what lives inside attention is not recorded.
 """
 
 from __future__ import annotations

@@ -37,7 +37,8 @@ Tap = Callable[[str, int, Value], None]
 
 _SOURCES = ("*position_ids", "*.inv_freq", "*cos", "*sin", "*.embed_tokens", "*.mask")
 _CHOICES = ("next_token_probs", "beam_scores", "sequences_scores", "generated_ids")
-_ENDS = ("*.layers.*.output", "*.norm", "logits", *_CHOICES)
+_TRAINED = ("loss", "gradient.logits", "gradient.*.weight", "gradient.*.bias")
+_ENDS = ("*.layers.*.output", "*.norm", "logits", *_CHOICES, *_TRAINED)
 _CLASSIC = ("*.embed_positions", "*.last_hidden_state")
 """Of the classic encoder: beside those above."""
 GRANULARITY: Mapping[str, tuple[str, ...]] = {
