@@ -40,6 +40,10 @@ def test_a_headroom_of_which_honest_runs_use_more_than_half_is_too_tight() -> No
     assert "honest runs use 0.53 of it" in row(1.6, 3).problems[0]
 
 
+def test_for_an_error_next_to_nothing_the_smallest_round_number_is_proposed() -> None:
+    assert row(1e-9, room=4).proposed == 1
+
+
 def test_a_headroom_beyond_sixteen_times_the_worst_honest_error_is_slack() -> None:
     assert "20 × the worst honest error" in row(0.15, 3).problems[0]
 

@@ -123,7 +123,7 @@ class Row:
         needed, allowed = self.honest.error / MOST_USED, self.honest.error * SLACK
         if needed <= self.headroom <= allowed or not self.honest.error:
             return self.headroom
-        numbers = list(takewhile(lambda number: number / 2 <= max(needed, allowed), _round_numbers()))
+        numbers = list(takewhile(lambda number: number / 2 <= max(needed, allowed, _STEPS[0]), _round_numbers()))
         fit = [number for number in numbers if needed <= number <= allowed]
         least = next(number for number in numbers if number >= needed)
         return least if self.headroom < needed or not fit else max(fit)

@@ -28,9 +28,12 @@ def _relative(golden: Recording) -> bool:
     return float32_alone(golden) and not unrotated and max(int(one.max()) for one in positions) < _NEAR
 
 
+_CHOSEN = ("generated_ids", "next_token_probs", "beam_scores", "sequences_scores")
+
+
 def _outputs(row: pb.Tap) -> bool:
-    """What is left in place: layer outputs, norms and logits."""
-    return row.pattern.endswith((".output", ".norm", "logits", ".embed_tokens"))
+    """What is left in place: layer outputs, norms and logits, what is chosen by them, and the gradients of all that."""
+    return row.pattern.endswith((".output", ".norm", "logits", ".embed_tokens", "loss", *_CHOSEN, ".weight", ".bias"))
 
 
 VARIATIONS = (
