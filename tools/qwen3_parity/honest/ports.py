@@ -19,9 +19,11 @@ from qwen3_parity.honest.variation import Build, Variation, float32_alone
 from qwen3_parity.implementation import EncoderDecoder
 from qwen3_parity.record import Runner, Tap
 from qwen3_reference.floors import spec_run
+from qwen3_reference.generation_settings import choosing_steps, search_of
 from qwen3_reference.scope import Scope
 from qwen3_reference.weights import load_weights, spec_config
 from qwen3_spec import FLOAT64, SEQUENTIAL_FLOAT32, Arithmetic, SpecConfig, masks, ops
+from qwen3_spec.beams import beam_search, greedy_ids
 
 _ARITHMETIC: dict[Any, pb.Arithmetic] = {np.float32: pb.ARITHMETIC_F32, np.float64: pb.ARITHMETIC_F64}
 
@@ -64,19 +66,35 @@ class Specification:
     producer: str = field(default="qwen3_spec")
 
     def __call__(self, case: pb.Case, inputs: Mapping[str, Array], tap: Tap, wanted: Callable[[str], bool]) -> None:
-        """Run the case, and greedy generation by whole forwards."""
+        """Run the case, and greedy generation by whole forwards; a search follows from the logits along its choices."""
+        logits: list[Array] = []
 
         def keep(step: int, name: str, value: Array) -> None:
+            if name == "logits":
+                logits.append(value[:, -1])
             if wanted(name):
                 tap(name, step, value)
 
         self._sources(case, inputs, keep)
         self._network(case, inputs, keep)
-        if case.max_new_tokens:
+        if case.HasField("generation"):
+            if case.generation.strategy != "sample":
+                tap("generated_ids", 0, self._searched(case, inputs, logits))
+        elif case.max_new_tokens:
             tap("generated_ids", 0, self._generated(case, inputs))
 
+    def _searched(self, case: pb.Case, inputs: Mapping[str, Array], logits: list[Array]) -> Array:
+        """What a search returns whose every step chose what the case forced, `[batch, new]`."""
+        chosen = [logits[step] for step in choosing_steps(case.steps, case.generation)]
+        forced = inputs["input.decoder_input_ids"][:, case.generation.prompt_length :]
+        search = search_of(case.generation, case.max_new_tokens)
+        if case.generation.strategy == "greedy":
+            return greedy_ids(chosen, forced, search).astype(np.int64)
+        rows = inputs["input.beam_idx"][len(case.steps) - len(chosen) + 1 :]
+        return beam_search(chosen, forced, rows, search, arithmetic=self.arithmetic)[0].astype(np.int64)
+
     def _network(self, case: pb.Case, inputs: Mapping[str, Array], keep: Callable[[int, str, Array], None]) -> None:
-        scope = Scope(case.config, inputs, tuple(case.steps))
+        scope = Scope(case.config, inputs, tuple(case.steps), case if case.HasField("generation") else None)
         tables = {(name, 0): value for name, value in inputs.items() if not name.startswith("decoder.")}
         tables |= {(name, 0): value for name, value in inputs.items() if name.startswith("decoder.encoder_")}
         stop = 0
