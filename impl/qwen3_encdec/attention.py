@@ -8,6 +8,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from .backends import Mask, SdpaMask, implementation
 from .configuration_qwen3_encdec import Qwen3EncoderDecoderConfig
+from .linear import Qwen3Linear
 from .norm import Qwen3RMSNorm
 
 
@@ -111,31 +112,40 @@ class ProjectedAttention(nn.Module):
         self.layer_type = config.layer_type(layer_idx)
         self.sliding_window = config.window(self.layer_type)
         key_width = config.kv_heads * config.head_dim
-        self.q_proj = nn.Linear(config.hidden_size, self.attention_width, bias=config.attention_bias)
-        self.k_proj = nn.Linear(config.hidden_size, key_width, bias=config.attention_bias)
-        self.v_proj = nn.Linear(config.hidden_size, key_width, bias=config.attention_bias)
-        self.o_proj = nn.Linear(self.attention_width, config.hidden_size, bias=config.attention_out_bias)
+        self.q_proj = Qwen3Linear(config.hidden_size, self.attention_width, bias=config.attention_bias)
+        self.k_proj = Qwen3Linear(config.hidden_size, key_width, bias=config.attention_bias)
+        self.v_proj = Qwen3Linear(config.hidden_size, key_width, bias=config.attention_bias)
+        self.o_proj = Qwen3Linear(self.attention_width, config.hidden_size, bias=config.attention_out_bias)
         if self.use_qk_norm:  # over head_dim, per head; Qwen2 has none, and then the modules do not exist
             self.q_norm = Qwen3RMSNorm(config.head_dim, eps=config.rms_norm_eps)
             self.k_norm = Qwen3RMSNorm(config.head_dim, eps=config.rms_norm_eps)
 
     def _split_heads(self, x: torch.Tensor) -> torch.Tensor:
-        heads = x.shape[-1] // self.head_dim  # not -1, which is ambiguous for an empty encoder
-        return x.view(*x.shape[:2], heads, self.head_dim)
+        batch, length, width = x.shape
+        return x.view(batch, length, width // self.head_dim, self.head_dim)  # not -1: ambiguous for an empty encoder
 
-    def project_queries(self, hidden_states: torch.Tensor) -> torch.Tensor:
-        """`[batch, query, hidden] -> [batch, heads, query, head_dim]`, normed per head, not yet rotated."""
-        queries = self._split_heads(self.q_proj(hidden_states))
+    def query_heads(self, projected: torch.Tensor) -> torch.Tensor:
+        """`[batch, query, heads * head_dim] -> [batch, heads, query, head_dim]`, normed per head, not yet rotated."""
+        queries = self._split_heads(projected)
         return (self.q_norm(queries) if self.use_qk_norm else queries).transpose(1, 2)
 
-    def project_keys(self, hidden_states: torch.Tensor) -> torch.Tensor:
-        """`[batch, key, hidden] -> [batch, kv_heads, key, head_dim]`, normed per head, not yet rotated."""
-        keys = self._split_heads(self.k_proj(hidden_states))
+    def key_heads(self, projected: torch.Tensor) -> torch.Tensor:
+        """`[batch, key, kv_heads * head_dim] -> [batch, kv_heads, key, head_dim]`, normed per head, not yet rotated."""
+        keys = self._split_heads(projected)
         return (self.k_norm(keys) if self.use_qk_norm else keys).transpose(1, 2)
 
-    def project_values(self, hidden_states: torch.Tensor) -> torch.Tensor:
-        """`[batch, key, hidden] -> [batch, kv_heads, key, head_dim]`."""
-        return self._split_heads(self.v_proj(hidden_states)).transpose(1, 2)
+    def value_heads(self, projected: torch.Tensor) -> torch.Tensor:
+        """`[batch, key, kv_heads * head_dim] -> [batch, kv_heads, key, head_dim]`."""
+        return self._split_heads(projected).transpose(1, 2)
+
+    def project(self, hidden_states: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Queries, keys and values `[batch, heads or kv_heads, query, head_dim]` of `[batch, query, hidden]`.
+
+        The products come first: each drives everything else out of the processor's cache, so what follows is better
+        done in one go.
+        """
+        queries, keys, values = self.q_proj(hidden_states), self.k_proj(hidden_states), self.v_proj(hidden_states)
+        return self.query_heads(queries), self.key_heads(keys), self.value_heads(values)
 
     def attend(
         self,

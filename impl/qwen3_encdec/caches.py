@@ -107,21 +107,38 @@ def encoder_keys_values(cache: EncoderDecoderCache, layer_idx: int) -> tuple[tor
     return layer.keys, layer.values
 
 
-def memory_first(cache: EncoderDecoderCache | None, layer_idx: int, own: Pair, memory: Pair) -> Pair:
-    """`[encoder ; decoder]` keys and values of a layer, from its halves; without a copy where its cache can hold both.
+def appended(cache: EncoderDecoderCache | None, layer_idx: int, keys: torch.Tensor, values: torch.Tensor) -> Pair | None:
+    """`[encoder ; decoder]` keys and values of a layer with the new ones of a step appended in place.
 
-    Each is `[batch, kv_heads, slots, head_dim]`. The encoder's half of the cache becomes a view of what holds both.
+    Each is `[batch, kv_heads, slots, head_dim]`. None, and nothing is done, where the cache does not hold both halves
+    of the layer in one buffer.
+    """
+    layers = [] if cache is None else cache.self_attention_cache.layers
+    layer = layers[layer_idx] if layer_idx < len(layers) else None
+    if cache is None or type(layer) is not MergedLayer or layer.room is None:
+        return None
+    theirs, memory = cache.cross_attention_cache.layers[layer_idx], layer.room.memory
+    if theirs.keys is not memory[0] or theirs.values is not memory[1]:
+        return None
+    room = layer.append(keys, values)
+    return None if room is None else room.both
+
+
+def memory_first(cache: EncoderDecoderCache | None, layer_idx: int, own: Pair, memory: Pair) -> Pair:
+    """`[encoder ; decoder]` keys and values of a layer, from its halves; in one buffer where its cache can hold both.
+
+    Each is `[batch, kv_heads, slots, head_dim]`. The encoder's half of the cache becomes a view of that buffer.
     """
     layer = None if cache is None else cache.self_attention_cache.layers[layer_idx]
     if not isinstance(layer, MergedLayer) or layer.keys is not own[0] or layer.values is not own[1]:
         return torch.cat((memory[0], own[0]), dim=2), torch.cat((memory[1], own[1]), dim=2)
-    both, kept = layer.beside(memory)
+    room = layer.beside(memory)
     assert cache is not None
     theirs = cache.cross_attention_cache.layers[layer_idx]
     assert isinstance(theirs, CacheLayerMixin)
     if theirs.keys is memory[0] and theirs.values is memory[1]:
-        theirs.keys, theirs.values = kept
-    return both
+        theirs.keys, theirs.values = room.memory
+    return room.both
 
 
 def past_length(cache: EncoderDecoderCache | None, layer_idx: int = 0) -> int | torch.Tensor:

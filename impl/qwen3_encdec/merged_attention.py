@@ -6,6 +6,7 @@ from transformers.cache_utils import EncoderDecoderCache
 from .attention import ProjectedAttention
 from .backends import Mask, SdpaMask, backend_mask
 from .caches import (
+    appended,
     check_cache,
     encoder_keys_values,
     has_encoder_keys,
@@ -32,10 +33,11 @@ class Qwen3MergedAttention(ProjectedAttention):
         self, encoder_hidden_states: torch.Tensor, position_embeddings: Rotary | None
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Keys, values `[batch, kv_heads, key, head_dim]` of `[batch, key, hidden]`; keys rotated when given tables."""
-        keys = self.project_keys(encoder_hidden_states)
+        keys, values = self.k_proj(encoder_hidden_states), self.v_proj(encoder_hidden_states)
+        keys = self.key_heads(keys)
         if position_embeddings is not None:
             keys = apply_rotary(keys, *position_embeddings)
-        return keys, self.project_values(encoder_hidden_states)
+        return keys, self.value_heads(values)
 
     def _tables(self, x: torch.Tensor, position_ids: torch.Tensor) -> Rotary:
         return tables_by_config(self.config.rope, self.head_dim, position_ids.to(x.device), x.dtype)
@@ -120,13 +122,14 @@ class Qwen3MergedAttention(ProjectedAttention):
                 decoder_hidden_states, encoder_length, decoder_attention_mask, encoder_attention_mask, cache
             )
             mask = backend_mask(built, self.config, output_attentions)
-        queries = self.project_queries(decoder_hidden_states)
-        keys = self.project_keys(decoder_hidden_states)
-        values = self.project_values(decoder_hidden_states)
+        queries, keys, values = self.project(decoder_hidden_states)
         queries, keys = apply_rotary_pos_emb(queries, keys, *position_embeddings)
-        if cache is not None:
+        both = appended(cache, self.layer_idx, keys, values) if isinstance(mask, SdpaMask) else None
+        if both is not None:
+            keys, values = both
+        elif cache is not None:
             keys, values = cache.self_attention_cache.update(keys, values, self.layer_idx)
-        if encoder_length:
+        if encoder_length and both is None:
             memory = self._memory(encoder_hidden_states, encoder_position_embeddings, cache)
             if isinstance(mask, SdpaMask):
                 keys, values = memory_first(cache, self.layer_idx, (keys, values), memory)

@@ -1,4 +1,4 @@
-"""A layer's keys and values in one buffer, the encoder's before the decoder's, so that a decode step copies neither.
+"""A layer's keys and values in one buffer each, the encoder's before the decoder's, so that a decode step copies none.
 
 HF's `DynamicLayer` copies a layer's whole past at every step, and joining it to the encoder's keys would copy both.
 Here a step writes its token into a spare slot. The slots are `[encoder ; decoder ; spare]`, while masks and weights
@@ -18,69 +18,88 @@ _SPARE = 64
 
 
 class Room:
-    """A buffer `[batch, kv_heads, slots, head_dim]` and its views `memory`, `own`, and `both` of them together.
+    """Two buffers `[batch, kv_heads, slots, head_dim]`, for keys and for values, and what stands in them.
 
-    It has 64 slots to spare when it is made, or a quarter of those in use if that is more.
+    `memory` and `own` are views of the encoder's half and the decoder's, `both` of them together. There are 64 slots
+    to spare at first, or a quarter of those in use if that is more.
     """
 
-    def __init__(self, memory: torch.Tensor, own: torch.Tensor) -> None:
-        self._first, self._used = memory.shape[2], memory.shape[2] + own.shape[2]
-        self._buffer = own.new_empty(*own.shape[:2], self._used + max(_SPARE, self._used // 4), own.shape[3])
-        self.memory = self._buffer.narrow(2, 0, self._first).copy_(memory)
-        self.own = self._buffer.narrow(2, self._first, own.shape[2]).copy_(own)
-        self.both = self._buffer.narrow(2, 0, self._used)
+    def __init__(self, memory: Pair, own: Pair) -> None:
+        self._first = memory[0].shape[2]
+        self._used = self._first + own[0].shape[2]
+        self._slots = self._used + max(_SPARE, self._used // 4)
+        self._keys, self._values = (half.new_empty(*half.shape[:2], self._slots, half.shape[3]) for half in own)
+        self.memory = self._keys.narrow(2, 0, self._first), self._values.narrow(2, 0, self._first)
+        self._look()
+        for place, tensor in zip((*self.memory, *self.own), (*memory, *own), strict=True):
+            place.copy_(tensor)
 
-    def takes(self, own: torch.Tensor | None, new: torch.Tensor) -> bool:
-        """Whether `append` may write `new` behind `own`: what stands here, in the same dtype, with slots to spare.
+    def _look(self) -> None:
+        first, used = self._first, self._used
+        self.own = self._keys.narrow(2, first, used - first), self._values.narrow(2, first, used - first)
+        self.both = self._keys.narrow(2, 0, used), self._values.narrow(2, 0, used)
 
-        Nothing else may be written to what was made in an inference mode that has ended.
+    def takes(self, keys: torch.Tensor) -> bool:
+        """Whether there are slots for the new `keys`, and nothing forbids to write there.
+
+        A backward pass may need what stands there now; what an inference mode made may be written to in one only.
         """
-        ended = self._buffer.is_inference() and not torch.is_inference_mode_enabled()
-        spare = self._buffer.shape[2] - self._used
-        return own is self.own and not ended and new.shape[2] <= spare and new.dtype == self._buffer.dtype
+        return (
+            keys.shape[2] <= self._slots - self._used
+            and keys.dtype == self._keys.dtype
+            and not torch.is_grad_enabled()
+            and (not self._keys.is_inference() or torch.is_inference_mode_enabled())
+        )
 
-    def append(self, new: torch.Tensor) -> torch.Tensor:
-        """Write `new [batch, kv_heads, tokens, head_dim]` behind `own`, which is returned with it."""
-        self._buffer.narrow(2, self._used, new.shape[2]).copy_(new)
-        self._used += new.shape[2]
-        self.own = self._buffer.narrow(2, self._first, self._used - self._first)
-        self.both = self._buffer.narrow(2, 0, self._used)
-        return self.own
+    def append(self, keys: torch.Tensor, values: torch.Tensor) -> None:
+        """Write new keys and values, each `[batch, kv_heads, tokens, head_dim]`, behind the decoder's."""
+        used, tokens = self._used, keys.shape[2]
+        self._keys.narrow(2, used, tokens).copy_(keys)
+        self._values.narrow(2, used, tokens).copy_(values)
+        self._used = used + tokens
+        self._look()
 
 
 class MergedLayer(DynamicLayer):  # type: ignore[no-untyped-call]
     """A `DynamicLayer` that can hold the encoder's keys and values beside its own.
 
-    What reorders, repeats or crops a cache leaves other tensors in `keys` and `values` than the buffers' views. The
-    next step then moves into new buffers, so that nothing that somebody still holds is written over.
+    What reorders, repeats or crops a cache leaves other tensors in `keys` and `values` than the room's. The next step
+    then moves into a new room, so that nothing that somebody still holds is written over.
     """
 
-    rooms: tuple[Room, Room] | None = None
+    room: Room | None = None
 
     def update(self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any) -> Pair:
         """Append `[batch, kv_heads, tokens, head_dim]`; returns all of the decoder's keys and values.
 
-        In place once `beside` was called, except where a backward pass or a graph may need what stands there now.
+        In place once `beside` was called, except in a graph, which may be run on other caches.
         """
-        if self.rooms is not None and not torch.is_grad_enabled() and not capturing():
-            keys, values = self.rooms
-            if keys.takes(self.keys, key_states) and values.takes(self.values, value_states):
-                self.keys, self.values = keys.append(key_states), values.append(value_states)
-                return self.keys, self.values
-        self.rooms = None
+        room = None if capturing() else self.append(key_states, value_states)
+        if room is not None:
+            return room.own
+        self.room = None
         return super().update(key_states, value_states)
 
-    def beside(self, memory: Pair) -> tuple[Pair, Pair]:
-        """`[encoder ; decoder]` keys and values, and the encoder's as they stand there; all are views of the buffers.
+    def append(self, keys: torch.Tensor, values: torch.Tensor) -> Room | None:
+        """Write new keys and values into the room, which is returned; None where there is none that takes them."""
+        room = self.room
+        if room is None or self.keys is not room.own[0] or self.values is not room.own[1] or not room.takes(keys):
+            return None
+        room.append(keys, values)
+        self.keys, self.values = room.own
+        return room
 
-        `memory` are the encoder's, each `[batch, kv_heads, encoder, head_dim]`; those of the last call are not copied.
+    def beside(self, memory: Pair) -> Room:
+        """The room with the encoder's keys and values, each `[batch, kv_heads, encoder, head_dim]`, beside the layer's.
+
+        Those of the last call are not copied.
         """
-        assert self.keys is not None and self.values is not None
-        if self.rooms is None or self.rooms[0].memory is not memory[0] or self.rooms[1].memory is not memory[1]:
-            self.rooms = Room(memory[0], self.keys), Room(memory[1], self.values)
-            self.keys, self.values = (room.own for room in self.rooms)
-        keys, values = self.rooms
-        return (keys.both, values.both), (keys.memory, values.memory)
+        room = self.room
+        if room is None or room.memory[0] is not memory[0] or room.memory[1] is not memory[1]:
+            assert self.keys is not None and self.values is not None
+            self.room = room = Room(memory, (self.keys, self.values))
+            self.keys, self.values = room.own
+        return room
 
 
 def merged_layers(cache: DynamicCache) -> DynamicCache:

@@ -73,9 +73,7 @@ class Qwen3EncoderAttention(ProjectedAttention):
         if position_embeddings is None:
             position_ids = positions(position_ids, attention_mask, batch, length, 0, "position_ids", device)
             position_embeddings = tables_by_config(self.config.rope, self.head_dim, position_ids, dtype)
-        queries = self.project_queries(hidden_states)
-        keys = self.project_keys(hidden_states)
-        values = self.project_values(hidden_states)
+        queries, keys, values = self.project(hidden_states)
         queries, keys = apply_rotary_pos_emb(queries, keys, *position_embeddings)
         return self.attend(queries, keys, values, mask, output_attentions)
 

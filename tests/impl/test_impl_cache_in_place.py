@@ -75,7 +75,7 @@ def test_a_step_that_copies_the_encoders_keys_is_found(model: Any, monkeypatch: 
             lambda cache, layer_idx, own, memory: [torch.cat((m, o), 2) for m, o in zip(memory, own, strict=True)],
         )
     else:
-        monkeypatch.setattr(merged_cache.Room, "takes", lambda self, own, new: False)
+        monkeypatch.setattr(merged_cache.Room, "takes", lambda self, keys: False)
     with pytest.raises(AssertionError):
         test_what_a_decode_step_writes_does_not_grow_with_the_encoder_beyond_its_mask(model, False)
 

@@ -63,19 +63,19 @@ def test_fact_2_qk_norm_comes_before_rope_with_a_weight_each(
 
         patch.setattr(
             attention.ProjectedAttention,
-            "project_queries",
-            lambda self, x: plain(self, self.q_proj(x)).transpose(1, 2),
+            "query_heads",
+            lambda self, x: plain(self, x).transpose(1, 2),
         )
         patch.setattr(
-            attention.ProjectedAttention, "project_keys", lambda self, x: plain(self, self.k_proj(x)).transpose(1, 2)
+            attention.ProjectedAttention, "key_heads", lambda self, x: plain(self, x).transpose(1, 2)
         )
         patch.setattr(attention.ProjectedAttention, "attend", late)
         _red(check)
     with monkeypatch.context() as patch:  # one weight for both
         patch.setattr(
             attention.ProjectedAttention,
-            "project_keys",
-            lambda self, x: self.q_norm(self._split_heads(self.k_proj(x))).transpose(1, 2),
+            "key_heads",
+            lambda self, x: self.q_norm(self._split_heads(x)).transpose(1, 2),
         )
         _red(check)
 
@@ -109,7 +109,7 @@ def test_fact_8_encoder_keys_are_rotated_at_the_encoders_own_positions_or_not_at
         seen.clear()
         with torch.no_grad():
             module(own, memory, encoder_position_ids=positions)
-            expected = module.project_keys(memory)
+            expected = module.key_heads(module.k_proj(memory))
             if rotate:
                 cos, sin = Qwen3RotaryEmbedding(10, base=50_000.0)(memory, positions)
                 expected = hf_qwen3.apply_rotary_pos_emb(expected, expected, cos, sin)[1]

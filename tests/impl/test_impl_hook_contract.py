@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import DynamicCache, EncoderDecoderCache
 
-PROJECTIONS = ["q_proj", "q_norm", "k_proj", "k_norm", "v_proj"]
+PROJECTIONS = ["q_proj", "k_proj", "v_proj", "q_norm", "k_norm"]
 LAYER = ["input_layernorm", "ATTN", "post_attention_layernorm", "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"]
 
 
@@ -22,7 +22,7 @@ def calls(make_model: Any) -> Any:
 
 def _layer_calls(stack: str, attention: str, layer: int, memory: bool) -> list[str]:
     prefix = f"{stack}.layers.{layer}."
-    heads = [*PROJECTIONS, *(["k_proj", "k_norm", "v_proj"] if memory else []), "o_proj"]
+    heads = [*PROJECTIONS, *(["k_proj", "v_proj", "k_norm"] if memory else []), "o_proj"]
     inner = [f"{attention}.{name}" for name in heads]
     return [prefix + name for entry in LAYER for name in (inner if entry == "ATTN" else [entry])]
 

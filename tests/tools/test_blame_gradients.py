@@ -54,7 +54,7 @@ def test_every_gradient_is_judged_and_none_of_ours_is_blamed(name: str, tmp_path
 
 def test_a_fault_forward_excuses_the_gradients_of_its_layer_and_no_others(tmp_path: Path) -> None:
     def seed(patch: Patch) -> None:
-        patch.result(patch.model.decoder.layers[1].merged_attn, "project_queries", lambda x: 1.01 * x)
+        patch.result(patch.model.decoder.layers[1].merged_attn, "query_heads", lambda x: 1.01 * x)
 
     found = replayed("training/tied", tmp_path, seed)
     assert [one.name for one in found if not one.passed] == ["decoder.layers.1.output"]

@@ -40,7 +40,7 @@ _COMPARISON: dict[type[ast.cmpop], type[ast.cmpop]] = {
 }
 SIBLINGS = (
     ("q_proj", "k_proj", "v_proj", "o_proj"),
-    ("project_queries", "project_keys", "project_values"),
+    ("query_heads", "key_heads", "value_heads"),
     ("gate_proj", "up_proj"),
     ("q_norm", "k_norm"),
     ("input_layernorm", "post_attention_layernorm"),

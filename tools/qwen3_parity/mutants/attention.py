@@ -57,10 +57,10 @@ def values_by(change: Callable[[torch.Tensor], torch.Tensor]) -> Seed:
 
 
 def scaled_before_norm(patch: Patch) -> None:
-    def project(m: Any, x: torch.Tensor) -> Any:
-        return m.q_norm(m._split_heads(m.q_proj(x)) * m.head_dim**-0.5).transpose(1, 2)
+    def heads(m: Any, projected: torch.Tensor) -> Any:
+        return m.q_norm(m._split_heads(projected) * m.head_dim**-0.5).transpose(1, 2)
 
-    patch.setattr(ProjectedAttention, "project_queries", project)
+    patch.setattr(ProjectedAttention, "query_heads", heads)
     scaled(lambda attn: 1.0)(patch)
 
 

@@ -130,8 +130,8 @@ def absent(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
 
 def after_rope(patch: Patch) -> None:
     """QK-norm behind the rotation; the port says that it has no taps before it."""
-    patch.setattr(ProjectedAttention, "project_queries", lambda m, x: m._split_heads(m.q_proj(x)).transpose(1, 2))
-    patch.setattr(ProjectedAttention, "project_keys", lambda m, x: m._split_heads(m.k_proj(x)).transpose(1, 2))
+    patch.setattr(ProjectedAttention, "query_heads", lambda m, x: m._split_heads(x).transpose(1, 2))
+    patch.setattr(ProjectedAttention, "key_heads", lambda m, x: m._split_heads(x).transpose(1, 2))
 
     def attend(plain: Any, m: Any, queries: Any, keys: Any, *rest: Any) -> Any:
         return plain(m, Qwen3RMSNorm.forward(m.q_norm, queries), Qwen3RMSNorm.forward(m.k_norm, keys), *rest)
@@ -144,7 +144,7 @@ def after_rope(patch: Patch) -> None:
 
 def values_for_queries(patch: Patch) -> None:
     only("q_norm", norm=absent)(patch)
-    patch.wrap(ProjectedAttention, "project_values", lambda plain, m, x: Qwen3RMSNorm.forward(m.q_norm, plain(m, x)))
+    patch.wrap(ProjectedAttention, "value_heads", lambda plain, m, x: Qwen3RMSNorm.forward(m.q_norm, plain(m, x)))
     for attn in patch.attentions():
         norm = attn.q_norm
         patch.setattr(norm, "forward", lambda x: x)
@@ -168,8 +168,8 @@ def encoder_keys_unnormed(patch: Patch) -> None:
 def over_positions(patch: Patch) -> None:
     patch.wrap(
         ProjectedAttention,
-        "project_queries",
-        lambda plain, m, x: m.q_norm(m._split_heads(m.q_proj(x)).permute(0, 2, 3, 1)).transpose(2, 3),
+        "query_heads",
+        lambda plain, m, x: m.q_norm(m._split_heads(x).permute(0, 2, 3, 1)).transpose(2, 3),
     )
 
 
