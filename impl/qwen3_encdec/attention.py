@@ -71,21 +71,21 @@ def sdpa_attention(
     """SDPA without repeated keys: with one query a row, the heads that share keys stand as rows of one product.
 
     `query [batch, heads, query, dim]`, `key` and `value [batch, kv_heads, key, dim]`, additive `attention_mask
-    [batch, 1 or heads, 1, key]` for one query, None for more; returns the context `[batch, query, heads * dim]`.
+    [batch, 1 or heads, query, key]` or None; returns the context `[batch, query, heads * dim]`.
     """
     batch, heads, queries, dim = query.shape
-    if queries > 1:
+    groups = key.shape[1]
+    if queries == 1:
+        if attention_mask is not None and attention_mask.shape[1] == heads:
+            attention_mask = attention_mask.reshape(batch, groups, heads // groups, -1)
         context = nn.functional.scaled_dot_product_attention(
-            query, key, value, attention_mask, dropout, scale=scaling, enable_gqa=key.shape[1] < heads
+            query.view(batch, groups, heads // groups, dim), key, value, attention_mask, dropout, scale=scaling
         )
-        return context.transpose(1, 2).reshape(batch, queries, heads * dim)
-    grouped = (batch, key.shape[1], heads // key.shape[1], -1)
-    if attention_mask is not None and attention_mask.shape[1] == heads:
-        attention_mask = attention_mask.reshape(grouped)
+        return context.view(batch, 1, heads * dim)
     context = nn.functional.scaled_dot_product_attention(
-        query.reshape(*grouped[:3], dim), key, value, attention_mask, dropout, scale=scaling
+        query, key, value, attention_mask, dropout, scale=scaling, enable_gqa=groups < heads
     )
-    return context.reshape(batch, 1, heads * dim)
+    return context.transpose(1, 2).reshape(batch, queries, heads * dim)
 
 
 class ProjectedAttention(nn.Module):

@@ -11,16 +11,17 @@ from .graph_capture import capturing
 _FLEX_TILE = 128
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SdpaMask:
     """What SDPA is called with directly: an additive `[batch, 1 or heads, query, key]`, None where nothing is hidden.
 
-    A decode step's keys are `[encoder ; decoder]` then, as a cache that grows in place holds them.
+    The decoder's keys are `[encoder ; decoder]` then, as a cache that grows in place holds them.
     """
 
     additive: torch.Tensor | None
 
 
+SEES_ALL = SdpaMask(None)
 Mask = torch.Tensor | BlockMask | SdpaMask
 
 

@@ -1,7 +1,7 @@
 """The decoder's cache: HF's `EncoderDecoderCache`, whose self half grows and whose cross half is written once."""
 
 import torch
-from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache, EncoderDecoderCache
+from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache, DynamicLayer, EncoderDecoderCache
 
 from .configuration_qwen3_encdec import Qwen3EncoderDecoderConfig
 from .graph_capture import capturing
@@ -76,8 +76,8 @@ def _check_half(half: Cache, name: str, config: Qwen3EncoderDecoderConfig, batch
         keys: torch.Tensor | None = getattr(layer, "keys", None)
         if keys is None or keys.ndim != 4:  # nothing written yet
             continue
-        got = (keys.shape[0], keys.shape[1], keys.shape[3])
-        if got != expected:
+        rows, heads, _, width = keys.shape
+        if (got := (rows, heads, width)) != expected:
             raise ValueError(
                 f"past_key_values' {name}-attention cache holds keys of (batch, kv_heads, head_dim) = {got} in layer "
                 f"{layer_idx}; expected {expected}: the cache belongs to another request or model"
@@ -107,7 +107,9 @@ def encoder_keys_values(cache: EncoderDecoderCache, layer_idx: int) -> tuple[tor
     return layer.keys, layer.values
 
 
-def appended(cache: EncoderDecoderCache | None, layer_idx: int, keys: torch.Tensor, values: torch.Tensor) -> Pair | None:
+def appended(
+    cache: EncoderDecoderCache | None, layer_idx: int, keys: torch.Tensor, values: torch.Tensor
+) -> Pair | None:
     """`[encoder ; decoder]` keys and values of a layer with the new ones of a step appended in place.
 
     Each is `[batch, kv_heads, slots, head_dim]`. None, and nothing is done, where the cache does not hold both halves
@@ -118,6 +120,7 @@ def appended(cache: EncoderDecoderCache | None, layer_idx: int, keys: torch.Tens
     if cache is None or type(layer) is not MergedLayer or layer.room is None:
         return None
     theirs, memory = cache.cross_attention_cache.layers[layer_idx], layer.room.memory
+    assert isinstance(theirs, DynamicLayer)
     if theirs.keys is not memory[0] or theirs.values is not memory[1]:
         return None
     room = layer.append(keys, values)

@@ -10,10 +10,10 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.utils import logging
 from transformers.utils.generic import ModelOutput
 
-from .backends import Mask, SdpaMask, backend_mask, calls_sdpa
+from .backends import SEES_ALL, Mask, SdpaMask, backend_mask, calls_sdpa
 from .caches import check_cache, check_depth, has_encoder_keys, new_cache, own_slots, past_length
 from .configuration_qwen3_encdec import Qwen3EncoderDecoderConfig
-from .inputs import check_dtype, check_encoder_states, embed, positions
+from .inputs import check_dtype, check_encoder_states, check_tensor, embed, positions
 from .masks import hides_nothing, merged_mask
 from .merged_attention import Qwen3MergedAttention, Rotary
 from .mlp import Qwen3MLP
@@ -131,7 +131,9 @@ class Qwen3Decoder(Qwen3EncoderDecoderPreTrainedModel):  # type: ignore[no-untyp
         layer_types = self.config.layer_types or []
         batch, query = hidden_states.shape[:2]
         given = attention_mask, encoder_attention_mask
-        row = query == 1 and not torch.is_grad_enabled() and calls_sdpa(self.config, output_attentions)
+        direct = (
+            hidden_states.numel() > 0 and not torch.is_grad_enabled() and calls_sdpa(self.config, output_attentions)
+        )
         masks: dict[str, Mask] = {}
         for layer_type in dict.fromkeys(layer_types):
             sizes: dict[str, Any] = {
@@ -141,12 +143,12 @@ class Qwen3Decoder(Qwen3EncoderDecoderPreTrainedModel):  # type: ignore[no-untyp
                 "encoder_length": encoder_length,
                 "window": self.config.window(layer_type),
             }
-            if row and hides_nothing(*given, **sizes):
-                masks[layer_type] = SdpaMask(None)
+            if direct and query == 1 and hides_nothing(*given, **sizes):
+                masks[layer_type] = SEES_ALL
                 continue
             mask = merged_mask(*given, query=query, dtype=hidden_states.dtype, device=hidden_states.device, **sizes)
             masks[layer_type] = backend_mask(mask, self.config, output_attentions)
-            if row:
+            if direct:
                 masks[layer_type] = SdpaMask(mask.roll(encoder_length, dims=-1))
         return [masks[layer_type] for layer_type in layer_types]
 
@@ -181,10 +183,13 @@ class Qwen3Decoder(Qwen3EncoderDecoderPreTrainedModel):  # type: ignore[no-untyp
         if not has_encoder_keys(cache, 0):
             check_dtype(memory, self.embed_tokens.weight.dtype, "encoder_hidden_states")
         past = past_length(cache)
-        position_ids = positions(position_ids, attention_mask, batch, query, past, "decoder position_ids", device)
+        if attention_mask is not None:
+            check_tensor(attention_mask, "decoder attention_mask")
         masks = self._masks(
             hidden_states, encoder_length, attention_mask, encoder_attention_mask, cache, output_attentions
         )
+        padding = None if any(mask is SEES_ALL for mask in masks) else attention_mask
+        position_ids = positions(position_ids, padding, batch, query, past, "decoder position_ids", device)
         position_embeddings = self.rotary_emb(hidden_states, position_ids)
         encoder_position_embeddings: Rotary | None = None
         if self.config.rotate_encoder_keys and encoder_length and not has_encoder_keys(cache, 0):

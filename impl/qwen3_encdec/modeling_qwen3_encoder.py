@@ -9,7 +9,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.utils.generic import ModelOutput
 
 from .attention import ProjectedAttention, repeat_kv
-from .backends import Mask, SdpaMask, backend_mask, calls_sdpa
+from .backends import SEES_ALL, Mask, backend_mask, calls_sdpa
 from .configuration_qwen3_encdec import Qwen3EncoderDecoderConfig
 from .inputs import embed, positions
 from .masks import encoder_hides_nothing, encoder_mask
@@ -139,7 +139,7 @@ class Qwen3Encoder(Qwen3EncoderDecoderPreTrainedModel):  # type: ignore[no-untyp
         for layer_type in dict.fromkeys(self.config.layer_types or ()):
             window = self.config.window(layer_type)
             if direct and encoder_hides_nothing(attention_mask, batch, length, window):
-                masks[layer_type] = SdpaMask(None)
+                masks[layer_type] = SEES_ALL
                 continue
             mask = encoder_mask(attention_mask, batch, length, window, dtype, device)
             masks[layer_type] = backend_mask(mask, self.config, output_attentions)

@@ -35,7 +35,9 @@ def rotary_tables(
     """
     angles = position_ids[..., None].to(torch.float32) * inv_freq.to(device=position_ids.device, dtype=torch.float32)
     doubled = torch.cat((angles, angles), dim=-1)
-    cos, sin = doubled.cos() * attention_factor, doubled.sin() * attention_factor
+    cos, sin = doubled.cos(), doubled.sin()
+    if attention_factor != 1.0:
+        cos, sin = cos * attention_factor, sin * attention_factor
     return cos.to(dtype), sin.to(dtype)
 
 
@@ -103,7 +105,8 @@ def rotate_half(x: torch.Tensor) -> torch.Tensor:
 
 def apply_rotary(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
     """Rotate `x [batch, heads, seq, dim]` by tables `[batch, seq, dim]`, in the dtype of `x`."""
-    return (x * cos.unsqueeze(1)) + (rotate_half(x) * sin.unsqueeze(1))
+    first, second = x.chunk(2, dim=-1)  # as `rotate_half`; a call less, twice a layer
+    return x * cos.unsqueeze(1) + torch.cat((-second, first), dim=-1) * sin.unsqueeze(1)
 
 
 def apply_rotary_pos_emb(

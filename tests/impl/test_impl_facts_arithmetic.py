@@ -66,9 +66,7 @@ def test_fact_2_qk_norm_comes_before_rope_with_a_weight_each(
             "query_heads",
             lambda self, x: plain(self, x).transpose(1, 2),
         )
-        patch.setattr(
-            attention.ProjectedAttention, "key_heads", lambda self, x: plain(self, x).transpose(1, 2)
-        )
+        patch.setattr(attention.ProjectedAttention, "key_heads", lambda self, x: plain(self, x).transpose(1, 2))
         patch.setattr(attention.ProjectedAttention, "attend", late)
         _red(check)
     with monkeypatch.context() as patch:  # one weight for both
