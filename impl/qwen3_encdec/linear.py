@@ -19,4 +19,4 @@ class Qwen3Linear(nn.Linear):
             return nn.functional.linear(input, self.weight, self.bias)
         product = torch.matmul(weight, input.reshape(-1))  # not `mv`, which autocast does not know
         bias = self._parameters["bias"]
-        return (product if bias is None else product + bias).view(*input.shape[:-1], -1)
+        return (product if bias is None else product + bias.to(product.dtype)).view(*input.shape[:-1], -1)

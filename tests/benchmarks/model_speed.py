@@ -7,6 +7,7 @@ seconds of the one thread that works, which a busy machine stretches less than t
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from statistics import median
 from time import thread_time
 from typing import Any
@@ -38,6 +39,23 @@ SHAPE: dict[str, Any] = {
     "rms_norm_eps": 1e-6,
 }
 Work = Callable[[], object]
+
+
+class Clock:
+    """A streamer that notes when `generate` gives it something: the prompt, then each token."""
+
+    def __init__(self) -> None:
+        self.ticks: list[float] = []
+
+    def put(self, value: object) -> None:
+        """Note the time."""
+        self.ticks.append(thread_time())
+
+    def end(self) -> None:
+        """Nothing is left to be given."""
+
+
+Generate = Callable[[Clock], object]
 
 
 def seconds(work: Work) -> float:
@@ -103,22 +121,30 @@ class Pair:
         self.rows = [torch.ones(1, matrix.shape[1], dtype=dtype) for matrix in self.matrices]
 
     @torch.no_grad()
-    def linears(self) -> None:
-        """Every matrix that a token needs, applied to one row: what no decode step can do without."""
-        for matrix, row in zip(self.matrices, self.rows, strict=True):
-            nn.functional.linear(row, matrix)
+    def linears(self, clock: Clock) -> None:
+        """Every matrix that a token needs, applied to one row, for three tokens: what no decode step can do without."""
+        clock.put("prompt")
+        for token in range(4):
+            clock.put(token)
+            if token < 3:
+                for matrix, row in zip(self.matrices, self.rows, strict=True):
+                    nn.functional.linear(row, matrix)
 
-    def decode(self, source: int, new: int) -> dict[str, Work]:
+    def decode(self, source: int, new: int) -> dict[str, Generate]:
         """Greedy `generate()` of `new` tokens behind as many keys on both sides: `source` of the encoder, or own."""
         memory = torch.randn(1, source, SHAPE["hidden_size"]).to(self.ours.dtype)
         start, prompt = torch.arange(5, 9)[None], torch.arange(5, 9 + source)[None]
         fixed = {"min_new_tokens": new, "max_new_tokens": new, "do_sample": False}
 
-        def ours() -> None:
+        def ours(clock: Clock) -> None:
             encoded = Qwen3EncoderOutput(last_hidden_state=memory)
-            self.ours.generate(encoder_outputs=encoded, decoder_input_ids=start, decoder_start_token_id=5, **fixed)
+            given = {"encoder_outputs": encoded, "decoder_input_ids": start, "decoder_start_token_id": 5}
+            self.ours.generate(**given, **fixed, streamer=clock)
 
-        return {"ours": ours, "hf": lambda: self.hf.generate(prompt, attention_mask=torch.ones_like(prompt), **fixed)}
+        def theirs(clock: Clock) -> None:
+            self.hf.generate(prompt, attention_mask=torch.ones_like(prompt), **fixed, streamer=clock)
+
+        return {"ours": ours, "hf": theirs}
 
 
 def t5gemma2(layers: int, dtype: torch.dtype) -> Any:
@@ -152,13 +178,16 @@ def t5gemma2(layers: int, dtype: torch.dtype) -> Any:
     return model.eval()
 
 
-def per_token(works: dict[str, Work], new: int, single: dict[str, Work], rounds: int) -> dict[str, list[float]]:
-    """Seconds of each work per token: those for `1 + new` tokens less those for one, which holds the prefill."""
-    named = {f"{name} {kind}": work for kind, both in (("all", works), ("one", single)) for name, work in both.items()}
-    times = taking_turns(named, rounds)
-    return {
-        name: [(a - b) / new for a, b in zip(times[f"{name} all"], times[f"{name} one"], strict=True)] for name in works
-    }
+def per_token(works: dict[str, Generate], rounds: int) -> dict[str, list[float]]:
+    """Median seconds of a token of each work in each round, the prefill's left out; one round is not counted."""
+    times: dict[str, list[float]] = {name: [] for name in works}
+    for counted in range(-1, rounds):
+        for name, work in works.items():
+            clock = Clock()
+            work(clock)
+            if counted >= 0:
+                times[name].append(median(after - before for before, after in pairwise(clock.ticks[1:])))
+    return times
 
 
 def ratio(above: list[float], below: list[float]) -> float:

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 import torch
-from model_speed import DEPTH, EIGHTH, SHAPE, Pair, Work, per_token, ratio, t5gemma2, taking_turns
+from model_speed import DEPTH, EIGHTH, SHAPE, Clock, Pair, Work, per_token, ratio, t5gemma2, taking_turns
 from transformers.modeling_outputs import BaseModelOutput
 
 pytestmark = pytest.mark.bench
 
-SOURCE, NEW = 64, 12
+SOURCE, NEW, ROUNDS = 64, 10, 9
 FULL = pytest.param(DEPTH, marks=pytest.mark.slow)
 DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
 
@@ -30,16 +30,9 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
-def steps(pair: Pair, new: int, rounds: int) -> dict[str, list[float]]:
-    """Seconds a token of ours, of HF's and of the bare matrices, in each round."""
-    both, one = pair.decode(SOURCE, new + 1), pair.decode(SOURCE, 1)
-
-    def linears() -> None:
-        for _ in range(new):
-            pair.linears()
-
-    nothing: Work = int
-    return per_token({**both, "linear": linears}, new, {**one, "linear": nothing}, rounds)
+def above(times: list[float], linear: list[float]) -> float:
+    """Seconds of a token above the bare matrices of its round, the median."""
+    return median(time - bare for time, bare in zip(times, linear, strict=True))
 
 
 def told(benchmark: Any, capsys: pytest.CaptureFixture[str], figures: dict[str, float]) -> None:
@@ -80,9 +73,9 @@ def test_decoding_takes_less_above_its_matrices_than_hugging_faces_qwen3(
     layers: int, dtype: torch.dtype, benchmark: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pair = Pair(layers, dtype)
-    times = steps(pair, NEW, 5)
+    times = per_token({**pair.decode(SOURCE, NEW), "linear": pair.linears}, ROUNDS)
     ours, hf, linear = (times[name] for name in ("ours", "hf", "linear"))
-    overhead = (median(ours) - median(linear)) / (median(hf) - median(linear))
+    overhead = above(ours, linear) / above(hf, linear)
     read = sum(matrix.nbytes for matrix in pair.matrices) / 1e9
     figures = {
         "tokens a second, × HF's": ratio(hf, ours),
@@ -110,14 +103,13 @@ def test_decoding_is_as_fast_as_t5gemma2s(
     memory = torch.randn(1, SOURCE, SHAPE["hidden_size"]).to(dtype)
     start = torch.arange(5, 9)[None]
 
-    def theirs(new: int) -> Work:
-        fixed = {"min_new_tokens": new, "max_new_tokens": new, "do_sample": False, "decoder_start_token_id": 5}
-        encoded = BaseModelOutput(last_hidden_state=memory)
-        return lambda: other.generate(encoder_outputs=encoded, decoder_input_ids=start, **fixed)
+    fixed = {"min_new_tokens": NEW, "max_new_tokens": NEW, "do_sample": False, "decoder_start_token_id": 5}
 
-    both = {"ours": pair.decode(SOURCE, NEW + 1)["ours"], "t5gemma2": theirs(NEW + 1)}
-    one = {"ours": pair.decode(SOURCE, 1)["ours"], "t5gemma2": theirs(1)}
-    times = per_token(both, NEW, one, 5)
+    def theirs(clock: Clock) -> None:
+        encoded = BaseModelOutput(last_hidden_state=memory)
+        other.generate(encoder_outputs=encoded, decoder_input_ids=start, **fixed, streamer=clock)
+
+    times = per_token({"ours": pair.decode(SOURCE, NEW)["ours"], "t5gemma2": theirs}, ROUNDS)
     found = ratio(times["t5gemma2"], times["ours"])
     told(benchmark, capsys, {"tokens a second, × T5Gemma 2's": found, "ms": 1e3 * median(times["ours"])})
     assert found >= 1.0

@@ -168,6 +168,20 @@ def test_a_changed_cache_goes_on_as_a_copying_one_does(model: Any, ids: Any, cha
     torch.testing.assert_close(*logits, **CLOSE)
 
 
+@pytest.mark.parametrize("name", ["keys", "values"])
+@pytest.mark.parametrize("half", ["self_attention_cache", "cross_attention_cache"])
+def test_a_tensor_that_somebody_puts_into_a_cache_counts(model: Any, ids: Any, half: str, name: str) -> None:
+    memory, target = _memory(2, 5), ids(2, 12, seed=4)
+    logits = []
+    for cache in (new_cache(), EncoderDecoderCache(DynamicCache(), DynamicCache())):
+        for at in range(6):
+            _decode(model, target[:, at : at + 1], memory, cache)
+        for layer in getattr(cache, half).layers:
+            setattr(layer, name, 2 * getattr(layer, name))
+        logits.append([_decode(model, target[:, at : at + 1], memory, cache) for at in range(6, 12)])
+    torch.testing.assert_close(*logits, **CLOSE)
+
+
 def test_what_somebody_holds_is_never_written_over(model: Any, ids: Any) -> None:
     memory, target, cache = _memory(1, 5), ids(1, 20, seed=4), new_cache()
     for at in range(8):
