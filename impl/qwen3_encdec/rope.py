@@ -105,8 +105,7 @@ def rotate_half(x: torch.Tensor) -> torch.Tensor:
 
 def apply_rotary(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
     """Rotate `x [batch, heads, seq, dim]` by tables `[batch, seq, dim]`, in the dtype of `x`."""
-    first, second = x.chunk(2, dim=-1)  # as `rotate_half`; a call less, twice a layer
-    return x * cos.unsqueeze(1) + torch.cat((-second, first), dim=-1) * sin.unsqueeze(1)
+    return (x * cos.unsqueeze(1)) + (rotate_half(x) * sin.unsqueeze(1))
 
 
 def apply_rotary_pos_emb(
