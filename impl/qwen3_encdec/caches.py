@@ -120,8 +120,7 @@ def appended(
     if cache is None or type(layer) is not MergedLayer or layer.room is None:
         return None
     theirs, memory = cache.cross_attention_cache.layers[layer_idx], layer.room.memory
-    assert isinstance(theirs, DynamicLayer)
-    if theirs.keys is not memory[0] or theirs.values is not memory[1]:
+    if type(theirs) is not DynamicLayer or theirs.keys is not memory[0] or theirs.values is not memory[1]:
         return None
     room = layer.append(keys, values)
     return None if room is None else room.both

@@ -40,7 +40,7 @@ class Room:
         self.both = self._keys.narrow(2, 0, used), self._values.narrow(2, 0, used)
 
     def takes(self, keys: torch.Tensor) -> bool:
-        """Whether there are slots for the new `keys`, and nothing forbids to write there.
+        """Whether there are slots for the new `keys`, of their dtype, and nothing forbids to write there.
 
         A backward pass may need what stands there now; what an inference mode made may be written to in one only.
         """

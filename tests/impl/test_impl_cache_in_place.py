@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from transformers import DynamicCache, EncoderDecoderCache
+from transformers import DynamicCache, EncoderDecoderCache, StaticCache
 
 from qwen3_encdec import backends, merged_attention, merged_cache
 from qwen3_encdec.caches import cache_bytes_per_token, new_cache
@@ -180,6 +180,14 @@ def test_a_tensor_that_somebody_puts_into_a_cache_counts(model: Any, ids: Any, h
             setattr(layer, name, 2 * getattr(layer, name))
         logits.append([_decode(model, target[:, at : at + 1], memory, cache) for at in range(6, 12)])
     torch.testing.assert_close(*logits, **CLOSE)
+
+
+def test_a_static_half_beside_one_that_grows_in_place_is_copied_from(model: Any, ids: Any) -> None:
+    memory, target = _memory(1, 5), ids(1, 8, seed=4)
+    expected = _decode(model, target, memory, None)
+    cache = EncoderDecoderCache(new_cache().self_attention_cache, StaticCache(model.config, max_cache_len=5))
+    logits = [_decode(model, target[:, at : at + 1], memory, cache) for at in range(8)]
+    torch.testing.assert_close(torch.cat(logits, dim=1), expected, **CLOSE)
 
 
 def test_what_somebody_holds_is_never_written_over(model: Any, ids: Any) -> None:
