@@ -70,6 +70,8 @@ def sdpa_attention(
 ) -> torch.Tensor:
     """SDPA without repeated keys: with one query a row, the heads that share keys stand as rows of one product.
 
+    Several queries under a mask get the keys repeated, as HF does it: few kernels take a mask and shared keys at once.
+
     `query [batch, heads, query, dim]`, `key` and `value [batch, kv_heads, key, dim]`, additive `attention_mask
     [batch, 1 or heads, query, key]` or None; returns the context `[batch, query, heads * dim]`.
     """
@@ -82,8 +84,11 @@ def sdpa_attention(
             query.view(batch, groups, heads // groups, dim), key, value, attention_mask, dropout, scale=scaling
         )
         return context.view(batch, 1, heads * dim)
+    shared = attention_mask is None and groups < heads
+    if not shared:
+        key, value = repeat_kv(key, heads // groups), repeat_kv(value, heads // groups)
     context = nn.functional.scaled_dot_product_attention(
-        query, key, value, attention_mask, dropout, scale=scaling, enable_gqa=groups < heads
+        query, key, value, attention_mask, dropout, scale=scaling, enable_gqa=shared
     )
     return context.transpose(1, 2).reshape(batch, queries, heads * dim)
 

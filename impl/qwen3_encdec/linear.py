@@ -15,7 +15,8 @@ class Qwen3Linear(nn.Linear):
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         """Apply the layer."""
         weight = self._parameters.get("weight")  # `self.weight` is a call in Python, and this is seven of them a layer
-        if type(weight) is not nn.Parameter or input.numel() != self.in_features or not weight.is_cpu:
+        one_row = input.numel() == self.in_features == input.shape[-1]
+        if not one_row or type(weight) is not nn.Parameter or not weight.is_cpu:
             return nn.functional.linear(input, self.weight, self.bias)
         product = torch.matmul(weight, input.reshape(-1))  # not `mv`, which autocast does not know
         bias = self._parameters["bias"]

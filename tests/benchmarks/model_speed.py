@@ -123,12 +123,12 @@ class Pair:
     @torch.no_grad()
     def linears(self, clock: Clock) -> None:
         """Every matrix that a token needs, applied to one row, for three tokens: what no decode step can do without."""
-        clock.put("prompt")
-        for token in range(4):
+        clock.put("the prompt")
+        clock.put("the token that the prefill gives")
+        for token in range(3):
+            for matrix, row in zip(self.matrices, self.rows, strict=True):
+                nn.functional.linear(row, matrix)
             clock.put(token)
-            if token < 3:
-                for matrix, row in zip(self.matrices, self.rows, strict=True):
-                    nn.functional.linear(row, matrix)
 
     def decode(self, source: int, new: int) -> dict[str, Generate]:
         """Greedy `generate()` of `new` tokens behind as many keys on both sides: `source` of the encoder, or own."""

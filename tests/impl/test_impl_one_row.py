@@ -68,6 +68,12 @@ def test_one_row_is_a_product_with_a_vector_and_two_are_one_of_matrices() -> Non
         assert [name.removeprefix("add") for name in ran.names if name in ("mv", "addmv", "mm", "addmm")] == kernels
 
 
+@torch.no_grad()
+def test_as_many_elements_as_one_row_in_another_shape_are_refused() -> None:
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        linear()(drawn(1, 2, 1536))
+
+
 def test_the_gradients_of_one_row_are_those_of_torchs_linear() -> None:
     layer, x = linear(bias=True), drawn(1, 1, 3072).requires_grad_()
     inputs = (x, layer.weight, layer.bias)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -68,6 +69,20 @@ def test_the_direct_path_is_taken_with_and_without_a_mask(tmp_path: Path, monkey
     for name in ("encdec/ragged", "encdec/unpadded"):
         judged(name, tmp_path)
     assert seen == {(1, True), (1, False), (2, True), (2, False)}
+
+
+def test_no_kernel_is_asked_for_a_mask_and_shared_keys_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: set[tuple[bool, bool]] = set()
+    plain = torch.nn.functional.scaled_dot_product_attention
+
+    def watched(query: Any, key: Any, value: Any, attn_mask: Any = None, *rest: Any, **named: Any) -> torch.Tensor:
+        seen.add((attn_mask is not None, bool(named.get("enable_gqa"))))
+        return plain(query, key, value, attn_mask, *rest, **named)
+
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", watched)
+    for name in ("encdec/ragged", "encdec/unpadded"):
+        judged(name, tmp_path)
+    assert seen == {(True, False), (False, False), (False, True)}
 
 
 @pytest.mark.parametrize("name", ["encdec/ragged", "generation/beams"])
