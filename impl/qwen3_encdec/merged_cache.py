@@ -39,14 +39,14 @@ class Room:
         self.own = self._keys.narrow(2, first, used - first), self._values.narrow(2, first, used - first)
         self.both = self._keys.narrow(2, 0, used), self._values.narrow(2, 0, used)
 
-    def takes(self, keys: torch.Tensor) -> bool:
-        """Whether there are slots for the new `keys`, of their dtype, and nothing forbids to write there.
+    def takes(self, tokens: int, dtype: torch.dtype) -> bool:
+        """Whether there are slots for new `tokens` of this dtype, and nothing forbids to write there.
 
         A backward pass may need what stands there now; what an inference mode made may be written to in one only.
         """
         return (
-            keys.shape[2] <= self._slots - self._used
-            and keys.dtype == self._keys.dtype
+            tokens <= self._slots - self._used
+            and dtype == self._keys.dtype
             and not torch.is_grad_enabled()
             and (not self._keys.is_inference() or torch.is_inference_mode_enabled())
         )
@@ -74,17 +74,22 @@ class MergedLayer(DynamicLayer):  # type: ignore[no-untyped-call]
 
         In place once `beside` was called, except in a graph, which may be run on other caches.
         """
-        room = None if capturing() else self.append(key_states, value_states)
-        if room is not None:
-            return room.own
+        if not capturing() and self.takes(key_states.shape[2], key_states.dtype):
+            return self.append(key_states, value_states).own
         self.room = None
         return super().update(key_states, value_states)
 
-    def append(self, keys: torch.Tensor, values: torch.Tensor) -> Room | None:
-        """Write new keys and values into the room, which is returned; None where there is none that takes them."""
+    def takes(self, tokens: int, dtype: torch.dtype) -> bool:
+        """Whether there is a room, holds what the layer holds, and takes so many new tokens."""
         room = self.room
-        if room is None or self.keys is not room.own[0] or self.values is not room.own[1] or not room.takes(keys):
-            return None
+        return (
+            room is not None and self.keys is room.own[0] and self.values is room.own[1] and room.takes(tokens, dtype)
+        )
+
+    def append(self, keys: torch.Tensor, values: torch.Tensor) -> Room:
+        """Write new keys and values, each `[batch, kv_heads, tokens, head_dim]`, into the room, which takes them."""
+        room = self.room
+        assert room is not None
         room.append(keys, values)
         self.keys, self.values = room.own
         return room

@@ -6,18 +6,18 @@ from typing import Any
 import torch
 from torch import nn
 from transformers.cache_utils import Cache, EncoderDecoderCache
-from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.utils import logging
 from transformers.utils.generic import ModelOutput
 
 from .backends import SEES_ALL, Mask, SdpaMask, backend_mask, calls_sdpa
 from .caches import check_cache, check_depth, has_encoder_keys, new_cache, own_slots, past_length
 from .configuration_qwen3_encdec import Qwen3EncoderDecoderConfig
+from .decoder_layer import Qwen3DecoderLayer
 from .inputs import check_dtype, check_encoder_states, check_tensor, embed, positions
 from .masks import hides_nothing, merged_mask
 from .merged_attention import Qwen3MergedAttention, Rotary
-from .mlp import Qwen3MLP
 from .norm import Qwen3RMSNorm
+from .one_row import decode_row
 from .pretrained import Qwen3EncoderDecoderPreTrainedModel, build_rotary
 
 __all__ = ["Qwen3Decoder", "Qwen3DecoderLayer", "Qwen3DecoderOutput", "Qwen3MergedAttention"]
@@ -38,52 +38,6 @@ class Qwen3DecoderOutput(ModelOutput):
     past_key_values: EncoderDecoderCache | None = None
     hidden_states: tuple[torch.Tensor, ...] | None = None
     attentions: tuple[torch.Tensor, ...] | None = None
-
-
-class Qwen3DecoderLayer(GradientCheckpointingLayer):  # type: ignore[no-untyped-call]
-    """Pre-norm block: merged attention and SwiGLU, each added to the stream (mirrors HF `Qwen3DecoderLayer`)."""
-
-    def __init__(self, config: Qwen3EncoderDecoderConfig, layer_idx: int = 0) -> None:
-        super().__init__()
-        self.input_layernorm = Qwen3RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
-        self.merged_attn = Qwen3MergedAttention(config, layer_idx)
-        self.post_attention_layernorm = Qwen3RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
-        self.mlp = Qwen3MLP(config)
-
-    def forward(
-        self,
-        decoder_hidden_states: torch.Tensor,
-        encoder_hidden_states: torch.Tensor,
-        decoder_attention_mask: torch.Tensor | None = None,
-        encoder_attention_mask: torch.Tensor | None = None,
-        decoder_position_ids: torch.Tensor | None = None,
-        encoder_position_ids: torch.Tensor | None = None,
-        past_key_value: EncoderDecoderCache | None = None,
-        use_cache: bool = False,
-        output_attentions: bool = False,
-        *,
-        mask: Mask | None = None,
-        position_embeddings: Rotary | None = None,
-        encoder_position_embeddings: Rotary | None = None,
-    ) -> tuple[torch.Tensor, torch.Tensor | None, EncoderDecoderCache | None]:
-        """The attention's arguments; returns the stream `[batch, dec, hidden]`, the weights and the cache."""
-        attended, weights, cache = self.merged_attn(
-            self.input_layernorm(decoder_hidden_states),
-            encoder_hidden_states,
-            decoder_attention_mask,
-            encoder_attention_mask,
-            decoder_position_ids,
-            encoder_position_ids,
-            past_key_value,
-            use_cache,
-            output_attentions,
-            mask=mask,
-            position_embeddings=position_embeddings,
-            encoder_position_embeddings=encoder_position_embeddings,
-        )
-        stream = decoder_hidden_states + attended
-        stream = stream + self.mlp(self.post_attention_layernorm(stream))
-        return stream, weights, cache
 
 
 class Qwen3Decoder(Qwen3EncoderDecoderPreTrainedModel):  # type: ignore[no-untyped-call]
@@ -198,7 +152,10 @@ class Qwen3Decoder(Qwen3EncoderDecoderPreTrainedModel):  # type: ignore[no-untyp
             encoder_position_embeddings = self.encoder_position_embeddings(memory, theirs)
         states: list[torch.Tensor] = []
         attentions: list[torch.Tensor] = []
-        for layer, mask in zip(self.layers, masks, strict=True):
+        row = None
+        if not output_hidden_states:
+            row = decode_row(hidden_states, self.layers, masks, position_embeddings, cache, self.config)
+        for layer, mask in zip(self.layers, masks, strict=True) if row is None else ():
             if output_hidden_states:
                 states.append(hidden_states)
             hidden_states, weights, _ = layer(
@@ -213,7 +170,7 @@ class Qwen3Decoder(Qwen3EncoderDecoderPreTrainedModel):  # type: ignore[no-untyp
             )
             if output_attentions:
                 attentions.append(weights)
-        hidden_states = self.norm(hidden_states)
+        hidden_states = self.norm(hidden_states if row is None else row)
         states.append(hidden_states)  # the last entry is after the final norm, as HF has it
         output = Qwen3DecoderOutput(
             last_hidden_state=hidden_states,

@@ -49,21 +49,24 @@ def _memory(batch: int, length: int) -> torch.Tensor:
     return torch.linspace(-1, 1, batch * length * 40).reshape(batch, length, 40).sin()
 
 
-def _elements_of_a_step(model: Any, length: int, padded: bool = False) -> int:
-    memory, cache = _memory(2, length), new_cache()
-    mask = torch.ones(2, length, dtype=torch.long)
-    mask[1, :1] = 0 if padded else 1
+def _elements_of_a_step(model: Any, length: int, padded: bool, rows: int) -> int:
+    memory, cache = _memory(rows, length), new_cache()
+    mask = torch.ones(rows, length, dtype=torch.long)
+    mask[-1, :1] = 0 if padded else 1
     for _ in range(3):
         with Written() as written:
-            _decode(model, torch.tensor([[5], [6]]), memory, cache, attention_mask=mask)
+            _decode(model, torch.tensor([[5], [6]])[:rows], memory, cache, attention_mask=mask)
     return written.elements
 
 
+@pytest.mark.parametrize("rows", [1, 2])
 @pytest.mark.parametrize("padded", [False, True], ids=["unpadded", "padded"])
-def test_what_a_decode_step_writes_does_not_grow_with_the_encoder_beyond_its_mask(model: Any, padded: bool) -> None:
-    short, long = _elements_of_a_step(model, 8, padded), _elements_of_a_step(model, 264, padded)
-    keys = 2 * 2 * 3 * 2 * 10 * 256  # keys and values of 256 tokens, two rows, three layers, two heads of 10
-    assert long - short <= 20 * 2 * 256 < keys / 3
+def test_what_a_decode_step_writes_does_not_grow_with_the_encoder_beyond_its_mask(
+    model: Any, padded: bool, rows: int
+) -> None:
+    short, long = _elements_of_a_step(model, 8, padded, rows), _elements_of_a_step(model, 264, padded, rows)
+    keys = rows * 2 * 3 * 2 * 10 * 256  # keys and values of 256 tokens, three layers, two heads of 10
+    assert long - short <= 20 * rows * 256 < keys / 3
 
 
 @pytest.mark.parametrize("trap", ["joined at every step", "no room to spare"])
@@ -75,9 +78,9 @@ def test_a_step_that_copies_the_encoders_keys_is_found(model: Any, monkeypatch: 
             lambda cache, layer_idx, own, memory: [torch.cat((m, o), 2) for m, o in zip(memory, own, strict=True)],
         )
     else:
-        monkeypatch.setattr(merged_cache.Room, "takes", lambda self, keys: False)
+        monkeypatch.setattr(merged_cache.Room, "takes", lambda self, tokens, dtype: False)
     with pytest.raises(AssertionError):
-        test_what_a_decode_step_writes_does_not_grow_with_the_encoder_beyond_its_mask(model, False)
+        test_what_a_decode_step_writes_does_not_grow_with_the_encoder_beyond_its_mask(model, False, 2)
 
 
 def test_encoder_keys_are_projected_once(model: Any, monkeypatch: Any) -> None:
@@ -106,12 +109,13 @@ def _lengths(model: Any, mask: bool) -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize("sizes", [{}, WINDOWED], ids=["full", "windowed"])
 @pytest.mark.parametrize("padded", [False, True], ids=["unpadded", "padded"])
 @pytest.mark.parametrize("length", [0, 7])
+@pytest.mark.parametrize("rows", [1, 2])
 def test_steps_in_place_give_the_uncached_logits(
-    make_model: Any, ids: Any, sizes: Any, padded: bool, length: int
+    make_model: Any, ids: Any, sizes: Any, padded: bool, length: int, rows: int
 ) -> None:
     model = make_model(attn_implementation="sdpa", **sizes)
-    memory, target = _memory(2, length), ids(2, 80, seed=4)
-    masks = _lengths(model, padded and length > 0)
+    memory, target = _memory(rows, length), ids(rows, 80, seed=4)
+    masks = {name: mask[:rows] for name, mask in _lengths(model, padded and length > 0).items()}
     expected = _decode(model, target, memory, None, **masks)
     cache = new_cache()
     steps = [2, *[1] * 70, 3, *[1] * 5]  # over the end of the first buffer's spare slots
@@ -226,8 +230,8 @@ def test_gradients_flow_through_steps_on_a_cache_that_was_filled_in_place(model:
     memory, target = _memory(1, 5), ids(1, 8, seed=4)
     gradients = []
     for cache in (new_cache(), EncoderDecoderCache(DynamicCache(), DynamicCache())):
-        for at in range(4):
-            _decode(model, target[:, at : at + 1], memory, cache)
+        for at in (0, 2):  # a row of one token has kernels of its own in one of the two caches
+            _decode(model, target[:, at : at + 2], memory, cache)
         model.zero_grad()
         total = torch.zeros(())
         for at in range(4, 8):
