@@ -1,4 +1,4 @@
-"""A layer's keys and values in one buffer each, the encoder's before the decoder's, so that a decode step copies none.
+"""A layer's keys and values in one buffer, the encoder's before the decoder's, so that a decode step copies none.
 
 HF's `DynamicLayer` copies a layer's whole past at every step, and joining it to the encoder's keys would copy both.
 Here a step writes its token into a spare slot. The slots are `[encoder ; decoder ; spare]`, while masks and weights
@@ -18,26 +18,30 @@ _SPARE = 64
 
 
 class Room:
-    """Two buffers `[batch, kv_heads, slots, head_dim]`, for keys and for values, and what stands in them.
+    """One buffer `[2, batch, kv_heads, slots, head_dim]` of keys and of values, and what stands in it.
 
     `memory` and `own` are views of the encoder's half and the decoder's, `both` of them together. There are 64 slots
     to spare at first, or a quarter of those in use if that is more.
     """
 
     def __init__(self, memory: Pair, own: Pair) -> None:
+        batch, heads, length, dim = own[0].shape
         self._first = memory[0].shape[2]
-        self._used = self._first + own[0].shape[2]
+        self._used = self._first + length
         self._slots = self._used + max(_SPARE, self._used // 4)
-        self._keys, self._values = (half.new_empty(*half.shape[:2], self._slots, half.shape[3]) for half in own)
-        self.memory = self._keys.narrow(2, 0, self._first), self._values.narrow(2, 0, self._first)
+        self._buffer = own[0].new_empty(2, batch, heads, self._slots, dim)
+        self.memory = self._part(0, self._first)
         self._look()
         for place, tensor in zip((*self.memory, *self.own), (*memory, *own), strict=True):
             place.copy_(tensor)
 
+    def _part(self, start: int, tokens: int) -> Pair:
+        keys, values = self._buffer.narrow(3, start, tokens).unbind()
+        return keys, values
+
     def _look(self) -> None:
-        first, used = self._first, self._used
-        self.own = self._keys.narrow(2, first, used - first), self._values.narrow(2, first, used - first)
-        self.both = self._keys.narrow(2, 0, used), self._values.narrow(2, 0, used)
+        self.own = self._part(self._first, self._used - self._first)
+        self.both = self._part(0, self._used)
 
     def takes(self, tokens: int, dtype: torch.dtype) -> bool:
         """Whether there are slots for new `tokens` of this dtype, and nothing forbids to write there.
@@ -46,18 +50,17 @@ class Room:
         """
         return (
             tokens <= self._slots - self._used
-            and dtype == self._keys.dtype
+            and dtype == self._buffer.dtype
             and not torch.is_grad_enabled()
-            and (not self._keys.is_inference() or torch.is_inference_mode_enabled())
+            and (not self._buffer.is_inference() or torch.is_inference_mode_enabled())
         )
 
-    def append(self, keys: torch.Tensor, values: torch.Tensor) -> None:
-        """Write new keys and values, each `[batch, kv_heads, tokens, head_dim]`, behind the decoder's."""
-        used, tokens = self._used, keys.shape[2]
-        self._keys.narrow(2, used, tokens).copy_(keys)
-        self._values.narrow(2, used, tokens).copy_(values)
-        self._used = used + tokens
+    def grow(self, tokens: int) -> torch.Tensor:
+        """Slots behind the decoder's, `[2, batch, kv_heads, tokens, head_dim]`, in use from now on and to be filled."""
+        slots = self._buffer.narrow(3, self._used, tokens)
+        self._used += tokens
         self._look()
+        return slots
 
 
 class MergedLayer(DynamicLayer):  # type: ignore[no-untyped-call]
@@ -88,11 +91,18 @@ class MergedLayer(DynamicLayer):  # type: ignore[no-untyped-call]
 
     def append(self, keys: torch.Tensor, values: torch.Tensor) -> Room:
         """Write new keys and values, each `[batch, kv_heads, tokens, head_dim]`, into the room, which takes them."""
-        room = self.room
-        assert room is not None
-        room.append(keys, values)
-        self.keys, self.values = room.own
-        return room
+        slots = self.grow(keys.shape[2])
+        slots[0].copy_(keys)
+        slots[1].copy_(values)
+        assert self.room is not None
+        return self.room
+
+    def grow(self, tokens: int) -> torch.Tensor:
+        """See `Room.grow`; the room takes the tokens."""
+        assert self.room is not None
+        slots = self.room.grow(tokens)
+        self.keys, self.values = self.room.own
+        return slots
 
     def beside(self, memory: Pair) -> Room:
         """The room with the encoder's keys and values, each `[batch, kv_heads, encoder, head_dim]`, beside the layer's.

@@ -154,7 +154,7 @@ class Qwen3Decoder(Qwen3EncoderDecoderPreTrainedModel):  # type: ignore[no-untyp
         attentions: list[torch.Tensor] = []
         row = None
         if not output_hidden_states:
-            row = decode_row(hidden_states, self.layers, masks, position_embeddings, cache, self.config)
+            row = decode_row(hidden_states, self.layers, self.norm, masks, position_embeddings, cache, self.config)
         for layer, mask in zip(self.layers, masks, strict=True) if row is None else ():
             if output_hidden_states:
                 states.append(hidden_states)
@@ -170,7 +170,7 @@ class Qwen3Decoder(Qwen3EncoderDecoderPreTrainedModel):  # type: ignore[no-untyp
             )
             if output_attentions:
                 attentions.append(weights)
-        hidden_states = self.norm(hidden_states if row is None else row)
+        hidden_states = self.norm(hidden_states) if row is None else row
         states.append(hidden_states)  # the last entry is after the final norm, as HF has it
         output = Qwen3DecoderOutput(
             last_hidden_state=hidden_states,

@@ -12,11 +12,11 @@ import torch
 from torch import nn
 from transformers.cache_utils import EncoderDecoderCache
 
-from .attention import sdpa_attention
 from .backends import Mask, SdpaMask
 from .caches import in_place
 from .configuration_qwen3_encdec import Qwen3EncoderDecoderConfig
 from .merged_attention import Rotary
+from .merged_cache import MergedLayer
 from .plain_layers import Linear, plain_layers
 
 _ZERO = torch.zeros((), device="cpu")
@@ -25,57 +25,72 @@ _ZERO = torch.zeros((), device="cpu")
 def decode_row(
     hidden_states: torch.Tensor,
     layers: Iterable[nn.Module],
+    norm: nn.Module,
     masks: Sequence[Mask],
     position_embeddings: Rotary,
     cache: EncoderDecoderCache | None,
     config: Qwen3EncoderDecoderConfig,
 ) -> torch.Tensor | None:
-    """The stream `[1, 1, hidden]` behind the last layer, of that before the first; None where the modules have to run.
+    """The stream `[1, 1, hidden]` behind the layers and the final norm; None where the modules have to run.
 
     They have to unless this is one token of one row on the CPU without autocast, and under SDPA without gradients and
-    graphs, which is when there are `SdpaMask`s; unless the cache grows in place, and nothing is found in the layers by
-    `plain_layers`. `masks` and the tables `[1, 1, head_dim]` are those of the layers. The new keys and values are in
-    the cache afterwards, or nothing has happened.
+    graphs, which is when there are `SdpaMask`s (of all heads); unless the cache grows in place, and `plain_layers`
+    finds the modules plain. `masks` and the tables `[1, 1, head_dim]` are those of the layers. The new keys and values
+    are in the cache afterwards, or nothing has happened.
     """
-    if not all(isinstance(mask, SdpaMask) for mask in masks):  # first: a graph must not depend on the sizes
+    if not all(_one_for_all_heads(mask) for mask in masks):  # first: a graph must not depend on the sizes below
         return None
-    if hidden_states.shape[:2] != (1, 1) or torch.is_autocast_enabled("cpu"):
+    if hidden_states.shape[:2] != (1, 1) or not hidden_states.is_cpu or torch.is_autocast_enabled("cpu"):
         return None
-    dtype = hidden_states.dtype
-    rooms = [in_place(cache, layer_idx, 1, dtype) for layer_idx in range(len(masks))]
-    plain = None if None in rooms else plain_layers(layers, dtype, config.rms_norm_eps)
+    eps = config.rms_norm_eps
+    rooms = [in_place(cache, layer_idx, 1, hidden_states.dtype) for layer_idx in range(len(masks))]
+    plain = None if None in rooms else plain_layers(layers, norm, hidden_states.dtype, eps)
     if plain is None:
         return None
 
-    dim, heads, kv_heads = config.head_dim, config.num_attention_heads, config.kv_heads
-    row = hidden_states.new_empty((heads + 2 * kv_heads) * dim)
-    queries, keys, values = torch.split(row, [heads * dim, kv_heads * dim, kv_heads * dim])
-    turned = row[: (heads + kv_heads) * dim].view(-1, dim)
-    as_queries, as_keys, as_values = (x.view(1, -1, 1, dim) for x in (queries, keys, values))
-    gate, up = hidden_states.new_empty(2, config.intermediate_size)
-    branch = hidden_states.new_empty(config.hidden_size)
-    cos, sin = (table.view(dim) for table in position_embeddings)
-    signed_sin = torch.cat((-sin[: dim // 2], sin[dim // 2 :]))
-    floor = torch.tensor(math.sqrt(dim * config.rms_norm_eps), device="cpu")
-
     stream = hidden_states.view(-1)
-    for layer, room, mask in zip(plain, rooms, masks, strict=True):
-        assert room is not None and isinstance(mask, SdpaMask)
-        normed = _normed(stream, layer.input_layernorm, config.rms_norm_eps)
+    scratch = _Scratch(stream, position_embeddings, config)
+    queries, keys, values, branch, gate, up = scratch.products
+    for layer, room, mask in zip(plain[0], rooms, masks, strict=True):
+        normed = _normed(stream, layer.input_layernorm, eps, branch)
         _product(layer.q_proj, normed, queries)
         _product(layer.k_proj, normed, keys)
         _product(layer.v_proj, normed, values)
-        straight = turned if layer.head_norms is None else _normed_heads(turned, heads, *layer.head_norms, floor)
-        # Half a turn of the axis by the sine whose first half is negative: what `rotate_half` times the sine is.
-        torch.add(straight * cos, straight.roll(dim // 2, -1).mul_(signed_sin), out=turned)
-        all_keys, all_values = room.append(as_keys, as_values).both
-        context = sdpa_attention(as_queries, all_keys, all_values, mask.additive, layer.scaling)
-        stream = stream + _product(layer.o_proj, context.view(-1), branch)
-        normed = _normed(stream, layer.post_attention_layernorm, config.rms_norm_eps)
+        _turn(scratch, layer.head_norms)
+        context = _attend(scratch, room, mask, layer.scaling)
+        stream = stream + _product(layer.o_proj, context, branch)
+        normed = _normed(stream, layer.post_attention_layernorm, eps, branch)
         _product(layer.gate_proj, normed, gate)
         _product(layer.up_proj, normed, up)
         stream = stream + _product(layer.down_proj, layer.act(gate).mul_(up), branch)
-    return stream.view(1, 1, -1)
+    return _normed(stream, plain[1], eps, branch).view(1, 1, -1)
+
+
+class _Scratch:
+    """The buffers of a step, the same for every layer, with all their views, and what its position has in common.
+
+    `products` are those of the projections to queries, keys, values, `[width]`, gate and up; `heads` the queries' and
+    keys' `[heads + kv_heads, dim]`, `straight` what is to be turned and `turned` by a quarter: its halves, exchanged.
+    """
+
+    def __init__(self, like: torch.Tensor, position_embeddings: Rotary, config: Qwen3EncoderDecoderConfig) -> None:
+        heads, kv_heads, dim = config.num_attention_heads, config.kv_heads, config.head_dim
+        half = dim // 2
+        self.root, floor = math.sqrt(dim), math.sqrt(dim * config.rms_norm_eps)
+        self.floor = torch.tensor(floor, device="cpu")
+        projected = like.new_empty((heads + 2 * kv_heads) * dim)
+        queries, keys, values = torch.split(projected, [heads * dim, kv_heads * dim, kv_heads * dim])
+        gate, up = like.new_empty(2, config.intermediate_size)
+        self.products = queries, keys, values, torch.empty_like(like), gate, up
+        self.heads = projected[: -kv_heads * dim].view(-1, dim)
+        self.straight = torch.empty_like(self.heads) if config.use_qk_norm else self.heads
+        self.straight_queries, self.straight_keys = self.straight[:heads], self.straight[heads:]
+        self.halves = self.straight[:, half:], self.straight[:, :half]
+        self.turned = torch.empty_like(self.heads)
+        self.queries = queries.view(1, kv_heads, heads // kv_heads, dim)
+        self.keys_values = projected[heads * dim :].view(2, 1, kv_heads, 1, dim)
+        self.cos, sin = (table.view(dim) for table in position_embeddings)
+        self.signed_sin = torch.cat((-sin[:half], sin[half:]))
 
 
 def _product(linear: Linear, x: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
@@ -85,27 +100,43 @@ def _product(linear: Linear, x: torch.Tensor, out: torch.Tensor) -> torch.Tensor
     return out if bias is None else out.add_(bias)
 
 
-def _wide(x: torch.Tensor) -> torch.Tensor:
-    return x if x.dtype == torch.float32 else x.to(torch.float32)  # the question is cheaper than a cast to the same
-
-
-def _normed(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
-    """RMSNorm of `x [width]`, with the casts of `Qwen3RMSNorm`: two kernels in float32, where that has eleven."""
-    width, wide = len(weight), _wide(x)
+def _normed(x: torch.Tensor, weight: torch.Tensor, eps: float, out: torch.Tensor) -> torch.Tensor:
+    """RMSNorm of `x [width]`, written to `out`, with the casts of `Qwen3RMSNorm`: two kernels where that has eleven."""
+    wide = x if x.dtype == torch.float32 else x.to(torch.float32)  # to ask is cheaper than to cast to the same
+    width = x.shape[0]
     scale = math.sqrt(width / (torch.dot(wide, wide).item() + width * eps))
     if wide is x:
-        return torch.addcmul(_ZERO, wide, weight, value=scale)  # (scale · x) · weight, rounded twice as there
-    return (wide * scale).to(x.dtype) * weight
+        return torch.addcmul(_ZERO, wide, weight, value=scale, out=out)  # (scale · x) · weight, rounded twice as there
+    return torch.mul(wide, scale, out=out).mul_(weight)
 
 
-def _normed_heads(
-    x: torch.Tensor, heads: int, query_weight: torch.Tensor, key_weight: torch.Tensor, floor: torch.Tensor
-) -> torch.Tensor:
-    """RMSNorm of each row of `x [heads + kv_heads, dim]`, `√dim x / hypot(|x|, floor)`, `floor = √(dim · eps)` 0-d."""
-    wide = _wide(x)
-    length = torch.linalg.vector_norm(wide, dim=-1, keepdim=True)
-    normed = torch.addcdiv(_ZERO, wide, torch.hypot(length, floor), value=math.sqrt(x.shape[-1]))
-    normed = normed if wide is x else normed.to(x.dtype)
-    normed[:heads].mul_(query_weight)
-    normed[heads:].mul_(key_weight)
-    return normed
+def _turn(scratch: _Scratch, head_norms: tuple[torch.Tensor, torch.Tensor] | None) -> None:
+    """Norm each head (`√dim x / hypot(|x|, √(dim · eps))`) and rotate it: cos · x + sin · (its halves exchanged).
+
+    The sine of the first half is negative, which is what `rotate_half` does to the half that comes to stand there.
+    """
+    heads, straight, turned = scratch.heads, scratch.straight, scratch.turned
+    if head_norms is not None:
+        wide = heads if heads.dtype == torch.float32 else heads.to(torch.float32)
+        length = torch.hypot(torch.linalg.vector_norm(wide, dim=-1, keepdim=True), scratch.floor)
+        torch.addcdiv(_ZERO, wide, length, value=scratch.root, out=straight)
+        scratch.straight_queries.mul_(head_norms[0])
+        scratch.straight_keys.mul_(head_norms[1])
+    torch.cat(scratch.halves, dim=1, out=turned)
+    torch.mul(straight, scratch.cos, out=heads).add_(turned.mul_(scratch.signed_sin))
+
+
+def _attend(scratch: _Scratch, layer: MergedLayer | None, mask: Mask, scaling: float) -> torch.Tensor:
+    """The context `[heads * dim]` of the queries in the cache with the new keys and values appended.
+
+    The heads that share keys stand as rows of one product.
+    """
+    assert layer is not None and layer.room is not None and isinstance(mask, SdpaMask)
+    layer.grow(1).copy_(scratch.keys_values)
+    keys, values = layer.room.both
+    attend = nn.functional.scaled_dot_product_attention
+    return attend(scratch.queries, keys, values, mask.additive, scale=scaling).view(-1)
+
+
+def _one_for_all_heads(mask: Mask) -> bool:
+    return isinstance(mask, SdpaMask) and (mask.additive is None or mask.additive.shape[1] == 1)

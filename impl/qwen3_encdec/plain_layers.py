@@ -13,6 +13,7 @@ from .mlp import Qwen3MLP
 from .norm import Qwen3RMSNorm
 
 Linear = tuple[torch.Tensor, torch.Tensor | None]
+_NONE = type(None)
 _FORWARDS = [
     (kind, kind.forward) for kind in (Qwen3DecoderLayer, Qwen3MergedAttention, Qwen3MLP, Qwen3RMSNorm, Qwen3Linear)
 ]
@@ -42,73 +43,67 @@ class _NotPlainError(Exception):
     """A module does more than its class says, or something else."""
 
 
-def plain_layers(layers: Iterable[nn.Module], dtype: torch.dtype, eps: float) -> list[PlainLayer] | None:
-    """The weights of all layers; None unless nothing would be missed if their modules were not called.
+def plain_layers(
+    layers: Iterable[nn.Module], norm: nn.Module, dtype: torch.dtype, eps: float
+) -> tuple[list[PlainLayer], torch.Tensor] | None:
+    """The weights of all layers and of the norm behind them; None unless calling the modules would add nothing to them.
 
     Every module and every parameter has to be of its very class, with no hook, no `forward` of its own and none that
-    was exchanged in its class; the parameters of `dtype` and on the CPU, the norms' eps as given, nothing in training.
+    was exchanged in its class; nothing in training, the norms of `dtype` and with `eps`.
     """
     any_module: Any = nn.modules.module
     if any_module._has_any_global_hook() or any(kind.forward is not known for kind, known in _FORWARDS):
         return None
     try:
-        return [_plain_layer(layer, dtype, eps) for layer in layers]
+        return [_plain_layer(layer, dtype, eps) for layer in layers], _norm(norm, dtype, eps)
     except _NotPlainError:
         return None
 
 
 def _plain_layer(layer: nn.Module, dtype: torch.dtype, eps: float) -> PlainLayer:
-    if type(layer) is not Qwen3DecoderLayer:
-        raise _NotPlainError
-    _unwatched(layer)
-    attention, mlp = _child(layer, "merged_attn", Qwen3MergedAttention), _child(layer, "mlp", Qwen3MLP)
-
-    def norm(parent: nn.Module, name: str) -> torch.Tensor:
-        module = _child(parent, name, Qwen3RMSNorm)
-        if module.variance_epsilon != eps:
-            raise _NotPlainError
-        return _plain(module, "weight", dtype)
-
-    def linear(parent: nn.Module, name: str) -> Linear:
-        module = _child(parent, name, Qwen3Linear)
-        return _plain(module, "weight", dtype), None if module._parameters["bias"] is None else _plain(
-            module, "bias", dtype
-        )
-
+    parts = _plain(layer, Qwen3DecoderLayer)._modules
+    attention, mlp = _plain(parts["merged_attn"], Qwen3MergedAttention), _plain(parts["mlp"], Qwen3MLP)
+    projections, products = attention._modules, mlp._modules
+    head_norms = None
+    if attention.use_qk_norm:
+        head_norms = _norm(projections["q_norm"], dtype, eps), _norm(projections["k_norm"], dtype, eps)
+    activation = products["act_fn"]
     return PlainLayer(
-        norm(layer, "input_layernorm"),
-        linear(attention, "q_proj"),
-        linear(attention, "k_proj"),
-        linear(attention, "v_proj"),
-        (norm(attention, "q_norm"), norm(attention, "k_norm")) if attention.use_qk_norm else None,
+        _norm(parts["input_layernorm"], dtype, eps),
+        _linear(projections["q_proj"]),
+        _linear(projections["k_proj"]),
+        _linear(projections["v_proj"]),
+        head_norms,
         attention.scaling,
-        linear(attention, "o_proj"),
-        norm(layer, "post_attention_layernorm"),
-        linear(mlp, "gate_proj"),
-        linear(mlp, "up_proj"),
-        _unwatched(mlp._modules["act_fn"]).forward,
-        linear(mlp, "down_proj"),
+        _linear(projections["o_proj"]),
+        _norm(parts["post_attention_layernorm"], dtype, eps),
+        _linear(products["gate_proj"]),
+        _linear(products["up_proj"]),
+        _plain(activation, type(activation)).forward,
+        _linear(products["down_proj"]),
     )
 
 
-def _child(parent: nn.Module, name: str, kind: type[nn.Module]) -> Any:
-    found = parent._modules.get(name)
-    if type(found) is not kind:
-        raise _NotPlainError
-    return _unwatched(found)
-
-
-def _unwatched(module: Any) -> Any:
+def _plain(module: Any, kind: type[nn.Module]) -> Any:
     own = module.__dict__
-    if own["_forward_hooks"] or own["_forward_pre_hooks"] or own["training"]:
+    if type(module) is not kind or own["_forward_hooks"] or own["_forward_pre_hooks"] or own["training"]:
         raise _NotPlainError
     if "forward" in own or own.get("_compiled_call_impl") is not None:
         raise _NotPlainError
     return module
 
 
-def _plain(module: nn.Module, name: str, dtype: torch.dtype) -> torch.Tensor:
-    parameter = module._parameters.get(name)
-    if type(parameter) is not nn.Parameter or parameter.dtype != dtype or not parameter.is_cpu:
+def _norm(module: Any, dtype: torch.dtype, eps: float) -> torch.Tensor:
+    weight = _plain(module, Qwen3RMSNorm)._parameters.get("weight")
+    # A linear layer refuses rows of another dtype by itself; a norm of another makes its result one of that.
+    if type(weight) is not nn.Parameter or weight.dtype != dtype or module.variance_epsilon != eps:
         raise _NotPlainError
-    return parameter
+    return weight
+
+
+def _linear(module: Any) -> Linear:
+    parameters = _plain(module, Qwen3Linear)._parameters
+    weight, bias = parameters.get("weight"), parameters["bias"]
+    if type(weight) is not nn.Parameter or type(bias) not in (nn.Parameter, _NONE):
+        raise _NotPlainError
+    return weight, bias
