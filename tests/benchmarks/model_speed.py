@@ -1,13 +1,12 @@
 """Models of Qwen3-0.6B's shape with random weights, ours and Hugging Face's over the same tensors, and their timing.
 
-What is compared takes turns within one run, so that whatever else the machine does meets both alike. Times are the CPU
-seconds of the one thread that works, which a busy machine stretches less than those of a clock on the wall.
+Times are the CPU seconds of the one thread that works, which a busy machine stretches less than those of a clock on the
+wall.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
 from statistics import median
 from time import thread_time
 from typing import Any
@@ -23,6 +22,7 @@ from transformers.models.t5gemma2.configuration_t5gemma2 import (
     T5Gemma2TextConfig,
 )
 from transformers.models.t5gemma2.modeling_t5gemma2 import T5Gemma2ForConditionalGeneration
+from turns import Clock, Generate
 
 from qwen3_encdec import Qwen3EncoderDecoderConfig, Qwen3ForSeq2SeqLM
 from qwen3_encdec.modeling_qwen3_encoder import Qwen3EncoderOutput
@@ -39,23 +39,6 @@ SHAPE: dict[str, Any] = {
     "rms_norm_eps": 1e-6,
 }
 Work = Callable[[], object]
-
-
-class Clock:
-    """A streamer that notes when `generate` gives it something: the prompt, then each token."""
-
-    def __init__(self) -> None:
-        self.ticks: list[float] = []
-
-    def put(self, value: object) -> None:
-        """Note the time."""
-        self.ticks.append(thread_time())
-
-    def end(self) -> None:
-        """Nothing is left to be given."""
-
-
-Generate = Callable[[Clock], object]
 
 
 def seconds(work: Work) -> float:
@@ -120,15 +103,19 @@ class Pair:
         self.matrices = [module.weight for module in self.hf.modules() if isinstance(module, nn.Linear)]
         self.rows = [torch.ones(1, matrix.shape[1], dtype=dtype) for matrix in self.matrices]
 
-    @torch.no_grad()
-    def linears(self, clock: Clock) -> None:
-        """Every matrix that a token needs, applied to one row, for three tokens: what no decode step can do without."""
-        clock.put("the prompt")
-        clock.put("the token that the prefill gives")
-        for token in range(3):
-            for matrix, row in zip(self.matrices, self.rows, strict=True):
-                nn.functional.linear(row, matrix)
-            clock.put(token)
+    def linears(self, new: int) -> Generate:
+        """Every matrix that a token needs, applied to one row, for `new` tokens: what no decode step can do without."""
+
+        @torch.no_grad()
+        def run(clock: Clock) -> None:
+            clock.put("the prompt")
+            for token in range(new):
+                for matrix, row in zip(self.matrices, self.rows, strict=True):
+                    nn.functional.linear(row, matrix)
+                clock.put(token)
+            clock.end()
+
+        return run
 
     def decode(self, source: int, new: int) -> dict[str, Generate]:
         """Greedy `generate()` of `new` tokens behind as many keys on both sides: `source` of the encoder, or own."""
@@ -176,18 +163,6 @@ def t5gemma2(layers: int, dtype: torch.dtype) -> Any:
     config = T5Gemma2Config(encoder=encoder, decoder=T5Gemma2DecoderConfig(**text), attn_implementation="sdpa")
     model = T5Gemma2ForConditionalGeneration._from_config(config, dtype=dtype)
     return model.eval()
-
-
-def per_token(works: dict[str, Generate], rounds: int) -> dict[str, list[float]]:
-    """Median seconds of a token of each work in each round, the prefill's left out; one round is not counted."""
-    times: dict[str, list[float]] = {name: [] for name in works}
-    for counted in range(-1, rounds):
-        for name, work in works.items():
-            clock = Clock()
-            work(clock)
-            if counted >= 0:
-                times[name].append(median(after - before for before, after in pairwise(clock.ticks[1:])))
-    return times
 
 
 def ratio(above: list[float], below: list[float]) -> float:

@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 import torch
-from model_speed import DEPTH, EIGHTH, SHAPE, Clock, Pair, Work, per_token, ratio, t5gemma2, taking_turns
+from model_speed import DEPTH, EIGHTH, SHAPE, Pair, Work, ratio, t5gemma2, taking_turns
 from transformers.modeling_outputs import BaseModelOutput
+from turns import Clock, token_by_token
 
 pytestmark = pytest.mark.bench
 
-SOURCE, NEW, ROUNDS = 64, 10, 9
+SOURCE, NEW = 64, 60
 FULL = pytest.param(DEPTH, marks=pytest.mark.slow)
 DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
 
@@ -31,7 +32,7 @@ def _one_thread() -> Iterator[None]:
 
 
 def above(times: list[float], linear: list[float]) -> float:
-    """Seconds of a token above the bare matrices of its round, the median."""
+    """Seconds of a token above the bare matrices whose turn was beside its own, the median."""
     return median(time - bare for time, bare in zip(times, linear, strict=True))
 
 
@@ -73,7 +74,7 @@ def test_decoding_takes_less_above_its_matrices_than_hugging_faces_qwen3(
     layers: int, dtype: torch.dtype, benchmark: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pair = Pair(layers, dtype)
-    times = per_token({**pair.decode(SOURCE, NEW), "linear": pair.linears}, ROUNDS)
+    times = token_by_token({**pair.decode(SOURCE, NEW), "linear": pair.linears(NEW)})
     ours, hf, linear = (times[name] for name in ("ours", "hf", "linear"))
     overhead = above(ours, linear) / above(hf, linear)
     read = sum(matrix.nbytes for matrix in pair.matrices) / 1e9
@@ -109,7 +110,7 @@ def test_decoding_is_as_fast_as_t5gemma2s(
         encoded = BaseModelOutput(last_hidden_state=memory)
         other.generate(encoder_outputs=encoded, decoder_input_ids=start, **fixed, streamer=clock)
 
-    times = per_token({"ours": pair.decode(SOURCE, NEW)["ours"], "t5gemma2": theirs}, ROUNDS)
+    times = token_by_token({"ours": pair.decode(SOURCE, NEW)["ours"], "t5gemma2": theirs})
     found = ratio(times["t5gemma2"], times["ours"])
     told(benchmark, capsys, {"tokens a second, × T5Gemma 2's": found, "ms": 1e3 * median(times["ours"])})
     assert found >= 1.0
