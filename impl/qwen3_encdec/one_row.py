@@ -76,8 +76,8 @@ class _Scratch:
     def __init__(self, like: torch.Tensor, position_embeddings: Rotary, config: Qwen3EncoderDecoderConfig) -> None:
         heads, kv_heads, dim = config.num_attention_heads, config.kv_heads, config.head_dim
         half = dim // 2
-        self.root, floor = math.sqrt(dim), math.sqrt(dim * config.rms_norm_eps)
-        self.floor = torch.tensor(floor, device="cpu")
+        self.root = math.sqrt(dim)
+        self.floor = like.new_full((), math.sqrt(dim * config.rms_norm_eps), dtype=torch.float32)
         projected = like.new_empty((heads + 2 * kv_heads) * dim)
         queries, keys, values = torch.split(projected, [heads * dim, kv_heads * dim, kv_heads * dim])
         gate, up = like.new_empty(2, config.intermediate_size)

@@ -80,9 +80,9 @@ def _meta(build: Callable[[], Any]) -> Any:
 class Pair:
     """Our model and HF's Qwen3 of one depth; both stacks of ours and HF's share one set of tensors."""
 
-    def __init__(self, layers: int, dtype: torch.dtype) -> None:
+    def __init__(self, layers: int, dtype: torch.dtype, sizes: dict[str, int] | None = None) -> None:
         tokens = {"bos_token_id": 3, "eos_token_id": None, "pad_token_id": 0, "attn_implementation": "sdpa"}
-        shape = {**SHAPE, **tokens, "num_hidden_layers": layers, "tie_word_embeddings": True}
+        shape = {**SHAPE, **(sizes or {}), **tokens, "num_hidden_layers": layers, "tie_word_embeddings": True}
         config = Qwen3EncoderDecoderConfig(**shape, num_sentinel_tokens=0, decoder_start_token_id=3)
         rope = {"rope_type": "default", "rope_theta": config.rope_theta}
         self.ours: Any = _meta(lambda: Qwen3ForSeq2SeqLM(config)).eval()
@@ -119,7 +119,7 @@ class Pair:
 
     def decode(self, source: int, new: int) -> dict[str, Generate]:
         """Greedy `generate()` of `new` tokens behind as many keys on both sides: `source` of the encoder, or own."""
-        memory = torch.randn(1, source, SHAPE["hidden_size"]).to(self.ours.dtype)
+        memory = torch.randn(1, source, self.ours.config.hidden_size).to(self.ours.dtype)
         start, prompt = torch.arange(5, 9)[None], torch.arange(5, 9 + source)[None]
         fixed = {"min_new_tokens": new, "max_new_tokens": new, "do_sample": False}
 
