@@ -14,7 +14,7 @@ from .generation import Qwen3GenerationMixin
 from .graph_capture import capturing
 from .inputs import check_ids, check_tensor
 from .linear import Qwen3Linear
-from .modeling_qwen3_decoder import Qwen3Decoder
+from .modeling_qwen3_decoder import Qwen3Decoder, Qwen3DecoderOutput
 from .modeling_qwen3_encoder import Qwen3Encoder, Qwen3EncoderOutput
 from .pretrained import Qwen3EncoderDecoderPreTrainedModel
 
@@ -137,7 +137,7 @@ class Qwen3ForSeq2SeqLM(Qwen3EncoderDecoderPreTrainedModel, Qwen3GenerationMixin
             if labels is None:
                 raise ValueError("no decoder input; pass decoder_input_ids, decoder_inputs_embeds or labels")
             decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
-        hidden_states, cache, states, attentions = self.decoder(
+        decoded: Qwen3DecoderOutput = self.decoder(
             input_ids=decoder_input_ids,
             encoder_hidden_states=encoded.last_hidden_state,
             attention_mask=decoder_attention_mask,
@@ -149,16 +149,17 @@ class Qwen3ForSeq2SeqLM(Qwen3EncoderDecoderPreTrainedModel, Qwen3GenerationMixin
             use_cache=use_cache,
             output_attentions=output_attentions,
             output_hidden_states=output_hidden_states,
-            return_dict=False,
         )
-        assert encoded.last_hidden_state is not None
-        logits = self.lm_head(hidden_states[:, -logits_to_keep:] if logits_to_keep else hidden_states)
-        own, cross = _split_weights(attentions, encoded.last_hidden_state.shape[1])
+        assert decoded.last_hidden_state is not None and encoded.last_hidden_state is not None
+        logits = self.lm_head(
+            decoded.last_hidden_state[:, -logits_to_keep:] if logits_to_keep else decoded.last_hidden_state
+        )
+        own, cross = _split_weights(decoded.attentions, encoded.last_hidden_state.shape[1])
         output = Seq2SeqLMOutput(
             loss=None if labels is None else _loss(logits, labels, num_items_in_batch),
             logits=logits,
-            past_key_values=cache,
-            decoder_hidden_states=states,
+            past_key_values=decoded.past_key_values,
+            decoder_hidden_states=decoded.hidden_states,
             decoder_attentions=own,
             cross_attentions=cross,
             encoder_last_hidden_state=encoded.last_hidden_state,

@@ -33,14 +33,16 @@ def decode_row(
 ) -> torch.Tensor | None:
     """The stream `[1, 1, hidden]` behind the layers and the final norm; None where the modules have to run.
 
-    They have to unless this is one token of one row on the CPU without autocast, and under SDPA without gradients and
-    graphs, which is when there are `SdpaMask`s (of all heads); unless the cache grows in place, and `plain_layers`
-    finds the modules plain. `masks` and the tables `[1, 1, head_dim]` are those of the layers. The new keys and values
-    are in the cache afterwards, or nothing has happened.
+    They have to unless this is one token of one row, a tensor of torch's own class on the CPU without autocast, and
+    under SDPA without gradients and graphs, which is when there are `SdpaMask`s (of all heads); unless the cache grows
+    in place, and `plain_layers` finds the modules plain. `masks` and the tables `[1, 1, head_dim]` are those of the
+    layers. The new keys and values are in the cache afterwards, or nothing has happened.
     """
     if not all(_one_for_all_heads(mask) for mask in masks):  # first: a graph must not depend on the sizes below
         return None
-    if hidden_states.shape[:2] != (1, 1) or not hidden_states.is_cpu or torch.is_autocast_enabled("cpu"):
+    if type(hidden_states) is not torch.Tensor or not hidden_states.is_cpu or hidden_states.shape[:2] != (1, 1):
+        return None
+    if torch.is_autocast_enabled("cpu"):
         return None
     eps = config.rms_norm_eps
     rooms = [in_place(cache, layer_idx, 1, hidden_states.dtype) for layer_idx in range(len(masks))]
@@ -50,7 +52,7 @@ def decode_row(
 
     stream = hidden_states.view(-1)
     scratch = _Scratch(stream, position_embeddings, config)
-    queries, keys, values, branch, gate, up = scratch.products
+    queries, keys, values, branch = scratch.products
     for layer, room, mask in zip(plain[0], rooms, masks, strict=True):
         normed = _normed(stream, layer.input_layernorm, eps, branch)
         _product(layer.q_proj, normed, queries)
@@ -60,8 +62,7 @@ def decode_row(
         context = _attend(scratch, room, mask, layer.scaling)
         stream = stream + _product(layer.o_proj, context, branch)
         normed = _normed(stream, layer.post_attention_layernorm, eps, branch)
-        _product(layer.gate_proj, normed, gate)
-        _product(layer.up_proj, normed, up)
+        gate, up = _product(layer.gate_proj, normed), _product(layer.up_proj, normed)  # of any width
         stream = stream + _product(layer.down_proj, layer.act(gate).mul_(up), branch)
     return _normed(stream, plain[1], eps, branch).view(1, 1, -1)
 
@@ -69,8 +70,8 @@ def decode_row(
 class _Scratch:
     """The buffers of a step, the same for every layer, with all their views, and what its position has in common.
 
-    `products` are those of the projections to queries, keys, values, `[width]`, gate and up; `heads` the queries' and
-    keys' `[heads + kv_heads, dim]`, `straight` what is to be turned and `turned` by a quarter: its halves, exchanged.
+    `products` are those of the projections to queries, keys and values, and one as wide as the stream; `heads` the
+    queries' and keys' `[heads + kv_heads, dim]`, `straight` what is to be turned, `turned` its halves, exchanged.
     """
 
     def __init__(self, like: torch.Tensor, position_embeddings: Rotary, config: Qwen3EncoderDecoderConfig) -> None:
@@ -80,8 +81,7 @@ class _Scratch:
         self.floor = like.new_full((), math.sqrt(dim * config.rms_norm_eps), dtype=torch.float32)
         projected = like.new_empty((heads + 2 * kv_heads) * dim)
         queries, keys, values = torch.split(projected, [heads * dim, kv_heads * dim, kv_heads * dim])
-        gate, up = like.new_empty(2, config.intermediate_size)
-        self.products = queries, keys, values, torch.empty_like(like), gate, up
+        self.products = queries, keys, values, torch.empty_like(like)
         self.heads = projected[: -kv_heads * dim].view(-1, dim)
         self.straight = torch.empty_like(self.heads) if config.use_qk_norm else self.heads
         self.straight_queries, self.straight_keys = self.straight[:heads], self.straight[heads:]
@@ -93,11 +93,11 @@ class _Scratch:
         self.signed_sin = torch.cat((-sin[:half], sin[half:]))
 
 
-def _product(linear: Linear, x: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
-    """`W x + b` of `x [in]`, written to `out [out]`: the numbers of `Qwen3Linear`."""
+def _product(linear: Linear, x: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
+    """`W x + b` of `x [in]`, written to `out [out]` if given: the numbers of `Qwen3Linear`."""
     weight, bias = linear
-    torch.mv(weight, x, out=out)
-    return out if bias is None else out.add_(bias)
+    product = torch.mv(weight, x, out=out)
+    return product if bias is None else product.add_(bias)
 
 
 def _normed(x: torch.Tensor, weight: torch.Tensor, eps: float, out: torch.Tensor) -> torch.Tensor:

@@ -324,6 +324,30 @@ def test_embeddings_whose_elements_are_apart_are_one_row_too(model: Any, taken: 
     torch.testing.assert_close(found[0], found[1], rtol=1e-4, atol=1e-4)
 
 
+def test_a_row_of_another_class_of_tensors_takes_the_modules(model: Any, taken: list[bool]) -> None:
+    cache = new_cache()
+    steps(model, 4, cache)
+    for kind, expected in ((torch.Tensor, True), (Quantized, False)):
+        given = {"encoder_outputs": (drawn(1, 7, 40),), "past_key_values": copy.deepcopy(cache)}
+        with torch.no_grad():
+            model(**given, decoder_inputs_embeds=drawn(1, 1, 40).as_subclass(kind))
+        assert taken[-1] is expected
+
+
+def test_layers_of_other_widths_inside_are_taken_as_they_are(
+    model: Any, taken: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mlp = model.decoder.layers[1].mlp
+    for layer in (mlp.gate_proj, mlp.up_proj):  # as a pruned network has them
+        layer.weight = nn.Parameter(layer.weight[:30].clone())
+    mlp.down_proj.weight = nn.Parameter(mlp.down_proj.weight[:, :30].clone())
+    mlp.down_proj.in_features = 30
+    actual = steps(model, 6)
+    assert any(taken)
+    monkeypatch.setattr(modeling_qwen3_decoder, "decode_row", lambda *given: None)
+    torch.testing.assert_close(actual, steps(model, 6), rtol=1e-4, atol=1e-4)
+
+
 def test_two_rows_two_tokens_and_somebodys_cache_take_the_modules(model: Any, taken: list[bool]) -> None:
     steps(model, 5, EncoderDecoderCache(DynamicCache(), DynamicCache()))
     cache = new_cache()
@@ -352,9 +376,7 @@ def test_a_step_that_cannot_be_taken_leaves_the_cache_as_it_was(model: Any, take
     assert [layer.get_seq_length() for layer in cache.self_attention_cache.layers] == [5, 5, 5]
 
 
-HEADS: Any = SimpleNamespace(
-    num_attention_heads=6, kv_heads=2, head_dim=128, intermediate_size=8, rms_norm_eps=1e-6, use_qk_norm=True
-)
+HEADS: Any = SimpleNamespace(num_attention_heads=6, kv_heads=2, head_dim=128, rms_norm_eps=1e-6, use_qk_norm=True)
 
 
 @DTYPES

@@ -36,14 +36,14 @@ class Alone(EncoderDecoder):
         decoder: Any = self.model.decoder
 
         def outside(_module: Any, _args: Any, output: Any) -> None:
-            stream, cache, *_ = output
+            cache = output.past_key_values
             halves = cache.self_attention_cache, cache.cross_attention_cache
             for index in range(len(decoder.layers)):
                 for name, (half, which) in IN_CACHE.items():
                     layer, place = halves[half].layers[index], f"decoder.layers.{index}.merged_attn.{name}"
                     if wanted(place):
                         tap(place, step, (layer.keys, layer.values)[which].clone())
-            tap("decoder.norm", step, stream)
+            tap("decoder.norm", step, output.last_hidden_state)
 
         handle = decoder.register_forward_hook(outside)
         try:

@@ -24,6 +24,7 @@ FILES = (
     "inputs",
     "backends",
     "modeling_qwen3_encoder",
+    "decoder_layer",
     "modeling_qwen3_decoder",
     "modeling_qwen3_encdec",
     "generation",
