@@ -19,7 +19,7 @@ from turns import Clock, excludes, token_by_token
 pytestmark = pytest.mark.bench
 
 SOURCE, NEW = 64, 60
-MANY = 200
+MANY = 120
 """Tokens where little is to be told apart."""
 FULL = pytest.param(DEPTH, marks=pytest.mark.slow)
 DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
