@@ -24,7 +24,7 @@ types: .venv/ready
 	$(BIN)/mypy
 
 speed: .venv/ready  ## of the benchmarks the one that CI asks for, alone on the machine: decoding beside Hugging Face's
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "bench and not slow" -s --benchmark-disable -k "takes_less and float32" tests/benchmarks/test_bench_model.py
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m bench -s --benchmark-disable -k does_not_exclude tests/benchmarks/test_bench_model.py
 
 slow: .venv/ready  ## minutes, not seconds: real sizes, other kernels
 	$(BIN)/python -m pytest -m slow -s

@@ -93,9 +93,18 @@ def test_decoding_takes_less_above_its_matrices_than_hugging_faces_qwen3(
     if dtype == torch.float32 and layers == DEPTH:
         assert overhead <= 0.6
     elif dtype == torch.float32:
-        assert not excludes([a / b for a, b in zip(hf, ours, strict=True)], 1.05)
+        assert ratio(hf, ours) >= 1.05
     else:  # the products themselves are most of it, and their speed is the library's
         assert ratio(hf, ours) >= 1.0
+
+
+def test_a_run_does_not_exclude_that_decoding_is_a_twentieth_faster(
+    benchmark: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What CI asks, which must not cry wolf: it sees the loss of all that was gained (1.02 ×), not of a part."""
+    times = token_by_token(Pair(EIGHTH, torch.float32).decode(SOURCE, MANY))
+    told(benchmark, capsys, {"tokens a second, × HF's": ratio(times["hf"], times["ours"])})
+    assert not excludes([a / b for a, b in zip(times["hf"], times["ours"], strict=True)], 1.05)
 
 
 @DTYPES

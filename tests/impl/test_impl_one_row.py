@@ -106,16 +106,16 @@ def test_a_mask_of_its_own_for_each_head_takes_the_modules(make_model: Any, take
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
-def test_in_half_precision_it_is_as_near_the_truth_as_the_modules(
+def test_in_half_precision_it_is_as_near_to_float32_as_the_modules(
     dtype: torch.dtype, make_model: Any, taken: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = make_model(attn_implementation="sdpa").to(dtype)
-    truth = steps(copy.deepcopy(model).float(), 12)
-    actual = steps(model, 12)
-    assert sum(taken) >= 20
+    actual = steps(model, 12).float()
+    assert sum(taken) == 10
     monkeypatch.setattr(modeling_qwen3_decoder, "decode_row", lambda *given: None)
-    theirs = (steps(model, 12).float() - truth).square().mean()
-    assert theirs > 0 and (actual.float() - truth).square().mean() <= 1.5 * theirs
+    theirs, truth = steps(model, 12).float(), steps(copy.deepcopy(model).float(), 12)  # the truth is the modules' too
+    error, their_error = ((x - truth).square().mean() for x in (actual, theirs))
+    assert 0 < error <= 1.05 * their_error  # measured on three models: 1.000 to 1.015
 
 
 class Operations(TorchDispatchMode):
