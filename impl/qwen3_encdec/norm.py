@@ -19,11 +19,14 @@ class Qwen3RMSNorm(nn.Module):
 
     def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
         """Normalise the last axis; nothing is centred."""
-        shape, weight, wide = hidden_states.shape, self.weight, hidden_states.to(torch.float32)
-        if hidden_states.dtype == weight.dtype == torch.float32:
-            return nn.functional.rms_norm(wide, shape[-1:], weight, self.variance_epsilon)
-        normalised = nn.functional.rms_norm(wide, shape[-1:], None, self.variance_epsilon)
-        return normalised.to(hidden_states.dtype) * weight
+        weight, eps, dtype = self.weight, self.variance_epsilon, hidden_states.dtype
+        if dtype == weight.dtype == torch.float32:
+            return nn.functional.rms_norm(hidden_states, hidden_states.shape[-1:], weight, eps)
+        wide = hidden_states.to(torch.float32)
+        scale = torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps)
+        # In place where `wide` is a copy of ours that no backward pass needs: fresh memory costs more than the product.
+        in_place = dtype != torch.float32 and not torch.is_grad_enabled()
+        return (wide.mul_(scale) if in_place else wide * scale).to(dtype) * weight
 
     def extra_repr(self) -> str:
         """Width and eps, for `repr`."""
