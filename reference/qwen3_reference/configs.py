@@ -9,10 +9,9 @@ from transformers.models.qwen2 import Qwen2Config
 from transformers.models.qwen3 import Qwen3Config
 
 from qwen3_golden import ParityError, pb
-from qwen3_reference.classic_configs import classic_spec_config
-from qwen3_reference.rope_scaling import rope_scaling, spec_scaling, stated_rope
+from qwen3_reference.rope_scaling import rope_scaling, stated_rope
+from qwen3_reference.spec_configs import spec_config
 from qwen3_reference.stored import read_config
-from qwen3_spec import SpecConfig
 
 CONFIG_CLASSES: dict[str, type[Qwen3Config] | type[Qwen2Config]] = {"qwen3": Qwen3Config, "qwen2": Qwen2Config}
 _REQUIRED = (
@@ -24,7 +23,6 @@ _REQUIRED = (
     "num_key_value_heads",
     "rms_norm_eps",
 )
-_ACTIVATIONS = {"silu": "silu", "gelu": "gelu", "gelu_pytorch_tanh": "gelu_tanh", "relu": "relu"}
 
 
 def _refuse(path: Path, rule: str, expected: object, got: object) -> ParityError:
@@ -95,29 +93,3 @@ def model_config(directory: str | Path, *, rotate_encoder_keys: bool = True) -> 
     except (ValueError, KeyError) as error:
         raise _refuse(path, "impossible configuration", "a network", error) from None
     return config
-
-
-def spec_config(config: pb.ModelConfig) -> SpecConfig:
-    """The same numbers for the specification; `ValueError` or `KeyError` when no network can have them."""
-    if config.HasField("classic_encoder"):
-        return classic_spec_config(config)
-    return SpecConfig(
-        hidden_size=config.hidden_size,
-        intermediate_size=config.intermediate_size,
-        num_hidden_layers=config.num_hidden_layers,
-        num_attention_heads=config.num_attention_heads,
-        num_key_value_heads=config.num_key_value_heads,
-        head_dim=config.head_dim,
-        vocab_size=config.vocab_size,
-        rms_norm_eps=config.rms_norm_eps,
-        rope_theta=config.rope_theta,
-        hidden_act=_ACTIVATIONS[config.hidden_act],
-        attention_bias=config.attention_bias,
-        attention_out_bias=config.attention_out_bias,
-        use_qk_norm=config.use_qk_norm,
-        layer_types=tuple(config.layer_types),
-        sliding_window=config.sliding_window or None,
-        rotate_encoder_keys=config.rotate_encoder_keys,
-        tie_word_embeddings=config.tie_word_embeddings,
-        rope_scaling=spec_scaling(config.rope_scaling) if config.HasField("rope_scaling") else None,
-    )

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 
 from qwen3_golden import Array, Place, pb
-from qwen3_reference.configs import spec_config
 from qwen3_reference.generation_spec import Choices
 from qwen3_reference.scope import Scope
+from qwen3_reference.spec_configs import spec_config
 from qwen3_reference.table_rounding import frequency_rounding
 from qwen3_spec import Arithmetic, Cache, RopeScaling, decoder_step, encoder
 from qwen3_spec.model import Layer, computed

@@ -9,7 +9,7 @@ from typing import Any
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 from qwen3_golden import ParityError, pb
-from qwen3_spec import RopeScaling
+from qwen3_reference.spec_configs import spec_scaling
 
 _LENGTH = "original_max_position_embeddings"
 _NUMBERS = ("factor", _LENGTH, "attention_factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim")
@@ -52,11 +52,6 @@ def rope_scaling(config: Any, stated: Mapping[str, Any], path: Path) -> pb.RopeS
     except (ValueError, ZeroDivisionError, OverflowError, TypeError) as error:
         raise _refuse(path, "impossible RoPE scaling", "numbers that stretch", error) from None
     return scaling
-
-
-def spec_scaling(scaling: pb.RopeScaling) -> RopeScaling:
-    """The same numbers for the specification; `ValueError` naming an impossible one."""
-    return RopeScaling(**{field.name: getattr(scaling, field.name) for field in scaling.DESCRIPTOR.fields})
 
 
 def _resolved(config: Any, found: Mapping[str, Any]) -> pb.RopeScaling:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from qwen3_golden import Array, pb
-from qwen3_reference.configs import spec_config
 from qwen3_reference.floors import Key, larger
 from qwen3_reference.scope import Scope
+from qwen3_reference.spec_configs import spec_config
 from qwen3_spec import Arithmetic, StackInput, loss_and_gradients
 
 

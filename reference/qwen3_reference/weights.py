@@ -11,8 +11,9 @@ import numpy as np
 
 from qwen3_golden import Array, ParityError, is_exported, pb
 from qwen3_golden.weight_axes import EMBEDDING, HEAD, axis_sizes, weight_axes
-from qwen3_reference.configs import hf_config, model_config, spec_config
+from qwen3_reference.configs import hf_config, model_config
 from qwen3_reference.exported import source_files
+from qwen3_reference.spec_configs import spec_config
 from qwen3_reference.stored import INDEX, Stored, read_directory, weight_files
 from qwen3_reference.widened import Widened
 

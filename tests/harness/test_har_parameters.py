@@ -18,9 +18,9 @@ from qwen3_encdec.qwen3_checkpoint import load_qwen3
 from qwen3_golden import GOLDEN_ROOT, ParityError, Recording, pb, read
 from qwen3_parity import check, replay
 from qwen3_parity.implementation import EncoderDecoder, factory
-from qwen3_parity.record import checkpoint_directories, record
+from qwen3_parity.record import record
 from qwen3_parity.verdict import Verdicts
-from qwen3_parity.weights import weights_of
+from qwen3_parity.weights import checkpoint_directories, weights_of
 from qwen3_reference.torch_tensors import parameter_messages
 from qwen3_reference.weights import load_weights
 

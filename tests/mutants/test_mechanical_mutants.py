@@ -13,11 +13,11 @@ import pytest
 import torch
 
 from qwen3_golden import ParityError
-from qwen3_parity.mechanical.command import LIVED, summary, verdict
 from qwen3_parity.mechanical.operators import OPERATORS
 from qwen3_parity.mechanical.run import Unchanged, all_mutants, run, run_all, unchanged
 from qwen3_parity.mechanical.sources import Mutant, mutants
 from qwen3_parity.mechanical.survivors import judged, reason_of, stale
+from qwen3_parity.mechanical.table import LIVED, summary, verdict
 
 
 def changed(operator: str, expression: str) -> list[str]:

@@ -15,8 +15,8 @@ from click.testing import CliRunner
 from qwen3_encdec.weight_fault import CHECKS
 from qwen3_encdec.weight_verification import verify_weight_initialization, weight_faults
 from qwen3_golden import GOLDEN_ROOT
+from qwen3_parity.cli_mutants import mutants
 from qwen3_parity.mutants import Mutant, catalogue, loading
-from qwen3_parity.mutants.command import mutants
 from qwen3_parity.mutants.isolated import golden_of, run_case, run_mutant
 from qwen3_parity.mutants.judged import by_diagnosis
 from qwen3_parity.mutants.loaders_run import Loading, messages, run_checkpoint

@@ -19,7 +19,8 @@ from qwen3_parity.mutants.judged import Blame
 from qwen3_parity.mutants.mutant import Mutant, attention, words
 from qwen3_parity.mutants.patch import Patch
 from qwen3_parity.mutants.table import markdown, to_json, totals
-from qwen3_parity.record import checkpoint_directories, record
+from qwen3_parity.record import record
+from qwen3_parity.weights import checkpoint_directories
 
 CASE = "encoder/one_token"
 HARMLESS = Mutant("own/none", "nothing", lambda patch: None, words("mlp.act"), words("mlp.activation"), (CASE,))

@@ -12,8 +12,8 @@ from click.testing import CliRunner
 
 from qwen3_encdec.tokenizer import ByteLevelTokenizer
 from qwen3_golden import GOLDEN_ROOT, STAGES
+from qwen3_parity.cli_mutants import mutants
 from qwen3_parity.mutants import Mutant, catalogue
-from qwen3_parity.mutants.command import mutants
 from qwen3_parity.mutants.isolated import golden_of, run_case, run_mutant
 from qwen3_parity.mutants.judged import Blame, Judge, by_diagnosis, by_replay
 from qwen3_parity.mutants.mutant import words

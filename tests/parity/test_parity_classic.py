@@ -14,9 +14,9 @@ from qwen3_parity import check
 from qwen3_parity.blame import replay
 from qwen3_parity.implementation import factory
 from qwen3_parity.implementation_classic import ClassicEncoder
-from qwen3_parity.record import checkpoint_directories, record
+from qwen3_parity.record import record
 from qwen3_parity.verdict import Verdicts
-from qwen3_parity.weights import weights_of
+from qwen3_parity.weights import checkpoint_directories, weights_of
 
 CHECKPOINTS = GOLDEN_ROOT / "checkpoints"
 NAMES = ("classic/pre_norm", "classic/post_norm", "classic/bert")

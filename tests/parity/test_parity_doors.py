@@ -14,7 +14,8 @@ from qwen3_encdec import Qwen3ForSeq2SeqLM
 from qwen3_golden import GOLDEN_ROOT, Recording, pb, read
 from qwen3_parity.compare import compare
 from qwen3_parity.implementation import EncoderDecoder, factory
-from qwen3_parity.record import checkpoint_directories, inputs_of
+from qwen3_parity.record import inputs_of
+from qwen3_parity.weights import checkpoint_directories
 
 Given = Mapping[str, torch.Tensor]
 CASES = ["encdec/ragged", "encdec/window", "encdec/unrotated"]

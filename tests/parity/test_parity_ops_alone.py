@@ -12,9 +12,8 @@ from qwen3_parity import OpVerdict, replay
 from qwen3_parity.blame import Values
 from qwen3_parity.implementation import EncoderDecoder, factory, golden_dtype
 from qwen3_parity.implementation_alone import OPS, alone
-from qwen3_parity.record import checkpoint_directories
 from qwen3_parity.suite import goldens
-from qwen3_parity.weights import weights_of
+from qwen3_parity.weights import checkpoint_directories, weights_of
 
 CHECKPOINTS = GOLDEN_ROOT / "checkpoints"
 MODELS = [path for path in goldens() if read(path).case.mode != pb.OP]

@@ -12,7 +12,7 @@ from transformers.models.t5gemma2.modeling_t5gemma2 import T5Gemma2MergedAttenti
 from qwen3_encdec.masks import additive_mask
 from qwen3_golden import GOLDEN_ROOT, Recording, read
 from qwen3_parity.implementation import EncoderDecoder, factory
-from qwen3_parity.record import checkpoint_directories
+from qwen3_parity.weights import checkpoint_directories
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,9 @@ import torch
 from transformers.models.qwen3.modeling_qwen3 import Qwen3RotaryEmbedding
 
 from qwen3_golden import GOLDEN_ROOT, ParityError, pb, read
-from qwen3_reference.configs import hf_config, model_config, spec_config
+from qwen3_reference.configs import hf_config, model_config
 from qwen3_reference.floors import frequency_floor
+from qwen3_reference.spec_configs import spec_config
 from qwen3_reference.table_rounding import table_rounding
 from qwen3_spec import ops, units
 

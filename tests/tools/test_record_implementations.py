@@ -11,7 +11,8 @@ import pytest
 from qwen3_golden import GOLDEN_ROOT, Array, ParityError, pb, read
 from qwen3_parity import check
 from qwen3_parity.implementation import factory
-from qwen3_parity.record import Tap, checkpoint_directories, load_factory, record
+from qwen3_parity.record import Tap, load_factory, record
+from qwen3_parity.weights import checkpoint_directories
 
 CASES = GOLDEN_ROOT / "cases"
 GOLDEN = CASES / "encoder" / "one_token.pb"

@@ -13,20 +13,20 @@ from qwen3_golden import GOLDEN_ROOT, ParityError, pb, read
 from qwen3_parity import report
 from qwen3_parity.blame import OpVerdict, replay
 from qwen3_parity.check import check as judge
+from qwen3_parity.cli_budgets import budgets
 from qwen3_parity.cli_diagnose import diagnose
 from qwen3_parity.cli_export import export
 from qwen3_parity.cli_import import import_
 from qwen3_parity.cli_initialize import initialize
+from qwen3_parity.cli_mechanical import mechanical
+from qwen3_parity.cli_mutants import mutants
 from qwen3_parity.cli_predictions import predictions, summary
 from qwen3_parity.cli_reference import capture, regenerate
+from qwen3_parity.cli_tokenize import tokenize
 from qwen3_parity.golden_path import golden_of, golden_path
-from qwen3_parity.honest.command import budgets
-from qwen3_parity.mechanical.command import mechanical
-from qwen3_parity.mutants.command import mutants
 from qwen3_parity.predictions import predictions as compare_predictions
 from qwen3_parity.show import describe
 from qwen3_parity.terminal import console
-from qwen3_parity.tokenization.command import tokenize
 
 BUILD = Path("build/parity")
 FILE = click.Path(path_type=Path)

@@ -18,7 +18,6 @@ from qwen3_golden import (
     ParityError,
     Recording,
     Writer,
-    is_exported,
     last_rows,
     minor_of,
     pb,
@@ -28,6 +27,7 @@ from qwen3_golden import (
     tensor,
 )
 from qwen3_parity.match import GIVEN, refuse_weights
+from qwen3_parity.weights import checkpoint_directories
 from qwen3_reference.provenance import provenance
 from qwen3_reference.torch_tensors import parameter_messages, to_numpy
 
@@ -106,24 +106,6 @@ def load_factory(name: str) -> Callable[..., Any]:
         )
     checked: Callable[..., Any] = factory
     return checked
-
-
-def checkpoint_directories(case: pb.Case, root: Path, model: Path | None = None) -> dict[str, Path]:
-    """The case's checkpoint directories by role ("encoder", "decoder"), below `root`, or `model` for every role.
-
-    Raises `ParityError` for one that is missing.
-    """
-    directories = {checkpoint.role: model or root / checkpoint.name for checkpoint in case.checkpoint}
-    for role, directory in directories.items():
-        if not ((directory / "config.json").is_file() or is_exported(directory)):
-            raise ParityError(
-                case.name,
-                f"the checkpoint of the {role} is not there",
-                expected=f"a Hugging Face directory, or an exported one, at {directory}",
-                got="nothing",
-                next_step="give it with --model, or its parent folder with --checkpoints",
-            )
-    return directories
 
 
 def inputs_of(golden: Recording) -> dict[str, Array]:

@@ -1,16 +1,35 @@
-"""The parameters of a recording's case, for computing its ops again."""
+"""The parameters of a recording's case, for computing its ops again.
+
+Hugging Face, which reads a config.json, is imported where there is one: a case without a checkpoint is diagnosed
+without PyTorch.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
 
-from qwen3_golden import Array, ParityError, Recording, pb
-from qwen3_parity.record import checkpoint_directories
-from qwen3_reference.classic_weights import load_classic
-from qwen3_reference.weights import checkpoint_message, load_weights
+from qwen3_golden import Array, ParityError, Recording, is_exported, pb
 
 _STORED = {pb.ARITHMETIC_BF16: pb.BF16, pb.ARITHMETIC_F16: pb.F16}
+
+
+def checkpoint_directories(case: pb.Case, root: Path, model: Path | None = None) -> dict[str, Path]:
+    """The case's checkpoint directories by role ("encoder", "decoder"), below `root`, or `model` for every role.
+
+    Raises `ParityError` for one that is missing.
+    """
+    directories = {checkpoint.role: model or root / checkpoint.name for checkpoint in case.checkpoint}
+    for role, directory in directories.items():
+        if not ((directory / "config.json").is_file() or is_exported(directory)):
+            raise ParityError(
+                case.name,
+                f"the checkpoint of the {role} is not there",
+                expected=f"a Hugging Face directory, or an exported one, at {directory}",
+                got="nothing",
+                next_step="give it with --model, or its parent folder with --checkpoints",
+            )
+    return directories
 
 
 def weights_of(recording: Recording, root: Path, model: Path | None = None) -> Mapping[str, Array]:
@@ -20,6 +39,11 @@ def weights_of(recording: Recording, root: Path, model: Path | None = None) -> M
     another one than the case was recorded from.
     """
     directories = checkpoint_directories(recording.case, root, model)
+    if not directories:  # an op's case brings its parameters
+        return {}
+    from qwen3_reference.classic_weights import load_classic
+    from qwen3_reference.weights import load_weights
+
     if others := other_checkpoints(recording.case, root, model):
         name, directory = next(iter(others.items()))
         raise ParityError(
@@ -40,6 +64,8 @@ def other_checkpoints(case: pb.Case, root: Path, model: Path | None = None) -> d
 
     A case of a foreign recorder may state no digest, and is believed. Raises `ParityError` as `weights_of`.
     """
+    from qwen3_reference.weights import checkpoint_message
+
     directories = checkpoint_directories(case, root, model)
     known = {one: checkpoint_message("", one, "").sha256 for one in set(directories.values())}
     return {

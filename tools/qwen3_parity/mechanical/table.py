@@ -1,55 +1,23 @@
-"""`qwen3-parity mechanical`: every mechanical mutant of our implementation, and what the cases say about it."""
+"""What became of mechanical mutants, as a table, as a line and as plain values."""
 
 from __future__ import annotations
 
-import json
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import cache
-from pathlib import Path
 
-import click
-from rich.progress import track
 from rich.table import Table
 
 from qwen3_parity.mechanical.judged import Judgement
-from qwen3_parity.mechanical.run import all_mutants, run_all, unchanged
 from qwen3_parity.mechanical.sources import Mutant
 from qwen3_parity.mechanical.survivors import Reason, judged, reason_of
-from qwen3_parity.terminal import console
 
 Results = Sequence[tuple[Mutant, Judgement]]
 LIVED = ("survived", "unreached")
 """The outcomes that ask for a reason."""
 _judged = cache(judged)
 _COLUMNS = ("caught", "refused", "timeout", "harness", "equivalent", "missing case", "not judged")
-
-
-@click.command()
-@click.option("--only", default="*", metavar="GLOB", help="Only mutants whose id or key matches.")
-@click.option("--json", "path", type=click.Path(path_type=Path), help="Write every judgement to this file.")
-@click.option("--workers", default=1, show_default=True, help="How many mutants run at the same time.")
-def mechanical(only: str, path: Path | None, workers: int) -> None:
-    """Change our implementation mechanically, one small change at a time, and count who notices.
-
-    Exit code 1 when a mutant lives that nobody has judged, or the judge itself failed on one.
-    """
-    chosen = all_mutants(only)
-    with unchanged() as reference:
-        judgements = run_all(chosen, reference, workers)
-        results = list(track(judgements, total=len(chosen), description="mutants"))
-    if path:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps([as_json(*one) for one in results], indent=1), encoding="utf-8")
-    screen = console()
-    screen.print(table(results))
-    screen.print(summary(results))
-    open_ones = [mutant for mutant, judgement in results if verdict(mutant, judgement) in ("not judged", "harness")]
-    for mutant in open_ones:
-        screen.print(mutant.id, markup=False, soft_wrap=True)
-    sys.exit(1 if open_ones else 0)
 
 
 def as_json(mutant: Mutant, judgement: Judgement) -> dict[str, object]:

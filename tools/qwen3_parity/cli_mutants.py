@@ -1,4 +1,4 @@
-"""`qwen3-parity mutants`: seeded bugs, and whether each is caught, blamed and named."""
+"""The command that seeds known bugs, and says whether each is caught, blamed and named: mutants."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
 from rich.progress import Progress
 
 from qwen3_golden import GOLDEN_ROOT, ParityError, pb, read
-from qwen3_parity.mutants import Mutant, catalogue
-from qwen3_parity.mutants.isolated import run_all
-from qwen3_parity.mutants.judged import by_diagnosis, by_replay
-from qwen3_parity.mutants.outcome import Outcome
-from qwen3_parity.mutants.table import markdown, terminal, to_json, totals
-from qwen3_parity.suite import goldens
 from qwen3_parity.terminal import console
+
+if TYPE_CHECKING:
+    from qwen3_parity.mutants import Mutant
 
 
 def chosen(globs: Sequence[str]) -> list[Mutant]:
     """The mutants whose names match one of the globs, all without one; raises `ParityError` when there are none."""
+    from qwen3_parity.mutants import catalogue
+
     found = [one for one in catalogue() if not globs or any(fnmatchcase(one.name, glob) for glob in globs)]
     if not found:
         raise ParityError(
@@ -40,6 +40,8 @@ def everywhere() -> Callable[[Mutant], Sequence[str]]:
 
     A loader's bug has its own checkpoints alone.
     """
+    from qwen3_parity.suite import goldens
+
     models = [golden.case.name for golden in map(read, goldens()) if golden.case.mode not in (pb.OP, pb.TOKENIZATION)]
     texts = sorted(f"tokenization/{path.stem}" for path in (GOLDEN_ROOT / "cases" / "tokenization").glob("*.pb"))
 
@@ -79,7 +81,11 @@ def mutants(
     if listed:
         click.echo("\n".join(f"{one.name}: {one.says}" for one in wanted))
         return
-    outcomes: list[Outcome] = []
+    from qwen3_parity.mutants.isolated import run_all
+    from qwen3_parity.mutants.judged import by_diagnosis, by_replay
+    from qwen3_parity.mutants.table import markdown, terminal, to_json, totals
+
+    outcomes = []
     with Progress(console=Console(stderr=True), auto_refresh=False) as progress:  # no thread: the work is forked
         bar = progress.add_task("mutants", total=len(wanted))
         judge = by_replay if blame_only else by_diagnosis

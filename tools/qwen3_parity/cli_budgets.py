@@ -1,4 +1,4 @@
-"""`qwen3-parity budgets`: every honest variation on every case, and whether the headrooms fit what they use."""
+"""The command that runs honest variations and asks whether the headrooms fit what they use: budgets."""
 
 from __future__ import annotations
 
