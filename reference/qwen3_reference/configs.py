@@ -9,6 +9,7 @@ from transformers.models.qwen2 import Qwen2Config
 from transformers.models.qwen3 import Qwen3Config
 
 from qwen3_golden import ParityError, pb
+from qwen3_reference.quiet import quiet
 from qwen3_reference.rope_scaling import rope_scaling, stated_rope
 from qwen3_reference.spec_configs import spec_config
 from qwen3_reference.stored import read_config
@@ -52,7 +53,8 @@ def hf_config(directory: str | Path) -> Qwen3Config | Qwen2Config:
     if isinstance(theta, bool) or not isinstance(theta, int | float):  # Hugging Face takes it as it is
         raise _refuse(path, "rope_theta is not a number", "a number", repr(theta))
     try:
-        config = CONFIG_CLASSES[kind].from_dict(stated)
+        with quiet():
+            config = CONFIG_CLASSES[kind].from_dict(stated)
     except Exception as error:  # HF's validation raises several classes of its own
         raise _refuse(path, "Hugging Face refuses the configuration", "a valid configuration", error) from error
     rope_scaling(config, stated, path)  # refuses what has no place in the schema

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,10 @@ from transformers.models.qwen2 import Qwen2ForCausalLM, Qwen2Model
 from transformers.models.qwen2.modeling_qwen2 import eager_attention_forward as qwen2_eager
 from transformers.models.qwen3 import Qwen3ForCausalLM, Qwen3Model
 from transformers.models.qwen3.modeling_qwen3 import eager_attention_forward as qwen3_eager
-from transformers.utils import logging
 
 from qwen3_reference.configs import hf_config
 from qwen3_reference.hooks import recording_attention
+from qwen3_reference.quiet import quiet
 
 _CLASSES: dict[str, tuple[Any, Any]] = {
     "qwen3": (Qwen3Model, Qwen3ForCausalLM),
@@ -36,21 +35,6 @@ class Reference:
     encoder: Any
     decoder: Any
     rotate_encoder_keys: bool = True
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """No progress bars and no load reports: what is loaded was checked by name before."""
-    log: Any = logging
-    level, bars = log.get_verbosity(), log.is_progress_bar_enabled()
-    log.set_verbosity_error()
-    log.disable_progress_bar()
-    try:
-        yield
-    finally:
-        log.set_verbosity(level)
-        if bars:
-            log.enable_progress_bar()
 
 
 Loader = Callable[[Any, Any, Path, torch.dtype, str], Any]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from qwen3_golden import ParityError, pb
@@ -20,15 +21,6 @@ _SAME_NAME = (
     "max_position_embeddings",
     "hidden_act",
     "tie_word_embeddings",
-)
-_SCALING = (
-    "rope_type",
-    "factor",
-    "original_max_position_embeddings",
-    "attention_factor",
-    "beta_fast",
-    "beta_slow",
-    "truncate",
 )
 _BOS, _EOS = 151643, 151645
 """<|endoftext|> and <|im_end|> of Qwen's tokenizers."""
@@ -65,10 +57,18 @@ def config_json(config: pb.ModelConfig, dtype: str) -> dict[str, Any]:
     if config.sliding_window:
         fields["layer_types"] = list(config.layer_types)
     if config.HasField("rope_scaling"):
-        fields["rope_scaling"] = {name: getattr(config.rope_scaling, name) for name in _SCALING}
+        fields["rope_scaling"] = _stated(config.rope_scaling)
     if config.vocab_size > _EOS:
         fields |= {"bos_token_id": _BOS, "eos_token_id": _EOS}
     return fields
+
+
+def _stated(scaling: pb.RopeScaling) -> dict[str, Any]:
+    """The scaling as people write it into a config.json: without the numbers that a reader has to find by himself."""
+    found = {"attention_factor": 0.1 * math.log(scaling.factor) + 1.0, "beta_fast": 32.0, "beta_slow": 1.0}
+    known = {**found, "truncate": True}
+    numbers = {field.name: getattr(scaling, field.name) for field in scaling.DESCRIPTOR.fields}
+    return {name: value for name, value in numbers.items() if name not in known or value != known[name]}
 
 
 def _impossible(expected: str, got: str) -> ParityError:

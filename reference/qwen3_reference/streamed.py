@@ -19,7 +19,7 @@ from accelerate.hooks import attach_align_device_hook
 
 from qwen3_golden import pb
 from qwen3_golden.weight_axes import EMBEDDING, HEAD
-from qwen3_reference.models import quiet
+from qwen3_reference.quiet import quiet
 from qwen3_reference.stored import Stored, read_directory
 
 

@@ -108,6 +108,20 @@ def test_a_config_that_is_written_is_read_as_the_same_numbers(name: str, tmp_pat
     assert model_config(write(tmp_path, config)) == config
 
 
+@pytest.mark.parametrize("name", ["yarn-stated", "yarn-mscale", "qwen3-8b-yarn"])
+def test_a_scaling_that_is_written_is_read_as_the_same_numbers(name: str, tmp_path: Path, checkpoints: Path) -> None:
+    config = model_config(checkpoints / name)
+    assert model_config(write(tmp_path, config)) == config
+
+
+def test_of_a_scaling_only_what_a_reader_cannot_find_by_himself_is_written(checkpoints: Path) -> None:
+    twin = json.loads((checkpoints / "qwen3-8b-yarn" / "config.json").read_text(encoding="utf-8"))
+    stated = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 4096}
+    assert (
+        twin["rope_scaling"] == stated == config_json(model_config(checkpoints / "qwen3-8b-yarn"), "x")["rope_scaling"]
+    )
+
+
 def test_a_window_and_biases_are_written_and_read_as_well(tmp_path: Path, checkpoints: Path) -> None:
     for name in ("window-decoder", "biased"):
         config = model_config(checkpoints / name)

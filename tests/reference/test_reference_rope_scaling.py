@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from transformers.models.qwen3 import Qwen3Config
 from transformers.models.qwen3.modeling_qwen3 import Qwen3RotaryEmbedding
 
 from qwen3_golden import GOLDEN_ROOT, ParityError, pb, read
@@ -48,6 +49,16 @@ def test_what_is_not_stated_is_filled_in(tmp_path: Path) -> None:
         beta_slow=1,
         truncate=True,
     )
+
+
+def test_what_hugging_face_advises_about_a_configuration_is_not_repeated(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    place = directory(tmp_path, rope_scaling=YARN | {"factor": 4.25})
+    Qwen3Config.from_dict(json.loads((place / "config.json").read_text()))
+    assert "4.25" in caplog.text
+    hf_config(directory(tmp_path, rope_scaling=YARN | {"factor": 4.75}))
+    assert "4.75" not in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -42,5 +42,5 @@ def test_the_pytest_plugin_costs_others_nothing() -> None:
     assert imported("import sys, qwen3_parity.plugin\nexec(sys.argv[1])") == []
 
 
-def test_the_same_question_sees_a_framework() -> None:
-    assert imported(COMMAND, "record", OP, "--out", "/dev/null") != []
+def test_the_same_question_sees_a_package() -> None:
+    assert "transformers" in imported("import sys, transformers\nexec(sys.argv[1])")
