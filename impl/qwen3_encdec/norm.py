@@ -24,9 +24,9 @@ class Qwen3RMSNorm(nn.Module):
             return nn.functional.rms_norm(hidden_states, hidden_states.shape[-1:], weight, eps)
         wide = hidden_states.to(torch.float32)
         scale = torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps)
-        # In place where `wide` is a copy of ours that no backward pass needs: fresh memory costs more than the product.
-        in_place = dtype != torch.float32 and not torch.is_grad_enabled()
-        return (wide.mul_(scale) if in_place else wide * scale).to(dtype) * weight
+        if dtype == weight.dtype and not torch.is_grad_enabled():  # in place: fresh memory costs more than the products
+            return wide.mul_(scale).to(dtype).mul_(weight)
+        return (wide * scale).to(dtype) * weight
 
     def extra_repr(self) -> str:
         """Width and eps, for `repr`."""

@@ -105,7 +105,7 @@ def rotate_half(x: torch.Tensor) -> torch.Tensor:
 
 def apply_rotary(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
     """Rotate `x [batch, heads, seq, dim]` by tables `[batch, seq, dim]`, in the dtype of `x`."""
-    return (x * cos.unsqueeze(1)).add_(rotate_half(x) * sin.unsqueeze(1))  # one tensor less to write
+    return (x * cos.unsqueeze(1)) + (rotate_half(x) * sin.unsqueeze(1))
 
 
 def apply_rotary_pos_emb(

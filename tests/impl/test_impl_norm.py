@@ -7,7 +7,6 @@ import torch
 from transformers.models.qwen3.modeling_qwen3 import Qwen3RMSNorm as HfNorm
 
 from qwen3_encdec.norm import Qwen3RMSNorm as Norm
-from qwen3_encdec.rope import apply_rotary
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16, torch.float64]
 rows = pytest.mark.parametrize("rows_dtype", DTYPES, ids=str)
@@ -59,13 +58,3 @@ def test_a_norms_gradients_are_hugging_faces(dtype: torch.dtype) -> None:
         found.append((x.grad, norm.weight.grad))
     for actual, expected in zip(*found, strict=True):
         torch.testing.assert_close(actual, expected)
-
-
-@rows
-@pytest.mark.parametrize("table_dtype", DTYPES, ids=str)
-def test_a_rotation_leaves_its_input_alone(rows_dtype: torch.dtype, table_dtype: torch.dtype) -> None:
-    x, table = torch.randn(1, 2, 3, 8).to(rows_dtype), torch.randn(1, 3, 8).to(table_dtype)
-    given = x.clone(), table.clone()
-    with torch.no_grad():
-        apply_rotary(x, table, table)
-    assert torch.equal(x, given[0]) and torch.equal(table, given[1])
