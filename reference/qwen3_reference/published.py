@@ -65,8 +65,8 @@ def config_json(config: pb.ModelConfig, dtype: str) -> dict[str, Any]:
 
 def _stated(scaling: pb.RopeScaling) -> dict[str, Any]:
     """The scaling as people write it into a config.json: without the numbers that a reader has to find by himself."""
-    found = {"attention_factor": 0.1 * math.log(scaling.factor) + 1.0, "beta_fast": 32.0, "beta_slow": 1.0}
-    known = {**found, "truncate": True}
+    magnitude = 0.1 * math.log(scaling.factor) + 1.0
+    known = {"attention_factor": magnitude, "beta_fast": 32.0, "beta_slow": 1.0, "truncate": True}
     numbers = {field.name: getattr(scaling, field.name) for field in scaling.DESCRIPTOR.fields}
     return {name: value for name, value in numbers.items() if name not in known or value != known[name]}
 

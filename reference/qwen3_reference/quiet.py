@@ -11,7 +11,7 @@ from transformers.utils import logging
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """No progress bars, no load reports and no advice: what is loaded was checked by name before."""
+    """No progress bars, no load reports and no advice: what is read is checked here, by name."""
     log: Any = logging
     level, bars = log.get_verbosity(), log.is_progress_bar_enabled()
     log.set_verbosity_error()

@@ -10,7 +10,7 @@ _ACTIVATIONS = {"silu": "silu", "gelu": "gelu", "gelu_pytorch_tanh": "gelu_tanh"
 
 
 def spec_config(config: pb.ModelConfig) -> SpecConfig:
-    """The same numbers for the specification; `ValueError` or `KeyError` when no network can have them."""
+    """A network's numbers for the specification; `ValueError` or `KeyError` when no network can have them."""
     if config.HasField("classic_encoder"):
         return classic_spec_config(config)
     return SpecConfig(
@@ -36,5 +36,5 @@ def spec_config(config: pb.ModelConfig) -> SpecConfig:
 
 
 def spec_scaling(scaling: pb.RopeScaling) -> RopeScaling:
-    """The same numbers for the specification; `ValueError` naming an impossible one."""
+    """The numbers of a RoPE scaling for the specification; `ValueError` naming an impossible one."""
     return RopeScaling(**{field.name: getattr(scaling, field.name) for field in scaling.DESCRIPTOR.fields})

@@ -1,4 +1,7 @@
-"""The command line. Exit codes: 0 parity, 1 divergence, 2 the input cannot be read, verified or matched."""
+"""The command line. Exit codes: 0 parity, 1 divergence, 2 the input cannot be read, verified or matched.
+
+Each command imports what it runs when it runs: nobody who asks for help waits for PyTorch.
+"""
 
 from __future__ import annotations
 

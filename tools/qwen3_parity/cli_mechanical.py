@@ -32,7 +32,7 @@ def mechanical(only: str, path: Path | None, workers: int) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps([table.as_json(*one) for one in results], indent=1), encoding="utf-8")
     screen = console()
-    screen.print(table.table(results))
+    screen.print(table.terminal(results))
     screen.print(table.summary(results))
     open_ones = [mutant for mutant, judged in results if table.verdict(mutant, judged) in ("not judged", "harness")]
     for mutant in open_ones:

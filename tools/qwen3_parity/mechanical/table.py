@@ -41,7 +41,7 @@ def _reason(mutant: Mutant, judgement: Judgement) -> Reason | None:
     return reason_of(mutant.key, _judged(), reached=judgement.outcome == "survived")
 
 
-def table(results: Results) -> Table:
+def terminal(results: Results) -> Table:
     """Outcomes counted by operator."""
     counts = Counter((mutant.operator, verdict(mutant, judgement)) for mutant, judgement in results)
     found = Table("operator", "mutants", *_COLUMNS)
