@@ -22,6 +22,9 @@ class Qwen3MLP(nn.Module):
         self.act_fn: Callable[[torch.Tensor], torch.Tensor] = ACT2FN[config.hidden_act]
 
     def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
-        """Apply the block; the input of `down_proj` is `act(gate) * up`."""
-        gate, up = self.gate_proj(hidden_states), self.up_proj(hidden_states)
-        return cast(torch.Tensor, self.down_proj(self.act_fn(gate) * up))
+        """Apply the block; the input of `down_proj` is `act(gate) * up`.
+
+        The activation comes before `up`, which would drive the gate of many rows out of the processor's cache.
+        """
+        activated = self.act_fn(self.gate_proj(hidden_states))
+        return cast(torch.Tensor, self.down_proj(activated * self.up_proj(hidden_states)))

@@ -20,13 +20,16 @@ class Qwen3RMSNorm(nn.Module):
     def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
         """Normalise the last axis; nothing is centred."""
         weight, eps, dtype = self.weight, self.variance_epsilon, hidden_states.dtype
-        if dtype == weight.dtype == torch.float32:
+        in_place = dtype == weight.dtype and not torch.is_grad_enabled()  # fresh memory costs more than the products
+        if dtype == weight.dtype == torch.float32 and not in_place:
             return nn.functional.rms_norm(hidden_states, hidden_states.shape[-1:], weight, eps)
         wide = hidden_states.to(torch.float32)
-        scale = torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps)
-        if dtype == weight.dtype and not torch.is_grad_enabled():  # in place: fresh memory costs more than the products
-            return wide.mul_(scale).to(dtype).mul_(weight)
-        return (wide * scale).to(dtype) * weight
+        squares = wide.pow(2)
+        scale = torch.rsqrt(squares.mean(-1, keepdim=True) + eps)
+        if not in_place:
+            return (wide * scale).to(dtype) * weight
+        scaled = torch.mul(wide, scale, out=squares if wide is hidden_states else wide)
+        return scaled.to(dtype).mul_(weight)
 
     def extra_repr(self) -> str:
         """Width and eps, for `repr`."""

@@ -49,7 +49,7 @@ optional = st.none() | st.floats(0.05, 3.0)
 @st.composite
 def scalings(draw: st.DrawFn) -> dict[str, Any]:
     """YaRN dictionaries, each key there or not."""
-    slow = draw(st.floats(0.1, 8.0))
+    slow = draw(st.none() | st.floats(0.1, 8.0))
     found = {
         "rope_type": "yarn",
         "rope_theta": draw(st.sampled_from([10_000, 250_000.0, 1e6, 5e6]) | st.floats(2.0, 1e8)),
@@ -60,7 +60,7 @@ def scalings(draw: st.DrawFn) -> dict[str, Any]:
         "attention_factor": draw(optional),
         "mscale": draw(optional),
         "mscale_all_dim": draw(optional),
-        "beta_fast": draw(st.none() | st.integers(9, 64) | st.floats(slow, 64.0)),
+        "beta_fast": draw(st.none() | st.integers(9, 64) | st.floats(1.0 if slow is None else slow, 64.0)),
         "beta_slow": slow,
         "truncate": draw(st.booleans()),
     }
