@@ -23,8 +23,8 @@ lint: .venv/ready
 types: .venv/ready
 	$(BIN)/mypy
 
-speed: .venv/ready  ## of the benchmarks the one that CI asks for, alone on the machine: decoding beside Hugging Face's
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m bench -s --benchmark-disable -k does_not_exclude tests/benchmarks/test_bench_model.py
+speed: .venv/ready  ## of the benchmarks those that CI asks for, alone on the machine: network beside Hugging Face's
+	$(BIN)/python -m pytest -m bench -s --benchmark-disable -k "a_twentieth or (encoding_is and float32 and all_cores and 4)" tests/benchmarks/test_bench_model.py
 
 slow: .venv/ready  ## minutes, not seconds: real sizes, other kernels
 	$(BIN)/python -m pytest -m slow -s

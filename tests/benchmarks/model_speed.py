@@ -1,14 +1,9 @@
-"""Models of Qwen3-0.6B's shape with random weights, ours and Hugging Face's over the same tensors, and their timing.
-
-Times are the CPU seconds of the one thread that works, which a busy machine stretches less than those of a clock on the
-wall.
-"""
+"""Models of Qwen3-0.6B's shape with random weights, ours and Hugging Face's over the same tensors, and their timing."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from statistics import median
-from time import thread_time
 from typing import Any
 
 import torch
@@ -22,7 +17,7 @@ from transformers.models.t5gemma2.configuration_t5gemma2 import (
     T5Gemma2TextConfig,
 )
 from transformers.models.t5gemma2.modeling_t5gemma2 import T5Gemma2ForConditionalGeneration
-from turns import Clock, Generate
+from turns import Clock, Generate, now
 
 from qwen3_encdec import Qwen3EncoderDecoderConfig, Qwen3ForSeq2SeqLM
 from qwen3_encdec.modeling_qwen3_encoder import Qwen3EncoderOutput
@@ -42,9 +37,9 @@ Work = Callable[[], object]
 
 
 def seconds(work: Work) -> float:
-    start = thread_time()
+    start = now()
     work()
-    return thread_time() - start
+    return now() - start
 
 
 def taking_turns(works: dict[str, Work], rounds: int) -> dict[str, list[float]]:

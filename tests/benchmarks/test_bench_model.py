@@ -21,16 +21,24 @@ pytestmark = pytest.mark.bench
 SOURCE, NEW = 64, 60
 MANY = 120
 """Tokens where little is to be told apart."""
+RUNS = 5
+"""Pairs of models, each with memory of its own, whose place there is worth a percent or two."""
+CORES = torch.get_num_threads()
 FULL = pytest.param(DEPTH, marks=pytest.mark.slow)
 DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
 
 
 @pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+def threads(request: pytest.FixtureRequest) -> Iterator[int]:
+    """How many work: one, unless the test says that it is as many as torch takes by itself."""
+    count: int = getattr(request, "param", 1)
+    torch.set_num_threads(count)
+    yield count
+    torch.set_num_threads(CORES)
+
+
+ALL_CORES = pytest.mark.parametrize("threads", [CORES], indirect=True, ids=["all_cores"])
+ONE_AND_ALL = pytest.mark.parametrize("threads", [1, CORES], indirect=True, ids=["one_thread", "all_cores"])
 
 
 def above(times: list[float], linear: list[float]) -> float:
@@ -45,12 +53,8 @@ def told(benchmark: Any, capsys: pytest.CaptureFixture[str], figures: dict[str, 
         print("\n" + ", ".join(f"{name} {value:.3g}" for name, value in figures.items()))
 
 
-@pytest.mark.parametrize("layers", [EIGHTH, FULL])
-@DTYPES
-@torch.no_grad()
-def test_encoding_is_as_fast_as_hugging_faces_qwen3(
-    layers: int, dtype: torch.dtype, benchmark: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def encoders(layers: int, dtype: torch.dtype, rounds: int) -> dict[str, list[float]]:
+    """Seconds of our encoder and of HF's Qwen3 without a causal mask, on the same tokens; they agree on the states."""
     pair = Pair(layers, dtype)
     theirs = pair.hf.model
     theirs.config.is_causal = False
@@ -64,10 +68,23 @@ def test_encoding_is_as_fast_as_hugging_faces_qwen3(
         "ours": lambda: pair.ours.encoder(ids, mask),
         "hf": lambda: theirs(input_ids=ids, attention_mask=mask, use_cache=False),
     }
-    times = taking_turns(works, 60 if layers == EIGHTH else 14)
-    found = ratio(times["hf"], times["ours"])
-    told(benchmark, capsys, {"encoder, × HF's Qwen3": found, "ms": 1e3 * median(times["ours"])})
-    assert found >= 1.0
+    return taking_turns(works, rounds)
+
+
+@pytest.mark.parametrize("layers", [EIGHTH, FULL])
+@ONE_AND_ALL
+@DTYPES
+@torch.no_grad()
+def test_encoding_is_as_fast_as_hugging_faces_qwen3(
+    layers: int, threads: int, dtype: torch.dtype, benchmark: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    count, rounds = (RUNS, 20) if dtype == torch.float32 else (2 * RUNS - 1, 30)  # whose products vary more
+    found = []
+    for _ in range(count):
+        times = encoders(layers, dtype, rounds if layers == EIGHTH else rounds * 2 // 3)
+        found.append(ratio(times["hf"], times["ours"]))
+    told(benchmark, capsys, {"encoder, × HF's Qwen3": median(found), "lowest": min(found), "highest": max(found)})
+    assert median(found) >= 1.0
 
 
 @pytest.mark.parametrize("layers", [EIGHTH, FULL])
@@ -90,21 +107,25 @@ def test_decoding_takes_less_above_its_matrices_than_hugging_faces_qwen3(
         "linear GB/s": read / median(linear),
     }
     told(benchmark, capsys, figures)
-    if dtype == torch.float32 and layers == DEPTH:
-        assert overhead <= 0.6
-    elif dtype == torch.float32:
-        assert ratio(hf, ours) >= 1.05
-    else:  # the products themselves are most of it, and their speed is the library's
+    if dtype == torch.bfloat16:  # the products themselves are most of it, and their speed is the library's
         assert ratio(hf, ours) >= 1.0
+    elif layers == DEPTH:
+        assert overhead <= 0.6
+    else:  # one thread reads the head for so long that a twentieth is on the edge: see below
+        assert not excludes([a / b for a, b in zip(hf, ours, strict=True)], 1.05)
 
 
-def test_a_run_does_not_exclude_that_decoding_is_a_twentieth_faster(
-    benchmark: Any, capsys: pytest.CaptureFixture[str]
+@ALL_CORES
+def test_decoding_is_a_twentieth_faster_than_hugging_faces_qwen3(
+    threads: int, benchmark: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What CI asks, which must not cry wolf: it sees the loss of all that was gained (1.02 ×), not of a part."""
-    times = token_by_token(Pair(EIGHTH, torch.float32).decode(SOURCE, MANY))
-    told(benchmark, capsys, {"tokens a second, × HF's": ratio(times["hf"], times["ours"])})
-    assert not excludes([a / b for a, b in zip(times["hf"], times["ours"], strict=True)], 1.05)
+    """What CI asks, on as many threads as `generate()` takes by itself."""
+    found = []
+    for _ in range(RUNS):
+        times = token_by_token(Pair(EIGHTH, torch.float32).decode(SOURCE, NEW))
+        found.append(ratio(times["hf"], times["ours"]))
+    told(benchmark, capsys, {"tokens a second, × HF's": median(found), "lowest": min(found), "highest": max(found)})
+    assert median(found) >= 1.05
 
 
 @DTYPES

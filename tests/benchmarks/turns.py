@@ -1,7 +1,8 @@
 """Several `generate()`s that take turns token by token, so that whatever the machine does meets all of them alike.
 
-Each runs in a thread of its own, and one at a time. The memory's speed drifts by a tenth within seconds here and there,
-which is as much as there is to be told apart: whole runs one after another would measure that.
+Each runs in a thread of its own, one at a time, with as many threads below it as the caller's. The memory's speed
+drifts by a tenth within seconds here and there, which is as much as there is to be told apart: whole runs one after
+another would measure that.
 """
 
 from __future__ import annotations
@@ -9,13 +10,18 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from math import ceil, sqrt
-from time import thread_time
+from time import perf_counter, thread_time
 
 import torch
 
 
+def now() -> float:
+    """Seconds: of the processor where one thread works, which a busy machine stretches less; else on the wall."""
+    return thread_time() if torch.get_num_threads() == 1 else perf_counter()
+
+
 class Clock:
-    """A streamer: notes the CPU seconds of its thread from one token to the next, and lets the others make one each."""
+    """A streamer: notes the seconds from one token to the next, and lets the others make one each."""
 
     def __init__(self, baton: Baton, place: int) -> None:
         self.seconds: list[float] = []
@@ -24,11 +30,11 @@ class Clock:
     def start(self) -> None:
         """Wait for the first turn."""
         self._baton.wait(self._place)
-        self._since = thread_time()
+        self._since = now()
 
     def put(self, value: object) -> None:
         """Note the time and take the next turn; `generate` says this of the prompt, then of each token."""
-        self.seconds.append(thread_time() - self._since)
+        self.seconds.append(now() - self._since)
         self._baton.hand_over(self._place)
         self.start()
 
@@ -71,11 +77,11 @@ def token_by_token(works: dict[str, Generate]) -> dict[str, list[float]]:
     Every work makes as many tokens, and ends; what it says of the prompt, of the prefill's token and of the first that
     is decoded are left out.
     """
-    baton = Baton(len(works))
+    baton, threads_each = Baton(len(works)), torch.get_num_threads()
     clocks = {name: Clock(baton, place) for place, name in enumerate(works)}
 
     def run(name: str) -> None:
-        torch.set_num_threads(1)
+        torch.set_num_threads(threads_each)  # torch keeps it for each thread
         try:
             clocks[name].start()
             works[name](clocks[name])
