@@ -20,16 +20,13 @@ class Qwen3RMSNorm(nn.Module):
     def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
         """Normalise the last axis; nothing is centred."""
         weight, eps, dtype = self.weight, self.variance_epsilon, hidden_states.dtype
-        in_place = dtype == weight.dtype and not torch.is_grad_enabled()  # fresh memory costs more than the products
-        if dtype == weight.dtype == torch.float32 and not in_place:
-            return nn.functional.rms_norm(hidden_states, hidden_states.shape[-1:], weight, eps)
         wide = hidden_states.to(torch.float32)
         squares = wide.pow(2)
         scale = torch.rsqrt(squares.mean(-1, keepdim=True) + eps)
-        if not in_place:
+        if dtype != weight.dtype or torch.is_grad_enabled():
             return (wide * scale).to(dtype) * weight
-        scaled = torch.mul(wide, scale, out=squares if wide is hidden_states else wide)
-        return scaled.to(dtype).mul_(weight)
+        room = squares if dtype == torch.float32 else wide  # fresh memory would cost more than the product
+        return torch.mul(wide, scale, out=room).to(dtype).mul_(weight)
 
     def extra_repr(self) -> str:
         """Width and eps, for `repr`."""

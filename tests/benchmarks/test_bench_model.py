@@ -6,7 +6,6 @@ one row, which both models need. Both see as many keys: ours the encoder's, HF's
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from statistics import median
 from typing import Any
 
@@ -14,27 +13,17 @@ import pytest
 import torch
 from model_speed import DEPTH, EIGHTH, SHAPE, Pair, Work, ratio, t5gemma2, taking_turns
 from transformers.modeling_outputs import BaseModelOutput
-from turns import Clock, excludes, token_by_token
+from turns import CORES, Clock, excludes, token_by_token
 
-pytestmark = pytest.mark.bench
+pytestmark = [pytest.mark.bench, pytest.mark.usefixtures("threads")]
 
 SOURCE, NEW = 64, 60
 MANY = 120
 """Tokens where little is to be told apart."""
 RUNS = 5
 """Pairs of models, each with memory of its own, whose place there is worth a percent or two."""
-CORES = torch.get_num_threads()
 FULL = pytest.param(DEPTH, marks=pytest.mark.slow)
 DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
-
-
-@pytest.fixture(autouse=True)
-def threads(request: pytest.FixtureRequest) -> Iterator[int]:
-    """How many work: one, unless the test says that it is as many as torch takes by itself."""
-    count: int = getattr(request, "param", 1)
-    torch.set_num_threads(count)
-    yield count
-    torch.set_num_threads(CORES)
 
 
 ALL_CORES = pytest.mark.parametrize("threads", [CORES], indirect=True, ids=["all_cores"])

@@ -12,6 +12,7 @@ from turns import excludes, token_by_token
 
 from qwen3_encdec import modeling_qwen3_decoder
 
+pytestmark = pytest.mark.usefixtures("threads")
 NARROW = {"vocab_size": 1000, "hidden_size": 64, "intermediate_size": 192, "head_dim": 16}
 OVERHEAD = 0.6
 

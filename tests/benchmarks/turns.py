@@ -14,6 +14,9 @@ from time import perf_counter, thread_time
 
 import torch
 
+CORES = torch.get_num_threads()
+"""As many threads as torch takes by itself."""
+
 
 def now() -> float:
     """Seconds: of the processor where one thread works, which a busy machine stretches less; else on the wall."""
