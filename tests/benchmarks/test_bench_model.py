@@ -24,8 +24,6 @@ RUNS = 5
 """Pairs of models, each with memory of its own, whose place there is worth a percent or two."""
 FULL = pytest.param(DEPTH, marks=pytest.mark.slow)
 DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
-
-
 ALL_CORES = pytest.mark.parametrize("threads", [CORES], indirect=True, ids=["all_cores"])
 ONE_AND_ALL = pytest.mark.parametrize("threads", [1, CORES], indirect=True, ids=["one_thread", "all_cores"])
 
