@@ -181,6 +181,12 @@ def test_every_reason_has_a_kind_and_a_text(tmp_path: Path) -> None:
         judged(tmp_path / "reasons.txt")
 
 
+def test_keys_whose_reason_was_lost_do_not_take_the_one_before(tmp_path: Path) -> None:
+    (tmp_path / "reasons.txt").write_text("equivalent: same numbers\n  a f op: x → y\n\n  b g op: x → y\n")
+    with pytest.raises(ParityError, match=r"reasons\.txt:4: a judgement that cannot be read"):
+        judged(tmp_path / "reasons.txt")
+
+
 def test_a_judged_mutant_that_no_longer_survives_is_stale(tmp_path: Path) -> None:
     (tmp_path / "reasons.txt").write_text("equivalent: same numbers\n  a f op: x → y\n  a g *\n  b h *\n")
     known = judged(tmp_path / "reasons.txt")

@@ -25,12 +25,16 @@ def judged(path: Path = JUDGED) -> dict[str, Reason]:
     """Reasons by key of the mutant; a function and ` *` stand for the mutants of its lines that no case runs.
 
     In the file a line at the margin is a reason, `equivalent: …` or `missing case: …`, and the indented lines below it
-    are the keys that it holds for. Raises `ParityError` for a line that is neither, or a key that stands there twice.
+    are the keys that it holds for, up to an empty one. Raises `ParityError` for a line that is neither, or a key that
+    stands there twice.
     """
     found: dict[str, Reason] = {}
     reason: Reason | None = None
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        if not line.strip() or line.startswith("#"):
+        if line.startswith("#"):
+            continue
+        if not line.strip():
+            reason = None
             continue
         if not line.startswith(" "):
             kind, _, why = line.partition(": ")
