@@ -20,7 +20,7 @@ from qwen3_golden.taps import GOLDEN_ROOT
 
 NAME = "MANIFEST.textproto"
 MAX_FILE_BYTES = 1_000_000
-MAX_TOTAL_BYTES = 12_000_000
+MAX_TOTAL_BYTES = 20_000_000
 _FOLDERS = ("cases", "checkpoints", "tokenizers")
 _FILES = ("golden.proto", "models.textproto", "taps.textproto", "tolerances.textproto")
 _HEAD = "# proto-file: golden.proto\n# proto-message: qwen3.golden.v1.Manifest\n\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from qwen3_golden import pb
+from qwen3_reference.decoder_cases import DECODER_CASES
 from qwen3_reference.definitions import LONG_TAPS, CaseDefinition, inputs
 from qwen3_reference.generation_cases import GENERATION_CASES
 from qwen3_reference.training_cases import TRAINING_CASES
@@ -45,43 +46,7 @@ CASES = (
         encoder_rows=("11111111111111111",),
         exposes=("MSK-20", "MSK-22", "ROP-15", "ROP-21"),
     ),
-    CaseDefinition(
-        "decoder/ragged_decode",
-        "A causal Qwen3: prompts unpadded, right-padded (pads stay in the cache) and left-padded, then 4 decode steps.",
-        5,
-        decoder="tied-decoder",
-        decoder_rows=("111111111", "110001111", "001111111"),
-        steps=(5, 1, 1, 1, 1),
-        exposes=("POS-02", "POS-09", "POS-10", "MSK-16", "KVC-13"),
-    ),
-    CaseDefinition(
-        "decoder/window_chunks",
-        "A window of 5, the prompt in chunks of 3, decoding past 2 × 5; untied head.",
-        6,
-        decoder="window-decoder",
-        decoder_rows=("1111111111111", "0011111111111"),
-        steps=(3, 3, 3, 1, 1, 1, 1),
-        exposes=("MSK-23", "KVC-08", "KVC-10", "POS-10", "HED-01", "HED-04"),
-    ),
-    CaseDefinition(
-        "decoder/window_even",
-        "A window of 6 met from a prompt of 5: W - 1, W, W + 1 keys and on; window set by max_window_layers.",
-        7,
-        decoder="even-window",
-        decoder_rows=("1111111111", "0111111111"),
-        steps=(5, 1, 1, 1, 2),
-        exposes=("MSK-22", "MSK-24", "KVC-08"),
-    ),
-    CaseDefinition(
-        "decoder/generation",
-        "Greedy generation of a causal Qwen3 from unpadded and left-padded prompts of length 2.",
-        70,
-        decoder="window-decoder",
-        decoder_rows=("11", "01"),
-        steps=(2,),
-        max_new_tokens=12,
-        exposes=("POS-09", "POS-10", "KVC-16"),
-    ),
+    *DECODER_CASES,
     CaseDefinition(
         "encdec/ragged",
         "Rotated encoder keys; encoder longer than the prompt; padding on either side of both stacks; 4 decode steps.",
@@ -165,26 +130,6 @@ CASES = (
         decoder_rows=("11111", "11111"),
         steps=(3, 1, 1),
         exposes=("MSK-06", "MSK-30", "PRJ-06", "CFG-05", "SMX-09"),
-    ),
-    CaseDefinition(
-        "decoder/yarn_stated",
-        "YaRN far beyond the original length, every number of it stated and none the default.",
-        19,
-        decoder="yarn-stated",
-        decoder_rows=("11111", "01111"),
-        steps=(4, 1),
-        first_position=15000,
-        exposes=("ROP-09", "ROP-10", "ROP-12", "ROP-13", "CFG-09"),
-    ),
-    CaseDefinition(
-        "decoder/yarn_mscale",
-        "YaRN whose attention factor follows from mscale and mscale_all_dim.",
-        20,
-        decoder="yarn-mscale",
-        decoder_rows=("11111", "01111"),
-        steps=(4, 1),
-        first_position=15000,
-        exposes=("ROP-09", "ROP-10", "ROP-14"),
     ),
     CaseDefinition(
         "long/deep",
