@@ -58,7 +58,7 @@ def most(where: str) -> float:
 
 
 def test_har_13_a_check_takes_no_tolerance() -> None:
-    assert list(inspect.signature(check).parameters) == ["golden", "candidate"]
+    assert list(inspect.signature(check).parameters) == ["golden", "candidate", "weights", "partial"]
 
 
 def test_har_13_a_candidate_cannot_bring_its_own_floors(judged: Judged, recorded: Callable[..., Recording]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,20 +28,60 @@ def copy(recording: Recording, path: Path, *, without: str = "", case: pb.Case |
 @pytest.mark.parametrize(
     ("name", "result"),
     [
+        ("encoder/one_token", "encoder.norm"),
+        ("encdec/ragged", "logits"),
         ("training/causal", "loss"),
         ("training/causal", "gradient.shared.weight"),
         ("generation/greedy", "generated_ids"),
+        ("decoder/generation", "generated_ids"),
         ("generation/sample", "next_token_probs"),
         ("classic/bert", "post_norm.last_hidden_state"),
+        ("classic/pre_norm", "pre_norm.norm"),
+        ("op/rope", "output.k"),
     ],
 )
-def test_a_run_that_leaves_its_result_out_and_says_so_is_no_parity(name: str, result: str, tmp_path: Path) -> None:
+def test_a_run_that_leaves_its_result_out_and_says_so_is_partial(name: str, result: str, tmp_path: Path) -> None:
     whole = golden(name)
-    assert result in results(whole.case)
     assert check(whole, copy(whole, tmp_path / "whole.pb")).word == "parity"
     found = check(whole, copy(whole, tmp_path / "less.pb", without=result))
-    assert {problem.rule for problem in found.problems} == {"missing tap"}
-    assert all(problem.where.startswith(f"{result} (step") for problem in found.problems)
+    assert (found.word, found.exit_code, found.problems) == ("partial", 1, [])
+    assert {where.rpartition(" (step")[0] for where in found.no_results} == {result}
+
+
+def test_who_asks_for_a_part_gets_exit_code_0_and_still_not_the_word_parity(tmp_path: Path) -> None:
+    whole = golden("encoder/one_token")
+    found = check(whole, copy(whole, tmp_path / "less.pb", without="encoder.norm"), partial=True)
+    assert (found.word, found.exit_code) == ("partial", 0)
+
+
+def test_a_part_that_is_wrong_is_a_divergence_though_no_more_was_asked_for(tmp_path: Path) -> None:
+    whole = golden("encoder/one_token")
+    less = read(copy(whole, tmp_path / "less.pb", without="encoder.norm"))
+    wrong = [Tensor(t.info, t.array * 2 if t.info.op == "swiglu" else t.array) for t in less]
+    found = check(whole, replace(less, tensors=wrong), partial=True)
+    assert (found.word, found.exit_code) == ("divergence", 1)
+
+
+def test_one_step_of_a_declared_result_that_is_left_out_is_a_divergence() -> None:
+    whole = golden("encdec/ragged")
+    less = [item for item in whole if item.key != ("logits", 2)]
+    assert check(whole, replace(whole, tensors=less)).word == "divergence"  # logits are declared
+
+
+def test_embeddings_and_positions_alone_are_no_parity_by_a_golden_that_has_nothing_else() -> None:
+    """As `capture --taps` makes it."""
+    whole = golden("encoder/one_token")
+    kept = [t for t in whole if t.info.name.endswith(("embed_tokens", "position_ids")) or t.info.op == "input"]
+    run = pb.Run(arithmetic=pb.ARITHMETIC_F32, backend=pb.EAGER, materialised=[t.info.name for t in kept])
+    captured = replace(whole, tensors=kept, run=run)
+    assert check(captured, captured).word == "partial"
+
+
+def test_the_result_of_a_mode_that_nobody_knows_yet_is_its_last_tap() -> None:
+    whole = golden("encoder/one_token")
+    case = pb.Case.FromString(whole.case.SerializeToString())
+    case.mode = 99  # type: ignore[assignment]
+    assert results(replace(whole, case=case)) == [("encoder.norm", 0)]
 
 
 def test_another_row_that_nothing_trains_is_another_case(tmp_path: Path) -> None:

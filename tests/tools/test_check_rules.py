@@ -113,15 +113,7 @@ def test_inputs_alone_are_zero_comparisons(world):
     patterns = [item.info.name for item in inputs]
     candidate = replace(world.with_run(materialised=patterns), tensors=inputs)
     rules = [problem.rule for problem in check(world.golden, candidate).problems]
-    assert rules == ["missing tap", "missing tap", "zero comparisons: not one element of an output was judged"]
-
-
-def test_a_run_that_declares_everything_but_its_output_is_no_parity(world):
-    patterns = [pattern for pattern in world.golden.run.materialised if pattern != "logits"]
-    kept = [item for item in world.golden if item.info.name != "logits"]
-    candidate = replace(world.with_run(materialised=patterns), tensors=kept)
-    found = check(world.golden, candidate)
-    assert (found.word, {problem.got for problem in found.problems}) == ("divergence", {"nothing"})
+    assert rules == ["zero comparisons: not one element of an output was judged"]
 
 
 def test_an_empty_recording_against_an_empty_golden_is_no_parity(world):
@@ -375,11 +367,6 @@ def test_a_golden_without_a_floor_is_our_own_fault(world):
     with pytest.raises(ParityError, match="harness bug") as error:
         check(golden, world.golden)
     assert error.value.fault == "harness bug" and OUTPUT in error.value.where
-
-
-def test_swapped_files_are_judged_by_the_floors_that_there_are(world):
-    bare = world.with_tensors(tensor(t.info.name, t.array, step=t.info.step, axes=t.info.axes) for t in world.golden)
-    assert check(bare, world.golden).exit_code == check(world.golden, bare).exit_code == 0
 
 
 def test_masks_that_do_not_fit_their_tap_are_our_own_fault(world):

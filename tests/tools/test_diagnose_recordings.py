@@ -189,4 +189,4 @@ def test_a_checkpoint_that_only_has_the_name_of_a_committed_one_judges_no_op_alo
     path = renamed(tmp_path)
     done = CliRunner().invoke(main, ["check", str(path), str(path)])
     assert done.exit_code == 0
-    assert "judged alone" not in done.output
+    assert "parity, run only" in done.output and "right on its own inputs" not in done.output

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from qwen3_parity import check, replay, report
+from qwen3_parity import check, report
 
 NORM = "encoder.norm"
 
@@ -48,8 +48,8 @@ def test_a_pass_shows_only_the_worst_taps(good):
     assert len(report.listed(good)) < len(good.taps) == len(report.listed(good, every=True))
 
 
-def test_a_replay_adds_the_error_of_the_op_itself(world, good):
-    shown = text(report.terminal(good, every=True, replayed=replay(world.golden, world.weights)))
+def test_ops_judged_alone_add_their_own_errors(world):
+    shown = text(report.terminal(check(world.golden, world.golden, world.weights), every=True))
     assert "own op" in shown
 
 
@@ -116,12 +116,12 @@ def test_ops_that_are_wrong_on_their_own_inputs_are_named_and_no_others(world):
         array[0, 0, 0] += 1
 
     spoilt = world.changed(NORM, spoil)
-    shown = text(report.terminal(check(world.golden, spoilt), replayed=replay(spoilt, world.weights)))
+    shown = text(report.terminal(check(world.golden, spoilt, world.weights)))
     assert f"wrong on their own inputs: {NORM}" in shown
 
 
-def test_a_pass_says_that_every_op_is_right_by_itself(world, good):
-    shown = text(report.terminal(good, replayed=replay(world.golden, world.weights)))
+def test_a_pass_says_that_every_op_is_right_by_itself(world):
+    shown = text(report.terminal(check(world.golden, world.golden, world.weights)))
     assert "every op that could be judged alone is right" in shown
 
 
@@ -130,10 +130,26 @@ def test_the_page_names_the_ops_that_are_wrong_on_their_own_inputs(world):
         array[0, 0, 0] += 1
 
     spoilt = world.changed(NORM, spoil)
-    bad = check(world.golden, spoilt)
-    page = report.html([bad], {bad.case.name: replay(spoilt, world.weights)})
+    page = report.html([check(world.golden, spoilt, world.weights)])
     assert f"wrong on their own inputs: {NORM}" in page and "own op, units" in page
-    assert "own op, units" not in report.html([bad])
+    assert "own op, units" not in report.html([check(world.golden, spoilt)])
+
+
+@pytest.mark.parametrize("weights", [True, False])
+def test_what_was_judged_stands_wherever_the_verdict_stands(world, weights):
+    verdicts = check(world.golden, world.golden, world.weights if weights else None)
+    what = "run and ops" if weights else "run only"
+    assert verdicts.judged == what
+    assert f"hand/made: parity, {what}, " in report.summary(verdicts)
+    assert what in text(report.overview([verdicts])) and f"<td>{what}" in report.html([verdicts])
+    assert verdicts.to_json()["judged"] == what
+
+
+def test_a_pass_of_the_run_only_is_counted_as_such(world, good):
+    both = check(world.golden, world.golden, world.weights)
+    assert report.closing([both]).startswith("parity in 1 of 1 cases, ")
+    assert report.closing([both, good]).startswith("parity in 2 of 2 cases (1 run only), ")
+    assert "Parity in all 2 cases (1 run only)" in report.html([both, good])
 
 
 def test_equal_bits_are_called_bit_for_bit(good, bad):

@@ -2,71 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
-from qwen3_golden import Array, ParityError, Place, Recording, Tensor, pb, place, read
-from qwen3_parity.budgets import headroom, reach, shares
-from qwen3_parity.compare import Metrics, compare, exact
-from qwen3_parity.match import delivered, parameters_differ, refuse_weights, same_case
+from qwen3_golden import Array, ParityError, Recording, pb, read
+from qwen3_parity.blame.replay import replay
+from qwen3_parity.match import delivered, is_input, parameters_differ, refuse_weights, results, same_case
+from qwen3_parity.ops_alone import comparable, with_ops
 from qwen3_parity.scope import Scope
+from qwen3_parity.tap_verdict import is_exact, judge_tap, op_of
 from qwen3_parity.tokenization.compare import check_tokenization
-from qwen3_parity.verdict import NOBODY, Problem, Verdict, Verdicts
-
-_EXACT = frozenset({"input", "position_ids", "embedding", "mask", "argmax"})
-_EXACT_ALONE = frozenset({"copy", "cache", "cache_once", "repeat_kv", "rotate_half"})
-"""Copies: exact on given inputs; in a whole run they carry the error of what they copy, and have its floor."""
-_NOT_NARROWER = {
-    pb.BOOL: {pb.BOOL},
-    pb.U8: {pb.U8, pb.I32, pb.I64},
-    pb.I32: {pb.I32, pb.I64},
-    pb.I64: {pb.I64},
-    pb.F16: {pb.F16, pb.F32, pb.F64},
-    pb.BF16: {pb.BF16, pb.F32, pb.F64},
-    pb.F32: {pb.F32, pb.F64},
-    pb.F64: {pb.F64},
-}
+from qwen3_parity.verdict import Verdict, Verdicts, nothing_judged
 
 
-def check(golden: Recording | str | Path, candidate: Recording | str | Path) -> Verdicts:
+def check(
+    golden: Recording | str | Path,
+    candidate: Recording | str | Path,
+    weights: Mapping[str, Array] | None = None,
+    *,
+    partial: bool = False,
+) -> Verdicts:
     """Judge a candidate by a golden; files are read with their digests verified.
 
-    Raises `ParityError` when a file cannot be read, when the candidate ran another case (the field is named), or when
-    the golden lacks a noise floor that it needs (harness bug). Everything else that is wrong is in the verdicts.
+    With `weights`, the case's parameters by canonical name, every op is also judged alone, on the candidate's own
+    inputs. `partial`: the case's results need not be there. Raises `ParityError` when a file cannot be read, when the
+    candidate ran another case (the field is named), when the golden has no noise floors and there are no weights, or
+    when it lacks only some of its floors (harness bug). Everything else that is wrong is in the verdicts.
     """
     expected = golden if isinstance(golden, Recording) else read(golden, digests=True)
     actual = candidate if isinstance(candidate, Recording) else read(candidate, digests=True)
+    verdicts = check_run(expected, actual, partial=partial)
+    if weights is not None and expected.case.mode not in (pb.OP, pb.PLUMBING, pb.TOKENIZATION):
+        return with_ops(verdicts, replay(comparable(actual, expected, verdicts), weights, expected))
+    if not verdicts.floors:
+        raise _needs_weights(expected)
+    return verdicts
+
+
+def check_run(expected: Recording, actual: Recording, *, partial: bool = False) -> Verdicts:
+    """As `check` without a look at the ops alone; of a golden without floors that is the copies and little else."""
     refuse_weights(actual, expected)
     if expected.case.mode == pb.TOKENIZATION:
-        return check_tokenization(expected, actual)
+        return replace(check_tokenization(expected, actual), partial=partial)
     same_case(actual, expected)
     structural = parameters_differ(actual, expected)
     match = delivered(actual, expected)
     structural += match.problems
-    # Two runs that swapped places: the one that has floors lends them.
-    floors = expected if any(item.info.HasField("floor") for item in expected) else actual
+    floors = _has_floors(expected)
     scope = Scope(expected)
     taps: list[Verdict] = []
     first = ""
     for item in match.both:
-        verdict = _judge(actual[item.key], item, floors.get(*item.key), scope, actual, expected)
+        verdict = judge_tap(actual[item.key], item, scope, actual, expected, floors=floors)
         if verdict.problem is not None:
             first = first or f"{verdict.op} at {verdict.where}"
             verdict = replace(verdict, problem=replace(verdict.problem, first_bad=first))
         taps.append(verdict)
-    if not any(tap.metrics is not None and tap.metrics.count for tap in taps):
-        structural.append(
-            Problem(
-                actual.source,
-                "zero comparisons: not one element of an output was judged",
-                expected=f"taps of {expected.case.name}",
-                got=f"{len(actual.tensors)} tensors, of which {len(taps)} are taps of the golden",
-                next_step=f"qwen3-parity show {actual.source}",
-            )
-        )
+    if floors and not any(tap.metrics is not None and tap.metrics.count for tap in taps):
+        structural.append(nothing_judged(expected.case.name, actual.source, f"{len(actual.tensors)} tensors"))
     return Verdicts(
         case=expected.case,
         golden=expected.source,
@@ -77,136 +71,25 @@ def check(golden: Recording | str | Path, candidate: Recording | str | Path) -> 
         structural=structural,
         not_materialised=match.not_materialised,
         missing=match.missing,
+        partial=partial,
+        floors=floors,
+        results=results(expected),
     )
 
 
-def _is_exact(item: Tensor, op: str, floor: Tensor | None, mode: int) -> bool:
-    if mode == pb.PLUMBING or not item.is_float or op in _EXACT:
-        return True
-    has_floor = floor is not None and floor.info.HasField("floor")
-    return not has_floor and (op == "inv_freq" or (mode == pb.OP and op in _EXACT_ALONE))
-
-
-def _judge(
-    actual: Tensor, expected: Tensor, floor: Tensor | None, scope: Scope, candidate: Recording, golden: Recording
-) -> Verdict:
-    """The verdict on one tap."""
-    name, step = expected.key
-    spot = place(name, golden.case.config.num_hidden_layers)
-    op = spot.op if spot is not None else expected.info.op
+def _has_floors(golden: Recording) -> bool:
+    """Whether a golden was recorded with noise floors; one without a float tap that needs any counts as such."""
     mode = golden.case.mode
-    is_exact = _is_exact(expected, op, floor, mode)
-    if not is_exact and (floor is None or not floor.info.HasField("floor")):
-        raise ParityError(
-            f"{golden.source}: {name} (step {step})",
-            "the golden has no noise floor for a float tap",
-            expected="a floor, or an op that is compared exactly",
-            got=f"op {op!r}, {pb.DType.Name(expected.info.dtype)}, no floor",
-            next_step="record the golden again with its floors: qwen3-parity regenerate",
-            fault="harness bug",
-        )
-    verdict = Verdict(name, step, op, is_exact)
-
-    def fail(rule: str, wanted: object, got: object, share: float | None = None) -> Problem:
-        return Problem(
-            verdict.where,
-            rule,
-            str(wanted),
-            str(got),
-            f"qwen3-parity show {candidate.source} --tap {name}",
-            share=share,
-        )
-
-    if actual.array.shape != expected.array.shape:
-        return replace(verdict, problem=fail("another shape", expected.array.shape, actual.array.shape))
-    if actual.info.dtype not in _NOT_NARROWER[expected.info.dtype]:
-        wanted = f"{pb.DType.Name(expected.info.dtype)}, or wider of the same kind"
-        return replace(verdict, problem=fail("another dtype", wanted, pb.DType.Name(actual.info.dtype)))
-
-    judged = scope.judged(expected, spot)
-    axes = tuple(expected.info.axes)
-    if is_exact:
-        metrics = exact(actual.values(), expected.values(), judged, axes=axes)
-    else:
-        bfloat16 = pb.BF16 in (actual.info.dtype, expected.info.dtype)
-        metrics = compare(*_comparable(actual, expected, op), judged, axes=axes, bfloat16=bfloat16)
-        assert floor is not None
-        verdict = replace(verdict, shares=shares(metrics, floor.info.floor, headroom("run", op)))
-    verdict = replace(verdict, metrics=metrics)
-
-    if metrics.nonfinite and mode != pb.PLUMBING:
-        return replace(verdict, problem=fail(*_nonfinite(metrics)))
-    if is_exact:
-        if not metrics.differing:
-            return verdict
-        if op == "argmax" and (tie := _near_tie(golden)):
-            return replace(verdict, problem=replace(fail(*tie), fault=NOBODY))
-        at = metrics.index
-        wanted = f"the golden's bits: {expected.values()[at]} at {list(at)}"
-        got = f"{actual.values()[at]}; {metrics.differing} of {metrics.count} elements differ"
-        return replace(verdict, problem=fail("must be an exact copy", wanted, got))
-    leak = _leak(actual, expected, scope, spot)
-    if leak:
-        return replace(
-            verdict, problem=fail("probability of a hidden key is not exactly 0", "0", f"{leak} cells are not")
-        )
-    # Written so that a NaN fails.
-    if not verdict.share <= 1:
-        assert floor is not None
-        return replace(verdict, problem=fail(*_over(verdict, floor.info.floor, actual, expected), verdict.share))
-    return verdict
+    judged = [item for item in golden if not is_input(item, mode)]
+    inexact = [item for item in judged if not is_exact(item, op_of(item, golden), mode)]
+    return not inexact or any(item.info.HasField("floor") for item in inexact)
 
 
-def _comparable(actual: Tensor, expected: Tensor, op: str) -> tuple[Array, Array]:
-    """The values, or for frequencies, which span decades and have a relative floor, their quotient and 1."""
-    ours, theirs = actual.values(), expected.values()
-    if op != "inv_freq" or not (np.isfinite(ours).all() and np.isfinite(theirs).all()):
-        return ours, theirs
-    quotient = ours.astype(np.float64) / theirs
-    return quotient, np.ones_like(quotient)
-
-
-def _nonfinite(metrics: Metrics) -> tuple[str, str, str]:
-    counts = {
-        "the candidate alone": metrics.nonfinite_actual,
-        "the golden alone": metrics.nonfinite_expected,
-        "both": metrics.nonfinite_both,
-    }
-    got = ", ".join(f"{count} in {where}" for where, count in counts.items() if count)
-    return "NaN or infinity", "finite numbers everywhere, padding included", got
-
-
-def _near_tie(golden: Recording) -> tuple[str, str, str] | None:
-    """Rule, expected and got when noise may have chosen another token; None when the golden's margins forbid it."""
-    floor = max((t.info.floor.max for t in golden if t.info.name == "logits"), default=0.0)
-    margin = golden.case.smallest_margin
-    if not 0 < margin <= reach(floor):
-        return None
-    wanted = f"best logits further apart than {reach(floor):.3g}, what honest float32 may move them"
-    return (
-        "near-tie: noise may choose another token here",
-        wanted,
-        f"a margin of {margin / floor:.3g} × the noise floor",
+def _needs_weights(golden: Recording) -> ParityError:
+    return ParityError(
+        golden.source,
+        "the golden has no noise floors, so a run cannot be judged by it, only its ops one by one",
+        expected="the checkpoint of its case, or noise floors",
+        got="neither",
+        next_step="give the checkpoint with --model, or capture again with --floors",
     )
-
-
-def _leak(actual: Tensor, expected: Tensor, scope: Scope, spot: Place | None) -> int:
-    hidden = scope.hidden(expected, spot)
-    if hidden is None:
-        return 0
-    return int(np.count_nonzero(actual.values()[np.broadcast_to(hidden, actual.array.shape)]))
-
-
-def _over(verdict: Verdict, floor: pb.Floor, actual: Tensor, expected: Tensor) -> tuple[str, str, str]:
-    """Rule, expected and got of a float tap beyond its budget: the measure that exceeds it most."""
-    metrics, found = verdict.metrics, verdict.shares
-    assert metrics is not None and found is not None
-    kind = max(found._asdict(), key=lambda one: found._asdict()[one])
-    at: Sequence[int] = {"max": metrics.index, "row": metrics.row_index, "head": metrics.head_index}.get(kind, ())
-    spot = f" at {list(at)}" if at else ""
-    budget = getattr(headroom("run", verdict.op), kind) * getattr(floor, kind)
-    words = {"rms": "RMS error", "max": "largest error", "row": "RMS error of one row", "head": "RMS error of one head"}
-    got = f"{getattr(metrics, kind):.3g}{spot}"
-    if kind == "max":
-        got += f": {float(actual.values()[metrics.index]):.9g} for {float(expected.values()[metrics.index]):.9g}"
-    return "further from the golden than honest float32 goes", f"{words[kind]} ≤ {budget:.3g}", got

@@ -14,7 +14,6 @@ import click
 
 from qwen3_golden import GOLDEN_ROOT, ParityError, pb, read
 from qwen3_parity import report
-from qwen3_parity.blame import OpVerdict, replay
 from qwen3_parity.check import check as judge
 from qwen3_parity.cli_budgets import budgets
 from qwen3_parity.cli_diagnose import diagnose
@@ -86,46 +85,33 @@ main.add_command(initialize)
 @click.option("--json", "as_json", is_flag=True, help="Every verdict as JSON instead of a table.")
 @click.option("--html", type=FILE, help="Also write a report for a browser.")
 @click.option("--all", "every", is_flag=True, help="Show every tap, not only the worst.")
-@click.option("--model", type=FILE, help="The checkpoint of a captured case: shows each op's own error too.")
-def check(files: tuple[str, ...], as_json: bool, html: Path | None, every: bool, model: Path | None) -> None:
+@click.option("--model", type=FILE, help="The checkpoint of a captured case: its ops are judged alone, too.")
+@click.option("--partial", is_flag=True, help="The case's results (logits, generated ids, …) need not be there.")
+def check(
+    files: tuple[str, ...], as_json: bool, html: Path | None, every: bool, model: Path | None, partial: bool
+) -> None:
     """Judge a recording against a golden (found by the case's name when left out), or any two recordings.
 
-    Where the checkpoint is at hand, every op of the candidate is also judged alone, on the candidate's own inputs.
+    Where the checkpoint is at hand, every op of the candidate is also judged alone, on the candidate's own inputs;
+    without it the verdict is of the run only.
     """
+    from qwen3_parity.weights import weights_at_hand
+
     if len(files) > 2:
         raise click.UsageError("give one candidate, or a golden and a candidate")
-    candidate = Path(files[-1])
-    golden = Path(files[0]) if len(files) == 2 else golden_of(read(candidate))
-    verdicts = judge(golden, candidate)
-    replayed = own_errors(candidate, model)
+    candidate = read(Path(files[-1]), digests=True)
+    golden = read(Path(files[0]) if len(files) == 2 else golden_of(candidate), digests=True)
+    verdicts = judge(golden, candidate, weights_at_hand(golden, GOLDEN_ROOT / "checkpoints", model), partial=partial)
     if as_json:
-        found = verdicts.to_json() | {"wrong_on_their_own_inputs": report.wrong_alone(replayed)}
-        click.echo(json.dumps(found, indent=2))
+        click.echo(json.dumps(verdicts.to_json(), indent=2))
     else:
-        console().print(report.terminal(verdicts, every=every, replayed=replayed))
-        if verdicts.arithmetic == pb.ARITHMETIC_OTHER and read(golden).get("logits"):
-            lines = summary(compare_predictions(read(golden), read(candidate)))
-            console().print(*lines, sep="\n", soft_wrap=True)
+        console().print(report.terminal(verdicts, every=every))
+        if verdicts.arithmetic == pb.ARITHMETIC_OTHER and golden.get("logits"):
+            console().print(*summary(compare_predictions(golden, candidate)), sep="\n", soft_wrap=True)
     if html:
         html.parent.mkdir(parents=True, exist_ok=True)
-        html.write_text(report.html([verdicts], {verdicts.case.name: replayed}), encoding="utf-8")
+        html.write_text(report.html([verdicts]), encoding="utf-8")
     sys.exit(verdicts.exit_code)
-
-
-def own_errors(candidate: Path, model: Path | None) -> list[OpVerdict]:
-    """Every op of a recording alone; nothing for an op case, a tokenizer, or where the checkpoint is not known."""
-    recording = read(candidate)
-    if recording.case.mode == pb.TOKENIZATION:
-        return []
-    root = GOLDEN_ROOT / "checkpoints"
-    known = model or all((root / checkpoint.name).is_dir() for checkpoint in recording.case.checkpoint)
-    if not (recording.case.checkpoint and known):
-        return []
-    from qwen3_parity.weights import other_checkpoints, weights_of
-
-    if not model and other_checkpoints(recording.case, root):  # a user's own that happens to have that name
-        return []
-    return replay(recording, weights_of(recording, root, model))
 
 
 @main.command()
@@ -191,9 +177,8 @@ def parity(only: str, impl: str | None, backend: str, out: Path) -> None:
 
     results = run(out, only=only, impl=impl, backend=backend)
     page = out / "report.html"
-    own = {one.case.name: own_errors(Path(one.candidate), None) for one in results if one.exit_code}
-    page.write_text(report.html(results, own), encoding="utf-8")
+    page.write_text(report.html(results), encoding="utf-8")
     screen = console()
-    screen.print(report.overview(results, own))
+    screen.print(report.overview(results))
     screen.print(f"report: {page}", soft_wrap=True)
     sys.exit(max(verdicts.exit_code for verdicts in results))

@@ -23,7 +23,8 @@ FILE = click.Path(path_type=Path)
 @click.option("--json", "as_json", is_flag=True, help="Everything as JSON.")
 @click.option("--model", type=FILE, help="The checkpoint or tokenizer directory of a captured case.")
 @click.option("--checkpoints", type=FILE, default=GOLDEN_ROOT / "checkpoints", help="Where the case's checkpoints are.")
-def diagnose(files: tuple[str, ...], as_json: bool, model: Path | None, checkpoints: Path) -> None:
+@click.option("--partial", is_flag=True, help="The case's results (logits, generated ids, …) need not be there.")
+def diagnose(files: tuple[str, ...], as_json: bool, model: Path | None, checkpoints: Path, partial: bool) -> None:
     """Name the ops (a tokenizer's stages) that are wrong on their own inputs, and the mistake that reproduces them.
 
     The golden is found by the case's name when left out. Nothing but the two files and the checkpoint is read.
@@ -38,9 +39,9 @@ def diagnose(files: tuple[str, ...], as_json: bool, model: Path | None, checkpoi
     golden = read(Path(files[0]) if len(files) == 2 else golden_of(candidate), digests=True)
     refuse_weights(candidate, golden)
     if golden.case.mode == pb.TOKENIZATION:
-        tokenizers(golden, candidate, model, as_json)
+        tokenizers(golden, candidate, model, as_json=as_json, partial=partial)
     with Console(stderr=True).status("reading") as status:
-        found = find(golden, candidate, weights_of(golden, checkpoints, model), status.update)
+        found = find(golden, candidate, weights_of(golden, checkpoints, model), status.update, partial=partial)
     if as_json:
         click.echo(json.dumps(pages.to_json(found), indent=2))
     else:
@@ -48,13 +49,15 @@ def diagnose(files: tuple[str, ...], as_json: bool, model: Path | None, checkpoi
     sys.exit(found.verdicts.exit_code)
 
 
-def tokenizers(golden: Recording, candidate: Recording, model: Path | None, as_json: bool) -> NoReturn:
+def tokenizers(
+    golden: Recording, candidate: Recording, model: Path | None, *, as_json: bool, partial: bool
+) -> NoReturn:
     """Print the diagnosis of a tokenizer and exit with the verdict's code."""
     from qwen3_parity.tokenization import pages
     from qwen3_parity.tokenization.diagnose import diagnose_tokenization, directory_of
 
     with Console(stderr=True).status("reading") as status:
-        found = diagnose_tokenization(golden, candidate, directory_of(golden, model), status.update)
+        found = diagnose_tokenization(golden, candidate, directory_of(golden, model), status.update, partial=partial)
     if as_json:
         click.echo(json.dumps(pages.to_json(found), indent=2))
     else:

@@ -29,6 +29,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="DIR",
         help="judge the recordings in DIR (CASE.pb, or FOLDER/CASE.pb as the goldens) in place of our implementation's",
     )
+    group.addoption("--partial", action="store_true", help="the results of a case need not be among its recording")
     group.addoption("--backend", default="eager", choices=["eager", "sdpa", "flex"], help="attention of ours")
 
 
@@ -51,6 +52,7 @@ class Judge:
     def __init__(self, config: pytest.Config, folder: Path) -> None:
         self._candidates: Path | None = config.getoption("--candidate")
         self._backend: str = config.getoption("--backend")
+        self._partial: bool = config.getoption("--partial")
         self._judged = config.stash[_JUDGED]
         self._folder = folder
 
@@ -83,11 +85,15 @@ class Judge:
 
     def __call__(self, golden: Path) -> Verdicts:
         """The verdicts on a golden's case."""
+        from qwen3_golden import GOLDEN_ROOT, read
         from qwen3_parity.check import check
+        from qwen3_parity.weights import weights_at_hand
 
         key = str(golden)
         if key not in self._judged:
-            self._judged[key] = check(golden, self.candidate(golden))
+            expected = read(golden, digests=True)
+            weights = weights_at_hand(expected, GOLDEN_ROOT / "checkpoints")
+            self._judged[key] = check(expected, self.candidate(golden), weights, partial=self._partial)
         return self._judged[key]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,6 @@ _STYLE = {"parity": "bold green", "divergence": "bold red"}
 _WIDTH, _HEIGHT = 640, 80
 _LEAST, _MOST = 1e-3, 1e3
 """Shares that the drift curve's logarithmic axis spans."""
-Replayed = Mapping[str, Sequence[OpVerdict]]
-_NOTHING: Replayed = {}
 NOT_PROVEN = (
     "Only what the inputs of these cases exercise was compared: a token, position or length that no case has may "
     "still be wrong.",
@@ -46,10 +44,11 @@ def percent(share: float) -> str:
 
 
 def summary(verdicts: Verdicts) -> str:
-    """One line: case, verdict, share of taps (of a tokenizer: stages) compared, the worst share, or what differs."""
+    """One line: case, verdict, what was judged, share of taps (or stages) compared, the worst share or what differs."""
     texts = is_tokenization(verdicts)
     what = "stages" if texts else "taps"
-    line = f"{verdicts.case.name}: {verdicts.word}, {verdicts.compared} of {verdicts.of} {what} compared"
+    line = f"{verdicts.case.name}: {verdicts.word}, {verdicts.judged}"
+    line += f", {verdicts.compared} of {verdicts.of} {what} compared"
     if verdicts.of:
         line += f" ({100 * verdicts.compared / verdicts.of:.0f} %)"
     if texts and verdicts.problems:
@@ -80,7 +79,7 @@ def listed(verdicts: Verdicts, *, every: bool = False) -> list[Verdict]:
     return [tap for tap in verdicts.taps if tap in worst]
 
 
-def cells(tap: Verdict, own: OpVerdict | None = None) -> list[str]:
+def cells(tap: Verdict) -> list[str]:
     """A tap's row: name, step, op, shares (RMS, max, row, head), ULPs, and its own op's error in rounding units."""
     row = [tap.name, str(tap.step), tap.op]
     if tap.shares is None or tap.metrics is None:
@@ -89,23 +88,23 @@ def cells(tap: Verdict, own: OpVerdict | None = None) -> list[str]:
         present = (True, True, bool(tap.metrics.row_index), bool(tap.metrics.head_index))
         row += [percent(share) if there else "–" for share, there in zip(tap.shares, present, strict=True)]
     row.append("–" if tap.metrics is None else str(tap.metrics.ulp))
-    if own is not None:
-        row.append(own_error(own))
+    if tap.own is not None:
+        row.append(own_error(tap.own))
     return row
 
 
-def terminal(verdicts: Verdicts, *, every: bool = False, replayed: Sequence[OpVerdict] = ()) -> RenderableType:
+def terminal(verdicts: Verdicts, *, every: bool = False) -> RenderableType:
     """What a person needs in a terminal: the verdict, what failed, and the worst taps (`every`: all of them).
 
-    `replayed` (the candidate's ops, see `replay`) adds a column with each op's own error in rounding units.
+    Where ops were judged alone, a column has each op's own error in rounding units.
     """
-    own = {(one.name, one.step): one for one in replayed}
     parts: list[RenderableType] = [Text(summary(verdicts), style=_STYLE.get(verdicts.word, "bold yellow"))]
     problems = verdicts.problems if every else shown_problems(verdicts)[:_IN_FULL]
     parts += [Text(str(problem)) for problem in problems]
     if len(verdicts.problems) > len(problems):
         parts.append(Text(f"… and {len(verdicts.problems) - len(problems)} more failures"))
-    parts += [Text(line, style="bold red" if wrong_alone(replayed) else "green") for line in alone(replayed)]
+    parts += [Text(line, style="bold red" if verdicts.wrong_alone else "green") for line in alone(verdicts)]
+    parts += [Text(line, style="yellow") for line in remarks(verdicts)]
     if verdicts.not_materialised:
         what = "stages" if is_tokenization(verdicts) else "taps"
         parts.append(Text(f"never materialised by this run: {len(verdicts.not_materialised)} {what}", style="yellow"))
@@ -116,44 +115,47 @@ def terminal(verdicts: Verdicts, *, every: bool = False, replayed: Sequence[OpVe
         table = Table("tap", "step", "op", "rms", "max", "row", "head", "ulp", box=None)
         table.columns[0].no_wrap, table.columns[0].overflow = True, "fold"
         parts.append(Text("share of the budget that is used, by the RMS error, the largest, the worst row and head"))
-        if own:
+        if any(tap.own for tap in taps):
             table.add_column("own op, units")
         for tap in taps:
-            row = cells(tap, own.get((tap.name, tap.step)))
+            row = cells(tap)
             row += [""] * (len(table.columns) - len(row))
             table.add_row(*map(escape, row), style=None if tap.passed else "red")
         parts.append(table)
     return Group(*parts)
 
 
-def wrong_alone(replayed: Sequence[OpVerdict]) -> list[str]:
-    """The taps whose op is wrong on the candidate's own inputs, whatever came before it; each once, in order."""
-    return list(dict.fromkeys(one.name for one in replayed if not one.passed))
-
-
-def alone(replayed: Sequence[OpVerdict]) -> list[str]:
-    """What the replay says in one line; none when nothing was judged."""
-    if all(one.reason for one in replayed):
+def alone(verdicts: Verdicts) -> list[str]:
+    """What the ops alone say in one line; none when no op was judged alone."""
+    if not any(tap.judged_alone for tap in verdicts.taps):
         return []
-    names = wrong_alone(replayed)
+    names = verdicts.wrong_alone
     if not names:
         return ["every op that could be judged alone is right on its own inputs"]
     more = f" and {len(names) - _WORST} more" if len(names) > _WORST else ""
     return [f"wrong on their own inputs: {', '.join(names[:_WORST])}{more}"]
 
 
-def overview(results: Sequence[Verdicts], replayed: Replayed = _NOTHING) -> RenderableType:
-    """One line for each case, the details of those that fail below; `replayed` ops by case name."""
-    table = Table("case", "verdict", "compared", "worst share", "where", box=None)
+def remarks(verdicts: Verdicts) -> list[str]:
+    """What keeps a verdict from saying more: results that were not compared, ops that nobody judged alone."""
+    lines = list(verdicts.notes)
+    if verdicts.no_results:
+        missing, few = verdicts.no_results, ", ".join(verdicts.no_results[:_IN_FULL])
+        more = f" and {len(missing) - _IN_FULL} more" if len(missing) > _IN_FULL else ""
+        lines.append(f"results of the case that were not compared, so the verdict is partial: {few}{more}")
+    if verdicts.judged == "run only":
+        lines.append("run only: each op by itself is judged where the checkpoint is given, with --model")
+    return lines
+
+
+def overview(results: Sequence[Verdicts]) -> RenderableType:
+    """One line for each case, the details of those that fail below."""
+    table = Table("case", "verdict", "judged", "compared", "worst share", "where", box=None)
     for one in results:
         share, where = worst(one)
         verdict = Text(one.word, style=_STYLE.get(one.word, "bold yellow"))
-        table.add_row(escape(one.case.name), verdict, f"{one.compared} of {one.of}", share, escape(where))
-    return Group(table, *_failures(results, replayed), Text(closing(results)))
-
-
-def _failures(results: Sequence[Verdicts], replayed: Replayed) -> list[RenderableType]:
-    return [terminal(one, replayed=replayed.get(one.case.name, ())) for one in results if one.exit_code]
+        table.add_row(escape(one.case.name), verdict, one.judged, f"{one.compared} of {one.of}", share, escape(where))
+    return Group(table, *(terminal(one) for one in results if one.exit_code), Text(closing(results)))
 
 
 def worst(verdicts: Verdicts) -> tuple[str, str]:
@@ -170,12 +172,24 @@ def closing(results: Sequence[Verdicts]) -> str:
     good = sum(not one.exit_code for one in results)
     compared, of = sum(one.compared for one in results), sum(one.of for one in results)
     what = sorted({"stages of texts" if is_tokenization(one) else "taps" for one in results}, reverse=True)
-    line = f"parity in {good} of {len(results)} cases, {compared} of {of} {' and '.join(what)} compared"
+    line = f"parity in {good} of {len(results)} cases{less_than_both(results)}"
+    line += f", {compared} of {of} {' and '.join(what)} compared"
     judged = [one for one in results if one.worst and not is_tokenization(one)]
     most = max(judged, key=lambda one: one.worst.share if one.worst else 0, default=None)
     if most is not None and most.worst is not None and most.worst.share > 0:
         line += f"; worst {percent(most.worst.share)} of a budget, at {most.worst.where} of {most.case.name}"
     return line
+
+
+def less_than_both(results: Sequence[Verdicts]) -> str:
+    """How many cases were judged by less than their run and their ops, or whose results nobody asked for."""
+    counts = {
+        "run only": sum(one.judged == "run only" for one in results),
+        "ops only": sum(one.judged == "ops only" for one in results),
+        "partial": sum(one.word == "partial" for one in results),
+    }
+    some = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+    return f" ({some})" if some else ""
 
 
 def to_json(results: Sequence[Verdicts]) -> dict[str, Any]:
@@ -200,11 +214,8 @@ def _clamp(share: float) -> float:
     return min(max(share, _LEAST), _MOST)
 
 
-def html(results: Sequence[Verdicts], replayed: Replayed = _NOTHING) -> str:
-    """One self-contained page, no scripts and nothing from elsewhere; names from recordings are escaped.
-
-    `replayed` ops by case name give each tap its op's own error.
-    """
+def html(results: Sequence[Verdicts]) -> str:
+    """One self-contained page, no scripts and nothing from elsewhere; names from recordings are escaped."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
@@ -216,8 +227,9 @@ def html(results: Sequence[Verdicts], replayed: Replayed = _NOTHING) -> str:
         compared=sum(one.compared for one in results),
         of=sum(one.of for one in results),
         worst=worst,
-        alone=lambda one: alone(replayed.get(one.case.name, ())),
-        own=lambda one: {(op.name, op.step): op for op in replayed.get(one.case.name, ())},
+        alone=alone,
+        remarks=remarks,
+        less_than_both=less_than_both,
         in_full=_IN_FULL,
         is_tokenization=is_tokenization,
         shown_problems=shown_problems,

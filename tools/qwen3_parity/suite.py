@@ -14,6 +14,7 @@ from qwen3_parity.record import load_factory, record
 from qwen3_parity.tokenization.record import record_tokenization
 from qwen3_parity.tokenization.runner import ours
 from qwen3_parity.verdict import Verdicts
+from qwen3_parity.weights import weights_at_hand
 
 
 def goldens(only: str = "*", root: Path = GOLDEN_ROOT) -> list[Path]:
@@ -66,5 +67,6 @@ def run(out: Path, *, only: str = "*", impl: str | None = None, backend: str = "
             record_tokenization(golden, candidate, load_factory(impl) if impl else ours)
         else:
             record(golden, candidate, load_factory(impl) if impl else factory(backend, golden_dtype(golden)))
-        results.append(check(path, candidate))
+        golden = read(path, digests=True)
+        results.append(check(golden, candidate, weights_at_hand(golden, GOLDEN_ROOT / "checkpoints")))
     return results

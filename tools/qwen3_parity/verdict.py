@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from qwen3_golden import pb
+from qwen3_parity.blame.evidence import OpVerdict
 from qwen3_parity.budgets import Shares
 from qwen3_parity.compare import Metrics
 
@@ -41,7 +42,8 @@ class Problem:
 class Verdict:
     """One tap at one step. `shares` are of the budget; an exact tap has none and uses 0 or infinitely much of it.
 
-    `metrics` is None when nothing could be compared (another shape or dtype), and then there is a `problem`.
+    `metrics` is None when nothing could be compared: another shape or dtype, and then there is a `problem`, or a golden
+    without floors. `own` is the tap's op on the candidate's own inputs, None where no op was judged alone.
     """
 
     name: str
@@ -51,6 +53,7 @@ class Verdict:
     metrics: Metrics | None = None
     shares: Shares | None = None
     problem: Problem | None = None
+    own: OpVerdict | None = None
 
     @property
     def where(self) -> str:
@@ -65,11 +68,21 @@ class Verdict:
     @property
     def compared(self) -> bool:
         """Whether the candidate's numbers were looked at; in padding alone that means finiteness."""
-        return self.metrics is not None
+        return self.metrics is not None or self.judged_alone
+
+    @property
+    def judged_alone(self) -> bool:
+        """Whether the tap's op was judged on the candidate's own inputs."""
+        return self.own is not None and not self.own.reason
 
     @property
     def share(self) -> float:
-        """The share of the budget that is used: above 1 is a failure, infinite where no budget allows it."""
+        """The share of the budget that is used: above 1 is a failure, infinite where no budget allows it.
+
+        Where there is no floor, it is the share of the op's own headroom.
+        """
+        if self.metrics is None and self.own is not None:
+            return self.own.share
         if self.shares is None or self.metrics is None:
             return 0.0 if self.passed else math.inf
         return self.shares.worst if not math.isnan(self.shares.worst) and not self.metrics.nonfinite else math.inf
@@ -80,7 +93,8 @@ class Verdicts:
     """Everything that `check` found about one candidate, taps in execution order.
 
     `structural` are problems of the recording as a whole (parameters, missing, extra, duplicate taps);
-    `not_materialised` taps that the golden has and the candidate says it never makes.
+    `not_materialised` taps that the golden has and the candidate says it never makes; `results` the name and step of
+    the case's results. `partial`: nobody asks for the results. `floors`: the golden has noise floors.
     """
 
     case: pb.Case
@@ -93,6 +107,9 @@ class Verdicts:
     not_materialised: Sequence[str] = ()
     missing: int = 0
     notes: Sequence[str] = field(default=())
+    results: Sequence[tuple[str, int]] = ()
+    partial: bool = False
+    floors: bool = True
 
     @property
     def problems(self) -> list[Problem]:
@@ -110,6 +127,17 @@ class Verdicts:
         return len(self.taps) + len(self.not_materialised) + self.missing
 
     @property
+    def no_results(self) -> list[str]:
+        """The results of the case that were not compared, as messages name them."""
+        compared = {(tap.name, tap.step) for tap in self.taps if tap.compared}
+        return [f"{name} (step {step})" for name, step in self.results if (name, step) not in compared]
+
+    @property
+    def wrong_alone(self) -> list[str]:
+        """The taps whose op is wrong on the candidate's own inputs, whatever came before it; each once, in order."""
+        return list(dict.fromkeys(tap.name for tap in self.taps if tap.own is not None and not tap.own.passed))
+
+    @property
     def worst(self) -> Verdict | None:
         """The tap with the largest share of its budget, the first of equals."""
         return max(self.taps, key=lambda tap: tap.share, default=None)
@@ -125,25 +153,42 @@ class Verdicts:
         return self.compared > 0 and not any(tap.metrics is None or tap.metrics.differing for tap in self.taps)
 
     @property
-    def word(self) -> str:
-        """ "parity", "divergence", "near-tie" when nothing but such a flip differs, "within budget, no parity".
+    def judged(self) -> str:
+        """What was judged: "run and ops", "run only", "ops only" (no floors), or "copies" where nothing may differ.
 
-        The last is for arithmetic that has no claim to parity.
+        A case of one op is a run of that op on the golden's own inputs: both at once.
+        """
+        if self.case.mode in (pb.TOKENIZATION, pb.PLUMBING):
+            return "copies"
+        if not self.floors:
+            return "ops only"
+        alone = self.case.mode == pb.OP or any(tap.judged_alone for tap in self.taps)
+        return "run and ops" if alone else "run only"
+
+    @property
+    def word(self) -> str:
+        """ "parity", "divergence", "near-tie", "within budget, no parity" or "partial".
+
+        A near-tie is a flip that noise may make, and nothing else differs; arithmetic that is OTHER has no claim to
+        parity; a run without its case's results is partial.
         """
         if self.problems:
             return "near-tie" if all(problem.fault == NOBODY for problem in self.problems) else "divergence"
-        return "within budget, no parity" if self.arithmetic == pb.ARITHMETIC_OTHER else "parity"
+        if self.arithmetic == pb.ARITHMETIC_OTHER:
+            return "within budget, no parity"
+        return "partial" if self.no_results else "parity"
 
     @property
     def exit_code(self) -> int:
-        """0 for parity, 1 for everything else."""
-        return 0 if self.word == "parity" else 1
+        """0 for parity, and for a partial verdict where nobody asks for more; 1 for everything else."""
+        return 0 if self.word == "parity" or (self.word == "partial" and self.partial) else 1
 
     def to_json(self) -> dict[str, Any]:
         """Plain dicts, lists, strings and numbers; numbers that JSON lacks become strings."""
         worst, first = self.worst, self.first_bad
         return {
             "verdict": self.word,
+            "judged": self.judged,
             "exit_code": self.exit_code,
             "case": self.case.name,
             "golden": self.golden,
@@ -153,12 +198,25 @@ class Verdicts:
             "compared": self.compared,
             "of": self.of,
             "not_materialised": list(self.not_materialised),
+            "no_results": list(self.no_results),
             "worst": None if worst is None else {"where": worst.where, "share": plain(worst.share)},
             "first_bad": None if first is None else first.where,
+            "wrong_on_their_own_inputs": self.wrong_alone,
             "notes": list(self.notes),
             "problems": [plain(asdict(problem)) for problem in self.problems],
             "taps": [_tap(tap) for tap in self.taps],
         }
+
+
+def nothing_judged(case: str, candidate: str, got: str) -> Problem:
+    """The failure of a candidate of which not one output was judged."""
+    return Problem(
+        candidate,
+        "zero comparisons: not one element of an output was judged",
+        expected=f"taps of {case}",
+        got=got,
+        next_step=f"qwen3-parity show {candidate}",
+    )
 
 
 def _tap(tap: Verdict) -> dict[str, Any]:
@@ -168,6 +226,9 @@ def _tap(tap: Verdict) -> dict[str, Any]:
         out["shares"] = plain(tap.shares._asdict())
     if tap.metrics is not None:
         out["metrics"] = plain(asdict(tap.metrics))
+    if tap.own is not None:
+        own, errors = tap.own, plain(tap.own.errors._asdict())
+        out["own"] = {"share": plain(own.share), "errors": errors, "passed": own.passed, "reason": own.reason}
     return out
 
 

@@ -59,6 +59,17 @@ def weights_of(recording: Recording, root: Path, model: Path | None = None) -> M
     return load_weights(directories.get("encoder"), directories.get("decoder"), dtype)
 
 
+def weights_at_hand(golden: Recording, root: Path, model: Path | None = None) -> Mapping[str, Array] | None:
+    """As `weights_of`, but None where no network has to be loaded, and where the case's checkpoints are not below
+    `root` and no `model` is given."""
+    directories = {checkpoint.role: root / checkpoint.name for checkpoint in golden.case.checkpoint}
+    if golden.case.mode == pb.TOKENIZATION or not directories:
+        return None
+    if model is None and (not all(map(Path.is_dir, directories.values())) or other_checkpoints(golden.case, root)):
+        return None  # also a user's own that happens to have the name of one of ours
+    return weights_of(golden, root, model)
+
+
 def other_checkpoints(case: pb.Case, root: Path, model: Path | None = None) -> dict[str, Path]:
     """The case's checkpoints, by name, whose directory holds other bytes than the case states; empty: all are right.
 

@@ -11,13 +11,14 @@ from threadpoolctl import threadpool_limits
 from qwen3_golden import Array, Recording, pb
 from qwen3_parity.blame.replay import OpVerdict
 from qwen3_parity.blame.values import Values
-from qwen3_parity.check import check
+from qwen3_parity.check import check, check_run
 from qwen3_parity.diagnosis.explain import Explanation, Judged, explain, judged
 from qwen3_parity.diagnosis.faults import Blame, Fault, Progress, blame
 from qwen3_parity.diagnosis.near_ties import Flip, flips
 from qwen3_parity.diagnosis.parameters import ParameterFault, parameter_faults
 from qwen3_parity.diagnosis.whereabouts import whereabouts
 from qwen3_parity.fits import FITS, Finding
+from qwen3_parity.ops_alone import with_ops
 from qwen3_parity.verdict import Verdicts
 
 _WRONG, _RIGHT = 12, 6
@@ -69,18 +70,24 @@ class Diagnosis:
 
 
 def diagnose(
-    golden: Recording, candidate: Recording, weights: Mapping[str, Array], progress: Progress = lambda _: None
+    golden: Recording,
+    candidate: Recording,
+    weights: Mapping[str, Array],
+    progress: Progress = lambda _: None,
+    *,
+    partial: bool = False,
 ) -> Diagnosis:
     """Judge a candidate as a whole and op by op, and explain each op that is wrong.
 
-    `weights` has the case's parameters by canonical name. `progress` is told what is being looked at. Raises
-    `ParityError` when the two recordings do not belong together.
+    `weights` has the case's parameters by canonical name. `progress` is told what is being looked at. `partial`: the
+    case's results need not be there. Raises `ParityError` when the two recordings do not belong together.
     """
     progress("the whole run")
-    verdicts = check(golden, candidate)
     if golden.case.mode in (pb.OP, pb.PLUMBING, pb.TOKENIZATION):  # no network to look for somebody else in
-        return Diagnosis(verdicts, [], [], [], [])
+        return Diagnosis(check(golden, candidate, partial=partial), [], [], [], [])
+    run = check_run(golden, candidate, partial=partial)
     found = blame(Values(candidate, weights, golden), golden, progress)
+    verdicts = with_ops(run, found.own)
     failures: list[str] = []
     with threadpool_limits(1, user_api="blas"):  # the products are small
         faults = [_explained(found, fault, progress, failures) for fault in found.faults]

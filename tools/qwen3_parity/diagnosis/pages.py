@@ -128,13 +128,7 @@ def _errors(diagnosis: Diagnosis) -> Table:
 
 def to_json(diagnosis: Diagnosis) -> dict[str, Any]:
     """Plain dicts, lists, strings and numbers."""
-    own = {(one.name, one.step): one for one in diagnosis.own}
     found = diagnosis.verdicts.to_json()
-    for tap in found["taps"]:
-        one = own.get((tap["name"], tap["step"]))
-        if one is not None:
-            errors = plain(one.errors._asdict())
-            tap["own"] = {"share": plain(one.share), "errors": errors, "passed": one.passed, "reason": one.reason}
     return found | {
         "faults": [
             {

@@ -9,7 +9,7 @@ from itertools import zip_longest
 from qwen3_golden import Recording, pb
 from qwen3_parity.compare import Metrics
 from qwen3_parity.match import same_case
-from qwen3_parity.tokenization.delivered import delivered, same_given
+from qwen3_parity.tokenization.delivered import delivered, results, same_given
 from qwen3_parity.tokenization.given import STAGES_OF, Item, items_of
 from qwen3_parity.tokenization.streams import late
 from qwen3_parity.tokenization.views import EACH, VIEWS, View, Views, escaped
@@ -49,6 +49,7 @@ def check_tokenization(golden: Recording, candidate: Recording) -> Verdicts:
         structural=found.problems,
         not_materialised=found.not_materialised,
         missing=found.missing,
+        results=results(golden),
     )
 
 

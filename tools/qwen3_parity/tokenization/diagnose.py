@@ -102,15 +102,20 @@ def directory_of(recording: Recording, model: Path | None, tokenizers: Path = GO
 
 
 def diagnose_tokenization(
-    golden: Recording, candidate: Recording, directory: Path, progress: Callable[[str], None] = lambda _: None
+    golden: Recording,
+    candidate: Recording,
+    directory: Path,
+    progress: Callable[[str], None] = lambda _: None,
+    *,
+    partial: bool = False,
 ) -> TokenDiagnosis:
     """Judge a candidate as a whole and stage by stage, and explain each stage that is wrong.
 
-    `directory` is the tokenizer's. Raises `ParityError` when the two recordings do not belong together, and when
-    Hugging Face cannot load the tokenizer.
+    `directory` is the tokenizer's. `partial`: the results need not be there. Raises `ParityError` when the two
+    recordings do not belong together, and when Hugging Face cannot load the tokenizer.
     """
     progress("the whole run")
-    verdicts = check(golden, candidate)
+    verdicts = check(golden, candidate, partial=partial)
     progress("each stage alone")
     oracle = Oracle.of(directory)
     own = blame(oracle, candidate)
