@@ -170,3 +170,28 @@ def test_no_file_names_the_machine_it_was_written_on() -> None:
     text = [p for p in tracked() if p.suffix in {".py", ".md", ".toml", ".proto", ".textproto", ".json", ""}]
     wrong = [str(p.relative_to(ROOT)) for p in text if places.search(p.read_text(encoding="utf-8", errors="replace"))]
     assert not wrong
+
+
+CLOCK = re.compile(r"\b(perf_counter|process_time|thread_time|monotonic|timeit|time\.time)\b")
+PRINTED = {"test_parity_real_size.py", "test_parity_initialize_real_size.py", "test_parity_larger_than_memory.py"}
+"""They print what a step took, for the README's figures, and assert nothing of it."""
+
+
+def test_no_test_asserts_a_time() -> None:
+    tests = [p for p in (ROOT / "tests").rglob("*.py") if p.parent.name != "benchmarks" and p != Path(__file__)]
+    reading = {p.name: ast.parse(p.read_text(encoding="utf-8")) for p in tests if CLOCK.search(p.read_text("utf-8"))}
+    assert set(reading) <= PRINTED
+    asserted = [
+        ast.unparse(node) for tree in reading.values() for node in ast.walk(tree) if isinstance(node, ast.Assert)
+    ]
+    assert asserted and not [text for text in asserted if re.search(r"seconds|ratio|perf_counter|start\b", text)]
+
+
+def test_benchmarks_run_in_make_bench_alone() -> None:
+    benchmarks = list((ROOT / "tests" / "benchmarks").glob("test_bench_*.py"))
+    for path in benchmarks:
+        text = path.read_text(encoding="utf-8")
+        assert re.search(r"^pytestmark = .*pytest\.mark\.bench\b", text, re.MULTILINE), path.name
+        assert "mark.slow" not in text, path.name
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert benchmarks and len(re.findall(r"\bbench(marks|mark)?\b.*pytest|pytest.*\bbench\b", makefile)) == 1

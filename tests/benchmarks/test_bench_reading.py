@@ -16,6 +16,7 @@ from time import perf_counter
 import numpy as np
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
+from ratios import report
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
@@ -102,8 +103,5 @@ def test_a_golden_is_read_about_as_fast_as_safetensors(
     ours = benchmark.stats.stats.median
     stock = median(seconds(stock_protobuf_sum, golden) for _ in range(3))
     ratio, stock_ratio = median(theirs[WARM_UP:]) / ours, median(theirs[WARM_UP:]) / stock
-    benchmark.extra_info.update(ratio=ratio, stock_protobuf_ratio=stock_ratio)
-    with capsys.disabled():
-        speed = 4 * ELEMENTS / ours / 1e9
-        print(f"\n{rival.__name__}: golden {ratio:.2f} × ({speed:.1f} GB/s), stock protobuf {stock_ratio:.3f} ×")
-    assert ratio >= AT_LEAST
+    figures = {"golden ×": ratio, "golden GB/s": 4 * ELEMENTS / ours / 1e9, "stock protobuf ×": stock_ratio}
+    report(benchmark, capsys, rival.__name__, figures, at_least={"golden ×": AT_LEAST})

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from math import ceil, sqrt
 from time import perf_counter, thread_time
 
 import torch
@@ -99,10 +98,3 @@ def token_by_token(works: dict[str, Generate]) -> dict[str, list[float]]:
     if baton.error is not None:
         raise baton.error
     return {name: clock.seconds[3:] for name, clock in clocks.items()}
-
-
-def excludes(ratios: list[float], target: float) -> bool:
-    """Whether the median of the ratios is below `target` beyond doubt: by three standard errors of a median's rank."""
-    ordered = sorted(ratios)
-    rank = ceil(len(ordered) / 2 + 1.5 * sqrt(len(ordered)))
-    return ordered[min(rank, len(ordered) - 1)] < target

@@ -83,6 +83,9 @@ def test_the_shared_matrix_has_the_sum_of_both_models_gradients() -> None:
     directory = GOLDEN_ROOT / "checkpoints" / definition.decoder
     reference = prepare(load_reference(directory, directory))
     trained = train(reference, inputs(definition, found.case.config.vocab_size))
-    both = [trained.parameters[f"{stack}.embed_tokens.weight"].numpy() for stack in ("encoder", "decoder")]
-    np.testing.assert_array_equal(found["gradient.shared.weight", 0].array, both[0] + both[1])
+    both = [trained.parameters[f"{stack}.embed_tokens.weight"].double().numpy() for stack in ("encoder", "decoder")]
+    shared = found["gradient.shared.weight", 0]
+    budget = 8 * shared.info.floor.max  # the golden may be of other kernels
+    for sum_of, right in ((both, True), (both[:1], False), (both[1:], False)):
+        assert (np.abs(shared.array - sum(sum_of)).max() <= budget) is np.bool_(right)
     assert padding_idx(reference) == found.case.training.padding_idx
