@@ -33,6 +33,7 @@ PAIRS = [
 def test_the_recording_is_complete_and_of_the_same_case(golden: Path, judge: Judge) -> None:
     verdicts = judge(golden)
     assert not verdicts.structural, "\n".join(map(str, verdicts.structural))
+    assert verdicts.problems or not verdicts.exit_code, f"{verdicts.word} {verdicts.no_results}"
     assert verdicts.compared > 0
 
 

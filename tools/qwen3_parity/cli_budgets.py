@@ -60,6 +60,11 @@ def measure(variation: str = "*", only: str = "*", quick: bool = False) -> tuple
     from qwen3_parity.honest import VARIATIONS, network_goldens, run
 
     chosen = [one for one in VARIATIONS if fnmatchcase(one.name, variation) and not (quick and one.slow)]
+    if not chosen:
+        names = ", ".join(one.name for one in VARIATIONS)
+        raise ParityError(
+            variation, "no honest variation has such a name", expected=names, got="no match", next_step="choose one"
+        )
     paths, alarms, measured = network_goldens(only), [], []
     with TemporaryDirectory() as folder:
         for one in track(chosen, description="honest variations"):

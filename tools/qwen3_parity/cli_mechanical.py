@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 from rich.progress import track
 
+from qwen3_golden import ParityError
 from qwen3_parity.terminal import console
 
 
@@ -25,6 +26,9 @@ def mechanical(only: str, path: Path | None, workers: int) -> None:
     from qwen3_parity.mechanical.run import all_mutants, run_all, unchanged
 
     chosen = all_mutants(only)
+    if not chosen:
+        expected = "a glob over files and changes, as '*norm*'"
+        raise ParityError(only, "no mutant has such an id", expected=expected, got="no match", next_step="give another")
     with unchanged() as reference:
         judgements = run_all(chosen, reference, workers)
         results = list(track(judgements, total=len(chosen), description="mutants"))

@@ -27,6 +27,11 @@ def tokenization_goldens(only: str = "*", root: Path = GOLDEN_ROOT) -> list[Path
     return _some([p for p in _paths(only, root) if read(p).case.mode == pb.TOKENIZATION], only, root)
 
 
+def plumbing_goldens(only: str = "*", root: Path = GOLDEN_ROOT) -> list[Path]:
+    """The committed goldens of the format alone, which a reader and a writer can be judged on, likewise."""
+    return _some([p for p in _paths(only, root) if read(p).case.mode == pb.PLUMBING], only, root)
+
+
 def chosen_goldens(only: str, impl: str | None) -> list[Path]:
     """The goldens of a run: of networks and of tokenizers, or of what `impl` is.
 

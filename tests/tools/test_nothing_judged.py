@@ -1,0 +1,23 @@
+"""Nothing judged is a failure, on every road: a pattern that matches nothing ends with exit code 2 and says so."""
+
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+
+from qwen3_parity.cli import main
+
+ROADS = {
+    "parity": ["parity", "--only", "nothing*"],
+    "mutants": ["mutants", "nothing*"],
+    "mechanical": ["mechanical", "--only", "nothing*"],
+    "budgets, no variation": ["budgets", "--variation", "nothing*"],
+    "budgets, no case": ["budgets", "--only", "nothing*"],
+}
+
+
+@pytest.mark.parametrize("road", ROADS)
+def test_a_pattern_that_matches_nothing_is_an_error(road: str) -> None:
+    done = CliRunner().invoke(main, ROADS[road])
+    assert done.exit_code == 2, done.output
+    assert "expected:" in done.output and "Traceback" not in done.output

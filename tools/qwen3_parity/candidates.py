@@ -1,0 +1,42 @@
+"""A folder of candidates: recordings that somebody made elsewhere, found by the cases that they say they ran."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from qwen3_golden import GOLDEN_ROOT, ParityError, read
+
+_NEXT = "give the folder that holds the recordings, *.pb at any depth"
+
+
+def golden_names(root: Path = GOLDEN_ROOT) -> dict[str, Path]:
+    """Every committed golden by the name of its case, in order, those of the format alone (`plumbing/*`) too."""
+    return {read(path).case.name: path for path in sorted((root / "cases").rglob("*.pb"))}
+
+
+def candidates(folder: Path, goldens: Mapping[str, Path]) -> dict[str, Path]:
+    """The recordings below `folder` by the name of their case, whatever their files are called.
+
+    Raises `ParityError` when there is no such folder, when it has no recording, or one that cannot be read, is of no
+    golden's case, or is the second of its case.
+    """
+    if not folder.is_dir():
+        got = "a file" if folder.exists() else "nothing there"
+        raise _refused(folder, "the folder of candidates cannot be used", "a folder", got)
+    files = sorted(folder.rglob("*.pb"))
+    if not files:
+        raise _refused(folder, "there is no recording to judge", "*.pb files, at any depth", "none")
+    found: dict[str, Path] = {}
+    for path in files:
+        name = read(path).case.name
+        if name not in goldens:
+            raise _refused(path, "this recording is of no golden's case", ", ".join(goldens), f"case.name {name!a}")
+        if name in found:
+            raise _refused(path, "two recordings are of one case", f"one of {name}", f"this one and {found[name]}")
+        found[name] = path
+    return found
+
+
+def _refused(where: Path, rule: str, expected: str, got: str) -> ParityError:
+    return ParityError(where, rule, expected=expected, got=got, next_step=_NEXT)
