@@ -44,7 +44,8 @@ def test_hf_is_within_8_floors_of_sequential_float32(name: str) -> None:
         limit = {pb.F32: 2.0**-22, pb.BF16: 2.0**-7, pb.F16: 2.0**-10}[found[key].info.dtype]
         bound = 8 * np.maximum(np.abs(sequential[key] - expected).max(), limit * np.abs(expected[judged]).max())
         assert np.abs(found[key].values() - expected)[judged].max() <= bound
-        assert found[key].info.floor.max >= np.abs(found[key].values() - expected)[judged].max()
+        own = np.abs(found[key].values() - expected)[judged].max()
+        assert found[key].info.floor.max * (1 + 1e-6) >= own  # the truth's sums may be of other kernels
 
 
 def test_exact_ops_have_no_floor() -> None:

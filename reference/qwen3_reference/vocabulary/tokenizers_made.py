@@ -76,4 +76,6 @@ def write_both(corpus: Path, out: Path) -> None:
         write_tokenizer_json(raw / "tokenizer.json", {**vocabulary, **added}, merges, added)
         write_config(raw / "tokenizer_config.json", added)
         shutil.copyfile(TEMPLATE, raw / TEMPLATE.name)
-        AutoTokenizer.from_pretrained(raw).save_pretrained(sentinels)
+        tokenizer = AutoTokenizer.from_pretrained(raw)
+        tokenizer.init_kwargs["local_files_only"] = False  # HF_HUB_OFFLINE forces it, and it would be saved
+        tokenizer.save_pretrained(sentinels)
