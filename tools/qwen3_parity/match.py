@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from google.protobuf.message import Message
 
-from qwen3_golden import ParityError, Recording, Tensor, pattern_of, pb, table
+from qwen3_golden import ParityError, Recording, Tensor, pattern_of, pb
 from qwen3_parity.compare import exact
+from qwen3_parity.declared import known_patterns, nearest, patterns_of
 from qwen3_parity.verdict import Problem
 
 _MESSAGES = ("config", "generation", "training")
@@ -184,8 +185,9 @@ def delivered(actual: Recording, expected: Recording) -> Match:
     def problem(where: str, rule: str, wanted: str, got: str) -> None:
         problems.append(Problem(where, rule, wanted, got, f"qwen3-parity show {actual.source}"))
 
-    declared = set(actual.run.materialised)
-    known = {row.pattern for row in table()} | {pattern_of(item.info.name) for item in expected}
+    known = known_patterns(expected)
+    said = {one: patterns_of(one, known) for one in actual.run.materialised}
+    declared = {pattern for some in said.values() for pattern in some} | said.keys()
     for (name, step), count in Counter(item.key for item in actual).items():
         where = f"{name} (step {step})"
         if count > 1:
@@ -198,11 +200,12 @@ def delivered(actual: Recording, expected: Recording) -> Match:
         if pattern_of(name) not in declared and not given and expected.case.mode != pb.PLUMBING:
             problem(where, "delivered but not declared", "its pattern in run.materialised", "not there")
     made = {pattern_of(item.info.name) for item in actual}
-    for pattern in sorted(declared - made):
-        if pattern not in known:
-            problem(pattern, "declared, but no such name", "a pattern of taps.textproto", pattern)
-        elif not any(pattern_of(item.info.name) == pattern for item in expected):
-            problem(pattern, "declared, but never delivered", "a tensor of this pattern", "none")
+    there = made | {pattern_of(item.info.name) for item in expected}
+    for entry, some in sorted(said.items()):
+        if not some and entry not in made:
+            problem(entry, "declared, but no such name", f"the nearest there is: {nearest(entry, known)}", entry)
+        elif entry in known and entry not in there:
+            problem(entry, "declared, but never delivered", "a tensor of this pattern", "none")
     both, absent, missing = [], [], 0
     for item in expected:
         name, step = item.key

@@ -26,6 +26,7 @@ from qwen3_golden import (
     selected,
     tensor,
 )
+from qwen3_parity.declared import known_patterns, nearest, patterns_of
 from qwen3_parity.match import GIVEN, refuse_weights
 from qwen3_parity.weights import checkpoint_directories
 from qwen3_reference.provenance import provenance
@@ -170,6 +171,7 @@ def record(
             prior = read(Path(golden.source).parent.parent / f"{case.after}.pb")
             given = inputs_of(prior) | tables_of(prior)
             runner(prior.case, given, lambda name, step, value: None, lambda name: False)
+    run = _run(runner, golden, taps)
     names = {t.info.name for t in golden if selected(t.info.name, taps)}
     left_out = {t.info.name for t in golden} - names
     given = inputs_of(golden)
@@ -190,12 +192,27 @@ def record(
 
         with foreign_code(case):
             runner(case, given | tables_of(golden), tap, names.__contains__)
-        run = getattr(runner, "run", None) or pb.Run(
-            arithmetic=golden.run.arithmetic, backend=pb.FOREIGN, materialised=golden.run.materialised
-        )
-        shown = run.materialised or golden.run.materialised
-        declared = [pattern for pattern in golden.run.materialised if pattern in shown and selected(pattern, taps)]
-        run = pb.Run(arithmetic=run.arithmetic, backend=run.backend, materialised=declared)
         with foreign_code(case):
             parameters = parameter_messages(getattr(runner, "parameters", {}))
         writer.finish(case, provenance(getattr(runner, "producer", "foreign")), run, parameters)
+
+
+def _run(runner: Runner, golden: Recording, taps: Sequence[str]) -> pb.Run:
+    """What the recording says of its run: the golden's patterns that the runner shows and `taps` asks for."""
+    said = getattr(runner, "run", None) or pb.Run()
+    known, shown = known_patterns(golden), set[str]()
+    for entry in said.materialised or golden.run.materialised:
+        patterns = patterns_of(entry, known)
+        if not patterns:
+            raise ParityError(
+                f"run.materialised: {entry!a}",
+                "the implementation declares a tap that nothing has",
+                expected=f"a pattern of taps.textproto, or a glob over them; the nearest is {nearest(entry, known)}",
+                got=entry,
+                next_step="correct the name; no recording was written",
+                fault="candidate",
+            )
+        shown.update(patterns)
+    declared = [pattern for pattern in golden.run.materialised if pattern in shown and selected(pattern, taps)]
+    arithmetic = said.arithmetic or golden.run.arithmetic
+    return pb.Run(arithmetic=arithmetic, backend=said.backend or pb.FOREIGN, materialised=declared)
