@@ -8,7 +8,6 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from .backends import Mask, SdpaMask, implementation
 from .configuration_qwen3_encdec import Qwen3EncoderDecoderConfig
-from .linear import Qwen3Linear
 from .norm import Qwen3RMSNorm
 
 
@@ -117,10 +116,10 @@ class ProjectedAttention(nn.Module):
         self.layer_type = config.layer_type(layer_idx)
         self.sliding_window = config.window(self.layer_type)
         key_width = config.kv_heads * config.head_dim
-        self.q_proj = Qwen3Linear(config.hidden_size, self.attention_width, bias=config.attention_bias)
-        self.k_proj = Qwen3Linear(config.hidden_size, key_width, bias=config.attention_bias)
-        self.v_proj = Qwen3Linear(config.hidden_size, key_width, bias=config.attention_bias)
-        self.o_proj = Qwen3Linear(self.attention_width, config.hidden_size, bias=config.attention_out_bias)
+        self.q_proj = nn.Linear(config.hidden_size, self.attention_width, bias=config.attention_bias)
+        self.k_proj = nn.Linear(config.hidden_size, key_width, bias=config.attention_bias)
+        self.v_proj = nn.Linear(config.hidden_size, key_width, bias=config.attention_bias)
+        self.o_proj = nn.Linear(self.attention_width, config.hidden_size, bias=config.attention_out_bias)
         if self.use_qk_norm:  # over head_dim, per head; Qwen2 has none, and then the modules do not exist
             self.q_norm = Qwen3RMSNorm(config.head_dim, eps=config.rms_norm_eps)
             self.k_norm = Qwen3RMSNorm(config.head_dim, eps=config.rms_norm_eps)
@@ -144,13 +143,10 @@ class ProjectedAttention(nn.Module):
         return self._split_heads(projected).transpose(1, 2)
 
     def project(self, hidden_states: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Queries, keys and values `[batch, heads or kv_heads, query, head_dim]` of `[batch, query, hidden]`.
-
-        The products come first: each drives everything else out of the processor's cache, so what follows is better
-        done in one go.
-        """
-        queries, keys, values = self.q_proj(hidden_states), self.k_proj(hidden_states), self.v_proj(hidden_states)
-        return self.query_heads(queries), self.key_heads(keys), self.value_heads(values)
+        """Queries, keys and values `[batch, heads or kv_heads, query, head_dim]` of `[batch, query, hidden]`."""
+        queries = self.query_heads(self.q_proj(hidden_states))
+        keys = self.key_heads(self.k_proj(hidden_states))
+        return queries, keys, self.value_heads(self.v_proj(hidden_states))
 
     def attend(
         self,

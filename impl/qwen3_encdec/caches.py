@@ -107,10 +107,13 @@ def encoder_keys_values(cache: EncoderDecoderCache, layer_idx: int) -> tuple[tor
     return layer.keys, layer.values
 
 
-def in_place(cache: EncoderDecoderCache | None, layer_idx: int, tokens: int, dtype: torch.dtype) -> MergedLayer | None:
-    """The layer of the cache that takes new tokens of a step in place, behind both halves of its keys and values.
+def appended(
+    cache: EncoderDecoderCache | None, layer_idx: int, keys: torch.Tensor, values: torch.Tensor
+) -> Pair | None:
+    """`[encoder ; decoder]` keys and values of a layer with the new ones of a step appended in place.
 
-    None where the cache does not hold both halves in one buffer, or has no slots left in it.
+    Each is `[batch, kv_heads, slots, head_dim]`. None, and nothing is done, where the cache does not hold both halves
+    in one buffer, or has no slots left in it.
     """
     layers = [] if cache is None else cache.self_attention_cache.layers
     layer = layers[layer_idx] if layer_idx < len(layers) else None
@@ -119,18 +122,7 @@ def in_place(cache: EncoderDecoderCache | None, layer_idx: int, tokens: int, dty
     theirs, memory = cache.cross_attention_cache.layers[layer_idx], layer.room.memory
     if type(theirs) is not DynamicLayer or theirs.keys is not memory[0] or theirs.values is not memory[1]:
         return None
-    return layer if layer.takes(tokens, dtype) else None
-
-
-def appended(
-    cache: EncoderDecoderCache | None, layer_idx: int, keys: torch.Tensor, values: torch.Tensor
-) -> Pair | None:
-    """`[encoder ; decoder]` keys and values of a layer with the new ones of a step appended in place.
-
-    Each is `[batch, kv_heads, slots, head_dim]`. None, and nothing is done, where `in_place` is.
-    """
-    layer = in_place(cache, layer_idx, keys.shape[2], keys.dtype)
-    return None if layer is None else layer.append(keys, values).both
+    return layer.append(keys, values).both if layer.takes(keys.shape[2], keys.dtype) else None
 
 
 def memory_first(cache: EncoderDecoderCache | None, layer_idx: int, own: Pair, memory: Pair) -> Pair:

@@ -55,12 +55,13 @@ class Room:
             and (not self._buffer.is_inference() or torch.is_inference_mode_enabled())
         )
 
-    def grow(self, tokens: int) -> torch.Tensor:
-        """Slots behind the decoder's, `[2, batch, kv_heads, tokens, head_dim]`, in use from now on and to be filled."""
-        slots = self._buffer.narrow(3, self._used, tokens)
+    def append(self, keys: torch.Tensor, values: torch.Tensor) -> None:
+        """Write new keys and values, each `[batch, kv_heads, tokens, head_dim]`, behind the decoder's."""
+        tokens = keys.shape[2]
+        for place, tensor in zip(self._part(self._used, tokens), (keys, values), strict=True):
+            place.copy_(tensor)
         self._used += tokens
         self._look()
-        return slots
 
 
 class MergedLayer(DynamicLayer):  # type: ignore[no-untyped-call]
@@ -91,18 +92,10 @@ class MergedLayer(DynamicLayer):  # type: ignore[no-untyped-call]
 
     def append(self, keys: torch.Tensor, values: torch.Tensor) -> Room:
         """Write new keys and values, each `[batch, kv_heads, tokens, head_dim]`, into the room, which takes them."""
-        slots = self.grow(keys.shape[2])
-        slots[0].copy_(keys)
-        slots[1].copy_(values)
         assert self.room is not None
-        return self.room
-
-    def grow(self, tokens: int) -> torch.Tensor:
-        """See `Room.grow`; the room takes the tokens."""
-        assert self.room is not None
-        slots = self.room.grow(tokens)
+        self.room.append(keys, values)
         self.keys, self.values = self.room.own
-        return slots
+        return self.room
 
     def beside(self, memory: Pair) -> Room:
         """The room with the encoder's keys and values, each `[batch, kv_heads, encoder, head_dim]`, beside the layer's.

@@ -17,7 +17,6 @@ from .inputs import check_dtype, check_encoder_states, check_tensor, embed, posi
 from .masks import hides_nothing, merged_mask
 from .merged_attention import Qwen3MergedAttention, Rotary
 from .norm import Qwen3RMSNorm
-from .one_row import decode_row
 from .pretrained import Qwen3EncoderDecoderPreTrainedModel, build_rotary
 
 __all__ = ["Qwen3Decoder", "Qwen3DecoderLayer", "Qwen3DecoderOutput", "Qwen3MergedAttention"]
@@ -152,10 +151,7 @@ class Qwen3Decoder(Qwen3EncoderDecoderPreTrainedModel):  # type: ignore[no-untyp
             encoder_position_embeddings = self.encoder_position_embeddings(memory, theirs)
         states: list[torch.Tensor] = []
         attentions: list[torch.Tensor] = []
-        row = None
-        if not output_hidden_states:
-            row = decode_row(hidden_states, self.layers, self.norm, masks, position_embeddings, cache, self.config)
-        for layer, mask in zip(self.layers, masks, strict=True) if row is None else ():
+        for layer, mask in zip(self.layers, masks, strict=True):
             if output_hidden_states:
                 states.append(hidden_states)
             hidden_states, weights, _ = layer(
@@ -170,7 +166,7 @@ class Qwen3Decoder(Qwen3EncoderDecoderPreTrainedModel):  # type: ignore[no-untyp
             )
             if output_attentions:
                 attentions.append(weights)
-        hidden_states = self.norm(hidden_states) if row is None else row
+        hidden_states = self.norm(hidden_states)
         states.append(hidden_states)  # the last entry is after the final norm, as HF has it
         output = Qwen3DecoderOutput(
             last_hidden_state=hidden_states,

@@ -13,7 +13,6 @@ from .configuration_qwen3_encdec import Qwen3EncoderDecoderConfig
 from .generation import Qwen3GenerationMixin
 from .graph_capture import capturing
 from .inputs import check_ids, check_tensor
-from .linear import Qwen3Linear
 from .modeling_qwen3_decoder import Qwen3Decoder, Qwen3DecoderOutput
 from .modeling_qwen3_encoder import Qwen3Encoder, Qwen3EncoderOutput
 from .pretrained import Qwen3EncoderDecoderPreTrainedModel
@@ -38,7 +37,7 @@ class Qwen3ForSeq2SeqLM(Qwen3EncoderDecoderPreTrainedModel, Qwen3GenerationMixin
         self.shared = nn.Embedding(config.vocab_size, config.hidden_size, config.padding_idx)
         self.encoder = Qwen3Encoder(config)
         self.decoder = Qwen3Decoder(config)
-        self.lm_head = Qwen3Linear(config.hidden_size, config.vocab_size, bias=False)
+        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
         self.post_init()  # type: ignore[no-untyped-call]
 
     def get_expanded_tied_weights_keys(self, all_submodels: bool = False) -> dict[str, str]:

@@ -19,14 +19,10 @@ class Qwen3RMSNorm(nn.Module):
 
     def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
         """Normalise the last axis; nothing is centred."""
-        weight, eps, dtype = self.weight, self.variance_epsilon, hidden_states.dtype
         wide = hidden_states.to(torch.float32)
-        squares = wide.pow(2)
-        scale = torch.rsqrt(squares.mean(-1, keepdim=True) + eps)
-        if dtype != weight.dtype or torch.is_grad_enabled():
-            return (wide * scale).to(dtype) * weight
-        room = squares if dtype == torch.float32 else wide  # fresh memory would cost more than the product
-        return torch.mul(wide, scale, out=room).to(dtype).mul_(weight)
+        variance = wide.pow(2).mean(-1, keepdim=True)
+        normed = wide * torch.rsqrt(variance + self.variance_epsilon)
+        return self.weight * normed.to(hidden_states.dtype)
 
     def extra_repr(self) -> str:
         """Width and eps, for `repr`."""

@@ -106,10 +106,7 @@ def rotate_half(x: torch.Tensor) -> torch.Tensor:
 def apply_rotary(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
     """Rotate `x [batch, heads, seq, dim]` by tables `[batch, seq, dim]`, in the dtype of `x` or a wider table's."""
     cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)
-    straight, turned = x * cos, rotate_half(x)
-    if x.dtype == straight.dtype == sin.dtype and x.shape == straight.shape:
-        return straight.add_(turned.mul_(sin))  # in place: fresh memory costs more than the products
-    return straight + turned * sin
+    return x * cos + rotate_half(x) * sin
 
 
 def apply_rotary_pos_emb(

@@ -10,7 +10,6 @@ import pytest
 import torch
 from torch import nn
 
-from qwen3_encdec.linear import Qwen3Linear
 from qwen3_golden import GOLDEN_ROOT, read
 from qwen3_parity.diagnosis import diagnose
 from qwen3_parity.diagnosis.diagnose import Diagnosis
@@ -61,7 +60,7 @@ def off_by_one_part_in_1000(runner: EncoderDecoder) -> Iterable[Patch]:
     def forward(self: nn.Linear, x: torch.Tensor) -> Any:
         return nn.functional.linear(x, self.weight, self.bias) * 1.001
 
-    return ((Qwen3Linear, "forward", forward),)
+    return ((nn.Linear, "forward", forward),)
 
 
 def test_a_variation_that_is_not_honest_raises_alarms(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ import pytest
 import torch
 from torch import nn
 
-from qwen3_encdec.linear import Qwen3Linear
 from qwen3_golden import GOLDEN_ROOT, read
 from qwen3_parity.honest import VARIATIONS, Outcome, Variation, run
 from qwen3_parity.honest.ours import Patch, ours
@@ -66,7 +65,7 @@ def off_by_one_part_in_1000(runner: EncoderDecoder) -> Iterable[Patch]:
     def forward(self: nn.Linear, x: torch.Tensor) -> Any:
         return nn.functional.linear(x, self.weight, self.bias) * 1.001
 
-    return ((Qwen3Linear, "forward", forward),)
+    return ((nn.Linear, "forward", forward),)
 
 
 def test_a_variation_that_is_not_honest_is_an_alarm_and_a_blame(tmp_path: Path) -> None:
@@ -77,9 +76,9 @@ def test_a_variation_that_is_not_honest_is_an_alarm_and_a_blame(tmp_path: Path) 
 
 
 def test_a_change_lasts_no_longer_than_the_run(tmp_path: Path) -> None:
-    before = Qwen3Linear.forward
+    before = nn.Linear.forward
     list(run(named("linear_einsum"), FEW[:1], tmp_path))
-    assert Qwen3Linear.forward is before
+    assert nn.Linear.forward is before
 
 
 def test_a_variation_with_an_environment_runs_in_it(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""RMSNorm works in place where it may, and nobody can tell."""
+"""RMSNorm has Hugging Face's bits in every mixture of dtypes, with gradients and without."""
 
 from __future__ import annotations
 

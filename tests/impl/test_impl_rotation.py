@@ -1,4 +1,4 @@
-"""Rotations work in place where they may, and nobody can tell."""
+"""Rotations have Hugging Face's bits in every mixture of dtypes, with gradients and without."""
 
 from __future__ import annotations
 

@@ -1,12 +1,13 @@
 """What users run: SDPA called by the model itself, without the recorder's attention function in between.
 
 A decode step then reads its keys in the order of the cache's buffer and may leave its mask out. Only hooks on modules
-see such a run; what lives inside attention is not recorded.
+see such a run; of what lives inside attention the cache alone is recorded, in runs of one row at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,9 @@ from qwen3_encdec import attention, modeling_qwen3_decoder
 from qwen3_encdec.backends import SdpaMask
 from qwen3_golden import GOLDEN_ROOT, pb, read, table
 from qwen3_parity.check import check
+from qwen3_parity.honest.batches import Regrouped
 from qwen3_parity.implementation import EncoderDecoder, encoder_decoder
-from qwen3_parity.record import record
+from qwen3_parity.record import Tap, record
 from qwen3_parity.verdict import Verdicts
 
 CASES = [
@@ -33,6 +35,9 @@ INSIDE = tuple(
     )
 )
 """How the names of taps end that only the recorder's attention function sees."""
+ROW_BY_ROW = ["encdec/ragged", "encdec/window", "encdec/unrotated", "encdec/qwen2", "encdec/bfloat16"]
+IN_CACHE = {"cache_keys": (0, 0), "cache_values": (0, 1), "cache_encoder_keys": (1, 0), "cache_encoder_values": (1, 1)}
+"""A tap of the cache: its half (the decoder's, the encoder's), and keys or values."""
 
 
 def directly(case: pb.Case, checkpoints: Mapping[str, Path]) -> EncoderDecoder:
@@ -45,9 +50,47 @@ def directly(case: pb.Case, checkpoints: Mapping[str, Path]) -> EncoderDecoder:
     return runner
 
 
-def judged(name: str, folder: Path) -> Verdicts:
+class Alone(EncoderDecoder):
+    """Our model under plain SDPA, looked at from outside of its layers."""
+
+    @contextmanager
+    def _recorded(self, tap: Tap, step: int, wanted: Callable[[str], bool], encoder_length: int) -> Iterator[None]:
+        decoder: Any = self.model.decoder
+
+        def outside(_module: Any, _args: Any, output: Any) -> None:
+            cache = output.past_key_values
+            halves = cache.self_attention_cache, cache.cross_attention_cache
+            for index in range(len(decoder.layers)):
+                for name, (half, which) in IN_CACHE.items():
+                    layer, place = halves[half].layers[index], f"decoder.layers.{index}.merged_attn.{name}"
+                    if wanted(place):
+                        tap(place, step, (layer.keys, layer.values)[which].clone())
+            tap("decoder.norm", step, output.last_hidden_state)
+
+        handle = decoder.register_forward_hook(outside)
+        try:
+            yield
+        finally:
+            handle.remove()
+
+
+def row_by_row(case: pb.Case, checkpoints: Mapping[str, Path]) -> Regrouped:
+    """Our model under plain SDPA, each row of the request for itself, showing its cache and what it says."""
+    bfloat16 = read(GOLDEN_ROOT / "cases" / f"{case.name}.pb").run.arithmetic == pb.ARITHMETIC_BF16
+    dtype = torch.bfloat16 if bfloat16 else torch.float32
+    runner = encoder_decoder(case, checkpoints, backend="sdpa", dtype=dtype)
+    assert isinstance(runner, EncoderDecoder)
+    runner.__class__ = Alone
+    runner.model.set_attn_implementation("sdpa")
+    in_cache = (f"decoder.layers.{{layer}}.merged_attn.{name}" for name in IN_CACHE)
+    arithmetic = pb.ARITHMETIC_BF16 if bfloat16 else pb.ARITHMETIC_F32
+    runner.run = pb.Run(arithmetic=arithmetic, backend=pb.SDPA, materialised=["decoder.norm", "logits", *in_cache])
+    return Regrouped(runner, lambda rows: [[row] for row in range(rows)])
+
+
+def judged(name: str, folder: Path, factory: Callable[..., Any] = directly) -> Verdicts:
     golden = GOLDEN_ROOT / "cases" / f"{name}.pb"
-    record(read(golden), folder / "direct.pb", directly)
+    record(read(golden), folder / "direct.pb", factory)
     return check(golden, folder / "direct.pb")
 
 
@@ -55,6 +98,14 @@ def judged(name: str, folder: Path) -> Verdicts:
 def test_a_run_without_the_recorders_attention_is_within_budget(name: str, tmp_path: Path) -> None:
     found = judged(name, tmp_path)
     assert (found.word, found.problems) == ("parity", [])
+
+
+@pytest.mark.parametrize("name", ROW_BY_ROW)
+def test_a_row_alone_is_within_budget_in_what_it_caches_and_says(name: str, tmp_path: Path) -> None:
+    found = judged(name, tmp_path, row_by_row)
+    steps = read(GOLDEN_ROOT / "cases" / f"{name}.pb").case.steps
+    assert (found.word, found.problems) == ("parity", [])
+    assert found.compared >= 6 * len(steps)
 
 
 def test_the_direct_path_is_taken_with_and_without_a_mask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

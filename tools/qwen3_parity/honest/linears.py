@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from qwen3_encdec.linear import Qwen3Linear
 from qwen3_parity.honest.ours import Patch, ours
 from qwen3_parity.honest.variation import Variation, float32_alone
 from qwen3_parity.implementation import EncoderDecoder
@@ -73,7 +72,7 @@ def _bias_first(module: nn.Linear, x: Tensor) -> Tensor:
 
 
 def _every(forward: Callable[[Any, Tensor], Tensor]) -> Callable[[EncoderDecoder], Iterable[Patch]]:
-    return lambda _runner: ((Qwen3Linear, "forward", forward),)
+    return lambda _runner: ((nn.Linear, "forward", forward),)
 
 
 def _fused(groups: Callable[[Any], Iterable[Sequence[nn.Linear]]]) -> Callable[[EncoderDecoder], Iterable[Patch]]:
