@@ -40,7 +40,10 @@ def check_tensor(where: object, info: pb.Tensor, size: int) -> None:
 
 
 def check_metadata(where: object, case: pb.Case, run: pb.Run, parameters: Iterable[pb.Parameter]) -> None:
-    """Every enum of the metadata is set to a value that this schema has, or `ParityError`."""
+    """Names of cases lead to no other file, every enum is set to a value that this schema has, or `ParityError`."""
+    _check_name(where, "name of the case", case.name)
+    if case.after:
+        _check_name(where, "name of the case before it", case.after)
     if case.tier:
         _check_enum(where, "tier of the case", case.tier, pb.Tier.items())
     _check_enum(where, "mode of the case", case.mode, pb.Mode.items())
@@ -48,6 +51,32 @@ def check_metadata(where: object, case: pb.Case, run: pb.Run, parameters: Iterab
     _check_enum(where, "backend of the run", run.backend, pb.Backend.items())
     for parameter in parameters:
         _check_enum(where, f"dtype of {parameter.name}", parameter.dtype, pb.DType.items())
+
+
+def is_plain_name(name: str) -> bool:
+    """Whether a case's name is folders and a file: "decoder/ragged_decode", never a way out of the folder it is below.
+
+    Printable characters, no backslash and no colon, no part that is empty or begins with a dot, and no suffix ".pb",
+    which is that of a file and not of a case.
+    """
+    parts = name.split("/")
+    return (
+        name.isprintable()
+        and not set(name) & set("\\:")
+        and not any(part.startswith(".") or part != part.strip() or not part for part in parts)
+        and not name.lower().endswith(".pb")
+    )
+
+
+def _check_name(where: object, what: str, name: str) -> None:
+    if not is_plain_name(name):
+        raise ParityError(
+            where,
+            f"the {what} is not valid",
+            expected='a folder and a file without its suffix, as "decoder/ragged_decode"',
+            got=ascii(name),
+            next_step=_NEXT,
+        )
 
 
 def _check_enum(where: object, what: str, value: int, items: Iterable[tuple[str, int]]) -> None:

@@ -127,6 +127,10 @@ def test_a_disk_that_is_too_small_is_refused_before_anything_runs(
         ["--source-ids", "1,99999"],
         ["--source-ids", "1;2", "--target-ids", "1"],
         ["--target-ids", "1,2", "--prefill", 5],
+        ["--target-ids", "1,2", "--taps", "nothing*"],
+        ["--target-ids", "1,2", "--taps", "logits", "--taps", "encoder.*"],
+        ["--target-ids", "1,2", "--name", "../outside"],
+        ["--target-ids", "1,2", "--name", "request.pb"],
         ["--source", "text without a tokenizer"],
     ],
 )

@@ -75,6 +75,21 @@ def test_a_candidate_of_another_case_exits_with_2() -> None:
     assert run("check", GOLDEN, GOLDEN_ROOT / "cases" / "encoder" / "ragged.pb").exit_code == 2
 
 
+@pytest.mark.parametrize("command", ["check", "record", "diagnose", "show"])
+def test_a_recording_whose_case_is_named_like_a_path_exits_with_2_and_writes_nothing(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    golden = read(GOLDEN)
+    golden.case.name = f"../{tmp_path.name}/mine.pb"
+    with monkeypatch.context() as careless:
+        careless.setattr("qwen3_golden.writer.check_metadata", lambda *_: None)
+        write(tmp_path / "forged.pb", golden)
+    (tmp_path / "mine.pb").write_bytes(GOLDEN.read_bytes())
+    result = run(command, tmp_path / "forged.pb")
+    assert result.exit_code == 2 and "name of the case" in result.output
+    assert (tmp_path / "mine.pb").read_bytes() == GOLDEN.read_bytes()
+
+
 def test_record_then_check_is_parity(tmp_path: Path) -> None:
     assert run("record", "encoder/one_token", "--out", tmp_path / "c.pb").exit_code == 0
     assert run("check", tmp_path / "c.pb").exit_code == 0

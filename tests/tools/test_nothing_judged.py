@@ -9,6 +9,7 @@ from qwen3_parity.cli import main
 
 ROADS = {
     "parity": ["parity", "--only", "nothing*"],
+    "record": ["record", "encoder/one_token", "--taps", "nothing*"],
     "mutants": ["mutants", "nothing*"],
     "mechanical": ["mechanical", "--only", "nothing*"],
     "budgets, no variation": ["budgets", "--variation", "nothing*"],

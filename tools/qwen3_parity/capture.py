@@ -10,10 +10,11 @@ from pathlib import Path
 import torch
 
 from qwen3_golden import Array, ParityError, pb
+from qwen3_parity.declared import nearest
 from qwen3_parity.memory import available_memory, model_bytes
 from qwen3_parity.record import ARITHMETIC
 from qwen3_parity.request import request_inputs, step_lengths
-from qwen3_parity.sizes import Lengths, expected_bytes, work_bytes
+from qwen3_parity.sizes import Lengths, expected_bytes, expected_names, work_bytes
 from qwen3_reference.make_golden import identity
 from qwen3_reference.models import load_in_memory
 from qwen3_reference.record import record_request
@@ -61,8 +62,23 @@ def plan(
         steps = step_lengths(inputs["input.decoder_input_ids"].shape[1], prefill)
     encoder = inputs["input.encoder_input_ids"].shape[1] if source else 0
     lengths, arithmetic = Lengths(len(source or target), encoder, steps), ARITHMETIC[dtype]
+    for glob in taps:
+        _refuse_no_taps(glob, config, lengths)
     size = expected_bytes(config, lengths, taps, rows, arithmetic)
     return Plan(directory, inputs, steps, tuple(taps), rows, dtype, rotate_encoder_keys, size, config, lengths)
+
+
+def _refuse_no_taps(glob: str, config: pb.ModelConfig, lengths: Lengths) -> None:
+    rows = expected_names(config, lengths, [glob])
+    if all(row.op == "input" for row in rows.values()):
+        names = [name for name, row in expected_names(config, lengths).items() if row.op != "input"]
+        raise ParityError(
+            f"--taps {glob!a}",
+            "this request has no such tap, so there would be nothing to compare",
+            expected=f"a glob over its {len(names)} taps; the nearest is {nearest(glob, names)}",
+            got="no match",
+            next_step="give another --taps",
+        )
 
 
 def refuse_too_large(made: Plan, folder: Path, *, floors: bool, kept: int = 0) -> None:

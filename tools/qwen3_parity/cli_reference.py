@@ -90,12 +90,22 @@ def capture(
     """
     import torch
 
+    from qwen3_golden import ParityError
+    from qwen3_golden.rules import is_plain_name
     from qwen3_parity import capture as capturing
     from qwen3_parity.request import model_directory, parse_ids, tokenize
     from qwen3_reference.sharded_processes import distributed, is_main, processes
 
     if (sources and source_ids) or (targets and target_ids):
         raise click.UsageError("give text or ids, not both")
+    if not is_plain_name(name):
+        raise ParityError(
+            f"--name {name!a}",
+            "this cannot be the name of a recording",
+            expected="a file's name, without folders that lead out and without its suffix",
+            got=ascii(name),
+            next_step="give another --name; --out is the folder",
+        )
     with distributed():
         if stream and processes() > 1:
             raise click.UsageError("a model is streamed or shared by processes, not both: leave out --stream")

@@ -11,8 +11,10 @@ from qwen3_parity.match import refuse_weights
 def golden_path(name: str, root: Path = GOLDEN_ROOT) -> Path:
     """A golden's file from its path or from its case name; raises `ParityError` with the names there are."""
     path = Path(name)
-    if path.suffix == ".pb":
-        return path
+    return path if path.suffix == ".pb" else _committed(name, root)
+
+
+def _committed(name: str, root: Path) -> Path:
     found = root / "cases" / f"{name}.pb"
     if not found.is_file():
         names = sorted(str(p.relative_to(root / "cases").with_suffix("")) for p in (root / "cases").rglob("*.pb"))
@@ -29,4 +31,4 @@ def golden_path(name: str, root: Path = GOLDEN_ROOT) -> Path:
 def golden_of(candidate: Recording) -> Path:
     """The file of the golden whose case a candidate ran; `ParityError` when it ran none."""
     refuse_weights(candidate)
-    return golden_path(candidate.case.name)
+    return _committed(candidate.case.name, GOLDEN_ROOT)

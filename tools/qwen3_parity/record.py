@@ -173,6 +173,14 @@ def record(
             runner(prior.case, given, lambda name, step, value: None, lambda name: False)
     run = _run(runner, golden, taps)
     names = {t.info.name for t in golden if selected(t.info.name, taps)}
+    if all(name.startswith(GIVEN) for name in names):
+        raise ParityError(
+            f"--taps {' '.join(taps)}",
+            "the golden has no such tap, so there would be nothing to compare",
+            expected="globs over the taps that qwen3-parity show prints",
+            got="no match",
+            next_step=f"qwen3-parity show {golden.source}",
+        )
     left_out = {t.info.name for t in golden} - names
     given = inputs_of(golden)
     with Writer(path, digests=digests, schema_minor=minor_of(case)) as writer:
