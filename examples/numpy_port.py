@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import load_file
 
-from qwen3_golden import read
+from qwen3_golden import pb, read
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Tap = Callable[[str, int, Array], None]
@@ -89,10 +89,10 @@ def stored(directory: Path) -> Iterator[tuple[str, Array]]:
 
 
 class Qwen3:
-    """The network in a float type; shapes are in the comments of `layer`."""
+    """The network in a float type, or, `alone`, its first layer; shapes are in the comments of `attention`."""
 
-    def __init__(self, directory: Path, config: Any, dtype: Any = np.float32) -> None:
-        self.config = config
+    def __init__(self, directory: Path, config: Any, dtype: Any = np.float32, alone: bool = False) -> None:
+        self.config, self.alone = config, alone
         self.weights = {name: array.astype(dtype) for name, array in stored(directory)}
         self.inv_freq, self.attention_factor = frequencies(config)
 
@@ -168,28 +168,41 @@ class Qwen3:
         cos, sin = (np.concatenate((one, one), axis=-1) * factor for one in (np.cos(angles), np.sin(angles)))
         return cos, sin
 
+    def block(
+        self, layer: int, x: Array, tables: tuple[Array, Array], padding: Array, cache: dict[int, Any], tap: Any
+    ) -> Array:
+        """One layer, hidden states `[batch, query, hidden]` in and out."""
+        name, site = f"model.layers.{layer}", f"decoder.layers.{layer}"
+        tap(f"{site}.input", x)
+        normed = self.norm(f"{name}.input_layernorm", x)
+        tap(f"{site}.input_layernorm", normed)
+        x = x + self.attention(layer, normed, tables, padding, cache, tap)
+        tap(f"{site}.attn_residual", x)
+        normed = self.norm(f"{name}.post_attention_layernorm", x)
+        tap(f"{site}.post_attention_layernorm", normed)
+        x = x + self.mlp(layer, normed, tap)
+        tap(f"{site}.output", x)
+        return x
+
     def forward(
         self, ids: Array, positions: Array, padding: Array, tables: tuple[Array, Array], cache: dict[int, Any], tap: Any
     ) -> Array:
         """One step: ids and positions `[batch, query]`, padding `[batch, past + query]`, True = a real token.
 
-        `tables` are what RoPE turns by; the ones that the port computes itself are recorded, and judged.
+        In the place of ids there may be hidden states `[batch, query, hidden]`. `tables` are what RoPE turns by; the
+        ones that the port computes itself are recorded, and judged.
         """
-        x = self.weights["model.embed_tokens.weight"][ids]
-        sources = (positions, self.inv_freq, *self.tables(positions), x)
-        for name, value in zip(("position_ids", "inv_freq", "cos", "sin", "embed_tokens"), sources, strict=True):
+        sources = (positions, self.inv_freq, *self.tables(positions))
+        for name, value in zip(("position_ids", "inv_freq", "cos", "sin"), sources, strict=True):
             tap(f"decoder.{name}", value)
+        x = ids
+        if ids.ndim == 2:
+            x = self.weights["model.embed_tokens.weight"][ids]
+            tap("decoder.embed_tokens", x)
+        if self.alone:
+            return self.block(0, x, tables, padding, cache, tap)
         for layer in range(self.config.num_hidden_layers):
-            name, site = f"model.layers.{layer}", f"decoder.layers.{layer}"
-            tap(f"{site}.input", x)
-            normed = self.norm(f"{name}.input_layernorm", x)
-            tap(f"{site}.input_layernorm", normed)
-            x = x + self.attention(layer, normed, tables, padding, cache, tap)
-            tap(f"{site}.attn_residual", x)
-            normed = self.norm(f"{name}.post_attention_layernorm", x)
-            tap(f"{site}.post_attention_layernorm", normed)
-            x = x + self.mlp(layer, normed, tap)
-            tap(f"{site}.output", x)
+            x = self.block(layer, x, tables, padding, cache, tap)
         x = self.norm("model.norm", x)
         tap("decoder.norm", x)
         logits = self.linear("model.embed_tokens" if self.config.tie_word_embeddings else "lm_head", x)
@@ -198,8 +211,8 @@ class Qwen3:
 
 
 def factory(case: Any, checkpoints: Mapping[str, Path], dtype: Any = np.float32) -> Callable[..., None]:
-    """A runner of causal cases on the decoder's checkpoint."""
-    model = Qwen3(checkpoints["decoder"], case.config, dtype)
+    """A runner of causal cases, and of one causal layer alone, on the decoder's checkpoint."""
+    model = Qwen3(checkpoints["decoder"], case.config, dtype, alone=case.mode == pb.BLOCK)
 
     def decode(
         ids: Array, positions: Array, padding: Array, tables: tuple[Array, Array], steps: list[int], tap: Tap
@@ -216,7 +229,9 @@ def factory(case: Any, checkpoints: Mapping[str, Path], dtype: Any = np.float32)
         return logits
 
     def run(case: Any, inputs: Mapping[str, Array], tap: Tap, wanted: Callable[[str], bool]) -> None:
-        ids, padding = inputs["input.decoder_input_ids"], inputs["input.decoder_attention_mask"]
+        states = inputs.get("input.decoder_inputs_embeds")
+        ids = inputs["input.decoder_input_ids"] if states is None else states
+        padding = inputs["input.decoder_attention_mask"]
         positions = inputs["input.decoder_position_ids"]
         # cos and sin differ by an ulp of the angle between libraries: what follows them reads the golden's
         golden = inputs["decoder.cos"], inputs["decoder.sin"]

@@ -30,6 +30,7 @@ class Mode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     TOKENIZATION: _ClassVar[Mode]
     WEIGHTS: _ClassVar[Mode]
     CLASSIC_ENCODER: _ClassVar[Mode]
+    BLOCK: _ClassVar[Mode]
 
 class Tier(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -83,6 +84,7 @@ PLUMBING: Mode
 TOKENIZATION: Mode
 WEIGHTS: Mode
 CLASSIC_ENCODER: Mode
+BLOCK: Mode
 TIER_UNSPECIFIED: Tier
 TIER_OP: Tier
 TIER_MODEL: Tier

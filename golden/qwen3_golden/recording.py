@@ -9,12 +9,14 @@ from qwen3_golden import golden_pb2 as pb
 from qwen3_golden.dtypes import FLOATS, Array, to_float32
 
 SCHEMA_MAJOR = 1
-SCHEMA_MINOR = 3
+SCHEMA_MINOR = 4
 MAGIC = "qwen3.golden"
 
 
 def minor_of(case: pb.Case) -> int:
     """The first minor version of the schema that has every field of a recording of this case."""
+    if case.mode == pb.BLOCK:
+        return 4
     if case.mode == pb.CLASSIC_ENCODER or case.HasField("generation") or case.HasField("training"):
         return 3
     if case.mode == pb.WEIGHTS or case.config.HasField("rope_scaling"):

@@ -52,12 +52,14 @@ class Place:
         if config is None:
             chosen = [next((name for name in some if name in present), "") for some in self.inputs]
         else:
-            chosen = [next(name for name in some if _has(config, name)) for some in self.inputs]
+            chosen = [next(name for name in some if _has(config, name, present)) for some in self.inputs]
         return tuple(name for name in chosen if name in present)
 
 
-def _has(config: pb.ModelConfig, name: str) -> bool:
-    """Whether a network has a tap that stands first among alternatives."""
+def _has(config: pb.ModelConfig, name: str, present: frozenset[str]) -> bool:
+    """Whether a network has a tap that stands first among alternatives; `present` says what the case is given."""
+    if name.endswith("_inputs_embeds"):
+        return name in present
     if name.endswith(("q_norm", "k_norm")):
         return config.use_qk_norm
     if name.endswith("_norm.embeddings"):

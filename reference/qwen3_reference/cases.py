@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from qwen3_golden import pb
+from qwen3_reference.block_cases import BLOCK_CASES
 from qwen3_reference.decoder_cases import DECODER_CASES
 from qwen3_reference.definitions import LONG_TAPS, CaseDefinition, inputs
 from qwen3_reference.generation_cases import GENERATION_CASES
@@ -178,6 +179,7 @@ CASES = (
         taps=_FAR,
         exposes=("ROP-07", "ROP-21", "ROP-31"),
     ),
+    *BLOCK_CASES,
     *TWIN_CASES,
     *GENERATION_CASES,
     *TRAINING_CASES,

@@ -33,6 +33,16 @@ DECODER_CASES = (
         exposes=("POS-02", "POS-09", "POS-10", "MSK-16", "KVC-13"),
     ),
     CaseDefinition(
+        "decoder/inputs_embeds",
+        "Hidden states in the place of ids, prompt and steps: one row whole, one padded on the left.",
+        43,
+        decoder="tied-decoder",
+        decoder_rows=("1111111", "0011111"),
+        steps=(4, 2, 1),
+        inputs_embeds=True,
+        exposes=("EMB-01", "EMB-07", "NRM-04", "POS-01"),
+    ),
+    CaseDefinition(
         "decoder/window_chunks",
         "A window of 5, the prompt in chunks of 3, decoding past 2 × 5; untied head.",
         6,

@@ -24,7 +24,8 @@ class CaseDefinition:
     query lengths. Positions count real tokens from `first_position`. `taps` are globs, empty = every tap.
     `max_new_tokens` > 0 also generates, greedily, from the first step's ids. With `generation` ids and `steps` are the
     prompt, and what HF's `generate` chooses follows; rows are sources, whatever the number of beams. `training`: one
-    step over all of the decoder's ids, of which four in five that are real have a label.
+    step over all of the decoder's ids, of which four in five that are real have a label. `inputs_embeds`: hidden states
+    are given in the place of ids. `block`: so they are, and what the first layer makes of them is the case.
     """
 
     name: str
@@ -45,10 +46,14 @@ class CaseDefinition:
     taps: tuple[str, ...] = ()
     exposes: tuple[str, ...] = ()
     training: bool = False
+    inputs_embeds: bool = False
+    block: bool = False
 
     @property
     def mode(self) -> pb.Mode:
-        """ENCODER, CAUSAL or ENCODER_DECODER, from the checkpoints."""
+        """BLOCK, or ENCODER, CAUSAL or ENCODER_DECODER, from the checkpoints."""
+        if self.block:
+            return pb.BLOCK
         if self.encoder and self.decoder:
             return pb.ENCODER_DECODER
         return pb.ENCODER if self.encoder else pb.CAUSAL
@@ -64,23 +69,37 @@ def _ids(draw: np.random.Generator, mask: Array, vocab: int) -> Array:
     return np.where(mask, ids, PAD_ID)
 
 
-def _stack_inputs(
-    draw: np.random.Generator, rows: tuple[str, ...], vocab: int, first: int
-) -> tuple[Array, Array, Array]:
-    """ids, mask and position ids of one stack, each `[batch, seq]`."""
+def _hidden_states(draw: np.random.Generator, mask: Array, hidden_size: int) -> Array:
+    """`[batch, seq, hidden]` float32: loud and quiet rows, some with a mean, a tiny one, large channels and padding."""
+    rows = draw.standard_normal((*mask.shape, hidden_size)) * draw.choice([0.5, 1.0, 2.0], (*mask.shape, 1))
+    rows[draw.random(mask.shape) < 0.3] += 0.75
+    rows[..., [5, hidden_size - 2]] *= 4.0
+    rows[:, 1] *= 2.0**-10
+    states: Array = np.where(mask[..., None], rows, rows * 32.0).astype(np.float32)
+    return states
+
+
+def _padding(definition: CaseDefinition, rows: tuple[str, ...]) -> tuple[Array, Array]:
+    """Mask and position ids of one stack, each `[batch, seq]`."""
     mask = np.array([[slot == "1" for slot in row] for row in rows])
     counted = np.maximum(np.cumsum(mask, axis=1, dtype=np.int64) - 1, 0)
-    return _ids(draw, mask, vocab), mask, counted + first
+    return mask, counted + definition.first_position
 
 
-def inputs(definition: CaseDefinition, vocab: int) -> Mapping[str, Array]:
-    """The `input.*` tensors of a case by tap name: ids and positions int64, masks bool."""
+def inputs(definition: CaseDefinition, vocab: int, hidden_size: int = 0) -> Mapping[str, Array]:
+    """The `input.*` tensors of a case by tap name: ids and positions int64, masks bool, hidden states float32.
+
+    `hidden_size` is needed where hidden states are given.
+    """
     draw = np.random.Generator(np.random.PCG64(definition.seed))
     given: dict[str, Array] = {}
     for stack, rows in (("encoder", definition.encoder_rows), ("decoder", definition.decoder_rows)):
         if rows:
-            ids, mask, positions = _stack_inputs(draw, rows, vocab, definition.first_position)
-            given[f"input.{stack}_input_ids"] = ids
+            mask, positions = _padding(definition, rows)
+            if definition.inputs_embeds or definition.block:
+                given[f"input.{stack}_inputs_embeds"] = _hidden_states(draw, mask, hidden_size)
+            else:
+                given[f"input.{stack}_input_ids"] = _ids(draw, mask, vocab)
             given[f"input.{stack}_attention_mask"] = mask
             given[f"input.{stack}_position_ids"] = positions
     if definition.training:

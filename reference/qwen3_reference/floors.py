@@ -30,6 +30,12 @@ def has_floor(place: Place) -> bool:
     return place.op not in _EXACT
 
 
+def tokens(inputs: Mapping[str, Array], stack: str) -> Array:
+    """What a stack starts from: ids `[batch, seq]`, or embeddings `[batch, seq, hidden]` where the case gives them."""
+    embeddings = inputs.get(f"input.{stack}_inputs_embeds")
+    return inputs[f"input.{stack}_input_ids"] if embeddings is None else embeddings
+
+
 def spec_run(
     weights: Mapping[str, Array],
     scope: Scope,
@@ -44,12 +50,12 @@ def spec_run(
     """
     config, inputs = spec_config(scope.config), scope.inputs
     hidden = encoder_mask = None
-    if "input.encoder_input_ids" in inputs:
+    if "input.encoder_attention_mask" in inputs:
         encoder_mask = inputs["input.encoder_attention_mask"]
         hidden = encoder(
             weights,
             config,
-            inputs["input.encoder_input_ids"],
+            tokens(inputs, "encoder"),
             encoder_mask,
             tables["encoder.cos", 0],
             tables["encoder.sin", 0],
@@ -66,7 +72,7 @@ def spec_run(
         logits = decoder_step(
             weights,
             config,
-            inputs["input.decoder_input_ids"][:, start:end],
+            tokens(inputs, "decoder")[:, start:end],
             inputs["input.decoder_attention_mask"][:, :end],
             tables["decoder.cos", step],
             tables["decoder.sin", step],

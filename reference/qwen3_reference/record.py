@@ -115,7 +115,7 @@ def record(definition: CaseDefinition, checkpoints: Path, path: Path) -> None:
     if definition.training:
         message.training.padding_idx = PAD_ID
     weights = load_weights(encoder, decoder, DTYPES[dtype])
-    given, free = inputs(definition, config.vocab_size), None
+    given, free = inputs(definition, config.vocab_size, config.hidden_size), None
     if definition.generation is not None:
         generation = pb.Generation.FromString(definition.generation.SerializeToString())
         generation.prompt_length = sum(definition.steps)

@@ -38,14 +38,21 @@ def as_tensor(inputs: Inputs, name: str) -> torch.Tensor:
     return torch.from_numpy(np.array(inputs[f"input.{name}"]))
 
 
+def given_tokens(inputs: Inputs, stack: str) -> tuple[str, torch.Tensor]:
+    """What a stack is given, by HF's name for it: `input_ids[batch, seq]` or `inputs_embeds[batch, seq, hidden]`."""
+    name = "inputs_embeds" if f"input.{stack}_inputs_embeds" in inputs else "input_ids"
+    return name, as_tensor(inputs, f"{stack}_{name}")
+
+
 def run_encoder(
     encoder: Any, inputs: Inputs, sink: Sink, wanted: Callable[[str], bool], layers: Layers = as_they_are
 ) -> torch.Tensor:
     """The encoder's final-normed output `[batch, seq, hidden]`, its taps handed to `sink(name, tensor)`."""
     hooks = attach(encoder, "encoder", sink, attention="self_attn", wanted=wanted)
+    name, tokens = given_tokens(inputs, "encoder")
     with torch.no_grad(), hooks, layers(encoder.layers, None):
         output = encoder(
-            input_ids=as_tensor(inputs, "encoder_input_ids"),
+            **{name: tokens},
             attention_mask=as_tensor(inputs, "encoder_attention_mask").long(),
             position_ids=as_tensor(inputs, "encoder_position_ids"),
             use_cache=False,
@@ -59,13 +66,14 @@ def merged_masks(
 ) -> dict[str, torch.Tensor]:
     """The additive mask `[batch, 1, query, own + memory]` of each layer type, for the step that comes next.
 
-    `decoder_mask[batch, past + query]` and `encoder_mask[batch, memory]`, True = real token.
+    `ids[batch, query]`, or hidden states; `decoder_mask[batch, past + query]`, `encoder_mask[batch, memory]`, True = a
+    real token.
     """
     config = decoder.config
     dtype = decoder.dtype
     given: dict[str, Any] = {
         "config": config,
-        "inputs_embeds": torch.empty(*ids.shape, 1, dtype=dtype),
+        "inputs_embeds": torch.empty(*ids.shape[:2], 1, dtype=dtype),
         "attention_mask": decoder_mask.long(),
         "past_key_values": cache,
         "position_ids": None,  # with positions HF looks for packed sequences
@@ -97,6 +105,7 @@ def _request(
     `beam_idx[batch]`, for beams, is the row whose past each row goes on from.
     """
     decoder = reference.decoder
+    name, _ = given_tokens(inputs, "decoder")
     length = 0 if hidden is None else hidden.shape[1]
     hooks = attach(
         decoder.model,
@@ -127,7 +136,7 @@ def _request(
                 cache.reorder_cache(cast(torch.LongTensor, beam_idx))
             masks = merged_masks(decoder, cache, ids, decoder_mask, encoder_mask)
             output = decoder(
-                input_ids=ids, attention_mask=masks, position_ids=positions, past_key_values=cache, use_cache=True
+                **{name: ids}, attention_mask=masks, position_ids=positions, past_key_values=cache, use_cache=True
             )
             logits: torch.Tensor = output.logits
             return logits
@@ -163,7 +172,7 @@ def run_reference(
     hidden = None if reference.encoder is None else run_encoder(reference.encoder, inputs, stepped, wanted, layers)
     if reference.decoder is None:
         return
-    ids, positions = as_tensor(inputs, "decoder_input_ids"), as_tensor(inputs, "decoder_position_ids")
+    (_, ids), positions = given_tokens(inputs, "decoder"), as_tensor(inputs, "decoder_position_ids")
     mask = as_tensor(inputs, "decoder_attention_mask")
     beams = as_tensor(inputs, "beam_idx") if "input.beam_idx" in inputs else None
     with _request(reference, inputs, hidden, stepped, wanted, layers) as forward:

@@ -69,7 +69,9 @@ class _Run:
         return value
 
     def embed(self, name: str, ids: Array) -> Array:
-        """Token embeddings, `[batch, seq] -> [batch, seq, hidden]`."""
+        """Token embeddings, `[batch, seq] -> [batch, seq, hidden]`; of embeddings `[batch, seq, hidden]` themselves."""
+        if ids.ndim == 3:
+            return self.arithmetic.cast(ids)
         return self.record(name, ops.embedding(ids, self.weights[f"{name}.weight"], arithmetic=self.arithmetic))
 
     def norm(self, name: str, x: Array, parameter: str = "") -> Array:
@@ -147,8 +149,9 @@ def encoder(
 ) -> Array:
     """The bidirectional stack with its final norm -> `[batch, seq, hidden]`.
 
-    `input_ids[batch, seq]` integers, `attention_mask[batch, seq]` nonzero = real token, `cos, sin[batch, seq,
-    head_dim]`. `layer` runs each layer, so that one that was computed before need not be computed again.
+    `input_ids[batch, seq]` integers, or embeddings `[batch, seq, hidden]` in their place; `attention_mask[batch, seq]`
+    nonzero = real token; `cos, sin[batch, seq, head_dim]`. `layer` runs each layer, so that one that was computed
+    before need not be computed again.
     Source: HF `Qwen3Model` with `config.is_causal = False`.
     """
     run = _Run(weights, config, tap, arithmetic)
@@ -206,12 +209,12 @@ def decoder_step(
 ) -> Array:
     """One step (a whole prompt, a chunk or a token) of the merged decoder -> logits `[batch, query, vocab]`.
 
-    `input_ids[batch, query]`, `decoder_mask[batch, past + query]` nonzero = real token, `cos, sin[batch, query,
-    head_dim]` of the query's positions. `cache` is changed in place. `encoder_hidden[batch, enc, hidden]` (the
-    encoder's final output) and `encoder_cos, encoder_sin[batch, enc, head_dim]` are read at step 0, when the cache is
-    empty; `encoder_mask[batch, enc]` at every step. Without an encoder (None or enc = 0) this is a causal Qwen3.
-    `layer` runs each layer; one that does not compute must itself give the cache what the layer would have given it.
-    Raises `ValueError` when mask, cache and encoder do not fit each other.
+    `input_ids[batch, query]`, or embeddings `[batch, query, hidden]`; `decoder_mask[batch, past + query]` nonzero = a
+    real token; `cos, sin[batch, query, head_dim]` of the query's positions. `cache` is changed in place.
+    `encoder_hidden[batch, enc, hidden]` (the encoder's final output) and `encoder_cos, encoder_sin[batch, enc,
+    head_dim]` are read at step 0, when the cache is empty; `encoder_mask[batch, enc]` at every step. Without an encoder
+    (None or enc = 0) this is a causal Qwen3. `layer` runs each layer; one that does not compute must itself give the
+    cache what the layer would have given it. Raises `ValueError` when mask, cache and encoder do not fit each other.
     Source: HF `Qwen3ForCausalLM`; merged attention as in `T5Gemma2MergedAttention`.
     """
     run = _Run(weights, config, tap, arithmetic)

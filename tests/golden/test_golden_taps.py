@@ -103,8 +103,14 @@ def test_a_place_has_its_layer_filled_in() -> None:
 
 
 def test_a_layer_reads_the_one_before_and_the_first_reads_the_embedding() -> None:
-    assert found("encoder.layers.0.input").inputs == (("encoder.embed_tokens",),)
+    assert found("encoder.layers.0.input").inputs == (("input.encoder_inputs_embeds", "encoder.embed_tokens"),)
     assert found("encoder.layers.2.input").inputs == (("encoder.layers.1.output",),)
+
+
+@pytest.mark.parametrize("name", ["input.encoder_inputs_embeds", "encoder.embed_tokens"])
+def test_the_first_layer_reads_what_the_case_is_given(name: str) -> None:
+    first = found("encoder.layers.0.input")
+    assert first.inputs_in({name, "encoder.embed_tokens"}, pb.ModelConfig(num_hidden_layers=3)) == (name,)
 
 
 def test_the_final_norm_reads_the_last_layer() -> None:

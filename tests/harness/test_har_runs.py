@@ -84,7 +84,7 @@ def left_on(runner: EncoderDecoder) -> None:
 def test_har_19_a_model_handed_over_in_train_mode_is_recorded_without_dropout(golden: Golden, tmp_path: Path) -> None:
     def build(message: pb.Case, checkpoints: Mapping[str, Path]) -> EncoderDecoder:
         model = load_qwen3(checkpoints["decoder"], checkpoints["encoder"])
-        runner = EncoderDecoder(model.train(), "eager", message.mode)
+        runner = EncoderDecoder(model.train(), "eager")
         with_dropout(runner)
         runners.append(runner)
         return runner

@@ -51,7 +51,7 @@ def inputs_of() -> Callable[[str], dict[str, Array]]:
     def given(name: str) -> dict[str, Array]:
         definition = case(name)
         config = model_config(CHECKPOINTS / (definition.decoder or definition.encoder))
-        return dict(inputs(definition, config.vocab_size))
+        return dict(inputs(definition, config.vocab_size, config.hidden_size))
 
     return given
 

@@ -41,7 +41,7 @@ def test_a_golden_is_of_its_definition(checkpoints: Path, name: str) -> None:
     assert golden.case.config == model_config(
         checkpoints / (definition.decoder or definition.encoder), rotate_encoder_keys=definition.rotate_encoder_keys
     )
-    for key, array in inputs(definition, golden.case.config.vocab_size).items():
+    for key, array in inputs(definition, golden.case.config.vocab_size, golden.case.config.hidden_size).items():
         rows = np.repeat(array, golden.case.generation.num_beams, axis=0) if chosen else array
         assert np.array_equal(golden[key, 0].array[:, : array.shape[1]], rows)
 
@@ -79,7 +79,7 @@ def test_cases_meet_the_lengths_paddings_and_paths_that_make_bugs_visible() -> N
 def test_the_committed_set_stays_small() -> None:
     files = [path for path in GOLDEN_ROOT.rglob("*") if path.is_file() and "qwen3_golden" not in path.parts]
     assert max(path.stat().st_size for path in files) <= 1 << 20
-    assert sum(path.stat().st_size for path in files) < 12 << 20
+    assert sum(path.stat().st_size for path in files) < 20 << 20
 
 
 def test_generated_ids_are_diverse_and_their_margin_is_stored() -> None:

@@ -31,12 +31,18 @@ BACKENDS = {"eager": pb.EAGER, "sdpa": pb.SDPA, "flex": pb.FLEX}
 NEVER_MATERIALISED = ("scores", "softmax")
 """The ops whose outputs a fused attention never has in memory."""
 DTYPES = {pb.ARITHMETIC_F32: torch.float32, pb.ARITHMETIC_BF16: torch.bfloat16, pb.ARITHMETIC_F16: torch.float16}
+_BOTH = ("encoder.", "decoder.", "lm_head.")
 _STACKS: dict[pb.Mode, tuple[str, ...]] = {
     pb.ENCODER: ("encoder.",),
     pb.CAUSAL: ("decoder.", "lm_head."),
-    pb.ENCODER_DECODER: ("encoder.", "decoder.", "lm_head."),
+    pb.ENCODER_DECODER: _BOTH,
+    pb.BLOCK: ("{role}.layers.0.",),
 }
-"""The parameters that each kind of case uses, by how their names begin."""
+
+
+def used_parameters(case: pb.Case) -> tuple[str, ...]:
+    """The parameters that a case uses, by how their names begin."""
+    return tuple(begin.format(role=case.checkpoint[0].role) for begin in _STACKS[case.mode])
 
 
 def _flex(module: nn.Module, *given: torch.Tensor, **kwargs: Any) -> Any:
@@ -67,6 +73,13 @@ def _request(inputs: Mapping[str, Array], stack: str) -> tuple[torch.Tensor | No
     return None if bool(mask.all()) else mask, None if torch.equal(counted, positions) else positions
 
 
+def _tokens(inputs: Mapping[str, Array], stack: str, dtype: torch.dtype) -> tuple[str, torch.Tensor]:
+    """What a stack starts from: `input_ids [batch, total]`, or `inputs_embeds [batch, total, hidden]` in `dtype`."""
+    if f"input.{stack}_inputs_embeds" in inputs:
+        return "inputs_embeds", _tensor(inputs, f"{stack}_inputs_embeds").to(dtype)
+    return "input_ids", _tensor(inputs, f"{stack}_input_ids")
+
+
 def _slots(values: torch.Tensor | None, start: int, stop: int) -> torch.Tensor | None:
     return None if values is None else values[:, start:stop]
 
@@ -76,7 +89,7 @@ class EncoderDecoder:
 
     producer = "qwen3_encdec"
 
-    def __init__(self, model: Qwen3ForSeq2SeqLM, backend: str, mode: pb.Mode) -> None:
+    def __init__(self, model: Qwen3ForSeq2SeqLM, backend: str, used: tuple[str, ...] = _BOTH) -> None:
         self.model = model.train(False)
         materialise = backend == "eager"
         name = f"qwen3_parity_{backend}"
@@ -85,7 +98,7 @@ class EncoderDecoder:
         patterns = [row.pattern for row in table() if materialise or row.op not in NEVER_MATERIALISED]
         self.run = pb.Run(arithmetic=ARITHMETIC[model.dtype], backend=BACKENDS[backend], materialised=patterns)
         named = model.named_parameters(remove_duplicate=False)
-        self.parameters = {name: parameter for name, parameter in named if name.startswith(_STACKS[mode])}
+        self.parameters = {name: parameter for name, parameter in named if name.startswith(used)}
 
     @contextmanager
     def _recorded(self, tap: Tap, step: int, wanted: Callable[[str], bool], encoder_length: int) -> Iterator[None]:
@@ -114,14 +127,15 @@ class EncoderDecoder:
             run_training(self.model, case, inputs, self._whole(case, inputs), self._recorded, tap, wanted)
             return
         request: dict[str, Any] = {}
-        if case.mode != pb.CAUSAL:
+        if "input.encoder_attention_mask" in inputs:
             mask, positions = _request(inputs, "encoder")
             request = {"attention_mask": mask, "position_ids": positions}
+            name, tokens = _tokens(inputs, "encoder", self.model.dtype)
             with self._recorded(tap, 0, wanted, 0):
-                encoded = self.model.encoder(input_ids=_tensor(inputs, "encoder_input_ids"), **request)
+                encoded = self.model.encoder(**{name: tokens}, **request)
         else:  # the decoder with an encoder of length 0
             encoded = self._nothing(case, inputs)
-        if case.mode == pb.ENCODER:
+        if not case.steps:
             return
         request["encoder_outputs"] = encoded
         self._decode(case, inputs, request, tap, wanted)
@@ -143,7 +157,7 @@ class EncoderDecoder:
 
     def _nothing(self, case: pb.Case, inputs: Mapping[str, Array]) -> Qwen3EncoderOutput:
         """An encoder of length 0."""
-        batch = len(inputs["input.decoder_input_ids"])
+        batch = len(inputs["input.decoder_attention_mask"])
         return Qwen3EncoderOutput(torch.zeros(batch, 0, case.config.hidden_size, dtype=self.model.dtype))
 
     def _decode(
@@ -155,7 +169,7 @@ class EncoderDecoder:
         wanted: Callable[[str], bool],
     ) -> None:
         """The decoder's forwards, one for each step, on one cache."""
-        ids, cache = _tensor(inputs, "decoder_input_ids"), None
+        (name, tokens), cache = _tokens(inputs, "decoder", self.model.dtype), None
         mask, positions = _request(inputs, "decoder")
         length = request["encoder_outputs"].last_hidden_state.shape[1]
         choices = Choices(self.model, case, inputs, lambda name, step, x: tap(name, step, x) if wanted(name) else None)
@@ -164,7 +178,7 @@ class EncoderDecoder:
             with self._recorded(tap, step, wanted, length):
                 result = self.model(
                     **request,
-                    decoder_input_ids=ids[:, start:stop],
+                    **{f"decoder_{name}": tokens[:, start:stop]},
                     decoder_attention_mask=_slots(mask, 0, stop),
                     decoder_position_ids=_slots(positions, start, stop),
                     past_key_values=cache,
@@ -203,7 +217,7 @@ def encoder_decoder(
         raise ParityError(
             case.name,
             "this kind of case has no network to run",
-            expected="an encoder, a decoder, both, a classic encoder, or an op",
+            expected="an encoder, a decoder, both, one layer, a classic encoder, or an op",
             got=pb.Mode.Name(case.mode),
             next_step="choose another case",
         )
@@ -222,7 +236,7 @@ def encoder_decoder(
             got=error,
             next_step="mend the checkpoint",
         ) from None
-    return EncoderDecoder(model, backend, case.mode)
+    return EncoderDecoder(model, backend, used_parameters(case))
 
 
 def golden_dtype(golden: Recording) -> torch.dtype:

@@ -56,7 +56,7 @@ class Choices:
 
     def __init__(self, model: Qwen3ForSeq2SeqLM, case: pb.Case, inputs: Mapping[str, Array], tap: Tap) -> None:
         given = {name: torch.from_numpy(value.copy()) for name, value in inputs.items() if name.startswith("input.")}
-        self.ids, self.beam_idx = given["input.decoder_input_ids"], given.get("input.beam_idx")
+        self.ids, self.beam_idx = given.get("input.decoder_input_ids", torch.empty(0)), given.get("input.beam_idx")
         self.choosing = choosing_steps(case.steps, case.generation) if case.HasField("generation") else []
         self.case, self.tap = case, tap
         sampled = case.generation.strategy == "sample"

@@ -57,6 +57,8 @@ def _result_names(case: pb.Case) -> tuple[str, ...]:
     if case.mode == pb.CLASSIC_ENCODER:
         norm_first = case.config.classic_encoder.norm_first
         return ("pre_norm.norm",) if norm_first else ("post_norm.last_hidden_state",)
+    if case.mode == pb.BLOCK:
+        return (f"{case.checkpoint[0].role}.layers.0.output",)
     network = OUTPUT.get(case.mode, ())
     if case.HasField("training"):
         return network + TRAINED

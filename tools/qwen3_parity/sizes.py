@@ -26,7 +26,7 @@ class Lengths:
 def _exists(pattern: str, config: pb.ModelConfig, lengths: Lengths) -> bool:
     """Whether a network with this configuration has the place at all, for a request of these lengths."""
     last = pattern.rsplit(".", 1)[-1]
-    if not pattern.startswith(_FORWARD):
+    if not pattern.startswith(_FORWARD) or last.endswith("inputs_embeds"):  # a request has ids
         return False
     if not lengths.encoder and ("encoder_" in last or pattern.startswith("encoder.")):
         return False

@@ -104,7 +104,7 @@ def _swiglu(site: Site) -> Result:
 
 
 def this_step(values: Array, site: Site) -> Array:
-    """The slots `[batch, length]` of this step out of all of a stack's `[batch, total]`."""
+    """The slots `[batch, length, …]` of this step out of all of a stack's `[batch, total, …]`."""
     stop = site.stop if site.stack == "decoder" and "encoder_" not in site.place.name else values.shape[1]
     return values[:, stop - site.length : stop]
 
@@ -118,7 +118,8 @@ def _position_ids(site: Site) -> Result:
 
 
 def _copy(site: Site) -> Result:
-    return site.inputs[0], None
+    of_all = site.names[0].endswith("_inputs_embeds")
+    return this_step(site.inputs[0], site) if of_all else site.inputs[0], None
 
 
 def _mask(site: Site) -> Result:

@@ -145,7 +145,8 @@ class Values:
 
     def _inputs(self, spot: Place) -> tuple[str, ...]:
         """The taps that the network has for a place's inputs, whether they were recorded or not."""
-        every = {name for some in spot.inputs for name in some}
+        some = {name for alternatives in spot.inputs for name in alternatives}
+        every = {n for n in some if not n.endswith("_inputs_embeds") or self.recorded(n, 0) is not None}
         without = spot.optional if self.case.mode != pb.ENCODER_DECODER else frozenset()
         return tuple(n for n in spot.inputs_in(every, self.case.config) if n not in without)
 

@@ -42,12 +42,19 @@ def given(change: Callable[[Any, str, dict[str, Any]], None], after: Callable[..
 
 
 def _embeddings(stack: Any, _name: str, arguments: dict[str, Any]) -> None:
-    arguments["inputs_embeds"] = stack.embed_tokens(arguments.pop("input_ids"))
+    if (ids := arguments.pop("input_ids", None)) is not None:
+        arguments["inputs_embeds"] = stack.embed_tokens(ids)
+
+
+def _tokens(arguments: dict[str, Any]) -> Any:
+    """Ids `[batch, query]`, or the embeddings `[batch, query, hidden]` that are given in their place."""
+    ids = arguments.get("input_ids")
+    return arguments["inputs_embeds"] if ids is None else ids
 
 
 def explicit(_stack: Any, name: str, arguments: dict[str, Any]) -> None:
     """Masks and positions of every token where the caller leaves them to the model."""
-    batch, query = arguments["input_ids"].shape
+    batch, query = _tokens(arguments).shape[:2]
     cache = arguments.get("past_key_values")
     past = 0 if cache is None else int(cache.self_attention_cache.get_seq_length(0))
     _fill(arguments, "", batch, past + query, past)
@@ -67,7 +74,7 @@ def _fill(arguments: dict[str, Any], stack: str, batch: int, total: int, past: i
 def _square_masks(stack: Any, name: str, arguments: dict[str, Any]) -> None:
     explicit(stack, name, arguments)
     real = arguments["attention_mask"].numpy()
-    query = arguments["input_ids"].shape[1]
+    query = _tokens(arguments).shape[1]
     visible = masks.encoder_mask(real) if name == "encoder" else masks.merged(real, None, query)
     arguments["attention_mask"] = torch.from_numpy(np.ascontiguousarray(visible))[:, None]
 

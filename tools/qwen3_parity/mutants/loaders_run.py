@@ -12,7 +12,7 @@ from typing import Any
 from qwen3_encdec import Qwen3ForSeq2SeqLM
 from qwen3_encdec.qwen3_checkpoint import load_qwen3
 from qwen3_encdec.weight_verification import weight_faults
-from qwen3_golden import GOLDEN_ROOT, pb
+from qwen3_golden import GOLDEN_ROOT
 from qwen3_parity.implementation import EncoderDecoder
 from qwen3_parity.mutants.mutant import REFUSED, Mutant
 from qwen3_parity.mutants.outcome import CaseOutcome
@@ -32,7 +32,7 @@ class Loading(Patch):
     """
 
     def __init__(self, source: Path, folder: Path) -> None:
-        super().__init__(lambda: EncoderDecoder(self.load(self.directory, **self.options), "eager", pb.ENCODER_DECODER))
+        super().__init__(lambda: EncoderDecoder(self.load(self.directory, **self.options), "eager"))
         self.source = self.directory = source
         self.load: Load = load_qwen3
         self.options: dict[str, Any] = {"num_sentinel_tokens": SENTINELS}
