@@ -103,10 +103,10 @@ class Qwen3EncoderDecoderConfig(PreTrainedConfig):  # type: ignore[no-untyped-ca
             )
         if self.head_dim % 2:
             raise ValueError(f"head_dim = {self.head_dim} must be even: RoPE rotates pairs")
-        if not isinstance(self.num_sentinel_tokens, int) or not 0 <= self.num_sentinel_tokens < self.vocab_size:
+        if not isinstance(self.num_sentinel_tokens, int) or not 0 <= self.num_sentinel_tokens <= self.vocab_size:
             raise ValueError(
-                f"num_sentinel_tokens = {self.num_sentinel_tokens!r} must lie in 0 … vocab_size - 1 = "
-                f"{self.vocab_size - 1} (vocab_size counts the sentinels)"
+                f"num_sentinel_tokens = {self.num_sentinel_tokens!r} must lie in 0 … vocab_size = {self.vocab_size} "
+                "(vocab_size counts the sentinels)"
             )
         if self.first_sentinel_id is None:
             self.first_sentinel_id = self.vocab_size - self.num_sentinel_tokens

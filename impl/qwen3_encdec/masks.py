@@ -30,12 +30,14 @@ def padding_visible(mask: torch.Tensor, name: str, shape: tuple[int, int]) -> to
 def explicit_mask(mask: torch.Tensor, name: str, shape: tuple[int, int, int], dtype: torch.dtype) -> torch.Tensor:
     """A caller's 4-D mask (bool True = visible, or additive) as additive `[batch, 1 or heads, query, key]`.
 
-    `shape` is `(batch, query, key)`; a batch of 1 is broadcast. -inf becomes `finfo.min`, so that a fully hidden row
-    stays finite. `ValueError` on another shape, on integers, which could mean either form, and on NaN or +inf.
+    `shape` is `(batch, query, key)`; a batch of 1 and a query axis of 1 are broadcast: every query then sees the same
+    keys, later ones included. -inf becomes `finfo.min`, so that a fully hidden row stays finite. `ValueError` on
+    another shape, on integers, which could mean either form, and on NaN or +inf.
     """
     batch, query, key = shape
-    if mask.shape[0] not in (1, batch) or tuple(mask.shape[2:]) != (query, key):
-        raise ValueError(f"{name} has shape {tuple(mask.shape)}; expected ({batch}, 1 or heads, {query}, {key})")
+    if mask.shape[0] not in (1, batch) or mask.shape[2] not in (1, query) or mask.shape[3] != key:
+        queries = query if query == 1 else f"1 or {query}"
+        raise ValueError(f"{name} has shape {tuple(mask.shape)}; expected ({batch}, 1 or heads, {queries}, {key})")
     if mask.dtype == torch.bool:
         mask = additive_mask(mask, dtype)
     elif mask.is_floating_point():
@@ -46,7 +48,7 @@ def explicit_mask(mask: torch.Tensor, name: str, shape: tuple[int, int, int], dt
         raise ValueError(
             f"{name} is 4-D of dtype {mask.dtype}; expected bool (True = visible) or an additive float mask"
         )
-    return mask.expand(batch, -1, -1, -1)
+    return mask.expand(batch, -1, query, -1)
 
 
 def _check_rank(mask: torch.Tensor, name: str) -> None:

@@ -38,6 +38,22 @@ def draw_rows(count: int, hidden: int, mean: float, deviation: float) -> torch.T
     return ((drawn.to(torch.float64) - own_mean) * factor + mean).to(torch.float32)
 
 
+def extended(matrix: torch.Tensor, count: int) -> torch.Tensor:
+    """`matrix [rows, hidden]` with `count` drawn rows behind its own, in its dtype; itself for a count of 0.
+
+    `ValueError` for a negative count, another rank, no rows, or values that are not finite.
+    """
+    if count < 0 or matrix.ndim != 2 or not matrix.numel() or not bool(matrix.isfinite().all()):
+        raise ValueError(
+            f"a matrix {tuple(matrix.shape)} cannot get {count} sentinel rows; expected 0 or more rows, and finite "
+            "values [rows, hidden] to take their mean and deviation from"
+        )
+    if not count:
+        return matrix
+    drawn = draw_rows(count, matrix.shape[1], *mean_and_deviation(matrix))
+    return torch.cat((matrix, drawn.to(device=matrix.device, dtype=matrix.dtype)))
+
+
 def _moments(total: int, squares: int, count: int) -> tuple[float, float]:
     """Mean and standard deviation of `count` integers from their sum and the sum of their squares."""
     if count < 2:

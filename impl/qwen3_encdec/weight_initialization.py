@@ -1,5 +1,6 @@
 """An encoder–decoder from a Qwen3 or Qwen2 checkpoint, by its directory or hub id: made, and verified."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -12,6 +13,8 @@ from .configuration_qwen3_encdec import Qwen3EncoderDecoderConfig
 from .gradient_flow import verify_gradient_flow
 from .modeling_qwen3_encdec import Qwen3ForSeq2SeqLM
 from .qwen3_checkpoint import fill, load_qwen3, open_sources, read_config, unseen
+from .sentinel_rows import extended
+from .weight_mapping import layer_tensors
 from .weight_verification import verify_weight_initialization
 
 __all__ = ["Qwen3WeightMapper", "initialize_from_qwen3", "verify_gradient_flow", "verify_weight_initialization"]
@@ -56,6 +59,16 @@ class Qwen3WeightMapper:
     def create_encoder_decoder_config(self) -> Qwen3EncoderDecoderConfig:
         """Ours, sentinels included."""
         return read_config(self.directory, self.num_sentinel_tokens)
+
+    def _extend_embeddings(self, embedding_weight: torch.Tensor, num_sentinel_tokens: int) -> torch.Tensor:
+        """`[rows, hidden]` with the sentinels' rows behind them, `[rows + num_sentinel_tokens, hidden]`."""
+        return extended(embedding_weight, num_sentinel_tokens)
+
+    def _map_layer_weights(
+        self, qwen3_state: Mapping[str, torch.Tensor], layer_idx: int, prefix: str
+    ) -> dict[str, torch.Tensor]:
+        """A layer's tensors under their names in our `prefix`, "encoder" or "decoder"; `ValueError` if some differ."""
+        return layer_tensors(qwen3_state, layer_idx, prefix)
 
     def map_weights(self, target_model: Qwen3ForSeq2SeqLM, *, progress: Progress = unseen) -> tuple[int, int]:
         """Fill a model, built on the meta device or not, in its own dtypes; `(parameters filled, parameters)`.

@@ -4,7 +4,10 @@ Every weight of ours comes from a Hugging Face tensor, and every Hugging Face te
 embedding, which they share, and the head, which is the decoder's. Nothing is transposed, split, fused or rescaled.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+import torch
 
 from .configuration_qwen3_encdec import Qwen3EncoderDecoderConfig
 
@@ -110,3 +113,22 @@ def pairs(config: Qwen3EncoderDecoderConfig) -> list[Pair]:
         if stack in row.stacks and (not row.when or getattr(config, row.when))
         for layer in range(config.num_hidden_layers if "{layer}" in row.source else 1)
     ]
+
+
+def layer_tensors(source: Mapping[str, torch.Tensor], layer: int, stack: str) -> dict[str, torch.Tensor]:
+    """One layer's tensors of a Hugging Face state dict, as they are, under their names in `stack`.
+
+    `ValueError` for a stack that is none of `STACKS`, a tensor that every layer has and this one has not, and a tensor
+    of the layer that the table has no row for.
+    """
+    if stack not in STACKS:
+        raise ValueError(f"stack = {stack!r}; expected one of {', '.join(STACKS)}")
+    rows = {row.source.format(layer=layer): row for row in TABLE if "{layer}" in row.source}
+    missing = [name for name, row in rows.items() if not row.when and name not in source]
+    own = [name for name in source if name.startswith(f"model.layers.{layer}.")]
+    unknown = [name for name in own if name not in rows]
+    if missing or unknown:
+        raise ValueError(
+            f"layer {layer} is not one of Qwen3's or Qwen2's: it lacks {missing}, and {unknown} are not in the table"
+        )
+    return {rows[name].target.format(stack=stack, attn=STACKS[stack], layer=layer): source[name] for name in own}

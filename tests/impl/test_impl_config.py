@@ -44,7 +44,7 @@ def test_sizes_alone_are_enough_and_take_qwen3s_head_dim_and_theta() -> None:
         ({"layer_types": ["sliding_attention"] * 3}, ["sliding_window = None"]),
         ({"layer_types": ["sliding_attention"] * 3, "sliding_window": 0}, ["sliding_window = 0"]),
         ({"sliding_window": 4}, ["sliding_window = 4", "layer_types"]),
-        ({"num_sentinel_tokens": 97}, ["num_sentinel_tokens = 97", "vocab_size"]),
+        ({"num_sentinel_tokens": 98}, ["num_sentinel_tokens = 98", "vocab_size = 97"]),
         ({"rms_norm_eps": 0.0}, ["rms_norm_eps = 0.0"]),
         ({"attention_dropout": 1.0}, ["attention_dropout = 1.0"]),
         ({"hidden_act": "sillu"}, ["hidden_act = 'sillu'"]),
@@ -62,6 +62,11 @@ def test_impossible_combination_is_a_value_error_naming_its_fields(
     with pytest.raises(ValueError) as caught:
         make_config(**overrides)
     assert all(text in str(caught.value) for text in named), caught.value
+
+
+def test_a_vocabulary_may_be_sentinels_alone(make_config: Callable[..., Any]) -> None:
+    config = make_config(num_sentinel_tokens=97)
+    assert (config.first_sentinel_id, config.num_sentinel_tokens, config.vocab_size) == (0, 97, 97)
 
 
 @pytest.mark.parametrize("layout", ["top", "rope_parameters", "rope_scaling_null"])

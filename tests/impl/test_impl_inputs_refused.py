@@ -152,7 +152,7 @@ def test_four_dimensional_mask_of_another_batch_or_length_is_refused(
 ) -> None:
     right, name = FOUR_DIMENSIONAL[side]
     wrong = tuple(size + (index == axis) for index, size in enumerate(right))
-    message = f"{name} has shape {wrong}; expected ({right[0]}, 1 or heads, {right[2]}, {right[3]})"
+    message = f"{name} has shape {wrong}; expected ({right[0]}, 1 or heads, 1 or {right[2]}, {right[3]})"
     with pytest.raises(ValueError, match=re.escape(message)):
         _with_mask(model, side, torch.ones(wrong, dtype=dtype))
 

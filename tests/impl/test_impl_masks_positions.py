@@ -76,6 +76,18 @@ def test_four_dimensional_mask_keeps_the_layers_window() -> None:
     assert torch.equal(seen, torch.ones(3, 3).triu().bool())
 
 
+@pytest.mark.parametrize("form", ["bool", "additive"])
+def test_a_mask_over_keys_alone_holds_for_every_query(form: str) -> None:
+    visible = torch.tensor([[True, False, True], [True, True, False]])[:, None, None, :]
+    mask = visible if form == "bool" else additive_mask(visible, torch.float32)
+    expected = visible.expand(2, 1, 3, 3)
+    both = torch.cat((mask, mask), dim=-1)
+    assert torch.equal(encoder_mask(mask, 2, 3, None, torch.float32, CPU) == 0, expected)
+    assert torch.equal(_merged(mask)[..., :3] == 0, expected)
+    assert torch.equal(_merged(None, mask, encoder_length=3)[..., 3:] == 0, expected)
+    assert torch.equal(_merged(both, encoder_length=3) == 0, torch.cat((expected, expected), dim=-1))
+
+
 @pytest.mark.parametrize(
     ("decoder", "encoder", "named"),
     [

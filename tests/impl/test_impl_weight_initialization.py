@@ -183,6 +183,32 @@ def test_a_hub_id_that_cannot_be_fetched_is_one_value_error(monkeypatch: pytest.
     assert "Qwen/Qwen3-0.6B" in message and str(error) in message and "config.json" in message
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_an_extended_embedding_is_the_initialised_models(save_hf: Any, dtype: torch.dtype) -> None:
+    _, directory = save_hf()
+    mapper = Qwen3WeightMapper(directory, 7)
+    stored = mapper.load_qwen3_weights()[EMBEDDING]
+    expected = initialize_from_qwen3(directory, 7, dtype=dtype).shared.weight  # drawn beside the stored rows, then cast
+    assert torch.equal(mapper._extend_embeddings(stored, 7).to(dtype), expected)
+    assert mapper._extend_embeddings(stored.to(dtype), 7).dtype == dtype
+    assert mapper._extend_embeddings(stored, 0) is stored
+
+
+@pytest.mark.parametrize(
+    ("matrix", "count"),
+    [
+        (torch.ones(3, 4), -1),
+        (torch.ones(12), 1),
+        (torch.ones(0, 4), 1),
+        (torch.tensor([[1.0, torch.inf]]), 1),
+        (torch.tensor([[1.0, torch.nan]]), 0),
+    ],
+)
+def test_a_matrix_without_statistics_is_not_extended(matrix: torch.Tensor, count: int) -> None:
+    with pytest.raises(ValueError, match="sentinel rows; expected 0 or more rows, and finite values"):
+        Qwen3WeightMapper()._extend_embeddings(matrix, count)
+
+
 @pytest.mark.parametrize("tied", [True, False])
 def test_sentinel_rows_of_each_matrix_have_its_own_mean_and_deviation(save_hf: Any, make_hf: Any, tied: bool) -> None:
     hf = make_hf(tie_word_embeddings=tied)

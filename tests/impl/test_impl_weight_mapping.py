@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from qwen3_encdec import Qwen3EncoderDecoderConfig, Qwen3ForSeq2SeqLM, load_qwen3, weight_mapping
+from qwen3_encdec import Qwen3EncoderDecoderConfig, Qwen3ForSeq2SeqLM, Qwen3WeightMapper, load_qwen3, weight_mapping
 from qwen3_encdec.weight_mapping import HEAD, SHARED, STACKS, TABLE, pairs
 
 VARIANTS = [
@@ -54,6 +54,35 @@ def test_fact_6_the_final_norm_is_called_norm_in_both_stacks(make_config: Any) -
 def test_each_stack_calls_its_attention_by_its_own_name(make_config: Any) -> None:
     found = {pair.target for pair in pairs(make_config()) if pair.source == "model.layers.2.self_attn.k_norm.weight"}
     assert found == {"encoder.layers.2.self_attn.k_norm.weight", "decoder.layers.2.merged_attn.k_norm.weight"}
+
+
+@pytest.mark.parametrize("family", ["qwen3", "qwen2"])
+@pytest.mark.parametrize("stack", STACKS)
+def test_a_layers_tensors_are_those_of_the_loaded_model(save_hf: Any, family: str, stack: str) -> None:
+    hf, directory = save_hf(family=family)
+    found = Qwen3WeightMapper()._map_layer_weights(hf.state_dict(), 1, stack)
+    loaded = load_qwen3(directory).state_dict()
+    assert found.keys() == {name for name in loaded if name.startswith(f"{stack}.layers.1.")}
+    assert all(torch.equal(tensor, loaded[name]) for name, tensor in found.items())
+
+
+@pytest.mark.parametrize(
+    ("edit", "stack", "named"),
+    [
+        (lambda state: state.pop("model.layers.1.mlp.up_proj.weight"), "encoder", "lacks.*mlp.up_proj"),
+        (
+            lambda state: state.update({"model.layers.1.mlp.up.bias": torch.ones(1)}),
+            "decoder",
+            "mlp.up.bias.* not in the table",
+        ),
+        (lambda state: None, "cross", "stack = 'cross'; expected one of encoder, decoder"),
+    ],
+)
+def test_a_layer_that_is_not_the_tables_is_refused(make_hf: Any, edit: Any, stack: str, named: str) -> None:
+    state = dict(make_hf().state_dict())
+    edit(state)
+    with pytest.raises(ValueError, match=named):
+        Qwen3WeightMapper()._map_layer_weights(state, 1, stack)
 
 
 def _refusal(directory: Any) -> str:
