@@ -157,10 +157,14 @@ def test_sdpa_agrees_with_eager(model: Any, ids: Any) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")  # torch's own, inside its compiler
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile:UserWarning")
+@pytest.mark.parametrize("stance", ["force_eager", pytest.param("default", marks=pytest.mark.slow)])
 @torch.no_grad()
-def test_flex_attention_agrees_with_eager(make_model: Any, ids: Any) -> None:
+def test_flex_attention_agrees_with_eager(make_model: Any, ids: Any, stance: str) -> None:
     types = ["sliding_attention", "full_attention"]
-    _check_backend(make_model(num_hidden_layers=2, layer_types=types, sliding_window=3), ids, "flex_attention")
+    model = make_model(num_hidden_layers=2, layer_types=types, sliding_window=3)
+    with torch.compiler.set_stance(stance):
+        _check_backend(model, ids, "flex_attention")
 
 
 def test_flex_attention_refuses_an_additive_bias(make_model: Any, ids: Any) -> None:

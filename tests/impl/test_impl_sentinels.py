@@ -38,9 +38,15 @@ def source(request: pytest.FixtureRequest) -> Path:
 
 
 @pytest.fixture(scope="module")
-def rows(source: Path) -> int:
+def plain(source: Path) -> Any:
+    """The source's own tokenizer."""
+    return AutoTokenizer.from_pretrained(source)
+
+
+@pytest.fixture(scope="module")
+def rows(plain: Any) -> int:
     """The padded size: a multiple of 128 beyond the source's ids, as Qwen pads."""
-    largest = max(AutoTokenizer.from_pretrained(source).get_vocab().values())
+    largest = max(plain.get_vocab().values())
     return (largest // 128 + 2) * 128
 
 
@@ -74,9 +80,8 @@ def test_sentinel_i_is_the_row_behind_the_padded_size(tokenizer: Any, rows: int)
     assert [tokenizer.convert_tokens_to_ids(sentinel_name(i)) for i in range(COUNT)] == list(range(rows, rows + COUNT))
 
 
-def test_every_other_token_keeps_its_id(tokenizer: Any, source: Path, rows: int) -> None:
-    before = AutoTokenizer.from_pretrained(source).get_vocab()
-    assert {name: number for name, number in tokenizer.get_vocab().items() if number < rows} == before
+def test_every_other_token_keeps_its_id(tokenizer: Any, plain: Any, rows: int) -> None:
+    assert {name: number for name, number in tokenizer.get_vocab().items() if number < rows} == plain.get_vocab()
 
 
 def test_saving_and_loading_twice_changes_no_id(tokenizer: Any, again: Any) -> None:
@@ -88,8 +93,7 @@ def test_text_comes_back_from_its_ids(again: Any) -> None:
     assert [again.decode(ids_of(again, text)) for text in TEXTS] == TEXTS
 
 
-def test_text_without_sentinels_has_the_ids_of_the_source(tokenizer: Any, source: Path) -> None:
-    plain = AutoTokenizer.from_pretrained(source)
+def test_text_without_sentinels_has_the_ids_of_the_source(tokenizer: Any, plain: Any) -> None:
     assert [ids_of(tokenizer, text) for text in TEXTS[2:]] == [ids_of(plain, text) for text in TEXTS[2:]]
 
 
@@ -101,8 +105,8 @@ def test_sentinels_are_special_and_skipped(tokenizer: Any) -> None:
     assert tokenizer.decode(ids_of(tokenizer, TEXTS[0]), skip_special_tokens=True) == "a  b"
 
 
-def test_no_id_of_the_padding_rows_comes_from_text(tokenizer: Any, source: Path, rows: int) -> None:
-    real_ids = set(AutoTokenizer.from_pretrained(source).get_vocab().values()) | set(range(rows, rows + COUNT))
+def test_no_id_of_the_padding_rows_comes_from_text(tokenizer: Any, plain: Any, rows: int) -> None:
+    real_ids = set(plain.get_vocab().values()) | set(range(rows, rows + COUNT))
     pieces = [tokenizer.convert_tokens_to_string([piece]) for piece in tokenizer.get_vocab()]
     assert set().union(*tokenizer(pieces, add_special_tokens=False)["input_ids"]) <= real_ids
     assert len(real_ids) < rows + COUNT  # there are padding rows
@@ -159,8 +163,7 @@ def test_sentinels_that_do_not_fit_the_vocabulary_are_refused() -> None:
         Qwen3EncoderDecoderConfig(vocab_size=100, num_sentinel_tokens=10, first_sentinel_id=95)
 
 
-def test_a_tokenizer_without_sentinels_is_refused(source: Path, rows: int) -> None:
-    plain = AutoTokenizer.from_pretrained(source)
+def test_a_tokenizer_without_sentinels_is_refused(plain: Any, rows: int) -> None:
     with pytest.raises(ValueError, match="reads <extra_id_0> as plain text"):
         check_agreement(plain, config_for(plain, rows))
 

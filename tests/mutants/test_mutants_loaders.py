@@ -28,6 +28,9 @@ from qwen3_parity.mutants.table import markdown
 from qwen3_reference.classic_configs import is_classic
 
 CHECKPOINTS = sorted(path.name for path in (GOLDEN_ROOT / "checkpoints").iterdir() if not is_classic(path))
+SAMPLE = {"tied-encoder", "tied-decoder", "even-window"}
+"""The checkpoints that `make test` loads in every way; `make slow` takes them all."""
+EVERY = [pytest.param(name, marks=[] if name in SAMPLE else pytest.mark.slow) for name in CHECKPOINTS]
 LOADERS = {one.name: one for one in catalogue() if one.of_weights}
 ROWS = {
     "WLD": "01 02 04 05 06 08 09 10 12 13 14 16 17 18 20 21 22",
@@ -85,7 +88,7 @@ def test_every_check_has_a_bug_that_it_alone_must_find() -> None:
         (None, 7),
         pytest.param(torch.float32, 0, marks=pytest.mark.slow),
         pytest.param(torch.bfloat16, 7, marks=pytest.mark.slow),
-        (torch.float16, 1),
+        pytest.param(torch.float16, 1, marks=pytest.mark.slow),
     ],
     ids=str,
 )
@@ -98,7 +101,7 @@ def test_an_honest_load_has_no_fault(name: str, dtype: torch.dtype | None, senti
 
 
 @pytest.mark.parametrize("seed", [careless(), files(lambda directory: None)], ids=["careless", "copied"])
-@pytest.mark.parametrize("name", CHECKPOINTS)
+@pytest.mark.parametrize("name", EVERY)
 def test_the_ways_in_which_bugs_are_seeded_are_harmless_themselves(
     name: str, seed: Callable[[Loading], None], tmp_path: Path
 ) -> None:

@@ -86,7 +86,7 @@ def words(files: TokenizerFiles, draw: Random, count: int) -> Iterator[str]:
         yield text
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 def test_ids_are_hugging_faces_on_a_trained_vocabulary(seed: int, vocabulary: str, request: Any) -> None:
     folder: Path = request.getfixturevalue(vocabulary)
     files = read_directory(folder)

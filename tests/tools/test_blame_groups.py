@@ -15,7 +15,12 @@ from qwen3_parity.suite import goldens
 from qwen3_parity.weights import weights_of
 
 CHECKPOINTS = GOLDEN_ROOT / "checkpoints"
-MODELS = [path for path in goldens() if read(path).case.mode != pb.OP]
+MODELS = {f"{path.parent.name}/{path.stem}": path for path in goldens() if read(path).case.mode != pb.OP}
+SAMPLE = (
+    *("classic/post_norm", "decoder/window_chunks", "encdec/bfloat16", "encdec/qwen2", "encdec/ragged"),
+    *("encdec/second_request", "encoder/window_odd", "generation/merged", "long/deep", "training/tied"),
+)
+"""Of each kind a golden that `make test` takes; `make slow` takes them all."""
 SITE = "decoder.layers.{layer}.merged_attn"
 
 
@@ -37,12 +42,19 @@ def blamed(golden, candidate):
 
 
 @pytest.mark.parametrize("granularity", ["sub-layer", "layer"])
-@pytest.mark.parametrize("path", MODELS, ids=lambda path: f"{path.parent.name}/{path.stem}")
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, id=name, marks=[] if name in SAMPLE else pytest.mark.slow) for name, path in MODELS.items()],
+)
 def test_an_honest_run_with_some_of_the_taps_is_judged_whole_and_blames_nobody(path, granularity, tmp_path):
     golden, candidate = recorded(path, tmp_path / "some.pb", granularity, backend="sdpa")
     verdicts = replay(candidate, weights_of(golden, CHECKPOINTS), golden)
     assert check(golden, candidate).exit_code == 0
     assert [one.name for one in verdicts if one.reason or not one.passed] == []
+
+
+def test_the_sample_is_of_goldens_that_exist():
+    assert set(SAMPLE) <= set(MODELS)
 
 
 def wrong_activation(model):

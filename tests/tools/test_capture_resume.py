@@ -103,7 +103,7 @@ class Counted:
 @pytest.mark.parametrize(
     ("name", "tap", "step", "finished"),
     [
-        ("run", "encoder.layers.1.self_attn.scores", 0, 1),
+        pytest.param("run", "encoder.layers.1.self_attn.scores", 0, 1, marks=pytest.mark.slow),
         pytest.param("run", "decoder.layers.1.merged_attn.context", 1, 2 * LAYERS + 1, marks=pytest.mark.slow),
         ("truth", "decoder.layers.1.merged_attn.o_proj", 0, IN_A_PASS + LAYERS + 1),
         pytest.param("sequential", "decoder.layers.2.mlp.act", 1, 3 * IN_A_PASS - 1, marks=pytest.mark.slow),

@@ -54,7 +54,9 @@ def with_tokenizer(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("source", [UNTIED, TIED], ids=["untied", "tied"])
-@pytest.mark.parametrize("dtype", [None, "float32", "float16", "bfloat16"])
+@pytest.mark.parametrize(
+    "dtype", [None, "bfloat16", *(pytest.param(dtype, marks=pytest.mark.slow) for dtype in ("float32", "float16"))]
+)
 def test_the_folder_holds_the_verified_model_and_says_so(source: Path, dtype: str | None, tmp_path: Path) -> None:
     out = tmp_path / "made" / "here"
     result = make(out, "--verify", *(("--dtype", dtype) if dtype else ()), source=source)
