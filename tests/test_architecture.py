@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 import re
 import subprocess
 import sys
@@ -195,3 +196,10 @@ def test_benchmarks_run_in_make_bench_alone() -> None:
         assert "mark.slow" not in text, path.name
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert benchmarks and len(re.findall(r"\bbench(marks|mark)?\b.*pytest|pytest.*\bbench\b", makefile)) == 1
+
+
+def test_the_contract_that_is_released_is_the_one_that_is_committed() -> None:
+    """Otherwise write both: python -m qwen3_golden.manifest --write."""
+    manifest = (ROOT / "golden" / "MANIFEST.textproto").read_bytes()
+    released = (ROOT / "golden" / "qwen3_golden" / "released.txt").read_text(encoding="ascii")
+    assert released.strip() == hashlib.sha256(manifest).hexdigest()

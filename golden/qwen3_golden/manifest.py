@@ -1,6 +1,7 @@
 """The list of every file of the golden set with its digest: what was lost, added or changed by accident shows.
 
-`python -m qwen3_golden.manifest` verifies the set, `--write` writes golden/MANIFEST.textproto anew.
+`python -m qwen3_golden.manifest` verifies the set, `--write` writes golden/MANIFEST.textproto anew, and its digest, by
+which a verdict says whether it was judged by the released set, into this package.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from qwen3_golden.reader import read
 from qwen3_golden.taps import GOLDEN_ROOT
 
 NAME = "MANIFEST.textproto"
+RELEASED = Path(__file__).with_name("released.txt")
+"""Has the SHA-256 of the released manifest, hexadecimal."""
 MAX_FILE_BYTES = 1_000_000
 MAX_TOTAL_BYTES = 20_000_000
 _FOLDERS = ("cases", "checkpoints", "tokenizers")
@@ -81,6 +84,8 @@ def verify(root: Path = GOLDEN_ROOT) -> None:
         elif _entry(root, found[name]) != written[name]:
             wrong.append(f"{name} has another size or digest in the manifest")
     wrong += [f"{name} has {size} bytes" for name, size in sorted(sizes.items()) if size > MAX_FILE_BYTES]
+    if root == GOLDEN_ROOT and RELEASED.read_text(encoding="ascii").strip() != _released(root):
+        wrong.append(f"{RELEASED.name} of the package has the digest of another manifest")
     if sum(sizes.values()) > MAX_TOTAL_BYTES:
         wrong.append(f"all files together have {sum(sizes.values())} bytes")
     if wrong:
@@ -96,7 +101,13 @@ def verify(root: Path = GOLDEN_ROOT) -> None:
 def write(root: Path = GOLDEN_ROOT) -> None:
     """Write the manifest of the files as they are, and verify that it may stand (see `verify` for what it raises)."""
     (root / NAME).write_text(render(build(root)), encoding="utf-8")
+    if root == GOLDEN_ROOT:
+        RELEASED.write_text(_released(root) + "\n", encoding="ascii")
     verify(root)
+
+
+def _released(root: Path) -> str:
+    return hashlib.sha256((root / NAME).read_bytes()).hexdigest()
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -173,6 +173,7 @@ def renamed(tmp_path):
     golden = read(GOLDEN_ROOT / "cases" / "encoder" / "one_token.pb")
     case = pb.Case.FromString(golden.case.SerializeToString())
     case.checkpoint[0].sha256 = b"\0" * 32
+    case.name = "own/one_token"
     path = tmp_path / "one_token.pb"
     write(path, replace(golden, case=case))
     return path
@@ -182,7 +183,7 @@ def test_a_checkpoint_of_another_digest_is_refused(tmp_path):
     path = renamed(tmp_path)
     done = CliRunner().invoke(main, ["diagnose", str(path), str(path), "--model", str(CHECKPOINT)])
     assert done.exit_code == 2
-    assert "this is not the checkpoint 'tied-encoder' that encoder/one_token was recorded from" in done.output
+    assert "this is not the checkpoint 'tied-encoder' that own/one_token was recorded from" in done.output
 
 
 def test_a_checkpoint_that_only_has_the_name_of_a_committed_one_judges_no_op_alone(tmp_path):

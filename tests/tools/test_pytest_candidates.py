@@ -51,7 +51,7 @@ def test_a_worker_judges_and_what_it_found_is_printed(tmp_path: Path) -> None:
 def test_workers_are_summed_up_a_golden_that_two_of_them_judged_once() -> None:
     config: Any = SimpleNamespace(stash=pytest.Stash(), getoption=lambda _: None)
     plugin.pytest_configure(config)
-    one, text = ("encoder/one", 3, 4, 0.5, "logits"), ("tokenization/two", 5, 5, None, "")
+    one, text = ("encoder/one", 3, 4, 0.5, "logits", "contract 1"), ("tokenization/two", 5, 5, None, "", "contract 1")
     for sent in ({"a": one}, {"a": one, "b": text}):
         plugin.pytest_testnodedown(SimpleNamespace(config=config, workeroutput={plugin.SENT: sent}))
     plugin.pytest_testnodedown(SimpleNamespace(config=config))  # a worker that died
@@ -61,6 +61,7 @@ def test_workers_are_summed_up_a_golden_that_two_of_them_judged_once() -> None:
     assert written == [
         "parity",
         "8 of 9 taps compared in 2 cases; largest share of a budget 0.5 at logits of encoder/one",
+        "judged by contract 1",
     ]
 
 

@@ -7,13 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from qwen3_golden import Array, ParityError, Recording, pb, read
+from qwen3_golden.contract import contract_of
 from qwen3_parity.blame.replay import replay
 from qwen3_parity.match import delivered, is_input, parameters_differ, refuse_weights, results, same_case
-from qwen3_parity.ops_alone import comparable, with_ops
+from qwen3_parity.ops_alone import comparable, nothing_judged, with_ops
 from qwen3_parity.scope import Scope
 from qwen3_parity.tap_verdict import is_exact, judge_tap, op_of
 from qwen3_parity.tokenization.compare import check_tokenization
-from qwen3_parity.verdict import Verdict, Verdicts, nothing_judged
+from qwen3_parity.verdict import Verdict, Verdicts
 
 
 def check(
@@ -32,7 +33,7 @@ def check(
     """
     expected = golden if isinstance(golden, Recording) else read(golden, digests=True)
     actual = candidate if isinstance(candidate, Recording) else read(candidate, digests=True)
-    verdicts = check_run(expected, actual, partial=partial)
+    verdicts = replace(check_run(expected, actual, partial=partial), contract=contract_of(expected))
     if weights is not None and expected.case.mode not in (pb.OP, pb.PLUMBING, pb.TOKENIZATION):
         return with_ops(verdicts, replay(comparable(actual, expected, verdicts), weights, expected))
     if not verdicts.floors:
@@ -41,7 +42,10 @@ def check(
 
 
 def check_run(expected: Recording, actual: Recording, *, partial: bool = False) -> Verdicts:
-    """As `check` without a look at the ops alone; of a golden without floors that is the copies and little else."""
+    """As `check` without a look at the ops alone, nor at the contract: for those who change goldens and budgets.
+
+    Of a golden without floors that is the copies and little else.
+    """
     refuse_weights(actual, expected)
     if expected.case.mode == pb.TOKENIZATION:
         return replace(check_tokenization(expected, actual), partial=partial)

@@ -14,10 +14,10 @@ from rich.text import Text
 
 from qwen3_golden import read
 from qwen3_parity.golden_path import golden_of
+from qwen3_parity.plain import plain
 from qwen3_parity.predictions import Prediction, Predictions
 from qwen3_parity.predictions import predictions as compare
 from qwen3_parity.terminal import console
-from qwen3_parity.verdict import plain
 
 FILE = click.Path(path_type=Path)
 _SHOWN = 8

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from qwen3_golden import Recording, pb
 from qwen3_parity.blame.evidence import OpVerdict
-from qwen3_parity.verdict import Problem, Verdict, Verdicts, nothing_judged
+from qwen3_parity.verdict import Problem, Verdict, Verdicts
 
 
 def with_ops(verdicts: Verdicts, own: Iterable[OpVerdict]) -> Verdicts:
@@ -29,6 +29,17 @@ def with_ops(verdicts: Verdicts, own: Iterable[OpVerdict]) -> Verdicts:
     if not verdicts.floors and not any(tap.judged_alone for tap in taps):
         structural.append(nothing_judged(verdicts.case.name, verdicts.candidate, f"{len(taps)} taps, no op of them"))
     return replace(verdicts, taps=taps, structural=structural)
+
+
+def nothing_judged(case: str, candidate: str, got: str) -> Problem:
+    """The failure of a candidate of which not one output was judged."""
+    return Problem(
+        candidate,
+        "zero comparisons: not one element of an output was judged",
+        expected=f"taps of {case}",
+        got=got,
+        next_step=f"qwen3-parity show {candidate}",
+    )
 
 
 def _alone(tap: Verdict, verdicts: Verdicts) -> Problem:

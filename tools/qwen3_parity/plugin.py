@@ -18,8 +18,8 @@ _CANDIDATES = pytest.StashKey[dict[str, Path]]()
 SENT = "qwen3_parity"
 """Where the output of a worker has its sums."""
 
-Sums = tuple[str, int, int, float | None, str]
-"""What is summed up of a golden: its case, taps compared, of how many, the largest share (None: text), and where."""
+Sums = tuple[str, int, int, float | None, str, str]
+"""Of a golden: its case, taps compared, of how many, the largest share (None: text), where, and the contract."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -124,7 +124,7 @@ def _sums(judged: dict[str, Verdicts]) -> dict[str, Sums]:
     for golden, verdicts in judged.items():
         worst = None if is_tokenization(verdicts) else verdicts.worst
         share, where = (None, "") if worst is None else (float(worst.share), worst.where)
-        found[golden] = (verdicts.case.name, verdicts.compared, verdicts.of, share, where)
+        found[golden] = (verdicts.case.name, verdicts.compared, verdicts.of, share, where, str(verdicts.contract))
     return found
 
 
@@ -158,12 +158,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         return
     compared, of = sum(one[1] for one in sums.values()), sum(one[2] for one in sums.values())
     text = f"{compared} of {of} taps compared in {len(sums)} cases"
-    shares = [(share, where, case) for case, _, _, share, where in sums.values() if share is not None]
+    shares = [(share, where, case) for case, _, _, share, where, _ in sums.values() if share is not None]
     if shares:
         share, where, case = max(shares, key=lambda one: one[0])
         text += f"; largest share of a budget {share:.2g} at {where} of {case}"
     terminalreporter.section("parity")
-    for line in [text] if delivered is None else [text, *_deliveries(sums, delivered)]:
+    contracts = [f"judged by {contract}" for contract in dict.fromkeys(one[5] for one in sums.values())]
+    for line in [text, *contracts, *([] if delivered is None else _deliveries(sums, delivered))]:
         terminalreporter.write_line(line)
 
 

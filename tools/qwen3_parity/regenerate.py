@@ -13,7 +13,7 @@ from pathlib import Path
 
 from qwen3_golden import GOLDEN_ROOT, ParityError, Recording, pb, read
 from qwen3_golden import manifest as manifests
-from qwen3_parity.check import check
+from qwen3_parity.check import check_run
 
 SAME, MOVED, NEW, GONE = "same", "moved", "new", "gone"
 
@@ -61,7 +61,7 @@ def _compare(name: str, old: Path, new: Path) -> Difference:
         return Difference(name, SAME, equal_bytes=True)
     committed, staged = read(old), read(new)
     try:
-        verdicts = check(committed, staged)
+        verdicts = check_run(committed, staged)
     except ParityError as error:
         if error.fault != "input":
             raise

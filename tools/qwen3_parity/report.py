@@ -15,6 +15,7 @@ from rich.text import Text
 
 from qwen3_golden import pb
 from qwen3_parity.blame import OpVerdict
+from qwen3_parity.remarks import alone, less_than_both, remarks
 from qwen3_parity.tokenization.show import by_stage, is_tokenization, shown_problems, stages_table
 from qwen3_parity.verdict import Verdict, Verdicts
 
@@ -125,29 +126,6 @@ def terminal(verdicts: Verdicts, *, every: bool = False) -> RenderableType:
     return Group(*parts)
 
 
-def alone(verdicts: Verdicts) -> list[str]:
-    """What the ops alone say in one line; none when no op was judged alone."""
-    if not any(tap.judged_alone for tap in verdicts.taps):
-        return []
-    names = verdicts.wrong_alone
-    if not names:
-        return ["every op that could be judged alone is right on its own inputs"]
-    more = f" and {len(names) - _WORST} more" if len(names) > _WORST else ""
-    return [f"wrong on their own inputs: {', '.join(names[:_WORST])}{more}"]
-
-
-def remarks(verdicts: Verdicts) -> list[str]:
-    """What keeps a verdict from saying more: results that were not compared, ops that nobody judged alone."""
-    lines = list(verdicts.notes)
-    if verdicts.no_results:
-        missing, few = verdicts.no_results, ", ".join(verdicts.no_results[:_IN_FULL])
-        more = f" and {len(missing) - _IN_FULL} more" if len(missing) > _IN_FULL else ""
-        lines.append(f"results of the case that were not compared, so the verdict is partial: {few}{more}")
-    if verdicts.judged == "run only":
-        lines.append("run only: each op by itself is judged where the checkpoint is given, with --model")
-    return lines
-
-
 def overview(results: Sequence[Verdicts]) -> RenderableType:
     """One line for each case, the details of those that fail below."""
     table = Table("case", "verdict", "judged", "compared", "worst share", "where", box=None)
@@ -155,7 +133,9 @@ def overview(results: Sequence[Verdicts]) -> RenderableType:
         share, where = worst(one)
         verdict = Text(one.word, style=_STYLE.get(one.word, "bold yellow"))
         table.add_row(escape(one.case.name), verdict, one.judged, f"{one.compared} of {one.of}", share, escape(where))
-    return Group(table, *(terminal(one) for one in results if one.exit_code), Text(closing(results)))
+    contracts = dict.fromkeys(f"judged by {one.contract}" for one in results if one.contract is not None)
+    failing = [terminal(one) for one in results if one.exit_code]
+    return Group(table, *failing, *map(Text, contracts), Text(closing(results)))
 
 
 def worst(verdicts: Verdicts) -> tuple[str, str]:
@@ -179,17 +159,6 @@ def closing(results: Sequence[Verdicts]) -> str:
     if most is not None and most.worst is not None and most.worst.share > 0:
         line += f"; worst {percent(most.worst.share)} of a budget, at {most.worst.where} of {most.case.name}"
     return line
-
-
-def less_than_both(results: Sequence[Verdicts]) -> str:
-    """How many cases were judged by less than their run and their ops, or whose results nobody asked for."""
-    counts = {
-        "run only": sum(one.judged == "run only" for one in results),
-        "ops only": sum(one.judged == "ops only" for one in results),
-        "partial": sum(one.word == "partial" for one in results),
-    }
-    some = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
-    return f" ({some})" if some else ""
 
 
 def to_json(results: Sequence[Verdicts]) -> dict[str, Any]:

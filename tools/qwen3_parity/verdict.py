@@ -8,9 +8,11 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from qwen3_golden import pb
+from qwen3_golden.contract import Contract
 from qwen3_parity.blame.evidence import OpVerdict
 from qwen3_parity.budgets import Shares
 from qwen3_parity.compare import Metrics
+from qwen3_parity.plain import plain, tap_json
 
 NOBODY = "nobody's"
 """The fault of a difference that noise alone may make."""
@@ -95,6 +97,7 @@ class Verdicts:
     `structural` are problems of the recording as a whole (parameters, missing, extra, duplicate taps);
     `not_materialised` taps that the golden has and the candidate says it never makes; `results` the name and step of
     the case's results. `partial`: nobody asks for the results. `floors`: the golden has noise floors.
+    `contract` is what was judged by, None where nobody looked.
     """
 
     case: pb.Case
@@ -110,6 +113,7 @@ class Verdicts:
     results: Sequence[tuple[str, int]] = ()
     partial: bool = False
     floors: bool = True
+    contract: Contract | None = None
 
     @property
     def problems(self) -> list[Problem]:
@@ -170,11 +174,11 @@ class Verdicts:
         """ "parity", "divergence", "near-tie", "within budget, no parity" or "partial".
 
         A near-tie is a flip that noise may make, and nothing else differs; arithmetic that is OTHER has no claim to
-        parity; a run without its case's results is partial.
+        parity, nor has what was judged by an edited contract; a run without its case's results is partial.
         """
         if self.problems:
             return "near-tie" if all(problem.fault == NOBODY for problem in self.problems) else "divergence"
-        if self.arithmetic == pb.ARITHMETIC_OTHER:
+        if self.arithmetic == pb.ARITHMETIC_OTHER or (self.contract is not None and self.contract.edited):
             return "within budget, no parity"
         return "partial" if self.no_results else "parity"
 
@@ -191,6 +195,7 @@ class Verdicts:
             "judged": self.judged,
             "exit_code": self.exit_code,
             "case": self.case.name,
+            "contract": None if self.contract is None else asdict(self.contract),
             "golden": self.golden,
             "candidate": self.candidate,
             "arithmetic": pb.Arithmetic.Name(self.arithmetic),
@@ -204,38 +209,5 @@ class Verdicts:
             "wrong_on_their_own_inputs": self.wrong_alone,
             "notes": list(self.notes),
             "problems": [plain(asdict(problem)) for problem in self.problems],
-            "taps": [_tap(tap) for tap in self.taps],
+            "taps": [tap_json(tap) for tap in self.taps],
         }
-
-
-def nothing_judged(case: str, candidate: str, got: str) -> Problem:
-    """The failure of a candidate of which not one output was judged."""
-    return Problem(
-        candidate,
-        "zero comparisons: not one element of an output was judged",
-        expected=f"taps of {case}",
-        got=got,
-        next_step=f"qwen3-parity show {candidate}",
-    )
-
-
-def _tap(tap: Verdict) -> dict[str, Any]:
-    out: dict[str, Any] = {"name": tap.name, "step": tap.step, "op": tap.op, "exact": tap.exact, "passed": tap.passed}
-    out["share"] = plain(tap.share)
-    if tap.shares is not None:
-        out["shares"] = plain(tap.shares._asdict())
-    if tap.metrics is not None:
-        out["metrics"] = plain(asdict(tap.metrics))
-    if tap.own is not None:
-        own, errors = tap.own, plain(tap.own.errors._asdict())
-        out["own"] = {"share": plain(own.share), "errors": errors, "passed": own.passed, "reason": own.reason}
-    return out
-
-
-def plain(value: Any) -> Any:
-    """The value with what JSON cannot say (NaN, infinities) as strings and tuples as lists."""
-    if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from qwen3_golden import Array, Recording, pb
+from qwen3_golden.contract import contract_of
 from qwen3_parity.blame.replay import OpVerdict
 from qwen3_parity.blame.values import Values
 from qwen3_parity.check import check, check_run
@@ -85,7 +86,7 @@ def diagnose(
     progress("the whole run")
     if golden.case.mode in (pb.OP, pb.PLUMBING, pb.TOKENIZATION):  # no network to look for somebody else in
         return Diagnosis(check(golden, candidate, partial=partial), [], [], [], [])
-    run = check_run(golden, candidate, partial=partial)
+    run = replace(check_run(golden, candidate, partial=partial), contract=contract_of(golden))
     found = blame(Values(candidate, weights, golden), golden, progress)
     verdicts = with_ops(run, found.own)
     failures: list[str] = []

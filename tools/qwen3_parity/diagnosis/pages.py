@@ -13,8 +13,8 @@ from rich.text import Text
 
 from qwen3_parity.diagnosis.diagnose import Diagnosis, Explained
 from qwen3_parity.diagnosis.explain import Explanation
+from qwen3_parity.plain import plain
 from qwen3_parity.report import own_error, percent, summary
-from qwen3_parity.verdict import plain
 
 _TAPS = 16
 _FLIPS = 5

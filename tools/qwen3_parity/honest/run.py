@@ -11,7 +11,7 @@ from pathlib import Path
 
 from qwen3_golden import GOLDEN_ROOT, ParityError, Recording, pb, read
 from qwen3_parity.blame import OpVerdict, replay
-from qwen3_parity.check import check
+from qwen3_parity.check import check_run
 from qwen3_parity.honest import (
     backends,
     batches,
@@ -116,7 +116,7 @@ def _elsewhere(variation: Variation, paths: Sequence[Path], out: Path) -> None:
 def judge(variation: Variation, golden: Recording, candidate: Path) -> Outcome:
     """Check a recording against its golden, and every op of it on its own inputs."""
     recording = read(candidate, digests=True)
-    verdicts = check(golden, recording)
+    verdicts = check_run(golden, recording)
     ops = replay(recording, weights_of(recording, GOLDEN_ROOT / "checkpoints"), golden)
     blamed = [f"{op.name} (step {op.step}): {op.share:.3g} × its headroom" for op in ops if not op.passed]
     return Outcome(variation.name, golden.case.name, verdicts, ops, blamed)

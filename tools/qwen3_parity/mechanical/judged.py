@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from qwen3_golden import GOLDEN_ROOT, Recording, pb, read
-from qwen3_parity.check import check
+from qwen3_parity.check import check_run
 from qwen3_parity.record import record
 from qwen3_parity.weights import weights_of
 
@@ -72,7 +72,7 @@ def judge(names: Sequence[str], out: Path, unchanged: Path) -> Judgement:
             continue
         identical = False
         try:
-            verdicts = check(golden, candidate)
+            verdicts = check_run(golden, candidate)
         except Exception as error:
             return Judgement("harness", name, _said(error))
         if verdicts.exit_code:

@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 
 from qwen3_golden import ParityError
-from qwen3_parity.check import check
+from qwen3_parity.check import check_run
 from qwen3_parity.mechanical.apply import forget, install, lines_reached, package_folder
 from qwen3_parity.mechanical.judged import Judgement, cases, judge, recorded
 from qwen3_parity.mechanical.sources import FILES, Mutant, mutants
@@ -129,7 +129,7 @@ def _record_unchanged(sender: Connection, _folder: str, out: str) -> None:
     for name in cases():
         with lines_reached(folder) as lines:
             [(golden, candidate)] = recorded([name], Path(out))
-        if check(golden, candidate).exit_code:
+        if check_run(golden, candidate).exit_code:
             sender.send_bytes(json.dumps(name).encode())
             return
         reached[name] = {module: sorted(some) for module, some in lines.items()}

@@ -18,7 +18,7 @@ import torch
 from qwen3_encdec.tokenizer.files import TokenizerFiles
 from qwen3_encdec.tokenizer.tokenizer import ByteLevelTokenizer
 from qwen3_golden import GOLDEN_ROOT, Array, ParityError, Recording, pattern_of, pb, read
-from qwen3_parity.check import check
+from qwen3_parity.check import check_run
 from qwen3_parity.implementation import EncoderDecoder, factory, golden_dtype
 from qwen3_parity.mutants.judged import Judge, by_replay, short
 from qwen3_parity.mutants.loaders_run import run_checkpoint
@@ -89,7 +89,7 @@ def run_case(mutant: Mutant, case: str, judge: Judge = by_replay) -> CaseOutcome
                 return CaseOutcome(case, caught=False, failure=str(error))
             missed = tuple(sorted(mutant.wrong)) if mutant.named else ()
             return CaseOutcome(case, caught=True, refused=str(error.got), missed=missed)
-        verdicts = check(golden, path)
+        verdicts = check_run(golden, read(path, digests=True))
         if not verdicts.exit_code:
             return CaseOutcome(case, caught=False, share=_share(verdicts))
         if golden.case.mode == pb.OP:  # there is no other op to blame

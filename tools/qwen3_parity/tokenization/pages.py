@@ -9,10 +9,10 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from qwen3_parity.plain import plain
 from qwen3_parity.report import summary
 from qwen3_parity.tokenization.blame import StageVerdict
 from qwen3_parity.tokenization.diagnose import Explanation, TokenDiagnosis, TokenFault
-from qwen3_parity.verdict import plain
 
 _SHOWN, _AROUND = 4, 24
 
