@@ -7,13 +7,14 @@ rounding units (`qwen3_spec.units`), evaluated on the same inputs.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from zlib import crc32
 
 import numpy as np
 
 from qwen3_golden import Array, ParityError, Place, Recording, Tensor
+from qwen3_parity.blame.absorbed import Reads, absorbed
 from qwen3_parity.blame.evidence import Errors, Evidence, OpVerdict, worst_share
 from qwen3_parity.blame.site import Result, Site
 from qwen3_parity.blame.values import Values
@@ -21,7 +22,7 @@ from qwen3_parity.blame.way_back import excused
 from qwen3_parity.budgets import ROUNDOFF
 from qwen3_parity.scope import Scope
 
-__all__ = ["OpVerdict", "gather", "judge", "replay"]
+__all__ = ["OpVerdict", "gather", "judge", "replay", "settled"]
 
 _CLEAR = 0.25
 """A share of the headroom that leaves nothing to ask."""
@@ -55,7 +56,16 @@ def replay(
             continue
         verdicts.append(judge(verdict, found))
         reads[item.key] = found.site.names
-    return excused(verdicts, reads, training=values.case.HasField("training"))
+    return settled(verdicts, reads, values, scope)
+
+
+def settled(own: Sequence[OpVerdict], reads: Reads, values: Values, scope: Scope) -> list[OpVerdict]:
+    """The verdicts on single taps, in their order, after a look at their neighbours; `reads` has each tap's inputs.
+
+    What is right in the kernel that it may be in is right, and what goes back through a fault is not judged.
+    """
+    right = absorbed(own, reads, values, scope, gather, judge)
+    return excused(right, reads, training=values.case.HasField("training"))
 
 
 def gather(values: Values, item: Tensor, scope: Scope) -> Evidence | str:
@@ -117,25 +127,25 @@ def _shapes(values: Values, names: tuple[str, ...], site: Site) -> Iterator[tupl
             yield spot, array.shape
 
 
-def judge(verdict: OpVerdict, evidence: Evidence) -> OpVerdict:
-    """The verdict on a tap with its evidence.
+def judge(verdict: OpVerdict, evidence: Evidence, extra: Array | float = 0.0) -> OpVerdict:
+    """The verdict on a tap with its evidence; `extra` is noise, in the tap's own unit, beside that of its ops.
 
     Libraries differ in cos and sin, by much at far positions, so a port computes its own, which are judged, and turns
     by the golden's: a rotation is right by either.
     """
-    found = _judge(verdict, evidence)
+    found = _judge(verdict, evidence, extra)
     values = evidence.site.values
     if found.share < _CLEAR or "rope" not in evidence.ops or values.given is None:
         return found
     site = values.another(given_tables=True).site(verdict.name, verdict.step)
-    again = found if site is None else _judge(verdict, replace(evidence, site=site))
+    again = found if site is None else _judge(verdict, replace(evidence, site=site), extra)
     return again if again.share < found.share and not again.reason else found
 
 
-def _judge(verdict: OpVerdict, evidence: Evidence) -> OpVerdict:
+def _judge(verdict: OpVerdict, evidence: Evidence, extra: Array | float) -> OpVerdict:
     verdict = replace(verdict, others=evidence.others)
     try:
-        truth, unit = result = expected(evidence)
+        truth, unit = result = expected(evidence, extra)
     except (ValueError, IndexError):
         return replace(verdict, reason="an input has another shape")
     if truth.shape != evidence.actual.shape or evidence.narrow:
@@ -157,14 +167,16 @@ def _judge(verdict: OpVerdict, evidence: Evidence) -> OpVerdict:
 _LOST = Errors(math.inf, math.inf, math.inf, math.inf)
 
 
-def expected(evidence: Evidence) -> Result:
-    """What a tap should be, and the noise that is honest: of its own op, and of those that are judged with it."""
+def expected(evidence: Evidence, extra: Array | float = 0.0) -> Result:
+    """What a tap should be, and the noise that is honest: of its own op, of those judged with it, and `extra`."""
     site = evidence.site
     truth, unit = site.values.compute(site)
-    if not evidence.others or truth.dtype.kind != "f":
+    if truth.dtype.kind != "f":
         return truth, unit
+    if not evidence.others:
+        return truth, unit if unit is None else np.hypot(unit, extra)
     own = 0 if unit is None else unit * unit  # a copy adds nothing to the noise of what it copies
-    return truth, np.sqrt(own + _group_noise(site, truth))
+    return truth, np.sqrt(own + _group_noise(site, truth) + np.square(extra))
 
 
 def _group_noise(site: Site, truth: Array) -> Array:

@@ -11,9 +11,8 @@ from threadpoolctl import threadpool_limits
 
 from qwen3_golden import Recording, Tensor, pattern_of
 from qwen3_parity.blame.evidence import Evidence
-from qwen3_parity.blame.replay import OpVerdict, gather, judge
+from qwen3_parity.blame.replay import OpVerdict, gather, judge, settled
 from qwen3_parity.blame.values import Values
-from qwen3_parity.blame.way_back import excused
 from qwen3_parity.scope import Scope
 
 Progress = Callable[[str], None]
@@ -65,7 +64,7 @@ def blame(values: Values, golden: Recording, progress: Progress = lambda _: None
         progress(verdict.name)
         found.append((verdict, names))
     inputs = {(verdict.name, verdict.step): names for verdict, names in found}
-    own = excused([verdict for verdict, _ in found], inputs, training=golden.case.HasField("training"))
+    own = settled([verdict for verdict, _ in found], inputs, values, scope)
     reads: dict[tuple[str, int], list[OpVerdict]] = {}
     for verdict in own:
         for name in inputs[verdict.name, verdict.step]:

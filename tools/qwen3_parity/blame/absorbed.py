@@ -1,0 +1,98 @@
+"""An op that is wrong alone, judged once more as part of the kernel that it may be in: right there is right.
+
+Engines run several ops as one kernel and record the taps between them apart: a product accumulates onto the residual,
+an activation goes into the product unrounded, keys are rotated on their way into the cache. What was recorded is then
+not quite what was read: it differs by the rounding of the op that made it, which may be large beside the op's own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from qwen3_golden import Array, Tensor, pattern_of, pb
+from qwen3_parity.blame.evidence import Evidence, OpVerdict
+from qwen3_parity.blame.site import Site
+from qwen3_parity.blame.values import Values, made_once
+from qwen3_parity.budgets import ROUNDOFF
+from qwen3_parity.scope import Scope
+from qwen3_spec import ops
+
+Reads = Mapping[tuple[str, int], Sequence[str]]
+Gather = Callable[[Values, Tensor, Scope], Evidence | str]
+Judge = Callable[[OpVerdict, Evidence, Array | float], OpVerdict]
+"""`judge(verdict, evidence, extra)`: `extra` is noise, in the tap's own unit, that the evidence's ops do not have."""
+_CLEAR = 0.5
+"""A share of the headroom that leaves nothing to ask."""
+_PARTS = (2, 4, 8)
+"""Processes that usually share a product."""
+_ROW_PARALLEL = ("o_proj", "down_proj")
+"""Products that are summed over processes: what goes in is dealt out to them by heads or channels."""
+
+
+def absorbed(
+    own: Sequence[OpVerdict], reads: Reads, values: Values, scope: Scope, gather: Gather, judge: Judge
+) -> list[OpVerdict]:
+    """The verdicts, each of them at its best with what the op may have absorbed; `reads` as in `way_back.excused`.
+
+    Only ops that are right alone are computed through: a wrong one stays what is wrong.
+    """
+    by_key = {(one.name, one.step): one for one in own}
+    for key, verdict in by_key.items():
+        if verdict.share <= _CLEAR:
+            continue
+        item = values.recording[key]
+        names = tuple(name for name in reads[key] if _right_alone(by_key, name, verdict.step))
+        again = [judge(verdict, *wider) for wider in _wider(item, names, values, scope, gather)]
+        by_key[key] = min([verdict, *(one for one in again if not one.reason)], key=lambda one: one.share)
+    return list(by_key.values())
+
+
+def _right_alone(own: Mapping[tuple[str, int], OpVerdict], name: str, step: int) -> bool:
+    verdict = own.get((name, step)) or (own.get((name, 0)) if made_once(name) else None)
+    return verdict is not None and verdict.passed and not verdict.reason
+
+
+def _wider(
+    item: Tensor, names: Sequence[str], values: Values, scope: Scope, gather: Gather
+) -> Iterator[tuple[Evidence, Array | float]]:
+    """The tap's op with each of its inputs' ops, then with all of them; and as a product in rounded parts."""
+    patterns = [pattern_of(name) for name in names]
+    for dropped in dict.fromkeys([*((one,) for one in patterns), tuple(patterns)]):
+        evidence = gather(values.another(dropped=values.dropped.union(dropped)), item, scope) if dropped else ""
+        if not isinstance(evidence, str) and evidence.actual.dtype.kind == "f":
+            yield evidence, _sum_begins_with_residual(evidence.site, dropped)
+    if item.info.name.endswith(_ROW_PARALLEL) and values.dtype in (pb.BF16, pb.F16):
+        evidence = gather(values, item, scope)
+        if not isinstance(evidence, str):
+            for parts in _PARTS:
+                yield evidence, ROUNDOFF[values.dtype] * _sizes_of_parts(evidence.site, parts)
+
+
+def _sum_begins_with_residual(site: Site, dropped: Sequence[str]) -> Array | float:
+    """What a product adds when each of its sums begins with the residual, `[batch, query, hidden]`: sqrt(k) roundings.
+
+    0 for every other op.
+    """
+    if site.place.op != "residual":
+        return 0.0
+    total: Array | float = 0.0
+    for name, other in zip(site.names, reversed(site.inputs), strict=True):
+        spot = site.values.place(name)
+        if spot is None or spot.op != "linear" or pattern_of(name) not in dropped:
+            continue
+        terms = site.values.parameters(spot)["weight"].shape[1]
+        total = np.hypot(total, ROUNDOFF[pb.F32] * math.sqrt(terms) * np.abs(other))
+    return total
+
+
+def _sizes_of_parts(site: Site, parts: int) -> Array:
+    """The sum of the magnitudes of a product's equal parts, `[batch, query, out]`."""
+    x, weight = site.inputs[0], site.parameters["weight"]
+    x = x.reshape(*x.shape[:2], -1)
+    ends = [round(x.shape[-1] * part / parts) for part in range(parts + 1)]
+    cuts = [slice(start, stop) for start, stop in pairwise(ends)]
+    return np.asarray(sum(np.abs(ops.linear(x[..., cut], weight[:, cut])) for cut in cuts))
