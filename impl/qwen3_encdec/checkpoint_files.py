@@ -1,6 +1,7 @@
 """Reading a checkpoint directory: its `config.json` and its safetensors, each failure one `ValueError`."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -48,9 +49,17 @@ def checkpoint_directory(name: str | Path, files: Sequence[str] = _FILES) -> Pat
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object, or `ValueError` saying which file is missing or broken and where."""
+    """A JSON object, or `ValueError` saying which file is missing or broken and where, or which key it has twice."""
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        made = dict(pairs)
+        if len(made) != len(pairs):
+            double = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
+            raise ValueError(f"{path}: a key stands twice in one object, {', '.join(double)}; remove the wrong one")
+        return made
+
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=once)
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
         raise ValueError(
             f"{path}: cannot be read as JSON ({error}); download or export the checkpoint again"

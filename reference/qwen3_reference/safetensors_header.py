@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
+from collections.abc import Callable
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -38,20 +40,26 @@ def broken(path: object, rule: str, expected: object, got: object) -> ParityErro
     return ParityError(path, rule, expected=expected, got=got, next_step="download or save the checkpoint again")
 
 
+def each_once(path: object, rule: str) -> Callable[[list[tuple[str, Any]]], dict[str, Any]]:
+    """For `json.loads`: an object's members, or `ParityError` with a rule for names that stand there twice."""
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        made = dict(pairs)
+        if len(made) != len(pairs):
+            double = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
+            raise broken(path, rule, "each name once", ", ".join(double))
+        return made
+
+    return once
+
+
 def read_header(path: object, text: bytes, data_bytes: int | None = None) -> dict[str, Entry]:
     """Name -> entry, in the order of the data, which must follow one another without gaps.
 
     `data_bytes` is how much data the file has; None: not known. Raises `ParityError` for everything else.
     """
-
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        names = [name for name, _ in pairs]
-        if double := sorted({name for name in names if names.count(name) > 1} if len(names) != len(set(names)) else ()):
-            raise broken(path, "the header has a name twice", "each tensor once", ", ".join(double))
-        return dict(pairs)
-
     try:
-        header = json.loads(text, object_pairs_hook=once)
+        header = json.loads(text, object_pairs_hook=each_once(path, "the header has a name twice"))
     except (ValueError, RecursionError) as error:
         raise broken(path, "the header is not JSON", "a safetensors header", error) from None
     if not isinstance(header, dict):

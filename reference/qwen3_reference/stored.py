@@ -14,7 +14,7 @@ import numpy as np
 
 from qwen3_golden import Array, is_exported, pb, read_parts, to_bfloat16, to_float32
 from qwen3_reference.exported import content_of
-from qwen3_reference.safetensors_header import SIZE_BYTES, broken, read_header
+from qwen3_reference.safetensors_header import SIZE_BYTES, broken, each_once, read_header
 
 INDEX = "model.safetensors.index.json"
 ENDING = ".safetensors"
@@ -71,7 +71,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def _json_object(path: Path, text: bytes) -> dict[str, Any]:
     try:
-        content = json.loads(text)
+        content = json.loads(text, object_pairs_hook=each_once(path, "the file has a name twice in one object"))
     except (ValueError, RecursionError) as error:
         raise broken(path, "the file is not JSON", "a JSON object", error) from None
     if not isinstance(content, dict):

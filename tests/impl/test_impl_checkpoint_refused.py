@@ -75,6 +75,16 @@ def indexed(change: Callable[[dict[str, str]], Any]) -> Callable[[Path], None]:
     return edited(INDEX, lambda content: content | {"weight_map": change(content["weight_map"])})
 
 
+def doubled(file: str, before: str, member: str) -> Callable[[Path], None]:
+    """Write a member of a JSON object a second time, in front of those behind `before`."""
+
+    def spoil(directory: Path) -> None:
+        text = (directory / file).read_text()
+        (directory / file).write_text(text.replace(before, before + member, 1))
+
+    return spoil
+
+
 def cut(end: Callable[[int, list[int]], int]) -> Callable[[Path], None]:
     """Keep `end(where the data begins, where each tensor's ends, sorted)` bytes of the weights."""
 
@@ -161,6 +171,12 @@ DAMAGES = {
     ),
     "index into the other shard": Damage(
         SHARDED, indexed(lambda m: m | {NORM: FIRST if m[NORM] == SECOND else SECOND}), (INDEX, NORM)
+    ),
+    "index with a name twice": Damage(
+        SHARDED, doubled(INDEX, '"weight_map": {', f'"{NORM}": "{FIRST}", '), (INDEX, "twice", NORM)
+    ),
+    "config with a key twice": Damage(
+        SINGLE, doubled(CONFIG, "{", '"rms_norm_eps": 1.0, '), (CONFIG, "twice", "rms_norm_eps")
     ),
     "index without a tensor": Damage(
         SHARDED, indexed(lambda m: {n: s for n, s in m.items() if n != NORM}), (INDEX, NORM)

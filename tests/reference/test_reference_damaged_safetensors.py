@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from qwen3_golden import ParityError
-from qwen3_reference.stored import read_directory, weight_files
+from qwen3_reference.stored import read_config, read_directory, weight_files
 from qwen3_reference.weights import stored_tensors
 
 Header = dict[str, Any]
@@ -179,3 +179,19 @@ def test_a_tied_head_of_equal_bits_is_accepted_whatever_the_bits_are(checkpoints
     put_together(directory, json.dumps(header).encode(), bytes(content))
     with pytest.raises(ParityError, match=re.escape("the head is tied but stored with other values")):
         stored_tensors(directory)
+
+
+def test_a_name_that_stands_twice_in_the_index_is_refused(sharded: Path) -> None:
+    index = sharded / "model.safetensors.index.json"
+    text = index.read_text()
+    name, file = next(iter(json.loads(text)["weight_map"].items()))
+    index.write_text(text.replace('"weight_map": {', f'"weight_map": {{"{name}": "{file}", ', 1))
+    refused(sharded, "a name twice", name)
+
+
+def test_a_key_that_stands_twice_in_the_configuration_is_refused(directory: Path) -> None:
+    path = directory / "config.json"
+    path.write_text(path.read_text().replace("{", '{"hidden_size": 8, ', 1))
+    with pytest.raises(ParityError, match="a name twice") as error:
+        read_config(directory)
+    assert "hidden_size" in str(error.value.got)

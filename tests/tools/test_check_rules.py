@@ -349,6 +349,22 @@ def test_another_case_is_refused_by_the_name_of_its_field(world, fields, where):
     assert where in error.value.where and error.value.fault == "input"
 
 
+def test_a_checkpoint_that_is_listed_twice_is_refused_whichever_digest_comes_first(world):
+    wrong = pb.Checkpoint(role="encoder", name="e", sha256=bytes([9] * 32))
+    with pytest.raises(ParityError, match="each role once"):
+        check(world.golden, world.with_case(checkpoint=[wrong, *world.golden.case.checkpoint]))
+
+
+def test_a_parameter_that_is_listed_twice_is_named_whichever_digest_comes_first(world):
+    wrong = pb.Parameter(name="lm_head.weight", dtype=pb.F32, shape=[13, 8], sha256=bytes([7] * 32))
+    candidate = replace(world.golden, parameters=[wrong, *world.golden.parameters])
+    problem = only(check(world.golden, candidate))
+    assert (problem.rule, problem.got) == (
+        "checkpoint as loaded differs: lm_head.weight",
+        "1 × listed more than once",
+    )
+
+
 def test_another_number_of_the_configuration_is_refused_by_its_name(world):
     candidate = world.with_case()
     candidate.case.config.rms_norm_eps = 1e-5

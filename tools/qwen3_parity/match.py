@@ -111,6 +111,10 @@ def same_case(actual: Recording, expected: Recording) -> None:
             _same_message(actual, f"case.{field}", got, wanted)
         elif got != wanted:
             raise refuse(actual, f"case.{field}", _text(field, wanted), _text(field, got))
+    roles = [item.role for item in ours.checkpoint]
+    double = sorted({role for role in roles if roles.count(role) > 1})
+    if double:
+        raise refuse(actual, "case.checkpoint", "each role once", f"more than one {', '.join(double)}")
     loaded = {item.role: item.sha256.hex() for item in ours.checkpoint}
     for one in theirs.checkpoint:
         if loaded.get(one.role) != one.sha256.hex():
@@ -143,7 +147,9 @@ def parameters_differ(actual: Recording, expected: Recording) -> list[Problem]:
     theirs = {item.name: item for item in expected.parameters}
     if not ours or not theirs:
         return []
+    count = Counter(item.name for item in actual.parameters)
     wrong = {
+        "listed more than once": [n for n in count if count[n] > 1],
         "other bytes": [n for n in theirs if n in ours and _loaded(ours[n]) != _loaded(theirs[n])],
         "never loaded": [n for n in theirs if n not in ours],
         "not in the checkpoint": [n for n in ours if n not in theirs],

@@ -91,6 +91,22 @@ def test_a_stream_may_give_text_out_earlier(golden: Recording) -> None:
     assert check(golden, early).exit_code == 0
 
 
+@pytest.mark.parametrize(
+    ("chunks", "at"),
+    [
+        (["a\u00e9\ufffd", "", "", ""], 0),
+        (["a\u00e9", "", "\ufffd", ""], 0),
+        (["a", "\u00e9\ufffd", "", ""], 1),
+    ],
+)
+def test_a_stream_that_gives_out_what_its_ids_have_not_brought_fails(
+    chunks: list[str], at: int, golden: Recording
+) -> None:
+    ahead = changed(golden, lambda made: made.decoding[0].chunk.__setitem__(slice(None), chunks))
+    [problem] = check(golden, ahead).problems
+    assert f"gave out what its ids had not brought, first at chunk {at}" in problem.rule
+
+
 def test_a_stream_that_holds_whole_characters_back_is_late(golden: Recording) -> None:
     late = changed(golden, lambda made: made.decoding[0].chunk.__setitem__(slice(None), ["a", "", "", "é\ufffd"]))
     [problem] = check(golden, late).problems

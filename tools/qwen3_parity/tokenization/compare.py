@@ -11,7 +11,7 @@ from qwen3_parity.compare import Metrics
 from qwen3_parity.match import same_case
 from qwen3_parity.tokenization.delivered import delivered, results, same_given
 from qwen3_parity.tokenization.given import STAGES_OF, Item, items_of
-from qwen3_parity.tokenization.streams import late
+from qwen3_parity.tokenization.streams import early, late
 from qwen3_parity.tokenization.views import EACH, VIEWS, View, Views, escaped
 from qwen3_parity.verdict import Problem, Verdict, Verdicts
 
@@ -129,12 +129,19 @@ def _item(view: View, at: int) -> object:
 
 
 def _chunks(expected: pb.Decoding, actual: pb.Decoding) -> Found | None:
-    """A stream may give text out earlier than Hugging Face's, not later; its parts are whole and make the text."""
+    """A stream may give text out earlier than Hugging Face's, as soon as its ids bring it, not later.
+
+    Its parts are whole and make the text.
+    """
     text, got = "".join(expected.chunk), "".join(actual.chunk)
     if len(actual.chunk) != len(expected.id) + 1:
         return "a chunk for each id and one at the end", f"{len(expected.id) + 1} chunks", str(len(actual.chunk))
     if got == text:
-        behind = late(expected.chunk, actual.chunk)
+        ahead, behind = early(expected.piece, actual.chunk), late(expected.chunk, actual.chunk)
+        if ahead is not None:
+            rule = f"a stream gave out what its ids had not brought, first at chunk {ahead} of {len(expected.chunk)}"
+            brought = b"".join(expected.piece[: ahead + 1]).decode("utf-8", "replace")
+            return rule, escaped(brought[-_LETTERS:]), escaped("".join(actual.chunk[: ahead + 1])[-_LETTERS:])
         if behind is None:
             return None
         wanted, came = ("".join(side[: behind + 1]) for side in (expected.chunk, actual.chunk))

@@ -195,6 +195,8 @@ WRONG: list[Wrong] = wrong_ways(
         ("stripped", "strips white space off each chunk", _chunks(lambda c: tuple(one.strip() for one in c))),
         ("held_back", "gives everything out at the end only",
             _chunks(lambda c: (*("" for _ in c[1:]), "".join(c)))),
+        ("all_at_once", "gives everything out at the first id",
+            _chunks(lambda c: ("".join(c), *("" for _ in c[1:])))),
         ("end_missing", "gives one chunk for each id and none at the end", _chunks(lambda c: c[:-1])),
         ("end_missing", "puts the end into the last id's chunk", _chunks(lambda c: (*c[:-2], "".join(c[-2:])))),
         ("empty_left_out", "leaves out chunks with nothing in them", _chunks(lambda c: tuple(one for one in c if one))),
