@@ -141,8 +141,7 @@ class Qwen3Decoder(Qwen3EncoderDecoderPreTrainedModel):  # type: ignore[no-untyp
         masks = self._masks(
             hidden_states, encoder_length, attention_mask, encoder_attention_mask, cache, output_attentions
         )
-        padding = None if any(mask is SEES_ALL for mask in masks) else attention_mask
-        position_ids = positions(position_ids, padding, batch, query, past, "decoder position_ids", device)
+        position_ids = positions(position_ids, attention_mask, batch, query, past, "decoder position_ids", device)
         position_embeddings = self.rotary_emb(hidden_states, position_ids)
         encoder_position_embeddings: Rotary | None = None
         if self.config.rotate_encoder_keys and encoder_length and not has_encoder_keys(cache, 0):

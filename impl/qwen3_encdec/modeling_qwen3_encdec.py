@@ -105,7 +105,7 @@ class Qwen3ForSeq2SeqLM(Qwen3EncoderDecoderPreTrainedModel, Qwen3GenerationMixin
         output_attentions: bool | None = None,
         output_hidden_states: bool | None = None,
         return_dict: bool | None = None,
-        logits_to_keep: int = 0,
+        logits_to_keep: int | torch.Tensor = 0,
         num_items_in_batch: torch.Tensor | int | None = None,
     ) -> Seq2SeqLMOutput | tuple[Any, ...]:
         """Logits `[batch, dec, vocab]`, and the mean cross-entropy (float32, -100 ignored) when `labels` are given.
@@ -113,9 +113,10 @@ class Qwen3ForSeq2SeqLM(Qwen3EncoderDecoderPreTrainedModel, Qwen3GenerationMixin
         When every label is -100 the loss and all gradients are 0, with one warning (HF's own mean is NaN there).
         `num_items_in_batch` labels of a whole accumulated batch are what HF's `Trainer` has the sum divided by instead.
         `labels` make `decoder_input_ids` by a shift to the right when there are none. `position_ids` are the encoder's.
-        With `logits_to_keep` only the last positions get logits (0 = all). The merged weights are split into
-        `decoder_attentions` and `cross_attentions`. Where `output_*` or `return_dict` is None, the config's value
-        counts. `ValueError` as `Qwen3Encoder` and `Qwen3Decoder`, and when a side has no input.
+        With `logits_to_keep` only the last positions get logits (0 = all), or those that a tensor of indices names.
+        The merged weights are split into `decoder_attentions` and `cross_attentions`. Where `output_*` or
+        `return_dict` is None, the config's value counts. `ValueError` as `Qwen3Encoder` and `Qwen3Decoder`, and when a
+        side has no input.
         """
         config = self.config
         output_attentions = config.output_attentions if output_attentions is None else output_attentions
@@ -150,9 +151,7 @@ class Qwen3ForSeq2SeqLM(Qwen3EncoderDecoderPreTrainedModel, Qwen3GenerationMixin
             output_hidden_states=output_hidden_states,
         )
         assert decoded.last_hidden_state is not None and encoded.last_hidden_state is not None
-        logits = self.lm_head(
-            decoded.last_hidden_state[:, -logits_to_keep:] if logits_to_keep else decoded.last_hidden_state
-        )
+        logits = self.lm_head(decoded.last_hidden_state[:, _kept(logits_to_keep)])
         own, cross = _split_weights(decoded.attentions, encoded.last_hidden_state.shape[1])
         output = Seq2SeqLMOutput(
             loss=None if labels is None else _loss(logits, labels, num_items_in_batch),
@@ -166,6 +165,15 @@ class Qwen3ForSeq2SeqLM(Qwen3EncoderDecoderPreTrainedModel, Qwen3GenerationMixin
             encoder_attentions=encoded.attentions,
         )
         return output if (config.return_dict if return_dict is None else return_dict) else output.to_tuple()
+
+
+def _kept(logits_to_keep: int | torch.Tensor) -> slice | torch.Tensor:
+    if isinstance(logits_to_keep, int):
+        if logits_to_keep < 0:
+            raise ValueError(f"logits_to_keep = {logits_to_keep}; expected a count of positions, 0 for all, or indices")
+        return slice(-logits_to_keep, None)  # from -0 on stands for all
+    check_tensor(logits_to_keep, "logits_to_keep")
+    return logits_to_keep
 
 
 def _split_weights(

@@ -12,7 +12,12 @@ from .rope import Qwen3RotaryEmbedding
 
 
 class Qwen3EncoderDecoderPreTrainedModel(PreTrainedModel):  # type: ignore[no-untyped-call]
-    """Flags and initialisation shared by `Qwen3Encoder`, `Qwen3Decoder` and `Qwen3ForSeq2SeqLM`."""
+    """Flags and initialisation shared by `Qwen3Encoder`, `Qwen3Decoder` and `Qwen3ForSeq2SeqLM`.
+
+    There is no base model between the two stacks and the head, and `base_model` is the model itself, as it is T5's:
+    all that such a class would leave out is the head, which is tied, and it would rename every parameter. Each stack
+    is a model of its own, which `get_encoder` and `get_decoder` return.
+    """
 
     config_class = Qwen3EncoderDecoderConfig
     config: Qwen3EncoderDecoderConfig
@@ -25,6 +30,8 @@ class Qwen3EncoderDecoderPreTrainedModel(PreTrainedModel):  # type: ignore[no-un
     _supports_sdpa = True
     _supports_flex_attn = True
     _supports_attention_backend = True
+    _supports_context_parallel = False  # it drops every mask, and the encoder's keys belong to no part of the decoder
+    _can_compile_fullgraph = True  # with a static cache, too: transformers' generation tests read it for both
 
     def set_attn_implementation(
         self, attn_implementation: str | dict[str, str], allow_all_kernels: bool = False
