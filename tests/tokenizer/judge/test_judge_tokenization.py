@@ -8,6 +8,7 @@ from tokenization_by_hand import SPOILT, changed, failing
 from qwen3_golden import STAGES, Recording, pb
 from qwen3_golden.stages import BATCH, CONVERSATION, DECODING, ENCODING
 from qwen3_parity.check import check
+from qwen3_parity.tokenization.streams import early
 from qwen3_parity.tokenization.views import HAS, VIEWS
 
 TEXT = "Hello, don't 12\u00e9"
@@ -89,6 +90,11 @@ def test_a_long_text_is_cut_around_the_difference(golden: Recording) -> None:
 def test_a_stream_may_give_text_out_earlier(golden: Recording) -> None:
     early = changed(golden, lambda made: made.decoding[0].chunk.__setitem__(slice(None), ["a", "é", "\ufffd", ""]))
     assert check(golden, early).exit_code == 0
+
+
+def test_what_can_never_be_a_character_may_be_given_out_before_the_next_byte() -> None:
+    """Half a surrogate: Python's decoder still waits for its third byte, others need not."""
+    assert early([b"\xed", b"\xa0", b"\x80"], ["", "\ufffd\ufffd", "\ufffd", ""]) is None
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ def early(pieces: Sequence[bytes], actual: Sequence[str]) -> int | None:
     decoder, come, given = getincrementaldecoder("utf-8")("replace"), 0, 0
     for index, (piece, chunk) in enumerate(zip(pieces, actual, strict=False)):
         come, given = come + len(decoder.decode(piece)), given + len(chunk)
-        pending = bool(decoder.getstate()[0])
-        if given > come + (pending and text[come : come + 1] == "\ufffd"):
+        pending = len(decoder.getstate()[0].decode(errors="replace"))  # broken as they stand, if nothing mends them
+        if given > come + pending or text[come:given].strip("\ufffd"):
             return index
     return None
