@@ -156,7 +156,7 @@ class End(_message.Message):
     def __init__(self, tensors: _Optional[int] = ..., payload_bytes: _Optional[int] = ..., digest: _Optional[bytes] = ...) -> None: ...
 
 class Tensor(_message.Message):
-    __slots__ = ("name", "step", "dtype", "shape", "axes", "op", "inputs", "bytes", "sha256", "floor", "probe")
+    __slots__ = ("name", "step", "dtype", "shape", "axes", "op", "inputs", "bytes", "sha256", "floor", "probe", "own_angles_floor")
     NAME_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
     DTYPE_FIELD_NUMBER: _ClassVar[int]
@@ -168,6 +168,7 @@ class Tensor(_message.Message):
     SHA256_FIELD_NUMBER: _ClassVar[int]
     FLOOR_FIELD_NUMBER: _ClassVar[int]
     PROBE_FIELD_NUMBER: _ClassVar[int]
+    OWN_ANGLES_FLOOR_FIELD_NUMBER: _ClassVar[int]
     name: str
     step: int
     dtype: DType
@@ -179,7 +180,8 @@ class Tensor(_message.Message):
     sha256: bytes
     floor: Floor
     probe: float
-    def __init__(self, name: _Optional[str] = ..., step: _Optional[int] = ..., dtype: _Optional[_Union[DType, str]] = ..., shape: _Optional[_Iterable[int]] = ..., axes: _Optional[_Iterable[str]] = ..., op: _Optional[str] = ..., inputs: _Optional[_Iterable[str]] = ..., bytes: _Optional[int] = ..., sha256: _Optional[bytes] = ..., floor: _Optional[_Union[Floor, _Mapping]] = ..., probe: _Optional[float] = ...) -> None: ...
+    own_angles_floor: Floor
+    def __init__(self, name: _Optional[str] = ..., step: _Optional[int] = ..., dtype: _Optional[_Union[DType, str]] = ..., shape: _Optional[_Iterable[int]] = ..., axes: _Optional[_Iterable[str]] = ..., op: _Optional[str] = ..., inputs: _Optional[_Iterable[str]] = ..., bytes: _Optional[int] = ..., sha256: _Optional[bytes] = ..., floor: _Optional[_Union[Floor, _Mapping]] = ..., probe: _Optional[float] = ..., own_angles_floor: _Optional[_Union[Floor, _Mapping]] = ...) -> None: ...
 
 class Floor(_message.Message):
     __slots__ = ("rms", "max", "row", "head")
@@ -400,14 +402,16 @@ class RopeScaling(_message.Message):
     def __init__(self, rope_type: _Optional[str] = ..., factor: _Optional[float] = ..., original_max_position_embeddings: _Optional[int] = ..., attention_factor: _Optional[float] = ..., beta_fast: _Optional[float] = ..., beta_slow: _Optional[float] = ..., truncate: _Optional[bool] = ...) -> None: ...
 
 class Run(_message.Message):
-    __slots__ = ("arithmetic", "backend", "materialised")
+    __slots__ = ("arithmetic", "backend", "materialised", "golden_tables")
     ARITHMETIC_FIELD_NUMBER: _ClassVar[int]
     BACKEND_FIELD_NUMBER: _ClassVar[int]
     MATERIALISED_FIELD_NUMBER: _ClassVar[int]
+    GOLDEN_TABLES_FIELD_NUMBER: _ClassVar[int]
     arithmetic: Arithmetic
     backend: Backend
     materialised: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, arithmetic: _Optional[_Union[Arithmetic, str]] = ..., backend: _Optional[_Union[Backend, str]] = ..., materialised: _Optional[_Iterable[str]] = ...) -> None: ...
+    golden_tables: bool
+    def __init__(self, arithmetic: _Optional[_Union[Arithmetic, str]] = ..., backend: _Optional[_Union[Backend, str]] = ..., materialised: _Optional[_Iterable[str]] = ..., golden_tables: _Optional[bool] = ...) -> None: ...
 
 class Tokenization(_message.Message):
     __slots__ = ("encoding", "decoding", "batch", "conversation")

@@ -10,7 +10,7 @@ from pathlib import Path
 from qwen3_golden import ParityError, Recording, Tensor, Writer, minor_of, pb, tensor
 from qwen3_reference.generation import FreeRun
 from qwen3_reference.generation_choices import chosen
-from qwen3_reference.measure import measure
+from qwen3_reference.measure import Floors, measure, passes
 from qwen3_reference.models import Reference
 from qwen3_reference.provenance import provenance
 from qwen3_reference.recorder import Recorder, recorded, wanted
@@ -111,9 +111,12 @@ def _accompany(request: Request, way: Way) -> None:
         generate_greedy(reference, request.inputs, message.steps[0], message.max_new_tokens)
 
 
-def _with_floor(item: Tensor, floor: pb.Floor | None) -> Tensor:
-    if floor is not None:
-        item.info.floor.CopyFrom(floor)
+def with_floors(item: Tensor, floors: Floors) -> Tensor:
+    """The tensor, given the floors that belong to it."""
+    if item.key in floors.floor:
+        item.info.floor.CopyFrom(floors.floor[item.key])
+    if item.key in floors.own_angles:
+        item.info.own_angles_floor.CopyFrom(floors.own_angles[item.key])
     return item
 
 
@@ -145,7 +148,7 @@ def make_golden(request: Request, path: Path, way: Way, *, floors: bool) -> None
     origin = provenance("qwen3_reference", request.seed)
     given = [tensor(name, array) for name, array in request.inputs.items()]
     asked = Recording(message, origin, pb.Run(arithmetic=_ARITHMETIC[weights.dtype], backend=pb.EAGER), given)
-    total = layers * ((3 if weights.dtype == pb.F32 else 2) if floors else 1)
+    total = layers * (1 + passes(weights.dtype) if floors else 1)
 
     def advance(before: int, done: int) -> None:
         way.layers(before + done, total)
@@ -162,5 +165,5 @@ def make_golden(request: Request, path: Path, way: Way, *, floors: bool) -> None
         check_softmax(recording)
         if floors:
             found = measure(recording, weights, tables, folder, way.progress, partial(advance, layers))
-            recording = replace(recording, tensors=[_with_floor(item, found.get(item.key)) for item in recording])
+            recording = replace(recording, tensors=[with_floors(item, found) for item in recording])
         _write(recording, held, folder, path)

@@ -1,64 +1,34 @@
-"""The floors of a whole recording, layer by layer: the truth in float64, then plain float32 against it.
+"""The floors of a whole recording, layer by layer: the truth in float64, then what honest runs make of it.
 
-Both are passes that go on where they were interrupted (`resume`). Of the truth, what is kept is each tap's floor and
-scale, and its elements only where the float32 run is still to be compared with them.
+All are passes that go on where they were interrupted (`resume`). Of the truth, what is kept is each tap's floor and
+scale, and of float32 its elements, with which plain float32 and two runs by other angles are compared.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from qwen3_golden import Array, Place, Recording, Tensor, last_rows, pb, place, tensor
 from qwen3_reference.floors import Key, error, frequency_floor, has_floor, larger, least, scale, spec_run
 from qwen3_reference.generation_spec import with_scores
+from qwen3_reference.own_angles import ULPS, half_of, moved_tables
+from qwen3_reference.pooled_floors import pooled
 from qwen3_reference.resume import Pass
+from qwen3_reference.resumed_spec import resumed_spec
 from qwen3_reference.scope import Scope
 from qwen3_reference.table_rounding import table_rounding
 from qwen3_reference.training_floors import spec_training, with_loss
 from qwen3_reference.weights import Weights, spec_config
-from qwen3_spec import FLOAT64, SEQUENTIAL_FLOAT32, Arithmetic, Cache
-from qwen3_spec.model import Layer
+from qwen3_spec import FLOAT64, SEQUENTIAL_FLOAT32, Arithmetic
 
-_POOLED_BELOW = 500
-"""Elements: the error of a smaller tap is a matter of luck, so the largest of all steps counts."""
 _TRUTH = "truth."
 Told = Callable[[str], None]
-
-
-def _resumed(run: Pass) -> Callable[[Cache], Layer]:
-    """The specification's layers, those that were finished taken from `run`."""
-
-    def of(cache: Cache) -> Layer:
-        def layer(name: str, compute: Callable[[], Array]) -> Array:
-            index = int(name.rpartition(".")[2])
-            state = run.kept()
-            if state is None:
-                remembered = len(cache.encoder_keys)
-                output = compute()
-                run.keep("output", output)
-                if index < len(cache.keys):
-                    new = slice(-output.shape[1], None)
-                    run.keep("keys", cache.keys[index][:, :, new])
-                    run.keep("values", cache.values[index][:, :, new])
-                if len(cache.encoder_keys) > remembered:
-                    run.keep("encoder_keys", cache.encoder_keys[index])
-                    run.keep("encoder_values", cache.encoder_values[index])
-            else:
-                output = state["output"].array
-                if "keys" in state:
-                    cache.grow(index, state["keys"].array, state["values"].array)
-                if "encoder_keys" in state:
-                    cache.remember(state["encoder_keys"].array, state["encoder_values"].array)
-            run.leave()
-            return output
-
-        return layer
-
-    return of
 
 
 @dataclass(frozen=True)
@@ -96,7 +66,7 @@ def _again(
         padding_idx = case.training.padding_idx if case.training.HasField("padding_idx") else None
         spec_training(weights, measured.scope, padding_idx, tables, tap, arithmetic)
     else:
-        spec_run(weights, measured.scope, tables, tap, arithmetic, _resumed(run))
+        spec_run(weights, measured.scope, tables, tap, arithmetic, resumed_spec(run))
 
 
 def _truth(
@@ -124,24 +94,40 @@ def _truth(
             run.end()
 
 
-def _sequential(
-    measured: _Measured, weights: Weights, tables: Mapping[Key, Array], truth: Pass, run: Pass, told: Told
-) -> None:
-    """For each tap the error of float32 with plain sequential sums, as its floor."""
-    true = {item.key: item.array for item in truth}
+def _compared(
+    measured: _Measured,
+    weights: Weights,
+    tables: Mapping[Key, Array],
+    truth: Mapping[Key, Array],
+    run: Pass,
+    arithmetic: Arithmetic,
+) -> dict[Key, pb.Floor]:
+    """For each tap the error of another run of the specification, by these tables and in this arithmetic."""
 
     def compare(step: int, name: str, value: Array) -> None:
         if measured.item(name, step) is not None:
             found = tensor(name, np.zeros(0), step=step)
-            expected, judged = true[_TRUTH + name, step], measured.judged(name, step)
+            expected, judged = truth[_TRUTH + name, step], measured.judged(name, step)
             found.info.floor.CopyFrom(error(measured.cut(name, value), expected, judged, measured.places[name].axes))
             run.add(found)
 
     with run:
         if not run.complete:
-            told("sequential float32")
-            _again(measured, weights, tables, compare, SEQUENTIAL_FLOAT32, run)
+            _again(measured, weights, tables, compare, arithmetic, run)
             run.end()
+    return {item.key: item.info.floor for item in run}
+
+
+class Floors(NamedTuple):
+    """The floor of every float tap; and where it is wider, that of runs that rotate by angles of their own."""
+
+    floor: dict[Key, pb.Floor]
+    own_angles: dict[Key, pb.Floor]
+
+
+def passes(dtype: int) -> int:
+    """How many passes over the network `measure` makes, of a model of this dtype."""
+    return 4 if dtype == pb.F32 else 1
 
 
 def measure(
@@ -151,20 +137,27 @@ def measure(
     folder: Path,
     told: Told = lambda _stage: None,
     advance: Callable[[int], None] = lambda _layers: None,
-) -> dict[Key, pb.Floor]:
-    """The floor of every float tap of a recording. The passes keep their files in `folder`, mapped, not in memory.
+    known: Mapping[Key, pb.Floor] | None = None,
+) -> Floors:
+    """The floors of a recording. The passes keep their files in `folder`, mapped, not in memory.
 
-    `told` hears the stages in words, `advance` how many layers of both passes are done.
+    Half precision has no floors of own angles: what an honest frequency moves is less than its roundings, within the
+    headroom of them up to positions of some 30,000.
+
+    `told` hears the stages in words, `advance` how many layers of all passes are done. `known` are floors that were
+    measured before: they stay, and those of own angles are measured beside them.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    inputs = {item.info.name: item.array for item in recording if item.info.name.startswith("input.")}
-    chosen = recording.case if recording.case.HasField("generation") else None
-    scope = Scope(recording.case.config, inputs, tuple(recording.case.steps), chosen)
-    found = {item.info.name: place(item.info.name, scope.config.num_hidden_layers) for item in recording}
-    places = {name: spot for name, spot in found.items() if spot is not None and has_floor(spot)}
-    measured = _Measured(recording, scope, places)
+    measured = _measured(recording)
+    runs: list[Pass] = []
+
+    def pass_of(name: str) -> Pass:
+        done = sum(run.layers for run in runs)
+        runs.append(Pass(folder, name, recording, lambda layers: advance(done + layers)))
+        return runs[-1]
+
+    truth = pass_of("truth")
     plain = weights.dtype == pb.F32
-    truth = Pass(folder, "truth", recording, advance)
     _truth(measured, weights, tables, truth, told, elements=plain)
     parts: dict[Key, list[pb.Floor]] = {}
     scales: dict[Key, tuple[float, float]] = {}
@@ -172,15 +165,48 @@ def measure(
         if not item.info.name.startswith(_TRUTH):
             parts[item.key] = [item.info.floor]
             scales[item.key] = float(item.array[0]), float(item.array[1])
-    if plain:
-        run = Pass(folder, "sequential", recording, lambda layers: advance(truth.layers + layers))
-        _sequential(measured, weights, tables, truth, run, told)
-        for item in run:
-            parts[item.key].append(item.info.floor)
+    true = {item.key: item.array for item in truth}
+    another = partial(_compared, measured, weights)
+    if plain and known is None:
+        told("sequential float32")
+        for key, floor in another(tables, true, pass_of("sequential"), SEQUENTIAL_FLOAT32).items():
+            parts[key].append(floor)
+    floors = {key: larger(some) for key, some in parts.items()}
     for key, floor in _tables(measured, tables).items():
-        parts[key], scales[key] = [floor], (1.0, 1.0)
-    sizes = {key: recording[key].array.size for key in parts}
-    return with_scores(with_loss(_pooled({key: larger(some) for key, some in parts.items()}, sizes, scales)))
+        floors[key], scales[key] = floor, (1.0, 1.0)
+    sizes = {key: recording[key].array.size for key in floors}
+
+    def finished(floors: dict[Key, pb.Floor]) -> dict[Key, pb.Floor]:
+        return with_scores(with_loss(pooled(floors, sizes, scales)))
+
+    floors = finished(floors) if known is None else {key: known[key] for key in floors}
+    if not plain:
+        return Floors(floors, {})
+    wide = {key: pb.Floor.FromString(floor.SerializeToString()) for key, floor in floors.items()}
+    told("other angles")
+    for name, ulps in (("above", ULPS), ("below", -ULPS)):
+        moved = moved_tables(tables, spec_config(measured.scope.config).attention_factor, ulps)
+        for key, floor in another(moved, true, pass_of(name), FLOAT64).items():
+            wide[key] = larger([wide[key], floor])
+    own = {key: larger([floors[key], floor]) for key, floor in finished(wide).items()}
+    return Floors(floors, {key: floor for key, floor in own.items() if _is_wider(floor, floors[key])})
+
+
+_WIDER = 1.01
+
+
+def _is_wider(wide: pb.Floor, floor: pb.Floor) -> bool:
+    """Whether one of its numbers is larger, by more than what pooling anew rounds."""
+    return any(getattr(wide, one) > _WIDER * getattr(floor, one) for one in ("rms", "max", "row", "head"))
+
+
+def _measured(recording: Recording) -> _Measured:
+    inputs = {item.info.name: item.array for item in recording if item.info.name.startswith("input.")}
+    chosen = recording.case if recording.case.HasField("generation") else None
+    scope = Scope(recording.case.config, inputs, tuple(recording.case.steps), chosen)
+    found = {item.info.name: place(item.info.name, scope.config.num_hidden_layers) for item in recording}
+    places = {name: spot for name, spot in found.items() if spot is not None and has_floor(spot)}
+    return _Measured(recording, scope, places)
 
 
 def _tables(measured: _Measured, tables: Mapping[Key, Array]) -> dict[Key, pb.Floor]:
@@ -192,34 +218,11 @@ def _tables(measured: _Measured, tables: Mapping[Key, Array]) -> dict[Key, pb.Fl
         if op == "inv_freq":
             floors[item.key] = frequency_floor(config.head_dim, config.rope_theta, config.rope_scaling)
         elif op in ("cos", "sin"):
-            prefix, _, last = name.rpartition(".")
-            half = "encoder_" if last.startswith("encoder_") else ""
+            found = half_of(name)
+            assert found is not None
+            prefix, half = found
             positions, inv_freq = tables[f"{prefix}.{half}position_ids", step], tables[f"{prefix}.inv_freq", 0]
             unit = table_rounding(positions, inv_freq, config.attention_factor, item.info.dtype)
             judged, axes = measured.judged(name, step), measured.places[name].axes
             floors[item.key] = error(unit, np.zeros_like(unit), judged, axes)
     return floors
-
-
-def _pooled(
-    floors: dict[Key, pb.Floor], sizes: Mapping[Key, int], scales: Mapping[Key, tuple[float, float]]
-) -> dict[Key, pb.Floor]:
-    """The floors of small taps: each, in units of the step's own scale, the largest of all steps.
-
-    Absolute floors would let one loud step excuse everything in a quiet one (a token whose embedding is tiny).
-    """
-    small = {name for (name, _), size in sizes.items() if size < _POOLED_BELOW}
-    shares: dict[str, list[pb.Floor]] = {}
-    for key, floor in floors.items():
-        if key[0] in small and all(scales[key]):
-            rms, largest = scales[key]
-            shares.setdefault(key[0], []).append(_times(floor, 1 / rms, 1 / largest))
-    pooled = dict(floors)
-    for key, floor in floors.items():
-        if key[0] in shares:
-            pooled[key] = larger([floor, _times(larger(shares[key[0]]), *scales[key])])
-    return pooled
-
-
-def _times(floor: pb.Floor, rms: float, largest: float) -> pb.Floor:
-    return pb.Floor(rms=floor.rms * rms, max=floor.max * largest, row=floor.row * rms, head=floor.head * rms)

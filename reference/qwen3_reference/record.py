@@ -49,7 +49,7 @@ def record_request(
     `inputs` are `input.*` arrays by name, int64 ids and positions and bool masks `[batch, length]`; `steps` the
     decoder's query lengths, empty without a decoder; `taps` globs, empty = every tap; `rows` how many of the last query
     positions each step keeps, 0 = all; `labels` names for the checkpoints in messages, the folders' names by default.
-    `floors=False` leaves the noise floors out: they cost two runs in NumPy. `load` brings the weights into HF's models;
+    `floors=False` leaves the noise floors out: they cost four runs in NumPy. `load` brings the weights into the models;
     `progress`, `layers`, `around`, `writes` and `resume` are those of `Way`. A run that is interrupted is gone on with
     by the same call; until then its finished layers lie in a folder beside `path` (`work_folder`). Raises `ParityError`
     for a checkpoint that cannot be used, and for a name at which another request was interrupted.

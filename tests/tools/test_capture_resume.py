@@ -32,6 +32,8 @@ CHECKPOINT = GOLDEN_ROOT / "checkpoints" / "window-decoder"
 SOURCE, TARGET, PREFILL = [[5, 6, 7, 8], [9, 10]], [[1, 2, 3, 4], [5, 6, 7]], 3
 LAYERS = 3
 IN_A_PASS = 3 * LAYERS
+PASSES = 5
+"""Hugging Face's, the truth, plain float32, and two by other angles."""
 """The layers of a pass: an encoder's, and a decoder's at each of two steps."""
 
 KILLED = """
@@ -107,6 +109,7 @@ class Counted:
         pytest.param("run", "decoder.layers.1.merged_attn.context", 1, 2 * LAYERS + 1, marks=pytest.mark.slow),
         ("truth", "decoder.layers.1.merged_attn.o_proj", 0, IN_A_PASS + LAYERS + 1),
         pytest.param("sequential", "decoder.layers.2.mlp.act", 1, 3 * IN_A_PASS - 1, marks=pytest.mark.slow),
+        pytest.param("below", "decoder.layers.1.mlp.act", 0, 4 * IN_A_PASS + LAYERS + 1, marks=pytest.mark.slow),
     ],
 )
 def test_a_killed_capture_goes_on_at_the_layer_where_it_stopped(
@@ -120,7 +123,7 @@ def test_a_killed_capture_goes_on_at_the_layer_where_it_stopped(
     assert list(tmp_path.iterdir()) == [work_folder_of(path)]
     counted = Counted(monkeypatch)
     capturing.capture(plan(), path)
-    assert counted.hf + counted.spec == 3 * IN_A_PASS - finished
+    assert counted.hf + counted.spec == PASSES * IN_A_PASS - finished
     assert path.read_bytes() == uninterrupted
     assert list(tmp_path.iterdir()) == [path]
 
@@ -137,12 +140,12 @@ def test_a_capture_that_is_broken_off_goes_on_where_it_stopped(
     finished = stop[1] + (IN_A_PASS if stop[0] == "spec" else 0)
     counted, told, layers = Counted(monkeypatch), list[str](), list[tuple[int, int]]()
     capturing.capture(plan(), path, progress=told.append, layers=lambda *done: layers.append(done))
-    assert counted.hf + counted.spec == 3 * IN_A_PASS - finished
+    assert counted.hf + counted.spec == PASSES * IN_A_PASS - finished
     assert (
         told[0] == f"going on where it was interrupted: {min(finished, IN_A_PASS)} of {IN_A_PASS} layers are recorded"
     )
     assert [done for done, _ in layers] == sorted(done for done, _ in layers)
-    assert layers[-1] == (3 * IN_A_PASS, 3 * IN_A_PASS)
+    assert layers[-1] == (PASSES * IN_A_PASS, PASSES * IN_A_PASS)
     assert path.read_bytes() == uninterrupted and list(tmp_path.iterdir()) == [path]
 
 
@@ -292,7 +295,7 @@ def test_a_tiny_model_needs_one_file_for_each_pass(tmp_path: Path, monkeypatch: 
 
     monkeypatch.setattr(Pass, "end", look)
     capturing.capture(plan(), tmp_path / "request.pb")
-    assert made == [f"{name}-000000.pb" for name in ("run", "truth", "sequential")]
+    assert made == [f"{name}-000000.pb" for name in ("run", "truth", "sequential", "above", "below")]
 
 
 def test_the_command_goes_on_and_says_so(uninterrupted: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,10 +9,11 @@ from pathlib import Path
 from qwen3_golden import Array, ParityError, Recording, pb, read
 from qwen3_golden.contract import contract_of
 from qwen3_parity.blame.replay import replay
+from qwen3_parity.blame.tables import wrong_tables
 from qwen3_parity.match import delivered, is_input, parameters_differ, refuse_weights, results, same_case
 from qwen3_parity.ops_alone import comparable, nothing_judged, with_ops
 from qwen3_parity.scope import Scope
-from qwen3_parity.tap_verdict import is_exact, judge_tap, op_of
+from qwen3_parity.tap_verdict import far_table, is_exact, judge_tap, op_of
 from qwen3_parity.tokenization.compare import check_tokenization
 from qwen3_parity.verdict import Verdict, Verdicts
 
@@ -57,8 +58,11 @@ def check_run(expected: Recording, actual: Recording, *, partial: bool = False) 
     scope = Scope(expected)
     taps: list[Verdict] = []
     first = ""
+    tables = wrong_tables(actual, expected)
     for item in match.both:
         verdict = judge_tap(actual[item.key], item, scope, actual, expected, floors=floors)
+        if verdict.problem is None and item.key in tables:
+            verdict = far_table(verdict, tables[item.key], actual)
         if verdict.problem is not None:
             first = first or f"{verdict.op} at {verdict.where}"
             verdict = replace(verdict, problem=replace(verdict.problem, first_bad=first))

@@ -62,7 +62,7 @@ def regenerate(only_check: bool, only: str, accept: bool, reason: str | None, st
 @click.option("--rows", type=click.IntRange(min=0), default=0, help="Only the last N positions  [default: all]")
 @click.option("--dtype", type=click.Choice(DTYPES), default="float32", show_default=True)
 @click.option("--unrotated", is_flag=True, help="Leave the encoder's keys unrotated, as T5Gemma 2 does.")
-@click.option("--floors/--no-floors", default=True, help="Measure the noise floors: two more runs, in NumPy.")
+@click.option("--floors/--no-floors", default=True, help="Measure the noise floors: four more runs, in NumPy.")
 @click.option("--stream/--no-stream", default=None, help="Leave the weights on the disk  [default: if memory is short]")
 @click.option("--yes", is_flag=True, help="Do not ask before a recording of more than 1 GB.")
 def capture(

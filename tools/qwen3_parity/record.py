@@ -63,8 +63,9 @@ ARITHMETIC = {
 class Runner(Protocol):
     """A model that is ready to run cases, as a factory gives it.
 
-    It may also have the attributes `run` (a `pb.Run`: arithmetic, backend, patterns it materialises; without it, float
-    arithmetic as the golden's and every tap), `parameters` (canonical name to tensor) and `producer` (its name).
+    It may also have the attributes `run` (a `pb.Run`: arithmetic, backend, the patterns it materialises or globs over
+    them, whether it rotates by the golden's tables; what it leaves unset is the golden's arithmetic, FOREIGN, every tap
+    and angles of its own), `parameters` (canonical name to tensor) and `producer` (its name).
     """
 
     def __call__(self, case: pb.Case, inputs: Mapping[str, Array], tap: Tap, wanted: Callable[[str], bool]) -> None:
@@ -117,7 +118,8 @@ def inputs_of(golden: Recording) -> dict[str, Array]:
 def tables_of(golden: Recording) -> dict[str, Array]:
     """The golden's RoPE tables by tap name, all steps joined, `[batch, seq, head_dim]`.
 
-    A port is judged on computing them, but libraries differ by an ulp of the angle: what follows should read these.
+    A port is judged on computing them. One that rotates by these says so (`run.golden_tables`), and is judged by the
+    narrower floors: libraries differ by an ulp of the angle.
     """
     steps: dict[str, list[Array]] = {}
     for t in golden:
@@ -223,4 +225,9 @@ def _run(runner: Runner, golden: Recording, taps: Sequence[str]) -> pb.Run:
         shown.update(patterns)
     declared = [pattern for pattern in golden.run.materialised if pattern in shown and selected(pattern, taps)]
     arithmetic = said.arithmetic or golden.run.arithmetic
-    return pb.Run(arithmetic=arithmetic, backend=said.backend or pb.FOREIGN, materialised=declared)
+    return pb.Run(
+        arithmetic=arithmetic,
+        backend=said.backend or pb.FOREIGN,
+        materialised=declared,
+        golden_tables=said.golden_tables,
+    )

@@ -107,7 +107,7 @@ def work_bytes(config: pb.ModelConfig, lengths: Lengths, taps: int, arithmetic: 
     """Bytes that a recording with payloads of `taps` bytes needs beside itself while it is made.
 
     The taps once more; for floors in float32, the truth in float64; and behind each layer of each pass, its output and
-    what it gave the cache.
+    what it gave the cache. In float32 the passes of floors are three in float64 and one in float32, else one.
     """
     width = _BYTES[arithmetic]
     key_value = 2 * config.num_key_value_heads * config.head_dim
@@ -120,4 +120,4 @@ def work_bytes(config: pb.ModelConfig, lengths: Lengths, taps: int, arithmetic: 
         return taps + state * width
     if arithmetic != pb.ARITHMETIC_F32:
         return taps + state * (width + 8)
-    return taps + 2 * taps + state * (width + 8 + 4)
+    return taps + 2 * taps + state * (width + 3 * 8 + 4)

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from qwen3_golden import Array, ParityError, Place, Recording, Tensor, pb, place
+from qwen3_parity.blame.evidence import OpVerdict
 from qwen3_parity.budgets import headroom, reach, shares
 from qwen3_parity.compare import Metrics, compare, exact
 from qwen3_parity.scope import Scope
@@ -85,7 +86,7 @@ def judge_tap(
         bfloat16 = pb.BF16 in (actual.info.dtype, expected.info.dtype)
         metrics = compare(*_comparable(actual, expected, op), judged, axes=axes, bfloat16=bfloat16)
         if has_floor:
-            verdict = replace(verdict, shares=shares(metrics, expected.info.floor, headroom("run", op)))
+            verdict = replace(verdict, shares=shares(metrics, floor_for(candidate, expected), headroom("run", op)))
     verdict = replace(verdict, metrics=metrics)
 
     if metrics.nonfinite and mode != pb.PLUMBING:
@@ -93,7 +94,7 @@ def judge_tap(
     if exactly:
         if not metrics.differing:
             return verdict
-        if op == "argmax" and (tie := _near_tie(golden)):
+        if op == "argmax" and (tie := _near_tie(golden, candidate)):
             return replace(verdict, problem=replace(fail(*tie), fault=NOBODY))
         at = metrics.index
         wanted = f"the golden's bits: {expected.values()[at]} at {list(at)}"
@@ -108,8 +109,29 @@ def judge_tap(
         return replace(verdict, metrics=None)  # how far is far enough, nobody knows: its op alone is judged
     # Written so that a NaN fails.
     if not verdict.share <= 1:
-        return replace(verdict, problem=fail(*_over(verdict, expected.info.floor, actual, expected), verdict.share))
+        floor = floor_for(candidate, expected)
+        return replace(verdict, problem=fail(*_over(verdict, floor, actual, expected), verdict.share))
     return verdict
+
+
+def floor_for(candidate: Recording, expected: Tensor) -> pb.Floor:
+    """The floor by which a candidate's tap is judged: the wider one where it rotates by angles of its own."""
+    own = expected.info.HasField("own_angles_floor") and not candidate.run.golden_tables
+    return expected.info.own_angles_floor if own else expected.info.floor
+
+
+def far_table(verdict: Verdict, own: OpVerdict, candidate: Recording) -> Verdict:
+    """The verdict on a cos or sin that is near the golden's, but not that of its `own` position and frequency."""
+    problem = Problem(
+        verdict.where,
+        f"not the {verdict.op} of position × inv_freq, neither of the float32 product nor of the exact one",
+        expected=f"at most {headroom('op', verdict.op).max:g} roundings of float32 away",
+        got=f"{own.errors.max:.3g}",
+        next_step=f"qwen3-parity diagnose {candidate.source}",
+        share=own.share,
+    )
+    found = verdict.shares
+    return replace(verdict, problem=problem, shares=found and found._replace(max=max(found.max, own.share)))
 
 
 def _comparable(actual: Tensor, expected: Tensor, op: str) -> tuple[Array, Array]:
@@ -131,9 +153,9 @@ def _nonfinite(metrics: Metrics) -> tuple[str, str, str]:
     return "NaN or infinity", "finite numbers everywhere, padding included", got
 
 
-def _near_tie(golden: Recording) -> tuple[str, str, str] | None:
+def _near_tie(golden: Recording, candidate: Recording) -> tuple[str, str, str] | None:
     """Rule, expected and got when noise may have chosen another token; None when the golden's margins forbid it."""
-    floor = max((t.info.floor.max for t in golden if t.info.name == "logits"), default=0.0)
+    floor = max((floor_for(candidate, t).max for t in golden if t.info.name == "logits"), default=0.0)
     margin = golden.case.smallest_margin
     if not 0 < margin <= reach(floor):
         return None

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from qwen3_golden import Array
+from qwen3_parity.blame.angles import close_unit, honest_angles, nearest_table
 from qwen3_parity.blame.gradients import GRADIENT_OPS
 from qwen3_parity.blame.recompute_choices import CHOICE_OPS
 from qwen3_parity.blame.recompute_classic import CLASSIC_OPS
@@ -52,15 +53,28 @@ def _rope(site: Site) -> Result:
 def _inv_freq(site: Site) -> Result:
     theta, scaling = site.config.rope_theta, site.config.rope_scaling
     y = ops.inv_freq(site.config.head_dim, theta, scaling)
-    return y, units.inv_freq_unit(y, theta, scaling)
+    unit = units.inv_freq_unit(y, theta, scaling)
+    if site.values.recorded(site.place.name, site.step) is None:
+        return y, np.maximum(unit, 2 * np.spacing(y.astype(np.float32)))  # how far libraries are apart
+    return y, unit
+
+
+def angles_of(site: Site) -> Iterator[Array]:
+    """The honest angles of a cos or sin, by the positions and frequencies that it was made from."""
+    positions, inv_freq = site.inputs
+    wide = ops.inv_freq(site.config.head_dim, site.config.rope_theta, site.config.rope_scaling)
+    return honest_angles(positions, inv_freq, wide, recorded=site.values.recorded(site.names[1], site.step) is not None)
 
 
 def _table(which: int) -> Callable[[Site], Result]:
     def table(site: Site) -> Result:
         positions, inv_freq = site.inputs
-        factor = site.config.attention_factor
-        y = ops.rope_table(positions, inv_freq, factor)[which]
-        return y, units.rope_table_unit(positions, inv_freq, factor)
+        factor, actual = site.config.attention_factor, site.values.recorded(site.place.name, site.step)
+        if actual is None:
+            y = ops.rope_table(positions, inv_freq, factor)[which]
+            return y, units.rope_table_unit(positions, inv_freq, factor)
+        y = nearest_table(actual, which, angles_of(site), factor)
+        return y, close_unit(y.shape, factor)
 
     return table
 

@@ -16,6 +16,7 @@ import numpy as np
 from qwen3_golden import Array, ParityError, Place, Recording, Tensor
 from qwen3_parity.blame.absorbed import Reads, absorbed
 from qwen3_parity.blame.evidence import Errors, Evidence, OpVerdict, worst_share
+from qwen3_parity.blame.rotations import by_nearest_angles
 from qwen3_parity.blame.site import Result, Site
 from qwen3_parity.blame.values import Values
 from qwen3_parity.blame.way_back import excused
@@ -80,7 +81,8 @@ def gather(values: Values, item: Tensor, scope: Scope) -> Evidence | str:
     if values.case.rows and _cut(values, item, site):
         return "some of its rows were not recorded"
     others = tuple(dict.fromkeys(name for (name, _), value in values.computed.items() if value is not None))
-    return Evidence(site, item.values(), _judged(scope, site, item), item.info.dtype, others, _narrow(values, item))
+    evidence = Evidence(site, item.values(), _judged(scope, site, item), item.info.dtype, others, _narrow(values, item))
+    return by_nearest_angles(evidence) if site.place.op == "rope" else evidence
 
 
 def _narrow(values: Values, item: Tensor) -> bool:
@@ -130,7 +132,7 @@ def _shapes(values: Values, names: tuple[str, ...], site: Site) -> Iterator[tupl
 def judge(verdict: OpVerdict, evidence: Evidence, extra: Array | float = 0.0) -> OpVerdict:
     """The verdict on a tap with its evidence; `extra` is noise, in the tap's own unit, beside that of its ops.
 
-    Libraries differ in cos and sin, by much at far positions, so a port computes its own, which are judged, and turns
+    Libraries differ in cos and sin, by much at far positions, so a port may compute its own, which are judged, and turn
     by the golden's: a rotation is right by either.
     """
     found = _judge(verdict, evidence, extra)

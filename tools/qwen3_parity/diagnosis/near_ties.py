@@ -10,6 +10,7 @@ import numpy as np
 from qwen3_golden import Recording, place
 from qwen3_parity.budgets import reach
 from qwen3_parity.scope import Scope
+from qwen3_parity.tap_verdict import floor_for
 
 _SHOWN = 20
 
@@ -50,7 +51,7 @@ def _found(golden: Recording, candidate: Recording) -> Iterator[Iterator[Flip]]:
             continue
         spot = place(item.info.name, golden.case.config.num_hidden_layers)
         judged = scope.judged(item, spot)
-        yield _step(item.values(), other.values(), judged, item.info.step, item.info.floor.max)
+        yield _step(item.values(), other.values(), judged, item.info.step, floor_for(candidate, item).max)
 
 
 def _step(

@@ -159,7 +159,9 @@ def _specification(arithmetic: Arithmetic) -> Build:
     def factory(case: pb.Case, checkpoints: Mapping[str, Path]) -> Specification:
         weights = load_weights(checkpoints.get("encoder"), checkpoints.get("decoder"))
         patterns = [row.pattern for row in table()]
-        run = pb.Run(arithmetic=_ARITHMETIC[arithmetic.dtype], backend=pb.FOREIGN, materialised=patterns)
+        run = pb.Run(
+            arithmetic=_ARITHMETIC[arithmetic.dtype], backend=pb.FOREIGN, materialised=patterns, golden_tables=True
+        )
         return Specification(weights, arithmetic, run)
 
     return lambda _dtype: factory

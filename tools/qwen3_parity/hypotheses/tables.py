@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -11,12 +12,13 @@ from functools import partial
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.blame.recompute import OPS
+from qwen3_parity.blame.angles import close_unit, nearest_table
+from qwen3_parity.blame.recompute import OPS, angles_of
 from qwen3_parity.blame.site import Result, Site
 from qwen3_parity.hypotheses import frequencies, positions, yarn
 from qwen3_parity.hypotheses.factors import named
 from qwen3_parity.hypotheses.hypothesis import Hypothesis
-from qwen3_parity.hypotheses.observed import Seen, factor_between, likely, narrowed, seen, unit_of
+from qwen3_parity.hypotheses.observed import Seen, explains, factor_between, likely, narrowed, seen, unit_of
 from qwen3_parity.hypotheses.rounding import ROUNDED
 from qwen3_spec import ops, units
 
@@ -47,14 +49,24 @@ def _frequencies(rule: frequencies.Rule, site: Site) -> Result:
 def table(site: Site) -> Iterator[Hypothesis]:
     """Wrong cos or sin: other positions, other frequencies, another layout, the other function, a factor, narrow types."""
     what = seen(site)
-    with np.errstate(all="ignore"):
-        yield from likely(site, what, _attention_factors(site))
-        yield from likely(site, what, _layouts())
-        yield from likely(site, what, _by_positions(site))
-        yield from likely(site, what, _by_frequencies(site))
-        yield from likely(site, what, _narrow())
+
+    def guesses() -> Iterator[Hypothesis]:
+        yield from _attention_factors(site)
+        yield from _layouts()
+        yield from _by_positions(site)
+        yield from _by_frequencies(site)
+        yield from _narrow()
+        yield from _reduced()
         if what is not None:
-            yield from likely(site, what, _factor(site, what))
+            yield from _factor(site, what)
+
+    with np.errstate(all="ignore"):
+        yield from (one for one in likely(site, what, guesses()) if what is None or _differs(site, what, one))
+
+
+def _differs(site: Site, what: Seen, guess: Hypothesis) -> bool:
+    """Whether the right table is not one that the guess would let pass: its angles are not known to the last bit."""
+    return not explains(site, what._replace(actual=what.truth), guess.compute(site))
 
 
 def _which(site: Site) -> int:
@@ -174,6 +186,18 @@ def _narrow() -> Iterator[Hypothesis]:
             )
 
 
+def _reduced() -> Iterator[Hypothesis]:
+    turn = float(np.float32(2 * math.pi))
+
+    def compute(site: Site) -> Result:
+        actual, factor = site.values.recorded(site.place.name, site.step), site.config.attention_factor
+        y = nearest_table(actual, _which(site), (np.fmod(angle, turn) for angle in angles_of(site)), factor)
+        return y, close_unit(y.shape, factor)
+
+    says = "takes whole turns of a 2π in float32 off the angle"
+    yield Hypothesis("table.range_reduction", says, "reduce angles by a 2π of more digits than float32's", compute)
+
+
 def _times(factor: float, site: Site) -> Result:
     """A table with `factor` in the place of the attention factor."""
     ids, freq = site.inputs
@@ -186,9 +210,9 @@ def _attention_factors(site: Site) -> Iterator[Hypothesis]:
 
 
 def _factor(site: Site, what: Seen) -> Iterator[Hypothesis]:
-    # Far positions are noisy in fast pairs: each cell counts by its unit.
-    unit = np.ones(what.truth.shape) if what.unit is None else what.unit
-    factor = factor_between(np.where(what.wrong, what.truth, 0) / unit, what.actual / unit)
+    # Far positions are noisy in fast pairs: each cell counts by the noise of its angle.
+    truth, unit = _made(site, site.inputs[0], site.inputs[1])
+    factor = factor_between(np.where(what.wrong, truth, 0) / unit_of((truth, unit)), what.actual / unit)
 
     def compute(site: Site) -> Result:
         y, unit = _made(site, site.inputs[0], site.inputs[1])

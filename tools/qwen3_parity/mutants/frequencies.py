@@ -68,6 +68,17 @@ def own_tables(
         patch.wrap(attn, "forward", forward)
 
 
+def reduced(patch: Patch) -> None:
+    """Whole turns of a 2 pi in float32 are taken off the angles."""
+
+    def tables(plain: Any, freq: torch.Tensor, ids: torch.Tensor, dtype: torch.dtype, factor: float = 1.0) -> Pair:
+        angles = torch.fmod(ids[..., None].float() * freq, torch.tensor(2 * torch.pi))
+        doubled = torch.cat((angles, angles), dim=-1)
+        return (doubled.cos() * factor).to(dtype), (doubled.sin() * factor).to(dtype)
+
+    patch.function(rope.rotary_tables, tables)
+
+
 def two_bases(patch: Patch) -> None:
     local = [attn for attn in patch.attentions() if attn.layer_type == "sliding_attention"]
     own_tables(patch, local, lambda freq, ids: (rope.inverse_frequencies(2 * len(freq), 1e4), ids))
@@ -119,6 +130,8 @@ MUTANTS = (
            tables_by(lambda cos, sin: (cos * 1.05, sin * 1.05)), TABLES, words("table.scaled fit.factor"), BOTH),
     Mutant("own/table-degrees", "tables of 360 degrees", tables_from(lambda freq, ids: (freq * (torch.pi / 180), ids)),
            TABLES, words("table.linear_scaling"), BOTH[2:3]),
+    Mutant("own/table-turns", "angles reduced by a 2 pi in float32", reduced, TABLES, words("table.range_reduction"),
+           ("long/position_4096", "long/position_32768", "decoder/yarn_mscale")),
     Mutant("own/theta-near", "theta off by 1e-4", frequencies(lambda d, t: powers(t * 1.0001, pairs(d) / d)), INV_FREQ,
            words("table.theta"), BOTH),
     Mutant("own/theta-default", "theta 10000", frequencies(lambda d, t: powers(1e4, pairs(d) / d)), INV_FREQ,
