@@ -63,6 +63,17 @@ def test_only_the_taps_that_were_asked_for_are_captured(tmp_path: Path) -> None:
     assert "logits" in names and all(name == "logits" or name.endswith(".output") for name in names)
 
 
+@pytest.mark.parametrize(
+    ("taps", "partial"), [(["--taps", "logits"], False), (["--taps", "*.output"], True), ([], False)]
+)
+def test_a_capture_without_its_results_says_that_verdicts_by_it_are_partial(
+    taps: list[str], partial: bool, tmp_path: Path
+) -> None:
+    result = run("capture", "--model", CHECKPOINT, "--out", tmp_path, "--target-ids", "1,2", "--no-floors", *taps)
+    assert ("a verdict by it is partial" in result.output) == partial
+    assert not partial or "it has no logits" in result.output
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("rotated", [True, False])
 @pytest.mark.parametrize(

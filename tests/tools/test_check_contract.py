@@ -61,6 +61,12 @@ def test_nothing_is_parity_by_an_edited_golden_and_the_verdict_says_so(tmp_path:
     assert found["contract"]["digest"] != manifests.RELEASED.read_text().strip()
 
 
+def test_diagnose_names_the_contract_too(tmp_path: Path) -> None:
+    done = CliRunner().invoke(main, ["diagnose", str(edited_golden(tmp_path / "rope.pb")), str(GOLDEN)])
+    assert done.exit_code == 1
+    assert "cases/op/rope.pb is not the released one" in " ".join(done.output.split())
+
+
 def test_two_different_edits_have_two_digests(root: Path) -> None:
     released = contract_of(read(GOLDEN), root)
     table = root / "tolerances.textproto"

@@ -117,6 +117,23 @@ def test_parity_writes_recordings_and_a_report(tmp_path: Path) -> None:
     assert str(tmp_path / "report.html") in result.output
 
 
+def without_its_result(path: Path) -> Path:
+    golden = read(GOLDEN)
+    run_ = pb.Run.FromString(golden.run.SerializeToString())
+    run_.materialised.remove("encoder.norm")
+    write(path, Recording(golden.case, golden.provenance, run_, [t for t in golden if t.info.name != "encoder.norm"]))
+    return path
+
+
+@pytest.mark.parametrize("command", ["check", "diagnose"])
+def test_a_partial_verdict_exits_with_1_unless_no_more_was_asked_for(command: str, tmp_path: Path) -> None:
+    path = without_its_result(tmp_path / "c.pb")
+    for arguments, code in (((), 1), (("--partial",), 0)):
+        result = run(command, path, *arguments)
+        assert result.exit_code == code and "partial, run and ops" in result.output
+        assert "encoder.norm (step 0)" in result.output
+
+
 def test_parity_with_nothing_to_compare_exits_with_2(tmp_path: Path) -> None:
     assert run("parity", "--only", "no such case", "--out", tmp_path).exit_code == 2
 

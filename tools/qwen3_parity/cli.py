@@ -152,7 +152,7 @@ def record(
         build = recorder.load_factory(impl) if impl else factory(backend, golden_dtype(reference))
         globs = tuple(glob for word in taps for glob in recorder.GRANULARITY.get(word, (word,)))
         recorder.record(reference, path, build, checkpoints=checkpoints, model=model, taps=globs)
-    click.echo(f"{path}\nnext: qwen3-parity check {golden} {path}")
+    click.echo(f"{path}\nnext: qwen3-parity check {golden} {path}{f' --model {model}' if model else ''}")
 
 
 @main.command()
@@ -168,14 +168,15 @@ def show(file: Path, taps: tuple[str, ...]) -> None:
 @click.option("--impl", help="Somebody else's model (or tokenizer, see --only), as package.module:factory.")
 @click.option("--backend", type=click.Choice(["eager", "sdpa", "flex"]), default="eager", show_default=True)
 @click.option("--out", type=FILE, default=BUILD, show_default=True, help="Recordings and report.html go here.")
-def parity(only: str, impl: str | None, backend: str, out: Path) -> None:
+@click.option("--partial", is_flag=True, help="The cases' results (logits, generated ids, …) need not be there.")
+def parity(only: str, impl: str | None, backend: str, out: Path, partial: bool) -> None:
     """Record an implementation on every committed golden, judge it, and write a report.
 
     Ours is a network and a tokenizer; with --impl only the goldens of one of them are run.
     """
     from qwen3_parity.suite import run
 
-    results = run(out, only=only, impl=impl, backend=backend)
+    results = run(out, only=only, impl=impl, backend=backend, partial=partial)
     page = out / "report.html"
     page.write_text(report.html(results), encoding="utf-8")
     screen = console()

@@ -90,9 +90,10 @@ def capture(
     """
     import torch
 
-    from qwen3_golden import ParityError
+    from qwen3_golden import ParityError, read
     from qwen3_golden.rules import is_plain_name
     from qwen3_parity import capture as capturing
+    from qwen3_parity.match import missing_results
     from qwen3_parity.request import model_directory, parse_ids, tokenize
     from qwen3_reference.sharded_processes import distributed, is_main, processes
 
@@ -137,4 +138,6 @@ def capture(
             )
         with layer_bar() as bar:
             capturing.capture(made, path, floors=floors, stream=bool(stream), progress=bar.stage, layers=bar.layers)
+        if is_main() and (missing := missing_results(read(path))):
+            click.echo(f"a verdict by it is partial, exit code 1 unless --partial: it has no {', '.join(missing)}")
         click.echo(f"next: qwen3-parity record {path} --model {model}")

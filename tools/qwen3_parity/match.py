@@ -53,6 +53,11 @@ def results(golden: Recording) -> list[tuple[str, int]]:
     return [key for name in names for key in ([one for one in keys if one[0] == name] or [(name, 0)])]
 
 
+def missing_results(golden: Recording) -> list[str]:
+    """The results that a golden itself does not have, each once."""
+    return list(dict.fromkeys(name for name, step in results(golden) if (name, step) not in golden))
+
+
 def _result_names(case: pb.Case) -> tuple[str, ...]:
     if case.mode == pb.CLASSIC_ENCODER:
         norm_first = case.config.classic_encoder.norm_first

@@ -62,8 +62,13 @@ def _some(chosen: list[Path], only: str, root: Path) -> list[Path]:
     return chosen
 
 
-def run(out: Path, *, only: str = "*", impl: str | None = None, backend: str = "eager") -> list[Verdicts]:
-    """Record and judge the goldens that `only` and `impl` choose, see `chosen_goldens`; the recordings go to `out`."""
+def run(
+    out: Path, *, only: str = "*", impl: str | None = None, backend: str = "eager", partial: bool = False
+) -> list[Verdicts]:
+    """Record and judge the goldens that `only` and `impl` choose, see `chosen_goldens`; the recordings go to `out`.
+
+    `partial`: the cases' results need not be there.
+    """
     results = []
     for path in track(chosen_goldens(only, impl), description="recording and judging"):
         golden = read(path)
@@ -73,5 +78,6 @@ def run(out: Path, *, only: str = "*", impl: str | None = None, backend: str = "
         else:
             record(golden, candidate, load_factory(impl) if impl else factory(backend, golden_dtype(golden)))
         golden = read(path, digests=True)
-        results.append(check(golden, candidate, weights_at_hand(golden, GOLDEN_ROOT / "checkpoints")))
+        weights = weights_at_hand(golden, GOLDEN_ROOT / "checkpoints")
+        results.append(check(golden, candidate, weights, partial=partial))
     return results

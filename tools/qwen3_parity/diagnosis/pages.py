@@ -14,6 +14,7 @@ from rich.text import Text
 from qwen3_parity.diagnosis.diagnose import Diagnosis, Explained
 from qwen3_parity.diagnosis.explain import Explanation
 from qwen3_parity.plain import plain
+from qwen3_parity.remarks import remarks
 from qwen3_parity.report import own_error, percent, summary
 
 _TAPS = 16
@@ -25,6 +26,7 @@ def terminal(diagnosis: Diagnosis) -> RenderableType:
     verdicts = diagnosis.verdicts
     bad = "bold red" if verdicts.exit_code or diagnosis.faults else "bold green"
     parts: list[RenderableType] = [Text(summary(verdicts), style=bad), Text(closing(diagnosis))]
+    parts += [Text(line, style="yellow") for line in remarks(verdicts)]
     for fault in diagnosis.faults:
         parts += _fault(fault)
     parts += [

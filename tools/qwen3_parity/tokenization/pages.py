@@ -10,6 +10,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from qwen3_parity.plain import plain
+from qwen3_parity.remarks import remarks
 from qwen3_parity.report import summary
 from qwen3_parity.tokenization.blame import StageVerdict
 from qwen3_parity.tokenization.diagnose import Explanation, TokenDiagnosis, TokenFault
@@ -22,6 +23,7 @@ def terminal(diagnosis: TokenDiagnosis) -> RenderableType:
     verdicts = diagnosis.verdicts
     bad = "bold red" if verdicts.exit_code or diagnosis.faults else "bold green"
     parts: list[RenderableType] = [Text(summary(verdicts), style=bad), Text(closing(diagnosis))]
+    parts += [Text(line, style="yellow") for line in remarks(verdicts)]
     for fault in diagnosis.faults:
         parts += [Text(f"\n{named(fault)}", style="bold red"), *map(Text, lines(fault))]
     if verdicts.exit_code and not diagnosis.faults:
