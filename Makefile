@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: parity test lint types slow bench goldens clean
+.PHONY: parity test check tests lint types slow bench goldens clean
 
 .venv/ready: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -13,7 +13,12 @@ BIN := .venv/bin
 parity: .venv/ready  ## record our implementation on every golden case, judge it, write a report
 	$(BIN)/qwen3-parity parity
 
-test: .venv/ready lint types  ## what CI runs: two files of tests at a time, one thread each
+test: .venv/ready  ## what CI runs: lint and types beside two processes of tests, one thread each
+	@$(MAKE) --no-print-directory --jobs=2 --keep-going check tests
+
+check: lint types
+
+tests: .venv/ready
 	OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: .venv/ready

@@ -105,9 +105,10 @@ def test_sentinels_are_special_and_skipped(tokenizer: Any) -> None:
     assert tokenizer.decode(ids_of(tokenizer, TEXTS[0]), skip_special_tokens=True) == "a  b"
 
 
-def test_no_id_of_the_padding_rows_comes_from_text(tokenizer: Any, plain: Any, rows: int) -> None:
+@pytest.mark.parametrize("step", [16, pytest.param(1, marks=pytest.mark.slow)])
+def test_no_id_of_the_padding_rows_comes_from_text(tokenizer: Any, plain: Any, rows: int, step: int) -> None:
     real_ids = set(plain.get_vocab().values()) | set(range(rows, rows + COUNT))
-    pieces = [tokenizer.convert_tokens_to_string([piece]) for piece in tokenizer.get_vocab()]
+    pieces = [tokenizer.convert_tokens_to_string([piece]) for piece in sorted(tokenizer.get_vocab())[::step]]
     assert set().union(*tokenizer(pieces, add_special_tokens=False)["input_ids"]) <= real_ids
     assert len(real_ids) < rows + COUNT  # there are padding rows
 

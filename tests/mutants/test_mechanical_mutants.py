@@ -114,7 +114,8 @@ def test_there_are_three_hundred_mutants_under_unique_keys(every: list[Mutant], 
 
 @pytest.fixture(scope="module")
 def reference() -> Iterator[Unchanged]:
-    with unchanged() as recorded:
+    """Of a few cases: `make slow` takes them all."""
+    with unchanged(("encdec/ragged", "encdec/window", "training/causal")) as recorded:
         yield recorded
 
 
@@ -201,10 +202,9 @@ def test_a_function_is_judged_only_where_no_case_runs_it(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_every_mutant_is_caught_or_judged_and_no_judgement_is_stale(
-    found: dict[str, Mutant], reference: Unchanged
-) -> None:
-    results = list(run_all(list(found.values()), reference, workers=os.cpu_count() or 1))
+def test_every_mutant_is_caught_or_judged_and_no_judgement_is_stale(found: dict[str, Mutant]) -> None:
+    with unchanged() as recorded:
+        results = list(run_all(list(found.values()), recorded, workers=os.cpu_count() or 1))
     verdicts = {mutant.key: verdict(mutant, judgement) for mutant, judgement in results}
     print(f"\n{Counter(verdicts.values())}\n{summary(results)}")
     assert not [key for key, word in verdicts.items() if word in ("not judged", "harness")]

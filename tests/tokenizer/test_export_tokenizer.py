@@ -87,6 +87,7 @@ def test_a_tokenizer_built_from_the_message_alone_encodes_and_decodes_the_same(n
     assert again.batch(texts) == original.batch(texts)
 
 
+@pytest.mark.slow
 def test_the_real_tokenizer_too(real: Path) -> None:
     original = read_tokenizer(real)
     message = tokenizer_message(original)

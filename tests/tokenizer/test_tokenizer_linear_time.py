@@ -18,7 +18,7 @@ RUNS = {
     "zero bytes": "\0",
 }
 MEGABYTE = 1 << 20
-SMALL, LARGE = 1 << 12, 1 << 15
+SMALL, LARGE = 1 << 10, 1 << 13
 
 
 def run(name: str, size: int) -> str:
@@ -60,7 +60,7 @@ def test_steps_tell_linear_from_quadratic_time() -> None:
 def test_text_without_spaces_is_encoded_in_linear_time(ours: ByteLevelTokenizer, name: str) -> None:
     small, large = run(name, SMALL), run(name, LARGE)
     ours.encode(small)  # what is remembered of its characters
-    assert 1000 < steps(lambda: ours.encode(large)) < 9 * steps(lambda: ours.encode(small))
+    assert 500 < steps(lambda: ours.encode(large)) < 9 * steps(lambda: ours.encode(small))
 
 
 @pytest.mark.parametrize("name", ["a", "Chinese"])

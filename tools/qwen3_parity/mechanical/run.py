@@ -46,7 +46,7 @@ class Unchanged:
         """The cases that run the statement which the mutant changes, in the order in which to ask them."""
         span = range(mutant.lines[0], mutant.lines[1] + 1)
         known = [case for case in self.lines if not self.lines[case].get(mutant.module, set()).isdisjoint(span)]
-        return cases() if "" in known else known
+        return [case for case in self.lines if case] if "" in known else known
 
 
 def all_mutants(only: str = "*") -> list[Mutant]:
@@ -56,13 +56,13 @@ def all_mutants(only: str = "*") -> list[Mutant]:
 
 
 @contextmanager
-def unchanged() -> Iterator[Unchanged]:
-    """The implementation as it is, recorded once; the recordings are gone afterwards.
+def unchanged(only: Sequence[str] = ()) -> Iterator[Unchanged]:
+    """The implementation as it is, recorded once on every case, or on `only` these; gone afterwards.
 
     Raises `ParityError` when it does not pass: then nothing can be said about a mutant.
     """
     with tempfile.TemporaryDirectory() as folder:
-        sent = _in_process(_record_unchanged, (folder,), limit=10 * TIME_LIMIT)
+        sent = _in_process(_record_unchanged, (folder, *(only or cases())), limit=10 * TIME_LIMIT)
         answer = json.loads(sent or '"no answer"')
         if isinstance(answer, str):
             raise ParityError(
@@ -119,14 +119,14 @@ def _quietly() -> None:
     os.dup2(nowhere, 2)
 
 
-def _record_unchanged(sender: Connection, _folder: str, out: str) -> None:
+def _record_unchanged(sender: Connection, _folder: str, out: str, *names: str) -> None:
     _quietly()
     forget()
     folder, reached = package_folder(), dict[str, dict[str, list[int]]]()
     with lines_reached(folder) as lines:
         import_module("qwen3_parity.implementation")
     reached[""] = {name: sorted(some) for name, some in lines.items()}
-    for name in cases():
+    for name in names:
         with lines_reached(folder) as lines:
             [(golden, candidate)] = recorded([name], Path(out))
         if check_run(golden, candidate).exit_code:
