@@ -13,6 +13,7 @@ from qwen3_golden.contract import contract_of
 from qwen3_parity.blame.replay import OpVerdict
 from qwen3_parity.blame.values import Values
 from qwen3_parity.check import check, check_run
+from qwen3_parity.diagnosis.casts import Casts, casts_elsewhere
 from qwen3_parity.diagnosis.explain import Explanation, Judged, explain, judged
 from qwen3_parity.diagnosis.faults import Blame, Fault, Progress, blame
 from qwen3_parity.diagnosis.near_ties import Flip, flips
@@ -58,7 +59,8 @@ class Diagnosis:
 
     `misplaced` are taps that were recorded at another place; the model is right there. `parameters` were not loaded as
     they are stored. `flips` are positions where another token is the best, near-ties among them. `failures` are
-    hypotheses of ours that could not be tried.
+    hypotheses of ours that could not be tried. `casts` are places that round elsewhere than Hugging Face, in bfloat16
+    or float16; nobody is judged by them.
     """
 
     verdicts: Verdicts
@@ -68,6 +70,7 @@ class Diagnosis:
     parameters: Sequence[ParameterFault]
     flips: Sequence[Flip] = ()
     failures: Sequence[str] = ()
+    casts: Sequence[Casts] = ()
 
 
 def diagnose(
@@ -93,7 +96,8 @@ def diagnose(
     with threadpool_limits(1, user_api="blas"):  # the products are small
         faults = [_explained(found, fault, progress, failures) for fault in found.faults]
     parameters = parameter_faults(candidate, golden, weights)
-    return Diagnosis(verdicts, found.own, faults, found.misplaced, parameters, flips(golden, candidate), failures)
+    ties, casts = flips(golden, candidate), casts_elsewhere(found.values, golden, found.own)
+    return Diagnosis(verdicts, found.own, faults, found.misplaced, parameters, ties, failures, casts)
 
 
 def _explained(found: Blame, fault: Fault, progress: Progress, failures: list[str]) -> Explained:

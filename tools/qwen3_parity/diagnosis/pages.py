@@ -35,6 +35,7 @@ def terminal(diagnosis: Diagnosis) -> RenderableType:
     ]
     parts += [Text(f"parameter {one.name} {one.says}", style="red") for one in diagnosis.parameters]
     parts += [Text(line, style="yellow") for line in _flips(diagnosis)]
+    parts += [Text(str(one)) for one in diagnosis.casts]
     parts += [Text(failure, style="red") for failure in diagnosis.failures]
     if diagnosis.faults:
         parts.append(_errors(diagnosis))
@@ -147,5 +148,6 @@ def to_json(diagnosis: Diagnosis) -> dict[str, Any]:
         "misplaced": [one.place for one in diagnosis.misplaced],
         "parameters": [asdict(one) for one in diagnosis.parameters],
         "flips": [plain(asdict(one)) for one in diagnosis.flips],
+        "casts": [asdict(one) | {"says": str(one)} for one in diagnosis.casts],
         "failures": list(diagnosis.failures),
     }

@@ -1,0 +1,150 @@
+"""Half precision, reported and not judged: the ops at which a candidate rounds elsewhere than Hugging Face.
+
+Each op again on the candidate's own inputs, with the casts of Hugging Face's modules and float64 between them. What
+float32 arithmetic may decide either way, an element near a rounding tie, is left out: the rest must be the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+
+from qwen3_golden import Recording, pattern_of, pb
+from qwen3_parity.blame.evidence import Evidence, OpVerdict
+from qwen3_parity.blame.replay import gather
+from qwen3_parity.blame.site import Site
+from qwen3_parity.blame.values import Values
+from qwen3_parity.diagnosis.cast_points import CASTING_OPS, Narrow, Op, stored
+from qwen3_parity.hypotheses.rounding import bfloat16, float16
+from qwen3_parity.scope import Scope
+
+_TAPS = 12
+"""Taps of one place that are computed again."""
+_REPORTED = 0.01
+"""The share of elements from which on it is said."""
+
+
+@dataclass(frozen=True)
+class Casts:
+    """A place whose elements are rounded elsewhere: `differing` of `compared`, in `dtype`.
+
+    `kept` says what is kept in float32 that Hugging Face rounds, `rounded` what is rounded that it keeps; with that,
+    `unexplained` of them are still others. Both are empty where nothing reproduces most of the elements.
+    """
+
+    place: str
+    differing: int
+    compared: int
+    dtype: str
+    kept: tuple[str, ...] = ()
+    rounded: tuple[str, ...] = ()
+    unexplained: int = 0
+
+    def __str__(self) -> str:
+        where, share = self.place.replace("{layer}", "*"), self.differing / self.compared
+        ways = [f"{_listed(self.kept)} kept in float32"] * bool(self.kept)
+        ways += [f"{_listed(self.rounded)} rounded to {self.dtype}"] * bool(self.rounded)
+        how = "in no way that is known here"
+        if ways:
+            how = f"{'most of them ' * bool(self.unexplained)}as with {' and '.join(ways)}"
+        ends = ": fewer roundings than Hugging Face's, no fault" if self.kept and not self.rounded else ""
+        return f"{where}: {share:.0%} of its elements are rounded elsewhere than by Hugging Face, {how}{ends}"
+
+
+def _listed(words: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
+
+
+_NARROW: Mapping[int, tuple[str, Narrow]] = {pb.BF16: ("bfloat16", bfloat16), pb.F16: ("float16", float16)}
+
+
+class _Way(NamedTuple):
+    """Casts that a port may have: points beside the result, and inputs that it reads before they are rounded."""
+
+    points: frozenset[str]
+    wide: frozenset[str] = frozenset()
+
+
+def casts_elsewhere(values: Values, golden: Recording, own: Sequence[OpVerdict]) -> list[Casts]:
+    """The places of a bfloat16 or float16 recording that round elsewhere than Hugging Face, in execution order.
+
+    Judged are a few taps of each place whose op is right and all of whose inputs were recorded; none in float32.
+    """
+    if values.dtype not in _NARROW:
+        return []
+    places: dict[str, list[OpVerdict]] = {}
+    for verdict in own:
+        if verdict.op in CASTING_OPS and verdict.passed and not (verdict.reason or verdict.others):
+            places.setdefault(pattern_of(verdict.name), []).append(verdict)
+    scope = Scope(golden)
+    with np.errstate(all="ignore"):
+        found = [_place(values, scope, place, some) for place, some in places.items()]
+    return [one for one in found if one is not None]
+
+
+def _place(values: Values, scope: Scope, place: str, verdicts: Sequence[OpVerdict]) -> Casts | None:
+    chosen = np.linspace(0, len(verdicts) - 1, min(_TAPS, len(verdicts))).astype(int)
+    items = [values.recording[verdicts[i].name, verdicts[i].step] for i in chosen]
+    taps = [one for item in items if not isinstance(one := gather(values, item, scope), str)]
+    if not taps:
+        return None
+    dtype, narrow = _NARROW[values.dtype]
+    op = CASTING_OPS[taps[0].site.place.op]
+    off_grid = [one.judged & (narrow(one.actual) != one.actual) for one in taps]
+    if any(one.any() for one in off_grid):
+        differing, compared = (sum(int(one.sum()) for one in ones) for ones in (off_grid, [t.judged for t in taps]))
+        return Casts(place, differing, compared, dtype, kept=("its result",))
+    hf = frozenset(op.hf)
+    differing, compared = _differing(taps, _Way(hf), narrow)
+    if not compared or differing / compared < _REPORTED:
+        return None
+    counts = {way: _differing(taps, way, narrow) for way in _ways(op, taps[0].site)}
+    shares = {way: differs / of for way, (differs, of) in counts.items() if of}
+    best = min(shares, key=lambda way: shares[way], default=_Way(hf))
+    if best not in shares or shares[best] > differing / compared / 2:
+        return Casts(place, differing, compared, dtype)
+    kept = *(point for point in op.hf if point not in best.points), *sorted(best.wide)
+    rounded = tuple(point for point in op.others if point in best.points)
+    return Casts(place, differing, compared, dtype, kept, rounded, unexplained=counts[best][0])
+
+
+def _ways(op: Op, site: Site) -> Iterator[_Way]:
+    """Other casts than Hugging Face's, those nearest to it first."""
+    inputs = [
+        name.rpartition(".")[2] for name in site.names if (spot := site.values.place(name)) and spot.op in CASTING_OPS
+    ]
+    for count in (1, 2):
+        yield from (_Way(frozenset(op.hf), frozenset(some)) for some in combinations(dict.fromkeys(inputs), count))
+    every = *op.hf, *op.others
+    for count in range(1, len(every) + 1):
+        for changed in combinations(every, count):
+            yield _Way(frozenset(op.hf).symmetric_difference(changed))
+
+
+def _differing(taps: Sequence[Evidence], way: _Way, narrow: Narrow) -> tuple[int, int]:
+    """How many elements are others than with these casts, and of how many that are no near-tie."""
+    differing = compared = 0
+    for tap in taps:
+        site = _wide(tap.site, way.wide)
+        if site is None:
+            continue
+        cast = partial(stored, way.points | {""}, narrow)
+        numbers = cast("", CASTING_OPS[site.place.op].compute(site, cast))  # the result is rounded in any case
+        values = numbers.values
+        counted = tap.judged & np.isfinite(values) & numbers.certain & ((values != 0) | (tap.actual != 0))
+        differing += int((counted & (values != tap.actual)).sum())
+        compared += int(counted.sum())
+    return differing, compared
+
+
+def _wide(site: Site, names: frozenset[str]) -> Site | None:
+    """The site with some of its inputs as they are before they are rounded."""
+    if not names:
+        return site
+    dropped = frozenset(pattern_of(name) for name in site.names if name.rpartition(".")[2] in names)
+    return site.values.another(dropped=dropped).site(site.place.name, site.step)
