@@ -81,7 +81,7 @@ def rope_cases(draw: np.random.Generator) -> list[OpCase]:
     return cases
 
 
-def _softmax(draw: np.random.Generator, name: str, text: str, scale: float, mask: Array) -> OpCase:
+def softmax_case(draw: np.random.Generator, name: str, text: str, scale: float, mask: Array) -> OpCase:
     """Scores of a scale under a mask `[batch, query, key]`; rows without a visible key are not judged."""
     batch, query, key = mask.shape
     scores = torch.from_numpy(draw.standard_normal((batch, 6, query, key)) * scale).float()
@@ -126,9 +126,9 @@ def attention_cases(draw: np.random.Generator) -> list[OpCase]:
         OpCase(
             "scores", "scores", text, {"input.q": q, "input.k": k}, {"output.scores": products}, _PAIRS, scores, scaled
         ),
-        _softmax(draw, "softmax_large", "Scores far above 88, where a plain exp overflows.", 90.0, some[:, :, :20]),
-        _softmax(draw, "softmax_many_keys", "300 keys.", 2.0, some),
-        _softmax(draw, "softmax_hidden_rows", "Rows and a batch row without a visible key.", 2.0, none),
+        softmax_case(draw, "softmax_large", "Scores far above 88, where a plain exp overflows.", 90.0, some[:, :, :20]),
+        softmax_case(draw, "softmax_many_keys", "300 keys.", 2.0, some),
+        softmax_case(draw, "softmax_hidden_rows", "Rows and a batch row without a visible key.", 2.0, none),
         OpCase(
             "context",
             "context",

@@ -12,6 +12,7 @@ from transformers.models.qwen3 import modeling_qwen3 as hf
 from qwen3_golden import Array
 from qwen3_reference.op_attention import attention_cases, rope_cases
 from qwen3_reference.op_case import OpCase
+from qwen3_reference.op_large import large_cases
 from qwen3_reference.op_masks import mask_outputs
 from qwen3_reference.op_sampling import sampling_cases
 from qwen3_reference.op_yarn import yarn_cases
@@ -162,4 +163,4 @@ def op_cases() -> list[OpCase]:
             *attention_cases(draw),
             _swiglu(draw),
         ]
-        return [*cases, *_masks(), *sampling_cases()]
+        return [*cases, *_masks(), *sampling_cases(), *large_cases()]

@@ -161,9 +161,9 @@ def test_what_was_padding_in_a_cache_is_not_judged() -> None:
 
 
 def test_a_quiet_step_keeps_a_floor_of_its_own_size() -> None:
-    recording = golden("encdec/second_request")
+    recording = golden("decoder/plain_two_rows")
     sizes = []
-    for step in range(4):
+    for step in range(5):
         item = recording["decoder.layers.0.input", step]
         rms = float(np.sqrt(np.mean(item.array.astype(np.float64) ** 2)))
         sizes.append(rms)
