@@ -31,17 +31,17 @@ def _is_integer(dtype: torch.dtype) -> bool:
     return not (dtype.is_floating_point or dtype.is_complex or dtype == torch.bool)
 
 
-def check_ids(ids: torch.Tensor, vocab_size: int, name: str, values: bool = True) -> None:
+def check_ids(ids: torch.Tensor, vocab_size: int, name: str) -> None:
     """`ValueError` unless `ids` is `[batch, length]` of integers that are rows of the embedding.
 
-    The values are not looked at inside a compiled graph, nor without `values`.
+    The values are not looked at inside a compiled graph, whose lookup refuses them.
     """
     check_tensor(ids, name)
     if ids.ndim != 2 or not _is_integer(ids.dtype):
         raise ValueError(
             f"{name} has shape {tuple(ids.shape)} and dtype {ids.dtype}; expected integers (batch, length)"
         )
-    if not values or ids.numel() == 0 or capturing():  # a graph cannot stop at what it computes
+    if ids.numel() == 0 or capturing():  # a graph cannot stop at what it computes
         return
     low, high = int(ids.min()), int(ids.max())
     if low < 0 or high >= vocab_size:
@@ -57,16 +57,11 @@ def embed(
         got = "neither" if input_ids is None else "both"
         raise ValueError(f"the {side} needs exactly one of input_ids and inputs_embeds; got {got}")
     if input_ids is not None:
-        name, rows = f"{side} input_ids", embed_tokens.num_embeddings
-        looks_itself = isinstance(input_ids, torch.Tensor) and input_ids.is_cpu
-        check_ids(input_ids, rows, name, values=not looks_itself)
+        name = f"{side} input_ids"
+        check_ids(input_ids, embed_tokens.num_embeddings, name)
         if input_ids.dtype not in (torch.int64, torch.int32):
             raise ValueError(f"{name} has dtype {input_ids.dtype}; expected int64 or int32")
-        try:
-            embedded: torch.Tensor = embed_tokens(input_ids)
-        except IndexError:  # four kernels less for every token, which come where they have something to say
-            check_ids(input_ids, rows, name)
-            raise
+        embedded: torch.Tensor = embed_tokens(input_ids)
         return embedded
     assert inputs_embeds is not None
     check_tensor(inputs_embeds, f"{side} inputs_embeds")

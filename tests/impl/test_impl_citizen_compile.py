@@ -117,6 +117,20 @@ def test_generate_with_a_compiled_decoder_gives_the_same_tokens(model: Any, sour
     assert actual.tolist() == expected.tolist()
 
 
+def test_generate_serves_a_second_request_of_the_same_shape_by_the_same_graph(model: Any, ids: Any) -> None:
+    compiling = CompileConfig(fullgraph=True, backend="eager", mode=None)
+    compiling._compile_all_devices = True
+    options = {"max_new_tokens": 5, "do_sample": False, "return_dict_in_generate": True, "output_logits": True}
+    for seed, stance in ((1, "default"), (2, "fail_on_recompile")):
+        expected = model.generate(ids(2, 5, seed=seed), **options)
+        with torch.compiler.set_stance(stance):
+            actual = model.generate(
+                ids(2, 5, seed=seed), **options, cache_implementation="static", compile_config=compiling
+            )
+        assert torch.equal(actual.sequences, expected.sequences)
+        torch.testing.assert_close(actual.logits, expected.logits, **CLOSE)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("bad", [97, -1])
 @torch.no_grad()
