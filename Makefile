@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: parity test check tests lint types slow bench goldens clean
+.PHONY: parity test check tests settings lint types slow bench goldens clean
 
 .venv/ready: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -20,6 +20,39 @@ check: lint types
 
 tests: .venv/ready
 	OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(BIN)/python -m pytest -n 2 --dist loadfile
+
+# What the tests must not depend on, each alone: `make --keep-going settings`, an hour and a half on two cores.
+SETTINGS := threads-1 threads-2 kernels-default kernels-avx2 one-process random-order busy oldest
+PYTEST := $(BIN)/python -m pytest -q
+TWO := -n 2 --dist loadfile
+SEED ?= 1
+
+settings: $(SETTINGS:%=setting-%)
+
+setting-%: export TOKENIZERS_PARALLELISM = false
+setting-threads-1 setting-kernels-default setting-kernels-avx2 setting-random-order setting-busy: export OMP_NUM_THREADS = 1
+setting-threads-2: export OMP_NUM_THREADS = 2
+setting-kernels-default: export ATEN_CPU_CAPABILITY = default
+setting-kernels-avx2: export ATEN_CPU_CAPABILITY = avx2
+
+setting-threads-1 setting-threads-2 setting-kernels-default setting-kernels-avx2: .venv/ready
+	$(PYTEST) $(TWO)
+
+setting-one-process: .venv/ready
+	$(PYTEST)
+
+setting-random-order: .venv/ready  ## SEED=n for another order
+	$(PYTEST) $(TWO) --random-order-bucket=module --random-order-seed=$(SEED)
+
+setting-busy: .venv/ready
+	yes >/dev/null & one=$$!; yes >/dev/null & two=$$!; trap "kill $$one $$two" EXIT; $(PYTEST) $(TWO)
+
+setting-oldest: .venv/ready  ## the oldest transformers, in an environment of its own
+	$(PYTHON) -m venv .venv/oldest
+	.venv/oldest/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
+	.venv/oldest/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	.venv/oldest/bin/python -m pip install --quiet --disable-pip-version-check transformers==5.20.0
+	.venv/oldest/bin/python -m pytest -q $(TWO)
 
 lint: .venv/ready
 	$(BIN)/ruff check
