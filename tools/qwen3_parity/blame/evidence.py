@@ -24,6 +24,8 @@ class Errors(NamedTuple):
 
 NONE = Errors()
 """No error at all."""
+_SMALLEST_NORMAL: dict[int, float] = {pb.F16: 2.0**-14, pb.BF16: 2.0**-126}
+"""Below it neighbouring numbers are as far apart as at it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,4 +133,6 @@ def as_stored(unit: Array, truth: Array, op: str, dtype: int) -> Array:
     """
     if dtype not in (pb.BF16, pb.F16):
         return unit
-    return unit * (ROUNDOFF[dtype] / ROUNDOFF[pb.F32]) if op == "rope" else unit + ROUNDOFF[dtype] * np.abs(truth)
+    if op == "rope":
+        return unit * (ROUNDOFF[dtype] / ROUNDOFF[pb.F32])
+    return unit + ROUNDOFF[dtype] * np.maximum(np.abs(truth), _SMALLEST_NORMAL[dtype])

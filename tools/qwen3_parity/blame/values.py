@@ -165,7 +165,7 @@ class Values:
 
 def _in_range(values: Array) -> Array:
     """Numbers whose squares float32 cannot hold as NaN: what an honest op makes of them says nothing of the op."""
-    if values.dtype.kind != "f" or not values.size or -_LARGEST < values.min() <= values.max() < _LARGEST:
+    if values.dtype.kind != "f" or not values.size or -_LARGEST < float(values.min()) <= float(values.max()) < _LARGEST:
         return values
     with np.errstate(all="ignore"):
         return np.where(np.abs(values) < _LARGEST, values, np.nan)

@@ -10,12 +10,13 @@ from threadpoolctl import threadpool_limits
 
 from qwen3_golden import Array, Recording, pb
 from qwen3_golden.contract import contract_of
+from qwen3_parity.blame.op_case import OpNetwork, network_of
 from qwen3_parity.blame.replay import OpVerdict
 from qwen3_parity.blame.values import Values
 from qwen3_parity.check import check, check_run
 from qwen3_parity.diagnosis.casts import Casts, casts_elsewhere
 from qwen3_parity.diagnosis.explain import Explanation, Judged, explain, judged
-from qwen3_parity.diagnosis.faults import Blame, Fault, Progress, blame
+from qwen3_parity.diagnosis.faults import Blame, Fault, Progress, blame, blame_outputs
 from qwen3_parity.diagnosis.near_ties import Flip, flips
 from qwen3_parity.diagnosis.parameters import ParameterFault, parameter_faults
 from qwen3_parity.diagnosis.whereabouts import whereabouts
@@ -88,7 +89,9 @@ def diagnose(
     """
     progress("the whole run")
     if golden.case.mode in (pb.OP, pb.PLUMBING, pb.TOKENIZATION):  # no network to look for somebody else in
-        return Diagnosis(check(golden, candidate, partial=partial), [], [], [], [])
+        verdicts = check(golden, candidate, partial=partial)
+        network = network_of(golden, candidate) if golden.case.mode == pb.OP else None
+        return Diagnosis(verdicts, [], [], [], []) if network is None else _one_op(verdicts, network, progress)
     run = replace(check_run(golden, candidate, partial=partial), contract=contract_of(golden))
     found = blame(Values(candidate, weights, golden), golden, progress)
     verdicts = with_ops(run, found.own)
@@ -98,6 +101,39 @@ def diagnose(
     parameters = parameter_faults(candidate, golden, weights)
     ties, casts = flips(golden, candidate), casts_elsewhere(found.values, golden, found.own)
     return Diagnosis(verdicts, found.own, faults, found.misplaced, parameters, ties, failures, casts)
+
+
+def _one_op(verdicts: Verdicts, network: OpNetwork, progress: Progress) -> Diagnosis:
+    """The diagnosis of one op's case, in the names of its own tensors."""
+    failures: list[str] = []
+    values = Values(network.recording, network.weights, network.recording)
+    found = blame_outputs(values, network.recording, network.outputs)
+    faults = [_explained(found, fault, progress, failures) for fault in found.faults]
+    own = [_in_the_case(one, network) for one in found.own]
+    failures = [network.named(one) for one in failures]
+    return Diagnosis(verdicts, own, [_renamed(one, network) for one in faults], [], [], failures=failures)
+
+
+def _in_the_case(verdict: OpVerdict, network: OpNetwork) -> OpVerdict:
+    return replace(verdict, name=network.named(verdict.name), step=0)
+
+
+def _renamed(explained: Explained, network: OpNetwork) -> Explained:
+    fault = replace(
+        explained.fault,
+        place=network.named(explained.fault.place),
+        wrong=tuple(_in_the_case(one, network) for one in explained.fault.wrong),
+        right=tuple(_in_the_case(one, network) for one in explained.fault.right),
+    )
+    return replace(
+        explained,
+        fault=fault,
+        explanations=[
+            replace(one, says=network.named(one.says), fix=network.named(one.fix), place=network.named(one.place))
+            for one in explained.explanations
+        ],
+        findings=[replace(one, says=network.named(one.says)) for one in explained.findings],
+    )
 
 
 def _explained(found: Blame, fault: Fault, progress: Progress, failures: list[str]) -> Explained:

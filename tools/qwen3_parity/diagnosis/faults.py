@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
@@ -78,6 +78,23 @@ def blame(values: Values, golden: Recording, progress: Progress = lambda _: None
     explained = {one for fault, readers in misplaced for one in (*fault.wrong, *readers)}
     rest = by_place([one for one in own if one not in explained])
     return Blame(own, rest, [fault for fault, _ in misplaced], values, evidence)
+
+
+def blame_outputs(values: Values, golden: Recording, outputs: Collection[str]) -> Blame:
+    """As `blame` for an op's case: what is not among its `outputs` is given."""
+    scope, candidate = Scope(golden), values.recording
+
+    def evidence(verdict: OpVerdict) -> Evidence | str:
+        return gather(values.another(), candidate[verdict.name, verdict.step], scope)
+
+    own = []
+    for item in candidate:
+        spot = values.place(item.info.name)
+        if spot is not None and spot.name in outputs:
+            verdict = OpVerdict(spot.name, item.info.step, spot.op)
+            found = evidence(verdict)
+            own.append(replace(verdict, reason=found) if isinstance(found, str) else judge(verdict, found))
+    return Blame(own, by_place(own), [], values, evidence)
 
 
 def _side_by_side(values: Values, scope: Scope) -> Iterator[tuple[OpVerdict, tuple[str, ...]]]:

@@ -1,0 +1,106 @@
+"""A case of one op as a network of one layer: its tensors under the names of taps, so that blame and mistakes apply.
+
+The inputs are the golden's (`check` holds the candidate's against them bit for bit), the outputs the candidate's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from qwen3_golden import Array, Recording, Tensor, pattern_of, pb, place, tensor
+from qwen3_parity.blame.op_plan import Plan
+from qwen3_parity.blame.op_plans import PLANS
+from qwen3_reference.spec_configs import spec_config
+
+_OUTPUT = "output."
+
+
+@dataclass(frozen=True)
+class OpNetwork:
+    """`recording` has the taps, `weights` the parameters; `outputs` are the taps' names that the op makes.
+
+    `names` gives a tap's or parameter's name its tensor's name in the case.
+    """
+
+    recording: Recording
+    weights: Mapping[str, Array]
+    outputs: frozenset[str]
+    names: Mapping[str, str]
+
+    def named(self, text: str) -> str:
+        """A text about taps as one about the tensors of the case."""
+        if text in self.names:
+            return self.names[text]
+        for tap in sorted(self.names, key=len, reverse=True):
+            if "." in tap:  # "logits" is a word, too
+                for one in (tap, pattern_of(tap), pattern_of(tap).replace("{layer}", "*")):
+                    text = text.replace(one, self.names[tap])
+        return text
+
+
+def network_of(golden: Recording, candidate: Recording) -> OpNetwork | None:
+    """The candidate's outputs on the golden's inputs; None for an op that no tap is made by.
+
+    Outputs with another shape or kind of number than the golden's are left out: `check` says so.
+    """
+    given = {item.info.name: item.values() for item in golden}
+    plan = _plan(golden.case, given)
+    if plan is None:
+        return None
+    step = int(plan.past > 0)
+    tensors, outputs, names = list[Tensor](), set[str](), dict[str, str]()
+    for item in golden:
+        tap = plan.taps.get(item.info.name)
+        found = candidate.get(*item.key) if item.info.name.startswith(_OUTPUT) else item
+        if tap is None or found is None or not _comparable(found, item):
+            continue
+        tensors.append(_tap(tap, _step_of(tap, step), found, plan))
+        names[tap] = item.info.name
+        if item.info.name.startswith(_OUTPUT):
+            outputs.add(tap)
+    tensors += [tensor(tap, array, step=_step_of(tap, step)) for tap, array in plan.implied.items()]
+    case = pb.Case(
+        name=golden.case.name,
+        mode=plan.mode,
+        config=plan.config,
+        steps=[plan.past, plan.query] if plan.past else [plan.query],
+        generation=plan.generation,
+    )
+    weights = {tap: given[name] for name, tap in plan.weights.items() if name in given}
+    recording = replace(candidate, case=case, tensors=tensors, parameters=())
+    return OpNetwork(recording, weights, frozenset(outputs), names | {tap: name for name, tap in plan.weights.items()})
+
+
+def _plan(case: pb.Case, given: Mapping[str, Array]) -> Plan | None:
+    """Where the tensors stand; None for what does not hold to the convention of op cases (somebody's own golden)."""
+    numbers = {one.key: one.value for one in case.attributes}
+    try:
+        plan = PLANS[case.op](given, numbers) if case.op in PLANS else None
+        if plan is not None:
+            spec_config(plan.config)
+    except (ArithmeticError, IndexError, KeyError, ValueError):
+        return None
+    if plan is None or any(name not in given for name in plan.weights if not name.endswith("bias")):
+        return None
+    return plan
+
+
+def _step_of(tap: str, step: int) -> int:
+    return 0 if tap.startswith("input.") else step
+
+
+def _comparable(actual: Tensor, expected: Tensor) -> bool:
+    same_kind = actual.is_float == expected.is_float and (actual.info.dtype == pb.BOOL) == (
+        expected.info.dtype == pb.BOOL
+    )
+    return same_kind and actual.array.shape == expected.array.shape
+
+
+def _tap(name: str, step: int, item: Tensor, plan: Plan) -> Tensor:
+    spot = place(name, 1)
+    assert spot is not None, name
+    reshape = plan.reshaped.get(item.info.name)
+    array = item.array if reshape is None else reshape(item.array)
+    info = pb.Tensor(name=name, step=step, dtype=item.info.dtype, shape=array.shape, axes=spot.axes, op=spot.op)
+    return Tensor(info, array)
