@@ -144,9 +144,8 @@ class ProjectedAttention(nn.Module):
 
     def project(self, hidden_states: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Queries, keys and values `[batch, heads or kv_heads, query, head_dim]` of `[batch, query, hidden]`."""
-        queries = self.query_heads(self.q_proj(hidden_states))
-        keys = self.key_heads(self.k_proj(hidden_states))
-        return queries, keys, self.value_heads(self.v_proj(hidden_states))
+        queries, keys, values = self.q_proj(hidden_states), self.k_proj(hidden_states), self.v_proj(hidden_states)
+        return self.query_heads(queries), self.key_heads(keys), self.value_heads(values)
 
     def attend(
         self,
