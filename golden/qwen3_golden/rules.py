@@ -40,15 +40,20 @@ def check_tensor(where: object, info: pb.Tensor, size: int) -> None:
 
 
 def check_metadata(where: object, case: pb.Case, run: pb.Run, parameters: Iterable[pb.Parameter]) -> None:
-    """Names of cases lead to no other file, every enum is set to a value that this schema has, or `ParityError`."""
+    """Names of cases lead to no other file, every enum has a value that this schema has, or `ParityError`.
+
+    A run need not say its arithmetic and its backend: a candidate's are the golden's, and foreign.
+    """
     _check_name(where, "name of the case", case.name)
     if case.after:
         _check_name(where, "name of the case before it", case.after)
     if case.tier:
         _check_enum(where, "tier of the case", case.tier, pb.Tier.items())
     _check_enum(where, "mode of the case", case.mode, pb.Mode.items())
-    _check_enum(where, "arithmetic of the run", run.arithmetic, pb.Arithmetic.items())
-    _check_enum(where, "backend of the run", run.backend, pb.Backend.items())
+    if run.arithmetic:
+        _check_enum(where, "arithmetic of the run", run.arithmetic, pb.Arithmetic.items())
+    if run.backend:
+        _check_enum(where, "backend of the run", run.backend, pb.Backend.items())
     for parameter in parameters:
         _check_enum(where, f"dtype of {parameter.name}", parameter.dtype, pb.DType.items())
 

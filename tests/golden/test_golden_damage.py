@@ -152,7 +152,7 @@ WRONG: dict[str, tuple[str, Change]] = {
     "mode unset": ("mode of the case is not valid", lambda m: m.case.ClearField("mode")),
     "mode unknown": ("mode of the case is not valid", lambda m: setattr(m.case, "mode", 99)),
     "tier unknown": ("tier of the case is not valid", lambda m: setattr(m.case, "tier", 99)),
-    "arithmetic unset": ("arithmetic of the run is not valid", lambda m: m.run.ClearField("arithmetic")),
+    "arithmetic unknown": ("arithmetic of the run is not valid", lambda m: setattr(m.run, "arithmetic", 99)),
     "backend unknown": ("backend of the run is not valid", lambda m: setattr(m.run, "backend", 99)),
     "parameter without dtype": ("dtype of w.weight is not valid", lambda m: m.parameter[0].ClearField("dtype")),
     "a bool of 2": ("neither 0 nor 1", lambda m: m.payload.__setitem__(7, bytes([0, 1, 2, 0, 0, 0]))),

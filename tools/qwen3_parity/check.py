@@ -10,6 +10,7 @@ from qwen3_golden import Array, ParityError, Recording, pb, read
 from qwen3_golden.contract import contract_of
 from qwen3_parity.blame.replay import replay
 from qwen3_parity.blame.tables import wrong_tables
+from qwen3_parity.conventions import conventional
 from qwen3_parity.match import delivered, is_input, parameters_differ, refuse_weights, results, same_case
 from qwen3_parity.ops_alone import comparable, nothing_judged, with_ops
 from qwen3_parity.scope import Scope
@@ -34,7 +35,9 @@ def check(
     """
     expected = golden if isinstance(golden, Recording) else read(golden, digests=True)
     actual = candidate if isinstance(candidate, Recording) else read(candidate, digests=True)
+    actual, unconventional = conventional(actual, expected)
     verdicts = replace(check_run(expected, actual, partial=partial), contract=contract_of(expected))
+    verdicts = replace(verdicts, structural=[*unconventional, *verdicts.structural])
     if weights is not None and expected.case.mode not in (pb.OP, pb.PLUMBING, pb.TOKENIZATION):
         return with_ops(verdicts, replay(comparable(actual, expected, verdicts), weights, expected))
     if not verdicts.floors:

@@ -14,6 +14,7 @@ from qwen3_parity.blame.op_case import OpNetwork, network_of
 from qwen3_parity.blame.replay import OpVerdict
 from qwen3_parity.blame.values import Values
 from qwen3_parity.check import check, check_run
+from qwen3_parity.conventions import conventional, judged_kinds
 from qwen3_parity.diagnosis.casts import Casts, casts_elsewhere
 from qwen3_parity.diagnosis.explain import Explanation, Judged, explain, judged
 from qwen3_parity.diagnosis.faults import Blame, Fault, Progress, blame, blame_outputs
@@ -92,7 +93,10 @@ def diagnose(
         verdicts = check(golden, candidate, partial=partial)
         network = network_of(golden, candidate) if golden.case.mode == pb.OP else None
         return Diagnosis(verdicts, [], [], [], []) if network is None else _one_op(verdicts, network, progress)
+    candidate, unconventional = conventional(candidate, golden)
     run = replace(check_run(golden, candidate, partial=partial), contract=contract_of(golden))
+    run = replace(run, structural=[*unconventional, *run.structural])
+    candidate = judged_kinds(candidate, golden)
     found = blame(Values(candidate, weights, golden), golden, progress)
     verdicts = with_ops(run, found.own)
     failures: list[str] = []
