@@ -272,10 +272,12 @@ class Case(_message.Message):
     def __init__(self, name: _Optional[str] = ..., tier: _Optional[_Union[Tier, str]] = ..., mode: _Optional[_Union[Mode, str]] = ..., config: _Optional[_Union[ModelConfig, _Mapping]] = ..., checkpoint: _Optional[_Iterable[_Union[Checkpoint, _Mapping]]] = ..., steps: _Optional[_Iterable[int]] = ..., after: _Optional[str] = ..., exposes: _Optional[_Iterable[str]] = ..., description: _Optional[str] = ..., max_new_tokens: _Optional[int] = ..., smallest_margin: _Optional[float] = ..., op: _Optional[str] = ..., attributes: _Optional[_Iterable[_Union[Attribute, _Mapping]]] = ..., taps: _Optional[_Iterable[str]] = ..., rows: _Optional[int] = ..., generation: _Optional[_Union[Generation, _Mapping]] = ..., training: _Optional[_Union[Training, _Mapping]] = ...) -> None: ...
 
 class Training(_message.Message):
-    __slots__ = ("padding_idx",)
+    __slots__ = ("padding_idx", "decoder_start_token_id")
     PADDING_IDX_FIELD_NUMBER: _ClassVar[int]
+    DECODER_START_TOKEN_ID_FIELD_NUMBER: _ClassVar[int]
     padding_idx: int
-    def __init__(self, padding_idx: _Optional[int] = ...) -> None: ...
+    decoder_start_token_id: int
+    def __init__(self, padding_idx: _Optional[int] = ..., decoder_start_token_id: _Optional[int] = ...) -> None: ...
 
 class Generation(_message.Message):
     __slots__ = ("strategy", "repetition_penalty", "temperature", "top_k", "top_p", "min_p", "num_beams", "length_penalty", "early_stopping", "num_return_sequences", "eos_token_id", "pad_token_id", "prompt_length")

@@ -15,7 +15,7 @@ MAGIC = "qwen3.golden"
 
 def minor_of(case: pb.Case) -> int:
     """The first minor version of the schema that has every field of a recording of this case."""
-    if case.mode == pb.BLOCK:
+    if case.mode == pb.BLOCK or case.training.HasField("decoder_start_token_id"):
         return 4
     if case.mode == pb.CLASSIC_ENCODER or case.HasField("generation") or case.HasField("training"):
         return 3

@@ -120,6 +120,15 @@ GENERATION: dict[str, Any] = {
     "use_sliding_window": True,
     "vocab_size": 41,
 }
+# What block formats of quantised weights need: rows of a multiple of 256 numbers, heads of 32.
+MULTIPLES_OF_256: dict[str, Any] = {
+    "head_dim": 32,
+    "hidden_size": 256,
+    "intermediate_size": 256,
+    "num_attention_heads": 8,
+    "num_hidden_layers": 1,
+    "vocab_size": 64,
+}
 # The window is switched off by use_sliding_window, dropout is for training alone.
 BIASED: dict[str, Any] = {
     "attention_bias": True,

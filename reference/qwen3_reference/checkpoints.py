@@ -20,6 +20,7 @@ from qwen3_golden import Array, ParityError, to_bfloat16
 from qwen3_reference.checkpoint_sizes import (
     BIASED,
     GENERATION,
+    MULTIPLES_OF_256,
     PAD_ID,
     QWEN2,
     SIZES,
@@ -88,6 +89,7 @@ DEFINITIONS = (
     ),
     Definition("bfloat16", 601, 600, {"num_hidden_layers": 2, "torch_dtype": "bfloat16"}, dtype="bfloat16"),
     Definition("biased", 701, 700, BIASED),
+    Definition("multiples-of-256", 801, 1800, MULTIPLES_OF_256, files=2),
     Definition("yarn-stated", 901, 900, YARN_STATED),
     Definition("yarn-mscale", 911, 910, YARN_MSCALE),
     Definition("generation", 990, 1990, GENERATION, stores_head=True),

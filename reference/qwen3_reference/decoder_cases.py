@@ -43,6 +43,15 @@ DECODER_CASES = (
         exposes=("EMB-01", "EMB-07", "NRM-04", "POS-01"),
     ),
     CaseDefinition(
+        "decoder/multiples_of_256",
+        "One layer of sizes that block formats of quantised weights can hold: 256 channels, heads of 32.",
+        44,
+        decoder="multiples-of-256",
+        decoder_rows=("111111",),
+        steps=(4, 1, 1),
+        exposes=("PRJ-01", "GQA-04", "HED-01"),
+    ),
+    CaseDefinition(
         "decoder/window_chunks",
         "A window of 5, the prompt in chunks of 3, decoding past 2 × 5; untied head.",
         6,

@@ -24,7 +24,8 @@ class CaseDefinition:
     query lengths. Positions count real tokens from `first_position`. `taps` are globs, empty = every tap.
     `max_new_tokens` > 0 also generates, greedily, from the first step's ids. With `generation` ids and `steps` are the
     prompt, and what HF's `generate` chooses follows; rows are sources, whatever the number of beams. `training`: one
-    step over all of the decoder's ids, of which four in five that are real have a label. `inputs_embeds`: hidden states
+    step over all of the decoder's ids, of which four in five that are real have a label; with `decoder_start_token_id`
+    the ids are those labels, one slot later. `inputs_embeds`: hidden states
     are given in the place of ids. `block`: so they are, and what the first layer makes of them is the case.
     """
 
@@ -46,6 +47,7 @@ class CaseDefinition:
     taps: tuple[str, ...] = ()
     exposes: tuple[str, ...] = ()
     training: bool = False
+    decoder_start_token_id: int | None = None
     inputs_embeds: bool = False
     block: bool = False
 
@@ -106,4 +108,12 @@ def inputs(definition: CaseDefinition, vocab: int, hidden_size: int = 0) -> Mapp
         real = given["input.decoder_attention_mask"]
         counted = real & (draw.random(real.shape) < 0.8)
         given["input.labels"] = np.where(counted, draw.integers(0, vocab, real.shape), IGNORED_LABEL)
+        if definition.decoder_start_token_id is not None:
+            given["input.decoder_input_ids"] = shifted(given["input.labels"], definition.decoder_start_token_id)
     return given
+
+
+def shifted(labels: Array, start: int) -> Array:
+    """The decoder's ids `[batch, seq]` that follow from labels: `start`, then each label one slot late, -100 as pad."""
+    ids = np.concatenate([np.full_like(labels[:, :1], start), labels[:, :-1]], axis=1)
+    return np.where(ids == IGNORED_LABEL, PAD_ID, ids)

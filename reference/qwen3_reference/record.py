@@ -114,6 +114,8 @@ def record(definition: CaseDefinition, checkpoints: Path, path: Path) -> None:
     )
     if definition.training:
         message.training.padding_idx = PAD_ID
+        if definition.decoder_start_token_id is not None:
+            message.training.decoder_start_token_id = definition.decoder_start_token_id
     weights = load_weights(encoder, decoder, DTYPES[dtype])
     given, free = inputs(definition, config.vocab_size, config.hidden_size), None
     if definition.generation is not None:

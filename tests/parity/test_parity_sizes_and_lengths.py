@@ -12,6 +12,7 @@ import pytest
 from qwen3_encdec import inputs
 from qwen3_golden import GOLDEN_ROOT, Recording, Tensor, pb, read
 from qwen3_parity import check
+from qwen3_parity.honest.ports import numpy_port
 from qwen3_parity.implementation import EncoderDecoder, factory
 from qwen3_parity.mutants.patch import Patch
 from qwen3_parity.record import record
@@ -80,6 +81,23 @@ def test_a_fault_of_sizes_shows_in_the_large_case_alone(
     assert exit_code(f"op/{large}", output, right) == 0
     assert exit_code(f"op/{small}", output, wrong) == 0
     assert exit_code(f"op/{large}", output, wrong) == 1
+
+
+@pytest.mark.parametrize(("case", "code"), [("plain", 0), ("multiples_of_256", 1)])
+def test_channels_counted_by_seven_bits_show_where_there_are_256(
+    case: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port, golden = numpy_port(), read(CASES / "decoder" / f"{case}.pb")
+    norm = port.rms_norm
+    monkeypatch.setattr(port, "rms_norm", lambda x, weight, eps: norm(x, weight[np.arange(len(weight)) % 128], eps))
+    record(golden, tmp_path / "port.pb", port.factory)
+    assert check(golden, read(tmp_path / "port.pb")).exit_code == code
+
+
+def test_block_formats_can_hold_every_matrix_of_multiples_of_256() -> None:
+    config = read(CASES / "decoder" / "multiples_of_256.pb").case.config
+    rows = config.hidden_size, config.intermediate_size, config.num_attention_heads * config.head_dim
+    assert config.head_dim == 32 and not any(size % 256 for size in rows)
 
 
 def test_the_second_request_has_the_lengths_of_the_first_and_other_padding() -> None:

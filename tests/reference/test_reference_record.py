@@ -116,7 +116,7 @@ def test_a_users_request_is_recorded_with_the_taps_that_were_asked_for(checkpoin
     }
     assert recording["logits", 1].info.HasField("floor")
     assert [checkpoint.name for checkpoint in recording.case.checkpoint] == ["even-window"] * 2
-    assert stages[0] == "loading" and stages[-1] == "sequential float32"
+    assert stages[0] == "loading" and stages[-1] == "other angles"
     record_request(directory, directory, given, (2, 1), path, taps=("logits",), floors=False)
     assert not read(path)["logits", 0].info.HasField("floor")
     assert list(tmp_path.iterdir()) == [path]

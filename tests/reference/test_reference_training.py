@@ -38,7 +38,8 @@ def test_a_golden_has_the_loss_and_the_gradient_of_every_parameter(name: str) ->
     lookups = {one.name for one in found.parameters if one.name.endswith("embed_tokens.weight")}
     tied = {"lm_head.weight"} if found.case.config.tie_word_embeddings else set()
     assert {one.name for one in found.parameters} - lookups - tied | {"loss", "shared.weight"} <= recorded
-    assert found.case.training.padding_idx == 3 and minor_of(found.case) == 3
+    assert found.case.training.padding_idx == 3
+    assert minor_of(found.case) == 3 + found.case.training.HasField("decoder_start_token_id")
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -21,6 +21,7 @@ from qwen3_encdec.qwen3_checkpoint import load_qwen3
 from qwen3_golden import Array, ParityError, Recording, pb, table
 from qwen3_parity.implementation_classic import ClassicEncoder, classic_encoder
 from qwen3_parity.implementation_generation import Choices, greedy, search
+from qwen3_parity.implementation_inputs import given_tokens, input_tensor, mask_and_positions, slots
 from qwen3_parity.implementation_ops import run_op
 from qwen3_parity.implementation_training import run_training
 from qwen3_parity.record import ARITHMETIC, Factory, Tap
@@ -57,31 +58,6 @@ _ATTENTION = {"eager": eager_attention_forward, "sdpa": ALL_ATTENTION_FUNCTIONS[
 def _scores(query: torch.Tensor, key: torch.Tensor, scaling: float) -> torch.Tensor:
     """The scores by our own code; `repeat_kv` in it is as much under test as the product."""
     return scaled_scores(query, key, scaling, query.shape[1] // key.shape[1])
-
-
-def _tensor(inputs: Mapping[str, Array], name: str) -> torch.Tensor:
-    return torch.from_numpy(inputs[f"input.{name}"].copy())
-
-
-def _request(inputs: Mapping[str, Array], stack: str) -> tuple[torch.Tensor | None, torch.Tensor | None]:
-    """A stack's mask and positions `[batch, total]`, None where the model must come to them by itself.
-
-    A mask without padding is left out, and so are positions that count the mask's tokens from 0.
-    """
-    mask, positions = (_tensor(inputs, f"{stack}_{name}") for name in ("attention_mask", "position_ids"))
-    counted = (mask.long().cumsum(dim=-1) - 1).clamp(min=0)
-    return None if bool(mask.all()) else mask, None if torch.equal(counted, positions) else positions
-
-
-def _tokens(inputs: Mapping[str, Array], stack: str, dtype: torch.dtype) -> tuple[str, torch.Tensor]:
-    """What a stack starts from: `input_ids [batch, total]`, or `inputs_embeds [batch, total, hidden]` in `dtype`."""
-    if f"input.{stack}_inputs_embeds" in inputs:
-        return "inputs_embeds", _tensor(inputs, f"{stack}_inputs_embeds").to(dtype)
-    return "input_ids", _tensor(inputs, f"{stack}_input_ids")
-
-
-def _slots(values: torch.Tensor | None, start: int, stop: int) -> torch.Tensor | None:
-    return None if values is None else values[:, start:stop]
 
 
 class EncoderDecoder:
@@ -128,9 +104,9 @@ class EncoderDecoder:
             return
         request: dict[str, Any] = {}
         if "input.encoder_attention_mask" in inputs:
-            mask, positions = _request(inputs, "encoder")
+            mask, positions = mask_and_positions(inputs, "encoder")
             request = {"attention_mask": mask, "position_ids": positions}
-            name, tokens = _tokens(inputs, "encoder", self.model.dtype)
+            name, tokens = given_tokens(inputs, "encoder", self.model.dtype)
             with self._recorded(tap, 0, wanted, 0):
                 encoded = self.model.encoder(**{name: tokens}, **request)
         else:  # the decoder with an encoder of length 0
@@ -146,13 +122,17 @@ class EncoderDecoder:
 
     def _whole(self, case: pb.Case, inputs: Mapping[str, Array]) -> dict[str, Any]:
         """The arguments of the model for a run of both stacks in one call."""
-        request: dict[str, Any] = {"decoder_input_ids": _tensor(inputs, "decoder_input_ids")}
+        request: dict[str, Any] = {}
+        if case.training.HasField("decoder_start_token_id"):  # the model makes its ids from the labels
+            self.model.config.decoder_start_token_id = case.training.decoder_start_token_id
+        else:
+            request["decoder_input_ids"] = input_tensor(inputs, "decoder_input_ids")
         names = ("decoder_attention_mask", "decoder_position_ids")
-        request |= dict(zip(names, _request(inputs, "decoder"), strict=True))
+        request |= dict(zip(names, mask_and_positions(inputs, "decoder"), strict=True))
         if case.mode == pb.CAUSAL:
             return request | {"encoder_outputs": self._nothing(case, inputs)}
-        mask, positions = _request(inputs, "encoder")
-        ids = _tensor(inputs, "encoder_input_ids")
+        mask, positions = mask_and_positions(inputs, "encoder")
+        ids = input_tensor(inputs, "encoder_input_ids")
         return request | {"input_ids": ids, "attention_mask": mask, "position_ids": positions}
 
     def _nothing(self, case: pb.Case, inputs: Mapping[str, Array]) -> Qwen3EncoderOutput:
@@ -169,8 +149,8 @@ class EncoderDecoder:
         wanted: Callable[[str], bool],
     ) -> None:
         """The decoder's forwards, one for each step, on one cache."""
-        (name, tokens), cache = _tokens(inputs, "decoder", self.model.dtype), None
-        mask, positions = _request(inputs, "decoder")
+        (name, tokens), cache = given_tokens(inputs, "decoder", self.model.dtype), None
+        mask, positions = mask_and_positions(inputs, "decoder")
         length = request["encoder_outputs"].last_hidden_state.shape[1]
         choices = Choices(self.model, case, inputs, lambda name, step, x: tap(name, step, x) if wanted(name) else None)
         for step, (start, stop) in enumerate(pairwise(accumulate(case.steps, initial=0))):
@@ -179,8 +159,8 @@ class EncoderDecoder:
                 result = self.model(
                     **request,
                     **{f"decoder_{name}": tokens[:, start:stop]},
-                    decoder_attention_mask=_slots(mask, 0, stop),
-                    decoder_position_ids=_slots(positions, start, stop),
+                    decoder_attention_mask=slots(mask, 0, stop),
+                    decoder_position_ids=slots(positions, start, stop),
                     past_key_values=cache,
                     use_cache=True,
                 )
