@@ -108,3 +108,19 @@ def test_quantised_numbers_are_told_their_ops_errors_and_not_judged_by_them(gold
     run.arithmetic = pb.ARITHMETIC_OTHER
     found = check(golden, replace(hidden(golden), run=run), weights_at_hand(golden, CHECKPOINTS))
     assert (found.word, found.wrong_alone) == ("within budget, no parity", [WRONG])
+
+
+OPS = sorted((GOLDEN_ROOT / "cases" / "op").glob("*.pb"))
+
+
+@pytest.mark.parametrize("path", OPS, ids=lambda path: path.stem)
+def test_a_case_of_one_op_brings_its_parameters_and_is_judged_alone(path: Path) -> None:
+    found = check(path, path)
+    assert (found.word, found.judged, found.wrong_alone) == ("parity", "run and ops", [])
+
+
+def test_a_wrong_op_of_a_case_of_its_own_is_wrong_alone() -> None:
+    golden = read(GOLDEN_ROOT / "cases" / "op" / "linear.pb")
+    wrong = [Tensor(t.info, t.array * np.float32(1.01) if t.info.name == "output.y" else t.array) for t in golden]
+    found = check(golden, replace(golden, tensors=wrong))
+    assert (found.word, found.wrong_alone) == ("divergence", ["output.y"])

@@ -12,7 +12,7 @@ from qwen3_parity.blame.replay import replay
 from qwen3_parity.blame.tables import wrong_tables
 from qwen3_parity.conventions import conventional
 from qwen3_parity.match import delivered, is_input, parameters_differ, refuse_weights, results, same_case
-from qwen3_parity.ops_alone import comparable, nothing_judged, with_ops
+from qwen3_parity.ops_alone import comparable, nothing_judged, op_alone, with_ops
 from qwen3_parity.scope import Scope
 from qwen3_parity.tap_verdict import far_table, is_exact, judge_tap, op_of
 from qwen3_parity.tokenization.compare import check_tokenization
@@ -29,15 +29,17 @@ def check(
     """Judge a candidate by a golden; files are read with their digests verified.
 
     With `weights`, the case's parameters by canonical name, every op is also judged alone, on the candidate's own
-    inputs. `partial`: the case's results need not be there. Raises `ParityError` when a file cannot be read, when the
-    candidate ran another case (the field is named), when the golden has no noise floors and there are no weights, or
-    when it lacks only some of its floors (harness bug). Everything else that is wrong is in the verdicts.
+    inputs; a case of one op brings them. `partial`: the case's results need not be there. Raises `ParityError` when a
+    file cannot be read, when the candidate ran another case (the field is named), when the golden has no noise floors
+    and there are no weights, or when it lacks some of its floors (harness bug). What else is wrong is in the verdicts.
     """
     expected = golden if isinstance(golden, Recording) else read(golden, digests=True)
     actual = candidate if isinstance(candidate, Recording) else read(candidate, digests=True)
     actual, unconventional = conventional(actual, expected)
     verdicts = replace(check_run(expected, actual, partial=partial), contract=contract_of(expected))
     verdicts = replace(verdicts, structural=[*unconventional, *verdicts.structural])
+    if expected.case.mode == pb.OP and verdicts.floors:
+        return with_ops(verdicts, op_alone(expected, actual))
     if weights is not None and expected.case.mode not in (pb.OP, pb.PLUMBING, pb.TOKENIZATION):
         return with_ops(verdicts, replay(comparable(actual, expected, verdicts), weights, expected))
     if not verdicts.floors:

@@ -7,6 +7,10 @@ from dataclasses import replace
 
 from qwen3_golden import Recording, pb
 from qwen3_parity.blame.evidence import OpVerdict
+from qwen3_parity.blame.op_case import network_of
+from qwen3_parity.blame.replay import gather, judge
+from qwen3_parity.blame.values import Values
+from qwen3_parity.scope import Scope
 from qwen3_parity.verdict import Problem, Verdict, Verdicts
 
 
@@ -29,6 +33,24 @@ def with_ops(verdicts: Verdicts, own: Iterable[OpVerdict]) -> Verdicts:
     if not verdicts.floors and not any(tap.judged_alone for tap in taps):
         structural.append(nothing_judged(verdicts.case.name, verdicts.candidate, f"{len(taps)} taps, no op of them"))
     return replace(verdicts, taps=taps, structural=structural)
+
+
+def op_alone(expected: Recording, actual: Recording) -> list[OpVerdict]:
+    """The outputs of a case of one op, by its own inputs and parameters; none for an op that no tap is made by."""
+    network = network_of(expected, actual)
+    if network is None:
+        return []
+    scope, own = Scope(network.recording), list[OpVerdict]()
+    for item in network.recording:
+        values = Values(network.recording, network.weights, network.recording)
+        spot = values.place(item.info.name)
+        if spot is None or spot.name not in network.outputs:
+            continue
+        verdict = OpVerdict(spot.name, item.info.step, spot.op)
+        found = gather(values, item, scope)
+        judged = replace(verdict, reason=found) if isinstance(found, str) else judge(verdict, found)
+        own.append(replace(judged, name=network.named(judged.name), step=0))
+    return own
 
 
 def nothing_judged(case: str, candidate: str, got: str) -> Problem:

@@ -30,7 +30,7 @@ def remarks(verdicts: Verdicts) -> list[str]:
         missing, few = verdicts.no_results, ", ".join(verdicts.no_results[:_FEW])
         more = f" and {len(missing) - _FEW} more" if len(missing) > _FEW else ""
         lines.append(f"results of the case that were not compared, so the verdict is partial: {few}{more}")
-    if verdicts.judged == "run only":
+    if verdicts.judged == "run only" and verdicts.case.checkpoint:
         lines.append("run only: each op by itself is judged where the checkpoint is given, with --model")
     return lines
 

@@ -158,16 +158,12 @@ class Verdicts:
 
     @property
     def judged(self) -> str:
-        """What was judged: "run and ops", "run only", "ops only" (no floors), or "copies" where nothing may differ.
-
-        A case of one op is a run of that op on the golden's own inputs: both at once.
-        """
+        """What was judged: "run and ops", "run only", "ops only" (no floors), or "copies" where nothing may differ."""
         if self.case.mode in (pb.TOKENIZATION, pb.PLUMBING):
             return "copies"
         if not self.floors:
             return "ops only"
-        alone = self.case.mode == pb.OP or any(tap.judged_alone for tap in self.taps)
-        return "run and ops" if alone else "run only"
+        return "run and ops" if any(tap.judged_alone for tap in self.taps) else "run only"
 
     @property
     def word(self) -> str:
