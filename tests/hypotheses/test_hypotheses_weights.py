@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from wrong_numbers import evidence, explanations, first_name
 from qwen3_golden import Array
 from qwen3_parity.blame.replay import expected
 from qwen3_parity.blame.site import Site
+from qwen3_parity.hypotheses.weight_values import _norm_weight
 
 CASE, LAYER = "encdec/ragged", "decoder.layers.1"
 ATTENTION = f"{LAYER}.merged_attn"
@@ -167,3 +169,43 @@ def test_numbers_that_are_wrong_in_one_batch_row_alone_are_no_unknown_weight() -
         return y
 
     assert "weight.unknown" not in [one.name for one in explanations(evidence(CASE, Q, wrong))]
+
+
+def without_last(count: int) -> Callable[[Site], Array]:
+    def wrong(site: Site) -> Array:
+        x, w = torch.tensor(site.inputs[0]).flatten(2), torch.tensor(site.parameters["weight"])
+        return linear(x[..., :-count], w[:, :-count]).numpy()
+
+    return wrong
+
+
+MEMORY_K = f"{ATTENTION}.encoder_k_proj"
+DROPPED = [(MEMORY_K, 1), (MEMORY_K, 8), (ALONE, 3), (f"{LAYER}.mlp.down_proj", 6), (Q, 2), (O, 4)]
+
+
+@pytest.mark.parametrize(("tap", "count"), DROPPED)
+def test_the_dropped_tail_of_a_product_is_no_foreign_weight(tap: str, count: int) -> None:
+    explained = explanations(evidence(CASE, tap, without_last(count)))
+    assert {one.name for one in explained} == {"linear.lost_terms"}
+    assert f"the last{f' {count}' if count > 1 else ''} of the" in explained[0].says
+
+
+def test_dropped_first_terms_are_named() -> None:
+    wrong = lambda s: product(s, shown(s.parameters["weight"], slice(None), slice(0, 5), 0.0), None).numpy()  # noqa: E731
+    assert first_name(CASE, Q, wrong) == "linear.lost_terms"
+
+
+def test_encoder_rows_count_once_however_many_steps_read_them() -> None:
+    found = evidence(CASE, MEMORY_K, of(lambda s, w: draws(*w.shape)))
+    positions = int(found.judged.any(axis=-1).sum())
+    assert positions < 40 < positions * len(found.site.case.steps)
+    says = next(one.says for one in explanations(found) if one.name == "weight.unknown")
+    assert f"{positions} different positions cannot tell 40 weights" in says
+
+
+def test_one_position_that_comes_again_tells_no_weight_of_a_norm() -> None:
+    tap = f"{LAYER}.input_layernorm"
+    found = evidence(CASE, tap)
+    row = found.site.inputs[0][:1, :1]
+    site = replace(found.site, inputs=(np.repeat(np.repeat(row, found.actual.shape[0], 0), found.actual.shape[1], 1),))
+    assert _norm_weight(site) is None

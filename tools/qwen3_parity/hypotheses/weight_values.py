@@ -12,6 +12,7 @@ import numpy as np
 from qwen3_golden import Array
 from qwen3_parity.blame.recompute import OPS
 from qwen3_parity.blame.site import Result, Site
+from qwen3_parity.blame.values import made_once
 from qwen3_parity.budgets import headroom
 from qwen3_parity.hypotheses.hypothesis import Compute, Hypothesis
 from qwen3_parity.hypotheses.norms import mean_square, rows
@@ -59,8 +60,8 @@ def _norm_weight(site: Site) -> Array | None:
     hat = (x / np.sqrt(mean_square(x) + site.config.rms_norm_eps)).reshape(-1, x.shape[-1])
     actual = what.actual.astype(np.float64).reshape(hat.shape)
     wrong = what.wrong.reshape(hat.shape) & np.isfinite(actual)
-    if wrong.sum(axis=0).max() < 2:
-        return None  # one row tells any weight
+    if len(np.unique(hat[wrong.any(axis=1)], axis=0)) < 2 or wrong.sum(axis=0).max() < 2:
+        return None  # one row, and the same row again, tells any weight
     squares = np.where(wrong, hat * hat, 0).sum(axis=0)
     told = np.where(wrong, hat * actual, 0).sum(axis=0) / np.where(squares > 0, squares, 1)
     return np.where(squares > 0, told, right)
@@ -78,10 +79,12 @@ def _linear(site: Site, what: Seen) -> Iterator[Hypothesis]:
     x, difference = _rows_of(site)
     if not _everywhere(what, difference[:, outputs]):
         return
-    fewer = len(x) <= x.shape[-1]
+    x = np.unique(x, axis=0)  # what comes again says nothing new
+    independent = int(np.linalg.matrix_rank(x))
+    fewer = independent < x.shape[-1] or len(x) == x.shape[-1]
     where = "" if len(outputs) == every else f" in output channels {_listed(outputs)}"
     says = f"has a weight of no tensor of the checkpoint{where}" + (
-        f" (or another mistake of each position's own: {len(x)} positions cannot tell {x.shape[-1]} weights)"
+        f" (or another mistake of each position's own: {independent} different positions cannot tell {x.shape[-1]} weights)"
         if fewer
         else ""
     )
@@ -107,7 +110,9 @@ def _elements(site: Site, what: Seen, outputs: Array) -> tuple[Array, Array, Arr
     good = np.ones(len(x), bool) if cells is None else cells.reshape(-1)
     x = x[good & np.isfinite(x).all(axis=-1)]
     difference = (what.actual - what.truth).reshape(len(good), -1)[good][:, outputs]
-    if what.unit is None or len(difference) != len(x) or len(x) < 3 or not np.isfinite(difference).all():
+    if what.unit is None or len(difference) != len(x) or not np.isfinite(difference).all():
+        return None
+    if len(np.unique(x, axis=0)) < 3:
         return None
     room = headroom("op", "linear").max * what.unit.reshape(len(good), -1)[good][:, outputs]
     changes = (x.T @ difference) / np.maximum(np.square(x).sum(axis=0)[:, None], 1e-300)
@@ -169,7 +174,7 @@ def _zeroed(outputs: Array) -> Compute:
 def _rows_of(site: Site) -> tuple[Array, Array]:
     """Inputs and differences from the truth at every position of every step of this tap: `[position, in]`, `[position, out]`."""
     inputs, differences = [], []
-    for step in range(max(len(site.case.steps), 1)):
+    for step in range(1 if made_once(site.place.name) else max(len(site.case.steps), 1)):
         other = site if step == site.step else site.values.site(site.place.name, step)
         actual = None if other is None else site.values.recorded(site.place.name, step)
         if other is None or actual is None:

@@ -13,6 +13,7 @@ from qwen3_parity.blame.recompute import OPS
 from qwen3_parity.blame.site import Site
 from qwen3_parity.hypotheses.hypothesis import Hypothesis
 from qwen3_parity.hypotheses.linear_results import narrow, probabilities, results
+from qwen3_parity.hypotheses.lost_terms import lost_terms
 from qwen3_parity.hypotheses.observed import Seen, explains, likely, seen
 from qwen3_parity.hypotheses.weight_biases import Change, biases, guess
 from qwen3_parity.hypotheses.weight_choice import others
@@ -35,6 +36,7 @@ def linear(site: Site) -> Iterator[Hypothesis]:
         part = small[0](site)
         yield from likely(part, small[1], narrow())
         yield from likely(part, small[1], results(site, small[1]))
+        yield from likely(part, small[1], lost_terms(part, small[1]))
         if site.place.name == "logits" and (what.actual[what.wrong] <= 1).all():
             yield from likely(site, what, probabilities())
 
