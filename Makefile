@@ -22,10 +22,11 @@ tests: .venv/ready
 	OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(BIN)/python -m pytest -n 2 --dist loadfile
 
 # What the tests must not depend on, each alone: `make --keep-going settings`, an hour and a half on two cores.
-SETTINGS := threads-1 threads-2 kernels-default kernels-avx2 one-process random-order busy oldest
+SETTINGS := threads-1 threads-2 kernels-default kernels-avx2 one-process random-order busy newest-python
 PYTEST := $(BIN)/python -m pytest -q
 TWO := -n 2 --dist loadfile
 SEED ?= 1
+NEWEST ?= python3.13
 
 settings: $(SETTINGS:%=setting-%)
 
@@ -47,12 +48,11 @@ setting-random-order: .venv/ready  ## SEED=n for another order
 setting-busy: .venv/ready
 	yes >/dev/null & one=$$!; yes >/dev/null & two=$$!; trap "kill $$one $$two" EXIT; $(PYTEST) $(TWO)
 
-setting-oldest: .venv/ready  ## the oldest transformers, in an environment of its own
-	$(PYTHON) -m venv .venv/oldest
-	.venv/oldest/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
-	.venv/oldest/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
-	.venv/oldest/bin/python -m pip install --quiet --disable-pip-version-check transformers==5.20.0
-	.venv/oldest/bin/python -m pytest -q $(TWO)
+setting-newest-python: .venv/ready  ## in an environment of its own
+	$(NEWEST) -m venv .venv/newest
+	.venv/newest/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
+	.venv/newest/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	.venv/newest/bin/python -m pytest -q $(TWO)
 
 lint: .venv/ready
 	$(BIN)/ruff check

@@ -9,7 +9,7 @@ import sys
 from importlib.metadata import version
 
 _PYTHON = (3, 11)
-_SUPPORTED = {"torch": ((2, 8), (3,)), "transformers": ((5, 20), (6,))}
+_SUPPORTED = {"torch": ((2, 13), (3,)), "transformers": ((5, 23), (6,))}
 """Library: the first supported version and the first one that is not."""
 
 

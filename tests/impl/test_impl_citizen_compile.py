@@ -20,7 +20,7 @@ def _no_graphs_left_over() -> Iterator[None]:
     torch.compiler.reset()
 
 
-@pytest.fixture(params=["eager", "sdpa"])
+@pytest.fixture(params=[pytest.param("eager", marks=pytest.mark.slow), "sdpa"])
 def model(request: pytest.FixtureRequest, make_model: Any) -> Any:
     return make_model(num_hidden_layers=2, attn_implementation=request.param)
 

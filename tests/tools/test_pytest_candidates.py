@@ -28,7 +28,8 @@ def test_a_folder_of_recordings_is_judged_and_what_it_lacks_is_skipped(tmp_path:
     (tmp_path / "encoder").mkdir()
     for golden, name in ((CASE, "any.pb"), (CASES / "encoder" / "ragged.pb", "encoder/name.pb")):
         (tmp_path / name).write_bytes(golden.read_bytes())
-    code, output = judged(tmp_path, "tests/parity", "-p", "no:xdist")
+    files = [f"tests/parity/test_parity_{part}.py" for part in ("components", "classic")]
+    code, output = judged(tmp_path, *files, "-p", "no:xdist")
     assert code == 0, output
     assert "taps compared in 2 cases; largest share of a budget 0 at" in output
     assert "skipped" in output and "deselected" in output
