@@ -10,8 +10,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from qwen3_golden import Array
+from qwen3_golden import Array, Recording
 from qwen3_reference.floors import Key
+from qwen3_reference.spec_configs import spec_config
+from qwen3_spec import ops
 
 ULPS = 2.0
 """How many float32 ulp an honest inv_freq may be off: a power that is computed in float32 throughout."""
@@ -52,3 +54,23 @@ def _rounded_apart(positions: Array, frequencies: Array, exact: Array) -> Array:
     sign = ((mixed >> np.uint64(13)) & np.uint64(1)).astype(np.float64) * 2 - 1
     half_ulp = 0.5 * np.spacing(np.abs(angles).astype(np.float32)).astype(np.float64)
     return np.asarray(angles + np.where(exact, 0, sign * half_ulp))
+
+
+def rope_tables(golden: Recording) -> dict[Key, Array]:
+    """A golden's cos and sin with their positions and frequencies; those that it does not hold follow from its case."""
+    config = spec_config(golden.case.config)
+    tables = {item.key: item.values() for item in golden if not item.info.name.startswith("input.")}
+    for (name, step), _ in list(tables.items()):
+        if (found := half_of(name)) is None:
+            continue
+        prefix, half = found
+        inv_freq = ops.inv_freq(config.head_dim, config.rope_theta, config.rope_scaling)
+        tables.setdefault((f"{prefix}.inv_freq", 0), inv_freq.astype(np.float32))
+        if (f"{prefix}.{half}position_ids", step) not in tables:
+            stack = "encoder" if half else prefix
+            positions = golden[f"input.{stack}_position_ids", 0].array
+            if stack == "decoder":
+                stop = sum(golden.case.steps[: step + 1])
+                positions = positions[:, stop - golden.case.steps[step] : stop]
+            tables[f"{prefix}.{half}position_ids", step] = positions
+    return tables

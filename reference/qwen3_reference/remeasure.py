@@ -13,38 +13,14 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import numpy as np
-
-from qwen3_golden import GOLDEN_ROOT, Array, ParityError, Recording, Tensor, pb, read, write
-from qwen3_reference.floors import Key
+from qwen3_golden import GOLDEN_ROOT, ParityError, Recording, Tensor, pb, read, write
 from qwen3_reference.make_golden import with_floors
 from qwen3_reference.measure import measure
-from qwen3_reference.own_angles import half_of
-from qwen3_reference.weights import load_weights, spec_config
-from qwen3_spec import ops
+from qwen3_reference.own_angles import rope_tables
+from qwen3_reference.weights import load_weights
 
 _DTYPES = {pb.ARITHMETIC_F32: pb.F32, pb.ARITHMETIC_BF16: pb.BF16, pb.ARITHMETIC_F16: pb.F16}
 _NETWORKS = (pb.ENCODER, pb.CAUSAL, pb.ENCODER_DECODER, pb.BLOCK)
-
-
-def rope_tables(golden: Recording) -> dict[Key, Array]:
-    """A golden's cos and sin with their positions and frequencies; those that it does not hold follow from its case."""
-    config = spec_config(golden.case.config)
-    tables = {item.key: item.values() for item in golden if not item.info.name.startswith("input.")}
-    for (name, step), _ in list(tables.items()):
-        if (found := half_of(name)) is None:
-            continue
-        prefix, half = found
-        inv_freq = ops.inv_freq(config.head_dim, config.rope_theta, config.rope_scaling)
-        tables.setdefault((f"{prefix}.inv_freq", 0), inv_freq.astype(np.float32))
-        if (f"{prefix}.{half}position_ids", step) not in tables:
-            stack = "encoder" if half else prefix
-            positions = golden[f"input.{stack}_position_ids", 0].array
-            if stack == "decoder":
-                stop = sum(golden.case.steps[: step + 1])
-                positions = positions[:, stop - golden.case.steps[step] : stop]
-            tables[f"{prefix}.{half}position_ids", step] = positions
-    return tables
 
 
 def remeasured(golden: Recording, checkpoints: Path) -> Recording:

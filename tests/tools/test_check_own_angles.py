@@ -15,6 +15,8 @@ from qwen3_parity import check
 from qwen3_parity.blame import Values, replay
 from qwen3_parity.blame.replay import gather
 from qwen3_parity.blame.rotations import angles_off
+from qwen3_parity.diagnosis import diagnose
+from qwen3_parity.diagnosis.own_angles import angles_differ
 from qwen3_parity.honest.ours import ours
 from qwen3_parity.honest.own_angles import VARIATIONS, tables_of
 from qwen3_parity.honest.run import judge, record_all
@@ -125,3 +127,33 @@ def test_how_far_frequencies_are_off_is_read_off_a_fused_rotation(tmp_path: Path
     expected = inv_freq * 2.0**-20 / np.spacing(inv_freq.astype(np.float32))
     # slower pairs turn by less than a rounding of what is recorded for each ulp
     assert ulps[:2] == pytest.approx(expected[:2], abs=0.6)
+
+
+def test_a_red_run_whose_ops_are_right_is_told_how_far_its_angles_are_off(exact_angles: Recording) -> None:
+    run = pb.Run.FromString(exact_angles.run.SerializeToString())
+    run.golden_tables = True
+    golden, candidate = golden_of("long/position_4096"), replace(exact_angles, run=run)
+    found = diagnose(golden, candidate, weights_of(golden, GOLDEN_ROOT / "checkpoints"))
+    assert found.verdicts.exit_code == 1 and not found.faults
+    assert found.angles is not None and found.angles.position >= 4096
+    # half an ulp of a float32 angle: what the golden's product is rounded by
+    assert 1e-6 < found.angles.radians < 2.5e-4 and abs(found.angles.ulps) < 1
+    assert "golden_tables" in str(found.angles) and "does not rotate by the golden's" in str(found.angles)
+
+
+@pytest.mark.parametrize("shown", [True, False], ids=["cos and sin", "a fused rotation"])
+def test_angles_are_measured_in_ulp_of_inv_freq(shown: bool, tmp_path: Path) -> None:
+    case = "long/position_4096"
+    candidate = recorded(case, scaled(1 + 2.0**-16), tmp_path / "run.pb", shown=shown)
+    golden = golden_of(case)
+    found = angles_differ(Values(candidate, weights_of(golden, GOLDEN_ROOT / "checkpoints"), golden), golden)
+    assert found is not None and found.pair == 0
+    assert found.ulps == pytest.approx(128, rel=0.01)  # 2^-16 of 1, whose ulp is 2^-23
+    assert found.radians == pytest.approx(found.position * 2.0**-16, rel=0.01)
+    assert "compute theta" in str(found)
+
+
+def test_equal_angles_say_nothing(tmp_path: Path) -> None:
+    case = "long/position_4096"
+    golden = golden_of(case)
+    assert angles_differ(Values(golden, weights_of(golden, GOLDEN_ROOT / "checkpoints"), golden), golden) is None

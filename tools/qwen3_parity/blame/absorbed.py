@@ -27,6 +27,8 @@ Judge = Callable[[OpVerdict, Evidence, Array | float], OpVerdict]
 """`judge(verdict, evidence, extra)`: `extra` is noise, in the tap's own unit, that the evidence's ops do not have."""
 _CLEAR = 0.5
 """A share of the headroom that leaves nothing to ask."""
+_CLOSE = ("cos", "sin")
+"""Judged by the angles that are nearest to what was recorded: there is nothing that they may have absorbed."""
 _PARTS = (2, 4, 8)
 """Processes that usually share a product."""
 _ROW_PARALLEL = ("o_proj", "down_proj")
@@ -42,7 +44,7 @@ def absorbed(
     """
     by_key = {(one.name, one.step): one for one in own}
     for key, verdict in by_key.items():
-        if verdict.share <= _CLEAR:
+        if verdict.share <= _CLEAR or verdict.op in _CLOSE:
             continue
         item = values.recording[key]
         names = tuple(name for name in reads[key] if _right_alone(by_key, name, verdict.step))

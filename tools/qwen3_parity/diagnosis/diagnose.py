@@ -19,6 +19,7 @@ from qwen3_parity.diagnosis.casts import Casts, casts_elsewhere
 from qwen3_parity.diagnosis.explain import Explanation, Judged, explain, judged
 from qwen3_parity.diagnosis.faults import Blame, Fault, Progress, blame, blame_outputs
 from qwen3_parity.diagnosis.near_ties import Flip, flips
+from qwen3_parity.diagnosis.own_angles import Angles, angles_differ
 from qwen3_parity.diagnosis.parameters import ParameterFault, parameter_faults
 from qwen3_parity.diagnosis.whereabouts import whereabouts
 from qwen3_parity.fits import FITS, Finding
@@ -62,7 +63,8 @@ class Diagnosis:
     `misplaced` are taps that were recorded at another place; the model is right there. `parameters` were not loaded as
     they are stored. `flips` are positions where another token is the best, near-ties among them. `failures` are
     hypotheses of ours that could not be tried. `casts` are places that round elsewhere than Hugging Face, in bfloat16
-    or float16; nobody is judged by them.
+    or float16; nobody is judged by them. `angles`: how far the candidate's are from the golden's, where the run is
+    wrong and every op is right alone.
     """
 
     verdicts: Verdicts
@@ -73,6 +75,7 @@ class Diagnosis:
     flips: Sequence[Flip] = ()
     failures: Sequence[str] = ()
     casts: Sequence[Casts] = ()
+    angles: Angles | None = None
 
 
 def diagnose(
@@ -104,7 +107,8 @@ def diagnose(
         faults = [_explained(found, fault, progress, failures) for fault in found.faults]
     parameters = parameter_faults(candidate, golden, weights)
     ties, casts = flips(golden, candidate), casts_elsewhere(found.values, golden, found.own)
-    return Diagnosis(verdicts, found.own, faults, found.misplaced, parameters, ties, failures, casts)
+    angles = angles_differ(found.values, golden) if verdicts.exit_code and not faults else None
+    return Diagnosis(verdicts, found.own, faults, found.misplaced, parameters, ties, failures, casts, angles)
 
 
 def _one_op(verdicts: Verdicts, network: OpNetwork, progress: Progress) -> Diagnosis:

@@ -34,6 +34,7 @@ def terminal(diagnosis: Diagnosis) -> RenderableType:
         for one in diagnosis.misplaced
     ]
     parts += [Text(f"parameter {one.name} {one.says}", style="red") for one in diagnosis.parameters]
+    parts += [] if diagnosis.angles is None else [Text(str(diagnosis.angles), style="yellow")]
     parts += [Text(line, style="yellow") for line in _flips(diagnosis)]
     parts += [Text(str(one)) for one in diagnosis.casts]
     parts += [Text(failure, style="red") for failure in diagnosis.failures]
@@ -149,5 +150,6 @@ def to_json(diagnosis: Diagnosis) -> dict[str, Any]:
         "parameters": [asdict(one) for one in diagnosis.parameters],
         "flips": [plain(asdict(one)) for one in diagnosis.flips],
         "casts": [asdict(one) | {"says": str(one)} for one in diagnosis.casts],
+        "angles": None if diagnosis.angles is None else asdict(diagnosis.angles) | {"says": str(diagnosis.angles)},
         "failures": list(diagnosis.failures),
     }
