@@ -9,8 +9,9 @@ from __future__ import annotations
 import argparse
 import hashlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from google.protobuf import text_format
 
@@ -18,6 +19,7 @@ from qwen3_golden import golden_pb2 as pb
 from qwen3_golden.errors import ParityError
 from qwen3_golden.reader import read
 from qwen3_golden.taps import GOLDEN_ROOT
+from qwen3_golden.whole import change_together, finish_change
 
 NAME = "MANIFEST.textproto"
 RELEASED = Path(__file__).with_name("released.txt")
@@ -26,6 +28,7 @@ MAX_FILE_BYTES = 1_000_000
 MAX_TOTAL_BYTES = 20_000_000
 _FOLDERS = ("cases", "checkpoints", "tokenizers")
 _FILES = ("golden.proto", "models.textproto", "taps.textproto", "tolerances.textproto")
+_NOTHING: Mapping[str, Path | None] = MappingProxyType({})
 _HEAD = "# proto-file: golden.proto\n# proto-message: qwen3.golden.v1.Manifest\n\n"
 
 
@@ -35,17 +38,20 @@ def _paths(root: Path) -> Iterator[Path]:
     yield from (root / name for name in _FILES if (root / name).is_file())
 
 
-def _entry(root: Path, path: Path) -> pb.Entry:
+def _entry(name: str, path: Path) -> pb.Entry:
     content = path.read_bytes()
     digest = read(path).digest.hex() if path.suffix == ".pb" else ""
-    sha256 = hashlib.sha256(content).hexdigest()
-    return pb.Entry(path=path.relative_to(root).as_posix(), bytes=len(content), sha256=sha256, digest=digest)
+    return pb.Entry(path=name, bytes=len(content), sha256=hashlib.sha256(content).hexdigest(), digest=digest)
 
 
-def build(root: Path = GOLDEN_ROOT) -> pb.Manifest:
-    """The manifest of the data that lies under `root`; raises `ParityError` for a recording that cannot be read."""
-    entries = [_entry(root, path) for path in sorted(_paths(root), key=Path.as_posix)]
-    return pb.Manifest(entry=entries)
+def build(root: Path = GOLDEN_ROOT, instead: Mapping[str, Path | None] = _NOTHING) -> pb.Manifest:
+    """The manifest of the data that lies under `root`; raises `ParityError` for a recording that cannot be read.
+
+    `instead` has files that are to stand at some names (paths below `root`), None for those that are to go.
+    """
+    files: dict[str, Path | None] = {path.relative_to(root).as_posix(): path for path in _paths(root)}
+    files |= instead
+    return pb.Manifest(entry=[_entry(name, path) for name, path in sorted(files.items()) if path is not None])
 
 
 def render(manifest: pb.Manifest) -> str:
@@ -73,6 +79,7 @@ def verify(root: Path = GOLDEN_ROOT) -> None:
 
     Raises one `ParityError` that names every file that is missing, extra, changed or too large.
     """
+    finish_change(root)
     written = {entry.path: entry for entry in load(root).entry}
     found = {path.relative_to(root).as_posix(): path for path in _paths(root)}
     sizes = {name: path.stat().st_size for name, path in found.items()}
@@ -81,28 +88,49 @@ def verify(root: Path = GOLDEN_ROOT) -> None:
     for name in sorted(written.keys() & found.keys()):
         if hashlib.sha256(found[name].read_bytes()).hexdigest() != written[name].sha256:
             wrong.append(f"{name} has changed")
-        elif _entry(root, found[name]) != written[name]:
+        elif _entry(name, found[name]) != written[name]:
             wrong.append(f"{name} has another size or digest in the manifest")
-    wrong += [f"{name} has {size} bytes" for name, size in sorted(sizes.items()) if size > MAX_FILE_BYTES]
+    wrong += _too_large(sizes)
     if root == GOLDEN_ROOT and RELEASED.read_text(encoding="ascii").strip() != _released(root):
         wrong.append(f"{RELEASED.name} of the package has the digest of another manifest")
-    if sum(sizes.values()) > MAX_TOTAL_BYTES:
-        wrong.append(f"all files together have {sum(sizes.values())} bytes")
     if wrong:
-        raise ParityError(
-            root,
-            "the golden set is not what its manifest says, or is too large",
-            expected=f"the files of {NAME}, {MAX_FILE_BYTES} bytes each and {MAX_TOTAL_BYTES} together at most",
-            got="; ".join(wrong),
-            next_step="restore the files, or accept the change with python -m qwen3_golden.manifest --write",
-        )
+        raise _refused(root, wrong)
+
+
+def _too_large(sizes: Mapping[str, int]) -> list[str]:
+    wrong = [f"{name} has {size} bytes" for name, size in sorted(sizes.items()) if size > MAX_FILE_BYTES]
+    total = sum(sizes.values())
+    return [*wrong, f"all files together have {total} bytes"] if total > MAX_TOTAL_BYTES else wrong
+
+
+def _refused(root: Path, wrong: list[str]) -> ParityError:
+    return ParityError(
+        root,
+        "the golden set is not what its manifest says, or is too large",
+        expected=f"the files of {NAME}, {MAX_FILE_BYTES} bytes each and {MAX_TOTAL_BYTES} together at most",
+        got="; ".join(wrong),
+        next_step="restore the files, or accept the change with python -m qwen3_golden.manifest --write",
+    )
+
+
+def contents(root: Path = GOLDEN_ROOT, instead: Mapping[str, Path | None] = _NOTHING) -> dict[str, str | bytes | None]:
+    """The manifest, and of the committed set its digest in this package, as files below `root`; see `build`.
+
+    Raises `ParityError` for a set that would be too large.
+    """
+    manifest = build(root, instead)
+    if too_large := _too_large({entry.path: entry.bytes for entry in manifest.entry}):
+        raise _refused(root, too_large)
+    text = render(manifest)
+    files: dict[str, str | bytes | None] = {NAME: text}
+    if root == GOLDEN_ROOT:
+        files[RELEASED.relative_to(root).as_posix()] = hashlib.sha256(text.encode()).hexdigest() + "\n"
+    return files
 
 
 def write(root: Path = GOLDEN_ROOT) -> None:
     """Write the manifest of the files as they are, and verify that it may stand (see `verify` for what it raises)."""
-    (root / NAME).write_text(render(build(root)), encoding="utf-8")
-    if root == GOLDEN_ROOT:
-        RELEASED.write_text(_released(root) + "\n", encoding="ascii")
+    change_together(root, contents(root))
     verify(root)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import secrets
 from collections import deque
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -22,6 +21,7 @@ from qwen3_golden.dtypes import NUMPY, Array, dtype_of
 from qwen3_golden.errors import ParityError
 from qwen3_golden.recording import MAGIC, SCHEMA_MAJOR, Recording, Tensor, minor_of
 from qwen3_golden.rules import check_metadata, check_tensor
+from qwen3_golden.whole import temporary
 
 _SYNC_BYTES = 1 << 23  # syncing as it goes, beside the caller, leaves little to wait for at the end
 _PENDING_BYTES = 1 << 28  # arrays that wait for the disk are kept alive, but no more than this
@@ -61,7 +61,7 @@ class Writer:
         self._position = self._payload_bytes = self._pending_bytes = self._unsynced = 0
         self._pending: deque[tuple[Future[None], int]] = deque()
         self._lock = Lock()
-        self._temporary = self.path.with_name(f".{self.path.name}.{secrets.token_hex(4)}")
+        self._temporary = temporary(self.path)
         header = pb.Header(magic=MAGIC, schema_major=SCHEMA_MAJOR, schema_minor=schema_minor)
         content = wire.field(wire.HEADER, header.SerializeToString())
         self._reserve(len(content), "header")

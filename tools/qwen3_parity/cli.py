@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 
 from qwen3_golden import GOLDEN_ROOT, ParityError, pb, read
+from qwen3_golden.whole import finish_change, write_whole
 from qwen3_parity import report
 from qwen3_parity.check import check as judge
 from qwen3_parity.cli_budgets import budgets
@@ -38,8 +39,9 @@ class Group(click.Group):
     """A group whose commands turn a `ParityError`, and what a disk refuses, into a message and exit code 2."""
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run a command."""
+        """Run a command, a change of the golden set that was interrupted carried out or undone before it."""
         try:
+            finish_change(GOLDEN_ROOT)
             return super().invoke(ctx)
         except ParityError as error:
             click.echo(str(error), err=True)
@@ -109,8 +111,7 @@ def check(
         if verdicts.arithmetic == pb.ARITHMETIC_OTHER and golden.get("logits"):
             console().print(*summary(compare_predictions(golden, candidate)), sep="\n", soft_wrap=True)
     if html:
-        html.parent.mkdir(parents=True, exist_ok=True)
-        html.write_text(report.html([verdicts]), encoding="utf-8")
+        write_whole(html, report.html([verdicts]))
     sys.exit(verdicts.exit_code)
 
 
@@ -178,7 +179,7 @@ def parity(only: str, impl: str | None, backend: str, out: Path, partial: bool) 
 
     results = run(out, only=only, impl=impl, backend=backend, partial=partial)
     page = out / "report.html"
-    page.write_text(report.html(results), encoding="utf-8")
+    write_whole(page, report.html(results))
     screen = console()
     screen.print(report.overview(results))
     screen.print(f"report: {page}", soft_wrap=True)

@@ -17,6 +17,7 @@ from rich.progress import track
 from rich.table import Table
 
 from qwen3_golden import GOLDEN_ROOT, ParityError, pb
+from qwen3_golden.whole import write_whole
 from qwen3_parity.measure import Errors, Row, errors_of, proposed, rows, worst, written
 from qwen3_parity.terminal import console
 
@@ -50,7 +51,7 @@ def budgets(variation: str, only: str, quick: bool, mutants: Path | None, check:
         screen.print(f"{name} {row.headroom:g}: {'; '.join(row.problems)}; {row.proposed:g} would fit", markup=False)
     if write and not alarms:
         head = text[: text.index("\nheadroom") + 1]
-        TOLERANCES.write_text(written(proposed(table, found), head), encoding="utf-8")
+        write_whole(TOLERANCES, written(proposed(table, found), head))
         screen.print(f"written: {TOLERANCES}\nnext: python -m qwen3_golden.manifest --write", markup=False)
     sys.exit(1 if alarms or (check and broken) else 0)
 

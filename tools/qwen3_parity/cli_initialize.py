@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from qwen3_golden import ParityError
+from qwen3_golden.whole import write_whole
 from qwen3_parity.whole_folder import whole_folder
 
 if TYPE_CHECKING:
@@ -125,12 +126,7 @@ def _report(faults: list[Any], output_dir: Path) -> None:
 
 
 def _write_info(folder: Path, info: dict[str, Any]) -> None:
-    temporary = folder / f".{INFO}"
-    try:
-        temporary.write_text(json.dumps(info, indent=2) + "\n", encoding="utf-8")
-        temporary.replace(folder / INFO)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_whole(folder / INFO, json.dumps(info, indent=2) + "\n")
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import click
 from rich.progress import track
 
 from qwen3_golden import ParityError
+from qwen3_golden.whole import write_whole
 from qwen3_parity.terminal import console
 
 
@@ -34,7 +35,7 @@ def mechanical(only: str, path: Path | None, workers: int) -> None:
         results = list(track(judgements, total=len(chosen), description="mutants"))
     if path:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps([table.as_json(*one) for one in results], indent=1), encoding="utf-8")
+        write_whole(path, json.dumps([table.as_json(*one) for one in results], indent=1))
     screen = console()
     screen.print(table.terminal(results))
     screen.print(table.summary(results))

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import secrets
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 
 from qwen3_encdec.tokenizer.byte_symbols import to_bytes
@@ -13,6 +11,7 @@ from qwen3_encdec.tokenizer.errors import TokenizerError
 from qwen3_encdec.tokenizer.tokenizer import ByteLevelTokenizer
 from qwen3_encdec.tokenizer.unicode_tables import UnicodeTables, unicode_tables
 from qwen3_golden import ParityError, pb
+from qwen3_golden.whole import write_whole
 from qwen3_parity.tokenization.runner import as_parity_error, read_tokenizer
 from qwen3_reference.provenance import provenance
 
@@ -27,14 +26,9 @@ def export_tokenizer(directory: Path, path: Path) -> pb.Tokenizer:
     behind then.
     """
     message = tokenizer_message(read_tokenizer(directory))
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(message.SerializeToString(deterministic=True))
-        temporary.replace(path)
+        write_whole(path, message.SerializeToString(deterministic=True))
     except OSError as error:
-        with suppress(OSError):
-            temporary.unlink()
         raise ParityError(
             path,
             "the tokenizer cannot be written",

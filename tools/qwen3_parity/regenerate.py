@@ -13,9 +13,11 @@ from pathlib import Path
 
 from qwen3_golden import GOLDEN_ROOT, ParityError, Recording, pb, read
 from qwen3_golden import manifest as manifests
+from qwen3_golden.whole import change_together
 from qwen3_parity.check import check_run
 
 SAME, MOVED, NEW, GONE = "same", "moved", "new", "gone"
+LOG = "CHANGELOG.md"
 
 
 @dataclass(frozen=True)
@@ -100,25 +102,27 @@ def differences(staging: Path, root: Path = GOLDEN_ROOT, only: str = "*") -> lis
 
 
 def accept(staging: Path, found: list[Difference], reason: str, root: Path = GOLDEN_ROOT) -> None:
-    """Take what has changed from the staging folder, write MANIFEST and CHANGELOG.md."""
+    """Take what has changed from the staging folder, with MANIFEST and CHANGELOG.md: all of it, or nothing.
+
+    A kill leaves the set as it was, or a change that the next command carries out (`qwen3_golden.whole`). Raises
+    `ParityError` for a staged recording that cannot be read.
+    """
     changed = [d for d in found if d.kind != SAME]
-    lines = [f"## {reason}", ""]
+    lines, instead = [f"## {reason}", ""], dict[str, Path | None]()
     for difference in changed:
-        target = root / "cases" / f"{difference.name}.pb"
-        before = read(target).digest.hex()[:12] if target.is_file() else "–"
-        after = "–"
-        if difference.kind == GONE:
-            target.unlink()
-        else:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            staged = staging / "cases" / f"{difference.name}.pb"
-            after = read(staged).digest.hex()[:12]
-            shutil.copyfile(staged, target)
+        name = f"cases/{difference.name}.pb"
+        staged = None if difference.kind == GONE else staging / name
+        before, after = (_digest(path) for path in (root / name, staged))
+        instead[name] = staged
         lines.append(f"- `{difference.name}`: {difference.kind}, {before} → {after}")
-    log = root / "CHANGELOG.md"
-    head, _, rest = (
-        log.read_text(encoding="utf-8").partition("\n## ") if log.is_file() else ("# Changes of goldens\n", "", "")
-    )
-    entry = "\n".join(lines) + "\n"
-    log.write_text(head.rstrip("\n") + "\n\n" + entry + (f"\n## {rest}" if rest else ""), encoding="utf-8")
-    manifests.write(root)
+    contents: dict[str, str | bytes | None] = {n: None if p is None else p.read_bytes() for n, p in instead.items()}
+    log = root / LOG
+    text = log.read_text(encoding="utf-8") if log.is_file() else "# Changes of goldens\n"
+    head, _, rest = text.partition("\n## ")
+    contents[LOG] = head.rstrip("\n") + "\n\n" + "\n".join(lines) + "\n" + (f"\n## {rest}" if rest else "")
+    change_together(root, contents | manifests.contents(root, instead))
+    manifests.verify(root)
+
+
+def _digest(path: Path | None) -> str:
+    return "–" if path is None or not path.is_file() else read(path).digest.hex()[:12]
