@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 
+def printable(text: str) -> str:
+    """The text with everything that a terminal would obey or hide escaped, line ends apart.
+
+    What stands in somebody's file – the name of a tap, a tensor, a case – must not move the cursor of who reads it.
+    """
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
+
+
 class ParityError(Exception):
     """Input that cannot be read, verified or matched; the command line turns it into exit code 2.
 
@@ -20,4 +28,5 @@ class ParityError(Exception):
         self.next_step = next_step
         self.fault = fault
         prefix = "" if fault == "input" else f"{fault}: "
-        super().__init__(f"{prefix}{where}: {rule}\n  expected: {expected}\n  got:      {got}\n  next:     {next_step}")
+        text = f"{prefix}{where}: {rule}\n  expected: {expected}\n  got:      {got}\n  next:     {next_step}"
+        super().__init__(printable(text))

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import NoReturn
 
 import click
-from rich.console import Console
 
 from qwen3_golden import GOLDEN_ROOT, Recording, pb, read
 from qwen3_parity.golden_path import golden_of
@@ -40,7 +39,7 @@ def diagnose(files: tuple[str, ...], as_json: bool, model: Path | None, checkpoi
     refuse_weights(candidate, golden)
     if golden.case.mode == pb.TOKENIZATION:
         tokenizers(golden, candidate, model, as_json=as_json, partial=partial)
-    with Console(stderr=True).status("reading") as status:
+    with console(stderr=True).status("reading") as status:
         found = find(golden, candidate, weights_of(golden, checkpoints, model), status.update, partial=partial)
     if as_json:
         click.echo(json.dumps(pages.to_json(found), indent=2))
@@ -56,7 +55,7 @@ def tokenizers(
     from qwen3_parity.tokenization import pages
     from qwen3_parity.tokenization.diagnose import diagnose_tokenization, directory_of
 
-    with Console(stderr=True).status("reading") as status:
+    with console(stderr=True).status("reading") as status:
         found = diagnose_tokenization(golden, candidate, directory_of(golden, model), status.update, partial=partial)
     if as_json:
         click.echo(json.dumps(pages.to_json(found), indent=2))

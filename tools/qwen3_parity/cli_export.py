@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from qwen3_golden.wire import MAX_FILE_BYTES
+from qwen3_parity.terminal import console
 
 FILE = click.Path(path_type=Path)
 
@@ -46,7 +46,7 @@ def _export_model(model: str, out: Path, part_bytes: int) -> None:
 
     directory = model_directory(model)
     label = directory.resolve().name if Path(model).is_dir() else model.rpartition("/")[2]
-    with Console(stderr=True).status("reading") as status:
+    with console(stderr=True).status("reading") as status:
         made = export_weights(directory, out, label, part_bytes, status.update)
     for line in made.remarks:
         click.echo(line)

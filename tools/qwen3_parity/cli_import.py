@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-from rich.console import Console
+
+from qwen3_parity.terminal import console
 
 FILE = click.Path(path_type=Path)
 
@@ -17,7 +18,7 @@ def import_(directory: Path, out: Path) -> None:
     """Make the Hugging Face directory again that DIRECTORY was exported from, byte for byte, and verify everything."""
     from qwen3_parity.import_weights import import_weights
 
-    with Console(stderr=True).status("reading") as status:
+    with console(stderr=True).status("reading") as status:
         made = import_weights(directory, out, status.update)
     for line in made.remarks:
         click.echo(line)

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from qwen3_golden import ParityError
 from qwen3_golden.whole import write_whole
+from qwen3_parity.terminal import console
 from qwen3_parity.whole_folder import whole_folder
 
 if TYPE_CHECKING:
@@ -168,9 +168,9 @@ def _bars() -> Iterator[_Bars]:
     theirs = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[name]}"))
-    console = Console(stderr=True)
+    screen = console(stderr=True)
     try:
-        with Progress(*columns, TimeElapsedColumn(), console=console, disable=not console.is_terminal) as progress:
+        with Progress(*columns, TimeElapsedColumn(), console=screen, disable=not screen.is_terminal) as progress:
             yield _Bars(progress)
     finally:
         if theirs:

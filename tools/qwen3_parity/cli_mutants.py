@@ -9,7 +9,6 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
 from rich.progress import Progress
 
 from qwen3_golden import GOLDEN_ROOT, ParityError, pb, read
@@ -86,7 +85,7 @@ def mutants(
     from qwen3_parity.mutants.table import markdown, terminal, to_json, totals
 
     outcomes = []
-    with Progress(console=Console(stderr=True), auto_refresh=False) as progress:  # no thread: the work is forked
+    with Progress(console=console(stderr=True), auto_refresh=False) as progress:  # no thread: the work is forked
         bar = progress.add_task("mutants", total=len(wanted))
         judge = by_replay if blame_only else by_diagnosis
         for one in run_all(

@@ -9,7 +9,6 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from rich.console import Group, RenderableType
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -121,7 +120,7 @@ def terminal(verdicts: Verdicts, *, every: bool = False) -> RenderableType:
         for tap in taps:
             row = cells(tap)
             row += [""] * (len(table.columns) - len(row))
-            table.add_row(*map(escape, row), style=None if tap.passed else "red")
+            table.add_row(*row, style=None if tap.passed else "red")
         parts.append(table)
     return Group(*parts)
 
@@ -132,7 +131,7 @@ def overview(results: Sequence[Verdicts]) -> RenderableType:
     for one in results:
         share, where = worst(one)
         verdict = Text(one.word, style=_STYLE.get(one.word, "bold yellow"))
-        table.add_row(escape(one.case.name), verdict, one.judged, f"{one.compared} of {one.of}", share, escape(where))
+        table.add_row(one.case.name, verdict, one.judged, f"{one.compared} of {one.of}", share, where)
     contracts = dict.fromkeys(f"judged by {one.contract}" for one in results if one.contract is not None)
     failing = [terminal(one) for one in results if one.exit_code]
     return Group(table, *failing, *map(Text, contracts), Text(closing(results)))

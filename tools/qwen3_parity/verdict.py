@@ -9,6 +9,7 @@ from typing import Any
 
 from qwen3_golden import pb
 from qwen3_golden.contract import Contract
+from qwen3_golden.errors import printable
 from qwen3_parity.blame.evidence import OpVerdict
 from qwen3_parity.budgets import Shares
 from qwen3_parity.compare import Metrics
@@ -37,7 +38,7 @@ class Problem:
             lines.append(f"budget:   {self.share:.3g} × used")
         if self.first_bad:
             lines.append(f"first bad: {self.first_bad}")
-        return "\n  ".join([*lines, f"fault:    {self.fault}", f"next:     {self.next_step}"])
+        return printable("\n  ".join([*lines, f"fault:    {self.fault}", f"next:     {self.next_step}"]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ from dataclasses import asdict
 from typing import Any
 
 from rich.console import Group, RenderableType
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -124,7 +123,7 @@ def _errors(diagnosis: Diagnosis) -> Table:
     ]
     for one, tap in rows[:_TAPS]:
         cells = [one.name, str(one.step), percent(tap.share), own_error(one)]
-        table.add_row(*map(escape, cells), style=None if one.passed else "red")
+        table.add_row(*cells, style=None if one.passed else "red")
     if len(rows) > _TAPS:
         table.add_row(f"… and {len(rows) - _TAPS} more", "", "", "")
     return table
