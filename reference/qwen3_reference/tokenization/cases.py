@@ -12,7 +12,7 @@ from qwen3_reference.tokenization.decoding import piece_bytes
 from qwen3_reference.tokenization.ids import decodings
 from qwen3_reference.tokenization.loading import ReferenceTokenizer
 from qwen3_reference.tokenization.texts import CODE, MERGES, NUMBERS, WHITESPACE, WORDS
-from qwen3_reference.tokenization.texts_unicode import SENTINELS, SPECIAL_TOKENS, UNICODE
+from qwen3_reference.tokenization.texts_unicode import ADDED_TOKENS, SENTINELS, SPECIAL_TOKENS, UNICODE
 
 
 @dataclass(frozen=True)
@@ -135,6 +135,13 @@ TOKENIZATION_CASES = (
             "TKM-01",
         ),
         _texts(UNICODE),
+    ),
+    TokenizationCase(
+        "tokenization/added_tokens",
+        "Added tokens that are not ASCII, with each of normalized, lstrip, rstrip and single_word.",
+        ("TKS-06",),
+        _both_ways(ADDED_TOKENS),
+        tokenizer="tiny-added",
     ),
     TokenizationCase(
         "tokenization/merges",

@@ -126,3 +126,24 @@ SENTINELS: Mapping[str, str] = {
     "with_special": "<|im_start|>user\n<extra_id_5><|im_end|>",
     "unicode_neighbours": "é<extra_id_7>猫 e\u0301<extra_id_7>\u0301",
 }
+
+ADDED_TOKENS: Mapping[str, str] = {
+    "alone": "«début»",
+    "not_ascii_in_words": "x«début»y é«début»è",
+    "cut_short": "«début «debut» «de\u0301but»",
+    "normalized": "a café☕ b",
+    "normalized_by_us": "a cafe\u0301☕ b",
+    "not_normalized": "«de\u0301but» e\u0301te\u0301",
+    "left_spaces_taken": "a  →→  b\t→→\nc",
+    "left_spaces_of_all_kinds": "a\u00a0\u3000 →→ b",
+    "right_spaces_taken": "a  ←←  b\t←←\n c",
+    "both_sides_taken": "a  両側  b両側c 両側 両側 d",
+    "left_meets_right": "a ←← →→ b ←←→→ c",
+    "single_word": "l'été, été. (été) été",
+    "inside_a_word": "étés détété _été été_ été2 éétéé",
+    "word_characters_beyond_ascii": "été\u0301 猫été été猫 été\u0660 été\u200d",
+    "single_word_normalized": "naïve nai\u0308ve naïveté nai\u0308vete\u0301 na\u00efve!",
+    "beside_each_other": "«début»café☕été→→naïve←←両側<|im_end|>été",
+    "beside_special": "<|im_start|>été<|im_end|> été <|im_end|>naïve<|im_end|>",
+}
+"""Added tokens that are not ASCII, and texts that tell each flag set from not set."""
