@@ -61,6 +61,11 @@ def test_a_sum_that_is_slightly_wrong_is_wrong_through_the_product_too(factor: f
     assert not own(with_taps({f"{LAYER}.output": accumulated() * factor}), "output").passed
 
 
+def test_what_stays_wrong_is_blamed_alone_and_not_with_what_it_might_have_absorbed() -> None:
+    verdict = own(with_taps({f"{LAYER}.output": accumulated() * 2}), "output")
+    assert not verdict.passed and not verdict.others
+
+
 def test_a_branch_that_is_left_out_is_wrong_through_the_product_too() -> None:
     assert not own(with_taps({f"{LAYER}.output": tap("attn_residual")}), "output").passed
 

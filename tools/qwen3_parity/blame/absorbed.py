@@ -49,7 +49,10 @@ def absorbed(
         item = values.recording[key]
         names = tuple(name for name in reads[key] if _right_alone(by_key, name, verdict.step))
         again = [judge(verdict, *wider) for wider in _wider(item, names, values, scope, gather)]
-        by_key[key] = min([verdict, *(one for one in again if not one.reason)], key=lambda one: one.share)
+        # What stays wrong is a fault of its own: the ops that it might have absorbed have no part in it.
+        by_key[key] = min(
+            [verdict, *(one for one in again if one.passed and not one.reason)], key=lambda one: one.share
+        )
     return list(by_key.values())
 
 
