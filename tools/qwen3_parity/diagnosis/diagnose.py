@@ -21,6 +21,7 @@ from qwen3_parity.diagnosis.faults import Blame, Fault, Progress, blame, blame_o
 from qwen3_parity.diagnosis.near_ties import Flip, flips
 from qwen3_parity.diagnosis.own_angles import Angles, angles_differ
 from qwen3_parity.diagnosis.parameters import ParameterFault, parameter_faults
+from qwen3_parity.diagnosis.right_alone import meaning
 from qwen3_parity.diagnosis.whereabouts import whereabouts
 from qwen3_parity.fits import FITS, Finding
 from qwen3_parity.ops_alone import with_ops
@@ -64,7 +65,7 @@ class Diagnosis:
     they are stored. `flips` are positions where another token is the best, near-ties among them. `failures` are
     hypotheses of ours that could not be tried. `casts` are places that round elsewhere than Hugging Face, in bfloat16
     or float16; nobody is judged by them. `angles`: how far the candidate's are from the golden's, where the run is
-    wrong and every op is right alone.
+    wrong and every op is right alone; `meaning` says what that means.
     """
 
     verdicts: Verdicts
@@ -76,6 +77,7 @@ class Diagnosis:
     failures: Sequence[str] = ()
     casts: Sequence[Casts] = ()
     angles: Angles | None = None
+    meaning: Sequence[str] = ()
 
 
 def diagnose(
@@ -108,7 +110,8 @@ def diagnose(
     parameters = parameter_faults(candidate, golden, weights)
     ties, casts = flips(golden, candidate), casts_elsewhere(found.values, golden, found.own)
     angles = angles_differ(found.values, golden) if verdicts.exit_code and not faults else None
-    return Diagnosis(verdicts, found.own, faults, found.misplaced, parameters, ties, failures, casts, angles)
+    means = [] if parameters else meaning(verdicts, found, angles)
+    return Diagnosis(verdicts, found.own, faults, found.misplaced, parameters, ties, failures, casts, angles, means)
 
 
 def _one_op(verdicts: Verdicts, network: OpNetwork, progress: Progress) -> Diagnosis:

@@ -33,6 +33,7 @@ def terminal(diagnosis: Diagnosis) -> RenderableType:
         for one in diagnosis.misplaced
     ]
     parts += [Text(f"parameter {one.name} {one.says}", style="red") for one in diagnosis.parameters]
+    parts += [Text(line) for line in diagnosis.meaning]
     parts += [] if diagnosis.angles is None else [Text(str(diagnosis.angles), style="yellow")]
     parts += [Text(line, style="yellow") for line in _flips(diagnosis)]
     parts += [Text(str(one)) for one in diagnosis.casts]
@@ -150,5 +151,6 @@ def to_json(diagnosis: Diagnosis) -> dict[str, Any]:
         "flips": [plain(asdict(one)) for one in diagnosis.flips],
         "casts": [asdict(one) | {"says": str(one)} for one in diagnosis.casts],
         "angles": None if diagnosis.angles is None else asdict(diagnosis.angles) | {"says": str(diagnosis.angles)},
+        "meaning": list(diagnosis.meaning),
         "failures": list(diagnosis.failures),
     }
