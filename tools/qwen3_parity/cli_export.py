@@ -42,9 +42,9 @@ def export(model: str | None, tokenizer: str | None, out: Path, part_bytes: int 
 
 def _export_model(model: str, out: Path, part_bytes: int) -> None:
     from qwen3_parity.export_weights import export_weights
-    from qwen3_parity.request import model_directory
+    from qwen3_parity.request import network_directory
 
-    directory = model_directory(model)
+    directory = network_directory(model)
     label = directory.resolve().name if Path(model).is_dir() else model.rpartition("/")[2]
     with console(stderr=True).status("reading") as status:
         made = export_weights(directory, out, label, part_bytes, status.update)

@@ -15,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from qwen3_golden import ParityError
 from qwen3_golden.whole import write_whole
+from qwen3_parity.foreign_checkpoints import refuse_foreign
 from qwen3_parity.terminal import console
 from qwen3_parity.whole_folder import whole_folder
 
@@ -75,8 +76,11 @@ def _make(
     from qwen3_encdec import add_sentinels, check_agreement, initialize_from_qwen3
     from qwen3_encdec.checkpoint_files import checkpoint_directory
 
+    refuse_foreign(Path(source))
     with _refused(source):
         directory = checkpoint_directory(source)
+    refuse_foreign(directory)
+    with _refused(source):
         wanted = getattr(torch, dtype) if dtype else None
         model = initialize_from_qwen3(directory, num_sentinel_tokens, device, dtype=wanted, progress=progress)
         tokenizer = None

@@ -94,7 +94,7 @@ def capture(
     from qwen3_golden.rules import is_plain_name
     from qwen3_parity import capture as capturing
     from qwen3_parity.match import missing_results
-    from qwen3_parity.request import model_directory, parse_ids, tokenize
+    from qwen3_parity.request import model_directory, network_directory, parse_ids, tokenize
     from qwen3_reference.sharded_processes import distributed, is_main, processes
 
     if (sources and source_ids) or (targets and target_ids):
@@ -110,7 +110,7 @@ def capture(
     with distributed():
         if stream and processes() > 1:
             raise click.UsageError("a model is streamed or shared by processes, not both: leave out --stream")
-        directory = model_directory(model)
+        directory = network_directory(model)
         words = model_directory(tokenizer) if tokenizer else directory
         made = capturing.plan(
             directory,

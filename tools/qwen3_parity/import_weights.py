@@ -9,6 +9,7 @@ from pathlib import Path
 
 from qwen3_golden import ParityError, pb, read_parts, verify_weights
 from qwen3_parity.export_weights import TOKENIZER
+from qwen3_parity.foreign_checkpoints import refuse_foreign
 from qwen3_parity.weight_remarks import remark
 from qwen3_parity.whole_folder import whole_folder
 from qwen3_reference.exported import files_of
@@ -32,6 +33,7 @@ def import_weights(directory: Path, out: Path, progress: Callable[[str], None] =
     `ParityError` for parts that are missing, changed or of another checkpoint, for files that belong to none, when
     `out` exists, and for a disk that is full; nothing is left behind then.
     """
+    refuse_foreign(directory)
     parts = read_parts(directory)
     known = {Path(part.source).name for part in parts} | {TOKENIZER}
     if foreign := sorted(path.name for path in directory.iterdir() if path.name not in known):

@@ -88,6 +88,15 @@ Factory = Callable[[pb.Case, Mapping[str, Path]], Runner]
 def load_factory(name: str) -> Callable[..., Any]:
     """The factory behind "package.module:function", of a network or a tokenizer; `ParityError` when there is none."""
     module, _, attribute = name.partition(":")
+    if not (module and attribute):
+        before, _, last = name.strip(":").rpartition(".")
+        raise ParityError(
+            name,
+            "no factory is named: the module and its function stand on two sides of a colon",
+            expected="package.module:factory, a function factory(case, checkpoints)",
+            got=name,
+            next_step=f"give --impl {f'{before}:{last}, or ' if before else ''}{name.strip(':')}:NAME_OF_THE_FUNCTION",
+        )
     try:
         factory = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
@@ -111,8 +120,8 @@ def load_factory(name: str) -> Callable[..., Any]:
 
 
 def inputs_of(golden: Recording) -> dict[str, Array]:
-    """The tensors that a case is given (`input.*`, and `parameter.*` of an op), by name."""
-    return {t.info.name: t.array for t in golden if t.info.name.startswith(GIVEN)}
+    """Copies of the tensors that a case is given (`input.*`, and `parameter.*` of an op), by name."""
+    return {t.info.name: t.array.copy() for t in golden if t.info.name.startswith(GIVEN)}
 
 
 def tables_of(golden: Recording) -> dict[str, Array]:

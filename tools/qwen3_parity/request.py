@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from qwen3_golden import Array, ParityError, is_exported
+from qwen3_parity.foreign_checkpoints import refuse_foreign
 
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt", "*.jinja")
 _EVERYTHING = ("*.json", "*.safetensors", "merges.txt", "*.jinja")
@@ -43,6 +44,14 @@ def model_directory(name: str, files: Sequence[str] = _EVERYTHING) -> Path:
             got=str(error.__cause__).splitlines()[0],
             next_step="check the path, or download it first where there is a network",
         ) from None
+
+
+def network_directory(name: str) -> Path:
+    """As `model_directory`, of a network that can be recorded; another network or format is called what it is."""
+    refuse_foreign(Path(name))
+    directory = model_directory(name)
+    refuse_foreign(directory)
+    return directory
 
 
 def parse_ids(text: str) -> list[list[int]]:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from qwen3_golden import Array, ParityError, Recording, is_exported, pb
+from qwen3_parity.foreign_checkpoints import refuse_foreign
 
 _STORED = {pb.ARITHMETIC_BF16: pb.BF16, pb.ARITHMETIC_F16: pb.F16}
 
@@ -17,10 +18,11 @@ _STORED = {pb.ARITHMETIC_BF16: pb.BF16, pb.ARITHMETIC_F16: pb.F16}
 def checkpoint_directories(case: pb.Case, root: Path, model: Path | None = None) -> dict[str, Path]:
     """The case's checkpoint directories by role ("encoder", "decoder"), below `root`, or `model` for every role.
 
-    Raises `ParityError` for one that is missing.
+    Raises `ParityError` for one that is missing, or that holds another network or format.
     """
     directories = {checkpoint.role: model or root / checkpoint.name for checkpoint in case.checkpoint}
     for role, directory in directories.items():
+        refuse_foreign(directory)
         if not ((directory / "config.json").is_file() or is_exported(directory)):
             raise ParityError(
                 case.name,
