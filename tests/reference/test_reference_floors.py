@@ -186,4 +186,4 @@ def test_floors_measured_here_are_those_that_were_recorded_elsewhere(tmp_path: P
     recorded = {item.key: item.info.floor for item in recording if item.info.HasField("floor")}
     assert found.keys() == recorded.keys()
     for key, floor in found.items():  # other kernels round a sum of float64 or an exponential elsewhere
-        assert (floor.rms, floor.max) == pytest.approx((recorded[key].rms, recorded[key].max), rel=0.1), key
+        assert (floor.rms, floor.max) == pytest.approx((recorded[key].rms, recorded[key].max), rel=0.5), key
