@@ -142,13 +142,13 @@ def _in_parts(runner: EncoderDecoder) -> Iterable[Patch]:
             yield linear, "forward", forward
 
 
-def _has_out_bias(golden: Recording) -> bool:
-    return float32_alone(golden) and golden.case.config.attention_out_bias
-
-
 def _forward(golden: Recording) -> bool:
     """Float32 without gradients: where the second sum leaves the first out, nothing comes back to it."""
     return float32_alone(golden) and not golden.case.HasField("training")
+
+
+def _has_out_bias(golden: Recording) -> bool:
+    return _forward(golden) and golden.case.config.attention_out_bias
 
 
 def _fused(name: str, says: str, change: Change) -> Variation:
