@@ -62,7 +62,7 @@ def test_a_tap_without_a_name_of_the_table_fails(tmp_path: Path) -> None:
         return runner
 
     record(read(GOLDEN), tmp_path / "c.pb", build)
-    assert any("encoder.layers.0.attention.query" in p.where for p in check(GOLDEN, tmp_path / "c.pb").problems)
+    assert any(".attention.query" in str(p) for p in check(GOLDEN, tmp_path / "c.pb").problems)
 
 
 def test_nothing_is_left_behind_when_the_implementation_fails(tmp_path: Path) -> None:

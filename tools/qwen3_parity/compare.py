@@ -180,7 +180,7 @@ def exact(actual: Array, expected: Array, scope: Array | None = None, *, axes: S
     """As `compare`, for what must be copied bit for bit: `differing` counts elements whose bits differ.
 
     A wider type is read as the value it holds, widening being exact; so NaN equals NaN of the same bits alone, and
-    -0.0 is not 0.0. Integers and bools are compared as integers; their errors are given as float64.
+    -0.0 is not 0.0. Integers and bools are compared as integers; their errors are given as float64, and have no ULPs.
     """
     if actual.shape != expected.shape:
         raise ValueError(f"shapes {actual.shape} and {expected.shape} do not fit each other")
@@ -195,7 +195,7 @@ def exact(actual: Array, expected: Array, scope: Array | None = None, *, axes: S
     elif same.all():
         return Metrics(count)
     else:
-        metrics = compare(a.astype(np.float64), b.astype(np.float64), scope, axes=axes)
+        metrics = replace(compare(a.astype(np.float64), b.astype(np.float64), scope, axes=axes), ulp=0)
     first = np.unravel_index(int(same.argmin()), same.shape) if same.ndim else ()
     index = tuple(int(i) for i in first) if not same.all() else ()
     return replace(metrics, differing=int(same.size - np.count_nonzero(same)), index=index)

@@ -31,4 +31,12 @@ def _committed(name: str, root: Path) -> Path:
 def golden_of(candidate: Recording) -> Path:
     """The file of the golden whose case a candidate ran; `ParityError` when it ran none."""
     refuse_weights(candidate)
+    if not (GOLDEN_ROOT / "cases" / f"{candidate.case.name}.pb").is_file():
+        raise ParityError(
+            candidate.source,
+            f"no committed golden has the case {candidate.case.name!a}, so its golden is a file of your own",
+            expected="the golden's path before the candidate's",
+            got="the candidate alone",
+            next_step=f"give both: GOLDEN.pb {candidate.source}",
+        )
     return _committed(candidate.case.name, GOLDEN_ROOT)

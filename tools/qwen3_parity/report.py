@@ -40,7 +40,14 @@ def percent(share: float) -> str:
         return "no budget"
     if share == 0:
         return "0"
-    return f"{100 * share:.2g} %" if share < 10 else f"{share:.3g} ×"
+    if share >= 10:
+        return f"{share:.3g} ×"
+    return f"{100 * share:.2g} %" if share < 0.99 else f"{100 * share:.0f} %"
+
+
+def of_budget(share: float, whose: str = "its") -> str:
+    """As `percent`, in a sentence: "12 % of its budget", "beyond any budget" for what no budget allows."""
+    return f"{percent(share)} of {whose} budget" if math.isfinite(share) else "beyond any budget"
 
 
 def summary(verdicts: Verdicts) -> str:
@@ -55,7 +62,7 @@ def summary(verdicts: Verdicts) -> str:
         differing = sum(not tap.passed for tap in verdicts.taps)
         line += f", {differing} {'differs' if differing == 1 else 'differ'}, first {verdicts.problems[0].where}"
     elif not texts and verdicts.worst is not None:
-        line += f", worst {percent(verdicts.worst.share)} of its budget at {verdicts.worst.where}"
+        line += f", worst {of_budget(verdicts.worst.share)} at {verdicts.worst.where}"
     return line
 
 
@@ -87,7 +94,7 @@ def cells(tap: Verdict) -> list[str]:
     else:
         present = (True, True, bool(tap.metrics.row_index), bool(tap.metrics.head_index))
         row += [percent(share) if there else "–" for share, there in zip(tap.shares, present, strict=True)]
-    row.append("–" if tap.metrics is None else str(tap.metrics.ulp))
+    row.append("–" if tap.metrics is None or (tap.metrics.differing and not tap.metrics.ulp) else str(tap.metrics.ulp))
     if tap.own is not None:
         row.append(own_error(tap.own))
     return row
@@ -156,7 +163,7 @@ def closing(results: Sequence[Verdicts]) -> str:
     judged = [one for one in results if one.worst and not is_tokenization(one)]
     most = max(judged, key=lambda one: one.worst.share if one.worst else 0, default=None)
     if most is not None and most.worst is not None and most.worst.share > 0:
-        line += f"; worst {percent(most.worst.share)} of a budget, at {most.worst.where} of {most.case.name}"
+        line += f"; worst {of_budget(most.worst.share, 'a')}, at {most.worst.where} of {most.case.name}"
     return line
 
 

@@ -14,7 +14,7 @@ from qwen3_parity.diagnosis.diagnose import Diagnosis, Explained
 from qwen3_parity.diagnosis.explain import Explanation
 from qwen3_parity.plain import plain
 from qwen3_parity.remarks import remarks
-from qwen3_parity.report import own_error, percent, summary
+from qwen3_parity.report import of_budget, own_error, percent, summary
 
 _TAPS = 16
 _FLIPS = 5
@@ -87,7 +87,7 @@ def _fault(fault: Explained) -> list[RenderableType]:
         Text(f"\n{name(fault)}", style="bold red"),
         Text(
             f"  {len(fault.fault.wrong)} of {len(fault.fault.wrong) + len(fault.fault.right)} taps wrong"
-            f"{', ' + fault.where if fault.where else ''}; own error {percent(worst.share)} of its budget"
+            f"{', ' + fault.where if fault.where else ''}; own error {of_budget(worst.share)}"
         ),
     ]
     lines += [Text(line) for one in fault.explanations[:4] for line in _explanation(one, fault)]

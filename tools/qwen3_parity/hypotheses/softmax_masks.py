@@ -31,7 +31,8 @@ def other_mask(site: Site) -> Iterator[Hypothesis]:
 
         return shaped
 
-    fix = "apply the mask that was made"
+    recorded = site.values.recorded(site.sibling("mask"), site.step) is not None
+    fix = "apply the mask that was recorded" if recorded else "apply the mask of the case: padding, causality, window"
     for name, says, change, rank in WHOLE:
         if name not in ("mask.none", "mask.keys_hidden"):
             name = "mask.other_row" if name == "mask.other_row" else "softmax.other_mask"

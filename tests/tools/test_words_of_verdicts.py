@@ -1,0 +1,61 @@
+"""The words of verdicts: shares that no budget allows, large shares, ULPs, and what a mask's fix speaks of."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from qwen3_golden import GOLDEN_ROOT, pb, read, write
+from qwen3_parity import check, report
+from qwen3_parity.cli import main
+from qwen3_parity.compare import exact
+from qwen3_parity.hypotheses.softmax_masks import other_mask
+
+
+def test_what_no_budget_allows_is_beyond_any_budget(world):
+    spoilt = world.changed("encoder.norm", lambda array: array.__setitem__((0, 0), np.nan))
+    assert "worst beyond any budget at encoder.norm (step 0)" in report.summary(check(world.golden, spoilt))
+
+
+@pytest.mark.parametrize(
+    ("share", "words"), [(0.123, "12 %"), (0.994, "99 %"), (5.04, "504 %"), (9.99, "999 %"), (370.2, "370 ×")]
+)
+def test_a_share_has_no_exponent(share, words):
+    assert report.percent(share) == words
+
+
+@pytest.mark.parametrize("kind", [bool, np.int64])
+def test_integers_and_bools_have_no_ulps(kind):
+    metrics = exact(np.array([0, 1], kind), np.array([1, 1], kind))
+    assert (metrics.differing, metrics.ulp) == (1, 0)
+
+
+def test_ulps_of_frequencies_are_counted_in_their_own_type():
+    golden = read(GOLDEN_ROOT / "cases" / "op" / "inv_freq_10.pb")
+    (item,) = golden
+    moved = np.nextafter(item.array, np.float32(np.inf))
+    (tap,) = check(golden, replace(golden, tensors=[replace(item, array=moved)])).taps
+    assert tap.metrics.ulp == 1
+
+
+@pytest.mark.parametrize(("recorded", "fix"), [(None, "the mask of the case"), (np.ones(1, bool), "that was recorded")])
+def test_a_fix_speaks_of_a_recorded_mask_only_where_one_was_recorded(recorded, fix):
+    values = SimpleNamespace(recorded=lambda name, step: recorded)
+    site = SimpleNamespace(values=values, sibling=lambda name: name, step=0)
+    assert fix in next(iter(other_mask(site))).fix
+
+
+@pytest.mark.parametrize("command", ["check", "diagnose"])
+def test_a_candidate_of_somebodys_own_capture_is_asked_for_its_golden(tmp_path, command):
+    golden = read(GOLDEN_ROOT / "cases" / "encoder" / "one_token.pb")
+    case = pb.Case.FromString(golden.case.SerializeToString())
+    case.name = "request"
+    write(tmp_path / "mine.pb", replace(golden, case=case))
+    result = CliRunner().invoke(main, [command, str(tmp_path / "mine.pb")])
+    assert result.exit_code == 2
+    assert f"give both: GOLDEN.pb {tmp_path / 'mine.pb'}" in result.stderr
+    assert "encoder/ragged" not in result.stderr
