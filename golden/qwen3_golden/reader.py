@@ -17,6 +17,7 @@ from qwen3_golden import wire
 from qwen3_golden.dtypes import NUMPY, Array
 from qwen3_golden.errors import ParityError
 from qwen3_golden.recording import MAGIC, SCHEMA_MAJOR, SCHEMA_MINOR, Recording, Tensor
+from qwen3_golden.regular_file import open_regular
 from qwen3_golden.rules import check_metadata, check_tensor
 
 _ONCE = {
@@ -35,7 +36,7 @@ def _refuse(path: Path, rule: str, expected: object, got: object, next_step: str
 
 def _map(path: Path) -> wire.Data:
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             size = os.fstat(file.fileno()).st_size
             return mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) if size else b""
     except (OSError, ValueError) as error:  # ValueError: a path that cannot be one, or a file that shrinks meanwhile

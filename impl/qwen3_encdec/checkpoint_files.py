@@ -1,7 +1,6 @@
 """Reading a checkpoint directory: its `config.json` and its safetensors, each failure one `ValueError`."""
 
 import json
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -11,8 +10,12 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 
+from .regular_file import open_inside, read_at_most
+from .strict_json import parse
+
 _SINGLE = "model.safetensors"
 _INDEX = "model.safetensors.index.json"
+MAX_JSON_BYTES = 1 << 26
 _FILES = ("*.json", "*.safetensors", "merges.txt", "*.jinja")
 DTYPES = {"F32": torch.float32, "BF16": torch.bfloat16, "F16": torch.float16}
 """What weights may be stored in: safetensors' name of a dtype and torch's."""
@@ -51,16 +54,13 @@ def checkpoint_directory(name: str | Path, files: Sequence[str] = _FILES) -> Pat
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON object, or `ValueError` saying which file is missing or broken and where, or which key it has twice."""
 
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        made = dict(pairs)
-        if len(made) != len(pairs):
-            double = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
-            raise ValueError(f"{path}: a key stands twice in one object, {', '.join(double)}; remove the wrong one")
-        return made
+    def twice(name: str, _: object) -> ValueError:
+        return ValueError(f"a key stands twice in one object, {name}; remove the wrong one")
 
     try:
-        content = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=once)
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        with open_inside(path) as file:
+            content = parse(read_at_most(file, MAX_JSON_BYTES).decode("utf-8"), twice)
+    except (OSError, ValueError) as error:
         raise ValueError(
             f"{path}: cannot be read as JSON ({error}); download or export the checkpoint again"
         ) from error
@@ -73,6 +73,7 @@ def read_json(path: Path) -> dict[str, Any]:
 def open_safetensors(path: Path) -> Iterator[Any]:
     """An open safetensors file; `ValueError` when it is missing, truncated or not one."""
     try:
+        open_inside(path).close()
         with safe_open(path, framework="pt") as file:
             yield file
     except (OSError, SafetensorError) as error:

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Self
 from transformers.activations import ACT2FN
 from transformers.configuration_utils import PreTrainedConfig
 
+from .config_bounds import check_bounds
 from .qwen3_source import resolve_rope_parameters, target_fields
 from .rope import DEFAULT_ROPE_THETA
 
@@ -21,6 +22,7 @@ _SIZES = (
     "head_dim",
     "max_position_embeddings",
 )
+_BOUNDED = (*_SIZES, "rms_norm_eps")
 
 
 def _is_number(value: object) -> bool:
@@ -86,6 +88,7 @@ class Qwen3EncoderDecoderConfig(PreTrainedConfig):  # type: ignore[no-untyped-ca
         if self.num_key_value_heads is None:
             self.num_key_value_heads = self.num_attention_heads
         self._check_sizes()
+        check_bounds({name: getattr(self, name) for name in _BOUNDED} | {"rope_parameters": self.rope_parameters})
         self._check_layer_types()
         if self.hidden_act not in ACT2FN:
             raise ValueError(f"hidden_act = {self.hidden_act!r} is not a known activation")

@@ -7,6 +7,7 @@ from torch import nn
 
 from .checkpoint_files import DTYPES, read_json, read_tensors, stored_tensors
 from .checkpoint_problems import Progress, Source, dtype_problems, name_problems, value_problems
+from .config_bounds import check_bounds
 from .configuration_qwen3_encdec import Qwen3EncoderDecoderConfig
 from .modeling_qwen3_encdec import Qwen3ForSeq2SeqLM
 from .sentinel_rows import draw_rows, mean_and_deviation
@@ -79,7 +80,10 @@ def open_sources(
 
 def _open(directory: Path, stacks: tuple[str, ...], num_sentinel_tokens: int) -> Source:
     config = read_config(directory, num_sentinel_tokens)
-    return Source(directory, stacks, config, stored_tensors(directory))
+    stored = stored_tensors(directory)
+    if config.num_hidden_layers > len(stored):  # before so many layers are built
+        refuse([f"num_hidden_layers = {config.num_hidden_layers}, and {directory} holds only {len(stored)} tensors"])
+    return Source(directory, stacks, config, stored)
 
 
 def read_config(directory: Path, num_sentinel_tokens: int) -> Qwen3EncoderDecoderConfig:
@@ -87,6 +91,7 @@ def read_config(directory: Path, num_sentinel_tokens: int) -> Qwen3EncoderDecode
     path = directory / "config.json"
     content = read_json(path)
     try:
+        check_bounds(content)
         return Qwen3EncoderDecoderConfig.from_qwen3_config(content, num_sentinel_tokens)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{path}: {error}") from error

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import mmap
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,12 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from qwen3_golden import Array, is_exported, pb, read_parts, to_bfloat16, to_float32
+from qwen3_golden import Array, ParityError, is_exported, pb, read_parts, to_bfloat16, to_float32
+from qwen3_golden.regular_file import open_inside, read_at_most
+from qwen3_reference.config_bounds import out_of_bounds
 from qwen3_reference.exported import content_of
-from qwen3_reference.safetensors_header import SIZE_BYTES, broken, each_once, read_header
+from qwen3_reference.safetensors_header import SIZE_BYTES, broken, read_header
+from qwen3_reference.strict_json import parse
 
 INDEX = "model.safetensors.index.json"
 ENDING = ".safetensors"
+MAX_JSON_BYTES = 1 << 26
 _BLOCK = 1 << 22  # elements compared at a time
 
 
@@ -63,16 +67,20 @@ class Stored:
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON object from a file; `ParityError` when it is missing, no JSON, or no object."""
     try:
-        content = path.read_bytes()
+        with open_inside(path) as file:
+            content = read_at_most(file, MAX_JSON_BYTES)
     except OSError as error:
         raise broken(path, "the file cannot be read", "a readable file", error.strerror) from None
     return _json_object(path, content)
 
 
 def _json_object(path: Path, text: bytes) -> dict[str, Any]:
+    def twice(name: str, _: object) -> ParityError:
+        return broken(path, "the file has a name twice in one object", "each name once", name)
+
     try:
-        content = json.loads(text, object_pairs_hook=each_once(path, "the file has a name twice in one object"))
-    except (ValueError, RecursionError) as error:
+        content = parse(text.decode("utf-8"), twice)
+    except ValueError as error:
         raise broken(path, "the file is not JSON", "a JSON object", error) from None
     if not isinstance(content, dict):
         raise broken(path, "the file holds no JSON object", "a JSON object", type(content).__name__)
@@ -80,17 +88,23 @@ def _json_object(path: Path, text: bytes) -> dict[str, Any]:
 
 
 def read_config(directory: Path) -> dict[str, Any]:
-    """The config.json of a checkpoint directory, exported or not; raises as `read_json`."""
+    """The config.json of a checkpoint directory, exported or not, within `config_bounds`; raises as `read_json`."""
+    path = directory / "config.json"
     if is_exported(directory):
-        return _json_object(directory / "config.json", content_of(read_parts(directory), "config.json"))
-    return read_json(directory / "config.json")
+        content = _json_object(path, content_of(read_parts(directory), "config.json"))
+    else:
+        content = read_json(path)
+    if (wrong := out_of_bounds(content)) is not None:
+        field, expected, got = wrong
+        raise broken(path, f"{field} is out of bounds", expected, got)
+    return content
 
 
 def _read_file(path: Path) -> dict[str, Stored]:
     """Every tensor of one safetensors file."""
     try:
-        with path.open("rb") as file:
-            size = path.stat().st_size
+        with open_inside(path) as file:
+            size = os.fstat(file.fileno()).st_size
             if size < SIZE_BYTES:
                 raise broken(path, "the file is cut off", "a safetensors file", f"{size} bytes")
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)

@@ -104,7 +104,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "text": ({"rope_scaling": YARN | {"factor": "4"}}, "'factor': '4'"),
     "length 0": ({"rope_scaling": YARN | {"original_max_position_embeddings": 0}}, "division by zero"),
     "half a position": ({"rope_scaling": YARN | {"original_max_position_embeddings": 10.5}}, "integer"),
-    "NaN": ({"rope_scaling": YARN | {"attention_factor": float("nan")}}, "attention_factor nan"),
+    "NaN": ({"rope_scaling": YARN | {"attention_factor": float("nan")}}, "NaN is no number"),
     "betas": ({"rope_scaling": YARN | {"beta_fast": 1, "beta_slow": 32}}, "beta_fast 1.0"),
     "negative beta": ({"rope_scaling": YARN | {"beta_fast": -1}}, "impossible RoPE scaling"),
     "theta 1": ({"rope_theta": 1.0, "rope_scaling": YARN}, "rope_theta 1.0"),

@@ -1,0 +1,51 @@
+"""What numbers a `config.json` may have: beyond these no network was ever built, and a reader would hang or fall."""
+
+from collections.abc import Mapping
+from typing import Any
+
+SIZES: dict[str, tuple[int, int]] = {
+    "vocab_size": (1, 1 << 24),
+    "hidden_size": (1, 1 << 20),
+    "intermediate_size": (1, 1 << 22),
+    "num_hidden_layers": (1, 1024),
+    "num_attention_heads": (1, 1 << 14),
+    "num_key_value_heads": (1, 1 << 14),
+    "head_dim": (1, 1 << 16),
+    "max_position_embeddings": (1, 1 << 31),
+    "sliding_window": (0, 1 << 31),
+    "max_window_layers": (0, 1 << 31),
+}
+NUMBERS: dict[str, tuple[float, float]] = {
+    "rms_norm_eps": (0.0, 1.0),
+    "layer_norm_eps": (0.0, 1.0),
+    "rope_theta": (0.0, 1e30),
+}
+"""Above the first, up to the second."""
+_SECTIONS = ("rope_parameters", "rope_scaling")
+
+
+def out_of_bounds(config: Mapping[str, Any]) -> tuple[str, str, str] | None:
+    """The first field that is out of bounds: its name, what was expected, what it is; None without one.
+
+    Fields that are absent or null are nobody's concern here.
+    """
+    sections = [("", config)]
+    sections += [(f"{key}.", config[key]) for key in _SECTIONS if isinstance(config.get(key), Mapping)]
+    for prefix, section in sections:
+        for name, (least, most) in SIZES.items():
+            value = section.get(name)
+            if value is not None and (type(value) is not int or not least <= value <= most):
+                kind = "a positive integer" if least else "an integer"
+                return f"{prefix}{name}", f"{kind}, {least} to {most}", repr(value)[:80]
+        for name, (above, limit) in NUMBERS.items():
+            value = section.get(name)
+            if value is not None and not (type(value) in (int, float) and above < value <= limit):
+                return f"{prefix}{name}", f"a positive number, at most {limit:g}", repr(value)[:80]
+    return None
+
+
+def check_bounds(config: Mapping[str, Any]) -> None:
+    """`ValueError` naming the first field that is out of bounds."""
+    if (wrong := out_of_bounds(config)) is not None:
+        name, expected, got = wrong
+        raise ValueError(f"{name} = {got} must be {expected}")
