@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -15,9 +16,17 @@ import jinja2.sandbox
 import jinja2.utils
 
 from .errors import TokenizerError
+from .limits import limited
 
 REASONING = ("reasoning_content", "thinking", "reasoning")
 """Names under which messages carry what an assistant thought; templates read the first."""
+_KNOWN = frozenset(
+    (
+        "6e37b814a43986a4e40bd5ec9764f10c11d73fbd574cc2dc527fde290591710b",
+        "a55ee1b1660128b7098723e0abcd92caa0788061051c62d51cbe87d9cf1974d8",
+    )
+)
+"""SHA-256 of the templates that somebody has read: Qwen3's own."""
 
 
 def render(
@@ -32,7 +41,8 @@ def render(
     """What the template makes of the messages, equal to Hugging Face's `apply_chat_template(…, tokenize=False)`.
 
     `enable_thinking` None: the template does not know the name. `special_tokens`: "eos_token" and the like, by name.
-    Messages and tools are plain JSON data; what is not, and whatever the template refuses, raises `TokenizerError`.
+    Messages and tools are plain JSON data; what is not, and whatever the template refuses, raises `TokenizerError`. So
+    does a template that takes more time, memory or text than `limits` allow; Qwen's own run without.
     """
     if not isinstance(messages, list | tuple) or not messages:
         raise _no_data(messages, "messages", "a list of one message or more")
@@ -41,9 +51,16 @@ def render(
         given["enable_thinking"] = enable_thinking
     given["messages"] = [_message(message, f"messages[{at}]") for at, message in enumerate(messages)]
     given["tools"] = None if tools is None else [_tool(tool, f"tools[{at}]") for at, tool in enumerate(tools)]
+    given |= {"documents": None, "add_generation_prompt": add_generation_prompt}
+    if hashlib.sha256(template.encode()).hexdigest() in _KNOWN:
+        return _rendered(template, given)
+    return limited(lambda: _rendered(template, given), "chat template")
+
+
+def _rendered(template: str, given: Mapping[str, Any]) -> str:
     try:
-        return _compiled(template).render(documents=None, add_generation_prompt=add_generation_prompt, **given)
-    except TokenizerError:
+        return _compiled(template).render(given)
+    except (TokenizerError, MemoryError):
         raise
     except Exception as error:  # a template may do whatever Python does wrong
         raise TokenizerError(

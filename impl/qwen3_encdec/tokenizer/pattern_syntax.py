@@ -6,8 +6,10 @@ a space is, nor on case: those become explicit sets, by the tables. What is not 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import NoReturn
 
 from .errors import TokenizerError
@@ -22,6 +24,8 @@ TOKEN = re.compile(
 )
 ITEM = re.compile(r"\\[pP]\{\^?\w+\}|\\u[0-9a-fA-F]{4}|\\x[0-7][0-9a-fA-F]|\\[^pPux]|[^\\]", re.DOTALL)
 CONTROLS = {"r": "\r", "n": "\n", "t": "\t", "f": "\f", "v": "\v", "a": "\a", "e": "\x1b"}
+_UNBOUNDED = 4
+"""Repetitions without bound in one branch: a search may go through as high a power of the text's length."""
 LIGATURES = ("ss", "st", "ff", "fi", "fl")
 """Letters that a single character matches too when case is ignored: no set can say that."""
 
@@ -32,6 +36,7 @@ def translate(pattern: str) -> str:
     Anything that is not known to mean the same raises `TokenizerError` naming it.
     """
     limit = 0x110000 if max(pattern, default="") > "\uffff" else 0x10000
+    refuse_long_searches(pattern)
     translated: list[str] = []
     ignoring = [False]  # case, in each group that is open
     before = ""  # the letter that stands directly before, case ignored
@@ -66,6 +71,63 @@ def translate(pattern: str) -> str:
                 before = text.lower()
             translated.append(_written(members, limit))
     return "".join(translated)
+
+
+@dataclass
+class _Group:
+    """An open group: whether it can match one text in several ways, and the unbounded repetitions of its branches."""
+
+    choice: bool = False
+    unbounded: int = 0
+    most: int = 0
+    branches: list[list[str]] = field(default_factory=lambda: [[]])
+
+    @property
+    def chooses(self) -> bool:
+        """Whether there is a choice that the next character does not settle, as it does between single letters."""
+        first = [branch[0].lower() for branch in self.branches if len(branch) == 1 and len(branch[0]) == 1]
+        settled = len(first) == len(self.branches) == len(set(first)) and "." not in first
+        return self.choice or (len(self.branches) > 1 and not settled)
+
+
+def refuse_long_searches(pattern: str) -> None:
+    """`TokenizerError` for a pattern that a search may go through in exponentially many ways, or a high power of them.
+
+    A group that repeats must match each text in one way alone, and one branch repeats at most four times without bound.
+    """
+    groups, closed, at = [_Group()], _Group(), 0
+    previous = ""
+    while (token := TOKEN.match(pattern, at)) is not None:
+        at, kind, text = token.end(), str(token.lastgroup), token.group()
+        if kind == "open":
+            groups.append(_Group())
+        elif kind == "close" and len(groups) > 1:
+            closed = groups.pop()
+            groups[-1].choice |= closed.chooses
+            groups[-1].branches[-1].append("(…)")
+            groups[-1].unbounded += max(closed.most, closed.unbounded)
+        elif kind == "either":
+            groups[-1].branches.append([])
+            groups[-1].most = max(groups[-1].most, groups[-1].unbounded)
+            groups[-1].unbounded = 0
+        elif kind == "repeat":
+            if previous == "close" and closed.chooses and _most_often(text) > 1:
+                refuse(pattern, text, "repeats a group with choices in it, which some texts take years to search")
+            groups[-1].choice = True
+            groups[-1].unbounded += _most_often(text) == math.inf
+        else:
+            groups[-1].branches[-1].append(text)
+        if groups[-1].unbounded > _UNBOUNDED:
+            refuse(pattern, text, f"is more than the {_UNBOUNDED}th repetition without bound in one branch")
+        previous = kind
+
+
+def _most_often(repeat: str) -> float:
+    """How often a repetition repeats at most."""
+    if repeat[0] != "{":
+        return 1 if repeat[0] == "?" else math.inf
+    last = repeat.strip("{}").rpartition(",")[2]
+    return int(last) if last else math.inf
 
 
 def refuse(pattern: str, part: str, why: str) -> NoReturn:
