@@ -140,7 +140,7 @@ def test_tokenizer_config_and_weights_agree(again: Any, rows: int) -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"vocab_size": 50_000_000}, "<extra_id_0>"),
+        ({"vocab_size": 10_000_000}, "<extra_id_0>"),
         ({"num_sentinel_tokens": COUNT - 1}, "<extra_id_0>"),
         ({"pad_token_id": 0}, "pad_token_id is 0 in the config"),
         ({"eos_token_id": [0, 1]}, "eos_token_id is [0, 1] in the config"),
