@@ -185,5 +185,9 @@ def test_floors_measured_here_are_those_that_were_recorded_elsewhere(tmp_path: P
     found = measure(recording, weights, tables, tmp_path / "truth.pb", lambda _: None).floor
     recorded = {item.key: item.info.floor for item in recording if item.info.HasField("floor")}
     assert found.keys() == recorded.keys()
-    for key, floor in found.items():  # other kernels round a sum of float64 or an exponential elsewhere
-        assert (floor.rms, floor.max) == pytest.approx((recorded[key].rms, recorded[key].max), rel=0.5), key
+    ratios = [
+        getattr(floor, one) / getattr(recorded[key], one) for key, floor in found.items() for one in ("rms", "max")
+    ]
+    # NumPy without AVX2 rounds exponentials elsewhere, which makes the floor of a tap of 40 elements 1.8 × as large.
+    assert max(np.abs(np.log2(ratios))) < 1
+    assert np.median(np.abs(np.log2(ratios))) < 0.1
