@@ -7,7 +7,8 @@ import hashlib
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -113,7 +114,111 @@ def test_the_independent_tokenizer_shares_no_code_with_anybodys() -> None:
     ]
 
 
-SEEDED, SOUGHT = ("mutants", "mechanical"), ("hypotheses", "fits", "blame", "diagnosis")
+# Who may import whom: a room reads the rooms named before it, and only those that stand beside it.
+ROOMS = {
+    "qwen3_parity": {
+        "judge": (),
+        "text": ("judge",),
+        "blame": ("judge",),
+        "checkpoints": ("text",),
+        "check": ("judge", "text", "blame"),
+        "hypotheses": ("judge", "blame"),
+        "diagnosis": ("judge", "text", "blame", "check", "hypotheses"),
+        "recording": ("judge", "text", "checkpoints", "check"),
+        "report": ("judge", "text", "checkpoints", "diagnosis"),
+        "plugin": ("judge", "text", "checkpoints", "check", "recording"),
+        "honest": ("judge", "blame", "checkpoints", "check", "recording"),
+        "mechanical": ("checkpoints", "check", "diagnosis", "recording"),
+        "mutants": ("judge", "text", "blame", "checkpoints", "check", "diagnosis", "recording"),
+        "commands": (
+            *("judge", "text", "checkpoints", "check", "diagnosis", "recording", "report"),
+            *("honest", "mechanical", "mutants"),
+        ),
+        "cli": ("commands",),
+        "__main__": ("cli",),
+    },
+    "qwen3_reference": {
+        "quiet": (),
+        "checkpoints": ("quiet",),
+        "cases": ("checkpoints",),
+        "floors": ("checkpoints", "cases"),
+        "capture": ("quiet", "checkpoints", "cases", "floors"),
+        "tokenization": ("capture",),
+        "vocabulary": (),
+        "__main__": ("cases", "capture", "tokenization"),
+    },
+}
+FACES = {"qwen3_parity": {"judge", "blame", "check"}, "qwen3_reference": set[str]()}
+"""What a package's own `__init__` shows of its rooms."""
+
+
+def modules(package: str) -> dict[str, Path]:
+    """Every module of a package by its dotted name."""
+    home = ROOT / HOMES[package]
+    named = {".".join(p.relative_to(home).with_suffix("").parts): p for p in sources(package)}
+    if package == "qwen3_golden":
+        named["qwen3_golden.golden_pb2"] = home / package / "golden_pb2.pyi"  # generated; it imports nothing of ours
+    return {name.removesuffix(".__init__"): path for name, path in named.items()}
+
+
+def imported_modules(package: str) -> dict[str, set[str]]:
+    """The modules of the package that each of them imports, types for checkers included."""
+    known, found = modules(package), dict[str, set[str]]()
+    for name, path in known.items():
+        parent = name if path.name == "__init__.py" else name.rpartition(".")[0]
+        targets = set(imports(path))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.level:
+                above = ".".join(parent.split(".")[: len(parent.split(".")) - node.level + 1])
+                base = f"{above}.{node.module}" if node.module else above
+                targets |= {f"{base}.{alias.name}" for alias in node.names}
+        found[name] = {known_part(target, known) for target in targets} - {name, ""}
+    return found
+
+
+def known_part(target: str, known: Collection[str]) -> str:
+    """The module that a dotted name stands in, "" for another package's."""
+    while target and target not in known:
+        target = target.rpartition(".")[0]
+    return target
+
+
+@pytest.mark.parametrize("package", sorted(ROOMS))
+def test_a_room_reads_only_the_rooms_below_it(package: str) -> None:
+    order = list(ROOMS[package])
+    assert all(order.index(one) < order.index(room) for room, read in ROOMS[package].items() for one in read)
+    wrong = []
+    for module, targets in imported_modules(package).items():
+        room = module.split(".")[1] if "." in module else ""
+        allowed = {*ROOMS[package][room], room} if room else FACES[package]
+        wrong += [f"{module}: {t}" for t in targets if t != package and t.split(".")[1] not in allowed]
+    assert not wrong
+
+
+@pytest.mark.parametrize("package", sorted(ROOMS))
+def test_the_table_names_every_room(package: str) -> None:
+    folder = ROOT / HOMES[package] / package
+    there = {path.stem for path in folder.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()}
+    assert there == {*ROOMS[package], "__init__"}
+
+
+def test_the_judge_has_at_most_twelve_rooms_and_five_files_beside_them() -> None:
+    folder = ROOT / "tools" / "qwen3_parity"
+    assert len([path for path in folder.iterdir() if (path / "__init__.py").is_file()]) <= 12
+    assert len(list(folder.glob("*.py"))) <= 5
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_module_imports_itself_by_a_detour(package: str) -> None:
+    reads = imported_modules(package)
+    assert any(reads.values())
+    try:
+        tuple(TopologicalSorter(reads).static_order())
+    except CycleError as error:
+        pytest.fail(" -> ".join(error.args[1]))
+
+
+SEEDED, SOUGHT = ("mutants", "mechanical"), ("hypotheses", "diagnosis/fits", "blame", "diagnosis")
 PLUGGED_IN = {"judged.py", "run.py", "isolated.py"}
 """Where the judge is handed what was seeded."""
 
@@ -123,23 +228,21 @@ PLUGGED_IN = {"judged.py", "run.py", "isolated.py"}
     [(SEEDED, (*SOUGHT[:2], "qwen3_spec")), (("honest",), SOUGHT[:2]), (SOUGHT, (*SEEDED, "honest"))],
 )
 def test_what_is_seeded_and_what_is_sought_share_no_code(folders: tuple[str, ...], others: tuple[str, ...]) -> None:
-    forbidden = re.compile(rf"(qwen3_parity\.)?({'|'.join(others)})(\.|$)")
+    forbidden = re.compile(rf"(qwen3_parity\.)?({'|'.join(others).replace('/', '.')})(\.|$)")
     files = [p for folder in folders for p in (ROOT / "tools" / "qwen3_parity" / folder).glob("*.py")]
     wrong = [f"{p.parent.name}/{p.name}: {m}" for p in files for m in imports(p) if forbidden.match(m)]
     assert files and not [line for line in wrong if line.split("/")[1].split(":")[0] not in PLUGGED_IN]
 
 
 def test_seeded_and_sought_mistakes_of_tokenizers_share_no_code() -> None:
-    folder = ROOT / "tools" / "qwen3_parity" / "tokenization"
-    sought = re.compile(r"qwen3_parity\.tokenization\.(hypotheses|blame|diagnose|stages_of|oracle|pages)(\.|$)")
-    seeded = re.compile(r"qwen3_parity\.(tokenization\.)?mutants(\.|$)")
-    seekers = [
-        *folder.glob("hypotheses/*.py"),
-        *(folder / f"{n}.py" for n in ("blame", "diagnose", "stages_of", "oracle")),
-    ]
-    wrong = [(p.name, m) for p in folder.glob("mutants/*.py") for m in imports(p) if sought.match(m)]
+    tools = ROOT / "tools" / "qwen3_parity"
+    sought = re.compile(r"qwen3_parity\.(text\.(hypotheses|blame|stages_of|oracle)|diagnosis|report)(\.|$)")
+    seeded = re.compile(r"qwen3_parity\.mutants(\.|$)")
+    seekers = [*(tools / "text").rglob("*.py"), tools / "diagnosis" / "text.py"]
+    seeds = list((tools / "mutants" / "text").glob("*.py"))
+    wrong = [(p.name, m) for p in seeds for m in imports(p) if sought.match(m)]
     wrong += [(p.name, m) for p in seekers for m in imports(p) if seeded.match(m)]
-    assert not wrong
+    assert seeds and not wrong
 
 
 @pytest.mark.parametrize("package", PACKAGES)

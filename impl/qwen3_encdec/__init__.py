@@ -18,7 +18,6 @@ from .modeling_qwen3_encoder import (
     repeat_kv,
     rotate_half,
 )
-from .qwen3_checkpoint import load_qwen3
 from .tokenization_qwen3_encdec import (
     ByteLevelTokenizer,
     SpanCorruptionCollator,
@@ -38,6 +37,7 @@ from .weight_initialization import (
     verify_gradient_flow,
     verify_weight_initialization,
 )
+from .weights.qwen3_checkpoint import load_qwen3
 
 __all__ = [
     "ByteLevelTokenizer",

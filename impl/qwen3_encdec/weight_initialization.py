@@ -7,15 +7,15 @@ import torch
 from transformers import AutoConfig
 from transformers.configuration_utils import PreTrainedConfig
 
-from .checkpoint_files import checkpoint_directory, read_tensors, stored_tensors
-from .checkpoint_problems import Progress
 from .configuration_qwen3_encdec import Qwen3EncoderDecoderConfig
-from .gradient_flow import verify_gradient_flow
 from .modeling_qwen3_encdec import Qwen3ForSeq2SeqLM
-from .qwen3_checkpoint import fill, load_qwen3, open_sources, read_config, unseen
-from .sentinel_rows import extended
-from .weight_mapping import layer_tensors
-from .weight_verification import verify_weight_initialization
+from .weights.files import checkpoint_directory, read_tensors, stored_tensors
+from .weights.gradient_flow import verify_gradient_flow
+from .weights.mapping import layer_tensors
+from .weights.problems import Progress
+from .weights.qwen3_checkpoint import fill, load_qwen3, open_sources, read_config, unseen
+from .weights.sentinel_rows import extended
+from .weights.verification import verify_weight_initialization
 
 __all__ = ["Qwen3WeightMapper", "initialize_from_qwen3", "verify_gradient_flow", "verify_weight_initialization"]
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import torch
 
 from qwen3_golden import GOLDEN_ROOT, ParityError
-from qwen3_reference.cases import CASES
-from qwen3_reference.classic_cases import CLASSIC_CASES
-from qwen3_reference.classic_record import record_classic
-from qwen3_reference.op_cases import op_cases
-from qwen3_reference.record import record
-from qwen3_reference.record_op import record_op
+from qwen3_reference.capture.classic_record import record_classic
+from qwen3_reference.capture.record import record
+from qwen3_reference.capture.record_op import record_op
+from qwen3_reference.cases.classic import CLASSIC_CASES
+from qwen3_reference.cases.networks import CASES
+from qwen3_reference.cases.op_cases import op_cases
 from qwen3_reference.tokenization.cases import TOKENIZATION_CASES
 from qwen3_reference.tokenization.recorded import record_tokenization
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 from ratios import report
 
-from qwen3_parity.compare import Metrics, compare
+from qwen3_parity.judge.compare import Metrics, compare
 
 pytestmark = [pytest.mark.bench, pytest.mark.benchmark(group="compare")]
 

@@ -19,8 +19,8 @@ from parts_on_disk import CHECKPOINTS, CODES, safetensors
 from qwen3_golden import pb
 from qwen3_golden.dtypes import NUMPY
 from qwen3_golden.plumbing import special_bits
-from qwen3_parity.export_weights import export_weights
-from qwen3_reference.stored import read_directory
+from qwen3_parity.checkpoints.export_weights import export_weights
+from qwen3_reference.checkpoints.stored import read_directory
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from qwen3_golden import GOLDEN_ROOT, Array, Recording, Tensor, pb, read, tensor, write
-from qwen3_reference.classic_configs import is_classic
+from qwen3_reference.checkpoints.classic_configs import is_classic
 
 CHECKPOINTS = GOLDEN_ROOT / "checkpoints"
 COMMITTED = sorted(path.name for path in CHECKPOINTS.iterdir() if not is_classic(path))

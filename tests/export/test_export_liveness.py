@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from qwen3_golden import GOLDEN_ROOT, Array, read, table
-from qwen3_parity.implementation import EncoderDecoder, factory
-from qwen3_parity.record import inputs_of, tables_of
-from qwen3_parity.weights import checkpoint_directories
+from qwen3_parity.checkpoints.weights import checkpoint_directories
+from qwen3_parity.recording.ours.network import EncoderDecoder, factory
+from qwen3_parity.recording.record import inputs_of, tables_of
 
 CASE = read(GOLDEN_ROOT / "cases" / "encdec" / "ragged.pb")
 DIRECTORIES = checkpoint_directories(CASE.case, GOLDEN_ROOT / "checkpoints")

@@ -19,11 +19,11 @@ from parts_on_disk import CHECKPOINTS, COMMITTED, parts_of, safetensors
 from qwen3_golden import GOLDEN_ROOT, ParityError, pb, read, read_parts, verify_weights
 from qwen3_golden.probe import probe
 from qwen3_golden.wire import MAX_FILE_BYTES
+from qwen3_parity.checkpoints.export_weights import export_weights, plan
 from qwen3_parity.cli import main
-from qwen3_parity.export_weights import export_weights, plan
-from qwen3_parity.tokenization.runner import read_tokenizer
-from qwen3_reference.stored import read_directory
-from qwen3_reference.weights import checkpoint_message, model_config
+from qwen3_parity.text.runner import read_tokenizer
+from qwen3_reference.checkpoints.stored import read_directory
+from qwen3_reference.checkpoints.weights import checkpoint_message, model_config
 
 TINY = GOLDEN_ROOT / "tokenizers" / "tiny"
 

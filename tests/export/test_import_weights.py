@@ -15,11 +15,11 @@ from parts_on_disk import CHECKPOINTS, CODES, COMMITTED, parts_of, rewrite, with
 
 from qwen3_golden import GOLDEN_ROOT, ParityError, Tensor, pb, read, read_parts, verify_weights, write
 from qwen3_golden.probe import probe
+from qwen3_parity.checkpoints.export_weights import export_weights
+from qwen3_parity.checkpoints.import_weights import import_weights
 from qwen3_parity.cli import main
-from qwen3_parity.export_weights import export_weights
-from qwen3_parity.import_weights import import_weights
-from qwen3_reference.exported import belongs
-from qwen3_reference.stored import read_directory
+from qwen3_reference.checkpoints.exported import belongs
+from qwen3_reference.checkpoints.stored import read_directory
 
 K_PROJ = "model.layers.1.self_attn.k_proj.weight"
 V_PROJ = "model.layers.1.self_attn.v_proj.weight"

@@ -10,9 +10,9 @@ import torch
 
 from qwen3_golden import GOLDEN_ROOT, Recording, Tensor, pb, read, tensor
 from qwen3_parity import check
-from qwen3_parity.implementation import EncoderDecoder, factory, golden_dtype
-from qwen3_parity.record import record
-from qwen3_parity.verdict import Verdicts
+from qwen3_parity.judge.verdict import Verdicts
+from qwen3_parity.recording.ours.network import EncoderDecoder, factory, golden_dtype
+from qwen3_parity.recording.record import record
 
 Seed = Callable[[EncoderDecoder], None]
 

@@ -15,8 +15,8 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from qwen3_golden import GOLDEN_ROOT, Array
 from qwen3_golden.models import models
-from qwen3_reference.classic_configs import is_classic
-from qwen3_reference.stored import read_directory
+from qwen3_reference.checkpoints.classic_configs import is_classic
+from qwen3_reference.checkpoints.stored import read_directory
 
 DIRECTORIES = sorted(one for one in (GOLDEN_ROOT / "checkpoints").iterdir() if not is_classic(one))
 """Those of Qwen3 and Qwen2."""

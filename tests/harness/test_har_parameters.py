@@ -14,15 +14,15 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from qwen3_encdec.qwen3_checkpoint import load_qwen3
+from qwen3_encdec.weights.qwen3_checkpoint import load_qwen3
 from qwen3_golden import GOLDEN_ROOT, ParityError, Recording, pb, read
 from qwen3_parity import check, replay
-from qwen3_parity.implementation import EncoderDecoder, factory
-from qwen3_parity.record import record
-from qwen3_parity.verdict import Verdicts
-from qwen3_parity.weights import checkpoint_directories, weights_of
-from qwen3_reference.torch_tensors import parameter_messages
-from qwen3_reference.weights import load_weights
+from qwen3_parity.checkpoints.weights import checkpoint_directories, weights_of
+from qwen3_parity.judge.verdict import Verdicts
+from qwen3_parity.recording.ours.network import EncoderDecoder, factory
+from qwen3_parity.recording.record import record
+from qwen3_reference.capture.torch_tensors import parameter_messages
+from qwen3_reference.checkpoints.weights import load_weights
 
 CHECKPOINTS = GOLDEN_ROOT / "checkpoints"
 TIED = ("decoder.embed_tokens.weight", "encoder.embed_tokens.weight", "lm_head.weight")

@@ -11,13 +11,13 @@ import pytest
 import torch
 
 from qwen3_encdec import Qwen3ForSeq2SeqLM
-from qwen3_encdec.qwen3_checkpoint import load_qwen3
+from qwen3_encdec.weights.qwen3_checkpoint import load_qwen3
 from qwen3_golden import GOLDEN_ROOT, ParityError, Recording, pattern_of, pb, read, table
 from qwen3_parity import check
-from qwen3_parity.implementation import EncoderDecoder
-from qwen3_parity.record import record
-from qwen3_parity.suite import goldens
-from qwen3_parity.verdict import Verdicts
+from qwen3_parity.judge.verdict import Verdicts
+from qwen3_parity.recording.ours.network import EncoderDecoder
+from qwen3_parity.recording.record import record
+from qwen3_parity.recording.suite import goldens
 
 CHECKPOINTS = GOLDEN_ROOT / "checkpoints"
 Golden = Callable[[str], Recording]

@@ -16,8 +16,8 @@ from click.testing import CliRunner
 from qwen3_golden import Array, Recording, Tensor, pb, write
 from qwen3_parity import check
 from qwen3_parity.cli import main
-from qwen3_parity.implementation import EncoderDecoder
-from qwen3_parity.verdict import Verdict, Verdicts
+from qwen3_parity.judge.verdict import Verdict, Verdicts
+from qwen3_parity.recording.ours.network import EncoderDecoder
 
 Golden = Callable[[str], Recording]
 Judged = Callable[..., Verdicts]

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from qwen3_encdec.qwen3_checkpoint import load_qwen3
+from qwen3_encdec.weights.qwen3_checkpoint import load_qwen3
 from qwen3_golden import GOLDEN_ROOT, ParityError, Recording, pb, read
 from qwen3_parity import check
-from qwen3_parity.implementation import EncoderDecoder, factory
-from qwen3_parity.record import record
-from qwen3_parity.verdict import Verdicts
-from qwen3_reference.cases import case
-from qwen3_reference.models import load_reference
+from qwen3_parity.judge.verdict import Verdicts
+from qwen3_parity.recording.ours.network import EncoderDecoder, factory
+from qwen3_parity.recording.record import record
+from qwen3_reference.capture.models import load_reference
+from qwen3_reference.cases.networks import case
 
 CHECKPOINTS = GOLDEN_ROOT / "checkpoints"
 Golden = Callable[[str], Recording]

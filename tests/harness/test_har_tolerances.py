@@ -13,11 +13,11 @@ from google.protobuf import text_format
 
 from qwen3_golden import GOLDEN_ROOT, Recording, Tensor, pb, place, read
 from qwen3_parity import check
-from qwen3_parity.budgets import headroom
-from qwen3_parity.implementation import EncoderDecoder
-from qwen3_parity.scope import Scope
-from qwen3_parity.suite import goldens
-from qwen3_parity.verdict import Verdicts
+from qwen3_parity.judge.budgets import headroom
+from qwen3_parity.judge.scope import Scope
+from qwen3_parity.judge.verdict import Verdicts
+from qwen3_parity.recording.ours.network import EncoderDecoder
+from qwen3_parity.recording.suite import goldens
 
 Judged = Callable[..., Verdicts]
 TABLES = ("decoder.cos", "decoder.sin", "encoder.cos", "encoder.sin", "encoder_cos", "encoder_sin")

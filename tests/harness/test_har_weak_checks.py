@@ -13,9 +13,9 @@ from qwen3_encdec.caches import has_encoder_keys
 from qwen3_encdec.merged_attention import Qwen3MergedAttention, Rotary
 from qwen3_encdec.modeling_qwen3_decoder import Qwen3DecoderLayer
 from qwen3_encdec.norm import Qwen3RMSNorm
-from qwen3_encdec.qwen3_checkpoint import load_qwen3
+from qwen3_encdec.weights.qwen3_checkpoint import load_qwen3
 from qwen3_golden import GOLDEN_ROOT, Recording
-from qwen3_parity.verdict import Verdicts
+from qwen3_parity.judge.verdict import Verdicts
 
 Judged = Callable[..., Verdicts]
 Patch = pytest.MonkeyPatch

@@ -15,7 +15,7 @@ from qwen3_golden import GOLDEN_ROOT, read
 from qwen3_parity.honest import VARIATIONS, Outcome, Variation, run
 from qwen3_parity.honest.ours import Patch, ours
 from qwen3_parity.honest.variation import everywhere
-from qwen3_parity.implementation import EncoderDecoder
+from qwen3_parity.recording.ours.network import EncoderDecoder
 
 ENCDEC = GOLDEN_ROOT / "cases" / "encdec"
 QUICK = [one for one in VARIATIONS if not one.slow]

@@ -18,10 +18,10 @@ from click.testing import CliRunner
 from safetensors.torch import load_file, save_file
 
 from qwen3_encdec import initialize_from_qwen3
-from qwen3_encdec.qwen3_checkpoint import load_qwen3
+from qwen3_encdec.weights.qwen3_checkpoint import load_qwen3
 from qwen3_golden import GOLDEN_ROOT, ParityError
 from qwen3_parity.cli import main
-from qwen3_reference.weights import load_weights
+from qwen3_reference.checkpoints.weights import load_weights
 
 SINGLE, SHARDED, TIED = "even-window", "window-encoder", "tied-decoder"
 WEIGHTS, INDEX, CONFIG = "model.safetensors", "model.safetensors.index.json", "config.json"

@@ -8,14 +8,8 @@ import pytest
 import torch
 from transformers import DynamicCache, EncoderDecoderCache, StaticCache
 
-from qwen3_encdec import (
-    load_qwen3,
-    masks,
-    merged_attention,
-    modeling_qwen3_decoder,
-    modeling_qwen3_encoder,
-    weight_mapping,
-)
+from qwen3_encdec import load_qwen3, masks, merged_attention, modeling_qwen3_decoder, modeling_qwen3_encoder
+from qwen3_encdec.weights import mapping as weight_mapping
 
 Check = Callable[[], None]
 RED = (AssertionError, RuntimeError, ValueError)

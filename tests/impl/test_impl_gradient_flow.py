@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from qwen3_encdec import verify_gradient_flow
-from qwen3_encdec.gradient_flow import parameters_without_gradient
+from qwen3_encdec.weights.gradient_flow import parameters_without_gradient
 
 KEYS = (
     "encoder_receives_gradients",

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from qwen3_encdec import load_qwen3
-from qwen3_encdec.weight_mapping import pairs
+from qwen3_encdec.weights.mapping import pairs
 
 HEAD, EMBEDDING = "lm_head.weight", "model.embed_tokens.weight"
 

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from qwen3_encdec import Qwen3EncoderDecoderConfig, Qwen3ForSeq2SeqLM
-from qwen3_encdec.weight_mapping import pairs
+from qwen3_encdec.weights.mapping import pairs
 from qwen3_golden.models import model, models
-from qwen3_reference.published import config_json
-from qwen3_reference.weights import expected_tensors
+from qwen3_reference.checkpoints.published import config_json
+from qwen3_reference.checkpoints.weights import expected_tensors
 
 NAMES = [row.name for row in models()]
 SENTINELS = 100

@@ -21,7 +21,7 @@ from qwen3_encdec import (
     Qwen3MergedAttention,
     Qwen3RotaryEmbedding,
 )
-from qwen3_encdec.qwen3_checkpoint import load_qwen3
+from qwen3_encdec.weights.qwen3_checkpoint import load_qwen3
 
 YARN: dict[str, Any] = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}
 FAR = torch.tensor([[0, 1, 2, 1000, 32767, 32768, 100_000, 131_071]])

@@ -55,7 +55,7 @@ def test_saving_and_loading_keeps_the_row_and_the_rule(model: Any, ids: Any, tmp
 
 
 def test_a_loaded_qwen3_checkpoint_keeps_its_pad_row_and_gets_the_rule(save_hf: Any, ids: Any) -> None:
-    from qwen3_encdec.qwen3_checkpoint import load_qwen3
+    from qwen3_encdec.weights.qwen3_checkpoint import load_qwen3
 
     source, directory = save_hf(pad_token_id=PAD, tie_word_embeddings=False)
     model = load_qwen3(directory)

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from qwen3_encdec import Qwen3ForSeq2SeqLM, Qwen3WeightMapper, initialize_from_qwen3, verify_weight_initialization
-from qwen3_encdec.sentinel_rows import draw_rows, mean_and_deviation
+from qwen3_encdec.weights.sentinel_rows import draw_rows, mean_and_deviation
 
 EMBEDDING, HEAD, NORM = "model.embed_tokens.weight", "lm_head.weight", "model.layers.1.self_attn.k_norm.weight"
 

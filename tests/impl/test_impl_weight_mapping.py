@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 import torch
 
-from qwen3_encdec import Qwen3EncoderDecoderConfig, Qwen3ForSeq2SeqLM, Qwen3WeightMapper, load_qwen3, weight_mapping
-from qwen3_encdec.weight_mapping import HEAD, SHARED, STACKS, TABLE, pairs
+from qwen3_encdec import Qwen3EncoderDecoderConfig, Qwen3ForSeq2SeqLM, Qwen3WeightMapper, load_qwen3
+from qwen3_encdec.weights import mapping as weight_mapping
+from qwen3_encdec.weights.mapping import HEAD, SHARED, STACKS, TABLE, pairs
 
 VARIANTS = [
     {"family": "qwen3"},

@@ -8,15 +8,11 @@ import pytest
 import torch
 from torch import nn
 
-from qwen3_encdec import (
-    Qwen3ForSeq2SeqLM,
-    initialize_from_qwen3,
-    sentinel_rows,
-    verify_weight_initialization,
-    weight_comparison,
-)
-from qwen3_encdec.qwen3_checkpoint import load_qwen3
-from qwen3_encdec.weight_verification import CHECKS, WeightFault, weight_faults
+from qwen3_encdec import Qwen3ForSeq2SeqLM, initialize_from_qwen3, verify_weight_initialization
+from qwen3_encdec.weights import comparison as weight_comparison
+from qwen3_encdec.weights import sentinel_rows
+from qwen3_encdec.weights.qwen3_checkpoint import load_qwen3
+from qwen3_encdec.weights.verification import CHECKS, WeightFault, weight_faults
 
 SENTINELS = 8
 KEYS = {

@@ -11,7 +11,7 @@ import pytest
 from qwen3_parity.mutants import Mutant, catalogue, isolated
 from qwen3_parity.mutants.judged import by_replay
 from qwen3_parity.mutants.outcome import Outcome
-from qwen3_parity.record import GRANULARITY, record
+from qwen3_parity.recording.record import GRANULARITY, record
 
 FEW = ("MLP-04", "own/scale-near", "ROP-01")
 Runs = Callable[[Sequence[Mutant], str, int], list[Outcome]]

@@ -12,10 +12,10 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from qwen3_encdec.weight_fault import CHECKS
-from qwen3_encdec.weight_verification import verify_weight_initialization, weight_faults
+from qwen3_encdec.weights.fault import CHECKS
+from qwen3_encdec.weights.verification import verify_weight_initialization, weight_faults
 from qwen3_golden import GOLDEN_ROOT
-from qwen3_parity.cli_mutants import mutants
+from qwen3_parity.commands.mutants import mutants
 from qwen3_parity.mutants import Mutant, catalogue, loading
 from qwen3_parity.mutants.isolated import golden_of, run_case, run_mutant
 from qwen3_parity.mutants.judged import by_diagnosis
@@ -25,7 +25,7 @@ from qwen3_parity.mutants.mutant import REFUSED, words
 from qwen3_parity.mutants.not_applicable import REASONS
 from qwen3_parity.mutants.outcome import CaseOutcome, nothing
 from qwen3_parity.mutants.table import markdown
-from qwen3_reference.classic_configs import is_classic
+from qwen3_reference.checkpoints.classic_configs import is_classic
 
 CHECKPOINTS = sorted(path.name for path in (GOLDEN_ROOT / "checkpoints").iterdir() if not is_classic(path))
 SAMPLE = {"tied-encoder", "tied-decoder", "even-window"}

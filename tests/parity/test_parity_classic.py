@@ -12,11 +12,11 @@ import torch
 from qwen3_golden import GOLDEN_ROOT, ParityError, Recording, Tensor, pb, read
 from qwen3_parity import check
 from qwen3_parity.blame import replay
-from qwen3_parity.implementation import factory
-from qwen3_parity.implementation_classic import ClassicEncoder
-from qwen3_parity.record import record
-from qwen3_parity.verdict import Verdicts
-from qwen3_parity.weights import checkpoint_directories, weights_of
+from qwen3_parity.checkpoints.weights import checkpoint_directories, weights_of
+from qwen3_parity.judge.verdict import Verdicts
+from qwen3_parity.recording.ours.classic import ClassicEncoder
+from qwen3_parity.recording.ours.network import factory
+from qwen3_parity.recording.record import record
 
 CHECKPOINTS = GOLDEN_ROOT / "checkpoints"
 NAMES = ("classic/pre_norm", "classic/post_norm", "classic/bert")

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from qwen3_golden import place, read
-from qwen3_parity.components import COMPONENTS, component_of
+from qwen3_parity.judge.components import COMPONENTS, component_of
 from qwen3_parity.plugin import Judge
-from qwen3_parity.suite import goldens
+from qwen3_parity.recording.suite import goldens
 
 
 def _components(golden: Path) -> set[str]:

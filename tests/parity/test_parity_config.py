@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from qwen3_golden import GOLDEN_ROOT, pb, read
-from qwen3_parity.implementation import EncoderDecoder, factory, golden_dtype
-from qwen3_parity.suite import goldens
-from qwen3_parity.weights import checkpoint_directories
+from qwen3_parity.checkpoints.weights import checkpoint_directories
+from qwen3_parity.recording.ours.network import EncoderDecoder, factory, golden_dtype
+from qwen3_parity.recording.suite import goldens
 
 CASES = [path for path in goldens() if read(path).case.mode not in (pb.OP, pb.CLASSIC_ENCODER)]
 FIELDS = (

@@ -12,10 +12,10 @@ from transformers.cache_utils import EncoderDecoderCache, StaticCache
 
 from qwen3_encdec import Qwen3ForSeq2SeqLM
 from qwen3_golden import GOLDEN_ROOT, Recording, pb, read
-from qwen3_parity.compare import compare
-from qwen3_parity.implementation import EncoderDecoder, factory
-from qwen3_parity.record import inputs_of
-from qwen3_parity.weights import checkpoint_directories
+from qwen3_parity.checkpoints.weights import checkpoint_directories
+from qwen3_parity.judge.compare import compare
+from qwen3_parity.recording.ours.network import EncoderDecoder, factory
+from qwen3_parity.recording.record import inputs_of
 
 Given = Mapping[str, torch.Tensor]
 CASES = ["encdec/ragged", "encdec/window", "encdec/unrotated"]

@@ -16,10 +16,10 @@ from qwen3_golden import GOLDEN_ROOT, Recording, read
 from qwen3_golden.recording import minor_of
 from qwen3_parity import Verdicts, check
 from qwen3_parity.blame import replay
-from qwen3_parity.implementation import factory
-from qwen3_parity.record import record
-from qwen3_parity.weights import weights_of
-from qwen3_reference.definitions import shifted
+from qwen3_parity.checkpoints.weights import weights_of
+from qwen3_parity.recording.ours.network import factory
+from qwen3_parity.recording.record import record
+from qwen3_reference.cases.definitions import shifted
 
 TRAINING = GOLDEN_ROOT / "cases" / "training"
 START = 1

@@ -16,7 +16,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from qwen3_encdec.checkpoint_files import DTYPES, stored_tensors
+from qwen3_encdec.weights.files import DTYPES, stored_tensors
 
 SOURCE_PARAMETERS, LAYERS, HIDDEN, ROWS, SENTINELS = 596_049_920, 28, 1024, 151_936, 100
 RESULT_PARAMETERS = 2 * SOURCE_PARAMETERS - ROWS * HIDDEN + SENTINELS * HIDDEN
@@ -63,7 +63,7 @@ def checkpoint(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, st
     """A seeded checkpoint directory of three shards, and its dtype."""
     directory = tmp_path / "qwen3-0.6b-shape"
     arguments = ("Qwen3-0.6B", directory, "--dtype", request.param, "--shards", 3)
-    code, text, _ = measured("seeded", "-m", "qwen3_reference.seeded", *arguments)
+    code, text, _ = measured("seeded", "-m", "qwen3_reference.checkpoints.seeded", *arguments)
     assert code == 0, text
     return directory, request.param
 

@@ -11,8 +11,8 @@ import pytest
 from qwen3_golden import GOLDEN_ROOT, ParityError, read
 from qwen3_parity import check
 from qwen3_parity.blame import replay
-from qwen3_parity.record import Factory, load_factory, record
-from qwen3_parity.weights import weights_of
+from qwen3_parity.checkpoints.weights import weights_of
+from qwen3_parity.recording.record import Factory, load_factory, record
 
 pytestmark = pytest.mark.slow
 EXAMPLES = GOLDEN_ROOT.parent / "examples" / "engines"

@@ -11,9 +11,9 @@ import pytest
 
 from qwen3_golden import GOLDEN_ROOT, pb, read
 from qwen3_parity import Verdicts, check, replay
-from qwen3_parity.record import record
-from qwen3_parity.suite import goldens
-from qwen3_parity.weights import weights_of
+from qwen3_parity.checkpoints.weights import weights_of
+from qwen3_parity.recording.record import record
+from qwen3_parity.recording.suite import goldens
 
 CHECKPOINTS = GOLDEN_ROOT / "checkpoints"
 

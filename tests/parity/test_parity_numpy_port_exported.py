@@ -10,9 +10,9 @@ import pytest
 
 from qwen3_golden import GOLDEN_ROOT, pb, read
 from qwen3_parity import check
-from qwen3_parity.export_weights import export_weights
-from qwen3_parity.record import record
-from qwen3_parity.suite import goldens
+from qwen3_parity.checkpoints.export_weights import export_weights
+from qwen3_parity.recording.record import record
+from qwen3_parity.recording.suite import goldens
 
 
 def is_forward(case: pb.Case) -> bool:

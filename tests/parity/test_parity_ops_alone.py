@@ -10,10 +10,10 @@ import pytest
 from qwen3_golden import GOLDEN_ROOT, Array, Recording, pb, read
 from qwen3_parity import OpVerdict, replay
 from qwen3_parity.blame import Values
-from qwen3_parity.implementation import EncoderDecoder, factory, golden_dtype
-from qwen3_parity.implementation_alone import OPS, alone
-from qwen3_parity.suite import goldens
-from qwen3_parity.weights import checkpoint_directories, weights_of
+from qwen3_parity.checkpoints.weights import checkpoint_directories, weights_of
+from qwen3_parity.recording.ours.alone import OPS, alone
+from qwen3_parity.recording.ours.network import EncoderDecoder, factory, golden_dtype
+from qwen3_parity.recording.suite import goldens
 
 CHECKPOINTS = GOLDEN_ROOT / "checkpoints"
 MODELS = [path for path in goldens() if read(path).case.mode != pb.OP]

@@ -13,10 +13,10 @@ import torch
 
 from qwen3_golden import GOLDEN_ROOT, Array, Recording, pb, read
 from qwen3_parity import check
-from qwen3_parity.compare import compare
-from qwen3_parity.implementation import EncoderDecoder, factory
-from qwen3_parity.record import inputs_of, record
-from qwen3_parity.weights import checkpoint_directories
+from qwen3_parity.checkpoints.weights import checkpoint_directories
+from qwen3_parity.judge.compare import compare
+from qwen3_parity.recording.ours.network import EncoderDecoder, factory
+from qwen3_parity.recording.record import inputs_of, record
 
 CASES = ["encdec/ragged", "encdec/window", "encdec/unrotated", "decoder/ragged_decode", "decoder/window_chunks"]
 

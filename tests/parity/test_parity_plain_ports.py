@@ -12,8 +12,8 @@ import pytest
 from qwen3_golden import GOLDEN_ROOT, read
 from qwen3_parity import Verdicts, check
 from qwen3_parity.blame import replay
-from qwen3_parity.record import record
-from qwen3_parity.weights import weights_of
+from qwen3_parity.checkpoints.weights import weights_of
+from qwen3_parity.recording.record import record
 
 DECODER = GOLDEN_ROOT / "cases" / "decoder"
 PLAIN = ("plain", "plain_two_rows")

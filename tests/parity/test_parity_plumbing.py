@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from qwen3_parity.plugin import Judge
-from qwen3_parity.suite import plumbing_goldens
+from qwen3_parity.recording.suite import plumbing_goldens
 
 
 @pytest.mark.parametrize("golden", plumbing_goldens(), ids=lambda path: f"{path.parent.name}/{path.stem}")

@@ -21,10 +21,10 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from qwen3_encdec.qwen3_checkpoint import load_qwen3
+from qwen3_encdec.weights.qwen3_checkpoint import load_qwen3
 from qwen3_golden import pb, read
-from qwen3_parity.implementation import EncoderDecoder, factory
-from qwen3_parity.record import record
+from qwen3_parity.recording.ours.network import EncoderDecoder, factory
+from qwen3_parity.recording.record import record
 
 CONFIG = {
     "architectures": ["Qwen3ForCausalLM"],

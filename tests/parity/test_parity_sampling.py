@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from qwen3_encdec.qwen3_checkpoint import load_qwen3
+from qwen3_encdec.weights.qwen3_checkpoint import load_qwen3
 from qwen3_golden import GOLDEN_ROOT
-from qwen3_reference.cases import case, inputs
-from qwen3_reference.generation import hf_generate
-from qwen3_reference.models import Reference, load_reference
+from qwen3_reference.capture.generation import hf_generate
+from qwen3_reference.capture.models import Reference, load_reference
+from qwen3_reference.cases.networks import case, inputs
 
 DECODER, ENCODER = (GOLDEN_ROOT / "checkpoints" / name for name in ("generation", "generation-encoder"))
 NEW, EOS, PAD, SEED = 9, [11, 36], 3, 29

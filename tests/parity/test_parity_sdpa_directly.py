@@ -19,9 +19,9 @@ from qwen3_encdec.backends import SdpaMask
 from qwen3_golden import GOLDEN_ROOT, pb, read, table
 from qwen3_parity.check import check
 from qwen3_parity.honest.batches import Regrouped
-from qwen3_parity.implementation import EncoderDecoder, encoder_decoder
-from qwen3_parity.record import Tap, record
-from qwen3_parity.verdict import Verdicts
+from qwen3_parity.judge.verdict import Verdicts
+from qwen3_parity.recording.ours.network import EncoderDecoder, encoder_decoder
+from qwen3_parity.recording.record import Tap, record
 
 CASES = [
     *("encoder/ragged", "encoder/one_token", "decoder/ragged_decode", "decoder/window_chunks", "encdec/ragged"),

@@ -11,8 +11,8 @@ from transformers.models.t5gemma2.modeling_t5gemma2 import T5Gemma2MergedAttenti
 
 from qwen3_encdec.masks import additive_mask
 from qwen3_golden import GOLDEN_ROOT, Recording, read
-from qwen3_parity.implementation import EncoderDecoder, factory
-from qwen3_parity.weights import checkpoint_directories
+from qwen3_parity.checkpoints.weights import checkpoint_directories
+from qwen3_parity.recording.ours.network import EncoderDecoder, factory
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import pytest
 
 from qwen3_golden import STAGES, read
 from qwen3_parity.plugin import Judge
-from qwen3_parity.suite import tokenization_goldens
+from qwen3_parity.recording.suite import tokenization_goldens
 
 GOLDENS = {path: set(read(path).run.materialised) for path in tokenization_goldens()}
 PAIRS = [

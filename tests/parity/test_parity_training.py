@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 import torch
 
-from qwen3_encdec.qwen3_checkpoint import load_qwen3
+from qwen3_encdec.weights.qwen3_checkpoint import load_qwen3
 from qwen3_golden import GOLDEN_ROOT, Array, Recording, read
-from qwen3_parity import implementation_training
 from qwen3_parity.check import check
-from qwen3_parity.implementation import EncoderDecoder, factory
-from qwen3_parity.record import record
-from qwen3_parity.verdict import Verdicts
-from qwen3_reference.weights import load_weights
+from qwen3_parity.judge.verdict import Verdicts
+from qwen3_parity.recording.ours import training as implementation_training
+from qwen3_parity.recording.ours.network import EncoderDecoder, factory
+from qwen3_parity.recording.record import record
+from qwen3_reference.checkpoints.weights import load_weights
 
 NAMES = ["training/tied", "training/untied", "training/causal"]
 CHECKPOINTS = GOLDEN_ROOT / "checkpoints"

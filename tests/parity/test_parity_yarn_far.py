@@ -11,10 +11,10 @@ import pytest
 from qwen3_golden import GOLDEN_ROOT, Recording, pb, read
 from qwen3_parity.check import check
 from qwen3_parity.honest.ports import VARIATIONS
-from qwen3_parity.implementation import factory, golden_dtype
-from qwen3_parity.record import record
-from qwen3_reference.cases import case
-from qwen3_reference.record import record as record_reference
+from qwen3_parity.recording.ours.network import factory, golden_dtype
+from qwen3_parity.recording.record import record
+from qwen3_reference.capture.record import record as record_reference
+from qwen3_reference.cases.networks import case
 from qwen3_spec import ops
 
 CHECKPOINTS = GOLDEN_ROOT / "checkpoints"

@@ -17,11 +17,11 @@ import torch
 from torch import distributed as dist
 
 from qwen3_golden import Array, ParityError, pb, read
-from qwen3_reference import sharded
-from qwen3_reference.record import record_request
-from qwen3_reference.run import StepSink
-from qwen3_reference.sharded import distributed, gathered, is_main, load_sharded
-from qwen3_reference.stored import read_directory
+from qwen3_reference.capture import sharded
+from qwen3_reference.capture.record import record_request
+from qwen3_reference.capture.run import StepSink
+from qwen3_reference.capture.sharded import distributed, gathered, is_main, load_sharded
+from qwen3_reference.checkpoints.stored import read_directory
 
 
 def _put(projection: Any, rows: Array) -> None:

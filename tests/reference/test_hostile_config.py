@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from qwen3_encdec import Qwen3EncoderDecoderConfig
-from qwen3_encdec.qwen3_checkpoint import load_qwen3
+from qwen3_encdec.weights.qwen3_checkpoint import load_qwen3
 from qwen3_golden import GOLDEN_ROOT, ParityError
-from qwen3_reference.configs import model_config
+from qwen3_reference.checkpoints.configs import model_config
 
 SOURCE = GOLDEN_ROOT / "checkpoints" / "even-window"
 CONFIG = json.loads((SOURCE / "config.json").read_text())

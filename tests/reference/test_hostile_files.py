@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from qwen3_encdec.qwen3_checkpoint import load_qwen3
+from qwen3_encdec.weights.qwen3_checkpoint import load_qwen3
 from qwen3_golden import GOLDEN_ROOT, ParityError, read
-from qwen3_reference.weights import load_weights
+from qwen3_reference.checkpoints.weights import load_weights
 
 SOURCE = GOLDEN_ROOT / "checkpoints" / "even-window"
 FILES = ("config.json", "model.safetensors")

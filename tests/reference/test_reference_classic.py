@@ -15,14 +15,14 @@ from safetensors.numpy import load_file, save_file
 from qwen3_golden import GOLDEN_ROOT, ParityError, Recording, pb, read, table
 from qwen3_parity import check
 from qwen3_parity.blame import replay
-from qwen3_reference import classic_bert, classic_torch
-from qwen3_reference.classic_cases import CLASSIC_CASES, ClassicCase, classic_inputs
-from qwen3_reference.classic_checkpoints import CLASSIC_DEFINITIONS, ClassicDefinition, draw_classic, write_classic
-from qwen3_reference.classic_configs import classic_config
-from qwen3_reference.classic_record import record_classic
-from qwen3_reference.classic_weights import load_classic
-from qwen3_reference.softmax_check import additive
-from qwen3_reference.weights import checkpoint_message
+from qwen3_reference.capture import classic_bert, classic_torch
+from qwen3_reference.capture.classic_record import record_classic
+from qwen3_reference.capture.softmax_check import additive
+from qwen3_reference.cases.classic import CLASSIC_CASES, ClassicCase, classic_inputs
+from qwen3_reference.checkpoints.classic import CLASSIC_DEFINITIONS, ClassicDefinition, draw_classic, write_classic
+from qwen3_reference.checkpoints.classic_configs import classic_config
+from qwen3_reference.checkpoints.classic_weights import load_classic
+from qwen3_reference.checkpoints.weights import checkpoint_message
 
 CHECKPOINTS = GOLDEN_ROOT / "checkpoints"
 CASES = {case.name: case for case in CLASSIC_CASES}

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from qwen3_golden import ParityError
-from qwen3_reference.stored import read_config, read_directory, weight_files
-from qwen3_reference.weights import stored_tensors
+from qwen3_reference.checkpoints.stored import read_config, read_directory, weight_files
+from qwen3_reference.checkpoints.weights import stored_tensors
 
 Header = dict[str, Any]
 NORM, K_NORM = "model.norm.weight", "model.layers.0.self_attn.k_norm.weight"

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from qwen3_golden import GOLDEN_ROOT, Array, Recording, pb, place, read
-from qwen3_reference.cases import CASES, case
-from qwen3_reference.floors import error, half_ulp, has_floor, larger, least, scale, spec_run
-from qwen3_reference.measure import measure
-from qwen3_reference.scope import Scope
-from qwen3_reference.training_floors import spec_training
-from qwen3_reference.weights import Weights, load_weights
+from qwen3_reference.cases.networks import CASES, case
+from qwen3_reference.checkpoints.weights import Weights, load_weights
+from qwen3_reference.floors.arithmetics import error, half_ulp, has_floor, larger, least, scale, spec_run
+from qwen3_reference.floors.measure import measure
+from qwen3_reference.floors.scope import Scope
+from qwen3_reference.floors.training import spec_training
 from qwen3_spec import FLOAT64, SEQUENTIAL_FLOAT32, Arithmetic
 
 FLOAT32 = [c.name for c in CASES if c.dtype == "float32"]

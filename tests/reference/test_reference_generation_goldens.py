@@ -10,13 +10,13 @@ import pytest
 import torch
 
 from qwen3_golden import GOLDEN_ROOT, ParityError, Recording, pb, read
-from qwen3_parity.budgets import reach
-from qwen3_reference.cases import case
-from qwen3_reference.generation import FreeRun, hf_generate
-from qwen3_reference.generation_choices import chosen
-from qwen3_reference.generation_settings import choosing_steps
-from qwen3_reference.models import Reference
-from qwen3_reference.run import generate_greedy
+from qwen3_parity.judge.budgets import reach
+from qwen3_reference.capture.generation import FreeRun, hf_generate
+from qwen3_reference.capture.generation_choices import chosen
+from qwen3_reference.capture.models import Reference
+from qwen3_reference.capture.run import generate_greedy
+from qwen3_reference.cases.generation_settings import choosing_steps
+from qwen3_reference.cases.networks import case
 
 FOLDER = GOLDEN_ROOT / "cases" / "generation"
 SEARCHES = ("greedy", "merged", "beams")

@@ -8,11 +8,11 @@ import torch
 from torch import nn
 
 from qwen3_golden import GOLDEN_ROOT, Array
-from qwen3_reference.cases import case, inputs
-from qwen3_reference.checkpoint_sizes import PAD_ID
-from qwen3_reference.models import Reference, load_reference
-from qwen3_reference.training import Trained, prepare, train
-from qwen3_reference.weights import load_weights, model_config, spec_config
+from qwen3_reference.capture.models import Reference, load_reference
+from qwen3_reference.capture.training import Trained, prepare, train
+from qwen3_reference.cases.networks import case, inputs
+from qwen3_reference.checkpoints.sizes import PAD_ID
+from qwen3_reference.checkpoints.weights import load_weights, model_config, spec_config
 from qwen3_spec import FLOAT64, Arithmetic, backward
 from qwen3_spec.loss import IGNORED_LABEL
 

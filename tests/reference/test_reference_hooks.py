@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from qwen3_golden import GOLDEN_ROOT, Array, ParityError, pattern_of, place
-from qwen3_reference.cases import CASES, case
-from qwen3_reference.hooks import attach, recording_attention, visible
-from qwen3_reference.models import RECORDING, Reference
-from qwen3_reference.record import record
-from qwen3_reference.run import run_encoder, run_reference
-from qwen3_reference.sites import SITES
+from qwen3_reference.capture.hooks import attach, recording_attention, visible
+from qwen3_reference.capture.models import RECORDING, Reference
+from qwen3_reference.capture.record import record
+from qwen3_reference.capture.run import run_encoder, run_reference
+from qwen3_reference.capture.sites import SITES
+from qwen3_reference.cases.networks import CASES, case
 
 ENCODER_DECODER = [c.name for c in CASES if c.name.startswith("encdec/") and c.dtype == "float32"]
 FLOAT32 = [c.name for c in CASES if c.dtype == "float32" and not c.name.startswith("long/deep")]

@@ -11,11 +11,11 @@ from transformers.models.qwen3 import Qwen3ForCausalLM
 
 from qwen3_golden import ParityError, pb
 from qwen3_golden.models import model, models
-from qwen3_reference.cases import case
-from qwen3_reference.configs import hf_config, model_config
-from qwen3_reference.published import config_json
-from qwen3_reference.twins import TWIN_CASES, TWINS
-from qwen3_reference.weights import expected_tensors
+from qwen3_reference.cases.networks import case
+from qwen3_reference.cases.twins import TWIN_CASES, TWINS
+from qwen3_reference.checkpoints.configs import hf_config, model_config
+from qwen3_reference.checkpoints.published import config_json
+from qwen3_reference.checkpoints.weights import expected_tensors
 
 CLASSES = {"qwen3": Qwen3ForCausalLM, "qwen2": Qwen2ForCausalLM}
 DATA = os.environ.get("QWEN3_PARITY_DATA")

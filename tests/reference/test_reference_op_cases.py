@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from qwen3_golden import GOLDEN_ROOT, Tensor, pb, read
-from qwen3_reference.op_cases import op_cases
-from qwen3_reference.record_op import record_op
+from qwen3_reference.capture.record_op import record_op
+from qwen3_reference.cases.op_cases import op_cases
 from qwen3_spec import FLOAT64, SEQUENTIAL_FLOAT32, masks
 
 CASES = {op.name: op for op in op_cases()}
@@ -69,7 +69,7 @@ def test_hfs_masks_are_those_of_the_specification(name: str) -> None:
 
 
 def test_every_op_of_the_convention_has_a_case() -> None:
-    from qwen3_reference import op_case
+    from qwen3_reference.cases import op_case
 
     documented = {line.split(" ")[0] for line in (op_case.__doc__ or "").splitlines()}
     assert {op.op for op in CASES.values()} <= documented

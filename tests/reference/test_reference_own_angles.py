@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from qwen3_golden import GOLDEN_ROOT, Recording, pb, read
-from qwen3_reference.own_angles import ULPS, moved_tables, rope_tables
-from qwen3_reference.remeasure import main, remeasured
+from qwen3_reference.capture.remeasure import main, remeasured
+from qwen3_reference.floors.own_angles import ULPS, moved_tables, rope_tables
 from qwen3_spec import ops
 
 CASES = GOLDEN_ROOT / "cases"

@@ -13,10 +13,10 @@ from transformers.models.qwen3 import Qwen3Config
 from transformers.models.qwen3.modeling_qwen3 import Qwen3RotaryEmbedding
 
 from qwen3_golden import GOLDEN_ROOT, ParityError, pb, read
-from qwen3_reference.configs import hf_config, model_config
-from qwen3_reference.floors import frequency_floor
-from qwen3_reference.spec_configs import spec_config
-from qwen3_reference.table_rounding import table_rounding
+from qwen3_reference.checkpoints.configs import hf_config, model_config
+from qwen3_reference.checkpoints.spec_configs import spec_config
+from qwen3_reference.floors.arithmetics import frequency_floor
+from qwen3_reference.floors.table_rounding import table_rounding
 from qwen3_spec import ops, units
 
 YARN: dict[str, Any] = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}

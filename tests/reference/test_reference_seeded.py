@@ -12,12 +12,12 @@ import pytest
 
 from qwen3_golden import Array, ParityError, to_bfloat16
 from qwen3_golden.models import model
-from qwen3_reference.models import load_reference
-from qwen3_reference.published import config_json
-from qwen3_reference.safetensors_writer import SIZES, divided, header, write_shards
-from qwen3_reference.seeded import main, write_seeded
-from qwen3_reference.stored import read_directory
-from qwen3_reference.weights import expected_tensors, load_weights, model_config
+from qwen3_reference.capture.models import load_reference
+from qwen3_reference.checkpoints.published import config_json
+from qwen3_reference.checkpoints.safetensors_writer import SIZES, divided, header, write_shards
+from qwen3_reference.checkpoints.seeded import main, write_seeded
+from qwen3_reference.checkpoints.stored import read_directory
+from qwen3_reference.checkpoints.weights import expected_tensors, load_weights, model_config
 
 
 def small(name: str, **sizes: int) -> dict[str, Any]:
@@ -161,7 +161,7 @@ def test_an_existing_directory_is_refused_and_kept(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_grow_leaves_nothing_and_exits_2(tmp_path: Path) -> None:
     limited = (
-        "import resource, signal, sys; from qwen3_reference.seeded import main; "
+        "import resource, signal, sys; from qwen3_reference.checkpoints.seeded import main; "
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20,) * 2); "
         "sys.exit(main(sys.argv[1:]))"
     )

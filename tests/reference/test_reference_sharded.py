@@ -15,13 +15,13 @@ from torch import distributed as dist
 from qwen3_golden import GOLDEN_ROOT, Array, ParityError, place, read, table
 from qwen3_parity.check import check_run
 from qwen3_parity.diagnosis import diagnose
-from qwen3_reference import sharded
-from qwen3_reference.checkpoint_sizes import BIASED, QWEN2
-from qwen3_reference.checkpoints import Definition, write_checkpoint
-from qwen3_reference.models import load_in_memory, load_reference
-from qwen3_reference.record import record_request
-from qwen3_reference.sharded_processes import processes
-from qwen3_reference.weights import load_weights, model_config
+from qwen3_reference.capture import sharded
+from qwen3_reference.capture.models import load_in_memory, load_reference
+from qwen3_reference.capture.record import record_request
+from qwen3_reference.capture.sharded_processes import processes
+from qwen3_reference.checkpoints.sizes import BIASED, QWEN2
+from qwen3_reference.checkpoints.tiny import Definition, write_checkpoint
+from qwen3_reference.checkpoints.weights import load_weights, model_config
 
 HEADS = {"num_attention_heads": 8, "num_key_value_heads": 4, "intermediate_size": 72, "num_hidden_layers": 2}
 DEFINITIONS = (

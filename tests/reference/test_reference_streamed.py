@@ -12,14 +12,14 @@ import torch
 from safetensors.numpy import load_file, save_file
 
 from qwen3_golden import Array, ParityError, pb, read
-from qwen3_reference.cases import case, inputs
-from qwen3_reference.models import load_in_memory, load_reference
-from qwen3_reference.record import record_request
-from qwen3_reference.run import run_reference
-from qwen3_reference.stored import Stored, read_directory
-from qwen3_reference.streamed import as_torch, load_streamed
-from qwen3_reference.weights import load_weights, model_config
-from qwen3_reference.widened import Widened
+from qwen3_reference.capture.models import load_in_memory, load_reference
+from qwen3_reference.capture.record import record_request
+from qwen3_reference.capture.run import run_reference
+from qwen3_reference.capture.streamed import as_torch, load_streamed
+from qwen3_reference.cases.networks import case, inputs
+from qwen3_reference.checkpoints.stored import Stored, read_directory
+from qwen3_reference.checkpoints.weights import load_weights, model_config
+from qwen3_reference.checkpoints.widened import Widened
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from qwen3_golden import GOLDEN_ROOT, Recording, minor_of, read
-from qwen3_reference.cases import case, inputs
-from qwen3_reference.models import load_reference
-from qwen3_reference.record import record
-from qwen3_reference.training import padding_idx, prepare, train
-from qwen3_reference.training_cases import TRAINING_CASES
+from qwen3_reference.capture.models import load_reference
+from qwen3_reference.capture.record import record
+from qwen3_reference.capture.training import padding_idx, prepare, train
+from qwen3_reference.cases.networks import case, inputs
+from qwen3_reference.cases.training import TRAINING_CASES
 from qwen3_spec.loss import IGNORED_LABEL
 
 NAMES = [one.name for one in TRAINING_CASES]

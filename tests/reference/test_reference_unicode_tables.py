@@ -10,8 +10,8 @@ from tokenizers import Regex, pre_tokenizers
 
 from qwen3_encdec.tokenizer.pattern_syntax import LIGATURES
 from qwen3_encdec.tokenizer.unicode_tables import DIRECTORY
-from qwen3_reference import unicode_tables
-from qwen3_reference.unicode_tables import CHARACTERS, main, matched, nfc, tables
+from qwen3_reference.vocabulary import unicode_tables
+from qwen3_reference.vocabulary.unicode_tables import CHARACTERS, main, matched, nfc, tables
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ import torch
 from safetensors.numpy import load_file, save_file
 
 from qwen3_golden import ParityError, pb
-from qwen3_reference.models import load_reference
-from qwen3_reference.torch_tensors import parameter_messages
-from qwen3_reference.weights import checkpoint_message, load_weights, model_config, parameters
+from qwen3_reference.capture.models import load_reference
+from qwen3_reference.capture.torch_tensors import parameter_messages
+from qwen3_reference.checkpoints.weights import checkpoint_message, load_weights, model_config, parameters
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import pytest
 
 from qwen3_golden import GOLDEN_ROOT, ParityError, read
 from qwen3_parity import check
-from qwen3_parity.tokenization.record import record_tokenization
-from qwen3_parity.tokenization.runner import ours
+from qwen3_parity.recording.text import record_tokenization
+from qwen3_parity.text.runner import ours
 from qwen3_reference.vocabulary.added_tokens import ADDED, FLAGS, write_added
 
 TOKENIZERS, CASES = GOLDEN_ROOT / "tokenizers", GOLDEN_ROOT / "cases" / "tokenization"

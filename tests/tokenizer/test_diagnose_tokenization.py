@@ -14,8 +14,8 @@ from tokenizers import Regex, normalizers, pre_tokenizers
 
 from qwen3_golden import GOLDEN_ROOT, ParityError, Recording, pb, read, write
 from qwen3_parity.cli import main
-from qwen3_parity.tokenization import pages
-from qwen3_parity.tokenization.diagnose import TokenDiagnosis, diagnose_tokenization, directory_of
+from qwen3_parity.diagnosis.text import TokenDiagnosis, diagnose_tokenization, directory_of
+from qwen3_parity.report import text_diagnoses as pages
 from qwen3_reference.tokenization.recorded import ReferenceTokenizer, load_tokenizer, tokenize
 
 CASES = sorted((GOLDEN_ROOT / "cases" / "tokenization").glob("*.pb"))

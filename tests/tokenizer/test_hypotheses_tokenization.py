@@ -13,9 +13,9 @@ from itertools import accumulate
 import pytest
 
 from qwen3_golden import GOLDEN_ROOT, STAGES, Recording, pb, read
-from qwen3_parity.tokenization.diagnose import diagnose_tokenization, directory_of
-from qwen3_parity.tokenization.hypotheses.merging import best_first
-from qwen3_parity.tokenization.hypotheses.registry import library
+from qwen3_parity.diagnosis.text import diagnose_tokenization, directory_of
+from qwen3_parity.text.hypotheses.merging import best_first
+from qwen3_parity.text.hypotheses.registry import library
 
 Change = Callable[[pb.Tokenization], None]
 

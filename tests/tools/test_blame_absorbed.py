@@ -9,9 +9,9 @@ import pytest
 
 from qwen3_golden import GOLDEN_ROOT, Array, Recording, Tensor, pb, read, tensor
 from qwen3_parity.blame import OpVerdict, replay
-from qwen3_parity.budgets import headroom
+from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis import diagnose
-from qwen3_parity.weights import weights_of
+from qwen3_parity.judge.budgets import headroom
 
 GOLDEN = read(GOLDEN_ROOT / "cases" / "decoder" / "plain.pb")
 WEIGHTS = weights_of(GOLDEN, GOLDEN_ROOT / "checkpoints")

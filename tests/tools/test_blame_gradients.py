@@ -12,10 +12,10 @@ import pytest
 from qwen3_golden import GOLDEN_ROOT, Recording, read
 from qwen3_parity.blame import OpVerdict, replay
 from qwen3_parity.blame.way_back import REASON
-from qwen3_parity.implementation import EncoderDecoder, factory
+from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.mutants.patch import Patch
-from qwen3_parity.record import record
-from qwen3_parity.weights import weights_of
+from qwen3_parity.recording.ours.network import EncoderDecoder, factory
+from qwen3_parity.recording.record import record
 
 NAMES = ["training/tied", "training/untied", "training/causal"]
 

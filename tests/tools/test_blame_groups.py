@@ -8,11 +8,11 @@ import torch
 
 from qwen3_golden import GOLDEN_ROOT, pattern_of, pb, read, selected
 from qwen3_parity import check, replay
-from qwen3_parity.implementation import EncoderDecoder, factory, golden_dtype
-from qwen3_parity.implementation_classic import ClassicEncoder
-from qwen3_parity.record import GRANULARITY, record
-from qwen3_parity.suite import goldens
-from qwen3_parity.weights import weights_of
+from qwen3_parity.checkpoints.weights import weights_of
+from qwen3_parity.recording.ours.classic import ClassicEncoder
+from qwen3_parity.recording.ours.network import EncoderDecoder, factory, golden_dtype
+from qwen3_parity.recording.record import GRANULARITY, record
+from qwen3_parity.recording.suite import goldens
 
 CHECKPOINTS = GOLDEN_ROOT / "checkpoints"
 MODELS = {f"{path.parent.name}/{path.stem}": path for path in goldens() if read(path).case.mode != pb.OP}

@@ -15,10 +15,10 @@ from click.testing import CliRunner, Result
 from safetensors.numpy import load_file, save_file
 
 from qwen3_golden import GOLDEN_ROOT, ParityError, pb, read
-from qwen3_parity import capture as capturing
 from qwen3_parity.cli import main
-from qwen3_parity.request import parse_ids, request_inputs, step_lengths
-from qwen3_parity.sizes import Lengths, expected_bytes, expected_names
+from qwen3_parity.recording import capture as capturing
+from qwen3_parity.recording.request import parse_ids, request_inputs, step_lengths
+from qwen3_parity.recording.sizes import Lengths, expected_bytes, expected_names
 
 CHECKPOINT = GOLDEN_ROOT / "checkpoints" / "tied-decoder"
 DATA = os.environ.get("QWEN3_PARITY_DATA")

@@ -17,15 +17,15 @@ import torch
 from click.testing import CliRunner
 from transformers.models.qwen3.modeling_qwen3 import Qwen3MLP
 
-import qwen3_reference.resume as resuming
+import qwen3_reference.floors.resume as resuming
 from qwen3_golden import GOLDEN_ROOT, ParityError, Recording, pb, read
-from qwen3_parity import capture as capturing
 from qwen3_parity.cli import main
-from qwen3_parity.record import ARITHMETIC
-from qwen3_parity.sizes import work_bytes
-from qwen3_reference import make_golden, merged_cache
-from qwen3_reference.resume import Pass
-from qwen3_reference.work_folder import work_folder_of
+from qwen3_parity.recording import capture as capturing
+from qwen3_parity.recording.record import ARITHMETIC
+from qwen3_parity.recording.sizes import work_bytes
+from qwen3_reference.capture import make_golden, merged_cache
+from qwen3_reference.capture.work_folder import work_folder_of
+from qwen3_reference.floors.resume import Pass
 from qwen3_spec import model as spec
 
 CHECKPOINT = GOLDEN_ROOT / "checkpoints" / "window-decoder"

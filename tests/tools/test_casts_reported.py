@@ -15,12 +15,13 @@ import torch
 from qwen3_encdec import attention
 from qwen3_encdec.norm import Qwen3RMSNorm
 from qwen3_golden import GOLDEN_ROOT, Recording, read, tensor
-from qwen3_parity.diagnosis import Diagnosis, diagnose, pages
+from qwen3_parity.checkpoints.weights import weights_of
+from qwen3_parity.diagnosis import Diagnosis, diagnose
 from qwen3_parity.diagnosis.casts import Casts
-from qwen3_parity.implementation import factory
-from qwen3_parity.record import record
-from qwen3_parity.terminal import console
-from qwen3_parity.weights import weights_of
+from qwen3_parity.recording.ours.network import factory
+from qwen3_parity.recording.record import record
+from qwen3_parity.report import diagnoses as pages
+from qwen3_parity.report.terminal import console
 from qwen3_spec import ops
 
 CASE = GOLDEN_ROOT / "cases" / "encdec" / "bfloat16.pb"

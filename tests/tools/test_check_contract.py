@@ -15,8 +15,9 @@ from rich.console import Console
 from qwen3_golden import GOLDEN_ROOT, Tensor, pb, read, write
 from qwen3_golden import manifest as manifests
 from qwen3_golden.contract import Contract, contract_of
-from qwen3_parity import check, report
+from qwen3_parity import check
 from qwen3_parity.cli import main
+from qwen3_parity.report import verdicts as report
 
 GOLDEN = GOLDEN_ROOT / "cases" / "op" / "rope.pb"
 

@@ -12,9 +12,9 @@ from click.testing import CliRunner
 
 from qwen3_golden import GOLDEN_ROOT, Recording, Tensor, pb, read, tensor, write
 from qwen3_parity import check
+from qwen3_parity.checkpoints.weights import weights_at_hand
 from qwen3_parity.cli import main
 from qwen3_parity.diagnosis import diagnose
-from qwen3_parity.weights import weights_at_hand
 
 CHECKPOINTS = GOLDEN_ROOT / "checkpoints"
 CASE = "encdec/second_request"

@@ -15,15 +15,15 @@ from qwen3_parity import check
 from qwen3_parity.blame import Values, replay
 from qwen3_parity.blame.replay import gather
 from qwen3_parity.blame.rotations import angles_off
+from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis import diagnose
 from qwen3_parity.diagnosis.own_angles import angles_differ
 from qwen3_parity.honest.ours import ours
 from qwen3_parity.honest.own_angles import VARIATIONS, tables_of
 from qwen3_parity.honest.run import judge, record_all
 from qwen3_parity.honest.variation import Variation
-from qwen3_parity.record import record
-from qwen3_parity.scope import Scope
-from qwen3_parity.weights import weights_of
+from qwen3_parity.judge.scope import Scope
+from qwen3_parity.recording.record import record
 
 CASES = GOLDEN_ROOT / "cases"
 FAR = [f"long/position_{n}" for n in (4096, 32768)] + ["decoder/yarn_mscale"]

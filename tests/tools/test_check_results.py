@@ -9,7 +9,7 @@ import pytest
 
 from qwen3_golden import GOLDEN_ROOT, ParityError, Recording, Tensor, pb, read, write
 from qwen3_parity.check import check
-from qwen3_parity.match import results
+from qwen3_parity.judge.match import results
 
 
 def golden(name: str) -> Recording:

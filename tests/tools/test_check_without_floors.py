@@ -12,8 +12,8 @@ from click.testing import CliRunner
 
 from qwen3_golden import GOLDEN_ROOT, Array, ParityError, Recording, Tensor, pb, read, write
 from qwen3_parity import check
+from qwen3_parity.checkpoints.weights import weights_at_hand
 from qwen3_parity.cli import main
-from qwen3_parity.weights import weights_at_hand
 
 CHECKPOINTS = GOLDEN_ROOT / "checkpoints"
 NAME = "logits"

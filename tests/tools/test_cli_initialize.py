@@ -13,10 +13,11 @@ from click.testing import CliRunner, Result
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
-from qwen3_encdec import Qwen3ForSeq2SeqLM, check_agreement, initialize_from_qwen3, qwen3_checkpoint, sentinel_rows
+from qwen3_encdec import Qwen3ForSeq2SeqLM, check_agreement, initialize_from_qwen3
+from qwen3_encdec.weights import qwen3_checkpoint, sentinel_rows
 from qwen3_golden import GOLDEN_ROOT
-from qwen3_parity import cli_initialize
 from qwen3_parity.cli import main
+from qwen3_parity.commands import initialize as cli_initialize
 
 UNTIED, TIED = (GOLDEN_ROOT / "checkpoints" / name for name in ("even-window", "tied-decoder"))
 K_NORM = "merged_attn.k_norm.weight"

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from qwen3_golden import to_bfloat16, to_float32
-from qwen3_parity.compare import compare, exact
-from qwen3_parity.tiles import TILE, WIDE
+from qwen3_parity.judge.compare import compare, exact
+from qwen3_parity.judge.tiles import TILE, WIDE
 
 FINITE = st.floats(width=32, allow_nan=False, allow_infinity=False)
 SHAPES = hnp.array_shapes(min_dims=1, max_dims=4, min_side=1, max_side=5)

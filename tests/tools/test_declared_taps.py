@@ -10,7 +10,7 @@ import pytest
 
 from qwen3_golden import GOLDEN_ROOT, Array, ParityError, Recording, pattern_of, pb, read
 from qwen3_parity import check
-from qwen3_parity.record import Tap, record
+from qwen3_parity.recording.record import Tap, record
 
 OUTPUT = "encoder.layers.{layer}.output"
 

@@ -12,13 +12,14 @@ from click.testing import CliRunner
 
 from qwen3_golden import GOLDEN_ROOT, pb, read, write
 from qwen3_parity.cli import main
-from qwen3_parity.diagnosis import diagnose, pages
+from qwen3_parity.diagnosis import diagnose
 from qwen3_parity.diagnosis.near_ties import flips
 from qwen3_parity.diagnosis.parameters import parameter_faults
 from qwen3_parity.diagnosis.whereabouts import ranges
-from qwen3_parity.implementation import factory
-from qwen3_parity.record import record
-from qwen3_parity.terminal import console
+from qwen3_parity.recording.ours.network import factory
+from qwen3_parity.recording.record import record
+from qwen3_parity.report import diagnoses as pages
+from qwen3_parity.report.terminal import console
 
 NORM = "decoder.layers.1.input_layernorm"
 STREAM = "decoder.layers.1.input"
@@ -153,7 +154,7 @@ def test_a_diagnosis_of_the_golden_itself_is_parity(tmp_path):
 
 def test_own_and_accumulated_error_stand_side_by_side(scaled):
     golden, candidate = read(GOLDEN_ROOT / "cases" / "encdec" / "ragged.pb"), read(scaled)
-    from qwen3_parity.weights import weights_of
+    from qwen3_parity.checkpoints.weights import weights_of
 
     found = diagnose(golden, candidate, weights_of(golden, GOLDEN_ROOT / "checkpoints"))
     screen = console()

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from qwen3_golden import GOLDEN_ROOT, read
 from qwen3_parity.cli import main
-from qwen3_parity.record import inputs_of
+from qwen3_parity.recording.record import inputs_of
 
 GOLDEN = GOLDEN_ROOT / "cases" / "op" / "rms_norm.pb"
 

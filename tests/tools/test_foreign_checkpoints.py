@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from qwen3_golden import GOLDEN_ROOT
+from qwen3_parity.checkpoints.foreign import refuse_foreign
 from qwen3_parity.cli import main
-from qwen3_parity.foreign_checkpoints import refuse_foreign
 
 GOLDEN = str(GOLDEN_ROOT / "cases" / "encoder" / "one_token.pb")
 LLAMA = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 8}

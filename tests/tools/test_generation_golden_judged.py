@@ -11,7 +11,7 @@ import pytest
 from qwen3_golden import GOLDEN_ROOT, Array, ParityError, Recording, Tensor, pb, read, tensor
 from qwen3_parity.blame import replay
 from qwen3_parity.check import check
-from qwen3_parity.weights import weights_of
+from qwen3_parity.checkpoints.weights import weights_of
 
 FOLDER = GOLDEN_ROOT / "cases" / "generation"
 

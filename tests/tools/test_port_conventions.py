@@ -12,9 +12,9 @@ import pytest
 
 from qwen3_golden import GOLDEN_ROOT, Array, Recording, Tensor, pb, read, tensor, write
 from qwen3_parity import Verdicts, check
-from qwen3_parity.conventions import RULES, conventional
+from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis import diagnose
-from qwen3_parity.weights import weights_of
+from qwen3_parity.judge.conventions import RULES, conventional
 
 GOLDEN = read(GOLDEN_ROOT / "cases" / "decoder" / "plain.pb")
 WEIGHTS = weights_of(GOLDEN, GOLDEN_ROOT / "checkpoints")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from qwen3_golden import GOLDEN_ROOT, ParityError, pb, read, tensor, write
 from qwen3_parity.cli import main
-from qwen3_parity.predictions import divergence, predictions, rank, shared
+from qwen3_parity.judge.predictions import divergence, predictions, rank, shared
 
 ROWS = st.lists(st.floats(-20, 20), min_size=2, max_size=40)
 

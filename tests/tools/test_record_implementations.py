@@ -10,9 +10,9 @@ import pytest
 
 from qwen3_golden import GOLDEN_ROOT, Array, ParityError, pb, read
 from qwen3_parity import check
-from qwen3_parity.implementation import factory
-from qwen3_parity.record import Tap, load_factory, record
-from qwen3_parity.weights import checkpoint_directories
+from qwen3_parity.checkpoints.weights import checkpoint_directories
+from qwen3_parity.recording.ours.network import factory
+from qwen3_parity.recording.record import Tap, load_factory, record
 
 CASES = GOLDEN_ROOT / "cases"
 GOLDEN = CASES / "encoder" / "one_token.pb"
@@ -100,7 +100,7 @@ def test_a_checkpoint_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_our_own_factory_can_be_named_like_any_other() -> None:
-    assert load_factory("qwen3_parity.implementation:factory") is factory
+    assert load_factory("qwen3_parity.recording.ours.network:factory") is factory
 
 
 def test_something_that_is_no_factory_is_refused() -> None:

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from qwen3_golden import GOLDEN_ROOT, Recording, Tensor, pb, read, write
 from qwen3_parity.cli import main
-from qwen3_parity.regenerate import GONE, MOVED, NEW, SAME, accept, differences, record_reference
+from qwen3_parity.recording.regenerate import GONE, MOVED, NEW, SAME, accept, differences, record_reference
 
 NAME = "encoder/one_token"
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from qwen3_parity import check, report
+from qwen3_parity import check
+from qwen3_parity.report import verdicts as report
 
 NORM = "encoder.norm"
 

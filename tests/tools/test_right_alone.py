@@ -12,13 +12,14 @@ import torch
 from qwen3_golden import GOLDEN_ROOT, Recording, pb, read
 from qwen3_parity.blame.values import Values
 from qwen3_parity.check import check_run
-from qwen3_parity.diagnosis import diagnose, pages
+from qwen3_parity.checkpoints.weights import weights_of
+from qwen3_parity.diagnosis import diagnose
 from qwen3_parity.diagnosis.faults import blame
 from qwen3_parity.diagnosis.right_alone import meaning
-from qwen3_parity.implementation import factory
-from qwen3_parity.record import record
-from qwen3_parity.terminal import console
-from qwen3_parity.weights import weights_of
+from qwen3_parity.recording.ours.network import factory
+from qwen3_parity.recording.record import record
+from qwen3_parity.report import diagnoses as pages
+from qwen3_parity.report.terminal import console
 
 ULPS = 6
 

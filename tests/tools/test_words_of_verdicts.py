@@ -10,10 +10,11 @@ import pytest
 from click.testing import CliRunner
 
 from qwen3_golden import GOLDEN_ROOT, pb, read, write
-from qwen3_parity import check, report
+from qwen3_parity import check
 from qwen3_parity.cli import main
-from qwen3_parity.compare import exact
 from qwen3_parity.hypotheses.softmax_masks import other_mask
+from qwen3_parity.judge.compare import exact
+from qwen3_parity.report import verdicts as report
 
 
 def test_what_no_budget_allows_is_beyond_any_budget(world):

@@ -2,7 +2,7 @@
 
 from qwen3_parity.blame import OpVerdict, replay
 from qwen3_parity.check import check
-from qwen3_parity.compare import Metrics, compare
-from qwen3_parity.verdict import Problem, Verdict, Verdicts
+from qwen3_parity.judge.compare import Metrics, compare
+from qwen3_parity.judge.verdict import Problem, Verdict, Verdicts
 
 __all__ = ["Metrics", "OpVerdict", "Problem", "Verdict", "Verdicts", "check", "compare", "replay"]

@@ -8,15 +8,15 @@ from pathlib import Path
 
 from qwen3_golden import Array, ParityError, Recording, pb, read
 from qwen3_golden.contract import contract_of
+from qwen3_parity.blame.ops_alone import comparable, nothing_judged, op_alone, with_ops
 from qwen3_parity.blame.replay import replay
 from qwen3_parity.blame.tables import wrong_tables
-from qwen3_parity.conventions import conventional
-from qwen3_parity.match import delivered, is_input, parameters_differ, refuse_weights, results, same_case
-from qwen3_parity.ops_alone import comparable, nothing_judged, op_alone, with_ops
-from qwen3_parity.scope import Scope
-from qwen3_parity.tap_verdict import far_table, is_exact, judge_tap, op_of
-from qwen3_parity.tokenization.compare import check_tokenization
-from qwen3_parity.verdict import Verdict, Verdicts
+from qwen3_parity.judge.conventions import conventional
+from qwen3_parity.judge.match import delivered, is_input, parameters_differ, refuse_weights, results, same_case
+from qwen3_parity.judge.scope import Scope
+from qwen3_parity.judge.tap_verdict import far_table, is_exact, judge_tap, op_of
+from qwen3_parity.judge.verdict import Verdict, Verdicts
+from qwen3_parity.text.compare import check_tokenization
 
 
 def check(

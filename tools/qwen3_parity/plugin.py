@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from qwen3_parity.verdict import Verdicts
+    from qwen3_parity.judge.verdict import Verdicts
 
 _JUDGED = pytest.StashKey[dict[str, "Verdicts"]]()
 _SUMS = pytest.StashKey[dict[str, "Sums"]]()
@@ -46,7 +46,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if folder is None:
         return
     from qwen3_golden import ParityError
-    from qwen3_parity.candidates import candidates, golden_names
+    from qwen3_parity.judge.candidates import candidates, golden_names
 
     try:
         config.stash[_CANDIDATES] = candidates(folder, golden_names())
@@ -85,9 +85,9 @@ class Judge:
 
     def _record(self, file: Path, path: Path) -> None:
         from qwen3_golden import pb, read, write
-        from qwen3_parity.implementation import factory, golden_dtype
-        from qwen3_parity.record import record
-        from qwen3_parity.tokenization.record import record_tokenization
+        from qwen3_parity.recording.ours.network import factory, golden_dtype
+        from qwen3_parity.recording.record import record
+        from qwen3_parity.recording.text import record_tokenization
 
         golden = read(file)
         if golden.case.mode == pb.PLUMBING:  # nothing is computed: what our reader and writer make of the file
@@ -101,7 +101,7 @@ class Judge:
         """The verdicts on a golden's case."""
         from qwen3_golden import GOLDEN_ROOT, read
         from qwen3_parity.check import check
-        from qwen3_parity.weights import weights_at_hand
+        from qwen3_parity.checkpoints.weights import weights_at_hand
 
         key = str(golden)
         if key not in self._judged:
@@ -118,7 +118,7 @@ def judge(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def _sums(judged: dict[str, Verdicts]) -> dict[str, Sums]:
-    from qwen3_parity.tokenization.show import is_tokenization
+    from qwen3_parity.text.show import is_tokenization
 
     found: dict[str, Sums] = {}
     for golden, verdicts in judged.items():
@@ -170,7 +170,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 def _deliveries(sums: dict[str, Sums], delivered: Iterable[str]) -> list[str]:
     """Which candidates were judged, which were delivered and no test asked for, and which cases have none."""
-    from qwen3_parity.candidates import golden_names
+    from qwen3_parity.judge.candidates import golden_names
 
     judged = {one[0] for one in sums.values()}
     groups = {

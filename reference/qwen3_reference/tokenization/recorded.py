@@ -6,7 +6,7 @@ from pathlib import Path
 
 from qwen3_golden import Recording, pb, write
 from qwen3_golden.stages import BATCH, CONVERSATION, DECODING, ENCODING
-from qwen3_reference.provenance import provenance
+from qwen3_reference.capture.provenance import provenance
 from qwen3_reference.tokenization.cases import TokenizationCase
 from qwen3_reference.tokenization.chat import batch, conversation
 from qwen3_reference.tokenization.decoding import decoding

@@ -13,11 +13,11 @@ import torch
 from transformers import EncoderDecoderCache
 
 from qwen3_encdec import Qwen3ForSeq2SeqLM
-from qwen3_encdec.qwen3_checkpoint import load_qwen3
+from qwen3_encdec.weights.qwen3_checkpoint import load_qwen3
 from qwen3_golden import GOLDEN_ROOT, Array, pb, place, read
-from qwen3_parity.budgets import headroom, shares
-from qwen3_parity.compare import compare
-from qwen3_reference.record import record_request
+from qwen3_parity.judge.budgets import headroom, shares
+from qwen3_parity.judge.compare import compare
+from qwen3_reference.capture.record import record_request
 
 CHECKPOINTS = GOLDEN_ROOT / "checkpoints"
 Answer = dict[str, Array]

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from qwen3_encdec import masks, modeling_qwen3_encoder
-from qwen3_parity.budgets import headroom
+from qwen3_parity.judge.budgets import headroom
 
 Seed = Callable[[pytest.MonkeyPatch], None]
 FEW = settings(

@@ -8,8 +8,8 @@ from tokenization_by_hand import SPOILT, changed, failing
 from qwen3_golden import STAGES, Recording, pb
 from qwen3_golden.stages import BATCH, CONVERSATION, DECODING, ENCODING
 from qwen3_parity.check import check
-from qwen3_parity.tokenization.streams import early
-from qwen3_parity.tokenization.views import HAS, VIEWS
+from qwen3_parity.text.streams import early
+from qwen3_parity.text.views import HAS, VIEWS
 
 TEXT = "Hello, don't 12\u00e9"
 

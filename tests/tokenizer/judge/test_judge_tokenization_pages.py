@@ -10,13 +10,13 @@ from tokenization_by_hand import SPOILT, changed, failing, text_of
 
 from qwen3_golden import GOLDEN_ROOT, Recording, pb, read, write
 from qwen3_golden.stages import DECODING, ENCODING
-from qwen3_parity import report
 from qwen3_parity.check import check
-from qwen3_parity.regenerate import MOVED, SAME, differences
-from qwen3_parity.show import describe
-from qwen3_parity.suite import chosen_goldens, goldens, tokenization_goldens
-from qwen3_parity.tokenization.given import given
-from qwen3_parity.tokenization.views import HAS
+from qwen3_parity.recording.regenerate import MOVED, SAME, differences
+from qwen3_parity.recording.suite import chosen_goldens, goldens, tokenization_goldens
+from qwen3_parity.report import verdicts as report
+from qwen3_parity.report.show import describe
+from qwen3_parity.text.given import given
+from qwen3_parity.text.views import HAS
 
 CASES = GOLDEN_ROOT / "cases" / "tokenization"
 

@@ -9,7 +9,7 @@ from io import StringIO
 from rich.console import Console, RenderableType
 
 from qwen3_golden import STAGES, Recording, pb
-from qwen3_parity.verdict import Verdicts
+from qwen3_parity.judge.verdict import Verdicts
 
 Change = Callable[[pb.Tokenization], None]
 

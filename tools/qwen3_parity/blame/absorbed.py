@@ -14,11 +14,12 @@ from itertools import pairwise
 import numpy as np
 
 from qwen3_golden import Array, Tensor, pattern_of, pb
-from qwen3_parity.blame.evidence import Evidence, OpVerdict
+from qwen3_parity.blame.evidence import Evidence
 from qwen3_parity.blame.site import Site
 from qwen3_parity.blame.values import Values, made_once
-from qwen3_parity.budgets import ROUNDOFF
-from qwen3_parity.scope import Scope
+from qwen3_parity.judge.budgets import ROUNDOFF
+from qwen3_parity.judge.op_verdict import OpVerdict
+from qwen3_parity.judge.scope import Scope
 from qwen3_spec import ops
 
 Reads = Mapping[tuple[str, int], Sequence[str]]

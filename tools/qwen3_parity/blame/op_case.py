@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from qwen3_golden import Array, Recording, Tensor, pattern_of, pb, place, tensor
 from qwen3_parity.blame.op_plan import Plan
 from qwen3_parity.blame.op_plans import PLANS
-from qwen3_reference.spec_configs import spec_config
+from qwen3_reference.checkpoints.spec_configs import spec_config
 
 _OUTPUT = "output."
 

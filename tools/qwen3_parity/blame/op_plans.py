@@ -1,4 +1,4 @@
-"""Where the tensors of a case of one op stand in a network of one layer, op by op (`qwen3_reference.op_case`)."""
+"""Where the tensors of a case of one op stand in a network of one layer, op by op (`qwen3_reference.cases.op_case`)."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.blame.site import Result, Site
-from qwen3_reference.generation_settings import choosing_steps, sampling_of, search_of
+from qwen3_reference.cases.generation_settings import choosing_steps, sampling_of, search_of
 from qwen3_spec.beams import beam_scores, beam_scores_unit, beam_search, greedy_ids
 from qwen3_spec.sampling import next_token_probs, next_token_probs_unit, seen_ids
 from qwen3_spec.units import FLOAT32_ROUNDOFF

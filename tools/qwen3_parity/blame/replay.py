@@ -15,13 +15,14 @@ import numpy as np
 
 from qwen3_golden import Array, ParityError, Place, Recording, Tensor
 from qwen3_parity.blame.absorbed import Reads, absorbed
-from qwen3_parity.blame.evidence import Errors, Evidence, OpVerdict, worst_share
+from qwen3_parity.blame.evidence import Evidence, worst_share
 from qwen3_parity.blame.rotations import by_nearest_angles
 from qwen3_parity.blame.site import Result, Site
 from qwen3_parity.blame.values import Values
 from qwen3_parity.blame.way_back import excused
-from qwen3_parity.budgets import ROUNDOFF
-from qwen3_parity.scope import Scope
+from qwen3_parity.judge.budgets import ROUNDOFF
+from qwen3_parity.judge.op_verdict import Errors, OpVerdict
+from qwen3_parity.judge.scope import Scope
 
 __all__ = ["OpVerdict", "gather", "judge", "replay", "settled"]
 

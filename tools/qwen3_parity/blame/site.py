@@ -2,18 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
-from qwen3_golden import ENCODERS, Array, Place, pb
+from qwen3_golden import ENCODERS, Array, Place, Recording, pb
 from qwen3_spec import SpecConfig
-
-if TYPE_CHECKING:
-    from qwen3_parity.blame.values import Values
 
 Result = tuple[Array, Array | None]
 """What an op gives on a site's inputs, and its rounding unit for each element; None for an op that is exact."""
+
+
+class Taps(Protocol):
+    """What a site asks of the run that it stands in: other taps and places, as recorded or as they follow from those.
+
+    `dtype` is the schema's type that floats are stored in, `overrides` has other ways to compute a place, by pattern.
+    """
+
+    recording: Recording
+    given: Recording | None
+    dtype: int
+    overrides: Mapping[str, Callable[[Site], Result]]
+
+    def place(self, name: str) -> Place | None:
+        """The place of a tap name in this network."""
+
+    def recorded(self, name: str, step: int) -> Array | None:
+        """A tap as it was recorded, or None."""
+
+    def value(self, name: str, step: int) -> Array | None:
+        """A tap as recorded, or computed from what was; None where neither is possible."""
+
+    def site(self, name: str, step: int) -> Site | None:
+        """The op that makes a tap, with its inputs; None when one of them is not to be had."""
+
+    def parameters(self, spot: Place) -> dict[str, Array]:
+        """The weight and bias of a place, as loaded."""
+
+    def compute(self, site: Site) -> Result:
+        """The op of a site on its inputs."""
+
+    def another(self, **changes: Any) -> Taps:
+        """The same run with other patterns dropped, computed in another way, or with noise."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +63,7 @@ class Site:
     parameters: Mapping[str, Array]
     config: SpecConfig
     case: pb.Case
-    values: Values
+    values: Taps
     checkpoint: Mapping[str, Array]
     length: int
     before: Array | None = None

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from qwen3_golden import Recording, pb
-from qwen3_parity.blame.evidence import OpVerdict
 from qwen3_parity.blame.replay import gather, judge
 from qwen3_parity.blame.values import Values
-from qwen3_parity.scope import Scope
+from qwen3_parity.judge.op_verdict import OpVerdict
+from qwen3_parity.judge.scope import Scope
 
 
 def wrong_tables(candidate: Recording, golden: Recording) -> dict[tuple[str, int], OpVerdict]:

@@ -17,7 +17,7 @@ from qwen3_parity.blame.evidence import as_stored
 from qwen3_parity.blame.recompute import OPS
 from qwen3_parity.blame.recompute_choices import CHOICE_OPS
 from qwen3_parity.blame.site import Result, Site
-from qwen3_reference.spec_configs import spec_config
+from qwen3_reference.checkpoints.spec_configs import spec_config
 from qwen3_spec import SpecConfig
 
 Overrides = Mapping[str, Callable[[Site], Result]]

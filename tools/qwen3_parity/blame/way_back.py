@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from qwen3_parity.blame.evidence import NONE, OpVerdict
+from qwen3_parity.judge.op_verdict import NONE, OpVerdict
 
 REASON = "what it goes back through is wrong forward"
 _GRADIENT = "gradient."

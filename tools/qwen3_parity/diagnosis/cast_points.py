@@ -14,8 +14,8 @@ import numpy as np
 from qwen3_golden import Array
 from qwen3_parity.blame.recompute import OPS, heads_first
 from qwen3_parity.blame.site import Site
-from qwen3_parity.budgets import headroom
 from qwen3_parity.hypotheses.norms import rows
+from qwen3_parity.judge.budgets import headroom
 from qwen3_spec import ops, units
 
 _FLOAT32 = 2.0**-24

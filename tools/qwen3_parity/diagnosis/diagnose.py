@@ -11,21 +11,21 @@ from threadpoolctl import threadpool_limits
 from qwen3_golden import Array, Recording, pb
 from qwen3_golden.contract import contract_of
 from qwen3_parity.blame.op_case import OpNetwork, network_of
+from qwen3_parity.blame.ops_alone import with_ops
 from qwen3_parity.blame.replay import OpVerdict
 from qwen3_parity.blame.values import Values
 from qwen3_parity.check import check, check_run
-from qwen3_parity.conventions import conventional, judged_kinds
 from qwen3_parity.diagnosis.casts import Casts, casts_elsewhere
 from qwen3_parity.diagnosis.explain import Explanation, Judged, explain, judged
 from qwen3_parity.diagnosis.faults import Blame, Fault, Progress, blame, blame_outputs
+from qwen3_parity.diagnosis.fits import FITS, Finding
 from qwen3_parity.diagnosis.near_ties import Flip, flips
 from qwen3_parity.diagnosis.own_angles import Angles, angles_differ
 from qwen3_parity.diagnosis.parameters import ParameterFault, parameter_faults
 from qwen3_parity.diagnosis.right_alone import meaning
 from qwen3_parity.diagnosis.whereabouts import whereabouts
-from qwen3_parity.fits import FITS, Finding
-from qwen3_parity.ops_alone import with_ops
-from qwen3_parity.verdict import Verdicts
+from qwen3_parity.judge.conventions import conventional, judged_kinds
+from qwen3_parity.judge.verdict import Verdicts
 
 _WRONG, _RIGHT = 12, 6
 """Taps of one place that a mistake is tried on, wrong ones and right ones."""

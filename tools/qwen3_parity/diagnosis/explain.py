@@ -13,9 +13,9 @@ from qwen3_parity.blame.evidence import Evidence
 from qwen3_parity.blame.recompute import OPS
 from qwen3_parity.blame.replay import expected
 from qwen3_parity.blame.site import Result, Site
-from qwen3_parity.budgets import headroom
 from qwen3_parity.hypotheses.hypothesis import Hypothesis
 from qwen3_parity.hypotheses.registry import LIBRARY
+from qwen3_parity.judge.budgets import headroom
 
 _TELLING = 3
 """Different numbers that a part of a tap must have to be explained by itself."""

@@ -13,7 +13,7 @@ from qwen3_golden import Recording, Tensor, pattern_of
 from qwen3_parity.blame.evidence import Evidence
 from qwen3_parity.blame.replay import OpVerdict, gather, judge, settled
 from qwen3_parity.blame.values import Values
-from qwen3_parity.scope import Scope
+from qwen3_parity.judge.scope import Scope
 
 Progress = Callable[[str], None]
 

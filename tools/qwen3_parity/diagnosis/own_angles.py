@@ -12,8 +12,8 @@ from qwen3_parity.blame.angles import ULPS, ulps_off
 from qwen3_parity.blame.recompute import heads_first
 from qwen3_parity.blame.site import Site
 from qwen3_parity.blame.values import Values
-from qwen3_parity.scope import Scope
-from qwen3_reference.own_angles import half_of, rope_tables
+from qwen3_parity.judge.scope import Scope
+from qwen3_reference.floors.own_angles import half_of, rope_tables
 
 _CLEAR = 2.0**-22
 """Radians that rounding what is read does not make: angles closer than this are the same."""

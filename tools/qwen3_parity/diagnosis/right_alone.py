@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from qwen3_parity.diagnosis.faults import Blame
 from qwen3_parity.diagnosis.own_angles import Angles
-from qwen3_parity.report import percent
-from qwen3_parity.verdict import Verdicts
+from qwen3_parity.judge.budgets import percent
+from qwen3_parity.judge.verdict import Verdicts
 
 _FEW = 3
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from qwen3_golden import pb
-from qwen3_parity.implementation import EncoderDecoder
+from qwen3_parity.recording.ours.network import EncoderDecoder
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from qwen3_golden import Recording, pb
 from qwen3_parity.honest.attending import attending
 from qwen3_parity.honest.ours import Patch, ours
 from qwen3_parity.honest.variation import Variation
-from qwen3_parity.implementation import NEVER_MATERIALISED, EncoderDecoder
+from qwen3_parity.recording.ours.network import NEVER_MATERIALISED, EncoderDecoder
 
 Tensor = torch.Tensor
 _TILE = 128

@@ -12,8 +12,8 @@ import torch
 from qwen3_golden import Array, Recording, pb, place
 from qwen3_parity.honest.around import Around
 from qwen3_parity.honest.variation import Build, Variation
-from qwen3_parity.implementation import EncoderDecoder, encoder_decoder
-from qwen3_parity.record import Factory, Tap
+from qwen3_parity.recording.ours.network import EncoderDecoder, encoder_decoder
+from qwen3_parity.recording.record import Factory, Tap
 
 Groups = Callable[[int], list[list[int]]]
 """From the number of rows to the batches that are run, as lists of rows; every row is in one of them."""

@@ -12,8 +12,8 @@ from transformers.cache_utils import DynamicCache, EncoderDecoderCache, StaticCa
 from qwen3_golden import Recording, pb
 from qwen3_parity.honest.ours import Change, Patch, ours
 from qwen3_parity.honest.variation import Variation
-from qwen3_parity.implementation import EncoderDecoder
-from qwen3_reference.hooks import emit
+from qwen3_parity.recording.ours.network import EncoderDecoder
+from qwen3_reference.capture.hooks import emit
 from qwen3_spec import masks
 
 _SPARE = 7

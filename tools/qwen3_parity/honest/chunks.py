@@ -13,8 +13,8 @@ import torch
 from qwen3_golden import Array, Place, Recording, pb, place
 from qwen3_parity.honest.around import Around
 from qwen3_parity.honest.variation import Build, Variation
-from qwen3_parity.implementation import EncoderDecoder, encoder_decoder
-from qwen3_parity.record import Factory, Tap
+from qwen3_parity.recording.ours.network import EncoderDecoder, encoder_decoder
+from qwen3_parity.recording.record import Factory, Tap
 
 Steps = Callable[[Sequence[int]], list[int]]
 """From the query lengths of a case to those that are run instead, of the same sum."""

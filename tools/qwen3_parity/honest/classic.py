@@ -16,10 +16,10 @@ from qwen3_encdec import classic_attention
 from qwen3_golden import Array, Recording, pb, place, table
 from qwen3_parity.honest.ours import Patch
 from qwen3_parity.honest.variation import Build, Variation
-from qwen3_parity.implementation_classic import ClassicEncoder, classic_encoder
-from qwen3_parity.record import ARITHMETIC, Factory, Tap
-from qwen3_reference.classic_record import classic_run
-from qwen3_reference.classic_weights import load_classic
+from qwen3_parity.recording.ours.classic import ClassicEncoder, classic_encoder
+from qwen3_parity.recording.record import ARITHMETIC, Factory, Tap
+from qwen3_reference.capture.classic_record import classic_run
+from qwen3_reference.checkpoints.classic_weights import load_classic
 from qwen3_spec import FLOAT64, SEQUENTIAL_FLOAT32, Arithmetic
 
 Change = Callable[[Any], Iterable[Patch]]

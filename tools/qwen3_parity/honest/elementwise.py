@@ -12,7 +12,7 @@ from qwen3_encdec.mlp import Qwen3MLP
 from qwen3_encdec.norm import Qwen3RMSNorm
 from qwen3_parity.honest.ours import Change, Patch, ours
 from qwen3_parity.honest.variation import Variation, float32_alone
-from qwen3_parity.implementation import EncoderDecoder
+from qwen3_parity.recording.ours.network import EncoderDecoder
 
 Tensor = torch.Tensor
 

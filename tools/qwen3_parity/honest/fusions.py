@@ -12,7 +12,7 @@ from torch import nn
 from qwen3_golden import Recording
 from qwen3_parity.honest.ours import Change, Patch, ours
 from qwen3_parity.honest.variation import Variation, float32_alone
-from qwen3_parity.implementation import EncoderDecoder
+from qwen3_parity.recording.ours.network import EncoderDecoder
 
 Tensor = torch.Tensor
 Join = Callable[[Tensor, Tensor, Tensor, nn.Linear], Tensor]

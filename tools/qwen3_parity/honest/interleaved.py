@@ -12,7 +12,7 @@ from qwen3_encdec import merged_attention, rope
 from qwen3_golden import pb
 from qwen3_parity.honest.ours import Patch, ours
 from qwen3_parity.honest.variation import Variation
-from qwen3_parity.implementation import EncoderDecoder
+from qwen3_parity.recording.ours.network import EncoderDecoder
 
 Tensor = torch.Tensor
 _TURNED = ("q_proj", "q_norm", "q_rope", "k_proj", "k_norm", "k_rope", "cache_keys", "encoder_keys")

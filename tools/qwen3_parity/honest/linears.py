@@ -10,7 +10,7 @@ from torch import nn
 
 from qwen3_parity.honest.ours import Patch, ours
 from qwen3_parity.honest.variation import Variation, float32_alone
-from qwen3_parity.implementation import EncoderDecoder
+from qwen3_parity.recording.ours.network import EncoderDecoder
 
 Tensor = torch.Tensor
 _BLOCK = 8

@@ -13,8 +13,8 @@ import torch
 
 from qwen3_golden import Array, pattern_of, pb, table
 from qwen3_parity.honest.variation import Build
-from qwen3_parity.implementation import EncoderDecoder, encoder_decoder
-from qwen3_parity.record import Factory, Tap, Value
+from qwen3_parity.recording.ours.network import EncoderDecoder, encoder_decoder
+from qwen3_parity.recording.record import Factory, Tap, Value
 
 Patch = tuple[object, str, object]
 """An owner, the name of one of its attributes, and what stands there while the model runs."""

@@ -11,7 +11,7 @@ from qwen3_encdec import rope
 from qwen3_golden import pb
 from qwen3_parity.honest.ours import Change, Patch, ours
 from qwen3_parity.honest.variation import Variation
-from qwen3_parity.implementation import EncoderDecoder
+from qwen3_parity.recording.ours.network import EncoderDecoder
 
 Pair = tuple[Tensor, Tensor]
 Angles = Callable[[Tensor, Tensor], Tensor]

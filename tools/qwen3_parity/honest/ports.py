@@ -16,12 +16,12 @@ from qwen3_parity.honest.attending import attention
 from qwen3_parity.honest.ours import Patch, ours
 from qwen3_parity.honest.softmaxes import wide_softmax
 from qwen3_parity.honest.variation import Build, Variation, float32_alone
-from qwen3_parity.implementation import EncoderDecoder
-from qwen3_parity.record import Runner, Tap
-from qwen3_reference.floors import spec_run
-from qwen3_reference.generation_settings import choosing_steps, search_of
-from qwen3_reference.scope import Scope
-from qwen3_reference.weights import load_weights, spec_config
+from qwen3_parity.recording.ours.network import EncoderDecoder
+from qwen3_parity.recording.record import Runner, Tap
+from qwen3_reference.cases.generation_settings import choosing_steps, search_of
+from qwen3_reference.checkpoints.weights import load_weights, spec_config
+from qwen3_reference.floors.arithmetics import spec_run
+from qwen3_reference.floors.scope import Scope
 from qwen3_spec import FLOAT64, SEQUENTIAL_FLOAT32, Arithmetic, SpecConfig, masks, ops
 from qwen3_spec.beams import beam_search, greedy_ids
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from qwen3_golden import GOLDEN_ROOT, ParityError, Recording, pb, read
 from qwen3_parity.blame import OpVerdict, replay
 from qwen3_parity.check import check_run
+from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.honest import (
     backends,
     batches,
@@ -32,11 +33,10 @@ from qwen3_parity.honest import (
     training,
 )
 from qwen3_parity.honest.variation import Variation
-from qwen3_parity.implementation import golden_dtype
-from qwen3_parity.record import record
-from qwen3_parity.suite import goldens
-from qwen3_parity.verdict import Verdicts
-from qwen3_parity.weights import weights_of
+from qwen3_parity.judge.verdict import Verdicts
+from qwen3_parity.recording.ours.network import golden_dtype
+from qwen3_parity.recording.record import record
+from qwen3_parity.recording.suite import goldens
 
 VARIATIONS: tuple[Variation, ...] = (
     *backends.VARIATIONS,

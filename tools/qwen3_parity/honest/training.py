@@ -16,8 +16,8 @@ from qwen3_golden import Array, Recording, pb, place
 from qwen3_parity.honest.around import Around
 from qwen3_parity.honest.ours import Patch, ours
 from qwen3_parity.honest.variation import Variation
-from qwen3_parity.implementation import EncoderDecoder, encoder_decoder
-from qwen3_parity.record import Factory, Tap
+from qwen3_parity.recording.ours.network import EncoderDecoder, encoder_decoder
+from qwen3_parity.recording.record import Factory, Tap
 
 _FORWARD_ALONE = frozenset(
     {

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import torch
 
 from qwen3_golden import Recording, pb
-from qwen3_parity.record import Factory
+from qwen3_parity.recording.record import Factory
 
 Build = Callable[[torch.dtype], Factory]
 """The factory of a variation for a case that is run in this dtype."""

@@ -13,7 +13,7 @@ from qwen3_parity.blame.recompute import OPS, heads_first
 from qwen3_parity.blame.recompute_choices import choices, entering, scores_unit
 from qwen3_parity.blame.site import Result, Site
 from qwen3_parity.hypotheses.hypothesis import Hypothesis
-from qwen3_reference.generation_settings import search_of
+from qwen3_reference.cases.generation_settings import search_of
 from qwen3_spec.beams import beam_scores_unit, beam_search, greedy_ids, log_softmax
 
 MOVED = "a row's past, and its score, are those of the row that beam_idx names, before the step"

@@ -8,7 +8,7 @@ from qwen3_golden import Array
 from qwen3_parity.blame.evidence import as_stored
 from qwen3_parity.blame.recompute import OPS
 from qwen3_parity.blame.site import Site
-from qwen3_parity.budgets import headroom
+from qwen3_parity.judge.budgets import headroom
 
 
 def recorded(site: Site) -> Array | None:

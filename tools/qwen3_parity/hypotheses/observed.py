@@ -13,9 +13,9 @@ from qwen3_golden import Array
 from qwen3_parity.blame.evidence import as_stored
 from qwen3_parity.blame.recompute import OPS
 from qwen3_parity.blame.site import Result, Site
-from qwen3_parity.budgets import headroom
 from qwen3_parity.hypotheses.hypothesis import Hypothesis
 from qwen3_parity.hypotheses.judged_cells import recorded
+from qwen3_parity.judge.budgets import headroom
 
 _SOME = 0.9
 """The part of the wrong cells that a guess must bring back before it is worth a full test."""

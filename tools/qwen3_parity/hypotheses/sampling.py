@@ -13,7 +13,7 @@ from qwen3_golden import Array
 from qwen3_parity.blame.recompute_choices import history
 from qwen3_parity.blame.site import Result, Site
 from qwen3_parity.hypotheses.hypothesis import Hypothesis
-from qwen3_reference.generation_settings import sampling_of
+from qwen3_reference.cases.generation_settings import sampling_of
 from qwen3_spec import sampling as spec
 from qwen3_spec.sampling import Sampling
 

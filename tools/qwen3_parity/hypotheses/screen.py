@@ -11,8 +11,8 @@ from qwen3_golden import Array
 from qwen3_parity.blame.evidence import as_stored
 from qwen3_parity.blame.recompute import OPS
 from qwen3_parity.blame.site import Site
-from qwen3_parity.budgets import headroom
 from qwen3_parity.hypotheses.layouts import sequence_axis
+from qwen3_parity.judge.budgets import headroom
 
 _ROW_BY_ROW = ("linear", "rms_norm", "head_norm", "residual", "swiglu", "copy")
 """Ops whose output at a position depends on the inputs at that position alone."""

@@ -13,11 +13,11 @@ from qwen3_golden import Array
 from qwen3_parity.blame.recompute import OPS
 from qwen3_parity.blame.site import Result, Site
 from qwen3_parity.blame.values import made_once
-from qwen3_parity.budgets import headroom
 from qwen3_parity.hypotheses.hypothesis import Compute, Hypothesis
 from qwen3_parity.hypotheses.norms import mean_square, rows
 from qwen3_parity.hypotheses.observed import Seen, real, seen
 from qwen3_parity.hypotheses.rounding import ROUNDED
+from qwen3_parity.judge.budgets import headroom
 
 _FIX = "compare what is loaded with the checkpoint, element by element"
 _MOST = 64

@@ -14,7 +14,7 @@ from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 PACKAGE = "qwen3_encdec"
-_DEPENDENTS = (PACKAGE, "qwen3_parity.implementation", "qwen3_parity.suite")
+_DEPENDENTS = (PACKAGE, "qwen3_parity.recording.ours.network", "qwen3_parity.recording.suite")
 """What holds our implementation's classes, and has to be imported again with it."""
 
 
@@ -50,9 +50,14 @@ class _Finder(MetaPathFinder):
         return spec_from_file_location(fullname, self.path, loader=_Text(fullname, str(self.path), self.text))
 
 
+def file_of(module: str) -> Path:
+    """The file of `qwen3_encdec.<module>`."""
+    return package_folder().joinpath(*module.split(".")).with_suffix(".py")
+
+
 def install(module: str, text: str) -> None:
     """From now on `qwen3_encdec.<module>` has this text, for all who import it; for the rest of the process."""
-    path = package_folder() / f"{module}.py"
+    path = file_of(module)
     forget()
     sys.meta_path.insert(0, _Finder(f"{PACKAGE}.{module}", path, text))
 
@@ -66,7 +71,7 @@ def forget() -> None:
 
 @contextmanager
 def lines_reached(folder: Path) -> Iterator[dict[str, set[int]]]:
-    """The lines of a folder's modules that run inside the block, by module name."""
+    """The lines of a folder's modules that run inside the block, by dotted name below it."""
     reached: dict[str, set[int]] = defaultdict(set)
     prefix = str(folder)
 
@@ -74,7 +79,8 @@ def lines_reached(folder: Path) -> Iterator[dict[str, set[int]]]:
         if not frame.f_code.co_filename.startswith(prefix):
             return None
         if event == "line":
-            reached[Path(frame.f_code.co_filename).stem].add(frame.f_lineno)
+            path = Path(frame.f_code.co_filename).relative_to(folder)
+            reached[".".join(path.with_suffix("").parts)].add(frame.f_lineno)
         return trace
 
     before = sys.gettrace()

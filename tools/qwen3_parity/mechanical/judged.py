@@ -8,8 +8,8 @@ from pathlib import Path
 
 from qwen3_golden import GOLDEN_ROOT, Recording, pb, read
 from qwen3_parity.check import check_run
-from qwen3_parity.record import record
-from qwen3_parity.weights import weights_of
+from qwen3_parity.checkpoints.weights import weights_of
+from qwen3_parity.recording.record import record
 
 _SOONEST = ("encdec/ragged", "decoder/window_chunks", "encoder/window_odd", "encdec/window", "encdec/qwen2")
 """Cases that between them see most: asked first, because one objection is enough."""
@@ -45,7 +45,7 @@ def cases() -> list[str]:
 
 def recorded(names: Sequence[str], out: Path) -> Iterator[tuple[Recording, Recording]]:
     """The goldens of some cases, each with the recording that the implementation makes of it, written to `out`."""
-    from qwen3_parity.implementation import factory, golden_dtype
+    from qwen3_parity.recording.ours.network import factory, golden_dtype
 
     for name in names:
         golden = read(GOLDEN_ROOT / "cases" / f"{name}.pb")

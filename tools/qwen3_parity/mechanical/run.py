@@ -20,7 +20,7 @@ import torch
 
 from qwen3_golden import ParityError
 from qwen3_parity.check import check_run
-from qwen3_parity.mechanical.apply import forget, install, lines_reached, package_folder
+from qwen3_parity.mechanical.apply import file_of, forget, install, lines_reached, package_folder
 from qwen3_parity.mechanical.judged import Judgement, cases, judge, recorded
 from qwen3_parity.mechanical.sources import FILES, Mutant, mutants
 
@@ -51,7 +51,7 @@ class Unchanged:
 
 def all_mutants(only: str = "*") -> list[Mutant]:
     """The mutants of every file of `FILES` whose key or id matches the glob."""
-    found = [mutant for name in FILES for mutant in mutants(package_folder() / f"{name}.py")]
+    found = [mutant for name in FILES for mutant in mutants(file_of(name), name)]
     return [mutant for mutant in found if fnmatchcase(mutant.key, only) or fnmatchcase(mutant.id, only)]
 
 
@@ -124,7 +124,7 @@ def _record_unchanged(sender: Connection, _folder: str, out: str, *names: str) -
     forget()
     folder, reached = package_folder(), dict[str, dict[str, list[int]]]()
     with lines_reached(folder) as lines:
-        import_module("qwen3_parity.implementation")
+        import_module("qwen3_parity.recording.ours.network")
     reached[""] = {name: sorted(some) for name, some in lines.items()}
     for name in names:
         with lines_reached(folder) as lines:

@@ -30,9 +30,9 @@ FILES = (
     "generation",
     "configuration_qwen3_encdec",
     "qwen3_source",
-    "qwen3_checkpoint",
+    "weights.qwen3_checkpoint",
     "pretrained",
-    "weight_mapping",
+    "weights.mapping",
     "rope_scaling",
     "graph_capture",
 )
@@ -93,8 +93,12 @@ class _Spot:
             getattr(self.owner, self.field)[self.index] = node
 
 
-def mutants(path: Path) -> list[Mutant]:
-    """The mutants of a file; types, messages, docstrings, logging and guards that only raise are left alone."""
+def mutants(path: Path, module: str = "") -> list[Mutant]:
+    """The mutants of a file; types, messages, docstrings, logging and guards that only raise are left alone.
+
+    `module` is its dotted name below the package; the file's name when left out.
+    """
+    module = module or path.stem
     tree = ast.parse(path.read_text(encoding="utf-8"))
     found: list[Mutant] = []
     seen: Counter[tuple[str, ...]] = Counter()
@@ -116,7 +120,7 @@ def mutants(path: Path) -> list[Mutant]:
                 name = (spot.function, operator, before, after)
                 seen[name] += 1
                 line, column = getattr(spot.node, "lineno", 0), getattr(spot.node, "col_offset", 0)
-                found.append(Mutant(path.stem, *name[:2], line, column, *name[2:], seen[name], spot.lines, text))
+                found.append(Mutant(module, *name[:2], line, column, *name[2:], seen[name], spot.lines, text))
     return found
 
 

@@ -20,7 +20,7 @@ NETWORK = (
 )
 FILES = (
     *(f"{__name__}.{name}" for name in (*NETWORK, "loaders")),
-    "qwen3_parity.tokenization.mutants.catalogue",
+    "qwen3_parity.mutants.text.catalogue",
 )
 """The catalogue's modules, each with its `MUTANTS`: the network's, those of loaders, then the tokenizer's."""
 

@@ -12,11 +12,11 @@ from qwen3_encdec import attention, modeling_qwen3_encdec, rope
 from qwen3_encdec.merged_attention import Qwen3MergedAttention
 from qwen3_encdec.mlp import Qwen3MLP
 from qwen3_encdec.norm import Qwen3RMSNorm
-from qwen3_parity import implementation_training
 from qwen3_parity.mutants.entry import entry
 from qwen3_parity.mutants.mutant import Seed, words
 from qwen3_parity.mutants.mutant import attention as in_attention
 from qwen3_parity.mutants.patch import Patch
+from qwen3_parity.recording.ours import training as implementation_training
 
 IGNORED = -100
 TIED, UNTIED, CAUSAL = "training/tied", "training/untied", "training/causal"

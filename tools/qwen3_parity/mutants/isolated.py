@@ -19,17 +19,17 @@ from qwen3_encdec.tokenizer.files import TokenizerFiles
 from qwen3_encdec.tokenizer.tokenizer import ByteLevelTokenizer
 from qwen3_golden import GOLDEN_ROOT, Array, ParityError, Recording, pattern_of, pb, read
 from qwen3_parity.check import check_run
-from qwen3_parity.implementation import EncoderDecoder, factory, golden_dtype
+from qwen3_parity.checkpoints.weights import weights_of
+from qwen3_parity.judge.verdict import Verdicts
 from qwen3_parity.mutants.judged import Judge, by_replay, short
 from qwen3_parity.mutants.loaders_run import run_checkpoint
 from qwen3_parity.mutants.mutant import Mutant
 from qwen3_parity.mutants.outcome import CaseOutcome, Outcome, nothing
 from qwen3_parity.mutants.patch import Patch
-from qwen3_parity.record import record
-from qwen3_parity.tokenization.record import record_tokenization
-from qwen3_parity.tokenization.runner import Runner, read_tokenizer, runner_of
-from qwen3_parity.verdict import Verdicts
-from qwen3_parity.weights import weights_of
+from qwen3_parity.recording.ours.network import EncoderDecoder, factory, golden_dtype
+from qwen3_parity.recording.record import record
+from qwen3_parity.recording.text import record_tokenization
+from qwen3_parity.text.runner import Runner, read_tokenizer, runner_of
 
 CHECKPOINTS = GOLDEN_ROOT / "checkpoints"
 

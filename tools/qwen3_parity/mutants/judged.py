@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from qwen3_golden import GOLDEN_ROOT, Array, Recording, pattern_of, pb
 from qwen3_parity.blame import replay
-from qwen3_parity.tokenization.record import tokenizer_directory
+from qwen3_parity.recording.text import tokenizer_directory
 
 TOKENIZERS = GOLDEN_ROOT / "tokenizers"
 
@@ -53,13 +53,13 @@ def by_diagnosis(golden: Recording, candidate: Recording, weights: Mapping[str, 
 
 @cache
 def _oracle(directory: Path) -> Any:
-    from qwen3_parity.tokenization.oracle import Oracle
+    from qwen3_parity.text.oracle import Oracle
 
     return Oracle.of(directory)
 
 
 def _wrong_stages(golden: Recording, candidate: Recording) -> Sequence[Blame]:
-    from qwen3_parity.tokenization.blame import blame
+    from qwen3_parity.text.blame import blame
 
     oracle = _oracle(tokenizer_directory(golden.case, TOKENIZERS))
     failed = [one for one in blame(oracle, candidate) if one.right is False]
@@ -67,7 +67,7 @@ def _wrong_stages(golden: Recording, candidate: Recording) -> Sequence[Blame]:
 
 
 def _explained_stages(golden: Recording, candidate: Recording) -> Sequence[Blame]:
-    from qwen3_parity.tokenization.diagnose import diagnose_tokenization
+    from qwen3_parity.diagnosis.text import diagnose_tokenization
 
     found = diagnose_tokenization(golden, candidate, tokenizer_directory(golden.case, TOKENIZERS))
     return [Blame((one.stage, *one.others), one.name) for one in found.faults]

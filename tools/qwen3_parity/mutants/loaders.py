@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from qwen3_encdec import weight_mapping
+from qwen3_encdec.weights import mapping as weight_mapping
 from qwen3_parity.mutants.entry import entry
 from qwen3_parity.mutants.loaders_configs import CONFIGS
 from qwen3_parity.mutants.loaders_files import FILES

@@ -10,13 +10,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from qwen3_encdec import Qwen3ForSeq2SeqLM
-from qwen3_encdec.qwen3_checkpoint import load_qwen3
-from qwen3_encdec.weight_verification import weight_faults
+from qwen3_encdec.weights.qwen3_checkpoint import load_qwen3
+from qwen3_encdec.weights.verification import weight_faults
 from qwen3_golden import GOLDEN_ROOT
-from qwen3_parity.implementation import EncoderDecoder
 from qwen3_parity.mutants.mutant import REFUSED, Mutant
 from qwen3_parity.mutants.outcome import CaseOutcome
 from qwen3_parity.mutants.patch import Patch
+from qwen3_parity.recording.ours.network import EncoderDecoder
 
 SENTINELS = 7
 

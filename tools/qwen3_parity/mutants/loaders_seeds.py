@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from qwen3_encdec import Qwen3ForSeq2SeqLM
-from qwen3_encdec.qwen3_checkpoint import load_qwen3
+from qwen3_encdec.weights.qwen3_checkpoint import load_qwen3
 from qwen3_parity.mutants.loaders_run import Loading
 from qwen3_parity.mutants.mutant import Seed
 

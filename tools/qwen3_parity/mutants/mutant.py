@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from qwen3_encdec.weight_fault import CHECKS
+from qwen3_encdec.weights.fault import CHECKS
 from qwen3_golden import STAGES
 
 Seed = Callable[[Any], None]

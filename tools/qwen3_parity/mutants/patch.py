@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from qwen3_parity.implementation import EncoderDecoder
+from qwen3_parity.recording.ours.network import EncoderDecoder
 
 ABSENT: Any = object()
-IMPLEMENTATION = ("qwen3_encdec", "qwen3_parity.implementation")
+IMPLEMENTATION = ("qwen3_encdec", "qwen3_parity.recording.ours.network")
 """Where the code under test lives: the network, and how it is run on cases."""
 
 

@@ -9,9 +9,9 @@ import torch
 from transformers import EncoderDecoderCache, LogitsProcessorList
 from transformers.generation import logits_process as filters
 
-from qwen3_parity.implementation_generation import running_scores
 from qwen3_parity.mutants.mutant import Mutant, Seed, words
 from qwen3_parity.mutants.patch import Patch
+from qwen3_parity.recording.ours.generation import running_scores
 
 PROBS = words("next_token_probs")
 IDS = words("generated_ids")

@@ -1,0 +1,1 @@
+"""From checkpoints to models: reading, mapping, sentinel rows, verification."""

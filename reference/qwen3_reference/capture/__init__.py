@@ -1,0 +1,1 @@
+"""Hugging Face and torch run on a case, hooked, and written as a golden."""

@@ -1,0 +1,113 @@
+"""From a case of the classic encoder to its golden: run torch or Hugging Face, check, measure the floors, write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from qwen3_golden import Array, Place, Recording, Writer, minor_of, pattern_of, pb, place, table, tensor
+from qwen3_reference.capture.classic_bert import run_bert
+from qwen3_reference.capture.classic_torch import run_torch
+from qwen3_reference.capture.provenance import provenance
+from qwen3_reference.capture.softmax_check import check_softmax
+from qwen3_reference.capture.torch_tensors import to_numpy
+from qwen3_reference.cases.classic import ClassicCase, classic_inputs
+from qwen3_reference.checkpoints.classic_configs import classic_config, classic_spec_config
+from qwen3_reference.checkpoints.classic_weights import load_classic
+from qwen3_reference.checkpoints.weights import Weights, checkpoint_message, parameters
+from qwen3_reference.floors.arithmetics import error, has_floor, larger, least
+from qwen3_reference.floors.scope import Scope
+from qwen3_spec import FLOAT64, SEQUENTIAL_FLOAT32, Arithmetic
+from qwen3_spec.classic import classic_encoder
+
+
+def classic_run(
+    config: pb.ModelConfig, weights: Mapping[str, Array], inputs: Mapping[str, Array], arithmetic: Arithmetic = FLOAT64
+) -> dict[str, Array]:
+    """Every tap of a case by the specification, by name."""
+    taps: dict[str, Array] = {}
+    classic_encoder(
+        weights,
+        classic_spec_config(config),
+        inputs["input.encoder_attention_mask"],
+        taps.__setitem__,
+        arithmetic,
+        input_ids=inputs.get("input.encoder_input_ids"),
+        position_ids=inputs.get("input.encoder_position_ids"),
+        hidden_states=inputs.get("input.hidden_states"),
+    )
+    return taps
+
+
+def _known(name: str, config: pb.ModelConfig) -> Place:
+    spot = place(name, config.num_hidden_layers)
+    assert spot is not None, name
+    return spot
+
+
+def _order(names: Mapping[str, object]) -> list[str]:
+    """Tap names in the order of the network: table order, layer by layer."""
+    rows = {row.pattern: number for number, row in enumerate(table())}
+
+    def key(name: str) -> tuple[int, int, int]:
+        spot = place(name)
+        layer = spot.layer if spot is not None else None
+        row = rows[pattern_of(name)]
+        inside = layer is not None
+        ends = row > max(number for pattern, number in rows.items() if pattern.startswith(_layers(name)))
+        return (1 if inside else 2 if ends else 0), layer or 0, row
+
+    return sorted(names, key=key)
+
+
+def _layers(name: str) -> str:
+    return f"{name.partition('.')[0]}.layers."
+
+
+def record_classic(case: ClassicCase, checkpoints: Path, path: Path) -> None:
+    """Record one case from its checkpoint in `checkpoints`, with floors; raises `ParityError` for a broken one."""
+    directory = checkpoints / case.checkpoint
+    config, weights = classic_config(directory), load_classic(directory)
+    inputs = classic_inputs(case, config)
+    run = run_bert if config.classic_encoder.starts_with_hidden_states else run_torch
+    taps = {name: to_numpy(value.contiguous())[0] for name, value in run(config, weights, inputs).items()}
+    message = pb.Case(
+        name=case.name,
+        tier=pb.TIER_MODEL,
+        mode=pb.CLASSIC_ENCODER,
+        config=config,
+        checkpoint=[checkpoint_message("encoder", directory, case.checkpoint)],
+        exposes=case.exposes,
+        description=case.description,
+    )
+    everything = {**inputs, **taps}
+    items = []
+    for name in (*inputs, *_order(taps)):
+        spot = _known(name, config)
+        own = spot.inputs_in(everything, config)
+        items.append(tensor(name, everything[name], axes=spot.axes, op=spot.op, inputs=own))
+    delivered = {pattern_of(name) for name in everything}
+    shown = [row.pattern for row in table() if row.pattern in delivered]
+    done = pb.Run(arithmetic=pb.ARITHMETIC_F32, backend=pb.EAGER, materialised=shown)
+    recording = Recording(message, provenance("qwen3_reference", case.seed), done, items)
+    check_softmax(recording)
+    _measure(recording, weights, inputs)
+    with Writer(path, schema_minor=minor_of(message)) as writer:
+        for item in recording:
+            writer.add(item)
+        writer.finish(message, recording.provenance, done, parameters(weights))
+
+
+def _measure(recording: Recording, weights: Weights, inputs: Mapping[str, Array]) -> None:
+    """Give every float tap its floor: see `floors`."""
+    config = recording.case.config
+    scope = Scope(config, inputs, ())
+    truth = classic_run(config, weights, inputs)
+    plain = classic_run(config, weights, inputs, SEQUENTIAL_FLOAT32)
+    for item in recording:
+        name, spot = item.info.name, _known(item.info.name, config)
+        if not has_floor(spot):
+            continue
+        expected, judged = truth[name], scope.judged(spot, 0)
+        found = [error(one, expected, judged, spot.axes) for one in (item.array, plain[name])]
+        item.info.floor.CopyFrom(larger([*found, least(expected, judged, spot.axes, pb.F32)]))

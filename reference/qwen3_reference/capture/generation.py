@@ -1,0 +1,185 @@
+"""Hugging Face's own `generate()` on a case's prompt, and from what it chose the case: tokens to force, steps, results.
+
+A causal case is HF's Qwen3 as it is. With an encoder it is the same model on `MergedCache`, whose inputs at each step
+(the mask of every layer type, explicit positions) are ours to prepare; beams find their source's memory repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from qwen3_golden import Array, pb
+from qwen3_reference.capture.hooks import encoder_half
+from qwen3_reference.capture.merged_cache import Memory, MergedCache
+from qwen3_reference.capture.models import Reference
+from qwen3_reference.capture.run import Inputs, as_tensor, merged_masks, run_encoder
+from qwen3_reference.cases.generation_settings import generate_options
+
+
+@dataclass(frozen=True)
+class FreeRun:
+    """What `generate()` gave. `inputs` and `steps` are the case's: the prompt and what was chosen behind it.
+
+    `generated[batch, new]` is padded to `max_new_tokens`, None for a sample. `entering[n][rows]` are the scores with
+    which the beams enter the n-th step behind the prompt, `sequences_scores` those of what is returned. `margin` is the
+    smallest distance of two candidates of which one was chosen. `logits[n][rows, vocab]` are those of choice n.
+    """
+
+    inputs: Mapping[str, Array]
+    steps: tuple[int, ...]
+    generated: Array | None
+    margin: float
+    logits: Sequence[Array]
+    entering: Sequence[Array] = ()
+    sequences_scores: Array | None = None
+
+
+def merged_memory(reference: Reference, inputs: Inputs) -> Memory:
+    """The encoder's output on a case's inputs, run once, with its RoPE tables."""
+
+    def unwanted(_name: str) -> bool:
+        return False
+
+    hidden = run_encoder(reference.encoder, inputs, lambda *_: None, unwanted)
+    if not reference.rotate_encoder_keys:
+        return Memory(hidden, None)
+    with torch.no_grad(), encoder_half():
+        return Memory(hidden, reference.decoder.model.rotary_emb(hidden, as_tensor(inputs, "encoder_position_ids")))
+
+
+@contextmanager
+def merged(decoder: Any, encoder_mask: torch.Tensor) -> Iterator[None]:
+    """Inside, `decoder.generate` gives each forward the masks and positions that a `MergedCache` needs."""
+
+    def prepare(
+        input_ids: torch.Tensor,
+        next_sequence_length: int | None = None,
+        past_key_values: Any = None,
+        attention_mask: torch.Tensor | None = None,
+        **_: Any,
+    ) -> dict[str, Any]:
+        assert attention_mask is not None
+        ids = input_ids if next_sequence_length is None else input_ids[:, -next_sequence_length:]
+        stop = past_key_values.get_seq_length() + ids.shape[1]
+        real = attention_mask[:, :stop].bool()
+        positions = (real.long().cumsum(dim=-1) - 1).clamp(min=0)[:, stop - ids.shape[1] :]
+        masks = merged_masks(decoder, past_key_values, ids, real, encoder_mask)
+        given = {"input_ids": ids.contiguous(), "attention_mask": masks, "position_ids": positions}
+        return given | {"past_key_values": past_key_values, "use_cache": True}
+
+    decoder.prepare_inputs_for_generation = prepare
+    try:
+        yield
+    finally:
+        del decoder.prepare_inputs_for_generation
+
+
+def hf_generate(reference: Reference, inputs: Inputs, **options: Any) -> Any:
+    """`generate()` on the decoder ids of `inputs`; rows are sources, and beams where `num_beams` says so.
+
+    With beams the inputs have a row for each beam, a source's together, and `generate` is given the first of each.
+    """
+    decoder, beams = reference.decoder, options.get("num_beams", 1)
+    prompt, mask = as_tensor(inputs, "decoder_input_ids"), as_tensor(inputs, "decoder_attention_mask").long()
+    options |= {"return_dict_in_generate": True, "output_scores": True, "output_logits": True}
+    if reference.encoder is None:
+        with torch.no_grad():
+            return decoder.generate(prompt[::beams], attention_mask=mask[::beams], **options)
+    memory = merged_memory(reference, inputs)
+    cache = MergedCache([layer.self_attn for layer in decoder.model.layers], memory)
+    with torch.no_grad(), merged(decoder, as_tensor(inputs, "encoder_attention_mask")):
+        return decoder.generate(prompt[::beams], attention_mask=mask[::beams], past_key_values=cache, **options)
+
+
+@contextmanager
+def _watched(decoder: Any) -> Iterator[list[tuple[Array, Array, Array]]]:
+    """What each step of a beam search goes on with: all tokens so far, scores and rows, each `[source, beam, …]`."""
+    seen: list[tuple[Array, Array, Array]] = []
+    plain = decoder._get_running_beams_for_next_iteration
+
+    def running(**given: Any) -> Any:
+        found = plain(**given)
+        seen.append(tuple(one.numpy().copy() for one in found))
+        return found
+
+    decoder._get_running_beams_for_next_iteration = running
+    try:
+        yield seen
+    finally:
+        del decoder._get_running_beams_for_next_iteration
+
+
+def free_run(
+    reference: Reference,
+    inputs: Inputs,
+    chunks: Sequence[int],
+    generation: pb.Generation,
+    max_new_tokens: int,
+    seed: int,
+) -> FreeRun:
+    """Generate from the prompt in `inputs`, fed in `chunks`; a sample draws with torch's generator, seeded."""
+    options = generate_options(generation, max_new_tokens)
+    if len(chunks) > 1:
+        options["prefill_chunk_size"] = chunks[0]
+    torch.manual_seed(seed)
+    with _watched(reference.decoder) as beams:
+        output = hf_generate(reference, inputs, **options)
+    prompt = inputs["input.decoder_input_ids"].shape[1]
+    logits = [one.float().numpy() for one in output.logits]
+    ids = output.sequences[:, prompt:].numpy()
+    generated = np.full((len(ids), max_new_tokens), generation.pad_token_id, np.int64)
+    generated[:, : ids.shape[1]] = ids
+    steps = (*chunks, *[1] * (len(logits) - 1))
+    if generation.num_beams > 1:
+        fed = np.stack([one[0][..., prompt + n].ravel() for n, one in enumerate(beams[:-1])], axis=1)
+        rows = np.stack([np.arange(fed.shape[0]), *(one[2][..., n].ravel() for n, one in enumerate(beams[:-1]))])
+        still = [np.zeros_like(rows[0])] * (len(chunks) - 1)
+        beam_idx = np.stack([rows[0]] * len(still) + list(rows)).astype(np.int64)
+        whole = _continued(inputs, fed, np.ones(fed.shape, bool)) | {"input.beam_idx": beam_idx}
+        entering = [one[1].ravel() for one in beams[:-1]]
+        scores = output.sequences_scores.numpy()
+        margin = _beam_margin(logits, entering, generation)
+        return FreeRun(whole, steps, generated, margin, logits, entering, scores)
+    fed = generated[:, : len(logits) - 1]
+    ended = np.isin(fed, list(generation.eos_token_id))
+    real: Array = np.cumsum(ended, axis=1) - ended == 0
+    whole = _continued(inputs, fed, real)
+    if generation.strategy == "sample":
+        return FreeRun(whole, steps, None, 0.0, logits)
+    return FreeRun(whole, steps, generated, _margin(output.scores, real), logits)
+
+
+def _continued(inputs: Inputs, fed: Array, real: Array) -> dict[str, Array]:
+    """The case's inputs: the prompt with what was fed behind it; what stands behind a row's end is padding."""
+    whole = {name: array for name, array in inputs.items() if "decoder" not in name}
+    whole["input.decoder_input_ids"] = np.concatenate([inputs["input.decoder_input_ids"], fed], axis=1)
+    mask = np.concatenate([inputs["input.decoder_attention_mask"], real], axis=1)
+    whole["input.decoder_attention_mask"] = mask
+    whole["input.decoder_position_ids"] = np.maximum(np.cumsum(mask, axis=1, dtype=np.int64) - 1, 0)
+    return whole
+
+
+def _margin(scores: Sequence[torch.Tensor], real: Array) -> float:
+    """The smallest distance of the two best logits, penalised as they were, over the tokens that count."""
+    counted = np.concatenate([np.ones((len(real), 1), bool), real], axis=1)
+    best = [one.topk(2, dim=-1).values.numpy() for one in scores]
+    return float(min((one[row, 0] - one[row, 1]) for n, one in enumerate(best) for row in np.nonzero(counted[:, n])[0]))
+
+
+def _beam_margin(logits: Sequence[Array], entering: Sequence[Array], generation: pb.Generation) -> float:
+    """The smallest distance of two neighbours among the candidates that a step of the search looks at."""
+    width = generation.num_beams
+    kept, smallest = max(2, 1 + len(generation.eos_token_id)) * width, np.inf
+    for n, one in enumerate(logits):
+        costs = torch.from_numpy(one).log_softmax(dim=-1).numpy()
+        begin = np.where(np.arange(len(costs)) % width == 0, 0.0, -1e9) if n == 0 else entering[n - 1]
+        scores = (costs + begin[:, None]).reshape(len(costs) // width, -1)
+        ranked = -np.sort(-scores, axis=1)[:, : kept + 1]
+        smallest = min(smallest, float(np.min(ranked[:, :-1] - ranked[:, 1:])))
+    return smallest

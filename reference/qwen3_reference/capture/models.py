@@ -1,0 +1,78 @@
+"""Hugging Face's models of a case, loaded with their own configurations and with attention that records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers.models.qwen2 import Qwen2ForCausalLM, Qwen2Model
+from transformers.models.qwen2.modeling_qwen2 import eager_attention_forward as qwen2_eager
+from transformers.models.qwen3 import Qwen3ForCausalLM, Qwen3Model
+from transformers.models.qwen3.modeling_qwen3 import eager_attention_forward as qwen3_eager
+
+from qwen3_reference.capture.hooks import recording_attention
+from qwen3_reference.checkpoints.configs import hf_config
+from qwen3_reference.quiet import quiet
+
+_CLASSES: dict[str, tuple[Any, Any]] = {
+    "qwen3": (Qwen3Model, Qwen3ForCausalLM),
+    "qwen2": (Qwen2Model, Qwen2ForCausalLM),
+}
+RECORDING = {"qwen3": "recording_qwen3_eager", "qwen2": "recording_qwen2_eager"}
+"""The names under which HF's own eager attention, recorded, is registered."""
+
+recording_attention(RECORDING["qwen3"], qwen3_eager)
+recording_attention(RECORDING["qwen2"], qwen2_eager)
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The models of a case: HF's base model as the encoder and its causal LM as the decoder, either may be absent."""
+
+    encoder: Any
+    decoder: Any
+    rotate_encoder_keys: bool = True
+
+
+Loader = Callable[[Any, Any, Path, torch.dtype, str], Any]
+"""`load(model_class, config, directory, dtype, attention)` -> the model with its weights, in eval mode."""
+
+
+def load_in_memory(
+    model_class: Any, config: Any, directory: Path, dtype: torch.dtype, attention: str, **more: Any
+) -> Any:
+    """The ordinary `Loader`: Hugging Face's `from_pretrained`, also given `more`; the whole model in memory."""
+    with quiet():
+        model = model_class.from_pretrained(
+            str(directory), config=config, dtype=dtype, attn_implementation=attention, local_files_only=True, **more
+        )
+    return model.eval()
+
+
+def _load(directory: str | Path, which: int, dtype: torch.dtype, attention: str | None, load: Loader) -> Any:
+    config: Any = hf_config(directory)
+    if which == 0:
+        config.is_causal = False  # on an own copy: shared with the decoder it would make that bidirectional too
+    kind = config.model_type
+    return load(_CLASSES[kind][which], config, Path(directory), dtype, attention or RECORDING[kind])
+
+
+def load_reference(
+    encoder_directory: str | Path | None,
+    decoder_directory: str | Path | None,
+    *,
+    dtype: torch.dtype = torch.float32,
+    rotate_encoder_keys: bool = True,
+    attention: str | None = None,
+    load: Loader = load_in_memory,
+) -> Reference:
+    """HF's models from checkpoint directories; `attention` replaces the recorded eager attention, for tests.
+
+    `load` is how the weights come into a model: all in memory, streamed from the disk, or shared by processes.
+    """
+    encoder = None if encoder_directory is None else _load(encoder_directory, 0, dtype, attention, load)
+    decoder = None if decoder_directory is None else _load(decoder_directory, 1, dtype, attention, load)
+    return Reference(encoder, decoder, rotate_encoder_keys)

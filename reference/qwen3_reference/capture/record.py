@@ -1,0 +1,130 @@
+"""Recording Hugging Face: a user's request on a checkpoint of their own, and the reference's own cases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from qwen3_golden import pb
+from qwen3_reference.capture.generation import free_run
+from qwen3_reference.capture.make_golden import Request, Way, identity, make_golden, silent, uncounted
+from qwen3_reference.capture.models import Loader, Reference, load_in_memory, load_reference
+from qwen3_reference.capture.run import Inputs, StepSink, run_reference
+from qwen3_reference.capture.torch_tensors import DTYPES
+from qwen3_reference.cases.networks import CaseDefinition, case, inputs
+from qwen3_reference.checkpoints.sizes import PAD_ID
+from qwen3_reference.checkpoints.weights import checkpoint_message, load_weights, model_config
+
+_TORCH = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+def record_request(
+    encoder_directory: str | Path | None,
+    decoder_directory: str | Path | None,
+    inputs: Inputs,
+    steps: Sequence[int],
+    path: str | Path,
+    *,
+    taps: Sequence[str] = (),
+    rows: int = 0,
+    dtype: torch.dtype = torch.float32,
+    floors: bool = True,
+    rotate_encoder_keys: bool = True,
+    max_new_tokens: int = 0,
+    name: str = "",
+    description: str = "",
+    labels: Sequence[str] = (),
+    progress: Callable[[str], None] = silent,
+    layers: Callable[[int, int], None] = uncounted,
+    load: Loader = load_in_memory,
+    around: Callable[[StepSink], StepSink] = identity,
+    writes: bool = True,
+    resume: bool = True,
+) -> None:
+    """Record Hugging Face on somebody's own checkpoint and inputs; a Qwen3 checkpoint may be both roles at once.
+
+    `inputs` are `input.*` arrays by name, int64 ids and positions and bool masks `[batch, length]`; `steps` the
+    decoder's query lengths, empty without a decoder; `taps` globs, empty = every tap; `rows` how many of the last query
+    positions each step keeps, 0 = all; `labels` names for the checkpoints in messages, the folders' names by default.
+    `floors=False` leaves the noise floors out: they cost four runs in NumPy. `load` brings the weights into the models;
+    `progress`, `layers`, `around`, `writes` and `resume` are those of `Way`. A run that is interrupted is gone on with
+    by the same call; until then its finished layers lie in a folder beside `path` (`work_folder`). Raises `ParityError`
+    for a checkpoint that cannot be used, and for a name at which another request was interrupted.
+    """
+    code = DTYPES[dtype]
+    given = [(role, d) for role, d in (("encoder", encoder_directory), ("decoder", decoder_directory)) if d is not None]
+    weights = load_weights(encoder_directory, decoder_directory, code)
+    modes = {("encoder",): pb.ENCODER, ("decoder",): pb.CAUSAL, ("encoder", "decoder"): pb.ENCODER_DECODER}
+    names = labels or [Path(directory).resolve().name for _, directory in given]
+    message = pb.Case(
+        name=name or f"capture/{Path(path).stem}",
+        mode=modes[tuple(role for role, _ in given)],
+        config=model_config(given[-1][1], rotate_encoder_keys=rotate_encoder_keys),
+        checkpoint=[checkpoint_message(role, d, label) for (role, d), label in zip(given, names, strict=True)],
+        steps=steps,
+        description=description,
+        max_new_tokens=max_new_tokens,
+        taps=taps,
+        rows=rows,
+    )
+
+    def models() -> Reference:
+        progress("loading")
+        return load_reference(
+            encoder_directory, decoder_directory, dtype=dtype, rotate_encoder_keys=rotate_encoder_keys, load=load
+        )
+
+    way = Way(progress, layers, around, writes, resume)
+    make_golden(Request(inputs, message, weights, models), Path(path), way, floors=floors)
+
+
+def record(definition: CaseDefinition, checkpoints: Path, path: Path) -> None:
+    """Record one of the reference's cases from the checkpoints in `checkpoints`, with floors."""
+    dtype = _TORCH[definition.dtype]
+    encoder = checkpoints / definition.encoder if definition.encoder else None
+    decoder = checkpoints / definition.decoder if definition.decoder else None
+    main = decoder if decoder is not None else encoder
+    assert main is not None
+    config = model_config(main, rotate_encoder_keys=definition.rotate_encoder_keys)
+
+    def models() -> Reference:
+        rotated = definition.rotate_encoder_keys
+        reference = load_reference(encoder, decoder, dtype=dtype, rotate_encoder_keys=rotated)
+        if definition.after:
+            before = case(definition.after)
+            run_reference(reference, inputs(before, config.vocab_size), before.steps, lambda *_: None, lambda _: False)
+        return reference
+
+    roles = (("encoder", encoder), ("decoder", decoder))
+    message = pb.Case(
+        name=definition.name,
+        tier=definition.tier,
+        mode=definition.mode,
+        config=config,
+        checkpoint=[checkpoint_message(role, d, d.name) for role, d in roles if d is not None],
+        steps=definition.steps,
+        after=definition.after,
+        exposes=definition.exposes,
+        description=definition.description,
+        max_new_tokens=definition.max_new_tokens,
+        taps=definition.taps,
+    )
+    if definition.training:
+        message.training.padding_idx = PAD_ID
+        if definition.decoder_start_token_id is not None:
+            message.training.decoder_start_token_id = definition.decoder_start_token_id
+    weights = load_weights(encoder, decoder, DTYPES[dtype])
+    given, free = inputs(definition, config.vocab_size, config.hidden_size), None
+    if definition.generation is not None:
+        generation = pb.Generation.FromString(definition.generation.SerializeToString())
+        generation.prompt_length = sum(definition.steps)
+        rows = {name: np.repeat(array, generation.num_beams, axis=0) for name, array in given.items()}
+        free = free_run(models(), rows, definition.steps, generation, definition.max_new_tokens, definition.seed)
+        given = free.inputs
+        message.generation.CopyFrom(generation)
+        message.steps[:] = free.steps
+    request = Request(given, message, weights, models, definition.seed, free)
+    make_golden(request, path, Way(), floors=True)

@@ -1,0 +1,83 @@
+"""The cases of generation, as data: what is given, and how tokens are chosen by Hugging Face's `generate()`."""
+
+from __future__ import annotations
+
+from qwen3_golden import pb
+from qwen3_reference.cases.definitions import CaseDefinition
+from qwen3_reference.checkpoints.sizes import PAD_ID
+
+_SOURCES = ("input.*", "*position_ids", "*cos", "*sin")
+_ENDS = ("decoder.layers.0.output", "*.norm", "logits")
+_CACHES = ("*.1.merged_attn.*cache_*", "*.1.merged_attn.*k_rope", "*.1.merged_attn.*v_proj")
+_TAPS = (*_SOURCES, *_CACHES, *_ENDS)
+"""Sources, one layer's caches with what enters them, what cuts the network in two, results: many steps, few taps."""
+
+
+def _settings(strategy: str, **settings: object) -> pb.Generation:
+    given: dict[str, object] = {
+        "repetition_penalty": 1.0,
+        "temperature": 1.0,
+        "top_p": 1.0,
+        "num_beams": 1,
+        "length_penalty": 1.0,
+    }
+    given |= {"num_return_sequences": 1, "pad_token_id": PAD_ID} | settings
+    return pb.Generation(strategy=strategy, **given)  # type: ignore[arg-type]
+
+
+GENERATION_CASES = (
+    CaseDefinition(
+        "generation/greedy",
+        "A causal Qwen3 from prompts padded on the left, in chunks; rows end at different steps, by either of two ids.",
+        79,
+        decoder="generation",
+        decoder_rows=("111111", "001111", "011111"),
+        steps=(3, 3),
+        max_new_tokens=8,
+        generation=_settings("greedy", eos_token_id=[0, 28]),
+        taps=_TAPS,
+        exposes=("SMP-06", "SMP-10", "KVC-05", "POS-04"),
+    ),
+    CaseDefinition(
+        "generation/merged",
+        "Greedy with an encoder and windows: sources padded on either side, rows that end at different steps.",
+        62,
+        encoder="generation-encoder",
+        decoder="generation",
+        encoder_rows=("11111", "00111", "11100"),
+        decoder_rows=("11", "11", "01"),
+        steps=(2,),
+        max_new_tokens=7,
+        generation=_settings("greedy", eos_token_id=[23, 36]),
+        taps=_TAPS,
+        exposes=("SMP-06", "SMP-10", "MRG-12", "POS-08"),
+    ),
+    CaseDefinition(
+        "generation/beams",
+        "Three beams over two sources: beams cross, some end; the two best of each source are returned.",
+        61,
+        encoder="generation-encoder",
+        decoder="generation",
+        encoder_rows=("11111", "01110"),
+        decoder_rows=("11", "01"),
+        steps=(2,),
+        max_new_tokens=6,
+        generation=_settings("beam", num_beams=3, length_penalty=0.6, num_return_sequences=2, eos_token_id=[11, 36]),
+        taps=(*_TAPS, "*.0.merged_attn.cache_*"),
+        exposes=("MRG-14", "KVC-13"),
+    ),
+    CaseDefinition(
+        "generation/sample",
+        "Every filter at once, along tokens that were drawn: penalty, temperature, top-k, top-p, min-p.",
+        70,
+        decoder="generation",
+        decoder_rows=("111111", "001111", "111111"),
+        steps=(6,),
+        max_new_tokens=7,
+        generation=_settings(
+            "sample", repetition_penalty=1.4, temperature=2.0, top_k=20, top_p=0.9, min_p=0.05, eos_token_id=[5]
+        ),
+        taps=("input.*", "*cos", "*sin", *_ENDS[1:]),
+        exposes=("SMP-01", "SMP-02", "SMP-04", "SMP-05", "SMP-08"),
+    ),
+)

@@ -1,0 +1,141 @@
+"""The op tier: RoPE, and what attention computes between its projections."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from transformers.models.qwen3 import Qwen3Config
+from transformers.models.qwen3 import modeling_qwen3 as hf
+
+from qwen3_golden import Array
+from qwen3_reference.cases.op_case import OpCase
+from qwen3_spec import Arithmetic, ops
+
+_KEYS = ("batch", "kv_heads", "key", "head_dim")
+_QUERIES = ("batch", "heads", "query", "head_dim")
+_PAIRS = ("batch", "heads", "query", "key")
+_TABLE = ("batch", "query", "head_dim")
+
+
+def _rotary(head_dim: int, theta: float) -> hf.Qwen3RotaryEmbedding:
+    parameters = {"rope_type": "default", "rope_theta": theta}
+    return hf.Qwen3RotaryEmbedding(Qwen3Config(head_dim=head_dim, rope_parameters=parameters))
+
+
+def rope_cases(draw: np.random.Generator) -> list[OpCase]:
+    cases = []
+    for head_dim, theta in ((128, 1e6), (10, 250000.0)):
+
+        def frequencies(
+            arithmetic: Arithmetic, _: Mapping[str, Array], head_dim: int = head_dim, theta: float = theta
+        ) -> Mapping[str, Array]:
+            return {"output.inv_freq": ops.inv_freq(head_dim, theta, arithmetic=arithmetic)}
+
+        inv_freq = _rotary(head_dim, theta).get_buffer("inv_freq")
+        attributes = {"head_dim": float(head_dim), "theta": theta}
+        cases.append(
+            OpCase(
+                f"inv_freq_{head_dim}",
+                "inv_freq",
+                "The table of angles per position.",
+                {},
+                {"output.inv_freq": inv_freq.clone()},
+                ("pair",),
+                frequencies,
+                attributes,
+                ("ROP-07", "ROP-08"),
+            )
+        )
+    rotary = _rotary(10, 250000.0)
+    positions = torch.tensor([[0, 1, 2, 255, 256, 257, 1000], [4095, 8192, 32767, 32768, 60000, 5, 5]])
+    inv_freq = torch.from_numpy(ops.inv_freq(10, 250000.0)).float()  # given, so not by a kernel
+    rotary.inv_freq = torch.nn.Buffer(inv_freq, persistent=False)
+    cos, sin = rotary(torch.zeros(1), positions)
+
+    def tables(arithmetic: Arithmetic, given: Mapping[str, Array]) -> Mapping[str, Array]:
+        # The angle is HF's float32 product: that rounding is part of the reference.
+        angle = given["input.position_ids"][..., None].astype(np.float32) * given["input.inv_freq"]
+        angle = arithmetic.cast(np.concatenate([angle, angle], axis=-1))
+        return {"output.cos": np.cos(angle), "output.sin": np.sin(angle)}
+
+    given = {"input.position_ids": positions, "input.inv_freq": inv_freq}
+    outputs = {"output.cos": cos, "output.sin": sin}
+    text = "Positions 0 to 60000."
+    cases.append(OpCase("rope_table", "rope_table", text, given, outputs, _TABLE, tables, exposes=("ROP-15", "ROP-16")))
+    q = torch.from_numpy(draw.standard_normal((2, 6, 7, 10)) * 3).float()
+    k = torch.from_numpy(draw.standard_normal((2, 2, 7, 10)) * 3).float()
+
+    def rotate(arithmetic: Arithmetic, g: Mapping[str, Array]) -> Mapping[str, Array]:
+        tables = g["input.cos"], g["input.sin"]
+        return {f"output.{x}": ops.apply_rope(g[f"input.{x}"], *tables, arithmetic=arithmetic) for x in "qk"}
+
+    angle = (positions[..., None].numpy().astype(np.float32) * inv_freq.numpy()).astype(np.float64)
+    angle = np.concatenate([angle, angle], axis=-1)
+    turn, side = torch.from_numpy(np.cos(angle)).float(), torch.from_numpy(np.sin(angle)).float()
+    rotated = hf.apply_rotary_pos_emb(q, k, turn, side)
+    given = {"input.q": q, "input.k": k, "input.cos": turn, "input.sin": side}
+    outputs = {"output.q": rotated[0], "output.k": rotated[1]}
+    cases.append(OpCase("rope", "rope", text, given, outputs, _QUERIES, rotate, exposes=("ROP-01", "ROP-05", "ROP-23")))
+    return cases
+
+
+def softmax_case(draw: np.random.Generator, name: str, text: str, scale: float, mask: Array) -> OpCase:
+    """Scores of a scale under a mask `[batch, query, key]`; rows without a visible key are not judged."""
+    batch, query, key = mask.shape
+    scores = torch.from_numpy(draw.standard_normal((batch, 6, query, key)) * scale).float()
+    hidden = torch.zeros(mask.shape).masked_fill(~torch.from_numpy(mask), torch.finfo(torch.float32).min)
+    probs = torch.softmax(scores + hidden[:, None], dim=-1, dtype=torch.float32)
+
+    def spec(arithmetic: Arithmetic, g: Mapping[str, Array]) -> Mapping[str, Array]:
+        return {"output.probs": ops.softmax(g["input.scores"], g["input.mask"], arithmetic=arithmetic)}
+
+    given = {"input.scores": scores, "input.mask": torch.from_numpy(mask)}
+    judged = np.broadcast_to(mask[:, None], scores.shape)
+    exposes = ("SMX-01", "SMX-04", "SMX-05", "SMX-08")
+    return OpCase(name, "softmax", text, given, {"output.probs": probs}, _PAIRS, spec, {}, exposes, judged)
+
+
+def attention_cases(draw: np.random.Generator) -> list[OpCase]:
+    q = torch.from_numpy(draw.standard_normal((2, 6, 5, 10)) * 2).float()
+    k = torch.from_numpy(draw.standard_normal((2, 2, 7, 10)) * 2).float()
+    v = torch.from_numpy(draw.standard_normal((2, 2, 7, 10)) * 2).float()
+    groups, scaling = 3, 10**-0.5
+    products = torch.matmul(q, hf.repeat_kv(k, groups).transpose(2, 3)) * scaling
+    # Quotients of counts, not a softmax: a case's inputs are the same bits whatever kernels record it.
+    counts = draw.integers(0, 50, (2, 6, 5, 7)) ** 2
+    probs = torch.from_numpy(counts / counts.sum(axis=-1, keepdims=True)).float()
+    context = torch.matmul(probs, hf.repeat_kv(v, groups)).transpose(1, 2).contiguous()
+
+    def scores(arithmetic: Arithmetic, g: Mapping[str, Array]) -> Mapping[str, Array]:
+        return {"output.scores": ops.scores(g["input.q"], g["input.k"], scaling, arithmetic=arithmetic)}
+
+    def weighted(arithmetic: Arithmetic, g: Mapping[str, Array]) -> Mapping[str, Array]:
+        return {"output.context": ops.context(g["input.probs"], g["input.v"], arithmetic=arithmetic)}
+
+    some = draw.random((2, 5, 300)) < 0.8
+    none = draw.random((3, 4, 7)) < 0.6
+    none[1], none[2, 2] = False, False
+    repeated = {"output.y": hf.repeat_kv(k, groups)}
+    text = "Groups of 3 for 2 KV heads."
+    attributes = {"groups": float(groups)}
+    scaled = {"scaling": scaling}
+    return [
+        OpCase("repeat_kv", "repeat_kv", text, {"input.x": k}, repeated, _KEYS, None, attributes, ("GQA-01",)),
+        OpCase(
+            "scores", "scores", text, {"input.q": q, "input.k": k}, {"output.scores": products}, _PAIRS, scores, scaled
+        ),
+        softmax_case(draw, "softmax_large", "Scores far above 88, where a plain exp overflows.", 90.0, some[:, :, :20]),
+        softmax_case(draw, "softmax_many_keys", "300 keys.", 2.0, some),
+        softmax_case(draw, "softmax_hidden_rows", "Rows and a batch row without a visible key.", 2.0, none),
+        OpCase(
+            "context",
+            "context",
+            text,
+            {"input.probs": probs, "input.v": v},
+            {"output.context": context},
+            ("batch", "query", "heads", "head_dim"),
+            weighted,
+        ),
+    ]

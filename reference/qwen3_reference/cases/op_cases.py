@@ -1,0 +1,166 @@
+"""The op tier: every case, in the order of the network; see `op_case` for the convention."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from transformers.activations import ACT2FN
+from transformers.models.qwen3 import modeling_qwen3 as hf
+
+from qwen3_golden import Array
+from qwen3_reference.cases.op_attention import attention_cases, rope_cases
+from qwen3_reference.cases.op_case import OpCase
+from qwen3_reference.cases.op_large import large_cases
+from qwen3_reference.cases.op_masks import mask_outputs
+from qwen3_reference.cases.op_sampling import sampling_cases
+from qwen3_reference.cases.op_yarn import yarn_cases
+from qwen3_spec import Arithmetic, ops
+
+_HIDDEN = ("batch", "query", "hidden")
+
+
+def _rows(draw: np.random.Generator, width: int) -> Array:
+    """`[batch, query, width]`: rows of RMS 1, 1e-3, 1e-4 and 0, one with a mean, one of ±1000, one with an outlier."""
+    x = draw.standard_normal((2, 8, width))
+    x[0, 1] *= 1e-3
+    x[0, 2] *= 1e-4
+    x[0, 3] = 0
+    x[0, 4] += 3.0
+    x[0, 5] = np.where(draw.random(width) < 0.5, -1000.0, 1000.0)
+    x[0, 6, 3] = 500.0
+    x[1] *= 10.0 ** draw.uniform(-2, 2, (8, 1))
+    return x
+
+
+def _norms(draw: np.random.Generator) -> list[OpCase]:
+    cases = []
+    variants = (
+        ("rms_norm", 72, 1e-6, torch.float32, _HIDDEN),
+        ("rms_norm_large_eps", 41, 3e-3, torch.float32, _HIDDEN),
+        ("rms_norm_bfloat16", 72, 1e-6, torch.bfloat16, _HIDDEN),
+        ("rms_norm_float16", 72, 1e-6, torch.float16, _HIDDEN),
+        ("head_norm", 10, 1e-6, torch.float32, ("batch", "query", "heads", "head_dim")),
+    )
+    for name, width, eps, dtype, axes in variants:
+        rows = _rows(draw, width if name != "head_norm" else 6 * width)
+        x = torch.from_numpy(rows.reshape(*rows.shape[:2], *((6, width) if name == "head_norm" else (width,)))).to(
+            dtype
+        )
+        module = hf.Qwen3RMSNorm(width, eps=eps).to(dtype)
+        weight = torch.from_numpy(draw.uniform(-1.9, 1.9, width)).to(dtype)
+        module.weight.data = weight
+
+        def spec(arithmetic: Arithmetic, given: Mapping[str, Array], eps: float = eps) -> Mapping[str, Array]:
+            y = ops.rms_norm(given["input.x"], given["parameter.weight"], eps, arithmetic=arithmetic)
+            return {"output.y": y}
+
+        cases.append(
+            OpCase(
+                name,
+                "head_norm" if name == "head_norm" else "rms_norm",
+                "Rows of tiny RMS, all zeros, a mean, ±1000, an outlier.",
+                {"input.x": x, "parameter.weight": weight},
+                {"output.y": module(x)},
+                axes,
+                spec,
+                {"eps": eps},
+                ("NRM-01", "NRM-04", "NRM-06", "NRM-09"),
+            )
+        )
+    return cases
+
+
+def _linears(draw: np.random.Generator) -> list[OpCase]:
+    cases = []
+    for name, biased in (("linear", False), ("linear_bias", True)):
+        x = torch.from_numpy(draw.standard_normal((2, 5, 41))).float()
+        x[0, 1] *= 1e-3
+        x[1, 2, 7] = 800.0
+        given = {"input.x": x, "parameter.weight": torch.from_numpy(draw.standard_normal((23, 41))).float()}
+        if biased:
+            given["parameter.bias"] = torch.from_numpy(draw.standard_normal(23)).float()
+        y = torch.nn.functional.linear(x, given["parameter.weight"], given.get("parameter.bias"))
+
+        def spec(arithmetic: Arithmetic, g: Mapping[str, Array]) -> Mapping[str, Array]:
+            weight, bias = g["parameter.weight"], g.get("parameter.bias")
+            return {"output.y": ops.linear(g["input.x"], weight, bias, arithmetic=arithmetic)}
+
+        cases.append(
+            OpCase(name, "linear", "Odd sizes, a tiny row, an outlier.", given, {"output.y": y}, _HIDDEN, spec)
+        )
+    return cases
+
+
+def _embedding(draw: np.random.Generator) -> OpCase:
+    weight = torch.from_numpy(draw.standard_normal((53, 12)) * 10.0 ** draw.uniform(-4, 3, (53, 1))).float()
+    ids = torch.tensor([[0, 52, 7, 7, 1], [52, 0, 0, 31, 7]])
+    given = {"input.ids": ids, "parameter.weight": weight}
+    return OpCase(
+        "embedding",
+        "embedding",
+        "First and last id, repeats.",
+        given,
+        {"output.y": torch.nn.functional.embedding(ids, weight)},
+        _HIDDEN,
+        None,
+    )
+
+
+def _swiglu(draw: np.random.Generator) -> OpCase:
+    gate = torch.from_numpy(draw.standard_normal((2, 4, 31)) * 4).float()
+    gate[0, 0, :6] = torch.tensor([100.0, -100.0, 0.0, -0.0, -88.0, 1e-4])
+    up = torch.from_numpy(draw.standard_normal((2, 4, 31)) * 3).float()
+
+    def spec(arithmetic: Arithmetic, g: Mapping[str, Array]) -> Mapping[str, Array]:
+        return {"output.act": ops.swiglu(g["input.gate"], g["input.up"], "silu", arithmetic=arithmetic)}
+
+    outputs = {"output.act": ACT2FN["silu"](gate) * up}
+    axes = ("batch", "query", "intermediate")
+    given = {"input.gate": gate, "input.up": up}
+    return OpCase("swiglu", "swiglu", "Gates of ±100 and ±0.", given, outputs, axes, spec, exposes=("MLP-06",))
+
+
+def _masks() -> list[OpCase]:
+    encoder = torch.tensor(
+        [[1, 1, 1, 1, 1, 1, 1, 1, 1], [0, 0, 1, 1, 1, 1, 1, 1, 1], [1, 1, 0, 1, 1, 0, 0, 0, 0]]
+    ).bool()
+    memory = torch.tensor([[1, 1, 1, 1], [0, 1, 1, 0], [0, 0, 0, 0]]).bool()
+    text = "No padding, left padding, holes and right padding"
+    cases = []
+    for window in (0, 2, 3):
+        variants: dict[str, tuple[torch.Tensor | None, torch.Tensor | None, int]] = {
+            "bidirectional": (encoder, None, 9),
+            "causal": (None, encoder, 9),
+            "decode": (None, encoder, 1),
+            "chunk": (None, encoder, 3),
+            "merged": (memory, encoder, 9),
+            "merged_chunk": (memory, encoder, 3),
+        }
+        for kind, (of_encoder, of_decoder, query) in variants.items():
+            pairs = {"encoder": of_encoder, "decoder": of_decoder}
+            given = {f"input.{stack}_attention_mask": mask for stack, mask in pairs.items() if mask is not None}
+            name = f"mask_{kind}" + (f"_window_{window}" if window else "")
+            output = {"output.mask": mask_outputs(of_encoder, of_decoder, query, window)}
+            attributes = {"query": float(query), "window": float(window)}
+            axes = ("batch", "query", "key")
+            sentence = f"{text}; {kind.replace('_', ' ')}, window {window or 'none'}."
+            cases.append(OpCase(name, "mask", sentence, given, output, axes, None, attributes, ("MSK-01", "MSK-22")))
+    return cases
+
+
+def op_cases() -> list[OpCase]:
+    """Every case of the op tier; inputs are drawn with PCG64, the same at each call."""
+    draw = np.random.Generator(np.random.PCG64(7001))
+    with torch.no_grad():
+        cases = [
+            *_norms(draw),
+            *_linears(draw),
+            _embedding(draw),
+            *rope_cases(draw),
+            *yarn_cases(),
+            *attention_cases(draw),
+            _swiglu(draw),
+        ]
+        return [*cases, *_masks(), *sampling_cases(), *large_cases()]

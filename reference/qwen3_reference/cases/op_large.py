@@ -1,0 +1,79 @@
+"""The op tier: sizes beyond a byte (256 keys), beyond a tile of 1,024 keys, and beyond 16 bits (65,536 ids)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from transformers.models.qwen3 import modeling_qwen3 as hf
+
+from qwen3_golden import Array
+from qwen3_reference.cases.op_attention import softmax_case
+from qwen3_reference.cases.op_case import OpCase
+from qwen3_spec import Arithmetic, ops
+
+_SEED = 7003
+_IDS = [[0, 69_999, 255, 256, 65_535], [65_536, 65_537, 4_463, 32_768, 69_999]]
+"""Of each power of two that an index may be cut to, the last id below and the first above; 4,463 is 69,999 cut."""
+
+
+def _embedding() -> OpCase:
+    weight = torch.arange(70_000, dtype=torch.float32)[:, None] - 34_999.5
+    ids = torch.tensor(_IDS)
+    return OpCase(
+        "embedding_many_ids",
+        "embedding",
+        "70,000 rows of one number, each its own: ids around 2^8, 2^15 and 2^16.",
+        {"input.ids": ids, "parameter.weight": weight},
+        {"output.y": torch.nn.functional.embedding(ids, weight)},
+        ("batch", "query", "hidden"),
+        None,
+        exposes=("EMB-05",),
+    )
+
+
+def _attention(draw: np.random.Generator) -> list[OpCase]:
+    q = torch.from_numpy(draw.standard_normal((1, 4, 2, 6)) * 2).float()
+    k, v = (torch.from_numpy(draw.standard_normal((1, 2, 300, 6)) * 2).float() for _ in "kv")
+    groups, scaling = 2, 6**-0.5
+    products = torch.matmul(q, hf.repeat_kv(k, groups).transpose(2, 3)) * scaling
+    counts = draw.integers(0, 50, (1, 4, 2, 300)) ** 2  # quotients of counts: the same bits whatever kernels record
+    probs = torch.from_numpy(counts / counts.sum(axis=-1, keepdims=True)).float()
+    context = torch.matmul(probs, hf.repeat_kv(v, groups)).transpose(1, 2).contiguous()
+
+    def scores(arithmetic: Arithmetic, g: Mapping[str, Array]) -> Mapping[str, Array]:
+        return {"output.scores": ops.scores(g["input.q"], g["input.k"], scaling, arithmetic=arithmetic)}
+
+    def weighted(arithmetic: Arithmetic, g: Mapping[str, Array]) -> Mapping[str, Array]:
+        return {"output.context": ops.context(g["input.probs"], g["input.v"], arithmetic=arithmetic)}
+
+    return [
+        OpCase(
+            "scores_many_keys",
+            "scores",
+            "300 keys.",
+            {"input.q": q, "input.k": k},
+            {"output.scores": products},
+            ("batch", "heads", "query", "key"),
+            scores,
+            {"scaling": scaling},
+        ),
+        OpCase(
+            "context_many_keys",
+            "context",
+            "300 keys.",
+            {"input.probs": probs, "input.v": v},
+            {"output.context": context},
+            ("batch", "query", "heads", "head_dim"),
+            weighted,
+        ),
+    ]
+
+
+def large_cases() -> list[OpCase]:
+    """Every case of this file; inputs are drawn with PCG64, the same at each call."""
+    draw = np.random.Generator(np.random.PCG64(_SEED))
+    some = draw.random((1, 2, 1100)) < 0.9
+    text = "1,100 keys, more than a block of 1,024."
+    return [_embedding(), *_attention(draw), softmax_case(draw, "softmax_1100_keys", text, 2.0, some)]

@@ -1,0 +1,80 @@
+"""The op tier: RoPE stretched by YaRN."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+
+import numpy as np
+import torch
+from transformers.models.qwen3 import Qwen3Config
+from transformers.models.qwen3 import modeling_qwen3 as hf
+
+from qwen3_golden import Array
+from qwen3_reference.cases.op_case import OpCase
+from qwen3_spec import Arithmetic, RopeScaling, ops
+
+_QWEN3 = RopeScaling("yarn", 4.0, 32768, 1.2)
+_FRACTIONS = RopeScaling("yarn", 8.0, 4096, 1.07, beta_fast=24.0, beta_slow=1.5, truncate=False)
+
+
+def _rotary(head_dim: int, theta: float, scaling: RopeScaling) -> hf.Qwen3RotaryEmbedding:
+    parameters = {**asdict(scaling), "rope_theta": theta}
+    length = int(scaling.factor * scaling.original_max_position_embeddings)
+    config = Qwen3Config(head_dim=head_dim, max_position_embeddings=length, rope_parameters=parameters)
+    return hf.Qwen3RotaryEmbedding(config)
+
+
+def _frequencies(name: str, text: str, head_dim: int, theta: float, scaling: RopeScaling) -> OpCase:
+    def spec(arithmetic: Arithmetic, _: Mapping[str, Array]) -> Mapping[str, Array]:
+        return {"output.inv_freq": ops.inv_freq(head_dim, theta, scaling, arithmetic=arithmetic)}
+
+    numbers = {field: float(value) for field, value in asdict(scaling).items() if field != "rope_type"}
+    return OpCase(
+        name,
+        "inv_freq",
+        text,
+        {},
+        {"output.inv_freq": _rotary(head_dim, theta, scaling).get_buffer("inv_freq").clone()},
+        ("pair",),
+        spec,
+        {"head_dim": float(head_dim), "theta": theta, **numbers},
+        ("ROP-09", "ROP-10"),
+        scaling=scaling,
+    )
+
+
+def _tables() -> OpCase:
+    rotary = _rotary(10, 250000.0, _QWEN3)
+    positions = torch.tensor([[0, 1, 2, 255, 256, 257, 1000], [4095, 32767, 32768, 100_000, 131_071, 5, 5]])
+    inv_freq = torch.from_numpy(ops.inv_freq(10, 250000.0, _QWEN3)).float()  # given, so not by a kernel
+    rotary.inv_freq = torch.nn.Buffer(inv_freq, persistent=False)
+    cos, sin = rotary(torch.zeros(1), positions)
+
+    def spec(arithmetic: Arithmetic, given: Mapping[str, Array]) -> Mapping[str, Array]:
+        # The angle is HF's float32 product: that rounding is part of the reference.
+        angle = given["input.position_ids"][..., None].astype(np.float32) * given["input.inv_freq"]
+        angle = arithmetic.cast(np.concatenate([angle, angle], axis=-1))
+        factor = arithmetic.dtype(_QWEN3.attention_factor)
+        return {"output.cos": np.cos(angle) * factor, "output.sin": np.sin(angle) * factor}
+
+    return OpCase(
+        "rope_table_yarn",
+        "rope_table",
+        "Positions 0 to 131071, an attention factor that is stated.",
+        {"input.position_ids": positions, "input.inv_freq": inv_freq},
+        {"output.cos": cos, "output.sin": sin},
+        ("batch", "query", "head_dim"),
+        spec,
+        {"attention_factor": _QWEN3.attention_factor},
+        ("ROP-12", "ROP-13", "ROP-14"),
+    )
+
+
+def yarn_cases() -> list[OpCase]:
+    """Frequencies as Qwen3 documents them, frequencies with other numbers and a ramp between fractions, tables."""
+    return [
+        _frequencies("inv_freq_yarn", "Qwen3's scaling to 131072 positions.", 128, 1e6, _QWEN3),
+        _frequencies("inv_freq_fractions_yarn", "A ramp that ends between pairs.", 10, 250000.0, _FRACTIONS),
+        _tables(),
+    ]

@@ -1,0 +1,1 @@
+"""Checkpoints: the tiny committed ones, their making, and the reading of any."""

@@ -1,0 +1,80 @@
+"""RoPE scaling of a checkpoint, every number resolved as Hugging Face resolves it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+
+from qwen3_golden import ParityError, pb
+from qwen3_reference.checkpoints.spec_configs import spec_scaling
+
+_LENGTH = "original_max_position_embeddings"
+_NUMBERS = ("factor", _LENGTH, "attention_factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim")
+_PLAIN = ("rope_type", "type", "rope_theta", "partial_rotary_factor")
+
+
+def stated_rope(stated: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The RoPE section of a config.json: `rope_scaling` (the older name) goes before `rope_parameters`, as in HF."""
+    section = stated.get("rope_scaling") or stated.get("rope_parameters") or {}
+    return section if isinstance(section, Mapping) else {}
+
+
+def rope_scaling(config: Any, stated: Mapping[str, Any], path: Path) -> pb.RopeScaling | None:
+    """The scaling of an HF `config` read from `stated`, the content of `path`; None for plain RoPE.
+
+    `ParityError` for another `rope_type` than default and yarn, for keys that HF would not read, for RoPE over a part
+    of the head, for yarn without `original_max_position_embeddings` (HF takes `max_position_embeddings`, which
+    stretches nothing), and for numbers that are none or impossible.
+    """
+    config.standardize_rope_params()
+    found: Mapping[str, Any] = config.rope_parameters
+    if found.get("partial_rotary_factor", 1.0) not in (None, 1.0):
+        raise _refuse(path, "RoPE over a part of the head", "partial_rotary_factor 1", found["partial_rotary_factor"])
+    kind = found.get("rope_type", "default")
+    if kind not in ("default", "yarn"):
+        raise _refuse(path, "a RoPE scaling that is not supported", "rope_type default or yarn", repr(kind))
+    known = _PLAIN if kind == "default" else (*_PLAIN, *_NUMBERS, "truncate")
+    if unknown := sorted(set(found) - set(known)):
+        raise _refuse(path, f"keys that RoPE of type {kind} does not read", ", ".join(known), ", ".join(unknown))
+    if kind == "default":
+        return None
+    if stated.get(_LENGTH, stated_rope(stated).get(_LENGTH)) is None:
+        raise _refuse(path, f"yarn needs {_LENGTH}", "the positions of the pretraining", "absent or null")
+    wrong = {name: found[name] for name in _NUMBERS if not _is_number(found.get(name))}
+    if wrong:
+        raise _refuse(path, "RoPE scaling by what is no number", "numbers", wrong)
+    try:
+        scaling = _resolved(config, found)
+        spec_scaling(scaling)
+    except (ValueError, ZeroDivisionError, OverflowError, TypeError) as error:
+        raise _refuse(path, "impossible RoPE scaling", "numbers that stretch", error) from None
+    return scaling
+
+
+def _resolved(config: Any, found: Mapping[str, Any]) -> pb.RopeScaling:
+    if not found["rope_theta"] > 1:
+        raise ValueError(f"rope_theta {found['rope_theta']} is not above 1")
+    _, attention_factor = ROPE_INIT_FUNCTIONS["yarn"](config)
+    ratio = config.max_position_embeddings / found[_LENGTH]
+    return pb.RopeScaling(
+        rope_type="yarn",
+        factor=ratio if found["factor"] is None else found["factor"],
+        original_max_position_embeddings=found[_LENGTH],
+        attention_factor=attention_factor,
+        beta_fast=found.get("beta_fast") or 32,
+        beta_slow=found.get("beta_slow") or 1,
+        truncate=bool(found.get("truncate", True)),
+    )
+
+
+def _is_number(value: object) -> bool:
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+
+
+def _refuse(path: Path, rule: str, expected: object, got: object) -> ParityError:
+    return ParityError(
+        path, rule, expected=expected, got=got, next_step="use the checkpoint's own, complete config.json"
+    )

@@ -1,0 +1,1 @@
+"""How far honest float32 drifts at each tap of a run, measured against float64."""

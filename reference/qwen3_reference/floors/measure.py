@@ -1,0 +1,228 @@
+"""The floors of a whole recording, layer by layer: the truth in float64, then what honest runs make of it.
+
+All are passes that go on where they were interrupted (`resume`). Of the truth, what is kept is each tap's floor and
+scale, and of float32 its elements, with which plain float32 and two runs by other angles are compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from qwen3_golden import Array, Place, Recording, Tensor, last_rows, pb, place, tensor
+from qwen3_reference.checkpoints.weights import Weights, spec_config
+from qwen3_reference.floors.arithmetics import Key, error, frequency_floor, has_floor, larger, least, scale, spec_run
+from qwen3_reference.floors.generation_spec import with_scores
+from qwen3_reference.floors.own_angles import ULPS, half_of, moved_tables
+from qwen3_reference.floors.pooled import pooled
+from qwen3_reference.floors.resume import Pass
+from qwen3_reference.floors.resumed_spec import resumed_spec
+from qwen3_reference.floors.scope import Scope
+from qwen3_reference.floors.table_rounding import table_rounding
+from qwen3_reference.floors.training import spec_training, with_loss
+from qwen3_spec import FLOAT64, SEQUENTIAL_FLOAT32, Arithmetic
+
+_TRUTH = "truth."
+Told = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """A recording, and what its taps are judged by."""
+
+    recording: Recording
+    scope: Scope
+    places: Mapping[str, Place]
+
+    def item(self, name: str, step: int) -> Tensor | None:
+        """The recorded tap, if it has a floor."""
+        return self.recording.get(name, step) if name in self.places else None
+
+    def cut(self, name: str, array: Array) -> Array:
+        """The rows of a tap that the case keeps."""
+        return last_rows(array, self.places[name], self.recording.case.rows)
+
+    def judged(self, name: str, step: int) -> Array:
+        """Which elements of the tap count; broadcasts to its shape."""
+        return self.cut(name, self.scope.judged(self.places[name], step))
+
+
+def _again(
+    measured: _Measured,
+    weights: Weights,
+    tables: Mapping[Key, Array],
+    tap: Callable[[int, str, Array], None],
+    arithmetic: Arithmetic,
+    run: Pass,
+) -> None:
+    """The case with the specification: its steps, or its training step."""
+    case = measured.recording.case
+    if case.HasField("training"):
+        padding_idx = case.training.padding_idx if case.training.HasField("padding_idx") else None
+        spec_training(weights, measured.scope, padding_idx, tables, tap, arithmetic)
+    else:
+        spec_run(weights, measured.scope, tables, tap, arithmetic, resumed_spec(run))
+
+
+def _truth(
+    measured: _Measured, weights: Weights, tables: Mapping[Key, Array], run: Pass, told: Told, *, elements: bool
+) -> None:
+    """For each tap its scale, with the recording's own error as its floor; and its `elements`."""
+
+    def keep(step: int, name: str, value: Array) -> None:
+        item = measured.item(name, step)
+        if item is None:
+            return
+        value, judged, axes = measured.cut(name, value), measured.judged(name, step), measured.places[name].axes
+        found = tensor(name, np.array(scale(value, judged)), step=step)
+        found.info.floor.CopyFrom(
+            larger([error(item.values(), value, judged, axes), least(value, judged, axes, item.info.dtype)])
+        )
+        run.add(found)
+        if elements:
+            run.add(tensor(_TRUTH + name, value, step=step))
+
+    with run:
+        if not run.complete:
+            told("float64 truth")
+            _again(measured, weights, tables, keep, FLOAT64, run)
+            run.end()
+
+
+def _compared(
+    measured: _Measured,
+    weights: Weights,
+    tables: Mapping[Key, Array],
+    truth: Mapping[Key, Array],
+    run: Pass,
+    arithmetic: Arithmetic,
+) -> dict[Key, pb.Floor]:
+    """For each tap the error of another run of the specification, by these tables and in this arithmetic."""
+
+    def compare(step: int, name: str, value: Array) -> None:
+        if measured.item(name, step) is not None:
+            found = tensor(name, np.zeros(0), step=step)
+            expected, judged = truth[_TRUTH + name, step], measured.judged(name, step)
+            found.info.floor.CopyFrom(error(measured.cut(name, value), expected, judged, measured.places[name].axes))
+            run.add(found)
+
+    with run:
+        if not run.complete:
+            _again(measured, weights, tables, compare, arithmetic, run)
+            run.end()
+    return {item.key: item.info.floor for item in run}
+
+
+class Floors(NamedTuple):
+    """The floor of every float tap; and where it is wider, that of runs that rotate by angles of their own."""
+
+    floor: dict[Key, pb.Floor]
+    own_angles: dict[Key, pb.Floor]
+
+
+def passes(dtype: int) -> int:
+    """How many passes over the network `measure` makes, of a model of this dtype."""
+    return 4 if dtype == pb.F32 else 1
+
+
+def measure(
+    recording: Recording,
+    weights: Weights,
+    tables: Mapping[Key, Array],
+    folder: Path,
+    told: Told = lambda _stage: None,
+    advance: Callable[[int], None] = lambda _layers: None,
+    known: Mapping[Key, pb.Floor] | None = None,
+) -> Floors:
+    """The floors of a recording. The passes keep their files in `folder`, mapped, not in memory.
+
+    Half precision has no floors of own angles: what an honest frequency moves is less than its roundings, within the
+    headroom of them up to positions of some 30,000.
+
+    `told` hears the stages in words, `advance` how many layers of all passes are done. `known` are floors that were
+    measured before: they stay, and those of own angles are measured beside them.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    measured = _measured(recording)
+    runs: list[Pass] = []
+
+    def pass_of(name: str) -> Pass:
+        done = sum(run.layers for run in runs)
+        runs.append(Pass(folder, name, recording, lambda layers: advance(done + layers)))
+        return runs[-1]
+
+    truth = pass_of("truth")
+    plain = weights.dtype == pb.F32
+    _truth(measured, weights, tables, truth, told, elements=plain)
+    parts: dict[Key, list[pb.Floor]] = {}
+    scales: dict[Key, tuple[float, float]] = {}
+    for item in truth:
+        if not item.info.name.startswith(_TRUTH):
+            parts[item.key] = [item.info.floor]
+            scales[item.key] = float(item.array[0]), float(item.array[1])
+    true = {item.key: item.array for item in truth}
+    another = partial(_compared, measured, weights)
+    if plain and known is None:
+        told("sequential float32")
+        for key, floor in another(tables, true, pass_of("sequential"), SEQUENTIAL_FLOAT32).items():
+            parts[key].append(floor)
+    floors = {key: larger(some) for key, some in parts.items()}
+    for key, floor in _tables(measured, tables).items():
+        floors[key], scales[key] = floor, (1.0, 1.0)
+    sizes = {key: recording[key].array.size for key in floors}
+
+    def finished(floors: dict[Key, pb.Floor]) -> dict[Key, pb.Floor]:
+        return with_scores(with_loss(pooled(floors, sizes, scales)))
+
+    floors = finished(floors) if known is None else {key: known[key] for key in floors}
+    if not plain:
+        return Floors(floors, {})
+    wide = {key: pb.Floor.FromString(floor.SerializeToString()) for key, floor in floors.items()}
+    told("other angles")
+    for name, ulps in (("above", ULPS), ("below", -ULPS)):
+        moved = moved_tables(tables, spec_config(measured.scope.config).attention_factor, ulps)
+        for key, floor in another(moved, true, pass_of(name), FLOAT64).items():
+            wide[key] = larger([wide[key], floor])
+    own = {key: larger([floors[key], floor]) for key, floor in finished(wide).items()}
+    return Floors(floors, {key: floor for key, floor in own.items() if _is_wider(floor, floors[key])})
+
+
+_WIDER = 1.01
+
+
+def _is_wider(wide: pb.Floor, floor: pb.Floor) -> bool:
+    """Whether one of its numbers is larger, by more than what pooling anew rounds."""
+    return any(getattr(wide, one) > _WIDER * getattr(floor, one) for one in ("rms", "max", "row", "head"))
+
+
+def _measured(recording: Recording) -> _Measured:
+    inputs = {item.info.name: item.array for item in recording if item.info.name.startswith("input.")}
+    chosen = recording.case if recording.case.HasField("generation") else None
+    scope = Scope(recording.case.config, inputs, tuple(recording.case.steps), chosen)
+    found = {item.info.name: place(item.info.name, scope.config.num_hidden_layers) for item in recording}
+    places = {name: spot for name, spot in found.items() if spot is not None and has_floor(spot)}
+    return _Measured(recording, scope, places)
+
+
+def _tables(measured: _Measured, tables: Mapping[Key, Array]) -> dict[Key, pb.Floor]:
+    """The floors of frequencies, cos and sin: what rounding alone makes of them."""
+    config, floors = spec_config(measured.scope.config), {}
+    for item in measured.recording:
+        name, step = item.key
+        op = measured.places[name].op if name in measured.places else ""
+        if op == "inv_freq":
+            floors[item.key] = frequency_floor(config.head_dim, config.rope_theta, config.rope_scaling)
+        elif op in ("cos", "sin"):
+            found = half_of(name)
+            assert found is not None
+            prefix, half = found
+            positions, inv_freq = tables[f"{prefix}.{half}position_ids", step], tables[f"{prefix}.inv_freq", 0]
+            unit = table_rounding(positions, inv_freq, config.attention_factor, item.info.dtype)
+            judged, axes = measured.judged(name, step), measured.places[name].axes
+            floors[item.key] = error(unit, np.zeros_like(unit), judged, axes)
+    return floors

@@ -1,0 +1,87 @@
+"""Parity means both: the verdicts on a run, and beside each the verdict on the tap's op alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from qwen3_golden import Recording, pb
+from qwen3_parity.blame.op_case import network_of
+from qwen3_parity.blame.replay import gather, judge
+from qwen3_parity.blame.values import Values
+from qwen3_parity.judge.op_verdict import OpVerdict
+from qwen3_parity.judge.scope import Scope
+from qwen3_parity.judge.verdict import Problem, Verdict, Verdicts
+
+
+def with_ops(verdicts: Verdicts, own: Iterable[OpVerdict]) -> Verdicts:
+    """The verdicts with each tap's op judged alone: one that is wrong is a divergence even where a budget hides it.
+
+    Arithmetic that has no claim to parity is told its ops' errors, and not judged by them.
+    """
+    ops = {(one.name, one.step): one for one in own}
+    taps, first = list[Verdict](), ""
+    for tap in verdicts.taps:
+        found = replace(tap, own=ops.get((tap.name, tap.step)))
+        if found.own is not None and not found.own.passed and verdicts.arithmetic != pb.ARITHMETIC_OTHER:
+            found = replace(found, problem=found.problem or _alone(found, verdicts))
+        if found.problem is not None:
+            first = first or f"{found.op} at {found.where}"
+            found = replace(found, problem=replace(found.problem, first_bad=first))
+        taps.append(found)
+    structural = list(verdicts.structural)
+    if not verdicts.floors and not any(tap.judged_alone for tap in taps):
+        structural.append(nothing_judged(verdicts.case.name, verdicts.candidate, f"{len(taps)} taps, no op of them"))
+    return replace(verdicts, taps=taps, structural=structural)
+
+
+def op_alone(expected: Recording, actual: Recording) -> list[OpVerdict]:
+    """The outputs of a case of one op, by its own inputs and parameters; none for an op that no tap is made by."""
+    network = network_of(expected, actual)
+    if network is None:
+        return []
+    scope, own = Scope(network.recording), list[OpVerdict]()
+    for item in network.recording:
+        values = Values(network.recording, network.weights, network.recording)
+        spot = values.place(item.info.name)
+        if spot is None or spot.name not in network.outputs:
+            continue
+        verdict = OpVerdict(spot.name, item.info.step, spot.op)
+        found = gather(values, item, scope)
+        judged = replace(verdict, reason=found) if isinstance(found, str) else judge(verdict, found)
+        own.append(replace(judged, name=network.named(judged.name), step=0))
+    return own
+
+
+def nothing_judged(case: str, candidate: str, got: str) -> Problem:
+    """The failure of a candidate of which not one output was judged."""
+    return Problem(
+        candidate,
+        "zero comparisons: not one element of an output was judged",
+        expected=f"taps of {case}",
+        got=got,
+        next_step=f"qwen3-parity show {candidate}",
+    )
+
+
+def _alone(tap: Verdict, verdicts: Verdicts) -> Problem:
+    assert tap.own is not None
+    hidden = ", which the budget of the whole run hides" if verdicts.floors else ""
+    return Problem(
+        tap.where,
+        f"{tap.op} is wrong on the candidate's own inputs{hidden}",
+        "what the op makes of these inputs, within its headroom of rounding units",
+        f"an error of {tap.own.errors.max:.3g} units",
+        f"qwen3-parity diagnose {verdicts.golden} {verdicts.candidate}",
+        share=tap.own.share,
+    )
+
+
+def comparable(actual: Recording, expected: Recording, verdicts: Verdicts) -> Recording:
+    """The candidate's inputs and those of its taps that have the golden's shape and kind of dtype.
+
+    Another one is a divergence by itself; what reads it is judged on what it should have held.
+    """
+    misshapen = {(tap.name, tap.step) for tap in verdicts.taps if tap.metrics is None and tap.problem is not None}
+    kept = {item.key: item for item in actual if item.key in expected and item.key not in misshapen}
+    return replace(actual, tensors=list(kept.values()))

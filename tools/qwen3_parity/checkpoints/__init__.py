@@ -1,0 +1,1 @@
+"""Weights and tokenizers as files: read for the judge, exported for ports, imported again."""

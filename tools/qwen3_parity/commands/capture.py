@@ -1,0 +1,107 @@
+"""Record Hugging Face on a user's checkpoint: capture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from qwen3_parity.report.layer_bar import layer_bar
+
+FILE = click.Path(path_type=Path)
+DTYPES = ("float32", "bfloat16", "float16")
+
+
+@click.command()
+@click.option("--model", required=True, metavar="DIR_OR_HUB_ID", help="A Qwen3 (or Qwen2) checkpoint.")
+@click.option("--out", required=True, type=FILE, help="The folder for the recording.")
+@click.option("--name", default="request", show_default=True, help="The recording's file name.")
+@click.option("--source", "sources", multiple=True, metavar="TEXT", help="What the encoder reads; once for each row.")
+@click.option("--target", "targets", multiple=True, metavar="TEXT", help="What the decoder is fed; once for each row.")
+@click.option("--source-ids", metavar="1,2,3;4,5", help="The same as ids.")
+@click.option("--target-ids", metavar="1,2,3;4,5")
+@click.option("--tokenizer", metavar="DIR_OR_HUB_ID", help="Where the tokenizer is  [default: the checkpoint]")
+@click.option("--prefill", type=int, help="Decoder tokens of the first step; the others follow one by one.")
+@click.option("--taps", multiple=True, metavar="GLOB", help="Only these taps  [default: all]")
+@click.option("--rows", type=click.IntRange(min=0), default=0, help="Only the last N positions  [default: all]")
+@click.option("--dtype", type=click.Choice(DTYPES), default="float32", show_default=True)
+@click.option("--unrotated", is_flag=True, help="Leave the encoder's keys unrotated, as T5Gemma 2 does.")
+@click.option("--floors/--no-floors", default=True, help="Measure the noise floors: four more runs, in NumPy.")
+@click.option("--stream/--no-stream", default=None, help="Leave the weights on the disk  [default: if memory is short]")
+@click.option("--yes", is_flag=True, help="Do not ask before a recording of more than 1 GB.")
+def capture(
+    model: str,
+    out: Path,
+    name: str,
+    sources: tuple[str, ...],
+    targets: tuple[str, ...],
+    source_ids: str | None,
+    target_ids: str | None,
+    tokenizer: str | None,
+    prefill: int | None,
+    taps: tuple[str, ...],
+    rows: int,
+    dtype: str,
+    unrotated: bool,
+    floors: bool,
+    stream: bool | None,
+    yes: bool,
+) -> None:
+    """Record Hugging Face on your own checkpoint: source and target as text or ids.
+
+    With a source alone the encoder runs, with a target alone a causal Qwen3, with both the merged decoder. A capture
+    that was interrupted is gone on with by the same command. Under torchrun the processes share the model.
+    """
+    import torch
+
+    from qwen3_golden import ParityError, read
+    from qwen3_golden.rules import is_plain_name
+    from qwen3_parity.judge.match import missing_results
+    from qwen3_parity.recording import capture as capturing
+    from qwen3_parity.recording.request import model_directory, network_directory, parse_ids, tokenize
+    from qwen3_reference.capture.sharded_processes import distributed, is_main, processes
+
+    if (sources and source_ids) or (targets and target_ids):
+        raise click.UsageError("give text or ids, not both")
+    if not is_plain_name(name):
+        raise ParityError(
+            f"--name {name!a}",
+            "this cannot be the name of a recording",
+            expected="a file's name, without folders that lead out and without its suffix",
+            got=ascii(name),
+            next_step="give another --name; --out is the folder",
+        )
+    with distributed():
+        if stream and processes() > 1:
+            raise click.UsageError("a model is streamed or shared by processes, not both: leave out --stream")
+        directory = network_directory(model)
+        words = model_directory(tokenizer) if tokenizer else directory
+        made = capturing.plan(
+            directory,
+            parse_ids(source_ids) if source_ids else tokenize(sources, words) if sources else [],
+            parse_ids(target_ids) if target_ids else tokenize(targets, words) if targets else [],
+            prefill=prefill,
+            taps=taps,
+            rows=rows,
+            dtype=getattr(torch, dtype),
+            rotate_encoder_keys=not unrotated,
+        )
+        path = out / f"{name}.pb"
+        click.echo(f"{capturing.mode_name(made)} of {model}, steps {list(made.steps)}: {made.bytes:,} bytes to {path}")
+        kept = capturing.kept_bytes(path)
+        capturing.refuse_too_large(made, out, floors=floors, kept=kept)
+        if made.bytes > 1 << 30 and not yes and is_main():
+            click.confirm("more than 1 GB; go on?", abort=True)
+        if kept:
+            click.echo(f"a capture of this name was interrupted: {kept:,} bytes of it are there to go on from")
+        if stream is None and processes() == 1:
+            stream = capturing.is_large(made)
+        if stream:
+            click.echo(
+                f"the models have {capturing.models_bytes(made):,} bytes: streamed from the disk, layer by layer"
+            )
+        with layer_bar() as bar:
+            capturing.capture(made, path, floors=floors, stream=bool(stream), progress=bar.stage, layers=bar.layers)
+        if is_main() and (missing := missing_results(read(path))):
+            click.echo(f"a verdict by it is partial, exit code 1 unless --partial: it has no {', '.join(missing)}")
+        click.echo(f"next: qwen3-parity record {path} --model {model}")

@@ -1,0 +1,53 @@
+"""Judge a recording: check."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from qwen3_golden import GOLDEN_ROOT, pb, read
+from qwen3_golden.whole import write_whole
+from qwen3_parity.check import check as judge
+from qwen3_parity.judge.golden_path import golden_of
+from qwen3_parity.judge.predictions import predictions as compare_predictions
+from qwen3_parity.report import verdicts as report
+from qwen3_parity.report.predictions import summary
+from qwen3_parity.report.terminal import console
+
+FILE = click.Path(path_type=Path)
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, metavar="[GOLDEN] CANDIDATE")
+@click.option("--json", "as_json", is_flag=True, help="Every verdict as JSON instead of a table.")
+@click.option("--html", type=FILE, help="Also write a report for a browser.")
+@click.option("--all", "every", is_flag=True, help="Show every tap, not only the worst.")
+@click.option("--model", type=FILE, help="The checkpoint of a captured case: its ops are judged alone, too.")
+@click.option("--partial", is_flag=True, help="The case's results (logits, generated ids, …) need not be there.")
+def check(
+    files: tuple[str, ...], as_json: bool, html: Path | None, every: bool, model: Path | None, partial: bool
+) -> None:
+    """Judge a recording against a golden (found by the case's name when left out), or any two recordings.
+
+    Where the checkpoint is at hand, every op of the candidate is also judged alone, on the candidate's own inputs;
+    without it the verdict is of the run only.
+    """
+    from qwen3_parity.checkpoints.weights import weights_at_hand
+
+    if len(files) > 2:
+        raise click.UsageError("give one candidate, or a golden and a candidate")
+    candidate = read(Path(files[-1]), digests=True)
+    golden = read(Path(files[0]) if len(files) == 2 else golden_of(candidate), digests=True)
+    verdicts = judge(golden, candidate, weights_at_hand(golden, GOLDEN_ROOT / "checkpoints", model), partial=partial)
+    if as_json:
+        click.echo(json.dumps(verdicts.to_json(), indent=2))
+    else:
+        console().print(report.terminal(verdicts, every=every))
+        if verdicts.arithmetic == pb.ARITHMETIC_OTHER and golden.get("logits"):
+            console().print(*summary(compare_predictions(golden, candidate)), sep="\n", soft_wrap=True)
+    if html:
+        write_whole(html, report.html([verdicts]))
+    sys.exit(verdicts.exit_code)

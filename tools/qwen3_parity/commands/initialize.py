@@ -1,0 +1,181 @@
+"""The command that makes an encoder–decoder of a Qwen3 checkpoint: initialize."""
+
+from __future__ import annotations
+
+import gc
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from qwen3_golden import ParityError
+from qwen3_golden.whole import write_whole
+from qwen3_parity.checkpoints.foreign import refuse_foreign
+from qwen3_parity.checkpoints.whole_folder import whole_folder
+from qwen3_parity.report.terminal import console
+
+if TYPE_CHECKING:
+    from qwen3_encdec import Qwen3ForSeq2SeqLM
+
+INFO = "initialization_info.json"
+DTYPES = ("float32", "float16", "bfloat16")
+_SHARD = "2GB"
+_TOKENIZERS = ("tokenizer.json", "vocab.json")
+
+
+@click.command()
+@click.option("--qwen3-model", default="Qwen/Qwen3-0.6B", show_default=True, metavar="DIR_OR_HUB_ID")
+@click.option("--output-dir", required=True, type=click.Path(path_type=Path), help="A new folder for the model.")
+@click.option("--num-sentinel-tokens", type=click.IntRange(min=0), default=100, show_default=True)
+@click.option("--verify", is_flag=True, help="Read the model back and compare every tensor with the checkpoint.")
+@click.option("--device", default="cpu", show_default=True, help="Where the model is put together.")
+@click.option("--dtype", type=click.Choice(DTYPES), help="What the weights are cast to  [default: as they are stored]")
+def initialize(
+    qwen3_model: str, output_dir: Path, num_sentinel_tokens: int, verify: bool, device: str, dtype: str | None
+) -> None:
+    """Make an encoder–decoder of a Qwen3 (or Qwen2) checkpoint, with its tokenizer and sentinel tokens.
+
+    The folder gets the model, the tokenizer where the checkpoint has one, and initialization_info.json; it appears
+    whole or not at all. When a check of --verify fails the faults are listed, the exit code is 1 and there is no
+    folder. A folder that was initialised before is judged by --verify as it stands, against --qwen3-model: nothing is
+    made, and only the result is written, as verification_passed.
+    """
+    from qwen3_encdec.weights.files import read_json
+
+    with _bars() as progress:
+        if verify and (output_dir / INFO).is_file():
+            with _refused(qwen3_model):
+                info = read_json(output_dir / INFO)
+            faults = _faults(output_dir, qwen3_model, progress)
+            with _refused(str(output_dir)):
+                _write_info(output_dir, info | {"verification_passed": not faults})
+        else:
+            with whole_folder(output_dir) as folder:
+                info = _make(folder, qwen3_model, num_sentinel_tokens, device, dtype, progress)
+                faults = _faults(folder, qwen3_model, progress) if verify else []
+                if faults:
+                    _report(faults, output_dir)
+                _write_info(folder, info | {"verification_passed": True if verify else None})
+    if faults:
+        _report(faults, output_dir)
+    click.echo(f"{output_dir}: {'verified, every tensor' if verify else 'not verified'}")
+
+
+def _make(
+    folder: Path, source: str, num_sentinel_tokens: int, device: str, dtype: str | None, progress: Any
+) -> dict[str, Any]:
+    """Write the model and its tokenizer; returns what there is to say of them."""
+    import torch
+    from safetensors import SafetensorError
+
+    from qwen3_encdec import add_sentinels, check_agreement, initialize_from_qwen3
+    from qwen3_encdec.weights.files import checkpoint_directory
+
+    refuse_foreign(Path(source))
+    with _refused(source):
+        directory = checkpoint_directory(source)
+    refuse_foreign(directory)
+    with _refused(source):
+        wanted = getattr(torch, dtype) if dtype else None
+        model = initialize_from_qwen3(directory, num_sentinel_tokens, device, dtype=wanted, progress=progress)
+        tokenizer = None
+        if any((directory / name).is_file() for name in _TOKENIZERS):
+            tokenizer = add_sentinels(directory, model.config.sentinel_start, num_sentinel_tokens)
+            check_agreement(tokenizer, model.config, model)
+    progress(0, 1, "saving the model")
+    try:
+        model.save_pretrained(folder, max_shard_size=_SHARD)
+    except SafetensorError as error:  # a disk that does not take it, in the library's words
+        raise OSError(str(error)) from error
+    if tokenizer:
+        tokenizer.save_pretrained(folder)
+    progress(1, 1, "saving the model")
+    return {
+        "source_model": source,
+        "num_sentinel_tokens": num_sentinel_tokens,
+        "dtype": str(model.dtype).removeprefix("torch."),
+    }
+
+
+def _faults(folder: Path, source: str, progress: Any) -> list[Any]:
+    """What is wrong with the model in a folder, as its users get it: loaded from disk."""
+    from qwen3_encdec.weights.verification import weight_faults
+
+    gc.collect()  # the model that was saved; two would not fit where one does
+    with _refused(source):
+        return weight_faults(_load(folder), source, progress=progress)
+
+
+def _load(folder: Path) -> Qwen3ForSeq2SeqLM:
+    from qwen3_encdec import Qwen3ForSeq2SeqLM
+
+    try:
+        model: Qwen3ForSeq2SeqLM = Qwen3ForSeq2SeqLM.from_pretrained(folder, dtype="auto", use_safetensors=True)
+    except RuntimeError as error:  # shapes that are not those of its config
+        raise ValueError(f"{folder}: it cannot be loaded ({error})") from error
+    return model
+
+
+def _report(faults: list[Any], output_dir: Path) -> None:
+    for fault in faults:
+        click.echo(str(fault), err=True)
+    failed = sorted({fault.check for fault in faults})
+    click.echo(f"{output_dir}: {len(faults)} faults; failed: {', '.join(failed)}", err=True)
+    sys.exit(1)
+
+
+def _write_info(folder: Path, info: dict[str, Any]) -> None:
+    write_whole(folder / INFO, json.dumps(info, indent=2) + "\n")
+
+
+@contextmanager
+def _refused(source: str) -> Iterator[None]:
+    """`ParityError` in place of what the implementation and the libraries raise for input that cannot be read."""
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except (ValueError, OSError, SafetensorError) as error:
+        raise ParityError(
+            source,
+            "no encoder–decoder can be made of this, or read back",
+            expected="a whole Qwen3 or Qwen2 checkpoint: config.json, safetensors, and a tokenizer if any",
+            got=str(error),
+            next_step="mend or download the checkpoint again; nothing was written",
+        ) from error
+
+
+class _Bars:
+    """One bar for each thing that is done to the tensors: reading, mapping, saving, verifying."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._tasks: dict[str, Any] = {}
+
+    def __call__(self, done: int, total: int, what: str) -> None:
+        verb, _, name = what.partition(" ")
+        if verb not in self._tasks:
+            self._tasks[verb] = self._progress.add_task(verb, name="")
+        self._progress.update(self._tasks[verb], completed=done, total=total, name=name)
+
+
+@contextmanager
+def _bars() -> Iterator[_Bars]:
+    """Bars on standard error, and none of transformers' own."""
+    from transformers.utils import logging
+
+    theirs = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[name]}"))
+    screen = console(stderr=True)
+    try:
+        with Progress(*columns, TimeElapsedColumn(), console=screen, disable=not screen.is_terminal) as progress:
+            yield _Bars(progress)
+    finally:
+        if theirs:
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call]

@@ -1,0 +1,54 @@
+"""Run an implementation on a case: record."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from qwen3_golden import GOLDEN_ROOT, pb, read
+from qwen3_parity.judge.golden_path import golden_path
+
+FILE = click.Path(path_type=Path)
+_FOLDER = Path("build/parity")
+
+
+@click.command()
+@click.argument("golden")
+@click.option("--out", type=FILE, help="The recording's file  [default: build/parity/CASE.pb]")
+@click.option("--impl", help="Somebody else's model or tokenizer, as package.module:factory.")
+@click.option("--backend", type=click.Choice(["eager", "sdpa", "flex"]), default="eager", show_default=True)
+@click.option("--model", type=FILE, help="The checkpoint directory of a captured case.")
+@click.option("--tokenizer", type=FILE, help="The directory of a tokenization case  [default: the committed one]")
+@click.option("--checkpoints", type=FILE, default=GOLDEN_ROOT / "checkpoints", help="Where the case's checkpoints are.")
+@click.option("--taps", multiple=True, metavar="GLOB", help="Only these taps, or: op, sub-layer, layer  [default: op]")
+def record(
+    golden: str,
+    out: Path | None,
+    impl: str | None,
+    backend: str,
+    model: Path | None,
+    tokenizer: Path | None,
+    checkpoints: Path,
+    taps: tuple[str, ...],
+) -> None:
+    """Run an implementation (ours, unless --impl) on the case of GOLDEN, a file or a case's name, and record it."""
+    from qwen3_parity.recording import record as recorder
+    from qwen3_parity.recording.ours.network import factory, golden_dtype
+    from qwen3_parity.recording.text import record_tokenization
+    from qwen3_parity.text.runner import ours
+
+    reference = read(golden_path(golden))
+    path = out or _FOLDER / f"{reference.case.name}.pb"
+    if reference.case.mode == pb.TOKENIZATION:
+        if model or taps:
+            raise click.UsageError("--model and --taps are for networks; this case is a tokenizer's")
+        build = recorder.load_factory(impl) if impl else ours
+        record_tokenization(reference, path, build, directory=tokenizer)
+    else:
+        if tokenizer:
+            raise click.UsageError("--tokenizer is for tokenization cases; this one is a network's")
+        build = recorder.load_factory(impl) if impl else factory(backend, golden_dtype(reference))
+        globs = tuple(glob for word in taps for glob in recorder.GRANULARITY.get(word, (word,)))
+        recorder.record(reference, path, build, checkpoints=checkpoints, model=model, taps=globs)
+    click.echo(f"{path}\nnext: qwen3-parity check {golden} {path}{f' --model {model}' if model else ''}")

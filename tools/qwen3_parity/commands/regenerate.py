@@ -1,0 +1,44 @@
+"""Record the reference again: regenerate."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+from rich.table import Table
+
+from qwen3_parity.report.terminal import console
+
+
+@click.command()
+@click.option("--check", "only_check", is_flag=True, help="Change nothing; exit 1 when something differs.")
+@click.option("--only", default="*", metavar="GLOB", help="Only these cases.")
+@click.option("--accept", is_flag=True, help="Take the new recordings; needs --reason.")
+@click.option("--reason", help="Why the goldens change; goes into golden/CHANGELOG.md.")
+@click.option("--staging", type=click.Path(path_type=Path), default=Path("build/regenerate"), show_default=True)
+def regenerate(only_check: bool, only: str, accept: bool, reason: str | None, staging: Path) -> None:
+    """Record the reference again in a clean process, show what differs from the committed goldens."""
+    from qwen3_parity.recording import regenerate as again
+
+    if accept and not (reason and reason.strip()):
+        raise click.UsageError("--accept needs --reason TEXT: a golden that changes without one is hearsay")
+    if accept and only_check:
+        raise click.UsageError("--check changes nothing, so it cannot --accept")
+    again.record_reference(staging, only)
+    found = again.differences(staging, only=only)
+    table = Table("case", "", "share of a budget", "", box=None)
+    for d in found:
+        table.add_row(
+            d.name, d.kind, "" if d.equal_bytes else f"{d.share:.2g}", "same bytes" if d.equal_bytes else d.text
+        )
+    changed = [d for d in found if d.kind != again.SAME]
+    screen = console()
+    screen.print(table)
+    screen.print(f"{len(found) - len(changed)} of {len(found)} cases are the same")
+    if accept and changed:
+        again.accept(staging, found, str(reason))
+        screen.print("accepted: golden/cases, MANIFEST.textproto and CHANGELOG.md are written")
+    elif changed and not only_check:
+        screen.print(f"staged in {staging}; take them with: qwen3-parity regenerate --accept --reason TEXT")
+    sys.exit(1 if only_check and changed else 0)

@@ -1,0 +1,100 @@
+"""The command that holds our tokenizer against Hugging Face's on a user's own texts."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from qwen3_golden import ParityError, Recording, pb, write
+from qwen3_parity.report.terminal import console
+
+FILE = click.Path(path_type=Path)
+
+
+@click.command()
+@click.option("--tokenizer", required=True, metavar="DIR_OR_HUB_ID", help="A Qwen3-type tokenizer.")
+@click.option("--text", "texts", multiple=True, metavar="TEXT", help="A text; may be given several times.")
+@click.option("--file", "files", multiple=True, type=FILE, help="A file whose content is one text, as UTF-8.")
+@click.option("--show", "shown", is_flag=True, help="Also print every stage of ours.")
+@click.option("--out", type=FILE, help="Also write Hugging Face's recording: a golden of your own.")
+def tokenize(tokenizer: str, texts: tuple[str, ...], files: tuple[Path, ...], shown: bool, out: Path | None) -> None:
+    """Compare our tokenizer with Hugging Face's on TEXT, stage by stage, there and back.
+
+    What --out writes is recorded, checked and diagnosed like the committed goldens, with any tokenizer.
+    """
+    from qwen3_parity.recording.request import TOKENIZER_FILES, model_directory
+    from qwen3_parity.recording.text import recorded
+    from qwen3_parity.report import verdicts as report
+    from qwen3_parity.text.compare import check_tokenization
+    from qwen3_parity.text.show import texts_table
+
+    named = {f"text {index}": _checked(text, f"text {index}") for index, text in enumerate(texts)}
+    named |= {str(path): _content(path) for path in files}
+    if not named:
+        raise click.UsageError("give --text TEXT or --file FILE")
+    directory = model_directory(tokenizer, TOKENIZER_FILES)
+    reference = captured(named, directory)
+    candidate = recorded(reference, directory)
+    verdicts = check_tokenization(reference, candidate)
+    screen = console()
+    if shown:
+        screen.print(texts_table(candidate, ["*"]))
+    for item in reference.tokenization.encoding:
+        screen.print(f"{item.name}: {len(item.text)} characters, {len(item.id)} ids", markup=False, highlight=False)
+    screen.print(report.terminal(verdicts))
+    if out is not None:
+        write(out, reference)
+        screen.print(f"next: qwen3-parity record {out} --impl MODULE:FACTORY --tokenizer {directory}", soft_wrap=True)
+    sys.exit(verdicts.exit_code)
+
+
+def captured(texts: dict[str, str], directory: Path) -> Recording:
+    """What Hugging Face makes of texts by name: every stage, and its own ids decoded again."""
+    from qwen3_reference.capture.provenance import provenance
+    from qwen3_reference.tokenization.loading import tokenizer_checkpoint
+    from qwen3_reference.tokenization.recorded import load_tokenizer, tokenize
+
+    reference = load_tokenizer(directory)
+    encodings = [pb.Encoding(name=name, text=text) for name, text in texts.items()]
+    made = tokenize(reference, pb.Tokenization(encoding=encodings))
+    back = pb.Tokenization(decoding=[pb.Decoding(name=one.name, id=one.id) for one in made.encoding])
+    made.MergeFrom(tokenize(reference, back))
+    run = pb.Run(arithmetic=pb.ARITHMETIC_NONE, backend=pb.BACKEND_NONE, materialised=_stages(made))
+    case = pb.Case(name="capture/texts", mode=pb.TOKENIZATION, checkpoint=[tokenizer_checkpoint(directory)])
+    return Recording(case, provenance("qwen3_reference", more=("tokenizers",)), run, [], tokenization=made)
+
+
+def _stages(made: pb.Tokenization) -> Sequence[str]:
+    from qwen3_parity.text.given import STAGES_OF, items_of
+
+    return [stage for kind, stages in STAGES_OF.items() if items_of(made, kind) for stage in stages]
+
+
+def _content(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ParityError(
+            path,
+            "the text cannot be read",
+            expected="a file of UTF-8",
+            got=error,
+            next_step="check the path, or write the text as UTF-8",
+        ) from None
+
+
+def _checked(text: str, where: str) -> str:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ParityError(
+            where,
+            "text is made of Unicode characters, and a lone surrogate is none",
+            expected="UTF-8 on the command line",
+            got=f"U+{ord(text[error.start]):04X} at {error.start}",
+            next_step="write the text to a file and give --file",
+        ) from None
+    return text

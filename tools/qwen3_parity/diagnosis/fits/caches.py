@@ -1,0 +1,145 @@
+"""What stands in the slots of a wrong cache: each is looked up, bit for bit, among everything of its size recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from qwen3_golden import Array
+from qwen3_parity.blame.evidence import Evidence
+from qwen3_parity.blame.recompute import heads_first
+from qwen3_parity.blame.site import Result, Site
+from qwen3_parity.diagnosis.fits.finding import Finding
+
+_CACHES = ("cache_keys", "cache_values", "cache_encoder_keys", "cache_encoder_values")
+_TAPS = ("k_rope", "k_norm", "k_proj", "v_proj", "encoder_k_rope", "encoder_k_norm", "encoder_k_proj", "encoder_v_proj")
+
+_MOST = 0.75
+"""The share of slots with unknown contents from which on a cache is stale: two requests may share a token, whose values
+in the first layer are the same bits."""
+
+
+def slot_map(evidence: Evidence, result: Result) -> Finding | None:
+    """Which slot holds what, where it is wrong; or that it stands nowhere in the recording."""
+    site, truth, actual = evidence.site, result[0], evidence.actual
+    if not site.place.op.startswith("cache") or actual.ndim != 4 or actual.dtype.kind != "f":
+        return None
+    known = _known(site, truth)
+    batch, length = actual.shape[0], actual.shape[2]
+    wrong: dict[int, list[tuple[int, Slot]]] = {}
+    for row in range(batch):
+        for slot in range(length):
+            if truth.shape == actual.shape and not evidence.judged[row, :, slot].any():
+                continue
+            found = actual[row, :, slot]
+            right = truth[row, :, slot] if slot < truth.shape[2] and row < len(truth) else None
+            if right is None or not np.array_equal(found, right):
+                wrong.setdefault(row, []).append((slot, _what(found, known)))
+    if not wrong:
+        return None
+    every = [what for some in wrong.values() for _, what in some]
+    says = "; ".join(f"batch row {row}: {_text(some)}" for row, some in list(wrong.items())[:3])
+    lost = sum(what == NOWHERE for what in every)
+    if lost >= _MOST * len(every):
+        if _close(evidence, truth):
+            return None
+        return Finding("cache.stale", f"{says}: what an earlier request left, or memory that was never written", 0.8)
+    if all(what in (ZEROS, NAN) for what in every):
+        return Finding("cache.not_written", says, 1.0)
+    return Finding("cache.slot_map", says, 0.5 if lost else 1.0)
+
+
+def _close(evidence: Evidence, truth: Array) -> bool:
+    """Whether the contents are the right ones but for a small error."""
+    if truth.shape != evidence.actual.shape:
+        return False
+    error = float(np.sqrt(np.mean((evidence.actual - truth)[evidence.judged] ** 2)))
+    return error < 0.2 * float(np.sqrt(np.mean(truth[evidence.judged] ** 2)))
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Where the content of a slot comes from."""
+
+    where: str
+    row: int = -1
+    slot: int = -1
+
+
+NOWHERE = Slot("something that stands nowhere in this recording")
+ZEROS = Slot("zeros")
+NAN = Slot("NaN")
+
+
+def _what(found: Array, known: dict[bytes, Slot]) -> Slot:
+    if np.isnan(found).any():
+        return NAN
+    if not found.any():
+        return ZEROS
+    return known.get(_key(found), NOWHERE)
+
+
+def _key(values: Array) -> bytes:
+    return np.ascontiguousarray(values, dtype=np.float32).tobytes()
+
+
+def _text(some: Sequence[tuple[int, Slot]]) -> str:
+    """Neighbouring slots whose content comes from neighbouring slots in one phrase."""
+    runs: list[list[tuple[int, Slot]]] = []
+    for at, what in some:
+        if runs and _follows(runs[-1], at, what):
+            runs[-1].append((at, what))
+        else:
+            runs.append([(at, what)])
+    return ", ".join(map(_phrase, runs[:4])) + (" …" if len(runs) > 4 else "")
+
+
+def _follows(run: Sequence[tuple[int, Slot]], at: int, what: Slot) -> bool:
+    last, source = run[-1]
+    if last != at - 1 or (source.where, source.row) != (what.where, what.row):
+        return False
+    step = what.slot - source.slot
+    return step in (0, 1) and (len(run) < 2 or step == source.slot - run[-2][1].slot)
+
+
+def _phrase(run: Sequence[tuple[int, Slot]]) -> str:
+    (first, source), (last, end) = run[0], run[-1]
+    text = f"slot {first} holds {source.where}" if first == last else f"slots {first} to {last} hold {source.where}"
+    if source.slot < 0:
+        return text
+    slots = f"slot {source.slot}" if source.slot == end.slot else f"slots {source.slot} to {end.slot}"
+    return f"{text} {slots} of batch row {source.row}"
+
+
+def _known(site: Site, truth: Array) -> dict[bytes, Slot]:
+    """What may stand in a slot, by its bytes; the nearest source of each keeps the name."""
+    found: dict[bytes, Slot] = {}
+    for where, values in _sources(site, truth):
+        for row in range(values.shape[0]):
+            for slot in range(values.shape[2]):
+                found.setdefault(_key(values[row, :, slot]), Slot(where, row, slot))
+    return found
+
+
+def _sources(site: Site, truth: Array) -> Iterator[tuple[str, Array]]:
+    """Labelled arrays `[batch, kv_heads, key, head_dim]` of this step and those before, the nearest first."""
+    yield "what belongs in", truth
+    layers = sorted(range(site.config.num_hidden_layers), key=lambda i: abs(i - (site.place.layer or 0)))
+    own = site.place.name.rpartition(".")[2]
+    for layer in layers:
+        of = "" if layer == site.place.layer else f"layer {layer}'s "
+        for tap in (own, *_CACHES, *_TAPS):
+            for step in range(site.step, -1, -1):
+                values = _slots(site, layer, tap, step)
+                if values is not None and (of or tap != own or step != site.step):
+                    yield f"{of}{tap} (step {step})", values
+
+
+def _slots(site: Site, layer: int, tap: str, step: int) -> Array | None:
+    found = site.values.recorded(f"decoder.layers.{layer}.merged_attn.{tap}", step)
+    if found is None or tap.startswith("cache") or tap.endswith("_rope"):
+        return found
+    found = heads_first(found, site.config.head_dim)
+    return found if found.shape[1] == site.config.num_key_value_heads else None

@@ -1,0 +1,119 @@
+"""The right numbers in other places: moved along an axis, axes exchanged, indices of an axis in another order."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+
+from qwen3_golden import Array
+from qwen3_parity.blame.evidence import Evidence
+from qwen3_parity.blame.site import Result
+from qwen3_parity.diagnosis.fits.cells import explained, floats, indices
+from qwen3_parity.diagnosis.fits.finding import Finding
+
+_MOST = 512
+"""The longest axis whose indices are matched one with another."""
+
+
+def shape(evidence: Evidence, result: Result) -> Finding | None:
+    """Another shape than the right one."""
+    right, wrong = result[0].shape, evidence.actual.shape
+    if right == wrong:
+        return None
+    axes = evidence.site.place.axes
+    if len(right) == len(wrong):
+        off = [f"{name} is {a}, not {b}" for name, a, b in zip(axes, wrong, right, strict=False) if a != b]
+        if sorted(right) == sorted(wrong):
+            return Finding("fit.axis_order", f"its axes are in another order: {wrong} in place of {right}", 1.0)
+        return Finding("fit.shape", "; ".join(off), 1.0)
+    return Finding("fit.shape", f"its shape is {wrong}, not {right}", 1.0)
+
+
+def shift(evidence: Evidence, result: Result) -> Finding | None:
+    """Everything stands some places further along one axis."""
+    found = floats(evidence, result)
+    if found is None:
+        return None
+    actual, truth, cells = found
+    best: Finding | None = None
+    for axis, name in enumerate(evidence.site.place.axes[: truth.ndim]):
+        length = truth.shape[axis]
+        if length < 2:
+            continue
+        for by in sorted({d for d in (*range(-4, 5), length // 2) if d and abs(d) < length}, key=abs):
+            inside = [slice(None)] * truth.ndim
+            inside[axis] = slice(max(by, 0), length + min(by, 0))
+            moved = np.roll(truth, by, axis)
+            kept = np.zeros(cells.shape, bool)
+            kept[tuple(inside)] = True
+            weight = explained(evidence, result, np.where(kept, moved, actual))
+            inner = (cells & kept).sum() / max(int(cells.sum()), 1)
+            rolled = explained(evidence, result, moved)
+            weight = max(rolled, weight * float(inner >= 0.5))
+            if weight > (0.9 if best is None else best.weight):
+                way = "wrapping around" if rolled == weight else "the edge aside"
+                says = f"it is moved by {by:+d} along {name}, {way}"
+                best = Finding("fit.shift", says, weight)
+    return best
+
+
+def axis_order(evidence: Evidence, result: Result) -> Finding | None:
+    """Axes exchanged, by a transposition or by a reshape without one."""
+    found = floats(evidence, result)
+    if found is None:
+        return None
+    _, truth, _ = found
+    axes = evidence.site.place.axes
+    best: Finding | None = None
+    for order in list(permutations(range(truth.ndim)))[1:]:
+        turned = truth.transpose(order)
+        names = ", ".join(axes[i] for i in order)
+        for guess, says in (
+            (turned if turned.shape == truth.shape else None, f"its axes are exchanged: [{names}]"),
+            (
+                np.ascontiguousarray(turned).reshape(truth.shape),
+                f"it is [{names}] in memory, read as [{', '.join(axes)}]",
+            ),
+        ):
+            if guess is None:
+                continue
+            weight = explained(evidence, result, guess)
+            if weight > (0.9 if best is None else best.weight):
+                best = Finding("fit.axis_order", says, weight)
+    return best
+
+
+def permuted(evidence: Evidence, result: Result) -> Finding | None:
+    """The indices of one axis in another order: batch rows, heads, channels, positions; some of them twice."""
+    found = floats(evidence, result)
+    if found is None:
+        return None
+    actual, truth, _ = found
+    judged = evidence.judged & np.isfinite(actual) & np.isfinite(truth)
+    best: Finding | None = None
+    for axis, name in enumerate(evidence.site.place.axes[: truth.ndim]):
+        if not 1 < truth.shape[axis] <= _MOST:
+            continue
+        order = _matched(actual, truth, judged, axis)
+        if order is None or np.array_equal(order, np.arange(len(order))):
+            continue
+        weight = explained(evidence, result, truth.take(order, axis=axis))
+        if weight > (0.9 if best is None else best.weight):
+            says = f"along {name}, what belongs at {indices(order)} stands at 0, 1, 2 …"
+            best = Finding("fit.permuted", says, weight)
+    return best
+
+
+def _matched(actual: Array, truth: Array, judged: Array, axis: int) -> Array | None:
+    """For each index of an axis of `actual` the index of `truth` that is nearest; None with too few numbers."""
+    common = np.moveaxis(judged, axis, 0).reshape(judged.shape[axis], -1).all(axis=0)
+    if common.sum() < 3:
+        common = np.ones_like(common)
+    a = np.moveaxis(actual, axis, 0).reshape(actual.shape[axis], -1)[:, common]
+    t = np.moveaxis(truth, axis, 0).reshape(truth.shape[axis], -1)[:, common]
+    if a.shape[1] < 2:
+        return None
+    a, t = a[:, :4096], t[:, :4096]
+    far = (a * a).sum(1)[:, None] + (t * t).sum(1)[None] - 2 * a @ t.T
+    return np.asarray(np.argmin(far, axis=1))

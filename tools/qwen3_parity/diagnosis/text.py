@@ -1,0 +1,190 @@
+"""From two recordings of a tokenizer to a diagnosis: which stages are wrong, and what the mistake is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from qwen3_golden import GOLDEN_ROOT, STAGES, ParityError, Recording
+from qwen3_golden.stages import ENCODING
+from qwen3_parity.check import check
+from qwen3_parity.judge.verdict import Verdicts
+from qwen3_parity.text.blame import StageVerdict, blame, told_by_merges
+from qwen3_parity.text.hypotheses.registry import library
+from qwen3_parity.text.hypotheses.wrong import Wrong, encoded_in, merged_as_its_ids, reproduces
+from qwen3_parity.text.oracle import Oracle
+from qwen3_reference.tokenization.loading import tokenizer_checkpoint
+
+_RIGHT = 60
+"""Texts on which the stage is right that a mistake is tried on."""
+_ENCODES = frozenset({"batch", "rendered_ids"})
+"""Stages that encode whole texts inside: a mistake of an encoding shows there too."""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A mistake that gives the candidate's values at `whole` of the `of` texts where the stage is wrong.
+
+    `seen` of the `tried` texts where the stage is right would be wrong too if that were all there is.
+    """
+
+    name: str
+    says: str
+    fix: str
+    whole: int
+    of: int
+    seen: int
+    tried: int
+
+    @property
+    def stage(self) -> str:
+        """The stage that the mistake is in: the fault's, or one that the candidate does not tell."""
+        return self.name.split(".")[0]
+
+
+@dataclass(frozen=True)
+class TokenFault:
+    """A stage that is wrong on its own inputs; `others` are judged with it, because they are not told."""
+
+    stage: str
+    others: tuple[str, ...]
+    wrong: Sequence[StageVerdict]
+    right: Sequence[StageVerdict]
+    explanations: Sequence[Explanation] = ()
+
+    @property
+    def name(self) -> str:
+        """The best explanation's name; empty when none explains it everywhere."""
+        best = self.explanations[0] if self.explanations else None
+        return best.name if best is not None and best.whole == best.of else ""
+
+
+@dataclass(frozen=True)
+class TokenDiagnosis:
+    """The whole run judged (`verdicts`), every stage of every text alone (`own`), and the stages that are wrong."""
+
+    verdicts: Verdicts
+    own: Sequence[StageVerdict]
+    faults: Sequence[TokenFault]
+
+
+def directory_of(recording: Recording, model: Path | None, tokenizers: Path = GOLDEN_ROOT / "tokenizers") -> Path:
+    """The tokenizer's directory, verified by its digest: `model`, or the folder that the case names."""
+    known = [one for one in recording.case.checkpoint if one.role == "tokenizer"]
+    if not known:
+        raise ParityError(
+            recording.source,
+            "the case names no tokenizer",
+            expected="a checkpoint with the role tokenizer",
+            got=", ".join(one.role for one in recording.case.checkpoint) or "none",
+            next_step="give a recording of mode TOKENIZATION",
+        )
+    directory = model or tokenizers / known[0].name
+    if not directory.is_dir():
+        raise ParityError(
+            directory,
+            "the tokenizer of this case is not here",
+            expected=f"the directory of {known[0].name}",
+            got="nothing",
+            next_step="give its directory with --model",
+        )
+    found = tokenizer_checkpoint(directory)
+    if found.sha256 != known[0].sha256:
+        raise ParityError(
+            directory,
+            "this is another tokenizer than the recording's",
+            expected=f"SHA-256 {known[0].sha256.hex()}",
+            got=found.sha256.hex(),
+            next_step="give the directory that the golden was recorded from with --model",
+        )
+    return directory
+
+
+def diagnose_tokenization(
+    golden: Recording,
+    candidate: Recording,
+    directory: Path,
+    progress: Callable[[str], None] = lambda _: None,
+    *,
+    partial: bool = False,
+) -> TokenDiagnosis:
+    """Judge a candidate as a whole and stage by stage, and explain each stage that is wrong.
+
+    `directory` is the tokenizer's. `partial`: the results need not be there. Raises `ParityError` when the two
+    recordings do not belong together, and when Hugging Face cannot load the tokenizer.
+    """
+    progress("the whole run")
+    verdicts = check(golden, candidate, partial=partial)
+    progress("each stage alone")
+    oracle = Oracle.of(directory)
+    own = blame(oracle, candidate)
+    faults = []
+    for fault in _faults(oracle, own):
+        progress(f"what explains {fault.stage}")
+        faults.append(replace(fault, explanations=explain(oracle, fault)))
+    return TokenDiagnosis(verdicts, own, faults)
+
+
+def _faults(oracle: Oracle, own: Sequence[StageVerdict]) -> Iterator[TokenFault]:
+    """Ids that follow from merges at other places are the merges' fault where merges are wrong at all."""
+    if any(one.stage == "merges" and one.right is False for one in own):
+        own = [one for one in own if one.right is not False or not told_by_merges(oracle, one)]
+    for stage in STAGES:
+        ours = [one for one in own if one.stage == stage and one.right is not None]
+        wrong = sorted((one for one in ours if not one.right), key=_size)
+        if wrong:
+            yield TokenFault(stage, wrong[0].others, wrong, sorted((one for one in ours if one.right), key=_size))
+
+
+def _size(verdict: StageVerdict) -> int:
+    return int(verdict.given.ByteSize())
+
+
+def explain(oracle: Oracle, fault: TokenFault) -> list[Explanation]:
+    """The mistakes that give the candidate's values everywhere, those first that spare the right texts; or else the one
+    that does so in most of the texts."""
+    found: dict[str, Explanation] = {}
+    partly: list[Explanation] = []
+    for wrong in _candidates(fault):
+        misses = 0
+        whole = 0
+        for verdict in fault.wrong:
+            right = _reproduces(oracle, verdict, wrong)
+            whole, misses = whole + right, misses + (not right)
+            if misses > len(fault.wrong) // 2:
+                break
+        else:
+            tried = fault.right[:: len(fault.right) // _RIGHT + 1] if not misses else []
+            seen = sum(not _reproduces(oracle, verdict, wrong) for verdict in tried)
+            one = Explanation(wrong.name, wrong.says, wrong.fix, whole, len(fault.wrong), seen, len(tried))
+            if misses:
+                partly.append(one)
+            elif wrong.name not in found or seen < found[wrong.name].seen:
+                found[wrong.name] = one
+    if found:
+        ways = {wrong.says: wrong for wrong in _candidates(fault)} if fault.stage == "merges" else {}
+        return sorted(found.values(), key=lambda one: (one.seen, _elsewhere(oracle, fault, ways.get(one.says))))
+    return sorted(partly, key=lambda one: -one.whole)[:2]
+
+
+def _elsewhere(oracle: Oracle, fault: TokenFault, wrong: Wrong | None) -> int:
+    """In how many texts the pieces of a wrong way to merge are not those of the candidate's ids."""
+    if wrong is None:
+        return 0
+    texts = [verdict for verdict in fault.wrong if not merged_as_its_ids(oracle, verdict, wrong)]
+    return len(texts)
+
+
+def _candidates(fault: TokenFault) -> Iterator[Wrong]:
+    for stage in (fault.stage, *reversed(fault.others)):
+        yield from library()[stage]
+    if fault.stage in _ENCODES:
+        for stage in ENCODING[: ENCODING.index("ids") + 1]:
+            yield from library()[stage]
+
+
+def _reproduces(oracle: Oracle, verdict: StageVerdict, wrong: Wrong) -> bool:
+    if wrong.stage in verdict.stages:
+        return reproduces(oracle, verdict, wrong)
+    return encoded_in(oracle, verdict, wrong)

@@ -1,0 +1,1 @@
+"""Recording against recording: which taps are compared, how far they are apart, what that is worth."""

@@ -1,0 +1,169 @@
+"""What a recording calls its taps and its run: layers and steps counted from 1, misspelt taps, inputs left out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from qwen3_golden import Recording, Tensor, pattern_of, pb
+from qwen3_parity.judge.declared import known_patterns, nearest
+from qwen3_parity.judge.verdict import Problem
+
+_LAYER = re.compile(r"^(.*?)layers\.(\d+)\.")
+
+
+def _layers(names: Iterable[str]) -> dict[str, set[int]]:
+    """The numbers of the layers of each stack, by what stands before `layers`."""
+    found: dict[str, set[int]] = {}
+    for name in names:
+        if match := _LAYER.match(name):
+            found.setdefault(match[1], set()).add(int(match[2]))
+    return found
+
+
+def layers_from_0(actual: Recording, expected: Recording) -> tuple[Recording, list[Problem]]:
+    """Layers that are counted from 1, and layers that the network does not have."""
+    ours, theirs = (_layers(item.info.name for item in one) for one in (actual, expected))
+    from_1 = {s for s, some in ours.items() if s in theirs and some == {n + 1 for n in theirs[s]} and 0 in theirs[s]}
+    beyond = {s: max(theirs[s]) for s, some in ours.items() if s in theirs and s not in from_1 and some - theirs[s]}
+    kept, dropped = list[Tensor](), 0
+    for item in actual:
+        match = _LAYER.match(item.info.name)
+        stack, number = (match[1], int(match[2])) if match else ("", 0)
+        if match and stack in from_1:
+            item = _renamed(item, f"{stack}layers.{number - 1}.{item.info.name[match.end() :]}", item.info.step)
+        elif number > beyond.get(stack, number):
+            dropped += 1
+            continue
+        kept.append(item)
+    if not (from_1 or dropped):
+        return actual, []
+    problems = []
+    if from_1:
+        stacks = ", ".join(f"{stack}layers.1" for stack in sorted(from_1))
+        wanted = ", ".join(f"{stack}layers.0" for stack in sorted(from_1))
+        mend = "subtract 1 from the number of each layer where the names of taps are made"
+        problems.append(problem(actual, "layers are counted from 1", f"{wanted} is the first", f"{stacks} is", mend))
+    if dropped:
+        stack, last = next(iter(beyond.items()))
+        problems.append(
+            problem(
+                actual,
+                "it has a layer too many",
+                f"{last + 1} layers, {stack}layers.0 to {stack}layers.{last}",
+                f"{dropped} tensors of {stack}layers.{max(ours[stack])}",
+                "leave them out; the case's config says num_hidden_layers",
+            )
+        )
+    return replace(actual, tensors=kept), problems
+
+
+def steps_from_0(actual: Recording, expected: Recording) -> tuple[Recording, list[Problem]]:
+    """Steps that are counted from 1."""
+    ours, theirs = _steps(actual), _steps(expected)
+    shifted = {name for name, some in ours.items() if name in theirs and some == {s + 1 for s in theirs[name]}}
+    if not shifted:
+        return actual, []
+    tensors = [_renamed(t, t.info.name, t.info.step - 1) if t.info.name in shifted else t for t in actual]
+    patterns = sorted({pattern_of(name) for name in shifted})
+    found = problem(
+        actual,
+        f"steps are counted from 1 in {listed(patterns)}",
+        "step 0 for the prefill, 1 for the first step behind it",
+        "step 1 for the prefill",
+        "number the case's steps from 0",
+    )
+    return replace(actual, tensors=tensors), [found]
+
+
+def _steps(recording: Recording) -> dict[str, set[int]]:
+    found: dict[str, set[int]] = {}
+    for item in recording:
+        found.setdefault(item.info.name, set()).add(item.info.step)
+    return found
+
+
+def names_of_taps(actual: Recording, expected: Recording) -> tuple[Recording, list[Problem]]:
+    """Names that no tap has: the nearest one that the candidate does not deliver is meant, if its shapes fit."""
+    known = known_patterns(expected)
+    delivered = {pattern_of(item.info.name) for item in actual}
+    wanted = {pattern_of(item.info.name) for item in expected}
+    meant, problems = dict[str, str](), list[Problem]()
+    for pattern in sorted(delivered - set(known)):
+        likely = nearest(pattern, wanted - delivered - set(meant.values()))
+        meant[pattern] = likely if likely in wanted and _same_shapes(actual, expected, pattern, likely) else ""
+        rule, expected_name = f"there is no tap {pattern}", meant[pattern] or nearest(pattern, known)
+        mend = "write the names of golden/taps.textproto"
+        problems.append(problem(actual, rule, f"the nearest there is: {expected_name}", pattern, mend))
+    if not meant:
+        return actual, []
+    run = pb.Run()
+    run.CopyFrom(actual.run)
+    del run.materialised[:]
+    declared = (meant.get(one, one) for one in actual.run.materialised)
+    run.materialised.extend(dict.fromkeys(one for one in declared if one))
+    tensors = []
+    for item in actual:
+        name = item.info.name
+        to = meant.get(pattern_of(name), name)
+        if to:
+            match = _LAYER.match(name)
+            tensors.append(
+                item if to == name else _renamed(item, to.replace("{layer}", match[2] if match else ""), item.info.step)
+            )
+    return replace(actual, tensors=tensors, run=run), problems
+
+
+def _same_shapes(actual: Recording, expected: Recording, pattern: str, likely: str) -> bool:
+    """Whether what a candidate has under `pattern` could be the golden's `likely`."""
+
+    def shapes(recording: Recording, of: str) -> set[tuple[int, ...]]:
+        return {item.array.shape for item in recording if pattern_of(item.info.name) == of}
+
+    return shapes(actual, pattern) == shapes(expected, likely)
+
+
+def inputs_are_copied(actual: Recording, expected: Recording) -> tuple[Recording, list[Problem]]:
+    """A recording without the inputs that it was run on: they are taken to be the golden's."""
+    lacking = [item for item in expected if item.info.name.startswith("input.") and item.key not in actual]
+    if not lacking or expected.case.mode == pb.PLUMBING:
+        return actual, []
+    names = list(dict.fromkeys(item.info.name for item in lacking))
+    found = problem(
+        actual,
+        "the case's inputs are not in it, so nobody can tell that it ran this case",
+        listed(names),
+        f"{len(names)} of them missing",
+        "copy the golden's tensors whose names begin with input. into the recording",
+    )
+    return replace(actual, tensors=[*lacking, *actual.tensors]), [found]
+
+
+def unset_run(actual: Recording, expected: Recording) -> tuple[Recording, list[Problem]]:
+    """A run that does not say its arithmetic or backend has the golden's arithmetic and a foreign backend: no fault."""
+    if actual.run.arithmetic and actual.run.backend:
+        return actual, []
+    run = pb.Run()
+    run.CopyFrom(actual.run)
+    run.arithmetic = run.arithmetic or expected.run.arithmetic
+    run.backend = run.backend or pb.FOREIGN
+    return replace(actual, run=run), []
+
+
+def _renamed(item: Tensor, name: str, step: int) -> Tensor:
+    info = pb.Tensor()
+    info.CopyFrom(item.info)
+    info.name, info.step = name, step
+    return Tensor(info, item.array)
+
+
+def problem(actual: Recording, rule: str, wanted: str, got: str, mend: str) -> Problem:
+    """A problem of the recording as a whole, and how to mend it."""
+    return Problem(actual.source, rule, wanted, got, mend)
+
+
+def listed(names: Sequence[str], most: int = 4) -> str:
+    """The first few names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

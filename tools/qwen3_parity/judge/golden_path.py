@@ -1,0 +1,42 @@
+"""A golden by its case's name, as people type it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from qwen3_golden import GOLDEN_ROOT, ParityError, Recording
+from qwen3_parity.judge.match import refuse_weights
+
+
+def golden_path(name: str, root: Path = GOLDEN_ROOT) -> Path:
+    """A golden's file from its path or from its case name; raises `ParityError` with the names there are."""
+    path = Path(name)
+    return path if path.suffix == ".pb" else _committed(name, root)
+
+
+def _committed(name: str, root: Path) -> Path:
+    found = root / "cases" / f"{name}.pb"
+    if not found.is_file():
+        names = sorted(str(p.relative_to(root / "cases").with_suffix("")) for p in (root / "cases").rglob("*.pb"))
+        raise ParityError(
+            name,
+            "there is no golden of this name",
+            expected=", ".join(names),
+            got=name,
+            next_step="choose one of these",
+        )
+    return found
+
+
+def golden_of(candidate: Recording) -> Path:
+    """The file of the golden whose case a candidate ran; `ParityError` when it ran none."""
+    refuse_weights(candidate)
+    if not (GOLDEN_ROOT / "cases" / f"{candidate.case.name}.pb").is_file():
+        raise ParityError(
+            candidate.source,
+            f"no committed golden has the case {candidate.case.name!a}, so its golden is a file of your own",
+            expected="the golden's path before the candidate's",
+            got="the candidate alone",
+            next_step=f"give both: GOLDEN.pb {candidate.source}",
+        )
+    return _committed(candidate.case.name, GOLDEN_ROOT)

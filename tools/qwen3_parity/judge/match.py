@@ -1,0 +1,234 @@
+"""Whether two recordings can be compared at all, and which of their taps meet which."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
+
+from google.protobuf.message import Message
+
+from qwen3_golden import ParityError, Recording, Tensor, pattern_of, pb
+from qwen3_parity.judge.compare import exact
+from qwen3_parity.judge.declared import known_patterns, nearest, patterns_of
+from qwen3_parity.judge.verdict import Problem
+
+_MESSAGES = ("config", "generation", "training")
+_CASE_FIELDS = ("name", "mode", *_MESSAGES, "steps", "max_new_tokens", "after", "op", "attributes")
+_NAMED = 8
+
+
+class Match(NamedTuple):
+    """`both`: the golden's taps, in execution order, that the candidate has too, inputs left out."""
+
+    both: list[Tensor]
+    problems: list[Problem]
+    not_materialised: list[str]
+    missing: int
+
+
+GIVEN = ("input.", "parameter.")
+"""How the names of tensors begin that are given to a case: they identify it, and nobody has to declare them."""
+
+
+OUTPUT: dict[int, tuple[str, ...]] = {
+    pb.ENCODER: ("encoder.norm",),
+    pb.CAUSAL: ("logits",),
+    pb.ENCODER_DECODER: ("logits",),
+}
+"""The result of a run: a verdict without it is partial, parity of everything but the result is none."""
+TRAINED = ("loss", "gradient.shared.weight")
+"""Of a step of training also these: that of the embedding comes last, through everything."""
+
+
+def results(golden: Recording) -> list[tuple[str, int]]:
+    """The taps, with their steps, that make a verdict on this golden's case more than a partial one.
+
+    Of an op alone they are all of its outputs. A golden that was captured with some of its taps may lack them.
+    """
+    case = golden.case
+    keys = [item.key for item in golden if not is_input(item, case.mode)]
+    if case.mode in (pb.OP, pb.PLUMBING):
+        return keys
+    names = _result_names(case) or tuple(name for name, _ in keys[-1:])
+    return [key for name in names for key in ([one for one in keys if one[0] == name] or [(name, 0)])]
+
+
+def missing_results(golden: Recording) -> list[str]:
+    """The results that a golden itself does not have, each once."""
+    return list(dict.fromkeys(name for name, step in results(golden) if (name, step) not in golden))
+
+
+def _result_names(case: pb.Case) -> tuple[str, ...]:
+    if case.mode == pb.CLASSIC_ENCODER:
+        norm_first = case.config.classic_encoder.norm_first
+        return ("pre_norm.norm",) if norm_first else ("post_norm.last_hidden_state",)
+    if case.mode == pb.BLOCK:
+        return (f"{case.checkpoint[0].role}.layers.0.output",)
+    network = OUTPUT.get(case.mode, ())
+    if case.HasField("training"):
+        return network + TRAINED
+    if case.HasField("generation") and case.generation.strategy == "sample":
+        return (*network, "next_token_probs")
+    return (*network, "generated_ids") if case.max_new_tokens or case.HasField("generation") else network
+
+
+def is_input(item: Tensor, mode: int) -> bool:
+    """Whether a tensor was given to the run: it identifies the case and is no output to judge."""
+    return mode != pb.PLUMBING and item.info.name.startswith(GIVEN)
+
+
+def refuse_weights(*recordings: Recording) -> None:
+    """Raise `ParityError` for a part of an exported checkpoint: nothing was run there, so there is nothing to judge."""
+    for recording in recordings:
+        if recording.case.mode == pb.WEIGHTS:
+            raise ParityError(
+                recording.source,
+                "this is a part of an exported checkpoint, not a run",
+                expected="a recording of a case",
+                got=f"mode WEIGHTS, {recording.case.name}",
+                next_step="qwen3-parity show prints it, qwen3-parity import verifies it and makes its directory again",
+            )
+
+
+def refuse(actual: Recording, field: str, expected: object, got: object) -> ParityError:
+    return ParityError(
+        f"{actual.source}: {field}",
+        "the candidate did not run the golden's case",
+        expected=expected,
+        got=got,
+        next_step="record the candidate on this golden's case: qwen3-parity record",
+    )
+
+
+def _same_message(actual: Recording, field: str, one: Message, two: Message) -> None:
+    for part in one.DESCRIPTOR.fields:
+        got, expected = getattr(one, part.name), getattr(two, part.name)
+        if got != expected:
+            raise refuse(actual, f"{field}.{part.name}", expected, got)
+
+
+def same_case(actual: Recording, expected: Recording) -> None:
+    """Raise `ParityError` naming the field in which the candidate's case, checkpoint or inputs are not the golden's."""
+    ours, theirs = actual.case, expected.case
+    for field in _CASE_FIELDS:
+        got, wanted = getattr(ours, field), getattr(theirs, field)
+        if field in _MESSAGES:
+            _same_message(actual, f"case.{field}", got, wanted)
+        elif got != wanted:
+            raise refuse(actual, f"case.{field}", _text(field, wanted), _text(field, got))
+    roles = [item.role for item in ours.checkpoint]
+    double = sorted({role for role in roles if roles.count(role) > 1})
+    if double:
+        raise refuse(actual, "case.checkpoint", "each role once", f"more than one {', '.join(double)}")
+    loaded = {item.role: item.sha256.hex() for item in ours.checkpoint}
+    for one in theirs.checkpoint:
+        if loaded.get(one.role) != one.sha256.hex():
+            where = f"case.checkpoint {one.role!r}"
+            raise refuse(actual, where, f"{one.name} {one.sha256.hex()}", loaded.get(one.role, "none"))
+    extra = set(loaded) - {one.role for one in theirs.checkpoint}
+    if extra:
+        raise refuse(actual, "case.checkpoint", "no other role", ", ".join(sorted(extra)))
+    for item in expected:
+        given = actual.get(*item.key) if is_input(item, theirs.mode) else None
+        if given is None:
+            continue
+        where = f"{item.info.name} (step {item.info.step})"
+        if given.array.shape != item.array.shape:
+            raise refuse(actual, where, f"shape {item.array.shape}", f"shape {given.array.shape}")
+        differing = exact(given.values(), item.values()).differing
+        if differing:
+            raise refuse(actual, where, "the golden's input, bit for bit", f"{differing} elements differ")
+
+
+def _text(field: str, value: object) -> object:
+    if field == "mode":
+        return pb.Mode.Name(value)  # type: ignore[arg-type]
+    return value if isinstance(value, str | int) else [str(one).strip().replace("\n", " ") for one in value]  # type: ignore[attr-defined]
+
+
+def parameters_differ(actual: Recording, expected: Recording) -> list[Problem]:
+    """The parameters that were loaded with other bytes, when both recordings say what they loaded."""
+    ours = {item.name: item for item in actual.parameters}
+    theirs = {item.name: item for item in expected.parameters}
+    if not ours or not theirs:
+        return []
+    count = Counter(item.name for item in actual.parameters)
+    wrong = {
+        "listed more than once": [n for n in count if count[n] > 1],
+        "other bytes": [n for n in theirs if n in ours and _loaded(ours[n]) != _loaded(theirs[n])],
+        "never loaded": [n for n in theirs if n not in ours],
+        "not in the checkpoint": [n for n in ours if n not in theirs],
+    }
+    return [
+        Problem(
+            actual.source,
+            f"checkpoint as loaded differs: {_names(names)}",
+            expected=f"the golden's {len(theirs)} parameters, by SHA-256, dtype and shape",
+            got=f"{len(names)} × {what}",
+            next_step="compare the loader's weight mapping with the parameter names of `qwen3-parity show`",
+        )
+        for what, names in wrong.items()
+        if names
+    ]
+
+
+def _loaded(item: pb.Parameter) -> tuple[int, tuple[int, ...], bytes]:
+    return item.dtype, tuple(item.shape), item.sha256
+
+
+def _names(names: list[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
+
+
+def delivered(actual: Recording, expected: Recording) -> Match:
+    """Hold what the candidate declares, what it delivers, the table of taps and the golden against each other."""
+    double = [key for key, count in Counter(item.key for item in expected).items() if count > 1]
+    if double:
+        raise ParityError(
+            f"{expected.source}: {double[0][0]} (step {double[0][1]})",
+            "the golden has a tap twice",
+            expected="each tap once in a step",
+            got=f"{len(double)} taps more than once",
+            next_step="record the golden again: qwen3-parity regenerate",
+            fault="harness bug",
+        )
+    problems: list[Problem] = []
+
+    def problem(where: str, rule: str, wanted: str, got: str) -> None:
+        problems.append(Problem(where, rule, wanted, got, f"qwen3-parity show {actual.source}"))
+
+    known = known_patterns(expected)
+    said = {one: patterns_of(one, known) for one in actual.run.materialised}
+    declared = {pattern for some in said.values() for pattern in some} | said.keys()
+    for (name, step), count in Counter(item.key for item in actual).items():
+        where = f"{name} (step {step})"
+        if count > 1:
+            problem(where, "duplicate tap", "once in a step", f"{count} times")
+        if pattern_of(name) not in known:
+            problem(where, "extra tap: no such name", "a name of taps.textproto", name)
+        elif (name, step) not in expected:
+            problem(where, "extra tap: the golden has none here", f"the taps of {expected.case.name}", "one more")
+        given = name.startswith(GIVEN)
+        if pattern_of(name) not in declared and not given and expected.case.mode != pb.PLUMBING:
+            problem(where, "delivered but not declared", "its pattern in run.materialised", "not there")
+    made = {pattern_of(item.info.name) for item in actual}
+    there = made | {pattern_of(item.info.name) for item in expected}
+    for entry, some in sorted(said.items()):
+        if not some and entry not in made:
+            problem(entry, "declared, but no such name", f"the nearest there is: {nearest(entry, known)}", entry)
+        elif entry in known and entry not in there:
+            problem(entry, "declared, but never delivered", "a tensor of this pattern", "none")
+    both, absent, missing = [], [], 0
+    for item in expected:
+        name, step = item.key
+        given = is_input(item, expected.case.mode)
+        if item.key in actual:
+            if not given:
+                both.append(item)
+        elif pattern_of(name) in declared or given or expected.case.mode == pb.PLUMBING:
+            missing += not given
+            problem(f"{name} (step {step})", "missing tap", "delivered, as declared", "nothing")
+        else:
+            absent.append(f"{name} (step {step})")
+    return Match(both, problems, absent, missing)

@@ -1,0 +1,152 @@
+"""How much a lossy candidate's predictions differ from the golden's: divergence in nats, and where ranks change.
+
+Both recordings were fed the same ids (teacher-forced), so that one flipped token does not end the comparison. Nothing
+here passes or fails: parity is the business of `check`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from qwen3_golden import Array, ParityError, Recording, place
+from qwen3_parity.judge.match import same_case
+from qwen3_parity.judge.scope import Scope
+
+TOP = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """The next-token distribution at one judged position.
+
+    `kl` is KL(golden ‖ candidate) in nats, summed over the whole vocabulary, from float64 softmaxes. `rank` is that of
+    the golden's best token in the candidate, 1 = best; `shared` counts how many of the golden's ten best are among the
+    candidate's. Ties count in favour: equal logits share the better rank, and of several best tokens the best placed
+    counts.
+    `margin` is the golden's distance between its two best logits.
+    """
+
+    step: int
+    row: int
+    position: int
+    kl: float
+    rank: int
+    shared: int
+    margin: float
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Every judged position of two recordings, in order of the steps. `top` is how many best tokens `shared` is of."""
+
+    tokens: Sequence[Prediction]
+    top: int
+
+    @property
+    def mean_kl(self) -> float:
+        """Nats per token."""
+        return float(np.mean([one.kl for one in self.tokens]))
+
+    @property
+    def worst(self) -> Prediction:
+        """The position with the largest divergence."""
+        return max(self.tokens, key=lambda one: one.kl)
+
+    @property
+    def top_1(self) -> float:
+        """The share of positions whose best token is the golden's."""
+        return float(np.mean([one.rank == 1 for one in self.tokens]))
+
+    @property
+    def top_10(self) -> float:
+        """The mean share of the golden's ten best tokens that are the candidate's."""
+        return float(np.mean([one.shared / self.top for one in self.tokens]))
+
+    @property
+    def worst_rank(self) -> int:
+        """The worst rank that the golden's best token has in the candidate."""
+        return max(one.rank for one in self.tokens)
+
+    @property
+    def first_divergent(self) -> Prediction | None:
+        """The first position, step by step, whose best token is another; None when there is none."""
+        return next((one for one in self.tokens if one.rank > 1), None)
+
+
+def predictions(golden: Recording, candidate: Recording) -> Predictions:
+    """Compare the logits `[batch, query, vocab]` of every step at the judged positions.
+
+    Raises `ParityError` when the candidate ran another case, or when a step's logits are missing, have another shape or
+    are not finite where they count.
+    """
+    same_case(candidate, golden)
+    scope, tokens, vocab = Scope(golden), [], 0
+    for item in golden:
+        if item.info.name != "logits":
+            continue
+        other = candidate.get(*item.key)
+        where = f"{candidate.source}: logits (step {item.info.step})"
+        if other is None or other.array.shape != item.array.shape:
+            got = "no such tensor" if other is None else other.array.shape
+            raise _refused(where, "there are no logits to compare", item.array.shape, got)
+        judged = scope.judged(item, place("logits", golden.case.config.num_hidden_layers))
+        shown = np.ones(item.array.shape[:2], bool) if judged is None else judged.any(axis=-1)
+        vocab = item.array.shape[-1]
+        found = _step(item.info.step, item.values(), other.values(), np.broadcast_to(shown, item.array.shape[:2]))
+        for one in found:
+            if not np.isfinite(one.kl):
+                raise _refused(
+                    where, f"the logits at [{one.row}, {one.position}] are no numbers", "finite", "NaN or Inf"
+                )
+            tokens.append(one)
+    if not tokens:
+        raise _refused(golden.source, "the golden has no logits at any judged position", "logits", "none")
+    return Predictions(tokens, min(TOP, vocab))
+
+
+def _refused(where: str, rule: str, expected: object, got: object) -> ParityError:
+    return ParityError(
+        where, rule, expected=expected, got=got, next_step="record logits at every step: --taps logits, or all taps"
+    )
+
+
+def _step(step: int, golden: Array, candidate: Array, shown: Array) -> Iterator[Prediction]:
+    for position, row in np.argwhere(shown.T):  # position by position, so that the first one is the earliest
+        expected, actual = (one[row, position].astype(np.float64) for one in (golden, candidate))
+        best = np.sort(expected)[::-1]
+        yield Prediction(
+            step,
+            int(row),
+            int(position),
+            divergence(expected, actual),
+            rank(expected, actual),
+            shared(expected, actual, min(TOP, expected.size)),
+            float(best[0] - best[1]) if best.size > 1 else 0.0,
+        )
+
+
+def divergence(expected: Array, actual: Array) -> float:
+    """KL(expected ‖ actual) of the softmaxes of two float64 rows of logits `[vocab]`, in nats; never below 0."""
+    with np.errstate(invalid="ignore"):
+        logp, logq = _log_softmax(expected), _log_softmax(actual)
+        return float(max(np.sum(np.exp(logp) * (logp - logq)), 0.0)) if np.isfinite(actual).all() else float("nan")
+
+
+def _log_softmax(logits: Array) -> Array:
+    shifted = logits - logits.max()
+    return np.asarray(shifted - np.log(np.exp(shifted).sum()))
+
+
+def rank(expected: Array, actual: Array) -> int:
+    """1 + how many tokens are strictly better in `actual` than the best of the tokens that `expected` likes best."""
+    favourite = actual[expected == expected.max()].max()
+    return 1 + int((actual > favourite).sum())
+
+
+def shared(expected: Array, actual: Array, top: int) -> int:
+    """How many of the `top` best tokens the two have in common; tokens that tie with the last one count as in."""
+    both = [one >= np.partition(one, -top)[-top] for one in (expected, actual)]
+    return min(top, int((both[0] & both[1]).sum()))

@@ -1,0 +1,191 @@
+"""The verdict on one tap of a run, by the rules of what a failure is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from qwen3_golden import Array, ParityError, Place, Recording, Tensor, pb, place
+from qwen3_parity.judge.budgets import headroom, reach, shares
+from qwen3_parity.judge.compare import Metrics, compare, exact
+from qwen3_parity.judge.op_verdict import OpVerdict
+from qwen3_parity.judge.scope import Scope
+from qwen3_parity.judge.verdict import NOBODY, Problem, Verdict
+
+_EXACT = frozenset({"input", "position_ids", "embedding", "mask", "argmax"})
+_EXACT_ALONE = frozenset({"copy", "cache", "cache_once", "repeat_kv", "rotate_half"})
+"""Copies: exact on given inputs; in a whole run they carry the error of what they copy, and have its floor."""
+_NOT_NARROWER = {
+    pb.BOOL: {pb.BOOL},
+    pb.U8: {pb.U8, pb.I32, pb.I64},
+    pb.I32: {pb.I32, pb.I64},
+    pb.I64: {pb.I64},
+    pb.F16: {pb.F16, pb.F32, pb.F64},
+    pb.BF16: {pb.BF16, pb.F32, pb.F64},
+    pb.F32: {pb.F32, pb.F64},
+    pb.F64: {pb.F64},
+}
+
+
+def op_of(item: Tensor, golden: Recording) -> str:
+    """The op that makes a golden's tap, by the table, or as the golden says for a name of no network."""
+    spot = place(item.info.name, golden.case.config.num_hidden_layers)
+    return item.info.op if spot is None else spot.op
+
+
+def is_exact(item: Tensor, op: str, mode: int) -> bool:
+    """Whether a golden's tap must be copied bit for bit."""
+    if mode == pb.PLUMBING or not item.is_float or op in _EXACT:
+        return True
+    return not item.info.HasField("floor") and (op == "inv_freq" or (mode == pb.OP and op in _EXACT_ALONE))
+
+
+def judge_tap(
+    actual: Tensor, expected: Tensor, scope: Scope, candidate: Recording, golden: Recording, *, floors: bool
+) -> Verdict:
+    """The verdict on one tap; of a golden without `floors` what floats hold is left to their ops alone."""
+    name, step = expected.key
+    spot, op = place(name, golden.case.config.num_hidden_layers), op_of(expected, golden)
+    mode = golden.case.mode
+    exactly = is_exact(expected, op, mode) and (floors or op != "inv_freq")
+    has_floor = expected.info.HasField("floor")
+    if floors and not exactly and not has_floor:
+        raise ParityError(
+            f"{golden.source}: {name} (step {step})",
+            "the golden has no noise floor for a float tap",
+            expected="a floor, or an op that is compared exactly",
+            got=f"op {op!r}, {pb.DType.Name(expected.info.dtype)}, no floor",
+            next_step="record the golden again with its floors: qwen3-parity regenerate",
+            fault="harness bug",
+        )
+    verdict = Verdict(name, step, op, exactly)
+
+    def fail(rule: str, wanted: object, got: object, share: float | None = None) -> Problem:
+        return Problem(
+            verdict.where,
+            rule,
+            str(wanted),
+            str(got),
+            f"qwen3-parity show {candidate.source} --tap {name}",
+            share=share,
+        )
+
+    if actual.array.shape != expected.array.shape:
+        return replace(verdict, problem=fail("another shape", expected.array.shape, actual.array.shape))
+    if actual.info.dtype not in _NOT_NARROWER[expected.info.dtype]:
+        wanted = f"{pb.DType.Name(expected.info.dtype)}, or wider of the same kind"
+        return replace(verdict, problem=fail("another dtype", wanted, pb.DType.Name(actual.info.dtype)))
+
+    judged = scope.judged(expected, spot)
+    axes = tuple(expected.info.axes)
+    if exactly:
+        metrics = exact(actual.values(), expected.values(), judged, axes=axes)
+    else:
+        bfloat16 = pb.BF16 in (actual.info.dtype, expected.info.dtype)
+        metrics = compare(*_comparable(actual, expected, op), judged, axes=axes, bfloat16=bfloat16)
+        if op == "inv_freq":  # its error is a quotient's, its ULPs are its own
+            metrics = replace(metrics, ulp=compare(actual.values(), expected.values(), judged, axes=axes).ulp)
+        if has_floor:
+            verdict = replace(verdict, shares=shares(metrics, floor_for(candidate, expected), headroom("run", op)))
+    verdict = replace(verdict, metrics=metrics)
+
+    if metrics.nonfinite and mode != pb.PLUMBING:
+        return replace(verdict, problem=fail(*_nonfinite(metrics)))
+    if exactly:
+        if not metrics.differing:
+            return verdict
+        if op == "argmax" and (tie := _near_tie(golden, candidate)):
+            return replace(verdict, problem=replace(fail(*tie), fault=NOBODY))
+        at = metrics.index
+        wanted = f"the golden's bits: {expected.values()[at]} at {list(at)}"
+        got = f"{actual.values()[at]}; {metrics.differing} of {metrics.count} elements differ"
+        return replace(verdict, problem=fail("must be an exact copy", wanted, got))
+    leak = _leak(actual, expected, scope, spot)
+    if leak:
+        return replace(
+            verdict, problem=fail("probability of a hidden key is not exactly 0", "0", f"{leak} cells are not")
+        )
+    if not has_floor:
+        return replace(verdict, metrics=None)  # how far is far enough, nobody knows: its op alone is judged
+    # Written so that a NaN fails.
+    if not verdict.share <= 1:
+        floor = floor_for(candidate, expected)
+        return replace(verdict, problem=fail(*_over(verdict, floor, actual, expected), verdict.share))
+    return verdict
+
+
+def floor_for(candidate: Recording, expected: Tensor) -> pb.Floor:
+    """The floor by which a candidate's tap is judged: the wider one where it rotates by angles of its own."""
+    own = expected.info.HasField("own_angles_floor") and not candidate.run.golden_tables
+    return expected.info.own_angles_floor if own else expected.info.floor
+
+
+def far_table(verdict: Verdict, own: OpVerdict, candidate: Recording) -> Verdict:
+    """The verdict on a cos or sin that is near the golden's, but not that of its `own` position and frequency."""
+    problem = Problem(
+        verdict.where,
+        f"not the {verdict.op} of position × inv_freq, neither of the float32 product nor of the exact one",
+        expected=f"at most {headroom('op', verdict.op).max:g} roundings of float32 away",
+        got=f"{own.errors.max:.3g}",
+        next_step=f"qwen3-parity diagnose {candidate.source}",
+        share=own.share,
+    )
+    found = verdict.shares
+    return replace(verdict, problem=problem, shares=found and found._replace(max=max(found.max, own.share)))
+
+
+def _comparable(actual: Tensor, expected: Tensor, op: str) -> tuple[Array, Array]:
+    """The values, or for frequencies, which span decades and have a relative floor, their quotient and 1."""
+    ours, theirs = actual.values(), expected.values()
+    if op != "inv_freq" or not (np.isfinite(ours).all() and np.isfinite(theirs).all()):
+        return ours, theirs
+    quotient = ours.astype(np.float64) / theirs
+    return quotient, np.ones_like(quotient)
+
+
+def _nonfinite(metrics: Metrics) -> tuple[str, str, str]:
+    counts = {
+        "the candidate alone": metrics.nonfinite_actual,
+        "the golden alone": metrics.nonfinite_expected,
+        "both": metrics.nonfinite_both,
+    }
+    got = ", ".join(f"{count} in {where}" for where, count in counts.items() if count)
+    return "NaN or infinity", "finite numbers everywhere, padding included", got
+
+
+def _near_tie(golden: Recording, candidate: Recording) -> tuple[str, str, str] | None:
+    """Rule, expected and got when noise may have chosen another token; None when the golden's margins forbid it."""
+    floor = max((floor_for(candidate, t).max for t in golden if t.info.name == "logits"), default=0.0)
+    margin = golden.case.smallest_margin
+    if not 0 < margin <= reach(floor):
+        return None
+    wanted = f"best logits further apart than {reach(floor):.3g}, what honest float32 may move them"
+    return (
+        "near-tie: noise may choose another token here",
+        wanted,
+        f"a margin of {margin / floor:.3g} × the noise floor",
+    )
+
+
+def _leak(actual: Tensor, expected: Tensor, scope: Scope, spot: Place | None) -> int:
+    hidden = scope.hidden(expected, spot)
+    if hidden is None:
+        return 0
+    return int(np.count_nonzero(actual.values()[np.broadcast_to(hidden, actual.array.shape)]))
+
+
+def _over(verdict: Verdict, floor: pb.Floor, actual: Tensor, expected: Tensor) -> tuple[str, str, str]:
+    """Rule, expected and got of a float tap beyond its budget: the measure that exceeds it most."""
+    metrics, found = verdict.metrics, verdict.shares
+    assert metrics is not None and found is not None
+    kind = max(found._asdict(), key=lambda one: found._asdict()[one])
+    at: Sequence[int] = {"max": metrics.index, "row": metrics.row_index, "head": metrics.head_index}.get(kind, ())
+    spot = f" at {list(at)}" if at else ""
+    budget = getattr(headroom("run", verdict.op), kind) * getattr(floor, kind)
+    words = {"rms": "RMS error", "max": "largest error", "row": "RMS error of one row", "head": "RMS error of one head"}
+    got = f"{getattr(metrics, kind):.3g}{spot}"
+    if kind == "max":
+        got += f": {float(actual.values()[metrics.index]):.9g} for {float(expected.values()[metrics.index]):.9g}"
+    return "further from the golden than honest float32 goes", f"{words[kind]} ≤ {budget:.3g}", got

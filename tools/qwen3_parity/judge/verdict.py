@@ -1,0 +1,223 @@
+"""What a check found: a verdict for each tap; problems that say where, what, how far, whose fault and what next."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from qwen3_golden import pb
+from qwen3_golden.contract import Contract
+from qwen3_golden.errors import printable
+from qwen3_parity.judge.budgets import Shares
+from qwen3_parity.judge.compare import Metrics
+from qwen3_parity.judge.op_verdict import OpVerdict
+from qwen3_parity.judge.plain import plain
+
+NOBODY = "nobody's"
+"""The fault of a difference that noise alone may make."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One failure. `share` is the share of the budget, None where no number was compared."""
+
+    where: str
+    rule: str
+    expected: str
+    got: str
+    next_step: str
+    share: float | None = None
+    fault: str = "candidate"
+    first_bad: str = ""  # The first tap in execution order that fails, and its op; the first stage of a text.
+
+    def __str__(self) -> str:
+        lines = [f"{self.where}: {self.rule}", f"expected: {self.expected}", f"got:      {self.got}"]
+        if self.share is not None:
+            lines.append(f"budget:   {self.share:.3g} × used")
+        if self.first_bad:
+            lines.append(f"first bad: {self.first_bad}")
+        return printable("\n  ".join([*lines, f"fault:    {self.fault}", f"next:     {self.next_step}"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One tap at one step. `shares` are of the budget; an exact tap has none and uses 0 or infinitely much of it.
+
+    `metrics` is None when nothing could be compared: another shape or dtype, and then there is a `problem`, or a golden
+    without floors. `own` is the tap's op on the candidate's own inputs, None where no op was judged alone.
+    """
+
+    name: str
+    step: int
+    op: str
+    exact: bool
+    metrics: Metrics | None = None
+    shares: Shares | None = None
+    problem: Problem | None = None
+    own: OpVerdict | None = None
+
+    @property
+    def where(self) -> str:
+        """Tap and step, as messages name it."""
+        return f"{self.name} (step {self.step})"
+
+    @property
+    def passed(self) -> bool:
+        """Within budget, or with nothing in it to judge."""
+        return self.problem is None
+
+    @property
+    def compared(self) -> bool:
+        """Whether the candidate's numbers were looked at; in padding alone that means finiteness."""
+        return self.metrics is not None or self.judged_alone
+
+    @property
+    def judged_alone(self) -> bool:
+        """Whether the tap's op was judged on the candidate's own inputs."""
+        return self.own is not None and not self.own.reason
+
+    @property
+    def share(self) -> float:
+        """The share of the budget that is used: above 1 is a failure, infinite where no budget allows it.
+
+        Where there is no floor, it is the share of the op's own headroom.
+        """
+        if self.metrics is None and self.own is not None:
+            return self.own.share
+        if self.shares is None or self.metrics is None:
+            return 0.0 if self.passed else math.inf
+        return self.shares.worst if not math.isnan(self.shares.worst) and not self.metrics.nonfinite else math.inf
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain dicts, lists, strings and numbers; numbers that JSON lacks become strings."""
+        out: dict[str, Any] = {"name": self.name, "step": self.step, "op": self.op, "exact": self.exact}
+        out |= {"passed": self.passed, "share": plain(self.share)}
+        if self.shares is not None:
+            out["shares"] = plain(self.shares._asdict())
+        if self.metrics is not None:
+            out["metrics"] = plain(asdict(self.metrics))
+        if self.own is not None:
+            own, errors = self.own, plain(self.own.errors._asdict())
+            out["own"] = {"share": plain(own.share), "errors": errors, "passed": own.passed, "reason": own.reason}
+        return out
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """Everything that `check` found about one candidate, taps in execution order.
+
+    `structural` are problems of the recording as a whole (parameters, missing, extra, duplicate taps);
+    `not_materialised` taps that the golden has and the candidate says it never makes; `results` the name and step of
+    the case's results. `partial`: nobody asks for the results. `floors`: the golden has noise floors.
+    `contract` is what was judged by, None where nobody looked.
+    """
+
+    case: pb.Case
+    golden: str
+    candidate: str
+    arithmetic: int
+    backend: int
+    taps: Sequence[Verdict]
+    structural: Sequence[Problem] = ()
+    not_materialised: Sequence[str] = ()
+    missing: int = 0
+    notes: Sequence[str] = field(default=())
+    results: Sequence[tuple[str, int]] = ()
+    partial: bool = False
+    floors: bool = True
+    contract: Contract | None = None
+
+    @property
+    def problems(self) -> list[Problem]:
+        """Every failure: of the recording first, then tap by tap in execution order."""
+        return [*self.structural, *(tap.problem for tap in self.taps if tap.problem is not None)]
+
+    @property
+    def compared(self) -> int:
+        """Taps whose numbers were looked at."""
+        return sum(tap.compared for tap in self.taps)
+
+    @property
+    def of(self) -> int:
+        """Taps that the golden has, inputs not counted."""
+        return len(self.taps) + len(self.not_materialised) + self.missing
+
+    @property
+    def no_results(self) -> list[str]:
+        """The results of the case that were not compared, as messages name them."""
+        compared = {(tap.name, tap.step) for tap in self.taps if tap.compared}
+        return [f"{name} (step {step})" for name, step in self.results if (name, step) not in compared]
+
+    @property
+    def wrong_alone(self) -> list[str]:
+        """The taps whose op is wrong on the candidate's own inputs, whatever came before it; each once, in order."""
+        return list(dict.fromkeys(tap.name for tap in self.taps if tap.own is not None and not tap.own.passed))
+
+    @property
+    def worst(self) -> Verdict | None:
+        """The tap with the largest share of its budget, the first of equals."""
+        return max(self.taps, key=lambda tap: tap.share, default=None)
+
+    @property
+    def first_bad(self) -> Verdict | None:
+        """The first tap in execution order that fails."""
+        return next((tap for tap in self.taps if not tap.passed), None)
+
+    @property
+    def identical(self) -> bool:
+        """Whether every judged element of every compared tap has the golden's bits."""
+        return self.compared > 0 and not any(tap.metrics is None or tap.metrics.differing for tap in self.taps)
+
+    @property
+    def judged(self) -> str:
+        """What was judged: "run and ops", "run only", "ops only" (no floors), or "copies" where nothing may differ."""
+        if self.case.mode in (pb.TOKENIZATION, pb.PLUMBING):
+            return "copies"
+        if not self.floors:
+            return "ops only"
+        return "run and ops" if any(tap.judged_alone for tap in self.taps) else "run only"
+
+    @property
+    def word(self) -> str:
+        """ "parity", "divergence", "near-tie", "within budget, no parity" or "partial".
+
+        A near-tie is a flip that noise may make, and nothing else differs; arithmetic that is OTHER has no claim to
+        parity, nor has what was judged by an edited contract; a run without its case's results is partial.
+        """
+        if self.problems:
+            return "near-tie" if all(problem.fault == NOBODY for problem in self.problems) else "divergence"
+        if self.arithmetic == pb.ARITHMETIC_OTHER or (self.contract is not None and self.contract.edited):
+            return "within budget, no parity"
+        return "partial" if self.no_results else "parity"
+
+    @property
+    def exit_code(self) -> int:
+        """0 for parity, and for a partial verdict where nobody asks for more; 1 for everything else."""
+        return 0 if self.word == "parity" or (self.word == "partial" and self.partial) else 1
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain dicts, lists, strings and numbers; numbers that JSON lacks become strings."""
+        worst, first = self.worst, self.first_bad
+        return {
+            "verdict": self.word,
+            "judged": self.judged,
+            "exit_code": self.exit_code,
+            "case": self.case.name,
+            "contract": None if self.contract is None else asdict(self.contract),
+            "golden": self.golden,
+            "candidate": self.candidate,
+            "arithmetic": pb.Arithmetic.Name(self.arithmetic),
+            "backend": pb.Backend.Name(self.backend),
+            "compared": self.compared,
+            "of": self.of,
+            "not_materialised": list(self.not_materialised),
+            "no_results": list(self.no_results),
+            "worst": None if worst is None else {"where": worst.where, "share": plain(worst.share)},
+            "first_bad": None if first is None else first.where,
+            "wrong_on_their_own_inputs": self.wrong_alone,
+            "notes": list(self.notes),
+            "problems": [plain(asdict(problem)) for problem in self.problems],
+            "taps": [tap.to_json() for tap in self.taps],
+        }

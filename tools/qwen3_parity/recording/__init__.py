@@ -1,0 +1,1 @@
+"""An implementation, or the reference, run on a case: recordings."""

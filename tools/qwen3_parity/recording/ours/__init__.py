@@ -1,0 +1,1 @@
+"""Our own encoder–decoder as an implementation under test."""

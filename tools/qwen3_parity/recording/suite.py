@@ -1,0 +1,83 @@
+"""The main job: an implementation, network and tokenizer, recorded on every golden and judged."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from rich.progress import track
+
+from qwen3_golden import GOLDEN_ROOT, ParityError, pb, read
+from qwen3_parity.check import check
+from qwen3_parity.checkpoints.weights import weights_at_hand
+from qwen3_parity.judge.verdict import Verdicts
+from qwen3_parity.recording.ours.network import factory, golden_dtype
+from qwen3_parity.recording.record import load_factory, record
+from qwen3_parity.recording.text import record_tokenization
+from qwen3_parity.text.runner import ours
+
+
+def goldens(only: str = "*", root: Path = GOLDEN_ROOT) -> list[Path]:
+    """The committed goldens that a model can be judged on, sorted by name; raises `ParityError` when there are none."""
+    return _some([p for p in _paths(only, root) if read(p).case.mode not in (pb.PLUMBING, pb.TOKENIZATION)], only, root)
+
+
+def tokenization_goldens(only: str = "*", root: Path = GOLDEN_ROOT) -> list[Path]:
+    """The committed goldens that a tokenizer can be judged on, likewise."""
+    return _some([p for p in _paths(only, root) if read(p).case.mode == pb.TOKENIZATION], only, root)
+
+
+def plumbing_goldens(only: str = "*", root: Path = GOLDEN_ROOT) -> list[Path]:
+    """The committed goldens of the format alone, which a reader and a writer can be judged on, likewise."""
+    return _some([p for p in _paths(only, root) if read(p).case.mode == pb.PLUMBING], only, root)
+
+
+def chosen_goldens(only: str, impl: str | None) -> list[Path]:
+    """The goldens of a run: of networks and of tokenizers, or of what `impl` is.
+
+    That is a network, unless `only` names tokenization cases alone. Raises `ParityError` when there are none.
+    """
+    paths = [path for path in _paths(only, GOLDEN_ROOT) if read(path).case.mode != pb.PLUMBING]
+    networks = [path for path in paths if read(path).case.mode != pb.TOKENIZATION]
+    return _some(networks if impl and networks else paths, only, GOLDEN_ROOT)
+
+
+def _name(path: Path, root: Path) -> str:
+    return str(path.relative_to(root / "cases").with_suffix(""))
+
+
+def _paths(only: str, root: Path) -> list[Path]:
+    return [path for path in sorted((root / "cases").rglob("*.pb")) if fnmatchcase(_name(path, root), only)]
+
+
+def _some(chosen: list[Path], only: str, root: Path) -> list[Path]:
+    if not chosen:
+        raise ParityError(
+            root / "cases",
+            "there is nothing to compare",
+            expected=f"goldens that match {only!r}",
+            got="none of " + ", ".join(_name(path, root) for path in _paths("*", root)),
+            next_step="give another --only",
+        )
+    return chosen
+
+
+def run(
+    out: Path, *, only: str = "*", impl: str | None = None, backend: str = "eager", partial: bool = False
+) -> list[Verdicts]:
+    """Record and judge the goldens that `only` and `impl` choose, see `chosen_goldens`; the recordings go to `out`.
+
+    `partial`: the cases' results need not be there.
+    """
+    results = []
+    for path in track(chosen_goldens(only, impl), description="recording and judging"):
+        golden = read(path)
+        candidate = out / f"{golden.case.name}.pb"
+        if golden.case.mode == pb.TOKENIZATION:
+            record_tokenization(golden, candidate, load_factory(impl) if impl else ours)
+        else:
+            record(golden, candidate, load_factory(impl) if impl else factory(backend, golden_dtype(golden)))
+        golden = read(path, digests=True)
+        weights = weights_at_hand(golden, GOLDEN_ROOT / "checkpoints")
+        results.append(check(golden, candidate, weights, partial=partial))
+    return results

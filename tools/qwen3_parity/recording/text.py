@@ -1,0 +1,104 @@
+"""Recording a tokenizer under test on the case of a golden: the same texts, ids and messages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from qwen3_golden import GOLDEN_ROOT, STAGES, ParityError, Recording, pb, write
+from qwen3_parity.recording.record import foreign_code
+from qwen3_parity.text.given import STAGES_OF, given, items_of
+from qwen3_parity.text.runner import Factory, Runner, ours
+from qwen3_reference.capture.provenance import provenance
+from qwen3_reference.tokenization.loading import tokenizer_checkpoint
+
+
+def record_tokenization(
+    golden: Recording,
+    path: Path,
+    build: Factory = ours,
+    *,
+    tokenizers: Path = GOLDEN_ROOT / "tokenizers",
+    directory: Path | None = None,
+) -> None:
+    """Run the tokenizer of `build` on the case of `golden` and write its recording to `path`.
+
+    It gets `directory`, or else the folder of `tokenizers` that the case names. Raises `ParityError` for a directory
+    whose files are not the case's and for a tokenizer that fails; nothing is written then.
+    """
+    found = tokenizer_directory(golden.case, tokenizers, directory)
+    write(path, recorded(golden, found, build))
+
+
+def recorded(golden: Recording, directory: Path, build: Factory = ours) -> Recording:
+    """What the tokenizer of `build` makes of the case of `golden`, in memory; `directory` is taken as it is."""
+    with foreign_code(golden.case):
+        runner = build(golden.case, directory)
+        run = _run(runner, golden.tokenization)
+        made = tokenized(runner, golden.tokenization)
+    produced = provenance(getattr(runner, "producer", "foreign"))
+    return Recording(golden.case, produced, run, [], tokenization=made)
+
+
+def tokenized(runner: Runner, tokenization: pb.Tokenization) -> pb.Tokenization:
+    """Everything that is given in `tokenization`, with the runner's stages filled in."""
+    bare = given(tokenization)
+    made = pb.Tokenization(
+        encoding=[runner.encoding(one) for one in bare.encoding],
+        decoding=[runner.decoding(one) for one in bare.decoding],
+        batch=[runner.batch(one) for one in bare.batch],
+        conversation=[runner.conversation(one) for one in bare.conversation],
+    )
+    if given(made) != given(tokenization):
+        raise ParityError(
+            "runner",
+            "a runner returns what it was given, with its stages filled in",
+            expected="a copy of the given fields",
+            got="other ones",
+            next_step="start from a copy: out.CopyFrom(given)",
+            fault="candidate",
+        )
+    return made
+
+
+def _run(runner: Runner, tokenization: pb.Tokenization) -> pb.Run:
+    """What the runner says of itself, stages that the case has nothing for left out; without a word, every stage."""
+    said = getattr(runner, "run", None)
+    names = list(said.materialised) if said is not None and said.materialised else list(STAGES)
+    idle = {stage for kind, stages in STAGES_OF.items() if not items_of(tokenization, kind) for stage in stages}
+    return pb.Run(
+        arithmetic=pb.ARITHMETIC_NONE,
+        backend=pb.BACKEND_NONE,
+        materialised=[name for name in names if name not in idle],
+    )
+
+
+def tokenizer_directory(case: pb.Case, root: Path, directory: Path | None = None) -> Path:
+    """The directory of a case's tokenizer, its files verified; raises `ParityError` when it is not there or differs."""
+    named = [checkpoint for checkpoint in case.checkpoint if checkpoint.role == "tokenizer"]
+    if len(named) != 1:
+        raise ParityError(
+            case.name,
+            "the case does not say which tokenizer it is for",
+            expected="one checkpoint of the role tokenizer",
+            got=len(named),
+            next_step="give a golden of mode TOKENIZATION",
+        )
+    found = directory or root / named[0].name
+    if not found.is_dir():
+        raise ParityError(
+            case.name,
+            "the tokenizer is not there",
+            expected=f"a Hugging Face directory at {found}",
+            got="nothing",
+            next_step="give it with --tokenizer",
+        )
+    digest = tokenizer_checkpoint(found).sha256
+    if digest != named[0].sha256:
+        raise ParityError(
+            found,
+            "this is not the tokenizer that the golden was recorded with",
+            expected=f"{named[0].name}, SHA-256 of its files {named[0].sha256.hex()}",
+            got=digest.hex(),
+            next_step="restore its files, or give the right directory with --tokenizer",
+        )
+    return found

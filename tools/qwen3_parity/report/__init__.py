@@ -1,0 +1,1 @@
+"""Verdicts and diagnoses for people and machines: terminal, HTML, JSON."""

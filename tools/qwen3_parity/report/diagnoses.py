@@ -1,0 +1,157 @@
+"""A diagnosis for people (terminal) and machines (JSON)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from qwen3_parity.diagnosis.diagnose import Diagnosis, Explained
+from qwen3_parity.diagnosis.explain import Explanation
+from qwen3_parity.judge.budgets import percent
+from qwen3_parity.judge.plain import plain
+from qwen3_parity.report.remarks import remarks
+from qwen3_parity.report.verdicts import of_budget, own_error, summary
+
+_TAPS = 16
+_FLIPS = 5
+
+
+def terminal(diagnosis: Diagnosis) -> RenderableType:
+    """What is wrong, what the mistake is, how sure that is, and what to change."""
+    verdicts = diagnosis.verdicts
+    bad = "bold red" if verdicts.exit_code or diagnosis.faults else "bold green"
+    parts: list[RenderableType] = [Text(summary(verdicts), style=bad), Text(closing(diagnosis))]
+    parts += [Text(line, style="yellow") for line in remarks(verdicts)]
+    for fault in diagnosis.faults:
+        parts += _fault(fault)
+    parts += [
+        Text(f"{one.place}: recorded at another place, no bug: without this tap everything that reads it is right")
+        for one in diagnosis.misplaced
+    ]
+    parts += [Text(f"parameter {one.name} {one.says}", style="red") for one in diagnosis.parameters]
+    parts += [Text(line) for line in diagnosis.meaning]
+    parts += [] if diagnosis.angles is None else [Text(str(diagnosis.angles), style="yellow")]
+    parts += [Text(line, style="yellow") for line in _flips(diagnosis)]
+    parts += [Text(str(one)) for one in diagnosis.casts]
+    parts += [Text(failure, style="red") for failure in diagnosis.failures]
+    if diagnosis.faults:
+        parts.append(_errors(diagnosis))
+    elif verdicts.exit_code:
+        parts += [Text(str(problem)) for problem in verdicts.problems[:3]]
+    return Group(*parts)
+
+
+def _flips(diagnosis: Diagnosis) -> list[str]:
+    """The near-ties one by one; flips that no noise can make are counted, and shown where nothing else is wrong."""
+    ties = [flip for flip in diagnosis.flips if flip.near_tie]
+    real = [flip for flip in diagnosis.flips if not flip.near_tie]
+    lines = [str(flip) for flip in (ties if diagnosis.faults else [*ties, *real])[:_FLIPS]]
+    if real and diagnosis.faults:
+        lines.append(f"{len(real)} positions choose another token by more than noise can; they follow from the above")
+    return lines
+
+
+def closing(diagnosis: Diagnosis) -> str:
+    """How many places are wrong on their own inputs, of how many that could be judged."""
+    judged = [one for one in diagnosis.own if not one.reason]
+    if not diagnosis.own:
+        return "one op alone: the verdict is the op's own"
+    if not judged:
+        return "no op could be judged alone: the inputs of none were recorded"
+    taps = f"{len(judged)} of {len(diagnosis.own)} taps judged on their own inputs"
+    if not diagnosis.faults:
+        return f"every op that could be judged alone is right: {taps}"
+    count = len(diagnosis.faults)
+    are = "place is wrong on its own inputs" if count == 1 else "places are wrong on their own inputs"
+    return f"{count} {are}; {taps}"
+
+
+def name(fault: Explained) -> str:
+    """The place with its layers left open, and what is judged with it."""
+    text = fault.fault.place.replace("{layer}", "*")
+    return text if not fault.fault.others else f"{text} (with {_listed(fault.fault.others)})"
+
+
+def _listed(places: Sequence[str]) -> str:
+    short = [place.replace("{layer}", "*") for place in places]
+    return ", ".join(short[:4]) + (f" and {len(short) - 4} more without a tap" if len(short) > 4 else "")
+
+
+def _fault(fault: Explained) -> list[RenderableType]:
+    worst = fault.fault.worst
+    lines: list[RenderableType] = [
+        Text(f"\n{name(fault)}", style="bold red"),
+        Text(
+            f"  {len(fault.fault.wrong)} of {len(fault.fault.wrong) + len(fault.fault.right)} taps wrong"
+            f"{', ' + fault.where if fault.where else ''}; own error {of_budget(worst.share)}"
+        ),
+    ]
+    lines += [Text(line) for one in fault.explanations[:4] for line in _explanation(one, fault)]
+    if fault.findings:
+        what = "what the numbers say" if fault.explanations else "no known mistake reproduces these numbers; they say"
+        lines.append(Text(f"  {what}:"))
+        lines += [Text(f"  {one.name}: {one.says}") for one in fault.findings[:4]]
+    return lines
+
+
+def _explanation(one: Explanation, fault: Explained) -> list[str]:
+    where = "" if one.place == fault.fault.place else f" (in {one.place.replace('{layer}', '*')})"
+    some = f"{one.whole} of {one.of} taps" if one.whole == one.of or not one.partly else _partly(one)
+    doubt = f", though {one.contradicted} right taps would be wrong too" if one.contradicted else ""
+    return [
+        f"  {one.name}: {one.says}{where}",
+        f"    reproduces your numbers within {one.share:.2g} of the budget at {some}{doubt}",
+        f"    fix: {one.fix}",
+    ]
+
+
+def _partly(one: Explanation) -> str:
+    return f"the wrong cells of {one.partly} and all of {one.whole} of {one.of} taps"
+
+
+def _errors(diagnosis: Diagnosis) -> Table:
+    """Own and accumulated error side by side, for the first taps that fail either way."""
+    table = Table("tap", "step", "accumulated, of its budget", "own, in rounding units", box=None, title_justify="left")
+    whole = {(tap.name, tap.step): tap for tap in diagnosis.verdicts.taps}
+    rows = [
+        (one, tap)
+        for one in diagnosis.own
+        if (tap := whole.get((one.name, one.step))) is not None and not (tap.passed and one.passed)
+    ]
+    for one, tap in rows[:_TAPS]:
+        cells = [one.name, str(one.step), percent(tap.share), own_error(one)]
+        table.add_row(*cells, style=None if one.passed else "red")
+    if len(rows) > _TAPS:
+        table.add_row(f"… and {len(rows) - _TAPS} more", "", "", "")
+    return table
+
+
+def to_json(diagnosis: Diagnosis) -> dict[str, Any]:
+    """Plain dicts, lists, strings and numbers."""
+    found = diagnosis.verdicts.to_json()
+    return found | {
+        "faults": [
+            {
+                "place": fault.fault.place,
+                "others": list(fault.fault.others),
+                "where": fault.where,
+                "taps": [[one.name, one.step] for one in fault.fault.wrong],
+                "own_share": plain(fault.fault.worst.share),
+                "explanations": [plain(asdict(one)) for one in fault.explanations],
+                "findings": [plain(asdict(one)) for one in fault.findings],
+            }
+            for fault in diagnosis.faults
+        ],
+        "misplaced": [one.place for one in diagnosis.misplaced],
+        "parameters": [asdict(one) for one in diagnosis.parameters],
+        "flips": [plain(asdict(one)) for one in diagnosis.flips],
+        "casts": [asdict(one) | {"says": str(one)} for one in diagnosis.casts],
+        "angles": None if diagnosis.angles is None else asdict(diagnosis.angles) | {"says": str(diagnosis.angles)},
+        "meaning": list(diagnosis.meaning),
+        "failures": list(diagnosis.failures),
+    }

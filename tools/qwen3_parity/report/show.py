@@ -1,0 +1,69 @@
+"""What a recording holds, for a person."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from qwen3_golden import Recording, Tensor, pb, selected
+from qwen3_parity.checkpoints.show_weights import weights_line, weights_table
+from qwen3_parity.text.show import texts_table
+
+
+def _numbers(tensor: Tensor) -> tuple[str, str, str]:
+    """Least, greatest and RMS of the finite elements, as text; dashes where there are none."""
+    values = tensor.values().astype(np.float64)
+    finite = values[np.isfinite(values)]
+    if not finite.size:
+        return "–", "–", "–"
+    return f"{finite.min():.6g}", f"{finite.max():.6g}", f"{np.sqrt(np.mean(np.square(finite))):.6g}"
+
+
+def _lower(name: str) -> str:
+    return name.removeprefix("ARITHMETIC_").lower()
+
+
+def _head(recording: Recording) -> Text:
+    case, run, made = recording.case, recording.run, recording.provenance
+    config = case.config
+    shape = (
+        f"{config.model_type}: {config.num_hidden_layers} layers, hidden {config.hidden_size}, "
+        f"{config.num_attention_heads} heads over {config.num_key_value_heads} of {config.head_dim}, "
+        f"vocabulary {config.vocab_size}"
+    )
+    how = f"{_lower(pb.Arithmetic.Name(run.arithmetic))}, {_lower(pb.Backend.Name(run.backend))}, "
+    how = "" if case.mode in (pb.TOKENIZATION, pb.WEIGHTS) else how
+    lines = [
+        f"{case.name}  ({pb.Mode.Name(case.mode).lower()})  {case.description}",
+        shape if config.model_type else "",
+        "steps: " + " ".join(map(str, case.steps)) if case.steps else "",
+        weights_line(recording.weights) if case.mode == pb.WEIGHTS else "",
+        f"{how}by {made.producer}",
+        ", ".join(f"{pair.key} {pair.value}" for pair in made.versions),
+        f"checkpoints: {', '.join(f'{c.role} {c.name}' for c in case.checkpoint)}" if case.checkpoint else "",
+        f"digest {recording.digest.hex()}",
+    ]
+    return Text("\n".join(line for line in lines if line))
+
+
+def describe(recording: Recording, taps: Sequence[str] = ()) -> Group:
+    """A head with the case and its provenance, then a row for each tensor, or stage, that a glob of `taps` selects."""
+    if recording.case.mode == pb.TOKENIZATION:
+        return Group(_head(recording), texts_table(recording, taps))
+    if recording.case.mode == pb.WEIGHTS:
+        return Group(_head(recording), weights_table(recording, taps))
+    table = Table("tap", "step", "dtype", "shape", "axes", "min", "max", "rms", "floor rms", box=None)
+    table.columns[0].no_wrap = True
+    for tensor in recording:
+        info = tensor.info
+        if not selected(info.name, taps):
+            continue
+        floor = f"{info.floor.rms:.2g}" if info.HasField("floor") else "–"
+        shape = "×".join(map(str, info.shape)) or "scalar"
+        row = (info.name, str(info.step), pb.DType.Name(info.dtype).lower(), shape, " ".join(info.axes))
+        table.add_row(*row, *_numbers(tensor), floor)
+    return Group(_head(recording), table)

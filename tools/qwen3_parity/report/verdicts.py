@@ -1,0 +1,212 @@
+"""Verdicts for people: a table for the terminal, JSON for machines, one page of HTML that needs nothing else."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from qwen3_golden import pb
+from qwen3_parity.judge.budgets import percent
+from qwen3_parity.judge.op_verdict import OpVerdict
+from qwen3_parity.judge.verdict import Verdict, Verdicts
+from qwen3_parity.report.remarks import alone, less_than_both, remarks
+from qwen3_parity.text.show import by_stage, is_tokenization, shown_problems, stages_table
+
+_WORST = 12
+_IN_FULL = 3
+_STYLE = {"parity": "bold green", "divergence": "bold red"}
+_WIDTH, _HEIGHT = 640, 80
+_LEAST, _MOST = 1e-3, 1e3
+"""Shares that the drift curve's logarithmic axis spans."""
+NOT_PROVEN = (
+    "Only what the inputs of these cases exercise was compared: a token, position or length that no case has may "
+    "still be wrong.",
+    "Taps that a backend never materialises were not compared; the share of taps compared says how many.",
+    "Within budget means as close as honest float32 arithmetic comes to the reference, not equal bits.",
+    "Tokenization is compared in cases of its own alone, on their texts and their small vocabularies.",
+    "Speed, memory, sampling and training are other questions.",
+)
+
+
+def of_budget(share: float, whose: str = "its") -> str:
+    """As `percent`, in a sentence: "12 % of its budget", "beyond any budget" for what no budget allows."""
+    return f"{percent(share)} of {whose} budget" if math.isfinite(share) else "beyond any budget"
+
+
+def summary(verdicts: Verdicts) -> str:
+    """One line: case, verdict, what was judged, share of taps (or stages) compared, the worst share or what differs."""
+    texts = is_tokenization(verdicts)
+    what = "stages" if texts else "taps"
+    line = f"{verdicts.case.name}: {verdicts.word}, {verdicts.judged}"
+    line += f", {verdicts.compared} of {verdicts.of} {what} compared"
+    if verdicts.of:
+        line += f" ({100 * verdicts.compared / verdicts.of:.0f} %)"
+    if texts and verdicts.problems:
+        differing = sum(not tap.passed for tap in verdicts.taps)
+        line += f", {differing} {'differs' if differing == 1 else 'differ'}, first {verdicts.problems[0].where}"
+    elif not texts and verdicts.worst is not None:
+        line += f", worst {of_budget(verdicts.worst.share)} at {verdicts.worst.where}"
+    return line
+
+
+def own_error(own: OpVerdict) -> str:
+    """A tap's own op on its own inputs: the largest error in rounding units, "!" when it is beyond its headroom."""
+    if own.reason:
+        return own.reason
+    largest = own.errors.max
+    text = "exact" if largest == 0 else f"{largest:.3g}" if math.isfinite(largest) else "wrong"
+    return text if own.passed else f"{text} !"
+
+
+def listed(verdicts: Verdicts, *, every: bool = False) -> list[Verdict]:
+    """The taps that a table shows: every one, or those that fail, or else the worst; in execution order."""
+    failing = [tap for tap in verdicts.taps if not tap.passed]
+    if every:
+        return list(verdicts.taps)
+    if failing:
+        return failing[:_WORST]
+    worst = sorted(verdicts.taps, key=lambda tap: tap.share, reverse=True)[:_WORST]
+    return [tap for tap in verdicts.taps if tap in worst]
+
+
+def cells(tap: Verdict) -> list[str]:
+    """A tap's row: name, step, op, shares (RMS, max, row, head), ULPs, and its own op's error in rounding units."""
+    row = [tap.name, str(tap.step), tap.op]
+    if tap.shares is None or tap.metrics is None:
+        row += ["exact" if tap.exact else "–", "", "", ""]
+    else:
+        present = (True, True, bool(tap.metrics.row_index), bool(tap.metrics.head_index))
+        row += [percent(share) if there else "–" for share, there in zip(tap.shares, present, strict=True)]
+    row.append("–" if tap.metrics is None or (tap.metrics.differing and not tap.metrics.ulp) else str(tap.metrics.ulp))
+    if tap.own is not None:
+        row.append(own_error(tap.own))
+    return row
+
+
+def terminal(verdicts: Verdicts, *, every: bool = False) -> RenderableType:
+    """What a person needs in a terminal: the verdict, what failed, and the worst taps (`every`: all of them).
+
+    Where ops were judged alone, a column has each op's own error in rounding units.
+    """
+    parts: list[RenderableType] = [Text(summary(verdicts), style=_STYLE.get(verdicts.word, "bold yellow"))]
+    problems = verdicts.problems if every else shown_problems(verdicts)[:_IN_FULL]
+    parts += [Text(str(problem)) for problem in problems]
+    if len(verdicts.problems) > len(problems):
+        parts.append(Text(f"… and {len(verdicts.problems) - len(problems)} more failures"))
+    parts += [Text(line, style="bold red" if verdicts.wrong_alone else "green") for line in alone(verdicts)]
+    parts += [Text(line, style="yellow") for line in remarks(verdicts)]
+    if verdicts.not_materialised:
+        what = "stages" if is_tokenization(verdicts) else "taps"
+        parts.append(Text(f"never materialised by this run: {len(verdicts.not_materialised)} {what}", style="yellow"))
+    if is_tokenization(verdicts):
+        return Group(*parts, stages_table(verdicts))
+    taps = listed(verdicts, every=every)
+    if taps:
+        table = Table("tap", "step", "op", "rms", "max", "row", "head", "ulp", box=None)
+        table.columns[0].no_wrap, table.columns[0].overflow = True, "fold"
+        parts.append(Text("share of the budget that is used, by the RMS error, the largest, the worst row and head"))
+        if any(tap.own for tap in taps):
+            table.add_column("own op, units")
+        for tap in taps:
+            row = cells(tap)
+            row += [""] * (len(table.columns) - len(row))
+            table.add_row(*row, style=None if tap.passed else "red")
+        parts.append(table)
+    return Group(*parts)
+
+
+def overview(results: Sequence[Verdicts]) -> RenderableType:
+    """One line for each case, the details of those that fail below."""
+    table = Table("case", "verdict", "judged", "compared", "worst share", "where", box=None)
+    for one in results:
+        share, where = worst(one)
+        verdict = Text(one.word, style=_STYLE.get(one.word, "bold yellow"))
+        table.add_row(one.case.name, verdict, one.judged, f"{one.compared} of {one.of}", share, where)
+    contracts = dict.fromkeys(f"judged by {one.contract}" for one in results if one.contract is not None)
+    failing = [terminal(one) for one in results if one.exit_code]
+    return Group(table, *failing, *map(Text, contracts), Text(closing(results)))
+
+
+def worst(verdicts: Verdicts) -> tuple[str, str]:
+    """The largest share of a budget and its tap, or that there is nothing to tell."""
+    if verdicts.identical:
+        return "all equal" if is_tokenization(verdicts) else "bit for bit", ""
+    if is_tokenization(verdicts):
+        return "", next((problem.where for problem in verdicts.problems), "")
+    return ("", "") if verdicts.worst is None else (percent(verdicts.worst.share), verdicts.worst.where)
+
+
+def closing(results: Sequence[Verdicts]) -> str:
+    """One sentence over all cases."""
+    good = sum(not one.exit_code for one in results)
+    compared, of = sum(one.compared for one in results), sum(one.of for one in results)
+    what = sorted({"stages of texts" if is_tokenization(one) else "taps" for one in results}, reverse=True)
+    line = f"parity in {good} of {len(results)} cases{less_than_both(results)}"
+    line += f", {compared} of {of} {' and '.join(what)} compared"
+    judged = [one for one in results if one.worst and not is_tokenization(one)]
+    most = max(judged, key=lambda one: one.worst.share if one.worst else 0, default=None)
+    if most is not None and most.worst is not None and most.worst.share > 0:
+        line += f"; worst {of_budget(most.worst.share, 'a')}, at {most.worst.where} of {most.case.name}"
+    return line
+
+
+def to_json(results: Sequence[Verdicts]) -> dict[str, Any]:
+    """Plain dicts of several checks, see `Verdicts.to_json`; the exit code is the worst of them."""
+    return {
+        "exit_code": max((one.exit_code for one in results), default=1),
+        "cases": [one.to_json() for one in results],
+    }
+
+
+def curve(taps: Sequence[Verdict]) -> list[tuple[float, float]]:
+    """Points of the drift curve, x in execution order, y the share on a logarithmic axis, in the drawing's pixels."""
+    span = math.log(_MOST / _LEAST)
+    step = _WIDTH / max(len(taps) - 1, 1)
+    return [
+        (round(i * step, 1), round(_HEIGHT * (1 - math.log(_clamp(t.share) / _LEAST) / span), 1))
+        for i, t in enumerate(taps)
+    ]
+
+
+def _clamp(share: float) -> float:
+    return min(max(share, _LEAST), _MOST)
+
+
+def html(results: Sequence[Verdicts]) -> str:
+    """One self-contained page, no scripts and nothing from elsewhere; names from recordings are escaped."""
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    environment.filters["percent"] = percent
+    limit = round(_HEIGHT * (1 - math.log(1 / _LEAST) / math.log(_MOST / _LEAST)), 1)
+    return environment.get_template("page.html.jinja").render(
+        results=results,
+        failed=[one for one in results if one.exit_code],
+        compared=sum(one.compared for one in results),
+        of=sum(one.of for one in results),
+        worst=worst,
+        alone=alone,
+        remarks=remarks,
+        less_than_both=less_than_both,
+        in_full=_IN_FULL,
+        is_tokenization=is_tokenization,
+        shown_problems=shown_problems,
+        by_stage=by_stage,
+        summary=summary,
+        listed=listed,
+        cells=cells,
+        curve=curve,
+        arithmetic=lambda one: pb.Arithmetic.Name(one.arithmetic).removeprefix("ARITHMETIC_").lower(),
+        backend=lambda one: pb.Backend.Name(one.backend).lower(),
+        width=_WIDTH,
+        height=_HEIGHT,
+        limit=limit,
+        not_proven=NOT_PROVEN,
+    )

@@ -1,0 +1,76 @@
+"""Tokenizations for a person: what a recording holds, text by text, and verdicts counted stage by stage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from rich.table import Table
+from rich.text import Text
+
+from qwen3_golden import Recording, pb, selected
+from qwen3_parity.judge.verdict import Problem, Verdicts
+from qwen3_parity.text.given import STAGES_OF, items_of
+from qwen3_parity.text.views import EACH, HAS, VIEWS, View, escaped
+
+_MOST = 200
+"""Characters of a stage that are shown, unless it is asked for by its name."""
+
+
+class StageCount(NamedTuple):
+    """How many texts had a stage compared, and how many of them differ."""
+
+    stage: str
+    compared: int
+    differing: int
+
+
+def by_stage(verdicts: Verdicts) -> list[StageCount]:
+    """The stages that were compared, in order."""
+    stages = dict.fromkeys(tap.name for tap in verdicts.taps)
+    own = {stage: [tap for tap in verdicts.taps if tap.name == stage] for stage in stages}
+    return [StageCount(stage, len(taps), sum(not tap.passed for tap in taps)) for stage, taps in own.items()]
+
+
+def is_tokenization(verdicts: Verdicts) -> bool:
+    """Whether a tokenizer was judged: everything is exact, and what is counted are stages of texts."""
+    return verdicts.case.mode == pb.TOKENIZATION
+
+
+def shown_problems(verdicts: Verdicts) -> list[Problem]:
+    """The failures that a page begins with: of a tokenizer's text only the first, what follows is often downstream."""
+    if not is_tokenization(verdicts):
+        return verdicts.problems
+    own = [tap.problem for tap in verdicts.taps if tap.problem is not None]
+    return [*verdicts.structural, *(problem for problem in own if problem.where == problem.first_bad)]
+
+
+def stages_table(verdicts: Verdicts) -> Table:
+    """A row for each stage."""
+    table = Table("stage", "compared", "differ", box=None)
+    for one in by_stage(verdicts):
+        table.add_row(one.stage, str(one.compared), str(one.differing), style="red" if one.differing else None)
+    return table
+
+
+def texts_table(recording: Recording, taps: Sequence[str] = ()) -> Table:
+    """A row for each stage of each text that a glob of `taps` ("tokenizer.pre_tokens") selects; cut without one."""
+    table = Table("of", "stage", "", box=None)
+    table.columns[0].overflow = table.columns[2].overflow = "fold"
+    for kind, stages in STAGES_OF.items():
+        for item in items_of(recording.tokenization, kind):
+            name = escaped(item.name)
+            for stage in stages:
+                if selected(f"tokenizer.{stage}", taps) and (taps or HAS[stage](item)):
+                    views = {what: view for what, view in VIEWS[stage](item).items() if what != EACH}
+                    shown = "; ".join(_shown(what, view, len(views) > 1) for what, view in views.items())
+                    shown = shown if taps or len(shown) <= _MOST else f"{shown[:_MOST]}…"
+                    table.add_row(Text(name), stage, Text(shown))
+                    name = ""
+            if name and not taps:
+                table.add_row(Text(name), "", "nothing")
+    return table
+
+
+def _shown(what: str, view: View, several: bool) -> str:
+    return (f"{what}: " if several else "") + view.glue.join(map(view.show, range(len(view.items))))
