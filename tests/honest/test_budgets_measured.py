@@ -13,7 +13,7 @@ from google.protobuf import text_format
 from qwen3_golden import GOLDEN_ROOT, ParityError, pb
 from qwen3_parity.commands.budgets import TOLERANCES, budgets, smallest
 from qwen3_parity.honest import VARIATIONS, network_goldens, run
-from qwen3_parity.honest.measure import Key, Row, Worst, errors_of, proposed, rows, worst, written
+from qwen3_parity.judge.measure import Key, Row, Worst, errors_of, proposed, rows, worst, written
 
 RULED = pb.Tolerances(
     headroom=[

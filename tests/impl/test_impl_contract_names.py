@@ -25,7 +25,7 @@ NAMES = {
     ],
     "modeling_qwen3_decoder": ["Qwen3MergedAttention", "Qwen3DecoderLayer", "Qwen3Decoder", "Qwen3DecoderOutput"],
     "modeling_qwen3_encdec": ["Qwen3ForSeq2SeqLM"],
-    "qwen3_checkpoint": ["load_qwen3"],
+    "weights.qwen3_checkpoint": ["load_qwen3"],
     "weight_initialization": [
         "Qwen3WeightMapper",
         "initialize_from_qwen3",

@@ -179,7 +179,7 @@ def test_the_command_exits_2_for_a_name_that_no_model_has(tmp_path: Path, capsys
 
 WATCHED = """
 import sys, threading, time
-from qwen3_reference.seeded import main
+from qwen3_reference.checkpoints.seeded import main
 
 def anonymous():
     return int(next(line for line in open("/proc/self/status") if line.startswith("RssAnon")).split()[1])

@@ -40,8 +40,8 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 import torch
-import qwen3_reference.resume as resuming
-from qwen3_parity import capture as capturing
+import qwen3_reference.floors.resume as resuming
+from qwen3_parity.recording import capture as capturing
 
 torch.set_num_threads(1)
 resuming.SECONDS = 0.0

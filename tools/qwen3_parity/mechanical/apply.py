@@ -14,7 +14,7 @@ from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 PACKAGE = "qwen3_encdec"
-_DEPENDENTS = (PACKAGE, "qwen3_parity.recording.ours.network", "qwen3_parity.recording.suite")
+_DEPENDENTS = (PACKAGE, "qwen3_parity.recording.ours", "qwen3_parity.recording.suite")
 """What holds our implementation's classes, and has to be imported again with it."""
 
 

@@ -13,7 +13,7 @@ from torch import nn
 from qwen3_parity.recording.ours.network import EncoderDecoder
 
 ABSENT: Any = object()
-IMPLEMENTATION = ("qwen3_encdec", "qwen3_parity.recording.ours.network")
+IMPLEMENTATION = ("qwen3_encdec", "qwen3_parity.recording.ours")
 """Where the code under test lives: the network, and how it is run on cases."""
 
 
