@@ -42,6 +42,11 @@ class Place:
     parameters: tuple[str, ...]
     layer: int | None
 
+    @property
+    def stack(self) -> str:
+        """ "encoder" or "decoder": whose positions those of the tap are."""
+        return "encoder" if self.name.startswith(ENCODERS) else "decoder"
+
     def inputs_in(self, names: Iterable[str], config: pb.ModelConfig | None = None) -> tuple[str, ...]:
         """The inputs among the taps that a recording has, in the op's order.
 

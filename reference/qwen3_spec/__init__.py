@@ -1,16 +1,16 @@
 """The executable specification of the Qwen3 encoder-decoder: float64 NumPy, one function per op, no framework.
 
-It is the truth that noise floors and blame are measured against, and short enough to port from: read `ops` (the
-arithmetic), `masks` (who sees whom) and `model` (how they are wired); `units` gives each op's rounding unit. `loss` and
-`backward` are training: the loss and the gradient of every parameter, by hand.
+It is the truth that noise floors and blame are measured against, and short enough to port from: read `ops`, a file an
+op (the arithmetic, how far rounding may move it, its gradient, how it reads its place in a network), and `model` (how
+they are wired). `backward` is training: the loss and the gradient of every parameter, by hand.
 """
 
-from qwen3_spec import masks, ops, units
+from qwen3_spec import ops
 from qwen3_spec.arithmetic import FLOAT64, SEQUENTIAL_FLOAT32, Arithmetic
 from qwen3_spec.backward import Gradients, StackInput, loss_and_gradients
 from qwen3_spec.config import RopeScaling, SpecConfig
-from qwen3_spec.loss import cross_entropy
 from qwen3_spec.model import Cache, decoder_step, encoder
+from qwen3_spec.ops.loss import cross_entropy
 
 __all__ = [
     "FLOAT64",
@@ -25,7 +25,5 @@ __all__ = [
     "decoder_step",
     "encoder",
     "loss_and_gradients",
-    "masks",
     "ops",
-    "units",
 ]

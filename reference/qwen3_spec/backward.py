@@ -11,10 +11,11 @@ from typing import NamedTuple
 import numpy as np
 
 from qwen3_spec.arithmetic import FLOAT64, Arithmetic, Array
-from qwen3_spec.backward_blocks import Backward, Tables, attention, layer, own_projections, split_heads
+from qwen3_spec.backward_blocks import Backward, Tables, attention, layer, own_projections
 from qwen3_spec.config import SpecConfig
-from qwen3_spec.loss import cross_entropy, cross_entropy_gradient
+from qwen3_spec.heads import split_heads
 from qwen3_spec.model import Cache, Tap, Weights, decoder_step, encoder
+from qwen3_spec.ops.loss import cross_entropy, cross_entropy_gradient
 
 SHARED = "shared.weight"
 """The matrix that both stacks look tokens up in, and a tied head multiplies by: its gradient is the sum of theirs."""

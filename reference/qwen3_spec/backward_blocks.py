@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from qwen3_spec import backward_ops as back
+from qwen3_spec import ops
 from qwen3_spec.arithmetic import Arithmetic, Array
 from qwen3_spec.config import SpecConfig
 from qwen3_spec.model import Tap, Weights
@@ -48,14 +48,14 @@ class Backward:
         """A lookup of `ids[batch, seq]`; returns the gradient of what was looked up, `[batch, seq, hidden]`."""
         own = f"{name}.weight"
         rows = self.weights[own].shape[0]
-        self.add(own, back.embedding_gradient(dy, ids, rows, self.padding_idx, arithmetic=self.arithmetic))
+        self.add(own, ops.embedding.backward(dy, ids, rows, self.padding_idx, arithmetic=self.arithmetic))
         return self.record(name, dy)
 
     def norm(self, name: str, dy: Array, x: Array, parameter: str = "") -> Array:
         """RMSNorm over the last axis."""
         own, eps = f"{parameter or name}.weight", self.config.rms_norm_eps
         weight = self.weights[own]
-        dx, dweight = back.rms_norm_gradient(self.record(name, dy), x, weight, eps, arithmetic=self.arithmetic)
+        dx, dweight = ops.rms_norm.backward(self.record(name, dy), x, weight, eps, arithmetic=self.arithmetic)
         self.add(own, dweight)
         return dx
 
@@ -63,7 +63,7 @@ class Backward:
         """A projection, `[..., out] -> [..., in]`."""
         own = parameter or name
         weight = self.weights[f"{own}.weight"]
-        dx, dweight, dbias = back.linear_gradient(self.record(name, dy), x, weight, arithmetic=self.arithmetic)
+        dx, dweight, dbias = ops.linear.backward(self.record(name, dy), x, weight, arithmetic=self.arithmetic)
         self.add(f"{own}.weight", dweight)
         if bias:
             self.add(f"{own}.bias", dbias)
@@ -81,7 +81,7 @@ class Backward:
         """
         own = parameter or site
         if tables is not None:
-            dy = back.rope_gradient(self.record(f"{site}_rope", dy), *tables, arithmetic=self.arithmetic)
+            dy = ops.rope.backward(self.record(f"{site}_rope", dy), *tables, arithmetic=self.arithmetic)
         if self.config.use_qk_norm:
             projected = split_heads(self.values[f"{site}_proj"], self.config.head_dim)
             dy = _heads_first(self.norm(f"{site}_norm", _heads_first(dy), projected, f"{own}_norm"))
@@ -103,10 +103,10 @@ def attention(run: Backward, site: str, dy: Array, k: Array, v: Array) -> tuple[
     flat = context.reshape(*context.shape[:2], -1)
     d_flat = run.linear(f"{site}.o_proj", dy, flat, bias=run.config.attention_out_bias)
     d_context = run.record(f"{site}.context", d_flat.reshape(context.shape))
-    d_probs, d_v = back.context_gradient(d_context, probs, v, arithmetic=run.arithmetic)
-    d_scores = back.softmax_gradient(run.record(f"{site}.probs", d_probs), probs, arithmetic=run.arithmetic)
+    d_probs, d_v = ops.context.backward(d_context, probs, v, arithmetic=run.arithmetic)
+    d_scores = ops.softmax.backward(run.record(f"{site}.probs", d_probs), probs, arithmetic=run.arithmetic)
     scaling = run.config.head_dim**-0.5
-    d_q, d_k = back.scores_gradient(run.record(f"{site}.scores", d_scores), q, k, scaling, arithmetic=run.arithmetic)
+    d_q, d_k = ops.scores.backward(run.record(f"{site}.scores", d_scores), q, k, scaling, arithmetic=run.arithmetic)
     return d_q, d_k, d_v
 
 
@@ -123,14 +123,14 @@ def own_projections(run: Backward, site: str, dqkv: tuple[Array, Array, Array], 
 def layer(run: Backward, name: str, dy: Array, attend: Callable[[Array, Array], Array]) -> Array:
     """A pre-norm block from its output to its input; `attend(d_branch, normed)` goes back through its attention."""
     values = run.values
-    d_stream, d_branch = back.residual_gradient(run.record(f"{name}.output", dy), arithmetic=run.arithmetic)
+    d_stream, d_branch = ops.residual.backward(run.record(f"{name}.output", dy), arithmetic=run.arithmetic)
     d_act = run.linear(f"{name}.mlp.down_proj", d_branch, values[f"{name}.mlp.act"])
     gate, up, act = values[f"{name}.mlp.gate_proj"], values[f"{name}.mlp.up_proj"], run.config.hidden_act
-    d_gate, d_up = back.swiglu_gradient(run.record(f"{name}.mlp.act", d_act), gate, up, act, arithmetic=run.arithmetic)
+    d_gate, d_up = ops.swiglu.backward(run.record(f"{name}.mlp.act", d_act), gate, up, act, arithmetic=run.arithmetic)
     normed = values[f"{name}.post_attention_layernorm"]
     d_normed = run.linear(f"{name}.mlp.gate_proj", d_gate, normed) + run.linear(f"{name}.mlp.up_proj", d_up, normed)
     d_stream = d_stream + run.norm(f"{name}.post_attention_layernorm", d_normed, values[f"{name}.attn_residual"])
     run.record(f"{name}.attn_residual", d_stream)
-    d_stream, d_branch = back.residual_gradient(d_stream, arithmetic=run.arithmetic)
+    d_stream, d_branch = ops.residual.backward(d_stream, arithmetic=run.arithmetic)
     d_normed = attend(d_branch, values[f"{name}.input_layernorm"])
     return d_stream + run.norm(f"{name}.input_layernorm", d_normed, values[f"{name}.input"])

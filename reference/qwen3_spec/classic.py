@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qwen3_spec import classic_ops, masks, ops
+from qwen3_spec import ops
 from qwen3_spec.arithmetic import FLOAT64, Arithmetic, Array
 from qwen3_spec.classic_config import ClassicConfig
 from qwen3_spec.model import Tap
@@ -34,16 +34,16 @@ class _Run:
         """LayerNorm over the last axis."""
         weight, bias = self.weights[f"{name}.weight"], self.weights[f"{name}.bias"]
         eps = self.config.layer_norm_eps
-        return self.record(name, classic_ops.layer_norm(x, weight, bias, eps, arithmetic=self.arithmetic))
+        return self.record(name, ops.layer_norm.forward(x, weight, bias, eps, arithmetic=self.arithmetic))
 
     def linear(self, name: str, x: Array) -> Array:
         """A projection with its bias."""
         weight, bias = self.weights[f"{name}.weight"], self.weights.get(f"{name}.bias")
-        return self.record(name, ops.linear(x, weight, bias, arithmetic=self.arithmetic))
+        return self.record(name, ops.linear.forward(x, weight, bias, arithmetic=self.arithmetic))
 
     def add(self, name: str, stream: Array, branch: Array) -> Array:
         """A residual sum."""
-        return self.record(name, ops.residual(stream, branch, arithmetic=self.arithmetic))
+        return self.record(name, ops.residual.forward(stream, branch, arithmetic=self.arithmetic))
 
 
 def _attention(run: _Run, site: str, x: Array, mask: Array) -> Array:
@@ -51,20 +51,20 @@ def _attention(run: _Run, site: str, x: Array, mask: Array) -> Array:
     config, exact = run.config, run.arithmetic
     qkv = run.linear(f"{site}.qkv_proj", x)
     q, k, v = (
-        run.record(f"{site}.{part}", classic_ops.split_heads(qkv, part, config.num_attention_heads, arithmetic=exact))
-        for part in classic_ops.PARTS
+        run.record(f"{site}.{part}", ops.split_heads.forward(qkv, part, config.num_attention_heads, arithmetic=exact))
+        for part in ops.split_heads.PARTS
     )
     run.record(f"{site}.mask", mask)
-    scores = run.record(f"{site}.scores", ops.scores(q, k, config.head_dim**-0.5, arithmetic=exact))
-    probs = run.record(f"{site}.probs", ops.softmax(scores, mask, arithmetic=exact))
-    context = run.record(f"{site}.context", ops.context(probs, v, arithmetic=exact))
+    scores = run.record(f"{site}.scores", ops.scores.forward(q, k, config.head_dim**-0.5, arithmetic=exact))
+    probs = run.record(f"{site}.probs", ops.softmax.forward(scores, mask, arithmetic=exact))
+    context = run.record(f"{site}.context", ops.context.forward(probs, v, arithmetic=exact))
     return run.linear(f"{site}.out_proj", context.reshape(*context.shape[:2], -1))
 
 
 def _feed_forward(run: _Run, site: str, x: Array) -> Array:
     """`linear2(act(linear1(x)))`, `[batch, seq, hidden]` in and out."""
     inner = run.linear(f"{site}.linear1", x)
-    act = classic_ops.activation(inner, run.config.hidden_act, arithmetic=run.arithmetic)
+    act = ops.activation.forward(inner, run.config.hidden_act, arithmetic=run.arithmetic)
     return run.linear(f"{site}.linear2", run.record(f"{site}.act", act))
 
 
@@ -86,11 +86,12 @@ def _post_norm_layer(run: _Run, name: str, x: Array, mask: Array) -> Array:
 def _embeddings(run: _Run, network: str, input_ids: Array, position_ids: Array) -> Array:
     tokens, positions = (
         run.record(
-            f"{network}.{name}", ops.embedding(ids, run.weights[f"{network}.{name}.weight"], arithmetic=run.arithmetic)
+            f"{network}.{name}",
+            ops.embedding.forward(ids, run.weights[f"{network}.{name}.weight"], arithmetic=run.arithmetic),
         )
         for name, ids in (("embed_tokens", input_ids), ("embed_positions", position_ids))
     )
-    total = classic_ops.scaled_sum(tokens, positions, run.config.embedding_scale, arithmetic=run.arithmetic)
+    total = ops.scaled_sum.forward(tokens, positions, run.config.embedding_scale, arithmetic=run.arithmetic)
     return run.record(f"{network}.embeddings", total)
 
 
@@ -121,7 +122,7 @@ def classic_encoder(
         if input_ids is None or position_ids is None:
             raise ValueError("the network has embeddings: input_ids and position_ids are needed")
         x = _embeddings(run, network, input_ids, position_ids)
-    mask = masks.encoder_mask(attention_mask, None)
+    mask = ops.mask.encoder_mask(attention_mask, None)
     layer = _pre_norm_layer if config.norm_first else _post_norm_layer
     for index in range(config.num_hidden_layers):
         name = f"{network}.layers.{index}"

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from qwen3_spec.config import ACTIVATIONS, FULL_ATTENTION, SpecConfig
+from qwen3_spec.site import Site
 
 
 @dataclass(frozen=True)
@@ -42,3 +43,9 @@ class ClassicConfig(SpecConfig):
     def embedding_scale(self) -> float:
         """What token embeddings are multiplied by."""
         return float(self.hidden_size**0.5) if self.scale_embeddings else 1.0
+
+
+def classic_config(site: Site) -> ClassicConfig:
+    """The configuration of a classic encoder's site."""
+    assert isinstance(site.config, ClassicConfig)
+    return site.config

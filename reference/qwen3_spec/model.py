@@ -11,7 +11,7 @@ from functools import partial
 
 import numpy as np
 
-from qwen3_spec import masks, ops
+from qwen3_spec import ops
 from qwen3_spec.arithmetic import FLOAT64, Arithmetic, Array
 from qwen3_spec.config import SpecConfig
 
@@ -72,18 +72,18 @@ class _Run:
         """Token embeddings, `[batch, seq] -> [batch, seq, hidden]`; of embeddings `[batch, seq, hidden]` themselves."""
         if ids.ndim == 3:
             return self.arithmetic.cast(ids)
-        return self.record(name, ops.embedding(ids, self.weights[f"{name}.weight"], arithmetic=self.arithmetic))
+        return self.record(name, ops.embedding.forward(ids, self.weights[f"{name}.weight"], arithmetic=self.arithmetic))
 
     def norm(self, name: str, x: Array, parameter: str = "") -> Array:
         """RMSNorm over the last axis, with the weight of `parameter` (default: the tap's own)."""
         weight = self.weights[f"{parameter or name}.weight"]
-        return self.record(name, ops.rms_norm(x, weight, self.config.rms_norm_eps, arithmetic=self.arithmetic))
+        return self.record(name, ops.rms_norm.forward(x, weight, self.config.rms_norm_eps, arithmetic=self.arithmetic))
 
     def linear(self, name: str, x: Array, parameter: str = "", *, bias: bool = False) -> Array:
         """A projection, with the weight (and bias) of `parameter` (default: the tap's own)."""
         own = parameter or name
-        offset = self.weights[f"{own}.bias"] if bias else None
-        return self.record(name, ops.linear(x, self.weights[f"{own}.weight"], offset, arithmetic=self.arithmetic))
+        weight, offset = self.weights[f"{own}.weight"], self.weights[f"{own}.bias"] if bias else None
+        return self.record(name, ops.linear.forward(x, weight, offset, arithmetic=self.arithmetic))
 
     def projection(self, name: str, x: Array, parameter: str = "") -> Array:
         """A q, k or v projection split into heads, `[batch, seq, hidden] -> [batch, seq, heads, head_dim]`."""
@@ -96,7 +96,7 @@ class _Run:
 
     def rope(self, name: str, x: Array, cos: Array, sin: Array) -> Array:
         """RoPE, `[batch, seq, heads, head_dim] -> [batch, heads, seq, head_dim]`."""
-        return self.record(name, ops.apply_rope(_heads_first(x), cos, sin, arithmetic=self.arithmetic))
+        return self.record(name, ops.rope.forward(_heads_first(x), cos, sin, arithmetic=self.arithmetic))
 
 
 def _heads_first(x: Array) -> Array:
@@ -116,9 +116,9 @@ def _attention(run: _Run, site: str, q: Array, k: Array, v: Array, mask: Array) 
     """From rotated queries and all keys and values to the branch, `[batch, query, hidden]`."""
     run.record(f"{site}.mask", mask)
     scaling = run.config.head_dim**-0.5
-    scores = run.record(f"{site}.scores", ops.scores(q, k, scaling, arithmetic=run.arithmetic))
-    probs = run.record(f"{site}.probs", ops.softmax(scores, mask, arithmetic=run.arithmetic))
-    context = run.record(f"{site}.context", ops.context(probs, v, arithmetic=run.arithmetic))
+    scores = run.record(f"{site}.scores", ops.scores.forward(q, k, scaling, arithmetic=run.arithmetic))
+    probs = run.record(f"{site}.probs", ops.softmax.forward(scores, mask, arithmetic=run.arithmetic))
+    context = run.record(f"{site}.context", ops.context.forward(probs, v, arithmetic=run.arithmetic))
     side_by_side = context.reshape(*context.shape[:2], -1)
     return run.linear(f"{site}.o_proj", side_by_side, bias=run.config.attention_out_bias)
 
@@ -127,13 +127,13 @@ def _layer(run: _Run, name: str, x: Array, attend: Callable[[Array], Array]) -> 
     """A pre-norm block around `attend`, `[batch, seq, hidden]` in and out."""
     run.record(f"{name}.input", x)
     branch = attend(run.norm(f"{name}.input_layernorm", x))
-    x = run.record(f"{name}.attn_residual", ops.residual(x, branch, arithmetic=run.arithmetic))
+    x = run.record(f"{name}.attn_residual", ops.residual.forward(x, branch, arithmetic=run.arithmetic))
     normed = run.norm(f"{name}.post_attention_layernorm", x)
     gate = run.linear(f"{name}.mlp.gate_proj", normed)
     up = run.linear(f"{name}.mlp.up_proj", normed)
-    act = run.record(f"{name}.mlp.act", ops.swiglu(gate, up, run.config.hidden_act, arithmetic=run.arithmetic))
+    act = run.record(f"{name}.mlp.act", ops.swiglu.forward(gate, up, run.config.hidden_act, arithmetic=run.arithmetic))
     down = run.linear(f"{name}.mlp.down_proj", act)
-    return run.record(f"{name}.output", ops.residual(x, down, arithmetic=run.arithmetic))
+    return run.record(f"{name}.output", ops.residual.forward(x, down, arithmetic=run.arithmetic))
 
 
 def encoder(
@@ -158,7 +158,7 @@ def encoder(
     x = run.embed("encoder.embed_tokens", input_ids)
     for index in range(config.num_hidden_layers):
         name = f"encoder.layers.{index}"
-        mask = masks.encoder_mask(attention_mask, config.window(index))
+        mask = ops.mask.encoder_mask(attention_mask, config.window(index))
 
         def attend(normed: Array, site: str = f"{name}.self_attn", mask: Array = mask) -> Array:
             return _attention(run, site, *_queries_keys_values(run, site, normed, cos, sin), mask)
@@ -237,7 +237,7 @@ def decoder_step(
     x = run.embed("decoder.embed_tokens", input_ids)
     for index in range(config.num_hidden_layers):
         name = f"decoder.layers.{index}"
-        mask = masks.merged(decoder_mask, encoder_mask, input_ids.shape[1], config.window(index))
+        mask = ops.mask.merged(decoder_mask, encoder_mask, input_ids.shape[1], config.window(index))
 
         def attend(normed: Array, index: int = index, site: str = f"{name}.merged_attn", mask: Array = mask) -> Array:
             q, k, v = _queries_keys_values(run, site, normed, cos, sin)

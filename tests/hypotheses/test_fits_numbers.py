@@ -11,8 +11,8 @@ from wrong_numbers import evidence, golden
 
 from qwen3_golden import Array
 from qwen3_parity.blame.replay import expected
-from qwen3_parity.blame.site import Site
 from qwen3_parity.diagnosis.fits import FITS, Finding
+from qwen3_spec.site import Site
 
 CASE = "encdec/ragged"
 CONTEXT = "decoder.layers.1.merged_attn.context"

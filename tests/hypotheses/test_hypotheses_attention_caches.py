@@ -10,7 +10,7 @@ from wrong_numbers import evidence, explanations, first_name, golden
 
 from qwen3_golden import Array
 from qwen3_parity.blame.replay import expected
-from qwen3_parity.blame.site import Site
+from qwen3_spec.site import Site
 
 CASE = "encdec/ragged"
 ATTENTION = "decoder.layers.1.merged_attn"

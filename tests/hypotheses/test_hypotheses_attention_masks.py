@@ -10,7 +10,7 @@ from wrong_numbers import evidence, explanations, first_name
 
 from qwen3_golden import Array
 from qwen3_parity.blame.replay import expected
-from qwen3_parity.blame.site import Site
+from qwen3_spec.site import Site
 
 Cell = Callable[[int, int, Array], bool]
 """Whether query slot i sees key slot j; `real[slot]` of the batch row."""

@@ -12,7 +12,7 @@ from wrong_numbers import evidence, explanations, first_name
 
 from qwen3_golden import Array
 from qwen3_parity.blame.replay import expected
-from qwen3_parity.blame.site import Site
+from qwen3_spec.site import Site
 
 CASE, LAYER, VOCAB, HIDDEN = "encdec/ragged", "decoder.layers.1", 211, 40
 Rows = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]

@@ -15,8 +15,8 @@ from wrong_numbers import evidence, explanations, first_name
 
 from qwen3_golden import Array
 from qwen3_parity.blame.replay import expected
-from qwen3_parity.blame.site import Site
 from qwen3_parity.hypotheses.weight_values import _norm_weight
+from qwen3_spec.site import Site
 
 CASE, LAYER = "encdec/ragged", "decoder.layers.1"
 ATTENTION = f"{LAYER}.merged_attn"

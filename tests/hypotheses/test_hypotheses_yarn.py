@@ -11,7 +11,7 @@ from wrong_numbers import evidence, explanations, first_name
 
 from qwen3_golden import Array
 from qwen3_parity.blame.replay import expected
-from qwen3_parity.blame.site import Site
+from qwen3_spec.site import Site
 
 STATED, MSCALE = "decoder/yarn_stated", "decoder/yarn_mscale"
 Numbers = dict[str, float]

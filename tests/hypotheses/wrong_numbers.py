@@ -11,12 +11,12 @@ import numpy as np
 from qwen3_golden import GOLDEN_ROOT, Array, Recording, read, tensor
 from qwen3_parity.blame.evidence import Evidence
 from qwen3_parity.blame.replay import expected, gather
-from qwen3_parity.blame.site import Site
 from qwen3_parity.blame.values import Values
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.hypotheses import Hypothesis
 from qwen3_parity.hypotheses.registry import LIBRARY
 from qwen3_parity.judge.scope import Scope
+from qwen3_spec.site import Site
 
 Wrong = Callable[[Site], Array]
 

@@ -12,7 +12,7 @@ from qwen3_golden import GOLDEN_ROOT, Array
 from qwen3_reference.cases.networks import case, inputs
 from qwen3_reference.checkpoints.weights import load_weights, model_config, spec_config
 from qwen3_spec.backward import Gradients, StackInput, loss_and_gradients
-from qwen3_spec.loss import IGNORED_LABEL
+from qwen3_spec.ops.loss import IGNORED_LABEL
 
 CHECKPOINTS = GOLDEN_ROOT / "checkpoints"
 CASES = ["encdec/ragged", "encdec/unrotated", "encdec/window", "encdec/qwen2", "encdec/unpadded"]

@@ -51,7 +51,7 @@ def test_the_specification_agrees_at_far_positions(golden: Recording, name: str,
 
 def test_plain_frequencies_are_far_off_there(golden: Recording, tmp_path: Path) -> None:
     config = golden.case.config
-    plain = ops.inv_freq(config.head_dim, config.rope_theta)
+    plain = ops.inv_freq.forward(config.head_dim, config.rope_theta)
     tensors = [replace(one, array=plain.astype(np.float32)) if one.info.op == "inv_freq" else one for one in golden]
     verdicts = check(golden, replace(golden, tensors=tensors, run=pb.Run.FromString(golden.run.SerializeToString())))
     assert verdicts.exit_code == 1  # cos and sin are not those of these frequencies either

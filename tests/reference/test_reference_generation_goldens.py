@@ -15,8 +15,8 @@ from qwen3_reference.capture.generation import FreeRun, hf_generate
 from qwen3_reference.capture.generation_choices import chosen
 from qwen3_reference.capture.models import Reference
 from qwen3_reference.capture.run import generate_greedy
-from qwen3_reference.cases.generation_settings import choosing_steps
 from qwen3_reference.cases.networks import case
+from qwen3_spec.ops.beams import choosing_steps
 
 FOLDER = GOLDEN_ROOT / "cases" / "generation"
 SEARCHES = ("greedy", "merged", "beams")

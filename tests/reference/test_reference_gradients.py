@@ -14,7 +14,7 @@ from qwen3_reference.cases.networks import case, inputs
 from qwen3_reference.checkpoints.sizes import PAD_ID
 from qwen3_reference.checkpoints.weights import load_weights, model_config, spec_config
 from qwen3_spec import FLOAT64, Arithmetic, backward
-from qwen3_spec.loss import IGNORED_LABEL
+from qwen3_spec.ops.loss import IGNORED_LABEL
 
 CHECKPOINTS = GOLDEN_ROOT / "checkpoints"
 MERGED = ["encdec/ragged", "encdec/unrotated", "encdec/window", "encdec/qwen2", "encdec/unpadded"]

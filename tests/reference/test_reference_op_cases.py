@@ -9,7 +9,7 @@ import torch
 from qwen3_golden import GOLDEN_ROOT, Tensor, pb, read
 from qwen3_reference.capture.record_op import record_op
 from qwen3_reference.cases.op_cases import op_cases
-from qwen3_spec import FLOAT64, SEQUENTIAL_FLOAT32, masks
+from qwen3_spec import FLOAT64, SEQUENTIAL_FLOAT32, ops
 
 CASES = {op.name: op for op in op_cases()}
 MASKS = [name for name in CASES if name.startswith("mask_")]
@@ -61,9 +61,9 @@ def test_hfs_masks_are_those_of_the_specification(name: str) -> None:
     encoder, decoder = (found.get(f"input.{stack}_attention_mask") for stack in ("encoder", "decoder"))
     if decoder is None:
         assert encoder is not None
-        expected, rows = masks.encoder_mask(encoder.array, window), encoder.array
+        expected, rows = ops.mask.encoder_mask(encoder.array, window), encoder.array
     else:
-        expected = masks.merged(decoder.array, None if encoder is None else encoder.array, query, window)
+        expected = ops.mask.merged(decoder.array, None if encoder is None else encoder.array, query, window)
         rows = decoder.array[:, -query:]
     assert np.array_equal(found["output.mask"].array[rows], expected[rows])
 

@@ -14,7 +14,7 @@ from qwen3_reference.capture.merged_cache import Memory, MergedCache
 from qwen3_reference.capture.models import Reference
 from qwen3_reference.capture.run import additive, generate_greedy, merged_masks, run_reference
 from qwen3_reference.cases.networks import CASES, case
-from qwen3_spec import masks
+from qwen3_spec import ops
 
 Load = Callable[..., Reference]
 Inputs = Callable[[str], dict[str, Array]]
@@ -30,7 +30,7 @@ def test_the_encoder_equals_explicit_masks_bit_for_bit(
     windows = {"full_attention": None, "sliding_attention": config.sliding_window}
     mask = given["input.encoder_attention_mask"]
     explicit = {
-        kind: additive(torch.from_numpy(masks.encoder_mask(mask, windows[kind])), torch.float32)[:, None]
+        kind: additive(torch.from_numpy(ops.mask.encoder_mask(mask, windows[kind])), torch.float32)[:, None]
         for kind in set(config.layer_types)
     }
     with torch.no_grad():
@@ -185,7 +185,7 @@ def test_masks_are_those_of_the_specification(reference_of: Load, inputs_of: Inp
         for index, kind in enumerate(config.layer_types):
             window = config.sliding_window if kind == "sliding_attention" else None
             own, theirs = given["input.decoder_attention_mask"][:, :end], given.get("input.encoder_attention_mask")
-            expected = masks.merged(own, theirs, length, window)
+            expected = ops.mask.merged(own, theirs, length, window)
             actual = taps[f"decoder.layers.{index}.merged_attn.mask", step].numpy()
             shown = own[:, -length:]
             assert np.array_equal(actual[shown], expected[shown])
@@ -241,7 +241,7 @@ def test_greedy_is_the_argmax_of_one_forward_over_prompt_and_answer(
     whole["input.decoder_input_ids"] = np.concatenate([given["input.decoder_input_ids"][:, :prompt], ids], axis=1)
     mask = given["input.decoder_attention_mask"][:, :prompt]
     whole["input.decoder_attention_mask"] = np.concatenate([mask, np.ones(ids.shape, bool)], axis=1)
-    whole["input.decoder_position_ids"] = masks.position_ids(whole["input.decoder_attention_mask"])
+    whole["input.decoder_position_ids"] = ops.position_ids.counted(whole["input.decoder_attention_mask"])
     logits = taps_of(reference_of(name), whole, (prompt + new,))["logits", 0]
     assert logits[:, prompt - 1 : -1].argmax(-1).tolist() == ids.tolist()
     assert min(len(set(row)) for row in ids.tolist()) >= 8

@@ -20,9 +20,9 @@ def numbers(floor: pb.Floor) -> list[float]:
 
 
 def tables(theta: float = 1e6) -> dict[tuple[str, int], np.ndarray]:
-    inv_freq = ops.inv_freq(10, theta).astype(np.float32)
+    inv_freq = ops.inv_freq.forward(10, theta).astype(np.float32)
     positions = np.array([[0, 1, 1000, 32768]])
-    cos, sin = ops.rope_table(positions, inv_freq)
+    cos, sin = ops.rope_table.forward(positions, inv_freq)
     made = {"decoder.position_ids": positions, "decoder.inv_freq": inv_freq, "decoder.cos": cos, "decoder.sin": sin}
     return {(name, 0): array for name, array in made.items()}
 

@@ -17,7 +17,7 @@ from qwen3_reference.checkpoints.configs import hf_config, model_config
 from qwen3_reference.checkpoints.spec_configs import spec_config
 from qwen3_reference.floors.arithmetics import frequency_floor
 from qwen3_reference.floors.table_rounding import table_rounding
-from qwen3_spec import ops, units
+from qwen3_spec import ops
 
 YARN: dict[str, Any] = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}
 BASE = json.loads((GOLDEN_ROOT / "checkpoints" / "tied-decoder" / "config.json").read_text())
@@ -134,13 +134,13 @@ def test_hugging_faces_tables_agree_with_the_specification_at_far_positions(
     place = directory(tmp_path, head_dim=head_dim, rope_theta=1e6, rope_scaling=YARN | stated)
     config, hf = spec_config(model_config(place)), Qwen3RotaryEmbedding(hf_config(place))
     inv_freq = hf.get_buffer("inv_freq").numpy()
-    truth = ops.inv_freq(head_dim, 1e6, config.rope_scaling)
-    assert (np.abs(inv_freq - truth) / units.inv_freq_unit(truth, 1e6, config.rope_scaling)).max() < 3
+    truth = ops.inv_freq.forward(head_dim, 1e6, config.rope_scaling)
+    assert (np.abs(inv_freq - truth) / ops.inv_freq.unit(truth, 1e6, config.rope_scaling)).max() < 3
     floor = frequency_floor(head_dim, 1e6, config.rope_scaling)
     assert np.abs(inv_freq / truth - 1).max() < 4 * floor.max
     found = hf(torch.zeros(1), torch.from_numpy(FAR))
-    unit = units.rope_table_unit(FAR, inv_freq, config.attention_factor)
-    for actual, expected in zip(found, ops.rope_table(FAR, inv_freq, config.attention_factor), strict=True):
+    unit = ops.rope_table.unit(FAR, inv_freq, config.attention_factor)
+    for actual, expected in zip(found, ops.rope_table.forward(FAR, inv_freq, config.attention_factor), strict=True):
         assert (np.abs(actual.numpy() - expected) / unit).max() < 2
 
 

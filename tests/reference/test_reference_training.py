@@ -13,7 +13,7 @@ from qwen3_reference.capture.record import record
 from qwen3_reference.capture.training import padding_idx, prepare, train
 from qwen3_reference.cases.networks import case, inputs
 from qwen3_reference.cases.training import TRAINING_CASES
-from qwen3_spec.loss import IGNORED_LABEL
+from qwen3_spec.ops.loss import IGNORED_LABEL
 
 NAMES = [one.name for one in TRAINING_CASES]
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qwen3_spec import FLOAT64, SEQUENTIAL_FLOAT32, Cache, SpecConfig, decoder_step, encoder, masks, ops
+from qwen3_spec import FLOAT64, SEQUENTIAL_FLOAT32, Cache, SpecConfig, decoder_step, encoder, ops
 from qwen3_spec.backward import SHARED, Gradients, StackInput, loss_and_gradients
 from qwen3_spec.config import ACTIVATIONS
-from qwen3_spec.loss import IGNORED_LABEL, cross_entropy
+from qwen3_spec.ops.loss import IGNORED_LABEL, cross_entropy
 
 STEP = 1e-5
 RELATIVE = 1e-6
@@ -69,7 +69,9 @@ def rows(*given: str) -> np.ndarray:
 
 
 def stack_input(ids: np.ndarray, mask: np.ndarray, config: SpecConfig = CONFIG) -> StackInput:
-    table = ops.rope_table(masks.position_ids(mask), ops.inv_freq(config.head_dim, config.rope_theta))
+    table = ops.rope_table.forward(
+        ops.position_ids.counted(mask), ops.inv_freq.forward(config.head_dim, config.rope_theta)
+    )
     return StackInput(ids, mask, *table)
 
 

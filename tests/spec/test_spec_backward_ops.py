@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qwen3_spec import FLOAT64, SEQUENTIAL_FLOAT32, Arithmetic, ops
-from qwen3_spec import backward_ops as back
 from qwen3_spec.config import ACTIVATIONS
-from qwen3_spec.loss import IGNORED_LABEL, cross_entropy, cross_entropy_gradient
+from qwen3_spec.ops.loss import IGNORED_LABEL, cross_entropy, cross_entropy_gradient
 
 BOTH = pytest.mark.parametrize("arithmetic", [FLOAT64, SEQUENTIAL_FLOAT32], ids=["float64", "sequential"])
 STEP = 1e-5
@@ -47,11 +46,11 @@ def check(
 def test_embedding_sums_what_each_id_was_given(rng: np.random.Generator, batch: int, length: int) -> None:
     ids = rng.integers(0, 3, (batch, length))  # of 4: some repeat, the last is never read
     weight, dy = rng.normal(size=(4, 2)), rng.normal(size=(batch, length, 2))
-    check(lambda w: ops.embedding(ids, w), [weight], dy, [back.embedding_gradient(dy, ids, 4)])
+    check(lambda w: ops.embedding.forward(ids, w), [weight], dy, [ops.embedding.backward(dy, ids, 4)])
 
 
 def test_looking_up_the_padding_row_trains_nothing() -> None:
-    gradient = back.embedding_gradient(np.ones((1, 3, 2)), np.array([[0, 2, 0]]), 3, 0)
+    gradient = ops.embedding.backward(np.ones((1, 3, 2)), np.array([[0, 2, 0]]), 3, 0)
     np.testing.assert_array_equal(gradient, [[0, 0], [0, 0], [1, 1]])
 
 
@@ -59,8 +58,8 @@ def test_looking_up_the_padding_row_trains_nothing() -> None:
 @given(draws, st.lists(sizes, min_size=1, max_size=3), st.integers(2, 5), st.sampled_from([1e-6, 0.3]))
 def test_rms_norm_moves_its_own_scale(rng: np.random.Generator, rows: list[int], width: int, eps: float) -> None:
     x, dy, weight = rng.normal(size=(*rows, width)), rng.normal(size=(*rows, width)), rng.normal(size=width)
-    actual = back.rms_norm_gradient(dy, x, weight, eps)
-    check(lambda x, weight: ops.rms_norm(x, weight, eps), [x, weight], dy, actual)
+    actual = ops.rms_norm.backward(dy, x, weight, eps)
+    check(lambda x, weight: ops.rms_norm.forward(x, weight, eps), [x, weight], dy, actual)
 
 
 @few
@@ -70,7 +69,7 @@ def test_linear_has_the_transposed_weight_and_the_sum_of_rows(
 ) -> None:
     x, weight, bias = rng.normal(size=(*rows, inputs)), rng.normal(size=(outputs, inputs)), rng.normal(size=outputs)
     dy = rng.normal(size=(*rows, outputs))
-    check(ops.linear, [x, weight, bias], dy, back.linear_gradient(dy, x, weight))
+    check(ops.linear.forward, [x, weight, bias], dy, ops.linear.backward(dy, x, weight))
 
 
 @few
@@ -78,7 +77,7 @@ def test_linear_has_the_transposed_weight_and_the_sum_of_rows(
 def test_rope_turns_back(rng: np.random.Generator, batch: int, heads: int, length: int, width: int) -> None:
     x, dy = rng.normal(size=(2, batch, heads, length, width))
     cos, sin = rng.normal(size=(2, batch, length, width))  # not of one angle: each is multiplied where it belongs
-    check(lambda x: ops.apply_rope(x, cos, sin), [x], dy, [back.rope_gradient(dy, cos, sin)])
+    check(lambda x: ops.rope.forward(x, cos, sin), [x], dy, [ops.rope.backward(dy, cos, sin)])
 
 
 @few
@@ -87,7 +86,7 @@ def test_repeated_heads_are_summed(
     rng: np.random.Generator, batch: int, kv_heads: int, groups: int, length: int
 ) -> None:
     x, dy = rng.normal(size=(batch, kv_heads, length, 2)), rng.normal(size=(batch, kv_heads * groups, length, 2))
-    check(lambda x: ops.repeat_kv(x, groups), [x], dy, [back.repeat_kv_gradient(dy, groups)])
+    check(lambda x: ops.repeat_kv.forward(x, groups), [x], dy, [ops.repeat_kv.backward(dy, groups)])
 
 
 @few
@@ -97,7 +96,7 @@ def test_scores_reach_queries_and_shared_keys(
 ) -> None:
     q, k = rng.normal(size=(batch, kv_heads * groups, queries, 2)), rng.normal(size=(batch, kv_heads, keys, 2))
     dy = rng.normal(size=(batch, kv_heads * groups, queries, keys))
-    check(lambda q, k: ops.scores(q, k, 0.3), [q, k], dy, back.scores_gradient(dy, q, k, 0.3))
+    check(lambda q, k: ops.scores.forward(q, k, 0.3), [q, k], dy, ops.scores.backward(dy, q, k, 0.3))
 
 
 @few
@@ -108,8 +107,8 @@ def test_softmax_couples_the_visible_keys(
     scores, dy = rng.normal(size=(2, batch, heads, queries, keys))
     mask = rng.random((batch, queries, keys)) < 0.7
     mask[..., :2] |= mask.sum(axis=-1, keepdims=True) == 1  # alone, a key's probability is 1 whatever its score
-    actual = back.softmax_gradient(dy, ops.softmax(scores, mask))
-    check(lambda scores: ops.softmax(scores, mask), [scores], dy, [actual])
+    actual = ops.softmax.backward(dy, ops.softmax.forward(scores, mask))
+    check(lambda scores: ops.softmax.forward(scores, mask), [scores], dy, [actual])
     assert not actual[~np.broadcast_to(mask[:, None], actual.shape)].any()
 
 
@@ -120,14 +119,14 @@ def test_context_reaches_probabilities_and_shared_values(
 ) -> None:
     probs, v = rng.random((batch, kv_heads * groups, queries, keys)), rng.normal(size=(batch, kv_heads, keys, 2))
     dy = rng.normal(size=(batch, queries, kv_heads * groups, 2))
-    check(ops.context, [probs, v], dy, back.context_gradient(dy, probs, v))
+    check(ops.context.forward, [probs, v], dy, ops.context.backward(dy, probs, v))
 
 
 @few
 @given(draws, sizes, sizes)
 def test_residual_gives_all_of_it_to_both(rng: np.random.Generator, rows: int, width: int) -> None:
     a, b, dy = rng.normal(size=(3, rows, width))
-    check(ops.residual, [a, b], dy, back.residual_gradient(dy))
+    check(ops.residual.forward, [a, b], dy, ops.residual.backward(dy))
 
 
 @pytest.mark.parametrize("hidden_act", ACTIVATIONS)
@@ -138,8 +137,8 @@ def test_swiglu_has_the_slope_of_its_activation(
 ) -> None:
     gate, up, dy = 2 * rng.normal(size=(3, rows, width))
     gate += 0.01 * np.sign(gate)  # relu has no slope at 0
-    actual = back.swiglu_gradient(dy, gate, up, hidden_act)
-    check(lambda gate, up: ops.swiglu(gate, up, hidden_act), [gate, up], dy, actual)
+    actual = ops.swiglu.backward(dy, gate, up, hidden_act)
+    check(lambda gate, up: ops.swiglu.forward(gate, up, hidden_act), [gate, up], dy, actual)
 
 
 @few
@@ -157,38 +156,38 @@ def test_cross_entropy_counts_the_labels_that_are_not_ignored(
 @BOTH
 def test_a_row_without_a_visible_key_passes_nothing_back(arithmetic: Arithmetic) -> None:
     mask = np.array([[[False, False], [True, True]]])
-    probs = ops.softmax(np.zeros((1, 1, 2, 2)), mask, arithmetic=arithmetic)
-    gradient = back.softmax_gradient(np.array([[[[1.0, 3.0], [1.0, 3.0]]]]), probs, arithmetic=arithmetic)
+    probs = ops.softmax.forward(np.zeros((1, 1, 2, 2)), mask, arithmetic=arithmetic)
+    gradient = ops.softmax.backward(np.array([[[[1.0, 3.0], [1.0, 3.0]]]]), probs, arithmetic=arithmetic)
     np.testing.assert_array_equal(gradient, [[[[0, 0], [-0.5, 0.5]]]])
 
 
 @BOTH
 def test_the_slope_of_silu_at_log_3_is_rational(arithmetic: Arithmetic) -> None:
     # sigmoid(log 3) = 3/4, so 3/4 + log 3 * 3/16.
-    slope = back.activation_slope(np.array([math.log(3)]), "silu", arithmetic=arithmetic)
+    slope = ops.swiglu.slope(np.array([math.log(3)]), "silu", arithmetic=arithmetic)
     np.testing.assert_allclose(slope, [3 / 4 + math.log(3) * 3 / 16], rtol=2e-7)
 
 
 @BOTH
 @pytest.mark.parametrize("hidden_act", ACTIVATIONS)
 def test_far_from_0_the_slope_is_0_or_1(hidden_act: str, arithmetic: Arithmetic) -> None:
-    slope = back.activation_slope(np.array([-1e4, 1e4]), hidden_act, arithmetic=arithmetic)
+    slope = ops.swiglu.slope(np.array([-1e4, 1e4]), hidden_act, arithmetic=arithmetic)
     np.testing.assert_array_equal(slope, [0, 1])
 
 
 def test_the_slope_of_relu_at_0_is_0() -> None:
-    assert back.activation_slope(np.zeros(1), "relu").tolist() == [0]
+    assert ops.swiglu.slope(np.zeros(1), "relu").tolist() == [0]
 
 
 def test_another_activation_is_refused() -> None:
     with pytest.raises(ValueError, match="'swish2'"):
-        back.activation_slope(np.ones(1), "swish2")
+        ops.swiglu.slope(np.ones(1), "swish2")
 
 
 def test_linear_is_the_same_across_blocks_of_weights() -> None:
     outputs, inputs = 4, (1 << 20) + 3  # two blocks
     weight = np.arange(inputs, dtype=np.float32) * np.ones((outputs, 1), np.float32)
-    dx, _, _ = back.linear_gradient(np.ones((1, outputs)), np.ones((1, inputs)), weight)
+    dx, _, _ = ops.linear.backward(np.ones((1, outputs)), np.ones((1, inputs)), weight)
     np.testing.assert_array_equal(dx, [outputs * np.arange(inputs)])
 
 

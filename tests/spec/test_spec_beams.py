@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from qwen3_spec.beams import Search, beam_scores, beam_search, greedy_ids, log_softmax
+from qwen3_spec.ops.beams import Search, beam_scores, beam_search, greedy_ids, log_softmax
 
 
 def best(costs: list[np.ndarray], count: int, power: float) -> list[float]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from qwen3_spec import FLOAT64, SEQUENTIAL_FLOAT32, Arithmetic, classic_ops
+from qwen3_spec import FLOAT64, SEQUENTIAL_FLOAT32, Arithmetic, ops
 from qwen3_spec.classic import classic_encoder
 from qwen3_spec.classic_config import ClassicConfig
 
@@ -66,37 +66,37 @@ def run(
 
 
 def test_layer_norm_of_two_numbers_is_their_signs() -> None:
-    y = classic_ops.layer_norm(np.array([[3.0, 7.0]]), np.array([2.0, 5.0]), np.array([1.0, 0.0]), 0.0)
+    y = ops.layer_norm.forward(np.array([[3.0, 7.0]]), np.array([2.0, 5.0]), np.array([1.0, 0.0]), 0.0)
     assert y.tolist() == [[-1.0, 5.0]]
 
 
 def test_the_variance_of_layer_norm_is_divided_by_n() -> None:
-    y = classic_ops.layer_norm(np.array([[0.0, 0.0, 3.0]]), np.ones(3), np.zeros(3), 0.0)
+    y = ops.layer_norm.forward(np.array([[0.0, 0.0, 3.0]]), np.ones(3), np.zeros(3), 0.0)
     np.testing.assert_allclose(y, [[-(0.5**0.5), -(0.5**0.5), 2**0.5]], rtol=1e-15)
 
 
 def test_the_eps_of_layer_norm_is_inside_the_root() -> None:
-    y = classic_ops.layer_norm(np.array([[-1.0, 1.0]]), np.ones(2), np.zeros(2), 3.0)
+    y = ops.layer_norm.forward(np.array([[-1.0, 1.0]]), np.ones(2), np.zeros(2), 3.0)
     assert y.tolist() == [[-0.5, 0.5]]
 
 
 def test_layer_norm_does_not_see_what_is_added_to_a_whole_row() -> None:
     x = np.random.default_rng(0).normal(size=(2, 3, 8))
-    one, two = (classic_ops.layer_norm(x + by, np.ones(8), np.zeros(8), 1e-5) for by in (0, 100))
+    one, two = (ops.layer_norm.forward(x + by, np.ones(8), np.zeros(8), 1e-5) for by in (0, 100))
     np.testing.assert_allclose(one, two, atol=1e-12)
 
 
 @pytest.mark.parametrize(("name", "at_one"), [("gelu", 0.5 * (1 + math.erf(0.5**0.5))), ("relu", 1.0)])
 def test_an_activation_keeps_0_and_has_its_value_at_1(name: str, at_one: float) -> None:
-    assert classic_ops.activation(np.array([0.0, 1.0]), name).tolist() == [0.0, at_one]
+    assert ops.activation.forward(np.array([0.0, 1.0]), name).tolist() == [0.0, at_one]
 
 
 def test_tokens_are_scaled_and_positions_are_not() -> None:
-    assert classic_ops.scaled_sum(np.array([2.0]), np.array([5.0]), 3.0).tolist() == [11.0]
+    assert ops.scaled_sum.forward(np.array([2.0]), np.array([5.0]), 3.0).tolist() == [11.0]
 
 
 def test_a_fused_projection_is_q_then_k_then_v_each_head_by_head() -> None:
-    q, k, v = (classic_ops.split_heads(np.arange(12.0)[None, None], part, 2) for part in "qkv")
+    q, k, v = (ops.split_heads.forward(np.arange(12.0)[None, None], part, 2) for part in "qkv")
     assert [one[0, :, 0].tolist() for one in (q, k, v)] == [[[0, 1], [2, 3]], [[4, 5], [6, 7]], [[8, 9], [10, 11]]]
 
 
@@ -109,19 +109,19 @@ def test_honest_layer_norms_are_within_a_few_units(
     draw = np.random.default_rng(width)
     x = change(draw.normal(size=(3, 5, width))).astype(np.float32)
     weight, bias = draw.normal(1, 0.5, width).astype(np.float32), draw.normal(0, 0.5, width).astype(np.float32)
-    y = classic_ops.layer_norm(x, weight, bias, eps)
-    unit = classic_ops.layer_norm_unit(y, x, weight, bias, eps)
+    y = ops.layer_norm.forward(x, weight, bias, eps)
+    unit = ops.layer_norm.unit(y, x, weight, bias, eps)
     size = np.float32(width)
     mean, square = (one.sum(-1, keepdims=True, dtype=np.float32) / size for one in (x, x * x))
     by_squares = weight * ((x - mean) / np.sqrt(np.maximum(square - mean * mean, 0) + np.float32(eps))) + bias
-    plain = classic_ops.layer_norm(x, weight, bias, eps, arithmetic=SEQUENTIAL_FLOAT32)
+    plain = ops.layer_norm.forward(x, weight, bias, eps, arithmetic=SEQUENTIAL_FLOAT32)
     assert max(float((np.abs(one - y) / unit).max()) for one in (plain, by_squares)) < 4
 
 
 def test_a_layer_norm_of_another_eps_is_many_units_off() -> None:
     x = np.random.default_rng(0).normal(size=(1, 4, 64)).astype(np.float32)
-    right, wrong = (classic_ops.layer_norm(x, np.ones(64), np.zeros(64), eps) for eps in (1e-5, 1e-6))
-    unit = classic_ops.layer_norm_unit(right, x, np.ones(64), np.zeros(64), 1e-5)
+    right, wrong = (ops.layer_norm.forward(x, np.ones(64), np.zeros(64), eps) for eps in (1e-5, 1e-6))
+    unit = ops.layer_norm.unit(right, x, np.ones(64), np.zeros(64), 1e-5)
     assert float(np.sqrt(np.mean(((wrong - right) / unit) ** 2))) > 20
 
 

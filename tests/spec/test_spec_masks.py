@@ -2,16 +2,16 @@
 
 import numpy as np
 
-from qwen3_spec.masks import (
+from qwen3_spec.ops.mask import (
     bidirectional,
     causal,
     encoder_mask,
     merged,
     padding,
-    position_ids,
     sliding_bidirectional,
     sliding_causal,
 )
+from qwen3_spec.ops.position_ids import counted
 
 
 def grid(mask: np.ndarray) -> list[str]:
@@ -97,12 +97,12 @@ def test_a_query_on_left_padding_may_see_nothing() -> None:
 
 
 def test_position_ids_do_not_count_left_padding() -> None:
-    np.testing.assert_array_equal(position_ids(np.array([[0, 0, 1, 1, 1]])), [[0, 0, 0, 1, 2]])
+    np.testing.assert_array_equal(counted(np.array([[0, 0, 1, 1, 1]])), [[0, 0, 0, 1, 2]])
 
 
 def test_position_ids_stop_on_right_padding_and_holes() -> None:
-    np.testing.assert_array_equal(position_ids(np.array([[1, 1, 0, 1, 0]])), [[0, 1, 1, 2, 2]])
+    np.testing.assert_array_equal(counted(np.array([[1, 1, 0, 1, 0]])), [[0, 1, 1, 2, 2]])
 
 
 def test_position_ids_are_int64() -> None:
-    assert position_ids(np.ones((1, 2), bool)).dtype == np.int64
+    assert counted(np.ones((1, 2), bool)).dtype == np.int64

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qwen3_spec import FLOAT64, SEQUENTIAL_FLOAT32, Arithmetic, Cache, SpecConfig, decoder_step, encoder, masks, ops
+from qwen3_spec import FLOAT64, SEQUENTIAL_FLOAT32, Arithmetic, Cache, SpecConfig, decoder_step, encoder, ops
 
 CONFIG = SpecConfig(
     hidden_size=10,
@@ -58,7 +58,9 @@ SOURCE_MASK, TARGET_MASK = np.ones(SOURCE.shape, int), np.ones(TARGET.shape, int
 
 
 def tables(mask: np.ndarray, config: SpecConfig = CONFIG) -> tuple[np.ndarray, np.ndarray]:
-    return ops.rope_table(masks.position_ids(mask), ops.inv_freq(config.head_dim, config.rope_theta))
+    return ops.rope_table.forward(
+        ops.position_ids.counted(mask), ops.inv_freq.forward(config.head_dim, config.rope_theta)
+    )
 
 
 def encode(
@@ -214,9 +216,11 @@ def test_encoder_keys_are_projections_of_the_encoders_output_with_k_norm() -> No
     seen: list[dict[str, np.ndarray]] = []
     decode(TARGET, TARGET_MASK, MEMORY, taps=seen)
     site = "decoder.layers.1.merged_attn"
-    k = ops.linear(MEMORY[0], WEIGHTS[f"{site}.k_proj.weight"], WEIGHTS[f"{site}.k_proj.bias"]).reshape(2, 5, 2, 4)
-    expected = np.swapaxes(ops.rms_norm(k, WEIGHTS[f"{site}.k_norm.weight"], 1e-6), 1, 2)
-    rotated = ops.apply_rope(expected, *tables(SOURCE_MASK))
+    k = ops.linear.forward(MEMORY[0], WEIGHTS[f"{site}.k_proj.weight"], WEIGHTS[f"{site}.k_proj.bias"]).reshape(
+        2, 5, 2, 4
+    )
+    expected = np.swapaxes(ops.rms_norm.forward(k, WEIGHTS[f"{site}.k_norm.weight"], 1e-6), 1, 2)
+    rotated = ops.rope.forward(expected, *tables(SOURCE_MASK))
     np.testing.assert_array_equal(seen[0][f"{site}.cache_encoder_keys"], rotated)
     decode(TARGET, TARGET_MASK, MEMORY, config=replace(CONFIG, rotate_encoder_keys=False), taps=seen)
     assert f"{site}.encoder_k_rope" not in seen[1]
@@ -255,24 +259,24 @@ def test_each_tap_of_a_layer_is_made_of_the_taps_it_should_be(stack: str, name: 
 
     if name in LINEARS:
         bias = parameter("bias") if "{s}" in name else None
-        expected = ops.linear(tap(LINEARS[name]), parameter("weight"), bias)
+        expected = ops.linear.forward(tap(LINEARS[name]), parameter("weight"), bias)
     elif name in NORMS:
-        expected = ops.rms_norm(tap(NORMS[name]), parameter("weight"), 1e-6)
+        expected = ops.rms_norm.forward(tap(NORMS[name]), parameter("weight"), 1e-6)
     elif name in SUMS:
         expected = tap(SUMS[name][0]) + tap(SUMS[name][1])
     elif name == "mlp.act":
-        expected = ops.swiglu(tap("mlp.gate_proj"), tap("mlp.up_proj"), "silu")
+        expected = ops.swiglu.forward(tap("mlp.gate_proj"), tap("mlp.up_proj"), "silu")
     else:
         heads = tap("{s}.context")
-        expected = ops.linear(heads.reshape(*heads.shape[:2], 24), parameter("weight"), parameter("bias"))
+        expected = ops.linear.forward(heads.reshape(*heads.shape[:2], 24), parameter("weight"), parameter("bias"))
     np.testing.assert_array_equal(tap(name), expected)
 
 
 def test_logits_are_the_lm_head_on_the_final_norm_of_the_last_output() -> None:
     seen: list[dict[str, np.ndarray]] = []
     logits = decode(TARGET, TARGET_MASK, MEMORY, taps=seen)
-    normed = ops.rms_norm(seen[0]["decoder.layers.1.output"], WEIGHTS["decoder.norm.weight"], 1e-6)
-    np.testing.assert_array_equal(logits, ops.linear(normed, WEIGHTS["lm_head.weight"]))
+    normed = ops.rms_norm.forward(seen[0]["decoder.layers.1.output"], WEIGHTS["decoder.norm.weight"], 1e-6)
+    np.testing.assert_array_equal(logits, ops.linear.forward(normed, WEIGHTS["lm_head.weight"]))
 
 
 def test_every_parameter_is_used() -> None:

@@ -9,19 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qwen3_spec import FLOAT64, SEQUENTIAL_FLOAT32, Arithmetic, RopeScaling, SpecConfig, ops, units
+from qwen3_spec import FLOAT64, SEQUENTIAL_FLOAT32, Arithmetic, RopeScaling, SpecConfig, ops
 
 QWEN3 = RopeScaling("yarn", 4.0, 32768, 0.1 * math.log(4) + 1)
-PLAIN = ops.inv_freq(128, 1e6)
-SCALED = ops.inv_freq(128, 1e6, QWEN3)
+PLAIN = ops.inv_freq.forward(128, 1e6)
+SCALED = ops.inv_freq.forward(128, 1e6, QWEN3)
 TURNS = 32768 * PLAIN / (2 * math.pi)
 BOTH = pytest.mark.parametrize("arithmetic", [FLOAT64, SEQUENTIAL_FLOAT32], ids=["float64", "sequential"])
 
 
 @BOTH
 def test_a_factor_of_1_is_plain_rope(arithmetic: Arithmetic) -> None:
-    found = ops.inv_freq(128, 1e6, replace(QWEN3, factor=1.0), arithmetic=arithmetic)
-    np.testing.assert_allclose(found, ops.inv_freq(128, 1e6, arithmetic=arithmetic), rtol=2e-7)
+    found = ops.inv_freq.forward(128, 1e6, replace(QWEN3, factor=1.0), arithmetic=arithmetic)
+    np.testing.assert_allclose(found, ops.inv_freq.forward(128, 1e6, arithmetic=arithmetic), rtol=2e-7)
 
 
 def test_the_highest_frequency_is_untouched_and_the_lowest_is_divided_by_the_factor() -> None:
@@ -30,7 +30,7 @@ def test_the_highest_frequency_is_untouched_and_the_lowest_is_divided_by_the_fac
 
 
 def test_pairs_beyond_the_betas_are_kept_or_divided_as_the_paper_says() -> None:
-    exact = ops.inv_freq(128, 1e6, replace(QWEN3, truncate=False))
+    exact = ops.inv_freq.forward(128, 1e6, replace(QWEN3, truncate=False))
     assert (TURNS > 32).sum() == 24 and (TURNS < 1).sum() == 24
     np.testing.assert_allclose(exact[TURNS >= 32], PLAIN[TURNS >= 32], rtol=1e-15)
     np.testing.assert_allclose(exact[TURNS <= 1], PLAIN[TURNS <= 1] / 4, rtol=1e-15)
@@ -44,21 +44,21 @@ def test_pairs_between_the_betas_lie_between_and_fall_steadily() -> None:
 
 
 def test_qwen3s_ramp_runs_from_pair_23_to_pair_40_in_equal_steps() -> None:
-    assert ops.yarn_range(128, 1e6, QWEN3) == (23, 40)
-    ramp = ops.yarn_ramp(128, 1e6, QWEN3)
+    assert ops.inv_freq.yarn_range(128, 1e6, QWEN3) == (23, 40)
+    ramp = ops.inv_freq.yarn_ramp(128, 1e6, QWEN3)
     np.testing.assert_allclose(ramp[23:41], np.arange(18) / 17, rtol=1e-15, atol=1e-16)
     np.testing.assert_allclose(SCALED[30], PLAIN[30] * (10 / 17 + 7 / 17 / 4), rtol=1e-14)
 
 
 def test_the_ends_of_the_ramp_are_where_the_turns_are_the_betas() -> None:
-    low, high = ops.yarn_range(128, 1e6, replace(QWEN3, truncate=False))
+    low, high = ops.inv_freq.yarn_range(128, 1e6, replace(QWEN3, truncate=False))
     for pair, turns in ((low, 32), (high, 1)):
         assert 32768 * 1e6 ** (-pair / 64) / (2 * math.pi) == pytest.approx(turns, rel=1e-12)
 
 
 def test_equal_ends_are_a_step() -> None:
     step = replace(QWEN3, beta_fast=4.0, beta_slow=4.0, truncate=False)
-    ratio = ops.inv_freq(128, 1e6, step) / PLAIN
+    ratio = ops.inv_freq.forward(128, 1e6, step) / PLAIN
     np.testing.assert_allclose(ratio, np.where(TURNS > 4, 1, 0.25), rtol=1e-14)
 
 
@@ -66,8 +66,8 @@ def test_equal_ends_are_a_step() -> None:
 def test_the_attention_factor_multiplies_cos_and_sin(arithmetic: Arithmetic) -> None:
     ids = np.array([[0, 3, 131071]])
     for scaled, plain in zip(
-        ops.rope_table(ids, SCALED, 1.3, arithmetic=arithmetic),
-        ops.rope_table(ids, SCALED, arithmetic=arithmetic),
+        ops.rope_table.forward(ids, SCALED, 1.3, arithmetic=arithmetic),
+        ops.rope_table.forward(ids, SCALED, arithmetic=arithmetic),
         strict=True,
     ):
         np.testing.assert_allclose(scaled, 1.3 * plain, rtol=1e-6 if arithmetic is SEQUENTIAL_FLOAT32 else 1e-15)
@@ -75,7 +75,7 @@ def test_the_attention_factor_multiplies_cos_and_sin(arithmetic: Arithmetic) -> 
 
 def test_an_attention_factor_of_1_changes_no_bit() -> None:
     ids = np.arange(50)[None] * 2711
-    for one, other in zip(ops.rope_table(ids, PLAIN, 1.0), ops.rope_table(ids, PLAIN), strict=True):
+    for one, other in zip(ops.rope_table.forward(ids, PLAIN, 1.0), ops.rope_table.forward(ids, PLAIN), strict=True):
         np.testing.assert_array_equal(one, other)
 
 
@@ -83,8 +83,8 @@ def test_scores_carry_the_square_of_the_attention_factor() -> None:
     q, k = np.random.default_rng(3).standard_normal((2, 1, 1, 1, 128))
 
     def score(factor: float) -> float:
-        tables = ops.rope_table(np.array([[70_000]]), SCALED, factor)
-        return float(ops.scores(ops.apply_rope(q, *tables), ops.apply_rope(k, *tables), 1.0).item())
+        tables = ops.rope_table.forward(np.array([[70_000]]), SCALED, factor)
+        return float(ops.scores.forward(ops.rope.forward(q, *tables), ops.rope.forward(k, *tables), 1.0).item())
 
     assert score(1.25) == pytest.approx(1.25**2 * score(1.0), rel=1e-12)
 
@@ -132,11 +132,11 @@ scalings = st.builds(
 @settings(max_examples=200, deadline=None, derandomize=True, database=None)
 @given(scalings, st.integers(1, 64).map(lambda pairs: 2 * pairs), st.sampled_from([1e4, 250_000.0, 1e6, 5e6]))
 def test_honest_frequencies_are_within_units(scaling: RopeScaling, head_dim: int, theta: float) -> None:
-    y = ops.inv_freq(head_dim, theta, scaling)
-    unit = units.inv_freq_unit(y, theta, scaling)
-    assert worst(ops.inv_freq(head_dim, theta, scaling, arithmetic=SEQUENTIAL_FLOAT32), y, unit) < 4
-    ramp = ops.yarn_ramp(head_dim, theta, scaling, arithmetic=SEQUENTIAL_FLOAT32)
-    plain = ops.inv_freq(head_dim, theta, arithmetic=SEQUENTIAL_FLOAT32)
+    y = ops.inv_freq.forward(head_dim, theta, scaling)
+    unit = ops.inv_freq.unit(y, theta, scaling)
+    assert worst(ops.inv_freq.forward(head_dim, theta, scaling, arithmetic=SEQUENTIAL_FLOAT32), y, unit) < 4
+    ramp = ops.inv_freq.yarn_ramp(head_dim, theta, scaling, arithmetic=SEQUENTIAL_FLOAT32)
+    plain = ops.inv_freq.forward(head_dim, theta, arithmetic=SEQUENTIAL_FLOAT32)
     in_one_product = plain * (1 - ramp * np.float32(1 - 1 / scaling.factor))
     assert worst(in_one_product, y, unit) < 4
 
@@ -145,16 +145,16 @@ def test_honest_frequencies_are_within_units(scaling: RopeScaling, head_dim: int
 @given(st.lists(st.integers(0, 131_071), min_size=1, max_size=9), st.floats(0.5, 2.0))
 def test_honest_tables_are_within_units(positions: list[int], factor: float) -> None:
     ids, table = np.array([positions]), SCALED.astype(np.float32)
-    unit = units.rope_table_unit(ids, table, factor)
-    honest = ops.rope_table(ids, table, factor, arithmetic=SEQUENTIAL_FLOAT32)
-    for actual, truth in zip(honest, ops.rope_table(ids, table, factor), strict=True):
+    unit = ops.rope_table.unit(ids, table, factor)
+    honest = ops.rope_table.forward(ids, table, factor, arithmetic=SEQUENTIAL_FLOAT32)
+    for actual, truth in zip(honest, ops.rope_table.forward(ids, table, factor), strict=True):
         assert worst(actual, truth, unit) < 2
 
 
 def test_the_units_are_far_below_a_wrong_factor_a_wrong_ramp_and_a_missing_attention_factor() -> None:
-    unit = units.inv_freq_unit(SCALED, 1e6, QWEN3)
+    unit = ops.inv_freq.unit(SCALED, 1e6, QWEN3)
     for wrong in (replace(QWEN3, factor=4.001), replace(QWEN3, truncate=False), replace(QWEN3, beta_slow=1.5)):
-        assert worst(ops.inv_freq(128, 1e6, wrong), SCALED, unit) > 100
+        assert worst(ops.inv_freq.forward(128, 1e6, wrong), SCALED, unit) > 100
     ids = np.arange(9)[None]
-    right = ops.rope_table(ids, SCALED, QWEN3.attention_factor)[0]
-    assert worst(ops.rope_table(ids, SCALED, 1.1387)[0], right, units.rope_table_unit(ids, SCALED, 1.1387)) > 100
+    right = ops.rope_table.forward(ids, SCALED, QWEN3.attention_factor)[0]
+    assert worst(ops.rope_table.forward(ids, SCALED, 1.1387)[0], right, ops.rope_table.unit(ids, SCALED, 1.1387)) > 100

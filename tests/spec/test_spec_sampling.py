@@ -11,14 +11,15 @@ from transformers.generation.logits_process import (
     TopPLogitsWarper,
 )
 
-from qwen3_spec.sampling import Sampling, next_token_probs, next_token_probs_unit, seen_ids
+from qwen3_spec.ops import next_token_probs
+from qwen3_spec.ops.next_token_probs import Sampling, seen_ids
 
 HALF_A_HALF = np.log(np.array([[0.41, 0.5, 0.09]]))
 NONE = np.zeros((1, 3), bool)
 
 
 def probs(logits: np.ndarray, seen: np.ndarray = NONE, **filters: float) -> list[float]:
-    found = next_token_probs(logits, seen, Sampling(**filters))  # type: ignore[arg-type]
+    found = next_token_probs.forward(logits, seen, Sampling(**filters))  # type: ignore[arg-type]
     return [round(float(one), 6) for one in found[0]]
 
 
@@ -44,7 +45,7 @@ def test_min_p_is_relative_to_the_largest() -> None:
 
 def test_a_negative_logit_is_multiplied_by_the_penalty_and_a_positive_one_divided() -> None:
     seen = np.array([[True, True, False]])
-    found = next_token_probs(np.array([[-1.0, 2.0, 0.5]]), seen, Sampling(repetition_penalty=2.0))
+    found = next_token_probs.forward(np.array([[-1.0, 2.0, 0.5]]), seen, Sampling(repetition_penalty=2.0))
     assert np.allclose(np.log(found[0] / found[0, 2]), [-2.5, 0.5, 0.0])
 
 
@@ -68,8 +69,8 @@ def test_hugging_face_stays_within_a_rounding_unit(seed: int) -> None:
     ):
         scores = one(history, scores)  # type: ignore[arg-type]
     seen = seen_ids(ids, np.ones(ids.shape, bool), 50)
-    truth = next_token_probs(logits, seen, filters)
-    unit = next_token_probs_unit(truth, logits, seen, filters)
+    truth = next_token_probs.forward(logits, seen, filters)
+    unit = next_token_probs.unit(truth, logits, seen, filters)
     actual = scores.softmax(-1).numpy()
     assert ((actual == 0) == (truth == 0)).all()
     worst = float((np.abs(actual - truth)[truth > 0] / unit[truth > 0]).max())

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qwen3_spec import FLOAT64, SEQUENTIAL_FLOAT32, Arithmetic, masks, ops, sums, units
+from qwen3_spec import FLOAT64, SEQUENTIAL_FLOAT32, Arithmetic, ops, sums
 
 NUMPY_FLOAT32 = Arithmetic(np.float32, np.matmul, lambda a: np.asarray(np.sum(a, axis=-1, dtype=np.float32)))
 FROM_THE_LAST = Arithmetic(
@@ -76,8 +76,8 @@ property_test = settings(max_examples=60, deadline=None, derandomize=True, datab
 def test_rms_norm_is_within_units(source: Values, arithmetic: Arithmetic, width: int) -> None:
     draw, rng = source
     x, weight = draw(3, 2, width), rng.uniform(-1.5, 1.5, width).astype(np.float32)
-    y = ops.rms_norm(x, weight, 1e-6)
-    assert worst(ops.rms_norm(x, weight, 1e-6, arithmetic=arithmetic), y, units.rms_norm_unit(y, x)) < HONEST
+    y = ops.rms_norm.forward(x, weight, 1e-6)
+    assert worst(ops.rms_norm.forward(x, weight, 1e-6, arithmetic=arithmetic), y, ops.rms_norm.unit(y, x)) < HONEST
 
 
 @property_test
@@ -88,25 +88,25 @@ def test_linear_is_within_units(source: Values, arithmetic: Arithmetic, width: i
     if width == 200:
         weight[:] = np.abs(weight)
     bias = draw(30) if has_bias else None
-    honest = ops.linear(x, weight, bias, arithmetic=arithmetic)
-    assert worst(honest, ops.linear(x, weight, bias), units.linear_unit(x, weight, bias)) < HONEST
+    honest = ops.linear.forward(x, weight, bias, arithmetic=arithmetic)
+    assert worst(honest, ops.linear.forward(x, weight, bias), ops.linear.unit(x, weight, bias)) < HONEST
 
 
 @property_test
 @given(values(), values(), any_order)
 def test_rope_is_within_units(source: Values, tables: Values, arithmetic: Arithmetic) -> None:
     x, cos, sin = source[0](2, 3, 4, 6), tables[0](2, 4, 6), tables[0](2, 4, 6)
-    honest = ops.apply_rope(x, cos, sin, arithmetic=arithmetic)
-    assert worst(honest, ops.apply_rope(x, cos, sin), units.apply_rope_unit(x, cos, sin)) < HONEST
+    honest = ops.rope.forward(x, cos, sin, arithmetic=arithmetic)
+    assert worst(honest, ops.rope.forward(x, cos, sin), ops.rope.unit(x, cos, sin)) < HONEST
 
 
 @property_test
 @given(st.lists(st.integers(0, 200_000), min_size=1, max_size=9), any_order)
 def test_rope_tables_are_within_units(positions: list[int], arithmetic: Arithmetic) -> None:
-    ids, table = np.array([positions]), ops.inv_freq(10, 1e6).astype(np.float32)
-    unit = units.rope_table_unit(ids, table)
+    ids, table = np.array([positions]), ops.inv_freq.forward(10, 1e6).astype(np.float32)
+    unit = ops.rope_table.unit(ids, table)
     for honest, truth in zip(
-        ops.rope_table(ids, table, arithmetic=arithmetic), ops.rope_table(ids, table), strict=True
+        ops.rope_table.forward(ids, table, arithmetic=arithmetic), ops.rope_table.forward(ids, table), strict=True
     ):
         assert worst(honest, truth, unit) < HONEST
 
@@ -115,16 +115,16 @@ def test_rope_tables_are_within_units(positions: list[int], arithmetic: Arithmet
 @given(st.integers(1, 100).map(lambda pairs: 2 * pairs), st.floats(2, 1e7), any_order)
 def test_inv_freq_is_within_units(head_dim: int, theta: float, arithmetic: Arithmetic) -> None:
     theta = float(np.float32(theta))
-    y = ops.inv_freq(head_dim, theta)
-    assert worst(ops.inv_freq(head_dim, theta, arithmetic=arithmetic), y, units.inv_freq_unit(y)) < HONEST
+    y = ops.inv_freq.forward(head_dim, theta)
+    assert worst(ops.inv_freq.forward(head_dim, theta, arithmetic=arithmetic), y, ops.inv_freq.unit(y)) < HONEST
 
 
 @property_test
 @given(values(), values(), any_order, st.sampled_from([2, 10, 64, 128, 256]))
 def test_scores_are_within_units(left: Values, right: Values, arithmetic: Arithmetic, head_dim: int) -> None:
     q, k, scaling = left[0](2, 6, 3, head_dim), right[0](2, 2, 7, head_dim), head_dim**-0.5
-    honest = ops.scores(q, k, scaling, arithmetic=arithmetic)
-    assert worst(honest, ops.scores(q, k, scaling), units.scores_unit(q, k, scaling)) < HONEST
+    honest = ops.scores.forward(q, k, scaling, arithmetic=arithmetic)
+    assert worst(honest, ops.scores.forward(q, k, scaling), ops.scores.unit(q, k, scaling)) < HONEST
 
 
 @st.composite
@@ -143,19 +143,19 @@ def score_rows(draw: st.DrawFn, keys: st.SearchStrategy[int]) -> np.ndarray:
 def test_softmax_is_within_units(scores: np.ndarray, arithmetic: Arithmetic, some: bool, seed: int) -> None:
     visible = np.random.default_rng(seed).random((2, 3, scores.shape[-1])) < 0.7
     mask = visible if some else np.ones_like(visible)
-    truth = ops.softmax(scores, mask)
-    unit = units.softmax_unit(truth, scores, mask)
-    assert worst(ops.softmax(scores, mask, arithmetic=arithmetic), truth, unit) < HONEST
+    truth = ops.softmax.forward(scores, mask)
+    unit = ops.softmax.unit(truth, scores, mask)
+    assert worst(ops.softmax.forward(scores, mask, arithmetic=arithmetic), truth, unit) < HONEST
 
 
 @property_test
 @given(score_rows(st.sampled_from([1, 7, 129, 1000])), values(), any_order, st.booleans())
 def test_context_is_within_units(scores: np.ndarray, right: Values, arithmetic: Arithmetic, repeated: bool) -> None:
     keys = scores.shape[-1]
-    probs = ops.softmax(scores, np.ones((2, 3, keys), bool)).astype(np.float32)
+    probs = ops.softmax.forward(scores, np.ones((2, 3, keys), bool)).astype(np.float32)
     v = np.repeat(right[0](2, 2, 1, 5), keys, axis=2) if repeated else right[0](2, 2, keys, 5)
-    honest = ops.context(probs, v, arithmetic=arithmetic)
-    assert worst(honest, ops.context(probs, v), units.context_unit(probs, v, scores)) < HONEST
+    honest = ops.context.forward(probs, v, arithmetic=arithmetic)
+    assert worst(honest, ops.context.forward(probs, v), ops.context.unit(probs, v, scores)) < HONEST
 
 
 @property_test
@@ -164,47 +164,50 @@ def test_a_context_that_divides_last_is_within_units(
     scores: np.ndarray, right: Values, arithmetic: Arithmetic, repeated: bool
 ) -> None:
     keys = scores.shape[-1]
-    probs = ops.softmax(scores, np.ones((2, 3, keys), bool)).astype(np.float32)
+    probs = ops.softmax.forward(scores, np.ones((2, 3, keys), bool)).astype(np.float32)
     v = np.repeat(right[0](2, 2, 1, 5), keys, axis=2) if repeated else right[0](2, 2, keys, 5)
     exponentials = np.exp(scores - scores.max(axis=-1, keepdims=True))
     total = np.swapaxes(arithmetic.sum(exponentials), 1, 2)[..., None]
-    honest = ops.context(exponentials, v, arithmetic=arithmetic) / total
-    assert worst(honest, ops.context(probs, v), units.context_unit(probs, v, scores)) < HONEST
+    honest = ops.context.forward(exponentials, v, arithmetic=arithmetic) / total
+    assert worst(honest, ops.context.forward(probs, v), ops.context.unit(probs, v, scores)) < HONEST
 
 
 def test_a_fused_softmax_of_nearly_equal_scores_carries_its_sums_drift() -> None:
     rng = np.random.default_rng(18)
     scores = np.asarray(1 + 1e-6 * rng.standard_normal((1, 2, 3, 1000)), np.float32)
     v = np.asarray(5 + rng.standard_normal((1, 2, 1000, 5)), np.float32)
-    probs = ops.softmax(scores, np.ones((1, 3, 1000), bool)).astype(np.float32)
+    probs = ops.softmax.forward(scores, np.ones((1, 3, 1000), bool)).astype(np.float32)
     exponentials = np.exp(scores - scores.max(axis=-1, keepdims=True))
     total = np.swapaxes(SEQUENTIAL_FLOAT32.sum(exponentials), 1, 2)[..., None]
-    honest = ops.context(exponentials, v, arithmetic=SEQUENTIAL_FLOAT32) / total
-    assert worst(honest, ops.context(probs, v), units.context_unit(probs, v, scores)) < HONEST
+    honest = ops.context.forward(exponentials, v, arithmetic=SEQUENTIAL_FLOAT32) / total
+    assert worst(honest, ops.context.forward(probs, v), ops.context.unit(probs, v, scores)) < HONEST
 
 
 @property_test
 @given(values(), values(), any_order)
 def test_residual_is_within_units(left: Values, right: Values, arithmetic: Arithmetic) -> None:
     a, b = left[0](3, 4, 50), right[0](3, 4, 50)
-    assert worst(ops.residual(a, b, arithmetic=arithmetic), ops.residual(a, b), units.residual_unit(a, b)) < HONEST
+    assert (
+        worst(ops.residual.forward(a, b, arithmetic=arithmetic), ops.residual.forward(a, b), ops.residual.unit(a, b))
+        < HONEST
+    )
 
 
 @property_test
 @given(values(), values(), any_order, st.sampled_from(["silu", "gelu", "gelu_tanh", "relu"]))
 def test_swiglu_is_within_units(left: Values, right: Values, arithmetic: Arithmetic, hidden_act: str) -> None:
     gate, up = left[0](3, 4, 50), right[0](3, 4, 50)
-    y = ops.swiglu(gate, up, hidden_act)
-    unit = units.swiglu_unit(y, gate, up, hidden_act)
-    assert worst(ops.swiglu(gate, up, hidden_act, arithmetic=arithmetic), y, unit) < HONEST
+    y = ops.swiglu.forward(gate, up, hidden_act)
+    unit = ops.swiglu.unit(y, gate, up, hidden_act)
+    assert worst(ops.swiglu.forward(gate, up, hidden_act, arithmetic=arithmetic), y, unit) < HONEST
 
 
 def test_a_silu_that_flushes_to_zero_is_within_units() -> None:
     # x / (1 + exp(-x)) in float32 overflows inside from -89 on: an honest 0 for -2e-37.
     gate, up = np.full((1, 1, 1), -89.0), np.full((1, 1, 1), 50.0)
-    y = ops.swiglu(gate, up, "silu")
+    y = ops.swiglu.forward(gate, up, "silu")
     assert y != 0
-    assert worst(np.zeros_like(y), y, units.swiglu_unit(y, gate, up, "silu")) < HONEST
+    assert worst(np.zeros_like(y), y, ops.swiglu.unit(y, gate, up, "silu")) < HONEST
 
 
 def test_a_sum_that_float32_holds_exactly_still_counts_the_additions_of_another() -> None:
@@ -223,9 +226,9 @@ def test_terms_that_are_all_alike_count_what_they_lose_in_lanes(lanes: int) -> N
 @pytest.mark.parametrize(
     ("unit", "shape"),
     [
-        (units.embedding_unit(np.array([[1, 2, 0]]), np.ones((3, 5))), (1, 3, 5)),
-        (units.rotate_half_unit(np.ones((1, 2, 3, 4))), (1, 2, 3, 4)),
-        (units.repeat_kv_unit(np.ones((1, 2, 3, 4)), 3), (1, 6, 3, 4)),
+        (ops.embedding.unit(np.array([[1, 2, 0]]), np.ones((3, 5))), (1, 3, 5)),
+        (ops.rope.rotate_half_unit(np.ones((1, 2, 3, 4))), (1, 2, 3, 4)),
+        (ops.repeat_kv.unit(np.ones((1, 2, 3, 4)), 3), (1, 6, 3, 4)),
     ],
     ids=["embedding", "rotate_half", "repeat_kv"],
 )
@@ -236,32 +239,34 @@ def test_copies_have_unit_0(unit: np.ndarray, shape: tuple[int, ...]) -> None:
 def test_hidden_probabilities_have_unit_0() -> None:
     mask = np.array([[[True, False]]])
     scores = np.array([[[[1.0, np.inf]]]])
-    unit = units.softmax_unit(ops.softmax(scores, mask), scores, mask)
+    unit = ops.softmax.unit(ops.softmax.forward(scores, mask), scores, mask)
     assert unit[..., 1] == 0 and unit[..., 0] == pytest.approx(2.0**-24 * 3)
 
 
 def test_a_row_without_a_visible_key_has_unit_0() -> None:
     mask = np.zeros((1, 1, 2), bool)
     scores = np.ones((1, 1, 1, 2))
-    np.testing.assert_array_equal(units.softmax_unit(ops.softmax(scores, mask), scores, mask), np.zeros((1, 1, 1, 2)))
+    np.testing.assert_array_equal(
+        ops.softmax.unit(ops.softmax.forward(scores, mask), scores, mask), np.zeros((1, 1, 1, 2))
+    )
 
 
 def test_hidden_scores_do_not_reach_the_contexts_unit() -> None:
     probs, v = np.array([[[[1.0, 0.0]]]]), np.ones((1, 1, 2, 1))
-    unit = units.context_unit(probs, v, np.array([[[[3.0, np.nan]]]]))
+    unit = ops.context.unit(probs, v, np.array([[[[3.0, np.nan]]]]))
     assert unit.item() == pytest.approx(2.0**-24 * 4, rel=0.03)
 
 
 def test_units_are_proportional_to_the_roundoff() -> None:
     y = np.array([3.0])
-    assert units.rms_norm_unit(y, np.array([7.0]), roundoff=2.0**-8) == pytest.approx(3 * 2.0**-8)
+    assert ops.rms_norm.unit(y, np.array([7.0]), roundoff=2.0**-8) == pytest.approx(3 * 2.0**-8)
 
 
 def test_the_linears_unit_is_the_root_of_its_squared_partial_sums_and_products() -> None:
     # 4096 products of 1: partial sums 1..4096. Eight looks join them by a polygon: 1 % apart.
     x, weight = np.ones((1, 4096)), np.ones((1, 4096))
     exact = math.sqrt(sum(n * n for n in range(1, 4097)) + 4096)
-    assert units.linear_unit(x, weight).item() == pytest.approx(2.0**-24 * exact, rel=1e-2)
+    assert ops.linear.unit(x, weight).item() == pytest.approx(2.0**-24 * exact, rel=1e-2)
 
 
 def test_the_linears_unit_estimates_partial_sums_that_return_to_zero() -> None:
@@ -269,14 +274,14 @@ def test_the_linears_unit_estimates_partial_sums_that_return_to_zero() -> None:
     products = rng.standard_normal((400, 64))
     products -= products.mean(axis=1, keepdims=True)
     exact = np.sqrt((np.cumsum(products, axis=1) ** 2).sum(axis=1) + (products**2).sum(axis=1))
-    unit = units.linear_unit(products, np.ones((1, 64)))[:, 0] * 2.0**24
+    unit = ops.linear.unit(products, np.ones((1, 64)))[:, 0] * 2.0**24
     assert np.sqrt(np.mean(unit**2)) == pytest.approx(np.sqrt(np.mean(exact**2)), rel=0.1)
 
 
 def test_the_linears_unit_counts_the_bias_in_every_partial_sum_and_the_result() -> None:
     x, weight = np.array([[2.0, 1.0]]), np.array([[3.0, 1.0]])
-    with_bias = units.linear_unit(x, weight, np.array([-5.0])).item() * 2.0**24
-    without = units.linear_unit(x, weight).item() * 2.0**24
+    with_bias = ops.linear.unit(x, weight, np.array([-5.0])).item() * 2.0**24
+    without = ops.linear.unit(x, weight).item() * 2.0**24
     assert with_bias**2 - without**2 == pytest.approx(2 * 25 + 4)
 
 
@@ -287,7 +292,7 @@ def test_a_linear_that_starts_from_its_bias_is_within_units(left: Values, right:
     honest = SEQUENTIAL_FLOAT32.matmul(
         np.concatenate([np.ones((1, 5, 1)), x], axis=-1), np.concatenate([bias[:, None], weight], axis=-1).T
     )
-    y, unit = units.linear_judged(x, weight, bias)
+    y, unit = ops.linear.judged(x, weight, bias)
     assert worst(honest, y, unit) < HONEST
 
 
@@ -295,34 +300,34 @@ def test_the_linears_unit_is_the_same_from_either_end() -> None:
     # All of the sum in one product: its partial sums are large after it, or before it.
     x, weight = np.ones((1, 1024)), np.full((1, 1024), 1e-3)
     weight[0, 1000] = 1000
-    assert units.linear_unit(x, weight) == pytest.approx(units.linear_unit(x, weight[:, ::-1]), rel=0.1)
+    assert ops.linear.unit(x, weight) == pytest.approx(ops.linear.unit(x, weight[:, ::-1]), rel=0.1)
 
 
 def test_a_linear_and_its_unit_come_in_one_pass() -> None:
     rng = np.random.default_rng(17)
     x, weight, bias = rng.standard_normal((2, 3, 700)), rng.standard_normal((300, 700)), rng.standard_normal(300)
-    y, unit = units.linear_judged(x, weight, bias)
-    np.testing.assert_allclose(y, ops.linear(x, weight, bias), rtol=1e-13, atol=1e-12)
-    np.testing.assert_array_equal(unit, units.linear_unit(x, weight, bias))
+    y, unit = ops.linear.judged(x, weight, bias)
+    np.testing.assert_allclose(y, ops.linear.forward(x, weight, bias), rtol=1e-13, atol=1e-12)
+    np.testing.assert_array_equal(unit, ops.linear.unit(x, weight, bias))
 
 
 @pytest.mark.parametrize(("left", "right"), [(1e-25, 1.0), (1e25, 1.0), (1e25, 1e-25), (1e-25, 1e25)])
 def test_the_linears_unit_holds_where_squares_leave_float32(left: float, right: float) -> None:
     x, weight = np.full((1, 70), 1.0), np.full((1, 70), 3.0)
-    unit = units.linear_unit(left * x, right * weight).item()
-    assert unit == pytest.approx(left * right * units.linear_unit(x, weight).item(), rel=1e-5)
+    unit = ops.linear.unit(left * x, right * weight).item()
+    assert unit == pytest.approx(left * right * ops.linear.unit(x, weight).item(), rel=1e-5)
 
 
 def test_a_sum_of_no_terms_has_unit_0_or_the_smallest_normal() -> None:
-    assert units.linear_unit(np.ones((1, 0)), np.ones((1, 0))).item() == 2.0**-126
+    assert ops.linear.unit(np.ones((1, 0)), np.ones((1, 0))).item() == 2.0**-126
 
 
 def test_the_linears_unit_is_the_same_in_blocks_of_outputs() -> None:
     rng = np.random.default_rng(15)
     x, weight, bias = rng.standard_normal((3, 70)), rng.standard_normal((1030, 70)), rng.standard_normal(1030)
-    whole = units.linear_unit(x, weight, bias)
+    whole = ops.linear.unit(x, weight, bias)
     for n in (0, 255, 256, 1029):
-        np.testing.assert_allclose(whole[:, [n]], units.linear_unit(x, weight[[n]], bias[[n]]), rtol=1e-6)
+        np.testing.assert_allclose(whole[:, [n]], ops.linear.unit(x, weight[[n]], bias[[n]]), rtol=1e-6)
 
 
 RNG = np.random.default_rng(16)
@@ -335,70 +340,70 @@ def normal(*shape: int) -> np.ndarray:
 def rms_norm_bug() -> float:
     """eps 2e-6 for 1e-6, on a row of RMS 1e-3."""
     x, weight = 1e-3 * normal(1, 1, 72), np.ones(72)
-    y = ops.rms_norm(x, weight, 1e-6)
-    return worst(ops.rms_norm(x, weight, 2e-6), y, units.rms_norm_unit(y, x))
+    y = ops.rms_norm.forward(x, weight, 1e-6)
+    return worst(ops.rms_norm.forward(x, weight, 2e-6), y, ops.rms_norm.unit(y, x))
 
 
 def linear_bug() -> float:
     """Weights rounded to TF32's 10 bits."""
     x, weight = normal(1, 5, 1024), normal(30, 1024)
     rounded = (weight.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
-    return worst(ops.linear(x, rounded), ops.linear(x, weight), units.linear_unit(x, weight))
+    return worst(ops.linear.forward(x, rounded), ops.linear.forward(x, weight), ops.linear.unit(x, weight))
 
 
 def rope_bug() -> float:
     """Angles of theta 0.1 % too large."""
     x, positions = normal(1, 2, 9, 8), np.arange(9)[None]
-    right, wrong = (ops.rope_table(positions, ops.inv_freq(8, theta)) for theta in (1e6, 1.001e6))
-    return worst(ops.apply_rope(x, *wrong), ops.apply_rope(x, *right), units.apply_rope_unit(x, *right))
+    right, wrong = (ops.rope_table.forward(positions, ops.inv_freq.forward(8, theta)) for theta in (1e6, 1.001e6))
+    return worst(ops.rope.forward(x, *wrong), ops.rope.forward(x, *right), ops.rope.unit(x, *right))
 
 
 def rope_table_bug() -> float:
     """Positions from 1."""
-    positions, table = np.arange(9)[None], ops.inv_freq(8, 1e6)
-    unit = units.rope_table_unit(positions, table)
-    return worst(ops.rope_table(positions + 1, table)[0], ops.rope_table(positions, table)[0], unit)
+    positions, table = np.arange(9)[None], ops.inv_freq.forward(8, 1e6)
+    unit = ops.rope_table.unit(positions, table)
+    return worst(ops.rope_table.forward(positions + 1, table)[0], ops.rope_table.forward(positions, table)[0], unit)
 
 
 def scores_bug() -> float:
     """The scale 1e-4 too large."""
     q, k = normal(2, 6, 5, 10), normal(2, 2, 7, 10)
-    return worst(ops.scores(q, k, 0.3163), ops.scores(q, k, 0.3162), units.scores_unit(q, k, 0.3162))
+    return worst(ops.scores.forward(q, k, 0.3163), ops.scores.forward(q, k, 0.3162), ops.scores.unit(q, k, 0.3162))
 
 
 def softmax_bug() -> float:
     """One key too many in a window."""
     scores = normal(1, 2, 9, 9)
-    right, wrong = masks.sliding_causal(9, 0, 3), masks.sliding_causal(9, 0, 4)
-    y = ops.softmax(scores, right)
-    return worst(ops.softmax(scores, wrong), y, units.softmax_unit(y, scores, right))
+    right, wrong = ops.mask.sliding_causal(9, 0, 3), ops.mask.sliding_causal(9, 0, 4)
+    y = ops.softmax.forward(scores, right)
+    return worst(ops.softmax.forward(scores, wrong), y, ops.softmax.unit(y, scores, right))
 
 
 def context_bug() -> float:
     """KV heads tiled instead of repeated."""
     scores, v = normal(1, 6, 3, 7), normal(1, 2, 7, 5)
-    probs = ops.softmax(scores, np.ones((1, 3, 7), bool))
-    tiled = ops.context(probs, np.tile(v, (1, 3, 1, 1)))
-    return worst(tiled, ops.context(probs, v), units.context_unit(probs, v, scores))
+    probs = ops.softmax.forward(scores, np.ones((1, 3, 7), bool))
+    tiled = ops.context.forward(probs, np.tile(v, (1, 3, 1, 1)))
+    return worst(tiled, ops.context.forward(probs, v), ops.context.unit(probs, v, scores))
 
 
 def residual_bug() -> float:
     """The branch scaled by 1 + 1e-4."""
     a, b = normal(1, 5, 72), normal(1, 5, 72)
-    return worst(ops.residual(a, 1.0001 * b), ops.residual(a, b), units.residual_unit(a, b))
+    return worst(ops.residual.forward(a, 1.0001 * b), ops.residual.forward(a, b), ops.residual.unit(a, b))
 
 
 def swiglu_bug() -> float:
     """gelu_tanh for gelu."""
     gate, up = normal(1, 5, 72), normal(1, 5, 72)
-    y = ops.swiglu(gate, up, "gelu")
-    return worst(ops.swiglu(gate, up, "gelu_tanh"), y, units.swiglu_unit(y, gate, up, "gelu"))
+    y = ops.swiglu.forward(gate, up, "gelu")
+    return worst(ops.swiglu.forward(gate, up, "gelu_tanh"), y, ops.swiglu.unit(y, gate, up, "gelu"))
 
 
 def inv_freq_bug() -> float:
     """The exponent over head_dim + 2."""
-    y = ops.inv_freq(8, 1e6)
-    return worst(ops.inv_freq(10, 1e6)[:4], y, units.inv_freq_unit(y))
+    y = ops.inv_freq.forward(8, 1e6)
+    return worst(ops.inv_freq.forward(10, 1e6)[:4], y, ops.inv_freq.unit(y))
 
 
 @pytest.mark.parametrize(
@@ -422,5 +427,5 @@ def test_a_seeded_bug_is_far_outside(bug: Callable[[], float]) -> None:
 
 def test_truth_itself_is_within_a_unit_of_a_float32_rounding_of_it() -> None:
     x, weight = normal(1, 3, 64), normal(7, 64)
-    truth = ops.linear(x, weight, arithmetic=FLOAT64)
-    assert worst(truth.astype(np.float32), truth, units.linear_unit(x, weight)) <= 1
+    truth = ops.linear.forward(x, weight, arithmetic=FLOAT64)
+    assert worst(truth.astype(np.float32), truth, ops.linear.unit(x, weight)) <= 1

@@ -117,7 +117,7 @@ def world() -> World:
     spec = SpecConfig(*sizes, rms_norm_eps=1e-6, rope_theta=100.0)
     weights = _weights(draw)
     tensors: list[Tensor] = []
-    inv_freq = ops.inv_freq(HEAD_DIM, 100.0).astype(np.float32)
+    inv_freq = ops.inv_freq.forward(HEAD_DIM, 100.0).astype(np.float32)
     given = {}
     for stack, mask in (("encoder", ENCODER_MASK), ("decoder", DECODER_MASK)):
         given[f"input.{stack}_input_ids"] = draw.integers(0, VOCAB, mask.shape)
@@ -126,7 +126,7 @@ def world() -> World:
     tensors += [_tensor(name, value, 0) for name, value in given.items()]
 
     def tables(prefix: str, positions: Array, step: int) -> tuple[Array, Array]:
-        cos, sin = (table.astype(np.float32) for table in ops.rope_table(positions, inv_freq))
+        cos, sin = (table.astype(np.float32) for table in ops.rope_table.forward(positions, inv_freq))
         named = {"position_ids": positions, "cos": cos, "sin": sin}
         tensors.extend(_tensor(f"{prefix}{name}", value, step) for name, value in named.items())
         return cos, sin

@@ -8,10 +8,10 @@ import pytest
 from google.protobuf import text_format
 
 from qwen3_golden import GOLDEN_ROOT, ParityError, pb, table
-from qwen3_parity.blame.recompute import OPS
 from qwen3_parity.judge.budgets import Headroom, Shares, headroom, shares
 from qwen3_parity.judge.compare import Metrics
 from qwen3_parity.judge.measure import unfit
+from qwen3_spec.ops import OPS
 
 UNIT = Headroom(1, 1, 1, 1)
 

@@ -127,7 +127,7 @@ def test_terminal_and_json_say_the_same(diagnosed: Diagnosed) -> None:
 
 def test_a_result_that_is_stored_in_float32_is_reported_as_kept(golden: Recording) -> None:
     weights, item = weights_of(golden, GOLDEN_ROOT / "checkpoints"), golden["decoder.norm", 0]
-    norm = ops.rms_norm(golden["decoder.layers.1.output", 0].values(), weights["decoder.norm.weight"], 1e-6)
+    norm = ops.rms_norm.forward(golden["decoder.layers.1.output", 0].values(), weights["decoder.norm.weight"], 1e-6)
     info = item.info
     wide = tensor(info.name, norm.astype(np.float32), axes=info.axes, op=info.op, inputs=info.inputs)
     candidate = replace(golden, tensors=[wide if one.key == item.key else one for one in golden])

@@ -14,7 +14,7 @@ from qwen3_golden import GOLDEN_ROOT, Array, Recording, pb, read, tensor, to_bfl
 from qwen3_parity.blame.op_case import network_of
 from qwen3_parity.cli import main
 from qwen3_parity.diagnosis import diagnose
-from qwen3_spec import masks
+from qwen3_spec import ops
 
 Tensors = Mapping[str, Array]
 CASES = sorted(path.stem for path in (GOLDEN_ROOT / "cases" / "op").glob("*.pb"))
@@ -103,13 +103,13 @@ SEEDED: list[tuple[str, str, Callable[[Tensors], Tensors]]] = [
         "context": (t["probs"] @ np.repeat(t["v"], 3, axis=1)).reshape(2, 5, 6, 10)}),
     ("swiglu", "mlp.gate_up_exchanged", lambda t: {"act": t["up"] * sigmoid(t["up"]) * t["gate"]}),
     ("mask_bidirectional_window_3", "mask.window_off_by_one", lambda t: {
-        "mask": masks.encoder_mask(t["encoder_attention_mask"], 4)}),
+        "mask": ops.mask.encoder_mask(t["encoder_attention_mask"], 4)}),
     ("mask_causal", "mask.padding_ignored", lambda t: {
-        "mask": masks.merged(np.ones_like(t["decoder_attention_mask"]), None, 9, None)}),
+        "mask": ops.mask.merged(np.ones_like(t["decoder_attention_mask"]), None, 9, None)}),
     ("mask_chunk_window_2", "mask.window_missing", lambda t: {
-        "mask": masks.merged(t["decoder_attention_mask"], None, 3, None)}),
+        "mask": ops.mask.merged(t["decoder_attention_mask"], None, 3, None)}),
     ("mask_merged_chunk_window_3", "mask.window_off_by_one", lambda t: {
-        "mask": masks.merged(t["decoder_attention_mask"], t["encoder_attention_mask"], 3, 2)}),
+        "mask": ops.mask.merged(t["decoder_attention_mask"], t["encoder_attention_mask"], 3, 2)}),
     ("next_token_probs_top_k", "sampling.no_top_k", lambda t: {"probs": softmax(t["logits"])}),
 ]  # fmt: skip
 
@@ -147,7 +147,7 @@ def test_what_is_said_has_the_names_of_the_case():
 @pytest.mark.parametrize("as_json", [False, True])
 def test_the_command_prints_the_mistake_and_how_to_mend_it(tmp_path, as_json):
     golden = golden_of("mask_bidirectional_window_3")
-    wrong = {"mask": masks.encoder_mask(tensors_of(golden)["encoder_attention_mask"], 4)}
+    wrong = {"mask": ops.mask.encoder_mask(tensors_of(golden)["encoder_attention_mask"], 4)}
     write(tmp_path / "mine.pb", with_outputs(golden, wrong))
     result = CliRunner().invoke(main, ["diagnose", str(tmp_path / "mine.pb"), *["--json"] * as_json])
     assert result.exit_code == 1

@@ -192,7 +192,7 @@ def other_tables(world, turned):
         site = f"decoder.layers.{layer}.merged_attn"
         for kind in "qk":
             x = np.swapaxes(world.golden[f"{site}.{kind}_norm", 0].array, 1, 2)
-            y = ops.apply_rope(x, *tables).astype(np.float32)
+            y = ops.rope.forward(x, *tables).astype(np.float32)
             own = replace(own, golden=own.holding(f"{site}.{kind}_rope", y))
     return own.golden
 

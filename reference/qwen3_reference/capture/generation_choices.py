@@ -11,7 +11,8 @@ from transformers import LogitsProcessorList
 from qwen3_golden import Array, ParityError, pb
 from qwen3_reference.capture.generation import FreeRun
 from qwen3_reference.capture.run import Inputs, StepSink, as_tensor
-from qwen3_reference.cases.generation_settings import choosing_steps, generate_options
+from qwen3_reference.cases.generation_settings import generate_options
+from qwen3_spec.ops.beams import choosing_steps
 
 _NOISE = 1e-3
 """How far apart logits of the free run and of the forced one may be: the same model on the same ids."""

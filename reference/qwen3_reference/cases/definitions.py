@@ -10,7 +10,7 @@ import numpy as np
 from qwen3_golden import Array, pb
 from qwen3_reference.checkpoints.sizes import PAD_ID
 from qwen3_reference.checkpoints.tiny import TINY_IDS, TWIN_IDS
-from qwen3_spec.loss import IGNORED_LABEL
+from qwen3_spec.ops.loss import IGNORED_LABEL
 
 LONG_TAPS = ("input.*", "*.position_ids", "*.inv_freq", "*cos", "*sin", "*.layers.*.output", "*.norm", "logits")
 """What the long cases record: sources and the outputs of layers."""

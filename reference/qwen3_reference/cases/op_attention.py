@@ -31,7 +31,7 @@ def rope_cases(draw: np.random.Generator) -> list[OpCase]:
         def frequencies(
             arithmetic: Arithmetic, _: Mapping[str, Array], head_dim: int = head_dim, theta: float = theta
         ) -> Mapping[str, Array]:
-            return {"output.inv_freq": ops.inv_freq(head_dim, theta, arithmetic=arithmetic)}
+            return {"output.inv_freq": ops.inv_freq.forward(head_dim, theta, arithmetic=arithmetic)}
 
         inv_freq = _rotary(head_dim, theta).get_buffer("inv_freq")
         attributes = {"head_dim": float(head_dim), "theta": theta}
@@ -50,7 +50,7 @@ def rope_cases(draw: np.random.Generator) -> list[OpCase]:
         )
     rotary = _rotary(10, 250000.0)
     positions = torch.tensor([[0, 1, 2, 255, 256, 257, 1000], [4095, 8192, 32767, 32768, 60000, 5, 5]])
-    inv_freq = torch.from_numpy(ops.inv_freq(10, 250000.0)).float()  # given, so not by a kernel
+    inv_freq = torch.from_numpy(ops.inv_freq.forward(10, 250000.0)).float()  # given, so not by a kernel
     rotary.inv_freq = torch.nn.Buffer(inv_freq, persistent=False)
     cos, sin = rotary(torch.zeros(1), positions)
 
@@ -69,7 +69,7 @@ def rope_cases(draw: np.random.Generator) -> list[OpCase]:
 
     def rotate(arithmetic: Arithmetic, g: Mapping[str, Array]) -> Mapping[str, Array]:
         tables = g["input.cos"], g["input.sin"]
-        return {f"output.{x}": ops.apply_rope(g[f"input.{x}"], *tables, arithmetic=arithmetic) for x in "qk"}
+        return {f"output.{x}": ops.rope.forward(g[f"input.{x}"], *tables, arithmetic=arithmetic) for x in "qk"}
 
     angle = (positions[..., None].numpy().astype(np.float32) * inv_freq.numpy()).astype(np.float64)
     angle = np.concatenate([angle, angle], axis=-1)
@@ -89,7 +89,7 @@ def softmax_case(draw: np.random.Generator, name: str, text: str, scale: float, 
     probs = torch.softmax(scores + hidden[:, None], dim=-1, dtype=torch.float32)
 
     def spec(arithmetic: Arithmetic, g: Mapping[str, Array]) -> Mapping[str, Array]:
-        return {"output.probs": ops.softmax(g["input.scores"], g["input.mask"], arithmetic=arithmetic)}
+        return {"output.probs": ops.softmax.forward(g["input.scores"], g["input.mask"], arithmetic=arithmetic)}
 
     given = {"input.scores": scores, "input.mask": torch.from_numpy(mask)}
     judged = np.broadcast_to(mask[:, None], scores.shape)
@@ -109,10 +109,10 @@ def attention_cases(draw: np.random.Generator) -> list[OpCase]:
     context = torch.matmul(probs, hf.repeat_kv(v, groups)).transpose(1, 2).contiguous()
 
     def scores(arithmetic: Arithmetic, g: Mapping[str, Array]) -> Mapping[str, Array]:
-        return {"output.scores": ops.scores(g["input.q"], g["input.k"], scaling, arithmetic=arithmetic)}
+        return {"output.scores": ops.scores.forward(g["input.q"], g["input.k"], scaling, arithmetic=arithmetic)}
 
     def weighted(arithmetic: Arithmetic, g: Mapping[str, Array]) -> Mapping[str, Array]:
-        return {"output.context": ops.context(g["input.probs"], g["input.v"], arithmetic=arithmetic)}
+        return {"output.context": ops.context.forward(g["input.probs"], g["input.v"], arithmetic=arithmetic)}
 
     some = draw.random((2, 5, 300)) < 0.8
     none = draw.random((3, 4, 7)) < 0.6

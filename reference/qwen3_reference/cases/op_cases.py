@@ -53,7 +53,7 @@ def _norms(draw: np.random.Generator) -> list[OpCase]:
         module.weight.data = weight
 
         def spec(arithmetic: Arithmetic, given: Mapping[str, Array], eps: float = eps) -> Mapping[str, Array]:
-            y = ops.rms_norm(given["input.x"], given["parameter.weight"], eps, arithmetic=arithmetic)
+            y = ops.rms_norm.forward(given["input.x"], given["parameter.weight"], eps, arithmetic=arithmetic)
             return {"output.y": y}
 
         cases.append(
@@ -85,7 +85,7 @@ def _linears(draw: np.random.Generator) -> list[OpCase]:
 
         def spec(arithmetic: Arithmetic, g: Mapping[str, Array]) -> Mapping[str, Array]:
             weight, bias = g["parameter.weight"], g.get("parameter.bias")
-            return {"output.y": ops.linear(g["input.x"], weight, bias, arithmetic=arithmetic)}
+            return {"output.y": ops.linear.forward(g["input.x"], weight, bias, arithmetic=arithmetic)}
 
         cases.append(
             OpCase(name, "linear", "Odd sizes, a tiny row, an outlier.", given, {"output.y": y}, _HIDDEN, spec)
@@ -114,7 +114,7 @@ def _swiglu(draw: np.random.Generator) -> OpCase:
     up = torch.from_numpy(draw.standard_normal((2, 4, 31)) * 3).float()
 
     def spec(arithmetic: Arithmetic, g: Mapping[str, Array]) -> Mapping[str, Array]:
-        return {"output.act": ops.swiglu(g["input.gate"], g["input.up"], "silu", arithmetic=arithmetic)}
+        return {"output.act": ops.swiglu.forward(g["input.gate"], g["input.up"], "silu", arithmetic=arithmetic)}
 
     outputs = {"output.act": ACT2FN["silu"](gate) * up}
     axes = ("batch", "query", "intermediate")

@@ -43,10 +43,10 @@ def _attention(draw: np.random.Generator) -> list[OpCase]:
     context = torch.matmul(probs, hf.repeat_kv(v, groups)).transpose(1, 2).contiguous()
 
     def scores(arithmetic: Arithmetic, g: Mapping[str, Array]) -> Mapping[str, Array]:
-        return {"output.scores": ops.scores(g["input.q"], g["input.k"], scaling, arithmetic=arithmetic)}
+        return {"output.scores": ops.scores.forward(g["input.q"], g["input.k"], scaling, arithmetic=arithmetic)}
 
     def weighted(arithmetic: Arithmetic, g: Mapping[str, Array]) -> Mapping[str, Array]:
-        return {"output.context": ops.context(g["input.probs"], g["input.v"], arithmetic=arithmetic)}
+        return {"output.context": ops.context.forward(g["input.probs"], g["input.v"], arithmetic=arithmetic)}
 
     return [
         OpCase(

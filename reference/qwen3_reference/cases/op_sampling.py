@@ -18,7 +18,8 @@ from transformers.generation.logits_process import (
 from qwen3_golden import Array
 from qwen3_reference.cases.op_case import OpCase
 from qwen3_spec import Arithmetic
-from qwen3_spec.sampling import Sampling, next_token_probs, seen_ids
+from qwen3_spec.ops import next_token_probs
+from qwen3_spec.ops.next_token_probs import Sampling, seen_ids
 
 NUMBERS = ("repetition_penalty", "temperature", "top_k", "top_p", "min_p")
 
@@ -47,7 +48,7 @@ def _case(name: str, sentence: str, logits: Array, sampling: Sampling, exposes: 
 
     def spec(arithmetic: Arithmetic, g: Mapping[str, Array]) -> Mapping[str, Array]:
         seen = seen_ids(g["input.ids"], np.ones(g["input.ids"].shape, bool), g["input.logits"].shape[-1])
-        return {"output.probs": next_token_probs(g["input.logits"], seen, sampling, arithmetic=arithmetic)}
+        return {"output.probs": next_token_probs.forward(g["input.logits"], seen, sampling, arithmetic=arithmetic)}
 
     return OpCase(
         f"next_token_probs_{name}",

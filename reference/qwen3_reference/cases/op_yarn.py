@@ -27,7 +27,7 @@ def _rotary(head_dim: int, theta: float, scaling: RopeScaling) -> hf.Qwen3Rotary
 
 def _frequencies(name: str, text: str, head_dim: int, theta: float, scaling: RopeScaling) -> OpCase:
     def spec(arithmetic: Arithmetic, _: Mapping[str, Array]) -> Mapping[str, Array]:
-        return {"output.inv_freq": ops.inv_freq(head_dim, theta, scaling, arithmetic=arithmetic)}
+        return {"output.inv_freq": ops.inv_freq.forward(head_dim, theta, scaling, arithmetic=arithmetic)}
 
     numbers = {field: float(value) for field, value in asdict(scaling).items() if field != "rope_type"}
     return OpCase(
@@ -47,7 +47,7 @@ def _frequencies(name: str, text: str, head_dim: int, theta: float, scaling: Rop
 def _tables() -> OpCase:
     rotary = _rotary(10, 250000.0, _QWEN3)
     positions = torch.tensor([[0, 1, 2, 255, 256, 257, 1000], [4095, 32767, 32768, 100_000, 131_071, 5, 5]])
-    inv_freq = torch.from_numpy(ops.inv_freq(10, 250000.0, _QWEN3)).float()  # given, so not by a kernel
+    inv_freq = torch.from_numpy(ops.inv_freq.forward(10, 250000.0, _QWEN3)).float()  # given, so not by a kernel
     rotary.inv_freq = torch.nn.Buffer(inv_freq, persistent=False)
     cos, sin = rotary(torch.zeros(1), positions)
 

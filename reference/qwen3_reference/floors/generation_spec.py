@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from qwen3_golden import Array, pb
-from qwen3_reference.cases.generation_settings import choosing_steps, sampling_of, search_of
 from qwen3_spec import Arithmetic, Cache
-from qwen3_spec.beams import beam_scores, beam_search
-from qwen3_spec.sampling import next_token_probs, seen_ids
+from qwen3_spec.ops import next_token_probs
+from qwen3_spec.ops.beams import beam_scores, beam_search, choosing_steps, search_of
+from qwen3_spec.ops.next_token_probs import sampling_of
 
 _SCORES = ("beam_scores", "sequences_scores")
 
@@ -53,8 +53,8 @@ class Choices:
         stop, ids = sum(self.steps[: step + 1]), self.inputs["input.decoder_input_ids"]
         if generation.strategy == "sample":
             real = self.inputs["input.decoder_attention_mask"][:, :stop].astype(bool)
-            seen = seen_ids(ids[:, :stop], real, logits.shape[-1])
-            probs = next_token_probs(logits[:, -1], seen, sampling_of(generation), arithmetic=self.arithmetic)
+            seen = next_token_probs.seen_ids(ids[:, :stop], real, logits.shape[-1])
+            probs = next_token_probs.forward(logits[:, -1], seen, sampling_of(generation), arithmetic=self.arithmetic)
             self.tap(step, "next_token_probs", probs)
         if generation.strategy == "beam" and step == len(self.steps) - 1:
             first = self.choosing[0] + 1

@@ -64,7 +64,7 @@ def rope_tables(golden: Recording) -> dict[Key, Array]:
         if (found := half_of(name)) is None:
             continue
         prefix, half = found
-        inv_freq = ops.inv_freq(config.head_dim, config.rope_theta, config.rope_scaling)
+        inv_freq = ops.inv_freq.forward(config.head_dim, config.rope_theta, config.rope_scaling)
         tables.setdefault((f"{prefix}.inv_freq", 0), inv_freq.astype(np.float32))
         if (f"{prefix}.{half}position_ids", step) not in tables:
             stack = "encoder" if half else prefix

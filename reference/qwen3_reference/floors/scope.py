@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from qwen3_golden import ENCODERS, Array, Place, pb
-from qwen3_spec import masks
+from qwen3_spec import ops
 
 BY_ROW = ("next_token_probs", "beam_scores")
 """Ops whose taps have a row of the batch for each text, and no positions."""
@@ -38,9 +38,9 @@ class Scope:
         encoder, decoder = self._mask("encoder"), self._mask("decoder")
         if place.name.startswith(ENCODERS):
             assert encoder is not None
-            return masks.encoder_mask(encoder, window)
+            return ops.mask.encoder_mask(encoder, window)
         assert decoder is not None
-        return masks.merged(decoder[:, :end], encoder, query, window)
+        return ops.mask.merged(decoder[:, :end], encoder, query, window)
 
     def _by_row(self, place: Place, end: int) -> Array:
         """For what has neither queries nor keys: the rows that have not ended."""

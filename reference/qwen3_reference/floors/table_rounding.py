@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from qwen3_golden import Array, pb
-from qwen3_spec import RopeScaling, ops, units
+from qwen3_spec import RopeScaling, ops
 
 _ONE_ULP, _HALF_ULP = 2.0**-23, 2.0**-24
 _STORED: dict[int, float] = {pb.BF16: 2.0**-8, pb.F16: 2.0**-11}
@@ -19,7 +19,7 @@ def frequency_rounding(head_dim: int, theta: float, scaling: RopeScaling | None)
     plain = np.full(head_dim // 2, _ONE_ULP)
     if scaling is None:
         return plain
-    ramp = units.yarn_ramp_unit(head_dim, theta, scaling) / ops.inv_freq(head_dim, theta, scaling)
+    ramp = ops.inv_freq.yarn_ramp_unit(head_dim, theta, scaling) / ops.inv_freq.forward(head_dim, theta, scaling)
     return np.asarray(plain + _HALF_ULP * ramp)
 
 

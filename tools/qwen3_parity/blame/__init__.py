@@ -2,7 +2,7 @@
 
 from qwen3_parity.blame.evidence import Evidence
 from qwen3_parity.blame.replay import OpVerdict, replay
-from qwen3_parity.blame.site import Result, Site
 from qwen3_parity.blame.values import Values
+from qwen3_spec.site import Result, Site
 
 __all__ = ["Evidence", "OpVerdict", "Result", "Site", "Values", "replay"]

@@ -15,12 +15,12 @@ import numpy as np
 
 from qwen3_golden import Array, Tensor, pattern_of, pb
 from qwen3_parity.blame.evidence import Evidence
-from qwen3_parity.blame.site import Site
 from qwen3_parity.blame.values import Values, made_once
 from qwen3_parity.judge.budgets import ROUNDOFF
 from qwen3_parity.judge.op_verdict import OpVerdict
 from qwen3_parity.judge.scope import Scope
 from qwen3_spec import ops
+from qwen3_spec.site import Site
 
 Reads = Mapping[tuple[str, int], Sequence[str]]
 Gather = Callable[[Values, Tensor, Scope], Evidence | str]
@@ -101,4 +101,4 @@ def _sizes_of_parts(site: Site, parts: int) -> Array:
     x = x.reshape(*x.shape[:2], -1)
     ends = [round(x.shape[-1] * part / parts) for part in range(parts + 1)]
     cuts = [slice(start, stop) for start, stop in pairwise(ends)]
-    return np.asarray(sum(np.abs(ops.linear(x[..., cut], weight[:, cut])) for cut in cuts))
+    return np.asarray(sum(np.abs(ops.linear.forward(x[..., cut], weight[:, cut])) for cut in cuts))

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from qwen3_golden import Array, pb
-from qwen3_parity.blame.site import Result, Site
 from qwen3_parity.judge.budgets import ROUNDOFF, headroom
 from qwen3_parity.judge.op_verdict import NONE, Errors
+from qwen3_spec.ops import OPS
+from qwen3_spec.site import Result, Site
 
 _SMALLEST_NORMAL: dict[int, float] = {pb.F16: 2.0**-14, pb.BF16: 2.0**-126}
 """Below it neighbouring numbers are as far apart as at it."""
@@ -98,6 +99,6 @@ def as_stored(unit: Array, truth: Array, op: str, dtype: int) -> Array:
     """
     if dtype not in (pb.BF16, pb.F16):
         return unit
-    if op == "rope":
+    if op in OPS and OPS[op].added_products:
         return unit * (ROUNDOFF[dtype] / ROUNDOFF[pb.F32])
     return unit + ROUNDOFF[dtype] * np.maximum(np.abs(truth), _SMALLEST_NORMAL[dtype])

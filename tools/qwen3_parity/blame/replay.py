@@ -1,7 +1,7 @@
 """Every tap of a recording by itself: the specification on the inputs that the recording itself holds, in float64.
 
 An early fault hides no later one, because each op is given what the recording says it was given. Errors are counted in
-rounding units (`qwen3_spec.units`), evaluated on the same inputs.
+rounding units (`qwen3_spec.ops`), evaluated on the same inputs.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from qwen3_golden import Array, ParityError, Place, Recording, Tensor
 from qwen3_parity.blame.absorbed import Reads, absorbed
 from qwen3_parity.blame.evidence import Evidence, worst_share
 from qwen3_parity.blame.rotations import by_nearest_angles
-from qwen3_parity.blame.site import Result, Site
 from qwen3_parity.blame.values import Values
 from qwen3_parity.blame.way_back import excused
 from qwen3_parity.judge.budgets import ROUNDOFF
 from qwen3_parity.judge.op_verdict import Errors, OpVerdict
 from qwen3_parity.judge.scope import Scope
+from qwen3_spec.ops import OPS
+from qwen3_spec.site import Result, Site
 
 __all__ = ["OpVerdict", "gather", "judge", "replay", "settled"]
 
@@ -106,7 +107,7 @@ def _own_mask(site: Site, item: Tensor) -> Array | None:
 
     Hidden probabilities must be 0. None for every other tap, and without a mask that fits.
     """
-    if site.place.op not in ("scores", "softmax"):
+    if not OPS[site.place.op].masked:
         return None
     mask = site.values.value(site.sibling("mask"), site.step)
     if mask is None or item.array.ndim != 4 or mask.shape != (len(item.array), *item.array.shape[2:]):

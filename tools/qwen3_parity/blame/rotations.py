@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.blame.angles import ULPS, ulps_off
 from qwen3_parity.blame.evidence import Evidence
-from qwen3_parity.blame.recompute import heads_first
-from qwen3_parity.blame.site import Result, Site
+from qwen3_spec.angles import ULPS, ulps_off
+from qwen3_spec.heads import heads_first
+from qwen3_spec.site import Result, Site
 
 
 def angles_off(evidence: Evidence) -> tuple[str, Array, Array] | None:

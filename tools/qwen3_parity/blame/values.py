@@ -14,14 +14,14 @@ import numpy as np
 
 from qwen3_golden import ENCODERS, Array, Place, Recording, kept_whole, pb, place
 from qwen3_parity.blame.evidence import as_stored
-from qwen3_parity.blame.recompute import OPS
-from qwen3_parity.blame.recompute_choices import CHOICE_OPS
-from qwen3_parity.blame.site import Result, Site
 from qwen3_reference.checkpoints.spec_configs import spec_config
 from qwen3_spec import SpecConfig
+from qwen3_spec.ops import OPS, beams
+from qwen3_spec.site import Result, Site
 
 Overrides = Mapping[str, Callable[[Site], Result]]
 """Another way to compute a place, by its pattern."""
+CHOICES = frozenset({"next_token_probs", *(op.name for op in beams.OPS)})
 _LARGEST = 1e18
 _STORED: Mapping[int, int] = {pb.ARITHMETIC_BF16: pb.BF16, pb.ARITHMETIC_F16: pb.F16}
 
@@ -94,7 +94,7 @@ class Values:
     def compute(self, site: Site) -> Result:
         """The op of a site on its inputs, by the specification or as an override has it."""
         with np.errstate(all="ignore"):
-            return self.overrides.get(site.place.pattern, OPS[site.place.op])(site)
+            return self.overrides.get(site.place.pattern, OPS[site.place.op].truth)(site)
 
     def site(self, name: str, step: int) -> Site | None:
         """The op that makes a tap, with its inputs; None when one of them is not to be had, or it is not computed."""
@@ -127,7 +127,7 @@ class Values:
 
     def computes(self, spot: Place) -> bool:
         """Whether a place's op is computed again: what is chosen, only where the case says how."""
-        return spot.op in OPS and (spot.op not in CHOICE_OPS or self.case.HasField("generation"))
+        return spot.op in OPS and (spot.op not in CHOICES or self.case.HasField("generation"))
 
     def _before(self, spot: Place, step: int) -> Array | None:
         """What a place had in the step before; of a growing cache, each beam's row is the one it goes on from."""

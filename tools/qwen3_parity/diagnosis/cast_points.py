@@ -12,11 +12,12 @@ from typing import NamedTuple
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.blame.recompute import OPS, heads_first
-from qwen3_parity.blame.site import Site
 from qwen3_parity.hypotheses.norms import rows
 from qwen3_parity.judge.budgets import headroom
-from qwen3_spec import ops, units
+from qwen3_spec import ops
+from qwen3_spec.heads import heads_first
+from qwen3_spec.ops import OPS
+from qwen3_spec.site import Site
 
 _FLOAT32 = 2.0**-24
 
@@ -53,7 +54,7 @@ _ROOT, _RECIPROCAL, _HAT = "the root", "the reciprocal root", "the normalised ro
 
 def _norm(site: Site, cast: Cast) -> Numbers:
     x, weight = rows(site), np.asarray(site.parameters["weight"], np.float64)
-    relative = _room(site.place.op) * units.rms_norm_unit(np.ones_like(x[..., :1]), x)
+    relative = _room(site.place.op) * ops.rms_norm.unit(np.ones_like(x[..., :1]), x)
     squares = cast(_SQUARES, Numbers(x * x, 0))
     total = squares.values.sum(axis=-1, keepdims=True)
     total, _, certain = cast(_TOTAL, Numbers(total, relative * total))
@@ -73,7 +74,7 @@ def _rope(site: Site, cast: Cast) -> Numbers:
     x, cos, sin = site.inputs
     x = heads_first(x, site.config.head_dim)
     # Products of narrow numbers are exact in float32, and it rounds a sum of two as float64 does.
-    parts = x * cos[:, None], ops.rotate_half(x) * sin[:, None]
+    parts = x * cos[:, None], ops.rope.rotate_half(x) * sin[:, None]
     left, right = (cast(_PRODUCTS, Numbers(part, 0)).values for part in parts)
     return Numbers(left + right, 0)
 
@@ -86,9 +87,9 @@ def _scores(site: Site, cast: Cast) -> Numbers:
     scaled = Numbers(q * site.scaling, _FLOAT32 * np.abs(q) * site.scaling)
     query = cast(_QUERIES, scaled)
     if query is not scaled:
-        y, unit = ops.scores(query.values, keys, 1.0), units.scores_unit(query.values, keys, 1.0)
+        y, unit = ops.scores.forward(query.values, keys, 1.0), ops.scores.unit(query.values, keys, 1.0)
         return Numbers(y, _room("scores") * unit, np.all(query.certain, axis=-1, keepdims=True))
-    y, unit = ops.scores(q, keys, 1.0), units.scores_unit(q, keys, 1.0)
+    y, unit = ops.scores.forward(q, keys, 1.0), ops.scores.unit(q, keys, 1.0)
     product, noise, certain = cast(_PRODUCT, Numbers(y, _room("scores") * unit))
     y = product * site.scaling
     return Numbers(y, noise * site.scaling + 2 * _FLOAT32 * np.abs(y), certain)
@@ -111,7 +112,7 @@ def _softmax(site: Site, cast: Cast) -> Numbers:
     y = weights / total.values
     logarithm = cast(_LOGARITHM, Numbers(np.log(y), 4 * _FLOAT32 * (1 + np.abs(np.log(y))), total.certain))
     y = np.exp(logarithm.values)
-    return Numbers(y, _room("softmax") * units.softmax_unit(y, scores, mask), logarithm.certain | ~mask[:, None])
+    return Numbers(y, _room("softmax") * ops.softmax.unit(y, scores, mask), logarithm.certain | ~mask[:, None])
 
 
 _SIGMOID, _ACTIVATION = "the sigmoid", "the activation before it is multiplied"
@@ -120,8 +121,8 @@ _SIGMOID, _ACTIVATION = "the sigmoid", "the activation before it is multiplied"
 def _swiglu(site: Site, cast: Cast) -> Numbers:
     gate, up = site.inputs
     act, one = site.config.hidden_act, np.ones_like(up)
-    plain = ops.swiglu(gate, one, act)
-    y = Numbers(plain, _room("swiglu") * units.swiglu_unit(plain, gate, one, act))
+    plain = ops.swiglu.forward(gate, one, act)
+    y = Numbers(plain, _room("swiglu") * ops.swiglu.unit(plain, gate, one, act))
     if act == "silu":
         sigmoid = 1 / (1 + np.exp(-gate))
         rounded = cast(_SIGMOID, Numbers(sigmoid, 4 * _FLOAT32 * (1 + np.abs(gate)) * sigmoid))
@@ -144,7 +145,7 @@ def _linear(site: Site, cast: Cast) -> Numbers:
 
 def _once(site: Site, _cast: Cast) -> Numbers:
     """An op that is rounded where it ends, and nowhere else."""
-    y, unit = OPS[site.place.op](site)
+    y, unit = OPS[site.place.op].truth(site)
     alone = site.place.op == "residual"  # a sum of two narrow numbers: float32 rounds it as float64 does
     return Numbers(y, 0.0 if unit is None or alone else _room(site.place.op) * unit)
 

@@ -17,12 +17,12 @@ import numpy as np
 from qwen3_golden import Recording, pattern_of, pb
 from qwen3_parity.blame.evidence import Evidence
 from qwen3_parity.blame.replay import gather
-from qwen3_parity.blame.site import Site
 from qwen3_parity.blame.values import Values
 from qwen3_parity.diagnosis.cast_points import CASTING_OPS, Narrow, Op, stored
 from qwen3_parity.hypotheses.rounding import bfloat16, float16
 from qwen3_parity.judge.op_verdict import OpVerdict
 from qwen3_parity.judge.scope import Scope
+from qwen3_spec.site import Site
 
 _TAPS = 12
 """Taps of one place that are computed again."""

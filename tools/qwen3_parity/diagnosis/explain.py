@@ -10,12 +10,12 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.blame.evidence import Evidence
-from qwen3_parity.blame.recompute import OPS
 from qwen3_parity.blame.replay import expected
-from qwen3_parity.blame.site import Result, Site
 from qwen3_parity.hypotheses.hypothesis import Hypothesis
 from qwen3_parity.hypotheses.registry import LIBRARY
 from qwen3_parity.judge.budgets import headroom
+from qwen3_spec.ops import OPS
+from qwen3_spec.site import Result, Site
 
 _TELLING = 3
 """Different numbers that a part of a tap must have to be explained by itself."""
@@ -197,7 +197,7 @@ def predicted(hypothesis: Hypothesis, place: str, evidence: Evidence, unit: Arra
 
 def _or_truth(hypothesis: Hypothesis) -> Callable[[Site], Result]:
     """The mistake where it can be made, the right op elsewhere."""
-    return lambda site: hypothesis.compute(site) or OPS[site.place.op](site)
+    return lambda site: hypothesis.compute(site) or OPS[site.place.op].truth(site)
 
 
 def _share(hypothesis: Hypothesis, place: str, one: Judged) -> tuple[float, bool]:

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from qwen3_golden import Array, Recording, Tensor
-from qwen3_parity.blame.angles import ULPS, ulps_off
-from qwen3_parity.blame.recompute import heads_first
-from qwen3_parity.blame.site import Site
 from qwen3_parity.blame.values import Values
 from qwen3_parity.judge.scope import Scope
 from qwen3_reference.floors.own_angles import half_of, rope_tables
+from qwen3_spec.angles import ULPS, ulps_off
+from qwen3_spec.heads import heads_first
+from qwen3_spec.site import Site
 
 _CLEAR = 2.0**-22
 """Radians that rounding what is read does not make: angles closer than this are the same."""

@@ -14,7 +14,7 @@ from qwen3_parity.honest.ours import Change, Patch, ours
 from qwen3_parity.honest.variation import Variation
 from qwen3_parity.recording.ours.network import EncoderDecoder
 from qwen3_reference.capture.hooks import emit
-from qwen3_spec import masks
+from qwen3_spec import ops
 
 _SPARE = 7
 """Slots of a static cache that nothing is ever written to."""
@@ -67,7 +67,7 @@ def _fill(arguments: dict[str, Any], stack: str, batch: int, total: int, past: i
     if arguments.get(mask) is None:
         arguments[mask] = torch.ones(batch, total, dtype=torch.bool)
     if arguments.get(positions) is None:
-        counted = masks.position_ids(arguments[mask].numpy())
+        counted = ops.position_ids.counted(arguments[mask].numpy())
         arguments[positions] = torch.from_numpy(counted)[:, past:]
 
 
@@ -75,7 +75,7 @@ def _square_masks(stack: Any, name: str, arguments: dict[str, Any]) -> None:
     explicit(stack, name, arguments)
     real = arguments["attention_mask"].numpy()
     query = _tokens(arguments).shape[1]
-    visible = masks.encoder_mask(real) if name == "encoder" else masks.merged(real, None, query)
+    visible = ops.mask.encoder_mask(real) if name == "encoder" else ops.mask.merged(real, None, query)
     arguments["attention_mask"] = torch.from_numpy(np.ascontiguousarray(visible))[:, None]
 
 

@@ -18,12 +18,11 @@ from qwen3_parity.honest.softmaxes import wide_softmax
 from qwen3_parity.honest.variation import Build, Variation, float32_alone
 from qwen3_parity.recording.ours.network import EncoderDecoder
 from qwen3_parity.recording.record import Runner, Tap
-from qwen3_reference.cases.generation_settings import choosing_steps, search_of
 from qwen3_reference.checkpoints.weights import load_weights, spec_config
 from qwen3_reference.floors.arithmetics import spec_run
 from qwen3_reference.floors.scope import Scope
-from qwen3_spec import FLOAT64, SEQUENTIAL_FLOAT32, Arithmetic, SpecConfig, masks, ops
-from qwen3_spec.beams import beam_search, greedy_ids
+from qwen3_spec import FLOAT64, SEQUENTIAL_FLOAT32, Arithmetic, SpecConfig, ops
+from qwen3_spec.ops.beams import beam_search, choosing_steps, greedy_ids, search_of
 
 _ARITHMETIC: dict[Any, pb.Arithmetic] = {np.float32: pb.ARITHMETIC_F32, np.float64: pb.ARITHMETIC_F64}
 
@@ -53,7 +52,7 @@ def _causal(golden: Recording) -> bool:
 
 
 def _frequencies(config: SpecConfig) -> Array:
-    found = ops.inv_freq(config.head_dim, config.rope_theta, config.rope_scaling, arithmetic=SEQUENTIAL_FLOAT32)
+    found = ops.inv_freq.forward(config.head_dim, config.rope_theta, config.rope_scaling, arithmetic=SEQUENTIAL_FLOAT32)
     return found.astype(np.float32)
 
 
@@ -113,7 +112,7 @@ class Specification:
         inv_freq = _frequencies(config)
 
         def tables(prefix: str, step: int, positions: Array) -> None:
-            cos, sin = ops.rope_table(positions, inv_freq, config.attention_factor, arithmetic=float32)
+            cos, sin = ops.rope_table.forward(positions, inv_freq, config.attention_factor, arithmetic=float32)
             keep(step, f"{prefix}position_ids", positions)
             keep(step, f"{prefix}cos", cos)
             keep(step, f"{prefix}sin", sin)
@@ -139,10 +138,10 @@ class Specification:
         for _ in range(case.max_new_tokens):
             ids, mask = given["input.decoder_input_ids"], given["input.decoder_attention_mask"]
             longer.steps[:] = [ids.shape[1]]
-            positions = masks.position_ids(mask)
+            positions = ops.position_ids.counted(mask)
             config = spec_config(case.config)
             factor = config.attention_factor
-            cos, sin = ops.rope_table(positions, _frequencies(config), factor, arithmetic=SEQUENTIAL_FLOAT32)
+            cos, sin = ops.rope_table.forward(positions, _frequencies(config), factor, arithmetic=SEQUENTIAL_FLOAT32)
             found: list[Array] = []
             self._network(
                 longer,

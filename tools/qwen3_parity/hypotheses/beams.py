@@ -9,12 +9,20 @@ from functools import partial
 import numpy as np
 
 from qwen3_golden import Array, pb
-from qwen3_parity.blame.recompute import OPS, heads_first
-from qwen3_parity.blame.recompute_choices import choices, entering, scores_unit
-from qwen3_parity.blame.site import Result, Site
 from qwen3_parity.hypotheses.hypothesis import Hypothesis
-from qwen3_reference.cases.generation_settings import search_of
-from qwen3_spec.beams import beam_scores_unit, beam_search, greedy_ids, log_softmax
+from qwen3_spec.heads import heads_first
+from qwen3_spec.ops import OPS
+from qwen3_spec.ops.beams import (
+    beam_scores_unit,
+    beam_search,
+    choices,
+    entering,
+    greedy_ids,
+    log_softmax,
+    scores_unit,
+    search_of,
+)
+from qwen3_spec.site import Result, Site
 
 MOVED = "a row's past, and its score, are those of the row that beam_idx names, before the step"
 ENDS = "each of eos_token_id ends a row; what stands behind its end is pad_token_id"
@@ -59,9 +67,10 @@ def _with_settings(change: Callable[[pb.Generation], None]) -> Callable[[Site], 
     """The right search with other settings; None where they cannot be told apart or lead to unknown tokens."""
 
     def compute(site: Site) -> Result | None:
+        assert isinstance(site.case, pb.Case)
         case = pb.Case.FromString(site.case.SerializeToString())
         change(case.generation)
-        found = OPS[site.place.op](replace(site, case=case))
+        found = OPS[site.place.op].truth(replace(site, case=case))
         return found if np.isfinite(found[0]).all() else None
 
     return compute

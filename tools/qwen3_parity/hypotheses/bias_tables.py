@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.blame.site import Site
+from qwen3_spec.site import Site
 
 Labels = Callable[[Site, tuple[int, ...]], Array]
 """An integer for every cell `[batch, heads, query, key]` of a site: cells of one label have one bias."""

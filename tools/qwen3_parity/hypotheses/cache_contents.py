@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.blame.recompute import heads_first
-from qwen3_parity.blame.site import Result, Site
 from qwen3_parity.hypotheses.hypothesis import Hypothesis
 from qwen3_parity.hypotheses.rounding import ROUNDED
+from qwen3_spec.heads import heads_first
+from qwen3_spec.site import Result, Site
 
 FIX = "after a step a cache holds what it held before and then the step's keys (values), each slot once"
 ONCE = "the encoder's keys and values are made once, at the first step, and never change"

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.blame.recompute import OPS, heads_first
-from qwen3_parity.blame.site import Result, Site
 from qwen3_parity.hypotheses.cache_contents import joined, parts
 from qwen3_parity.hypotheses.hypothesis import Hypothesis
-from qwen3_spec import ops, units
+from qwen3_spec import ops
+from qwen3_spec.heads import heads_first
+from qwen3_spec.ops import OPS
+from qwen3_spec.site import Result, Site
 
 _KINDS: dict[str, tuple[tuple[str, str, str], ...]] = {
     "cache_keys": (
@@ -92,7 +93,7 @@ def _of_layer(*, offset: int | None = None, layer: int | None = None) -> Callabl
             return None
         attention = f"decoder.layers.{at}.merged_attn"
         of = site.values.site(f"{attention}.{site.place.name.rpartition('.')[2]}", site.step)
-        return None if of is None else (OPS[site.place.op](of)[0], None)
+        return None if of is None else (OPS[site.place.op].truth(of)[0], None)
 
     return compute
 
@@ -103,7 +104,7 @@ def _tables(site: Site, start: int, stop: int, *, memory: bool) -> tuple[Array, 
     frequencies = site.values.value("decoder.inv_freq", 0)
     if positions is None or frequencies is None or positions.shape[1] < stop:
         return None
-    return ops.rope_table(positions[:, start:stop], frequencies, site.config.attention_factor)
+    return ops.rope_table.forward(positions[:, start:stop], frequencies, site.config.attention_factor)
 
 
 def again(site: Site) -> Iterator[Hypothesis]:
@@ -138,8 +139,8 @@ def _renormed(*, old: bool) -> Callable[[Site], Result | None]:
         parts, weight = _split(site), site.checkpoint.get(f"{site.sibling('k_norm')}.weight")
         if parts is None or weight is None or not parts[not old].shape[2]:
             return None
-        changed = ops.rms_norm(parts[not old], weight, site.config.rms_norm_eps)
-        return _in_part(*parts, changed, units.rms_norm_unit(changed, parts[not old]), is_old=old)
+        changed = ops.rms_norm.forward(parts[not old], weight, site.config.rms_norm_eps)
+        return _in_part(*parts, changed, ops.rms_norm.unit(changed, parts[not old]), is_old=old)
 
     return compute
 
@@ -156,7 +157,7 @@ def _rerotated(*, old: bool, here: bool) -> Callable[[Site], Result | None]:
         if table is None:
             return None
         cos, sin = (np.broadcast_to(one, (len(one), parts[not old].shape[2], one.shape[2])) for one in table)
-        changed = ops.apply_rope(parts[not old], cos, sin)
-        return _in_part(*parts, changed, units.apply_rope_unit(parts[not old], cos, sin), is_old=old)
+        changed = ops.rope.forward(parts[not old], cos, sin)
+        return _in_part(*parts, changed, ops.rope.unit(parts[not old], cos, sin), is_old=old)
 
     return compute

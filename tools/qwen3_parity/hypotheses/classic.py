@@ -9,13 +9,13 @@ from itertools import permutations
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.blame.recompute_classic import classic_config
-from qwen3_parity.blame.site import Result, Site
 from qwen3_parity.hypotheses.activations import ACTIVATIONS
 from qwen3_parity.hypotheses.embedding_additions import ids_of, table_of
 from qwen3_parity.hypotheses.hypothesis import Hypothesis
 from qwen3_parity.hypotheses.observed import likely, seen
-from qwen3_spec import classic_ops
+from qwen3_spec import ops
+from qwen3_spec.classic_config import classic_config
+from qwen3_spec.site import Result, Site
 
 _SUM = "token embeddings × sqrt(hidden_size), where the network scales them, + position embeddings"
 _POSITIONS = "row i of the position table for slot i, padding or not"
@@ -53,7 +53,7 @@ def scaled_sum(site: Site) -> Iterator[Hypothesis]:
 def _weighted(one: float, other: float, site: Site) -> Result:
     tokens, positions = (np.asarray(value, np.float64) for value in site.inputs)
     y = one * tokens + other * positions
-    return y, classic_ops.scaled_sum_unit(tokens, 2 * other * positions, one)
+    return y, ops.scaled_sum.unit(tokens, 2 * other * positions, one)
 
 
 def learned_positions(site: Site) -> Iterator[Hypothesis]:
@@ -95,8 +95,8 @@ def split_heads(site: Site) -> Iterator[Hypothesis]:
 
 
 def _cuts(site: Site) -> Iterator[Hypothesis]:
-    part = classic_ops.PARTS.index(site.place.name.rpartition(".")[2])
-    for other, name in enumerate(classic_ops.PARTS):
+    part = ops.split_heads.PARTS.index(site.place.name.rpartition(".")[2])
+    for other, name in enumerate(ops.split_heads.PARTS):
         if other != part:
             says = f"takes the rows of {name}"
             yield Hypothesis("qkv.exchanged", says, _FUSED, partial(_cut, ("part", "head", "dim"), other))
@@ -134,4 +134,4 @@ def _activations(site: Site) -> Iterator[Hypothesis]:
 def _activated(function: Callable[[Array], Array], cancels: bool, site: Site) -> Result:
     x = np.asarray(site.inputs[0], np.float64)
     y = function(x)
-    return y, classic_ops.activation_unit(y, x, "gelu" if cancels else "relu")
+    return y, ops.activation.unit(y, x, "gelu" if cancels else "relu")

@@ -10,11 +10,11 @@ from itertools import product
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.blame.recompute_classic import classic_config
-from qwen3_parity.blame.site import Result, Site
 from qwen3_parity.hypotheses.hypothesis import Hypothesis, with_site
 from qwen3_parity.hypotheses.observed import likely, seen
-from qwen3_spec import classic_ops
+from qwen3_spec import ops
+from qwen3_spec.classic_config import classic_config
+from qwen3_spec.site import Result, Site
 
 FIX = "weight * (x - mean) / sqrt(variance + eps) + bias over the last axis, the variance divided by n"
 
@@ -96,9 +96,9 @@ def _of_norm(which: int, site: Site) -> Site | None:
 
 def _twice(site: Site) -> Result:
     weight, bias, eps = site.parameters["weight"], site.parameters["bias"], classic_config(site).layer_norm_eps
-    once = classic_ops.layer_norm(site.inputs[0], weight, bias, eps)
-    y = classic_ops.layer_norm(once, weight, bias, eps)
-    return y, classic_ops.layer_norm_unit(y, once, weight, bias, eps)
+    once = ops.layer_norm.forward(site.inputs[0], weight, bias, eps)
+    y = ops.layer_norm.forward(once, weight, bias, eps)
+    return y, ops.layer_norm.unit(y, once, weight, bias, eps)
 
 
 def _formulas() -> Iterator[Hypothesis]:
@@ -124,6 +124,6 @@ def _computed(
         own, offset = (np.asarray(site.parameters[part], np.float64) for part in ("weight", "bias"))
         own, offset = weight(own), bias(offset)
         y = own * (x - centre(x)) / divisor(x, eps) + offset
-        return y, classic_ops.layer_norm_unit(y, x, own, offset, eps)
+        return y, ops.layer_norm.unit(y, x, own, offset, eps)
 
     return compute

@@ -9,10 +9,10 @@ from functools import partial
 import numpy as np
 
 from qwen3_golden import Array, pattern_of
-from qwen3_parity.blame.recompute import OPS
-from qwen3_parity.blame.site import Result, Site
 from qwen3_parity.hypotheses.hypothesis import Hypothesis
 from qwen3_parity.hypotheses.observed import likely, seen
+from qwen3_spec.ops import OPS
+from qwen3_spec.site import Result, Site
 
 _NAME = "norm.placement"
 _FIX = {
@@ -93,7 +93,7 @@ def _reading(slot: int, names: str, site: Site) -> Result | None:
     if value is None or value.shape != site.inputs[slot].shape:
         return None
     inputs = (*site.inputs[:slot], value, *site.inputs[slot + 1 :])
-    return OPS[site.place.op](replace(site, inputs=inputs))
+    return OPS[site.place.op].truth(replace(site, inputs=inputs))
 
 
 def _copied(name: str, site: Site) -> Result | None:
@@ -105,12 +105,11 @@ def _summed(one: str, other: str, site: Site) -> Result | None:
     parts = [_tap(site, name) for name in (one, other)]
     if parts[0] is None or parts[1] is None:
         return None
-    return OPS["residual"](replace(site, inputs=(parts[0], parts[1])))
+    return OPS["residual"].truth(replace(site, inputs=(parts[0], parts[1])))
 
 
 def _again(site: Site, weight: Array, bias: Array) -> Result:
-    place = replace(site.place, op="layer_norm")
-    return OPS["layer_norm"](replace(site, place=place, parameters={"weight": weight, "bias": bias}))
+    return OPS["layer_norm"].truth(replace(site, parameters={"weight": weight, "bias": bias}))
 
 
 def _normed(name: str, site: Site) -> Result | None:

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.blame.recompute import OPS, all_values
-from qwen3_parity.blame.site import Result, Site
 from qwen3_parity.hypotheses.head_maps import HeadMap, told_map, wrong_maps
 from qwen3_parity.hypotheses.hypothesis import Hypothesis
 from qwen3_parity.hypotheses.judged_cells import real_queries, recorded
-from qwen3_spec import ops, units
+from qwen3_spec import ops
+from qwen3_spec.ops import OPS
+from qwen3_spec.ops.context import all_values
+from qwen3_spec.site import Result, Site
 
 _HEADS = "query head h weighs KV head h // (heads // kv_heads): repeat each KV head, do not tile them"
 _ORDER = "[batch, heads, query, head_dim] is transposed to [batch, query, heads, head_dim], then reshaped"
@@ -25,7 +26,7 @@ def _scores(site: Site) -> Array:
 
 def weighed(site: Site, probs: Array, values: Array) -> Result:
     """The context of other probabilities and values, `values[batch, kv_heads or heads, key, head_dim]`."""
-    return ops.context(probs, values), units.context_unit(probs, values, _scores(site))
+    return ops.context.forward(probs, values), ops.context.unit(probs, values, _scores(site))
 
 
 def own_keys(site: Site) -> int:
@@ -48,7 +49,7 @@ def head_map(site: Site) -> Iterator[Hypothesis]:
     cells = rows[:, :, None]
 
     def misfit(h: int, kv: int) -> float:
-        found = ops.context(site.inputs[0][:, h : h + 1], values[:, kv : kv + 1])[:, :, 0]
+        found = ops.context.forward(site.inputs[0][:, h : h + 1], values[:, kv : kv + 1])[:, :, 0]
         return float((np.abs(found - actual[:, :, h]) * cells).sum())
 
     told = told_map(heads, kv_heads, misfit)
@@ -78,7 +79,7 @@ def _laid_out(change: Callable[[Array], Array | None]) -> Callable[[Site], Resul
     """The right numbers `[batch, query, heads, head_dim]` in other places."""
 
     def compute(site: Site) -> Result | None:
-        y, unit = OPS["context"](site)
+        y, unit = OPS["context"].truth(site)
         found = change(y)
         return None if found is None or unit is None else (found, change(unit))
 
@@ -149,7 +150,7 @@ def head_order(site: Site) -> Iterator[Hypothesis]:
     actual, rows = recorded(site), real_queries(site)
     if actual is None or rows is None:
         return
-    y, _ = OPS["context"](site)
+    y, _ = OPS["context"].truth(site)
     far = [[float((np.abs(actual[:, :, a] - y[:, :, b]) * rows[..., None]).sum()) for b in range(y.shape[2])]
            for a in range(y.shape[2])]  # fmt: skip
     order = [int(np.argmin(row)) for row in far]

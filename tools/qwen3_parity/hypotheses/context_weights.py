@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.blame.recompute import OPS, all_values, heads_first
-from qwen3_parity.blame.site import Result, Site
 from qwen3_parity.hypotheses.context import own_keys, weighed
 from qwen3_parity.hypotheses.factors import named
 from qwen3_parity.hypotheses.hypothesis import Hypothesis
@@ -16,6 +14,10 @@ from qwen3_parity.hypotheses.judged_cells import recorded, wrong_cells
 from qwen3_parity.hypotheses.observed import narrowed, unit_of
 from qwen3_parity.hypotheses.rounding import ROUNDED
 from qwen3_spec import ops
+from qwen3_spec.heads import heads_first
+from qwen3_spec.ops import OPS
+from qwen3_spec.ops.context import all_values
+from qwen3_spec.site import Result, Site
 
 _VALUES = "values are neither normed nor rotated"
 _WEIGHTS = "weigh the values with the probabilities as they are"
@@ -41,7 +43,7 @@ def _tables(site: Site, *, memory: bool) -> tuple[Array, Array] | None:
     frequencies = site.values.value(f"{site.stack}.inv_freq", 0)
     if positions is None or frequencies is None:
         return None
-    return ops.rope_table(
+    return ops.rope_table.forward(
         positions if encoder else positions[:, : site.stop], frequencies, site.config.attention_factor
     )
 
@@ -53,7 +55,7 @@ def _rotated(*, own: bool, theirs: bool) -> Callable[[Array, Site, bool], Array 
         found = _tables(site, memory=memory)
         if found is None or found[0].shape[1] != values.shape[2]:
             return None
-        return ops.apply_rope(values, *found)
+        return ops.rope.forward(values, *found)
 
     return change
 
@@ -61,7 +63,7 @@ def _rotated(*, own: bool, theirs: bool) -> Callable[[Array, Site, bool], Array 
 def _normed(which: str) -> Callable[[Array, Site, bool], Array | None]:
     def change(values: Array, site: Site, memory: bool) -> Array | None:
         weight = site.checkpoint.get(f"{site.sibling(which)}.weight")
-        return None if weight is None else ops.rms_norm(values, weight, site.config.rms_norm_eps)
+        return None if weight is None else ops.rms_norm.forward(values, weight, site.config.rms_norm_eps)
 
     return change
 
@@ -128,7 +130,7 @@ def _unmasked(probs: Array, site: Site) -> Array | None:
     scores = site.values.value(site.sibling("scores"), site.step)
     if scores is None or scores.shape != probs.shape:
         return None
-    return ops.softmax(scores, np.ones((probs.shape[0], *probs.shape[2:]), bool))
+    return ops.softmax.forward(scores, np.ones((probs.shape[0], *probs.shape[2:]), bool))
 
 
 def _renormalised(probs: Array, site: Site) -> Array:
@@ -161,12 +163,12 @@ def other_weights(site: Site) -> Iterator[Hypothesis]:
     actual, cells = recorded(site), wrong_cells(site)
     if actual is None or cells is None or not cells.any():
         return
-    y, _ = OPS["context"](site)
+    y, _ = OPS["context"].truth(site)
     factor = float(np.vdot(y[cells], actual[cells]) / max(float(np.vdot(y[cells], y[cells])), 1e-300))
     if np.isfinite(factor) and abs(factor) > 1e-6:
 
         def scaled(site: Site) -> Result:
-            y, unit = OPS["context"](site)
+            y, unit = OPS["context"].truth(site)
             assert unit is not None
             return factor * y, abs(factor) * unit
 

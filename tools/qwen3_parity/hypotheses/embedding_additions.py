@@ -9,18 +9,18 @@ from itertools import product
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.blame.recompute import this_step
-from qwen3_parity.blame.site import Result, Site
 from qwen3_parity.hypotheses.hypothesis import Hypothesis
 from qwen3_parity.hypotheses.observed import encoder_slots, real, seen
-from qwen3_spec import units
+from qwen3_spec import ops
+from qwen3_spec.rounding import FLOAT32_ROUNDOFF
+from qwen3_spec.site import Result, Site
 
 FIX = "copy row id of the embedding table, unchanged"
 
 
 def ids_of(site: Site) -> Array:
     """The ids of this step, `[batch, seq]`."""
-    return this_step(site.inputs[0], site).astype(np.int64)
+    return site.this_step(site.inputs[0]).astype(np.int64)
 
 
 def table_of(site: Site) -> Array:
@@ -35,7 +35,7 @@ def rows_of(site: Site) -> Array:
 
 def rounded_unit(y: Array) -> Array:
     """The unit of numbers that were computed once, not copied."""
-    return np.asarray(units.FLOAT32_ROUNDOFF * np.abs(y) + 2.0**-126)
+    return np.asarray(FLOAT32_ROUNDOFF * np.abs(y) + 2.0**-126)
 
 
 def all_ids(site: Site) -> Array:
@@ -51,7 +51,7 @@ def stop_of(site: Site) -> int:
 def _padding(site: Site) -> Array | None:
     """`[batch, seq]`, True = padding."""
     mask = site.values.recorded(site.names[0].replace("input_ids", "attention_mask"), 0)
-    return None if mask is None else ~this_step(mask, site).astype(bool)
+    return None if mask is None else ~site.this_step(mask).astype(bool)
 
 
 def _positions(site: Site, *, counted: bool) -> Array:
@@ -81,12 +81,12 @@ def additions() -> Iterator[Hypothesis]:
     def normed(site: Site) -> Result:
         x = rows_of(site)
         y = x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + site.config.rms_norm_eps)
-        return y, units.rms_norm_unit(y, x)
+        return y, ops.rms_norm.unit(y, x)
 
     def unit_length(site: Site) -> Result:
         x = rows_of(site)
         y = x / np.sqrt(np.sum(x * x, axis=-1, keepdims=True))
-        return y, units.rms_norm_unit(y, x)
+        return y, ops.rms_norm.unit(y, x)
 
     def masked(site: Site) -> Result | None:
         padding = _padding(site)

@@ -10,7 +10,6 @@ from functools import partial
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.blame.site import Result, Site
 from qwen3_parity.hypotheses.embedding_additions import (
     FIX,
     additions,
@@ -26,6 +25,7 @@ from qwen3_parity.hypotheses.hypothesis import Hypothesis
 from qwen3_parity.hypotheses.observed import Seen, factor_between, likely, seen
 from qwen3_parity.hypotheses.rounding import ROUNDED, bfloat16
 from qwen3_spec import SpecConfig
+from qwen3_spec.site import Result, Site
 
 
 def embedding(site: Site) -> Iterator[Hypothesis]:

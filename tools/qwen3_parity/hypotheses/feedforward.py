@@ -12,13 +12,14 @@ from itertools import product
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.blame.site import Result, Site
 from qwen3_parity.hypotheses.activations import ACTIVATIONS, Function, sigmoid
 from qwen3_parity.hypotheses.factors import named
 from qwen3_parity.hypotheses.hypothesis import Hypothesis
 from qwen3_parity.hypotheses.observed import Seen, factor_between, likely, narrowed, seen
 from qwen3_parity.hypotheses.rounding import ROUNDED
-from qwen3_spec import ops, units
+from qwen3_spec import ops
+from qwen3_spec.rounding import FLOAT32_ROUNDOFF
+from qwen3_spec.site import Result, Site
 
 _CELLS = 4096
 """Wrong cells that a quick look takes: the op is made cell by cell."""
@@ -81,13 +82,13 @@ def _inputs(site: Site) -> tuple[Array, Array]:
 
 
 def _unit(y: Array, g: Array, u: Array, *, cancels: bool, added: bool) -> Array:
-    """As `units.swiglu_unit`: the exponential amplifies its argument's rounding; GELU-like functions keep that of 1."""
+    """As `ops.swiglu.unit`: the exponential amplifies its argument's rounding; GELU-like functions keep that of 1."""
     scale = np.abs(y) * (1 + np.abs(g))
     if cancels:
         scale = scale + np.maximum(np.abs(g), 1) * np.maximum(np.abs(u), 1) / 2
     if added:
         scale = scale + np.abs(g) + np.abs(u)
-    return np.asarray(units.FLOAT32_ROUNDOFF * scale + 2.0**-126 * (1 + np.abs(g * u)))
+    return np.asarray(FLOAT32_ROUNDOFF * scale + 2.0**-126 * (1 + np.abs(g * u)))
 
 
 def _arranged(arranged: Arranged, function: Function, cancels: bool, added: bool, site: Site) -> Result:
@@ -111,8 +112,8 @@ def _formulas(site: Site) -> Iterator[Hypothesis]:
 
 
 def _truth(site: Site, g: Array, u: Array) -> tuple[Array, Array]:
-    y = ops.swiglu(g, u, site.config.hidden_act)
-    return y, units.swiglu_unit(y, g, u, site.config.hidden_act)
+    y = ops.swiglu.forward(g, u, site.config.hidden_act)
+    return y, ops.swiglu.unit(y, g, u, site.config.hidden_act)
 
 
 def _bounds(site: Site, what: Seen | None) -> Iterator[Hypothesis]:
@@ -133,7 +134,7 @@ def _bounds(site: Site, what: Seen | None) -> Iterator[Hypothesis]:
         g, u = _inputs(site)
         g, u = np.minimum(g, bound), np.clip(u, -bound, bound)
         y = g * sigmoid(1.702 * g) * (u + 1)
-        return y, _unit(y, g, u, cancels=False, added=False) + units.FLOAT32_ROUNDOFF * np.abs(g)
+        return y, _unit(y, g, u, cancels=False, added=False) + FLOAT32_ROUNDOFF * np.abs(g)
 
     for bound, (points, text, rank) in product(
         sorted(bound for bound in bounds if bound > 0),
@@ -207,7 +208,7 @@ def _told(site: Site, small: Site, few: Seen | None) -> Iterator[Hypothesis]:
     def shifted(site: Site) -> Result:
         g, u = _inputs(site)
         y, unit = _truth(site, g, u + offset)
-        return y, unit + np.abs(_truth(site, g, u)[0]) * units.FLOAT32_ROUNDOFF
+        return y, unit + np.abs(_truth(site, g, u)[0]) * FLOAT32_ROUNDOFF
 
     words = named(factor, site.config) or f"{factor:.7g}"
     if factor:

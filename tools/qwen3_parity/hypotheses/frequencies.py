@@ -40,7 +40,9 @@ def _stretch(f: Array, c: SpecConfig) -> Array:
     """What a scaling of RoPE multiplies plain frequencies by, `[pair]`; 1 without one."""
     if c.rope_scaling is None:
         return np.ones(len(f))
-    return ops.inv_freq(2 * len(f), c.rope_theta, c.rope_scaling) / ops.inv_freq(2 * len(f), c.rope_theta)
+    return ops.inv_freq.forward(2 * len(f), c.rope_theta, c.rope_scaling) / ops.inv_freq.forward(
+        2 * len(f), c.rope_theta
+    )
 
 
 def _power(exponent: Callable[[Array, SpecConfig], Array]) -> Change:
@@ -48,7 +50,7 @@ def _power(exponent: Callable[[Array, SpecConfig], Array]) -> Change:
 
 
 def _theta(theta: Callable[[SpecConfig], float]) -> Change:
-    return lambda f, c: ops.inv_freq(2 * len(f), theta(c), c.rope_scaling)
+    return lambda f, c: ops.inv_freq.forward(2 * len(f), theta(c), c.rope_scaling)
 
 
 def _plain(theta: float, _: SpecConfig) -> float:

@@ -8,16 +8,19 @@ from functools import partial
 
 import numpy as np
 
-from qwen3_parity.blame.gradients import added, embedding_parts, normalised
-from qwen3_parity.blame.gradients_loss import unit
-from qwen3_parity.blame.recompute import OPS
-from qwen3_parity.blame.site import Result, Site
+from qwen3_golden import Place, pb
 from qwen3_parity.hypotheses.factors import named
 from qwen3_parity.hypotheses.gradients_inside import activation, groups, rotation
 from qwen3_parity.hypotheses.gradients_loss import loss
 from qwen3_parity.hypotheses.hypothesis import Hypothesis, Library
 from qwen3_parity.hypotheses.observed import factor_between, seen, unit_of
-from qwen3_spec.backward_blocks import split_heads
+from qwen3_spec.heads import split_heads
+from qwen3_spec.ops import OPS
+from qwen3_spec.ops.embedding import embedding_parts
+from qwen3_spec.ops.linear import added
+from qwen3_spec.ops.rms_norm import normalised
+from qwen3_spec.rounding import as_unit
+from qwen3_spec.site import Result, Site
 
 _SUM = "a value that is read at several places gets the sum of what they pass back"
 _PARAMETERS = ("weight_gradient", "bias_gradient", "norm_weight_gradient", "embedding_gradient")
@@ -26,7 +29,7 @@ _PARAMETERS = ("weight_gradient", "bias_gradient", "norm_weight_gradient", "embe
 def cut(site: Site) -> Iterator[Hypothesis]:
     """Nothing is passed back, or too much: detached, scaled, added twice."""
     says, fix = "passes nothing back: the graph is cut here", "no detach(), no no_grad(), no .data on the way"
-    yield Hypothesis("gradient.cut", says, fix, lambda s: (0 * OPS[s.place.op](s)[0], unit(0 * OPS[s.place.op](s)[0])))
+    yield Hypothesis("gradient.cut", says, fix, _cut)
     if site.place.op in _PARAMETERS:
         says, fix = "is added twice", "zero gradients between steps; no layer may be gone back through twice"
         yield Hypothesis("gradient.twice", says, fix, partial(_times, 2.0))
@@ -40,7 +43,7 @@ def cut(site: Site) -> Iterator[Hypothesis]:
 
 
 def _times(factor: float, site: Site) -> Result:
-    result = OPS[site.place.op](site)
+    result = OPS[site.place.op].truth(site)
     return factor * result[0], abs(factor) * unit_of(result)
 
 
@@ -69,21 +72,27 @@ def _missing(says: str, compute: Callable[[Site], Result | None]) -> Hypothesis:
 def _some_inputs(part: slice, site: Site) -> Result | None:
     if len(site.inputs[part]) == len(site.inputs):
         return None
-    return OPS[site.place.op](replace(site, inputs=site.inputs[part], names=site.names[part]))
+    return OPS[site.place.op].truth(replace(site, inputs=site.inputs[part], names=site.names[part]))
+
+
+def _cut(site: Site) -> Result:
+    nothing = 0 * OPS[site.place.op].truth(site)[0]
+    return nothing, as_unit(nothing)
 
 
 def _without(index: int, site: Site) -> Result | None:
     if index >= len(site.inputs):
         return None
     kept = [i for i in range(len(site.inputs)) if i != index]
+    assert isinstance(site.place, Place)
     spot = replace(site.place, parameters=tuple(site.place.parameters[i] for i in kept))
-    return OPS[spot.op](replace(site, place=spot, inputs=tuple(site.inputs[i] for i in kept)))
+    return OPS[spot.op].truth(replace(site, place=spot, inputs=tuple(site.inputs[i] for i in kept)))
 
 
 def _residual_alone(site: Site) -> Result | None:
     if len(site.inputs) != 3:
         return None
-    return np.asarray(site.inputs[0], np.float64), unit(np.abs(site.inputs[0]))
+    return np.asarray(site.inputs[0], np.float64), as_unit(np.abs(site.inputs[0]))
 
 
 def embedding(site: Site) -> Iterator[Hypothesis]:
@@ -108,16 +117,17 @@ def embedding(site: Site) -> Iterator[Hypothesis]:
 
 
 def _padded(pad: int | None, site: Site) -> Result:
-    case = type(site.case)()
+    assert isinstance(site.case, pb.Case)
+    case = pb.Case()
     case.CopyFrom(site.case)
     case.training.ClearField("padding_idx")
     if pad is not None:
         case.training.padding_idx = pad
-    return OPS[site.place.op](replace(site, case=case))
+    return OPS[site.place.op].truth(replace(site, case=case))
 
 
 def _row_zeroed(site: Site) -> Result:
-    y, noise = OPS[site.place.op](site)
+    y, noise = OPS[site.place.op].truth(site)
     y = y.copy()
     y[site.case.training.padding_idx] = 0
     return y, unit_of((y, noise))
@@ -135,13 +145,13 @@ def _norm_without_mean(site: Site) -> Result | None:
         *skip, dy, x = (np.asarray(one, np.float64) for one in site.inputs)
         weight = np.asarray(site.checkpoint[site.place.parameters[0]], np.float64)
         y = weight * dy * normalised(x, site.config.rms_norm_eps)[1]
-        return added([(one, 0 * one) for one in skip] + [(y, unit(8 * np.abs(y)))])
+        return added([(one, 0 * one) for one in skip] + [(y, as_unit(8 * np.abs(y)))])
     if site.place.op != "head_gradient" or not site.names[0].endswith("_norm"):
         return None
     name = site.place.name.removeprefix("gradient.").replace("encoder_k_proj", "k_proj").replace("_proj", "_norm")
     x = split_heads(np.asarray(site.inputs[1], np.float64), site.config.head_dim)
     y = np.asarray(site.checkpoint[f"{name}.weight"]) * site.inputs[0] * normalised(x, site.config.rms_norm_eps)[1]
-    return y.reshape(site.inputs[1].shape), unit(8 * np.abs(y)).reshape(site.inputs[1].shape)
+    return y.reshape(site.inputs[1].shape), as_unit(8 * np.abs(y)).reshape(site.inputs[1].shape)
 
 
 def softmax(site: Site) -> Iterator[Hypothesis]:
@@ -152,7 +162,7 @@ def softmax(site: Site) -> Iterator[Hypothesis]:
 
 def _softmax_without_sum(site: Site) -> Result:
     dy, probs = (np.asarray(one, np.float64) for one in site.inputs)
-    return dy * probs, unit(4 * np.abs(dy * probs))
+    return dy * probs, as_unit(4 * np.abs(dy * probs))
 
 
 GRADIENTS: Mapping[str, tuple[Library, ...]] = {

@@ -8,11 +8,11 @@ from functools import partial
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.blame.gradients import half
-from qwen3_parity.blame.gradients_loss import unit
-from qwen3_parity.blame.site import Result, Site
 from qwen3_parity.hypotheses.hypothesis import Hypothesis
 from qwen3_spec import ops
+from qwen3_spec.ops.scores import half
+from qwen3_spec.rounding import as_unit
+from qwen3_spec.site import Result, Site
 
 
 def groups(site: Site) -> Iterator[Hypothesis]:
@@ -41,7 +41,7 @@ def _grouped(way: Callable[[Array], Array], site: Site) -> Result | None:
     else:
         return None
     split = heads.reshape(heads.shape[0], site.case.config.num_key_value_heads, -1, *heads.shape[2:])
-    noise = unit(8 * np.abs(split).sum(axis=2))
+    noise = as_unit(8 * np.abs(split).sum(axis=2))
     y, noise = _in_layout(site, way(split)), _in_layout(site, noise)
     return y, noise
 
@@ -65,8 +65,8 @@ def activation(site: Site) -> Iterator[Hypothesis]:
 def _slope_cut(site: Site) -> Result:
     dy, gate, up = (np.asarray(one, np.float64) for one in site.inputs)
     near = np.where(gate == 0, 1.0, gate)
-    y = dy * up * np.where(gate == 0, 0.5, ops.swiglu(near, np.ones_like(gate), site.config.hidden_act) / near)
-    return y, unit(np.abs(y) * (4 + np.abs(gate)))
+    y = dy * up * np.where(gate == 0, 0.5, ops.swiglu.forward(near, np.ones_like(gate), site.config.hidden_act) / near)
+    return y, as_unit(np.abs(y) * (4 + np.abs(gate)))
 
 
 def rotation(site: Site) -> Iterator[Hypothesis]:
@@ -83,9 +83,9 @@ def _turned_forwards(site: Site) -> Result | None:
     cos, sin = (site.values.value(f"{name.partition('.')[0]}.{own}{table}", 0) for table in ("cos", "sin"))
     if cos is None or sin is None:
         return None
-    y = ops.apply_rope(site.inputs[0], cos, sin)
+    y = ops.rope.forward(site.inputs[0], cos, sin)
     layout = (lambda one: np.swapaxes(one, 1, 2)) if name.endswith("_norm") else heads_last
-    return layout(y), layout(unit(4 * np.abs(y) + 4 * np.abs(site.inputs[0])))
+    return layout(y), layout(as_unit(4 * np.abs(y) + 4 * np.abs(site.inputs[0])))
 
 
 def heads_last(values: Array) -> Array:

@@ -9,11 +9,11 @@ from functools import partial
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.blame.recompute import OPS
-from qwen3_parity.blame.site import Result, Site
 from qwen3_parity.hypotheses.hypothesis import Compute, Hypothesis, with_site
 from qwen3_parity.hypotheses.observed import unit_of
-from qwen3_spec.loss import IGNORED_LABEL
+from qwen3_spec.ops import OPS
+from qwen3_spec.ops.loss import IGNORED_LABEL
+from qwen3_spec.site import Result, Site
 
 FIX = "mean of log-sum-exp less the label's logit over the labels that are not -100, as they stand"
 
@@ -50,7 +50,7 @@ def _relabelled(change: Callable[[Array], Array]) -> Compute:
 
 def _divided(by: Callable[[Array], float]) -> Compute:
     def compute(site: Site) -> Result:
-        y, noise = OPS[site.place.op](site)
+        y, noise = OPS[site.place.op].truth(site)
         counted = max(1, int((site.inputs[1] != IGNORED_LABEL).sum()))
         factor = counted / by(site.inputs[1])
         return factor * y, factor * unit_of((y, noise))
@@ -63,7 +63,7 @@ def _mean_of_rows(site: Site) -> Result | None:
     rows = [row for row in range(len(labels)) if (labels[row] != IGNORED_LABEL).any()]
     if not rows:
         return None
-    parts = [OPS[site.place.op](replace(site, inputs=(logits[[row]], labels[[row]]))) for row in rows]
+    parts = [OPS[site.place.op].truth(replace(site, inputs=(logits[[row]], labels[[row]]))) for row in rows]
     if site.place.op == "loss":
         return np.asarray(np.mean([y for y, _ in parts])), np.asarray(np.mean([unit_of(part) for part in parts]))
     y, noise = np.zeros(logits.shape), np.full(logits.shape, 2.0**-126)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from qwen3_parity.blame.recompute import OPS
-from qwen3_parity.blame.site import Result, Site
+from qwen3_spec.ops import OPS
+from qwen3_spec.site import Result, Site
 
 Compute = Callable[[Site], Result | None]
 """The wrong op on a site's inputs; None where it cannot be computed (another shape, an input that is not there)."""
@@ -39,7 +39,7 @@ def with_site(change: Callable[[Site], Site | None]) -> Compute:
 
     def compute(site: Site) -> Result | None:
         changed = change(site)
-        return None if changed is None else OPS[changed.place.op](changed)
+        return None if changed is None else OPS[changed.place.op].truth(changed)
 
     return compute
 

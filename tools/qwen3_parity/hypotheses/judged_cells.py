@@ -6,9 +6,9 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.blame.evidence import as_stored
-from qwen3_parity.blame.recompute import OPS
-from qwen3_parity.blame.site import Site
 from qwen3_parity.judge.budgets import headroom
+from qwen3_spec.ops import OPS
+from qwen3_spec.site import Site
 
 
 def recorded(site: Site) -> Array | None:
@@ -45,7 +45,7 @@ def wrong_cells(site: Site) -> Array | None:
     actual = recorded(site)
     if actual is None:
         return None
-    y, unit = OPS[site.place.op](site)
+    y, unit = OPS[site.place.op].truth(site)
     if y.shape != actual.shape or unit is None:
         return None
     with np.errstate(all="ignore"):

@@ -11,13 +11,13 @@ from functools import partial
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.blame.recompute import OPS
-from qwen3_parity.blame.site import Result, Site
 from qwen3_parity.hypotheses.factors import named
 from qwen3_parity.hypotheses.hypothesis import Hypothesis
 from qwen3_parity.hypotheses.observed import Seen, factor_between, narrowed, unit_of
 from qwen3_parity.hypotheses.rounding import ROUNDED
-from qwen3_spec import units
+from qwen3_spec.ops import OPS
+from qwen3_spec.rounding import FLOAT32_ROUNDOFF
+from qwen3_spec.site import Result, Site
 
 
 def _cut(bits: int) -> Callable[[Array], Array]:
@@ -39,7 +39,7 @@ def narrow() -> Iterator[Hypothesis]:
     def compute(points: str, r: Callable[[Array], Array], site: Site) -> Result:
         x = r(site.inputs[0]) if "x" in points else site.inputs[0]
         parameters = {n: r(v) for n, v in site.parameters.items()} if "w" in points else site.parameters
-        y, unit = OPS["linear"](replace(site, inputs=(x,), parameters=parameters))
+        y, unit = OPS["linear"].truth(replace(site, inputs=(x,), parameters=parameters))
         return narrowed(y, unit_of((y, unit)), r) if "y" in points else (y, unit)
 
     for what, r in _NARROW:
@@ -75,21 +75,21 @@ def probabilities() -> Iterator[Hypothesis]:
 
 
 def _scaled(factor: float, site: Site) -> Result:
-    y, unit = OPS["linear"](site)
+    y, unit = OPS["linear"].truth(site)
     assert unit is not None
     return factor * y, abs(factor) * unit
 
 
 def _clamped(bound: float, site: Site) -> Result:
-    y, unit = OPS["linear"](site)
+    y, unit = OPS["linear"].truth(site)
     return np.clip(y, -bound, bound), unit
 
 
 def _capped(cap: float, site: Site) -> Result:
-    y, unit = OPS["linear"](site)
+    y, unit = OPS["linear"].truth(site)
     assert unit is not None
     capped = cap * np.tanh(y / cap)
-    return capped, unit * (1 - (capped / cap) ** 2) + units.FLOAT32_ROUNDOFF * np.abs(capped)
+    return capped, unit * (1 - (capped / cap) ** 2) + FLOAT32_ROUNDOFF * np.abs(capped)
 
 
 def _cap(what: Seen) -> list[float]:
@@ -108,13 +108,11 @@ def _cap(what: Seen) -> list[float]:
 
 
 def _normalised(log: bool, site: Site) -> Result:
-    y, unit = OPS["linear"](site)
+    y, unit = OPS["linear"].truth(site)
     assert unit is not None
     peak = y.max(axis=-1, keepdims=True)
     total = np.log(np.exp(y - peak).sum(axis=-1, keepdims=True)) + peak
     if log:
-        return y - total, np.hypot(unit, unit.max(axis=-1, keepdims=True)) + units.FLOAT32_ROUNDOFF * np.abs(total)
+        return y - total, np.hypot(unit, unit.max(axis=-1, keepdims=True)) + FLOAT32_ROUNDOFF * np.abs(total)
     p = np.exp(y - total)
-    return p, p * (
-        unit + unit.max(axis=-1, keepdims=True) + units.FLOAT32_ROUNDOFF * (1 + np.abs(y - peak))
-    ) + 2.0**-126
+    return p, p * (unit + unit.max(axis=-1, keepdims=True) + FLOAT32_ROUNDOFF * (1 + np.abs(y - peak))) + 2.0**-126

@@ -9,10 +9,10 @@ from functools import partial
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.blame.recompute import OPS
-from qwen3_parity.blame.site import Result, Site
 from qwen3_parity.hypotheses.hypothesis import Hypothesis
 from qwen3_parity.hypotheses.observed import Seen
+from qwen3_spec.ops import OPS
+from qwen3_spec.site import Result, Site
 
 _BLOCKS = (256, 128, 64, 32, 16, 8, 4)
 
@@ -53,4 +53,4 @@ def _without(kept: slice, site: Site) -> Result:
     x = site.inputs[0]
     x = x.reshape(*x.shape[:2], -1)
     parameters = {**site.parameters, "weight": site.parameters["weight"][:, kept]}
-    return OPS["linear"](replace(site, inputs=(x[..., kept],), parameters=parameters))
+    return OPS["linear"].truth(replace(site, inputs=(x[..., kept],), parameters=parameters))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.blame.site import Site
+from qwen3_spec.site import Site
 
 
 @dataclass(frozen=True)

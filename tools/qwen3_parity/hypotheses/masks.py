@@ -9,13 +9,13 @@ from itertools import product
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.blame.recompute import OPS
-from qwen3_parity.blame.site import Result, Site
 from qwen3_parity.hypotheses.hypothesis import Compute, Hypothesis
 from qwen3_parity.hypotheses.mask_parts import Rule, Slots, slots
 from qwen3_parity.hypotheses.memory_rules import MEMORY
 from qwen3_parity.hypotheses.near_rules import NEAR
 from qwen3_parity.hypotheses.padding_rules import OWN, by_id
+from qwen3_spec.ops import OPS
+from qwen3_spec.site import Result, Site
 
 _MOST = 80
 """Combinations that are handed on, those with the fewest mistakes first."""
@@ -128,7 +128,7 @@ def _changed(change: MaskChange) -> Compute:
     """The right mask, changed as a whole."""
 
     def compute(site: Site) -> Result | None:
-        truth, _ = OPS["mask"](site)
+        truth, _ = OPS["mask"].truth(site)
         found = change(truth, site)
         return None if found is None else (found, None)
 

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.blame.recompute import split_heads
-from qwen3_parity.blame.site import Result, Site
 from qwen3_parity.hypotheses.hypothesis import Hypothesis
 from qwen3_parity.hypotheses.observed import narrowed
 from qwen3_parity.hypotheses.rounding import ROUNDED
-from qwen3_spec import units
+from qwen3_spec import ops
+from qwen3_spec.heads import split_heads
+from qwen3_spec.site import Result, Site
 
 Rounded = Callable[[Array], Array]
 
@@ -64,11 +64,11 @@ def _cast_at(casts: dict[str, Rounded]) -> Callable[[Site], Result]:
         weight = np.asarray(at["weight"](site.parameters["weight"]), np.float64)
         hat = x * root
         if "hat" in casts:
-            hat, unit = narrowed(hat, units.rms_norm_unit(hat, x), casts["hat"])
+            hat, unit = narrowed(hat, ops.rms_norm.unit(hat, x), casts["hat"])
             y, unit = weight * hat, np.abs(weight) * unit
         else:
             y = weight * hat
-            unit = units.rms_norm_unit(y, x)
+            unit = ops.rms_norm.unit(y, x)
         return narrowed(y, unit, casts["y"]) if "y" in casts else (y, unit)
 
     return compute

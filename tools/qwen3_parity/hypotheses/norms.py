@@ -11,13 +11,15 @@ from itertools import product
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.blame.recompute import OPS, split_heads
-from qwen3_parity.blame.site import Result, Site
 from qwen3_parity.hypotheses.factors import named
 from qwen3_parity.hypotheses.hypothesis import Hypothesis
 from qwen3_parity.hypotheses.norm_precision import half_precision
 from qwen3_parity.hypotheses.observed import Seen, factor_between, likely, seen, settles, unit_of
-from qwen3_spec import ops, units
+from qwen3_spec import ops
+from qwen3_spec.heads import split_heads
+from qwen3_spec.ops import OPS
+from qwen3_spec.rounding import FLOAT32_ROUNDOFF
+from qwen3_spec.site import Result, Site
 
 FIX = "weight * x / sqrt(mean(x**2) + eps) over the last axis, eps = rms_norm_eps"
 
@@ -115,10 +117,10 @@ def _divided(divisor: Divisor, weight: Callable[[Array], Array], *, centred: boo
         y = (x - mean) * scale
         if y.shape != x.shape:
             return None
-        unit = units.rms_norm_unit(y, x)
+        unit = ops.rms_norm.unit(y, x)
         if centred:  # the subtraction keeps the rounding of what it cancels
-            averaged = units.linear_unit(x, np.full((1, x.shape[-1]), 1 / x.shape[-1]))
-            cancelled = units.FLOAT32_ROUNDOFF * (np.abs(x) + np.abs(mean))
+            averaged = ops.linear.unit(x, np.full((1, x.shape[-1]), 1 / x.shape[-1]))
+            cancelled = FLOAT32_ROUNDOFF * (np.abs(x) + np.abs(mean))
             unit = np.sqrt(unit**2 + np.square(scale) * (cancelled**2 + averaged**2))
         return y, unit
 
@@ -155,8 +157,8 @@ def _eps(site: Site, what: Seen | None) -> Iterator[Hypothesis]:
 def _with_eps(eps: float, right: float, rank: int) -> Hypothesis:
     def compute(site: Site) -> Result:
         x = rows(site)
-        y = ops.rms_norm(x, site.parameters["weight"], eps)
-        return y, units.rms_norm_unit(y, x)
+        y = ops.rms_norm.forward(x, site.parameters["weight"], eps)
+        return y, ops.rms_norm.unit(y, x)
 
     return Hypothesis("norm.eps", f"uses eps {eps:.7g} instead of {right:.7g}", "read rms_norm_eps", compute, rank)
 
@@ -175,7 +177,7 @@ def _fitted(site: Site, what: Seen) -> tuple[float, float] | None:
     if along == 0:
         return None
     divided = (float(b @ b) / along) ** 2
-    return divided - float(square[row]), 40 * units.FLOAT32_ROUNDOFF * divided
+    return divided - float(square[row]), 40 * FLOAT32_ROUNDOFF * divided
 
 
 def _clamped(what: Seen | None) -> Iterator[Hypothesis]:
@@ -184,7 +186,7 @@ def _clamped(what: Seen | None) -> Iterator[Hypothesis]:
     largest = float(np.abs(what.actual[np.isfinite(what.actual)]).max())
 
     def compute(bound: float, site: Site) -> Result:
-        y, unit = OPS[site.place.op](site)
+        y, unit = OPS[site.place.op].truth(site)
         return np.clip(y, -bound, bound), unit
 
     for bound in sorted({largest, 1.0, 3.0, 5.0, 10.0, 100.0} - {0.0}):
@@ -197,7 +199,7 @@ def _scaled(site: Site, what: Seen | None) -> Iterator[Hypothesis]:
     factor = factor_between(what.truth[what.wrong], what.actual[what.wrong].astype(np.float64))
 
     def compute(site: Site) -> Result:
-        y, unit = OPS[site.place.op](site)
+        y, unit = OPS[site.place.op].truth(site)
         return factor * y, abs(factor) * unit_of((y, unit))
 
     words = named(factor, site.config) or f"{factor:.7g}"
@@ -207,13 +209,13 @@ def _scaled(site: Site, what: Seen | None) -> Iterator[Hypothesis]:
 def _whole() -> Iterator[Hypothesis]:
     def twice(site: Site) -> Result:
         x, w, eps = rows(site), site.parameters["weight"], site.config.rms_norm_eps
-        y = ops.rms_norm(ops.rms_norm(x, w, eps), w, eps)
-        return y, np.sqrt(2) * units.rms_norm_unit(y, x)
+        y = ops.rms_norm.forward(ops.rms_norm.forward(x, w, eps), w, eps)
+        return y, np.sqrt(2) * ops.rms_norm.unit(y, x)
 
     def plus_input(site: Site) -> Result:
         x = rows(site)
-        y = ops.rms_norm(x, site.parameters["weight"], site.config.rms_norm_eps)
-        return y + x, units.rms_norm_unit(y, x) + units.residual_unit(x, y)
+        y = ops.rms_norm.forward(x, site.parameters["weight"], site.config.rms_norm_eps)
+        return y + x, ops.rms_norm.unit(y, x) + ops.residual.unit(x, y)
 
     def identity(site: Site) -> Result:
         return rows(site), np.full(rows(site).shape, 2.0**-126)

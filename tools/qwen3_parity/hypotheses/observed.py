@@ -11,11 +11,11 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.blame.evidence import as_stored
-from qwen3_parity.blame.recompute import OPS
-from qwen3_parity.blame.site import Result, Site
 from qwen3_parity.hypotheses.hypothesis import Hypothesis
 from qwen3_parity.hypotheses.judged_cells import recorded
 from qwen3_parity.judge.budgets import headroom
+from qwen3_spec.ops import OPS
+from qwen3_spec.site import Result, Site
 
 _SOME = 0.9
 """The part of the wrong cells that a guess must bring back before it is worth a full test."""
@@ -45,7 +45,7 @@ def _seen(site: Site) -> Seen | None:
     actual = recorded(site)
     if actual is None:
         return None
-    truth, unit = OPS[site.place.op](site)
+    truth, unit = OPS[site.place.op].truth(site)
     if truth.shape != actual.shape:
         return None
     errors = _errors(site, actual, truth, unit)

@@ -11,11 +11,11 @@ from functools import partial
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.blame.recompute import OPS
-from qwen3_parity.blame.site import Site
 from qwen3_parity.hypotheses.hypothesis import Hypothesis
 from qwen3_parity.hypotheses.observed import encoder_slots, likely, real, seen
 from qwen3_parity.hypotheses.rounding import ROUNDED
+from qwen3_spec.ops import OPS
+from qwen3_spec.site import Site
 
 FIX = "count a row's real tokens from 0: cumsum(attention_mask) - 1, going on from the cache in later steps"
 
@@ -198,7 +198,7 @@ def longest_of(site: Site) -> int:
 def positions(site: Site) -> Iterator[Hypothesis]:
     """Wrong position ids."""
     what = seen(site)
-    s = slots(site, OPS["position_ids"](site)[0])
+    s = slots(site, OPS["position_ids"].truth(site)[0])
     found = list(rules(s, site.config.sliding_window, longest_of(site)))
     if what is not None:
         cells = real(site)
@@ -208,5 +208,5 @@ def positions(site: Site) -> Iterator[Hypothesis]:
 
 
 def _renumbered(rule: Rule, site: Site) -> tuple[Array, None] | None:
-    ids = rule.change(slots(site, OPS["position_ids"](site)[0]))
+    ids = rule.change(slots(site, OPS["position_ids"].truth(site)[0]))
     return None if ids is None else (np.asarray(ids), None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from qwen3_parity.blame.site import Site
 from qwen3_parity.hypotheses import (
     beams,
     classic,
@@ -27,6 +26,7 @@ from qwen3_parity.hypotheses.hypothesis import Hypothesis, Library
 from qwen3_parity.hypotheses.observed import seen, settles
 from qwen3_parity.hypotheses.registry_attention import LIBRARY as ATTENTION
 from qwen3_parity.hypotheses.weight_values import unknown
+from qwen3_spec.site import Site
 
 _PLAIN: Mapping[str, tuple[Library, ...]] = {
     "rms_norm": (norms.norm, weights.other_weights),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from qwen3_parity.blame.recompute import OPS
 from qwen3_parity.hypotheses import (
     cache_contents,
     cache_sources,
@@ -16,6 +15,7 @@ from qwen3_parity.hypotheses import (
 )
 from qwen3_parity.hypotheses.hypothesis import Library
 from qwen3_parity.hypotheses.wiring import wiring
+from qwen3_spec.ops import OPS
 
 _OWN: dict[str, tuple[Library, ...]] = {
     "scores": (scores.scaled, scores.head_map, scores.other_order, scores.capped, scores.narrow, scores.biased),

@@ -11,13 +11,14 @@ from functools import partial
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.blame.recompute import OPS
-from qwen3_parity.blame.site import Result, Site
 from qwen3_parity.hypotheses.factors import named
 from qwen3_parity.hypotheses.hypothesis import Hypothesis
 from qwen3_parity.hypotheses.observed import Seen, factor_between, likely, narrowed, seen, unit_of
 from qwen3_parity.hypotheses.rounding import ROUNDED
-from qwen3_spec import ops, units
+from qwen3_spec import ops
+from qwen3_spec.ops import OPS
+from qwen3_spec.rounding import FLOAT32_ROUNDOFF
+from qwen3_spec.site import Result, Site
 
 FIX = "stream + branch, each once: the stream is the sub-block's input before its norm"
 
@@ -43,8 +44,8 @@ def _sum(a: float, b: float, site: Site) -> Result:
     stream, branch = _parts(site)
     y = a * stream + b * branch
     if not (a and b):  # a copy, times a number
-        return y, units.FLOAT32_ROUNDOFF * np.abs(y) * (abs(a + b) != 1) + 2.0**-126
-    return y, units.residual_unit(a * stream, b * branch)
+        return y, FLOAT32_ROUNDOFF * np.abs(y) * (abs(a + b) != 1) + 2.0**-126
+    return y, ops.residual.unit(a * stream, b * branch)
 
 
 _WEIGHTS: tuple[tuple[str, str, float, float, int], ...] = (
@@ -94,8 +95,8 @@ def _norm_of(site: Site, values: Array, name: str) -> Result | None:
     weight = None if spot is None else site.checkpoint.get(spot.parameters[0])
     if spot is None or weight is None or weight.shape != values.shape[-1:]:
         return None
-    y = ops.rms_norm(values, weight, site.config.rms_norm_eps)
-    return y, units.rms_norm_unit(y, values)
+    y = ops.rms_norm.forward(values, weight, site.config.rms_norm_eps)
+    return y, ops.rms_norm.unit(y, values)
 
 
 def _layer_norms(site: Site) -> tuple[str, ...]:
@@ -115,11 +116,9 @@ def _normed() -> Iterator[Hypothesis]:
             return None
         y, unit = found[0], unit_of(found)
         if point == "sum":
-            return y, np.hypot(
-                unit, np.abs(y) * units.residual_unit(stream, branch) / np.maximum(np.abs(given), 1e-300)
-            )
+            return y, np.hypot(unit, np.abs(y) * ops.residual.unit(stream, branch) / np.maximum(np.abs(given), 1e-300))
         other = branch if point == "stream" else stream
-        return y + other, np.hypot(units.residual_unit(y, other), unit)
+        return y + other, np.hypot(ops.residual.unit(y, other), unit)
 
     for which, norm in enumerate(("the sub-block's norm", "the layer's other norm")):
         yield Hypothesis("residual.of_normed", f"adds the branch to the normed stream ({norm})", FIX, partial(compute, "stream", which), which)  # fmt: skip
@@ -134,23 +133,23 @@ def _layer_input(site: Site) -> Array | None:
 def _others() -> Iterator[Hypothesis]:
     def from_input(site: Site) -> Result | None:
         stream = _layer_input(site)
-        return None if stream is None else OPS["residual"](replace(site, inputs=(stream, site.inputs[1])))
+        return None if stream is None else OPS["residual"].truth(replace(site, inputs=(stream, site.inputs[1])))
 
     def with_input(site: Site) -> Result | None:
         stream = _layer_input(site)
         if stream is None:
             return None
-        y, unit = OPS["residual"](site)
-        return y + stream, unit + units.residual_unit(y, stream)
+        y, unit = OPS["residual"].truth(site)
+        return y + stream, unit + ops.residual.unit(y, stream)
 
     def pairwise(function: Callable[[Array, Array], Array], site: Site) -> Result:
         y = function(*_parts(site))
-        return y, units.residual_unit(y, 0 * y)
+        return y, ops.residual.unit(y, 0 * y)
 
     def moved(which: int, by: int, axis: int, site: Site) -> Result:
         parts = list(_parts(site))
         parts[which] = np.roll(parts[which], by, axis)
-        return parts[0] + parts[1], units.residual_unit(parts[0], parts[1])
+        return parts[0] + parts[1], ops.residual.unit(parts[0], parts[1])
 
     yield Hypothesis(
         "residual.other_stream", "starts from the layer's input again (a parallel block)", FIX, from_input, 1
@@ -173,7 +172,7 @@ def _narrow() -> Iterator[Hypothesis]:
         stream, branch = (
             np.asarray(r(v), np.float64) if p in points else v for p, v in zip("ab", _parts(site), strict=True)
         )
-        y, unit = stream + branch, units.residual_unit(stream, branch)
+        y, unit = stream + branch, ops.residual.unit(stream, branch)
         return narrowed(y, unit, r) if "y" in points else (y, unit)
 
     for what, r in ROUNDED:
@@ -189,7 +188,7 @@ def _bounded(what: Seen) -> Iterator[Hypothesis]:
     bounds = {65504.0, 1e4, 1e3, 100.0, 10.0, float(np.abs(what.actual[np.isfinite(what.actual)]).max())}
 
     def clamped(bound: float, site: Site) -> Result:
-        y, unit = OPS["residual"](site)
+        y, unit = OPS["residual"].truth(site)
         return np.clip(y, -bound, bound), unit
 
     for bound in sorted(bounds - {0.0}):

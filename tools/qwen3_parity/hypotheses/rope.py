@@ -10,8 +10,6 @@ from itertools import product
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.blame.recompute import OPS, heads_first
-from qwen3_parity.blame.site import Result, Site
 from qwen3_parity.hypotheses.hypothesis import Hypothesis, with_site
 from qwen3_parity.hypotheses.observed import likely, seen, unit_of
 from qwen3_parity.hypotheses.rope_angles import by_angles, measured
@@ -26,7 +24,11 @@ from qwen3_parity.hypotheses.rope_parts import (
     turned,
     woven,
 )
-from qwen3_spec import ops, units
+from qwen3_spec import ops
+from qwen3_spec.heads import heads_first
+from qwen3_spec.ops import OPS
+from qwen3_spec.rounding import FLOAT32_ROUNDOFF
+from qwen3_spec.site import Result, Site
 
 Choice = tuple[int, int, int, bool, tuple[int, int], bool]
 """Pairs, table, output (indices below), cos and sin exchanged, the signs of both parts, a pair's channels exchanged."""
@@ -72,7 +74,7 @@ def _rotated(x: Array, cos: Array, sin: Array, choice: Choice) -> Result:
         a, b = b, a
     y = join(a * cos_a + first * b * sin_a, b * cos_b + second * a * sin_b)
     size = join(np.abs(a * cos_a) + np.abs(b * sin_a), np.abs(b * cos_b) + np.abs(a * sin_b))
-    return y, units.FLOAT32_ROUNDOFF * size + 2.0**-126
+    return y, FLOAT32_ROUNDOFF * size + 2.0**-126
 
 
 def _layout_name(pairs: int, tables: int, put: int) -> tuple[str, str, int]:
@@ -107,11 +109,11 @@ def _chosen(choice: Choice, site: Site) -> Result:
 
 def _twice(site: Site) -> Result:
     x, cos, sin = turned(site)
-    once = ops.apply_rope(x, cos[:, 0], sin[:, 0])
-    y = ops.apply_rope(once, cos[:, 0], sin[:, 0])
-    first = units.apply_rope_unit(x, cos[:, 0], sin[:, 0])
-    carried = np.abs(first * cos) + np.abs(ops.rotate_half(first) * sin)
-    return y, units.apply_rope_unit(once, cos[:, 0], sin[:, 0]) + carried
+    once = ops.rope.forward(x, cos[:, 0], sin[:, 0])
+    y = ops.rope.forward(once, cos[:, 0], sin[:, 0])
+    first = ops.rope.unit(x, cos[:, 0], sin[:, 0])
+    carried = np.abs(first * cos) + np.abs(ops.rope.rotate_half(first) * sin)
+    return y, ops.rope.unit(once, cos[:, 0], sin[:, 0]) + carried
 
 
 def _not(site: Site) -> Result:
@@ -121,8 +123,8 @@ def _not(site: Site) -> Result:
 def _term(which: int) -> Callable[[Site], Result]:
     def compute(site: Site) -> Result:
         x, cos, sin = turned(site)
-        y = x * cos if which == 0 else ops.rotate_half(x) * sin
-        return y, units.FLOAT32_ROUNDOFF * np.abs(y) + 2.0**-126
+        y = x * cos if which == 0 else ops.rope.rotate_half(x) * sin
+        return y, FLOAT32_ROUNDOFF * np.abs(y) + 2.0**-126
 
     return compute
 
@@ -144,10 +146,10 @@ def _normed_behind(site: Site) -> Result | None:
     raw, norm = _raw(site), _source(site)
     if raw is None or norm is None:
         return None
-    x, unit = OPS["rope"](raw)
-    y = ops.rms_norm(x, norm.parameters["weight"], site.config.rms_norm_eps)
+    x, unit = OPS["rope"].truth(raw)
+    y = ops.rms_norm.forward(x, norm.parameters["weight"], site.config.rms_norm_eps)
     gain = np.abs(y) / np.where(x == 0, 1, np.abs(x))
-    return y, units.rms_norm_unit(y, x) + gain * unit_of((x, unit))
+    return y, ops.rms_norm.unit(y, x) + gain * unit_of((x, unit))
 
 
 def _heads_as_positions(site: Site) -> Result | None:
@@ -156,8 +158,8 @@ def _heads_as_positions(site: Site) -> Result | None:
     if cos.shape[2] != x.shape[1]:
         return None
     cos, sin = np.swapaxes(cos, 1, 2), np.swapaxes(sin, 1, 2)
-    y = x * cos + ops.rotate_half(x) * sin
-    return y, units.FLOAT32_ROUNDOFF * (np.abs(x * cos) + np.abs(ops.rotate_half(x) * sin)) + 2.0**-126
+    y = x * cos + ops.rope.rotate_half(x) * sin
+    return y, FLOAT32_ROUNDOFF * (np.abs(x * cos) + np.abs(ops.rope.rotate_half(x) * sin)) + 2.0**-126
 
 
 def _other_rows(index: Callable[[int], Array]) -> Callable[[Site], Site | None]:

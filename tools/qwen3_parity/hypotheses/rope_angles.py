@@ -8,14 +8,16 @@ from functools import partial
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.blame.recompute import OPS, heads_first
-from qwen3_parity.blame.site import Result, Site
 from qwen3_parity.hypotheses import frequencies, positions, yarn
 from qwen3_parity.hypotheses.factors import named
 from qwen3_parity.hypotheses.hypothesis import Hypothesis
 from qwen3_parity.hypotheses.observed import Seen, factor_between, seen, unit_of
 from qwen3_parity.hypotheses.observed import real as real_cells
-from qwen3_spec import ops, units
+from qwen3_spec import ops
+from qwen3_spec.heads import heads_first
+from qwen3_spec.ops import OPS
+from qwen3_spec.rounding import FLOAT32_ROUNDOFF
+from qwen3_spec.site import Result, Site
 
 FIX = "turn token t by position_ids[t] * inv_freq, the same tables as every other layer and stack"
 _NAMES = {"table.theta": "rope.other_theta", "positions.other_row": "rope.other_row"}
@@ -59,7 +61,7 @@ def measured(site: Site, what: Seen | None) -> Iterator[Hypothesis]:
     factor = factor_between(what.truth[what.wrong], what.actual[what.wrong].astype(np.float64))
 
     def scaled(site: Site) -> Result:
-        y, unit = OPS["rope"](site)
+        y, unit = OPS["rope"].truth(site)
         return factor * y, abs(factor) * unit_of((y, unit))
 
     words = named(factor, site.config) or f"{factor:.7g}"
@@ -77,13 +79,13 @@ def other_angle(site: Site) -> Iterator[Hypothesis]:
 def _as_turned(site: Site) -> Result | None:
     what = seen(site)
     if what is None:
-        return OPS["rope"](site)
+        return OPS["rope"].truth(site)
     turns = _solved(site, what)[:, None]
     x = np.asarray(heads_first(site.inputs[0], site.config.head_dim), np.float64)
     turns = site.config.attention_factor * turns / np.where(np.abs(turns) > 0, np.abs(turns), 1)
     cos, sin = (np.concatenate([part, part], axis=-1)[:, 0] for part in (turns.real, turns.imag))
-    noise = units.FLOAT32_ROUNDOFF * np.hypot(x, ops.rotate_half(x))
-    return ops.apply_rope(x, cos, sin), np.hypot(units.apply_rope_unit(x, cos, sin), noise)
+    noise = FLOAT32_ROUNDOFF * np.hypot(x, ops.rope.rotate_half(x))
+    return ops.rope.forward(x, cos, sin), np.hypot(ops.rope.unit(x, cos, sin), noise)
 
 
 def _given(site: Site) -> tuple[Array, Array] | None:
@@ -96,10 +98,10 @@ def _turned(site: Site, ids: Array, freq: Array) -> Result:
     """x turned by tables made anew, with the noise of their making."""
     x = np.asarray(heads_first(site.inputs[0], site.config.head_dim), np.float64)
     ids, factor = np.asarray(ids, np.float64), site.config.attention_factor
-    cos, sin = ops.rope_table(ids, freq, factor)
-    noise = units.rope_table_unit(ids, freq, factor)[:, None]
-    unit = units.apply_rope_unit(x, cos, sin)
-    return ops.apply_rope(x, cos, sin), np.hypot(unit, noise * np.hypot(x, ops.rotate_half(x)))
+    cos, sin = ops.rope_table.forward(ids, freq, factor)
+    noise = ops.rope_table.unit(ids, freq, factor)[:, None]
+    unit = ops.rope.unit(x, cos, sin)
+    return ops.rope.forward(x, cos, sin), np.hypot(unit, noise * np.hypot(x, ops.rope.rotate_half(x)))
 
 
 def _moved(rule: positions.Rule, site: Site) -> Result | None:

@@ -10,12 +10,14 @@ from functools import partial
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.blame.recompute import OPS, heads_first
-from qwen3_parity.blame.site import Result, Site
 from qwen3_parity.hypotheses.hypothesis import Hypothesis
 from qwen3_parity.hypotheses.observed import narrowed
 from qwen3_parity.hypotheses.rounding import ROUNDED
-from qwen3_spec import ops, units
+from qwen3_spec import ops
+from qwen3_spec.heads import heads_first
+from qwen3_spec.ops import OPS
+from qwen3_spec.rounding import FLOAT32_ROUNDOFF
+from qwen3_spec.site import Result, Site
 
 FIX = "x * cos + cat(-x[d/2:], x[:d/2]) * sin, after QK-norm, at the token's position"
 
@@ -56,7 +58,7 @@ def partly(site: Site) -> Iterator[Hypothesis]:
 
     def kept(turns: Array, site: Site) -> Result:
         x = turned(site)[0]
-        y, unit = OPS["rope"](site)
+        y, unit = OPS["rope"].truth(site)
         return np.where(turns, y, x), unit
 
     def inside(rotary: int, site: Site) -> Result:
@@ -64,8 +66,8 @@ def partly(site: Site) -> Iterator[Hypothesis]:
         x, cos, sin = turned(site)
         part = slice(0, rotary // 2)
         first = side_by_side(cos[..., part], cos[..., part]), side_by_side(sin[..., part], sin[..., part])
-        y = ops.apply_rope(x[..., :rotary], first[0][:, 0], first[1][:, 0])
-        unit = units.apply_rope_unit(x[..., :rotary], first[0][:, 0], first[1][:, 0])
+        y = ops.rope.forward(x[..., :rotary], first[0][:, 0], first[1][:, 0])
+        unit = ops.rope.unit(x[..., :rotary], first[0][:, 0], first[1][:, 0])
         return side_by_side(y, x[..., rotary:]), side_by_side(unit, np.full(x[..., rotary:].shape, 2.0**-126))
 
     fix = f"rotate all {width} channels of a head"
@@ -85,12 +87,12 @@ def narrow() -> Iterator[Hypothesis]:
         x, cos, sin = turned(site)
         x = np.asarray(r(x), np.float64) if "x" in points else x
         cos, sin = (np.asarray(r(t), np.float64) if "t" in points else t for t in (cos, sin))
-        unit = units.apply_rope_unit(x, cos[:, 0], sin[:, 0])
+        unit = ops.rope.unit(x, cos[:, 0], sin[:, 0])
         if "p" not in points:
-            y = x * cos + ops.rotate_half(x) * sin
+            y = x * cos + ops.rope.rotate_half(x) * sin
             return narrowed(y, unit, r) if "y" in points else (y, unit)
-        one = narrowed(x * cos, units.FLOAT32_ROUNDOFF * np.abs(x * cos), r)
-        other = narrowed(ops.rotate_half(x) * sin, units.FLOAT32_ROUNDOFF * np.abs(ops.rotate_half(x) * sin), r)
+        one = narrowed(x * cos, FLOAT32_ROUNDOFF * np.abs(x * cos), r)
+        other = narrowed(ops.rope.rotate_half(x) * sin, FLOAT32_ROUNDOFF * np.abs(ops.rope.rotate_half(x) * sin), r)
         return narrowed(one[0] + other[0], unit + one[1] + other[1], r)
 
     for what, r in ROUNDED:

@@ -10,12 +10,10 @@ from itertools import permutations
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.blame.recompute_choices import history
-from qwen3_parity.blame.site import Result, Site
 from qwen3_parity.hypotheses.hypothesis import Hypothesis
-from qwen3_reference.cases.generation_settings import sampling_of
-from qwen3_spec import sampling as spec
-from qwen3_spec.sampling import Sampling
+from qwen3_spec.ops import next_token_probs as spec
+from qwen3_spec.ops.next_token_probs import Sampling, history, sampling_of
+from qwen3_spec.site import Result, Site
 
 Filter = Callable[[Array], Array]
 ORDER = ("repetition_penalty", "temperature", "top_k", "top_p", "min_p")
@@ -148,7 +146,7 @@ def _rules(site: Site, sampling: Sampling) -> Iterator[tuple[str, str, str, Filt
 def _result(site: Site, compute: Callable[[], Array]) -> Result:
     logits, ids, real = site.inputs
     y = compute()
-    unit = spec.next_token_probs_unit(y, logits[:, -1], history(site, ids, real), _OFF)
+    unit = spec.unit(y, logits[:, -1], history(site, ids, real), _OFF)
     return y, np.maximum(unit, 2.0**-24 * y)
 
 

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.blame.recompute import OPS
-from qwen3_parity.blame.site import Result, Site
 from qwen3_parity.hypotheses.bias_tables import GROUPINGS, Labels, spread_out, told
 from qwen3_parity.hypotheses.factors import named, scalings
 from qwen3_parity.hypotheses.head_maps import HeadMap, told_map, wrong_maps
@@ -17,7 +15,9 @@ from qwen3_parity.hypotheses.judged_cells import recorded, visible, wrong_cells
 from qwen3_parity.hypotheses.observed import narrowed, unit_of
 from qwen3_parity.hypotheses.rounding import ROUNDED
 from qwen3_parity.hypotheses.yarn import FACTOR, FIX_FACTOR
-from qwen3_spec import ops, units
+from qwen3_spec import ops
+from qwen3_spec.ops import OPS
+from qwen3_spec.site import Result, Site
 
 _SCALE = "multiply q·k by head_dim ** -0.5, once"
 _HEADS = "query head h reads KV head h // (heads // kv_heads): repeat each KV head, do not tile them"
@@ -29,7 +29,7 @@ def _inputs(site: Site) -> tuple[Array, Array, int]:
 
 
 def _scored(q: Array, keys: Array, scaling: float) -> Result:
-    return ops.scores(q, keys, scaling), units.scores_unit(q, keys, scaling)
+    return ops.scores.forward(q, keys, scaling), ops.scores.unit(q, keys, scaling)
 
 
 def scaled(site: Site) -> Iterator[Hypothesis]:
@@ -51,7 +51,7 @@ def scaled(site: Site) -> Iterator[Hypothesis]:
     if actual is None or cells is None or not cells.any():
         return
     q, keys, _ = _inputs(site)
-    truth = ops.scores(q, keys, site.scaling)[cells]
+    truth = ops.scores.forward(q, keys, site.scaling)[cells]
     ratio = float(np.vdot(truth, actual[cells]) / max(float(np.vdot(truth, truth)), 1e-300))
     if np.isfinite(ratio) and abs(ratio) > 1e-6:
         words = named(ratio, site.config)
@@ -73,7 +73,7 @@ def head_map(site: Site) -> Iterator[Hypothesis]:
     q, keys, _ = _inputs(site)
 
     def misfit(h: int, kv: int) -> float:
-        found = ops.scores(q[:, h : h + 1], keys[:, kv : kv + 1], site.scaling)
+        found = ops.scores.forward(q[:, h : h + 1], keys[:, kv : kv + 1], site.scaling)
         return float(np.abs(found - actual[:, h : h + 1])[cells[:, :1]].sum())
 
     told = told_map(heads, kv_heads, misfit)
@@ -103,7 +103,7 @@ def other_order(site: Site) -> Iterator[Hypothesis]:
     """Axes exchanged, the encoder's keys first, query heads in another order."""
 
     def transposed(site: Site) -> Result | None:
-        y, unit = OPS["scores"](site)
+        y, unit = OPS["scores"].truth(site)
         return (
             (np.swapaxes(y, 2, 3), np.swapaxes(unit, 2, 3)) if y.shape[2] == y.shape[3] and unit is not None else None
         )
@@ -158,7 +158,7 @@ def capped(site: Site) -> Iterator[Hypothesis]:
 
     def soft(cap: float) -> Callable[[Site], Result]:
         def found(site: Site) -> Result:
-            y, unit = OPS["scores"](site)
+            y, unit = OPS["scores"].truth(site)
             assert unit is not None
             return cap * np.tanh(y / cap), unit
 
@@ -166,7 +166,7 @@ def capped(site: Site) -> Iterator[Hypothesis]:
 
     def hard(cap: float) -> Callable[[Site], Result]:
         def found(site: Site) -> Result:
-            y, unit = OPS["scores"](site)
+            y, unit = OPS["scores"].truth(site)
             return np.clip(y, -cap, cap), unit
 
         return found
@@ -189,7 +189,7 @@ def _told_cap(site: Site) -> float | None:
     actual, cells = recorded(site), wrong_cells(site)
     if actual is None or cells is None or not cells.any():
         return None
-    truth = OPS["scores"](site)[0][cells]
+    truth = OPS["scores"].truth(site)[0][cells]
     some = np.argsort(-np.abs(truth))[:32]
     ratio = actual[cells][some] / truth[some]
     if not ((ratio > 0.01) & (ratio < 1)).all():
@@ -211,14 +211,14 @@ def biased(site: Site) -> Iterator[Hypothesis]:
 
         def compute(site: Site, labels: Labels = labels) -> Result | None:
             actual, cells = recorded(site), visible(site)
-            y, unit = OPS["scores"](site)
+            y, unit = OPS["scores"].truth(site)
             if actual is None or cells is None or actual.shape != y.shape or unit is None or not cells.any():
                 return None
             table = told(np.where(cells, actual - y, 0.0), labels(site, y.shape), cells)
             if table is None:
                 return None
             bias = spread_out(labels(site, y.shape), table)
-            return y + bias, units.residual_unit(y, bias) + unit
+            return y + bias, ops.residual.unit(y, bias) + unit
 
         fix = "Qwen3 adds nothing to its scores: positions are in RoPE"
         yield Hypothesis("scores.extra_bias", f"adds {words}", fix, compute, 3 + rank)

@@ -9,13 +9,11 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.blame.evidence import as_stored
-from qwen3_parity.blame.recompute import OPS
-from qwen3_parity.blame.site import Site
 from qwen3_parity.hypotheses.layouts import sequence_axis
 from qwen3_parity.judge.budgets import headroom
+from qwen3_spec.ops import OPS
+from qwen3_spec.site import Site
 
-_ROW_BY_ROW = ("linear", "rms_norm", "head_norm", "residual", "swiglu", "copy")
-"""Ops whose output at a position depends on the inputs at that position alone."""
 _ROWS = 24
 _COLUMNS = 96
 
@@ -49,7 +47,7 @@ def screen(site: Site) -> Screen | None:
 def _rows(site: Site, actual: Array) -> Array | None:
     """A few positions, None for all of them."""
     axis = sequence_axis(site.place.axes)
-    if site.place.op not in _ROW_BY_ROW or axis is None or actual.shape[axis] <= _ROWS:
+    if not OPS[site.place.op].by_row or axis is None or actual.shape[axis] <= _ROWS:
         return None
     return np.unique(np.linspace(0, actual.shape[axis] - 1, _ROWS).round().astype(int))
 
@@ -87,7 +85,7 @@ def _axis(site: Site, name: str) -> int:
 def _errors(site: Site, rows: Array | None, columns: Array | None, part: Array) -> Array | None:
     try:
         with np.errstate(all="ignore"):
-            y, unit = OPS[site.place.op](_cut(site, rows, columns))
+            y, unit = OPS[site.place.op].truth(_cut(site, rows, columns))
     except (ValueError, IndexError):
         return None
     if y.shape != part.shape:

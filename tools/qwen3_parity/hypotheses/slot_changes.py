@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 
 from qwen3_golden import Array, pattern_of
-from qwen3_parity.blame.recompute import OPS
-from qwen3_parity.blame.site import Result, Site
 from qwen3_parity.hypotheses.hypothesis import Hypothesis
 from qwen3_parity.hypotheses.layouts import heads_axis, sequence_axis
 from qwen3_parity.hypotheses.rounding import ROUNDED
 from qwen3_spec import ops
+from qwen3_spec.ops import OPS
+from qwen3_spec.site import Result, Site
 
 Change = Callable[[Site], "Site | None"]
 _Values = Callable[[Array, Sequence[str]], "Array | None"]
@@ -164,7 +164,7 @@ def _pair(
         if changed is None:
             return None
         try:
-            return OPS[changed.place.op](changed)
+            return OPS[changed.place.op].truth(changed)
         except (ValueError, IndexError):
             return None
 
@@ -186,7 +186,7 @@ def _norms(site: Site, slot: int) -> Iterator[tuple[Hypothesis, Change]]:
             continue
 
         def normed(values: Array, weight: Array, eps: float) -> Array:
-            return ops.rms_norm(values, weight, eps)
+            return ops.rms_norm.forward(values, weight, eps)
 
         def change(site: Site, pattern: str = pattern) -> Site | None:
             weight = site.checkpoint.get(pattern.replace("{layer}", str(site.place.layer)))
@@ -198,7 +198,7 @@ def _norms(site: Site, slot: int) -> Iterator[tuple[Hypothesis, Change]]:
 
         def compute(site: Site, change: Change = change) -> Result | None:
             changed = change(site)
-            return None if changed is None else OPS[changed.place.op](changed)
+            return None if changed is None else OPS[changed.place.op].truth(changed)
 
         norm = pattern.removesuffix(".weight").replace("{layer}", "N")
         says = f"reads {given} after the norm {norm} once more"

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.blame.site import Site
 from qwen3_parity.hypotheses.hypothesis import Hypothesis
 from qwen3_parity.hypotheses.rounding import ROUNDED
 from qwen3_parity.hypotheses.softmax_forms import (
@@ -24,6 +23,7 @@ from qwen3_parity.hypotheses.softmax_forms import (
     softmax_hypothesis,
     times,
 )
+from qwen3_spec.site import Site
 
 
 def _after(s: Array, seen: Array, _: Site) -> tuple[Array, Array]:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.blame.site import Result, Site
 from qwen3_parity.hypotheses.hypothesis import Hypothesis
-from qwen3_spec import units
+from qwen3_spec.rounding import FLOAT32_ROUNDOFF
+from qwen3_spec.site import Result, Site
 
 Shaped = Callable[[Array, Array, Site], "tuple[Array, Array] | None"]
 """`(scores, mask, site)`, both `[batch, heads, query, key]`, to probabilities and the mask that their unit goes by."""
@@ -37,7 +37,7 @@ def unit_of(y: Array, s: Array, seen: Array) -> Array:
     """The rounding unit of probabilities by a mask with heads; 0 where a hidden key has none."""
     visible = np.where(seen, np.abs(s), 0)
     scale = np.abs(y) * (1 + visible + visible.max(axis=-1, keepdims=True, initial=0))
-    return np.where(seen | (y != 0), units.FLOAT32_ROUNDOFF * scale + 2.0**-126, 0.0)
+    return np.where(seen | (y != 0), FLOAT32_ROUNDOFF * scale + 2.0**-126, 0.0)
 
 
 def softmax_hypothesis(name: str, says: str, fix: str, shaped: Shaped, rank: int = 0) -> Hypothesis:

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.blame.site import Site
 from qwen3_parity.hypotheses.hypothesis import Hypothesis
 from qwen3_parity.hypotheses.mask_parts import slots
 from qwen3_parity.hypotheses.masks import WHOLE, MaskChange
@@ -15,6 +14,7 @@ from qwen3_parity.hypotheses.memory_rules import MEMORY
 from qwen3_parity.hypotheses.near_rules import NEAR
 from qwen3_parity.hypotheses.padding_rules import OWN
 from qwen3_parity.hypotheses.softmax_forms import Shaped, soft, softmax_hypothesis
+from qwen3_spec.site import Site
 
 
 def other_mask(site: Site) -> Iterator[Hypothesis]:

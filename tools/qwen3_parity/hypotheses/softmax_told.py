@@ -8,8 +8,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.blame.recompute import OPS
-from qwen3_parity.blame.site import Result, Site
 from qwen3_parity.hypotheses.bias_tables import GROUPINGS, Labels, spread_out, told_up_to_rows
 from qwen3_parity.hypotheses.factors import named
 from qwen3_parity.hypotheses.hypothesis import Hypothesis
@@ -27,6 +25,8 @@ from qwen3_parity.hypotheses.softmax_forms import (
     times,
     unit_of,
 )
+from qwen3_spec.ops import OPS
+from qwen3_spec.site import Result, Site
 
 
 def told(site: Site) -> Iterator[Hypothesis]:
@@ -157,7 +157,7 @@ def _dropout() -> Hypothesis:
 
     def compute(site: Site) -> Result | None:
         actual = recorded(site)
-        y, unit = OPS["softmax"](site)
+        y, unit = OPS["softmax"].truth(site)
         if actual is None or actual.shape != y.shape:
             return None
         kept = (actual != 0) & (y > 1e-30)

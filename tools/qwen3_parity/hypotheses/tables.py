@@ -12,15 +12,17 @@ from functools import partial
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.blame.angles import close_unit, nearest_table
-from qwen3_parity.blame.recompute import OPS, angles_of
-from qwen3_parity.blame.site import Result, Site
 from qwen3_parity.hypotheses import frequencies, positions, yarn
 from qwen3_parity.hypotheses.factors import named
 from qwen3_parity.hypotheses.hypothesis import Hypothesis
 from qwen3_parity.hypotheses.observed import Seen, explains, factor_between, likely, narrowed, seen, unit_of
 from qwen3_parity.hypotheses.rounding import ROUNDED
-from qwen3_spec import ops, units
+from qwen3_spec import ops
+from qwen3_spec.angles import close_unit, nearest_table
+from qwen3_spec.ops import OPS
+from qwen3_spec.ops.rope_table import angles_of
+from qwen3_spec.rounding import FLOAT32_ROUNDOFF
+from qwen3_spec.site import Result, Site
 
 FIX = "cos and sin of position * inv_freq, in float32, the pairs twice in a row"
 NAMES = {"positions.clamped": "table.clamped_positions", "positions.wrapped": "table.wrapped_positions",
@@ -31,7 +33,7 @@ NAMES = {"positions.clamped": "table.clamped_positions", "positions.wrapped": "t
 def inv_freq(site: Site) -> Iterator[Hypothesis]:
     """Wrong frequencies."""
     what = seen(site)
-    right = OPS["inv_freq"](site)[0]
+    right = OPS["inv_freq"].truth(site)[0]
     found = [*yarn.rules(site, right), *frequencies.rules(right, site.config)]
     if what is not None:
         found += frequencies.told(right, np.asarray(what.actual, np.float64), site.config)
@@ -39,11 +41,11 @@ def inv_freq(site: Site) -> Iterator[Hypothesis]:
 
 
 def _frequencies(rule: frequencies.Rule, site: Site) -> Result:
-    y = np.asarray(rule.change(OPS["inv_freq"](site)[0], site.config), np.float64)
+    y = np.asarray(rule.change(OPS["inv_freq"].truth(site)[0], site.config), np.float64)
     scaling = site.config.rope_scaling
     # A wrong ramp may end between pairs, which costs it more roundings.
     scaling = None if scaling is None else replace(scaling, truncate=False)
-    return y, units.inv_freq_unit(np.where(y == 0, 1, y), site.config.rope_theta, scaling)
+    return y, ops.inv_freq.unit(np.where(y == 0, 1, y), site.config.rope_theta, scaling)
 
 
 def table(site: Site) -> Iterator[Hypothesis]:
@@ -75,7 +77,7 @@ def _which(site: Site) -> int:
 
 def _made(site: Site, ids: Array, freq: Array) -> Result:
     given = (ids, freq, site.config.attention_factor)
-    return ops.rope_table(*given)[_which(site)], units.rope_table_unit(*given)
+    return ops.rope_table.forward(*given)[_which(site)], ops.rope_table.unit(*given)
 
 
 def _by_positions(site: Site) -> Iterator[Hypothesis]:
@@ -156,7 +158,7 @@ def _laid_out(layout: _Layout, site: Site) -> Result:
         return np.asarray((1 if site.config.rope_scaling is None else 3) + np.abs(a))
 
     factor = site.config.attention_factor
-    return factor * layout(angle, cos, sin), units.FLOAT32_ROUNDOFF * np.abs(factor * layout(angle, size, size))
+    return factor * layout(angle, cos, sin), FLOAT32_ROUNDOFF * np.abs(factor * layout(angle, size, size))
 
 
 def _layouts() -> Iterator[Hypothesis]:
@@ -172,7 +174,7 @@ def _narrow() -> Iterator[Hypothesis]:
         angle = np.asarray(casts.get("a", np.asarray)(ids[..., None] * freq), np.float64)
         factor = site.config.attention_factor
         y = factor * _twice(np.cos(angle) if _which(site) == 0 else np.sin(angle))
-        unit = units.rope_table_unit(ids, freq, factor)
+        unit = ops.rope_table.unit(ids, freq, factor)
         return narrowed(y, unit, casts["y"]) if "y" in casts else (y, unit)
 
     for what, r in ROUNDED:
@@ -201,7 +203,7 @@ def _reduced() -> Iterator[Hypothesis]:
 def _times(factor: float, site: Site) -> Result:
     """A table with `factor` in the place of the attention factor."""
     ids, freq = site.inputs
-    return ops.rope_table(ids, freq, factor)[_which(site)], units.rope_table_unit(ids, freq, factor)
+    return ops.rope_table.forward(ids, freq, factor)[_which(site)], ops.rope_table.unit(ids, freq, factor)
 
 
 def _attention_factors(site: Site) -> Iterator[Hypothesis]:

@@ -9,10 +9,10 @@ from functools import partial
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.blame.site import Site
 from qwen3_parity.hypotheses.hypothesis import Hypothesis, with_site
 from qwen3_parity.hypotheses.observed import Seen, seen
 from qwen3_parity.hypotheses.weight_choice import others
+from qwen3_spec.site import Site
 
 Change = Callable[[Site], "Site | None"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from qwen3_parity.blame.site import Site
+from qwen3_spec.site import Site
 
 _LAYER = re.compile(r"\.layers\.(\d+)\.")
 Find = Callable[[Site], "str | None"]

@@ -11,8 +11,8 @@ from itertools import permutations
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.blame.site import Site
 from qwen3_parity.hypotheses.rounding import ROUNDED
+from qwen3_spec.site import Site
 
 Form = Callable[[Site, Array], "Array | None"]
 """A site and its weight -> the weight in another form; None where the sizes do not allow it."""

@@ -10,14 +10,14 @@ from dataclasses import replace
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.blame.recompute import OPS
-from qwen3_parity.blame.site import Result, Site
 from qwen3_parity.blame.values import made_once
 from qwen3_parity.hypotheses.hypothesis import Compute, Hypothesis
 from qwen3_parity.hypotheses.norms import mean_square, rows
 from qwen3_parity.hypotheses.observed import Seen, real, seen
 from qwen3_parity.hypotheses.rounding import ROUNDED
 from qwen3_parity.judge.budgets import headroom
+from qwen3_spec.ops import OPS
+from qwen3_spec.site import Result, Site
 
 _FIX = "compare what is loaded with the checkpoint, element by element"
 _MOST = 64
@@ -45,7 +45,7 @@ def _norm(site: Site) -> Iterator[Hypothesis]:
 
     def compute(site: Site) -> Result | None:
         found = _norm_weight(site)
-        return None if found is None else OPS[site.place.op](replace(site, parameters={"weight": found}))
+        return None if found is None else OPS[site.place.op].truth(replace(site, parameters={"weight": found}))
 
     yield Hypothesis("weight.unknown", says, _FIX, compute, 7)
 
@@ -136,7 +136,7 @@ def _changed_elements(
             return None
         weight = np.array(site.parameters["weight"], np.float64)
         weight[outputs, inputs] += changes
-        return OPS["linear"](replace(site, parameters={**site.parameters, "weight": weight}))
+        return OPS["linear"].truth(replace(site, parameters={**site.parameters, "weight": weight}))
 
     shown = ", ".join(
         f"[{j}, {i}] is {right[j, i] + by:.5g} for {right[j, i]:.5g}"
@@ -151,7 +151,7 @@ def _changed_elements(
 def _column(index: int) -> Compute:
     def compute(site: Site) -> Result | None:
         what = seen(site)
-        truth, unit = OPS["linear"](site)
+        truth, unit = OPS["linear"].truth(site)
         if what is None:
             return truth, unit
         x = np.asarray(site.inputs[0], np.float64).reshape(*truth.shape[:2], -1)[..., index]
@@ -164,7 +164,7 @@ def _column(index: int) -> Compute:
 
 def _zeroed(outputs: Array) -> Compute:
     def compute(site: Site) -> Result:
-        truth, unit = OPS["linear"](site)
+        truth, unit = OPS["linear"].truth(site)
         gone = np.isin(np.arange(truth.shape[-1]), outputs)
         return np.where(gone, 0.0, truth), unit
 
@@ -180,7 +180,7 @@ def _rows_of(site: Site) -> tuple[Array, Array]:
         if other is None or actual is None:
             continue
         what = seen(other)
-        truth = OPS["linear"](other)[0] if what is None else what.truth  # what is right tells of the weight, too
+        truth = OPS["linear"].truth(other)[0] if what is None else what.truth  # what is right tells of the weight, too
         if truth.shape != actual.shape:
             continue
         x = np.asarray(other.inputs[0], np.float64).reshape(truth.shape[0] * truth.shape[1], -1)
@@ -199,6 +199,6 @@ def _solved(site: Site) -> Result | None:
     if len(x) < 2:
         return None
     change = np.linalg.lstsq(x, difference, rcond=1e-12)[0]
-    truth, unit = OPS["linear"](site)
+    truth, unit = OPS["linear"].truth(site)
     here = np.asarray(site.inputs[0], np.float64).reshape(*truth.shape[:2], -1)
     return truth + here @ change, unit

@@ -9,8 +9,6 @@ from functools import partial
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.blame.recompute import OPS
-from qwen3_parity.blame.site import Site
 from qwen3_parity.hypotheses.hypothesis import Hypothesis
 from qwen3_parity.hypotheses.linear_results import narrow, probabilities, results
 from qwen3_parity.hypotheses.lost_terms import lost_terms
@@ -18,6 +16,8 @@ from qwen3_parity.hypotheses.observed import Seen, explains, likely, seen
 from qwen3_parity.hypotheses.weight_biases import Change, biases, guess
 from qwen3_parity.hypotheses.weight_choice import others
 from qwen3_parity.hypotheses.weight_forms import forms, fused
+from qwen3_spec.ops import OPS
+from qwen3_spec.site import Site
 
 _ROWS, _OUTPUTS = 6, 96
 """Positions and output channels that a quick look takes."""
@@ -85,7 +85,7 @@ def _quick(site: Site, small: Sample | None, guesses: Iterator[tuple[Hypothesis,
         changed = change(site)
         if changed is not None:
             part = small[0](changed)
-            if explains(part, small[1], OPS[part.place.op](part)):
+            if explains(part, small[1], OPS[part.place.op].truth(part)):
                 yield one
 
 

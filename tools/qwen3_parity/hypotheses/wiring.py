@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from qwen3_golden import Array, Place, pattern_of
-from qwen3_parity.blame.recompute import OPS
-from qwen3_parity.blame.site import Result, Site
 from qwen3_parity.blame.values import made_once
 from qwen3_parity.hypotheses.hypothesis import Hypothesis
 from qwen3_parity.hypotheses.layouts import as_form
 from qwen3_parity.hypotheses.screen import screen
 from qwen3_parity.hypotheses.slot_changes import changes
+from qwen3_spec.ops import OPS
+from qwen3_spec.site import Result, Site
 
 _LAYER = re.compile(r"\.layers\.(\d+)\.")
 _CACHED = ("cache", "cache_once")
@@ -162,7 +162,7 @@ def _computed(change: _Change) -> Callable[[Site], Result | None]:
         if changed is None:
             return None
         try:
-            return OPS[changed.place.op](changed)
+            return OPS[changed.place.op].truth(changed)
         except (ValueError, IndexError):
             return None
 

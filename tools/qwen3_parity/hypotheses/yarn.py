@@ -12,9 +12,9 @@ from functools import partial
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.blame.site import Site
 from qwen3_parity.hypotheses.frequencies import Change, Rule
 from qwen3_spec import RopeScaling, SpecConfig, ops
+from qwen3_spec.site import Site
 
 FACTOR = "yarn.attention_factor"
 FIX = (
@@ -37,7 +37,7 @@ class _Wrong(RopeScaling):
 
 def _with(**numbers: float) -> Change:
     """Frequencies with other numbers of the scaling."""
-    return lambda f, c: ops.inv_freq(2 * len(f), c.rope_theta, _changed(c, **numbers))
+    return lambda f, c: ops.inv_freq.forward(2 * len(f), c.rope_theta, _changed(c, **numbers))
 
 
 def _changed(config: SpecConfig, **numbers: float) -> RopeScaling:
@@ -51,7 +51,7 @@ def _by_ramp(change: Callable[[Array, SpecConfig], Array]) -> Change:
     def frequencies(f: Array, c: SpecConfig) -> Array:
         assert c.rope_scaling is not None
         ramp = np.clip(change(np.arange(len(f), dtype=np.float64), c), 0, 1)
-        plain = ops.inv_freq(2 * len(f), c.rope_theta)
+        plain = ops.inv_freq.forward(2 * len(f), c.rope_theta)
         return np.asarray(plain * (1 - ramp) + plain / c.rope_scaling.factor * ramp)
 
     return frequencies
@@ -60,13 +60,13 @@ def _by_ramp(change: Callable[[Array, SpecConfig], Array]) -> Change:
 def _ramp(index: Array, c: SpecConfig, scale: float = 1.0, theta: float = 0.0) -> Array:
     """The ramp at `index`, its ends `scale` times as far, or found with another `theta`."""
     s = _changed(c)
-    low, high = ops.yarn_range(2 * len(index), theta or c.rope_theta, s)
+    low, high = ops.inv_freq.yarn_range(2 * len(index), theta or c.rope_theta, s)
     return np.asarray((index - low * scale) / ((high - low) * scale))
 
 
 def _by_turns(index: Array, c: SpecConfig) -> Array:
     s = _changed(c)
-    turns = s.original_max_position_embeddings * ops.inv_freq(2 * len(index), c.rope_theta) / (2 * math.pi)
+    turns = s.original_max_position_embeddings * ops.inv_freq.forward(2 * len(index), c.rope_theta) / (2 * math.pi)
     return np.asarray((s.beta_fast - turns) / (s.beta_fast - s.beta_slow))
 
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from qwen3_golden import ENCODERS, Array, ParityError, Place, Recording, Tensor, pb
+from qwen3_golden import ENCODERS, Array, ParityError, Recording, Tensor, pb
 from qwen3_reference.floors.scope import BY_ROW
-from qwen3_spec import masks
+from qwen3_spec import ops
+from qwen3_spec.site import Place
 
-_VISIBLE_ONLY = ("scores", "softmax")
-"""Ops whose cells are judged where the mask is True; hidden probabilities must be exactly 0 on top of it."""
 _WHOLE = ("input", "inv_freq", "argmax", "sequences_scores")
 _GRADIENT = "gradient."
 _END = ("encoder.norm", "decoder.norm", "logits", "pre_norm.norm", "post_norm.last_hidden_state")
@@ -61,7 +60,7 @@ class Scope:
         if place is None:
             mask = self._golden.get("input.mask") if self._alone and tensor.info.op == "softmax" else None
             return None if mask is None else mask.array[:, None]
-        if place.op not in _VISIBLE_ONLY or place.layer is None:
+        if place.layer is None or not (place.op in ops.OPS and ops.OPS[place.op].masked):
             return None
         found = self._mask(_stack(place), place.layer, tensor.info.step, tensor.array.shape[2])
         return None if found is None else found[:, None]
@@ -81,11 +80,11 @@ class Scope:
         config, encoder, decoder = self._golden.case.config, self._real("encoder"), self._real("decoder")
         window = config.sliding_window if config.layer_types[layer : layer + 1] == ["sliding_attention"] else None
         if stack != "decoder":
-            return None if encoder is None else masks.encoder_mask(encoder, window)
+            return None if encoder is None else ops.mask.encoder_mask(encoder, window)
         if decoder is None:
             return None
         steps = self._golden.case.steps
-        return masks.merged(decoder[:, : sum(steps[: step + 1])], encoder, steps[step], window)
+        return ops.mask.merged(decoder[:, : sum(steps[: step + 1])], encoder, steps[step], window)
 
     def _real(self, stack: str) -> Array | None:
         """`[batch, slot]`: True where a token is no padding; None when the case has no such input."""

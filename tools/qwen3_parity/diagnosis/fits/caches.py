@@ -9,9 +9,9 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.blame.evidence import Evidence
-from qwen3_parity.blame.recompute import heads_first
-from qwen3_parity.blame.site import Result, Site
 from qwen3_parity.diagnosis.fits.finding import Finding
+from qwen3_spec.heads import heads_first
+from qwen3_spec.site import Result, Site
 
 _CACHES = ("cache_keys", "cache_values", "cache_encoder_keys", "cache_encoder_values")
 _TAPS = ("k_rope", "k_norm", "k_proj", "v_proj", "encoder_k_rope", "encoder_k_norm", "encoder_k_proj", "encoder_v_proj")

@@ -9,9 +9,9 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.blame.evidence import Evidence, as_stored
-from qwen3_parity.blame.site import Result
 from qwen3_parity.diagnosis.fits.finding import Finding
 from qwen3_parity.judge.budgets import headroom
+from qwen3_spec.site import Result
 
 
 def wrong_cells(evidence: Evidence, result: Result) -> Array | None:

@@ -6,9 +6,9 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.blame.evidence import Evidence
-from qwen3_parity.blame.site import Result
 from qwen3_parity.diagnosis.fits.cells import indices, wrong_cells
 from qwen3_parity.diagnosis.fits.finding import Finding
+from qwen3_spec.site import Result
 
 
 def _along(evidence: Evidence, cells: Array) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from qwen3_parity.blame.evidence import Evidence
-from qwen3_parity.blame.site import Result
+from qwen3_spec.site import Result
 
 
 @dataclass(frozen=True)

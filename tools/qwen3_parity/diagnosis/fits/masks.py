@@ -6,8 +6,8 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.blame.evidence import Evidence
-from qwen3_parity.blame.site import Result, Site
 from qwen3_parity.diagnosis.fits.finding import Finding
+from qwen3_spec.site import Result, Site
 
 
 def bands(evidence: Evidence, result: Result) -> Finding | None:

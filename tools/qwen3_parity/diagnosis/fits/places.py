@@ -8,9 +8,9 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.blame.evidence import Evidence
-from qwen3_parity.blame.site import Result
 from qwen3_parity.diagnosis.fits.cells import explained, floats, indices
 from qwen3_parity.diagnosis.fits.finding import Finding
+from qwen3_spec.site import Result
 
 _MOST = 512
 """The longest axis whose indices are matched one with another."""

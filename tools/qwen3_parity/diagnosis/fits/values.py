@@ -8,11 +8,11 @@ import numpy as np
 
 from qwen3_golden import Array, pb
 from qwen3_parity.blame.evidence import Evidence
-from qwen3_parity.blame.site import Result
 from qwen3_parity.diagnosis.fits.cells import explained, floats
 from qwen3_parity.diagnosis.fits.concentration import block
 from qwen3_parity.diagnosis.fits.finding import Finding
 from qwen3_parity.hypotheses.rounding import ROUNDED
+from qwen3_spec.site import Result
 
 
 def not_finite(evidence: Evidence, result: Result) -> Finding | None:

@@ -15,6 +15,7 @@ from qwen3_encdec.transformer_encoder import TransformerEncoder
 from qwen3_encdec.weights.files import read_tensors, stored_tensors
 from qwen3_golden import Array, ParityError, pb, table
 from qwen3_parity.recording.record import ARITHMETIC, Tap
+from qwen3_spec.ops import OPS
 
 BACKENDS = {"eager": pb.EAGER, "sdpa": pb.SDPA}
 Emit = Callable[[str, torch.Tensor], None]
@@ -63,7 +64,8 @@ class ClassicEncoder:
         backend = backend if backend in BACKENDS else "eager"  # it has no flex attention: the recording says what ran
         self.model, self.parameters = _load(case, directory, dtype)
         self.model.set_attn_implementation(backend)
-        shown = [row.pattern for row in table() if backend == "eager" or row.op not in ("scores", "softmax")]
+        fused = frozenset() if backend == "eager" else frozenset(name for name, op in OPS.items() if op.masked)
+        shown = [row.pattern for row in table() if row.op not in fused]
         self.run = pb.Run(arithmetic=ARITHMETIC[dtype], backend=BACKENDS[backend], materialised=shown)
 
     @torch.no_grad()

@@ -11,7 +11,8 @@ from transformers import EncoderDecoderCache, LogitsProcessorList
 from qwen3_encdec import Qwen3ForSeq2SeqLM
 from qwen3_encdec.modeling_qwen3_encoder import Qwen3EncoderOutput
 from qwen3_golden import Array, pb
-from qwen3_reference.cases.generation_settings import choosing_steps, generate_options
+from qwen3_reference.cases.generation_settings import generate_options
+from qwen3_spec.ops.beams import choosing_steps
 
 Tap = Callable[[str, int, torch.Tensor], None]
 

@@ -27,9 +27,10 @@ from qwen3_parity.recording.ours.training import run_training
 from qwen3_parity.recording.record import ARITHMETIC, Factory, Tap
 from qwen3_parity.recording.request import refuse_exported
 from qwen3_reference.capture.hooks import attach, recording_attention
+from qwen3_spec.ops import OPS
 
 BACKENDS = {"eager": pb.EAGER, "sdpa": pb.SDPA, "flex": pb.FLEX}
-NEVER_MATERIALISED = ("scores", "softmax")
+NEVER_MATERIALISED = frozenset(name for name, op in OPS.items() if op.masked)
 """The ops whose outputs a fused attention never has in memory."""
 DTYPES = {pb.ARITHMETIC_F32: torch.float32, pb.ARITHMETIC_BF16: torch.bfloat16, pb.ARITHMETIC_F16: torch.float16}
 _BOTH = ("encoder.", "decoder.", "lm_head.")

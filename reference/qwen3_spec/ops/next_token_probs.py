@@ -1,16 +1,19 @@
-"""From logits to the next token: the filters of sampling, and the scores of beams.
+"""From logits to the next token: the filters of sampling.
 
 Filters are applied in Hugging Face's order: repetition penalty, temperature, top-k, top-p, min-p; each sees what the
 one before it left. `beams` has the search itself.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from qwen3_spec.arithmetic import FLOAT64, Arithmetic, Array
+from qwen3_spec.op import Op
+from qwen3_spec.rounding import FLOAT32_ROUNDOFF, SMALLEST_NORMAL
+from qwen3_spec.site import Site
 from qwen3_spec.sums import same_sign_sum
-from qwen3_spec.units import FLOAT32_ROUNDOFF
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,7 @@ def filtered(logits: Array, seen: Array, sampling: Sampling, *, arithmetic: Arit
     return min_p(kept, sampling.min_p, arithmetic) if sampling.min_p else np.asarray(kept)
 
 
-def next_token_probs(logits: Array, seen: Array, sampling: Sampling, *, arithmetic: Arithmetic = FLOAT64) -> Array:
+def forward(logits: Array, seen: Array, sampling: Sampling, *, arithmetic: Arithmetic = FLOAT64) -> Array:
     """The distribution that the next token is drawn from, `[batch, vocab]`; removed tokens have exactly 0.
 
     Source: HF's `LogitsProcessorList` as `generate(do_sample=True)` makes it, then a softmax.
@@ -91,9 +94,7 @@ def next_token_probs(logits: Array, seen: Array, sampling: Sampling, *, arithmet
     return softmax(filtered(logits, seen, sampling, arithmetic=arithmetic), arithmetic)
 
 
-def next_token_probs_unit(
-    y: Array, logits: Array, seen: Array, sampling: Sampling, *, roundoff: float = FLOAT32_ROUNDOFF
-) -> Array:
+def unit(y: Array, logits: Array, seen: Array, sampling: Sampling, *, roundoff: float = FLOAT32_ROUNDOFF) -> Array:
     """`p sqrt((1 + 3 |s| + max |s|)^2 + r^2)`: a softmax's unit for the filtered logits s, penalised and divided first.
 
     r are the roundings of the row's sum. Removed tokens must be exactly 0: unit 0.
@@ -103,4 +104,40 @@ def next_token_probs_unit(
     peak = y.max(axis=-1, keepdims=True, initial=0)
     added = same_sign_sum(np.divide(y, peak, out=np.zeros_like(y), where=peak > 0))[..., None]
     scale = y * np.hypot(1 + 3 * s + s.max(axis=-1, keepdims=True, initial=0), added)
-    return np.asarray(np.where(np.isfinite(kept), roundoff * scale + 2.0**-126, 0))
+    return np.asarray(np.where(np.isfinite(kept), roundoff * scale + SMALLEST_NORMAL, 0))
+
+
+def sampling_of(generation: Any) -> Sampling:
+    """The filters of a case's generation, field by field as in the schema."""
+    return Sampling(
+        repetition_penalty=generation.repetition_penalty,
+        temperature=generation.temperature,
+        top_k=generation.top_k,
+        top_p=generation.top_p,
+        min_p=generation.min_p,
+    )
+
+
+def history(site: Site, ids: Array, real: Array) -> Array:
+    """The tokens that each row has had by the step, `[batch, vocab]` bool; of `ids` and `real` as given to the case."""
+    vocab = site.inputs[0].shape[-1]
+    return seen_ids(ids[:, : site.stop], real[:, : site.stop].astype(bool), vocab)
+
+
+def _operands(site: Site) -> tuple[Array, Array, Sampling]:
+    logits, ids, real = site.inputs
+    return logits[:, -1], history(site, ids, real), sampling_of(site.case.generation)
+
+
+def at_site(site: Site, arithmetic: Arithmetic) -> Array:
+    """The distribution of a step's last logits; a row with a number that is none has none either."""
+    last, seen, sampling = _operands(site)
+    y = forward(last, seen, sampling, arithmetic=arithmetic)
+    return np.where(np.isfinite(last).all(axis=-1, keepdims=True), y, arithmetic.dtype(np.nan))
+
+
+def _unit_at_site(site: Site, y: Array) -> Array:
+    return unit(y, *_operands(site))
+
+
+OPS = (Op("next_token_probs", at_site, _unit_at_site),)

@@ -2,30 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from qwen3_golden import ENCODERS, Array, Place, Recording, pb
-from qwen3_spec import SpecConfig
+from qwen3_spec.arithmetic import Array
+from qwen3_spec.config import SpecConfig
 
 Result = tuple[Array, Array | None]
 """What an op gives on a site's inputs, and its rounding unit for each element; None for an op that is exact."""
 
 
-class Taps(Protocol):
-    """What a site asks of the run that it stands in: other taps and places, as recorded or as they follow from those.
+class Place(Protocol):
+    """A row of a network table with its layer filled in; `stack` is "encoder" or "decoder", whose positions it has."""
 
-    `dtype` is the schema's type that floats are stored in, `overrides` has other ways to compute a place, by pattern.
+    @property
+    def name(self) -> str: ...
+    @property
+    def pattern(self) -> str: ...
+    @property
+    def op(self) -> str: ...
+    @property
+    def axes(self) -> tuple[str, ...]: ...
+    @property
+    def inputs(self) -> tuple[tuple[str, ...], ...]: ...
+    @property
+    def parameters(self) -> tuple[str, ...]: ...
+    @property
+    def layer(self) -> int | None: ...
+    @property
+    def stack(self) -> str: ...
+
+
+class Case(Protocol):
+    """What an op asks of the case: field by field as in the schema, of which this package knows nothing else."""
+
+    @property
+    def steps(self) -> Sequence[int]: ...
+    @property
+    def max_new_tokens(self) -> int: ...
+    @property
+    def config(self) -> Any: ...
+    @property
+    def generation(self) -> Any: ...
+    @property
+    def training(self) -> Any: ...
+
+
+class Taps(Protocol):
+    """What an op, or a mistake of it, asks of the run that it stands in: other taps, as recorded or as they follow.
+
+    `recording` is the run, `given` the recording whose inputs count; `dtype` is the schema's type that floats are
+    stored in; `overrides` has other ways to compute a place, by pattern.
     """
 
-    recording: Recording
-    given: Recording | None
+    recording: Any
+    given: Any
     dtype: int
     overrides: Mapping[str, Callable[[Site], Result]]
 
-    def place(self, name: str) -> Place | None:
-        """The place of a tap name in this network."""
+    def place(self, name: str) -> Any:
+        """The place of a tap name in this network, None for a name of another one."""
 
     def recorded(self, name: str, step: int) -> Array | None:
         """A tap as it was recorded, or None."""
@@ -36,7 +73,7 @@ class Taps(Protocol):
     def site(self, name: str, step: int) -> Site | None:
         """The op that makes a tap, with its inputs; None when one of them is not to be had."""
 
-    def parameters(self, spot: Place) -> dict[str, Array]:
+    def parameters(self, spot: Any) -> dict[str, Array]:
         """The weight and bias of a place, as loaded."""
 
     def compute(self, site: Site) -> Result:
@@ -62,7 +99,7 @@ class Site:
     inputs: tuple[Array, ...]
     parameters: Mapping[str, Array]
     config: SpecConfig
-    case: pb.Case
+    case: Case
     values: Taps
     checkpoint: Mapping[str, Array]
     length: int
@@ -86,8 +123,14 @@ class Site:
     @property
     def stack(self) -> str:
         """ "encoder" or "decoder"."""
-        return "encoder" if self.place.name.startswith(ENCODERS) else "decoder"
+        return self.place.stack
 
     def sibling(self, name: str) -> str:
         """Another tap of the same layer and attention (or MLP): the last part of the name replaced."""
         return f"{self.place.name.rpartition('.')[0]}.{name}"
+
+    def this_step(self, values: Array) -> Array:
+        """The slots `[batch, length, …]` of this step out of all of a stack's `[batch, total, …]`."""
+        own = self.stack == "decoder" and "encoder_" not in self.place.name
+        stop = self.stop if own else values.shape[1]
+        return values[:, stop - self.length : stop]

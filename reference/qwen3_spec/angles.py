@@ -1,13 +1,11 @@
 """The angles of honest engines: position × inv_freq, exact or rounded once to float32, of a frequency a few ulp off."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np
 
-from qwen3_golden import Array
-from qwen3_spec import units
+from qwen3_spec.arithmetic import Array
+from qwen3_spec.rounding import FLOAT32_ROUNDOFF
 
 ULPS = 8
 """How many float32 ulp a frequency that nobody recorded may be off: what a recorded one is allowed."""
@@ -60,7 +58,7 @@ def nearest_table(actual: Array | None, which: int, angles: Iterator[Array], fac
             best, least = table, error
         better = np.concatenate([error < least] * 2)
         best, least = np.where(better, table, best), np.fmin(least, error)
-        if (least <= abs(factor) * units.FLOAT32_ROUNDOFF).all():
+        if (least <= abs(factor) * FLOAT32_ROUNDOFF).all():
             break
     assert best is not None
     return best
@@ -86,4 +84,4 @@ def ulps_off(x: Array, y: Array, positions: Array, inv_freq: Array, judged: Arra
 def close_unit(shape: tuple[int, ...], factor: float) -> Array:
     """The rounding unit of cos and sin of a given angle: one rounding, and another one by a factor."""
     roundings = 1 if factor == 1 else 2
-    return np.full(shape, abs(factor) * roundings * units.FLOAT32_ROUNDOFF)
+    return np.full(shape, abs(factor) * roundings * FLOAT32_ROUNDOFF)

@@ -6,12 +6,16 @@ the first other choice on nothing is known: NaN.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Any
 
 import numpy as np
 
 from qwen3_spec.arithmetic import FLOAT64, Arithmetic, Array
+from qwen3_spec.op import Op
+from qwen3_spec.rounding import FLOAT32_ROUNDOFF
+from qwen3_spec.site import Site
 from qwen3_spec.sums import same_sign_sum
-from qwen3_spec.units import FLOAT32_ROUNDOFF
 
 _NEVER = -1.0e9
 """The score of what cannot be chosen, as Hugging Face has it."""
@@ -153,3 +157,86 @@ def beam_search(
             every_id[at] = search.pad
             every_id[at, : len(tokens)] = tokens
     return every_id, every_score
+
+
+def search_of(generation: Any, max_new_tokens: int) -> Search:
+    """The search of a case's generation, greedy or with beams, field by field as in the schema."""
+    return Search(
+        new=max_new_tokens,
+        eos=tuple(generation.eos_token_id),
+        pad=generation.pad_token_id,
+        beams=generation.num_beams,
+        length_penalty=generation.length_penalty,
+        early_stopping=generation.early_stopping,
+        returned=generation.num_return_sequences,
+    )
+
+
+def choosing_steps(steps: Sequence[int], generation: Any) -> list[int]:
+    """The steps by whose last logits a token was chosen: from the one that ends the prompt on."""
+    return [step for step, stop in enumerate(accumulate(steps)) if stop >= generation.prompt_length]
+
+
+def entering(site: Site) -> tuple[Array, Array, Array]:
+    """Of beams that enter a step: the logits before it `[rows, vocab]`, the tokens and the rows they go on from."""
+    logits, ids, beam_idx = site.inputs
+    return logits[:, -1], ids[:, site.stop - site.case.steps[site.step]], beam_idx[site.step]
+
+
+def choices(site: Site) -> tuple[list[Array], Array, Array]:
+    """The logits `[rows, vocab]` of every choice, and what was fed behind: tokens `[rows, n]`, rows `[n, rows]`.
+
+    Raises `ValueError` when some logits were not recorded.
+    """
+    steps, generation = list(site.case.steps), site.case.generation
+    found = [site.values.value("logits", step) for step in choosing_steps(steps, generation)]
+    known = [one[:, -1] for one in found if one is not None]
+    ids = site.values.recorded("input.decoder_input_ids", 0)
+    if ids is None or len(known) < len(found):
+        raise ValueError("some logits were not recorded")
+    beam_idx = site.values.recorded("input.beam_idx", 0)
+    forced = ids[:, generation.prompt_length :]
+    rows = np.broadcast_to(np.arange(len(ids)), (len(known), len(ids))) if beam_idx is None else beam_idx
+    return known, forced, rows[len(rows) - len(known) + 1 :]
+
+
+def scores_unit(y: Array, logits: list[Array]) -> Array:
+    """Of the sum of a hypothesis's log-probabilities: one rounding of each, as large as the logits, and of the sum."""
+    largest = max(float(np.abs(one).max(initial=0)) for one in logits)
+    return np.asarray(FLOAT32_ROUNDOFF * (np.abs(y) + (2 + largest) * np.sqrt(len(logits))))
+
+
+def _entering_scores(site: Site, arithmetic: Arithmetic) -> Array:
+    logits, ids, rows = entering(site)
+    return beam_scores(site.before, logits, ids, rows, arithmetic=arithmetic)
+
+
+def _entering_unit(site: Site, y: Array) -> Array:
+    logits, _, rows = entering(site)
+    return beam_scores_unit(y, site.before, logits, rows)
+
+
+def _returned_ids(site: Site, arithmetic: Arithmetic) -> Array:
+    logits, forced, beam_idx = choices(site)
+    search = search_of(site.case.generation, site.case.max_new_tokens)
+    if site.case.generation.strategy != "beam":
+        return greedy_ids(logits, forced, search)
+    return beam_search(logits, forced, beam_idx, search, arithmetic=arithmetic)[0]
+
+
+def _returned_scores(site: Site, arithmetic: Arithmetic) -> Array:
+    logits, forced, beam_idx = choices(site)
+    search = search_of(site.case.generation, site.case.max_new_tokens)
+    return beam_search(logits, forced, beam_idx, search, arithmetic=arithmetic)[1]
+
+
+def _returned_unit(site: Site, y: Array) -> Array:
+    return scores_unit(y, choices(site)[0])
+
+
+OPS = (
+    Op("beam_scores", _entering_scores, _entering_unit),
+    Op("sequences_scores", _returned_scores, _returned_unit),
+    Op("argmax", _returned_ids),
+)
+"""Of cases that say how tokens are chosen (`case.generation`); ids that are merely generated are not computed again."""

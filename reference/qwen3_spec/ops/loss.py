@@ -7,6 +7,9 @@ shifted here (HF's causal models shift `labels` themselves, and take `shift_labe
 import numpy as np
 
 from qwen3_spec.arithmetic import FLOAT64, Arithmetic, Array
+from qwen3_spec.op import Op
+from qwen3_spec.rounding import as_unit
+from qwen3_spec.site import Result, Site
 
 IGNORED_LABEL = -100
 
@@ -51,3 +54,48 @@ def _counted(logits: Array, labels: Array, arithmetic: Arithmetic) -> tuple[Arra
         raise IndexError(f"labels span {span}, the vocabulary is 0..{logits.shape[-1] - 1}; {IGNORED_LABEL} is ignored")
     rows = arithmetic.cast(logits[counts])
     return rows - rows.max(axis=-1, keepdims=True), targets
+
+
+def _labelled(logits: Array, labels: Array) -> tuple[Array, Array]:
+    counts = labels != IGNORED_LABEL
+    return np.asarray(logits[counts], np.float64), labels[counts]
+
+
+def _loss(site: Site) -> Result:
+    """The mean cross-entropy of the recorded logits."""
+    logits, labels = site.inputs
+    rows, targets = _labelled(logits, labels)
+    y = cross_entropy(logits, labels)
+    if not targets.size:
+        return y, as_unit(np.zeros(()))
+    largest = np.abs(rows).max(axis=-1)
+    scale = np.mean(3 + 2 * largest + 2 * np.abs(rows[np.arange(targets.size), targets]))
+    return y, as_unit(np.asarray(scale + abs(y) * np.sqrt(targets.size)))
+
+
+def _gradient(site: Site) -> Result:
+    """Its gradient by the logits."""
+    logits, labels = site.inputs
+    y = cross_entropy_gradient(logits, labels)
+    rows, targets = _labelled(logits, labels)
+    scale = np.zeros(logits.shape)
+    if targets.size:
+        magnitude = np.abs(rows)
+        amplified = 2 + magnitude + magnitude.max(axis=-1, keepdims=True)
+        probs = np.abs(y[labels != IGNORED_LABEL]) * targets.size
+        scale[labels != IGNORED_LABEL] = (probs * amplified + 1e-3) / targets.size
+        hits = scale[labels != IGNORED_LABEL]
+        hits[np.arange(targets.size), targets] += amplified[:, 0] / targets.size
+        scale[labels != IGNORED_LABEL] = hits
+    return y, as_unit(scale)
+
+
+def _loss_at_site(site: Site, arithmetic: Arithmetic) -> Array:
+    return cross_entropy(*site.inputs, arithmetic=arithmetic)
+
+
+def _gradient_at_site(site: Site, arithmetic: Arithmetic) -> Array:
+    return cross_entropy_gradient(*site.inputs, arithmetic=arithmetic)
+
+
+OPS = (Op("loss", _loss_at_site, both=_loss), Op("loss_gradient", _gradient_at_site, both=_gradient))

@@ -7,7 +7,9 @@ that is itself padding is an ordinary row, which may see nothing.
 
 import numpy as np
 
-from qwen3_spec.arithmetic import Array
+from qwen3_spec.arithmetic import Arithmetic, Array
+from qwen3_spec.op import Op
+from qwen3_spec.site import Site
 
 
 def _distance(query_len: int, key_len: int, past: int) -> Array:
@@ -66,7 +68,12 @@ def merged(decoder_mask: Array, encoder_mask: Array | None, query_len: int, wind
     return np.concatenate([own, memory], axis=-1)
 
 
-def position_ids(mask: Array) -> Array:
-    """Positions that do not count padding, `cumsum(mask) - 1` clamped at 0; `mask[batch, seq]` -> int64, same shape."""
-    counted: Array = np.cumsum(mask.astype(bool), axis=-1, dtype=np.int64) - 1
-    return np.maximum(counted, 0)
+def at_site(site: Site, _arithmetic: Arithmetic) -> Array:
+    """Which keys the queries of this step see, by padding and window."""
+    if site.stack == "encoder":
+        return encoder_mask(site.inputs[0], site.window)[:, -site.length :]
+    own, memory = site.inputs[0][:, : site.stop], site.inputs[1] if len(site.inputs) > 1 else None
+    return merged(own, memory, site.length, site.window)
+
+
+OPS = (Op("mask", at_site),)

@@ -1,0 +1,45 @@
+"""What an op is: how it is computed at a place of a network, how far rounding may move it, what else is true of it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from qwen3_spec.arithmetic import FLOAT64, Arithmetic, Array
+from qwen3_spec.site import Result, Site
+
+At = Callable[[str, Array], Array]
+"""`at(step, value)`: what an op hands each value on the way to, under the name of its step, and goes on with."""
+
+
+def unchanged(_step: str, value: Array) -> Array:
+    """The ordinary `At`: nothing happens on the way."""
+    return value
+
+
+@dataclass(frozen=True)
+class Op:
+    """An op of a network table, under the table's name.
+
+    `at_site(site, arithmetic)` is its output on a site's inputs in an arithmetic. `unit(site, y)` is the rounding unit
+    of each element of the output `y`, absolute, for the inputs that it was computed from; None for an op that copies
+    or chooses, which must be exact. `both(site)` gives output and unit in float64 where they are cheaper together, or
+    where what is right depends on what was recorded (the angles of a table).
+
+    `by_row`: a position's output depends on the inputs at that position alone. `masked`: the mask hides some of its
+    cells, which are not judged; a fused attention never has such an op's output in memory. `added_products`: it adds
+    two products that a narrow type rounds before they are added, and that may cancel.
+    """
+
+    name: str
+    at_site: Callable[[Site, Arithmetic], Array]
+    unit: Callable[[Site, Array], Array] | None = None
+    both: Callable[[Site], Result] | None = None
+    by_row: bool = False
+    masked: bool = False
+    added_products: bool = False
+
+    def truth(self, site: Site) -> Result:
+        """The output on a site's inputs in float64, and its rounding unit; None for the unit of an exact op."""
+        if self.both is not None:
+            return self.both(site)
+        y = self.at_site(site, FLOAT64)
+        return y, None if self.unit is None else self.unit(site, y)

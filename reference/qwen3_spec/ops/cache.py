@@ -1,0 +1,34 @@
+"""Keys and values that a decoder keeps: its own grow by a step's slots, the encoder's are filled once."""
+
+import numpy as np
+
+from qwen3_spec.arithmetic import Arithmetic, Array
+from qwen3_spec.heads import heads_first
+from qwen3_spec.op import Op
+from qwen3_spec.site import Site
+
+
+def _grows(site: Site, _arithmetic: Arithmetic) -> Array:
+    new = site.inputs[0]
+    new = heads_first(new, site.config.head_dim) if new.ndim == 3 else new
+    return new if site.before is None else np.concatenate([site.before, new], axis=2)
+
+
+def _moved_or_not(site: Site, before: Array) -> Array:
+    """The encoder's half, by the beams' rows where it was moved: a source's beams have the same, so either will do."""
+    beam_idx, held = site.values.recorded("input.beam_idx", 0), site.values.recorded(site.place.name, site.step)
+    if beam_idx is None or held is None:
+        return before
+    moved = before[beam_idx[site.step]]
+    return moved if np.array_equal(held, moved) else before
+
+
+def _once(site: Site, _arithmetic: Arithmetic) -> Array:
+    if site.before is not None:
+        return _moved_or_not(site, site.before)
+    # Keys that were rotated are heads first already; norms and projections are not.
+    rotated = site.names[0].endswith("_rope")
+    return site.inputs[0] if rotated else heads_first(site.inputs[0], site.config.head_dim)
+
+
+OPS = (Op("cache", _grows), Op("cache_once", _once))

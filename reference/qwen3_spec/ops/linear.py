@@ -1,0 +1,149 @@
+"""Every projection and the LM head: a matrix product, and a bias."""
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from qwen3_spec.arithmetic import FLOAT64, Arithmetic, Array
+from qwen3_spec.op import Op
+from qwen3_spec.rounding import FLOAT32_ROUNDOFF, as_unit
+from qwen3_spec.site import Result, Site
+from qwen3_spec.sums import dot_products
+
+_WEIGHT_BLOCK = 1 << 22
+"""Weight elements cast at a time: a vocabulary-sized float64 copy would not fit next to the model."""
+_OUTPUTS = 256
+"""Outputs treated at a time, so that casts and partial sums stay in the cache."""
+
+
+def forward(x: Array, weight: Array, bias: Array | None = None, *, arithmetic: Arithmetic = FLOAT64) -> Array:
+    """`x @ weight.T + bias`; `x[..., in]`, `weight[out, in]`, `bias[out]` -> `[..., out]`.
+
+    Every projection and the LM head. Source: torch `Linear`. No cast.
+    """
+    rows = arithmetic.cast(x).reshape(-1, x.shape[-1])
+    outputs, inputs = weight.shape
+    out = np.empty((rows.shape[0], outputs), arithmetic.dtype)
+    block = max(1, _WEIGHT_BLOCK // inputs)
+    for start in range(0, outputs, block):
+        columns = slice(start, start + block)
+        out[:, columns] = arithmetic.matmul(rows, arithmetic.cast(weight[columns]).T)
+    if bias is not None:
+        out += arithmetic.cast(bias)
+    return out.reshape(*x.shape[:-1], outputs)
+
+
+def unit(x: Array, weight: Array, bias: Array | None = None, *, roundoff: float = FLOAT32_ROUNDOFF) -> Array:
+    """`sqrt(sum of squared partial sums + sum of squared products)` -> `[..., out]`, at every size one scale.
+
+    Each addition rounds its partial sum, each product rounds itself, independently; `sums.dot_products` says how the
+    partial sums are had. The bias is one partial sum more; or, where a sum starts with it, part of all of them.
+    """
+    return judged(x, weight, bias, roundoff=roundoff)[1]
+
+
+def judged(
+    x: Array, weight: Array, bias: Array | None = None, *, roundoff: float = FLOAT32_ROUNDOFF
+) -> tuple[Array, Array]:
+    """`forward` in float64 and `unit`, each `[..., out]`, in one pass over `weight[out, in]`.
+
+    Weights are cast a few outputs at a time: a memory-mapped checkpoint stays mapped.
+    """
+    rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+    shape = (*x.shape[:-1], weight.shape[0])
+    y, unit = (np.empty((rows.shape[0], weight.shape[0])) for _ in range(2))
+    for start in range(0, weight.shape[0], _OUTPUTS):
+        outputs = slice(start, start + _OUTPUTS)
+        total, drift = dot_products(rows, weight[outputs].T)
+        if bias is not None:
+            offset = FLOAT64.cast(bias[outputs])
+            total += offset
+            drift += x.shape[-1] * offset * offset + total * total
+        y[:, outputs] = total
+        np.sqrt(drift, out=unit[:, outputs])
+    return y.reshape(shape), as_unit(unit, roundoff).reshape(shape)
+
+
+def backward(dy: Array, x: Array, weight: Array, *, arithmetic: Arithmetic = FLOAT64) -> tuple[Array, Array, Array]:
+    """By x, `dy @ weight`; by the weight `[out, in]`, `dy^T @ x` over all rows; by a bias `[out]`, the sum of rows."""
+    rows, drows = (arithmetic.cast(a).reshape(-1, a.shape[-1]) for a in (x, dy))
+    outputs, inputs = weight.shape
+    dx = np.empty((rows.shape[0], inputs), arithmetic.dtype)
+    block = max(1, _WEIGHT_BLOCK // outputs)
+    for start in range(0, inputs, block):
+        columns = slice(start, start + block)
+        dx[:, columns] = arithmetic.matmul(drows, arithmetic.cast(weight[:, columns]))
+    return dx.reshape(x.shape), arithmetic.matmul(drows.T, rows), sum_of_rows(drows, arithmetic)
+
+
+def sum_of_rows(x: Array, arithmetic: Arithmetic) -> Array:
+    """`[..., n] -> [n]`, over all rows."""
+    return arithmetic.sum(np.ascontiguousarray(x.reshape(-1, x.shape[-1]).T))
+
+
+def rows_of(values: Array) -> Array:
+    """`[batch, seq, ...] -> [batch * seq, channels]` in float64."""
+    return np.asarray(values, np.float64).reshape(values.shape[0] * values.shape[1], -1)
+
+
+def added(parts: Sequence[Result]) -> Result:
+    """The sum of several uses of one value: its parts' units, and a rounding for every addition."""
+    total, squares, roundings = (np.zeros(parts[0][0].shape) for _ in range(3))
+    for value, noise in parts:
+        assert noise is not None
+        total, squares = total + value, squares + noise**2
+        roundings = roundings + np.abs(total) * (len(parts) > 1)
+    return total, np.sqrt(squares + np.square(FLOAT32_ROUNDOFF * roundings))
+
+
+def _flat(site: Site) -> Array:
+    x = site.inputs[0]
+    return x.reshape(*x.shape[:2], -1)
+
+
+def at_site(site: Site, arithmetic: Arithmetic) -> Array:
+    """The projection of a place's input, heads laid side by side."""
+    return forward(_flat(site), site.parameters["weight"], site.parameters.get("bias"), arithmetic=arithmetic)
+
+
+def _both(site: Site) -> Result:
+    return judged(_flat(site), site.parameters["weight"], site.parameters.get("bias"))
+
+
+def _input_gradient(site: Site) -> Result:
+    parts = []
+    for dy, name in zip(site.inputs, site.place.parameters, strict=True):
+        weight = np.asarray(site.checkpoint[name])
+        parts.append(judged(dy.reshape(*dy.shape[:2], -1), weight.T))
+    total, noise = added(parts)
+    shape = (*total.shape[:2], -1, site.config.head_dim) if "heads" in site.place.axes else total.shape
+    assert noise is not None
+    return total.reshape(shape), noise.reshape(shape)
+
+
+def _weight_gradient(site: Site) -> Result:
+    return added(
+        [judged(rows_of(dy).T, rows_of(x).T) for dy, x in zip(site.inputs[::2], site.inputs[1::2], strict=True)]
+    )
+
+
+def _bias_gradient(site: Site) -> Result:
+    parts = []
+    for dy in site.inputs:
+        rows = rows_of(dy).T
+        total, noise = judged(rows, np.ones((1, rows.shape[1])))
+        parts.append((total[:, 0], noise[:, 0]))
+    return added(parts)
+
+
+def _only(both: Callable[[Site], Result]) -> Callable[[Site, Arithmetic], Array]:
+    return lambda site, _arithmetic: both(site)[0]
+
+
+OPS = (
+    Op("linear", at_site, both=_both, by_row=True),
+    Op("linear_input_gradient", _only(_input_gradient), both=_input_gradient),
+    Op("weight_gradient", _only(_weight_gradient), both=_weight_gradient),
+    Op("bias_gradient", _only(_bias_gradient), both=_bias_gradient),
+)

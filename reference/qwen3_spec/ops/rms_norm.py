@@ -1,0 +1,115 @@
+"""RMSNorm, of the stream and, as QK-norm, of every head."""
+
+import numpy as np
+
+from qwen3_spec.arithmetic import FLOAT64, Arithmetic, Array
+from qwen3_spec.heads import split_heads
+from qwen3_spec.op import At, Op, unchanged
+from qwen3_spec.ops import linear
+from qwen3_spec.rounding import FLOAT32_ROUNDOFF, as_unit, magnitude
+from qwen3_spec.site import Result, Site
+from qwen3_spec.sums import same_sign_sum
+
+
+def forward(x: Array, weight: Array, eps: float, *, arithmetic: Arithmetic = FLOAT64, at: At = unchanged) -> Array:
+    """`weight * x / sqrt(mean(x^2) + eps)` over the last axis; `x[..., n]`, `weight[n]` -> `[..., n]`.
+
+    The input, post-attention and final norms take `[batch, seq, hidden]`; QK-norm is the same op on
+    `[batch, seq, heads, head_dim]`, per head, before RoPE. The mean is not subtracted and eps is inside the root.
+    Source: Zhang & Sennrich 2019, `Qwen3RMSNorm`. HF casts x to float32 for the statistics and casts the normalised x
+    back before it multiplies by the weight: without the first, a half-precision mean of squares loses its low bits (and
+    float16 overflows from |x| = 256 on); without the second, half-precision outputs flip by one ULP wherever rounding
+    x-hat and rounding weight * x-hat disagree.
+    """
+    x = at("input", arithmetic.cast(x))
+    square = at("square", np.square(at("summand", x)))
+    mean_square = at("mean square", arithmetic.sum(square)[..., None] / x.shape[-1])
+    root = at("reciprocal root", 1 / np.sqrt(mean_square + arithmetic.dtype(eps)))
+    normalised = at("normalised row", x * root)
+    return at("output", at("weight", arithmetic.cast(weight)) * normalised)
+
+
+def unit(y: Array, x: Array, *, roundoff: float = FLOAT32_ROUNDOFF) -> Array:
+    """`|y| sqrt(1 + (r / 2)^2)`, of RMSNorm and QK-norm: half the roundings r of the sum of squares come through.
+
+    `y` and `x[..., n]` of one shape; the sum runs over the last axis.
+    """
+    through = same_sign_sum(np.square(FLOAT64.cast(x)))[..., None] / 2
+    return as_unit(magnitude(y) * np.hypot(1, through), roundoff)
+
+
+def backward(
+    dy: Array, x: Array, weight: Array, eps: float, *, arithmetic: Arithmetic = FLOAT64
+) -> tuple[Array, Array]:
+    """By x `[..., n]` and by the weight `[n]`, which every row (and head) shares.
+
+    With r = 1 / sqrt(mean(x^2) + eps) and n = r x, r itself moves with x: `dx = r (dn - n mean(dn n))`, dn = weight dy.
+    """
+    x, dy = arithmetic.cast(x), arithmetic.cast(dy)
+    mean_square = arithmetic.sum(x * x)[..., None] / x.shape[-1]
+    scale = 1 / np.sqrt(mean_square + arithmetic.dtype(eps))
+    normalised = x * scale
+    by_normalised = arithmetic.cast(weight) * dy
+    along = arithmetic.sum(by_normalised * normalised)[..., None] / x.shape[-1]
+    return scale * (by_normalised - normalised * along), linear.sum_of_rows(dy * normalised, arithmetic)
+
+
+def rows(site: Site) -> Array:
+    """A norm's input `[..., n]`, as it was recorded: heads are split for QK-norm."""
+    x = site.inputs[0]
+    return split_heads(x, site.config.head_dim) if site.place.op == "head_norm" else x
+
+
+def at_site(site: Site, arithmetic: Arithmetic, at: At = unchanged) -> Array:
+    """The norm of a place's input by the place's own weight."""
+    return forward(rows(site), site.parameters["weight"], site.config.rms_norm_eps, arithmetic=arithmetic, at=at)
+
+
+def _unit_at_site(site: Site, y: Array) -> Array:
+    return unit(y, rows(site))
+
+
+def normalised(x: Array, eps: float) -> tuple[Array, Array]:
+    """`x / root` and `1 / root`, the root of the mean square of each row `[..., n]`."""
+    x = np.asarray(x, np.float64)
+    scale = 1 / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + eps)
+    return x * scale, scale
+
+
+def backward_judged(dy: Array, x: Array, weight: Array, eps: float) -> Result:
+    """Of RMSNorm by its input, `[..., n]`: `(dn - n mean(dn n)) / root`, dn = weight dy."""
+    n, scale = normalised(x, eps)
+    dn = np.asarray(weight, np.float64) * dy
+    products = dn * n
+    along = products.mean(axis=-1, keepdims=True)
+    y = scale * (dn - n * along)
+    drift = np.sqrt((np.cumsum(products, axis=-1) ** 2 + 4 * products**2).sum(axis=-1, keepdims=True)) / x.shape[-1]
+    through = same_sign_sum(np.square(np.asarray(x, np.float64)))[..., None]
+    own = 3 * np.abs(dn) + np.abs(n) * (drift + (3 + through) * np.abs(along))
+    return y, as_unit(scale * own + np.abs(y) * through)
+
+
+def _input_gradient(site: Site) -> Result:
+    *skip, dy, x = site.inputs
+    (name,) = site.place.parameters
+    y, noise = backward_judged(dy, x, np.asarray(site.checkpoint[name]), site.config.rms_norm_eps)
+    return linear.added([(np.asarray(one, np.float64), np.zeros(one.shape)) for one in skip] + [(y, noise)])
+
+
+def _weight_gradient(site: Site) -> Result:
+    parts: list[Result] = []
+    for dy, x in zip(site.inputs[::2], site.inputs[1::2], strict=True):
+        width = dy.shape[-1]
+        n, _ = normalised(x.reshape(*x.shape[:2], -1, width), site.config.rms_norm_eps)
+        products = (np.asarray(dy, np.float64).reshape(n.shape) * n).reshape(-1, width)
+        drift = np.sqrt((np.cumsum(products, axis=0) ** 2 + 9 * products**2).sum(axis=0))
+        parts.append((products.sum(axis=0), as_unit(drift)))
+    return linear.added(parts)
+
+
+OPS = (
+    Op("rms_norm", at_site, _unit_at_site, by_row=True),
+    Op("head_norm", at_site, _unit_at_site, by_row=True),
+    Op("norm_input_gradient", lambda site, _: _input_gradient(site)[0], both=_input_gradient),
+    Op("norm_weight_gradient", lambda site, _: _weight_gradient(site)[0], both=_weight_gradient),
+)
