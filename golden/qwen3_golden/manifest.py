@@ -18,6 +18,7 @@ from google.protobuf import text_format
 from qwen3_golden import golden_pb2 as pb
 from qwen3_golden.errors import ParityError
 from qwen3_golden.reader import read
+from qwen3_golden.regular_file import open_regular
 from qwen3_golden.taps import GOLDEN_ROOT
 from qwen3_golden.whole import change_together, finish_change
 
@@ -39,7 +40,8 @@ def _paths(root: Path) -> Iterator[Path]:
 
 
 def _entry(name: str, path: Path) -> pb.Entry:
-    content = path.read_bytes()
+    with open_regular(path) as file:
+        content = file.read()
     digest = read(path).digest.hex() if path.suffix == ".pb" else ""
     return pb.Entry(path=name, bytes=len(content), sha256=hashlib.sha256(content).hexdigest(), digest=digest)
 
@@ -63,7 +65,8 @@ def load(root: Path = GOLDEN_ROOT) -> pb.Manifest:
     """The manifest that was written; raises `ParityError` when there is none or it is no manifest."""
     path = root / NAME
     try:
-        return text_format.Parse(path.read_text(encoding="utf-8"), pb.Manifest())
+        with open_regular(path) as file:
+            return text_format.Parse(file.read().decode(), pb.Manifest())
     except (OSError, ValueError, text_format.ParseError) as error:
         raise ParityError(
             path,

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import stat
 from pathlib import Path
 from typing import BinaryIO
+
+_BLOCK = 1 << 20
 
 
 def open_regular(path: Path) -> BinaryIO:
@@ -45,3 +48,18 @@ def read_at_most(file: BinaryIO, most: int) -> bytes:
     if len(content) > most:
         raise OSError(errno.EFBIG, f"it has more than {most} bytes")
     return content
+
+
+def sha256_of(file: BinaryIO) -> str:
+    """The SHA-256 of what is left of an open file, in hexadecimal, a block at a time."""
+    digest = hashlib.sha256()
+    while block := file.read(_BLOCK):
+        digest.update(block)
+    return digest.hexdigest()
+
+
+def refuse_irregular(directory: Path) -> None:
+    """`OSError` for a file of a folder that a library would be asked to read and `open_inside` refuses."""
+    for path in sorted(directory.iterdir()):
+        if not path.is_dir():
+            open_inside(path).close()

@@ -192,5 +192,5 @@ def test_a_file_that_may_not_be_read_is_refused(tmp_path: Path, monkeypatch: pyt
     def denied(path: Path) -> bytes:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "read_bytes", denied)
+    monkeypatch.setattr("qwen3_encdec.tokenizer.json_files.open_inside", denied)
     refused(tmp_path, r"(?s)tokenizer\.json: the file can be read.*Permission denied")

@@ -54,7 +54,7 @@ def read_directory(directory: Path) -> TokenizerFiles:
     directory = Path(directory)
     settings = read_settings(directory / "tokenizer_config.json")
     vocab, merges = directory / "vocab.json", directory / "merges.txt"
-    if (path := directory / "tokenizer.json").is_file():
+    if (path := directory / "tokenizer.json").exists():
         said = read_tokenizer_json(path)
         _agree(path, settings, said)
         _same(vocab, path, said, read_vocabulary(vocab) if vocab.is_file() else None)

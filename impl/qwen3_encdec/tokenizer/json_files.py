@@ -5,6 +5,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from qwen3_encdec.regular_file import open_inside
+
 from .errors import TokenizerError
 
 _ESCAPED_SURROGATE = re.compile(r"(?<!\\)(?:\\\\)*\\u[dD][89a-fA-F]")
@@ -13,12 +15,13 @@ _ESCAPED_SURROGATE = re.compile(r"(?<!\\)(?:\\\\)*\\u[dD][89a-fA-F]")
 def read_text(path: Path) -> str:
     """A file's text, which is UTF-8 on every platform."""
     try:
-        return path.read_bytes().decode()
+        with open_inside(path) as file:
+            return file.read().decode()
     except OSError as error:
         raise TokenizerError(
             path,
             "the file can be read",
-            expected="a readable file",
+            expected="a regular file of its folder, readable",
             got=error.strerror or error,
             next_step="check the path and its permissions",
         ) from error

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 
-from .regular_file import open_inside, read_at_most
+from qwen3_encdec.regular_file import open_inside, read_at_most
+
 from .strict_json import parse
 
 _SINGLE = "model.safetensors"

@@ -10,6 +10,7 @@ from typing import cast
 import numpy as np
 
 from qwen3_golden import Array, ParityError, is_exported, pb
+from qwen3_golden.regular_file import open_inside, sha256_of
 from qwen3_golden.weight_axes import EMBEDDING, HEAD, axis_sizes, weight_axes
 from qwen3_reference.checkpoints.configs import hf_config, model_config
 from qwen3_reference.checkpoints.exported import source_files
@@ -188,8 +189,8 @@ def _file_digests(directory: Path) -> dict[str, str]:
     index = directory / INDEX
     digests = {}
     for path in (directory / "config.json", *weight_files(directory), *([index] if index.exists() else [])):
-        with path.open("rb") as file:
-            digests[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
+        with open_inside(path) as file:
+            digests[path.name] = sha256_of(file)
     return digests
 
 

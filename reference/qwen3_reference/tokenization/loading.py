@@ -14,6 +14,7 @@ from transformers.models.qwen2.tokenization_qwen2 import Qwen2Tokenizer
 from transformers.tokenization_utils_tokenizers import TokenizersBackend
 
 from qwen3_golden import ParityError, pb
+from qwen3_golden.regular_file import open_inside, refuse_irregular, sha256_of
 from qwen3_reference.tokenization.merges import MergeTable, merge_table
 
 _NEXT = "give the directory of a Qwen3-type tokenizer, as save_pretrained writes it"
@@ -35,6 +36,7 @@ def load_tokenizer(directory: Path) -> ReferenceTokenizer:
     if not directory.is_dir():
         raise _refused(directory, "there is no such directory", "a tokenizer's directory", "nothing")
     try:
+        refuse_irregular(directory)
         tokenizer: object = AutoTokenizer.from_pretrained(directory, local_files_only=True)
     except Exception as error:  # Hugging Face and its Rust part raise whatever they come by
         got = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
@@ -61,7 +63,10 @@ def load_tokenizer(directory: Path) -> ReferenceTokenizer:
 def tokenizer_checkpoint(directory: Path) -> pb.Checkpoint:
     """The entry of a case for `directory`: its name, and the SHA-256 of the sorted lines "sha256  file name"."""
     files = [path for path in directory.iterdir() if path.is_file()]
-    lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files]
+    lines = []
+    for path in files:
+        with open_inside(path) as file:
+            lines.append(f"{sha256_of(file)}  {path.name}\n")
     digest = hashlib.sha256("".join(sorted(lines)).encode()).digest()
     return pb.Checkpoint(role="tokenizer", name=directory.name, sha256=digest)
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from qwen3_golden import ParityError, Writer, minor_of, part_name, pb, tensor
 from qwen3_golden.probe import probe
+from qwen3_golden.regular_file import open_inside
 from qwen3_golden.weight_axes import weight_axes
 from qwen3_golden.wire import MAX_FILE_BYTES
 from qwen3_parity.checkpoints.export_tokenizer import export_tokenizer
@@ -123,7 +124,7 @@ def _source_files(directory: Path) -> tuple[list[pb.SourceFile], list[str]]:
         if not (belongs(path.name) and path.is_file()) or (path.suffix == ".safetensors" and not is_weights):
             left_out.append(path.name)
             continue
-        with path.open("rb") as file:
+        with open_inside(path) as file:
             content = file.read(int.from_bytes(file.read(SIZE_BYTES), "little")) if is_weights else file.read()
         files.append(pb.SourceFile(name=path.name, **{"header" if is_weights else "content": content}))
     if lost := sorted(weights - {file.name for file in files}):

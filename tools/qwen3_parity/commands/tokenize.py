@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from qwen3_golden import ParityError, Recording, pb, write
+from qwen3_golden.regular_file import open_regular
 from qwen3_parity.report.terminal import console
 
 FILE = click.Path(path_type=Path)
@@ -75,7 +76,8 @@ def _stages(made: pb.Tokenization) -> Sequence[str]:
 
 def _content(path: Path) -> str:
     try:
-        return path.read_bytes().decode("utf-8")
+        with open_regular(path) as file:
+            return file.read().decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ParityError(
             path,

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from qwen3_golden import Array, ParityError, is_exported
+from qwen3_golden.regular_file import refuse_irregular
 from qwen3_parity.checkpoints.foreign import refuse_foreign
 
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt", "*.jinja")
@@ -79,6 +80,7 @@ def tokenize(texts: Sequence[str], tokenizer: Path) -> list[list[int]]:
             got="neither",
             next_step="give --tokenizer DIR, or ids in place of text",
         )
+    refuse_irregular(tokenizer)
     encode = AutoTokenizer.from_pretrained(tokenizer)
     return [list(encode(text)["input_ids"]) for text in texts]
 
