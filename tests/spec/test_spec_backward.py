@@ -281,6 +281,12 @@ def test_a_hidden_encoder_gets_no_gradient_and_changes_none() -> None:
         np.testing.assert_allclose(hidden.parameters[name], gradient, rtol=1e-9, atol=1e-14)
 
 
+def rounded_once(weights: dict[str, np.ndarray], seed: int) -> dict[str, np.ndarray]:
+    """Weights each of which is off by up to half a float32 spacing at 1, in float64."""
+    rng = np.random.default_rng(seed)
+    return {n: w.astype(np.float64) * (1 + 2.0**-24 * rng.uniform(-1, 1, w.shape)) for n, w in weights.items()}
+
+
 @pytest.mark.parametrize("name", CONFIGS)
 def test_float32_differs_from_truth_by_rounding_alone(name: str) -> None:
     taps: dict[str, np.ndarray] = {}
@@ -289,9 +295,13 @@ def test_float32_differs_from_truth_by_rounding_alone(name: str) -> None:
     actual = run(CONFIGS[name], weights=weights, tap=taps.__setitem__, arithmetic=SEQUENTIAL_FLOAT32)
     gradients = {name: value for name, value in taps.items() if name.startswith(BACKWARD)}
     assert {value.dtype for value in gradients.values()} == {np.dtype(np.float32)}
+    # How much one rounding of every weight moves each gradient says what float32 can keep of it: 2e-6 of most, 2e-5 of
+    # the queries' norms where keys are not rotated. Sequential float32 comes to three times that on two sets of kernels.
+    moved = [run(CONFIGS[name], weights=rounded_once(weights, seed)) for seed in range(4)]
     for parameter, expected in truth.parameters.items():
         error = np.linalg.norm(actual.parameters[parameter] - expected)
-        assert error < 1e-4 * np.linalg.norm(expected), parameter  # 2e-5, a little more or less by NumPy's exponential
+        rounding = max(float(np.linalg.norm(one.parameters[parameter] - expected)) for one in moved)
+        assert error < 12 * rounding, parameter
 
 
 def test_rotated_encoder_keys_without_tables_are_refused() -> None:
