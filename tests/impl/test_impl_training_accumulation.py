@@ -42,7 +42,6 @@ def moved_by_rounding(model: Any, batch: dict[str, torch.Tensor], expected: dict
     """How far one rounding of every weight moves the gradients: what float32 can keep of them, whatever the kernels.
 
     Adding up came to a quarter of it with three sets of kernels; a mean of means is 5,000 times as far off.
-
     """
     draw = torch.Generator().manual_seed(0)
     kept = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
