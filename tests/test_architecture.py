@@ -7,6 +7,7 @@ import hashlib
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Collection, Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -20,6 +21,7 @@ HOMES = {
     "qwen3_reference": "reference",
     "qwen3_encdec": "impl",
     "qwen3_parity": "tools",
+    "detection": "tests",
 }
 # What each package may import beside the standard library and itself.
 ALLOWED = {
@@ -51,6 +53,10 @@ ALLOWED = {
             "pytest",
         ),
         *("qwen3_golden", "qwen3_spec", "qwen3_reference", "qwen3_encdec"),
+    },
+    "detection": {
+        *("numpy", "google", "torch", "transformers", "safetensors", "click", "rich", "jinja2", "threadpoolctl"),
+        *("qwen3_golden", "qwen3_spec", "qwen3_reference", "qwen3_encdec", "qwen3_parity"),
     },
 }
 # Hugging Face's own network, its mask builders and its RoPE variants: the reference's alone.
@@ -126,15 +132,15 @@ ROOMS = {
         "recording": ("judge", "text", "checkpoints", "check"),
         "report": ("judge", "text", "checkpoints", "diagnosis"),
         "plugin": ("judge", "text", "checkpoints", "check", "recording"),
-        "honest": ("judge", "blame", "checkpoints", "check", "recording"),
-        "mechanical": ("checkpoints", "check", "diagnosis", "recording"),
-        "mutants": ("judge", "text", "blame", "checkpoints", "check", "diagnosis", "recording"),
-        "commands": (
-            *("judge", "text", "checkpoints", "check", "diagnosis", "recording", "report"),
-            *("honest", "mechanical", "mutants"),
-        ),
+        "commands": ("judge", "text", "checkpoints", "check", "diagnosis", "recording", "report"),
         "cli": ("commands",),
         "__main__": ("cli",),
+    },
+    "detection": {
+        "command": (),
+        "honest": ("command",),
+        "mechanical": ("command",),
+        "mutants": ("command",),
     },
     "qwen3_reference": {
         "quiet": (),
@@ -147,7 +153,7 @@ ROOMS = {
         "__main__": ("cases", "capture", "tokenization"),
     },
 }
-FACES = {"qwen3_parity": {"judge", "blame", "check"}, "qwen3_reference": set[str]()}
+FACES = {"qwen3_parity": {"judge", "blame", "check"}, "qwen3_reference": set[str](), "detection": set[str]()}
 """What a package's own `__init__` shows of its rooms."""
 
 
@@ -217,31 +223,63 @@ def test_no_module_imports_itself_by_a_detour(package: str) -> None:
         pytest.fail(" -> ".join(error.args[1]))
 
 
-SEEDED, SOUGHT = ("mutants", "mechanical"), ("hypotheses", "diagnosis/fits", "blame", "diagnosis")
+SEEDED = ("detection/mutants", "detection/mechanical")
+SOUGHT = ("qwen3_parity/hypotheses", "qwen3_parity/diagnosis/fits", "qwen3_parity/blame", "qwen3_parity/diagnosis")
 PLUGGED_IN = {"judged.py", "run.py", "isolated.py"}
 """Where the judge is handed what was seeded."""
 
 
 @pytest.mark.parametrize(
     ("folders", "others"),
-    [(SEEDED, (*SOUGHT[:2], "qwen3_spec")), (("honest",), SOUGHT[:2]), (SOUGHT, (*SEEDED, "honest"))],
+    [(SEEDED, (*SOUGHT[:2], "qwen3_spec")), (("detection/honest",), SOUGHT[:2]), (SOUGHT, ("detection",))],
 )
 def test_what_is_seeded_and_what_is_sought_share_no_code(folders: tuple[str, ...], others: tuple[str, ...]) -> None:
-    forbidden = re.compile(rf"(qwen3_parity\.)?({'|'.join(others).replace('/', '.')})(\.|$)")
-    files = [p for folder in folders for p in (ROOT / "tools" / "qwen3_parity" / folder).glob("*.py")]
+    forbidden = re.compile(rf"({'|'.join(others).replace('/', '.')})(\.|$)")
+    found = {folder: list((ROOT / HOMES[folder.split("/")[0]] / folder).glob("*.py")) for folder in folders}
+    files = [path for paths in found.values() for path in paths]
     wrong = [f"{p.parent.name}/{p.name}: {m}" for p in files for m in imports(p) if forbidden.match(m)]
-    assert files and not [line for line in wrong if line.split("/")[1].split(":")[0] not in PLUGGED_IN]
+    assert all(found.values()) and not [line for line in wrong if line.split("/")[1].split(":")[0] not in PLUGGED_IN]
 
 
 def test_seeded_and_sought_mistakes_of_tokenizers_share_no_code() -> None:
-    tools = ROOT / "tools" / "qwen3_parity"
+    judge = ROOT / "tools" / "qwen3_parity"
     sought = re.compile(r"qwen3_parity\.(text\.(hypotheses|blame|stages_of|oracle)|diagnosis|report)(\.|$)")
-    seeded = re.compile(r"qwen3_parity\.mutants(\.|$)")
-    seekers = [*(tools / "text").rglob("*.py"), tools / "diagnosis" / "text.py"]
-    seeds = list((tools / "mutants" / "text").glob("*.py"))
+    seeded = re.compile(r"detection(\.|$)")
+    seekers = [*(judge / "text").rglob("*.py"), judge / "diagnosis" / "text.py"]
+    seeds = list((ROOT / "tests" / "detection" / "mutants" / "text").glob("*.py"))
     wrong = [(p.name, m) for p in seeds for m in imports(p) if sought.match(m)]
     wrong += [(p.name, m) for p in seekers for m in imports(p) if seeded.match(m)]
     assert seeds and not wrong
+
+
+READ_BY_DETECTION = {
+    "command": ("cli",),
+    "honest": ("judge", "blame", "checkpoints", "check", "recording", "report"),
+    "mechanical": ("checkpoints", "check", "diagnosis", "recording", "report"),
+    "mutants": ("judge", "text", "blame", "checkpoints", "check", "diagnosis", "recording", "report"),
+}
+"""The judge's rooms that each part of `detection` runs."""
+
+
+def test_what_tests_the_judge_reads_only_the_rooms_that_it_runs() -> None:
+    known, wrong = modules("qwen3_parity"), []
+    for name, path in modules("detection").items():
+        room = name.split(".")[1] if "." in name else ""
+        rooms = {known_part(m, known).split(".")[1] for m in imports(path) if m.startswith("qwen3_parity.")}
+        wrong += [f"{name}: {one}" for one in rooms - {*READ_BY_DETECTION.get(room, ())}]
+    assert not wrong
+
+
+def test_no_wheel_holds_what_tests_the_judge() -> None:
+    table = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    built = table["tool"]["hatch"]["build"]["targets"]
+    assert sorted(built["wheel"]["packages"]) == sorted(
+        f"{home}/{name}" for name, home in HOMES.items() if home != "tests"
+    )
+    assert "force-include" not in built["wheel"] and "detection" not in str(table["project"].get("scripts"))
+    product = [path for package in PACKAGES if package != "detection" for path in sources(package)]
+    assert not [f"{p.name}: {m}" for p in product for m in imports(p) if m.split(".")[0] == "detection"]
+    assert not [p.name for p in product if re.search(r"[\"']detection(\.|[\"'])", p.read_text(encoding="utf-8"))]
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -281,7 +319,8 @@ PRINTED = {"test_parity_real_size.py", "test_parity_initialize_real_size.py", "t
 
 
 def test_no_test_asserts_a_time() -> None:
-    tests = [p for p in (ROOT / "tests").rglob("*.py") if p.parent.name != "benchmarks" and p != Path(__file__)]
+    others = {*(ROOT / "tests" / "benchmarks").glob("*.py"), *sources("detection"), Path(__file__)}  # no tests
+    tests = [p for p in (ROOT / "tests").rglob("*.py") if p not in others]
     reading = {p.name: ast.parse(p.read_text(encoding="utf-8")) for p in tests if CLOCK.search(p.read_text("utf-8"))}
     assert set(reading) <= PRINTED
     asserted = [

@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner
 from google.protobuf import text_format
 
+from detection.honest import VARIATIONS, network_goldens, run
+from detection.honest.command import TOLERANCES, budgets, smallest
 from qwen3_golden import GOLDEN_ROOT, ParityError, pb
-from qwen3_parity.commands.budgets import TOLERANCES, budgets, smallest
-from qwen3_parity.honest import VARIATIONS, network_goldens, run
 from qwen3_parity.judge.measure import Key, Row, Worst, errors_of, proposed, rows, worst, written
 
 RULED = pb.Tolerances(

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from detection.honest import VARIATIONS, Variation, classic, run
 from qwen3_golden import GOLDEN_ROOT
-from qwen3_parity.honest import VARIATIONS, Variation, classic, run
 
 GOLDENS = sorted((GOLDEN_ROOT / "cases" / "classic").glob("*.pb"))
 

@@ -10,12 +10,12 @@ import pytest
 import torch
 from torch import nn
 
+from detection.honest import VARIATIONS, Variation, network_goldens, record_all
+from detection.honest.ours import Patch, ours
 from qwen3_golden import GOLDEN_ROOT, read
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis import diagnose
 from qwen3_parity.diagnosis.diagnose import Diagnosis
-from qwen3_parity.honest import VARIATIONS, Variation, network_goldens, record_all
-from qwen3_parity.honest.ours import Patch, ours
 from qwen3_parity.recording.ours.network import EncoderDecoder
 
 ONE = GOLDEN_ROOT / "cases" / "encdec" / "unrotated.pb"

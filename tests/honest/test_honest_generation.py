@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from detection.honest import VARIATIONS, run
 from qwen3_golden import GOLDEN_ROOT
-from qwen3_parity.honest import VARIATIONS, run
 
 GOLDENS = sorted((GOLDEN_ROOT / "cases" / "generation").glob("*.pb"))
 NAMES = ("float64", "sequential_float32", "sdpa", "positions_from_1")

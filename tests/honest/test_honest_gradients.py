@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from detection.honest import VARIATIONS, run
+from detection.honest.training import differentiable
 from qwen3_golden import GOLDEN_ROOT, read
-from qwen3_parity.honest import VARIATIONS, run
-from qwen3_parity.honest.training import differentiable
 
 TRAINING = GOLDEN_ROOT / "cases" / "training"
 QUICK = (

@@ -11,10 +11,10 @@ import pytest
 import torch
 from torch import nn
 
+from detection.honest import VARIATIONS, Outcome, Variation, run
+from detection.honest.ours import Patch, ours
+from detection.honest.variation import everywhere
 from qwen3_golden import GOLDEN_ROOT, read
-from qwen3_parity.honest import VARIATIONS, Outcome, Variation, run
-from qwen3_parity.honest.ours import Patch, ours
-from qwen3_parity.honest.variation import everywhere
 from qwen3_parity.recording.ours.network import EncoderDecoder
 
 ENCDEC = GOLDEN_ROOT / "cases" / "encdec"

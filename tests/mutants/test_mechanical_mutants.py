@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 import torch
 
+from detection.mechanical.operators import OPERATORS
+from detection.mechanical.run import Unchanged, all_mutants, run, run_all, unchanged
+from detection.mechanical.sources import Mutant, mutants
+from detection.mechanical.survivors import judged, reason_of, stale
+from detection.mechanical.table import LIVED, summary, verdict
 from qwen3_golden import ParityError
-from qwen3_parity.mechanical.operators import OPERATORS
-from qwen3_parity.mechanical.run import Unchanged, all_mutants, run, run_all, unchanged
-from qwen3_parity.mechanical.sources import Mutant, mutants
-from qwen3_parity.mechanical.survivors import judged, reason_of, stale
-from qwen3_parity.mechanical.table import LIVED, summary, verdict
 
 
 def changed(operator: str, expression: str) -> list[str]:
@@ -159,7 +159,7 @@ def test_an_equivalent_mutant_survives_with_every_bit(found: dict[str, Mutant], 
 def test_a_mutant_that_never_ends_is_stopped(
     found: dict[str, Mutant], reference: Unchanged, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("qwen3_parity.mechanical.run.TIME_LIMIT", 2.0)
+    monkeypatch.setattr("detection.mechanical.run.TIME_LIMIT", 2.0)
     endless = replace(found["rope rotate_half sign: -second → second"], text="while True:\n    pass")
     assert run(endless, reference).outcome == "timeout"
 

@@ -6,10 +6,10 @@ import re
 from collections import Counter
 from pathlib import Path
 
+from detection.mutants import catalogue
+from detection.mutants.judged import short
+from detection.mutants.not_applicable import REASONS
 from qwen3_golden import GOLDEN_ROOT, STAGES, read, table
-from qwen3_parity.mutants import catalogue
-from qwen3_parity.mutants.judged import short
-from qwen3_parity.mutants.not_applicable import REASONS
 
 ID = re.compile(r"(([A-Z]{3}|T5B)-\d\d(/[a-z0-9_]+)?|own/[a-z0-9-]+)")
 NAMED = re.compile(r"[a-z_]+\.[a-z0-9_]+")

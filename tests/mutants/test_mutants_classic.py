@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from qwen3_parity.mutants import catalogue
-from qwen3_parity.mutants.isolated import run_all
-from qwen3_parity.mutants.judged import by_diagnosis
-from qwen3_parity.mutants.outcome import Outcome
+from detection.mutants import catalogue
+from detection.mutants.isolated import run_all
+from detection.mutants.judged import by_diagnosis
+from detection.mutants.outcome import Outcome
 
 CLASSIC = [one for one in catalogue() if one.name.startswith("own/classic-")]
 KINDS = ("norm-rms", "post-for-pre", "scale-missing", "positions-roberta", "qkv-interleaved", "gelu-tanh")

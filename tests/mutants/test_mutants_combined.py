@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from qwen3_parity.mutants import catalogue
-from qwen3_parity.mutants.combined import Combination, combinations
+from detection.mutants import catalogue
+from detection.mutants.combined import Combination, combinations
 
 
 def inexact(found: Sequence[Combination]) -> list[Combination]:

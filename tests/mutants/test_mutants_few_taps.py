@@ -8,9 +8,9 @@ from functools import partial
 
 import pytest
 
-from qwen3_parity.mutants import Mutant, catalogue, isolated
-from qwen3_parity.mutants.judged import by_replay
-from qwen3_parity.mutants.outcome import Outcome
+from detection.mutants import Mutant, catalogue, isolated
+from detection.mutants.judged import by_replay
+from detection.mutants.outcome import Outcome
 from qwen3_parity.recording.record import GRANULARITY, record
 
 FEW = ("MLP-04", "own/scale-near", "ROP-01")

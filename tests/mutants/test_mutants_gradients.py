@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import pytest
 
-from qwen3_parity.mutants import catalogue
-from qwen3_parity.mutants.isolated import run_all
-from qwen3_parity.mutants.judged import by_diagnosis, by_replay
-from qwen3_parity.mutants.mutant import Mutant
-from qwen3_parity.mutants.outcome import Outcome
+from detection.mutants import catalogue
+from detection.mutants.isolated import run_all
+from detection.mutants.judged import by_diagnosis, by_replay
+from detection.mutants.mutant import Mutant
+from detection.mutants.outcome import Outcome
 
 MUTANTS: Mapping[str, Mutant] = {
     one.name: one for one in catalogue() if one.name.startswith(("own/loss-", "own/gradient-"))

@@ -12,19 +12,19 @@ import pytest
 import torch
 from click.testing import CliRunner
 
+from detection.mutants import Mutant, catalogue, loading
+from detection.mutants.command import mutants
+from detection.mutants.isolated import golden_of, run_case, run_mutant
+from detection.mutants.judged import by_diagnosis
+from detection.mutants.loaders_run import Loading, messages, run_checkpoint
+from detection.mutants.loaders_seeds import careless, files
+from detection.mutants.mutant import REFUSED, words
+from detection.mutants.not_applicable import REASONS
+from detection.mutants.outcome import CaseOutcome, nothing
+from detection.mutants.table import markdown
 from qwen3_encdec.weights.fault import CHECKS
 from qwen3_encdec.weights.verification import verify_weight_initialization, weight_faults
 from qwen3_golden import GOLDEN_ROOT
-from qwen3_parity.commands.mutants import mutants
-from qwen3_parity.mutants import Mutant, catalogue, loading
-from qwen3_parity.mutants.isolated import golden_of, run_case, run_mutant
-from qwen3_parity.mutants.judged import by_diagnosis
-from qwen3_parity.mutants.loaders_run import Loading, messages, run_checkpoint
-from qwen3_parity.mutants.loaders_seeds import careless, files
-from qwen3_parity.mutants.mutant import REFUSED, words
-from qwen3_parity.mutants.not_applicable import REASONS
-from qwen3_parity.mutants.outcome import CaseOutcome, nothing
-from qwen3_parity.mutants.table import markdown
 from qwen3_reference.checkpoints.classic_configs import is_classic
 
 CHECKPOINTS = sorted(path.name for path in (GOLDEN_ROOT / "checkpoints").iterdir() if not is_classic(path))

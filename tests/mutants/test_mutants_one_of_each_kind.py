@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from qwen3_parity.mutants import catalogue
-from qwen3_parity.mutants.isolated import golden_of, run_all
-from qwen3_parity.mutants.judged import by_diagnosis
-from qwen3_parity.mutants.outcome import Outcome
+from detection.mutants import catalogue
+from detection.mutants.isolated import golden_of, run_all
+from detection.mutants.judged import by_diagnosis
+from detection.mutants.outcome import Outcome
 
 KINDS = {
     "the eps of a norm": "NRM-01",

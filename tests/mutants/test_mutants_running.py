@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 import torch
 
+from detection.mutants import catalogue
+from detection.mutants.isolated import CHECKPOINTS, golden_of, record_mutant, run_all, run_case, run_mutant
+from detection.mutants.judged import Blame
+from detection.mutants.mutant import Mutant, attention, words
+from detection.mutants.patch import Patch
+from detection.mutants.table import markdown, to_json, totals
 from qwen3_encdec import inputs, modeling_qwen3_decoder
 from qwen3_golden import ParityError
 from qwen3_parity.checkpoints.weights import checkpoint_directories
-from qwen3_parity.mutants import catalogue
-from qwen3_parity.mutants.isolated import CHECKPOINTS, golden_of, record_mutant, run_all, run_case, run_mutant
-from qwen3_parity.mutants.judged import Blame
-from qwen3_parity.mutants.mutant import Mutant, attention, words
-from qwen3_parity.mutants.patch import Patch
-from qwen3_parity.mutants.table import markdown, to_json, totals
 from qwen3_parity.recording.ours.network import factory
 from qwen3_parity.recording.record import record
 

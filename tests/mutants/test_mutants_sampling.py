@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import pytest
 
-from qwen3_parity.mutants import catalogue
-from qwen3_parity.mutants.isolated import golden_of, run_all
-from qwen3_parity.mutants.judged import by_diagnosis, by_replay
-from qwen3_parity.mutants.outcome import Outcome
-from qwen3_parity.mutants.sampling import MUTANTS
+from detection.mutants import catalogue
+from detection.mutants.isolated import golden_of, run_all
+from detection.mutants.judged import by_diagnosis, by_replay
+from detection.mutants.outcome import Outcome
+from detection.mutants.sampling import MUTANTS
 
 NAMED = ("SMP-01", "SMP-05", "SMP-06", "SMP-08", "own/beam-scores-not-moved", "own/length-penalty-one")
 BLAMED = ("SMP-10", "own/beams-not-moved", "MRG-14", "own/filters-top-p-last", "own/min-p-of-one")

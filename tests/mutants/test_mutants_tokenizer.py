@@ -10,15 +10,15 @@ from random import Random
 import pytest
 from click.testing import CliRunner
 
+from detection.mutants import Mutant, catalogue
+from detection.mutants.command import mutants
+from detection.mutants.isolated import golden_of, run_case, run_mutant
+from detection.mutants.judged import Blame, Judge, by_diagnosis, by_replay
+from detection.mutants.mutant import words
+from detection.mutants.outcome import CaseOutcome, Outcome, nothing
+from detection.mutants.table import markdown
 from qwen3_encdec.tokenizer import ByteLevelTokenizer
 from qwen3_golden import GOLDEN_ROOT, STAGES
-from qwen3_parity.commands.mutants import mutants
-from qwen3_parity.mutants import Mutant, catalogue
-from qwen3_parity.mutants.isolated import golden_of, run_case, run_mutant
-from qwen3_parity.mutants.judged import Blame, Judge, by_diagnosis, by_replay
-from qwen3_parity.mutants.mutant import words
-from qwen3_parity.mutants.outcome import CaseOutcome, Outcome, nothing
-from qwen3_parity.mutants.table import markdown
 from qwen3_parity.recording.text import tokenized
 from qwen3_parity.text.runner import runner_of
 

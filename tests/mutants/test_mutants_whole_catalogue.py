@@ -8,11 +8,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from qwen3_parity.mutants import catalogue
-from qwen3_parity.mutants.isolated import run_all
-from qwen3_parity.mutants.judged import by_diagnosis
-from qwen3_parity.mutants.outcome import CaseOutcome, Outcome
-from qwen3_parity.mutants.table import markdown, totals
+from detection.mutants import catalogue
+from detection.mutants.isolated import run_all
+from detection.mutants.judged import by_diagnosis
+from detection.mutants.outcome import CaseOutcome, Outcome
+from detection.mutants.table import markdown, totals
 
 pytestmark = pytest.mark.slow
 

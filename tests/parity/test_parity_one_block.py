@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from detection.mutants import catalogue
+from detection.mutants.isolated import run_case
+from detection.mutants.judged import by_diagnosis
 from qwen3_golden import GOLDEN_ROOT, ParityError, Recording, pb, read
 from qwen3_parity import Verdicts, check
 from qwen3_parity.blame import replay
 from qwen3_parity.checkpoints.weights import weights_of
-from qwen3_parity.mutants import catalogue
-from qwen3_parity.mutants.isolated import run_case
-from qwen3_parity.mutants.judged import by_diagnosis
 from qwen3_parity.recording.record import GRANULARITY, record
 
 CHECKPOINTS = GOLDEN_ROOT / "checkpoints"

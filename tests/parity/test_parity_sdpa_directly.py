@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 import torch
 
+from detection.honest.batches import Regrouped
 from qwen3_encdec import attention, modeling_qwen3_decoder
 from qwen3_encdec.backends import SdpaMask
 from qwen3_golden import GOLDEN_ROOT, pb, read, table
 from qwen3_parity.check import check
-from qwen3_parity.honest.batches import Regrouped
 from qwen3_parity.judge.verdict import Verdicts
 from qwen3_parity.recording.ours.network import EncoderDecoder, encoder_decoder
 from qwen3_parity.recording.record import Tap, record

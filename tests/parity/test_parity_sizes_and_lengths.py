@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from detection.honest.ports import numpy_port
+from detection.mutants.patch import Patch
 from qwen3_encdec import inputs
 from qwen3_golden import GOLDEN_ROOT, Recording, Tensor, pb, read
 from qwen3_parity import check
-from qwen3_parity.honest.ports import numpy_port
-from qwen3_parity.mutants.patch import Patch
 from qwen3_parity.recording.ours.network import EncoderDecoder, factory
 from qwen3_parity.recording.record import record
 

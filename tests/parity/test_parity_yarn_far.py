@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from detection.honest.ports import VARIATIONS
 from qwen3_golden import GOLDEN_ROOT, Recording, pb, read
 from qwen3_parity.check import check
-from qwen3_parity.honest.ports import VARIATIONS
 from qwen3_parity.recording.ours.network import factory, golden_dtype
 from qwen3_parity.recording.record import record
 from qwen3_reference.capture.record import record as record_reference

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from detection.mutants.patch import Patch
 from qwen3_golden import GOLDEN_ROOT, Recording, read
 from qwen3_parity.blame import OpVerdict, replay
 from qwen3_parity.blame.way_back import REASON
 from qwen3_parity.checkpoints.weights import weights_of
-from qwen3_parity.mutants.patch import Patch
 from qwen3_parity.recording.ours.network import EncoderDecoder, factory
 from qwen3_parity.recording.record import record
 

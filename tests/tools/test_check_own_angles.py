@@ -10,6 +10,10 @@ import numpy as np
 import pytest
 import torch
 
+from detection.honest.ours import ours
+from detection.honest.own_angles import VARIATIONS, tables_of
+from detection.honest.run import judge, record_all
+from detection.honest.variation import Variation
 from qwen3_golden import GOLDEN_ROOT, Recording, pb, read
 from qwen3_parity import check
 from qwen3_parity.blame import Values, replay
@@ -18,10 +22,6 @@ from qwen3_parity.blame.rotations import angles_off
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis import diagnose
 from qwen3_parity.diagnosis.own_angles import angles_differ
-from qwen3_parity.honest.ours import ours
-from qwen3_parity.honest.own_angles import VARIATIONS, tables_of
-from qwen3_parity.honest.run import judge, record_all
-from qwen3_parity.honest.variation import Variation
 from qwen3_parity.judge.scope import Scope
 from qwen3_parity.recording.record import record
 

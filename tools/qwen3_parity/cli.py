@@ -8,6 +8,8 @@ from __future__ import annotations
 import errno
 import pkgutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 
 import click
@@ -21,7 +23,7 @@ _FILES = {module.name.rstrip("_"): module.name for module in pkgutil.iter_module
 
 
 class Group(click.Group):
-    """The verbs of `commands`, a file each; a `ParityError`, and what a disk refuses, end in a message and exit code 2.
+    """The verbs of `commands`, a file each, and their refusals as messages.
 
     A file has the command under its own name, a trailing _ left out of the verb: `import_.py` is `import`.
     """
@@ -41,17 +43,27 @@ class Group(click.Group):
 
     def invoke(self, ctx: click.Context) -> object:
         """Run a command, a change of the golden set that was interrupted carried out or undone before it."""
-        try:
-            finish_change(GOLDEN_ROOT)
+        with refusals():
             return super().invoke(ctx)
-        except ParityError as error:
-            click.echo(str(error), err=True)
-            sys.exit(2)
-        except OSError as error:
-            if error.errno == errno.EPIPE:  # whoever reads our output has enough of it; click ends quietly
-                raise
-            click.echo(str(_refused(error)), err=True)
-            sys.exit(2)
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """A command's work: a change of the golden set that was interrupted is carried out or undone before it.
+
+    A `ParityError`, and what a disk refuses, end in a message and exit code 2.
+    """
+    try:
+        finish_change(GOLDEN_ROOT)
+        yield
+    except ParityError as error:
+        click.echo(str(error), err=True)
+        sys.exit(2)
+    except OSError as error:
+        if error.errno == errno.EPIPE:  # whoever reads our output has enough of it; click ends quietly
+            raise
+        click.echo(str(_refused(error)), err=True)
+        sys.exit(2)
 
 
 def _refused(error: OSError) -> ParityError:

@@ -1,0 +1,60 @@
+"""Two and three bugs at once: each must be blamed as it is alone, and nobody else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from detection.mutants.isolated import run_case
+from detection.mutants.judged import by_replay
+from detection.mutants.mutant import Mutant
+from detection.mutants.patch import Patch
+
+CASES = ("encdec/ragged", "encdec/window", "encdec/unrotated", "decoder/ragged_decode", "decoder/window_chunks")
+"""Cases with every tap and several steps, on which bugs are combined."""
+
+
+@dataclass(frozen=True)
+class Combination:
+    """What came of several bugs in one run: what they are blamed for alone, and what is blamed now."""
+
+    case: str
+    names: tuple[str, ...]
+    expected: frozenset[str]
+    blamed: frozenset[str]
+
+    @property
+    def exact(self) -> bool:
+        """All of them blamed, nobody else."""
+        return self.expected == self.blamed
+
+
+def combinations(mutants: Sequence[Mutant], count: int, seed: int = 0) -> Iterator[Combination]:
+    """`count` random pairs and triples of bugs that show in one case at places of their own, run together.
+
+    Drawn from a fixed `seed`. A bug that its case does not show, or that cannot run, is drawn again.
+    """
+    draw = np.random.Generator(np.random.PCG64(seed))
+    made = 0
+    while made < count:
+        case = str(draw.choice(CASES))
+        able = [one for one in mutants if case in one.cases]
+        chosen = [able[int(i)] for i in draw.permutation(len(able))[: 2 + made % 2]]
+        alone = [frozenset(run_case(one, case, by_replay).blamed) for one in chosen]
+        expected = frozenset().union(*alone)
+        if not all(alone) or len(expected) < sum(map(len, alone)):
+            continue
+        found = run_case(_together(chosen, case), case, by_replay)
+        yield Combination(case, tuple(one.name for one in chosen), expected, frozenset(found.blamed))
+        made += 1
+
+
+def _together(mutants: Sequence[Mutant], case: str) -> Mutant:
+    def seed(patch: Patch) -> None:
+        for one in mutants:
+            one.seed(patch)
+
+    names = " + ".join(one.name for one in mutants)
+    return Mutant(names, "several at once", seed, frozenset(), frozenset(), (case,))
