@@ -153,6 +153,16 @@ def test_a_mutant_that_kills_its_process_is_a_failure():
     assert run_mutant(seeded(lambda patch: os._exit(3))).failure == "the process died"
 
 
+def test_a_process_that_cannot_go_backward_is_a_failure_and_catches_nothing(monkeypatch):
+    def no_backward(*_, **__):
+        raise RuntimeError("Unable to handle autograd's threading")
+
+    monkeypatch.setattr(torch.Tensor, "backward", no_backward)
+    monkeypatch.setattr(torch.autograd, "grad", no_backward)
+    found = run_mutant(seeded(doubled), cases=("training/tied",))
+    assert not found.caught and "autograd's threading" in found.failure
+
+
 def test_a_mutant_changes_nothing_in_the_process_that_runs_it():
     plain = inputs.positions
     run_mutant(seeded(lambda patch: patch.function(plain, lambda plain, *args: plain(*args) + 1)))

@@ -130,6 +130,8 @@ def _share(verdicts: Verdicts) -> float:
 def _child(mutant: Mutant, cases: Sequence[str], judge: Judge, sender: Connection) -> None:
     torch.set_num_threads(1)
     try:
+        # Where a fork cannot go backward, no bug is the cause.
+        torch.zeros((), requires_grad=True).backward()  # type: ignore[no-untyped-call]
         sender.send(nothing(mutant, tuple(run_case(mutant, case, judge) for case in cases)))
     except Exception as error:  # whatever it is, the other mutants go on
         sender.send(nothing(mutant, failure=f"{type(error).__name__}: {error}"))
