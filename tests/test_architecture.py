@@ -138,9 +138,10 @@ ROOMS = {
     },
     "detection": {
         "command": (),
+        "reasons": (),
         "honest": ("command",),
-        "mechanical": ("command",),
-        "mutants": ("command",),
+        "mechanical": ("command", "reasons"),
+        "mutants": ("command", "reasons"),
     },
     "qwen3_reference": {
         "quiet": (),

@@ -3,55 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
-from qwen3_golden import ParityError
+from detection.reasons import Reason, reasons
 
 JUDGED = Path(__file__).with_name("survivors.txt")
 KINDS = ("equivalent", "missing case")
 _ANY = " *"
 
 
-@dataclass(frozen=True)
-class Reason:
-    """Why mutants survive: `kind` of `KINDS`, and in words why no number changes, or which case would show it."""
-
-    kind: str
-    why: str
-
-
 def judged(path: Path = JUDGED) -> dict[str, Reason]:
     """Reasons by key of the mutant; a function and ` *` stand for the mutants of its lines that no case runs.
 
-    In the file a line at the margin is a reason, `equivalent: …` or `missing case: …`, and the indented lines below it
-    are the keys that it holds for, up to an empty one. Raises `ParityError` for a line that is neither, or a key that
-    stands there twice.
+    A kind says why a mutant survives: no number changes, or no case shows it. Raises `ParityError` as `reasons`.
     """
-    found: dict[str, Reason] = {}
-    reason: Reason | None = None
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        if line.startswith("#"):
-            continue
-        if not line.strip():
-            reason = None
-            continue
-        if not line.startswith(" "):
-            kind, _, why = line.partition(": ")
-            reason = Reason(kind, why.strip())
-        key = line.strip()
-        if reason is None or reason.kind not in KINDS or not reason.why or (line.startswith(" ") and key in found):
-            raise ParityError(
-                f"{path}:{number}",
-                "a judgement that cannot be read",
-                expected=f"{' or '.join(KINDS)}, a colon and a reason; below it keys, indented, each once in the file",
-                got=line,
-                next_step="mend the line",
-                fault="harness bug",
-            )
-        if line.startswith(" "):
-            found[key] = reason
-    return found
+    return reasons(path, KINDS)
 
 
 def reason_of(key: str, known: Mapping[str, Reason], *, reached: bool) -> Reason | None:

@@ -11,7 +11,8 @@ from rich.table import Table
 
 from detection.mechanical.judged import Judgement
 from detection.mechanical.sources import Mutant
-from detection.mechanical.survivors import Reason, judged, reason_of
+from detection.mechanical.survivors import judged, reason_of
+from detection.reasons import Reason
 
 Results = Sequence[tuple[Mutant, Judgement]]
 LIVED = ("survived", "unreached")

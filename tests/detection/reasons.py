@@ -1,0 +1,49 @@
+"""Tables of judgements: text files that say of names, or of keys of mutants, what holds for them and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from qwen3_golden import ParityError
+
+
+@dataclass(frozen=True)
+class Reason:
+    """What holds, one of the file's few kinds, and why, in words."""
+
+    kind: str
+    why: str
+
+
+def reasons(path: Path, kinds: Sequence[str]) -> dict[str, Reason]:
+    """The reason of every key of a file.
+
+    A line at the margin is a reason, `kind: why`, and the indented lines below it are the keys that it holds for, up to
+    an empty one. Raises `ParityError` for a line that is neither, or a key that stands there twice.
+    """
+    found: dict[str, Reason] = {}
+    reason: Reason | None = None
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if line.startswith("#"):
+            continue
+        if not line.strip():
+            reason = None
+            continue
+        if not line.startswith(" "):
+            kind, _, why = line.partition(": ")
+            reason = Reason(kind, why.strip())
+        key = line.strip()
+        if reason is None or reason.kind not in kinds or not reason.why or (line.startswith(" ") and key in found):
+            raise ParityError(
+                f"{path}:{number}",
+                "a judgement that cannot be read",
+                expected=f"{' or '.join(kinds)}, a colon and a reason; below it keys, indented, each once in the file",
+                got=line,
+                next_step="mend the line",
+                fault="harness bug",
+            )
+        if line.startswith(" "):
+            found[key] = reason
+    return found
