@@ -12,8 +12,8 @@ from google.protobuf import text_format
 
 from detection.honest import VARIATIONS, network_goldens, run
 from detection.honest.command import TOLERANCES, budgets, smallest
+from detection.honest.measure import Key, Row, Worst, errors_of, proposed, rows, worst, written
 from qwen3_golden import GOLDEN_ROOT, ParityError, pb
-from qwen3_parity.judge.measure import Key, Row, Worst, errors_of, proposed, rows, worst, written
 
 RULED = pb.Tolerances(
     headroom=[

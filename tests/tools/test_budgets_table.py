@@ -7,10 +7,10 @@ import math
 import pytest
 from google.protobuf import text_format
 
+from detection.honest.measure import unfit
 from qwen3_golden import GOLDEN_ROOT, ParityError, pb, table
 from qwen3_parity.judge.budgets import Headroom, Shares, headroom, shares
 from qwen3_parity.judge.compare import Metrics
-from qwen3_parity.judge.measure import unfit
 from qwen3_spec.ops import OPS
 
 UNIT = Headroom(1, 1, 1, 1)

@@ -17,9 +17,9 @@ from rich.progress import track
 from rich.table import Table
 
 from detection.command import Command
+from detection.honest.measure import Errors, Row, errors_of, proposed, rows, worst, written
 from qwen3_golden import GOLDEN_ROOT, ParityError, pb
 from qwen3_golden.whole import write_whole
-from qwen3_parity.judge.measure import Errors, Row, errors_of, proposed, rows, worst, written
 from qwen3_parity.report.terminal import console
 
 TOLERANCES = GOLDEN_ROOT / "tolerances.textproto"
