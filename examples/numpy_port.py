@@ -103,8 +103,13 @@ class Qwen3:
         return rms_norm(x, self.weights[f"{name}.weight"], self.config.rms_norm_eps)
 
     def mask(self, layer: int, padding: Array, query: int) -> Array:
-        """`[batch, query, key]`, True = visible: the past, the present, no padding, and no further than the window."""
+        """`[batch, query, key]`, True = visible: the past, the present, no padding, and no further than the window.
+
+        A `padding` of three axes says itself which slot sees which.
+        """
         total = padding.shape[1]
+        if padding.ndim == 3:
+            return padding[:, total - query :]
         distance = np.arange(total - query, total)[:, None] - np.arange(total)[None]
         visible = distance >= 0
         if self.config.layer_types[layer] == "sliding_attention":
@@ -224,14 +229,19 @@ def factory(case: Any, checkpoints: Mapping[str, Path], dtype: Any = np.float32)
             start += length
             turn = tables[0][:, now], tables[1][:, now]
             logits = model.forward(
-                ids[:, now], positions[:, now], padding[:, :start], turn, cache, lambda n, v, s=step: tap(n, s, v)
+                ids[:, now],
+                positions[:, now],
+                padding[:, :start, ...][..., :start],
+                turn,
+                cache,
+                lambda n, v, s=step: tap(n, s, v),
             )
         return logits
 
     def run(case: Any, inputs: Mapping[str, Array], tap: Tap, wanted: Callable[[str], bool]) -> None:
         states = inputs.get("input.decoder_inputs_embeds")
         ids = inputs["input.decoder_input_ids"] if states is None else states
-        padding = inputs["input.decoder_attention_mask"]
+        padding = inputs.get("input.decoder_mask", inputs["input.decoder_attention_mask"])
         positions = inputs["input.decoder_position_ids"]
         # cos and sin differ by an ulp of the angle between libraries: what follows them reads the golden's, and says so
         golden = inputs["decoder.cos"], inputs["decoder.sin"]

@@ -53,6 +53,14 @@ def by_columns(rope: Any, x: mx.array, offset: mx.array) -> mx.array:
     return mx.concatenate([rope(x[:, :, one : one + 1], offset=offset[:, one]) for one in columns], axis=2)
 
 
+def visible(inputs: Mapping[str, Array], now: slice) -> Array:
+    """Which slots up to a step's end its queries see, `[batch, query, total]`: real ones behind them, or as given."""
+    if "input.decoder_mask" in inputs:
+        return inputs["input.decoder_mask"][:, now, : now.stop].astype(bool)
+    real = inputs["input.decoder_attention_mask"][:, None, : now.stop].astype(bool)
+    return np.tril(np.ones((now.stop - now.start, now.stop), bool), now.start) & real
+
+
 class Cache:
     """One layer's keys and values; `offset` `[batch, query]` has the positions of the step."""
 
@@ -60,11 +68,10 @@ class Cache:
         self.show = show
         self.held: tuple[mx.array, ...] = ()
 
-    def enter(self, positions: Array, real: Array) -> None:
-        """Begin a step at `positions` `[batch, query]`, with `real` tokens `[batch, total]`."""
-        query, total = positions.shape[1], real.shape[1]
+    def enter(self, positions: Array, visible: Array) -> None:
+        """Begin a step at `positions` `[batch, query]`, whose queries see what is `visible` `[batch, query, total]`."""
         self.offset = mx.array(positions)
-        self.visible = mx.array(np.tril(np.ones((query, total), bool), total - query) & real[:, None])
+        self.visible = mx.array(visible)
         self.show("mask", self.visible)
 
     def make_mask(self, *_: Any, **__: Any) -> mx.array:
@@ -108,7 +115,7 @@ def factory(case: Any, checkpoints: Mapping[str, Path]) -> Callable[..., None]:
     model.model.norm = Watched(model.model.norm, of_stack, ("",), ("norm",))
 
     def run(case: Any, inputs: Mapping[str, Array], tap: Callable[..., None], wanted: Any) -> None:
-        real, positions = inputs["input.decoder_attention_mask"].astype(bool), inputs["input.decoder_position_ids"]
+        positions = inputs["input.decoder_position_ids"]
         ids, embeds = inputs.get("input.decoder_input_ids"), inputs.get("input.decoder_inputs_embeds")
         attention = [f"decoder.layers.{index}.merged_attn." for index in range(config.num_hidden_layers)]
         caches = [Cache(partial(show, name)) for name in attention]
@@ -116,7 +123,7 @@ def factory(case: Any, checkpoints: Mapping[str, Path]) -> Callable[..., None]:
         for step, length in enumerate(case.steps):
             now = slice(stop, stop := stop + length)
             for cache in caches:
-                cache.enter(positions[:, now], real[:, :stop])
+                cache.enter(positions[:, now], visible(inputs, now))
             given = [None if one is None else mx.array(one[:, now]) for one in (ids, embeds)]
             show("", "decoder.position_ids", mx.array(positions[:, now]))
             show("", "logits", model(given[0], caches, given[1]))

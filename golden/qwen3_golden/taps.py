@@ -21,6 +21,9 @@ GOLDEN_ROOT = Path(__file__).resolve().parents[1]
 ENCODERS = ("encoder.", "pre_norm.", "post_norm.", "gradient.encoder.")
 """How the names of taps begin whose positions are the encoder's: Qwen3's encoder, the two classic ones, gradients."""
 
+GIVEN_OR_NOT = ("_inputs_embeds", "input.decoder_mask")
+"""Inputs that only some cases give, in the place of what stands behind them in the table."""
+
 _LAYER = re.compile(r"\.layers\.(0|[1-9][0-9]*)\.")
 
 
@@ -63,7 +66,7 @@ class Place:
 
 def _has(config: pb.ModelConfig, name: str, present: frozenset[str]) -> bool:
     """Whether a network has a tap that stands first among alternatives; `present` says what the case is given."""
-    if name.endswith("_inputs_embeds"):
+    if name.endswith(GIVEN_OR_NOT):
         return name in present
     if name.endswith(("q_norm", "k_norm")):
         return config.use_qk_norm

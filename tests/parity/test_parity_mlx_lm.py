@@ -16,7 +16,7 @@ from qwen3_parity.recording.record import Factory, load_factory, record
 
 pytestmark = pytest.mark.slow
 EXAMPLES = GOLDEN_ROOT.parent / "examples" / "engines"
-DECODER = ("plain", "plain_two_rows", "multiples_of_256", "inputs_embeds", "ragged_decode", "yarn_mscale")
+DECODER = ("plain", "plain_two_rows", "multiples_of_256", "inputs_embeds", "mask_4d", "ragged_decode", "yarn_mscale")
 CASES = [*(f"decoder/{name}" for name in DECODER), "long/deep", "long/position_32768"]
 
 

@@ -67,7 +67,7 @@ def merged_masks(
     """The additive mask `[batch, 1, query, own + memory]` of each layer type, for the step that comes next.
 
     `ids[batch, query]`, or hidden states; `decoder_mask[batch, past + query]`, `encoder_mask[batch, memory]`, True = a
-    real token.
+    real token; a `decoder_mask[batch, past + query, past + query]` says which slot sees which, in every layer.
     """
     config = decoder.config
     dtype = decoder.dtype
@@ -82,7 +82,12 @@ def merged_masks(
         "full_attention": create_causal_mask,
         "sliding_attention": create_sliding_window_causal_mask,
     }
-    masks: dict[str, torch.Tensor] = {kind: builders[kind](**given) for kind in dict.fromkeys(config.layer_types)}
+    kinds = dict.fromkeys(config.layer_types)
+    if decoder_mask.ndim == 3:  # HF takes a 4-D mask as it is
+        own = additive(decoder_mask[:, None, -ids.shape[1] :], dtype)
+        masks: dict[str, torch.Tensor] = dict.fromkeys(kinds, own)
+    else:
+        masks = {kind: builders[kind](**given) for kind in kinds}
     # Under SDPA they are bool; joined with an additive mask, True would become a bias of 1.
     masks = {kind: additive(mask, dtype) if mask.dtype == torch.bool else mask for kind, mask in masks.items()}
     if encoder_mask is None:
@@ -173,14 +178,16 @@ def run_reference(
     if reference.decoder is None:
         return
     (_, ids), positions = given_tokens(inputs, "decoder"), as_tensor(inputs, "decoder_position_ids")
-    mask = as_tensor(inputs, "decoder_attention_mask")
+    mask = as_tensor(inputs, "decoder_mask" if "input.decoder_mask" in inputs else "decoder_attention_mask")
     beams = as_tensor(inputs, "beam_idx") if "input.beam_idx" in inputs else None
     with _request(reference, inputs, hidden, stepped, wanted, layers) as forward:
         end = 0
         for step, length in enumerate(steps):
             start, end = end, end + length
             rows = None if beams is None or step == 0 else beams[step]
-            logits = forward(ids[:, start:end], positions[:, start:end], mask[:, :end], rows)
+            logits = forward(
+                ids[:, start:end], positions[:, start:end], mask[(slice(None), *[slice(end)] * (mask.ndim - 1))], rows
+            )
             if wanted("logits"):
                 stepped("logits", logits)
 

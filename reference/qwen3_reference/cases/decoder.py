@@ -43,6 +43,16 @@ DECODER_CASES = (
         exposes=("EMB-01", "EMB-07", "NRM-04", "POS-01"),
     ),
     CaseDefinition(
+        "decoder/mask_4d",
+        "A mask of its own: a prefix of 3 that sees itself whole, two documents behind it that do not see each other.",
+        45,
+        decoder="tied-decoder",
+        decoder_rows=("11111111", "11111111"),
+        steps=(6, 1, 1),
+        decoder_mask=("xxx.....", "xxx.....", "xxx.....", "xxxx....", "xxxxx...", "xxx..x..", "xxx..xx.", "xxx..xxx"),
+        exposes=("MSK-01", "MSK-08", "MSK-21"),
+    ),
+    CaseDefinition(
         "decoder/multiples_of_256",
         "One layer of sizes that block formats of quantised weights can hold: 256 channels, heads of 32.",
         44,

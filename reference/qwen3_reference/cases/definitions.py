@@ -25,8 +25,9 @@ class CaseDefinition:
     `max_new_tokens` > 0 also generates, greedily, from the first step's ids. With `generation` ids and `steps` are the
     prompt, and what HF's `generate` chooses follows; rows are sources, whatever the number of beams. `training`: one
     step over all of the decoder's ids, of which four in five that are real have a label; with `decoder_start_token_id`
-    the ids are those labels, one slot later. `inputs_embeds`: hidden states
-    are given in the place of ids. `block`: so they are, and what the first layer makes of them is the case.
+    the ids are those labels, one slot later. `inputs_embeds`: hidden states are given in the place of ids. `block`: so
+    they are, and what the first layer makes of them is the case. `decoder_mask`: the mask is given whole, a string for
+    each slot with an x for every slot that it sees, in all rows of the batch.
     """
 
     name: str
@@ -49,6 +50,7 @@ class CaseDefinition:
     training: bool = False
     decoder_start_token_id: int | None = None
     inputs_embeds: bool = False
+    decoder_mask: tuple[str, ...] = ()
     block: bool = False
 
     @property
@@ -104,6 +106,9 @@ def inputs(definition: CaseDefinition, vocab: int, hidden_size: int = 0) -> Mapp
                 given[f"input.{stack}_input_ids"] = _ids(draw, mask, vocab)
             given[f"input.{stack}_attention_mask"] = mask
             given[f"input.{stack}_position_ids"] = positions
+    if definition.decoder_mask:
+        shown = np.array([[slot == "x" for slot in row] for row in definition.decoder_mask])
+        given["input.decoder_mask"] = np.repeat(shown[None], len(definition.decoder_rows), axis=0)
     if definition.training:
         real = given["input.decoder_attention_mask"]
         counted = real & (draw.random(real.shape) < 0.8)

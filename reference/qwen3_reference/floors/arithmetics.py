@@ -36,6 +36,12 @@ def tokens(inputs: Mapping[str, Array], stack: str) -> Array:
     return inputs[f"input.{stack}_input_ids"] if embeddings is None else embeddings
 
 
+def decoder_mask(inputs: Mapping[str, Array], end: int) -> Array:
+    """What decoder slots up to `end` see: padding `[batch, end]`, or the mask `[batch, end, end]` that is given."""
+    whole = inputs.get("input.decoder_mask")
+    return inputs["input.decoder_attention_mask"][:, :end] if whole is None else whole[:, :end, :end]
+
+
 def spec_run(
     weights: Mapping[str, Array],
     scope: Scope,
@@ -73,7 +79,7 @@ def spec_run(
             weights,
             config,
             tokens(inputs, "decoder")[:, start:end],
-            inputs["input.decoder_attention_mask"][:, :end],
+            decoder_mask(inputs, end),
             tables["decoder.cos", step],
             tables["decoder.sin", step],
             cache,

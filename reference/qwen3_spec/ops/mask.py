@@ -57,11 +57,15 @@ def merged(decoder_mask: Array, encoder_mask: Array | None, query_len: int, wind
 
     `decoder_mask[batch, total]` covers past and current slots, the queries being the last `query_len` of them;
     `encoder_mask[batch, enc]` (None = no encoder). The window limits the decoder's own past, never the encoder's keys.
+    A `decoder_mask[batch, total, total]` says itself which slot sees which, in the place of order, window and padding.
     """
-    batch, total = decoder_mask.shape
+    batch, total = decoder_mask.shape[:2]
     past = total - query_len
-    near = causal(query_len, past) if window is None else sliding_causal(query_len, past, window)
-    own = near & padding(decoder_mask)
+    if decoder_mask.ndim == 3:
+        own = decoder_mask[:, past:].astype(bool)
+    else:
+        near = causal(query_len, past) if window is None else sliding_causal(query_len, past, window)
+        own = near & padding(decoder_mask)
     if encoder_mask is None:
         return own
     memory = np.broadcast_to(padding(encoder_mask), (batch, query_len, encoder_mask.shape[1]))
@@ -72,7 +76,8 @@ def at_site(site: Site, _arithmetic: Arithmetic) -> Array:
     """Which keys the queries of this step see, by padding and window."""
     if site.stack == "encoder":
         return encoder_mask(site.inputs[0], site.window)[:, -site.length :]
-    own, memory = site.inputs[0][:, : site.stop], site.inputs[1] if len(site.inputs) > 1 else None
+    slots = (slice(None), *[slice(site.stop)] * (site.inputs[0].ndim - 1))
+    own, memory = site.inputs[0][slots], site.inputs[1] if len(site.inputs) > 1 else None
     return merged(own, memory, site.length, site.window)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from qwen3_golden import ENCODERS, Array, Place, Recording, kept_whole, pb, place
+from qwen3_golden.taps import GIVEN_OR_NOT
 from qwen3_parity.blame.evidence import as_stored
 from qwen3_reference.checkpoints.spec_configs import spec_config
 from qwen3_spec import SpecConfig
@@ -146,7 +147,7 @@ class Values:
     def _inputs(self, spot: Place) -> tuple[str, ...]:
         """The taps that the network has for a place's inputs, whether they were recorded or not."""
         some = {name for alternatives in spot.inputs for name in alternatives}
-        every = {n for n in some if not n.endswith("_inputs_embeds") or self.recorded(n, 0) is not None}
+        every = {n for n in some if not n.endswith(GIVEN_OR_NOT) or self.recorded(n, 0) is not None}
         without = spot.optional if self.case.mode != pb.ENCODER_DECODER else frozenset()
         return tuple(n for n in spot.inputs_in(every, self.case.config) if n not in without)
 

@@ -84,7 +84,9 @@ class Scope:
         if decoder is None:
             return None
         steps = self._golden.case.steps
-        return ops.mask.merged(decoder[:, : sum(steps[: step + 1])], encoder, steps[step], window)
+        stop, given = sum(steps[: step + 1]), self._golden.get("input.decoder_mask")
+        own = decoder[:, :stop] if given is None else given.array[:, :stop, :stop]
+        return ops.mask.merged(own, encoder, steps[step], window)
 
     def _real(self, stack: str) -> Array | None:
         """`[batch, slot]`: True where a token is no padding; None when the case has no such input."""

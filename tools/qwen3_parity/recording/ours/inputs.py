@@ -31,6 +31,13 @@ def given_tokens(inputs: Mapping[str, Array], stack: str, dtype: torch.dtype) ->
     return "input_ids", input_tensor(inputs, f"{stack}_input_ids")
 
 
+def decoder_slots(inputs: Mapping[str, Array], mask: torch.Tensor | None, start: int, stop: int) -> torch.Tensor | None:
+    """What a step sees: the padding `[batch, stop]` of `mask`, or `[batch, 1, query, stop]` of a mask given whole."""
+    if "input.decoder_mask" not in inputs:
+        return slots(mask, 0, stop)
+    return input_tensor(inputs, "decoder_mask")[:, None, start:stop, :stop]
+
+
 def slots(values: torch.Tensor | None, start: int, stop: int) -> torch.Tensor | None:
     """The slots `[batch, start:stop]` of what is given for all, None of nothing."""
     return None if values is None else values[:, start:stop]

@@ -21,7 +21,7 @@ from qwen3_encdec.weights.qwen3_checkpoint import load_qwen3
 from qwen3_golden import Array, ParityError, Recording, pb, table
 from qwen3_parity.recording.ours.classic import ClassicEncoder, classic_encoder
 from qwen3_parity.recording.ours.generation import Choices, greedy, search
-from qwen3_parity.recording.ours.inputs import given_tokens, input_tensor, mask_and_positions, slots
+from qwen3_parity.recording.ours.inputs import decoder_slots, given_tokens, input_tensor, mask_and_positions, slots
 from qwen3_parity.recording.ours.ops import run_op
 from qwen3_parity.recording.ours.training import run_training
 from qwen3_parity.recording.record import ARITHMETIC, Factory, Tap
@@ -160,7 +160,7 @@ class EncoderDecoder:
                 result = self.model(
                     **request,
                     **{f"decoder_{name}": tokens[:, start:stop]},
-                    decoder_attention_mask=slots(mask, 0, stop),
+                    decoder_attention_mask=decoder_slots(inputs, mask, start, stop),
                     decoder_position_ids=slots(positions, start, stop),
                     past_key_values=cache,
                     use_cache=True,
