@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from math import prod
 
 from qwen3_golden import golden_pb2 as pb
+from qwen3_golden.config_rules import check_config
 from qwen3_golden.dtypes import NUMPY
 from qwen3_golden.errors import ParityError
 
@@ -40,7 +41,7 @@ def check_tensor(where: object, info: pb.Tensor, size: int) -> None:
 
 
 def check_metadata(where: object, case: pb.Case, run: pb.Run, parameters: Iterable[pb.Parameter]) -> None:
-    """Names of cases lead to no other file, every enum has a value that this schema has, or `ParityError`.
+    """Names of cases lead to no other file, enums have values of this schema, a network can be, or `ParityError`.
 
     A run need not say its arithmetic and its backend: a candidate's are the golden's, and foreign.
     """
@@ -50,6 +51,8 @@ def check_metadata(where: object, case: pb.Case, run: pb.Run, parameters: Iterab
     if case.tier:
         _check_enum(where, "tier of the case", case.tier, pb.Tier.items())
     _check_enum(where, "mode of the case", case.mode, pb.Mode.items())
+    if case.HasField("config"):
+        check_config(where, case.config)
     if run.arithmetic:
         _check_enum(where, "arithmetic of the run", run.arithmetic, pb.Arithmetic.items())
     if run.backend:
