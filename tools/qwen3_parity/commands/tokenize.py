@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from qwen3_golden import ParityError, Recording, pb, write
 from qwen3_golden.regular_file import open_regular
 from qwen3_parity.report.terminal import console
+
+if TYPE_CHECKING:
+    from qwen3_reference.tokenization.loading import ReferenceTokenizer
 
 FILE = click.Path(path_type=Path)
 
@@ -24,48 +29,75 @@ FILE = click.Path(path_type=Path)
 def tokenize(tokenizer: str, texts: tuple[str, ...], files: tuple[Path, ...], shown: bool, out: Path | None) -> None:
     """Compare our tokenizer with Hugging Face's on TEXT, stage by stage, there and back.
 
-    What --out writes is recorded, checked and diagnosed like the committed goldens, with any tokenizer.
+    A long text is compared in pieces, cut where that changes none of Hugging Face's ids. What --out writes is
+    recorded, checked and diagnosed like the committed goldens, with any tokenizer.
     """
     from qwen3_parity.recording.request import TOKENIZER_FILES, model_directory
     from qwen3_parity.recording.text import recorded
     from qwen3_parity.report import verdicts as report
-    from qwen3_parity.text.compare import check_tokenization
+    from qwen3_parity.text.compare import check_tokenization, joined
+    from qwen3_parity.text.runner import ours
     from qwen3_parity.text.show import texts_table
+    from qwen3_reference.tokenization.recorded import load_tokenizer
 
     named = {f"text {index}": _checked(text, f"text {index}") for index, text in enumerate(texts)}
     named |= {str(path): _content(path) for path in files}
     if not named:
         raise click.UsageError("give --text TEXT or --file FILE")
     directory = model_directory(tokenizer, TOKENIZER_FILES)
-    reference = captured(named, directory)
-    candidate = recorded(reference, directory)
-    verdicts = check_tokenization(reference, candidate)
-    screen = console()
-    if shown:
-        screen.print(texts_table(candidate, ["*"]))
-    for item in reference.tokenization.encoding:
-        screen.print(f"{item.name}: {len(item.text)} characters, {len(item.id)} ids", markup=False, highlight=False)
+    reference, screen = load_tokenizer(directory), console()
+    golden = _recording(directory)
+    runner, parts = ours(golden.case, directory), []
+    for name, text in named.items():
+        count = 0
+        for one in _encodings(reference, name, text):
+            captured = replace(golden, tokenization=_captured(reference, one))
+            golden.run.materialised[:] = _stages(captured.tokenization)
+            candidate = recorded(captured, directory, lambda *_: runner)
+            parts.append(check_tokenization(captured, candidate))
+            count += len(captured.tokenization.encoding[0].id)
+            if shown:
+                screen.print(texts_table(candidate, ["*"]))
+            if out is not None:
+                golden.tokenization.MergeFrom(captured.tokenization)
+        screen.print(f"{name}: {len(text)} characters, {count} ids", markup=False, highlight=False)
+    verdicts = joined(parts)
     screen.print(report.terminal(verdicts))
     if out is not None:
-        write(out, reference)
+        write(out, golden)
         screen.print(f"next: qwen3-parity record {out} --impl MODULE:FACTORY --tokenizer {directory}", soft_wrap=True)
     sys.exit(verdicts.exit_code)
 
 
-def captured(texts: dict[str, str], directory: Path) -> Recording:
-    """What Hugging Face makes of texts by name: every stage, and its own ids decoded again."""
+def _recording(directory: Path) -> Recording:
+    """A golden of this tokenizer, without any text."""
     from qwen3_reference.capture.provenance import provenance
     from qwen3_reference.tokenization.loading import tokenizer_checkpoint
-    from qwen3_reference.tokenization.recorded import load_tokenizer, tokenize
 
-    reference = load_tokenizer(directory)
-    encodings = [pb.Encoding(name=name, text=text) for name, text in texts.items()]
-    made = tokenize(reference, pb.Tokenization(encoding=encodings))
-    back = pb.Tokenization(decoding=[pb.Decoding(name=one.name, id=one.id) for one in made.encoding])
-    made.MergeFrom(tokenize(reference, back))
-    run = pb.Run(arithmetic=pb.ARITHMETIC_NONE, backend=pb.BACKEND_NONE, materialised=_stages(made))
+    run = pb.Run(arithmetic=pb.ARITHMETIC_NONE, backend=pb.BACKEND_NONE)
     case = pb.Case(name="capture/texts", mode=pb.TOKENIZATION, checkpoint=[tokenizer_checkpoint(directory)])
-    return Recording(case, provenance("qwen3_reference", more=("tokenizers",)), run, [], tokenization=made)
+    origin = provenance("qwen3_reference", more=("tokenizers",))
+    return Recording(case, origin, run, [], tokenization=pb.Tokenization())
+
+
+def _encodings(reference: ReferenceTokenizer, name: str, text: str) -> Iterator[pb.Encoding]:
+    """The text to be encoded, a long one in pieces that are named by where they begin."""
+    from qwen3_reference.tokenization.pieces import pieces
+
+    begin = 0
+    for piece in pieces(reference, text) if text else [""]:
+        yield pb.Encoding(name=name if piece == text else f"{name}, from character {begin}", text=piece)
+        begin += len(piece)
+
+
+def _captured(reference: ReferenceTokenizer, one: pb.Encoding) -> pb.Tokenization:
+    """What Hugging Face makes of a text: every stage, and its own ids decoded again."""
+    from qwen3_reference.tokenization.recorded import tokenize
+
+    made = tokenize(reference, pb.Tokenization(encoding=[one]))
+    back = pb.Tokenization(decoding=[pb.Decoding(name=one.name, id=made.encoding[0].id)])
+    made.MergeFrom(tokenize(reference, back))
+    return made
 
 
 def _stages(made: pb.Tokenization) -> Sequence[str]:

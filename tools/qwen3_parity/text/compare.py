@@ -53,6 +53,17 @@ def check_tokenization(golden: Recording, candidate: Recording) -> Verdicts:
     )
 
 
+def joined(parts: Sequence[Verdicts]) -> Verdicts:
+    """The verdicts on several recordings by one tokenizer as those on one; the step of each is the part's number."""
+    return replace(
+        parts[0],
+        taps=[replace(tap, step=index) for index, part in enumerate(parts) for tap in part.taps],
+        structural=[problem for part in parts for problem in part.structural],
+        missing=sum(part.missing for part in parts),
+        results=[(name, index) for index, part in enumerate(parts) for name, _ in part.results],
+    )
+
+
 def _verdicts(golden: Recording, candidate: Recording, both: Sequence[str]) -> Iterator[Verdict]:
     """Text by text, each stage by stage; all of a text's problems name the first stage of it that fails."""
     next_step = f"qwen3-parity diagnose {golden.source} {candidate.source}"
