@@ -1,6 +1,7 @@
 """The contract: the schema of golden files, the taps' names, reading and writing. NumPy and protobuf, no torch."""
 
 from qwen3_golden import golden_pb2 as pb
+from qwen3_golden.bug_table import BUG_ID, bug, bugs
 from qwen3_golden.dtypes import Array, to_bfloat16, to_float32
 from qwen3_golden.errors import ParityError
 from qwen3_golden.reader import read, verify
@@ -11,6 +12,7 @@ from qwen3_golden.weights import is_exported, part_name, read_parts, verify_weig
 from qwen3_golden.writer import Writer, tensor, write
 
 __all__ = [
+    "BUG_ID",
     "ENCODERS",
     "GOLDEN_ROOT",
     "STAGES",
@@ -20,6 +22,8 @@ __all__ = [
     "Recording",
     "Tensor",
     "Writer",
+    "bug",
+    "bugs",
     "is_exported",
     "kept_whole",
     "last_rows",

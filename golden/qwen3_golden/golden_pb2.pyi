@@ -737,6 +737,26 @@ class Tap(_message.Message):
     parameters: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, pattern: _Optional[str] = ..., op: _Optional[str] = ..., inputs: _Optional[_Iterable[str]] = ..., axes: _Optional[_Iterable[str]] = ..., hf: _Optional[str] = ..., parameters: _Optional[_Iterable[str]] = ...) -> None: ...
 
+class BugTable(_message.Message):
+    __slots__ = ("bug",)
+    BUG_FIELD_NUMBER: _ClassVar[int]
+    bug: _containers.RepeatedCompositeFieldContainer[Bug]
+    def __init__(self, bug: _Optional[_Iterable[_Union[Bug, _Mapping]]] = ...) -> None: ...
+
+class Bug(_message.Message):
+    __slots__ = ("id", "wrong", "right", "visible_when", "reported")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    WRONG_FIELD_NUMBER: _ClassVar[int]
+    RIGHT_FIELD_NUMBER: _ClassVar[int]
+    VISIBLE_WHEN_FIELD_NUMBER: _ClassVar[int]
+    REPORTED_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    wrong: str
+    right: str
+    visible_when: str
+    reported: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, id: _Optional[str] = ..., wrong: _Optional[str] = ..., right: _Optional[str] = ..., visible_when: _Optional[str] = ..., reported: _Optional[_Iterable[str]] = ...) -> None: ...
+
 class Tolerances(_message.Message):
     __slots__ = ("headroom",)
     HEADROOM_FIELD_NUMBER: _ClassVar[int]

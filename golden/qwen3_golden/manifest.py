@@ -28,7 +28,7 @@ RELEASED = Path(__file__).with_name("released.txt")
 MAX_FILE_BYTES = 1_000_000
 MAX_TOTAL_BYTES = 20_000_000
 _FOLDERS = ("cases", "checkpoints", "tokenizers")
-_FILES = ("golden.proto", "models.textproto", "taps.textproto", "tolerances.textproto")
+_FILES = ("bugs.textproto", "golden.proto", "models.textproto", "taps.textproto", "tolerances.textproto")
 _NOTHING: Mapping[str, Path | None] = MappingProxyType({})
 _HEAD = "# proto-file: golden.proto\n# proto-message: qwen3.golden.v1.Manifest\n\n"
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from qwen3_golden import GOLDEN_ROOT, Recording, Tensor, pb, read, write
+from qwen3_golden import GOLDEN_ROOT, Recording, Tensor, bug, pb, read, write
 from qwen3_parity.cli import main
 
 GOLDEN = GOLDEN_ROOT / "cases" / "encoder" / "one_token.pb"
@@ -108,6 +108,25 @@ def test_show_prints_the_case_and_its_taps() -> None:
     result = run("show", GOLDEN, "--tap", "*.norm")
     assert result.exit_code == 0
     assert "encoder.norm" in result.output and "embed_tokens" not in result.output
+
+
+def test_show_says_what_goes_wrong_in_each_bug_that_a_case_exposes() -> None:
+    golden = read(GOLDEN)
+    shown = run("show", GOLDEN, "--tap", "*.norm").output
+    assert golden.case.exposes and all(f"{name}  {bug(name).wrong}" in shown for name in golden.case.exposes)
+
+
+def test_show_prints_what_a_bug_id_means() -> None:
+    result = run("show", "MSK-21")
+    row = bug("MSK-21")
+    assert result.exit_code == 0
+    for part in (row.id, row.wrong, row.right, row.visible_when, *row.reported):
+        assert part in result.output
+
+
+def test_show_refuses_an_id_that_no_table_has() -> None:
+    result = run("show", "MSK" + "-99")
+    assert result.exit_code == 2 and "no bug has this id" in result.output
 
 
 def test_parity_writes_recordings_and_a_report(tmp_path: Path) -> None:

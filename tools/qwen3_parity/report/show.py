@@ -9,7 +9,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from qwen3_golden import Recording, Tensor, pb, selected
+from qwen3_golden import ParityError, Recording, Tensor, bug, pb, selected
 from qwen3_parity.checkpoints.show_weights import weights_line, weights_table
 from qwen3_parity.text.show import texts_table
 
@@ -25,6 +25,14 @@ def _numbers(tensor: Tensor) -> tuple[str, str, str]:
 
 def _lower(name: str) -> str:
     return name.removeprefix("ARITHMETIC_").lower()
+
+
+def _mistake(name: str) -> str:
+    """What goes wrong in the bug of an id; empty where no table has it: a seeded bug, a user's own, no clone."""
+    try:
+        return bug(name).wrong
+    except ParityError:
+        return ""
 
 
 def _head(recording: Recording) -> Text:
@@ -46,8 +54,16 @@ def _head(recording: Recording) -> Text:
         ", ".join(f"{pair.key} {pair.value}" for pair in made.versions),
         f"checkpoints: {', '.join(f'{c.role} {c.name}' for c in case.checkpoint)}" if case.checkpoint else "",
         f"digest {recording.digest.hex()}",
+        "exposes:" if case.exposes else "",
+        *(f"  {name}  {_mistake(name)}".rstrip() for name in case.exposes),
     ]
     return Text("\n".join(line for line in lines if line))
+
+
+def describe_bug(row: pb.Bug) -> Text:
+    """What a bug is, what is right, when it shows and where it was reported."""
+    reported = f"\nreported: {', '.join(row.reported)}" if row.reported else ""
+    return Text(f"{row.id}\nwrong: {row.wrong}\nright: {row.right}\nvisible when: {row.visible_when}{reported}")
 
 
 def describe(recording: Recording, taps: Sequence[str] = ()) -> Group:
