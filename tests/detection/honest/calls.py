@@ -67,12 +67,15 @@ def _fill(arguments: dict[str, Any], stack: str, batch: int, total: int, past: i
     if arguments.get(mask) is None:
         arguments[mask] = torch.ones(batch, total, dtype=torch.bool)
     if arguments.get(positions) is None:
-        counted = ops.position_ids.counted(arguments[mask].numpy())
+        real = arguments[mask].numpy() if arguments[mask].ndim == 2 else np.ones((batch, total), bool)
+        counted = ops.position_ids.counted(real)
         arguments[positions] = torch.from_numpy(counted)[:, past:]
 
 
 def _square_masks(stack: Any, name: str, arguments: dict[str, Any]) -> None:
     explicit(stack, name, arguments)
+    if arguments["attention_mask"].ndim == 4:
+        return
     real = arguments["attention_mask"].numpy()
     query = _tokens(arguments).shape[1]
     visible = ops.mask.encoder_mask(real) if name == "encoder" else ops.mask.merged(real, None, query)
@@ -102,6 +105,9 @@ def _static_cache(runner: EncoderDecoder) -> Iterable[Patch]:
     config = type(model.config).from_dict(whole | {"sliding_window": None})
 
     def forward(**arguments: Any) -> Any:
+        mask = arguments.get("decoder_attention_mask")
+        if mask is not None and mask.ndim == 4:  # it covers every slot of the cache
+            arguments["decoder_attention_mask"] = torch.nn.functional.pad(mask, (0, _SPARE + 160 - mask.shape[-1]))
         if arguments["past_key_values"] is None:
             own = StaticCache(config=config, max_cache_len=_SPARE + 160)
             arguments["past_key_values"] = EncoderDecoderCache(own, DynamicCache())

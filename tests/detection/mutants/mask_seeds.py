@@ -64,7 +64,10 @@ Rule = Callable[[Cells], torch.Tensor]
 
 
 def _real(mask: torch.Tensor | None, batch: int, length: int) -> torch.Tensor:
-    return torch.ones(batch, length, dtype=torch.bool) if mask is None else mask.to(torch.bool)
+    """Which slots are tokens; a 4-D mask hides none of them."""
+    if mask is None or mask.ndim == 4:
+        return torch.ones(batch, length, dtype=torch.bool)
+    return mask.to(torch.bool)
 
 
 def decoder_mask(own: Rule = lambda c: c.own, memory: Rule = lambda c: c.real) -> Seed:
@@ -93,6 +96,18 @@ def decoder_mask(own: Rule = lambda c: c.own, memory: Rule = lambda c: c.real) -
         return masks.additive_mask(torch.cat(shown, dim=-1)[:, None], dtype)
 
     return lambda patch: patch.setattr(modeling_qwen3_decoder, "merged_mask", mask)
+
+
+def never_ahead(patch: Patch) -> None:
+    """A 4-D mask shows no key behind the query."""
+    plain = masks.own_mask
+
+    def own(attention_mask: torch.Tensor | None, batch: int, query: int, past: Any, *more: Any) -> torch.Tensor:
+        if attention_mask is not None and attention_mask.ndim == 4:
+            attention_mask = attention_mask & torch.ones_like(attention_mask).tril(past)
+        return plain(attention_mask, batch, query, past, *more)
+
+    patch.setattr(masks, "own_mask", own)
 
 
 def encoder_mask(rule: Rule) -> Seed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from detection.mutants.entry import entry
-from detection.mutants.mask_seeds import decoder_mask, encoder_mask
+from detection.mutants.mask_seeds import decoder_mask, encoder_mask, never_ahead
 from detection.mutants.mask_sources import last_pad_seen, pad_id, previous_step, stale_padding
 from detection.mutants.mask_values import VALUES
 from detection.mutants.mutant import Mutant, Seed
@@ -42,6 +42,20 @@ _CAUSALITY = (
         decoder_mask(lambda c: (c.distance <= 0) & c.near() & c.real),
         "mask.anti_causal",
         _RAGGED,
+    ),
+    _own(
+        "MSK-29",
+        "the 4-D mask that is given is ignored, and a causal one made",
+        decoder_mask(),
+        "mask.given_ignored",
+        ("decoder/mask_4d",),
+    ),
+    _own(
+        "MSK-29/ahead",
+        "the 4-D mask that is given hides every later key",
+        never_ahead,
+        "mask.given_causal",
+        ("decoder/mask_4d",),
     ),
     _own(
         "MSK-04",

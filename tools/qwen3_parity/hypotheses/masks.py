@@ -14,6 +14,7 @@ from qwen3_parity.hypotheses.mask_parts import Rule, Slots, slots
 from qwen3_parity.hypotheses.memory_rules import MEMORY
 from qwen3_parity.hypotheses.near_rules import NEAR
 from qwen3_parity.hypotheses.padding_rules import OWN, by_id
+from qwen3_spec import ops
 from qwen3_spec.ops import OPS
 from qwen3_spec.site import Result, Site
 
@@ -22,6 +23,7 @@ _MOST = 80
 _FIX = {
     "mask.memory": "the encoder's keys are visible to every query unless they are the encoder's padding",
     "mask.window": "0 <= query - key < window in the decoder, |query - key| <= window in the encoder, in slots",
+    "mask.given": "the mask that is given says of each query and key whether it is visible: take it as it stands",
     "mask.pad": "hide the keys whose attention_mask is 0, whatever their id",
     "mask": "the decoder sees key slots up to the query's own, the encoder sees both sides; padding hides keys",
 }
@@ -31,7 +33,7 @@ def mask(site: Site) -> Iterator[Hypothesis]:
     """Masks with wrong parts that give exactly what was recorded at this site, and wrong masks as a whole."""
     yield from _whole(site)
     actual = site.values.recorded(site.place.name, site.step)
-    if actual is None:
+    if actual is None or _given(site):  # a mask that is given has no parts
         return
     s = slots(site)
     total = s.real.shape[1]
@@ -159,6 +161,16 @@ def _before(truth: Array, site: Site, *, new: bool) -> Array | None:
     return np.broadcast_to(wide, truth.shape)
 
 
+def _rebuilt(truth: Array, site: Site) -> Array | None:
+    """The causal mask of the same slots."""
+    return np.broadcast_to(ops.mask.causal(site.length, site.stop - site.length), truth.shape) if _given(site) else None
+
+
+def _given(site: Site) -> bool:
+    """Whether the case is given who sees whom, in the place of padding."""
+    return site.inputs[0].ndim == 3
+
+
 def _other_layer(truth: Array, site: Site, layer: int) -> Array | None:
     prefix, _, rest = site.place.name.partition(".layers.")
     name = f"{prefix}.layers.{layer}.{rest.partition('.')[2]}"
@@ -176,6 +188,9 @@ WHOLE: tuple[tuple[str, str, MaskChange, int], ...] = (
      lambda m, _: np.broadcast_to(m[:1], m.shape), 1),
     ("mask.other_row", "uses the batch rows' masks in reverse order", lambda m, _: m[::-1], 1),
     ("mask.halves_exchanged", "has the encoder's columns before the decoder's", _halves, 0),
+    ("mask.given_ignored", "is causal, whatever the mask that is given says", _rebuilt, 0),
+    ("mask.given_causal", "shows no later key, though the mask that is given does",
+     lambda m, s: m & ops.mask.causal(s.length, s.stop - s.length) if _given(s) else None, 0),
     ("mask.transposed", "has queries and keys exchanged",
      lambda m, _: np.swapaxes(m, 1, 2) if m.shape[1] == m.shape[2] else None, 1),
     ("mask.reversed", "has the keys in reverse order", lambda m, _: m[..., ::-1], 2),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 from qwen3_golden import kept_whole, pb, selected, table
+from qwen3_golden.taps import GIVEN_OR_NOT
 
 _BYTES = {pb.ARITHMETIC_F64: 8, pb.ARITHMETIC_F32: 4, pb.ARITHMETIC_BF16: 2, pb.ARITHMETIC_F16: 2}
 _INTEGERS = ("position_ids", "input")
@@ -26,7 +27,7 @@ class Lengths:
 def _exists(pattern: str, config: pb.ModelConfig, lengths: Lengths) -> bool:
     """Whether a network with this configuration has the place at all, for a request of these lengths."""
     last = pattern.rsplit(".", 1)[-1]
-    if not pattern.startswith(_FORWARD) or last.endswith("inputs_embeds"):  # a request has ids
+    if not pattern.startswith(_FORWARD) or pattern.endswith(GIVEN_OR_NOT):  # a request has ids and padding
         return False
     if not lengths.encoder and ("encoder_" in last or pattern.startswith("encoder.")):
         return False
