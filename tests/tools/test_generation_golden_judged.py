@@ -96,3 +96,10 @@ def test_tokens_behind_the_end_of_a_row_are_blamed_on_the_search() -> None:
     candidate = changed(recording, "generated_ids", 0, lambda x: np.where(x == 3, 7, x))
     assert check(recording, candidate).exit_code == 1
     assert blamed(recording, candidate) == {"generated_ids"}
+
+
+@pytest.mark.parametrize("missing", [1, 2, 4])
+def test_beams_are_not_accused_of_scores_that_were_not_recorded_a_step_before(missing: int) -> None:
+    recording = golden("beams")
+    some = [item for item in recording if item.key != ("beam_scores", missing)]
+    assert blamed(recording, replace(recording, tensors=some)) == set()

@@ -107,10 +107,12 @@ class Values:
         if spot.op == "cache_once" and cached:
             names = ()
         back = int(spot.op == "beam_scores")  # by which rows enter a step follows from the step before
+        if step < back:
+            return None
         found = [self.value(one, step if one.startswith("input.") else step - back) for one in names]
         before = self._before(spot, step) if cached or back else None
         inputs = tuple(_in_range(one) for one in found if one is not None)
-        if len(inputs) < len(names) or (cached and before is None):
+        if len(inputs) < len(names) or ((cached or (back and step > 1)) and before is None):
             return None
         return Site(
             place=spot,
@@ -133,7 +135,7 @@ class Values:
     def _before(self, spot: Place, step: int) -> Array | None:
         """What a place had in the step before; of a growing cache, each beam's row is the one it goes on from."""
         if spot.op == "beam_scores":
-            return self.recorded(spot.name, step - 1)
+            return self.value(spot.name, step - 1) if step > 1 else None
         held, beam_idx = self.value(spot.name, step - 1), self.recorded("input.beam_idx", 0)
         return held[beam_idx[step]] if held is not None and beam_idx is not None and spot.op == "cache" else held
 
