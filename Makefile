@@ -69,10 +69,10 @@ bench: .venv/ready  ## ratios of timings within one run, printed beside what was
 
 # The judge put to the test: seeded bugs 21 minutes, mechanical mutants 20 with a worker a core, honest variations hours.
 # Exit code 1 says what was missed or accused; one alone, with its options: make detection-honest OPTIONS=--quick
-detection: detection-mutants detection-mechanical detection-honest
+detection: detection-mutants detection-mechanical detection-derived detection-honest
 
 detection-mutants: OPTIONS ?= --markdown --workers 2
-detection-mechanical: OPTIONS ?= --workers 2
+detection-mechanical detection-derived: OPTIONS ?= --workers 2
 detection-honest: OPTIONS ?= --check
 
 detection-%: .venv/ready

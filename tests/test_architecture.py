@@ -140,6 +140,7 @@ ROOMS = {
         "command": (),
         "reasons": (),
         "honest": ("command",),
+        "derived": ("command", "reasons"),
         "mechanical": ("command", "reasons"),
         "mutants": ("command", "reasons"),
     },
@@ -256,6 +257,7 @@ def test_seeded_and_sought_mistakes_of_tokenizers_share_no_code() -> None:
 READ_BY_DETECTION = {
     "command": ("cli",),
     "honest": ("judge", "blame", "checkpoints", "check", "recording", "report"),
+    "derived": ("judge", "blame", "checkpoints", "hypotheses", "diagnosis", "report"),
     "mechanical": ("checkpoints", "check", "diagnosis", "recording", "report"),
     "mutants": ("judge", "text", "blame", "checkpoints", "check", "diagnosis", "recording", "report"),
 }

@@ -126,15 +126,19 @@ def changes(site: Site, slot: int) -> Iterator[tuple[Hypothesis, Change]]:
 
 
 def _split_wrongly(head_dim: int) -> Iterator[tuple[str, _Values]]:
-    """Channels that are split into heads in a wrong order, `[batch, seq, channel]`."""
+    """Channels that are split into heads in a wrong order, `[batch, seq, channel]`, where they are whole heads."""
 
     def untransposed(values: Array, axes: Sequence[str]) -> Array | None:
         batch, length, width = values.shape
+        if width % head_dim:
+            return None
         heads = values.reshape(batch, width // head_dim, length, head_dim)
         return np.ascontiguousarray(np.swapaxes(heads, 1, 2)).reshape(values.shape)
 
     def interleaved(values: Array, axes: Sequence[str]) -> Array | None:
         batch, length, width = values.shape
+        if width % head_dim:
+            return None
         heads = values.reshape(batch, length, head_dim, width // head_dim)
         return np.ascontiguousarray(np.swapaxes(heads, 2, 3)).reshape(values.shape)
 

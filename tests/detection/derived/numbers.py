@@ -1,0 +1,154 @@
+"""Wrong numbers for mistakes that are read off a recording: a factor, a bound, a bias, angles of no rule.
+
+The library fits those to what was recorded, so they are seeded here by what they say, and must be found by their names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from qwen3_golden import Array
+from qwen3_parity.hypotheses import Hypothesis
+from qwen3_spec import ops
+from qwen3_spec.heads import heads_first
+from qwen3_spec.ops import OPS
+from qwen3_spec.site import Result, Site
+
+Change = Callable[[Site, Array], Array | None]
+"""What is made of a site's right result; None where it makes no sense."""
+
+_GRADIENTS = tuple(name for name in OPS if name.endswith("_gradient"))
+_NORMS = ("rms_norm", "head_norm")
+
+
+def _random(site: Site, *shape: int) -> Array:
+    """Numbers of the layer's own, the same at every step."""
+    return np.random.default_rng(7 + (site.place.layer or 0)).standard_normal(shape)
+
+
+def _usual(y: Array) -> float:
+    return float(np.quantile(np.abs(y), 0.8))
+
+
+def _lost(site: Site, y: Array) -> Array:
+    x = site.inputs[0].reshape(*site.inputs[0].shape[:2], -1)
+    weight = {**site.parameters, "weight": site.parameters["weight"][:, :-2]}
+    return OPS["linear"].truth(replace(site, inputs=(x[..., :-2],), parameters=weight))[0]
+
+
+def _other_weight(site: Site, y: Array) -> Array:
+    weight = site.parameters["weight"]
+    changed = {**site.parameters, "weight": weight + 0.1 * _random(site, *weight.shape)}
+    return OPS["linear"].truth(replace(site, parameters=changed))[0]
+
+
+def _turned(site: Site, y: Array) -> Array:
+    x = np.asarray(heads_first(site.inputs[0], site.config.head_dim), np.float64)
+    turn = _random(site, x.shape[0], x.shape[2], x.shape[3] // 2)
+    angle = np.concatenate([turn, turn], axis=-1)
+    return ops.rope.forward(x, np.cos(angle), np.sin(angle))
+
+
+def _without_id(site: Site, y: Array) -> Array:
+    ids = site.inputs[0]
+    return np.where((ids == ids.max())[..., None], 0.0, y)
+
+
+def _dropped(site: Site, y: Array) -> Array:
+    return np.where(np.random.default_rng(3).random(y.shape) < 0.2, 0.0, y / 0.8)
+
+
+def _more_in_the_sum(more: float, site: Site, y: Array) -> Array:
+    """The softmax with a number beside its exponentials, after the maximum was subtracted."""
+    scores, mask = site.inputs
+    seen = np.broadcast_to(mask[:, None].astype(bool), scores.shape)
+    peak = np.max(np.where(seen, scores, -np.inf), axis=-1, keepdims=True)
+    total = np.where(seen, np.exp(scores - np.where(np.isfinite(peak), peak, 0)), 0).sum(axis=-1, keepdims=True)
+    return np.asarray(y * total / (total + more))
+
+
+def _log_softmax(site: Site, y: Array) -> Array | None:
+    return np.log(ops.next_token_probs.softmax(y)) if site.place.name == "logits" else None
+
+
+def _softmax(site: Site, y: Array) -> Array | None:
+    return ops.next_token_probs.softmax(y) if site.place.name == "logits" else None
+
+
+def _of_heads(site: Site, y: Array) -> Array:
+    return y + _random(site, y.shape[1])[:, None, None]
+
+
+def _first_input(site: Site, y: Array) -> Array | None:
+    spot = site.values.place(site.names[0]) if site.names else None
+    same = spot is not None and spot.axes == site.place.axes and site.inputs[0].shape == y.shape
+    return np.asarray(site.inputs[0], np.float64) if same else None
+
+
+def _neighbour(site: Site, y: Array) -> Array | None:
+    """What another place of the layer holds, bit for bit."""
+    end = {"post_attention_layernorm": "input_layernorm", "mlp.down_proj": "input_layernorm"}
+    base, _, rest = site.place.name.partition(f".layers.{site.place.layer}.")
+    found = site.values.value(f"{base}.layers.{site.place.layer}.{end[rest]}", site.step) if rest in end else None
+    return None if found is None else np.asarray(found, np.float32).astype(np.float64)
+
+
+def _extra_bias(site: Site, y: Array) -> Array | None:
+    return None if "bias" in site.parameters else y + _random(site, y.shape[-1])
+
+
+def _other_bias(site: Site, y: Array) -> Array | None:
+    return y + _random(site, y.shape[-1]) if "bias" in site.parameters else None
+
+
+_ROWS: tuple[tuple[str, tuple[str, ...], str, Change], ...] = (
+    *((name, some, "is 1.23 times as large", lambda _, y: 1.23 * y) for name, some in {
+        "context.scaled": ("context",), "norm.scaled": _NORMS, "rope.scaled": ("rope",), "softmax.scaled": ("softmax",),
+        "table.scaled": ("cos", "sin"), "weight.scaled": ("linear",), "mlp.scaled": ("swiglu",),
+        "gradient.scaled": _GRADIENTS, "embedding.scaled": ("embedding",), "scores.scale": ("scores",)}.items()),
+    *((name, some, "is clamped to its usual size", lambda _, y: np.clip(y, -_usual(y), _usual(y)))
+      for name, some in {"linear.clamped": ("linear",), "norm.clamped": _NORMS, "residual.clamped": ("residual",),
+                         "mlp.clamped": ("swiglu",), "scores.clamped": ("scores",)}.items()),
+    ("residual.scaled", ("residual",), "is the stream and 0.7 of the branch",
+     lambda s, _: s.inputs[0] + 0.7 * np.asarray(s.inputs[1], np.float64)),
+    ("linear.lost_terms", ("linear",), "leaves out the last two terms of its sums", _lost),
+    ("weight.unknown", ("linear",), "has a weight of nobody's", _other_weight),
+    ("weight.extra_bias", ("linear",), "adds a bias of nobody's", _extra_bias),
+    ("weight.other_bias", ("linear",), "adds a bias of nobody's", _other_bias),
+    ("logits.log_softmax", ("linear",), "hands on log_softmax of the logits", _log_softmax),
+    ("logits.softmax", ("linear",), "hands on probabilities", _softmax),
+    ("norm.other_statistic", _NORMS, "divides rows by numbers of no rule",
+     lambda s, y: y * (1 + 0.3 * np.abs(_random(s, *y.shape[:-1], 1)))),
+    ("norm.eps", _NORMS, "has an eps of 3.3e-4", lambda s, y: OPS[s.place.op].truth(
+        replace(s, config=replace(s.config, rms_norm_eps=3.3e-4)))[0]),
+    ("rope.other_angle", ("rope",), "turns by angles of no rule", _turned),
+    ("table.unknown", ("inv_freq",), "has frequencies of no rule",
+     lambda s, y: y * (1 + 0.3 * np.abs(_random(s, len(y))))),
+    ("embedding.zero_row", ("embedding",), "gives one id a row of zeros", _without_id),
+    ("softmax.dropout", ("softmax",), "drops a fifth of the probabilities", _dropped),
+    ("softmax.epsilon", ("softmax",), "adds 1e-3 to the sum of exponentials", partial(_more_in_the_sum, 1e-3)),
+    ("softmax.sink", ("softmax",), "adds 1 to the sum of exponentials", partial(_more_in_the_sum, 1.0)),
+    ("softmax.small_dropped", ("softmax",), "has no probabilities below 0.05", lambda _, y: np.where(y < 0.05, 0.0, y)),
+    ("scores.extra_bias", ("scores",), "adds a number of each head", _of_heads),
+    ("wiring.skipped", tuple(OPS), "is left out: it hands on its input", _first_input),
+    ("wiring.copies", ("linear", "rms_norm"), "holds what another place holds", _neighbour),
+)  # fmt: skip
+
+
+def with_numbers(site: Site) -> Iterator[Hypothesis]:
+    """The mistakes about a site's op that have a number of their own, with a number."""
+    for name, some, says, change in _ROWS:
+        if site.place.op in some and OPS[site.place.op].truth(site)[1] is not None:
+            one = Hypothesis(name, says, "", partial(_changed, change))
+            if one.compute(site) is not None:
+                yield one
+
+
+def _changed(change: Change, site: Site) -> Result | None:
+    y, unit = OPS[site.place.op].truth(site)
+    found = change(site, y)
+    return None if found is None else (np.asarray(found, np.float64), unit)

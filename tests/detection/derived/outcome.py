@@ -1,0 +1,124 @@
+"""What the judge says of a mistake that seeded itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+import numpy as np
+
+from detection.derived.derive import CASES, Seed, possible, seeds, shows
+from detection.derived.seed import case_of, seeded
+from qwen3_golden import ParityError
+from qwen3_parity.diagnosis import diagnose
+
+_EACH = 2
+"""Seeds of one name at one op: with other words, so that they are not the same mistake twice."""
+_TRIED = 4
+"""Seeds of one kind that are missed before no more are tried."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A seed, and the answer.
+
+    `caught` is exit code 1, `blamed` the places of every fault, `names` every explanation, the first one first;
+    `failures` are hypotheses that could not be tried. `exact`: every fault is in a place that was seeded, or in a group
+    that has one. `shown`: the mistake changes more than rounding may. Where it does and is not caught, it is missed.
+    """
+
+    op: str
+    name: str
+    says: str
+    case: str
+    pattern: str
+    shown: bool = False
+    caught: bool = False
+    blamed: tuple[str, ...] = ()
+    exact: bool = False
+    names: tuple[str, ...] = ()
+    failures: tuple[str, ...] = ()
+
+    @property
+    def named(self) -> bool:
+        """Whether its name is among the explanations."""
+        return self.name in self.names
+
+    @property
+    def first(self) -> str:
+        """The first explanation; empty without one."""
+        return self.names[0] if self.names else ""
+
+
+def nothing(seed: Seed) -> Outcome:
+    """The outcome of a mistake that nobody can see."""
+    return Outcome(seed.op, seed.name, seed.hypothesis.says, seed.case, seed.pattern)
+
+
+def judged(seed: Seed) -> Outcome | None:
+    """Run a case with the mistake, and ask the judge; None for a place that would read what comes behind it."""
+    case = case_of(seed.case)
+    try:
+        candidate = seeded(case, seed.wrong)
+    except ParityError:
+        return None
+    with np.errstate(all="ignore"):
+        found = diagnose(case.golden, candidate, case.weights)
+    if not found.verdicts.exit_code:
+        return replace(nothing(seed), shown=True)
+    names = [one.name for fault in found.faults for one in fault.explanations]
+    names += [one.name for fault in found.faults for one in fault.findings]
+    return replace(
+        nothing(seed),
+        shown=True,
+        caught=True,
+        blamed=tuple(place for fault in found.faults for place in fault.places),
+        exact=bool(found.faults) and all(set(fault.places) & set(seed.wrong) for fault in found.faults),
+        names=tuple(dict.fromkeys(names)),
+        failures=tuple(found.failures),
+    )
+
+
+Kind = tuple[str, str]
+"""An op and a name."""
+
+
+def kinds(cases: Iterable[str] = CASES) -> dict[Kind, list[Seed]]:
+    """The seeds of every mistake by op and name, in the order of the cases."""
+    found: dict[Kind, list[Seed]] = {}
+    for name in cases:
+        for seed in seeds(name):
+            found.setdefault((seed.op, seed.name), []).append(seed)
+    return found
+
+
+def outcomes(some: Sequence[Seed]) -> Iterator[Outcome]:
+    """The outcomes of one kind: `_EACH` that are caught and all that are missed on the way to them.
+
+    Where nothing shows, one that changes nothing; none of what cannot be made at the op.
+    """
+    said, caught, missed = set[str](), 0, 0
+    for seed in _spread(some):
+        if caught == _EACH or missed == _TRIED:
+            break
+        if seed.hypothesis.says in said or not shows(seed):
+            continue
+        found = judged(seed)
+        if found is None:
+            continue
+        yield found
+        said.add(found.says)
+        caught += found.caught
+        missed += not found.caught
+    if not (caught or missed):
+        yield from (nothing(seed) for seed in islice(filter(possible, _spread(some)), 1))
+
+
+def _spread(some: Sequence[Seed]) -> list[Seed]:
+    """Seeds of other words, and of other cases, first: at most some dozens."""
+    ordered: dict[tuple[str, int], Seed] = {}
+    for key in (lambda seed: seed.hypothesis.says, lambda seed: (seed.case, seed.pattern)):
+        firsts = {key(seed): seed for seed in reversed(some)}
+        ordered |= {(seed.case + seed.pattern, id(seed.hypothesis)): seed for seed in list(firsts.values())[::-1][:60]}
+    return list(ordered.values())
