@@ -53,9 +53,19 @@ def _turned(site: Site, y: Array) -> Array:
     return ops.rope.forward(x, np.cos(angle), np.sin(angle))
 
 
-def _without_id(site: Site, y: Array) -> Array:
-    ids = site.inputs[0]
+def _without_id(site: Site, y: Array) -> Array | None:
+    ids = site.this_step(site.inputs[0])
+    if ids.shape != y.shape[:-1]:
+        return None
     return np.where((ids == ids.max())[..., None], 0.0, y)
+
+
+def _id_hidden(site: Site, y: Array) -> Array | None:
+    ids = site.values.recorded(f"input.{site.stack}_input_ids", 0)
+    if ids is None or not 1 < y.shape[2] <= ids.shape[1]:  # a memory stands before the decoder's own keys
+        return None
+    keys = ids[:, : y.shape[2]]
+    return np.asarray(y & (keys != keys[0, 1])[:, None])
 
 
 def _dropped(site: Site, y: Array) -> Array:
@@ -129,6 +139,8 @@ _ROWS: tuple[tuple[str, tuple[str, ...], str, Change], ...] = (
     ("table.unknown", ("inv_freq",), "has frequencies of no rule",
      lambda s, y: y * (1 + 0.3 * np.abs(_random(s, len(y))))),
     ("embedding.zero_row", ("embedding",), "gives one id a row of zeros", _without_id),
+    ("embedding.constant_added", ("embedding",), "adds a row of nobody's", lambda s, y: y + _random(s, y.shape[-1])),
+    ("mask.pad_id", ("mask",), "hides one id wherever it stands", _id_hidden),
     ("softmax.dropout", ("softmax",), "drops a fifth of the probabilities", _dropped),
     ("softmax.epsilon", ("softmax",), "adds 1e-3 to the sum of exponentials", partial(_more_in_the_sum, 1e-3)),
     ("softmax.sink", ("softmax",), "adds 1 to the sum of exponentials", partial(_more_in_the_sum, 1.0)),
@@ -142,7 +154,7 @@ _ROWS: tuple[tuple[str, tuple[str, ...], str, Change], ...] = (
 def with_numbers(site: Site) -> Iterator[Hypothesis]:
     """The mistakes about a site's op that have a number of their own, with a number."""
     for name, some, says, change in _ROWS:
-        if site.place.op in some and OPS[site.place.op].truth(site)[1] is not None:
+        if site.place.op in some:
             one = Hypothesis(name, says, "", partial(_changed, change))
             if one.compute(site) is not None:
                 yield one
@@ -151,4 +163,4 @@ def with_numbers(site: Site) -> Iterator[Hypothesis]:
 def _changed(change: Change, site: Site) -> Result | None:
     y, unit = OPS[site.place.op].truth(site)
     found = change(site, y)
-    return None if found is None else (np.asarray(found, np.float64), unit)
+    return None if found is None else (np.asarray(found, np.float64 if y.dtype.kind == "f" else y.dtype), unit)

@@ -96,7 +96,7 @@ def _by_heads(site: Site, n: int) -> Array | None:
 
 def _head_halves(site: Site, n: int) -> Array | None:
     width = site.config.head_dim
-    return None if n % width else np.arange(n).reshape(-1, 2, width // 2)[:, ::-1].reshape(-1)
+    return None if n % width or width % 2 else np.arange(n).reshape(-1, 2, width // 2)[:, ::-1].reshape(-1)
 
 
 def _one_head(site: Site, n: int, which: int) -> Array | None:
