@@ -18,8 +18,9 @@ from qwen3_parity import replay
 from qwen3_parity.checkpoints.export_weights import export_weights
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.cli import main
+from qwen3_reference.checkpoints.configs import model_config
 from qwen3_reference.checkpoints.stored import read_config, read_directory
-from qwen3_reference.checkpoints.weights import checkpoint_message, load_weights, model_config, parameters
+from qwen3_reference.checkpoints.weights import checkpoint_message, load_weights, parameters
 
 GOLDEN = GOLDEN_ROOT / "cases" / "decoder" / "ragged_decode.pb"
 HALF = GOLDEN_ROOT / "cases" / "encdec" / "bfloat16.pb"

@@ -12,8 +12,8 @@ import pytest
 from qwen3_encdec.weights.qwen3_checkpoint import load_qwen3
 from qwen3_golden import GOLDEN_ROOT, Array, Recording, Tensor, pb
 from qwen3_reference.checkpoints.classic_configs import is_classic
+from qwen3_reference.checkpoints.configs import model_config
 from qwen3_reference.checkpoints.tiny import PAD_ID
-from qwen3_reference.checkpoints.weights import model_config
 
 Networks = dict[str, Recording]
 STACKS = ("encoder", "decoder")

@@ -10,7 +10,9 @@ from qwen3_encdec import Qwen3ForSeq2SeqLM
 from qwen3_encdec.weights.qwen3_checkpoint import load_qwen3
 from qwen3_golden import GOLDEN_ROOT, Array
 from qwen3_reference.cases.networks import case, inputs
-from qwen3_reference.checkpoints.weights import load_weights, model_config, spec_config
+from qwen3_reference.checkpoints.configs import model_config
+from qwen3_reference.checkpoints.spec_configs import spec_config
+from qwen3_reference.checkpoints.weights import load_weights
 from qwen3_spec.backward import Gradients, StackInput, loss_and_gradients
 from qwen3_spec.ops.loss import IGNORED_LABEL
 

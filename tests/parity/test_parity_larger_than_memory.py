@@ -22,9 +22,9 @@ import pytest
 from qwen3_golden import read, verify
 from qwen3_golden.models import model
 from qwen3_parity.recording.sizes import Lengths, expected_names
+from qwen3_reference.checkpoints.configs import model_config
 from qwen3_reference.checkpoints.published import config_json
 from qwen3_reference.checkpoints.seeded import write_seeded
-from qwen3_reference.checkpoints.weights import model_config
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc: RssAnon cannot be sampled")
 

@@ -10,7 +10,7 @@ from qwen3_golden import GOLDEN_ROOT, Array
 from qwen3_reference.capture.models import Reference, load_reference
 from qwen3_reference.capture.run import run_reference
 from qwen3_reference.cases.networks import case, inputs
-from qwen3_reference.checkpoints.weights import model_config
+from qwen3_reference.checkpoints.configs import model_config
 
 CHECKPOINTS = GOLDEN_ROOT / "checkpoints"
 Taps = dict[tuple[str, int], torch.Tensor]

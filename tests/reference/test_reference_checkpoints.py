@@ -10,9 +10,10 @@ import pytest
 from qwen3_golden import ParityError, pb
 from qwen3_reference.cases.twins import TWINS
 from qwen3_reference.checkpoints.classic import CLASSIC_DEFINITIONS
+from qwen3_reference.checkpoints.configs import model_config
 from qwen3_reference.checkpoints.stored import read_directory
 from qwen3_reference.checkpoints.tiny import DEFINITIONS, PAD_ID, TWIN_IDS, draw_tensors, write_checkpoint
-from qwen3_reference.checkpoints.weights import checkpoint_message, load_weights, model_config
+from qwen3_reference.checkpoints.weights import checkpoint_message, load_weights
 
 DIGESTS = {
     "tied-encoder": "f864ba54e37640524c1ac6ef6d0fbdc02010934ad70d01522c2f1441c8aadbbf",

@@ -11,8 +11,10 @@ from qwen3_golden import GOLDEN_ROOT, Array
 from qwen3_reference.capture.models import Reference, load_reference
 from qwen3_reference.capture.training import Trained, prepare, train
 from qwen3_reference.cases.networks import case, inputs
+from qwen3_reference.checkpoints.configs import model_config
 from qwen3_reference.checkpoints.sizes import PAD_ID
-from qwen3_reference.checkpoints.weights import load_weights, model_config, spec_config
+from qwen3_reference.checkpoints.spec_configs import spec_config
+from qwen3_reference.checkpoints.weights import load_weights
 from qwen3_spec import FLOAT64, Arithmetic, backward
 from qwen3_spec.ops.loss import IGNORED_LABEL
 

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from qwen3_golden import GOLDEN_ROOT, ParityError, pattern_of, pb, read, table, verify
-from qwen3_reference import check_versions
 from qwen3_reference.__main__ import main
 from qwen3_reference.capture.record import record, record_request
 from qwen3_reference.cases.networks import CASES, case, inputs
-from qwen3_reference.checkpoints.weights import model_config
+from qwen3_reference.checkpoints.configs import model_config
+from qwen3_reference.versions import check_versions
 
 NAMES = [definition.name for definition in CASES]
 

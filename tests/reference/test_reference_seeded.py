@@ -13,11 +13,12 @@ import pytest
 from qwen3_golden import Array, ParityError, to_bfloat16
 from qwen3_golden.models import model
 from qwen3_reference.capture.models import load_reference
+from qwen3_reference.checkpoints.configs import model_config
 from qwen3_reference.checkpoints.published import config_json
 from qwen3_reference.checkpoints.safetensors_writer import SIZES, divided, header, write_shards
 from qwen3_reference.checkpoints.seeded import main, write_seeded
 from qwen3_reference.checkpoints.stored import read_directory
-from qwen3_reference.checkpoints.weights import expected_tensors, load_weights, model_config
+from qwen3_reference.checkpoints.weights import expected_tensors, load_weights
 
 
 def small(name: str, **sizes: int) -> dict[str, Any]:

@@ -19,9 +19,10 @@ from qwen3_reference.capture import sharded
 from qwen3_reference.capture.models import load_in_memory, load_reference
 from qwen3_reference.capture.record import record_request
 from qwen3_reference.capture.sharded_processes import processes
+from qwen3_reference.checkpoints.configs import model_config
 from qwen3_reference.checkpoints.sizes import BIASED, QWEN2
 from qwen3_reference.checkpoints.tiny import Definition, write_checkpoint
-from qwen3_reference.checkpoints.weights import load_weights, model_config
+from qwen3_reference.checkpoints.weights import load_weights
 
 HEADS = {"num_attention_heads": 8, "num_key_value_heads": 4, "intermediate_size": 72, "num_hidden_layers": 2}
 DEFINITIONS = (

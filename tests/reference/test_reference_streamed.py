@@ -17,8 +17,9 @@ from qwen3_reference.capture.record import record_request
 from qwen3_reference.capture.run import run_reference
 from qwen3_reference.capture.streamed import as_torch, load_streamed
 from qwen3_reference.cases.networks import case, inputs
+from qwen3_reference.checkpoints.configs import model_config
 from qwen3_reference.checkpoints.stored import Stored, read_directory
-from qwen3_reference.checkpoints.weights import load_weights, model_config
+from qwen3_reference.checkpoints.weights import load_weights
 from qwen3_reference.checkpoints.widened import Widened
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}

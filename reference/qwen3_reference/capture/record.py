@@ -15,8 +15,9 @@ from qwen3_reference.capture.models import Loader, Reference, load_in_memory, lo
 from qwen3_reference.capture.run import Inputs, StepSink, run_reference
 from qwen3_reference.capture.torch_tensors import DTYPES
 from qwen3_reference.cases.networks import CaseDefinition, case, inputs
+from qwen3_reference.checkpoints.configs import model_config
 from qwen3_reference.checkpoints.sizes import PAD_ID
-from qwen3_reference.checkpoints.weights import checkpoint_message, load_weights, model_config
+from qwen3_reference.checkpoints.weights import checkpoint_message, load_weights
 
 _TORCH = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 

@@ -12,13 +12,9 @@ import numpy as np
 from qwen3_golden import Array, ParityError, is_exported, pb
 from qwen3_golden.regular_file import open_inside, sha256_of
 from qwen3_golden.weight_axes import EMBEDDING, HEAD, axis_sizes, weight_axes
-from qwen3_reference.checkpoints.configs import hf_config, model_config
 from qwen3_reference.checkpoints.exported import source_files
-from qwen3_reference.checkpoints.spec_configs import spec_config
 from qwen3_reference.checkpoints.stored import INDEX, Stored, read_directory, weight_files
 from qwen3_reference.checkpoints.widened import Widened
-
-__all__ = ["Weights", "checkpoint_message", "hf_config", "load_weights", "model_config", "parameters", "spec_config"]
 
 _BLOCK = 1 << 22  # elements digested at a time
 
@@ -39,12 +35,13 @@ def canonical(role: str, name: str) -> str:
     return own.replace(".self_attn.", ".merged_attn.") if role == "decoder" else own
 
 
-def stored_tensors(directory: Path) -> dict[str, Stored]:
+def stored_tensors(directory: Path, config: pb.ModelConfig | None = None) -> dict[str, Stored]:
     """Every tensor that a directory stores, by HF's name: `ParityError` names what is missing, extra or mis-shaped.
 
-    A tied head may be stored or not; one that is stored with other bits than the embedding is refused.
+    A tied head may be stored or not; one that is stored with other bits than the embedding is refused. `config` is the
+    network's; without it Hugging Face reads config.json.
     """
-    config = model_config(directory)
+    config = config or _config(directory)
     stored = read_directory(directory)
     shapes = expected_tensors(config)
     allowed = {**shapes, HEAD: shapes[EMBEDDING]}
@@ -69,9 +66,15 @@ def stored_tensors(directory: Path) -> dict[str, Stored]:
     return {name: stored[name] for name in allowed if name in stored}
 
 
-def _with_head(directory: Path) -> dict[str, Stored]:
+def _config(directory: Path) -> pb.ModelConfig:
+    from qwen3_reference.checkpoints.configs import model_config  # Hugging Face, for those who have no config yet
+
+    return model_config(directory)
+
+
+def _with_head(directory: Path, config: pb.ModelConfig | None) -> dict[str, Stored]:
     """`stored_tensors`, all of them finite, a tied head that is not stored being the embedding."""
-    stored = stored_tensors(directory)
+    stored = stored_tensors(directory, config)
     for name, tensor in stored.items():
         if (found := tensor.not_finite()) is not None:
             raise ParityError(
@@ -111,25 +114,31 @@ class Weights(Mapping[str, Array]):
 
 
 def load_weights(
-    encoder_directory: str | Path | None, decoder_directory: str | Path | None, dtype: pb.DType = pb.F32
+    encoder_directory: str | Path | None,
+    decoder_directory: str | Path | None,
+    dtype: pb.DType = pb.F32,
+    config: pb.ModelConfig | None = None,
 ) -> Weights:
     """The weights of the stacks that are given; a user's checkpoint is both. `ParityError` for a broken checkpoint.
 
     An encoder's directory may store an LM head, which is checked and left out. Two directories must have the same
-    configuration and bit-equal embeddings: the encoder-decoder has one embedding.
+    configuration and bit-equal embeddings: the encoder-decoder has one embedding. `config` is a case's, which both
+    must have; without it Hugging Face reads each config.json.
     """
     stored: dict[str, Stored] = {}
     for role, directory in (("encoder", encoder_directory), ("decoder", decoder_directory)):
         if directory is not None:
-            tensors = _with_head(Path(directory))
+            tensors = _with_head(Path(directory), config)
             stored |= {canonical(role, n): t for n, t in tensors.items() if role == "decoder" or n != HEAD}
     if encoder_directory is not None and decoder_directory is not None:
-        _check_pair(Path(encoder_directory), Path(decoder_directory), stored)
+        if config is None:
+            _check_configs(Path(encoder_directory), Path(decoder_directory))
+        _check_embeddings(Path(encoder_directory), Path(decoder_directory), stored)
     return Weights(stored, dtype)
 
 
-def _check_pair(encoder: Path, decoder: Path, stored: Mapping[str, Stored]) -> None:
-    ours, theirs = model_config(encoder), model_config(decoder)
+def _check_configs(encoder: Path, decoder: Path) -> None:
+    ours, theirs = _config(encoder), _config(decoder)
     different = [
         field.name for field, _ in theirs.ListFields() if getattr(ours, field.name) != getattr(theirs, field.name)
     ]
@@ -141,6 +150,9 @@ def _check_pair(encoder: Path, decoder: Path, stored: Mapping[str, Stored]) -> N
             got="different " + ", ".join(different),
             next_step="use two checkpoints of one configuration",
         )
+
+
+def _check_embeddings(encoder: Path, decoder: Path, stored: Mapping[str, Stored]) -> None:
     if not stored["encoder.embed_tokens.weight"].equals(stored["decoder.embed_tokens.weight"]):
         raise ParityError(
             encoder,

@@ -15,7 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from qwen3_golden import Array, Place, Recording, Tensor, last_rows, pb, place, tensor
-from qwen3_reference.checkpoints.weights import Weights, spec_config
+from qwen3_reference.checkpoints.spec_configs import spec_config
+from qwen3_reference.checkpoints.weights import Weights
 from qwen3_reference.floors.arithmetics import Key, error, frequency_floor, has_floor, larger, least, scale, spec_run
 from qwen3_reference.floors.generation_spec import with_scores
 from qwen3_reference.floors.own_angles import ULPS, half_of, moved_tables

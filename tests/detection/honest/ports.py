@@ -18,7 +18,8 @@ from detection.honest.variation import Build, Variation, float32_alone
 from qwen3_golden import GOLDEN_ROOT, Array, Recording, pb, table
 from qwen3_parity.recording.ours.network import EncoderDecoder
 from qwen3_parity.recording.record import Runner, Tap
-from qwen3_reference.checkpoints.weights import load_weights, spec_config
+from qwen3_reference.checkpoints.spec_configs import spec_config
+from qwen3_reference.checkpoints.weights import load_weights
 from qwen3_reference.floors.arithmetics import spec_run
 from qwen3_reference.floors.scope import Scope
 from qwen3_spec import FLOAT64, SEQUENTIAL_FLOAT32, Arithmetic, SpecConfig, ops

@@ -1,8 +1,4 @@
-"""The parameters of a recording's case, for computing its ops again.
-
-Hugging Face, which reads a config.json, is imported where there is one: a case without a checkpoint is diagnosed
-without PyTorch.
-"""
+"""The parameters of a recording's case, for computing its ops again, by NumPy alone."""
 
 from __future__ import annotations
 
@@ -58,7 +54,7 @@ def weights_of(recording: Recording, root: Path, model: Path | None = None) -> M
     dtype = _STORED.get(recording.run.arithmetic, pb.F32)
     if recording.case.mode == pb.CLASSIC_ENCODER:
         return load_classic(directories["encoder"], dtype)
-    return load_weights(directories.get("encoder"), directories.get("decoder"), dtype)
+    return load_weights(directories.get("encoder"), directories.get("decoder"), dtype, recording.case.config)
 
 
 def weights_at_hand(golden: Recording, root: Path, model: Path | None = None) -> Mapping[str, Array] | None:

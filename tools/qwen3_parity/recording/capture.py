@@ -22,7 +22,7 @@ from qwen3_reference.capture.sharded import gathered, load_sharded
 from qwen3_reference.capture.sharded_processes import is_main, processes
 from qwen3_reference.capture.streamed import load_streamed
 from qwen3_reference.capture.work_folder import work_folder_of
-from qwen3_reference.checkpoints.weights import model_config
+from qwen3_reference.checkpoints.configs import model_config
 
 _LARGEST = (1 << 31) - (1 << 24)  # some bytes of it are metadata
 
