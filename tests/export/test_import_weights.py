@@ -244,8 +244,12 @@ def test_a_tensor_of_another_network_is_named(exported: Path) -> None:
 
 
 def test_a_configuration_of_more_layers_than_there_are_tensors_is_refused(exported: Path) -> None:
+    def change(_weights: pb.Weights, case: pb.Case) -> None:
+        case.config.num_hidden_layers = 1024
+        case.config.ClearField("layer_types")
+
     for part in parts_of(exported):
-        rewrite(part, lambda weights, case: setattr(case.config, "num_hidden_layers", 1024))
+        rewrite(part, change)
     refused(exported, "a layer without tensors", "1024")
 
 
