@@ -12,6 +12,7 @@ from qwen3_golden import GOLDEN_ROOT, Array, ParityError, Recording, Tensor, pb,
 from qwen3_parity.blame import replay
 from qwen3_parity.check import check
 from qwen3_parity.checkpoints.weights import weights_of
+from qwen3_parity.diagnosis import diagnose
 
 FOLDER = GOLDEN_ROOT / "cases" / "generation"
 
@@ -103,3 +104,24 @@ def test_beams_are_not_accused_of_scores_that_were_not_recorded_a_step_before(mi
     recording = golden("beams")
     some = [item for item in recording if item.key != ("beam_scores", missing)]
     assert blamed(recording, replace(recording, tensors=some)) == set()
+
+
+def test_the_last_of_equal_logits_is_named() -> None:
+    """A tie of the largest logits at the first choice, of which the candidate took the second."""
+    recording = golden("greedy")
+    first = recording["generated_ids", 0].array[0, 0]
+    last = recording["logits", 0].array.shape[-1] - 1
+
+    def tied(x: Array) -> Array:
+        x[0, -1, last] = x[0, -1, first]
+        return x
+
+    def taken(x: Array) -> Array:
+        x[0, 0] = last
+        return x
+
+    prompt = 1  # it came in two parts, and the first choice is behind the second
+    candidate = changed(changed(recording, "logits", prompt, tied), "generated_ids", 0, taken)
+    found = diagnose(recording, candidate, weights_of(recording, GOLDEN_ROOT / "checkpoints"))
+    names = {one.name for fault in found.faults if "generated_ids" in fault.places for one in fault.explanations}
+    assert first != last and "greedy.last_maximum" in names

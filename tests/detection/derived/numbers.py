@@ -15,7 +15,7 @@ from qwen3_golden import Array
 from qwen3_parity.hypotheses import Hypothesis
 from qwen3_spec import ops
 from qwen3_spec.heads import heads_first
-from qwen3_spec.ops import OPS
+from qwen3_spec.ops import OPS, beams
 from qwen3_spec.site import Result, Site
 
 Change = Callable[[Site, Array], Array | None]
@@ -66,6 +66,25 @@ def _id_hidden(site: Site, y: Array) -> Array | None:
         return None
     keys = ids[:, : y.shape[2]]
     return np.asarray(y & (keys != keys[0, 1])[:, None])
+
+
+def _runs_on(blind_to: slice, site: Site, y: Array) -> Array | None:
+    """Greedy ids that go on behind some of the tokens that end a row: the next one by its logits, then any."""
+    if site.place.name != "generated_ids" or site.case.generation.strategy != "greedy":
+        return None
+    logits, fed, _ = beams.choices(site)
+    search = beams.search_of(site.case.generation, site.case.max_new_tokens)
+    ignored = search.eos[blind_to]
+    found = beams.greedy_ids(logits, fed, replace(search, eos=tuple(one for one in search.eos if one not in ignored)))
+    return np.where(np.isnan(found), 7, found)
+
+
+def _unpadded(site: Site, y: Array) -> Array | None:
+    """Other tokens than padding behind the end of a row, of those that the search does not choose."""
+    if site.place.name != "generated_ids" or site.case.generation.strategy != "greedy":
+        return None
+    ended = np.isin(y, list(site.case.generation.eos_token_id))
+    return np.where(np.cumsum(ended, axis=1) - ended > 0, 7, y)
 
 
 def _dropped(site: Site, y: Array) -> Array:
@@ -141,6 +160,9 @@ _ROWS: tuple[tuple[str, tuple[str, ...], str, Change], ...] = (
     ("embedding.zero_row", ("embedding",), "gives one id a row of zeros", _without_id),
     ("embedding.constant_added", ("embedding",), "adds a row of nobody's", lambda s, y: y + _random(s, y.shape[-1])),
     ("mask.pad_id", ("mask",), "hides one id wherever it stands", _id_hidden),
+    ("eos.one_of_several", ("argmax",), "goes on behind one of the ends", partial(_runs_on, slice(0, 1))),
+    ("eos.ignored", ("argmax",), "goes on behind every end", partial(_runs_on, slice(None))),
+    ("eos.not_padded", ("argmax",), "has other tokens than padding behind its ends", _unpadded),
     ("softmax.dropout", ("softmax",), "drops a fifth of the probabilities", _dropped),
     ("softmax.epsilon", ("softmax",), "adds 1e-3 to the sum of exponentials", partial(_more_in_the_sum, 1e-3)),
     ("softmax.sink", ("softmax",), "adds 1 to the sum of exponentials", partial(_more_in_the_sum, 1.0)),

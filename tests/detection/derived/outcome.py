@@ -15,6 +15,8 @@ from qwen3_parity.diagnosis import diagnose
 
 _EACH = 2
 """Seeds of one name at one op: with other words, so that they are not the same mistake twice."""
+_LOOKED_AT = 60
+"""Sentences, and places, of one kind that are looked at for one that shows."""
 _TRIED = 4
 """Seeds of one kind that are missed before no more are tried."""
 
@@ -116,9 +118,10 @@ def outcomes(some: Sequence[Seed]) -> Iterator[Outcome]:
 
 
 def _spread(some: Sequence[Seed]) -> list[Seed]:
-    """Seeds of other words, and of other cases, first: at most some dozens."""
-    ordered: dict[tuple[str, int], Seed] = {}
-    for key in (lambda seed: seed.hypothesis.says, lambda seed: (seed.case, seed.pattern)):
-        firsts = {key(seed): seed for seed in reversed(some)}
-        ordered |= {(seed.case + seed.pattern, id(seed.hypothesis)): seed for seed in list(firsts.values())[::-1][:60]}
-    return list(ordered.values())
+    """The first seed of each sentence, then the first of each place: at most some dozens of both."""
+    sentences, places = dict[str, Seed](), dict[tuple[str, str], Seed]()
+    for seed in some:
+        sentences.setdefault(seed.hypothesis.says, seed)
+        places.setdefault((seed.case, seed.pattern), seed)
+    chosen = [*list(sentences.values())[:_LOOKED_AT], *list(places.values())[:_LOOKED_AT]]
+    return list({id(seed): seed for seed in chosen}.values())

@@ -151,8 +151,15 @@ def _last_maximum(site: Site) -> Result | None:
         return None
     logits, forced, _ = choices(site)
     search = search_of(site.case.generation, site.case.max_new_tokens)
-    turned = greedy_ids([one[:, ::-1] for one in logits], forced, replace(search, eos=()))
-    return np.where(np.isnan(turned), np.nan, logits[0].shape[1] - 1 - turned), None
+    last = logits[0].shape[1] - 1  # ids counted from the table's other end
+    other = replace(search, eos=tuple(last - one for one in search.eos), pad=last - search.pad)
+    right = greedy_ids(logits, forced, search)
+    found = last - greedy_ids([one[:, ::-1] for one in logits], last - forced, other)
+    if not (np.isfinite(found) & np.isfinite(right) & (found != right)).any():
+        return None
+    actual = site.values.recorded(site.place.name, site.step)
+    # Behind another token than the one that was fed nothing is known, and what was recorded counts as right.
+    return np.where(np.isnan(found), right if actual is None or actual.shape != right.shape else actual, found), None
 
 
 def ids(site: Site) -> Iterator[Hypothesis]:
