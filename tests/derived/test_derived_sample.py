@@ -28,6 +28,7 @@ PLACES = {
     ("decoder/yarn_stated", "cache", "cache.not_written"),
     ("decoder/yarn_stated", "residual", "residual.missing"),
     ("training/causal", "norm_weight_gradient", "gradient.scaled"),
+    ("training/causal", "loss", "loss.sum"),
 }
 """A case, an op, a mistake."""
 

@@ -94,7 +94,7 @@ def _errors(site: Site, rows: Array | None, columns: Array | None, part: Array) 
         return np.where(part == y, 0.0, np.inf)
     with np.errstate(all="ignore"):
         found = np.abs(part - y) / as_stored(unit, y, site.place.op, site.values.dtype)
-    found[part == y] = 0
+    found = np.where(part == y, 0.0, found)
     return np.asarray(np.where(np.isnan(found), np.inf, found))
 
 
