@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from qwen3_spec.arithmetic import FLOAT64, Arithmetic, Array
+from qwen3_spec.arithmetic import FLOAT64, Array
 from qwen3_spec.site import Result, Site
 
 At = Callable[[str, Array], Array]
@@ -19,20 +19,25 @@ def unchanged(_step: str, value: Array) -> Array:
 class Op:
     """An op of a network table, under the table's name.
 
-    `at_site(site, arithmetic)` is its output on a site's inputs in an arithmetic. `unit(site, y)` is the rounding unit
-    of each element of the output `y`, absolute, for the inputs that it was computed from; None for an op that copies
-    or chooses, which must be exact. `both(site)` gives output and unit in float64 where they are cheaper together, or
-    where what is right depends on what was recorded (the angles of a table).
+    `at_site(site, arithmetic)` is its output on a site's inputs in an arithmetic. Of an op with `steps`, the names of
+    the values on the way in their order, `at_site(site, arithmetic, at)` is what comes out when `at` may change each of
+    them; some are passed in some networks alone. `unit(site, y)` is the rounding unit of each element of the output
+    `y`, absolute, for the inputs that it was computed from; None for an op that copies or chooses, which must be exact.
+    `both(site)` gives output and unit in float64 where they are cheaper together, or where what is right depends on
+    what was recorded (the angles of a table).
 
+    `stored`: the steps, beside the last one, that Hugging Face stores in the model's own type.
     `by_row`: a position's output depends on the inputs at that position alone. `masked`: the mask hides some of its
     cells, which are not judged; a fused attention never has such an op's output in memory. `added_products`: it adds
     two products that a narrow type rounds before they are added, and that may cancel.
     """
 
     name: str
-    at_site: Callable[[Site, Arithmetic], Array]
+    at_site: Callable[..., Array]
     unit: Callable[[Site, Array], Array] | None = None
     both: Callable[[Site], Result] | None = None
+    steps: tuple[str, ...] = ()
+    stored: tuple[str, ...] = ()
     by_row: bool = False
     masked: bool = False
     added_products: bool = False

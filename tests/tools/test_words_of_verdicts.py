@@ -12,8 +12,8 @@ from click.testing import CliRunner
 from qwen3_golden import GOLDEN_ROOT, pb, read, write
 from qwen3_parity import check
 from qwen3_parity.cli import main
-from qwen3_parity.hypotheses.softmax_masks import other_mask
 from qwen3_parity.judge.compare import exact
+from qwen3_parity.mistakes.softmax_masks import other_mask
 from qwen3_parity.report import verdicts as report
 
 

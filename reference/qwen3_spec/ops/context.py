@@ -4,21 +4,22 @@ import numpy as np
 
 from qwen3_spec.arithmetic import FLOAT64, Arithmetic, Array
 from qwen3_spec.heads import heads_first, side_by_side
-from qwen3_spec.op import Op
+from qwen3_spec.op import At, Op, unchanged
 from qwen3_spec.ops import repeat_kv, scores, softmax
 from qwen3_spec.rounding import FLOAT32_ROUNDOFF, as_unit, magnitude
 from qwen3_spec.site import Result, Site
 from qwen3_spec.sums import dot_products, twins
 
 
-def forward(probs: Array, v: Array, *, arithmetic: Arithmetic = FLOAT64) -> Array:
+def forward(probs: Array, v: Array, *, arithmetic: Arithmetic = FLOAT64, at: At = unchanged) -> Array:
     """Values weighted by `probs[batch, heads, query, key]` -> `[batch, query, heads, head_dim]`.
 
     `v[batch, kv_heads, key, head_dim]`; the heads, laid side by side in this order, are o_proj's input, of width
     heads * head_dim (not hidden). Source: HF `eager_attention_forward`. No cast.
     """
+    probs, v = at("probabilities", arithmetic.cast(probs)), at("values", arithmetic.cast(v))
     values = repeat_kv.forward(v, probs.shape[1] // v.shape[1], arithmetic=arithmetic)
-    return np.swapaxes(arithmetic.matmul(arithmetic.cast(probs), values), 1, 2)
+    return np.swapaxes(at("output", arithmetic.matmul(probs, values)), 1, 2)
 
 
 def unit(probs: Array, v: Array, scores: Array, *, roundoff: float = FLOAT32_ROUNDOFF) -> Array:
@@ -54,9 +55,9 @@ def all_values(site: Site) -> Array:
     return np.concatenate(values, axis=2)
 
 
-def at_site(site: Site, arithmetic: Arithmetic) -> Array:
+def at_site(site: Site, arithmetic: Arithmetic, at: At = unchanged) -> Array:
     """A place's probabilities times all values, the decoder's own first."""
-    return forward(site.inputs[0], all_values(site), arithmetic=arithmetic)
+    return forward(site.inputs[0], all_values(site), arithmetic=arithmetic, at=at)
 
 
 def _unit_at_site(site: Site, _y: Array) -> Array:
@@ -79,7 +80,13 @@ def _gradient(site: Site) -> Result:
     return side_by_side(value), side_by_side(noise)
 
 
+STEPS = (
+    "probabilities",
+    "values",
+    "output",
+)
+
 OPS = (
-    Op("context", at_site, _unit_at_site),
+    Op("context", at_site, _unit_at_site, steps=STEPS),
     Op("context_gradient", lambda site, _: _gradient(site)[0], both=_gradient),
 )

@@ -4,24 +4,27 @@ import numpy as np
 
 from qwen3_spec.arithmetic import FLOAT64, Arithmetic, Array
 from qwen3_spec.classic_config import classic_config
-from qwen3_spec.op import Op
+from qwen3_spec.op import At, Op, unchanged
 from qwen3_spec.rounding import FLOAT32_ROUNDOFF, SMALLEST_NORMAL
 from qwen3_spec.site import Site
 from qwen3_spec.sums import dot_products, same_sign_sum
 
 
-def forward(x: Array, weight: Array, bias: Array, eps: float, *, arithmetic: Arithmetic = FLOAT64) -> Array:
+def forward(
+    x: Array, weight: Array, bias: Array, eps: float, *, arithmetic: Arithmetic = FLOAT64, at: At = unchanged
+) -> Array:
     """`weight * (x - mean) / sqrt(variance + eps) + bias` over the last axis; `x[..., n]`, `weight[n]`, `bias[n]`.
 
     The variance is the mean of squared deviations (divided by n, not n - 1), eps is inside the root. Source: Ba et al.
     2016, torch `LayerNorm`.
     """
-    x = arithmetic.cast(x)
+    x = at("input", arithmetic.cast(x))
     size = x.shape[-1]
-    centred = x - arithmetic.sum(x)[..., None] / arithmetic.dtype(size)
-    variance = arithmetic.sum(centred * centred)[..., None] / arithmetic.dtype(size)
-    normalised: Array = centred * (1 / np.sqrt(variance + arithmetic.dtype(eps)))
-    return np.asarray(arithmetic.cast(weight) * normalised + arithmetic.cast(bias))
+    centred = at("deviations", x - arithmetic.sum(x)[..., None] / arithmetic.dtype(size))
+    variance = at("variance", arithmetic.sum(centred * centred)[..., None] / arithmetic.dtype(size))
+    root = at("reciprocal root", 1 / np.sqrt(variance + arithmetic.dtype(eps)))
+    normalised = at("normalised row", centred * root)
+    return np.asarray(at("output", at("weight", arithmetic.cast(weight)) * normalised + arithmetic.cast(bias)))
 
 
 def unit(y: Array, x: Array, weight: Array, bias: Array, eps: float, *, roundoff: float = FLOAT32_ROUNDOFF) -> Array:
@@ -49,13 +52,23 @@ def _operands(site: Site) -> tuple[Array, Array, Array, float]:
     return site.inputs[0], site.parameters["weight"], site.parameters["bias"], classic_config(site).layer_norm_eps
 
 
-def at_site(site: Site, arithmetic: Arithmetic) -> Array:
+def at_site(site: Site, arithmetic: Arithmetic, at: At = unchanged) -> Array:
     """The norm of a place's input by the place's own weight and bias."""
-    return forward(*_operands(site), arithmetic=arithmetic)
+    return forward(*_operands(site), arithmetic=arithmetic, at=at)
 
 
 def _unit_at_site(site: Site, y: Array) -> Array:
     return unit(y, *_operands(site))
 
 
-OPS = (Op("layer_norm", at_site, _unit_at_site),)
+STEPS = (
+    "input",
+    "deviations",
+    "variance",
+    "reciprocal root",
+    "normalised row",
+    "weight",
+    "output",
+)
+
+OPS = (Op("layer_norm", at_site, _unit_at_site, steps=STEPS),)

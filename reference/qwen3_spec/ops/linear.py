@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from qwen3_spec.arithmetic import FLOAT64, Arithmetic, Array
-from qwen3_spec.op import Op
+from qwen3_spec.op import At, Op, unchanged
 from qwen3_spec.rounding import FLOAT32_ROUNDOFF, as_unit
 from qwen3_spec.site import Result, Site
 from qwen3_spec.sums import dot_products
@@ -17,21 +17,23 @@ _OUTPUTS = 256
 """Outputs treated at a time, so that casts and partial sums stay in the cache."""
 
 
-def forward(x: Array, weight: Array, bias: Array | None = None, *, arithmetic: Arithmetic = FLOAT64) -> Array:
+def forward(
+    x: Array, weight: Array, bias: Array | None = None, *, arithmetic: Arithmetic = FLOAT64, at: At = unchanged
+) -> Array:
     """`x @ weight.T + bias`; `x[..., in]`, `weight[out, in]`, `bias[out]` -> `[..., out]`.
 
     Every projection and the LM head. Source: torch `Linear`. No cast.
     """
-    rows = arithmetic.cast(x).reshape(-1, x.shape[-1])
+    rows = at("input", arithmetic.cast(x)).reshape(-1, x.shape[-1])
     outputs, inputs = weight.shape
     out = np.empty((rows.shape[0], outputs), arithmetic.dtype)
     block = max(1, _WEIGHT_BLOCK // inputs)
     for start in range(0, outputs, block):
         columns = slice(start, start + block)
-        out[:, columns] = arithmetic.matmul(rows, arithmetic.cast(weight[columns]).T)
+        out[:, columns] = arithmetic.matmul(rows, at("weight", arithmetic.cast(weight[columns])).T)
     if bias is not None:
-        out += arithmetic.cast(bias)
-    return out.reshape(*x.shape[:-1], outputs)
+        out = at("product", out) + arithmetic.cast(bias)
+    return at("output", out).reshape(*x.shape[:-1], outputs)
 
 
 def unit(x: Array, weight: Array, bias: Array | None = None, *, roundoff: float = FLOAT32_ROUNDOFF) -> Array:
@@ -102,9 +104,9 @@ def _flat(site: Site) -> Array:
     return x.reshape(*x.shape[:2], -1)
 
 
-def at_site(site: Site, arithmetic: Arithmetic) -> Array:
+def at_site(site: Site, arithmetic: Arithmetic, at: At = unchanged) -> Array:
     """The projection of a place's input, heads laid side by side."""
-    return forward(_flat(site), site.parameters["weight"], site.parameters.get("bias"), arithmetic=arithmetic)
+    return forward(_flat(site), site.parameters["weight"], site.parameters.get("bias"), arithmetic=arithmetic, at=at)
 
 
 def _both(site: Site) -> Result:
@@ -141,8 +143,15 @@ def _only(both: Callable[[Site], Result]) -> Callable[[Site, Arithmetic], Array]
     return lambda site, _arithmetic: both(site)[0]
 
 
+STEPS = (
+    "input",
+    "weight",
+    "product",
+    "output",
+)
+
 OPS = (
-    Op("linear", at_site, both=_both, by_row=True),
+    Op("linear", at_site, steps=STEPS, both=_both, by_row=True),
     Op("linear_input_gradient", _only(_input_gradient), both=_input_gradient),
     Op("weight_gradient", _only(_weight_gradient), both=_weight_gradient),
     Op("bias_gradient", _only(_bias_gradient), both=_bias_gradient),

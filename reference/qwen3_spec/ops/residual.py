@@ -1,14 +1,14 @@
 """The stream plus a branch."""
 
 from qwen3_spec.arithmetic import FLOAT64, Arithmetic, Array
-from qwen3_spec.op import Op
+from qwen3_spec.op import At, Op, unchanged
 from qwen3_spec.rounding import FLOAT32_ROUNDOFF, as_unit, magnitude
 from qwen3_spec.site import Site
 
 
-def forward(a: Array, b: Array, *, arithmetic: Arithmetic = FLOAT64) -> Array:
+def forward(a: Array, b: Array, *, arithmetic: Arithmetic = FLOAT64, at: At = unchanged) -> Array:
     """`a + b`, the stream plus a branch, equal shapes. Source: `Qwen3DecoderLayer`. No cast."""
-    return arithmetic.cast(a) + arithmetic.cast(b)
+    return at("output", at("stream", arithmetic.cast(a)) + at("branch", arithmetic.cast(b)))
 
 
 def unit(a: Array, b: Array, *, roundoff: float = FLOAT32_ROUNDOFF) -> Array:
@@ -22,10 +22,10 @@ def backward(dy: Array, *, arithmetic: Arithmetic = FLOAT64) -> tuple[Array, Arr
     return dy, dy
 
 
-def at_site(site: Site, arithmetic: Arithmetic) -> Array:
+def at_site(site: Site, arithmetic: Arithmetic, at: At = unchanged) -> Array:
     """The sum of a place's two inputs."""
     a, b = site.inputs
-    return forward(a, b, arithmetic=arithmetic)
+    return forward(a, b, arithmetic=arithmetic, at=at)
 
 
 def _unit_at_site(site: Site, _y: Array) -> Array:
@@ -33,4 +33,10 @@ def _unit_at_site(site: Site, _y: Array) -> Array:
     return unit(a, b)
 
 
-OPS = (Op("residual", at_site, _unit_at_site, by_row=True),)
+STEPS = (
+    "stream",
+    "branch",
+    "output",
+)
+
+OPS = (Op("residual", at_site, _unit_at_site, steps=STEPS, by_row=True),)

@@ -24,8 +24,8 @@ def forward(x: Array, weight: Array, eps: float, *, arithmetic: Arithmetic = FLO
     x = at("input", arithmetic.cast(x))
     square = at("square", np.square(at("summand", x)))
     mean_square = at("mean square", arithmetic.sum(square)[..., None] / x.shape[-1])
-    root = at("reciprocal root", 1 / np.sqrt(mean_square + arithmetic.dtype(eps)))
-    normalised = at("normalised row", x * root)
+    root = at("root", np.sqrt(mean_square + arithmetic.dtype(eps)))
+    normalised = at("normalised row", x * at("reciprocal root", 1 / root))
     return at("output", at("weight", arithmetic.cast(weight)) * normalised)
 
 
@@ -107,9 +107,21 @@ def _weight_gradient(site: Site) -> Result:
     return linear.added(parts)
 
 
+STEPS = (
+    "input",
+    "summand",
+    "square",
+    "mean square",
+    "root",
+    "reciprocal root",
+    "normalised row",
+    "weight",
+    "output",
+)
+
 OPS = (
-    Op("rms_norm", at_site, _unit_at_site, by_row=True),
-    Op("head_norm", at_site, _unit_at_site, by_row=True),
+    Op("rms_norm", at_site, _unit_at_site, steps=STEPS, stored=("normalised row",), by_row=True),
+    Op("head_norm", at_site, _unit_at_site, steps=STEPS, stored=("normalised row",), by_row=True),
     Op("norm_input_gradient", lambda site, _: _input_gradient(site)[0], both=_input_gradient),
     Op("norm_weight_gradient", lambda site, _: _weight_gradient(site)[0], both=_weight_gradient),
 )

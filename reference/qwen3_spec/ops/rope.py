@@ -4,7 +4,7 @@ import numpy as np
 
 from qwen3_spec.arithmetic import FLOAT64, Arithmetic, Array
 from qwen3_spec.heads import heads_first
-from qwen3_spec.op import Op
+from qwen3_spec.op import At, Op, unchanged
 from qwen3_spec.rounding import FLOAT32_ROUNDOFF, as_unit, magnitude
 from qwen3_spec.site import Site
 
@@ -21,13 +21,15 @@ def rotate_half_unit(x: Array) -> Array:
     return np.zeros(x.shape)
 
 
-def forward(x: Array, cos: Array, sin: Array, *, arithmetic: Arithmetic = FLOAT64) -> Array:
+def forward(x: Array, cos: Array, sin: Array, *, arithmetic: Arithmetic = FLOAT64, at: At = unchanged) -> Array:
     """`x * cos + rotate_half(x) * sin`; `x[batch, heads, seq, head_dim]`, `cos, sin[batch, seq, head_dim]`.
 
     Source: HF `apply_rotary_pos_emb` for one of q and k. No cast.
     """
-    cos, sin = arithmetic.cast(cos)[:, None], arithmetic.cast(sin)[:, None]
-    return np.asarray(arithmetic.cast(x) * cos + rotate_half(x, arithmetic=arithmetic) * sin)
+    x = at("input", arithmetic.cast(x))
+    cos, sin = (at("cos and sin", arithmetic.cast(table))[:, None] for table in (cos, sin))
+    turned = rotate_half(x, arithmetic=arithmetic)
+    return np.asarray(at("output", at("products", x * cos) + at("products", turned * sin)))
 
 
 def unit(x: Array, cos: Array, sin: Array, *, roundoff: float = FLOAT32_ROUNDOFF) -> Array:
@@ -50,13 +52,20 @@ def _operands(site: Site) -> tuple[Array, Array, Array]:
     return heads_first(x, site.config.head_dim), cos, sin
 
 
-def at_site(site: Site, arithmetic: Arithmetic) -> Array:
+def at_site(site: Site, arithmetic: Arithmetic, at: At = unchanged) -> Array:
     """A place's queries or keys, heads first, rotated."""
-    return forward(*_operands(site), arithmetic=arithmetic)
+    return forward(*_operands(site), arithmetic=arithmetic, at=at)
 
 
 def _unit_at_site(site: Site, _y: Array) -> Array:
     return unit(*_operands(site))
 
 
-OPS = (Op("rope", at_site, _unit_at_site, added_products=True),)
+STEPS = (
+    "input",
+    "cos and sin",
+    "products",
+    "output",
+)
+
+OPS = (Op("rope", at_site, _unit_at_site, steps=STEPS, stored=("products",), added_products=True),)

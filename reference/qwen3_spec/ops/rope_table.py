@@ -6,14 +6,19 @@ import numpy as np
 
 from qwen3_spec.angles import close_unit, honest_angles, nearest_table
 from qwen3_spec.arithmetic import FLOAT64, Arithmetic, Array
-from qwen3_spec.op import Op
+from qwen3_spec.op import At, Op, unchanged
 from qwen3_spec.ops import inv_freq
 from qwen3_spec.rounding import FLOAT32_ROUNDOFF, as_unit, magnitude
 from qwen3_spec.site import Result, Site
 
 
 def forward(
-    position_ids: Array, inv_freq: Array, attention_factor: float = 1.0, *, arithmetic: Arithmetic = FLOAT64
+    position_ids: Array,
+    inv_freq: Array,
+    attention_factor: float = 1.0,
+    *,
+    arithmetic: Arithmetic = FLOAT64,
+    at: At = unchanged,
 ) -> tuple[Array, Array]:
     """cos and sin of `position * inv_freq`, the pairs twice in a row, each `[batch, seq, head_dim]`.
 
@@ -26,10 +31,14 @@ def forward(
     HF then casts cos and sin to the model's dtype: in half precision, without that, products of float32 tables would
     differ in most last bits.
     """
-    angle = arithmetic.cast(position_ids)[..., None] * arithmetic.cast(inv_freq)
+    positions, frequencies = (
+        at("positions", arithmetic.cast(position_ids)),
+        at("frequencies", arithmetic.cast(inv_freq)),
+    )
+    angle = at("angles", positions[..., None] * frequencies)
     angle = np.concatenate([angle, angle], axis=-1)
     factor = arithmetic.dtype(attention_factor)
-    return np.asarray(np.cos(angle) * factor), np.asarray(np.sin(angle) * factor)
+    return np.asarray(at("output", np.cos(angle) * factor)), np.asarray(at("output", np.sin(angle) * factor))
 
 
 def unit(
@@ -53,9 +62,9 @@ def angles_of(site: Site) -> Iterator[Array]:
 
 
 def _table(name: str, which: int) -> Op:
-    def at_site(site: Site, arithmetic: Arithmetic) -> Array:
+    def at_site(site: Site, arithmetic: Arithmetic, at: At = unchanged) -> Array:
         positions, frequencies = site.inputs
-        return forward(positions, frequencies, site.config.attention_factor, arithmetic=arithmetic)[which]
+        return forward(positions, frequencies, site.config.attention_factor, arithmetic=arithmetic, at=at)[which]
 
     def both(site: Site) -> Result:
         positions, frequencies = site.inputs
@@ -65,7 +74,7 @@ def _table(name: str, which: int) -> Op:
         y = nearest_table(actual, which, angles_of(site), factor)
         return y, close_unit(y.shape, factor)
 
-    return Op(name, at_site, both=both)
+    return Op(name, at_site, both=both, steps=("positions", "frequencies", "angles", "output"))
 
 
 OPS = (_table("cos", 0), _table("sin", 1))

@@ -3,23 +3,24 @@
 import numpy as np
 
 from qwen3_spec.arithmetic import FLOAT64, Arithmetic, Array
-from qwen3_spec.op import Op
+from qwen3_spec.op import At, Op, unchanged
 from qwen3_spec.ops import repeat_kv
 from qwen3_spec.rounding import FLOAT32_ROUNDOFF, as_unit
 from qwen3_spec.site import Result, Site
 from qwen3_spec.sums import dot_products, twins
 
 
-def forward(q: Array, k: Array, scaling: float, *, arithmetic: Arithmetic = FLOAT64) -> Array:
+def forward(q: Array, k: Array, scaling: float, *, arithmetic: Arithmetic = FLOAT64, at: At = unchanged) -> Array:
     """`scaling * q k^T`, unmasked -> `[batch, heads, query, key]`; scaling is `head_dim ** -0.5`.
 
     `q[batch, heads, query, head_dim]`, `k[batch, kv_heads, key, head_dim]`, each KV head serving consecutive query
     heads. Source: Vaswani et al. 2017, HF `eager_attention_forward`. No cast: half-precision scores stay so until the
     softmax.
     """
+    q, k = at("queries", arithmetic.cast(q)), at("keys", arithmetic.cast(k))
     keys = repeat_kv.forward(k, q.shape[1] // k.shape[1], arithmetic=arithmetic)
-    products = arithmetic.matmul(arithmetic.cast(q), np.swapaxes(keys, -1, -2))
-    return np.asarray(products * arithmetic.dtype(scaling))
+    products = at("products", arithmetic.matmul(q, np.swapaxes(keys, -1, -2)))
+    return np.asarray(at("output", products * arithmetic.dtype(scaling)))
 
 
 def unit(q: Array, k: Array, scaling: float, *, roundoff: float = FLOAT32_ROUNDOFF) -> Array:
@@ -47,9 +48,9 @@ def _operands(site: Site) -> tuple[Array, Array, float]:
     return site.inputs[0], np.concatenate(site.inputs[1:], axis=2), site.scaling
 
 
-def at_site(site: Site, arithmetic: Arithmetic) -> Array:
+def at_site(site: Site, arithmetic: Arithmetic, at: At = unchanged) -> Array:
     """A place's queries by all keys, the decoder's own first."""
-    return forward(*_operands(site), arithmetic=arithmetic)
+    return forward(*_operands(site), arithmetic=arithmetic, at=at)
 
 
 def _unit_at_site(site: Site, _y: Array) -> Array:
@@ -97,7 +98,14 @@ def _gradient(site: Site) -> Result:
     return half(site, by_keys(site, site.case.config.num_key_value_heads))
 
 
+STEPS = (
+    "queries",
+    "keys",
+    "products",
+    "output",
+)
+
 OPS = (
-    Op("scores", at_site, _unit_at_site, masked=True),
+    Op("scores", at_site, _unit_at_site, steps=STEPS, stored=("products",), masked=True),
     Op("scores_gradient", lambda site, _: _gradient(site)[0], both=_gradient),
 )

@@ -3,13 +3,13 @@
 import numpy as np
 
 from qwen3_spec.arithmetic import FLOAT64, Arithmetic, Array
-from qwen3_spec.op import Op
+from qwen3_spec.op import At, Op, unchanged
 from qwen3_spec.rounding import FLOAT32_ROUNDOFF, as_unit, magnitude
 from qwen3_spec.site import Result, Site
 from qwen3_spec.sums import same_sign_sum
 
 
-def forward(scores: Array, mask: Array, *, arithmetic: Arithmetic = FLOAT64) -> Array:
+def forward(scores: Array, mask: Array, *, arithmetic: Arithmetic = FLOAT64, at: At = unchanged) -> Array:
     """Softmax over the visible keys of `scores[batch, heads, query, key]` -> the same shape.
 
     `mask[batch, query, key]` is bool, True = visible. A hidden entry is exactly 0. **A row without a visible key is
@@ -19,12 +19,12 @@ def forward(scores: Array, mask: Array, *, arithmetic: Arithmetic = FLOAT64) -> 
     the sum over many keys stops growing at 256 equal terms.
     """
     visible = mask[:, None]
-    masked = np.where(visible, arithmetic.cast(scores), -np.inf)
+    masked = np.where(visible, at("scores", arithmetic.cast(scores)), -np.inf)
     some = visible.any(axis=-1, keepdims=True)
     peak = np.where(some, masked.max(axis=-1, keepdims=True), arithmetic.dtype(0))
-    weight = np.exp(masked - peak)
-    total = np.where(some, arithmetic.sum(weight)[..., None], arithmetic.dtype(1))
-    return np.asarray(weight / total)
+    weight = at("exponentials", np.exp(at("scores less their maximum", masked - peak)))
+    total = at("sum", np.where(some, arithmetic.sum(weight)[..., None], arithmetic.dtype(1)))
+    return np.asarray(at("output", weight / total))
 
 
 def unit(y: Array, scores: Array, mask: Array, *, roundoff: float = FLOAT32_ROUNDOFF) -> Array:
@@ -55,10 +55,10 @@ def backward(dy: Array, probs: Array, *, arithmetic: Arithmetic = FLOAT64) -> Ar
     return np.asarray(probs * (dy - arithmetic.sum(dy * probs)[..., None]))
 
 
-def at_site(site: Site, arithmetic: Arithmetic) -> Array:
+def at_site(site: Site, arithmetic: Arithmetic, at: At = unchanged) -> Array:
     """The probabilities of a place's scores; a row with a number that is none has none either."""
     scores, mask = site.inputs
-    y = forward(scores, mask, arithmetic=arithmetic)
+    y = forward(scores, mask, arithmetic=arithmetic, at=at)
     # A hidden NaN reaches the row wherever masks are added; what follows from it is nobody's fault here.
     return np.where(np.isfinite(scores).all(axis=-1, keepdims=True), y, arithmetic.dtype(np.nan))
 
@@ -75,7 +75,15 @@ def _gradient(site: Site) -> Result:
     return backward(dy, probs), as_unit(np.abs(probs) * (2 * np.abs(dy) + 2 * along + drift))
 
 
+STEPS = (
+    "scores",
+    "scores less their maximum",
+    "exponentials",
+    "sum",
+    "output",
+)
+
 OPS = (
-    Op("softmax", at_site, _unit_at_site, masked=True),
+    Op("softmax", at_site, _unit_at_site, steps=STEPS, masked=True),
     Op("softmax_gradient", lambda site, _: _gradient(site)[0], both=_gradient),
 )

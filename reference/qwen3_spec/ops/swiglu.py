@@ -5,26 +5,26 @@ import math
 import numpy as np
 
 from qwen3_spec.arithmetic import FLOAT64, Arithmetic, Array
-from qwen3_spec.op import Op
+from qwen3_spec.op import At, Op, unchanged
 from qwen3_spec.rounding import FLOAT32_ROUNDOFF, SMALLEST_NORMAL, as_unit, magnitude
 from qwen3_spec.site import Result, Site
 
 _erf = np.frompyfunc(math.erf, 1, 1)
 
 
-def forward(gate: Array, up: Array, hidden_act: str, *, arithmetic: Arithmetic = FLOAT64) -> Array:
+def forward(gate: Array, up: Array, hidden_act: str, *, arithmetic: Arithmetic = FLOAT64, at: At = unchanged) -> Array:
     """`act(gate) * up`, the input of down_proj; equal shapes `[batch, seq, intermediate]`.
 
     `hidden_act`: `silu` x sigmoid(x); `gelu` x Phi(x) with erf; `gelu_tanh` its tanh approximation (HF:
     `gelu_pytorch_tanh`); `relu`. Source: Shazeer 2020 (GLU variants), `Qwen3MLP`. No cast of HF's own, though torch
     computes half-precision activations in float32 and rounds once. Raises `ValueError` for another name.
     """
-    x = arithmetic.cast(gate)
+    x, up = at("gate", arithmetic.cast(gate)), at("up", arithmetic.cast(up))
     match hidden_act:
         case "silu":
             # exp of a negative number alone: neither side overflows.
             small = np.exp(-np.abs(x))
-            activated = x * (np.where(x >= 0, arithmetic.dtype(1), small) / (1 + small))
+            activated = x * at("sigmoid", np.where(x >= 0, arithmetic.dtype(1), small) / (1 + small))
         case "gelu":
             activated = 0.5 * x * (1 + arithmetic.cast(_erf(x * arithmetic.dtype(math.sqrt(0.5)))))
         case "gelu_tanh":
@@ -33,7 +33,7 @@ def forward(gate: Array, up: Array, hidden_act: str, *, arithmetic: Arithmetic =
             activated = np.maximum(x, 0)
         case _:
             raise ValueError(f"hidden_act {hidden_act!r} is not one of silu, gelu, gelu_tanh, relu")
-    return np.asarray(activated * arithmetic.cast(up))
+    return np.asarray(at("output", at("activation", activated) * up))
 
 
 def unit(y: Array, gate: Array, up: Array, hidden_act: str, *, roundoff: float = FLOAT32_ROUNDOFF) -> Array:
@@ -85,10 +85,10 @@ def slope(x: Array, hidden_act: str, *, arithmetic: Arithmetic = FLOAT64) -> Arr
     return np.asarray(y)
 
 
-def at_site(site: Site, arithmetic: Arithmetic) -> Array:
+def at_site(site: Site, arithmetic: Arithmetic, at: At = unchanged) -> Array:
     """The activation of a place's gate times up."""
     gate, up = site.inputs
-    return forward(gate, up, site.config.hidden_act, arithmetic=arithmetic)
+    return forward(gate, up, site.config.hidden_act, arithmetic=arithmetic, at=at)
 
 
 def _unit_at_site(site: Site, y: Array) -> Array:
@@ -107,7 +107,15 @@ def _gradient(site: Site) -> Result:
     return by_gate, as_unit(np.abs(dy * up) * steep * (1 + np.abs(gate)))
 
 
+STEPS = (
+    "gate",
+    "up",
+    "sigmoid",
+    "activation",
+    "output",
+)
+
 OPS = (
-    Op("swiglu", at_site, _unit_at_site, by_row=True),
+    Op("swiglu", at_site, _unit_at_site, steps=STEPS, stored=("activation",), by_row=True),
     Op("swiglu_gradient", lambda site, _: _gradient(site)[0], both=_gradient),
 )

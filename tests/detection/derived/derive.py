@@ -13,11 +13,11 @@ from detection.derived.numbers import with_numbers
 from detection.derived.seed import Case, Compute, case_of
 from qwen3_golden import Array
 from qwen3_parity.blame.evidence import as_stored
-from qwen3_parity.hypotheses import Hypothesis
-from qwen3_parity.hypotheses.observed import every_guess, real
-from qwen3_parity.hypotheses.registry import LIBRARY
-from qwen3_parity.hypotheses.slot_changes import changes
 from qwen3_parity.judge.budgets import headroom
+from qwen3_parity.mistakes import Hypothesis
+from qwen3_parity.mistakes.library import LIBRARY
+from qwen3_parity.mistakes.observed import every_guess, real
+from qwen3_parity.mistakes.slot_changes import changes
 from qwen3_spec.ops import OPS
 from qwen3_spec.site import Result, Site
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import qwen3_parity.hypotheses as library
+import qwen3_parity.mistakes as library
 from qwen3_golden import table
 
 _NAME = re.compile(r"[a-z]\w*\.\w*[^\W_]")

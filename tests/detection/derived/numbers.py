@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.hypotheses import Hypothesis
+from qwen3_parity.mistakes import Hypothesis
 from qwen3_spec import ops
 from qwen3_spec.heads import heads_first
 from qwen3_spec.ops import OPS, beams

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import combinations
 from typing import NamedTuple
 
@@ -18,10 +17,13 @@ from qwen3_golden import Recording, pattern_of, pb
 from qwen3_parity.blame.evidence import Evidence
 from qwen3_parity.blame.replay import gather
 from qwen3_parity.blame.values import Values
-from qwen3_parity.diagnosis.cast_points import CASTING_OPS, Narrow, Op, stored
-from qwen3_parity.hypotheses.rounding import bfloat16, float16
+from qwen3_parity.judge.budgets import headroom
 from qwen3_parity.judge.op_verdict import OpVerdict
 from qwen3_parity.judge.scope import Scope
+from qwen3_parity.mistakes.generic import Rounded, either_way, rounded_at, steps_at
+from qwen3_parity.mistakes.observed import unit_of
+from qwen3_parity.mistakes.rounding import bfloat16, float16
+from qwen3_spec.ops import OPS
 from qwen3_spec.site import Site
 
 _TAPS = 12
@@ -61,13 +63,13 @@ def _listed(words: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
 
 
-_NARROW: Mapping[int, tuple[str, Narrow]] = {pb.BF16: ("bfloat16", bfloat16), pb.F16: ("float16", float16)}
+_NARROW: Mapping[int, tuple[str, Rounded]] = {pb.BF16: ("bfloat16", bfloat16), pb.F16: ("float16", float16)}
 
 
 class _Way(NamedTuple):
-    """Casts that a port may have: points beside the result, and inputs that it reads before they are rounded."""
+    """Casts that a port may have: steps beside the result, and inputs that it reads before they are rounded."""
 
-    points: frozenset[str]
+    steps: frozenset[str]
     wide: frozenset[str] = frozenset()
 
 
@@ -80,7 +82,7 @@ def casts_elsewhere(values: Values, golden: Recording, own: Sequence[OpVerdict])
         return []
     places: dict[str, list[OpVerdict]] = {}
     for verdict in own:
-        if verdict.op in CASTING_OPS and verdict.passed and not (verdict.reason or verdict.others):
+        if _casting(verdict.op) and verdict.passed and not (verdict.reason or verdict.others):
             places.setdefault(pattern_of(verdict.name), []).append(verdict)
     scope = Scope(golden)
     with np.errstate(all="ignore"):
@@ -95,49 +97,54 @@ def _place(values: Values, scope: Scope, place: str, verdicts: Sequence[OpVerdic
     if not taps:
         return None
     dtype, narrow = _NARROW[values.dtype]
-    op = CASTING_OPS[taps[0].site.place.op]
+    stored = OPS[taps[0].site.place.op].stored
     off_grid = [one.judged & (narrow(one.actual) != one.actual) for one in taps]
     if any(one.any() for one in off_grid):
         differing, compared = (sum(int(one.sum()) for one in ones) for ones in (off_grid, [t.judged for t in taps]))
         return Casts(place, differing, compared, dtype, kept=("its result",))
-    hf = frozenset(op.hf)
+    hf = frozenset(stored)
     differing, compared = _differing(taps, _Way(hf), narrow)
     if not compared or differing / compared < _REPORTED:
         return None
-    counts = {way: _differing(taps, way, narrow) for way in _ways(op, taps[0].site)}
+    counts = {way: _differing(taps, way, narrow) for way in _ways(taps[0].site, narrow)}
     shares = {way: differs / of for way, (differs, of) in counts.items() if of}
     best = min(shares, key=lambda way: shares[way], default=_Way(hf))
     if best not in shares or shares[best] > differing / compared / 2:
         return Casts(place, differing, compared, dtype)
-    kept = *(point for point in op.hf if point not in best.points), *sorted(best.wide)
-    rounded = tuple(point for point in op.others if point in best.points)
+    kept = *(f"the {step}" for step in stored if step not in best.steps), *sorted(best.wide)
+    rounded = tuple(f"the {step}" for step in OPS[taps[0].site.place.op].steps if step in best.steps - hf)
     return Casts(place, differing, compared, dtype, kept, rounded, unexplained=counts[best][0])
 
 
-def _ways(op: Op, site: Site) -> Iterator[_Way]:
+def _casting(op: str) -> bool:
+    """Whether an op has steps at which it may be rounded, and the judge knows by how much float32 may move them."""
+    return bool(op in OPS and OPS[op].steps)
+
+
+def _ways(site: Site, narrow: Rounded) -> Iterator[_Way]:
     """Other casts than Hugging Face's, those nearest to it first."""
-    inputs = [
-        name.rpartition(".")[2] for name in site.names if (spot := site.values.place(name)) and spot.op in CASTING_OPS
-    ]
+    hf = frozenset(OPS[site.place.op].stored)
+    inputs = [name.rpartition(".")[2] for name in site.names if (spot := site.values.place(name)) and _casting(spot.op)]
     for count in (1, 2):
-        yield from (_Way(frozenset(op.hf), frozenset(some)) for some in combinations(dict.fromkeys(inputs), count))
-    every = *op.hf, *op.others
-    for count in range(1, len(every) + 1):
-        for changed in combinations(every, count):
-            yield _Way(frozenset(op.hf).symmetric_difference(changed))
+        yield from (_Way(hf, frozenset(some)) for some in combinations(dict.fromkeys(inputs), count))
+    plain = rounded_at(site, (), narrow)
+    inside = [step for step in steps_at(site)[:-1] if not np.array_equal(rounded_at(site, [step], narrow), plain)]
+    for count in range(1, len(inside) + 1):
+        yield from (_Way(hf.symmetric_difference(changed)) for changed in combinations(inside, count))
 
 
-def _differing(taps: Sequence[Evidence], way: _Way, narrow: Narrow) -> tuple[int, int]:
+def _differing(taps: Sequence[Evidence], way: _Way, narrow: Rounded) -> tuple[int, int]:
     """How many elements are others than with these casts, and of how many that are no near-tie."""
     differing = compared = 0
     for tap in taps:
         site = _wide(tap.site, way.wide)
         if site is None:
             continue
-        cast = partial(stored, way.points | {""}, narrow)
-        numbers = cast("", CASTING_OPS[site.place.op].compute(site, cast))  # the result is rounded in any case
-        values = numbers.values
-        counted = tap.judged & np.isfinite(values) & numbers.certain & ((values != 0) | (tap.actual != 0))
+        y, *ends = either_way(site, way.steps, narrow)
+        noise = headroom("op", site.place.op).max * unit_of(OPS[site.place.op].truth(site))
+        values = narrow(y)
+        certain = narrow(np.minimum(*ends) - noise) == narrow(np.maximum(*ends) + noise)
+        counted = tap.judged & np.isfinite(values) & certain & ((values != 0) | (tap.actual != 0))
         differing += int((counted & (values != tap.actual)).sum())
         compared += int(counted.sum())
     return differing, compared

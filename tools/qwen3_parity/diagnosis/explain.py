@@ -11,9 +11,9 @@ import numpy as np
 from qwen3_golden import Array
 from qwen3_parity.blame.evidence import Evidence
 from qwen3_parity.blame.replay import expected
-from qwen3_parity.hypotheses.hypothesis import Hypothesis
-from qwen3_parity.hypotheses.registry import LIBRARY
 from qwen3_parity.judge.budgets import headroom
+from qwen3_parity.mistakes.hypothesis import Hypothesis
+from qwen3_parity.mistakes.library import LIBRARY
 from qwen3_spec.ops import OPS
 from qwen3_spec.site import Result, Site
 

@@ -10,7 +10,7 @@ from qwen3_golden import Array
 from qwen3_parity.blame.evidence import Evidence
 from qwen3_parity.diagnosis.fits.cells import explained, floats, numbers, worth_saying
 from qwen3_parity.diagnosis.fits.finding import Finding
-from qwen3_parity.hypotheses.factors import named
+from qwen3_parity.mistakes.factors import named
 from qwen3_spec.site import Result
 
 

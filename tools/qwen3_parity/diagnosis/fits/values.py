@@ -11,7 +11,7 @@ from qwen3_parity.blame.evidence import Evidence
 from qwen3_parity.diagnosis.fits.cells import explained, floats
 from qwen3_parity.diagnosis.fits.concentration import block
 from qwen3_parity.diagnosis.fits.finding import Finding
-from qwen3_parity.hypotheses.rounding import ROUNDED
+from qwen3_parity.mistakes.rounding import ROUNDED
 from qwen3_spec.site import Result
 
 

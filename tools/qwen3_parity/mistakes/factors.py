@@ -1,0 +1,84 @@
+"""Numbers that a factor may be, in the words of a configuration."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from qwen3_parity.mistakes.rounding import bfloat16, float16
+from qwen3_spec import SpecConfig
+
+
+def scalings(config: SpecConfig) -> Iterator[tuple[str, float]]:
+    """What scores are wrongly multiplied with, in the order of how likely it is."""
+    dim, hidden, heads = config.head_dim, config.hidden_size, config.num_attention_heads
+    right = dim**-0.5
+    yield "1: no scaling at all (or one that a norm cancels)", 1.0
+    yield "hidden_size ** -0.5", hidden**-0.5
+    yield "(hidden_size / heads) ** -0.5", (hidden / heads) ** -0.5
+    yield "head_dim ** -1: the scaling twice", right * right
+    yield "1 / head_dim", 1 / dim
+    yield "head_dim ** 0.5", dim**0.5
+    yield "head_dim ** -0.25: the root twice", dim**-0.25
+    yield "(heads * head_dim) ** -0.5", (heads * dim) ** -0.5
+    yield "(head_dim / 2) ** -0.5", (dim / 2) ** -0.5
+    yield "heads ** -0.5", heads**-0.5
+    yield "kv_heads ** -0.5", float(config.num_key_value_heads**-0.5)
+    yield "(kv_heads * head_dim) ** -0.5", float((config.num_key_value_heads * dim) ** -0.5)
+    for block in (8, 16, 32, 64, 128, 256):
+        padded = -(-dim // block) * block
+        if padded != dim:
+            yield f"{padded} ** -0.5: head_dim padded to a multiple of {block}", padded**-0.5
+    yield "head_dim ** -0.5 / ln 2: made for exp2", right / math.log(2)
+    yield "head_dim ** -0.5 * ln 2", right * math.log(2)
+    yield "head_dim ** -0.5 in bfloat16", float(bfloat16(np.array([right]))[0])
+    yield "head_dim ** -0.5 in float16", float(float16(np.array([right]))[0])
+    yield "head_dim ** -0.5 rounded to 4 digits", round(right, 4)
+    yield "head_dim ** -0.5 rounded to 3 digits", round(right, 3)
+    for dims in (64, 128, 256):
+        yield f"{dims} ** -0.5: a fixed head_dim", dims**-0.5
+
+
+def named(factor: float, config: SpecConfig, *, tolerance: float = 1e-5) -> str:
+    """A factor in words: a small rational times powers of the network's sizes; empty when none is that close."""
+    sizes = {
+        "head_dim": config.head_dim,
+        "hidden_size": config.hidden_size,
+        "heads": config.num_attention_heads,
+        "kv_heads": config.num_key_value_heads,
+        "groups": config.num_attention_heads // config.num_key_value_heads,
+        "intermediate_size": config.intermediate_size,
+        "layers": config.num_hidden_layers,
+    }
+    sign, size = ("-" if factor < 0 else ""), abs(factor)
+    plain = {
+        "1": 1,
+        "2": 2,
+        "3": 3,
+        "4": 4,
+        "10": 10,
+        "π": math.pi,
+        "√2": 2**0.5,
+        "ln 2": math.log(2),
+        "√π": math.pi**0.5,
+    }
+    for text, value in plain.items():
+        for found, words in ((value, text), (1 / value, f"1 / {text}")):
+            if _close(size, found, tolerance):
+                return sign + words.replace("1 / 1", "1")
+    for name, value in sizes.items():
+        for power in (1, -1, 0.5, -0.5, 2, -2, 0.25, -0.25):
+            if value > 1 and _close(size, value**power, tolerance):
+                return f"{sign}{name}" + (f" ** {power}" if power != 1 else "")
+    for name, value in sizes.items():
+        for other, divisor in sizes.items():
+            for power in (1, 0.5):
+                if value != divisor and _close(size, (value / divisor) ** power, tolerance):
+                    return f"{sign}({name} / {other})" + (f" ** {power}" if power != 1 else "")
+    return ""
+
+
+def _close(one: float, other: float, tolerance: float) -> bool:
+    return abs(one - other) <= tolerance * abs(other)

@@ -1,0 +1,195 @@
+"""How any op goes wrong: a narrower type at one of its steps, a factor, a bound, sums without their tail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+
+import numpy as np
+
+from qwen3_golden import Array
+from qwen3_parity.judge.budgets import headroom
+from qwen3_parity.mistakes.factors import named
+from qwen3_parity.mistakes.hypothesis import Hypothesis
+from qwen3_parity.mistakes.observed import Observed, asks_for_all, explains, factor_between, likely, narrowed, unit_of
+from qwen3_parity.mistakes.rounding import ROUNDED
+from qwen3_spec.arithmetic import FLOAT64
+from qwen3_spec.ops import OPS
+from qwen3_spec.rounding import FLOAT32_ROUNDOFF
+from qwen3_spec.site import Result, Site
+
+Rounded = Callable[[Array], Array]
+
+
+def casts(
+    site: Site, what: Observed | None, name: str, fix: str, types: Iterable[tuple[str, Rounded]] = ROUNDED
+) -> Iterator[Hypothesis]:
+    """Narrower types: at one step of the op, at its first or last ones, at both ends, throughout."""
+    passed = steps_at(site)
+    for type_, rounded in types:
+        for says, steps, rank in _choices(passed):
+            compute = partial(_cast, steps, rounded)
+            one = Hypothesis(name, says.format(type_), f"{fix}; in float32", compute, rank)
+            if asks_for_all() or (rank <= 1 if what is None else explains(site, what, _quick(steps, rounded, site))):
+                yield one
+
+
+def steps_at(site: Site) -> list[str]:
+    """The steps that the op takes at this site, in their order."""
+    found: list[str] = []
+
+    def at(step: str, value: Array) -> Array:
+        found.append(step)
+        return value
+
+    with np.errstate(all="ignore"):
+        OPS[site.place.op].at_site(site, FLOAT64, at)
+    return [step for step in OPS[site.place.op].steps if step in found]
+
+
+def _choices(steps: list[str]) -> Iterator[tuple[str, list[str], int]]:
+    """What it says, the steps, and the rank of each choice of steps."""
+    yield f"rounds its {steps[-1]} to {{}}", steps[-1:], 0
+    yield "is computed in {} throughout", steps, 1
+    for step in steps[:-1]:
+        yield f"rounds its {step} to {{}}", [step], 1
+    for count in range(2, len(steps)):
+        first, last = steps[:count], steps[-count:]
+        listed = " and ".join(first) if count == 2 else f"first steps, up to the {first[-1]},"
+        yield f"rounds its {listed} to {{}}", first, 1 if count == 2 else 2
+        yield f"is computed in {{}} from the {last[0]} on", last, 2
+    if len(steps) > 3:  # of what a library computes in one call, not every step is stored
+        for step in steps[1:-1]:
+            yield f"is computed in {{}} but for its {step}", [one for one in steps if one != step], 2
+    if len(steps) > 2:
+        yield f"rounds its {steps[0]} and its {steps[-1]} to {{}}", [steps[0], steps[-1]], 2
+
+
+def rounded_at(
+    site: Site, steps: Iterable[str], rounded: Rounded, reach: Callable[[Array], Array] | None = None
+) -> Array:
+    """The op with roundings at `steps`, the last one aside, in float64; of `value + reach(value)` where it is given."""
+    inside = frozenset(steps) & {*OPS[site.place.op].steps[:-1]}
+
+    def at(step: str, value: Array) -> Array:
+        if step not in inside:
+            return value
+        return np.asarray(rounded(value if reach is None else value + reach(value)), np.float64)
+
+    return OPS[site.place.op].at_site(site, FLOAT64, at)
+
+
+def either_way(site: Site, steps: Iterable[str], rounded: Rounded) -> tuple[Array, Array, Array]:
+    """The op with roundings inside, and both values that float32 may make of it where a value is near a tie.
+
+    On the way a value is as noisy, relative to its size, as the op's output where it has its shape; a few roundings
+    where it has another one.
+    """
+    y, unit = OPS[site.place.op].truth(site)
+    room = headroom("op", site.place.op).max
+    relative = room * unit_of((y, unit)) / np.where(y == 0, 1, np.abs(y))
+
+    def reach(value: Array) -> Array:
+        return np.abs(value) * (relative if value.shape == y.shape else 2 * room * FLOAT32_ROUNDOFF)
+
+    ends = [rounded_at(site, steps, rounded, way) for way in (reach, lambda value: -reach(value))]
+    return rounded_at(site, steps, rounded), ends[0], ends[1]
+
+
+def _cast(steps: Iterable[str], rounded: Rounded, site: Site) -> Result:
+    y, *ends = either_way(site, steps, rounded)
+    moved = np.abs(ends[0] - ends[1])
+    unit = unit_of(OPS[site.place.op].truth(site)) + np.where(np.isfinite(moved), moved, 0)
+    return narrowed(y, unit, rounded) if OPS[site.place.op].steps[-1] in steps else (y, unit)
+
+
+def _quick(steps: Iterable[str], rounded: Rounded, site: Site) -> Result:
+    """The same as if nothing were near a tie."""
+    y, unit = rounded_at(site, steps, rounded), unit_of(OPS[site.place.op].truth(site))
+    return narrowed(y, unit, rounded) if OPS[site.place.op].steps[-1] in steps else (y, unit)
+
+
+def scaled(site: Site, what: Observed | None, name: str, fix: str, rank: int = 1) -> Iterator[Hypothesis]:
+    """The output times the number that brings it closest to what was recorded."""
+    if what is None:
+        return
+    factor = factor_between(what.truth[what.wrong], what.actual[what.wrong].astype(np.float64))
+    if np.isfinite(factor) and abs(factor) > 1e-6:
+        words = named(factor, site.config) or f"{factor:.7g}"
+        yield from likely(site, what, [Hypothesis(name, f"is scaled by {words}", fix, partial(times, factor), rank)])
+
+
+def times(factor: float, site: Site) -> Result:
+    """The right output times a number."""
+    y, unit = OPS[site.place.op].truth(site)
+    return factor * y, abs(factor) * unit_of((y, unit))
+
+
+def clamped(
+    site: Site, what: Observed | None, name: str, fix: str, bounds: Iterable[float], rank: int = 2
+) -> Iterator[Hypothesis]:
+    """The output cut off at a bound: one that models have, or the largest number recorded."""
+    largest = [] if what is None else [float(np.abs(what.actual[np.isfinite(what.actual)]).max())]
+    for bound in sorted({*bounds, *largest} - {0.0}):
+        guess = Hypothesis(name, f"clamps its output to ±{bound:g}", fix, partial(_cut_off, bound), rank)
+        yield from likely(site, what, [guess])
+
+
+def _cut_off(bound: float, site: Site) -> Result:
+    y, unit = OPS[site.place.op].truth(site)
+    return np.clip(y, -bound, bound), unit
+
+
+def softly_capped(
+    site: Site, what: Observed | None, name: str, fix: str, caps: Iterable[float], rank: int = 2
+) -> Iterator[Hypothesis]:
+    """The output behind `cap tanh(y / cap)`: with a cap that models have, or the one that the numbers tell."""
+    for cap in dict.fromkeys((*caps, *(() if what is None else _fitted_cap(what)))):
+        says = f"caps its output softly: {cap:.6g} * tanh(y / {cap:.6g})"
+        yield from likely(site, what, [Hypothesis(name, says, fix, partial(_capped, cap), rank)])
+
+
+def _capped(cap: float, site: Site) -> Result:
+    y, unit = OPS[site.place.op].truth(site)
+    capped = cap * np.tanh(y / cap)
+    return capped, unit_of((y, unit)) * (1 - (capped / cap) ** 2) + FLOAT32_ROUNDOFF * np.abs(capped)
+
+
+def _fitted_cap(what: Observed) -> Iterator[float]:
+    """The soft cap that brings the largest number where it was recorded."""
+    truth, actual = (np.abs(values[what.wrong].astype(np.float64)) for values in (what.truth, what.actual))
+    shrunk = (actual < truth) & (actual > 0)
+    if not shrunk.any():
+        return
+    largest = np.argmax(np.where(shrunk, truth, 0))
+    y, z = float(truth[largest]), float(actual[largest])
+    low, high = z * (1 + 1e-12), 1e6
+    for _ in range(100):  # z = cap tanh(y / cap) grows with cap
+        cap = (low * high) ** 0.5
+        low, high = (cap, high) if cap * np.tanh(y / cap) < z else (low, cap)
+    yield float((low * high) ** 0.5)
+
+
+_BLOCKS = (256, 128, 64, 32, 16, 8, 4, 2)
+
+
+def lost_terms(
+    site: Site,
+    what: Observed | None,
+    name: str,
+    width: int,
+    without: Callable[[slice, Site], Result | None],
+    fitted: Iterable[tuple[str, int]] = (),
+) -> Iterator[Hypothesis]:
+    """The last or the first terms of every sum of `width` left out: those that fill no whole block, or as many as fit.
+
+    `without(kept, site)` is the op with the terms `kept` alone; `fitted` says how many the numbers tell, at which end.
+    """
+    rests = [("last", width % block) for block in _BLOCKS if 0 < width % block < width]
+    for end, count in dict.fromkeys((*fitted, *rests)):
+        kept = slice(0, width - count) if end == "last" else slice(count, width)
+        block = next((size for size in _BLOCKS if width % size == count), 0)
+        beyond = f", those beyond the last whole block of {block}" if block and end == "last" else ""
+        says = f"leaves out the {end}{f' {count}' if count > 1 else ''} of the {width} terms of its sums{beyond}"
+        fix = f"sum over all {width} terms, those that fill no whole block too"
+        yield from likely(site, what, [Hypothesis(name, says, fix, partial(without, kept), 1)])

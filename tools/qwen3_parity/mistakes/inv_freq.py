@@ -1,0 +1,37 @@
+"""Wrong frequencies of RoPE."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from qwen3_parity.mistakes import frequencies, yarn
+from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
+from qwen3_parity.mistakes.observed import likely, observe
+from qwen3_spec import ops
+from qwen3_spec.ops import OPS
+from qwen3_spec.site import Result, Site
+
+
+def inv_freq(site: Site) -> Iterator[Hypothesis]:
+    """Wrong frequencies."""
+    what = observe(site)
+    right = OPS["inv_freq"].truth(site)[0]
+    found = [*yarn.rules(site, right), *frequencies.rules(right, site.config)]
+    if what is not None:
+        found += frequencies.fitted(right, np.asarray(what.actual, np.float64), site.config)
+    yield from likely(site, what, (Hypothesis(r.name, r.says, r.fix, partial(_frequencies, r), r.rank) for r in found))
+
+
+def _frequencies(rule: frequencies.Rule, site: Site) -> Result:
+    y = np.asarray(rule.change(OPS["inv_freq"].truth(site)[0], site.config), np.float64)
+    scaling = site.config.rope_scaling
+    # A wrong ramp may end between pairs, which costs it more roundings.
+    scaling = None if scaling is None else replace(scaling, truncate=False)
+    return y, ops.inv_freq.unit(np.where(y == 0, 1, y), site.config.rope_theta, scaling)
+
+
+MISTAKES: Mapping[str, Mistakes] = {"inv_freq": Mistakes((inv_freq,))}

@@ -1,0 +1,83 @@
+"""Which mistakes are thought of for which op: the whole library."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from qwen3_parity.mistakes import (
+    activation,
+    beams,
+    cache,
+    context,
+    embedding,
+    head_gradient,
+    inv_freq,
+    layer_norm,
+    linear,
+    loss,
+    mask,
+    next_token_probs,
+    position_ids,
+    residual,
+    rms_norm,
+    rope,
+    rope_table,
+    scaled_sum,
+    scores,
+    softmax,
+    split_heads,
+    swiglu,
+)
+from qwen3_parity.mistakes.hypothesis import Hypothesis, Library, Mistakes
+from qwen3_parity.mistakes.norm_placement import placement
+from qwen3_parity.mistakes.observed import observe, settles
+from qwen3_parity.mistakes.wiring import wiring
+from qwen3_spec.ops import OPS
+from qwen3_spec.site import Site
+
+_FILES = (
+    activation,
+    beams,
+    cache,
+    context,
+    embedding,
+    head_gradient,
+    inv_freq,
+    layer_norm,
+    linear,
+    loss,
+    mask,
+    next_token_probs,
+    position_ids,
+    residual,
+    rms_norm,
+    rope,
+    rope_table,
+    scaled_sum,
+    scores,
+    softmax,
+    split_heads,
+    swiglu,
+)
+_MISTAKES: Mapping[str, Mistakes] = {op: mistakes for file in _FILES for op, mistakes in file.MISTAKES.items()}
+_COPIED = Mistakes((placement,))
+"""An op that computes nothing reads the wrong thing, or is none."""
+
+
+def _libraries(mistakes: Mistakes) -> tuple[Library, ...]:
+    known = (*mistakes.known, wiring)  # the wiring comes last, because it is the slowest
+
+    def library(site: Site) -> Iterator[Hypothesis]:
+        what, explained = observe(site), False
+        for one in known:
+            for hypothesis in one(site):
+                explained = explained or (what is not None and settles(site, what, hypothesis.compute(site)))
+                yield hypothesis
+        for one in () if explained else mistakes.fitted:
+            yield from one(site)
+
+    return (library,) if mistakes.fitted else known
+
+
+LIBRARY: Mapping[str, tuple[Library, ...]] = {op: _libraries(_MISTAKES.get(op, _COPIED)) for op in OPS}
+"""By the op of a site, the hypotheses about it."""

@@ -1,0 +1,213 @@
+"""Wrong parameters of linears and norms: another tensor, another form, wrong biases, values of no tensor at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from qwen3_golden import Array
+from qwen3_parity.mistakes.generic import casts, clamped, lost_terms, scaled, softly_capped
+from qwen3_parity.mistakes.gradients import cut, uses
+from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
+from qwen3_parity.mistakes.linear_fitted import unknown
+from qwen3_parity.mistakes.norm_placement import placement
+from qwen3_parity.mistakes.observed import Observed, explains, likely, observe
+from qwen3_parity.mistakes.parameters import Change, guess, others, tensors
+from qwen3_parity.mistakes.rounding import ROUNDED
+from qwen3_spec.ops import OPS
+from qwen3_spec.rounding import FLOAT32_ROUNDOFF
+from qwen3_spec.site import Result, Site
+
+
+def biases(site: Site, what: Observed | None) -> Iterator[tuple[Hypothesis, Change]]:
+    """A bias left out, added twice, of the wrong sign, of another tensor, or one that the checkpoint does not have."""
+
+    def with_bias(find: Callable[[Site], Array | None], site: Site) -> Site | None:
+        bias = find(site)
+        outputs = len(site.parameters["weight"])
+        if bias is None or bias.shape != (outputs,):
+            return None
+        return replace(site, parameters={**site.parameters, "bias": bias})
+
+    own = site.parameters.get("bias")
+    if own is not None:
+        fix = "add the bias once"
+        for name, says, times in (
+            ("weight.no_bias", "adds no bias", 0),
+            ("weight.bias_twice", "adds the bias twice", 2),
+            ("weight.bias_negated", "subtracts the bias", -1),
+        ):
+            yield guess(name, says, fix, partial(with_bias, partial(_times, times)), 0)
+    mine = site.place.parameters[0].removesuffix("weight") + "bias"
+    for text, find, rank in others(site, mine, (len(site.parameters["weight"]),)):
+        name = "weight.extra_bias" if own is None else "weight.other_tensor"
+        fix = "add the projection's own bias or none"
+        yield guess(name, f"adds {text}", fix, partial(with_bias, partial(_stored, find)), rank + 1)
+    if what is not None:
+        yield guess(
+            "weight.extra_bias" if own is None else "weight.other_bias",
+            "adds the same numbers at every position: a bias that no tensor of the checkpoint holds",
+            "add no bias" if own is None else "add the projection's own bias",
+            partial(with_bias, _fitted_bias),
+            3,
+        )
+
+
+def _fitted_bias(site: Site) -> Array | None:
+    """The bias that the recorded numbers tell, if it is one."""
+    what = observe(site)
+    if what is None:
+        return None
+    wrong = what.wrong.reshape(-1, what.wrong.shape[-1])
+    counts = wrong.sum(axis=0)
+    if counts.max() < 2:
+        return None  # one position tells nothing of a constant
+    difference = (what.actual - what.truth).reshape(wrong.shape)
+    fitted = np.where(wrong, difference, 0).sum(axis=0) / np.maximum(counts, 1)
+    return np.asarray(fitted + site.parameters.get("bias", 0))
+
+
+def _times(factor: float, site: Site) -> Array:
+    return factor * site.parameters["bias"]
+
+
+def _stored(find: Callable[[Site], str | None], site: Site) -> Array | None:
+    name = find(site)
+    return None if name is None else site.checkpoint.get(name)
+
+
+def _fitted_counts(site: Site, what: Observed) -> Iterator[tuple[str, int]]:
+    """How many terms at either end of the sums explain the wrong cells best."""
+    x, weight = _rows(site), np.asarray(site.parameters["weight"], np.float64)
+    if x.shape[-1] < 2 or what.unit is None:
+        return
+    wrong = what.wrong.reshape(len(x), -1)
+    rows, outputs = np.nonzero(wrong)
+    products = x[rows] * weight[outputs]
+    missing = (what.truth - what.actual).reshape(wrong.shape)[wrong]
+    unit = what.unit.reshape(wrong.shape)[wrong]
+    for end, ordered in (("last", products[:, ::-1]), ("first", products)):
+        sums = np.cumsum(ordered, axis=1)[:, :-1]
+        yield end, 1 + int(np.argmin(np.max(np.abs(missing[:, None] - sums) / unit[:, None], axis=0)))
+
+
+def _rows(site: Site) -> Array:
+    """The inputs of a linear as `[position, in]`."""
+    x = np.asarray(site.inputs[0], np.float64)
+    return x.reshape(x.shape[0] * x.shape[1], -1)
+
+
+def _without(kept: slice, site: Site) -> Result:
+    x = site.inputs[0]
+    x = x.reshape(*x.shape[:2], -1)
+    parameters = {**site.parameters, "weight": site.parameters["weight"][:, kept]}
+    return OPS["linear"].truth(replace(site, inputs=(x[..., kept],), parameters=parameters))
+
+
+def _cut(bits: int) -> Callable[[Array], Array]:
+    """float32 with `bits` explicit bits of mantissa, the others dropped."""
+    mask = np.uint32(0xFFFFFFFF & ~((1 << (23 - bits)) - 1))
+
+    def cut(values: Array) -> Array:
+        return (np.ascontiguousarray(values, dtype=np.float32).view(np.uint32) & mask).view(np.float32)
+
+    return cut
+
+
+_NARROW = (*ROUNDED, ("bfloat16 (bits cut off)", _cut(7)), ("TF32 (bits cut off)", _cut(10)))
+
+
+def probabilities() -> Iterator[Hypothesis]:
+    """Logits that went through a softmax."""
+    fix = "hand on the logits themselves"
+    yield Hypothesis("logits.log_softmax", "hands on log_softmax of the logits", fix, partial(_normalised, True), 0)
+    yield Hypothesis("logits.softmax", "hands on probabilities", fix, partial(_normalised, False), 0)
+
+
+def _normalised(log: bool, site: Site) -> Result:
+    y, unit = OPS["linear"].truth(site)
+    assert unit is not None
+    peak = y.max(axis=-1, keepdims=True)
+    total = np.log(np.exp(y - peak).sum(axis=-1, keepdims=True)) + peak
+    if log:
+        return y - total, np.hypot(unit, unit.max(axis=-1, keepdims=True)) + FLOAT32_ROUNDOFF * np.abs(total)
+    p = np.exp(y - total)
+    return p, p * (unit + unit.max(axis=-1, keepdims=True) + FLOAT32_ROUNDOFF * (1 + np.abs(y - peak))) + 2.0**-126
+
+
+_ROWS, _OUTPUTS = 6, 96
+"""Positions and output channels that a quick look takes."""
+
+
+def linear(site: Site) -> Iterator[Hypothesis]:
+    """Wrong weights and biases of a linear, wrong precision, and changes of its result."""
+    what = observe(site)
+    with np.errstate(all="ignore"):
+        small = None if what is None else sampled(site, what)
+        yield from _quick(site, small, biases(site, what))
+        yield from _quick(site, small, tensors(site))
+        if small is None or what is None:
+            yield from casts(site, None, "linear.half_precision", "multiply in float32", _NARROW)
+            return
+        part = small[0](site)
+        fix = "hand on x @ weight.T as it is"
+        yield from casts(part, small[1], "linear.half_precision", "multiply in float32", _NARROW)
+        yield from scaled(part, small[1], "weight.scaled", fix)
+        yield from clamped(part, small[1], "linear.clamped", fix, (1, 10, 30, 50, 100, 65504), 2)
+        kind = "logits" if site.place.name == "logits" else "linear"
+        yield from softly_capped(part, small[1], f"{kind}.softcap", fix, (30, 50, 20, 15, 10, 1))
+        width = site.parameters["weight"].shape[1]
+        fitted = _fitted_counts(part, small[1])
+        yield from lost_terms(part, small[1], "linear.lost_terms", width, _without, fitted)
+        if site.place.name == "logits" and (what.actual[what.wrong] <= 1).all():
+            yield from likely(site, what, probabilities())
+
+
+Sample = tuple[Callable[[Site], Site], Observed]
+"""How to cut a site down to what a quick look takes, and what was recorded there."""
+
+
+def sampled(site: Site, what: Observed) -> Sample:
+    """A few wrong positions and output channels of a linear."""
+    wrong = what.wrong.reshape(-1, what.wrong.shape[-1])
+    outputs = np.flatnonzero(wrong.any(axis=0))
+    outputs = outputs[:: max(1, -(-len(outputs) // _OUTPUTS))]
+    rows = np.flatnonzero(wrong[:, outputs].any(axis=1))
+    rows = rows[:: max(1, -(-len(rows) // _ROWS))]
+
+    def some(values: Array) -> Array:
+        return values.reshape(-1, values.shape[-1])[np.ix_(rows, outputs)][None]
+
+    def cut(site: Site) -> Site:
+        x = site.inputs[0]
+        x = x.reshape(x.shape[0] * x.shape[1], -1)[rows][None]
+        parameters = {name: value[outputs] for name, value in site.parameters.items()}
+        return replace(site, inputs=(x,), parameters=parameters)
+
+    unit = None if what.unit is None else some(what.unit)
+    return cut, Observed(some(what.actual), some(what.truth), unit, some(what.wrong))
+
+
+def _quick(site: Site, small: Sample | None, guesses: Iterator[tuple[Hypothesis, Change]]) -> Iterator[Hypothesis]:
+    """The guesses whose changed site explains the sample."""
+    for one, change in guesses:
+        if small is None:
+            if one.rank <= 1:
+                yield one
+            continue
+        changed = change(site)
+        if changed is not None:
+            part = small[0](changed)
+            if explains(part, small[1], OPS[part.place.op].truth(part)):
+                yield one
+
+
+MISTAKES: Mapping[str, Mistakes] = {
+    "linear": Mistakes((placement, linear), (unknown,)),
+    "linear_input_gradient": Mistakes((uses, cut)),
+    "weight_gradient": Mistakes((uses, cut)),
+    "bias_gradient": Mistakes((uses, cut)),
+}

@@ -1,0 +1,169 @@
+"""Parameters that no tensor of the checkpoint holds: single elements, channels, or all of them."""
+
+# ruff: noqa: E501 - tables, a row to a line
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from qwen3_golden import Array
+from qwen3_parity.blame.values import made_once
+from qwen3_parity.judge.budgets import headroom
+from qwen3_parity.mistakes.hypothesis import Compute, Hypothesis
+from qwen3_parity.mistakes.observed import Observed, observe, real
+from qwen3_parity.mistakes.rounding import ROUNDED
+from qwen3_spec.ops import OPS
+from qwen3_spec.site import Result, Site
+
+_FIX = "compare what is loaded with the checkpoint, element by element"
+_MOST = 64
+"""Output channels whose elements are looked for one by one."""
+
+
+def unknown(site: Site) -> Iterator[Hypothesis]:
+    """What the recorded numbers say of a weight that is none of the checkpoint's."""
+    what = observe(site)
+    if what is None:
+        return
+    with np.errstate(all="ignore"):
+        yield from _linear(site, what)
+
+
+def _linear(site: Site, what: Observed) -> Iterator[Hypothesis]:
+    outputs = np.flatnonzero(what.wrong.reshape(-1, what.wrong.shape[-1]).any(axis=0))
+    every = what.wrong.shape[-1]
+    if len(outputs) <= _MOST or len(outputs) == every:
+        elements = _elements(site, what, outputs[:_MOST])
+        if elements is not None:
+            yield from _changed_elements(site, *elements, complete=len(outputs) <= _MOST)
+    if not what.actual[..., outputs].any():
+        yield Hypothesis("weight.unknown", f"has no weights in output channels {_listed(outputs)}: zeros", _FIX, _zeroed(outputs), 5)  # fmt: skip
+    x, difference = _rows_of(site)
+    if not _everywhere(what, difference[:, outputs]):
+        return
+    x = np.unique(x, axis=0)  # what comes again says nothing new
+    independent = int(np.linalg.matrix_rank(x))
+    fewer = independent < x.shape[-1] or len(x) == x.shape[-1]
+    where = "" if len(outputs) == every else f" in output channels {_listed(outputs)}"
+    says = f"has a weight of no tensor of the checkpoint{where}" + (
+        f" (or another mistake of each position's own: {independent} different positions cannot tell {x.shape[-1]} weights)"
+        if fewer
+        else ""
+    )
+    yield Hypothesis("weight.unknown", says, _FIX, _solved, 9 if fewer else 7)
+
+
+def _everywhere(what: Observed, difference: Array) -> bool:
+    """Whether numbers can come from a weight: wrong at every position of every step, on no coarser grid, not dropped."""
+    size = 1e-6 * float(np.sqrt(np.mean(np.square(what.truth))))
+    found = what.actual[what.wrong]
+    rounded = any((r(found) == found).all() for _, r in ROUNDED)
+    return bool((np.abs(difference).max(axis=1) > size).mean() > 0.9 and not rounded and (found == 0).mean() < 0.01)
+
+
+def _listed(indices: Array) -> str:
+    return ", ".join(map(str, indices[:6])) + (" …" if len(indices) > 6 else "")
+
+
+def _elements(site: Site, what: Observed, outputs: Array) -> tuple[Array, Array, Array] | None:
+    """The one weight of each wrong output whose change explains it: (outputs, inputs, changes); None if one has none."""
+    x = np.asarray(site.inputs[0], np.float64).reshape(what.actual.shape[0] * what.actual.shape[1], -1)
+    cells = real(site)
+    good = np.ones(len(x), bool) if cells is None else cells.reshape(-1)
+    x = x[good & np.isfinite(x).all(axis=-1)]
+    difference = (what.actual - what.truth).reshape(len(good), -1)[good][:, outputs]
+    if what.unit is None or len(difference) != len(x) or not np.isfinite(difference).all():
+        return None
+    if len(np.unique(x, axis=0)) < 3:
+        return None
+    room = headroom("op", "linear").max * what.unit.reshape(len(good), -1)[good][:, outputs]
+    changes = (x.T @ difference) / np.maximum(np.square(x).sum(axis=0)[:, None], 1e-300)
+    inputs = np.empty(len(outputs), int)
+    for i in range(len(outputs)):
+        left = np.abs(difference[:, i : i + 1] - x * changes[:, i])  # [position, input]
+        inputs[i] = int(np.argmin(left.max(axis=0)))
+        if not (left[:, inputs[i]] <= room[:, i]).all():
+            return None
+    return outputs, inputs, changes[inputs, np.arange(len(outputs))]
+
+
+def _changed_elements(
+    site: Site, outputs: Array, inputs: Array, changes: Array, *, complete: bool
+) -> Iterator[Hypothesis]:
+    layer = site.place.layer
+    right = site.parameters["weight"]
+
+    def compute(site: Site) -> Result | None:
+        if site.place.layer != layer or not complete:
+            return None
+        weight = np.array(site.parameters["weight"], np.float64)
+        weight[outputs, inputs] += changes
+        return OPS["linear"].truth(replace(site, parameters={**site.parameters, "weight": weight}))
+
+    shown = ", ".join(
+        f"[{j}, {i}] is {right[j, i] + by:.5g} for {right[j, i]:.5g}"
+        for j, i, by in list(zip(outputs, inputs, changes, strict=True))[:3]
+    )
+    column = f"input column {inputs[0]} differs: " if len(set(inputs.tolist())) == 1 and len(outputs) > 1 else ""
+    yield Hypothesis("weight.unknown", f"has weights of no tensor: {column}{shown}", _FIX, compute, 4)
+    if column and not complete:
+        yield Hypothesis("weight.unknown", f"has weights of no tensor: input column {inputs[0]} differs", _FIX, _column(int(inputs[0])), 5)  # fmt: skip
+
+
+def _column(index: int) -> Compute:
+    def compute(site: Site) -> Result | None:
+        what = observe(site)
+        truth, unit = OPS["linear"].truth(site)
+        if what is None:
+            return truth, unit
+        x = np.asarray(site.inputs[0], np.float64).reshape(*truth.shape[:2], -1)[..., index]
+        difference = np.where(what.wrong, what.actual - what.truth, 0)
+        change = np.einsum("bs,bso->o", x, difference) / max(float(np.square(x).sum()), 1e-300)
+        return truth + x[..., None] * change, unit
+
+    return compute
+
+
+def _zeroed(outputs: Array) -> Compute:
+    def compute(site: Site) -> Result:
+        truth, unit = OPS["linear"].truth(site)
+        gone = np.isin(np.arange(truth.shape[-1]), outputs)
+        return np.where(gone, 0.0, truth), unit
+
+    return compute
+
+
+def _rows_of(site: Site) -> tuple[Array, Array]:
+    """Inputs and differences from the truth at every position of every step of this tap: `[position, in]`, `[position, out]`."""
+    inputs, differences = [], []
+    for step in range(1 if made_once(site.place.name) else max(len(site.case.steps), 1)):
+        other = site if step == site.step else site.values.site(site.place.name, step)
+        actual = None if other is None else site.values.recorded(site.place.name, step)
+        if other is None or actual is None:
+            continue
+        what = observe(other)
+        truth = OPS["linear"].truth(other)[0] if what is None else what.truth  # what is right tells of the weight, too
+        if truth.shape != actual.shape:
+            continue
+        x = np.asarray(other.inputs[0], np.float64).reshape(truth.shape[0] * truth.shape[1], -1)
+        difference = (actual - truth).reshape(len(x), -1)
+        cells = real(other)
+        good = np.isfinite(difference).all(axis=-1) & np.isfinite(x).all(axis=-1)
+        good &= True if cells is None else cells.reshape(-1)
+        inputs.append(x[good])
+        differences.append(difference[good])
+    return np.concatenate(inputs), np.concatenate(differences)
+
+
+def _solved(site: Site) -> Result | None:
+    """The weight that the recorded numbers of every step tell, by least squares."""
+    x, difference = _rows_of(site)
+    if len(x) < 2:
+        return None
+    change = np.linalg.lstsq(x, difference, rcond=1e-12)[0]
+    truth, unit = OPS["linear"].truth(site)
+    here = np.asarray(site.inputs[0], np.float64).reshape(*truth.shape[:2], -1)
+    return truth + here @ change, unit

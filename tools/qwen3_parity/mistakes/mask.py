@@ -1,0 +1,219 @@
+"""Wrong masks: each part right or wrong in a known way, alone and together, and mistakes with the mask as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+
+from qwen3_golden import Array
+from qwen3_parity.mistakes.hypothesis import Compute, Hypothesis, Mistakes
+from qwen3_parity.mistakes.mask_memory import MEMORY
+from qwen3_parity.mistakes.mask_near import NEAR
+from qwen3_parity.mistakes.mask_padding import OWN, by_id
+from qwen3_parity.mistakes.mask_parts import Rule, Slots, slots
+from qwen3_spec import ops
+from qwen3_spec.ops import OPS
+from qwen3_spec.site import Result, Site
+
+_MOST = 80
+"""Combinations that are handed on, those with the fewest mistakes first."""
+_FIX = {
+    "mask.memory": "the encoder's keys are visible to every query unless they are the encoder's padding",
+    "mask.window": "0 <= query - key < window in the decoder, |query - key| <= window in the encoder, in slots",
+    "mask.given": "the mask that is given says of each query and key whether it is visible: take it as it stands",
+    "mask.pad": "hide the keys whose attention_mask is 0, whatever their id",
+    "mask": "the decoder sees key slots up to the query's own, the encoder sees both sides; padding hides keys",
+}
+
+
+def mask(site: Site) -> Iterator[Hypothesis]:
+    """Masks with wrong parts that give exactly what was recorded at this site, and wrong masks as a whole."""
+    yield from _whole(site)
+    actual = site.values.recorded(site.place.name, site.step)
+    if actual is None or _given(site):  # a mask that is given has no parts
+        return
+    s = slots(site)
+    total = s.real.shape[1]
+    width = total + (0 if s.memory is None else s.memory.shape[1])
+    if actual.shape != (s.real.shape[0], s.length, width):
+        return
+    judged = np.broadcast_to(s.real[:, s.past :, None], actual.shape)
+    own = list(_own_half(s, actual[..., :total], judged[..., :total]))
+    memory: list[Rule | None] = [None]
+    if s.memory is not None:
+        rules = (*MEMORY, *by_id(s, memory=True))
+        memory = [rule for rule in rules if _same(rule.visible(s), actual[..., total:], judged[..., total:])]
+    found = sorted(product(own, memory), key=lambda pair: _rank([*pair[0], pair[1]]))
+    # Mistakes that differ in rows of padding alone are told apart by those, though they are not judged.
+    for (near, padding), seen in found[:_MOST]:
+        parts = [one for one in (near, padding, seen) if one is not None and one.name]
+        if parts:
+            found_here = _hypothesis(parts, near, padding, seen)
+            result = found_here.compute(site)
+            exact = result is not None and np.array_equal(result[0], actual)
+            yield found_here if exact else replace(found_here, rank=found_here.rank + 1)
+
+
+def _own_half(s: Slots, actual: Array, judged: Array) -> Iterator[tuple[Rule, Rule]]:
+    """The pairs of rules that give the stack's own half of the mask."""
+    near = _different(s, (*NEAR, *_windows(s, actual, judged)), judged)
+    padding = _different(s, (*OWN, *by_id(s, memory=False)), judged)
+    for (one, cells), (other, keys) in product(near, padding):
+        if cells is not None and keys is not None and _same(cells & keys, actual, judged):
+            yield one, other
+
+
+def _different(s: Slots, rules: Sequence[Rule], judged: Array) -> list[tuple[Rule, Array | None]]:
+    """The right rule, the first of them, and those that give something else here."""
+    cells = [(rule, rule.visible(s)) for rule in rules]
+    right = cells[0][1]
+    assert right is not None
+    return [cells[0], *((rule, found) for rule, found in cells[1:] if not _same(found, right, judged))]
+
+
+def _windows(s: Slots, actual: Array, judged: Array) -> Iterator[Rule]:
+    """The window that the farthest visible key tells, when it is none of the known wrong ones."""
+    seen = np.broadcast_to(s.distance, actual.shape)[actual.astype(bool) & judged]
+    if not len(seen):
+        return
+    bound = int(np.abs(seen).max() if s.encoder else seen.max() + 1)
+
+    def visible(s: Slots) -> Array:
+        if s.encoder:
+            return np.asarray(np.abs(s.distance) <= bound)
+        return np.asarray((s.distance >= 0) & (s.distance < bound))
+
+    yield Rule("mask.window_size", f"has a window of {bound} in place of {s.window or 'none'}", visible, 2)
+
+
+def _same(found: Array | None, actual: Array, judged: Array) -> bool:
+    return found is not None and bool(np.all((found == actual) | ~judged))
+
+
+def _rank(parts: Sequence[Rule | None]) -> int:
+    wrong = [one for one in parts if one is not None and one.name]
+    return sum(one.rank for one in wrong) + 3 * max(len(wrong) - 1, 0)
+
+
+def _hypothesis(parts: Sequence[Rule], near: Rule, padding: Rule, memory: Rule | None) -> Hypothesis:
+    def compute(site: Site) -> Result | None:
+        s = slots(site)
+        cells, keys = near.visible(s), padding.visible(s)
+        if cells is None or keys is None:
+            return None
+        shape = (s.real.shape[0], s.length, s.real.shape[1])
+        own = np.broadcast_to(cells & keys, shape)
+        if s.memory is None:
+            return own, None
+        theirs = None if memory is None else memory.visible(s)
+        if theirs is None:
+            return None
+        theirs = np.broadcast_to(theirs, (*shape[:2], s.memory.shape[1]))
+        return np.concatenate([own, theirs], axis=-1), None
+
+    says = " and ".join(one.says for one in parts)
+    return Hypothesis(parts[0].name, says, _fix(parts[0].name), compute, _rank(parts))
+
+
+def _fix(name: str) -> str:
+    return next(text for prefix, text in _FIX.items() if name.startswith(prefix))
+
+
+MaskChange = Callable[[Array, Site], "Array | None"]
+"""The right mask `[batch, query, key]` and its site to a wrong one; None where there is none."""
+
+
+def _changed(change: MaskChange) -> Compute:
+    """The right mask, changed as a whole."""
+
+    def compute(site: Site) -> Result | None:
+        truth, _ = OPS["mask"].truth(site)
+        found = change(truth, site)
+        return None if found is None else (found, None)
+
+    return compute
+
+
+def _halves(truth: Array, site: Site) -> Array | None:
+    """The encoder's columns first."""
+    if len(site.inputs) < 2:
+        return None
+    own = truth.shape[2] - site.inputs[1].shape[1]
+    return np.concatenate([truth[..., own:], truth[..., :own]], axis=-1)
+
+
+def _before(truth: Array, site: Site, *, new: bool) -> Array | None:
+    """The last row of the step before for every query, its missing columns `new`."""
+    before = site.values.value(site.place.name, site.step - 1) if site.step else None
+    if before is None:
+        return None
+    memory = site.inputs[1].shape[1] if len(site.inputs) > 1 else 0
+    added = truth.shape[2] - before.shape[2]
+    if added < 0:
+        return None
+    row = before[:, -1:]
+    filler = np.full((*row.shape[:2], added), new)
+    own = row.shape[2] - memory
+    wide = np.concatenate([row[..., :own], filler, row[..., own:]], axis=-1)
+    return np.broadcast_to(wide, truth.shape)
+
+
+def _rebuilt(truth: Array, site: Site) -> Array | None:
+    """The causal mask of the same slots."""
+    return np.broadcast_to(ops.mask.causal(site.length, site.stop - site.length), truth.shape) if _given(site) else None
+
+
+def _given(site: Site) -> bool:
+    """Whether the case is given who sees whom, in the place of padding."""
+    return site.inputs[0].ndim == 3
+
+
+def _other_layer(truth: Array, site: Site, layer: int) -> Array | None:
+    prefix, _, rest = site.place.name.partition(".layers.")
+    name = f"{prefix}.layers.{layer}.{rest.partition('.')[2]}"
+    found = site.values.value(name, site.step)
+    return found if found is not None and found.shape == truth.shape and layer != site.place.layer else None
+
+
+WHOLE: tuple[tuple[str, str, MaskChange, int], ...] = (
+    ("mask.none", "shows every key to every query", lambda m, _: np.ones_like(m), 1),
+    ("mask.keys_hidden", "hides every key", lambda m, _: np.zeros_like(m), 1),
+    ("mask.inverted", "shows what should be hidden and hides what should be seen", lambda m, _: ~m, 0),
+    ("mask.other_row", "uses the mask of the batch row before", lambda m, _: np.roll(m, 1, 0), 1),
+    ("mask.other_row", "uses the mask of the batch row behind", lambda m, _: np.roll(m, -1, 0), 1),
+    ("mask.other_row", "uses the first batch row's mask for every row",
+     lambda m, _: np.broadcast_to(m[:1], m.shape), 1),
+    ("mask.other_row", "uses the batch rows' masks in reverse order", lambda m, _: m[::-1], 1),
+    ("mask.halves_exchanged", "has the encoder's columns before the decoder's", _halves, 0),
+    ("mask.given_ignored", "is causal, whatever the mask that is given says", _rebuilt, 0),
+    ("mask.given_causal", "shows no later key, though the mask that is given does",
+     lambda m, s: m & ops.mask.causal(s.length, s.stop - s.length) if _given(s) else None, 0),
+    ("mask.transposed", "has queries and keys exchanged",
+     lambda m, _: np.swapaxes(m, 1, 2) if m.shape[1] == m.shape[2] else None, 1),
+    ("mask.reversed", "has the keys in reverse order", lambda m, _: m[..., ::-1], 2),
+    ("mask.shifted", "has its columns one to the right", lambda m, _: np.roll(m, 1, 2), 2),
+    ("mask.shifted", "has its columns one to the left", lambda m, _: np.roll(m, -1, 2), 2),
+    ("mask.query_repeated", "uses the first query's row for every query",
+     lambda m, _: np.broadcast_to(m[:, :1], m.shape), 2),
+    ("mask.query_repeated", "uses the last query's row for every query",
+     lambda m, _: np.broadcast_to(m[:, -1:], m.shape), 2),
+    ("wiring.previous_step", "uses the mask of the step before, new keys visible",
+     lambda m, s: _before(m, s, new=True), 1),
+    ("wiring.previous_step", "uses the mask of the step before, new keys hidden",
+     lambda m, s: _before(m, s, new=False), 1),
+    ("mask.other_layer", "uses the first layer's mask", lambda m, s: _other_layer(m, s, 0), 3),
+)  # fmt: skip
+"""Mistakes with a mask as a whole: name, what is wrong, the change, rank."""
+
+
+def _whole(site: Site) -> Iterator[Hypothesis]:
+    for name, says, change, rank in WHOLE:
+        yield Hypothesis(name, says, _fix(name) if name.startswith("mask") else _FIX["mask"], _changed(change), rank)
+
+
+MISTAKES: Mapping[str, Mistakes] = {
+    "mask": Mistakes((mask,)),
+}

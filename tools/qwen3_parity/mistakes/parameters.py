@@ -1,0 +1,141 @@
+"""Other tensors of the checkpoint that an op may have been given: of another layer, stack or kind."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from qwen3_golden import Array
+from qwen3_parity.mistakes.hypothesis import Hypothesis, with_site
+from qwen3_parity.mistakes.observed import likely, observe
+from qwen3_parity.mistakes.parameter_forms import forms, fused
+from qwen3_spec.site import Site
+
+_LAYER = re.compile(r"\.layers\.(\d+)\.")
+Find = Callable[[Site], "str | None"]
+"""The tensor that a site would be given; None where there is none."""
+
+
+def shapes(site: Site) -> Mapping[str, tuple[int, ...]]:
+    """The shape of every parameter, from what the recordings say of them: no tensor is read."""
+    listed = (site.values.given or site.values.recording).parameters or site.values.recording.parameters
+    known = {one.name: tuple(one.shape) for one in listed}
+    return {name: known[name] if name in known else site.checkpoint[name].shape for name in site.checkpoint}
+
+
+def others(site: Site, own: str, size: tuple[int, ...]) -> Iterator[tuple[str, Find, int]]:
+    """Text, tensor and rank of every tensor of `size` but `own`, as this layer sees it."""
+    known = shapes(site)
+    layers = site.config.num_hidden_layers
+    here = site.place.layer
+    for name, shape in known.items():
+        if shape != size or name == own:
+            continue
+        found = _LAYER.search(name)
+        if found is None:
+            yield name, _fixed(name), 1
+            continue
+        layer = int(found.group(1))
+        pattern = _LAYER.sub(".layers.{layer}.", name)
+        kind = pattern.replace("{layer}", "*")
+        if here is None:
+            yield name, _fixed(name), 1
+            continue
+        if layer == here:
+            yield f"{kind} of its layer", _relative(pattern, 0, layers), 0
+            continue
+        by = layer - here
+        text = {1: "the next layer's", -1: "the layer before's"}.get(by, f"{kind}, {by:+d} layers on:")
+        mine = _LAYER.sub(".layers.{layer}.", own) == pattern
+        rank = (0 if abs(by) == 1 else 1) + (0 if mine else 1)
+        yield f"{text} {kind}", _relative(pattern, by, layers), rank
+        edge = {0: "the first layer's", layers - 1: "the last layer's"}.get(layer, f"layer {layer}'s")
+        yield f"{edge} {kind}", _fixed(name), rank + (0 if layer in (0, layers - 1) else 1)
+        if layer == layers - 1 - here:
+            yield f"{kind} of the layers in reverse order", _mirrored(pattern, layers), rank
+        if sorted(range(layers), key=str)[here] == layer:
+            yield f"{kind} of the layers sorted by name (0, 1, 10, 11, 2)", _sorted(pattern, layers), rank
+
+
+def _fixed(name: str) -> Find:
+    return lambda site: name if name not in site.place.parameters else None
+
+
+def _relative(pattern: str, by: int, layers: int) -> Find:
+    def find(site: Site) -> str | None:
+        layer = (site.place.layer or 0) + by
+        return pattern.format(layer=layer) if 0 <= layer < layers else None
+
+    return find
+
+
+def _mirrored(pattern: str, layers: int) -> Find:
+    return lambda site: pattern.format(layer=layers - 1 - (site.place.layer or 0))
+
+
+def _sorted(pattern: str, layers: int) -> Find:
+    return lambda site: pattern.format(layer=sorted(range(layers), key=str)[site.place.layer or 0])
+
+
+Change = Callable[[Site], "Site | None"]
+
+
+def guess(name: str, says: str, fix: str, change: Change, rank: int) -> tuple[Hypothesis, Change]:
+    """A hypothesis that is the right op on a changed site, with the change."""
+    return Hypothesis(name, says, fix, with_site(change), rank), change
+
+
+def other_tensors(site: Site) -> Iterator[Hypothesis]:
+    """Wrong weights of a norm or an embedding."""
+    what = observe(site)
+    with np.errstate(all="ignore"):
+        yield from likely(site, what, (one for one, _ in tensors(site)))
+
+
+_LARGE = 1 << 24
+"""Elements of a weight that is not tried in other forms: an embedding of a real vocabulary."""
+
+
+def _given(site: Site, weight: Array | None, bias: Array | None = None) -> Site | None:
+    """The site with another weight (and bias) of the same shape."""
+    if weight is None or weight.shape != site.parameters["weight"].shape:
+        return None
+    parameters: Mapping[str, Array] = {**site.parameters, "weight": weight}
+    if bias is not None:
+        parameters = {**parameters, "bias": bias}
+    return replace(site, parameters=parameters)
+
+
+def _changed(compute: Callable[[Site], Array | None], site: Site) -> Site | None:
+    return _given(site, compute(site))
+
+
+def tensors(site: Site) -> Iterator[tuple[Hypothesis, Change]]:
+    """Other tensors, other forms, other cuts."""
+    own = site.place.parameters[0]
+    fix = f"load {own} as it is stored, (out, in)"
+    for says, find, rank in others(site, own, site.parameters["weight"].shape):
+        yield guess("weight.other_tensor", f"uses {says}", fix, partial(_exchanged, find), rank)
+    if site.parameters["weight"].size > _LARGE:
+        return
+    for name, says, form, rank in forms():
+        yield guess(name, f"has a weight that {says}", fix, partial(_reformed, form), rank)
+    for name, says, cut, rank in fused(site):
+        yield guess(name, f"has a weight that {says}", fix, partial(_changed, cut), rank)
+
+
+def _exchanged(find: Callable[[Site], str | None], site: Site) -> Site | None:
+    """The site with another tensor of the checkpoint, and with that one's bias where both have one."""
+    name = find(site)
+    if name is None or name not in site.checkpoint:
+        return None
+    bias = site.checkpoint.get(name.removesuffix(".weight") + ".bias") if "bias" in site.parameters else None
+    return _given(site, site.checkpoint[name], bias)
+
+
+def _reformed(form: Callable[[Site, Array], Array | None], site: Site) -> Site | None:
+    return _given(site, form(site, site.parameters["weight"]))

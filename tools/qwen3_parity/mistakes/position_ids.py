@@ -1,0 +1,217 @@
+"""Wrong positions, as rules: for the ids themselves, for the tables made from them, for RoPE that turns by them."""
+
+# ruff: noqa: E501 - tables, a row to a line
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from qwen3_golden import Array
+from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
+from qwen3_parity.mistakes.observed import encoder_slots, likely, observe, real
+from qwen3_parity.mistakes.rounding import ROUNDED
+from qwen3_spec.ops import OPS
+from qwen3_spec.site import Site
+
+FIX = "count a row's real tokens from 0: cumsum(attention_mask) - 1, going on from the cache in later steps"
+
+
+@dataclass(frozen=True)
+class Slots:
+    """Right positions `ids[batch, length]` of a step, with what a port may count instead."""
+
+    ids: Array
+    past: int
+    step: int
+    first: int
+    tokens: Array | None
+    memory: Array | None
+
+    @property
+    def slots(self) -> Array:
+        """Slot numbers of this step, whatever is padding."""
+        return np.asarray(np.broadcast_to(self.past + np.arange(self.ids.shape[1]), self.ids.shape))
+
+
+Change = Callable[[Slots], "Array | None"]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A wrong way to number positions: `says` completes "this op …"; None from `change` where it makes no sense."""
+
+    name: str
+    says: str
+    change: Change
+    rank: int = 0
+
+
+def slots(site: Site, ids: Array) -> Slots:
+    """What is known of the step whose positions `ids` are."""
+    decoder = not encoder_slots(site)
+    stack = "decoder" if decoder else "encoder"
+    past = site.stop - site.case.steps[site.step] if decoder and site.case.steps else 0
+    first = site.case.steps[0] if decoder and site.case.steps else ids.shape[1]
+    tokens = site.values.recorded(f"input.{stack}_input_ids", 0)
+    here = None if tokens is None else tokens[:, past : past + ids.shape[1]]
+    memory = site.values.recorded("input.encoder_attention_mask", 0) if decoder else None
+    return Slots(ids, past, site.step, first, here, memory)
+
+
+def _constant(value: Callable[[Slots], Array | int]) -> Change:
+    return lambda s: np.broadcast_to(value(s), s.ids.shape)
+
+
+def _moved(by: Callable[[Slots], Array | int | None]) -> Change:
+    def change(s: Slots) -> Array | None:
+        offset = by(s)
+        return None if offset is None else s.ids + offset
+
+    return change
+
+
+def _in_steps(by: Callable[[Slots], Array | int]) -> Change:
+    return lambda s: s.ids + by(s) if s.step else s.ids
+
+
+def _rows(index: Callable[[int], Array]) -> Change:
+    return lambda s: s.ids[index(len(s.ids))] if len(s.ids) > 1 else None
+
+
+def _times(factor: float, s: Slots) -> Array:
+    return s.ids * factor
+
+
+def _in_type(r: Callable[[Array], Array], s: Slots) -> Array:
+    return r(s.ids)
+
+
+def _modulo(n: int, s: Slots) -> Array:
+    return s.ids % n
+
+
+def _at_most(n: int, s: Slots) -> Array:
+    return np.minimum(s.ids, n)
+
+
+def _plus(n: int, s: Slots) -> Array:
+    return s.ids + n
+
+
+_RULES: tuple[Rule, ...] = (
+    Rule("positions.constant", "has position 0 everywhere", _constant(lambda s: 0)),
+    Rule("positions.constant", "gives every token of a step the step's first position", _constant(lambda s: s.ids[:, :1])),
+    Rule("positions.constant", "gives every token of a step the step's last position", _constant(lambda s: s.ids[:, -1:])),
+    Rule("positions.constant", "has the number of past slots everywhere", _constant(lambda s: s.past), 1),
+    Rule("positions.not_counting_padding", "counts slots, padding too", lambda s: s.slots),
+    Rule("positions.not_counting_padding", "counts slots, padding too, in decode steps", lambda s: s.slots if s.step else s.ids, 1),
+    Rule("positions.not_counting_padding", "counts slots, padding too, from 1", lambda s: s.slots + 1, 1),
+    Rule("positions.restarted", "starts every step at 0", lambda s: s.slots - s.past),
+    Rule("positions.restarted", "starts every step at 0", _moved(lambda s: -s.ids[:, :1])),
+    Rule("positions.restarted", "leaves out the past", _moved(lambda s: -s.past)),
+    Rule("positions.past_counted_twice", "adds the past twice", _moved(lambda s: s.past)),
+    Rule("positions.past_counted_twice", "adds the prompt's length again in decode steps", _in_steps(lambda s: s.first)),
+    Rule("positions.past_counted_twice", "adds the prompt's length again from the second decode step on",
+         lambda s: s.ids + s.first if s.step > 1 else s.ids, 1),
+    Rule("positions.past_counted_twice", "adds the prompt's length again at every step", _in_steps(lambda s: s.first * s.step), 1),
+    Rule("positions.past_counted_twice", "adds the number of steps", _moved(lambda s: s.step), 1),
+    Rule("positions.offset", "is one behind in decode steps", _in_steps(lambda s: -1), 1),
+    Rule("positions.offset", "is one ahead in decode steps", _in_steps(lambda s: 1), 1),
+    Rule("positions.offset", "goes on behind the encoder's slots",
+         _moved(lambda s: None if s.memory is None else s.memory.shape[1]), 0),
+    Rule("positions.offset", "goes on behind the encoder's tokens",
+         _moved(lambda s: None if s.memory is None else s.memory.sum(axis=1, keepdims=True)), 1),
+    Rule("positions.offset", "goes on behind the encoder's slots in decode steps",
+         _in_steps(lambda s: 0 if s.memory is None else s.memory.shape[1]), 1),
+    Rule("positions.offset", "adds the encoder's slots once more at every step",
+         _in_steps(lambda s: 0 if s.memory is None else s.memory.shape[1] * s.step), 1),
+    Rule("positions.other_row", "uses the positions of the batch row before", _rows(lambda n: np.arange(n) - 1), 1),
+    Rule("positions.other_row", "uses the positions of the batch row behind", _rows(lambda n: (np.arange(n) + 1) % n), 1),
+    Rule("positions.other_row", "uses the first batch row's positions for every row", _rows(lambda n: np.zeros(n, int)), 1),
+    Rule("positions.other_row", "uses the last batch row's positions for every row", _rows(lambda n: np.full(n, n - 1)), 1),
+    Rule("positions.other_row", "uses the batch rows' positions in reverse order", _rows(lambda n: np.arange(n)[::-1]), 2),
+    Rule("positions.other_row", "uses the largest position of the batch for every row",
+         lambda s: np.broadcast_to(s.ids.max(axis=0), s.ids.shape), 1),
+    Rule("positions.other_row", "uses the smallest position of the batch for every row",
+         lambda s: np.broadcast_to(s.ids.min(axis=0), s.ids.shape), 1),
+    Rule("positions.constant", "uses the largest position of the batch everywhere", _constant(lambda s: s.ids.max()), 1),
+    Rule("positions.reversed", "counts from the other end", lambda s: s.ids[:, ::-1], 1),
+    Rule("positions.reversed", "counts back from the row's last position", lambda s: s.ids.max(axis=1, keepdims=True) - s.ids, 1),
+    Rule("positions.reversed", "has negative positions", lambda s: -s.ids, 1),
+    Rule("positions.first", "has no position 0", lambda s: np.maximum(s.ids, 1), 1),
+    Rule("positions.token_ids", "takes token ids for positions", lambda s: s.tokens, 2),
+    Rule("positions.batch_index", "takes batch rows for positions", lambda s: np.broadcast_to(np.arange(len(s.ids))[:, None], s.ids.shape), 3),
+    Rule("positions.shifted", "has the positions of the token before", lambda s: np.roll(s.ids, 1, axis=1), 2),
+    Rule("positions.shifted", "has the positions of the token behind", lambda s: np.roll(s.ids, -1, axis=1), 2),
+    *(Rule("positions.scaled", f"multiplies positions by {f:g}", partial(_times, f), 1) for f in (2, 0.5, 4, 0.25, 8, 0.125)),
+    *(Rule("positions.half_precision", f"keeps positions in {what}", partial(_in_type, r), 1) for what, r in ROUNDED),
+    *(Rule("positions.wrapped", f"starts again at position {n}", partial(_modulo, n), 2)
+      for n in (2**16, 2**15, 4096, 2048, 1024, 512, 256, 128, 64, 32, 16, 8, 4)),
+)  # fmt: skip
+
+
+def rules(s: Slots, window: int | None = None, longest: int = 0) -> Iterator[Rule]:
+    """Every rule that gives other positions here; `longest` is max_position_embeddings where it is known."""
+    bounds = sorted({n for n in (window, longest, *range(1, 65), 127, 255, 511, 1023, 2047, 4095, 8191) if n})
+    sizes = sorted({n for n in (window, longest) if n})
+    more = [Rule("positions.clamped", f"stops counting at {n}", partial(_at_most, n), 2) for n in bounds]
+    more += [Rule("positions.clamped", f"stops counting at {n - 1}", partial(_at_most, n - 1), 1) for n in sizes]
+    more += [Rule("positions.wrapped", f"starts again at position {n}", partial(_modulo, n), 1) for n in sizes]
+    more += [Rule("positions.offset", f"is {n:+d} off", partial(_plus, n), 0 if abs(n) == 1 else 1)
+             for n in (1, -1, 2, -2, 3, -3, 4, -4)]  # fmt: skip
+    for rule in (*_RULES, *more):
+        found = rule.change(s)
+        if found is not None and not np.array_equal(found, s.ids):
+            yield rule
+
+
+def fitted(ids: Array, found: Array, known: Array) -> Rule | None:
+    """The rule that recorded positions tell where they are `known`: one offset for all, or one for each row."""
+    offset = np.where(known, found - ids, 0)
+    if not known.any() or not offset.any():
+        return None
+    single = offset[known]
+    if (single == single[0]).all():
+        by = int(single[0])
+        return Rule("positions.offset", f"is {by:+d} off", lambda s: s.ids + by, 1)
+    rows = [int(offset[b][known[b]][0]) if known[b].any() else 0 for b in range(len(ids))]
+    if not all((offset[b][known[b]] == by).all() for b, by in enumerate(rows)):
+        return None
+    text = ", ".join(f"{by:+d}" for by in rows)
+    column = np.array(rows)[:, None]
+
+    def change(s: Slots) -> Array | None:
+        return s.ids + column if len(s.ids) == len(column) else None
+
+    return Rule("positions.offset", f"is off by {text} in its batch rows", change, 2)
+
+
+def longest_of(site: Site) -> int:
+    """max_position_embeddings of the case, 0 where it is not known."""
+    return int(site.case.config.max_position_embeddings)
+
+
+def positions(site: Site) -> Iterator[Hypothesis]:
+    """Wrong position ids."""
+    what = observe(site)
+    s = slots(site, OPS["position_ids"].truth(site)[0])
+    found = list(rules(s, site.config.sliding_window, longest_of(site)))
+    if what is not None:
+        cells = real(site)
+        one = fitted(what.truth, what.actual, np.ones(what.actual.shape, bool) if cells is None else cells)
+        found += [] if one is None else [one]
+    yield from likely(site, what, (Hypothesis(r.name, r.says, FIX, partial(_renumbered, r), r.rank) for r in found))
+
+
+def _renumbered(rule: Rule, site: Site) -> tuple[Array, None] | None:
+    ids = rule.change(slots(site, OPS["position_ids"].truth(site)[0]))
+    return None if ids is None else (np.asarray(ids), None)
+
+
+MISTAKES: Mapping[str, Mistakes] = {
+    "position_ids": Mistakes((positions,)),
+}

@@ -1,0 +1,291 @@
+"""Wrong RMSNorm, of the stream and of heads: what a row is divided by, what it is multiplied with, what is rounded."""
+
+# ruff: noqa: E501 - tables, a row to a line
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+
+from qwen3_golden import Array
+from qwen3_parity.mistakes.generic import casts, clamped, scaled
+from qwen3_parity.mistakes.gradients import cut, uses
+from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
+from qwen3_parity.mistakes.observed import Observed, likely, observe, settles, unit_of
+from qwen3_parity.mistakes.parameters import other_tensors
+from qwen3_spec import ops
+from qwen3_spec.heads import split_heads
+from qwen3_spec.ops import OPS
+from qwen3_spec.ops.linear import added
+from qwen3_spec.ops.rms_norm import normalised
+from qwen3_spec.rounding import FLOAT32_ROUNDOFF, as_unit
+from qwen3_spec.site import Result, Site
+
+FIX = "weight * x / sqrt(mean(x**2) + eps) over the last axis, eps = rms_norm_eps"
+
+Divisor = Callable[[Array, float], Array]
+"""What rows `x[..., n]` are divided by, for an eps."""
+
+
+def mean_square(x: Array) -> Array:
+    """`[..., n] -> [..., 1]`."""
+    return np.asarray(np.mean(x * x, axis=-1, keepdims=True))
+
+
+def _over(axes: tuple[int, ...]) -> Divisor:
+    return lambda x, eps: np.sqrt(np.mean(x * x, axis=axes, keepdims=True) + eps)
+
+
+def _of(part: slice) -> Divisor:
+    return lambda x, eps: np.sqrt(mean_square(x[..., part]) + eps)
+
+
+def _variance(x: Array, ddof: int = 0) -> Array:
+    return np.asarray(x.var(axis=-1, keepdims=True, ddof=ddof))
+
+
+def _square_sum(x: Array) -> Array:
+    return np.asarray(np.sum(x * x, axis=-1, keepdims=True))
+
+
+_DIVISORS: tuple[tuple[str, str, Divisor, int], ...] = (
+    ("", "", lambda x, eps: np.sqrt(mean_square(x) + eps), 0),
+    ("norm.eps_outside_root", "adds eps behind the root", lambda x, eps: np.sqrt(mean_square(x)) + eps, 0),
+    ("norm.eps_as_floor", "takes eps as a floor under the root", lambda x, eps: np.maximum(np.sqrt(mean_square(x)), eps), 1),
+    ("norm.eps_as_floor", "takes eps as a floor under the mean square", lambda x, eps: np.sqrt(np.maximum(mean_square(x), eps)), 1),
+    ("norm.weight_only", "multiplies by the weight without dividing by the root mean square", lambda x, eps: np.ones_like(x[..., :1]), 0),
+    ("norm.no_root", "divides by the mean square, without the root", lambda x, eps: mean_square(x) + eps, 0),
+    ("norm.sum_not_mean", "divides by the root of the sum of squares, not of their mean", lambda x, eps: np.sqrt(_square_sum(x) + eps), 0),
+    ("norm.l2", "divides by the L2 norm", lambda x, eps: np.sqrt(_square_sum(x)), 0),
+    ("norm.l2", "divides by the L2 norm plus eps", lambda x, eps: np.sqrt(_square_sum(x)) + eps, 1),
+    ("norm.variance", "divides by the standard deviation", lambda x, eps: np.sqrt(_variance(x) + eps), 0),
+    ("norm.variance", "divides by the standard deviation plus eps", lambda x, eps: np.sqrt(_variance(x)) + eps, 1),
+    ("norm.variance", "divides by the standard deviation over n - 1", lambda x, eps: np.sqrt(_variance(x, 1) + eps), 1),
+    ("norm.bessel", "divides the sum of squares by n - 1", lambda x, eps: np.sqrt(_square_sum(x) / (x.shape[-1] - 1) + eps), 0),
+    ("norm.bessel", "divides the sum of squares by n + 1", lambda x, eps: np.sqrt(_square_sum(x) / (x.shape[-1] + 1) + eps), 1),
+    ("norm.l1", "divides by the mean magnitude", lambda x, eps: np.mean(np.abs(x), axis=-1, keepdims=True) + eps, 0),
+    ("norm.l1", "divides by the sum of magnitudes", lambda x, eps: np.sum(np.abs(x), axis=-1, keepdims=True) + eps, 1),
+    ("norm.max", "divides by the largest magnitude", lambda x, eps: np.max(np.abs(x), axis=-1, keepdims=True) + eps, 1),
+    ("norm.partial", "takes the statistics of the first half of a row", lambda x, eps: _of(slice(None, x.shape[-1] // 2))(x, eps), 1),
+    ("norm.partial", "takes the statistics of the second half of a row", lambda x, eps: _of(slice(x.shape[-1] // 2, None))(x, eps), 1),
+    ("norm.partial", "leaves the last channel out of the statistics", _of(slice(None, -1)), 1),
+    ("norm.partial", "leaves the first channel out of the statistics", _of(slice(1, None)), 1),
+    ("norm.partial", "takes the statistics of every other channel", _of(slice(None, None, 2)), 2),
+    ("norm.all_heads", "takes the statistics over all heads together", _over((-2, -1)), 0),
+    ("norm.axis", "takes the statistics over positions", _over((1,)), 1),
+    ("norm.axis", "takes the statistics over the batch", _over((0,)), 1),
+    ("norm.axis", "takes the statistics over heads", _over((-2,)), 1),
+    ("norm.axis", "takes the statistics of the whole tensor", _over((0, 1, -1)), 2),
+    ("norm.axis", "takes the statistics over positions and channels", _over((1, -1)), 1),
+)  # fmt: skip
+_WEIGHTS: tuple[tuple[str, str, Callable[[Array], Array], int], ...] = (
+    ("", "", lambda w: w, 0),
+    ("norm.one_plus_weight", "multiplies by 1 + weight", lambda w: 1 + w, 0),
+    ("norm.no_weight", "does not multiply by the weight", np.ones_like, 0),
+    ("norm.weight_minus_one", "multiplies by weight - 1", lambda w: w - 1, 1),
+    ("norm.weight_twice", "multiplies by the weight twice", lambda w: w * w, 0),
+    ("norm.weight_magnitude", "multiplies by the weight without its sign", np.abs, 2),
+    ("norm.weight_divided", "divides by the weight", lambda w: 1 / w, 2),
+)
+_CENTRED: tuple[tuple[str, str, int], ...] = (("", "", 0), ("norm.layernorm", "subtracts the mean", 0))
+
+
+def norm(site: Site) -> Iterator[Hypothesis]:
+    """Wrong eps, statistics, weights and roundings of RMSNorm and QK-norm, one mistake or two."""
+    what = observe(site)
+    with np.errstate(all="ignore"):
+        yield from likely(site, what, _eps(site, what))
+        plain = list(likely(site, what, (*_formulas(1), *_whole())))
+        plain += clamped(site, what, "norm.clamped", FIX, (1, 3, 5, 10, 100), 2)
+        plain += scaled(site, what, "norm.scaled", FIX, 2)
+        yield from plain
+        if what is not None and not any(settles(site, what, one.compute(site)) for one in plain):
+            yield from likely(site, what, (*_formulas(2), *_formulas(3)))
+        yield from casts(site, what, "norm.half_precision", FIX)
+        yield from likely(site, what, [_weight_before_cast()])
+
+
+def _weight_before_cast() -> Hypothesis:
+    says = "multiplies by the weight before it casts to the stream's type"
+    fix = "weight * x_hat.to(dtype): cast the normalised row first"
+    return Hypothesis("norm.weight_before_cast", says, fix, lambda site: OPS[site.place.op].truth(site), 3)
+
+
+def rows(site: Site) -> Array:
+    """A norm's input, heads split for QK-norm: `[..., n]` in float64."""
+    x = site.inputs[0]
+    x = split_heads(x, site.config.head_dim) if site.place.op == "head_norm" else x
+    return np.asarray(x, np.float64)
+
+
+def _divided(divisor: Divisor, weight: Callable[[Array], Array], *, centred: bool) -> Callable[[Site], Result | None]:
+    def compute(site: Site) -> Result | None:
+        x = rows(site)
+        scale = weight(np.asarray(site.parameters["weight"], np.float64)) / divisor(x, site.config.rms_norm_eps)
+        mean = x.mean(axis=-1, keepdims=True) if centred else 0.0
+        y = (x - mean) * scale
+        if y.shape != x.shape:
+            return None
+        unit = ops.rms_norm.unit(y, x)
+        if centred:  # the subtraction keeps the rounding of what it cancels
+            averaged = ops.linear.unit(x, np.full((1, x.shape[-1]), 1 / x.shape[-1]))
+            cancelled = FLOAT32_ROUNDOFF * (np.abs(x) + np.abs(mean))
+            unit = np.sqrt(unit**2 + np.square(scale) * (cancelled**2 + averaged**2))
+        return y, unit
+
+    return compute
+
+
+def _formulas(mistakes: int) -> Iterator[Hypothesis]:
+    """Formulas with so many wrong parts."""
+    for (d, says_d, divisor, r), (w, says_w, weight, s), (c, says_c, t) in product(_DIVISORS, _WEIGHTS, _CENTRED):
+        names = [name for name in (c, w, d) if name]
+        if (c, d) == ("norm.layernorm", "norm.variance"):
+            names.remove("norm.variance")
+            says_d = "" if "n - 1" not in says_d else says_d
+        says = " and ".join(text for text in (says_c, says_w, says_d) if text)
+        rank = r + s + t + 2 * (len(names) - 1)
+        if len(names) == mistakes:
+            yield Hypothesis(names[0], says, FIX, _divided(divisor, weight, centred=bool(c)), rank)
+
+
+def _eps(site: Site, what: Observed | None) -> Iterator[Hypothesis]:
+    """An eps of another size: one that somebody would write, or else what the row of the smallest numbers tells."""
+    right = site.config.rms_norm_eps
+    plain: list[float] = [0, *(10.0**-k for k in range(2, 13)), *(5 * 10.0**-k for k in range(4, 9)), 3e-3, 2.0**-23]
+    plain += [right * f for f in (10, 0.1, 2, 0.5, 100, 0.01)] + [right**0.5, right**2]
+    found = None if what is None else _fitted(site, what)
+    for eps in sorted({float(e) for e in plain} - {right}, key=lambda e: 0 if found is None else abs(e - found[0])):
+        # A number that is as close as rounding can tell needs no fit.
+        if found is None or abs(eps - found[0]) <= found[1]:
+            yield _with_eps(eps, right, 0)
+    if found is not None and -found[1] < found[0] < 1e3:
+        yield _with_eps(found[0], right, 1)
+
+
+def _with_eps(eps: float, right: float, rank: int) -> Hypothesis:
+    def compute(site: Site) -> Result:
+        x = rows(site)
+        y = ops.rms_norm.forward(x, site.parameters["weight"], eps)
+        return y, ops.rms_norm.unit(y, x)
+
+    return Hypothesis("norm.eps", f"uses eps {eps:.7g} instead of {right:.7g}", "read rms_norm_eps", compute, rank)
+
+
+def _fitted(site: Site, what: Observed) -> tuple[float, float] | None:
+    """The eps that the wrong row of the smallest mean square tells, and how far it may be off."""
+    x = rows(site)
+    weighted = x * np.asarray(site.parameters["weight"], np.float64)
+    usable = what.wrong & (weighted != 0)
+    square = np.where(usable.any(axis=-1), mean_square(x)[..., 0], np.inf)
+    row = np.unravel_index(np.argmin(square), square.shape)
+    if not np.isfinite(square[row]):
+        return None
+    a, b = what.actual[row][usable[row]], weighted[row][usable[row]]
+    along = float(a @ b)
+    if along == 0:
+        return None
+    divided = (float(b @ b) / along) ** 2
+    return divided - float(square[row]), 40 * FLOAT32_ROUNDOFF * divided
+
+
+def _whole() -> Iterator[Hypothesis]:
+    def twice(site: Site) -> Result:
+        x, w, eps = rows(site), site.parameters["weight"], site.config.rms_norm_eps
+        y = ops.rms_norm.forward(ops.rms_norm.forward(x, w, eps), w, eps)
+        return y, np.sqrt(2) * ops.rms_norm.unit(y, x)
+
+    def plus_input(site: Site) -> Result:
+        x = rows(site)
+        y = ops.rms_norm.forward(x, site.parameters["weight"], site.config.rms_norm_eps)
+        return y + x, ops.rms_norm.unit(y, x) + ops.residual.unit(x, y)
+
+    def identity(site: Site) -> Result:
+        return rows(site), np.full(rows(site).shape, 2.0**-126)
+
+    yield Hypothesis("norm.no_norm", "is left out: it hands on its input", FIX, identity)
+    yield Hypothesis("norm.twice", "is applied twice", "normalise once", twice)
+    yield Hypothesis("norm.plus_input", "adds its input to its output", "hand on the normed rows alone", plus_input, 2)
+
+
+def other_statistic(site: Site) -> Iterator[Hypothesis]:
+    """Whatever rows are divided by, the rest being right: for norms that nothing else explains."""
+    says = "gives each row a factor of its own: what it divides by is wrong, the weight is right"
+    yield Hypothesis("norm.other_statistic", says, FIX, _row_factors, 8)
+
+
+def _row_factors(site: Site) -> Result | None:
+    what = observe(site)
+    if what is None:
+        return None
+    squares = np.sum(what.truth * what.truth, axis=-1, keepdims=True)
+    factor = np.sum(what.actual * what.truth, axis=-1, keepdims=True) / np.where(squares > 0, squares, 1)
+    return what.truth * factor, unit_of((what.truth, what.unit)) * np.abs(factor)
+
+
+def gradient(site: Site) -> Iterator[Hypothesis]:
+    """RMSNorm's derivative with its root taken for a constant."""
+    says = "takes the root mean square of RMSNorm for a constant: the mean term is missing"
+    fix = "dx = (dn - n mean(dn n)) / root, dn = weight dy, n = x / root"
+    yield Hypothesis("gradient.norm_mean", says, fix, _norm_without_mean, everywhere=True)
+
+
+def _norm_without_mean(site: Site) -> Result | None:
+    if site.place.op == "norm_input_gradient":
+        *skip, dy, x = (np.asarray(one, np.float64) for one in site.inputs)
+        weight = np.asarray(site.checkpoint[site.place.parameters[0]], np.float64)
+        y = weight * dy * normalised(x, site.config.rms_norm_eps)[1]
+        return added([(one, 0 * one) for one in skip] + [(y, as_unit(8 * np.abs(y)))])
+    if site.place.op != "head_gradient" or not site.names[0].endswith("_norm"):
+        return None
+    name = site.place.name.removeprefix("gradient.").replace("encoder_k_proj", "k_proj").replace("_proj", "_norm")
+    x = split_heads(np.asarray(site.inputs[1], np.float64), site.config.head_dim)
+    y = np.asarray(site.checkpoint[f"{name}.weight"]) * site.inputs[0] * normalised(x, site.config.rms_norm_eps)[1]
+    return y.reshape(site.inputs[1].shape), as_unit(8 * np.abs(y)).reshape(site.inputs[1].shape)
+
+
+def other_weight(site: Site) -> Iterator[Hypothesis]:
+    """The weight of each channel that its rows tell."""
+    weight = None if observe(site) is None else weight_of_rows(site)
+    if weight is None:
+        return
+    right = np.asarray(site.parameters["weight"], np.float64)
+    wrong = np.flatnonzero(np.abs(weight - right) > 1e-5 * np.abs(right) + 1e-7)
+    shown = ", ".join(f"[{i}] {weight[i]:.5g} for {right[i]:.5g}" for i in wrong[:4])
+    says = f"has a weight of no tensor of the checkpoint: {len(wrong)} of {len(right)} channels differ, {shown}"
+
+    def compute(site: Site) -> Result | None:
+        found = weight_of_rows(site)
+        return None if found is None else OPS[site.place.op].truth(replace(site, parameters={"weight": found}))
+
+    yield Hypothesis(
+        "weight.unknown", says, "compare what is loaded with the checkpoint, element by element", compute, 7
+    )
+
+
+def weight_of_rows(site: Site) -> Array | None:
+    """`[n]`: the weight that reproduces a recorded norm best, channel by channel; the right one where nothing is wrong."""
+    what = observe(site)
+    right = np.asarray(site.parameters["weight"], np.float64)
+    if what is None:
+        return right
+    x = rows(site)
+    hat = (x / np.sqrt(mean_square(x) + site.config.rms_norm_eps)).reshape(-1, x.shape[-1])
+    actual = what.actual.astype(np.float64).reshape(hat.shape)
+    wrong = what.wrong.reshape(hat.shape) & np.isfinite(actual)
+    if len(np.unique(hat[wrong.any(axis=1)], axis=0)) < 2 or wrong.sum(axis=0).max() < 2:
+        return None  # one row, and the same row again, tells any weight
+    squares = np.where(wrong, hat * hat, 0).sum(axis=0)
+    fitted = np.where(wrong, hat * actual, 0).sum(axis=0) / np.where(squares > 0, squares, 1)
+    return np.where(squares > 0, fitted, right)
+
+
+MISTAKES: Mapping[str, Mistakes] = {
+    "rms_norm": Mistakes((norm, other_tensors), (other_weight, other_statistic)),
+    "head_norm": Mistakes((norm, other_tensors), (other_weight, other_statistic)),
+    "norm_input_gradient": Mistakes((gradient, uses, cut)),
+    "norm_weight_gradient": Mistakes((uses, cut)),
+}

@@ -1,0 +1,196 @@
+"""Wrong RoPE tables: the frequencies, and cos and sin made from positions and frequencies."""
+
+# ruff: noqa: E501 - tables, a row to a line
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+
+import numpy as np
+
+from qwen3_golden import Array
+from qwen3_parity.mistakes import frequencies, yarn
+from qwen3_parity.mistakes import position_ids as positions
+from qwen3_parity.mistakes.factors import named
+from qwen3_parity.mistakes.generic import casts
+from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
+from qwen3_parity.mistakes.observed import Observed, explains, factor_between, likely, observe, unit_of
+from qwen3_spec import ops
+from qwen3_spec.angles import close_unit, nearest_table
+from qwen3_spec.ops.rope_table import angles_of
+from qwen3_spec.rounding import FLOAT32_ROUNDOFF
+from qwen3_spec.site import Result, Site
+
+FIX = "cos and sin of position * inv_freq, in float32, the pairs twice in a row"
+NAMES = {"positions.clamped": "table.clamped_positions", "positions.wrapped": "table.wrapped_positions",
+         "positions.half_precision": "table.half_precision", "positions.scaled": "table.linear_scaling"}  # fmt: skip
+"""Mistakes with positions that are made while a table is built."""
+
+
+def table(site: Site) -> Iterator[Hypothesis]:
+    """Wrong cos or sin: other positions, other frequencies, another layout, the other function, a factor, narrow types."""
+    what = observe(site)
+
+    def guesses() -> Iterator[Hypothesis]:
+        yield from _attention_factors(site)
+        yield from _layouts()
+        yield from _by_positions(site)
+        yield from _by_frequencies(site)
+        yield from casts(site, what, "table.half_precision", f"{FIX}; cast last")
+        yield from _reduced()
+        if what is not None:
+            yield from _factor(site, what)
+
+    with np.errstate(all="ignore"):
+        yield from (one for one in likely(site, what, guesses()) if what is None or _differs(site, what, one))
+
+
+def _differs(site: Site, what: Observed, guess: Hypothesis) -> bool:
+    """Whether the right table is not one that the guess would let pass: its angles are not known to the last bit."""
+    return not explains(site, what._replace(actual=what.truth), guess.compute(site))
+
+
+def _which(site: Site) -> int:
+    return 0 if site.place.op == "cos" else 1
+
+
+def _made(site: Site, ids: Array, freq: Array) -> Result:
+    given = (ids, freq, site.config.attention_factor)
+    return ops.rope_table.forward(*given)[_which(site)], ops.rope_table.unit(*given)
+
+
+def _by_positions(site: Site) -> Iterator[Hypothesis]:
+    def compute(rule: positions.Rule, site: Site) -> Result | None:
+        ids = rule.change(positions.slots(site, site.inputs[0]))
+        return None if ids is None else _made(site, np.asarray(ids, np.float64), site.inputs[1])
+
+    s = positions.slots(site, site.inputs[0])
+    for rule in positions.rules(s, site.config.sliding_window, positions.longest_of(site)):
+        name = NAMES.get(rule.name, rule.name)
+        yield Hypothesis(name, f"{rule.says} where the table is made", FIX, partial(compute, rule), rule.rank)
+
+
+def _by_frequencies(site: Site) -> Iterator[Hypothesis]:
+    def compute(rule: frequencies.Rule, site: Site) -> Result:
+        right = np.asarray(site.inputs[1], np.float64)
+        return _made(site, site.inputs[0], np.asarray(rule.change(right, site.config), np.float64))
+
+    right = np.asarray(site.inputs[1], np.float64)
+    found = [*yarn.rules(site, right), *frequencies.rules(right, site.config)]
+    angles = _angles(site)
+    if angles is not None:
+        found += frequencies.fitted(right, angles, site.config)
+    for rule in found:
+        yield Hypothesis(rule.name, f"{rule.says} where the table is made", rule.fix, partial(compute, rule), rule.rank)
+
+
+def _angles(site: Site) -> Array | None:
+    """The frequencies that recorded cos and sin at position 1 tell, `[pair]`."""
+    base = site.place.name[:-3]
+    cos, sin = (site.values.recorded(f"{base}{one}", site.step) for one in ("cos", "sin"))
+    at = np.argwhere(site.inputs[0] == 1)
+    if cos is None or sin is None or not len(at) or cos.shape != sin.shape:
+        return None
+    row = tuple(at[0])
+    pairs = cos.shape[-1] // 2
+    return np.asarray(np.arctan2(sin[row][:pairs].astype(np.float64), cos[row][:pairs].astype(np.float64)))
+
+
+_Function = Callable[[Array], Array]
+_Layout = Callable[[Array, _Function, _Function], Array]
+"""angle[batch, seq, pair], the right function and the other one -> a table of head_dim channels."""
+
+
+def _twice(a: Array) -> Array:
+    return np.concatenate([a, a], axis=-1)
+
+
+def _joined(a: Array, b: Array) -> Array:
+    return np.concatenate([a, b], axis=-1)
+
+
+_LAYOUTS: tuple[tuple[str, str, _Layout, int], ...] = (
+    ("table.swapped_cos_sin", "holds the other function (cos and sin exchanged)", lambda a, f, g: _twice(g(a)), 0),
+    ("table.interleaved", "has each frequency twice beside itself, not the row of them twice", lambda a, f, g: np.repeat(f(a), 2, -1), 0),
+    ("table.negative_angle", "turns backwards", lambda a, f, g: _twice(f(-a)), 0),
+    ("table.negated", "has the sign of all its numbers turned", lambda a, f, g: -_twice(f(a)), 1),
+    ("table.half_filled", "leaves the second half without rotation", lambda a, f, g: _joined(f(a), f(0 * a)), 1),
+    ("table.half_filled", "leaves the second half zero", lambda a, f, g: _joined(f(a), 0 * a), 1),
+    ("table.half_filled", "leaves the first half zero", lambda a, f, g: _joined(0 * a, f(a)), 2),
+    ("table.mirrored", "has its second half in reverse order", lambda a, f, g: _joined(f(a), f(a)[..., ::-1]), 2),
+    ("table.half_negated", "has its second half negated", lambda a, f, g: _joined(f(a), -f(a)), 1),
+    ("table.half_negated", "has its first half negated", lambda a, f, g: _joined(-f(a), f(a)), 1),
+    ("table.cos_beside_sin", "has the other function in its second half", lambda a, f, g: _joined(f(a), g(a)), 1),
+    ("table.cos_beside_sin", "has the other function in its first half", lambda a, f, g: _joined(g(a), f(a)), 1),
+    ("table.shifted", "has its channels one to the right", lambda a, f, g: np.roll(_twice(f(a)), 1, -1), 2),
+    ("table.shifted", "has its channels one to the left", lambda a, f, g: np.roll(_twice(f(a)), -1, -1), 2),
+    ("table.magnitude", "has lost its signs", lambda a, f, g: np.abs(_twice(f(a))), 2),
+    ("table.angle", "holds the angles themselves", lambda a, f, g: _twice(a), 1),
+)  # fmt: skip
+
+
+def _laid_out(layout: _Layout, site: Site) -> Result:
+    angle = np.asarray(site.inputs[0], np.float64)[..., None] * np.asarray(site.inputs[1], np.float64)
+    cos, sin = (np.cos, np.sin) if _which(site) == 0 else (np.sin, np.cos)
+
+    def size(a: Array) -> Array:
+        return np.asarray((1 if site.config.rope_scaling is None else 3) + np.abs(a))
+
+    factor = site.config.attention_factor
+    return factor * layout(angle, cos, sin), FLOAT32_ROUNDOFF * np.abs(factor * layout(angle, size, size))
+
+
+def _layouts() -> Iterator[Hypothesis]:
+    for name, says, layout, rank in _LAYOUTS:
+        yield Hypothesis(name, says, FIX, partial(_laid_out, layout), rank)
+
+
+def _reduced() -> Iterator[Hypothesis]:
+    turn = float(np.float32(2 * math.pi))
+
+    def compute(site: Site) -> Result:
+        actual, factor = site.values.recorded(site.place.name, site.step), site.config.attention_factor
+        y = nearest_table(actual, _which(site), (np.fmod(angle, turn) for angle in angles_of(site)), factor)
+        return y, close_unit(y.shape, factor)
+
+    says = "takes whole turns of a 2π in float32 off the angle"
+    yield Hypothesis("table.range_reduction", says, "reduce angles by a 2π of more digits than float32's", compute)
+
+
+def _times(factor: float, site: Site) -> Result:
+    """A table with `factor` in the place of the attention factor."""
+    ids, freq = site.inputs
+    return ops.rope_table.forward(ids, freq, factor)[_which(site)], ops.rope_table.unit(ids, freq, factor)
+
+
+def _attention_factors(site: Site) -> Iterator[Hypothesis]:
+    for says, factor in yarn.factors(site):
+        yield Hypothesis(yarn.FACTOR, says, yarn.FIX_FACTOR, partial(_times, factor))
+
+
+def _factor(site: Site, what: Observed) -> Iterator[Hypothesis]:
+    # Far positions are noisy in fast pairs: each cell counts by the noise of its angle.
+    truth, unit = _made(site, site.inputs[0], site.inputs[1])
+    factor = factor_between(np.where(what.wrong, truth, 0) / unit_of((truth, unit)), what.actual / unit)
+
+    def compute(site: Site) -> Result:
+        y, unit = _made(site, site.inputs[0], site.inputs[1])
+        return factor * y, max(abs(factor), 1) * unit_of((y, unit))
+
+    if np.isfinite(factor) and site.config.rope_scaling is not None:
+        right = site.config.attention_factor
+        says = f"is multiplied by {factor * right:.7g}, not by the attention factor {right:.7g}"
+        yield Hypothesis(yarn.FACTOR, says, yarn.FIX_FACTOR, compute, 1)
+    elif np.isfinite(factor):
+        words = named(factor, site.config) or f"{factor:.7g}"
+        yield Hypothesis(
+            "table.scaled", f"is scaled by {words} (an attention factor)", "do not scale cos and sin", compute, 1
+        )
+
+
+MISTAKES: Mapping[str, Mistakes] = {
+    "cos": Mistakes((table,)),
+    "sin": Mistakes((table,)),
+}

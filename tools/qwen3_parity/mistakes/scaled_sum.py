@@ -1,0 +1,58 @@
+"""Wrong parts that only the classic encoder has: embeddings and positions, the fused projection, its activation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+
+import numpy as np
+
+from qwen3_golden import Array
+from qwen3_parity.mistakes.generic import casts
+from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
+from qwen3_parity.mistakes.observed import likely, observe
+from qwen3_spec import ops
+from qwen3_spec.classic_config import classic_config
+from qwen3_spec.site import Result, Site
+
+_SUM = "token embeddings × sqrt(hidden_size), where the network scales them, + position embeddings"
+
+Change = Callable[[Array, Array], Array]
+
+
+def scaled_sum(site: Site) -> Iterator[Hypothesis]:
+    """The scale left out, twice, divided by, or on the positions too; a part left out."""
+    root = site.config.hidden_size**0.5
+    right = classic_config(site).embedding_scale
+    table: tuple[tuple[str, str, float, float, int], ...] = (
+        ("embedding.scaled", "does not multiply the tokens by sqrt(hidden_size)", 1, 1, 0),
+        ("embedding.scaled", "multiplies the tokens by sqrt(hidden_size)", root, 1, 0),
+        ("embedding.scaled", "multiplies the tokens by sqrt(hidden_size) twice", root * root, 1, 0),
+        ("embedding.scaled", "divides the tokens by sqrt(hidden_size)", 1 / root, 1, 0),
+        ("embedding.scaled", "multiplies the positions by sqrt(hidden_size) too", right, root, 0),
+        ("embedding.scaled", "multiplies the positions, not the tokens, by sqrt(hidden_size)", 1, root, 1),
+        ("embedding.scaled", "multiplies the tokens by sqrt(head_dim)", site.config.head_dim**0.5, 1, 1),
+        ("positions.missing", "adds no positions", right, 0, 0),
+        ("positions.missing", "adds no positions and does not scale", 1, 0, 1),
+        ("positions.twice", "adds the positions twice", right, 2, 0),
+        ("positions.subtracted", "subtracts the positions", right, -1, 0),
+        ("embedding.missing", "is the positions alone", 0, 1, 1),
+    )
+    guesses = (
+        Hypothesis(name, says, _SUM, partial(_weighted, one, other), rank)
+        for name, says, one, other, rank in table
+        if (one, other) != (right, 1)
+    )
+    yield from likely(site, observe(site), guesses)
+    yield from casts(site, observe(site), "embedding.half_precision", _SUM)
+
+
+def _weighted(one: float, other: float, site: Site) -> Result:
+    tokens, positions = (np.asarray(value, np.float64) for value in site.inputs)
+    y = one * tokens + other * positions
+    return y, ops.scaled_sum.unit(tokens, 2 * other * positions, one)
+
+
+MISTAKES: Mapping[str, Mistakes] = {
+    "scaled_sum": Mistakes((scaled_sum,)),
+}

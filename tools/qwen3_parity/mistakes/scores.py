@@ -1,0 +1,177 @@
+"""Wrong attention scores: scaling, which KV head is read, a soft cap, a bias, an exchange of axes, narrow numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+
+from qwen3_golden import Array
+from qwen3_parity.mistakes.bias_tables import GROUPINGS, Labels, fitted, spread_out
+from qwen3_parity.mistakes.factors import named, scalings
+from qwen3_parity.mistakes.generic import casts, clamped, lost_terms, softly_capped
+from qwen3_parity.mistakes.gradients import cut
+from qwen3_parity.mistakes.grouped_heads import groups
+from qwen3_parity.mistakes.head_maps import HeadMap, fitted_map, wrong_maps
+from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
+from qwen3_parity.mistakes.observed import observe, recorded, visible_cells, wrong_cells
+from qwen3_parity.mistakes.yarn import FACTOR, FIX_FACTOR
+from qwen3_spec import ops
+from qwen3_spec.ops import OPS
+from qwen3_spec.site import Result, Site
+
+_SCALE = "multiply q·k by head_dim ** -0.5, once"
+_HEADS = "query head h reads KV head h // (heads // kv_heads): repeat each KV head, do not tile them"
+
+
+def _inputs(site: Site) -> tuple[Array, Array, int]:
+    """q, all keys, and how many keys are the stack's own."""
+    return site.inputs[0], np.concatenate(site.inputs[1:], axis=2), site.inputs[1].shape[2]
+
+
+def _scored(q: Array, keys: Array, scaling: float) -> Result:
+    return ops.scores.forward(q, keys, scaling), ops.scores.unit(q, keys, scaling)
+
+
+def scaled(site: Site) -> Iterator[Hypothesis]:
+    """Other factors on q·k: those that a configuration suggests, and the one that the numbers tell."""
+
+    def times(scaling: Callable[[Site], float]) -> Callable[[Site], Result]:
+        return lambda site: _scored(*_inputs(site)[:2], scaling(site))
+
+    if (factor := site.config.attention_factor) != 1:
+        for power, words in ((2, "the square of the attention factor"), (1, "the attention factor")):
+            for sign, verb in ((power, "multiplied"), (-power, "divided")):
+                scaling = site.scaling * factor**sign
+                says = f"is {verb} by {words}, which belongs on cos and sin"
+                yield Hypothesis(FACTOR, says, FIX_FACTOR, times(lambda _, number=scaling: number), abs(power) % 2)  # type: ignore[misc]
+    for rank, (text, number) in enumerate(scalings(site.config)):
+        says = f"multiplies by {text}"
+        yield Hypothesis("scores.scale", says, _SCALE, times(lambda _, number=number: number), rank > 20)  # type: ignore[misc]
+    actual, cells = recorded(site), wrong_cells(site)
+    if actual is None or cells is None or not cells.any():
+        return
+    q, keys, _ = _inputs(site)
+    truth = ops.scores.forward(q, keys, site.scaling)[cells]
+    ratio = float(np.vdot(truth, actual[cells]) / max(float(np.vdot(truth, truth)), 1e-300))
+    if np.isfinite(ratio) and abs(ratio) > 1e-6:
+        words = named(ratio, site.config)
+        says = f"multiplies by {words or f'{ratio:.7g}'} × head_dim ** -0.5"
+        yield Hypothesis("scores.scale", says, _SCALE, times(lambda site: ratio * site.scaling), 1)
+
+
+def head_map(site: Site) -> Iterator[Hypothesis]:
+    """Other KV heads, for all keys and for one half of them; then the map that the numbers tell."""
+    heads, kv_heads = site.inputs[0].shape[1], site.inputs[1].shape[1]
+    parts = [("", "all"), (" among its own keys", "own"), (" among the encoder's keys", "memory")]
+    for where, part in parts[: 1 if len(site.inputs) < 3 else 3]:
+        for name, says, build in wrong_maps(heads, kv_heads):
+            rank = 1 if part != "all" else 0
+            yield Hypothesis(f"scores.{name}", says + where, _HEADS, _mapped(build, part), rank)
+    actual, cells = recorded(site), visible_cells(site)
+    if actual is None or cells is None or kv_heads < 2:
+        return
+    q, keys, _ = _inputs(site)
+
+    def misfit(h: int, kv: int) -> float:
+        found = ops.scores.forward(q[:, h : h + 1], keys[:, kv : kv + 1], site.scaling)
+        return float(np.abs(found - actual[:, h : h + 1])[cells[:, :1]].sum())
+
+    fitted = fitted_map(heads, kv_heads, misfit)
+    if fitted is not None:
+        says = f"reads KV heads {', '.join(map(str, fitted))} for query heads 0 to {heads - 1}"
+        yield Hypothesis("scores.kv_heads", says, _HEADS, _mapped(lambda h, kv: fitted, "all"), 2)
+
+
+def _mapped(build: HeadMap, part: str) -> Callable[[Site], Result | None]:
+    def compute(site: Site) -> Result | None:
+        q, keys, own = _inputs(site)
+        found = build(q.shape[1], keys.shape[1])
+        if found is None:
+            return None
+        right = np.repeat(keys, q.shape[1] // keys.shape[1], axis=1)
+        wrong = keys[:, found]
+        if part == "own":
+            wrong = np.concatenate([wrong[:, :, :own], right[:, :, own:]], axis=2)
+        elif part == "memory":
+            wrong = np.concatenate([right[:, :, :own], wrong[:, :, own:]], axis=2)
+        return _scored(q, wrong, site.scaling)
+
+    return compute
+
+
+def capped(site: Site) -> Iterator[Hypothesis]:
+    """A soft cap or a hard one; the caps that models have, and the one that the numbers tell."""
+    fix, what = "Qwen3 has no cap on its scores", observe(site)
+    yield from softly_capped(site, what, "scores.softcap", fix, _CAPS, 0)
+    yield from clamped(site, what, "scores.clamped", fix, _CAPS, 1)
+
+
+def narrow(site: Site) -> Iterator[Hypothesis]:
+    """Operands, products or results in narrower types."""
+    return casts(site, observe(site), "scores.half_precision", "compute scores in the inputs' precision")
+
+
+def tail_lost(site: Site) -> Iterator[Hypothesis]:
+    """Channels of queries and keys left out of the sums."""
+
+    def without(kept: slice, site: Site) -> Result:
+        q, keys, _ = _inputs(site)
+        return _scored(q[..., kept], keys[..., kept], site.scaling)
+
+    return lost_terms(site, observe(site), "scores.lost_terms", site.config.head_dim, without)
+
+
+def other_order(site: Site) -> Iterator[Hypothesis]:
+    """Axes exchanged, the encoder's keys first, query heads in another order."""
+
+    def transposed(site: Site) -> Result | None:
+        y, unit = OPS["scores"].truth(site)
+        return (
+            (np.swapaxes(y, 2, 3), np.swapaxes(unit, 2, 3)) if y.shape[2] == y.shape[3] and unit is not None else None
+        )
+
+    yield Hypothesis("scores.transposed", "has queries and keys exchanged", "q @ k.transpose(-1, -2)", transposed)
+
+    def halves(site: Site) -> Result | None:
+        if len(site.inputs) < 3:
+            return None
+        q, own, memory = site.inputs
+        return _scored(q, np.concatenate([memory, own], axis=2), site.scaling)
+
+    fix = "concatenate the decoder's own keys first, the encoder's second"
+    yield Hypothesis("scores.halves_exchanged", "has the encoder's keys before the decoder's", fix, halves)
+
+    def rolled(by: int) -> Callable[[Site], Result]:
+        return lambda site: _scored(np.roll(site.inputs[0], by, 1), _inputs(site)[1], site.scaling)
+
+    for by, says in ((1, "reads the query head before"), (-1, "reads the next query head")):
+        yield Hypothesis("scores.query_heads", says, "head h of the scores is of query head h", rolled(by), 1)
+
+
+_CAPS = (50.0, 30.0, 20.0, 15.0, 10.0, 25.0, 100.0, 5.0, 8.0, 1.0)
+
+
+def biased(site: Site) -> Iterator[Hypothesis]:
+    """Something is added: a number for each head, key or distance, told by each site's own numbers (ALiBi is one)."""
+    for rank, (words, labels) in enumerate(GROUPINGS):
+
+        def compute(site: Site, labels: Labels = labels) -> Result | None:
+            actual, cells = recorded(site), visible_cells(site)
+            y, unit = OPS["scores"].truth(site)
+            if actual is None or cells is None or actual.shape != y.shape or unit is None or not cells.any():
+                return None
+            table = fitted(np.where(cells, actual - y, 0.0), labels(site, y.shape), cells)
+            if table is None:
+                return None
+            bias = spread_out(labels(site, y.shape), table)
+            return y + bias, ops.residual.unit(y, bias) + unit
+
+        fix = "Qwen3 adds nothing to its scores: positions are in RoPE"
+        yield Hypothesis("scores.extra_bias", f"adds {words}", fix, compute, 3 + rank)
+
+
+MISTAKES: Mapping[str, Mistakes] = {
+    "scores": Mistakes((scaled, head_map, other_order, capped, narrow, tail_lost, biased)),
+    "scores_gradient": Mistakes((groups, cut)),
+}

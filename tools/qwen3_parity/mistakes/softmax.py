@@ -1,0 +1,250 @@
+"""Wrong probabilities: how the mask is applied, over what is summed, with which function, how narrow."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+
+from qwen3_golden import Array
+from qwen3_parity.mistakes.generic import casts
+from qwen3_parity.mistakes.gradients import cut
+from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
+from qwen3_parity.mistakes.observed import observe
+from qwen3_parity.mistakes.softmax_fitted import fitted
+from qwen3_parity.mistakes.softmax_forms import (
+    MASK_FIX,
+    SUM_FIX,
+    Shaped,
+    added,
+    everything,
+    halves,
+    own_keys,
+    peak,
+    soft,
+    softmax_hypothesis,
+    times,
+)
+from qwen3_parity.mistakes.softmax_masks import other_mask
+from qwen3_spec.rounding import as_unit
+from qwen3_spec.site import Result, Site
+
+
+def _after(s: Array, visible: Array, _: Site) -> tuple[Array, Array]:
+    return np.where(visible, soft(s, everything(s)), 0.0), visible
+
+
+def _zeroed(s: Array, visible: Array, _: Site) -> tuple[Array, Array]:
+    """Hidden scores are multiplied by 0, which a softmax does not hide."""
+    return soft(np.where(visible, s, 0.0), everything(s)), everything(s)
+
+
+def _over(axis: int) -> Shaped:
+    """The sum over another axis."""
+
+    def shaped(s: Array, visible: Array, _: Site) -> tuple[Array, Array]:
+        y = np.moveaxis(soft(np.moveaxis(s, axis, -1), np.moveaxis(visible, axis, -1)), -1, axis)
+        return y, visible
+
+    return shaped
+
+
+def _half_unmasked(memory: bool) -> Shaped:
+    def shaped(s: Array, visible: Array, site: Site) -> tuple[Array, Array] | None:
+        own = own_keys(site, s)
+        if own >= s.shape[-1]:
+            return None
+        visible = visible.copy()
+        visible[..., slice(own, None) if memory else slice(own)] = True
+        return soft(s, visible), visible
+
+    return shaped
+
+
+def _half_hidden(memory: bool) -> Shaped:
+    def shaped(s: Array, visible: Array, site: Site) -> tuple[Array, Array] | None:
+        own = own_keys(site, s)
+        if own >= s.shape[-1]:
+            return None
+        left = visible.copy()
+        left[..., slice(own, None) if memory else slice(own)] = False
+        return soft(s, left), visible
+
+    return shaped
+
+
+def _of_each(function: Callable[[Array], Array]) -> Shaped:
+    return lambda s, visible, _: (np.where(visible, function(s), 0.0), visible)
+
+
+def _mask_rows(of: Callable[[int, int, int, int], tuple[Array, Array]]) -> Shaped:
+    """Masks of other rows for some heads: `of(batch, heads, kv_heads, groups)` has the row of `[batch, heads]`."""
+
+    def shaped(s: Array, visible: Array, site: Site) -> tuple[Array, Array] | None:
+        kv = site.config.num_key_value_heads
+        rows, _ = of(s.shape[0], s.shape[1], kv, s.shape[1] // kv)
+        if rows.max() >= len(visible):
+            return None
+        other = visible[:, 0][rows]
+        return soft(s, other), other
+
+    return shaped
+
+
+def _grid(batch: int, heads: int) -> tuple[Array, Array]:
+    return np.broadcast_to(np.arange(batch)[:, None], (batch, heads)), np.broadcast_to(np.arange(heads), (batch, heads))
+
+
+def _head_major(batch: int, heads: int, kv: int, groups: int) -> tuple[Array, Array]:
+    row, head = _grid(batch, heads)
+    return (row * heads + head) % batch, head
+
+
+def _folded_head_major(batch: int, heads: int, kv: int, groups: int) -> tuple[Array, Array]:
+    row, head = _grid(batch, heads)
+    return (head * batch + row) // heads, head
+
+
+def _by_kv_head(batch: int, heads: int, kv: int, groups: int) -> tuple[Array, Array]:
+    row, head = _grid(batch, heads)
+    return head // groups, row
+
+
+def _by_group_index(batch: int, heads: int, kv: int, groups: int) -> tuple[Array, Array]:
+    row, head = _grid(batch, heads)
+    return head % groups, row
+
+
+def _blocks(size: int, *, running: bool) -> Shaped:
+    """Blocks of keys, each minus the largest score so far (or its own largest one), never rescaled."""
+
+    def shaped(s: Array, visible: Array, _: Site) -> tuple[Array, Array] | None:
+        if s.shape[-1] <= size:
+            return None
+        masked = np.where(visible, s, -np.inf)
+        starts = np.arange(0, s.shape[-1], size)
+        peaks = np.maximum.reduceat(masked, starts, axis=-1)
+        peaks = np.maximum.accumulate(peaks, axis=-1) if running else peaks
+        peak = np.repeat(peaks, np.diff([*starts, s.shape[-1]]), axis=-1)
+        weight = np.where(np.isfinite(peak), np.exp(masked - np.where(np.isfinite(peak), peak, 0)), 0.0)
+        total = weight.sum(axis=-1, keepdims=True)
+        return weight / np.where(total > 0, total, 1.0), visible
+
+    return shaped
+
+
+def _tail(size: int, *, after: bool) -> Shaped:
+    """The keys beyond the last whole block are lost, before the sum or after it."""
+
+    def shaped(s: Array, visible: Array, _: Site) -> tuple[Array, Array] | None:
+        whole = s.shape[-1] // size * size
+        if whole in (0, s.shape[-1]):
+            return None
+        kept = visible & (np.arange(s.shape[-1]) < whole)
+        return (np.where(kept, soft(s, visible), 0.0) if after else soft(s, kept)), visible
+
+    return shaped
+
+
+def _sigmoid(x: Array) -> Array:
+    return np.asarray(np.exp(-np.logaddexp(0, -x)))
+
+
+_NAMED: tuple[tuple[str, str, str, Shaped, int], ...] = (
+    ("no_mask", "ignores the mask", MASK_FIX, lambda s, visible, _: (soft(s, everything(s)), everything(s)), 0),
+    ("no_mask", "ignores the mask over its own keys", MASK_FIX, _half_unmasked(False), 1),
+    ("no_mask", "ignores the mask over the encoder's keys", MASK_FIX, _half_unmasked(True), 1),
+    ("mask_after", "sums over every key and zeroes hidden ones afterwards", MASK_FIX, _after, 0),
+    ("mask_multiplied", "multiplies scores with the mask: hidden keys have score 0", MASK_FIX, _zeroed, 0),
+    ("boolean_added", "adds the mask as 1 and 0", MASK_FIX, added(1, 0), 0),
+    ("boolean_added", "adds the inverted mask as 0 and 1", MASK_FIX, added(0, 1), 0),
+    ("mask_inverted", "hides visible keys and sees hidden ones", MASK_FIX,
+     lambda s, visible, _: (soft(s, ~visible), ~visible), 0),
+    ("weak_mask", "adds -1 to hidden scores", MASK_FIX, added(0, -1), 0),
+    ("weak_mask", "adds -10 to hidden scores", MASK_FIX, added(0, -10), 0),
+    ("weak_mask", "adds -100 to hidden scores", MASK_FIX, added(0, -100), 0),
+    ("axis", "sums over the queries", SUM_FIX, _over(2), 0),
+    ("axis", "sums over the heads", SUM_FIX, _over(1), 0),
+    ("axis", "sums over the batch", SUM_FIX, _over(0), 0),
+    ("axis", "sums over queries and keys together", SUM_FIX, lambda s, visible, _: (
+        soft(s.reshape(*s.shape[:2], -1), visible.reshape(*s.shape[:2], -1)).reshape(s.shape), visible), 1),
+    ("two_halves", "has a softmax of its own for each half", SUM_FIX, halves(lambda a, b: (a, b)), 0),
+    ("two_halves", "averages a softmax of each half", SUM_FIX, halves(lambda a, b: (a / 2, b / 2)), 0),
+    ("half_missing", "leaves the encoder's keys out", SUM_FIX, _half_hidden(True), 0),
+    ("half_missing", "leaves its own keys out", SUM_FIX, _half_hidden(False), 0),
+    ("sink", "adds 1 to the sum of exponentials (after the maximum was subtracted)", SUM_FIX,
+     lambda s, visible, _: (soft(s, visible, 1.0), visible), 0),
+    ("sink", "adds exp(0) to the sum: a further key of score 0", SUM_FIX,
+     lambda s, visible, _: (soft(s, visible, np.exp(-peak(s, visible))), visible), 0),
+    ("temperature", "multiplies by head_dim ** -0.5 once more", "the scores are scaled already",
+     times(lambda site: site.scaling), 0),
+    ("temperature", "divides by head_dim ** -0.5", "the scores are scaled already",
+     times(lambda site: 1 / site.scaling), 0),
+    ("temperature", "is of base 2: exp2 without the factor 1 / ln 2", SUM_FIX, times(lambda _: math.log(2)), 0),
+    ("temperature", "has the factor 1 / ln 2 of exp2, with exp", SUM_FIX, times(lambda _: 1 / math.log(2)), 0),
+    ("temperature", "negates the scores", SUM_FIX, times(lambda _: -1.0), 0),
+    ("not_normalised", "does not divide by the sum", SUM_FIX,
+     lambda s, visible, _: (np.where(visible, np.exp(s - peak(s, visible)), 0.0), visible), 0),
+    ("not_normalised", "is the exponential alone", SUM_FIX, _of_each(np.exp), 1),
+    ("not_normalised", "divides by the number of keys, not by the sum", SUM_FIX,
+     lambda s, visible, _: (np.where(visible, 1.0, 0.0) * np.exp(s - peak(s, visible)) / s.shape[-1], visible), 1),
+    ("not_normalised", "is the scores themselves, hidden ones 0", SUM_FIX, _of_each(lambda s: s), 1),
+    ("normalised_twice", "is a softmax of a softmax", SUM_FIX,
+     lambda s, visible, _: (soft(soft(s, visible), visible), visible), 0),
+    ("other_function", "is a sigmoid", SUM_FIX, _of_each(_sigmoid), 0),
+    ("other_function", "is a sigmoid divided by its sum", SUM_FIX, lambda s, visible, _: (
+        np.where(visible, _sigmoid(s), 0) / np.where(visible, _sigmoid(s), 0).sum(-1, keepdims=True).clip(1e-300),
+        visible), 1),
+    ("other_function", "is relu(scores)", SUM_FIX, _of_each(lambda s: np.maximum(s, 0)), 0),
+    ("other_function", "is the logarithm of a softmax", SUM_FIX,
+     lambda s, visible, _: (np.where(visible, np.log(np.where(visible, soft(s, visible), 1)), 0.0), visible), 0),
+    ("uniform", "is uniform over the visible keys", SUM_FIX,
+     lambda s, visible, _: (visible / np.maximum(visible.sum(-1, keepdims=True), 1), visible), 0),
+    ("other_function", "gives the largest score everything", SUM_FIX,
+     lambda s, visible, _: ((np.where(visible, s, -np.inf) == peak(s, visible)) * 1.0, visible), 1),
+    ("other_function", "squares the probabilities", SUM_FIX, lambda s, visible, _: (soft(s, visible) ** 2, visible), 1),
+    ("other_row", "gives heads the masks of other rows: heads before batch", "mask[:, None]: one for all heads",
+     _mask_rows(_head_major), 0),
+    ("other_row", "gives heads the masks of other rows: batch before heads", "mask[:, None]: one for all heads",
+     _mask_rows(_folded_head_major), 0),
+    ("other_row", "takes the KV head for the batch row of the mask", "mask[:, None]: one for all heads",
+     _mask_rows(_by_kv_head), 0),
+    ("other_row", "takes the head's index in its group for the batch row of the mask",
+     "mask[:, None]: one for all heads", _mask_rows(_by_group_index), 1),
+    *(("unscaled_blocks", f"goes through blocks of {n} keys without rescaling{words}", SUM_FIX,
+       _blocks(n, running=running), 1 + (n < 8))
+      for n in (2, 3, 4, 5, 6, 8, 16, 32, 64, 128)
+      for running, words in ((True, " when a later one has a larger score"), (False, ": each has its own maximum"))),
+    *(("tail_lost", f"loses the keys beyond the last whole block of {n}{words}", SUM_FIX, _tail(n, after=after), 1)
+      for n in (2, 4, 8, 16, 32, 64) for after, words in ((False, ""), (True, ", which the sum still counts"))),
+)  # fmt: skip
+"""The ends of names, what is wrong, what is right."""
+
+
+def narrow(site: Site) -> Iterator[Hypothesis]:
+    """Scores, exponentials or probabilities in narrower types."""
+    return casts(site, observe(site), "softmax.half_precision", "compute the softmax in float32")
+
+
+def shaped(site: Site) -> Iterator[Hypothesis]:
+    """The mistakes of the table."""
+    for name, says, fix, function, rank in _NAMED:
+        yield softmax_hypothesis(f"softmax.{name}", says, fix, function, rank)
+
+
+def gradient(site: Site) -> Iterator[Hypothesis]:
+    """The gradient's derivative without the sum over the row."""
+    says, fix = "takes the gradient's sum for a constant: dy p without the sum term", "ds = p (dp - sum(dp p))"
+    yield Hypothesis("gradient.softmax_sum", says, fix, _softmax_without_sum)
+
+
+def _softmax_without_sum(site: Site) -> Result:
+    dy, probs = (np.asarray(one, np.float64) for one in site.inputs)
+    return dy * probs, as_unit(4 * np.abs(dy * probs))
+
+
+MISTAKES: Mapping[str, Mistakes] = {
+    "softmax": Mistakes((shaped, narrow, fitted, other_mask)),
+    "softmax_gradient": Mistakes((gradient, cut)),
+}

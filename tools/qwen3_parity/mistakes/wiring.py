@@ -1,0 +1,234 @@
+"""Wrong wiring of any op: an input slot that reads another tap, or the right tap changed on the way."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from qwen3_golden import Array, Place, pattern_of
+from qwen3_parity.blame.values import made_once
+from qwen3_parity.mistakes.hypothesis import Hypothesis
+from qwen3_parity.mistakes.layouts import as_form
+from qwen3_parity.mistakes.screen import screen
+from qwen3_parity.mistakes.slot_changes import changes
+from qwen3_spec.ops import OPS
+from qwen3_spec.site import Result, Site
+
+_LAYER = re.compile(r"\.layers\.(\d+)\.")
+_CACHED = ("cache", "cache_once")
+
+
+@dataclass(frozen=True)
+class Read:
+    """A tap as seen from a site: `offset` layers on or in one `layer` for all, some `back` steps before."""
+
+    pattern: str
+    offset: int | None = None
+    layer: int | None = None
+    back: int = 0
+
+    def name(self, site: Site) -> str | None:
+        """The tap's name, or None when the network has no such layer."""
+        if "{layer}" not in self.pattern:
+            return self.pattern
+        layer = self.layer if self.offset is None else (site.place.layer or 0) + self.offset
+        if layer is None or not 0 <= layer < site.config.num_hidden_layers:
+            return None
+        return self.pattern.replace("{layer}", str(layer))
+
+    def value(self, site: Site) -> tuple[Array, Place] | None:
+        """The tap's values with its place."""
+        name = self.name(site)
+        if name is None or site.step < self.back:
+            return None
+        place = site.values.place(name)
+        found = None if place is None else site.values.value(name, site.step - self.back)
+        return None if found is None or place is None else (found, place)
+
+
+def wiring(site: Site) -> Iterator[Hypothesis]:
+    """Every tap of the step in every input slot, two slots exchanged, a slot's value changed, the op left out."""
+    quick = screen(site)
+    reads = list(_reads(site, near=quick is None))
+    for slot in range(len(site.inputs)):
+        for read in reads:
+            yield from _yielded(site, quick, _reading(site, slot, read))
+        if quick is not None:
+            for one in changes(site, slot):
+                yield from _yielded(site, quick, one)
+    for slot in range(len(site.inputs) - 1):
+        yield from _yielded(site, quick, _exchanged(site, slot))
+    if quick is not None:
+        yield from _copies(site, reads)
+
+
+_Change = Callable[[Site], "Site | None"]
+
+
+def _yielded(
+    site: Site, quick: Callable[[Site], bool] | None, pair: tuple[Hypothesis, _Change] | None
+) -> Iterator[Hypothesis]:
+    """The hypothesis, when its change of the site is possible and survives the screen."""
+    if pair is None:
+        return
+    hypothesis, change = pair
+    with np.errstate(all="ignore"):
+        changed = change(site)
+        if changed is not None and (quick is None or quick(changed)):
+            yield hypothesis
+
+
+def _reads(site: Site, *, near: bool) -> Iterator[Read]:
+    """The taps that a slot might read: those of the step, of the case, and of the step before; nearest first."""
+    layer = site.place.layer
+    seen: set[tuple[str, int]] = set()
+    for item in site.values.recording:
+        name, step = item.key
+        place = site.values.place(name)
+        if place is None or name == site.place.name or step not in (site.step, site.step - 1, 0):
+            continue
+        if any(site.place.name in some for some in place.inputs):
+            continue  # it reads the site's own tap
+        back = 0 if made_once(name) else site.step - step
+        if back > 1 or back < 0:
+            continue
+        if (name, back) in seen:
+            continue
+        seen.add((name, back))
+        pattern = pattern_of(name)
+        if place.layer is None:
+            yield Read(pattern, back=back)
+        elif layer is None:
+            yield Read(pattern, layer=place.layer, back=back)
+        elif not near or place.layer == layer:
+            yield Read(pattern, offset=place.layer - layer, back=back)
+            if place.layer in (0, site.config.num_hidden_layers - 1) and place.layer != layer:
+                yield Read(pattern, layer=place.layer, back=back)
+
+
+def _reading(site: Site, slot: int, read: Read) -> tuple[Hypothesis, _Change] | None:
+    """`slot` reads another tap."""
+    given = site.names[slot]
+    if read.name(site) == given and not read.back:
+        return None
+
+    def change(site: Site) -> Site | None:
+        place = site.values.place(site.names[slot]) if slot < len(site.inputs) else None
+        found = read.value(site)
+        if place is None or found is None:
+            return None
+        values, other = found
+        right = site.inputs[slot]
+        if values.dtype.kind != right.dtype.kind and "f" in (values.dtype.kind, right.dtype.kind):
+            return None
+        fitted = as_form(values, other.axes, right.shape, place.axes)
+        return None if fitted is None or not fitted.any() else _with_input(site, slot, fitted)
+
+    name = _name(site, given, read)
+    where = read.name(site) or read.pattern
+    before = " of the step before" if read.back else ""
+    rank = 2 + (read.offset is None and "{layer}" in read.pattern) + (read.back > 0)
+    rank += 0 if read.offset in (0, None) else min(abs(read.offset), 2)
+    says = f"reads {where}{before} where {given} belongs"
+    return Hypothesis(name, says, f"read {pattern_of(given)}", _computed(change), rank), change
+
+
+def _name(site: Site, given: str, read: Read) -> str:
+    pattern = pattern_of(given)
+    other_layer = read.pattern == pattern and not read.back
+    if site.place.op in _CACHED and other_layer:
+        return "cache.other_layer"
+    if other_layer:
+        return "wiring.other_layer"
+    if read.back and read.pattern == pattern:
+        return "wiring.previous_step"
+    return "wiring.other_input"
+
+
+def _with_input(site: Site, slot: int, values: Array) -> Site:
+    inputs = list(site.inputs)
+    inputs[slot] = values
+    return replace(site, inputs=tuple(inputs))
+
+
+def _computed(change: _Change) -> Callable[[Site], Result | None]:
+    """The right op on the changed site; None where the numbers do not fit it."""
+
+    def compute(site: Site) -> Result | None:
+        changed = change(site)
+        if changed is None:
+            return None
+        try:
+            return OPS[changed.place.op].truth(changed)
+        except (ValueError, IndexError):
+            return None
+
+    return compute
+
+
+def _exchanged(site: Site, slot: int) -> tuple[Hypothesis, _Change] | None:
+    """Two neighbouring slots have each other's taps."""
+    if site.place.op in ("residual", "position_ids", "embedding"):
+        return None  # a sum does not tell
+
+    def change(site: Site) -> Site | None:
+        if slot + 1 >= len(site.inputs):
+            return None
+        one, other = site.inputs[slot], site.inputs[slot + 1]
+        if one.shape != other.shape or one.dtype.kind != other.dtype.kind:
+            return None
+        return _with_input(_with_input(site, slot, other), slot + 1, one)
+
+    says = f"has {site.names[slot]} and {site.names[slot + 1]} exchanged"
+    fix = f"the order is {', '.join(map(pattern_of, site.names))}"
+    return Hypothesis("wiring.exchanged", says, fix, _computed(change), 3), change
+
+
+def _copies(site: Site, reads: list[Read]) -> Iterator[Hypothesis]:
+    """The op is left out: its output is another tap bit for bit."""
+    actual = site.values.recorded(site.place.name, site.step)
+    inputs = [Read(pattern_of(name), offset=0) for name in site.names]
+    back = [Read(site.place.pattern, offset=0, back=1)] if site.step else []
+    for read in [*inputs, *back, *reads]:
+        if site.place.op == "cache_once" and read.back:
+            continue  # what was there before is right
+        fitted = _copied(site, read)
+        if actual is None or fitted is None or fitted.dtype.kind != actual.dtype.kind or actual.dtype.kind == "b":
+            continue
+        if not _mostly(fitted, actual):
+            continue
+        name = read.name(site)
+        own = name in site.names and not read.back
+        before = " of the step before" if read.back else ""
+        yield Hypothesis(
+            _copy_name(site, read, own=own),
+            f"is left out: its output is {name}{before}" if own else f"holds {name}{before}, bit for bit",
+            f"compute {site.place.op} of {', '.join(map(pattern_of, site.names)) or 'the configuration'}",
+            lambda site, read=read: None if (y := _copied(site, read)) is None else (y, None),  # type: ignore[misc]
+            1 if own else 3,
+        )
+
+
+def _copy_name(site: Site, read: Read, *, own: bool) -> str:
+    if own:
+        return "wiring.skipped"
+    if read.pattern == site.place.pattern:
+        stale = "cache.stale" if site.place.op in _CACHED else "wiring.previous_step"
+        return stale if read.back else "cache.other_layer" if site.place.op in _CACHED else "wiring.other_layer"
+    return "wiring.copies"
+
+
+def _copied(site: Site, read: Read) -> Array | None:
+    found = read.value(site)
+    form = site.values.recorded(site.place.name, site.step)
+    return None if found is None or form is None else as_form(found[0], found[1].axes, form.shape, site.place.axes)
+
+
+def _mostly(one: Array, other: Array) -> bool:
+    """Whether a good part of the numbers are the same ones (a bug may be in one head), and not a few by chance."""
+    same = (one == other) & (other != 0)
+    distinct = len(np.unique(other[same]))
+    return bool(same.mean() > 0.05 and distinct >= min(12, other.size / 2))
