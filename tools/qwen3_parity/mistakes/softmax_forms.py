@@ -59,8 +59,8 @@ def everything(s: Array) -> Array:
     return np.ones(s.shape, bool)
 
 
-def added(visible: float, hidden: float) -> Shaped:
-    return lambda s, visible, _: (soft(s + np.where(visible, visible, hidden), everything(s)), everything(s))
+def added(shown: float, hidden: float) -> Shaped:
+    return lambda s, visible, _: (soft(s + np.where(visible, shown, hidden), everything(s)), everything(s))
 
 
 def own_keys(site: Site, s: Array) -> int:
