@@ -26,10 +26,11 @@ class Op:
     `both(site)` gives output and unit in float64 where they are cheaper together, or where what is right depends on
     what was recorded (the angles of a table).
 
-    `stored`: the steps, beside the last one, that Hugging Face stores in the model's own type.
-    `by_row`: a position's output depends on the inputs at that position alone. `masked`: the mask hides some of its
-    cells, which are not judged; a fused attention never has such an op's output in memory. `added_products`: it adds
-    two products that a narrow type rounds before they are added, and that may cancel.
+    `stored`: the steps, beside the last one, that Hugging Face stores in the model's own type. `copies`: it hands on
+    numbers of other ops, and their error with them. `by_row`: a position's output depends on the inputs at that
+    position alone. `masked`: the mask hides some of its cells, which are not judged; a fused attention never has such
+    an op's output in memory. `added_products`: it adds two products that a narrow type rounds before they are added,
+    and that may cancel.
     """
 
     name: str
@@ -38,9 +39,15 @@ class Op:
     both: Callable[[Site], Result] | None = None
     steps: tuple[str, ...] = ()
     stored: tuple[str, ...] = ()
+    copies: bool = False
     by_row: bool = False
     masked: bool = False
     added_products: bool = False
+
+    @property
+    def exact(self) -> bool:
+        """Whether it has the same bits wherever it is computed: a mask, ids, rows of a table."""
+        return not self.copies and self.unit is None and self.both is None
 
     def truth(self, site: Site) -> Result:
         """The output on a site's inputs in float64, and its rounding unit; None for the unit of an exact op."""

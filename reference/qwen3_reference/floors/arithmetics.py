@@ -19,15 +19,15 @@ from qwen3_reference.floors.scope import Scope
 from qwen3_reference.floors.table_rounding import frequency_rounding
 from qwen3_spec import Arithmetic, Cache, RopeScaling, decoder_step, encoder
 from qwen3_spec.model import Layer, computed
+from qwen3_spec.ops import OPS
 
 Key = tuple[str, int]
-_EXACT = frozenset({"input", "position_ids", "embedding", "mask", "argmax"})
 _MANTISSA: dict[int, int] = {pb.F32: 24, pb.BF16: 8, pb.F16: 11}
 
 
 def has_floor(place: Place) -> bool:
     """Whether a tap is judged by a floor; the others are compared exactly."""
-    return place.op not in _EXACT
+    return place.op != "input" and not OPS[place.op].exact
 
 
 def tokens(inputs: Mapping[str, Array], stack: str) -> Array:

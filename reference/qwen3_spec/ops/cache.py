@@ -31,4 +31,4 @@ def _once(site: Site, _arithmetic: Arithmetic) -> Array:
     return site.inputs[0] if rotated else heads_first(site.inputs[0], site.config.head_dim)
 
 
-OPS = (Op("cache", _grows), Op("cache_once", _once))
+OPS = (Op("cache", _grows, copies=True), Op("cache_once", _once, copies=True))

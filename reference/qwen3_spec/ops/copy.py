@@ -11,4 +11,4 @@ def at_site(site: Site, _arithmetic: Arithmetic) -> Array:
     return site.this_step(site.inputs[0]) if of_all else site.inputs[0]
 
 
-OPS = (Op("copy", at_site, by_row=True),)
+OPS = (Op("copy", at_site, copies=True, by_row=True),)

@@ -27,4 +27,4 @@ def at_site(site: Site, arithmetic: Arithmetic) -> Array:
     return forward(site.inputs[0], part, site.config.num_attention_heads, arithmetic=arithmetic)
 
 
-OPS = (Op("split_heads", at_site),)
+OPS = (Op("split_heads", at_site, copies=True),)

@@ -13,10 +13,10 @@ from qwen3_parity.judge.compare import Metrics, compare, exact
 from qwen3_parity.judge.op_verdict import OpVerdict
 from qwen3_parity.judge.scope import Scope
 from qwen3_parity.judge.verdict import NOBODY, Problem, Verdict
+from qwen3_spec.ops import OPS
 
-_EXACT = frozenset({"input", "position_ids", "embedding", "mask", "argmax"})
-_EXACT_ALONE = frozenset({"copy", "cache", "cache_once", "repeat_kv", "rotate_half"})
-"""Copies: exact on given inputs; in a whole run they carry the error of what they copy, and have its floor."""
+_COPIES = frozenset({"repeat_kv", "rotate_half", *(name for name, op in OPS.items() if op.copies)})
+"""Exact on given inputs (the first two are cases of their own); in a whole run they have the floor of what they copy."""
 _NOT_NARROWER = {
     pb.BOOL: {pb.BOOL},
     pb.U8: {pb.U8, pb.I32, pb.I64},
@@ -37,9 +37,9 @@ def op_of(item: Tensor, golden: Recording) -> str:
 
 def is_exact(item: Tensor, op: str, mode: int) -> bool:
     """Whether a golden's tap must be copied bit for bit."""
-    if mode == pb.PLUMBING or not item.is_float or op in _EXACT:
+    if mode == pb.PLUMBING or not item.is_float or op == "input" or (op in OPS and OPS[op].exact):
         return True
-    return not item.info.HasField("floor") and (op == "inv_freq" or (mode == pb.OP and op in _EXACT_ALONE))
+    return not item.info.HasField("floor") and (op == "inv_freq" or (mode == pb.OP and op in _COPIES))
 
 
 def judge_tap(
