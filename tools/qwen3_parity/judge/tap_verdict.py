@@ -16,7 +16,7 @@ from qwen3_parity.judge.verdict import NOBODY, Problem, Verdict
 from qwen3_spec.ops import OPS
 
 _COPIES = frozenset({"repeat_kv", "rotate_half", *(name for name, op in OPS.items() if op.copies)})
-"""Exact on given inputs (the first two are cases of their own); in a whole run they have the floor of what they copy."""
+"""Exact on given inputs (the first two stand alone); in a whole run they have the floor of what they copy."""
 _NOT_NARROWER = {
     pb.BOOL: {pb.BOOL},
     pb.U8: {pb.U8, pb.I32, pb.I64},
