@@ -246,7 +246,7 @@ def test_what_is_seeded_and_what_is_sought_share_no_code(folders: tuple[str, ...
 
 def test_seeded_and_sought_mistakes_of_tokenizers_share_no_code() -> None:
     judge = ROOT / "tools" / "qwen3_parity"
-    sought = re.compile(r"qwen3_parity\.(text\.(hypotheses|blame|stages_of|oracle)|diagnosis|report)(\.|$)")
+    sought = re.compile(r"qwen3_parity\.(text\.(stages?|table|mistakes|blame|oracle)|diagnosis|report)(\.|$)")
     seeded = re.compile(r"detection(\.|$)")
     seekers = [*(judge / "text").rglob("*.py"), judge / "diagnosis" / "text.py"]
     seeds = list((ROOT / "tests" / "detection" / "mutants" / "text").glob("*.py"))

@@ -14,8 +14,8 @@ import pytest
 
 from qwen3_golden import GOLDEN_ROOT, STAGES, Recording, pb, read
 from qwen3_parity.diagnosis.text import diagnose_tokenization, directory_of
-from qwen3_parity.text.hypotheses.merging import best_first
-from qwen3_parity.text.hypotheses.registry import library
+from qwen3_parity.text.bpe import best_first
+from qwen3_parity.text.table import TABLE
 
 Change = Callable[[pb.Tokenization], None]
 
@@ -183,13 +183,13 @@ def test_a_mistake_made_by_hand_is_named(name: str) -> None:
 
 
 def test_every_stage_has_named_mistakes() -> None:
-    assert set(library()) == set(STAGES) and all(library().values())
+    assert list(TABLE) == list(STAGES) and all(stage.wrong for stage in TABLE.values())
 
 
 def test_names_begin_with_their_stage_and_every_line_is_one() -> None:
-    for stage, ways in library().items():
-        for one in ways:
-            assert re.fullmatch(rf"{stage}\.[a-z0-9_]+", one.name)
+    for name, stage in TABLE.items():
+        for one in stage.wrong:
+            assert re.fullmatch(rf"{name}\.[a-z0-9_]+", one.name)
             assert one.says and one.fix and "\n" not in one.says + one.fix
 
 

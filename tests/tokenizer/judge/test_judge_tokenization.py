@@ -8,14 +8,14 @@ from tokenization_by_hand import SPOILT, changed, failing
 from qwen3_golden import STAGES, Recording, pb
 from qwen3_golden.stages import BATCH, CONVERSATION, DECODING, ENCODING
 from qwen3_parity.check import check
-from qwen3_parity.text.streams import early
-from qwen3_parity.text.views import HAS, VIEWS
+from qwen3_parity.text.stages.chunks import early
+from qwen3_parity.text.table import TABLE
 
 TEXT = "Hello, don't 12\u00e9"
 
 
 def test_every_stage_can_be_spoilt_shown_and_asked_for() -> None:
-    assert set(SPOILT) == set(VIEWS) == set(HAS) == set(STAGES)
+    assert set(SPOILT) == set(TABLE) == set(STAGES)
 
 
 def test_a_recording_is_in_parity_with_itself_and_every_stage_of_every_text_counts(golden: Recording) -> None:

@@ -15,8 +15,8 @@ from qwen3_parity.recording.regenerate import MOVED, SAME, differences
 from qwen3_parity.recording.suite import chosen_goldens, goldens, tokenization_goldens
 from qwen3_parity.report import verdicts as report
 from qwen3_parity.report.show import describe
-from qwen3_parity.text.given import given
-from qwen3_parity.text.views import HAS
+from qwen3_parity.text.inputs import inputs_of
+from qwen3_parity.text.table import TABLE
 
 CASES = GOLDEN_ROOT / "cases" / "tokenization"
 
@@ -43,9 +43,9 @@ def test_a_malformed_recording_fails_and_can_be_shown(golden: Recording) -> None
 
 
 def test_given_keeps_the_given_fields_and_no_others(golden: Recording) -> None:
-    bare = given(golden.tokenization)
-    assert not any(HAS[stage](item) for stage in ENCODING for item in bare.encoding)
-    assert not any(HAS[stage](item) for stage in DECODING for item in bare.decoding)
+    bare = inputs_of(golden.tokenization)
+    assert not any(TABLE[stage].has(item) for stage in ENCODING for item in bare.encoding)
+    assert not any(TABLE[stage].has(item) for stage in DECODING for item in bare.decoding)
     assert not bare.batch[0].row and not bare.conversation[0].rendered and not bare.conversation[0].id
     assert bare.encoding[0].text == "Hello <x> you" and list(bare.decoding[0].id) == [3, 4, 5]
     assert list(bare.batch[0].text) == ["x", "x y"] and bare.conversation[0].messages == "[]"

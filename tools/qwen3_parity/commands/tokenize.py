@@ -101,9 +101,9 @@ def _captured(reference: ReferenceTokenizer, one: pb.Encoding) -> pb.Tokenizatio
 
 
 def _stages(made: pb.Tokenization) -> Sequence[str]:
-    from qwen3_parity.text.given import STAGES_OF, items_of
+    from qwen3_parity.text.inputs import STAGES_OF, messages_of
 
-    return [stage for kind, stages in STAGES_OF.items() if items_of(made, kind) for stage in stages]
+    return [stage for kind, stages in STAGES_OF.items() if messages_of(made, kind) for stage in stages]
 
 
 def _content(path: Path) -> str:

@@ -7,19 +7,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from qwen3_golden import GOLDEN_ROOT, STAGES, ParityError, Recording
-from qwen3_golden.stages import ENCODING
 from qwen3_parity.check import check
 from qwen3_parity.judge.verdict import Verdicts
-from qwen3_parity.text.blame import StageVerdict, blame, told_by_merges
-from qwen3_parity.text.hypotheses.registry import library
-from qwen3_parity.text.hypotheses.wrong import Wrong, encoded_in, merged_as_its_ids, reproduces
+from qwen3_parity.text.blame import StageVerdict, blame, from_other_merges
+from qwen3_parity.text.mistakes import ENCODES, merged_as_its_ids, reproduces
 from qwen3_parity.text.oracle import Oracle
+from qwen3_parity.text.stage import Wrong
+from qwen3_parity.text.table import TABLE
 from qwen3_reference.tokenization.loading import tokenizer_checkpoint
 
 _RIGHT = 60
 """Texts on which the stage is right that a mistake is tried on."""
-_ENCODES = frozenset({"batch", "rendered_ids"})
-"""Stages that encode whole texts inside: a mistake of an encoding shows there too."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +127,7 @@ def diagnose_tokenization(
 def _faults(oracle: Oracle, own: Sequence[StageVerdict]) -> Iterator[TokenFault]:
     """Ids that follow from merges at other places are the merges' fault where merges are wrong at all."""
     if any(one.stage == "merges" and one.right is False for one in own):
-        own = [one for one in own if one.right is not False or not told_by_merges(oracle, one)]
+        own = [one for one in own if one.right is not False or not from_other_merges(oracle, one)]
     for stage in STAGES:
         ours = [one for one in own if one.stage == stage and one.right is not None]
         wrong = sorted((one for one in ours if not one.right), key=_size)
@@ -138,7 +136,7 @@ def _faults(oracle: Oracle, own: Sequence[StageVerdict]) -> Iterator[TokenFault]
 
 
 def _size(verdict: StageVerdict) -> int:
-    return int(verdict.given.ByteSize())
+    return int(verdict.message.ByteSize())
 
 
 def explain(oracle: Oracle, fault: TokenFault) -> list[Explanation]:
@@ -150,13 +148,13 @@ def explain(oracle: Oracle, fault: TokenFault) -> list[Explanation]:
         misses = 0
         whole = 0
         for verdict in fault.wrong:
-            right = _reproduces(oracle, verdict, wrong)
+            right = reproduces(oracle, verdict, wrong)
             whole, misses = whole + right, misses + (not right)
             if misses > len(fault.wrong) // 2:
                 break
         else:
             tried = fault.right[:: len(fault.right) // _RIGHT + 1] if not misses else []
-            seen = sum(not _reproduces(oracle, verdict, wrong) for verdict in tried)
+            seen = sum(not reproduces(oracle, verdict, wrong) for verdict in tried)
             one = Explanation(wrong.name, wrong.says, wrong.fix, whole, len(fault.wrong), seen, len(tried))
             if misses:
                 partly.append(one)
@@ -178,13 +176,7 @@ def _elsewhere(oracle: Oracle, fault: TokenFault, wrong: Wrong | None) -> int:
 
 def _candidates(fault: TokenFault) -> Iterator[Wrong]:
     for stage in (fault.stage, *reversed(fault.others)):
-        yield from library()[stage]
-    if fault.stage in _ENCODES:
-        for stage in ENCODING[: ENCODING.index("ids") + 1]:
-            yield from library()[stage]
-
-
-def _reproduces(oracle: Oracle, verdict: StageVerdict, wrong: Wrong) -> bool:
-    if wrong.stage in verdict.stages:
-        return reproduces(oracle, verdict, wrong)
-    return encoded_in(oracle, verdict, wrong)
+        yield from TABLE[stage].wrong
+    if TABLE[fault.stage].by_encoding is not None:  # a mistake of an encoding shows there too
+        for stage in ENCODES:
+            yield from TABLE[stage].wrong

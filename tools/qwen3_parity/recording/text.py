@@ -6,7 +6,7 @@ from pathlib import Path
 
 from qwen3_golden import GOLDEN_ROOT, STAGES, ParityError, Recording, pb, write
 from qwen3_parity.recording.record import foreign_code
-from qwen3_parity.text.given import STAGES_OF, given, items_of
+from qwen3_parity.text.inputs import STAGES_OF, inputs_of, messages_of
 from qwen3_parity.text.runner import Factory, Runner, ours
 from qwen3_reference.capture.provenance import provenance
 from qwen3_reference.tokenization.loading import tokenizer_checkpoint
@@ -41,14 +41,14 @@ def recorded(golden: Recording, directory: Path, build: Factory = ours) -> Recor
 
 def tokenized(runner: Runner, tokenization: pb.Tokenization) -> pb.Tokenization:
     """Everything that is given in `tokenization`, with the runner's stages filled in."""
-    bare = given(tokenization)
+    bare = inputs_of(tokenization)
     made = pb.Tokenization(
         encoding=[runner.encoding(one) for one in bare.encoding],
         decoding=[runner.decoding(one) for one in bare.decoding],
         batch=[runner.batch(one) for one in bare.batch],
         conversation=[runner.conversation(one) for one in bare.conversation],
     )
-    if given(made) != given(tokenization):
+    if inputs_of(made) != inputs_of(tokenization):
         raise ParityError(
             "runner",
             "a runner returns what it was given, with its stages filled in",
@@ -64,7 +64,7 @@ def _run(runner: Runner, tokenization: pb.Tokenization) -> pb.Run:
     """What the runner says of itself, stages that the case has nothing for left out; without a word, every stage."""
     said = getattr(runner, "run", None)
     names = list(said.materialised) if said is not None and said.materialised else list(STAGES)
-    idle = {stage for kind, stages in STAGES_OF.items() if not items_of(tokenization, kind) for stage in stages}
+    idle = {stage for kind, stages in STAGES_OF.items() if not messages_of(tokenization, kind) for stage in stages}
     return pb.Run(
         arithmetic=pb.ARITHMETIC_NONE,
         backend=pb.BACKEND_NONE,

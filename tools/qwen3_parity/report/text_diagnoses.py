@@ -50,7 +50,7 @@ def lines(fault: TokenFault) -> list[str]:
     """How many texts, the first of them, and what explains it."""
     worst = fault.wrong[0]
     count = len(fault.wrong) + len(fault.right)
-    out = [f"  wrong in {len(fault.wrong)} of {count} texts, first in {worst.given.name!a}"]
+    out = [f"  wrong in {len(fault.wrong)} of {count} texts, first in {worst.message.name!a}"]
     ours, right = _difference(worst)
     out += [f"    yours: {ours}", f"    right: {right}"]
     for one in fault.explanations[:_SHOWN]:
@@ -74,9 +74,9 @@ def _explanation(one: Explanation) -> list[str]:
 
 def _difference(verdict: StageVerdict) -> tuple[str, str]:
     """Both values around their first difference, escaped."""
-    ours, right = _as_text(verdict, verdict.got), _as_text(verdict, verdict.expected)
+    ours, right = _as_text(verdict, verdict.actual), _as_text(verdict, verdict.expected)
     if ours == right:  # the same texts at other places
-        ours, right = verdict.got, verdict.expected
+        ours, right = verdict.actual, verdict.expected
     path = ""
     while isinstance(ours, tuple) and isinstance(right, tuple):
         at = next((n for n, (a, b) in enumerate(zip(ours, right, strict=False)) if a != b), min(len(ours), len(right)))
@@ -112,7 +112,7 @@ def to_json(diagnosis: TokenDiagnosis) -> dict[str, Any]:
             {
                 "stage": fault.stage,
                 "others": list(fault.others),
-                "texts": [one.given.name for one in fault.wrong],
+                "texts": [one.message.name for one in fault.wrong],
                 "of": len(fault.wrong) + len(fault.right),
                 "yours": _difference(fault.wrong[0])[0],
                 "right": _difference(fault.wrong[0])[1],

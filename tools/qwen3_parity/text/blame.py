@@ -1,38 +1,36 @@
 """Which stages of a tokenization are wrong: each judged on the candidate's own earlier stages.
 
-So one early fault hides no later one. Stages that a candidate does not tell are computed through, and judged with the
-next one that it tells.
+So one early fault hides no later one. Stages that a candidate does not deliver are computed through, and judged with
+the next one that it delivers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from qwen3_golden import Recording, pb
-from qwen3_golden.stages import BATCH, CONVERSATION, DECODING, ENCODING
-from qwen3_parity.text.oracle import Ids, Oracle, Piece, State
-from qwen3_parity.text.stages_of import TRUTH, segments_of, woven
-from qwen3_parity.text.streams import early, late
-
-_INSIDE = frozenset({"pre_tokens", "symbols", "merges"})
-"""Stages that show pre-tokens one by one."""
+from qwen3_golden import Recording
+from qwen3_parity.text.inputs import STAGES_OF, messages_of
+from qwen3_parity.text.oracle import Oracle
+from qwen3_parity.text.stage import State
+from qwen3_parity.text.stages.ids import follow_from_merges
+from qwen3_parity.text.table import SHOW_PRE_TOKENS, TABLE
 
 
 @dataclass(frozen=True, eq=False)
 class StageVerdict:
     """One stage of one text on its own inputs.
 
-    `others` are the stages before it that are not told. `inputs` are the values of the stages before those, `given` the
-    message as it was recorded, `right` is None where it cannot be judged.
+    `others` are the stages before it that are not delivered. `inputs` are the values of the stages before those,
+    `message` is what was recorded, `right` is None where it cannot be judged.
     """
 
     stage: str
     others: tuple[str, ...]
-    given: Any
+    message: Any
     inputs: State
-    got: Any
+    actual: Any
     expected: Any
     right: bool | None
 
@@ -41,149 +39,45 @@ class StageVerdict:
         """The group that is judged together."""
         return *self.others, self.stage
 
-    def same(self, oracle: Oracle, value: Any, inputs: State | None = None) -> bool:
+    def same(self, value: Any) -> bool:
         """Whether the candidate's value is this one, where more than one is right: one of those."""
-        return _same(oracle, self.stage, self.got, value, self.inputs if inputs is None else inputs)
+        return TABLE[self.stage].same(self.actual, value, self.inputs)
 
 
-def _plain(message: pb.Encoding) -> list[pb.Segment]:
-    return [segment for segment in message.segment if not segment.HasField("added_token")]
+def from_other_merges(oracle: Oracle, verdict: StageVerdict) -> bool:
+    """Whether wrong ids may only be those of merges at other places, which ranks alone do not say."""
+    alone = verdict.stage == "ids" and not verdict.others
+    return alone and follow_from_merges(oracle, verdict.actual, verdict.expected, verdict.inputs)
 
 
-def _inside(message: pb.Encoding) -> list[pb.PreToken]:
-    return [piece for segment in _plain(message) for piece in segment.pre_token]
-
-
-def _told(message: Any, stage: str, told: Sequence[str]) -> Any:
-    """What a recording tells of a stage, as a value of a state."""
-    views: Mapping[str, Callable[[], Any]] = {
-        "segments": lambda: segments_of(message),
-        "normalized": lambda: tuple(segment.normalized for segment in _plain(message)),
-        "pre_tokens": lambda: tuple(
-            tuple(Piece(p.begin, p.end, p.begin_byte, p.end_byte) for p in segment.pre_token)
-            for segment in _plain(message)
-        ),
-        "symbols": lambda: tuple(piece.symbols for piece in _inside(message)),
-        "merges": lambda: tuple(tuple(piece.merge) for piece in _inside(message)),
-        "ids": lambda: Ids(
-            tuple(tuple(piece.id) for piece in _inside(message)) if _INSIDE & set(told) else None, tuple(message.id)
-        ),
-        "offsets": lambda: tuple((span.begin, span.end) for span in message.offset),
-        "pieces": lambda: tuple(message.piece),
-        "decoded": lambda: message.text,
-        "chunks": lambda: tuple(message.chunk),
-        "batch": lambda: tuple((tuple(row.input_id), tuple(row.attention_mask)) for row in message.row),
-        "rendered": lambda: message.rendered,
-        "rendered_ids": lambda: tuple(message.id),
-    }
-    return views[stage]()
-
-
-def _same(oracle: Oracle, stage: str, got: Any, value: Any, state: State) -> bool:
-    if got == value:
-        return True
-    if stage == "chunks":
-        whole = len(got) == len(value) and "".join(got) == "".join(value)
-        return whole and late(value, got) is None and not _ahead(got, state)
-    if stage == "ids" and got.each is None:
-        return bool(got.whole == value.whole)
-    return False
-
-
-def _ahead(got: Sequence[str], state: State) -> bool:
-    """Whether a stream gives out what its pieces have not brought; where they are not its text, nobody knows."""
-    pieces = state.get("pieces") or ()
-    known = b"".join(pieces).decode(errors="replace") == "".join(got)
-    return known and early(pieces, got) is not None
-
-
-def _right(oracle: Oracle, stage: str, given: Any, got: Any, expected: Any, state: State) -> bool | None:
-    """None: there is nothing to judge it by."""
-    if expected is None:
-        return None
-    if _same(oracle, stage, got, expected, state):
-        return True
-    # A stream does not go through the text of all ids: it may be right where that is wrong.
-    if stage == "chunks" and "pieces" in state and "".join(got) != "".join(expected):
-        text = TRUTH["decoded"](oracle, given, state)
-        return _same(oracle, stage, got, ("",) * len(given.id) + (text,), state)
-    if stage == "symbols":
-        return _symbols_of_some_reading(oracle, got, state)
-    if stage == "ids" and got.each is not None and "cut" not in state:
-        return got.whole == woven(state, got.each) and _spelt(oracle, got.each, expected.each, state)
-    return False
-
-
-def _symbols_of_some_reading(oracle: Oracle, got: Sequence[str], state: State) -> bool:
-    """Wrong spans are the pre-tokens' fault: symbols are right for the characters, the bytes, or the true cut."""
-    readings = []
-    for text, pieces in zip(state["normalized"], state["pre_tokens"], strict=False):
-        data = text.encode()
-        true = TRUTH["pre_tokens"](oracle, None, {"normalized": (text,)})[0]
-        for number, piece in enumerate(pieces):
-            one = {text[piece.begin : piece.end], data[piece.begin_byte : piece.end_byte].decode(errors="replace")}
-            if len(true) == len(pieces):
-                one.add(text[true[number].begin : true[number].end])
-            readings.append({oracle.symbols(reading) for reading in one})
-    return len(got) == len(readings) and all(one in some for one, some in zip(got, readings, strict=True))
-
-
-def _spelt(oracle: Oracle, got: Sequence[tuple[int, ...]], expected: Sequence[tuple[int, ...]], state: State) -> bool:
-    """Where merges are wrong, they do not tell the pieces: ids are right that follow from some places."""
-    for ids, wanted, symbols, ranks in zip(got, expected, state["symbols"], state["merges"], strict=False):
-        if ids != wanted and tuple(oracle.reference.merges.applied(oracle.cut(symbols))) == ranks:
-            return False
-    return _follows(oracle, got, expected, state)
-
-
-def _follows(oracle: Oracle, got: Sequence[tuple[int, ...]], expected: Sequence[tuple[int, ...]], state: State) -> bool:
-    """Whether each pre-token's ids spell its symbols in as many pieces as its merges leave."""
-    if len(got) != len(state["symbols"]):
-        return False
-    for ids, wanted, symbols, ranks in zip(got, expected, state["symbols"], state["merges"], strict=False):
-        known = [symbol for symbol in symbols if symbol in oracle.vocabulary]
-        pieces = [oracle.pieces.get(number, "") for number in ids]
-        if ids != wanted and ("".join(pieces) != "".join(known) or len(pieces) != len(known) - len(ranks)):
-            return False
-    return True
-
-
-def told_by_merges(oracle: Oracle, verdict: StageVerdict) -> bool:
-    """Whether wrong ids may only be those of merges at other places, which ranks alone do not tell."""
-    if verdict.stage != "ids" or verdict.others or verdict.got.each is None:
-        return False
-    whole = verdict.got.whole == woven(verdict.inputs, verdict.got.each)
-    return whole and _follows(oracle, verdict.got.each, verdict.expected.each, verdict.inputs)
-
-
-def judged(oracle: Oracle, message: Any, stages: Sequence[str], told: Sequence[str]) -> Iterator[StageVerdict]:
-    """The told stages of one text, in order."""
+def judged(oracle: Oracle, message: Any, stages: Sequence[str], delivered: Sequence[str]) -> Iterator[StageVerdict]:
+    """The delivered stages of one text, in order."""
     state: State = {}
     base: State = {}
     others: tuple[str, ...] = ()
-    for stage in stages:
-        after = dict(state)
-        expected = TRUTH[stage](oracle, message, after)
-        if stage not in told:
-            others = (*others, stage)
-            state = after | {stage: expected}
+    for name in stages:
+        stage, after = TABLE[name], dict(state)
+        expected = stage.truth(oracle, message, after)
+        if name not in delivered:
+            others = (*others, name)
+            state = after | {name: expected}
             continue
-        got = _told(message, stage, told)
-        right = _right(oracle, stage, message, got, expected, state)
-        yield StageVerdict(stage, others, message, base, got, expected, right)
-        state[stage] = got
+        actual = stage.observed(message)
+        if name == "ids" and not SHOW_PRE_TOKENS & set(delivered):
+            actual = actual._replace(each=None)
+        right = None
+        if expected is not None:
+            right = stage.same(actual, expected, state) or stage.allowed(oracle, message, actual, expected, state)
+        yield StageVerdict(name, others, message, base, actual, expected, right)
+        state[name] = actual
         base, others = dict(state), ()
 
 
-_KINDS = (("encoding", ENCODING), ("decoding", DECODING), ("batch", BATCH), ("conversation", CONVERSATION))
-
-
 def blame(oracle: Oracle, candidate: Recording) -> list[StageVerdict]:
-    """Every stage that the candidate tells, of each of its texts."""
-    told = candidate.run.materialised
+    """Every stage that the candidate delivers, of each of its texts."""
     return [
         verdict
-        for kind, stages in _KINDS
-        for message in getattr(candidate.tokenization, kind)
-        for verdict in judged(oracle, message, stages, told)
+        for kind, stages in STAGES_OF.items()
+        for message in messages_of(candidate.tokenization, kind)
+        for verdict in judged(oracle, message, stages, candidate.run.materialised)
     ]

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import zip_longest
+from typing import Any, NamedTuple
 
-from qwen3_golden import Recording, pb
+from qwen3_golden import STAGES, ParityError, Recording
 from qwen3_parity.judge.compare import Metrics
-from qwen3_parity.judge.match import same_case
+from qwen3_parity.judge.match import refuse, same_case
 from qwen3_parity.judge.verdict import Problem, Verdict, Verdicts
-from qwen3_parity.text.delivered import delivered, results, same_given
-from qwen3_parity.text.given import STAGES_OF, Item, items_of
-from qwen3_parity.text.streams import early, late
-from qwen3_parity.text.views import EACH, VIEWS, View, Views, escaped
-
-_AROUND = 4
-_LETTERS = 24
-"""What is shown before a difference and behind it: things, and characters."""
+from qwen3_parity.text.inputs import RESULT, STAGES_OF, inputs_of, messages_of
+from qwen3_parity.text.stages.ids import EACH
+from qwen3_parity.text.table import SHOW_PRE_TOKENS, TABLE
+from qwen3_parity.text.view import Difference, Views, compared, escaped
 
 
 def check_tokenization(golden: Recording, candidate: Recording) -> Verdicts:
@@ -27,9 +24,9 @@ def check_tokenization(golden: Recording, candidate: Recording) -> Verdicts:
     the conversation). Raises `ParityError` when the candidate was given something else.
     """
     same_case(candidate, golden)
-    same_given(candidate, golden)
-    found = delivered(candidate, golden)
-    taps = list(_verdicts(golden, candidate, found.both))
+    _same_inputs(candidate, golden)
+    delivered = _delivered(candidate, golden)
+    taps = list(_verdicts(golden, candidate, delivered.both))
     if not taps:
         zero = Problem(
             candidate.source,
@@ -38,7 +35,8 @@ def check_tokenization(golden: Recording, candidate: Recording) -> Verdicts:
             got=", ".join(candidate.run.materialised) or "none declared",
             next_step=f"qwen3-parity show {candidate.source}",
         )
-        found.problems.append(zero)
+        delivered.problems.append(zero)
+    kinds = [(stage, messages_of(golden.tokenization, kind)) for kind, stage in RESULT.items()]
     return Verdicts(
         case=golden.case,
         golden=golden.source,
@@ -46,10 +44,10 @@ def check_tokenization(golden: Recording, candidate: Recording) -> Verdicts:
         arithmetic=candidate.run.arithmetic,
         backend=candidate.run.backend,
         taps=taps,
-        structural=found.problems,
-        not_materialised=found.not_materialised,
-        missing=found.missing,
-        results=results(golden),
+        structural=delivered.problems,
+        not_materialised=delivered.not_materialised,
+        missing=delivered.missing,
+        results=[(f"tokenizer.{stage}", index) for stage, messages in kinds for index in range(len(messages))],
     )
 
 
@@ -67,103 +65,101 @@ def joined(parts: Sequence[Verdicts]) -> Verdicts:
 def _verdicts(golden: Recording, candidate: Recording, both: Sequence[str]) -> Iterator[Verdict]:
     """Text by text, each stage by stage; all of a text's problems name the first stage of it that fails."""
     next_step = f"qwen3-parity diagnose {golden.source} {candidate.source}"
-    left_out = () if set(both) & {"pre_tokens", "symbols", "merges"} else (EACH,)
+    left_out = () if set(both) & SHOW_PRE_TOKENS else (EACH,)
     for kind, stages in STAGES_OF.items():
-        expected, actual = items_of(golden.tokenization, kind), items_of(candidate.tokenization, kind)
-        for index, (wanted, got) in enumerate(zip(expected, actual, strict=True)):
+        expected, actual = (messages_of(one.tokenization, kind) for one in (golden, candidate))
+        for index, (right, ours) in enumerate(zip(expected, actual, strict=True)):
             first = ""
             for stage in (stage for stage in stages if stage in both):
-                metrics, found = _judge(stage, wanted, got, left_out)
+                metrics, difference = _judge(stage, right, ours, left_out)
                 verdict = Verdict(f"tokenizer.{stage}", index, stage, exact=True, metrics=metrics)
-                if found is not None:
-                    where = f"{verdict.name} of {escaped(wanted.name)}"
+                if difference is not None:
+                    where = f"{verdict.name} of {escaped(right.name)}"
                     first = first or where
-                    verdict = replace(verdict, problem=Problem(where, *found, next_step, first_bad=first))
+                    verdict = replace(verdict, problem=Problem(where, *difference, next_step, first_bad=first))
                 yield verdict
 
 
-def _judge(stage: str, expected: Item, actual: Item, left_out: Sequence[str]) -> tuple[Metrics, Found | None]:
-    if stage == "chunks":
-        assert isinstance(expected, pb.Decoding) and isinstance(actual, pb.Decoding)
-        found = _chunks(expected, actual)
-        return Metrics(max(len(expected.chunk), 1), int(found is not None)), found
-    wanted, got = VIEWS[stage](expected), VIEWS[stage](actual)
-    return _compare(_without(left_out, wanted), _without(left_out, got), getattr(expected, "text", ""))
+def _judge(name: str, expected: Any, actual: Any, left_out: Sequence[str]) -> tuple[Metrics, Difference | None]:
+    stage = TABLE[name]
+    if stage.differs is not None:
+        difference = stage.differs(expected, actual)
+        return Metrics(max(len(stage.observed(expected)), 1), int(difference is not None)), difference
+
+    def views(message: Any) -> Views:
+        return {what: view for what, view in stage.views(message).items() if what not in left_out}
+
+    text = getattr(expected, "text", "")
+    count, differing, difference = compared(views(expected), views(actual), text if isinstance(text, str) else "")
+    return Metrics(count, differing), difference
 
 
-def _without(names: Sequence[str], views: Views) -> Views:
-    return {name: view for name, view in views.items() if name not in names}
+def _same_inputs(candidate: Recording, golden: Recording) -> None:
+    """Raise `ParityError` naming the text and the field in which the candidate was given something else."""
+    ours, theirs = inputs_of(candidate.tokenization), inputs_of(golden.tokenization)
+    for kind in STAGES_OF:
+        expected, actual = messages_of(theirs, kind), messages_of(ours, kind)
+        names = Counter(message.name for message in expected)
+        double = [name for name, count in names.items() if count > 1]
+        if double:
+            raise ParityError(
+                f"{golden.source}: {kind} {double[0]!a}",
+                "the golden has a name twice",
+                expected="names that are unique",
+                got=f"{names[double[0]]} of this name",
+                next_step="record the golden again: qwen3-parity regenerate",
+                fault="harness bug",
+            )
+        for index, (right, own) in enumerate(zip(expected, actual, strict=False)):
+            if right != own:
+                fields = [field.name for field in right.DESCRIPTOR.fields]
+                field = next(name for name in fields if getattr(right, name) != getattr(own, name))
+                where = f"{kind} {index} ({escaped(right.name)}), field {field}"
+                raise refuse(candidate, where, _short(getattr(right, field)), _short(getattr(own, field)))
+        if len(expected) != len(actual):
+            raise refuse(candidate, kind, f"{len(expected)} of them", len(actual))
 
 
-Found = tuple[str, str, str]
-"""Rule, expected and got of a difference."""
+def _short(value: object) -> str:
+    text = ascii(value if isinstance(value, str | int) else list(value))  # type: ignore[call-overload]
+    return text if len(text) <= 200 else f"{text[:200]}…"
 
 
-def _compare(expected: Views, actual: Views, text: object) -> tuple[Metrics, Found | None]:
-    """How many things differ, and the first that does, with what stands around it on both sides."""
-    empty = View((), str)
-    count, differing, found = 0, 0, None
-    for what in dict.fromkeys([*expected, *actual]):
-        wanted, got = expected.get(what, empty), actual.get(what, empty)
-        count += max(len(wanted.items), len(got.items))
-        nothing = object()
-        pairs = zip_longest(wanted.items, got.items, fillvalue=nothing)
-        wrong = [at for at, (one, two) in enumerate(pairs) if one != two]
-        differing += len(wrong)
-        if wrong and found is None:
-            found = _difference(what, wanted, got, wrong[0], text if isinstance(text, str) else "")
-    return Metrics(max(count, 1), differing), found  # the empty text's nothing is one thing
+class _Delivered(NamedTuple):
+    """`both`: the stages that the golden has and the candidate too, in order."""
+
+    both: Sequence[str]
+    problems: list[Problem]
+    not_materialised: list[str]
+    missing: int
 
 
-def _difference(what: str, expected: View, actual: View, at: int, text: str) -> Found:
-    rule = f"other {what}, first at {at} of {len(expected.items)}"
-    if text and expected.places:
-        place = expected.places[min(at, len(expected.places) - 1)]
-        rule += f", in the text '{escaped(text[max(place - _LETTERS, 0) : place])}▸{escaped(text[place:][:_LETTERS])}'"
-    wanted, got = _around(expected, at), _around(actual, at)
-    if wanted == got:
-        wanted, got = (f"{side}  {_item(view, at)}" for side, view in ((wanted, expected), (got, actual)))
-    return rule, wanted, got
+def _delivered(candidate: Recording, golden: Recording) -> _Delivered:
+    """Hold what the candidate declares, what it delivers, the names of stages and the golden against each other."""
+    declared = set(candidate.run.materialised)
+    both, problems, not_materialised = list[str](), list[Problem](), list[str]()
+    missing = 0
 
+    def problem(stage: str, rule: str, expected: str, got: str) -> None:
+        where = f"tokenizer.{escaped(stage)}"
+        problems.append(Problem(where, rule, expected, got, f"qwen3-parity show {candidate.source}"))
 
-def _around(view: View, at: int) -> str:
-    width = _AROUND if view.glue else _LETTERS
-    begin, end = max(at - width, 0), min(at + width + 1, len(view.items))
-    shown = view.glue.join(map(view.show, range(begin, end)))
-    if not shown and at >= len(view.items):
-        return "nothing"
-    return f"{'…' * (begin > 0)}{shown}{'…' * (end < len(view.items))}"
-
-
-def _item(view: View, at: int) -> object:
-    return view.items[at] if at < len(view.items) else "nothing"
-
-
-def _chunks(expected: pb.Decoding, actual: pb.Decoding) -> Found | None:
-    """A stream may give text out earlier than Hugging Face's, as soon as its ids bring it, not later.
-
-    Its parts are whole and make the text.
-    """
-    text, got = "".join(expected.chunk), "".join(actual.chunk)
-    if len(actual.chunk) != len(expected.id) + 1:
-        return "a chunk for each id and one at the end", f"{len(expected.id) + 1} chunks", str(len(actual.chunk))
-    if got == text:
-        ahead, behind = early(expected.piece, actual.chunk), late(expected.chunk, actual.chunk)
-        if ahead is not None:
-            rule = f"a stream gave out what its ids had not brought, first at chunk {ahead} of {len(expected.chunk)}"
-            brought = b"".join(expected.piece[: ahead + 1]).decode("utf-8", "replace")
-            return rule, escaped(brought[-_LETTERS:]), escaped("".join(actual.chunk[: ahead + 1])[-_LETTERS:])
-        if behind is None:
-            return None
-        wanted, came = ("".join(side[: behind + 1]) for side in (expected.chunk, actual.chunk))
-        rule = f"whole characters are held back, first at chunk {behind} of {len(expected.chunk)}"
-        return rule, f"…{escaped(wanted[-_LETTERS:])}", f"…{escaped(came[-_LETTERS:])}"
-    at = next((i for i, (one, two) in enumerate(zip(text, got, strict=False)) if one != two), min(len(text), len(got)))
-    rule = f"the chunks do not join to the text, first at {at} of {len(text)} characters"
-    if got[at : at + 1] == "�":
-        rule = f"a stream gave out half a character, at {at} of {len(text)} characters"
-    joined = VIEWS["decoded"](pb.Decoding(text=text)), VIEWS["decoded"](pb.Decoding(text=got))
-    wanted, came = (_around(next(iter(views.values())), at) for views in joined)
-    places = [len("".join(actual.chunk[:index])) for index in range(len(actual.chunk))]
-    index = sum(place <= at for place in places) - 1
-    return f"{rule}, chunk {index}", wanted, came
+    for name in sorted(declared - set(STAGES)):
+        problem(name, "declared, but no such stage", ", ".join(STAGES), ascii(name))
+    for kind, stages in STAGES_OF.items():
+        expected = messages_of(golden.tokenization, kind)
+        actual = messages_of(candidate.tokenization, kind)
+        for stage in stages if expected else ():
+            if stage not in golden.run.materialised:
+                continue
+            there = any(map(TABLE[stage].has, actual))
+            if stage in declared and (there or not any(map(TABLE[stage].has, expected))):
+                both.append(stage)
+            elif stage in declared:
+                problem(stage, "declared, but never delivered", "as the golden has it", "nothing in any text")
+                missing += len(expected)
+            else:
+                not_materialised += [f"tokenizer.{stage} of {escaped(message.name)}" for message in expected]
+            if there and stage not in declared:
+                problem(stage, "delivered but not declared", "its name in run.materialised", "not there")
+    return _Delivered(both, problems, not_materialised, missing)

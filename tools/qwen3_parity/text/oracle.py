@@ -1,4 +1,4 @@
-"""Hugging Face's tokenizer of a directory as the witness of blame and hypotheses; the values that stages have."""
+"""Hugging Face's tokenizer of a directory as the witness of blame and mistakes."""
 
 from __future__ import annotations
 
@@ -7,36 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from qwen3_golden import pb
 from qwen3_reference.tokenization.loading import ReferenceTokenizer, load_tokenizer
 from qwen3_reference.tokenization.stages import encoding
-
-State = dict[str, Any]
-"""Values of one text's stages by name.
-
-segments: (begin, end, id or None) each; normalized: of each plain segment; pre_tokens: of each plain segment the
-`Piece`s; symbols, merges: of each pre-token; ids: `Ids`; offsets: (begin, end) of each id; pieces, decoded, chunks,
-rendered, rendered_ids: as in the schema; batch: (ids, mask) of each row. `cut`, where it is known, holds the final
-pieces of each pre-token.
-"""
-
-
-class Piece(NamedTuple):
-    """Where a pre-token stands in its normalised segment: characters, bytes of UTF-8."""
-
-    begin: int
-    end: int
-    begin_byte: int
-    end_byte: int
-
-
-class Ids(NamedTuple):
-    """Ids of each pre-token (None: not told), and of the whole text."""
-
-    each: tuple[tuple[int, ...], ...] | None
-    whole: tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +19,7 @@ class Oracle:
     """Hugging Face's tokenizer of a directory, with its settings (tokenizer.json) as data."""
 
     reference: ReferenceTokenizer
-    _encoded: dict[tuple[str, bool], pb.Encoding] = field(default_factory=dict, repr=False)
+    _encodings: dict[tuple[str, bool], pb.Encoding] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, directory: Path) -> Oracle:
@@ -65,8 +40,7 @@ class Oracle:
     @cached_property
     def pattern(self) -> str:
         """The regex (or literal) that cuts pre-tokens."""
-        found: str = next(iter(self.settings["pre_tokenizer"]["pretokenizers"][0]["pattern"].values()))
-        return found
+        return str(next(iter(self.settings["pre_tokenizer"]["pretokenizers"][0]["pattern"].values())))
 
     @cached_property
     def vocabulary(self) -> Mapping[str, int]:
@@ -83,10 +57,15 @@ class Oracle:
         """Merges with their ranks."""
         return {pair: rank for rank, pair in enumerate(self.reference.merges.pairs)}
 
+    def token(self, role: str) -> int | None:
+        """The id of the token with a role (eos, pad, bos, unk); None where there is none."""
+        number = getattr(self.reference.tokenizer, f"{role}_token_id", None)
+        return None if number is None else int(number)
+
     def variant(self, **changes: Any) -> Any:
         """Hugging Face's tokenizer with other settings and an empty vocabulary (that of the added tokens alone)."""
         settings = self.settings | changes
-        vocabulary = {one["content"]: one["id"] for one in settings["added_tokens"]}
+        vocabulary = {token["content"]: token["id"] for token in settings["added_tokens"]}
         settings["model"] = settings["model"] | {"vocab": vocabulary}
         return type(self.reference.backend).from_str(json.dumps(settings))
 
@@ -102,14 +81,14 @@ class Oracle:
         """The final pieces of a pre-token; characters that the vocabulary lacks are left out, as Hugging Face does."""
         return tuple(token.value for token in self.reference.backend.model.tokenize(symbols))
 
-    def encoded(self, text: str) -> tuple[int, ...]:
-        """The ids of a whole text, special tokens found and none added."""
-        found = self.reference.tokenizer(text, add_special_tokens=False, split_special_tokens=False)
-        return tuple(found["input_ids"])
+    def encoded(self, text: str, split_special_tokens: bool = False) -> tuple[int, ...]:
+        """The ids of a whole text, no special tokens added."""
+        tokenizer = self.reference.tokenizer
+        return tuple(tokenizer(text, add_special_tokens=False, split_special_tokens=split_special_tokens)["input_ids"])
 
-    def encoding(self, given: pb.Encoding) -> pb.Encoding:
+    def encoding(self, message: pb.Encoding) -> pb.Encoding:
         """Every stage of a text, each text asked for once."""
-        key = given.text, given.split_special_tokens
-        if key not in self._encoded:
-            self._encoded[key] = encoding(self.reference, given)
-        return self._encoded[key]
+        key = message.text, message.split_special_tokens
+        if key not in self._encodings:
+            self._encodings[key] = encoding(self.reference, message)
+        return self._encodings[key]

@@ -5,41 +5,48 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from qwen3_encdec.tokenizer.errors import TokenizerError
 from qwen3_encdec.tokenizer.stages import Segment
 from qwen3_encdec.tokenizer.tokenizer import ByteLevelTokenizer
 from qwen3_golden import STAGES, ParityError, pb
 
+T = TypeVar("T", pb.Encoding, pb.Decoding, pb.Batch, pb.Conversation)
 _THINKING = {pb.THINKING_ABSENT: None, pb.THINKING_ON: True, pb.THINKING_OFF: False}
 
 
 class Runner(Protocol):
     """A tokenizer that is ready to run cases, as a factory gives it.
 
-    Each method returns a copy of what it is given with the stages filled in; golden.proto says which fields belong to
+    Each method returns a copy of its message with the stages filled in; golden.proto says which fields belong to
     which stage. `run.materialised` names the stages that it has; the fields of others stay empty. A method that no case
     asks for may be missing. It may also have the attribute `producer` (its name).
     """
 
     run: pb.Run
 
-    def encoding(self, given: pb.Encoding) -> pb.Encoding:
+    def encoding(self, message: pb.Encoding) -> pb.Encoding:
         """Text to ids."""
 
-    def decoding(self, given: pb.Decoding) -> pb.Decoding:
+    def decoding(self, message: pb.Decoding) -> pb.Decoding:
         """Ids to text."""
 
-    def batch(self, given: pb.Batch) -> pb.Batch:
+    def batch(self, message: pb.Batch) -> pb.Batch:
         """Texts to one rectangle of ids."""
 
-    def conversation(self, given: pb.Conversation) -> pb.Conversation:
+    def conversation(self, message: pb.Conversation) -> pb.Conversation:
         """Messages to text to ids."""
 
 
 Factory = Callable[[pb.Case, Path], Runner]
 """`factory(case, directory)`: builds the tokenizer of a case from its Hugging Face directory."""
+
+
+def _copy(message: T) -> T:
+    copy = type(message)()
+    copy.CopyFrom(message)
+    return copy
 
 
 class Ours:
@@ -51,51 +58,47 @@ class Ours:
         self.tokenizer = tokenizer
         self.run = pb.Run(arithmetic=pb.ARITHMETIC_NONE, backend=pb.BACKEND_NONE, materialised=STAGES)
 
-    def encoding(self, given: pb.Encoding) -> pb.Encoding:
+    def encoding(self, message: pb.Encoding) -> pb.Encoding:
         """Text to ids; `encode`, which has a road of its own, gives the ids of the whole."""
-        stages = self.tokenizer.stages(given.text, split_special_tokens=given.split_special_tokens)
-        out = pb.Encoding()
-        out.CopyFrom(given)
+        stages = self.tokenizer.stages(message.text, split_special_tokens=message.split_special_tokens)
+        out = _copy(message)
         out.segment.extend(map(_segment, stages.segments))
-        out.id.extend(self.tokenizer.encode(given.text, split_special_tokens=given.split_special_tokens))
+        out.id.extend(self.tokenizer.encode(message.text, split_special_tokens=message.split_special_tokens))
         out.offset.extend(pb.Span(begin=begin, end=end) for begin, end in stages.offsets)
         return out
 
-    def decoding(self, given: pb.Decoding) -> pb.Decoding:
+    def decoding(self, message: pb.Decoding) -> pb.Decoding:
         """Ids to text, all at once and one by one."""
-        out = pb.Decoding()
-        out.CopyFrom(given)
-        out.piece.extend(map(self.tokenizer.token_bytes, given.id))
-        out.text = self.tokenizer.decode(list(given.id), skip_special_tokens=given.skip_special_tokens)
-        stream = self.tokenizer.stream(skip_special_tokens=given.skip_special_tokens)
-        out.chunk.extend(map(stream.push, given.id))
+        out = _copy(message)
+        out.piece.extend(map(self.tokenizer.token_bytes, message.id))
+        out.text = self.tokenizer.decode(list(message.id), skip_special_tokens=message.skip_special_tokens)
+        stream = self.tokenizer.stream(skip_special_tokens=message.skip_special_tokens)
+        out.chunk.extend(map(stream.push, message.id))
         out.chunk.append(stream.finish())
         return out
 
-    def batch(self, given: pb.Batch) -> pb.Batch:
+    def batch(self, message: pb.Batch) -> pb.Batch:
         """Texts to one rectangle of ids."""
-        made = self.tokenizer.batch(
-            list(given.text),
-            padding_side=given.padding_side,
-            truncation_side=given.truncation_side,
-            max_length=given.max_length,
-            pad_to_multiple_of=given.pad_to_multiple_of,
+        rows = self.tokenizer.batch(
+            list(message.text),
+            padding_side=message.padding_side,
+            truncation_side=message.truncation_side,
+            max_length=message.max_length,
+            pad_to_multiple_of=message.pad_to_multiple_of,
         )
-        out = pb.Batch()
-        out.CopyFrom(given)
-        for ids, mask in zip(made.input_ids, made.attention_mask, strict=True):
+        out = _copy(message)
+        for ids, mask in zip(rows.input_ids, rows.attention_mask, strict=True):
             out.row.append(pb.BatchRow(input_id=ids, attention_mask=mask))
         return out
 
-    def conversation(self, given: pb.Conversation) -> pb.Conversation:
+    def conversation(self, message: pb.Conversation) -> pb.Conversation:
         """Messages to text to ids."""
-        out = pb.Conversation()
-        out.CopyFrom(given)
+        out = _copy(message)
         out.rendered = self.tokenizer.render(
-            json.loads(given.messages),
-            tools=json.loads(given.tools) if given.tools else None,
-            add_generation_prompt=given.add_generation_prompt,
-            enable_thinking=_THINKING[given.thinking],
+            json.loads(message.messages),
+            tools=json.loads(message.tools) if message.tools else None,
+            add_generation_prompt=message.add_generation_prompt,
+            enable_thinking=_THINKING[message.thinking],
         )
         out.id.extend(self.tokenizer.encode(out.rendered))
         return out
@@ -125,18 +128,9 @@ def as_parity_error(error: TokenizerError) -> ParityError:
 
 
 def _segment(segment: Segment) -> pb.Segment:
-    made = pb.Segment(begin=segment.begin, end=segment.end, added_token=segment.added_token)
-    made.normalized = segment.normalized
-    for one in segment.pre_tokens:
-        made.pre_token.append(
-            pb.PreToken(
-                begin=one.begin,
-                end=one.end,
-                begin_byte=one.begin_byte,
-                end_byte=one.end_byte,
-                symbols=one.symbols,
-                merge=one.merges,
-                id=one.ids,
-            )
-        )
-    return made
+    out = pb.Segment(begin=segment.begin, end=segment.end, added_token=segment.added_token)
+    out.normalized = segment.normalized
+    for p in segment.pre_tokens:
+        piece = out.pre_token.add(begin=p.begin, end=p.end, begin_byte=p.begin_byte, end_byte=p.end_byte)
+        piece.MergeFrom(pb.PreToken(symbols=p.symbols, merge=p.merges, id=p.ids))
+    return out

@@ -10,8 +10,10 @@ from rich.text import Text
 
 from qwen3_golden import Recording, pb, selected
 from qwen3_parity.judge.verdict import Problem, Verdicts
-from qwen3_parity.text.given import STAGES_OF, items_of
-from qwen3_parity.text.views import EACH, HAS, VIEWS, View, escaped
+from qwen3_parity.text.inputs import STAGES_OF, messages_of
+from qwen3_parity.text.stages.ids import EACH
+from qwen3_parity.text.table import TABLE
+from qwen3_parity.text.view import View, escaped
 
 _MOST = 200
 """Characters of a stage that are shown, unless it is asked for by its name."""
@@ -48,8 +50,8 @@ def shown_problems(verdicts: Verdicts) -> list[Problem]:
 def stages_table(verdicts: Verdicts) -> Table:
     """A row for each stage."""
     table = Table("stage", "compared", "differ", box=None)
-    for one in by_stage(verdicts):
-        table.add_row(one.stage, str(one.compared), str(one.differing), style="red" if one.differing else None)
+    for stage, compared, differing in by_stage(verdicts):
+        table.add_row(stage, str(compared), str(differing), style="red" if differing else None)
     return table
 
 
@@ -58,11 +60,11 @@ def texts_table(recording: Recording, taps: Sequence[str] = ()) -> Table:
     table = Table("of", "stage", "", box=None)
     table.columns[0].overflow = table.columns[2].overflow = "fold"
     for kind, stages in STAGES_OF.items():
-        for item in items_of(recording.tokenization, kind):
-            name = escaped(item.name)
+        for message in messages_of(recording.tokenization, kind):
+            name = escaped(message.name)
             for stage in stages:
-                if selected(f"tokenizer.{stage}", taps) and (taps or HAS[stage](item)):
-                    views = {what: view for what, view in VIEWS[stage](item).items() if what != EACH}
+                if selected(f"tokenizer.{stage}", taps) and (taps or TABLE[stage].has(message)):
+                    views = {what: view for what, view in TABLE[stage].views(message).items() if what != EACH}
                     shown = "; ".join(_shown(what, view, len(views) > 1) for what, view in views.items())
                     shown = shown if taps or len(shown) <= _MOST else f"{shown[:_MOST]}…"
                     table.add_row(Text(name), stage, Text(shown))

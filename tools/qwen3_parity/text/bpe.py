@@ -1,4 +1,4 @@
-"""Byte-pair encoding by any order of merges: what hypotheses about merging are made of."""
+"""Byte-pair encoding by any order of merges: what mistakes of merging are made of."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ def best_first(
     """Merge the pair with the smallest `order(rank, pair, place)` while there is one; `rank` None: never."""
     pieces: list[str | None] = list(symbols)
     before, behind = list(range(-1, len(pieces) - 1)), list(range(1, len(pieces) + 1))
-    waiting: list[tuple[Any, int, Pair, int]] = []
+    queue: list[tuple[Any, int, Pair, int]] = []
 
-    def seen(at: int) -> tuple[Any, int, Pair, int] | None:
+    def entries(at: int) -> list[tuple[Any, int, Pair, int]]:
         right = behind[at] if at >= 0 else len(pieces)
         if right >= len(pieces):
-            return None
+            return []
         pair = str(pieces[at]), str(pieces[right])
-        found = rank(pair)
-        return None if found is None else (order(found, pair, at), at, pair, found)
+        number = rank(pair)
+        return [] if number is None else [(order(number, pair, at), at, pair, number)]
 
-    waiting += [one for at in range(len(pieces)) if (one := seen(at)) is not None]
-    heapify(waiting)
+    queue += [entry for at in range(len(pieces)) for entry in entries(at)]
+    heapify(queue)
     applied: list[int] = []
-    while waiting:
-        _, at, pair, found = heappop(waiting)
+    while queue:
+        _, at, pair, number = heappop(queue)
         right = behind[at]
         if pieces[at] != pair[0] or right >= len(pieces) or pieces[right] != pair[1]:
             continue
@@ -41,55 +41,50 @@ def best_first(
         behind[at] = behind[right]
         if behind[at] < len(pieces):
             before[behind[at]] = at
-        applied.append(found)
-        for place in (before[at], at):
-            if (one := seen(place)) is not None:
-                heappush(waiting, one)
+        applied.append(number)
+        for entry in (*entries(before[at]), *entries(at)):
+            heappush(queue, entry)
     return tuple(piece for piece in pieces if piece is not None), tuple(applied)
+
+
+def _pass(pieces: Sequence[str], ranks: Ranks, rank: int, most: int) -> tuple[list[str], list[int]]:
+    """One pass from left to right that merges a rank at `most` places."""
+    out, applied = list[str](), list[int]()
+    fresh = False  # whether the last piece was merged in this pass
+    for piece in pieces:
+        fresh = bool(out) and not fresh and len(applied) < most and ranks.get((out[-1], piece)) == rank
+        if fresh:
+            out[-1] += piece
+            applied.append(rank)
+        else:
+            out.append(piece)
+    return out, applied
 
 
 def once_each(symbols: Sequence[str], ranks: Ranks) -> Merged:
     """Each rank has one turn, at its first place alone."""
-    pieces, applied, done = list(symbols), list[int](), set[int]()
-    while True:
-        able = [one for pair in pairwise(pieces) if (one := ranks.get(pair)) is not None and one not in done]
-        if not able:
-            return tuple(pieces), tuple(applied)
-        best = min(able)
-        done.add(best)
-        pieces, count = _merged(pieces, ranks, best, 1)
-        applied += [best] * count
+    pieces, applied = list(symbols), list[int]()
+    while able := {ranks[pair] for pair in pairwise(pieces) if pair in ranks} - set(applied):
+        pieces, new = _pass(pieces, ranks, min(able), 1)
+        applied += new
+    return tuple(pieces), tuple(applied)
 
 
 def initial_pairs_alone(symbols: Sequence[str], ranks: Ranks) -> Merged:
     """Only pairs of the beginning are ever looked up; what merging brings together is not."""
     pieces, applied = list(symbols), list[int]()
-    for best in sorted({ranks[pair] for pair in pairwise(pieces) if pair in ranks}):
-        pieces, count = _merged(pieces, ranks, best, len(pieces))
-        applied += [best] * count
+    for rank in sorted({ranks[pair] for pair in pairwise(pieces) if pair in ranks}):
+        pieces, new = _pass(pieces, ranks, rank, len(pieces))
+        applied += new
     return tuple(pieces), tuple(applied)
-
-
-def _merged(pieces: Sequence[str], ranks: Ranks, rank: int, most: int) -> tuple[list[str], int]:
-    out: list[str] = []
-    count = 0
-    fresh = False  # whether the last piece was merged in this pass
-    for piece in pieces:
-        if out and not fresh and count < most and ranks.get((out[-1], piece)) == rank:
-            out[-1] += piece
-            count, fresh = count + 1, True
-        else:
-            out.append(piece)
-            fresh = False
-    return out, count
 
 
 def highest_in_rounds(symbols: Sequence[str], ranks: Ranks) -> Merged:
     """The highest rank first, at all its places at once."""
     pieces, applied = list(symbols), list[int]()
     while able := [ranks[pair] for pair in pairwise(pieces) if pair in ranks]:
-        pieces, count = _merged(pieces, ranks, max(able), len(pieces))
-        applied += [max(able)] * count
+        pieces, new = _pass(pieces, ranks, max(able), len(pieces))
+        applied += new
     return tuple(pieces), tuple(applied)
 
 
@@ -107,6 +102,19 @@ def left_to_right(symbols: Sequence[str], ranks: Ranks) -> Merged:
         if len(out) == len(pieces):
             return tuple(out), tuple(applied)
         pieces = out
+
+
+def at_most(symbols: Sequence[str], ranks: Ranks, most: int) -> Merged:
+    """The right order, but so many merges at most."""
+    pieces, applied = list(symbols), list[int]()
+    while len(applied) < most:
+        able = [(ranks[pair], at) for at, pair in enumerate(pairwise(pieces)) if pair in ranks]
+        if not able:
+            break
+        rank, at = min(able)
+        pieces[at : at + 2] = ["".join(pieces[at : at + 2])]
+        applied.append(rank)
+    return tuple(pieces), tuple(applied)
 
 
 def longest_from_left(symbols: str, vocabulary: Mapping[str, int], longest: int) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What a tokenization is given, and what is made of it: its four lists, their stages, the fields marked "given"."""
+"""What a tokenization's messages ask for and what is made of it: its four lists, their stages, their input fields."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from qwen3_golden import pb
 from qwen3_golden.stages import BATCH, CONVERSATION, DECODING, ENCODING
 
-Item = pb.Encoding | pb.Decoding | pb.Batch | pb.Conversation
+Message = pb.Encoding | pb.Decoding | pb.Batch | pb.Conversation
 
 STAGES_OF: Mapping[str, Sequence[str]] = {
     "encoding": ENCODING,
@@ -25,7 +25,7 @@ RESULT: Mapping[str, str] = {
 }
 """What a tokenizer must always deliver: parity of everything but the result is none."""
 
-_MADE = {
+_OUTPUTS = {
     "encoding": ("segment", "id", "offset"),
     "decoding": ("piece", "text", "chunk"),
     "batch": ("row",),
@@ -33,18 +33,18 @@ _MADE = {
 }
 
 
-def items_of(tokenization: pb.Tokenization, kind: str) -> Sequence[Item]:
+def messages_of(tokenization: pb.Tokenization, kind: str) -> Sequence[Message]:
     """One of the four lists, by its field's name."""
-    items: Sequence[Item] = getattr(tokenization, kind)
-    return items
+    messages: Sequence[Message] = getattr(tokenization, kind)
+    return messages
 
 
-def given(tokenization: pb.Tokenization) -> pb.Tokenization:
-    """A copy that has the fields marked "given" in the schema, and no others."""
+def inputs_of(tokenization: pb.Tokenization) -> pb.Tokenization:
+    """A copy that has the fields marked "Given" in the schema, and no others."""
     bare = pb.Tokenization()
     bare.CopyFrom(tokenization)
-    for kind, fields in _MADE.items():
-        for item in items_of(bare, kind):
+    for kind, fields in _OUTPUTS.items():
+        for message in messages_of(bare, kind):
             for field in fields:
-                item.ClearField(field)
+                message.ClearField(field)
     return bare
