@@ -35,7 +35,7 @@ def evidence(case: str, tap: str, wrong: Wrong | None = None, step: int = 0) -> 
     if wrong is not None:
         site = Values(right, weights, right).site(tap, step)
         assert site is not None
-        numbers = np.ascontiguousarray(np.asarray(wrong(site)).astype(item.array.dtype))
+        numbers = np.array(wrong(site), item.array.dtype, order="C")
         assert numbers.shape == item.array.shape
         item = tensor(tap, numbers, step=step, axes=item.info.axes, op=item.info.op, inputs=item.info.inputs)
     candidate = replace(right, tensors=[item if one.key == item.key else one for one in right])

@@ -13,7 +13,7 @@ from detection.mutants.judged import by_replay
 from detection.mutants.outcome import Outcome
 from qwen3_parity.recording.record import GRANULARITY, record
 
-FEW = ("MLP-04", "own/scale-near", "ROP-01")
+FEW = ("MLP-01/steps", "GQA-10", "ROP-28")
 Runs = Callable[[Sequence[Mutant], str, int], list[Outcome]]
 
 

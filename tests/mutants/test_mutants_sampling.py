@@ -12,8 +12,8 @@ from detection.mutants.judged import by_diagnosis, by_replay
 from detection.mutants.outcome import Outcome
 from detection.mutants.sampling import MUTANTS
 
-NAMED = ("SMP-01", "SMP-05", "SMP-06", "SMP-08", "own/beam-scores-not-moved", "own/length-penalty-one")
-BLAMED = ("SMP-10", "own/beams-not-moved", "MRG-14", "own/filters-top-p-last", "own/min-p-of-one")
+NAMED = ("SMP-06", "SMP-08", "own/beam-scores-not-moved", "own/length-penalty-one")
+BLAMED = ("SMP-10", "own/beams-not-moved", "MRG-14", "own/filters-top-p-last")
 
 
 def run(names: tuple[str, ...], judge: object) -> Mapping[str, Outcome]:
@@ -50,7 +50,6 @@ def test_a_wrong_choice_is_caught_and_blamed(name: str, replayed: Mapping[str, O
 @pytest.mark.slow
 def test_every_wrong_choice_is_caught_blamed_and_named() -> None:
     found = run(tuple(one.name for one in MUTANTS), by_diagnosis)
-    alone = {one.name for one in MUTANTS if one.cases[0].startswith("op/")}  # an op alone has nothing to be named by
     assert set(found) == {one.name for one in MUTANTS}
     assert [name for name, one in found.items() if not (one.caught and one.blamed)] == []
-    assert {name for name, one in found.items() if not one.diagnosed} == alone
+    assert [name for name, one in found.items() if not one.diagnosed] == []

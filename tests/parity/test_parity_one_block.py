@@ -110,13 +110,11 @@ def test_a_wrong_residual_is_found_in_a_block_that_shows_its_output_alone(
 @pytest.mark.parametrize(
     ("name", "case"),
     [
-        ("ROP-01", "causal"),
-        ("ROP-01", "bidirectional"),
-        ("GQA-01", "causal"),
-        ("NRM-01", "bidirectional"),
-        ("MSK-01", "causal"),
-        ("MSK-06", "bidirectional"),
-        ("MLP-04", "causal"),
+        ("QKN-02", "causal"),
+        ("QKN-02", "bidirectional"),
+        ("own/unnormed-attention", "bidirectional"),
+        ("RES-05", "causal"),
+        ("MLP-01/weights", "causal"),
     ],
 )
 def test_a_bug_of_the_catalogue_is_caught_blamed_and_named_in_one_block(name: str, case: str) -> None:

@@ -10,7 +10,7 @@ import torch
 
 from detection.mutants.mutant import Seed
 from detection.mutants.patch import Patch
-from qwen3_encdec import masks, modeling_qwen3_decoder, modeling_qwen3_encoder
+from qwen3_encdec import masks, modeling_qwen3_decoder
 
 
 @dataclass(frozen=True)
@@ -18,15 +18,14 @@ class Cells:
     """What a rule decides on.
 
     `query [query, 1]` and `key [1, key]` are slots, `past` how many slots older calls filled, `real [batch, 1, key]`
-    where a key is no padding, `query_real [batch, query, 1]` where the query is none; `window` is None where there is
-    none. For the encoder's half of merged attention `key` counts the encoder's slots and `real` is its padding.
+    where a key is no padding; `window` is None where there is none. For the encoder's half of merged attention `key`
+    counts the encoder's slots and `real` is its padding.
     """
 
     query: torch.Tensor
     key: torch.Tensor
     past: int
     real: torch.Tensor
-    query_real: torch.Tensor
     window: int | None
 
     @property
@@ -42,16 +41,6 @@ class Cells:
     def near(self, more: int = 0) -> torch.Tensor:
         """The decoder's window: distance below it and `more`."""
         return self.distance < self.window + more if self.window else torch.ones_like(self.causal)
-
-    def both_sides(self, more: int = 0) -> torch.Tensor:
-        """The encoder's window: at most it and `more` away on either side."""
-        return self.distance.abs() <= self.window + more if self.window else torch.ones_like(self.causal)
-
-    def split(self) -> torch.Tensor:
-        """T5Gemma 2's window: `(window + 1) // 2` keys to the left, the query's own included, `window // 2` behind."""
-        if not self.window:
-            return torch.ones_like(self.causal)
-        return (self.distance < (self.window + 1) // 2) & (self.distance >= -(self.window // 2))
 
     @property
     def own(self) -> torch.Tensor:
@@ -89,44 +78,13 @@ def decoder_mask(own: Rule = lambda c: c.own, memory: Rule = lambda c: c.real) -
         count, first = slots
         queries, keys = torch.arange(past, past + query)[:, None], torch.arange(first, first + count)[None]
         real = _real(decoder_attention_mask, batch, past + query)
-        query_real, theirs = real[:, past:, None], _real(encoder_attention_mask, batch, encoder_length)
-        mine = own(Cells(queries, keys, past, real[:, None, first : first + count], query_real, window))
-        other = memory(Cells(queries, torch.arange(encoder_length)[None], past, theirs[:, None], query_real, window))
+        theirs = _real(encoder_attention_mask, batch, encoder_length)
+        mine = own(Cells(queries, keys, past, real[:, None, first : first + count], window))
+        other = memory(Cells(queries, torch.arange(encoder_length)[None], past, theirs[:, None], window))
         shown = [half.expand(batch, query, length) for half, length in ((mine, count), (other, encoder_length))]
         return masks.additive_mask(torch.cat(shown, dim=-1)[:, None], dtype)
 
     return lambda patch: patch.setattr(modeling_qwen3_decoder, "merged_mask", mask)
-
-
-def never_ahead(patch: Patch) -> None:
-    """A 4-D mask shows no key behind the query."""
-    plain = masks.own_mask
-
-    def own(attention_mask: torch.Tensor | None, batch: int, query: int, past: Any, *more: Any) -> torch.Tensor:
-        if attention_mask is not None and attention_mask.ndim == 4:
-            attention_mask = attention_mask & torch.ones_like(attention_mask).tril(past)
-        return plain(attention_mask, batch, query, past, *more)
-
-    patch.setattr(masks, "own_mask", own)
-
-
-def encoder_mask(rule: Rule) -> Seed:
-    """The encoder's self-attention with another rule."""
-
-    def mask(
-        attention_mask: torch.Tensor | None,
-        batch: int,
-        length: int,
-        window: int | None,
-        dtype: torch.dtype,
-        device: torch.device,
-    ) -> torch.Tensor:
-        slots = torch.arange(length)
-        real = _real(attention_mask, batch, length)
-        shown = rule(Cells(slots[:, None], slots[None], 0, real[:, None], real[:, :, None], window))
-        return masks.additive_mask(shown.expand(batch, length, length)[:, None], dtype)
-
-    return lambda patch: patch.setattr(modeling_qwen3_encoder, "encoder_mask", mask)
 
 
 def constants(values: Callable[[torch.Tensor, torch.dtype], torch.Tensor]) -> Seed:

@@ -39,12 +39,6 @@ def previous_step(patch: Patch) -> None:
     patch.wrap(modeling_qwen3_decoder, "merged_mask", merged)
 
 
-def last_pad_seen(c: Cells) -> torch.Tensor:
-    pads = (~c.real).long()
-    last = pads.bool() & (pads.cumsum(-1) == pads.sum(-1, keepdim=True))
-    return c.causal & c.near() & (c.real | last)
-
-
 def stale_padding(c: Cells) -> torch.Tensor:
     """In decoding, padding as long as the prompt at the end of the keys; slots before it count as real."""
     if c.past == 0:

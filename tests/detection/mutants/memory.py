@@ -1,4 +1,4 @@
-"""Seeded bugs: what the encoder's keys and values are made of, and how they are rotated."""
+"""Seeded bugs: what the encoder's keys and values are made of."""
 
 from __future__ import annotations
 
@@ -10,15 +10,11 @@ import torch
 from detection.mutants.entry import entry
 from detection.mutants.mutant import Seed
 from detection.mutants.patch import Patch
-from qwen3_encdec import modeling_qwen3_decoder
 from qwen3_encdec.merged_attention import Qwen3MergedAttention
 from qwen3_encdec.modeling_qwen3_encoder import Qwen3Encoder
-from qwen3_encdec.rope import apply_rotary
 
 _PROJECTIONS = ("merged_attn.encoder_k_proj", "merged_attn.encoder_v_proj")
-_ROPE = ("merged_attn.encoder_k_rope",)
 _CASES = ("encdec/ragged", "encdec/window", "encdec/unrotated")
-_ROTATED = ("encdec/ragged", "encdec/window")
 
 
 def _memory(change: Callable[[Any, torch.Tensor], torch.Tensor]) -> Seed:
@@ -51,25 +47,6 @@ def _normed_again(patch: Patch) -> None:
     _memory(lambda module, states: norms[module.layer_idx].forward(states))(patch)  # no call: it is no tap
 
 
-def _keys(change: Callable[[torch.Tensor, Any], torch.Tensor]) -> Seed:
-    """The encoder's rotated keys go through `change(keys[batch, kv_heads, key, head_dim], tables)`."""
-
-    def around(plain: Any, module: Any, states: torch.Tensor, tables: Any) -> Any:
-        keys, values = plain(module, states, tables)
-        return change(keys, tables), values
-
-    return lambda patch: patch.wrap(Qwen3MergedAttention, "encoder_keys_values", around)
-
-
-def _tables(change: Callable[[tuple[torch.Tensor, ...]], Any]) -> Seed:
-    """The encoder's keys are rotated by `change((cos, sin))`."""
-
-    def around(plain: Any, module: Any, states: torch.Tensor, tables: Any) -> Any:
-        return plain(module, states, tables and change(tables))
-
-    return lambda patch: patch.wrap(Qwen3MergedAttention, "encoder_keys_values", around)
-
-
 def _projected_by(other: Callable[[Any, str], torch.Tensor]) -> Seed:
     """The encoder's keys and values are made by weights of their own: `other(attention, "k_proj" or "v_proj")`."""
 
@@ -97,77 +74,21 @@ def _of_the_encoder(patch: Patch) -> None:
     _projected_by(lambda module, name: getattr(theirs[module.layer_idx], name).weight.data)(patch)
 
 
-def _decoder_positions(patch: Patch) -> None:
-    def tables(plain: Any, stack: Any, states: torch.Tensor, position_ids: torch.Tensor) -> Any:
-        return plain(stack, states, position_ids + 4)
-
-    patch.wrap(modeling_qwen3_decoder.Qwen3Decoder, "encoder_position_embeddings", tables)
-
-
-def _counting_padding(patch: Patch) -> None:
-    def tables(plain: Any, stack: Any, states: torch.Tensor, position_ids: torch.Tensor) -> Any:
-        return plain(stack, states, torch.arange(states.shape[1]).expand_as(position_ids))
-
-    patch.wrap(modeling_qwen3_decoder.Qwen3Decoder, "encoder_position_embeddings", tables)
-
-
-_STATES = (
-    entry(
-        "MRG-04",
-        "the encoder's states are taken before its final norm",
-        _before_the_final_norm,
-        _PROJECTIONS,
-        "wiring.other_input",
-        _CASES,
-    ),
-    entry(
-        "MRG-04/again",
-        "the decoder's input_layernorm is applied to the encoder's states",
-        _normed_again,
-        _PROJECTIONS,
-        "wiring.extra_norm",
-        _CASES,
-    ),
-    entry(
-        "MRG-17",
-        "merged attention has projections of its own for the encoder, which no checkpoint fills",
-        _projected_by(_random),
-        _PROJECTIONS,
-        "weight.unknown",
-        _CASES,
-    ),
-    entry(
-        "own/memory-projections-of-encoder",
-        "the encoder's keys and values come from the encoder's own projections",
-        _of_the_encoder,
-        _PROJECTIONS,
-        "weight.other_tensor",
-        _CASES,
-    ),
-    entry(
-        "own/memory-scaled",
-        "the encoder's states are scaled",
-        _memory(lambda _, states: states * 1.01),
-        _PROJECTIONS,
-        "fit.factor",
-        _CASES,
-    ),
-    entry(
-        "own/memory-states-row",
-        "rows have each other's source",
-        _memory(lambda _, states: states.roll(1, 0)),
-        _PROJECTIONS,
-        "wiring.other_row fit.shift",
-        _CASES,
-    ),
-    entry(
-        "own/memory-states-late",
-        "the encoder's states are one slot late",
-        _memory(lambda _, states: states.roll(1, 1)),
-        _PROJECTIONS,
-        "fit.shift",
-        _CASES,
-    ),
+MEMORY = (
+    entry("MRG-04", "the encoder's states are taken before its final norm", _before_the_final_norm, _PROJECTIONS,
+          "wiring.other_input", _CASES),
+    entry("MRG-04/again", "the decoder's input_layernorm is applied to the encoder's states", _normed_again,
+          _PROJECTIONS, "wiring.extra_norm", _CASES),
+    entry("MRG-17", "merged attention has projections of its own for the encoder, which no checkpoint fills",
+          _projected_by(_random), _PROJECTIONS, "weight.unknown", _CASES),
+    entry("own/memory-projections-of-encoder", "the encoder's keys and values come from the encoder's own projections",
+          _of_the_encoder, _PROJECTIONS, "weight.other_tensor", _CASES),
+    entry("own/memory-scaled", "the encoder's states are scaled", _memory(lambda _, states: states * 1.01),
+          _PROJECTIONS, "fit.factor", _CASES),
+    entry("own/memory-states-row", "rows have each other's source", _memory(lambda _, states: states.roll(1, 0)),
+          _PROJECTIONS, "wiring.other_row fit.shift", _CASES),
+    entry("own/memory-states-late", "the encoder's states are one slot late",
+          _memory(lambda _, states: states.roll(1, 1)), _PROJECTIONS, "fit.shift", _CASES),
     entry(
         "own/memory-projections-exchanged",
         "v_proj makes the encoder's keys, k_proj its values",
@@ -176,58 +97,4 @@ _STATES = (
         "weight.other_tensor",
         _CASES,
     ),
-)
-
-
-_ROTATION = (
-    entry(
-        "own/memory-positions-shifted",
-        "the encoder's keys go on from position 4",
-        _decoder_positions,
-        ("decoder.encoder_position_ids",),
-        "positions.offset",
-        _ROTATED,
-    ),
-    entry(
-        "own/memory-positions-padding",
-        "the encoder's positions count padding",
-        _counting_padding,
-        ("decoder.encoder_position_ids",),
-        "positions.not_counting_padding",
-        _ROTATED[:1],
-    ),
-    entry(
-        "own/memory-rotated-twice",
-        "the encoder's keys are rotated twice",
-        _keys(lambda keys, tables: apply_rotary(keys, *tables)),
-        _ROPE,
-        "rope.twice",
-        _ROTATED,
-    ),
-    entry(
-        "own/memory-not-rotated",
-        "the encoder's keys are not rotated",
-        _tables(lambda tables: (torch.ones_like(tables[0]), torch.zeros_like(tables[1]))),
-        _ROPE,
-        "rope.not_applied",
-        _ROTATED,
-    ),
-    entry(
-        "own/memory-rotated-backwards",
-        "the encoder's keys are rotated by negative angles",
-        _tables(lambda tables: (tables[0], -tables[1])),
-        _ROPE,
-        "rope.negative_angle",
-        _ROTATED,
-    ),
-    entry(
-        "own/memory-rotated-late",
-        "the encoder's keys are rotated by the table of the slot before",
-        _tables(lambda tables: tuple(table.roll(1, 1) for table in tables)),
-        _ROPE,
-        "rope.other_position",
-        _ROTATED,
-    ),
-)
-
-MEMORY = (*_STATES, *_ROTATION)
+)  # fmt: skip

@@ -9,33 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 ALSO: Mapping[str, str] = {
-    "own/norm-last-channel": "weight.unknown",  # no tensor of the checkpoint: the last channel differs
     "own/weight-absolute": "norm.weight_magnitude",
     "PRJ-04/values": "wiring.layout cache.kv_heads",
-    "own/context-channels": "weight.heads_shuffled",
-    "own/context-negative": "context.scaled",  # by -1
-    "SMX-04": "softmax.not_finite",
-    "MSK-12": "softmax.not_finite",
-    "MSK-12/decoder": "softmax.not_finite",
-    "own/mlp-no-up": "mlp.no_up",
-    "own/embedding-last-token": "embedding.other_slot",
-    "HED-12": "linear.half_precision",
-    "own/head-scaled": "weight.scaled",
-    "T5B-08": "weight.scaled",
     "own/weight-scaled": "weight.scaled",
     "own/memory-scaled": "weight.scaled",
-    "own/head-rows": "weight.shifted",
     "own/weight-head-late": "weight.shifted",
-    "own/head-last-token": "wiring.one_position",
     "own/memory-states-late": "wiring.shifted",
     "RES-01": "residual.of_normed",
     "NRM-14": "residual.of_normed",
     "NRM-14/sum": "residual.other_stream",
-    "own/residual-minus": "residual.subtracted",
-    "own/mask-first-hidden": "mask.first_key_hidden",
-    "own/mask-half-window": "mask.window_split",
     "own/mask-step-before": "mask.window_off_by_one",
-    "own/mask-row-in-softmax": "wiring.other_row",
     "MSK-16": "mask.padding_shifted",
     "MSK-25": "mask.window_missing",
     "MSK-08/padding": "mask.inverted",  # what is added as 1 is recorded as hidden

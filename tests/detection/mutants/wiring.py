@@ -54,16 +54,6 @@ def first(join: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> Step:
     return step
 
 
-def second(join: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> Step:
-    """`join(stream, branch)` in the place of the sum behind the feed-forward block."""
-
-    def step(layer: Any, hidden: torch.Tensor, attend: Any) -> torch.Tensor:
-        stream = hidden + attend(layer.input_layernorm(hidden))
-        return join(stream, layer.mlp(layer.post_attention_layernorm(stream)))
-
-    return step
-
-
 def overwritten(layer: Any, hidden: torch.Tensor, attend: Any) -> torch.Tensor:
     normed = layer.post_attention_layernorm(hidden + attend(layer.input_layernorm(hidden)))
     return normed + layer.mlp(normed)  # type: ignore[no-any-return]
@@ -109,10 +99,6 @@ def twice(layer: Any, hidden: torch.Tensor, attend: Any) -> torch.Tensor:
     return first(torch.add)(layer, once, attend)
 
 
-def in_last_row(join: Callable[..., torch.Tensor]) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
-    return lambda a, b: torch.cat((a[:-1] + b[:-1], join(a[-1:], b[-1:])))
-
-
 def in_steps(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return b if a.shape[1] == 1 else a + b
 
@@ -124,41 +110,12 @@ MUTANTS = (
     Mutant("NRM-14/sum", "the sum behind attention lost", rewired(sum_lost), OUTPUT,
            words("wiring.other_input residual.branch_missing"), BOTH),
     Mutant("RES-01", "the normed stream goes on", rewired(from_normed), ATTENDED, words("wiring.other_input"), BOTH),
-    Mutant("RES-02", "no sum behind attention", rewired(first(lambda a, b: b)), ATTENDED, words("residual.missing"),
-           BOTH),
-    Mutant("RES-02/mlp", "no sum behind the feed-forward block", rewired(second(lambda a, b: b)), OUTPUT,
-           words("residual.missing"), BOTH),
     Mutant("RES-02/steps", "no sum behind attention in decode steps", rewired(first(in_steps), "decoder"), ATTENDED,
            words("residual.missing"), STEPS),
     Mutant("RES-04", "second norm on the attention's output", rewired(norm_of_branch), WRONG_BLOCK,
            words("wiring.other_input residual.missing wiring.extra_norm"), BOTH),
     Mutant("RES-05", "attention and feed-forward block in parallel", rewired(parallel),
            words("mlp.gate_proj mlp.up_proj"), words("wiring.other_input"), BOTH),
-    Mutant("own/residual-branch", "attention's branch missing", rewired(first(lambda a, b: a + 0)), ATTENDED,
-           words("residual.branch_missing"), BOTH),
-    Mutant("own/residual-mlp-branch", "the feed-forward branch missing in the second layer",
-           rewired(second(lambda a, b: a + 0), "decoder", slice(1, 2)), OUTPUT, words("residual.branch_missing"),
-           BOTH[:3]),
-    Mutant("own/residual-half", "branch halved", rewired(first(lambda a, b: a + b / 2)), ATTENDED,
-           words("residual.scaled"), BOTH),
-    Mutant("own/residual-depth", "branch scaled by 1 / √(2 · layers)", rewired(second(lambda a, b: a + b * 6**-0.5)),
-           OUTPUT, words("residual.scaled"), BOTH),
-    Mutant("own/residual-twice", "stream added twice", rewired(first(lambda a, b: a + a + b)), ATTENDED,
-           words("residual.twice residual.scaled"), BOTH),
-    Mutant("own/residual-branch-twice", "branch added twice", rewired(second(lambda a, b: a + b + b)), OUTPUT,
-           words("residual.twice residual.scaled"), BOTH),
-    Mutant("own/residual-minus", "branch subtracted", rewired(second(torch.sub)), OUTPUT, words("residual.scaled"),
-           BOTH),
-    Mutant("own/residual-rooted", "sum over √2", rewired(first(lambda a, b: (a + b) * 2**-0.5)), ATTENDED,
-           words("residual.scaled fit.factor"), BOTH),
-    Mutant("own/residual-bfloat16", "stream kept in bfloat16", rewired(second(lambda a, b: (a + b).bfloat16().float())),
-           OUTPUT, words("fit.grid residual.half_precision"), BOTH),
-    Mutant("own/residual-row", "the last row's stream lost", rewired(first(in_last_row(lambda a, b: b))), ATTENDED,
-           words("residual.missing fit.concentrated"), BOTH[:3:2]),
-    Mutant("own/residual-clamped", "stream clamped to ±5", rewired(second(lambda a, b: (a + b).clamp(-5, 5))), OUTPUT,
-           words("residual.clamped"), BOTH),
-    Mutant("own/residual-late", "branch of the token before", rewired(first(lambda a, b: a + b.roll(1, 1))), ATTENDED,
-           words("residual.shifted fit.shift"), (BOTH[0], BOTH[3])),
     Mutant("own/unnormed-attention", "attention reads the stream unnormed", rewired(unnormed_attention),
            attention("q_proj k_proj v_proj"), words("wiring.other_input"), BOTH),
     Mutant("own/unnormed-block", "the feed-forward block reads the stream unnormed", rewired(unnormed_block),

@@ -124,81 +124,36 @@ def _id(name: Callable[[ByteLevelTokenizer], str]) -> Callable[[ByteLevelTokeniz
 MUTANTS = (
     _wrong("TKS-16", "pads with eos", _asks(pad=_id(lambda one: str(one.files.eos_token))), "batch.pad_is_eos"),
     _wrong("TKS-16/zero", "pads with id 0", _asks(pad=lambda one, asked: 0), "batch.pad_is_zero"),
-    _wrong(
-        "TKS-16/side",
-        "pads on the other side",
-        _asks(padding_side=lambda one, asked: _other(asked.padding_side)),
-        "batch.other_side",
-    ),
-    _wrong(
-        "TKS-16/left", "pads on the left, whatever is asked", _asks(padding_side=lambda *_: "left"), "batch.padded_left"
-    ),
-    _wrong(
-        "TKS-16/right",
-        "pads on the right, whatever is asked",
-        _asks(padding_side=lambda *_: "right"),
-        "batch.padded_right",
-    ),
-    _wrong(
-        "own/tokenizer-mask-inverted",
-        "the mask is 1 at padding",
-        _masks(lambda id, one, pad: 1 - one),
-        "batch.mask_inverted",
-    ),
+    _wrong("TKS-16/side", "pads on the other side", _asks(padding_side=lambda one, asked: _other(asked.padding_side)),
+           "batch.other_side"),
+    _wrong("TKS-16/left", "pads on the left, whatever is asked", _asks(padding_side=lambda *_: "left"),
+           "batch.padded_left"),
+    _wrong("TKS-16/right", "pads on the right, whatever is asked", _asks(padding_side=lambda *_: "right"),
+           "batch.padded_right"),
+    _wrong("own/tokenizer-mask-inverted", "the mask is 1 at padding", _masks(lambda id, one, pad: 1 - one),
+           "batch.mask_inverted"),
     _wrong("own/tokenizer-mask-ones", "the mask is 1 everywhere", _masks(lambda id, one, pad: 1), "batch.mask_ones"),
-    _wrong(
-        "own/tokenizer-mask-by-id",
-        "masks a pad token in the text",
-        _masks(lambda id, one, pad: int(id != pad)),
-        "batch.mask_by_id",
-    ),
-    _wrong(
-        "own/tokenizer-cut-right",
-        "cuts off on the right, whatever is asked",
-        _asks(truncation_side=lambda *_: "right"),
-        "batch.cut_right",
-    ),
-    _wrong(
-        "own/tokenizer-cut-left",
-        "cuts off on the left, whatever is asked",
-        _asks(truncation_side=lambda *_: "left"),
-        "batch.cut_left",
-    ),
-    _wrong(
-        "own/tokenizer-cut-at-padding",
-        "cuts off where it pads",
-        _asks(truncation_side=lambda one, asked: asked.padding_side),
-        "batch.cut_at_padding_side",
-    ),
-    _wrong(
-        "own/tokenizer-cut-late",
-        "cuts off behind padding",
-        rectangle(cut=lambda row, asked: row, pad=_cut_behind_padding),
-        "batch.cut_after_padding",
-    ),
-    _wrong(
-        "own/tokenizer-cut-short",
-        "keeps one id less",
-        _asks(max_length=lambda one, asked: max(asked.max_length - 1, 0)),
-        "batch.cut_short",
-    ),
+    _wrong("own/tokenizer-mask-by-id", "masks a pad token in the text", _masks(lambda id, one, pad: int(id != pad)),
+           "batch.mask_by_id"),
+    _wrong("own/tokenizer-cut-right", "cuts off on the right, whatever is asked",
+           _asks(truncation_side=lambda *_: "right"), "batch.cut_right"),
+    _wrong("own/tokenizer-cut-left", "cuts off on the left, whatever is asked",
+           _asks(truncation_side=lambda *_: "left"), "batch.cut_left"),
+    _wrong("own/tokenizer-cut-at-padding", "cuts off where it pads",
+           _asks(truncation_side=lambda one, asked: asked.padding_side), "batch.cut_at_padding_side"),
+    _wrong("own/tokenizer-cut-late", "cuts off behind padding",
+           rectangle(cut=lambda row, asked: row, pad=_cut_behind_padding), "batch.cut_after_padding"),
+    _wrong("own/tokenizer-cut-short", "keeps one id less",
+           _asks(max_length=lambda one, asked: max(asked.max_length - 1, 0)), "batch.cut_short"),
     _wrong("own/tokenizer-cut-not", "cuts nothing off", rectangle(cut=lambda row, asked: row), "batch.not_cut"),
-    _wrong(
-        "own/tokenizer-pad-to-max",
-        "pads to max_length",
-        rectangle(width=lambda rows, asked: max(width(rows, asked), asked.max_length)),
-        "batch.padded_to_max_length",
-    ),
-    _wrong(
-        "own/tokenizer-multiple-ignored", "pads to no multiple", _asks(multiple=lambda *_: 0), "batch.multiple_ignored"
-    ),
-    _wrong(
-        "own/tokenizer-multiple-more",
-        "pads by a whole multiple where none is missing",
-        rectangle(width=lambda rows, asked: width(rows, asked) + _more(rows, asked)),
-        "batch.multiple_too_many",
-    ),
-)
+    _wrong("own/tokenizer-pad-to-max", "pads to max_length",
+           rectangle(width=lambda rows, asked: max(width(rows, asked), asked.max_length)),
+           "batch.padded_to_max_length"),
+    _wrong("own/tokenizer-multiple-ignored", "pads to no multiple", _asks(multiple=lambda *_: 0),
+           "batch.multiple_ignored"),
+    _wrong("own/tokenizer-multiple-more", "pads by a whole multiple where none is missing",
+           rectangle(width=lambda rows, asked: width(rows, asked) + _more(rows, asked)), "batch.multiple_too_many"),
+)  # fmt: skip
 
 
 def _more(rows: Sequence[Row], asked: Settings) -> int:

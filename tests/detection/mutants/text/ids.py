@@ -149,26 +149,14 @@ def _misplaced(name: str, says: str, change: Callable[[Stages], list[Span]], nam
 
 
 MUTANTS = (
-    entry(
-        "TKS-04",
-        "adds a token at the beginning, as other models do",
-        _adds(lambda one: "<|endoftext|>", lambda one: ""),
-        ["ids", "rendered_ids"],
-        "ids.bos_added",
-        [WORDS, CHAT],
-    ),
-    entry(
-        "own/tokenizer-eos-added",
-        "adds a token at the end, as embedding models do",
-        _adds(lambda one: "", lambda one: str(one.files.eos_token)),
-        ["ids", "rendered_ids"],
-        "ids.eos_added",
-        [WORDS, CHAT],
-    ),
+    entry("TKS-04", "adds a token at the beginning, as other models do",
+          _adds(lambda one: "<|endoftext|>", lambda one: ""), ["ids", "rendered_ids"], "ids.bos_added", [WORDS, CHAT]),
+    entry("own/tokenizer-eos-added", "adds a token at the end, as embedding models do",
+          _adds(lambda one: "", lambda one: str(one.files.eos_token)), ["ids", "rendered_ids"], "ids.eos_added",
+          [WORDS, CHAT]),
     _wrong("own/tokenizer-ids-by-rank", "gives merge r the id 256 + r", _ids(_by_rank), "ids.by_rank"),
-    _wrong(
-        "own/tokenizer-ids-of-bytes", "gives a byte its own value as id", _ids(_bytes_by_value), "ids.bytes_by_value"
-    ),
+    _wrong("own/tokenizer-ids-of-bytes", "gives a byte its own value as id", _ids(_bytes_by_value),
+           "ids.bytes_by_value"),
     _wrong("own/tokenizer-ids-sorted", "numbers the vocabulary anew, sorted", _ids(_by_order), "ids.renumbered"),
     _wrong("own/tokenizer-cache-key", "keys a cache by a pre-token's ends and length", _colliding, "ids.cache"),
     _wrong("own/tokenizer-ids-cut", "cuts every text at 512 ids", _at_most(512), "ids.truncated", MERGES),
@@ -176,18 +164,12 @@ MUTANTS = (
     _misplaced("bytes", "counts offsets in bytes", _bytes, "bytes"),
     _misplaced("normalised", "counts offsets in the normalised text", _normalised, "of_normalized"),
     _misplaced("trimmed", "leaves leading spaces out of offsets", _trimmed, "trimmed", WORDS),
-    _misplaced(
-        "inclusive",
-        "ends offsets at the last character",
-        lambda one: [(a, b - 1) for a, b in one.offsets],
-        "inclusive",
-        WORDS,
-    ),
+    _misplaced("inclusive", "ends offsets at the last character", lambda one: [(a, b - 1) for a, b in one.offsets],
+               "inclusive", WORDS),
     _misplaced("of-segment", "counts offsets from the last added token", _from_segment, "of_segment", SPECIAL),
     _misplaced("of-words", "gives each id the offsets of its word", _of_words, "of_pre_tokens", WORDS),
     _misplaced("whole-characters", "only the last id of a character has it", _whole_characters, "partial_characters"),
     _misplaced("of-special", "gives added tokens no place", _no_special, "no_special", SPECIAL),
-    _misplaced(
-        "late", "gives each id the offsets of the one before", lambda one: [(0, 0), *one.offsets][:-1], "shifted", WORDS
-    ),
-)
+    _misplaced("late", "gives each id the offsets of the one before", lambda one: [(0, 0), *one.offsets][:-1],
+               "shifted", WORDS),
+)  # fmt: skip
