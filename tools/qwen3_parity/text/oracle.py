@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -33,7 +33,7 @@ class Oracle:
         return settings | {"model": settings["model"] | {"vocab": {}, "merges": []}}
 
     @cached_property
-    def added(self) -> list[dict[str, Any]]:
+    def added_tokens(self) -> list[dict[str, Any]]:
         """The added tokens as tokenizer.json has them."""
         return list(self.settings["added_tokens"])
 
@@ -56,6 +56,16 @@ class Oracle:
     def ranks(self) -> Mapping[tuple[str, str], int]:
         """Merges with their ranks."""
         return {pair: rank for rank, pair in enumerate(self.reference.merges.pairs)}
+
+    @property
+    def added(self) -> Collection[int]:
+        """The ids of added tokens."""
+        return self.reference.added
+
+    @property
+    def special(self) -> Collection[int]:
+        """The ids of special tokens."""
+        return self.reference.special
 
     def token(self, role: str) -> int | None:
         """The id of the token with a role (eos, pad, bos, unk); None where there is none."""

@@ -35,7 +35,7 @@ class Wrong:
         return self.name.split(".")[0]
 
 
-def wrong_ways(stage: str, fix: str, how: Callable[[Any], Compute], rows: Iterable[tuple[Any, ...]]) -> list[Wrong]:
+def wrong_ways(stage: str, how: Callable[[Any], Compute], fix: str, rows: Iterable[tuple[Any, ...]]) -> list[Wrong]:
     """Wrong ways that share a remedy, from rows: a name within the stage, what is done, and changes that do it.
 
     `how` makes a change a way to compute the stage. Several changes are one mistake made in several ways.

@@ -21,21 +21,11 @@ from qwen3_parity.text.stages import (
     symbols,
 )
 
-TABLE: Mapping[str, Stage] = {
-    "segments": segments.STAGE,
-    "normalized": normalized.STAGE,
-    "pre_tokens": pre_tokens.STAGE,
-    "symbols": symbols.STAGE,
-    "merges": merges.STAGE,
-    "ids": ids.STAGE,
-    "offsets": offsets.STAGE,
-    "pieces": pieces.STAGE,
-    "decoded": decoded.STAGE,
-    "chunks": chunks.STAGE,
-    "batch": batch.STAGE,
-    "rendered": rendered.STAGE,
-    "rendered_ids": rendered_ids.STAGE,
-}
+_MODULES = (
+    *(segments, normalized, pre_tokens, symbols, merges, ids, offsets),
+    *(pieces, decoded, chunks, batch, rendered, rendered_ids),
+)
+TABLE: Mapping[str, Stage] = {module.__name__.rpartition(".")[2]: module.STAGE for module in _MODULES}
 
 SHOW_PRE_TOKENS = frozenset({"pre_tokens", "symbols", "merges"})
 """Stages that show pre-tokens one by one: who has none of them need not say the ids of each."""

@@ -107,58 +107,42 @@ def _cut_late(_: Oracle, shape: Shape, rows: Rows) -> Any:
     return tuple((tuple(shape.kept(ids)), tuple(shape.kept(mask))) for ids, mask in padded)
 
 
-_PADS = wrong_ways(
-    "batch",
-    "pad with the tokenizer's pad token (Qwen: <|endoftext|>), nothing else",
-    _pad,
-    [
-        ("pad_is_eos", "pads with the token that ends a turn (eos)", lambda o: o.token("eos")),
-        ("pad_is_zero", "pads with id 0", lambda o: 0),
-        ("pad_is_unk", "pads with the unknown token", lambda o: o.token("unk")),
-        ("pad_is_bos", "pads with the token that begins a text", lambda o: o.token("bos")),
-        ("pad_is_start", "pads with <|im_start|>", lambda o: o.reference.backend.token_to_id("<|im_start|>")),
-        ("pad_is_last", "pads with the last id", lambda o: max(o.pieces)),
-        ("pad_is_one", "pads with id 1", lambda o: 1),
-    ],
-)
+_PADS = wrong_ways("batch", _pad, "pad with the tokenizer's pad token (Qwen: <|endoftext|>), nothing else", [
+    ("pad_is_eos", "pads with the token that ends a turn (eos)", lambda o: o.token("eos")),
+    ("pad_is_zero", "pads with id 0", lambda o: 0),
+    ("pad_is_unk", "pads with the unknown token", lambda o: o.token("unk")),
+    ("pad_is_bos", "pads with the token that begins a text", lambda o: o.token("bos")),
+    ("pad_is_start", "pads with <|im_start|>", lambda o: o.reference.backend.token_to_id("<|im_start|>")),
+    ("pad_is_last", "pads with the last id", lambda o: max(o.pieces)),
+    ("pad_is_one", "pads with id 1", lambda o: 1),
+])  # fmt: skip
 
-_PADDED = wrong_ways(
-    "batch",
-    "pad on padding_side, to the longest row, up to the next multiple of pad_to_multiple_of",
-    directly,
-    [
-        ("padded_left", "always pads on the left", _shaped(lambda s: replace(s, padding="left"))),
-        ("padded_right", "always pads on the right", _shaped(lambda s: replace(s, padding="right"))),
-        ("other_side", "pads on the other side", _shaped(lambda s: replace(s, padding=_OTHER[s.padding]))),
-        ("padding_and_cut_exchanged", "takes the side of padding for that of truncation, and the reverse",
-            _shaped(lambda s: replace(s, padding=s.cut, cut=s.padding))),
-        ("padding_of_cut", "pads where ids are cut off", _shaped(lambda s: replace(s, padding=s.cut))),
-        ("padded_to_max_length", "pads to max_length", _shaped(lambda s: replace(s, width=s.most))),
-        ("multiple_ignored", "ignores pad_to_multiple_of", _shaped(lambda s: replace(s, multiple=0))),
-        ("multiple_too_many", "goes on to the next multiple also from a multiple", _made(_beyond)),
-        ("multiple_below", "rounds down to a multiple", _made(_below)),
-        ("not_padded", "does not pad",
-            _made(lambda _, s, rows: tuple((tuple(s.kept(r)), (1,) * len(s.kept(r))) for r in rows))),
-        ("cut_after_padding", "pads before it cuts", _made(_cut_late)),
-    ],
-)  # fmt: skip
+_PADDED = wrong_ways("batch", directly,
+    "pad on padding_side, to the longest row, up to the next multiple of pad_to_multiple_of", [
+    ("padded_left", "always pads on the left", _shaped(lambda s: replace(s, padding="left"))),
+    ("padded_right", "always pads on the right", _shaped(lambda s: replace(s, padding="right"))),
+    ("other_side", "pads on the other side", _shaped(lambda s: replace(s, padding=_OTHER[s.padding]))),
+    ("padding_and_cut_exchanged", "takes the side of padding for that of truncation, and the reverse",
+        _shaped(lambda s: replace(s, padding=s.cut, cut=s.padding))),
+    ("padding_of_cut", "pads where ids are cut off", _shaped(lambda s: replace(s, padding=s.cut))),
+    ("padded_to_max_length", "pads to max_length", _shaped(lambda s: replace(s, width=s.most))),
+    ("multiple_ignored", "ignores pad_to_multiple_of", _shaped(lambda s: replace(s, multiple=0))),
+    ("multiple_too_many", "goes on to the next multiple also from a multiple", _made(_beyond)),
+    ("multiple_below", "rounds down to a multiple", _made(_below)),
+    ("not_padded", "does not pad", _made(lambda _, s, rs: tuple((tuple(r), (1,) * len(r)) for r in map(s.kept, rs)))),
+    ("cut_after_padding", "pads before it cuts", _made(_cut_late)),
+])  # fmt: skip
 
-_CUT = wrong_ways(
-    "batch",
-    "cut rows longer than max_length off on truncation_side, before padding",
-    _shaped,
-    [
-        ("not_cut", "does not cut rows off", lambda s: replace(s, most=0)),
-        ("cut_left", "always cuts off on the left", lambda s: replace(s, cut="left")),
-        ("cut_right", "always cuts off on the right", lambda s: replace(s, cut="right")),
-        ("cut_exchanged", "cuts off on the other side", lambda s: replace(s, cut=_OTHER[s.cut])),
-        ("cut_at_padding_side", "cuts off where it pads", lambda s: replace(s, cut=s.padding)),
-        ("cut_short", "cuts off one id too many", lambda s: replace(s, most=s.most - (s.most > 1))),
-        ("cut_short", "cuts off one id too many, nothing where one is asked for",
-            lambda s: replace(s, most=max(s.most - 1, 0))),
-        ("cut_one_late", "cuts off one id too few", lambda s: replace(s, most=s.most + (s.most > 0))),
-    ],
-)  # fmt: skip
+_CUT = wrong_ways("batch", _shaped, "cut rows longer than max_length off on truncation_side, before padding", [
+    ("not_cut", "does not cut rows off", lambda s: replace(s, most=0)),
+    ("cut_left", "always cuts off on the left", lambda s: replace(s, cut="left")),
+    ("cut_right", "always cuts off on the right", lambda s: replace(s, cut="right")),
+    ("cut_exchanged", "cuts off on the other side", lambda s: replace(s, cut=_OTHER[s.cut])),
+    ("cut_at_padding_side", "cuts off where it pads", lambda s: replace(s, cut=s.padding)),
+    ("cut_short", "cuts off one id too many", lambda s: replace(s, most=s.most - (s.most > 1))),
+    ("cut_short", "cuts off one id too many, nothing where it is one", lambda s: replace(s, most=max(s.most - 1, 0))),
+    ("cut_one_late", "cuts off one id too few", lambda s: replace(s, most=s.most + (s.most > 0))),
+])  # fmt: skip
 
 
 def _masked(mask: Callable[[Shape, tuple[int, ...], tuple[int, ...]], Sequence[int]]) -> Compute:
@@ -177,21 +161,17 @@ def _shows_one(_: Shape, __: tuple[int, ...], mask: tuple[int, ...]) -> Sequence
     return [1 if at in shown else bit for at, bit in enumerate(mask)]
 
 
-_MASKS = wrong_ways(
-    "batch",
-    "the mask is 1 for every id that stands for text, 0 for padding, whatever the ids are",
-    _masked,
-    [
-        ("mask_inverted", "has 0 for real ids and 1 for padding", lambda _, ids, mask: [1 - bit for bit in mask]),
-        ("mask_ones", "has 1 everywhere", lambda _, ids, mask: [1] * len(ids)),
-        ("mask_by_id", "takes every pad token for padding, also one in a text",
-            lambda s, ids, mask: [int(number != s.pad) for number in ids]),
-        ("mask_other_side", "puts the zeros on the other side", lambda _, ids, mask: mask[::-1]),
-        ("mask_empty", "has 0 everywhere", lambda _, ids, mask: [0] * len(ids)),
-        ("mask_missing", "has no mask", lambda _, ids, mask: ()),
-        ("mask_shows_one", "has 1 for the first padding too", _shows_one),
-    ],
-)  # fmt: skip
+_MASKS = wrong_ways("batch", _masked,
+    "the mask is 1 for every id that stands for text, 0 for padding, whatever the ids are", [
+    ("mask_inverted", "has 0 for real ids and 1 for padding", lambda _, ids, mask: [1 - bit for bit in mask]),
+    ("mask_ones", "has 1 everywhere", lambda _, ids, mask: [1] * len(ids)),
+    ("mask_by_id", "takes every pad token for padding, also one in a text",
+        lambda s, ids, mask: [int(number != s.pad) for number in ids]),
+    ("mask_other_side", "puts the zeros on the other side", lambda _, ids, mask: mask[::-1]),
+    ("mask_empty", "has 0 everywhere", lambda _, ids, mask: [0] * len(ids)),
+    ("mask_missing", "has no mask", lambda _, ids, mask: ()),
+    ("mask_shows_one", "has 1 for the first padding too", _shows_one),
+])  # fmt: skip
 
 
 def _changed(change: Callable[[Oracle, Shape, Sequence[int]], Sequence[int]]) -> Compute:
@@ -204,33 +184,22 @@ def _ended(oracle: Oracle, shape: Shape, row: Sequence[int]) -> Sequence[int]:
     return [*(row[: shape.most - 1] if shape.most else row), *([end] if end is not None else [])]
 
 
-_IDS = wrong_ways(
-    "batch",
-    "take the ids of each text as they are",
-    _changed,
-    [
-        ("eos_added", "ends every row with the eos token", _ended),
-        ("eos_added", "ends every row with the eos token, then cuts", lambda o, _, row: [*row, o.token("eos") or 0]),
-        ("bos_added", "begins every row with the eos token", lambda o, _, row: [o.token("eos") or 0, *row]),
-        ("bos_added", "begins every row with the pad token", lambda o, _, row: [o.token("pad") or 0, *row]),
-        ("special_dropped", "leaves out special tokens",
-            lambda o, _, row: [n for n in row if n not in o.reference.special]),
-        ("added_dropped", "leaves out added tokens", lambda o, _, row: [n for n in row if n not in o.reference.added]),
-    ],
-)  # fmt: skip
+_IDS = wrong_ways("batch", _changed, "take the ids of each text as they are", [
+    ("eos_added", "ends every row with the eos token", _ended),
+    ("eos_added", "ends every row with the eos token, then cuts", lambda o, _, row: [*row, o.token("eos") or 0]),
+    ("bos_added", "begins every row with the eos token", lambda o, _, row: [o.token("eos") or 0, *row]),
+    ("bos_added", "begins every row with the pad token", lambda o, _, row: [o.token("pad") or 0, *row]),
+    ("special_dropped", "leaves out special tokens", lambda o, _, row: [n for n in row if n not in o.special]),
+    ("added_dropped", "leaves out added tokens", lambda o, _, row: [n for n in row if n not in o.added]),
+])  # fmt: skip
 
-_ROWS = wrong_ways(
-    "batch",
-    "give one row for each text, in their order",
-    lambda change: _made(lambda _, shape, rows: tuple(change(shape.rectangle(rows)))),
-    [
-        ("rows_sorted", "sorts rows by length", lambda rows: sorted(rows, key=lambda row: sum(row[1]))),
-        ("rows_sorted", "sorts rows by length, the longest first",
-            lambda rows: sorted(rows, key=lambda row: -sum(row[1]))),
-        ("rows_reversed", "gives the rows in reverse", lambda rows: rows[::-1]),
-        ("empty_left_out", "leaves out empty texts", lambda rows: [row for row in rows if sum(row[1])]),
-    ],
-)  # fmt: skip
+_ROWS = wrong_ways("batch", lambda change: _made(lambda _, shape, rows: tuple(change(shape.rectangle(rows)))),
+    "give one row for each text, in their order", [
+    ("rows_sorted", "sorts rows by length", lambda rows: sorted(rows, key=lambda row: sum(row[1]))),
+    ("rows_sorted", "sorts rows by length, the longest first", lambda rows: sorted(rows, key=lambda row: -sum(row[1]))),
+    ("rows_reversed", "gives the rows in reverse", lambda rows: rows[::-1]),
+    ("empty_left_out", "leaves out empty texts", lambda rows: [row for row in rows if sum(row[1])]),
+])  # fmt: skip
 
 
 def _by_encoding(oracle: Oracle, message: pb.Batch, _: State, encode: Callable[[str], Sequence[int]]) -> Any:

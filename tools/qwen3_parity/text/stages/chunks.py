@@ -182,11 +182,11 @@ def _grown(whole: bool) -> Stream:
 
 
 def _is_special(oracle: Oracle, number: int, _: bytes) -> bool:
-    return number in oracle.reference.special
+    return number in oracle.special
 
 
 def _is_added(oracle: Oracle, number: int, _: bytes) -> bool:
-    return number in oracle.reference.added
+    return number in oracle.added
 
 
 def _whole(data: bytes) -> bool:
@@ -203,47 +203,33 @@ def _up_to(size: int) -> Stream:
 
 _FIX = "keep the bytes of an unfinished character until they are whole or can never be; give the rest out at the end"
 
-_STREAMS = wrong_ways(
-    "chunks",
-    _FIX,
-    _stream,
-    [
-        ("each_id_alone", "decodes each id alone: characters that stand in several ids break",
-            _alone("utf-8", "replace")),
-        ("invalid_dropped", "drops bytes that are no character", _incremental("ignore")),
-        ("invalid_dropped", "decodes each id alone and drops what is no character", _alone("utf-8", "ignore")),
-        ("invalid_dropped", "drops bytes that are no character, but not at the end", _ignored_inside),
-        ("end_dropped", "drops what is held at the end", _incremental(end=False)),
-        ("end_dropped", "holds back what ends in U+FFFD, and drops it at the end", _held(_whole, lambda data: "")),
-        ("end_dropped", "waits until all held bytes are valid, and drops them at the end",
-            _held(_valid, lambda data: "")),
-        ("end_dropped", "drops at the end whatever is no character",
-            _held(_whole, lambda data: data.decode(errors="ignore"))),
-        ("end_dropped", "gives out how much longer the text has grown, never what ends in U+FFFD", _grown(whole=True)),
-        ("replacement_dropped", "drops U+FFFD at the end", _held(_whole, lambda data: replaced(data).rstrip("\ufffd"))),
-        ("broken", "gives out how much longer the text has grown: a broken character is never mended",
-            _grown(whole=False)),
-        *(("broken", f"gives up on a character when {n} bytes are held", _up_to(n)) for n in (2, 3, 4)),
-        ("flushed_by_special", "special tokens push a half character out, though they are skipped",
-            _flushed(_is_special, lost=False)),
-        ("flushed_by_special", "added tokens push a half character out", _flushed(_is_added, lost=False)),
-        ("flushed_by_special", "a half character before a special token is lost", _flushed(_is_special, lost=True)),
-        ("flushed_by_special", "a half character before an added token is lost", _flushed(_is_added, lost=True)),
-        ("flushed_by_space", "a half character before a space is lost",
-            _flushed(lambda _, __, piece: piece.startswith(b" "), lost=True)),
-        ("latin1", "decodes Latin-1", _alone("latin-1")),
-    ],
-)  # fmt: skip
+_STREAMS = wrong_ways("chunks", _stream, _FIX, [
+    ("each_id_alone", "decodes each id alone: characters that stand in several ids break", _alone("utf-8", "replace")),
+    ("invalid_dropped", "drops bytes that are no character", _incremental("ignore")),
+    ("invalid_dropped", "decodes each id alone and drops what is no character", _alone("utf-8", "ignore")),
+    ("invalid_dropped", "drops bytes that are no character, but not at the end", _ignored_inside),
+    ("end_dropped", "drops what is held at the end", _incremental(end=False)),
+    ("end_dropped", "holds back what ends in U+FFFD, and drops it at the end", _held(_whole, lambda b: "")),
+    ("end_dropped", "waits until all held bytes are valid, and drops them at the end", _held(_valid, lambda b: "")),
+    ("end_dropped", "drops at the end whatever is no character", _held(_whole, lambda b: b.decode(errors="ignore"))),
+    ("end_dropped", "gives out how much longer the text has grown, never what ends in U+FFFD", _grown(whole=True)),
+    ("replacement_dropped", "drops U+FFFD at the end", _held(_whole, lambda b: replaced(b).rstrip("\ufffd"))),
+    ("broken", "gives out how much longer the text has grown: a broken character is never mended", _grown(whole=False)),
+    *(("broken", f"gives up on a character when {n} bytes are held", _up_to(n)) for n in (2, 3, 4)),
+    ("flushed_by_special", "skipped special tokens push a half character out", _flushed(_is_special, lost=False)),
+    ("flushed_by_special", "added tokens push a half character out", _flushed(_is_added, lost=False)),
+    ("flushed_by_special", "a half character before a special token is lost", _flushed(_is_special, lost=True)),
+    ("flushed_by_special", "a half character before an added token is lost", _flushed(_is_added, lost=True)),
+    ("flushed_by_space", "a half character before a space is lost",
+        _flushed(lambda _, __, piece: piece.startswith(b" "), lost=True)),
+    ("latin1", "decodes Latin-1", _alone("latin-1")),
+])  # fmt: skip
 
-_SKIPPED = wrong_ways(
-    "chunks",
-    "with skip_special_tokens leave out exactly the added tokens that are special, without it nothing",
-    lambda skip: _stream(_incremental(), skip),
-    [
-        ("skip_ignored", "gives special tokens out that are to be skipped", lambda skip: False),
-        ("always_skipped", "skips special tokens unasked", lambda skip: True),
-    ],
-)
+_SKIPPED = wrong_ways("chunks", lambda skip: _stream(_incremental(), skip),
+    "with skip_special_tokens leave out exactly the added tokens that are special, without it nothing", [
+    ("skip_ignored", "gives special tokens out that are to be skipped", lambda skip: False),
+    ("always_skipped", "skips special tokens unasked", lambda skip: True),
+])  # fmt: skip
 
 
 def _changed(change: Callable[[Chunks], Chunks]) -> Compute:
@@ -262,29 +248,21 @@ def _of_text(change: Callable[[str], str]) -> Compute:
     return compute
 
 
-_CHANGED = wrong_ways(
-    "chunks",
-    _FIX,
-    directly,
-    [
-        ("replacement_dropped", "drops U+FFFD", _of_text(lambda text: text.replace("\ufffd", ""))),
-        ("repeated", "gives all text so far out again each time", _changed(lambda c: tuple(accumulate(c)))),
-        ("repeated", "gives all text so far out again, and nothing at the end",
-            _changed(lambda c: (*accumulate(c[:-1]), c[-1]))),
-        ("stripped", "drops the space in front of each chunk",
-            _changed(lambda c: tuple(chunk.removeprefix(" ") for chunk in c))),
-        ("stripped", "drops the space in front of the text", _of_text(lambda text: text.removeprefix(" "))),
-        ("stripped", "strips white space off each chunk", _changed(lambda c: tuple(chunk.strip() for chunk in c))),
-        ("held_back", "gives everything out at the end only", _changed(lambda c: (*("" for _ in c[1:]), "".join(c)))),
-        ("all_at_once", "gives everything out at the first id", _changed(lambda c: ("".join(c), *("" for _ in c[1:])))),
-        ("end_missing", "gives one chunk for each id and none at the end", _changed(lambda c: c[:-1])),
-        ("end_missing", "puts the end into the last id's chunk", _changed(lambda c: (*c[:-2], "".join(c[-2:])))),
-        ("empty_left_out", "leaves out chunks with nothing in them",
-            _changed(lambda c: tuple(chunk for chunk in c if chunk))),
-        ("first_missing", "loses the first chunk", _changed(lambda c: ("", *c[1:]))),
-        ("bom_dropped", "drops a byte order mark", _of_text(lambda text: text.removeprefix("\ufeff"))),
-    ],
-)  # fmt: skip
+_CHANGED = wrong_ways("chunks", directly, _FIX, [
+    ("replacement_dropped", "drops U+FFFD", _of_text(lambda text: text.replace("\ufffd", ""))),
+    ("repeated", "gives all text so far out again each time", _changed(lambda c: tuple(accumulate(c)))),
+    ("repeated", "gives all text out again, nothing at the end", _changed(lambda c: (*accumulate(c[:-1]), c[-1]))),
+    ("stripped", "drops the space in front of each chunk", _changed(lambda c: tuple(x.removeprefix(" ") for x in c))),
+    ("stripped", "drops the space in front of the text", _of_text(lambda text: text.removeprefix(" "))),
+    ("stripped", "strips white space off each chunk", _changed(lambda c: tuple(chunk.strip() for chunk in c))),
+    ("held_back", "gives everything out at the end only", _changed(lambda c: (*("" for _ in c[1:]), "".join(c)))),
+    ("all_at_once", "gives everything out at the first id", _changed(lambda c: ("".join(c), *("" for _ in c[1:])))),
+    ("end_missing", "gives one chunk for each id and none at the end", _changed(lambda c: c[:-1])),
+    ("end_missing", "puts the end into the last id's chunk", _changed(lambda c: (*c[:-2], "".join(c[-2:])))),
+    ("empty_left_out", "leaves out chunks with nothing in them", _changed(lambda c: tuple(x for x in c if x))),
+    ("first_missing", "loses the first chunk", _changed(lambda c: ("", *c[1:]))),
+    ("bom_dropped", "drops a byte order mark", _of_text(lambda text: text.removeprefix("\ufeff"))),
+])  # fmt: skip
 
 STAGE = Stage(
     _truth,

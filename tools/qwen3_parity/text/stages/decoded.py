@@ -27,7 +27,7 @@ def replaced(data: bytes) -> str:
 
 def skipped(oracle: Oracle, skip: bool) -> Collection[int]:
     """Special tokens, if they are to be skipped."""
-    return oracle.reference.special if skip else ()
+    return oracle.special if skip else ()
 
 
 def _parts(text: Callable[[list[Part]], str], skip: Skip = skipped) -> Compute:
@@ -90,7 +90,7 @@ def _apart(join: str) -> Compute:
     """Added tokens, skipped ones too, and the stretches between them decoded each for itself."""
 
     def compute(oracle: Oracle, message: pb.Decoding, state: State) -> str:
-        added, gone = oracle.reference.added, skipped(oracle, message.skip_special_tokens)
+        added, gone = oracle.added, skipped(oracle, message.skip_special_tokens)
         groups: list[list[Part]] = []
         for part in zip(message.id, state["pieces"], strict=False):
             if not groups or part[0] in added or groups[-1][-1][0] in added:
@@ -102,41 +102,34 @@ def _apart(join: str) -> Compute:
     return compute
 
 
-_ERRORS = wrong_ways(
-    "decoded",
-    "join the bytes of all ids, then decode UTF-8 once; U+FFFD for each maximal part that is none",
-    directly,
-    [
-        ("each_id_alone", "decodes each id alone: characters that stand in several ids break",
-            _parts(lambda ps: "".join(replaced(p) for _, p in ps))),
-        ("invalid_dropped", "drops bytes that are no UTF-8", _bytes(lambda data: data.decode(errors="ignore"))),
-        ("invalid_dropped", "decodes each id alone and drops what is no UTF-8",
-            _parts(lambda ps: "".join(p.decode(errors="ignore") for _, p in ps))),
-        ("strict", "gives nothing where the bytes are no UTF-8",
-            _bytes(lambda data: data.decode() if replaced(data).encode() == data else "")),
-        ("strict", "leaves out ids that are no UTF-8 alone",
-            _parts(lambda ps: "".join(replaced(p) for _, p in ps if replaced(p).encode() == p))),
-        ("replacement_per_byte", "puts one U+FFFD for each bad byte", _broken(lambda run: "\ufffd" * len(run))),
-        ("replacement_per_run", "puts one U+FFFD for a run of bad bytes", _broken(lambda run: "\ufffd")),
-        ("replacement_per_run", "makes one of several U+FFFD",
-            _bytes(lambda data: re.sub("\ufffd+", "\ufffd", replaced(data)))),
-        ("replacement_per_character", "puts one U+FFFD for a lead byte and all that follow it",
-            _broken(lambda run: re.sub(_LEADS, "\ufffd", run))),
-        ("overlong", "accepts overlong UTF-8", _bytes(lambda data: replaced(re.sub(_OVERLONG, _shortest, data)))),
-        ("overlong", "accepts overlong UTF-8 of two bytes",
-            _bytes(lambda data: replaced(re.sub(_OVERLONG_TWO, _shortest, data)))),
-        ("backslashes", "writes bad bytes as \\x80", _bytes(lambda data: data.decode(errors="backslashreplace"))),
-        ("question_marks", "writes ? for U+FFFD", _bytes(lambda data: replaced(data).replace("\ufffd", "?"))),
-        ("replacement_dropped", "removes U+FFFD", _bytes(lambda data: replaced(data).replace("\ufffd", ""))),
-        ("replacement_dropped", "removes U+FFFD at the end", _bytes(lambda data: replaced(data).rstrip("\ufffd"))),
-        ("end_dropped", "drops an incomplete character at the end", _bytes(lambda data: replaced(_complete(data)))),
-        ("latin1", "decodes Latin-1", _bytes(lambda data: data.decode("latin-1"))),
-        ("latin1", "decodes Windows-1252", _bytes(lambda data: data.decode("cp1252", "replace"))),
-        ("ascii_only", "decodes ASCII", _bytes(lambda data: data.decode("ascii", "replace"))),
-        ("ascii_only", "decodes ASCII and drops the rest", _bytes(lambda data: data.decode("ascii", "ignore"))),
-        ("cut_at_added", "decodes the stretches between added tokens each for itself", _apart("")),
-    ],
-)  # fmt: skip
+_ERRORS = wrong_ways("decoded", directly,
+    "join the bytes of all ids, then decode UTF-8 once; U+FFFD for each maximal part that is none", [
+    ("each_id_alone", "decodes each id alone: characters that stand in several ids break",
+        _parts(lambda ps: "".join(replaced(p) for _, p in ps))),
+    ("invalid_dropped", "drops bytes that are no UTF-8", _bytes(lambda b: b.decode(errors="ignore"))),
+    ("invalid_dropped", "decodes each id alone and drops what is no UTF-8",
+        _parts(lambda ps: "".join(p.decode(errors="ignore") for _, p in ps))),
+    ("strict", "gives nothing for what is no UTF-8", _bytes(lambda b: b.decode() if replaced(b).encode() == b else "")),
+    ("strict", "leaves out ids that are no UTF-8 alone",
+        _parts(lambda ps: "".join(replaced(p) for _, p in ps if replaced(p).encode() == p))),
+    ("replacement_per_byte", "puts one U+FFFD for each bad byte", _broken(lambda run: "\ufffd" * len(run))),
+    ("replacement_per_run", "puts one U+FFFD for a run of bad bytes", _broken(lambda run: "\ufffd")),
+    ("replacement_per_run", "makes one of several U+FFFD", _bytes(lambda b: re.sub("\ufffd+", "\ufffd", replaced(b)))),
+    ("replacement_per_character", "puts one U+FFFD for a lead byte and all that follow it",
+        _broken(lambda run: re.sub(_LEADS, "\ufffd", run))),
+    ("overlong", "accepts overlong UTF-8", _bytes(lambda b: replaced(re.sub(_OVERLONG, _shortest, b)))),
+    ("overlong", "takes overlong UTF-8 of two bytes", _bytes(lambda b: replaced(re.sub(_OVERLONG_TWO, _shortest, b)))),
+    ("backslashes", "writes bad bytes as \\x80", _bytes(lambda b: b.decode(errors="backslashreplace"))),
+    ("question_marks", "writes ? for U+FFFD", _bytes(lambda b: replaced(b).replace("\ufffd", "?"))),
+    ("replacement_dropped", "removes U+FFFD", _bytes(lambda b: replaced(b).replace("\ufffd", ""))),
+    ("replacement_dropped", "removes U+FFFD at the end", _bytes(lambda b: replaced(b).rstrip("\ufffd"))),
+    ("end_dropped", "drops an incomplete character at the end", _bytes(lambda b: replaced(_complete(b)))),
+    ("latin1", "decodes Latin-1", _bytes(lambda b: b.decode("latin-1"))),
+    ("latin1", "decodes Windows-1252", _bytes(lambda b: b.decode("cp1252", "replace"))),
+    ("ascii_only", "decodes ASCII", _bytes(lambda b: b.decode("ascii", "replace"))),
+    ("ascii_only", "decodes ASCII and drops the rest", _bytes(lambda b: b.decode("ascii", "ignore"))),
+    ("cut_at_added", "decodes the stretches between added tokens each for itself", _apart("")),
+])  # fmt: skip
 
 
 def _roles(*roles: str) -> Skip:
@@ -153,31 +146,24 @@ def _until(role: str) -> Compute:
     return compute
 
 
-_SKIPPED = wrong_ways(
-    "decoded",
-    "with skip_special_tokens leave out exactly the added tokens that are special, without it nothing",
-    lambda skip: _parts(lambda parts: replaced(_joined(parts)), skip),
-    [
-        ("skip_ignored", "skips no special tokens", lambda o, skip: ()),
-        ("always_skipped", "skips special tokens unasked", lambda o, skip: skipped(o, True)),
-        ("all_added_skipped", "skips all added tokens, also those that are not special",
-            lambda o, skip: o.reference.added if skip else ()),
-        ("all_added_skipped", "skips all added tokens, and unasked", lambda o, skip: o.reference.added),
-        ("skip_inverted", "skips special tokens when they are to be kept", lambda o, skip: skipped(o, not skip)),
-        ("some_skipped", "skips only the tokens that end and pad", _roles("eos", "pad", "bos", "unk")),
-        ("some_skipped", "skips only the token that ends", _roles("eos")),
-        ("some_skipped", "skips only the token that pads", _roles("pad")),
-        ("not_special_skipped", "skips the added tokens that are not special",
-            lambda o, skip: set(o.reference.added) - set(o.reference.special) if skip else ()),
-    ],
-)  # fmt: skip
+_SKIPPED = wrong_ways("decoded", lambda skip: _parts(lambda parts: replaced(_joined(parts)), skip),
+    "with skip_special_tokens leave out exactly the added tokens that are special, without it nothing", [
+    ("skip_ignored", "skips no special tokens", lambda o, skip: ()),
+    ("always_skipped", "skips special tokens unasked", lambda o, skip: skipped(o, True)),
+    ("all_added_skipped", "skips all added tokens, also not special ones", lambda o, skip: o.added if skip else ()),
+    ("all_added_skipped", "skips all added tokens, and unasked", lambda o, skip: o.added),
+    ("skip_inverted", "skips special tokens when they are to be kept", lambda o, skip: skipped(o, not skip)),
+    ("some_skipped", "skips only the tokens that end and pad", _roles("eos", "pad", "bos", "unk")),
+    ("some_skipped", "skips only the token that ends", _roles("eos")),
+    ("some_skipped", "skips only the token that pads", _roles("pad")),
+    ("not_special_skipped", "skips the added tokens that are not special",
+        lambda o, skip: set(o.added) - set(o.special) if skip else ()),
+])  # fmt: skip
 
-_ENDED = wrong_ways(
-    "decoded",
-    "decode all ids, also those behind a token that ends or pads",
-    _until,
-    [("until_eos", "stops at the token that ends", "eos"), ("until_pad", "stops at the token that pads", "pad")],
-)
+_ENDED = wrong_ways("decoded", _until,
+    "decode all ids, also those behind a token that ends or pads", [
+    ("until_eos", "stops at the token that ends", "eos"), ("until_pad", "stops at the token that pads", "pad")
+])  # fmt: skip
 
 
 def _clean_up(text: str) -> str:
@@ -186,46 +172,37 @@ def _clean_up(text: str) -> str:
     return text
 
 
-_AFTER = wrong_ways(
-    "decoded",
-    "change nothing in the decoded text: no clean-up, no spaces added or taken away",
-    lambda change: _bytes(lambda data: change(replaced(data))),
-    [
-        ("cleaned_up", "removes spaces before punctuation (clean_up_tokenization_spaces)", _clean_up),
-        ("cleaned_up", "removes spaces before punctuation", lambda t: re.sub(r" ([.?!,])", r"\1", t)),
-        ("lstripped", "drops a leading space", lambda t: t.removeprefix(" ")),
-        ("lstripped", "strips leading white space", str.lstrip),
-        ("rstripped", "strips trailing white space", str.rstrip),
-        ("stripped", "strips white space", str.strip),
-        ("spaces_collapsed", "makes one of several spaces", lambda t: re.sub(" +", " ", t)),
-        ("spaces_collapsed", "makes one space of a run of white space", lambda t: re.sub(r"\s+", " ", t)),
-        ("normalized", "normalises the text (NFC)", lambda t: unicodedata.normalize("NFC", t)),
-        ("normalized", "normalises the text (NFKC)", lambda t: unicodedata.normalize("NFKC", t)),
-        ("bom_dropped", "drops a byte order mark", lambda t: t.removeprefix("\ufeff")),
-        ("bom_dropped", "drops byte order marks", lambda t: t.replace("\ufeff", "")),
-        ("cut_at_nul", "ends at U+0000, as a C string does", lambda t: t.partition("\0")[0]),
-        ("nul_dropped", "drops U+0000", lambda t: t.replace("\0", "")),
-        ("line_ends", "turns CR LF into LF", lambda t: t.replace("\r\n", "\n")),
-        ("line_ends", "turns CR LF and CR into LF", lambda t: t.replace("\r\n", "\n").replace("\r", "\n")),
-        ("line_ends", "drops CR", lambda t: t.replace("\r", "")),
-        ("controls_dropped", "drops control characters", lambda t: without(("Cc",), t, "\n\t\r")),
-        ("byte_fallback", "takes <0x0A> for a byte, as SentencePiece does",
-            lambda t: re.sub(r"<0x([0-9A-F]{2})>", lambda match: chr(int(match[1], 16)), t)),
-        ("lower_case", "turns letters into lower case", str.lower),
-    ],
-)  # fmt: skip
+_AFTER = wrong_ways("decoded", lambda change: _bytes(lambda data: change(replaced(data))),
+    "change nothing in the decoded text: no clean-up, no spaces added or taken away", [
+    ("cleaned_up", "removes spaces before punctuation (clean_up_tokenization_spaces)", _clean_up),
+    ("cleaned_up", "removes spaces before punctuation", lambda t: re.sub(r" ([.?!,])", r"\1", t)),
+    ("lstripped", "drops a leading space", lambda t: t.removeprefix(" ")),
+    ("lstripped", "strips leading white space", str.lstrip),
+    ("rstripped", "strips trailing white space", str.rstrip),
+    ("stripped", "strips white space", str.strip),
+    ("spaces_collapsed", "makes one of several spaces", lambda t: re.sub(" +", " ", t)),
+    ("spaces_collapsed", "makes one space of a run of white space", lambda t: re.sub(r"\s+", " ", t)),
+    ("normalized", "normalises the text (NFC)", lambda t: unicodedata.normalize("NFC", t)),
+    ("normalized", "normalises the text (NFKC)", lambda t: unicodedata.normalize("NFKC", t)),
+    ("bom_dropped", "drops a byte order mark", lambda t: t.removeprefix("\ufeff")),
+    ("bom_dropped", "drops byte order marks", lambda t: t.replace("\ufeff", "")),
+    ("cut_at_nul", "ends at U+0000, as a C string does", lambda t: t.partition("\0")[0]),
+    ("nul_dropped", "drops U+0000", lambda t: t.replace("\0", "")),
+    ("line_ends", "turns CR LF into LF", lambda t: t.replace("\r\n", "\n")),
+    ("line_ends", "turns CR LF and CR into LF", lambda t: t.replace("\r\n", "\n").replace("\r", "\n")),
+    ("line_ends", "drops CR", lambda t: t.replace("\r", "")),
+    ("controls_dropped", "drops control characters", lambda t: without(("Cc",), t, "\n\t\r")),
+    ("byte_fallback", "takes <0x0A> for a byte, as SentencePiece does",
+        lambda t: re.sub(r"<0x([0-9A-F]{2})>", lambda match: chr(int(match[1], 16)), t)),
+    ("lower_case", "turns letters into lower case", str.lower),
+])  # fmt: skip
 
-_BETWEEN = wrong_ways(
-    "decoded",
-    "put the bytes of all ids together, nothing between them",
-    directly,
-    [
-        ("spaces_between", "puts a space between ids", _parts(lambda ps: " ".join(replaced(p) for _, p in ps))),
-        ("spaces_between", "puts spaces around added tokens", _apart(" ")),
-        ("first_missing", "loses the first id", _parts(lambda parts: replaced(_joined(parts[1:])))),
-        ("last_missing", "loses the last id", _parts(lambda parts: replaced(_joined(parts[:-1])))),
-    ],
-)
+_BETWEEN = wrong_ways("decoded", directly, "put the bytes of all ids together, nothing between them", [
+    ("spaces_between", "puts a space between ids", _parts(lambda ps: " ".join(replaced(p) for _, p in ps))),
+    ("spaces_between", "puts spaces around added tokens", _apart(" ")),
+    ("first_missing", "loses the first id", _parts(lambda parts: replaced(_joined(parts[1:])))),
+    ("last_missing", "loses the last id", _parts(lambda parts: replaced(_joined(parts[:-1])))),
+])  # fmt: skip
 
 STAGE = Stage(
     truth,

@@ -167,38 +167,32 @@ def _everywhere(change: Callable[[int], int]) -> Compute:
     return compute
 
 
-_PIECES = wrong_ways(
-    "ids",
-    "look each final piece up in the vocabulary; an id is neither a rank nor a byte",
-    directly,
-    [
-        ("by_rank", "numbers pieces by merges: 256 bytes, then ranks", _numbered(lambda o, p, _: _by_rank(o).get(p))),
-        ("by_rank", "gives merge r the id 256 + r", _numbered(lambda o, p, n: 256 + _last_rank(o).get(p, n - 256))),
-        ("bytes_by_value", "gives a byte's value as its id", _numbered(lambda o, piece, n: _byte(piece, n))),
-        ("renumbered", "numbers the vocabulary in alphabetical order",
-            _numbered(lambda o, piece, _: _sorted(o)[piece])),
-        ("shifted", "every id is one more", _everywhere(lambda number: number + 1)),
-        ("shifted", "every id is one less", _everywhere(lambda number: number - 1)),
-        ("shifted", "every piece's id is one more", _numbered(lambda o, piece, number: number + 1)),
-        ("shifted", "every piece's id is one less", _numbered(lambda o, piece, number: number - 1)),
-        ("behind_the_added", "numbers pieces behind the added tokens", _numbered(lambda o, _, n: n + len(o.added))),
-        ("sixteen_bits", "keeps 16 bits of an id", _everywhere(lambda number: number & 0xFFFF)),
-        ("sixteen_bits", "keeps 15 bits of an id", _everywhere(lambda number: number & 0x7FFF)),
-        ("wrong_charset", "reads the vocabulary in another charset than UTF-8: only ASCII pieces are found",
-            _numbered(lambda o, piece, n: n if piece.isascii() else None)),
-        ("whole_word", "looks up whole words first (ignore_merges)",
-            _each(lambda o, ps, symbols: [o.vocabulary[p] for p in ([symbols] if symbols in o.vocabulary else ps)])),
-        ("longest_match", "takes the longest entry of the vocabulary from the left", _matched(longest_from_left)),
-        ("fewest_pieces", "takes the fewest entries of the vocabulary", _matched(fewest)),
-        ("rightmost", "merges the rightmost of equal ranks first", _each(_rightmost)),
-        ("of_symbols", "looks up the symbols, as if nothing had been merged", _each(lambda o, _, s: _known(o, s))),
-        ("first_piece_only", "keeps the first piece of each pre-token", _of_some(lambda pieces: pieces[:1])),
-        ("last_piece_only", "keeps the last piece of each pre-token", _of_some(lambda pieces: pieces[-1:])),
-        ("long_dropped", "leaves out pieces of more than one symbol",
-            _of_some(lambda ps: [p for p in ps if len(p) == 1])),
-        ("bytes_dropped", "leaves out pieces of one symbol", _of_some(lambda ps: [p for p in ps if len(p) > 1])),
-    ],
-)  # fmt: skip
+_PIECES = wrong_ways("ids", directly,
+    "look each final piece up in the vocabulary; an id is neither a rank nor a byte", [
+    ("by_rank", "numbers pieces by merges: 256 bytes, then ranks", _numbered(lambda o, p, _: _by_rank(o).get(p))),
+    ("by_rank", "gives merge r the id 256 + r", _numbered(lambda o, p, n: 256 + _last_rank(o).get(p, n - 256))),
+    ("bytes_by_value", "gives a byte's value as its id", _numbered(lambda o, piece, n: _byte(piece, n))),
+    ("renumbered", "numbers the vocabulary in alphabetical order", _numbered(lambda o, piece, _: _sorted(o)[piece])),
+    ("shifted", "every id is one more", _everywhere(lambda number: number + 1)),
+    ("shifted", "every id is one less", _everywhere(lambda number: number - 1)),
+    ("shifted", "every piece's id is one more", _numbered(lambda o, piece, number: number + 1)),
+    ("shifted", "every piece's id is one less", _numbered(lambda o, piece, number: number - 1)),
+    ("behind_the_added", "numbers pieces behind the added tokens", _numbered(lambda o, _, n: n + len(o.added_tokens))),
+    ("sixteen_bits", "keeps 16 bits of an id", _everywhere(lambda number: number & 0xFFFF)),
+    ("sixteen_bits", "keeps 15 bits of an id", _everywhere(lambda number: number & 0x7FFF)),
+    ("wrong_charset", "reads the vocabulary in another charset than UTF-8: only ASCII pieces are found",
+        _numbered(lambda o, piece, n: n if piece.isascii() else None)),
+    ("whole_word", "looks up whole words first (ignore_merges)",
+        _each(lambda o, ps, symbols: [o.vocabulary[p] for p in ([symbols] if symbols in o.vocabulary else ps)])),
+    ("longest_match", "takes the longest entry of the vocabulary from the left", _matched(longest_from_left)),
+    ("fewest_pieces", "takes the fewest entries of the vocabulary", _matched(fewest)),
+    ("rightmost", "merges the rightmost of equal ranks first", _each(_rightmost)),
+    ("of_symbols", "looks up the symbols, as if nothing had been merged", _each(lambda o, _, s: _known(o, s))),
+    ("first_piece_only", "keeps the first piece of each pre-token", _of_some(lambda pieces: pieces[:1])),
+    ("last_piece_only", "keeps the last piece of each pre-token", _of_some(lambda pieces: pieces[-1:])),
+    ("long_dropped", "leaves out pieces of more than one symbol", _of_some(lambda ps: [p for p in ps if len(p) == 1])),
+    ("bytes_dropped", "leaves out pieces of one symbol", _of_some(lambda ps: [p for p in ps if len(p) > 1])),
+])  # fmt: skip
 
 Find = Callable[[Oracle], int]
 
@@ -224,7 +218,7 @@ def _token(role: str) -> Find:
 
 
 def _added(content: str) -> Find:
-    return lambda oracle: next(int(token["id"]) for token in oracle.added if token["content"] == content)
+    return lambda oracle: next(int(token["id"]) for token in oracle.added_tokens if token["content"] == content)
 
 
 def _beside(begin: Find | None, end: Find | None) -> Callable[[Oracle, tuple[int, ...]], Sequence[int]]:
@@ -247,31 +241,23 @@ def _ends() -> Iterator[tuple[str, str, Callable[[Oracle, tuple[int, ...]], Sequ
     yield "bos_and_eos_added", "adds <|endoftext|> in front and the eos token behind", _beside(_TEXT, _EOS)
 
 
-_WHOLE = wrong_ways(
-    "ids",
-    "put nothing in front, between or behind: the ids are those of the segments in order, all of them",
-    _whole,
-    [
-        *_ends(),
-        ("added_dropped", "leaves out added tokens", lambda o, ids: [n for n in ids if n not in o.reference.added]),
-        ("special_dropped", "leaves out special tokens",
-            lambda o, ids: [n for n in ids if n not in o.reference.special]),
-        ("added_last", "puts added tokens behind everything else",
-            lambda o, ids: sorted(ids, key=lambda n: n in o.reference.added)),
-        ("repeats_dropped", "leaves out an id that stands twice in a row",
-            lambda o, ids: [*ids[:1], *(b for a, b in pairwise(ids) if a != b)]),
-        ("reversed", "gives the ids in reverse", lambda o, ids: ids[::-1]),
-        ("last_missing", "loses the last id", lambda o, ids: ids[:-1]),
-        ("first_missing", "loses the first id", lambda o, ids: ids[1:]),
-    ],
-)  # fmt: skip
+_WHOLE = wrong_ways("ids", _whole,
+    "put nothing in front, between or behind: the ids are those of the segments in order, all of them", [
+    *_ends(),
+    ("added_dropped", "leaves out added tokens", lambda o, ids: [n for n in ids if n not in o.added]),
+    ("special_dropped", "leaves out special tokens", lambda o, ids: [n for n in ids if n not in o.special]),
+    ("added_last", "puts added tokens behind everything else", lambda o, ids: sorted(ids, key=lambda n: n in o.added)),
+    ("repeats_dropped", "leaves out an id that stands twice in a row",
+        lambda o, ids: [*ids[:1], *(b for a, b in pairwise(ids) if a != b)]),
+    ("reversed", "gives the ids in reverse", lambda o, ids: ids[::-1]),
+    ("last_missing", "loses the last id", lambda o, ids: ids[:-1]),
+    ("first_missing", "loses the first id", lambda o, ids: ids[1:]),
+])  # fmt: skip
 
-_TRUNCATED = wrong_ways(
-    "ids",
-    "give all ids of a text, however long it is",
-    lambda count: _whole(lambda _, ids: ids[:count]),
-    [("truncated", f"ends after {n} ids", n) for n in (64, 128, 256, 512, 1024, 2048)],
-)
+_TRUNCATED = wrong_ways("ids", lambda count: _whole(lambda _, ids: ids[:count]),
+    "give all ids of a text, however long it is", [
+    ("truncated", f"ends after {n} ids", n) for n in (64, 128, 256, 512, 1024, 2048)
+])  # fmt: skip
 
 
 def _observed(message: pb.Encoding) -> Ids:

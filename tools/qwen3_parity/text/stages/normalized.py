@@ -128,35 +128,29 @@ def _by(size: int) -> Callable[[Oracle, str], str]:
     return lambda o, text: "".join(normal(o, text[at : at + size]) for at in range(0, len(text), size))
 
 
-_FORMS = wrong_ways(
-    "normalized",
-    "normalise to NFC with the Unicode tables of the reference (canonical composition, nothing else)",
-    _through,
-    [
-        ("missing", "the text is not normalised", lambda _, t: t),
-        ("nfd", "decomposes (NFD) instead of composing", _form("NFD")),
-        ("nfkc", "folds compatibility characters too (NFKC)", _form("NFKC")),
-        ("nfkd", "decomposes with compatibility folding (NFKD)", _form("NFKD")),
-        ("other_unicode", "composes by newer Unicode tables than the reference's", _newer("NFC")),
-        ("nfd", "decomposes (NFD) by newer Unicode tables", _newer("NFD")),
-        ("nfkc", "folds compatibility characters (NFKC), by newer Unicode tables", _newer("NFKC")),
-        ("nfkd", "decomposes with compatibility folding (NFKD), by newer Unicode tables", _newer("NFKD")),
-        ("no_hangul", "leaves Hangul jamo and syllables as they are", lambda o, t: _but(_HANGUL, o, t)),
-        ("each_character_alone", "normalises each character alone, so that nothing composes", _by(1)),
-        ("hangul_only", "composes Hangul and nothing else", lambda o, t: _only(_HANGUL, o, t)),
-        ("bmp_only", "leaves characters above U+FFFF as they are", lambda o, t: _but(f"{_ASTRAL}+", o, t)),
-        ("no_reordering", "composes neighbours without decomposing first", lambda _, t: _neighbours(_composed, t)),
-        ("no_reordering", "composes neighbours without putting marks in order",
-            lambda o, t: _neighbours(lambda pair: normal(o, pair), "".join(normal(o, c) for c in t))),
-        ("blocking_ignored", "composes past a mark that blocks", _unblocked),
-        ("exclusions_composed", "composes also what the standard excludes", _with_excluded),
-        ("singletons_kept", "leaves characters that have one other spelling (U+212A)",
-            lambda o, t: _but(_singletons(o), o, t)),
-        ("latin_alone", "composes marks from U+0300 to U+036F alone",
-            lambda o, t: _only("(?s:.)[\u0300-\u036f]+", o, t)),
-        *(("in_chunks", f"normalises {n} characters at a time", _by(n)) for n in (4, 8, 16, 32, 64)),
-    ],
-)  # fmt: skip
+_FORMS = wrong_ways("normalized", _through,
+    "normalise to NFC with the Unicode tables of the reference (canonical composition, nothing else)", [
+    ("missing", "the text is not normalised", lambda _, t: t),
+    ("nfd", "decomposes (NFD) instead of composing", _form("NFD")),
+    ("nfkc", "folds compatibility characters too (NFKC)", _form("NFKC")),
+    ("nfkd", "decomposes with compatibility folding (NFKD)", _form("NFKD")),
+    ("other_unicode", "composes by newer Unicode tables than the reference's", _newer("NFC")),
+    ("nfd", "decomposes (NFD) by newer Unicode tables", _newer("NFD")),
+    ("nfkc", "folds compatibility characters (NFKC), by newer Unicode tables", _newer("NFKC")),
+    ("nfkd", "decomposes with compatibility folding (NFKD), by newer Unicode tables", _newer("NFKD")),
+    ("no_hangul", "leaves Hangul jamo and syllables as they are", lambda o, t: _but(_HANGUL, o, t)),
+    ("each_character_alone", "normalises each character alone, so that nothing composes", _by(1)),
+    ("hangul_only", "composes Hangul and nothing else", lambda o, t: _only(_HANGUL, o, t)),
+    ("bmp_only", "leaves characters above U+FFFF as they are", lambda o, t: _but(f"{_ASTRAL}+", o, t)),
+    ("no_reordering", "composes neighbours without decomposing first", lambda _, t: _neighbours(_composed, t)),
+    ("no_reordering", "composes neighbours without putting marks in order",
+        lambda o, t: _neighbours(lambda pair: normal(o, pair), "".join(normal(o, c) for c in t))),
+    ("blocking_ignored", "composes past a mark that blocks", _unblocked),
+    ("exclusions_composed", "composes also what the standard excludes", _with_excluded),
+    ("singletons_kept", "leaves characters with one other spelling (U+212A)", lambda o, t: _but(_singletons(o), o, t)),
+    ("latin_alone", "composes marks from U+0300 to U+036F alone", lambda o, t: _only("(?s:.)[\u0300-\u036f]+", o, t)),
+    *(("in_chunks", f"normalises {n} characters at a time", _by(n)) for n in (4, 8, 16, 32, 64)),
+])  # fmt: skip
 
 _QUOTES = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"'})
 _SPACES = r"[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]"
@@ -171,80 +165,74 @@ def _nfd(text: str) -> str:
     return unicodedata.normalize("NFD", text)
 
 
-def _tidied(change: Callable[[str], str]) -> list[Callable[[Oracle, str], str]]:
-    """Behind Hugging Face's normaliser, and in its place."""
-    return [lambda oracle, text: change(normal(oracle, text)), lambda _, text: change(text)]
+def _behind(change: Callable[[str], str]) -> Compute:
+    return _through(lambda oracle, text: change(normal(oracle, text)))
 
 
-_TIDIED = wrong_ways(
-    "normalized",
-    "normalise to NFC and change nothing else: Qwen's tokenizer keeps every space, letter case and control character",
-    _through,
-    [
-        (name, says, *(way for change in changes for way in _tidied(change)))
-        for name, says, *changes in (
-            ("stripped", "strips white space from both ends", str.strip, lambda t: t.strip(" \t\n\r\x0b\x0c")),
-            ("stripped_left", "strips leading white space", str.lstrip),
-            ("stripped_right", "strips trailing white space", str.rstrip),
-            ("stripped_space", "strips spaces from both ends", lambda t: t.strip(" ")),
-            ("prefix_space_if_none", "puts a space in front", lambda t: t if t[:1] in ("", " ") else f" {t}"),
-            ("prefix_space", "puts a space in front, also of a space", lambda t: f" {t}"),
-            ("suffix_space", "puts a space behind", lambda t: f"{t} "),
-            ("spaces_collapsed", "makes one of several spaces", lambda t: re.sub(" +", " ", t)),
-            ("white_space_collapsed", "makes one space of a run of white space", lambda t: re.sub(r"\s+", " ", t)),
-            ("white_space_collapsed", "makes one space of a run of white space and strips",
-                lambda t: " ".join(t.split())),
-            ("line_ends", "turns CR LF into LF", lambda t: t.replace("\r\n", "\n")),
-            ("line_ends", "turns CR LF and CR into LF", lambda t: t.replace("\r\n", "\n").replace("\r", "\n")),
-            ("carriage_returns_removed", "removes CR", lambda t: t.replace("\r", "")),
-            ("tabs_expanded", "turns tabs into spaces", lambda t: t.replace("\t", " ")),
-            ("tabs_expanded", "turns tabs into four spaces", lambda t: t.replace("\t", "    ")),
-            ("lower_case", "turns letters into lower case", str.lower),
-            ("lower_case", "folds the case of letters", str.casefold),
-            ("upper_case", "turns letters into upper case", str.upper),
-            ("accents_dropped", "removes accents and other marks", lambda t: without(("Mn",), _nfd(t))),
-            ("accents_dropped", "removes combining marks",
-                lambda t: "".join(c for c in _nfd(t) if not unicodedata.combining(c))),
-            ("bom_dropped", "removes U+FEFF at the start", lambda t: t.removeprefix("\ufeff")),
-            ("bom_dropped", "removes U+FEFF", lambda t: t.replace("\ufeff", "")),
-            ("replacement_dropped", "drops U+FFFD", lambda t: t.replace("\ufffd", "")),
-            ("controls_dropped", "removes control characters", lambda t: without(("Cc",), t)),
-            ("controls_dropped", "removes control and format characters", lambda t: without(("Cc", "Cf"), t, "\t\n\r")),
-            ("controls_dropped", "removes control characters and U+FFFD, as BERT does",
-                lambda t: without(("Cc", "Cf"), t, "\t\n\r").replace("\ufffd", "")),
-            ("controls_dropped", "removes control characters but tab and newlines",
-                lambda t: without(("Cc",), t, "\t\n\r")),
-            ("controls_dropped", "removes control characters but tab and newlines, and U+FFFD",
-                lambda t: without(("Cc",), t, "\t\n\r").replace("\ufffd", "")),
-            ("format_removed", "removes format characters (joiners, soft hyphens)", lambda t: without(("Cf",), t)),
-            ("zero_removed", "removes U+0000", lambda t: t.replace("\0", "")),
-            ("cut_at_nul", "ends at U+0000, as a C string does", lambda t: t.split("\0")[0]),
-            ("no_break_space", "turns U+00A0 into a space", lambda t: t.replace("\xa0", " ")),
-            ("unicode_spaces", "turns Unicode's spaces into plain ones", lambda t: re.sub(_SPACES, " ", t)),
-            ("quotes", "turns curly quotes into straight ones", lambda t: t.translate(_QUOTES)),
-            ("metaspace", "writes U+2581 for spaces, as SentencePiece does", lambda t: t.replace(" ", "\u2581")),
-            ("ascii_only", "drops what is not ASCII", lambda t: t.encode("ascii", "ignore").decode()),
-            ("ascii_only", "replaces what is not ASCII", lambda t: t.encode("ascii", "replace").decode()),
-            ("read_as_latin1", "reads the UTF-8 bytes as Latin-1 characters",
-                lambda t: t.encode("utf-8", "surrogatepass").decode("latin-1")),
-            ("read_as_latin1", "reads the UTF-8 bytes as Windows-1252 characters",
-                lambda t: t.encode().decode("cp1252", "replace")),
-            ("utf16_units", "turns characters above U+FFFF into two U+FFFD: their UTF-16 halves",
-                lambda t: re.sub(_ASTRAL, "\ufffd\ufffd", t)),
-            ("utf16_units", "turns characters above U+FFFF into U+FFFD", lambda t: re.sub(_ASTRAL, "\ufffd", t)),
-            ("utf16_units", "drops characters above U+FFFF", lambda t: re.sub(_ASTRAL, "", t)),
-            ("utf16_units", "keeps the lower 16 bits of characters above U+FFFF",
-                lambda t: "".join(c if 0xD800 <= ord(c) & 0xFFFF < 0xE000 else chr(ord(c) & 0xFFFF) for c in t)),
-            ("full_width", "turns full-width ASCII into ASCII",
-                lambda t: re.sub("[！-～]", lambda match: chr(ord(match[0]) - 0xFEE0), t)),
-        )
-    ],
-)  # fmt: skip
+def _instead(change: Callable[[str], str]) -> Compute:
+    return _through(lambda _, text: change(text))
+
+
+_TIDY = (
+    "normalise to NFC and change nothing else: Qwen's tokenizer keeps every space, letter case and control character"
+)
+_TIDIED: list[tuple[Any, ...]] = [
+    ("stripped", "strips white space from both ends", str.strip, lambda t: t.strip(" \t\n\r\x0b\x0c")),
+    ("stripped_left", "strips leading white space", str.lstrip),
+    ("stripped_right", "strips trailing white space", str.rstrip),
+    ("stripped_space", "strips spaces from both ends", lambda t: t.strip(" ")),
+    ("prefix_space_if_none", "puts a space in front", lambda t: t if t[:1] in ("", " ") else f" {t}"),
+    ("prefix_space", "puts a space in front, also of a space", lambda t: f" {t}"),
+    ("suffix_space", "puts a space behind", lambda t: f"{t} "),
+    ("spaces_collapsed", "makes one of several spaces", lambda t: re.sub(" +", " ", t)),
+    ("white_space_collapsed", "makes one space of a run of white space", lambda t: re.sub(r"\s+", " ", t)),
+    ("white_space_collapsed", "makes one space of a run of white space and strips", lambda t: " ".join(t.split())),
+    ("line_ends", "turns CR LF into LF", lambda t: t.replace("\r\n", "\n")),
+    ("line_ends", "turns CR LF and CR into LF", lambda t: t.replace("\r\n", "\n").replace("\r", "\n")),
+    ("carriage_returns_removed", "removes CR", lambda t: t.replace("\r", "")),
+    ("tabs_expanded", "turns tabs into spaces", lambda t: t.replace("\t", " ")),
+    ("tabs_expanded", "turns tabs into four spaces", lambda t: t.replace("\t", "    ")),
+    ("lower_case", "turns letters into lower case", str.lower),
+    ("lower_case", "folds the case of letters", str.casefold),
+    ("upper_case", "turns letters into upper case", str.upper),
+    ("accents_dropped", "removes accents and other marks", lambda t: without(("Mn",), _nfd(t))),
+    ("accents_dropped", "drops combining marks", lambda t: "".join(c for c in _nfd(t) if not unicodedata.combining(c))),
+    ("bom_dropped", "removes U+FEFF at the start", lambda t: t.removeprefix("\ufeff")),
+    ("bom_dropped", "removes U+FEFF", lambda t: t.replace("\ufeff", "")),
+    ("replacement_dropped", "drops U+FFFD", lambda t: t.replace("\ufffd", "")),
+    ("controls_dropped", "removes control characters", lambda t: without(("Cc",), t)),
+    ("controls_dropped", "removes control and format characters", lambda t: without(("Cc", "Cf"), t, "\t\n\r")),
+    ("controls_dropped", "removes control characters and U+FFFD, as BERT does",
+        lambda t: without(("Cc", "Cf"), t, "\t\n\r").replace("\ufffd", "")),
+    ("controls_dropped", "removes control characters but tab and newlines", lambda t: without(("Cc",), t, "\t\n\r")),
+    ("controls_dropped", "removes control characters but tab and newlines, and U+FFFD",
+        lambda t: without(("Cc",), t, "\t\n\r").replace("\ufffd", "")),
+    ("format_removed", "removes format characters (joiners, soft hyphens)", lambda t: without(("Cf",), t)),
+    ("zero_removed", "removes U+0000", lambda t: t.replace("\0", "")),
+    ("cut_at_nul", "ends at U+0000, as a C string does", lambda t: t.split("\0")[0]),
+    ("no_break_space", "turns U+00A0 into a space", lambda t: t.replace("\xa0", " ")),
+    ("unicode_spaces", "turns Unicode's spaces into plain ones", lambda t: re.sub(_SPACES, " ", t)),
+    ("quotes", "turns curly quotes into straight ones", lambda t: t.translate(_QUOTES)),
+    ("metaspace", "writes U+2581 for spaces, as SentencePiece does", lambda t: t.replace(" ", "\u2581")),
+    ("ascii_only", "drops what is not ASCII", lambda t: t.encode("ascii", "ignore").decode()),
+    ("ascii_only", "replaces what is not ASCII", lambda t: t.encode("ascii", "replace").decode()),
+    ("read_as_latin1", "reads the UTF-8 bytes as Latin-1 characters",
+        lambda t: t.encode("utf-8", "surrogatepass").decode("latin-1")),
+    ("read_as_latin1", "reads UTF-8 as Windows-1252 characters", lambda t: t.encode().decode("cp1252", "replace")),
+    ("utf16_units", "turns characters above U+FFFF into two U+FFFD: their UTF-16 halves",
+        lambda t: re.sub(_ASTRAL, "\ufffd\ufffd", t)),
+    ("utf16_units", "turns characters above U+FFFF into U+FFFD", lambda t: re.sub(_ASTRAL, "\ufffd", t)),
+    ("utf16_units", "drops characters above U+FFFF", lambda t: re.sub(_ASTRAL, "", t)),
+    ("utf16_units", "keeps the lower 16 bits of characters above U+FFFF",
+        lambda t: "".join(c if 0xD800 <= ord(c) & 0xFFFF < 0xE000 else chr(ord(c) & 0xFFFF) for c in t)),
+    ("full_width", "turns full-width into ASCII", lambda t: re.sub("[！-～]", lambda m: chr(ord(m[0]) - 0xFEE0), t)),
+]  # fmt: skip
+
 
 STAGE = Stage(
     _through(normal),
     lambda message: tuple(s.normalized for s in plain(message)),
     _views,
-    [*_FORMS, *_TIDIED],
+    [*_FORMS, *(w for how in (_behind, _instead) for w in wrong_ways("normalized", how, _TIDY, _TIDIED))],
     holds=any,
 )

@@ -126,53 +126,43 @@ def _in_segment(_: Oracle, __: str, state: State, right: Spans) -> Spans:
 
 def _no_special(oracle: Oracle, _: str, state: State, right: Spans) -> Spans:
     pairs = zip(state["ids"].whole, right, strict=True)
-    return [(0, 0) if number in oracle.reference.added else own for number, own in pairs]
+    return [(0, 0) if number in oracle.added else own for number, own in pairs]
 
 
 _FIX = "map ids to characters (code points) of the raw text as Hugging Face does: every id of a character has all of it"
 
-_EACH = wrong_ways(
-    "offsets",
-    _FIX,
-    _each,
-    [
-        ("bytes", "counts bytes of UTF-8", _size("utf-8", 1)),
-        ("utf16_units", "counts UTF-16 units", _size("utf-16-le", 2)),
-        ("trimmed", "leaves the white space in front of a word out (trim_offsets)",
-            lambda t, b, e: _trimmed(t, b, e) if t[b:e].strip() else (b, e)),
-        ("trimmed", "leaves leading white space out, also where there is nothing else", _trimmed),
-        ("trimmed", "leaves white space out on both sides (trim_offsets)",
-            lambda t, b, e: (_trimmed(t, b, e)[0], b + len(t[b:e].rstrip())) if t[b:e].strip() else (b, e)),
-        ("inclusive", "gives the last character as the end", lambda _, begin, end: (begin, end - 1)),
-        ("lengths_as_ends", "gives lengths where ends are asked for", lambda _, begin, end: (begin, end - begin)),
-        ("zero", "gives no spans", lambda *_: (0, 0)),
-        ("from_one", "counts from 1", lambda _, begin, end: (begin + 1, end + 1)),
-    ],
-)  # fmt: skip
+_EACH = wrong_ways("offsets", _each, _FIX, [
+    ("bytes", "counts bytes of UTF-8", _size("utf-8", 1)),
+    ("utf16_units", "counts UTF-16 units", _size("utf-16-le", 2)),
+    ("trimmed", "leaves the white space in front of a word out (trim_offsets)",
+        lambda t, b, e: _trimmed(t, b, e) if t[b:e].strip() else (b, e)),
+    ("trimmed", "leaves leading white space out, also where there is nothing else", _trimmed),
+    ("trimmed", "leaves white space out on both sides (trim_offsets)",
+        lambda t, b, e: (_trimmed(t, b, e)[0], b + len(t[b:e].rstrip())) if t[b:e].strip() else (b, e)),
+    ("inclusive", "gives the last character as the end", lambda _, begin, end: (begin, end - 1)),
+    ("lengths_as_ends", "gives lengths where ends are asked for", lambda _, begin, end: (begin, end - begin)),
+    ("zero", "gives no spans", lambda *_: (0, 0)),
+    ("from_one", "counts from 1", lambda _, begin, end: (begin + 1, end + 1)),
+])  # fmt: skip
 
-_TEXT = wrong_ways(
-    "offsets",
-    _FIX,
-    _changed,
-    [
-        ("of_normalized", "counts in the normalised text", _of_normalized, _of_prefixes),
-        ("of_segment", "counts from the start of the segment", _in_segment),
-        ("of_pre_tokens", "gives every id the span of its pre-token", _of_pre_tokens),
-        ("of_decoded", "adds up the lengths of what each id decodes to alone", _of_decoded),
-        ("marks_included", "counts combining marks to the character that they composed with",
-            lambda _, t, __, right: [(b, max(e, n)) for (b, e), (n, _) in pairwise([*right, (len(t), 0)])]),
-        ("joined", "lets each span reach to the next",
-            lambda _, t, __, right: [(b, n) for (b, _), (n, _) in pairwise([*right, (len(t), 0)])]),
-        ("first_of_a_character", "gives a character to the first of its ids", _first_takes_it),
-        ("partial_characters", "gives a character to the last of its ids", _last_takes_it),
-        ("partial_characters", "of the ids inside a character only the last has it",
-            lambda _, __, ___, right: [(a[0], a[0]) if a == b else a for a, b in pairwise([*right, (-1, -1)])]),
-        ("partial_characters", "of the ids inside a character only the first has it",
-            lambda _, __, ___, right: [(b[1], b[1]) if a == b else b for a, b in pairwise([(-1, -1), *right])]),
-        ("shifted", "gives each id the span of the one before", lambda _, __, ___, r: [(0, 0), *r][: len(r)]),
-        ("shifted", "gives each id the span of the next", lambda _, t, __, right: [*right[1:], (len(t), len(t))]),
-        ("no_special", "gives added tokens no span", _no_special),
-    ],
-)  # fmt: skip
+_TEXT = wrong_ways("offsets", _changed, _FIX, [
+    ("of_normalized", "counts in the normalised text", _of_normalized, _of_prefixes),
+    ("of_segment", "counts from the start of the segment", _in_segment),
+    ("of_pre_tokens", "gives every id the span of its pre-token", _of_pre_tokens),
+    ("of_decoded", "adds up the lengths of what each id decodes to alone", _of_decoded),
+    ("marks_included", "counts combining marks to the character that they composed with",
+        lambda _, t, __, right: [(b, max(e, n)) for (b, e), (n, _) in pairwise([*right, (len(t), 0)])]),
+    ("joined", "lets each span reach to the next",
+        lambda _, t, __, right: [(b, n) for (b, _), (n, _) in pairwise([*right, (len(t), 0)])]),
+    ("first_of_a_character", "gives a character to the first of its ids", _first_takes_it),
+    ("partial_characters", "gives a character to the last of its ids", _last_takes_it),
+    ("partial_characters", "of the ids inside a character only the last has it",
+        lambda _, __, ___, right: [(a[0], a[0]) if a == b else a for a, b in pairwise([*right, (-1, -1)])]),
+    ("partial_characters", "of the ids inside a character only the first has it",
+        lambda _, __, ___, right: [(b[1], b[1]) if a == b else b for a, b in pairwise([(-1, -1), *right])]),
+    ("shifted", "gives each id the span of the one before", lambda _, __, ___, r: [(0, 0), *r][: len(r)]),
+    ("shifted", "gives each id the span of the next", lambda _, t, __, right: [*right[1:], (len(t), len(t))]),
+    ("no_special", "gives added tokens no span", _no_special),
+])  # fmt: skip
 
 STAGE = Stage(_truth, _observed, _views, [*_EACH, *_TEXT])

@@ -26,7 +26,7 @@ def _truth(oracle: Oracle, message: pb.Conversation, _: State) -> str:
     return conversation(oracle.reference, message).rendered
 
 
-def _switched(**changes: Callable[[pb.Conversation], Any]) -> Compute:
+def _with(**changes: Callable[[pb.Conversation], Any]) -> Compute:
     """Hugging Face's template on other switches, or other messages."""
 
     def compute(oracle: Oracle, message: pb.Conversation, state: State) -> Any:
@@ -45,7 +45,7 @@ def _dumped(value: Any) -> str:
 
 def _messages(change: Callable[[Messages], Messages]) -> Compute:
     """What the template makes of changed messages."""
-    return _switched(messages=lambda message: _dumped(change(json.loads(message.messages))))
+    return _with(messages=lambda message: _dumped(change(json.loads(message.messages))))
 
 
 def _content(change: Callable[[str], str], *roles: str) -> Compute:
@@ -64,7 +64,7 @@ def _text(change: Callable[[str], str]) -> Compute:
     return lambda oracle, message, state: change(_truth(oracle, message, state))
 
 
-def _prompted(change: Callable[[str, int], str]) -> Compute:
+def _prompt(change: Callable[[str, int], str]) -> Compute:
     """From the rendered text and the switch of thinking, where a generation prompt is asked for."""
 
     def compute(oracle: Oracle, message: pb.Conversation, state: State) -> Any:
@@ -75,33 +75,28 @@ def _prompted(change: Callable[[str, int], str]) -> Compute:
 
 
 def _no_thought_as(new: str) -> Compute:
-    return _prompted(lambda t, _: t.removesuffix(_NO_THOUGHT) + new if t.endswith(_NO_THOUGHT) else t)
+    return _prompt(lambda t, _: t.removesuffix(_NO_THOUGHT) + new if t.endswith(_NO_THOUGHT) else t)
 
 
 _OFF, _ON = pb.THINKING_OFF, pb.THINKING_ON
 
-_SWITCHES = wrong_ways(
-    "rendered",
-    "pass enable_thinking on as it is given: absent is neither true nor false; only false adds to the prompt",
-    directly,
-    [
-        ("thinking_flag_ignored", "does not pass enable_thinking on", _switched(thinking=lambda m: pb.THINKING_ABSENT)),
-        ("absent_is_off", "takes enable_thinking for false where it is not given",
-            _switched(thinking=lambda m: m.thinking or _OFF)),
-        ("thinking_inverted", "takes enable_thinking for its contrary",
-            _switched(thinking=lambda m: {_ON: _OFF, _OFF: _ON}.get(m.thinking, m.thinking))),
-        ("thinking_off", "takes enable_thinking for false", _switched(thinking=lambda m: _OFF)),
-        ("on_is_off", "takes enable_thinking for false where it is given",
-            _switched(thinking=lambda m: _OFF if m.thinking else m.thinking)),
-        ("think_opened", "opens a think block behind the generation prompt",
-            _prompted(lambda t, thinking: t if thinking == _OFF else f"{t}<think>\n")),
-        ("think_opened", "opens a think block where thinking is on",
-            _prompted(lambda t, thinking: f"{t}<think>\n" if thinking == _ON else t)),
-        *(("think_block_trimmed", f"writes the empty think block as {new!r}", _no_thought_as(new))
-          for new in ("<think>\n\n</think>", "<think>\n\n</think>\n", "<think>\n</think>\n\n", "<think></think>\n\n",
-                      "<think></think>", "<think>\n</think>\n", "</think>\n\n", "<think>\n\n")),
-    ],
-)  # fmt: skip
+_SWITCHES = wrong_ways("rendered", directly,
+    "pass enable_thinking on as it is given: absent is neither true nor false; only false adds to the prompt", [
+    ("thinking_flag_ignored", "does not pass enable_thinking on", _with(thinking=lambda m: pb.THINKING_ABSENT)),
+    ("absent_is_off", "takes an absent enable_thinking for false", _with(thinking=lambda m: m.thinking or _OFF)),
+    ("thinking_inverted", "takes enable_thinking for its contrary",
+        _with(thinking=lambda m: {_ON: _OFF, _OFF: _ON}.get(m.thinking, m.thinking))),
+    ("thinking_off", "takes enable_thinking for false", _with(thinking=lambda m: _OFF)),
+    ("on_is_off", "takes enable_thinking for false where it is given",
+        _with(thinking=lambda m: _OFF if m.thinking else m.thinking)),
+    ("think_opened", "opens a think block behind the generation prompt",
+        _prompt(lambda t, thinking: t if thinking == _OFF else f"{t}<think>\n")),
+    ("think_opened", "opens a think block where thinking is on",
+        _prompt(lambda t, thinking: f"{t}<think>\n" if thinking == _ON else t)),
+    *(("think_block_trimmed", f"writes the empty think block as {new!r}", _no_thought_as(new))
+      for new in ("<think>\n\n</think>", "<think>\n\n</think>\n", "<think>\n</think>\n\n", "<think></think>\n\n",
+                  "<think></think>", "<think>\n</think>\n", "</think>\n\n", "<think>\n\n")),
+])  # fmt: skip
 
 
 def _system_in_front(words: str) -> Compute:
@@ -133,7 +128,7 @@ def _tool_role(text: str) -> str:
     return answer.sub(r"<|im_start|>tool\n\1", _tool_turns(text))
 
 
-def _is_system(message: Message) -> bool:
+def _system(message: Message) -> bool:
     return message.get("role") == "system"
 
 
@@ -141,60 +136,52 @@ def _without(key: str) -> Compute:
     return _messages(lambda messages: [{k: v for k, v in m.items() if k != key} for m in messages])
 
 
-_TURNS = wrong_ways(
-    "rendered",
-    "run the tokenizer's own chat template (Jinja, trim_blocks, lstrip_blocks) on the messages as they are",
-    directly,
-    [
-        ("no_generation_prompt", "ignores add_generation_prompt", _switched(add_generation_prompt=lambda m: False)),
-        ("generation_prompt_always", "always adds the generation prompt",
-            _switched(add_generation_prompt=lambda m: True)),
-        ("generation_prompt_inverted", "takes add_generation_prompt for its contrary",
-            _switched(add_generation_prompt=lambda m: not m.add_generation_prompt)),
-        ("generation_prompt_stripped", "ends the generation prompt without its newline",
-            _prompted(lambda t, _: t.removesuffix("\n"))),
-        ("tools_ignored", "does not pass tools to the template", _switched(tools=lambda m: "")),
-        ("plain_chatml", "writes roles and contents as ChatML, without the template", _chatml(f"{_END}\n")),
-        ("plain_chatml", "writes roles and contents as ChatML, without a newline between turns", _chatml(_END)),
-        ("default_system", "puts a system turn in front where there is none", _system_in_front(_HELPFUL)),
-        ("default_system", "puts Qwen2.5's system turn in front",
-            _system_in_front(f"You are Qwen, created by Alibaba Cloud. {_HELPFUL}")),
-        ("default_system", "puts an empty system turn in front", _system_in_front("")),
-        ("system_dropped", "drops system turns", _messages(lambda ms: [m for m in ms if not _is_system(m)])),
-        ("system_dropped", "drops a system turn in front", _messages(lambda ms: ms[any(map(_is_system, ms[:1])) :])),
-        ("late_system_dropped", "drops system turns but in front",
-            _messages(lambda ms: [*ms[:1], *(m for m in ms[1:] if not _is_system(m))])),
-        ("system_first", "moves system turns to the front",
-            _messages(lambda ms: sorted(ms, key=lambda m: not _is_system(m)))),
-        ("last_message_only", "renders the last message alone", _messages(lambda ms: ms[-1:])),
-        ("contents_stripped", "strips white space off contents", _content(str.strip)),
-        ("contents_stripped", "strips white space off the contents of users", _content(str.strip, "user")),
-        ("contents_stripped", "strips white space off the contents of assistants", _content(str.strip, "assistant")),
-        ("contents_stripped", "strips white space behind contents", _content(str.rstrip)),
-        ("contents_stripped", "strips white space before contents", _content(str.lstrip)),
-        ("html_escaped", "escapes contents as HTML", _content(html.escape)),
-        ("html_escaped", "escapes contents as HTML, but quotes", _content(lambda c: html.escape(c, quote=False))),
-        ("html_escaped", "escapes contents as HTML (autoescape)",
-            _content(lambda c: html.escape(c).replace("&quot;", "&#34;").replace("&#x27;", "&#39;"))),
-        ("special_removed", "removes the names of special tokens from contents",
-            _content(lambda c: re.sub(r"<\|[a-z_]+\|>", "", c))),
-        ("calls_ignored", "drops tool calls", _without("tool_calls")),
-        ("tool_turns_apart", "gives each tool's answer a turn of its own", _text(_tool_turns)),
-        ("tool_role", "gives tools' answers a turn of the role tool", _text(_tool_role)),
-        ("no_newline", "writes no newline behind turns", _text(lambda t: t.replace(f"{_END}\n", _END))),
-        ("no_newline", "writes no newline at the end", _text(lambda t: t.removesuffix("\n"))),
-        ("stripped", "strips the rendered text", _text(str.strip)),
-        ("stripped", "strips white space behind the rendered text", _text(str.rstrip)),
-        ("space_behind_role", "writes a space for the newline behind the role",
-            _text(lambda t: re.sub(r"(<\|im_start\|>\w+)\n", r"\1 ", t))),
-        ("blocks_untrimmed", "begins with a newline, as Jinja without trim_blocks does", _text(lambda t: f"\n{t}")),
-        ("newline_at_the_end", "ends with a newline more", _text(lambda t: f"{t}\n")),
-        ("bos_added", "begins with <|endoftext|>", _text(lambda t: f"<|endoftext|>{t}")),
-        ("eos_added", "ends with <|endoftext|>", _text(lambda t: f"{t}<|endoftext|>")),
-        ("eos_added", "ends with <|im_end|>", _text(lambda t: f"{t}{_END}")),
-        ("end_missing", "leaves the last turn open", _text(lambda t: t.removesuffix(f"{_END}\n"))),
-    ],
-)  # fmt: skip
+_TURNS = wrong_ways("rendered", directly,
+    "run the tokenizer's own chat template (Jinja, trim_blocks, lstrip_blocks) on the messages as they are", [
+    ("no_generation_prompt", "ignores add_generation_prompt", _with(add_generation_prompt=lambda m: False)),
+    ("generation_prompt_always", "always adds the generation prompt", _with(add_generation_prompt=lambda m: True)),
+    ("generation_prompt_inverted", "takes add_generation_prompt for its contrary",
+        _with(add_generation_prompt=lambda m: not m.add_generation_prompt)),
+    ("generation_prompt_stripped", "ends the prompt without its newline", _prompt(lambda t, _: t.removesuffix("\n"))),
+    ("tools_ignored", "does not pass tools to the template", _with(tools=lambda m: "")),
+    ("plain_chatml", "writes roles and contents as ChatML, without the template", _chatml(f"{_END}\n")),
+    ("plain_chatml", "writes roles and contents as ChatML, without a newline between turns", _chatml(_END)),
+    ("default_system", "puts a system turn in front where there is none", _system_in_front(_HELPFUL)),
+    ("default_system", "puts Qwen2.5's system turn in front",
+        _system_in_front(f"You are Qwen, created by Alibaba Cloud. {_HELPFUL}")),
+    ("default_system", "puts an empty system turn in front", _system_in_front("")),
+    ("system_dropped", "drops system turns", _messages(lambda ms: [m for m in ms if not _system(m)])),
+    ("system_dropped", "drops a system turn in front", _messages(lambda ms: ms[any(map(_system, ms[:1])) :])),
+    ("late_system_dropped", "drops system turns but in front",
+        _messages(lambda ms: [*ms[:1], *(m for m in ms[1:] if not _system(m))])),
+    ("system_first", "moves system turns to front", _messages(lambda ms: sorted(ms, key=lambda m: not _system(m)))),
+    ("last_message_only", "renders the last message alone", _messages(lambda ms: ms[-1:])),
+    ("contents_stripped", "strips white space off contents", _content(str.strip)),
+    ("contents_stripped", "strips white space off the contents of users", _content(str.strip, "user")),
+    ("contents_stripped", "strips white space off the contents of assistants", _content(str.strip, "assistant")),
+    ("contents_stripped", "strips white space behind contents", _content(str.rstrip)),
+    ("contents_stripped", "strips white space before contents", _content(str.lstrip)),
+    ("html_escaped", "escapes contents as HTML", _content(html.escape)),
+    ("html_escaped", "escapes contents as HTML, but quotes", _content(lambda c: html.escape(c, quote=False))),
+    ("html_escaped", "escapes contents as HTML (autoescape)",
+        _content(lambda c: html.escape(c).replace("&quot;", "&#34;").replace("&#x27;", "&#39;"))),
+    ("special_removed", "removes special names from contents", _content(lambda c: re.sub(r"<\|[a-z_]+\|>", "", c))),
+    ("calls_ignored", "drops tool calls", _without("tool_calls")),
+    ("tool_turns_apart", "gives each tool's answer a turn of its own", _text(_tool_turns)),
+    ("tool_role", "gives tools' answers a turn of the role tool", _text(_tool_role)),
+    ("no_newline", "writes no newline behind turns", _text(lambda t: t.replace(f"{_END}\n", _END))),
+    ("no_newline", "writes no newline at the end", _text(lambda t: t.removesuffix("\n"))),
+    ("stripped", "strips the rendered text", _text(str.strip)),
+    ("stripped", "strips white space behind the rendered text", _text(str.rstrip)),
+    ("space_behind_role", "writes a space for the newline behind the role",
+        _text(lambda t: re.sub(r"(<\|im_start\|>\w+)\n", r"\1 ", t))),
+    ("blocks_untrimmed", "begins with a newline, as Jinja without trim_blocks does", _text(lambda t: f"\n{t}")),
+    ("newline_at_the_end", "ends with a newline more", _text(lambda t: f"{t}\n")),
+    ("bos_added", "begins with <|endoftext|>", _text(lambda t: f"<|endoftext|>{t}")),
+    ("eos_added", "ends with <|endoftext|>", _text(lambda t: f"{t}<|endoftext|>")),
+    ("eos_added", "ends with <|im_end|>", _text(lambda t: f"{t}{_END}")),
+    ("end_missing", "leaves the last turn open", _text(lambda t: t.removesuffix(f"{_END}\n"))),
+])  # fmt: skip
 
 
 def _thoughts(write: Callable[[str, str, str], str], apart: bool = True) -> Compute:
@@ -211,7 +198,7 @@ def _thoughts(write: Callable[[str, str, str], str], apart: bool = True) -> Comp
                 thought, answer = content.split("</think>")[0].split("<think>")[-1], content.split("</think>")[-1]
             written.append(write(thought.strip("\n"), answer.lstrip("\n") if thought else answer, content))
             turn["content"] = f"\ue000{len(written) - 1}\ue001"
-        text = _switched(messages=lambda _: _dumped(messages))(oracle, message, state)
+        text = _with(messages=lambda _: _dumped(messages))(oracle, message, state)
         block = f"(?:{re.escape(_NO_THOUGHT)})?" if apart else ""
         return re.sub(block + "\ue000(\\d+)\ue001", lambda match: written[int(match[1])], text)
 
@@ -247,37 +234,31 @@ def _put(old: str, new: str) -> Compute:
     return _text(lambda text: text.replace(old, new))
 
 
-_THOUGHTS = wrong_ways(
-    "rendered",
-    "keep thoughts only behind the last question of a user, drop them in earlier turns",
-    directly,
-    [
-        ("thoughts_kept", "keeps the thoughts of every turn",
-            _thoughts(lambda thought, answer, _: _block(thought, answer) if thought else answer)),
-        ("thoughts_kept", "writes a think block into every turn, empty ones too",
-            _thoughts(lambda thought, answer, _: _block(thought, answer))),
-        ("thoughts_kept", "keeps thoughts in contents, and puts the last turn's empty think block before them",
-            _thoughts(_raw, apart=False)),
-        ("thoughts_dropped", "drops thoughts before the template sees them",
-            _messages(lambda messages: [_thoughtless(message) for message in messages])),
-        ("think_block_trimmed", "writes empty think blocks without their empty lines",
-            _put(_NO_THOUGHT, "<think></think>"), _put(_NO_THOUGHT, "<think></think>\n\n")),
-        ("thoughts_raw", "writes assistants' contents as they are",
-            _thoughts(lambda thought, answer, content: content)),
-        ("thoughts_dropped", "drops the thoughts of every turn", _thoughts(lambda thought, answer, _: answer)),
-        ("thoughts_dropped", "empties the think blocks", _text(lambda t: _BLOCK.sub(_NO_THOUGHT, t))),
-        ("thoughts_dropped", "drops think blocks", _text(lambda t: _BLOCK.sub("", t))),
-        ("empty_thoughts_dropped", "drops empty think blocks", _put(_NO_THOUGHT, "")),
-        ("think_block_trimmed", "writes one newline behind think blocks", _put("</think>\n\n", "</think>\n")),
-        ("think_block_trimmed", "writes no newlines behind think blocks", _put("</think>\n\n", "</think>")),
-        ("think_block_trimmed", "writes no newlines inside think blocks",
-            _text(lambda t: t.replace("<think>\n", "<think>").replace("\n</think>", "</think>"))),
-        ("think_block_trimmed", "writes empty think blocks with one newline",
-            _put("<think>\n\n</think>", "<think>\n</think>")),
-        ("reasoning_content_ignored", "does not know reasoning_content", _without("reasoning_content")),
-        ("rendered_one_by_one", "renders assistants' turns as if each were the last", _as_last),
-    ],
-)  # fmt: skip
+_THOUGHTS = wrong_ways("rendered", directly,
+    "keep thoughts only behind the last question of a user, drop them in earlier turns", [
+    ("thoughts_kept", "keeps the thoughts of every turn",
+        _thoughts(lambda thought, answer, _: _block(thought, answer) if thought else answer)),
+    ("thoughts_kept", "writes a think block into every turn, empty ones too",
+        _thoughts(lambda thought, answer, _: _block(thought, answer))),
+    ("thoughts_kept", "keeps thoughts in contents, and puts the last turn's empty think block before them",
+        _thoughts(_raw, apart=False)),
+    ("thoughts_dropped", "drops thoughts before the template sees them",
+        _messages(lambda messages: [_thoughtless(message) for message in messages])),
+    ("think_block_trimmed", "writes empty think blocks without their empty lines",
+        _put(_NO_THOUGHT, "<think></think>"), _put(_NO_THOUGHT, "<think></think>\n\n")),
+    ("thoughts_raw", "writes assistants' contents as they are", _thoughts(lambda thought, answer, content: content)),
+    ("thoughts_dropped", "drops the thoughts of every turn", _thoughts(lambda thought, answer, _: answer)),
+    ("thoughts_dropped", "empties the think blocks", _text(lambda t: _BLOCK.sub(_NO_THOUGHT, t))),
+    ("thoughts_dropped", "drops think blocks", _text(lambda t: _BLOCK.sub("", t))),
+    ("empty_thoughts_dropped", "drops empty think blocks", _put(_NO_THOUGHT, "")),
+    ("think_block_trimmed", "writes one newline behind think blocks", _put("</think>\n\n", "</think>\n")),
+    ("think_block_trimmed", "writes no newlines behind think blocks", _put("</think>\n\n", "</think>")),
+    ("think_block_trimmed", "writes no newlines inside think blocks",
+        _text(lambda t: t.replace("<think>\n", "<think>").replace("\n</think>", "</think>"))),
+    ("think_block_trimmed", "writes one newline in empty blocks", _put("<think>\n\n</think>", "<think>\n</think>")),
+    ("reasoning_content_ignored", "does not know reasoning_content", _without("reasoning_content")),
+    ("rendered_one_by_one", "renders assistants' turns as if each were the last", _as_last),
+])  # fmt: skip
 
 
 def _json(dump: Callable[[Any], str], tools: bool = True, arguments: bool = True) -> Compute:
@@ -301,8 +282,7 @@ def _for_html(text: str) -> str:
 
 
 _DUMPS: Sequence[tuple[str, str, Callable[[Any], str]]] = [
-    ("jinja_tojson", "writes JSON by Jinja's own tojson: sorted, escaped",
-        lambda v: _for_html(json.dumps(v, sort_keys=True))),
+    ("jinja_tojson", "writes JSON by Jinja: sorted, escaped", lambda v: _for_html(json.dumps(v, sort_keys=True))),
     ("jinja_tojson", "writes JSON by Jinja's own tojson: sorted, escaped for HTML, not in ASCII",
         lambda v: _for_html(json.dumps(v, sort_keys=True, ensure_ascii=False))),
     ("html_escaped", "writes JSON escaped for HTML", lambda v: _for_html(_dumped(v))),
@@ -329,11 +309,10 @@ def _dumps() -> Iterator[tuple[str, str, Compute]]:
 
 
 _JSON = wrong_ways(
-    "rendered",
+    "rendered", directly,
     'write tools and arguments as json.dumps(…, ensure_ascii=False) does: in the given order, with ", " and ": "',
-    directly,
     _dumps(),
-)
+)  # fmt: skip
 
 STAGE = Stage(
     _truth,

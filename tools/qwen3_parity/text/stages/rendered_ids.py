@@ -41,22 +41,17 @@ def _contents(text: str, message: pb.Conversation) -> Parts:
     return [(part, number % 2 == 1) for number, part in enumerate(parts) if part]
 
 
-_WRONG = wrong_ways(
-    "rendered_ids",
-    "encode the rendered text as a whole, special tokens found, nothing added or taken away",
-    lambda compute: compute,
-    [
-        ("special_as_text", "takes the names of special tokens for plain text",
-            _encoded(lambda text, _: [(text, True)])),
-        ("contents_as_text", "takes the names of special tokens in contents for plain text", _encoded(_contents)),
-        ("stripped", "encodes the rendered text stripped", _text(str.strip)),
-        ("stripped", "encodes the rendered text stripped at its end", _text(str.rstrip)),
-        ("lines", "encodes line by line", _lines(lambda text: text.splitlines(keepends=True))),
-        ("lines", "encodes line by line, without the ends of lines", _lines(str.splitlines)),
-        ("lines", "encodes line by line, newlines apart", _lines(lambda text: re.split("(\n)", text))),
-        ("prefix_space", "encodes a space in front", _text(lambda text: f" {text}")),
-    ],
-)  # fmt: skip
+_WRONG = wrong_ways("rendered_ids", lambda compute: compute,
+    "encode the rendered text as a whole, special tokens found, nothing added or taken away", [
+    ("special_as_text", "takes the names of special tokens for plain text", _encoded(lambda text, _: [(text, True)])),
+    ("contents_as_text", "takes the names of special tokens in contents for plain text", _encoded(_contents)),
+    ("stripped", "encodes the rendered text stripped", _text(str.strip)),
+    ("stripped", "encodes the rendered text stripped at its end", _text(str.rstrip)),
+    ("lines", "encodes line by line", _lines(lambda text: text.splitlines(keepends=True))),
+    ("lines", "encodes line by line, without the ends of lines", _lines(str.splitlines)),
+    ("lines", "encodes line by line, newlines apart", _lines(lambda text: re.split("(\n)", text))),
+    ("prefix_space", "encodes a space in front", _text(lambda text: f" {text}")),
+])  # fmt: skip
 
 
 def _by_encoding(_: Oracle, message: pb.Conversation, state: State, encode: Callable[[str], Sequence[int]]) -> Any:

@@ -65,7 +65,9 @@ def _split(split: Callable[[bool], bool], keep: Callable[[bool, bool], bool] = l
     """Another meaning of split_special_tokens; `keep(special, split_special_tokens)`: whether a token is found."""
 
     def compute(oracle: Oracle, message: pb.Encoding, _: State) -> Any:
-        kept = {token["id"] for token in oracle.added if keep(bool(token["special"]), message.split_special_tokens)}
+        kept = {
+            token["id"] for token in oracle.added_tokens if keep(bool(token["special"]), message.split_special_tokens)
+        }
         asked = pb.Encoding(text=message.text, split_special_tokens=split(message.split_special_tokens))
         return _cut(message.text, [token for token in _tokens(oracle, asked) if token[2] in kept])
 
@@ -76,7 +78,7 @@ def _search(pattern: Callable[[Sequence[str]], str], flags: int = 0, longest: bo
     """A regex over the contents of the added tokens; the match, or its lower case, is looked up."""
 
     def compute(oracle: Oracle, message: pb.Encoding, _: State) -> Any:
-        tokens = [token for token in oracle.added if not (message.split_special_tokens and token["special"])]
+        tokens = [token for token in oracle.added_tokens if not (message.split_special_tokens and token["special"])]
         ids = {token["content"].lower(): token["id"] for token in tokens}
         names = sorted((token["content"] for token in tokens), key=len, reverse=longest)
         matches = re.finditer(pattern(names), message.text, flags) if names else ()
@@ -110,7 +112,7 @@ def _strip(left: bool, right: bool) -> Callable[[Oracle, str, Tokens], Tokens]:
     return change
 
 
-def _strip_left_first(oracle: Oracle, text: str, tokens: Tokens) -> Tokens:
+def _left_first(oracle: Oracle, text: str, tokens: Tokens) -> Tokens:
     """White space between two tokens goes to the right one, what is left of it to the left one."""
     left = _strip(True, False)(oracle, text, tokens)
     ends = [*(token[0] for token in left[1:]), len(text)]
@@ -147,54 +149,43 @@ def _stripped(text: str, begin: int, end: int, number: int | None) -> tuple[int,
     return begin + len(part) - len(part.lstrip()), end - len(part) + len(part.rstrip()), None
 
 
-_FOUND = wrong_ways(
-    "segments",
-    "cut the raw text first, at the longest added token that begins leftmost; special ones only if not split",
-    directly,
-    [
-        ("added_as_text", "finds no added tokens: their names are plain text", _split(bool, lambda *_: False)),
-        ("special_as_text", "finds no special tokens: their names are plain text", _split(lambda split: True)),
-        ("special_in_user_text", "ignores split_special_tokens: special tokens are found in a user's words",
-            _split(lambda split: False)),
-        ("split_inverted", "takes split_special_tokens for its contrary", _split(lambda split: not split)),
-        ("user_defined_as_text", "finds special tokens alone: added tokens like <think> are plain text",
-            _split(bool, lambda special, _: special)),
-        ("split_hides_all", "split_special_tokens hides all added tokens, also those that are not special",
-            _split(bool, lambda _, asked: not asked)),
-        ("shortest_first", "takes the shortest of the tokens that begin at a place", _between(longest=False)),
-        ("shortest_first", "knows sentinels by their first digit: <extra_id_10> is <extra_id_1>, then 0>",
-            _search(_prefixes)),
-        ("any_case", "finds added tokens in any case", _between(flags=re.IGNORECASE)),
-        ("between_spaces", "finds added tokens only between white space", _between(r"(?<!\S)", r"(?!\S)")),
-        ("single_word", "finds added tokens only where no word touches them", _between(r"(?<!\w)", r"(?!\w)")),
-        ("whole_text", "finds an added token only when it is the whole text", _between(r"\A", r"\Z")),
-        ("at_the_start", "finds an added token only at the start", _between(r"\A")),
-        ("first_only", "finds each added token once",
-            _changed(lambda o, t, ts: [a for at, a in enumerate(ts) if a[2] not in {b[2] for b in ts[:at]}])),
-        ("one_only", "finds the first added token alone", _changed(lambda o, t, tokens: tokens[:1])),
-        ("joined", "takes equal neighbours for one", _changed(_joined)),
-        ("not_adjacent", "misses an added token right behind another", _changed(_not_adjacent)),
-        ("of_normalized", "normalises before it looks for added tokens, and counts in that text", _of_normalized),
-        ("empty_kept", "keeps empty segments between added tokens",
-            lambda o, m, _: _cut(m.text, _tokens(o, m), empty=True)),
-    ],
-)  # fmt: skip
+_FOUND = wrong_ways("segments", directly,
+    "cut the raw text first, at the longest added token that begins leftmost; special ones only if not split", [
+    ("added_as_text", "finds no added tokens: their names are plain text", _split(bool, lambda *_: False)),
+    ("special_as_text", "finds no special tokens: their names are plain text", _split(lambda split: True)),
+    ("special_in_user_text", "ignores split_special_tokens: special tokens are found in a user's words",
+        _split(lambda split: False)),
+    ("split_inverted", "takes split_special_tokens for its contrary", _split(lambda split: not split)),
+    ("user_defined_as_text", "finds special tokens alone: added tokens like <think> are plain text",
+        _split(bool, lambda special, _: special)),
+    ("split_hides_all", "split_special_tokens hides all added tokens, also those that are not special",
+        _split(bool, lambda _, asked: not asked)),
+    ("shortest_first", "takes the shortest of the tokens that begin at a place", _between(longest=False)),
+    ("shortest_first", "knows sentinels by one digit: <extra_id_10> is <extra_id_1>, then 0>", _search(_prefixes)),
+    ("any_case", "finds added tokens in any case", _between(flags=re.IGNORECASE)),
+    ("between_spaces", "finds added tokens only between white space", _between(r"(?<!\S)", r"(?!\S)")),
+    ("single_word", "finds added tokens only where no word touches them", _between(r"(?<!\w)", r"(?!\w)")),
+    ("whole_text", "finds an added token only when it is the whole text", _between(r"\A", r"\Z")),
+    ("at_the_start", "finds an added token only at the start", _between(r"\A")),
+    ("first_only", "finds each added token once",
+        _changed(lambda o, t, ts: [a for at, a in enumerate(ts) if a[2] not in {b[2] for b in ts[:at]}])),
+    ("one_only", "finds the first added token alone", _changed(lambda o, t, tokens: tokens[:1])),
+    ("joined", "takes equal neighbours for one", _changed(_joined)),
+    ("not_adjacent", "misses an added token right behind another", _changed(_not_adjacent)),
+    ("of_normalized", "normalises before it looks for added tokens, and counts in that text", _of_normalized),
+    ("empty_kept", "keeps empty segments between tokens", lambda o, m, _: _cut(m.text, _tokens(o, m), empty=True)),
+])  # fmt: skip
 
-_SPACES = wrong_ways(
-    "segments",
-    "follow each added token's flags lstrip, rstrip and single_word; Qwen's have none: spaces beside them stay text",
-    directly,
-    [
-        ("lstrip", "takes the white space before an added token along", _changed(_strip(True, False))),
-        ("rstrip", "takes the white space behind an added token along", _changed(_strip(False, True))),
-        ("strip", "takes the white space around an added token along",
-            _changed(_strip(True, True)), _changed(_strip_left_first)),
-        ("lstrip", "takes one space before an added token along",
-            _changed(lambda o, t, ts: [(b - (t[b - 1 : b] == " "), e, n) for b, e, n in ts])),
-        ("plain_stripped", "strips white space from the plain text between added tokens",
-            lambda o, m, s: tuple(p for one in _truth(o, m, s) if (p := _stripped(m.text, *one))[0] < p[1])),
-    ],
-)  # fmt: skip
+_SPACES = wrong_ways("segments", directly,
+    "follow each added token's flags lstrip, rstrip and single_word; Qwen's have none: spaces beside them stay text", [
+    ("lstrip", "takes the white space before an added token along", _changed(_strip(True, False))),
+    ("rstrip", "takes the white space behind an added token along", _changed(_strip(False, True))),
+    ("strip", "takes white space around an added token along", _changed(_strip(True, True)), _changed(_left_first)),
+    ("lstrip", "takes one space before an added token along",
+        _changed(lambda o, t, ts: [(b - (t[b - 1 : b] == " "), e, n) for b, e, n in ts])),
+    ("plain_stripped", "strips white space from the plain text between added tokens",
+        lambda o, m, s: tuple(p for one in _truth(o, m, s) if (p := _stripped(m.text, *one))[0] < p[1])),
+])  # fmt: skip
 
 
 def _ids(number: Callable[[Oracle, int], int]) -> Compute:
@@ -205,7 +196,7 @@ def _sentinel(number: Callable[[int, int, int, int], int]) -> Compute:
     """Sentinel i has the id `number(i, how many, the first one's id, entries before them)`."""
 
     def change(oracle: Oracle, old: int) -> int:
-        matches = {token["id"]: _SENTINEL.fullmatch(token["content"]) for token in oracle.added}
+        matches = {token["id"]: _SENTINEL.fullmatch(token["content"]) for token in oracle.added_tokens}
         sentinels = {token: int(match[1]) for token, match in matches.items() if match}
         if old not in sentinels:
             return old
@@ -215,25 +206,20 @@ def _sentinel(number: Callable[[int, int, int, int], int]) -> Compute:
     return _ids(change)
 
 
-_IDS = wrong_ways(
-    "segments",
-    "take the ids of added tokens from added_tokens_decoder or tokenizer.json; sentinel i is row padded size + i",
-    directly,
-    [
-        ("sentinels_descending", "numbers sentinels downwards, as T5 does",
-            _sentinel(lambda i, n, first, below: first + n - 1 - i)),
-        ("sentinels_off_by_one", "numbers sentinels from 1", _sentinel(lambda i, n, first, below: first + i + 1)),
-        ("sentinels_off_by_one", "numbers sentinels from -1", _sentinel(lambda i, n, first, below: first + i - 1)),
-        ("sentinels_compact", "numbers sentinels right behind the vocabulary, in the padding rows",
-            _sentinel(lambda i, n, first, below: below + i)),
-        ("sentinels_compact", "numbers sentinels downwards behind the vocabulary",
-            _sentinel(lambda i, n, first, below: below + n - 1 - i)),
-        ("ids_shifted", "gives each added token the next one's id", _ids(lambda o, old: old + 1)),
-        ("ids_shifted", "gives each added token the id of the one before", _ids(lambda o, old: old - 1)),
-        ("ids_from_zero", "numbers added tokens from 0",
-            _ids(lambda o, old: sorted(token["id"] for token in o.added).index(old))),
-    ],
-)  # fmt: skip
+_IDS = wrong_ways("segments", directly,
+    "take the ids of added tokens from added_tokens_decoder or tokenizer.json; sentinel i is row padded size + i", [
+    ("sentinels_descending", "numbers sentinels downwards, as T5 does",
+        _sentinel(lambda i, n, first, below: first + n - 1 - i)),
+    ("sentinels_off_by_one", "numbers sentinels from 1", _sentinel(lambda i, n, first, below: first + i + 1)),
+    ("sentinels_off_by_one", "numbers sentinels from -1", _sentinel(lambda i, n, first, below: first + i - 1)),
+    ("sentinels_compact", "numbers sentinels right behind the vocabulary, in the padding rows",
+        _sentinel(lambda i, n, first, below: below + i)),
+    ("sentinels_compact", "numbers sentinels downwards behind the vocabulary",
+        _sentinel(lambda i, n, first, below: below + n - 1 - i)),
+    ("ids_shifted", "gives each added token the next one's id", _ids(lambda o, old: old + 1)),
+    ("ids_shifted", "gives each added token the id of the one before", _ids(lambda o, old: old - 1)),
+    ("ids_from_zero", "numbers added tokens from 0", _ids(lambda o, old: sorted(o.added).index(old))),
+])  # fmt: skip
 
 
 def _spans(change: Callable[[str, int, int], tuple[int, int]]) -> Compute:
@@ -245,17 +231,12 @@ def _size(encoding: str, unit: int, text: str, begin: int, end: int) -> tuple[in
     return len(text[:begin].encode(encoding)) // unit, len(text[:end].encode(encoding)) // unit
 
 
-_UNITS = wrong_ways(
-    "segments",
-    "count characters (code points) of the raw text",
-    _spans,
-    [
-        ("bytes", "counts bytes of UTF-8", partial(_size, "utf-8", 1)),
-        ("utf16_units", "counts UTF-16 units", partial(_size, "utf-16-le", 2)),
-        ("end_inclusive", "gives the last character as the end", lambda text, begin, end: (begin, end - 1)),
-        ("lengths_as_ends", "gives lengths where ends are asked for", lambda text, begin, end: (begin, end - begin)),
-    ],
-)
+_UNITS = wrong_ways("segments", _spans, "count characters (code points) of the raw text", [
+    ("bytes", "counts bytes of UTF-8", partial(_size, "utf-8", 1)),
+    ("utf16_units", "counts UTF-16 units", partial(_size, "utf-16-le", 2)),
+    ("end_inclusive", "gives the last character as the end", lambda text, begin, end: (begin, end - 1)),
+    ("lengths_as_ends", "gives lengths where ends are asked for", lambda text, begin, end: (begin, end - begin)),
+])  # fmt: skip
 
 STAGE = Stage(
     _truth,
