@@ -7,7 +7,18 @@ from qwen3_golden.errors import ParityError
 from qwen3_golden.reader import read, verify
 from qwen3_golden.recording import Recording, Tensor, minor_of
 from qwen3_golden.stages import STAGES
-from qwen3_golden.taps import ENCODERS, GOLDEN_ROOT, Place, kept_whole, last_rows, pattern_of, place, selected, table
+from qwen3_golden.taps import (
+    ENCODERS,
+    GOLDEN_ROOT,
+    Network,
+    Place,
+    kept_whole,
+    last_rows,
+    pattern_of,
+    place,
+    selected,
+    table,
+)
 from qwen3_golden.weights import is_exported, part_name, read_parts, verify_weights
 from qwen3_golden.writer import Writer, tensor, write
 
@@ -17,6 +28,7 @@ __all__ = [
     "GOLDEN_ROOT",
     "STAGES",
     "Array",
+    "Network",
     "ParityError",
     "Place",
     "Recording",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 
 from google.protobuf import text_format
@@ -145,6 +146,56 @@ def _every(texts: Iterable[str], num_hidden_layers: int) -> list[str]:
         for text in texts
         for layer in range(num_hidden_layers if "{every}" in text else 1)
     ]
+
+
+_RESULTS = ("logits", "generated_ids", "next_token_probs", "beam_scores", "sequences_scores")
+
+
+def _stack_of(pattern: str) -> str:
+    first = pattern.partition(".")[0]
+    return "decoder" if first in _RESULTS else "gradient" if first == "loss" else first
+
+
+def _before_layer(pattern: str) -> str:
+    """What stands before the number of a layer, empty without one."""
+    beginning, layered, _ = pattern.partition("{layer}")
+    return beginning if layered else ""
+
+
+@dataclass(frozen=True)
+class Network:
+    """The places of one network: those of `stacks` ("encoder", "decoder", "pre_norm", "post_norm", "gradient").
+
+    A decoder reads an encoder's keys only where both are there.
+    """
+
+    config: pb.ModelConfig
+    stacks: frozenset[str]
+
+    def place(self, name: str) -> Place | None:
+        """The place of a tap name, None for a name of another network."""
+        return place(name, self.config.num_hidden_layers)
+
+    def inputs(self, spot: Place, given: Callable[[str], bool]) -> tuple[str, ...]:
+        """What a place reads here, in the op's order; `given(name)` says whether the case has an input."""
+        some = {name for alternatives in spot.inputs for name in alternatives}
+        every = {name for name in some if not name.endswith(GIVEN_OR_NOT) or given(name)}
+        without = frozenset() if {"encoder", "decoder"} <= self.stacks else spot.optional
+        return tuple(name for name in spot.inputs_in(every, self.config) if name not in without)
+
+    def blocks(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """The names in the order of the network: each layer's with its prefix, those between layers with none."""
+        rows = (row.pattern for row in table() if _stack_of(row.pattern) in self.stacks)
+        mine = [pattern for pattern in rows if _has(self.config, pattern, frozenset())]
+        for beginning, patterns in groupby(mine, key=_before_layer):
+            names = tuple(patterns)
+            for layer in range(self.config.num_hidden_layers if beginning else 1):
+                prefix = f"{beginning}{layer}" if beginning else ""
+                yield prefix, tuple(name.replace("{layer}", str(layer)) for name in names)
+
+    def rows_kept(self, name: str) -> bool:
+        """Whether a case that keeps some rows keeps some of this tap alone."""
+        return not kept_whole(name)
 
 
 _WHOLE = ("k_proj", "v_proj", "k_norm", "k_rope", "position_ids", "cos", "sin")

@@ -1,29 +1,25 @@
 """The executable specification of the Qwen3 encoder-decoder: float64 NumPy, one function per op, no framework.
 
 It is the truth that noise floors and blame are measured against, and short enough to port from: read `ops`, a file an
-op (the arithmetic, how far rounding may move it, its gradient, how it reads its place in a network), and `model` (how
-they are wired). `backward` is training: the loss and the gradient of every parameter, by hand.
+op (the arithmetic, how far rounding may move it, its gradient, how it reads its place in a network), and `sweep` (how a
+table of places becomes a run). `backward` is training: the loss and the gradient of every parameter, by hand.
 """
 
 from qwen3_spec import ops
 from qwen3_spec.arithmetic import FLOAT64, SEQUENTIAL_FLOAT32, Arithmetic
 from qwen3_spec.backward import Gradients, StackInput, loss_and_gradients
 from qwen3_spec.config import RopeScaling, SpecConfig
-from qwen3_spec.model import Cache, decoder_step, encoder
 from qwen3_spec.ops.loss import cross_entropy
 
 __all__ = [
     "FLOAT64",
     "SEQUENTIAL_FLOAT32",
     "Arithmetic",
-    "Cache",
     "Gradients",
     "RopeScaling",
     "SpecConfig",
     "StackInput",
     "cross_entropy",
-    "decoder_step",
-    "encoder",
     "loss_and_gradients",
     "ops",
 ]

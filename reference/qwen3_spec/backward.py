@@ -1,20 +1,20 @@
 """The training loss of the whole network and its gradient: what autograd must arrive at.
 
-The forward is `model.encoder` and one `model.decoder_step` over all of the target (teacher forcing, no cached steps).
-Its taps are kept, and the way back reads them by name, last op first. They are handed to `tap(name, value)`, then the
-`loss`, then every gradient as `gradient.<name>`: that of an activation under its tap's name, summed over all that read
-it, as soon as it is known; that of a parameter under its canonical name, summed over all its uses, at the end.
+The taps of the forward, over all of the target at once (teacher forcing, no cached steps), are given, and the way back
+reads them by name, last op first. To `tap(name, value)` go the `loss`, then every gradient as `gradient.<name>`: that
+of an activation under its tap's name, summed over all that read it, as soon as it is known; that of a parameter under
+its canonical name, summed over all its uses, at the end.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from qwen3_spec.arithmetic import FLOAT64, Arithmetic, Array
-from qwen3_spec.backward_blocks import Backward, Tables, attention, layer, own_projections
+from qwen3_spec.backward_blocks import Backward, Tables, Tap, Weights, attention, layer, own_projections
 from qwen3_spec.config import SpecConfig
 from qwen3_spec.heads import split_heads
-from qwen3_spec.model import Cache, Tap, Weights, decoder_step, encoder
 from qwen3_spec.ops.loss import cross_entropy, cross_entropy_gradient
 
 SHARED = "shared.weight"
@@ -49,6 +49,7 @@ def unseen(_name: str, _value: Array) -> None:
 
 
 def loss_and_gradients(
+    values: Mapping[str, Array],
     weights: Weights,
     config: SpecConfig,
     decoder_input: StackInput,
@@ -61,32 +62,15 @@ def loss_and_gradients(
 ) -> Gradients:
     """The mean cross-entropy of `labels[batch, query]` (-100 is ignored, nothing is shifted) and its gradients.
 
-    Without an encoder (None, or one of length 0) this is a causal Qwen3. `encoder_key_tables` are the cos and sin by
-    which the decoder turns the encoder's keys, needed when `rotate_encoder_keys`. A row without a visible key passes
-    nothing back through its attention; labels that are all -100 give loss 0 and zeros. Looking up the token
-    `padding_idx` trains nothing (HF: `config.pad_token_id`), though a tied head still trains its row. Raises what
-    `model` and `loss` raise.
+    `values` are the taps of the forward by name. Without an encoder (None, or one of length 0) this is a causal Qwen3.
+    `encoder_key_tables` are the cos and sin by which the decoder turns the encoder's keys, needed when
+    `rotate_encoder_keys`. A row without a visible key passes nothing back through its attention; labels that are all
+    -100 give loss 0 and zeros. Looking up the token `padding_idx` trains nothing (HF: `config.pad_token_id`), though a
+    tied head still trains its row. Raises what `loss` raises.
     """
-    values: dict[str, Array] = {}
-
-    def keep(name: str, value: Array) -> None:
-        values[name] = value
-        tap(name, value)
-
     source = encoder_input if encoder_input is not None and encoder_input.ids.shape[1] else None
-    hidden = None if source is None else encoder(weights, config, *source, keep, arithmetic)
+    hidden, logits = None if source is None else values["encoder.norm"], values["logits"]
     tables = encoder_key_tables if source is not None and config.rotate_encoder_keys else None
-    logits = decoder_step(
-        weights,
-        config,
-        *decoder_input,
-        Cache(),
-        keep,
-        arithmetic,
-        hidden,
-        None if source is None else source.mask,
-        *(tables or (None, None)),
-    )
     loss = cross_entropy(logits, labels, arithmetic=arithmetic)
     tap("loss", loss)
 

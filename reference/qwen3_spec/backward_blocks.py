@@ -1,10 +1,10 @@
-"""The way back through a block: its ops that have parameters, its attention, its MLP, in the reverse of `model`.
+"""The way back through a block: its ops that have parameters, its attention, its MLP, in reverse.
 
 `Backward` holds the forward's taps and collects the gradients of parameters; the gradient of every activation is
 recorded under the name of its tap.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,8 +12,9 @@ import numpy as np
 from qwen3_spec import ops
 from qwen3_spec.arithmetic import Arithmetic, Array
 from qwen3_spec.config import SpecConfig
-from qwen3_spec.model import Tap, Weights
 
+Tap = Callable[[str, Array], None]
+Weights = Mapping[str, Array]
 Tables = tuple[Array, Array]
 """cos and sin, each `[batch, seq, head_dim]`."""
 
@@ -28,7 +29,7 @@ class Backward:
 
     weights: Weights
     config: SpecConfig
-    values: dict[str, Array]
+    values: Mapping[str, Array]
     tap: Tap
     arithmetic: Arithmetic
     padding_idx: int | None = None

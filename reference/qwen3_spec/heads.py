@@ -7,7 +7,7 @@ from qwen3_spec.arithmetic import Array
 
 def split_heads(values: Array, head_dim: int) -> Array:
     """`[batch, seq, channel]` or `[batch, seq, heads, head_dim]` -> `[batch, seq, heads, head_dim]`."""
-    return values if values.ndim == 4 else values.reshape(*values.shape[:2], -1, head_dim)
+    return values if values.ndim == 4 else values.reshape(*values.shape[:2], values.shape[2] // head_dim, head_dim)
 
 
 def heads_first(values: Array, head_dim: int) -> Array:

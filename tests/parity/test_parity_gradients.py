@@ -11,9 +11,10 @@ from qwen3_encdec.weights.qwen3_checkpoint import load_qwen3
 from qwen3_golden import GOLDEN_ROOT, Array
 from qwen3_reference.cases.networks import case, inputs
 from qwen3_reference.checkpoints.configs import model_config
-from qwen3_reference.checkpoints.spec_configs import spec_config
 from qwen3_reference.checkpoints.weights import load_weights
-from qwen3_spec.backward import Gradients, StackInput, loss_and_gradients
+from qwen3_reference.floors.scope import Scope
+from qwen3_reference.floors.training import spec_training
+from qwen3_spec import FLOAT64, Gradients
 from qwen3_spec.ops.loss import IGNORED_LABEL
 
 CHECKPOINTS = GOLDEN_ROOT / "checkpoints"
@@ -80,21 +81,18 @@ def truth(name: str) -> Gradients:
     """The specification's gradients, on the cos and sin that the model computes."""
     definition, given, model = case(name), inputs_of(name), load(name, "eager")
     directories = CHECKPOINTS / definition.encoder, CHECKPOINTS / definition.decoder
-    config = spec_config(model_config(directories[1], rotate_encoder_keys=definition.rotate_encoder_keys))
+    config = model_config(directories[1], rotate_encoder_keys=definition.rotate_encoder_keys)
     weights = dict(load_weights(*directories))
     weights["decoder.norm.weight"] = weights["decoder.norm.weight"] * np.float32(SOFTENING)
 
-    def stack(which: str) -> StackInput:
+    angles: dict[tuple[str, int], Array] = {}
+    for which in ("encoder", "decoder"):
         positions = torch.from_numpy(given[f"input.{which}_position_ids"])
         cos, sin = getattr(model, which).rotary_emb(model.shared.weight, positions)
-        ids, mask = given[f"input.{which}_input_ids"], given[f"input.{which}_attention_mask"]
-        return StackInput(ids, mask, cos.numpy(), sin.numpy())
-
-    source = stack("encoder")
-    tables = source.cos, source.sin
-    return loss_and_gradients(
-        weights, config, stack("decoder"), labels_of(name), source, tables, padding_idx=model.config.padding_idx
-    )
+        angles |= {(f"{which}.cos", 0): cos.numpy(), (f"{which}.sin", 0): sin.numpy()}
+    angles |= {(f"decoder.encoder_{table}", 0): angles[f"encoder.{table}", 0] for table in ("cos", "sin")}
+    scope = Scope(config, given | {"input.labels": labels_of(name)}, ())
+    return spec_training(weights, scope, model.config.padding_idx, angles, lambda *_: None, FLOAT64)
 
 
 def error(actual: Array, expected: Array) -> float:

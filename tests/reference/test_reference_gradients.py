@@ -13,8 +13,9 @@ from qwen3_reference.capture.training import Trained, prepare, train
 from qwen3_reference.cases.networks import case, inputs
 from qwen3_reference.checkpoints.configs import model_config
 from qwen3_reference.checkpoints.sizes import PAD_ID
-from qwen3_reference.checkpoints.spec_configs import spec_config
 from qwen3_reference.checkpoints.weights import load_weights
+from qwen3_reference.floors.scope import Scope
+from qwen3_reference.floors.training import spec_training
 from qwen3_spec import FLOAT64, Arithmetic, backward
 from qwen3_spec.ops.loss import IGNORED_LABEL
 
@@ -93,16 +94,18 @@ def specified(
     directory = CHECKPOINTS / definition.decoder
     weights = dict(load_weights(encoder, directory))
     weights["decoder.norm.weight"] = weights["decoder.norm.weight"] * np.float32(SOFTENING)
-    config = spec_config(model_config(directory, rotate_encoder_keys=definition.rotate_encoder_keys))
-
-    def stack(which: str) -> backward.StackInput:
-        ids, mask = given[f"input.{which}_input_ids"], given[f"input.{which}_attention_mask"]
-        return backward.StackInput(ids, mask, *tables(trained, which))
-
-    source = None if encoder is None else stack("encoder")
-    keys = tables(trained, "decoder", "encoder_") if source is not None and config.rotate_encoder_keys else None
-    gradients = backward.loss_and_gradients(
-        weights, config, stack("decoder"), labels, source, keys, taps.__setitem__, arithmetic, padding_idx
+    config = model_config(directory, rotate_encoder_keys=definition.rotate_encoder_keys)
+    known = {n: v for n, v in given.items() if encoder is not None or not n.startswith("input.encoder")}
+    halves = [("decoder", ""), *([] if encoder is None else [("encoder", "")])]
+    halves += [("decoder", "encoder_")] if encoder is not None and config.rotate_encoder_keys else []
+    angles = {
+        (f"{stack}.{half}{table}", 0): value
+        for stack, half in halves
+        for table, value in zip(("cos", "sin"), tables(trained, stack, half), strict=True)
+    }
+    scope = Scope(config, known | {"input.labels": labels}, ())
+    gradients = spec_training(
+        weights, scope, padding_idx, angles, lambda _, name, value: taps.__setitem__(name, value), arithmetic
     )
     return gradients, taps
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import table_runs
 
 from qwen3_spec import FLOAT64, SEQUENTIAL_FLOAT32, Arithmetic, ops
-from qwen3_spec.classic import classic_encoder
 from qwen3_spec.classic_config import ClassicConfig
 
 CONFIG = ClassicConfig(
@@ -56,13 +56,12 @@ def run(
     config: ClassicConfig, given: dict[str, np.ndarray], arithmetic: Arithmetic = FLOAT64, **changes: np.ndarray
 ) -> dict[str, np.ndarray]:
     """Every tap by its name without the network's, the output as "last"."""
-    taps: dict[str, np.ndarray] = {}
-    inputs = {"input_ids": IDS, "position_ids": SLOTS, "attention_mask": MASK} | changes
-    mask = inputs.pop("attention_mask")
-    taps["last"] = classic_encoder(
-        given, config, mask, lambda n, v: taps.update({n.partition(".")[2]: v}), arithmetic, **inputs
-    )
-    return taps
+    inputs = {"encoder_input_ids": IDS, "encoder_position_ids": SLOTS, "encoder_attention_mask": MASK}
+    inputs |= {name if name == "hidden_states" else f"encoder_{name}": value for name, value in changes.items()}
+    known = {(f"input.{name}", 0): value for name, value in inputs.items()}
+    (found,) = table_runs.run(given, config, known, [network(config)], arithmetic=arithmetic)
+    taps = {name.partition(".")[2]: value for name, value in found.items()}
+    return taps | {"last": taps["norm" if config.norm_first else "last_hidden_state"]}
 
 
 def test_layer_norm_of_two_numbers_is_their_signs() -> None:
@@ -182,17 +181,8 @@ def test_hidden_states_take_the_place_of_embeddings() -> None:
     config = replace(CONFIG, norm_first=False, starts_with_hidden_states=True)
     given = weights(config)
     states = run(replace(config, starts_with_hidden_states=False), given)
-    taps: dict[str, np.ndarray] = {}
-    last = classic_encoder(given, config, MASK, taps.__setitem__, hidden_states=states["embeddings"])
-    np.testing.assert_array_equal(last, states["last"])
-    assert "post_norm.embed_tokens" not in taps
-
-
-@pytest.mark.parametrize("starts", [True, False])
-def test_an_encoder_without_its_start_is_refused(starts: bool) -> None:
-    config = replace(CONFIG, starts_with_hidden_states=starts)
-    with pytest.raises(ValueError, match="hidden_states are needed" if starts else "input_ids and position_ids"):
-        classic_encoder({}, config, MASK, lambda *_: None)
+    taps = run(config, given, hidden_states=states["embeddings"])
+    np.testing.assert_array_equal(taps["last"], states["last"])
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,12 @@
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
+from table_runs import run
 
-from qwen3_spec import FLOAT64, SEQUENTIAL_FLOAT32, Arithmetic, Cache, SpecConfig, decoder_step, encoder, ops
+from qwen3_spec import FLOAT64, SEQUENTIAL_FLOAT32, Arithmetic, SpecConfig, ops
 
 CONFIG = SpecConfig(
     hidden_size=10,
@@ -64,10 +64,26 @@ def tables(mask: np.ndarray, config: SpecConfig = CONFIG) -> tuple[np.ndarray, n
 
 
 def encode(
-    ids: np.ndarray, mask: np.ndarray, config: SpecConfig = CONFIG, taps: dict[str, np.ndarray] | None = None, **kw: Any
+    ids: np.ndarray,
+    mask: np.ndarray,
+    config: SpecConfig = CONFIG,
+    taps: dict[str, np.ndarray] | None = None,
+    arithmetic: Arithmetic = FLOAT64,
+    weights: dict[str, np.ndarray] | None = None,
 ) -> np.ndarray:
-    tap = ({} if taps is None else taps).__setitem__
-    return encoder(WEIGHTS, config, ids, mask, *tables(mask, config), tap, **kw)
+    """The encoder's output."""
+    cos, sin = tables(mask, config)
+    known = {
+        ("input.encoder_input_ids", 0): ids,
+        ("input.encoder_attention_mask", 0): mask,
+        ("encoder.cos", 0): cos,
+        ("encoder.sin", 0): sin,
+    }
+    (found,) = run(weights or WEIGHTS, config, known, ["encoder"], arithmetic=arithmetic)
+    made = {name: value for name, value in found.items() if not name.endswith("inv_freq")}
+    if taps is not None:
+        taps |= made
+    return made["encoder.norm"]
 
 
 def decode(
@@ -78,35 +94,25 @@ def decode(
     config: SpecConfig = CONFIG,
     taps: list[dict[str, np.ndarray]] | None = None,
     arithmetic: Arithmetic = FLOAT64,
+    weights: dict[str, np.ndarray] | None = None,
 ) -> np.ndarray:
     """Logits of the whole target, decoded in `steps`; `source` is (encoder output, its mask)."""
     cos, sin = tables(mask, config)
-    hidden, memory_mask = (None, None) if source is None else source
-    memory_cos, memory_sin = (None, None) if memory_mask is None else tables(memory_mask, config)
-    cache, logits, start = Cache(), [], 0
-    for size in steps or [ids.shape[1]]:
+    known = {("input.decoder_input_ids", 0): ids, ("input.decoder_attention_mask", 0): mask}
+    if source is not None:
+        memory_cos, memory_sin = tables(source[1], config)
+        known |= {("encoder.norm", 0): source[0], ("input.encoder_attention_mask", 0): source[1]}
+        known |= {("decoder.encoder_cos", 0): memory_cos, ("decoder.encoder_sin", 0): memory_sin}
+    steps, start = steps or [ids.shape[1]], 0
+    for step, size in enumerate(steps):
         now, start = slice(start, start + size), start + size
-        seen: dict[str, np.ndarray] = {}
-        first = now.start == 0
-        step = decoder_step(
-            WEIGHTS,
-            config,
-            ids[:, now],
-            mask[:, :start],
-            cos[:, now],
-            sin[:, now],
-            cache,
-            seen.__setitem__,
-            arithmetic,
-            encoder_hidden=hidden if first else None,
-            encoder_mask=memory_mask,
-            encoder_cos=memory_cos if first else None,
-            encoder_sin=memory_sin if first else None,
-        )
-        logits.append(step)
-        if taps is not None:
-            taps.append(seen)
-    return np.concatenate(logits, axis=1)
+        known |= {("decoder.cos", step): cos[:, now], ("decoder.sin", step): sin[:, now]}
+    stacks = ["decoder"] if source is None else ["encoder", "decoder"]
+    found = run(weights or WEIGHTS, config, known, stacks, steps, arithmetic)
+    own = [{n: v for n, v in seen.items() if not n.startswith("encoder.") and "inv_freq" not in n} for seen in found]
+    if taps is not None:
+        taps += own
+    return np.concatenate([seen["logits"] for seen in own], axis=1)
 
 
 MEMORY = (encode(SOURCE, SOURCE_MASK), SOURCE_MASK)
@@ -281,10 +287,8 @@ def test_logits_are_the_lm_head_on_the_final_norm_of_the_last_output() -> None:
 
 def test_every_parameter_is_used() -> None:
     def output(weights: dict[str, np.ndarray]) -> np.ndarray:
-        hidden = encoder(weights, CONFIG, SOURCE, SOURCE_MASK, *tables(SOURCE_MASK), lambda *_: None)
-        own, memory = tables(TARGET_MASK), tables(SOURCE_MASK)
-        arguments = (TARGET, TARGET_MASK, *own, Cache(), lambda *_: None, FLOAT64, hidden, SOURCE_MASK, *memory)
-        return decoder_step(weights, CONFIG, *arguments)
+        source = encode(SOURCE, SOURCE_MASK, weights=weights), SOURCE_MASK
+        return decode(TARGET, TARGET_MASK, source, weights=weights)
 
     whole = output(WEIGHTS)
     unused = [name for name in WEIGHTS if np.allclose(output({**WEIGHTS, name: WEIGHTS[name] + 0.25}), whole)]
@@ -381,20 +385,24 @@ def test_float32_differs_from_truth_by_rounding_alone() -> None:
     assert 0 < np.abs(actual - truth).max() < 1e-4 * np.abs(truth).max()
 
 
-def test_a_mask_that_does_not_cover_the_past_is_refused() -> None:
-    with pytest.raises(ValueError, match="covers 5 slots: 0 past"):
-        decode(TARGET, TARGET_MASK[:, :5], None, [6])
+def test_what_follows_from_something_unknown_is_not_computed() -> None:
+    known = {("input.decoder_input_ids", 0): TARGET, ("input.decoder_attention_mask", 0): TARGET_MASK}
+    (found,) = run(WEIGHTS, CONFIG, known, ["encoder", "decoder"], [6])
+    names = {name.removeprefix("decoder.layers.0.merged_attn.") for name in found}
+    assert {"q_norm", "k_norm", "v_proj"} <= names and not {"scores", "encoder_k_proj", "logits"} & names
 
 
-def test_a_step_without_the_encoders_mask_is_refused() -> None:
-    cos, sin = tables(TARGET_MASK)
-    arguments = (TARGET, TARGET_MASK, cos, sin, Cache(), lambda *_: None, FLOAT64, MEMORY[0], None)
-    with pytest.raises(ValueError, match="encoder has 5 slots"):
-        decoder_step(WEIGHTS, CONFIG, *arguments, *tables(SOURCE_MASK))
-
-
-def test_rotated_encoder_keys_without_tables_are_refused() -> None:
-    cos, sin = tables(TARGET_MASK)
-    arguments = (TARGET, TARGET_MASK, cos, sin, Cache(), lambda *_: None, FLOAT64, *MEMORY)
-    with pytest.raises(ValueError, match="encoder_cos"):
-        decoder_step(WEIGHTS, CONFIG, *arguments)
+def test_a_place_can_be_computed_in_another_way() -> None:
+    known = {
+        ("input.encoder_input_ids", 0): SOURCE,
+        ("input.encoder_attention_mask", 0): SOURCE_MASK,
+        ("encoder.cos", 0): tables(SOURCE_MASK)[0],
+        ("encoder.sin", 0): tables(SOURCE_MASK)[1],
+    }
+    doubled = {"encoder.layers.{layer}.mlp.act": lambda site: (2 * np.multiply(*site.inputs), None)}
+    (right,), (wrong,) = (run(WEIGHTS, CONFIG, known, ["encoder"], overrides=one) for one in ({}, doubled))
+    first = "encoder.layers.0.mlp.act"
+    np.testing.assert_array_equal(
+        wrong[first], 2 * right["encoder.layers.0.mlp.gate_proj"] * right["encoder.layers.0.mlp.up_proj"]
+    )
+    assert not np.allclose(wrong["encoder.norm"], right["encoder.norm"])

@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from qwen3_golden import Array, Recording, Tensor, pattern_of, pb, place, tensor
-from qwen3_spec import SEQUENTIAL_FLOAT32, Cache, SpecConfig, decoder_step, encoder, ops
+from qwen3_golden import Array, Network, Recording, Tensor, pattern_of, pb, place, tensor
+from qwen3_reference.floors.arithmetics import spec_run
+from qwen3_reference.floors.scope import Scope
+from qwen3_spec import SEQUENTIAL_FLOAT32, ops
 
 LAYERS, HIDDEN, INNER, HEADS, KV_HEADS, HEAD_DIM, VOCAB = 2, 8, 12, 4, 2, 4, 13
 STEPS = (3, 1)
@@ -113,8 +115,6 @@ def _tensor(name: str, value: Array, step: int) -> Tensor:
 def world() -> World:
     """An encoder-decoder of two layers, ragged on both sides, a prompt and one decode step."""
     draw = np.random.Generator(np.random.PCG64(5))
-    sizes = (HIDDEN, INNER, LAYERS, HEADS, KV_HEADS, HEAD_DIM, VOCAB)
-    spec = SpecConfig(*sizes, rms_norm_eps=1e-6, rope_theta=100.0)
     weights = _weights(draw)
     tensors: list[Tensor] = []
     inv_freq = ops.inv_freq.forward(HEAD_DIM, 100.0).astype(np.float32)
@@ -125,37 +125,6 @@ def world() -> World:
         given[f"input.{stack}_position_ids"] = np.maximum(np.cumsum(mask, axis=1) - 1, 0)
     tensors += [_tensor(name, value, 0) for name, value in given.items()]
 
-    def tables(prefix: str, positions: Array, step: int) -> tuple[Array, Array]:
-        cos, sin = (table.astype(np.float32) for table in ops.rope_table.forward(positions, inv_freq))
-        named = {"position_ids": positions, "cos": cos, "sin": sin}
-        tensors.extend(_tensor(f"{prefix}{name}", value, step) for name, value in named.items())
-        return cos, sin
-
-    ids, positions = given["input.encoder_input_ids"], given["input.encoder_position_ids"]
-    tensors.append(_tensor("encoder.inv_freq", inv_freq, 0))
-    table = tables("encoder.", positions, 0)
-    add = lambda name, value: tensors.append(_tensor(name, value, 0))  # noqa: E731
-    memory = encoder(weights, spec, ids, ENCODER_MASK, *table, add, SEQUENTIAL_FLOAT32)
-    tensors.append(_tensor("decoder.inv_freq", inv_freq, 0))
-    tensors_of_memory = tables("decoder.encoder_", positions, 0)
-    cache, start = Cache(), 0
-    for step, length in enumerate(STEPS):
-        end = start + length
-        table = tables("decoder.", given["input.decoder_position_ids"][:, start:end], step)
-        decoder_step(
-            weights,
-            spec,
-            given["input.decoder_input_ids"][:, start:end],
-            DECODER_MASK[:, :end],
-            *table,
-            cache,
-            lambda name, value, step=step: tensors.append(_tensor(name, value, step)),  # type: ignore[misc]
-            SEQUENTIAL_FLOAT32,
-            memory,
-            ENCODER_MASK,
-            *tensors_of_memory,
-        )
-        start = end
     config = pb.ModelConfig(
         model_type="qwen3",
         vocab_size=VOCAB,
@@ -172,6 +141,26 @@ def world() -> World:
         layer_types=["full_attention"] * LAYERS,
         rotate_encoder_keys=True,
     )
+    known: dict[tuple[str, int], Array] = {}
+
+    def tables(prefix: str, positions: Array, step: int) -> None:
+        cos, sin = (table.astype(np.float32) for table in ops.rope_table.forward(positions, inv_freq))
+        named = {"position_ids": positions, "cos": cos, "sin": sin}
+        known.update({(f"{prefix}{name}", step): value for name, value in named.items()})
+
+    known["encoder.inv_freq", 0] = known["decoder.inv_freq", 0] = inv_freq
+    tables("encoder.", given["input.encoder_position_ids"], 0)
+    tables("decoder.encoder_", given["input.encoder_position_ids"], 0)
+    start = 0
+    for step, length in enumerate(STEPS):
+        tables("decoder.", given["input.decoder_position_ids"][:, start : start + length], step)
+        start += length
+    made = dict(known)
+    scope = Scope(config, given, STEPS)
+    spec_run(weights, scope, known, lambda step, name, value: made.__setitem__((name, step), value), SEQUENTIAL_FLOAT32)
+    names = [name for _, block in Network(config, frozenset({"encoder", "decoder"})).blocks() for name in block]
+    for step in range(len(STEPS)):
+        tensors += [_tensor(name, made[name, step], step) for name in names if (name, step) in made]
     case = pb.Case(name="hand/made", mode=pb.ENCODER_DECODER, config=config, steps=STEPS)
     case.checkpoint.add(role="encoder", name="e", sha256=bytes(32))
     case.checkpoint.add(role="decoder", name="d", sha256=bytes([1] * 32))

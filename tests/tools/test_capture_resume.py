@@ -26,7 +26,7 @@ from qwen3_parity.recording.sizes import work_bytes
 from qwen3_reference.capture import make_golden, merged_cache
 from qwen3_reference.capture.work_folder import work_folder_of
 from qwen3_reference.floors.resume import Pass
-from qwen3_spec import model as spec
+from qwen3_spec.sweep import Specification
 
 CHECKPOINT = GOLDEN_ROOT / "checkpoints" / "window-decoder"
 SOURCE, TARGET, PREFILL = [[5, 6, 7, 8], [9, 10]], [[1, 2, 3, 4], [5, 6, 7]], 3
@@ -83,7 +83,7 @@ class Counted:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, stop: tuple[str, int] | None = None) -> None:
         self.hf = self.spec = 0
-        mlp, layer = Qwen3MLP.forward, spec._layer
+        mlp, through = Qwen3MLP.forward, Specification.through
 
         def forward(module: Any, x: torch.Tensor) -> torch.Tensor:
             if stop == ("hf", self.hf):
@@ -92,14 +92,15 @@ class Counted:
             found: torch.Tensor = mlp(module, x)
             return found
 
-        def computed(*arguments: Any) -> Any:
-            if stop == ("spec", self.spec):
-                raise KeyboardInterrupt
-            self.spec += 1
-            return layer(*arguments)
+        def computed(run: Specification, names: Sequence[str], *arguments: Any) -> None:
+            if ".layers." in names[0]:
+                if stop == ("spec", self.spec):
+                    raise KeyboardInterrupt
+                self.spec += 1
+            through(run, names, *arguments)
 
         monkeypatch.setattr(Qwen3MLP, "forward", forward)
-        monkeypatch.setattr(spec, "_layer", computed)
+        monkeypatch.setattr(Specification, "through", computed)
 
 
 @pytest.mark.parametrize(

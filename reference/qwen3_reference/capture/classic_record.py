@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from qwen3_golden import Array, Place, Recording, Writer, minor_of, pattern_of, pb, place, table, tensor
+from qwen3_golden import Array, Network, Place, Recording, Writer, minor_of, pattern_of, pb, place, table, tensor
 from qwen3_reference.capture.classic_bert import run_bert
 from qwen3_reference.capture.classic_torch import run_torch
 from qwen3_reference.capture.provenance import provenance
 from qwen3_reference.capture.softmax_check import check_softmax
 from qwen3_reference.capture.torch_tensors import to_numpy
 from qwen3_reference.cases.classic import ClassicCase, classic_inputs
-from qwen3_reference.checkpoints.classic_configs import classic_config, classic_spec_config
+from qwen3_reference.checkpoints.classic_configs import classic_config
 from qwen3_reference.checkpoints.classic_weights import load_classic
+from qwen3_reference.checkpoints.spec_configs import spec_config
 from qwen3_reference.checkpoints.weights import Weights, checkpoint_message, parameters
 from qwen3_reference.floors.arithmetics import error, has_floor, larger, least
 from qwen3_reference.floors.scope import Scope
 from qwen3_spec import FLOAT64, SEQUENTIAL_FLOAT32, Arithmetic
-from qwen3_spec.classic import classic_encoder
+from qwen3_spec.sweep import Specification
 
 
 def classic_run(
@@ -26,16 +27,10 @@ def classic_run(
 ) -> dict[str, Array]:
     """Every tap of a case by the specification, by name."""
     taps: dict[str, Array] = {}
-    classic_encoder(
-        weights,
-        classic_spec_config(config),
-        inputs["input.encoder_attention_mask"],
-        taps.__setitem__,
-        arithmetic,
-        input_ids=inputs.get("input.encoder_input_ids"),
-        position_ids=inputs.get("input.encoder_position_ids"),
-        hidden_states=inputs.get("input.hidden_states"),
-    )
+    network = Network(config, frozenset(["pre_norm" if config.classic_encoder.norm_first else "post_norm"]))
+    known = {(name, 0): value for name, value in inputs.items()}
+    case, numbers = pb.Case(config=config), spec_config(config)
+    Specification(network, case, numbers, weights, known, arithmetic).walk(lambda _, *tap: taps.__setitem__(*tap))
     return taps
 
 

@@ -12,16 +12,15 @@ from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
-from qwen3_golden import Array, Place, pb
+from qwen3_golden import Array, Network, Place, pb
 from qwen3_reference.checkpoints.spec_configs import spec_config
-from qwen3_reference.floors.generation_spec import Choices
 from qwen3_reference.floors.scope import Scope
 from qwen3_reference.floors.table_rounding import frequency_rounding
-from qwen3_spec import Arithmetic, Cache, RopeScaling, decoder_step, encoder
-from qwen3_spec.model import Layer, computed
+from qwen3_spec import Arithmetic, RopeScaling
 from qwen3_spec.ops import OPS
+from qwen3_spec.sweep import Key, Layer, Specification, walked
 
-Key = tuple[str, int]
+_TABLES = ("position_ids", "inv_freq", "cos", "sin")
 _MANTISSA: dict[int, int] = {pb.F32: 24, pb.BF16: 8, pb.F16: 11}
 
 
@@ -30,16 +29,19 @@ def has_floor(place: Place) -> bool:
     return place.op != "input" and not OPS[place.op].exact
 
 
-def tokens(inputs: Mapping[str, Array], stack: str) -> Array:
-    """What a stack starts from: ids `[batch, seq]`, or embeddings `[batch, seq, hidden]` where the case gives them."""
-    embeddings = inputs.get(f"input.{stack}_inputs_embeds")
-    return inputs[f"input.{stack}_input_ids"] if embeddings is None else embeddings
-
-
-def decoder_mask(inputs: Mapping[str, Array], end: int) -> Array:
-    """What decoder slots up to `end` see: padding `[batch, end]`, or the mask `[batch, end, end]` that is given."""
-    whole = inputs.get("input.decoder_mask")
-    return inputs["input.decoder_attention_mask"][:, :end] if whole is None else whole[:, :end, :end]
+def specification(
+    weights: Mapping[str, Array], scope: Scope, tables: Mapping[Key, Array], arithmetic: Arithmetic
+) -> Specification:
+    """The case as the specification runs it, given its inputs and the recorded cos and sin (`tables`)."""
+    case = pb.Case(config=scope.config, steps=scope.steps)
+    if scope.case is not None:
+        case.CopyFrom(scope.case)
+        case.ClearField("rows")  # of a case that keeps some rows, every one is computed
+    stacks = ["encoder"] * ("input.encoder_attention_mask" in scope.inputs) + ["decoder"] * bool(scope.steps)
+    known = {(name, 0): value for name, value in scope.inputs.items()}
+    known |= {key: value for key, value in tables.items() if key[0].endswith(_TABLES)}
+    config = spec_config(scope.config)
+    return Specification(Network(scope.config, frozenset(stacks)), case, config, weights, known, arithmetic)
 
 
 def spec_run(
@@ -48,51 +50,19 @@ def spec_run(
     tables: Mapping[Key, Array],
     tap: Callable[[int, str, Array], None],
     arithmetic: Arithmetic,
-    layer: Callable[[Cache], Layer] = lambda _cache: computed,
+    layer: Callable[[Specification], Layer] = lambda _run: walked,
 ) -> None:
-    """The case once more with the specification, given the recorded cos and sin (`tables`); taps go to `tap`.
+    """The case once more with the specification; taps go to `tap(step, name, value)`. `layer(run)` runs each layer.
 
-    `layer(cache)` runs each layer of a stack that has this cache; the encoder's stays empty.
+    Positions, their tables and the ids that are chosen are the reference's own, and no taps of this run.
     """
-    config, inputs = spec_config(scope.config), scope.inputs
-    hidden = encoder_mask = None
-    if "input.encoder_attention_mask" in inputs:
-        encoder_mask = inputs["input.encoder_attention_mask"]
-        hidden = encoder(
-            weights,
-            config,
-            tokens(inputs, "encoder"),
-            encoder_mask,
-            tables["encoder.cos", 0],
-            tables["encoder.sin", 0],
-            lambda name, value: tap(0, name, value),
-            arithmetic,
-            layer(Cache()),
-        )
-    cache, end = Cache(), 0
-    choices = None if scope.case is None else Choices(scope.case, inputs, scope.steps, tap, arithmetic)
-    for step, length in enumerate(scope.steps):
-        start, end = end, end + length
-        if choices is not None:
-            choices.enter(step, cache)
-        logits = decoder_step(
-            weights,
-            config,
-            tokens(inputs, "decoder")[:, start:end],
-            decoder_mask(inputs, end),
-            tables["decoder.cos", step],
-            tables["decoder.sin", step],
-            cache,
-            lambda name, value, step=step: tap(step, name, value),  # type: ignore[misc]
-            arithmetic,
-            hidden,
-            encoder_mask,
-            tables.get(("decoder.encoder_cos", 0)),
-            tables.get(("decoder.encoder_sin", 0)),
-            layer(cache),
-        )
-        if choices is not None:
-            choices.leave(step, logits)
+    run = specification(weights, scope, tables, arithmetic)
+
+    def own(step: int, name: str, value: Array) -> None:
+        if not name.endswith((*_TABLES, "generated_ids")):
+            tap(step, name, value)
+
+    run.walk(own, layer(run))
 
 
 def _rms(square: Array, count: Array, axes: tuple[int, ...]) -> Array:

@@ -17,7 +17,7 @@ import numpy as np
 from qwen3_golden import Array, Place, Recording, Tensor, last_rows, pb, place, tensor
 from qwen3_reference.checkpoints.spec_configs import spec_config
 from qwen3_reference.checkpoints.weights import Weights
-from qwen3_reference.floors.arithmetics import Key, error, frequency_floor, has_floor, larger, least, scale, spec_run
+from qwen3_reference.floors.arithmetics import error, frequency_floor, has_floor, larger, least, scale, spec_run
 from qwen3_reference.floors.generation_spec import with_scores
 from qwen3_reference.floors.own_angles import ULPS, half_of, moved_tables
 from qwen3_reference.floors.pooled import pooled
@@ -27,6 +27,7 @@ from qwen3_reference.floors.scope import Scope
 from qwen3_reference.floors.table_rounding import table_rounding
 from qwen3_reference.floors.training import spec_training, with_loss
 from qwen3_spec import FLOAT64, SEQUENTIAL_FLOAT32, Arithmetic
+from qwen3_spec.sweep import Key
 
 _TRUTH = "truth."
 Told = Callable[[str], None]

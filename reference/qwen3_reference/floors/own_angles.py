@@ -12,8 +12,8 @@ import numpy as np
 
 from qwen3_golden import Array, Recording
 from qwen3_reference.checkpoints.spec_configs import spec_config
-from qwen3_reference.floors.arithmetics import Key
 from qwen3_spec import ops
+from qwen3_spec.sweep import Key
 
 ULPS = 2.0
 """How many float32 ulp an honest inv_freq may be off: a power that is computed in float32 throughout."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from qwen3_golden import pb
-from qwen3_reference.floors.arithmetics import Key, larger
+from qwen3_reference.floors.arithmetics import larger
+from qwen3_spec.sweep import Key
 
 _POOLED_BELOW = 500
 """Elements: the error of a smaller tap is a matter of luck, so the largest of all steps counts."""

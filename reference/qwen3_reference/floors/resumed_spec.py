@@ -2,41 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-from qwen3_golden import Array
 from qwen3_reference.floors.resume import Pass
-from qwen3_spec import Cache
-from qwen3_spec.model import Layer
+from qwen3_spec.sweep import Layer, Specification
 
 
-def resumed_spec(run: Pass) -> Callable[[Cache], Layer]:
-    """The specification's layers, those that were finished taken from `run`."""
+def resumed_spec(passed: Pass) -> Callable[[Specification], Layer]:
+    """The specification's layers, those that were finished taken from `passed`."""
 
-    def of(cache: Cache) -> Layer:
-        def layer(name: str, compute: Callable[[], Array]) -> Array:
-            index = int(name.rpartition(".")[2])
-            state = run.kept()
+    def of(run: Specification) -> Layer:
+        def layer(prefix: str, step: int, walk: Callable[[], None]) -> None:
+            state = passed.kept()
             if state is None:
-                remembered = len(cache.encoder_keys)
-                output = compute()
-                run.keep("output", output)
-                if index < len(cache.keys):
-                    new = slice(-output.shape[1], None)
-                    run.keep("keys", cache.keys[index][:, :, new])
-                    run.keep("values", cache.values[index][:, :, new])
-                if len(cache.encoder_keys) > remembered:
-                    run.keep("encoder_keys", cache.encoder_keys[index])
-                    run.keep("encoder_values", cache.encoder_values[index])
+                walk()
+                for name in _read_later(run, prefix, step):
+                    if (value := run.value(name, step)) is not None:  # a decoder alone has no encoder's keys
+                        passed.keep(_key(prefix, name), value)
             else:
-                output = state["output"].array
-                if "keys" in state:
-                    cache.grow(index, state["keys"].array, state["values"].array)
-                if "encoder_keys" in state:
-                    cache.remember(state["encoder_keys"].array, state["encoder_values"].array)
-            run.leave()
-            return output
+                for name in _read_later(run, prefix, step):
+                    if (item := state.get(_key(prefix, name))) is not None:
+                        run.computed[name, step] = item.array
+                for name in _caches(run, prefix):
+                    run.value(name, step)
+            passed.leave()
 
         return layer
 
     return of
+
+
+def _key(prefix: str, name: str) -> str:
+    return name.removeprefix(f"{prefix}.").replace(".", "/")
+
+
+def _caches(run: Specification, prefix: str) -> Iterator[str]:
+    for block, names in run.network.blocks():
+        if block == prefix:
+            yield from (name for name in names if run.place(name).op.startswith("cache"))
+
+
+def _read_later(run: Specification, prefix: str, step: int) -> Iterator[str]:
+    """What other layers and steps need of a layer: its output, and what it gives its caches at this step."""
+    yield f"{prefix}.output"
+    for name in _caches(run, prefix):
+        place = run.place(name)
+        if step == 0 or place.op == "cache":
+            yield from run.network.inputs(place, lambda one: run.recorded(one, 0) is not None)

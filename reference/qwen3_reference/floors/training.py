@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from qwen3_golden import Array, pb
 from qwen3_reference.checkpoints.spec_configs import spec_config
-from qwen3_reference.floors.arithmetics import Key, larger
+from qwen3_reference.floors.arithmetics import larger, spec_run
 from qwen3_reference.floors.scope import Scope
-from qwen3_spec import Arithmetic, StackInput, loss_and_gradients
+from qwen3_spec import Arithmetic, Gradients, StackInput, loss_and_gradients
+from qwen3_spec.sweep import Key
 
 
 def spec_training(
@@ -18,9 +20,16 @@ def spec_training(
     tables: Mapping[Key, Array],
     tap: Callable[[int, str, Array], None],
     arithmetic: Arithmetic,
-) -> None:
+) -> Gradients:
     """One step on the case's inputs, given the recorded cos and sin (`tables`); taps go to `tap(0, name, value)`."""
     config, inputs = spec_config(scope.config), scope.inputs
+    values: dict[str, Array] = {}
+
+    def keep(step: int, name: str, value: Array) -> None:
+        values[name] = value
+        tap(step, name, value)
+
+    spec_run(weights, replace(scope, steps=inputs["input.decoder_input_ids"].shape[1:]), tables, keep, arithmetic)
 
     def stack(name: str) -> StackInput:
         ids, mask = inputs[f"input.{name}_input_ids"], inputs[f"input.{name}_attention_mask"]
@@ -28,7 +37,8 @@ def spec_training(
 
     source = stack("encoder") if "input.encoder_input_ids" in inputs else None
     keys = ("decoder.encoder_cos", 0), ("decoder.encoder_sin", 0)
-    loss_and_gradients(
+    return loss_and_gradients(
+        values,
         weights,
         config,
         stack("decoder"),

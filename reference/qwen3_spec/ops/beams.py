@@ -227,7 +227,7 @@ def _returned_ids(site: Site, arithmetic: Arithmetic) -> Array:
 def _returned_scores(site: Site, arithmetic: Arithmetic) -> Array:
     logits, forced, beam_idx = choices(site)
     search = search_of(site.case.generation, site.case.max_new_tokens)
-    return beam_search(logits, forced, beam_idx, search, arithmetic=arithmetic)[1]
+    return np.asarray(beam_search(logits, forced, beam_idx, search, arithmetic=arithmetic)[1], arithmetic.dtype)
 
 
 def _returned_unit(site: Site, y: Array) -> Array:

@@ -24,7 +24,7 @@ def forward(
 
     Every projection and the LM head. Source: torch `Linear`. No cast.
     """
-    rows = at("input", arithmetic.cast(x)).reshape(-1, x.shape[-1])
+    rows = at("input", arithmetic.cast(x)).reshape(math.prod(x.shape[:-1]), x.shape[-1])
     outputs, inputs = weight.shape
     out = np.empty((rows.shape[0], outputs), arithmetic.dtype)
     block = max(1, _WEIGHT_BLOCK // inputs)
@@ -101,7 +101,7 @@ def added(parts: Sequence[Result]) -> Result:
 
 def _flat(site: Site) -> Array:
     x = site.inputs[0]
-    return x.reshape(*x.shape[:2], -1)
+    return x.reshape(*x.shape[:2], math.prod(x.shape[2:]))
 
 
 def at_site(site: Site, arithmetic: Arithmetic, at: At = unchanged) -> Array:

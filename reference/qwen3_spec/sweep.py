@@ -1,0 +1,247 @@
+"""A network run by its table: every place from the places that it reads, as they are known or as they follow.
+
+The table says which op stands at a place and what it reads; `ops` say what an op gives. So any network runs here, in
+float64 or in plain float32, from its inputs or from whatever somebody recorded on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+from qwen3_spec.arithmetic import FLOAT64, Arithmetic, Array
+from qwen3_spec.config import SpecConfig
+from qwen3_spec.ops import OPS, beams
+from qwen3_spec.site import Place, Result, Site
+
+CHOICES = frozenset({"next_token_probs", *(op.name for op in beams.OPS)})
+"""Ops that are computed only where the case says how tokens are chosen."""
+_LARGEST = 1e18
+Key = tuple[str, int]
+"""A tap's name and its step."""
+
+
+class Network(Protocol):
+    """The table of a network with its layers filled in, see `qwen3_golden.taps.Network`."""
+
+    def place(self, name: str) -> Any: ...
+    def inputs(self, place: Any, given: Callable[[str], bool]) -> tuple[str, ...]: ...
+    def blocks(self) -> Iterable[tuple[str, tuple[str, ...]]]: ...
+    def rows_kept(self, name: str) -> bool: ...
+
+
+def made_once(name: str) -> bool:
+    """Whether a tap exists at step 0 alone and later steps read it there."""
+    if name.startswith(("input.", "encoder.", "pre_norm.", "post_norm.", "gradient.encoder.")):
+        return True
+    # A cache is recorded at every step.
+    return name.endswith(".inv_freq") or ".encoder_" in name
+
+
+class Sweep:
+    """The places of a run, each as it is known (`recorded`) or computed from those that it reads (`value`).
+
+    `overrides` has other ways to compute some places, by pattern. `computed` has what was computed and not forgotten;
+    None for what cannot be had.
+    """
+
+    network: Network
+    case: Any
+    config: SpecConfig
+    weights: Mapping[str, Array]
+    overrides: Mapping[str, Callable[[Site], Result]]
+    computed: dict[Key, Array | None]
+    recording: Any
+    given: Any
+    dtype: int
+
+    def recorded(self, name: str, step: int) -> Array | None:
+        """A tap as it is known, or None."""
+        raise NotImplementedError
+
+    def compute(self, site: Site) -> Result:
+        """The op of a site on its inputs."""
+        raise NotImplementedError
+
+    def kept(self, site: Site, result: Result) -> Array:
+        """What later places read of a result."""
+        return result[0]
+
+    def another(self, **changes: Any) -> Self:
+        """The same run with some of its fields changed, and nothing computed yet."""
+        return replace(self, computed={}, **changes)  # type: ignore[type-var]
+
+    def place(self, name: str) -> Any:
+        """The place of a tap name in this network, None for a name of another one."""
+        return self.network.place(name)
+
+    def value(self, name: str, step: int) -> Array | None:
+        """A tap as it is known, or computed; None where neither is possible."""
+        found = self.recorded(name, step)
+        if found is not None:
+            return found
+        key = name, 0 if made_once(name) else step
+        if key not in self.computed:
+            self.computed[key] = None  # what cannot be had stands as None, so that nobody asks again
+            site = self.site(*key)
+            if site is None:
+                return None
+            self.computed[key] = self.kept(site, self.compute(site))
+        return self.computed[key]
+
+    def site(self, name: str, step: int) -> Site | None:
+        """The op that makes a tap, with its inputs; None when one of them is not to be had, or it is not computed."""
+        place = self.place(name)
+        if place is None or not self.computes(place):
+            return None
+        names = self.network.inputs(place, lambda one: self.recorded(one, 0) is not None)
+        cached = place.op.startswith("cache") and step > 0
+        if place.op == "cache_once" and cached:
+            names = ()
+        back = int(place.op == "beam_scores")  # by which rows enter a step follows from the step before
+        if step < back:
+            return None
+        found = [self.value(one, step if one.startswith("input.") else step - back) for one in names]
+        before = self._before(place, step) if cached or back else None
+        inputs = tuple(_in_range(one) for one in found if one is not None)
+        if len(inputs) < len(names) or ((cached or (back and step > 1)) and before is None):
+            return None
+        return Site(
+            place=place,
+            step=step,
+            names=names,
+            inputs=inputs,
+            parameters=self.parameters(place),
+            config=self.config,
+            case=self.case,
+            values=self,
+            checkpoint=self.weights,
+            length=self._length(place, step),
+            before=before,
+        )
+
+    def computes(self, place: Place) -> bool:
+        """Whether a place's op is computed: what is chosen, only where the case says how."""
+        return place.op in OPS and (place.op not in CHOICES or self.case.HasField("generation"))
+
+    def parameters(self, place: Place) -> dict[str, Array]:
+        """The weight and bias of a place, as loaded; raises `KeyError` for an op whose weight is not there."""
+        found = {name.rpartition(".")[2]: self.weights[name] for name in place.parameters if name in self.weights}
+        if place.parameters and "weight" not in found:
+            raise KeyError(f"{place.name}: no weight among the parameters")
+        return found
+
+    def _before(self, place: Place, step: int) -> Array | None:
+        """What a place had in the step before; of a growing cache, each beam's row is the one it goes on from."""
+        if place.op == "beam_scores":
+            return self.value(place.name, step - 1) if step > 1 else None
+        held, beam_idx = self.value(place.name, step - 1), self.recorded("input.beam_idx", 0)
+        return held[beam_idx[step]] if held is not None and beam_idx is not None and place.op == "cache" else held
+
+    def _length(self, place: Place, step: int) -> int:
+        if not {"query", "key"} & set(place.axes):
+            return 0
+        if place.stack == "encoder" or "encoder_" in place.name.rpartition(".")[2]:
+            mask = self.recorded("input.encoder_attention_mask", 0)
+            length = 0 if mask is None else mask.shape[1]
+        else:
+            length = self.case.steps[step] if step < len(self.case.steps) else 0
+        rows = self.case.rows
+        return min(rows, length) if rows and "query" in place.axes and self.network.rows_kept(place.name) else length
+
+
+def _in_range(values: Array) -> Array:
+    """Numbers whose squares float32 cannot hold as NaN: what an honest op makes of them says nothing of the op."""
+    if values.dtype.kind != "f" or not values.size or -_LARGEST < float(values.min()) <= float(values.max()) < _LARGEST:
+        return values
+    with np.errstate(all="ignore"):
+        return np.where(np.abs(values) < _LARGEST, values, np.nan)
+
+
+Layer = Callable[[str, int, Callable[[], None]], None]
+"""`layer(name, step, walk)` goes through a layer at a step, by `walk()` or by what an earlier run left of it."""
+
+
+def walked(_name: str, _step: int, walk: Callable[[], None]) -> None:
+    """The ordinary `Layer`: every place of it is computed."""
+    walk()
+
+
+@dataclass
+class Specification(Sweep):
+    """The run of a case in an arithmetic, from what is `known`: its inputs, and the reference's cos and sin."""
+
+    network: Network
+    case: Any
+    config: SpecConfig
+    weights: Mapping[str, Array]
+    known: Mapping[Key, Array]
+    arithmetic: Arithmetic = FLOAT64
+    overrides: Mapping[str, Callable[[Site], Result]] = field(default_factory=dict)
+    computed: dict[Key, Array | None] = field(default_factory=dict)
+    recording: Any = field(default=None, init=False)
+    given: Any = field(default=None, init=False)
+    dtype: int = field(default=0, init=False)
+
+    def recorded(self, name: str, step: int) -> Array | None:
+        """What is known of a tap."""
+        found = self.known.get((name, step))
+        return self.known.get((name, 0)) if found is None and made_once(name) else found
+
+    def compute(self, site: Site) -> Result:
+        """The op of a site, in the run's arithmetic; no rounding unit."""
+        other = self.overrides.get(site.place.pattern)
+        return (OPS[site.place.op].at_site(site, self.arithmetic), None) if other is None else other(site)
+
+    def walk(self, tap: Callable[[int, str, Array], None], layer: Layer = walked) -> None:
+        """Every place in the order of the network, step by step, to `tap(step, name, value)`.
+
+        What no later place reads is forgotten: of a layer that is done, all but its output and its cache; of the layer
+        and the step before, those.
+        """
+        steps = range(max(1, len(self.case.steps)))
+        blocks = list(self.network.blocks())
+        ends = [(name, 0) for _, names in blocks for name in names if self._reads_every_step(name)]
+        for step in steps:
+            output = ""
+            for prefix, names in blocks:
+                here = [name for name in names if not (step and made_once(name)) and (name, 0) not in ends]
+                if not here:
+                    continue
+                if not prefix:
+                    self.through(here, step, tap)
+                    continue
+                layer(prefix, step, lambda here=here, step=step: self.through(here, step, tap))  # type: ignore[misc]
+                self._forget(prefix, output, step)
+                output = f"{prefix}.output"
+            self._forget_step(step)
+        for name, step in ends:
+            self.through([name], step, tap)
+
+    def _reads_every_step(self, name: str) -> bool:
+        place = self.place(name)
+        return place is not None and place.op in ("sequences_scores", "argmax")
+
+    def through(self, names: Iterable[str], step: int, tap: Callable[[int, str, Array], None]) -> None:
+        """Each of these places at a step, where it can be had, to `tap`."""
+        for name in names:
+            value = self.value(name, step)
+            if value is not None and (name, step) not in self.known:
+                tap(step, name, value)
+
+    def _forget_step(self, step: int) -> None:
+        """Behind a step: what stands outside of layers, but for what the encoder made and what choices are made by."""
+        for name, of in list(self.computed):
+            if of == step and ".layers." not in name and not made_once(name) and name != "logits":
+                del self.computed[name, of]
+
+    def _forget(self, prefix: str, output: str, step: int) -> None:
+        """Behind a layer: what only it has read, and the `output` of the layer before."""
+        for name, of in list(self.computed):
+            own = name.startswith(f"{prefix}.")
+            cache = ".cache_" in name
+            if (own and not cache and name != f"{prefix}.output") or name == output or (own and cache and of < step):
+                del self.computed[name, of]
