@@ -111,6 +111,17 @@ def entered_twice(directory: Path) -> None:
     (directory / WEIGHTS).write_bytes(len(text).to_bytes(8, "little") + text + content[start:])
 
 
+def stored_twice(directory: Path) -> None:
+    """A tensor of the first shard in the second one, too."""
+    held = load_file(directory / SECOND)
+    name, tensor = next(iter(load_file(directory / FIRST).items()))
+    save_file({**held, name: tensor}, directory / SECOND)
+
+
+def written(file: str, change: Callable[[bytes], bytes]) -> Callable[[Path], object]:
+    return lambda directory: (directory / file).write_bytes(change((directory / file).read_bytes()))
+
+
 def pickled(directory: Path) -> None:
     (directory / WEIGHTS).rename(directory / "pytorch_model.bin")
 
@@ -156,6 +167,15 @@ DAMAGES = {
     "no rope_theta": Damage(SINGLE, configured(rope_theta=...), (CONFIG, "rope_theta")),
     "theta as text": Damage(SINGLE, configured(rope_theta="1e6"), (CONFIG, "rope_theta", "1e6")),
     "eps as text": Damage(SINGLE, configured(rms_norm_eps="1e-06"), (CONFIG, "rms_norm_eps", "1e-06")),
+    "untied without a head": Damage("window-decoder", tensors(lambda held: held.pop(HEAD)), ("missing", HEAD)),
+    "a head_dim of 9": Damage(SINGLE, configured(head_dim=9), (CONFIG, "head_dim")),
+    "heads as text": Damage(SINGLE, configured(num_attention_heads="six"), (CONFIG, "num_attention_heads")),
+    "config of a list": Damage(SINGLE, written(CONFIG, lambda _: b"[]"), (CONFIG,)),
+    "config of no text": Damage(SINGLE, written(CONFIG, lambda _: b"\xff"), (CONFIG,)),
+    "weights of no header": Damage(SINGLE, written(WEIGHTS, lambda _: b"\xff" * 64), (WEIGHTS,)),
+    "weights of no bytes": Damage(SINGLE, written(WEIGHTS, lambda _: b""), (WEIGHTS,)),
+    "bytes behind the last tensor": Damage(SINGLE, written(WEIGHTS, lambda content: content + b"\0" * 8), (WEIGHTS,)),
+    "stored in both shards": Damage(SHARDED, stored_twice, ("stored twice",)),
     "no config": Damage(SINGLE, lambda directory: (directory / CONFIG).unlink(), (CONFIG,)),
     "broken config": Damage(SINGLE, lambda directory: (directory / CONFIG).write_text("{"), (CONFIG, "JSON")),
     "cut in the length": Damage(SINGLE, cut(lambda start, ends: 4), (WEIGHTS,)),
