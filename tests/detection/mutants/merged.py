@@ -13,7 +13,7 @@ from detection.mutants.memory import MEMORY
 from detection.mutants.mutant import Mutant, Seed
 from qwen3_encdec import modeling_qwen3_decoder
 
-_MASK, _PROBS = ("merged_attn.mask",), ("merged_attn.probs",)
+_MASK = ("merged_attn.mask",)
 _CASES = ("encdec/ragged", "encdec/window", "encdec/unrotated")
 
 
