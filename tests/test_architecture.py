@@ -258,7 +258,7 @@ def test_seeded_and_sought_mistakes_of_tokenizers_share_no_code() -> None:
 READ_BY_DETECTION = {
     "command": ("cli",),
     "honest": ("judge", "blame", "checkpoints", "check", "recording", "report"),
-    "derived": ("judge", "blame", "checkpoints", "mistakes", "diagnosis", "report"),
+    "derived": ("judge", "text", "blame", "checkpoints", "mistakes", "diagnosis", "report"),
     "mechanical": ("checkpoints", "check", "diagnosis", "recording", "report"),
     "mutants": ("judge", "text", "blame", "checkpoints", "check", "diagnosis", "recording", "report"),
 }

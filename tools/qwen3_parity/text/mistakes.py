@@ -16,7 +16,7 @@ ENCODES = ENCODING[: ENCODING.index("ids") + 1]
 """The stages from a text to its ids."""
 
 
-def _run(oracle: Oracle, message: Any, wrong: Wrong, stages: Sequence[str], state: State) -> State:
+def run_with(oracle: Oracle, message: Any, wrong: Wrong, stages: Sequence[str], state: State) -> State:
     """Compute these stages, `wrong` in the place of the right one."""
     for stage in stages:
         compute = wrong.compute if stage == wrong.stage else TABLE[stage].truth
@@ -31,10 +31,10 @@ def value(oracle: Oracle, verdict: StageVerdict, wrong: Wrong) -> Any:
     """
     by_encoding = TABLE[verdict.stage].by_encoding
     if wrong.stage in verdict.stages or by_encoding is None:
-        return _run(oracle, verdict.message, wrong, verdict.stages, dict(verdict.inputs))[verdict.stage]
+        return run_with(oracle, verdict.message, wrong, verdict.stages, dict(verdict.inputs))[verdict.stage]
 
     def encode(text: str) -> Sequence[int]:
-        ids: Sequence[int] = _run(oracle, pb.Encoding(text=text), wrong, ENCODES, {})["ids"].whole
+        ids: Sequence[int] = run_with(oracle, pb.Encoding(text=text), wrong, ENCODES, {})["ids"].whole
         return ids
 
     return by_encoding(oracle, verdict.message, verdict.inputs, encode)
@@ -50,7 +50,7 @@ def reproduces(oracle: Oracle, verdict: StageVerdict, wrong: Wrong) -> bool:
 
 def merged_as_its_ids(oracle: Oracle, verdict: StageVerdict, wrong: Wrong) -> bool:
     """Whether the pieces of a wrong way to merge are those of the ids that the candidate has for its pre-tokens."""
-    state = _run(oracle, verdict.message, wrong, verdict.stages, dict(verdict.inputs))
+    state = run_with(oracle, verdict.message, wrong, verdict.stages, dict(verdict.inputs))
     known = oracle.vocabulary
     pieces = [tuple(known[piece] for piece in pieces if piece in known) for pieces in state.get("cut", ())]
     return bool(TABLE["ids"].observed(verdict.message).each == tuple(pieces))

@@ -11,7 +11,7 @@ from itertools import takewhile
 from qwen3_golden import pb
 from qwen3_parity.text.oracle import Oracle
 from qwen3_parity.text.stage import Compute, Stage, State, directly, wrong_ways
-from qwen3_parity.text.stages.normalized import without
+from qwen3_parity.text.stages.normalized import TIDIED
 from qwen3_parity.text.view import View, escaped
 
 Part = tuple[int, bytes]
@@ -172,6 +172,7 @@ def _clean_up(text: str) -> str:
     return text
 
 
+_SHARED = {"stripped", "spaces_collapsed", "bom_dropped", "cut_at_nul", "line_ends", "controls_dropped", "lower_case"}
 _AFTER = wrong_ways("decoded", lambda change: _bytes(lambda data: change(replaced(data))),
     "change nothing in the decoded text: no clean-up, no spaces added or taken away", [
     ("cleaned_up", "removes spaces before punctuation (clean_up_tokenization_spaces)", _clean_up),
@@ -179,22 +180,14 @@ _AFTER = wrong_ways("decoded", lambda change: _bytes(lambda data: change(replace
     ("lstripped", "drops a leading space", lambda t: t.removeprefix(" ")),
     ("lstripped", "strips leading white space", str.lstrip),
     ("rstripped", "strips trailing white space", str.rstrip),
-    ("stripped", "strips white space", str.strip),
-    ("spaces_collapsed", "makes one of several spaces", lambda t: re.sub(" +", " ", t)),
     ("spaces_collapsed", "makes one space of a run of white space", lambda t: re.sub(r"\s+", " ", t)),
     ("normalized", "normalises the text (NFC)", lambda t: unicodedata.normalize("NFC", t)),
     ("normalized", "normalises the text (NFKC)", lambda t: unicodedata.normalize("NFKC", t)),
-    ("bom_dropped", "drops a byte order mark", lambda t: t.removeprefix("\ufeff")),
-    ("bom_dropped", "drops byte order marks", lambda t: t.replace("\ufeff", "")),
-    ("cut_at_nul", "ends at U+0000, as a C string does", lambda t: t.partition("\0")[0]),
     ("nul_dropped", "drops U+0000", lambda t: t.replace("\0", "")),
-    ("line_ends", "turns CR LF into LF", lambda t: t.replace("\r\n", "\n")),
-    ("line_ends", "turns CR LF and CR into LF", lambda t: t.replace("\r\n", "\n").replace("\r", "\n")),
     ("line_ends", "drops CR", lambda t: t.replace("\r", "")),
-    ("controls_dropped", "drops control characters", lambda t: without(("Cc",), t, "\n\t\r")),
     ("byte_fallback", "takes <0x0A> for a byte, as SentencePiece does",
         lambda t: re.sub(r"<0x([0-9A-F]{2})>", lambda match: chr(int(match[1], 16)), t)),
-    ("lower_case", "turns letters into lower case", str.lower),
+    *(row for row in TIDIED if row[0] in _SHARED),
 ])  # fmt: skip
 
 _BETWEEN = wrong_ways("decoded", directly, "put the bytes of all ids together, nothing between them", [

@@ -156,7 +156,7 @@ _QUOTES = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"'})
 _SPACES = r"[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]"
 
 
-def without(categories: tuple[str, ...], text: str, keep: str = "") -> str:
+def _without(categories: tuple[str, ...], text: str, keep: str = "") -> str:
     """The text without characters of some general categories, but those to keep."""
     return "".join(c for c in text if c in keep or unicodedata.category(c) not in categories)
 
@@ -176,7 +176,7 @@ def _instead(change: Callable[[str], str]) -> Compute:
 _TIDY = (
     "normalise to NFC and change nothing else: Qwen's tokenizer keeps every space, letter case and control character"
 )
-_TIDIED: list[tuple[Any, ...]] = [
+TIDIED: list[tuple[Any, ...]] = [
     ("stripped", "strips white space from both ends", str.strip, lambda t: t.strip(" \t\n\r\x0b\x0c")),
     ("stripped_left", "strips leading white space", str.lstrip),
     ("stripped_right", "strips trailing white space", str.rstrip),
@@ -195,19 +195,19 @@ _TIDIED: list[tuple[Any, ...]] = [
     ("lower_case", "turns letters into lower case", str.lower),
     ("lower_case", "folds the case of letters", str.casefold),
     ("upper_case", "turns letters into upper case", str.upper),
-    ("accents_dropped", "removes accents and other marks", lambda t: without(("Mn",), _nfd(t))),
+    ("accents_dropped", "removes accents and other marks", lambda t: _without(("Mn",), _nfd(t))),
     ("accents_dropped", "drops combining marks", lambda t: "".join(c for c in _nfd(t) if not unicodedata.combining(c))),
     ("bom_dropped", "removes U+FEFF at the start", lambda t: t.removeprefix("\ufeff")),
     ("bom_dropped", "removes U+FEFF", lambda t: t.replace("\ufeff", "")),
     ("replacement_dropped", "drops U+FFFD", lambda t: t.replace("\ufffd", "")),
-    ("controls_dropped", "removes control characters", lambda t: without(("Cc",), t)),
-    ("controls_dropped", "removes control and format characters", lambda t: without(("Cc", "Cf"), t, "\t\n\r")),
+    ("controls_dropped", "removes control characters", lambda t: _without(("Cc",), t)),
+    ("controls_dropped", "removes control and format characters", lambda t: _without(("Cc", "Cf"), t, "\t\n\r")),
     ("controls_dropped", "removes control characters and U+FFFD, as BERT does",
-        lambda t: without(("Cc", "Cf"), t, "\t\n\r").replace("\ufffd", "")),
-    ("controls_dropped", "removes control characters but tab and newlines", lambda t: without(("Cc",), t, "\t\n\r")),
+        lambda t: _without(("Cc", "Cf"), t, "\t\n\r").replace("\ufffd", "")),
+    ("controls_dropped", "removes control characters but tab and newlines", lambda t: _without(("Cc",), t, "\t\n\r")),
     ("controls_dropped", "removes control characters but tab and newlines, and U+FFFD",
-        lambda t: without(("Cc",), t, "\t\n\r").replace("\ufffd", "")),
-    ("format_removed", "removes format characters (joiners, soft hyphens)", lambda t: without(("Cf",), t)),
+        lambda t: _without(("Cc",), t, "\t\n\r").replace("\ufffd", "")),
+    ("format_removed", "removes format characters (joiners, soft hyphens)", lambda t: _without(("Cf",), t)),
     ("zero_removed", "removes U+0000", lambda t: t.replace("\0", "")),
     ("cut_at_nul", "ends at U+0000, as a C string does", lambda t: t.split("\0")[0]),
     ("no_break_space", "turns U+00A0 into a space", lambda t: t.replace("\xa0", " ")),
@@ -227,12 +227,13 @@ _TIDIED: list[tuple[Any, ...]] = [
         lambda t: "".join(c if 0xD800 <= ord(c) & 0xFFFF < 0xE000 else chr(ord(c) & 0xFFFF) for c in t)),
     ("full_width", "turns full-width into ASCII", lambda t: re.sub("[！-～]", lambda m: chr(ord(m[0]) - 0xFEE0), t)),
 ]  # fmt: skip
+"""What is done to a text, here or where ids are decoded."""
 
 
 STAGE = Stage(
     _through(normal),
     lambda message: tuple(s.normalized for s in plain(message)),
     _views,
-    [*_FORMS, *(w for how in (_behind, _instead) for w in wrong_ways("normalized", how, _TIDY, _TIDIED))],
+    [*_FORMS, *(w for how in (_behind, _instead) for w in wrong_ways("normalized", how, _TIDY, TIDIED))],
     holds=any,
 )

@@ -10,6 +10,7 @@ from qwen3_golden import pb
 from qwen3_parity.text.oracle import Oracle
 from qwen3_parity.text.stage import Compute, Stage, State, wrong_ways
 from qwen3_parity.text.stages.normalized import normal
+from qwen3_parity.text.stages.segments import COUNTED
 from qwen3_parity.text.view import View, Views, span
 from qwen3_reference.tokenization.decoding import piece_bytes
 
@@ -44,10 +45,6 @@ def _changed(change: Callable[[Oracle, str, State, Spans], Spans]) -> Compute:
 def _each(change: Callable[[str, int, int], Span]) -> Compute:
     """Each span by itself."""
     return _changed(lambda _, text, __, right: [change(text, begin, end) for begin, end in right])
-
-
-def _size(encoding: str, unit: int) -> Callable[[str, int, int], Span]:
-    return lambda t, begin, end: (len(t[:begin].encode(encoding)) // unit, len(t[:end].encode(encoding)) // unit)
 
 
 def _trimmed(text: str, begin: int, end: int) -> Span:
@@ -132,15 +129,13 @@ def _no_special(oracle: Oracle, _: str, state: State, right: Spans) -> Spans:
 _FIX = "map ids to characters (code points) of the raw text as Hugging Face does: every id of a character has all of it"
 
 _EACH = wrong_ways("offsets", _each, _FIX, [
-    ("bytes", "counts bytes of UTF-8", _size("utf-8", 1)),
-    ("utf16_units", "counts UTF-16 units", _size("utf-16-le", 2)),
+    *COUNTED,
     ("trimmed", "leaves the white space in front of a word out (trim_offsets)",
         lambda t, b, e: _trimmed(t, b, e) if t[b:e].strip() else (b, e)),
     ("trimmed", "leaves leading white space out, also where there is nothing else", _trimmed),
     ("trimmed", "leaves white space out on both sides (trim_offsets)",
         lambda t, b, e: (_trimmed(t, b, e)[0], b + len(t[b:e].rstrip())) if t[b:e].strip() else (b, e)),
     ("inclusive", "gives the last character as the end", lambda _, begin, end: (begin, end - 1)),
-    ("lengths_as_ends", "gives lengths where ends are asked for", lambda _, begin, end: (begin, end - begin)),
     ("zero", "gives no spans", lambda *_: (0, 0)),
     ("from_one", "counts from 1", lambda _, begin, end: (begin + 1, end + 1)),
 ])  # fmt: skip

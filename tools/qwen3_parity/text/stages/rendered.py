@@ -5,7 +5,8 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from qwen3_golden import pb
@@ -19,6 +20,7 @@ Messages = list[Message]
 _END, _PROMPT = "<|im_end|>", "<|im_start|>assistant\n"
 _NO_THOUGHT = "<think>\n\n</think>\n\n"
 _HELPFUL = "You are a helpful assistant."
+_dumped = partial(json.dumps, ensure_ascii=False)
 _BLOCK = re.compile(r"<think>\n.*?\n</think>\n\n", re.DOTALL)
 
 
@@ -37,10 +39,6 @@ def _with(**changes: Callable[[pb.Conversation], Any]) -> Compute:
         return _truth(oracle, other, state)
 
     return compute
-
-
-def _dumped(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
 
 
 def _messages(change: Callable[[Messages], Messages]) -> Compute:
@@ -261,7 +259,7 @@ _THOUGHTS = wrong_ways("rendered", directly,
 ])  # fmt: skip
 
 
-def _json(dump: Callable[[Any], str], tools: bool = True, arguments: bool = True) -> Compute:
+def _json(dump: Callable[[Any], str], tools: bool, arguments: bool) -> Compute:
     """Tools and arguments written in another way."""
 
     def compute(oracle: Oracle, message: pb.Conversation, state: State) -> Any:
@@ -283,17 +281,17 @@ def _for_html(text: str) -> str:
 
 _DUMPS: Sequence[tuple[str, str, Callable[[Any], str]]] = [
     ("jinja_tojson", "writes JSON by Jinja: sorted, escaped", lambda v: _for_html(json.dumps(v, sort_keys=True))),
-    ("jinja_tojson", "writes JSON by Jinja's own tojson: sorted, escaped for HTML, not in ASCII",
-        lambda v: _for_html(json.dumps(v, sort_keys=True, ensure_ascii=False))),
+    ("jinja_tojson", "writes JSON by Jinja: sorted, escaped, not in ASCII",
+        lambda v: _for_html(_dumped(v, sort_keys=True))),
     ("html_escaped", "writes JSON escaped for HTML", lambda v: _for_html(_dumped(v))),
     ("html_escaped", "writes JSON escaped for HTML, in ASCII", lambda v: _for_html(json.dumps(v))),
     ("json_ascii", "writes JSON in ASCII alone", json.dumps),
-    ("json_sorted", "sorts the keys of JSON", lambda v: json.dumps(v, ensure_ascii=False, sort_keys=True)),
+    ("json_sorted", "sorts the keys of JSON", lambda v: _dumped(v, sort_keys=True)),
     ("json_sorted", "sorts the keys of JSON, in ASCII", lambda v: json.dumps(v, sort_keys=True)),
-    ("json_compact", "writes JSON without spaces", lambda v: json.dumps(v, ensure_ascii=False, separators=(",", ":"))),
+    ("json_compact", "writes JSON without spaces", lambda v: _dumped(v, separators=(",", ":"))),
     ("json_compact", "writes JSON without spaces, in ASCII", lambda v: json.dumps(v, separators=(",", ":"))),
-    ("json_indented", "writes JSON over several lines", lambda v: json.dumps(v, ensure_ascii=False, indent=2)),
-    ("json_indented", "writes JSON over several lines", lambda v: json.dumps(v, ensure_ascii=False, indent=4)),
+    ("json_indented", "writes JSON over several lines", lambda v: _dumped(v, indent=2)),
+    ("json_indented", "writes JSON over several lines", lambda v: _dumped(v, indent=4)),
     ("python_repr", "writes Python's str instead of JSON", str),
     ("slashes_escaped", "writes / as \\/", lambda v: _dumped(v).replace("/", "\\/")),
     ("arguments_quoted", "writes JSON as a string in JSON", lambda v: _dumped(_dumped(v))),
@@ -301,17 +299,11 @@ _DUMPS: Sequence[tuple[str, str, Callable[[Any], str]]] = [
 ]  # fmt: skip
 
 
-def _dumps() -> Iterator[tuple[str, str, Compute]]:
-    for name, says, dump in _DUMPS:
-        yield name, says, _json(dump)
-        yield name, f"{says}, in tools alone", _json(dump, arguments=False)
-        yield name, f"{says}, in arguments alone", _json(dump, tools=False)
-
-
+_WHERE = (("", True, True), (", in tools alone", True, False), (", in arguments alone", False, True))
 _JSON = wrong_ways(
     "rendered", directly,
     'write tools and arguments as json.dumps(…, ensure_ascii=False) does: in the given order, with ", " and ": "',
-    _dumps(),
+    [(name, says + where, _json(dump, *parts)) for name, says, dump in _DUMPS for where, *parts in _WHERE],
 )  # fmt: skip
 
 STAGE = Stage(

@@ -231,11 +231,15 @@ def _size(encoding: str, unit: int, text: str, begin: int, end: int) -> tuple[in
     return len(text[:begin].encode(encoding)) // unit, len(text[:end].encode(encoding)) // unit
 
 
-_UNITS = wrong_ways("segments", _spans, "count characters (code points) of the raw text", [
+COUNTED: Sequence[tuple[str, str, Callable[[str, int, int], tuple[int, int]]]] = [
     ("bytes", "counts bytes of UTF-8", partial(_size, "utf-8", 1)),
     ("utf16_units", "counts UTF-16 units", partial(_size, "utf-16-le", 2)),
-    ("end_inclusive", "gives the last character as the end", lambda text, begin, end: (begin, end - 1)),
     ("lengths_as_ends", "gives lengths where ends are asked for", lambda text, begin, end: (begin, end - begin)),
+]  # fmt: skip
+"""Other meanings of begin and end, from a text and the right ones: of segments, and of offsets."""
+
+_UNITS = wrong_ways("segments", _spans, "count characters (code points) of the raw text", [
+    *COUNTED, ("end_inclusive", "gives the last character as the end", lambda text, begin, end: (begin, end - 1)),
 ])  # fmt: skip
 
 STAGE = Stage(

@@ -1,0 +1,58 @@
+"""Named mistakes of tokenizers seed themselves: each is caught, blamed on its stage alone, answered by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import islice
+
+import pytest
+
+from detection.derived.texts import Answer, answer
+from qwen3_parity.text.table import TABLE
+
+SILENT = {
+    "merges.joined_keys": "no two merges of the tiny tokenizer make the same piece of other halves",
+    "ids.sixteen_bits": "the tiny tokenizer has fewer than 32768 ids",
+    "batch.pad_is_unk": "Qwen's tokenizers have no unknown token",
+    "batch.pad_is_bos": "Qwen's tokenizers have no token that begins a text",
+}
+"""Mistakes that change nothing in any golden, and why."""
+
+
+MERGED_WITHOUT_RANKS = {
+    *("merges.longest_match", "merges.longest_match_from_the_right", "merges.fewest_pieces", "merges.whole_word"),
+}
+"""Pieces that no merges lead to: the ids follow from none, and are blamed, too."""
+
+EVERY = {
+    wrong.name: [w for w in stage.wrong if w.name == wrong.name] for stage in TABLE.values() for wrong in stage.wrong
+}
+
+
+@pytest.fixture(scope="module", params=["sample", pytest.param("all", marks=pytest.mark.slow)])
+def answers(request: pytest.FixtureRequest) -> Mapping[str, Sequence[Answer]]:
+    """Of each name (of a sample: of every tenth) all ways that show, or the first one."""
+    chosen = list(EVERY)[:: 1 if request.param == "all" else 10]
+    found = {name: (one for way in EVERY[name] if (one := answer(way)) is not None) for name in chosen}
+    return {name: list(islice(some, None if request.param == "all" else 1)) for name, some in found.items()}
+
+
+def test_a_mistake_of_tokenizers_that_shows_is_caught(answers: Mapping[str, Sequence[Answer]]) -> None:
+    assert not [name for name, some in answers.items() if not all(one.caught for one in some)]
+
+
+def test_a_mistake_of_tokenizers_is_blamed_on_its_stage_alone(answers: Mapping[str, Sequence[Answer]]) -> None:
+    blamed = {name: {stage for one in some for stage in one.names} for name, some in answers.items()}
+    alone = {name: stages - ({"ids"} if name in MERGED_WITHOUT_RANKS else set()) for name, stages in blamed.items()}
+    assert {name: stages for name, stages in alone.items() if stages - {name.split(".")[0]}} == {}
+
+
+def test_a_mistake_of_tokenizers_is_answered_by_its_name(answers: Mapping[str, Sequence[Answer]]) -> None:
+    stages = {name: name.split(".")[0] for name in answers}
+    assert not [n for n, some in answers.items() if not all(n in one.names.get(stages[n], ()) for one in some)]
+
+
+def test_the_mistakes_of_tokenizers_that_never_show_are_listed_with_a_reason(
+    answers: Mapping[str, Sequence[Answer]],
+) -> None:
+    assert {name for name, some in answers.items() if not some} == set(SILENT) & set(answers)
