@@ -11,6 +11,7 @@ from detection.mutants.isolated import run_case
 from detection.mutants.judged import by_replay
 from detection.mutants.mutant import Mutant
 from detection.mutants.patch import Patch
+from qwen3_parity.recording.ours.network import EncoderDecoder
 
 CASES = ("encdec/ragged", "encdec/window", "encdec/unrotated", "decoder/ragged_decode", "decoder/window_chunks")
 """Cases with every tap and several steps, on which bugs are combined."""
@@ -34,7 +35,8 @@ class Combination:
 def combinations(mutants: Sequence[Mutant], count: int, seed: int = 0) -> Iterator[Combination]:
     """`count` random pairs and triples of bugs that show in one case at places of their own, run together.
 
-    Drawn from a fixed `seed`. A bug that its case does not show, or that cannot run, is drawn again.
+    Drawn from a fixed `seed`. A bug that its case does not show, that cannot run, or whose code another one replaces,
+    is drawn again.
     """
     draw = np.random.Generator(np.random.PCG64(seed))
     made = 0
@@ -46,15 +48,43 @@ def combinations(mutants: Sequence[Mutant], count: int, seed: int = 0) -> Iterat
         expected = frozenset().union(*alone)
         if not all(alone) or len(expected) < sum(map(len, alone)):
             continue
-        found = run_case(_together(chosen, case), case, by_replay)
+        replaced: list[bool] = []
+        found = run_case(_together(chosen, case, replaced), case, by_replay)
+        if any(replaced):
+            continue
         yield Combination(case, tuple(one.name for one in chosen), expected, frozenset(found.blamed))
         made += 1
 
 
-def _together(mutants: Sequence[Mutant], case: str) -> Mutant:
+class _NeedsModelError(Exception):
+    """A seed asked for the loaded model."""
+
+
+def _changes_loading(mutant: Mutant) -> bool:
+    """Whether a bug is seeded before the model is loaded."""
+
+    def build() -> EncoderDecoder:
+        raise _NeedsModelError
+
+    patch = Patch(build)
+    try:
+        mutant.seed(patch)
+    except _NeedsModelError:
+        return False
+    finally:
+        patch.undo()
+    return True
+
+
+def _together(mutants: Sequence[Mutant], case: str, replaced: list[bool]) -> Mutant:
+    """All of them as one, those of the loading first; `replaced` gets whether one sets what another one has set."""
+
     def seed(patch: Patch) -> None:
-        for one in mutants:
+        for one in sorted(mutants, key=_changes_loading, reverse=True):
+            before, patch.touched = patch.touched, set()
             one.seed(patch)
+            replaced.append(bool(before & patch.touched))
+            patch.touched |= before
 
     names = " + ".join(one.name for one in mutants)
     return Mutant(names, "several at once", seed, frozenset(), frozenset(), (case,))

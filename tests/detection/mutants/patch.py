@@ -38,6 +38,8 @@ class Patch:
     def __init__(self, build: Callable[[], EncoderDecoder]) -> None:
         self._build = build
         self._undo: list[Callable[[], object]] = []
+        self.touched: set[tuple[int, str]] = set()
+        """What was set so far: the `id` of its owner, and its name."""
 
     @cached_property
     def runner(self) -> EncoderDecoder:
@@ -67,6 +69,7 @@ class Patch:
             if name in owner._modules and not isinstance(value, nn.Module):
                 value = Function(value)
         setattr(owner, name, value)
+        self.touched.add((id(owner), name))
         self._undo.append(lambda: delattr(owner, name) if before is ABSENT else setattr(owner, name, before))
 
     def wrap(self, owner: Any, name: str, around: Callable[..., Any]) -> None:
