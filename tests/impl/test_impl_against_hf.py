@@ -9,7 +9,7 @@ import torch
 from transformers import DynamicCache, Qwen3Model
 from transformers.models.qwen3 import modeling_qwen3 as hf_qwen3
 
-from qwen3_encdec import Qwen3RMSNorm, apply_rotary_pos_emb, load_qwen3, repeat_kv
+from qwen3_encdec import load_qwen3, repeat_kv
 
 WINDOWED = {"use_sliding_window": True, "sliding_window": 3, "max_window_layers": 1}
 
@@ -103,25 +103,8 @@ def test_merged_decoder_has_the_bits_of_hf_with_a_merged_cache(
     torch.testing.assert_close(actual, expected, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
-def test_rms_norm_has_hfs_bits_in_every_dtype(dtype: torch.dtype) -> None:
-    torch.manual_seed(0)
-    ours, theirs = Qwen3RMSNorm(12, eps=1e-3).to(dtype), hf_qwen3.Qwen3RMSNorm(12, eps=1e-3).to(dtype)
-    weight = torch.randn(12).to(dtype)
-    ours.weight.data, theirs.weight.data = weight, weight
-    x = torch.cat([torch.randn(4, 12), torch.randn(1, 12) * 1e-3, torch.randn(1, 12) * 300]).to(dtype)
-    torch.testing.assert_close(ours(x), theirs(x), rtol=0, atol=0)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_rotation_and_head_repetition_have_hfs_bits(dtype: torch.dtype) -> None:
-    torch.manual_seed(0)
-    q, k = torch.randn(2, 6, 5, 10).to(dtype), torch.randn(2, 3, 5, 10).to(dtype)
-    cos, sin = torch.randn(2, 5, 10).to(dtype), torch.randn(2, 5, 10).to(dtype)
-    for actual, expected in zip(
-        apply_rotary_pos_emb(q, k, cos, sin), hf_qwen3.apply_rotary_pos_emb(q, k, cos, sin), strict=True
-    ):
-        torch.testing.assert_close(actual, expected, rtol=0, atol=0)
+def test_head_repetition_has_hfs_bits() -> None:
+    k = torch.randn(2, 3, 5, 10)
     torch.testing.assert_close(repeat_kv(k, 2), hf_qwen3.repeat_kv(k, 2), rtol=0, atol=0)
 
 

@@ -28,7 +28,7 @@ def _norms(dtype: torch.dtype) -> tuple[Norm, HfNorm]:
 @gradients
 def test_a_norm_has_hugging_faces_bits(rows_dtype: torch.dtype, weight_dtype: torch.dtype, gradients: bool) -> None:
     ours, theirs = _norms(weight_dtype)
-    x = torch.randn(2, 5, 16).to(rows_dtype)
+    x = torch.cat((torch.randn(4, 16), torch.randn(1, 16) * 1e-3, torch.randn(1, 16) * 300)).to(rows_dtype)
     with torch.set_grad_enabled(gradients):
         actual, expected = ours(x), theirs(x)
     assert actual.dtype == expected.dtype
