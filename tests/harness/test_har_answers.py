@@ -17,7 +17,7 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
         "tools/test_report_pages.py::test_a_page_about_nothing_claims_nothing",
     ),
     "HAR-02": (
-        "impl/test_impl_load_qwen3.py::test_fact_11_tied_checkpoint_with_another_head_is_refused_naming_both",
+        "impl/test_impl_checkpoint_refused.py::test_our_loader_refuses_it_by_name",
         "impl/test_impl_save_load.py::test_resizing_the_embeddings_keeps_every_tie",
         "impl/test_impl_save_load.py::test_frequencies_survive_construction_on_the_meta_device",
     ),

@@ -7,11 +7,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from qwen3_golden import pb
-from qwen3_reference.tokenization.loading import ReferenceTokenizer, load_tokenizer
-from qwen3_reference.tokenization.stages import encoding
+
+if TYPE_CHECKING:  # recordings are compared where neither transformers nor torch is installed
+    from qwen3_reference.tokenization.loading import ReferenceTokenizer
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +25,8 @@ class Oracle:
     @classmethod
     def of(cls, directory: Path) -> Oracle:
         """Load it; raises `ParityError` for what is no byte-level BPE tokenizer of Hugging Face."""
+        from qwen3_reference.tokenization.loading import load_tokenizer
+
         return cls(load_tokenizer(directory))
 
     @cached_property
@@ -98,7 +101,33 @@ class Oracle:
 
     def encoding(self, message: pb.Encoding) -> pb.Encoding:
         """Every stage of a text, each text asked for once."""
+        from qwen3_reference.tokenization.stages import encoding
+
         key = message.text, message.split_special_tokens
         if key not in self._encodings:
             self._encodings[key] = encoding(self.reference, message)
         return self._encodings[key]
+
+    def decoding(self, message: pb.Decoding) -> pb.Decoding:
+        """Every stage of a decoding."""
+        from qwen3_reference.tokenization.decoding import decoding
+
+        return decoding(self.reference, message)
+
+    def batch(self, message: pb.Batch) -> pb.Batch:
+        """A batch of texts, truncated and padded."""
+        from qwen3_reference.tokenization.chat import batch
+
+        return batch(self.reference, message)
+
+    def conversation(self, message: pb.Conversation) -> pb.Conversation:
+        """A conversation, rendered by the chat template."""
+        from qwen3_reference.tokenization.chat import conversation
+
+        return conversation(self.reference, message)
+
+    def bytes_of(self, number: int) -> bytes:
+        """What an id stands for; none for an id that is none."""
+        from qwen3_reference.tokenization.decoding import piece_bytes
+
+        return piece_bytes(self.pieces.get(number, ""))

@@ -10,7 +10,6 @@ from qwen3_golden import pb
 from qwen3_parity.text.oracle import Oracle
 from qwen3_parity.text.stage import Compute, Stage, State, directly, wrong_ways
 from qwen3_parity.text.view import Views, view
-from qwen3_reference.tokenization.chat import batch
 
 Row = tuple[tuple[int, ...], tuple[int, ...]]
 _OTHER = {"left": "right", "right": "left"}
@@ -207,7 +206,7 @@ def _by_encoding(oracle: Oracle, message: pb.Batch, _: State, encode: Callable[[
 
 
 STAGE = Stage(
-    lambda oracle, message, _: _observed(batch(oracle.reference, message)),
+    lambda oracle, message, _: _observed(oracle.batch(message)),
     _observed,
     _views,
     [*_PADS, *_PADDED, *_CUT, *_MASKS, *_IDS, *_ROWS],

@@ -15,9 +15,7 @@ from qwen3_parity.text.oracle import Oracle
 from qwen3_parity.text.stage import Compute, Stage, State, directly, wrong_ways
 from qwen3_parity.text.stages import decoded
 from qwen3_parity.text.stages.decoded import replaced, skipped
-from qwen3_parity.text.stages.pieces import bytes_of
 from qwen3_parity.text.view import Difference, around, escaped, view
-from qwen3_reference.tokenization.decoding import decoding
 
 _LETTERS = 24
 Chunks = tuple[str, ...]
@@ -51,7 +49,7 @@ def _join(message: pb.Decoding, text: str) -> Chunks:
 
 def _truth(oracle: Oracle, message: pb.Decoding, state: State) -> Any:
     """Hugging Face's own; of another text only the join is known."""
-    right = decoding(oracle.reference, message)
+    right = oracle.decoding(message)
     return tuple(right.chunk) if right.text == state["decoded"] else _join(message, state["decoded"])
 
 
@@ -106,7 +104,7 @@ Stream = Callable[[Oracle, list[tuple[int, bytes]]], Iterator[str]]
 
 def _stream(stream: Stream, skip: Callable[[bool], bool] = bool) -> Compute:
     def compute(oracle: Oracle, message: pb.Decoding, state: State) -> Any:
-        pieces = state.get("pieces") or [bytes_of(oracle, number) for number in message.id]
+        pieces = state.get("pieces") or [oracle.bytes_of(number) for number in message.id]
         gone = skipped(oracle, skip(message.skip_special_tokens))
         return tuple(stream(oracle, [(n, b"" if n in gone else p) for n, p in zip(message.id, pieces, strict=False)]))
 

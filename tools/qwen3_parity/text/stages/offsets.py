@@ -12,7 +12,6 @@ from qwen3_parity.text.stage import Compute, Stage, State, wrong_ways
 from qwen3_parity.text.stages.normalized import normal
 from qwen3_parity.text.stages.segments import COUNTED
 from qwen3_parity.text.view import View, Views, span
-from qwen3_reference.tokenization.decoding import piece_bytes
 
 Span = tuple[int, int]
 Spans = Sequence[Span]
@@ -73,7 +72,7 @@ def _of_normalized(oracle: Oracle, _: str, state: State, __: Spans) -> Spans:
 def _in_bytes(oracle: Oracle, text: str, byte: int, numbers: Sequence[int], before: int) -> list[Span]:
     data, out = text.encode(), list[Span]()
     for number in numbers:
-        size = len(piece_bytes(oracle.pieces[number]))
+        size = len(oracle.bytes_of(number))
         begin, end = (len(data[:at].decode(errors="ignore")) for at in (byte, byte + size))
         out.append((before + begin, before + max(end, begin + 1)))
         byte += size
@@ -82,7 +81,7 @@ def _in_bytes(oracle: Oracle, text: str, byte: int, numbers: Sequence[int], befo
 
 def _of_decoded(oracle: Oracle, _: str, state: State, __: Spans) -> Spans:
     """The lengths of what each id decodes to alone, added up."""
-    sizes = [len(piece_bytes(oracle.pieces[number]).decode(errors="replace")) for number in state["ids"].whole]
+    sizes = [len(oracle.bytes_of(number).decode(errors="replace")) for number in state["ids"].whole]
     return list(pairwise(accumulate(sizes, initial=0)))
 
 

@@ -9,19 +9,13 @@ from qwen3_golden import pb
 from qwen3_parity.text.oracle import Oracle
 from qwen3_parity.text.stage import Compute, Stage, State, directly, wrong_ways
 from qwen3_parity.text.view import view
-from qwen3_reference.tokenization.decoding import piece_bytes
-
-
-def bytes_of(oracle: Oracle, number: int) -> bytes:
-    """What an id stands for; none for an id that is none."""
-    return piece_bytes(oracle.pieces.get(number, ""))
 
 
 def _each(change: Callable[[Oracle, int, str, bytes], bytes]) -> Compute:
     """From each id, its piece and its right bytes."""
 
     def compute(oracle: Oracle, message: pb.Decoding, _: State) -> Any:
-        return tuple(change(oracle, n, oracle.pieces.get(n, ""), bytes_of(oracle, n)) for n in message.id)
+        return tuple(change(oracle, n, oracle.pieces.get(n, ""), oracle.bytes_of(n)) for n in message.id)
 
     return compute
 
@@ -76,8 +70,8 @@ _WRONG = wrong_ways("pieces", directly,
     ("stripped", "strips white space", _all(lambda _, data: data.strip())),
     ("metaspace", "writes U+2581 for spaces", _all(lambda _, data: data.replace(b" ", "\u2581".encode()))),
     ("cut_at_nul", "ends at the byte 0, as a C string does", _all(lambda _, data: data.partition(b"\0")[0])),
-    ("shifted", "gives the next id's bytes", _each(lambda o, number, *_: bytes_of(o, number + 1))),
-    ("shifted", "gives the bytes of the id before", _each(lambda o, number, *_: bytes_of(o, number - 1))),
+    ("shifted", "gives the next id's bytes", _each(lambda o, number, *_: o.bytes_of(number + 1))),
+    ("shifted", "gives the bytes of the id before", _each(lambda o, number, *_: o.bytes_of(number - 1))),
     ("lower_case", "turns letters into lower case", _all(lambda _, data: data.lower())),
 ])  # fmt: skip
 

@@ -13,7 +13,6 @@ from qwen3_golden import pb
 from qwen3_parity.text.oracle import Oracle
 from qwen3_parity.text.stage import Compute, Stage, State, directly, wrong_ways
 from qwen3_parity.text.view import escaped, view
-from qwen3_reference.tokenization.chat import conversation
 
 Message = dict[str, Any]
 Messages = list[Message]
@@ -25,7 +24,7 @@ _BLOCK = re.compile(r"<think>\n.*?\n</think>\n\n", re.DOTALL)
 
 
 def _truth(oracle: Oracle, message: pb.Conversation, _: State) -> str:
-    return conversation(oracle.reference, message).rendered
+    return oracle.conversation(message).rendered
 
 
 def _with(**changes: Callable[[pb.Conversation], Any]) -> Compute:
