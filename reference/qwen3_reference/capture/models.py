@@ -8,24 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers.models.qwen2 import Qwen2ForCausalLM, Qwen2Model
-from transformers.models.qwen2.modeling_qwen2 import eager_attention_forward as qwen2_eager
-from transformers.models.qwen3 import Qwen3ForCausalLM, Qwen3Model
-from transformers.models.qwen3.modeling_qwen3 import eager_attention_forward as qwen3_eager
 
 from qwen3_reference.capture.hooks import recording_attention
 from qwen3_reference.checkpoints.configs import hf_config
+from qwen3_reference.checkpoints.families import FAMILIES
 from qwen3_reference.quiet import quiet
 
-_CLASSES: dict[str, tuple[Any, Any]] = {
-    "qwen3": (Qwen3Model, Qwen3ForCausalLM),
-    "qwen2": (Qwen2Model, Qwen2ForCausalLM),
-}
-RECORDING = {"qwen3": "recording_qwen3_eager", "qwen2": "recording_qwen2_eager"}
-"""The names under which HF's own eager attention, recorded, is registered."""
+RECORDING = {kind: f"recording_{kind}_eager" for kind in FAMILIES}
+"""The names under which HF's own eager attention, recorded, is registered, by model_type."""
 
-recording_attention(RECORDING["qwen3"], qwen3_eager)
-recording_attention(RECORDING["qwen2"], qwen2_eager)
+for kind, family in FAMILIES.items():
+    recording_attention(RECORDING[kind], family.eager_attention())
 
 
 @dataclass(frozen=True)
@@ -52,12 +45,12 @@ def load_in_memory(
     return model.eval()
 
 
-def _load(directory: str | Path, which: int, dtype: torch.dtype, attention: str | None, load: Loader) -> Any:
-    config: Any = hf_config(directory)
-    if which == 0:
+def _load(directory: str | Path, model: str, dtype: torch.dtype, attention: str | None, load: Loader) -> Any:
+    config = hf_config(directory)
+    if model == "Model":
         config.is_causal = False  # on an own copy: shared with the decoder it would make that bidirectional too
     kind = config.model_type
-    return load(_CLASSES[kind][which], config, Path(directory), dtype, attention or RECORDING[kind])
+    return load(FAMILIES[kind].hf(model), config, Path(directory), dtype, attention or RECORDING[kind])
 
 
 def load_reference(
@@ -73,6 +66,6 @@ def load_reference(
 
     `load` is how the weights come into a model: all in memory, streamed from the disk, or shared by processes.
     """
-    encoder = None if encoder_directory is None else _load(encoder_directory, 0, dtype, attention, load)
-    decoder = None if decoder_directory is None else _load(decoder_directory, 1, dtype, attention, load)
+    encoder = None if encoder_directory is None else _load(encoder_directory, "Model", dtype, attention, load)
+    decoder = None if decoder_directory is None else _load(decoder_directory, "ForCausalLM", dtype, attention, load)
     return Reference(encoder, decoder, rotate_encoder_keys)

@@ -5,16 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from transformers.models.qwen2 import Qwen2Config
-from transformers.models.qwen3 import Qwen3Config
-
 from qwen3_golden import ParityError, pb
+from qwen3_reference.checkpoints.families import FAMILIES
 from qwen3_reference.checkpoints.rope_scaling import rope_scaling, stated_rope
 from qwen3_reference.checkpoints.spec_configs import spec_config
 from qwen3_reference.checkpoints.stored import read_config
 from qwen3_reference.quiet import quiet
 
-CONFIG_CLASSES: dict[str, type[Qwen3Config] | type[Qwen2Config]] = {"qwen3": Qwen3Config, "qwen2": Qwen2Config}
 _REQUIRED = (
     "vocab_size",
     "hidden_size",
@@ -32,7 +29,7 @@ def _refuse(path: Path, rule: str, expected: object, got: object) -> ParityError
     )
 
 
-def hf_config(directory: str | Path) -> Qwen3Config | Qwen2Config:
+def hf_config(directory: str | Path) -> Any:
     """HF's configuration of a checkpoint, an own copy at each call; `ParityError` for one that is incomplete.
 
     Sizes, eps and rope_theta must be stated: HF's defaults for them fit no published checkpoint.
@@ -40,13 +37,13 @@ def hf_config(directory: str | Path) -> Qwen3Config | Qwen2Config:
     path = Path(directory) / "config.json"
     stated = read_config(path.parent)
     kind = stated.get("model_type")
-    if kind not in CONFIG_CLASSES:
-        raise _refuse(path, "unknown model_type", " or ".join(CONFIG_CLASSES), kind)
+    if kind not in FAMILIES:
+        raise _refuse(path, "unknown model_type", " or ".join(FAMILIES), kind)
     missing = [name for name in _REQUIRED if stated.get(name) is None]
     theta = stated.get("rope_theta", stated_rope(stated).get("rope_theta"))
     if theta is None:
         missing.append("rope_theta")
-    if kind == "qwen3" and stated.get("head_dim") is None:
+    if FAMILIES[kind].states_head_dim and stated.get("head_dim") is None:
         missing.append("head_dim")
     if missing:
         raise _refuse(path, "fields are missing", ", ".join(missing), "absent or null")
@@ -54,7 +51,7 @@ def hf_config(directory: str | Path) -> Qwen3Config | Qwen2Config:
         raise _refuse(path, "rope_theta is not a number", "a number", repr(theta))
     try:
         with quiet():
-            config = CONFIG_CLASSES[kind].from_dict(stated)
+            config = FAMILIES[kind].hf("Config").from_dict(stated)
     except Exception as error:  # HF's validation raises several classes of its own
         raise _refuse(path, "Hugging Face refuses the configuration", "a valid configuration", error) from error
     rope_scaling(config, stated, path)  # refuses what has no place in the schema
@@ -65,7 +62,8 @@ def model_config(directory: str | Path, *, rotate_encoder_keys: bool = True) -> 
     """The numbers of a checkpoint's network; `ParityError` when config.json is missing, broken or impossible."""
     path = Path(directory) / "config.json"
     hf: Any = hf_config(directory)
-    is_qwen3 = hf.model_type == "qwen3"
+    family = FAMILIES[hf.model_type]
+    attention_bias, attention_out_bias = family.biases_of(getattr(hf, "attention_bias", False))
     head_dim = getattr(hf, "head_dim", None) or hf.hidden_size // hf.num_attention_heads
     sliding = "sliding_attention" in hf.layer_types
     config = pb.ModelConfig(
@@ -81,9 +79,9 @@ def model_config(directory: str | Path, *, rotate_encoder_keys: bool = True) -> 
         rope_theta=hf.rope_parameters["rope_theta"],
         max_position_embeddings=hf.max_position_embeddings,
         hidden_act=hf.hidden_act,
-        attention_bias=hf.attention_bias if is_qwen3 else True,
-        attention_out_bias=hf.attention_bias if is_qwen3 else False,
-        use_qk_norm=is_qwen3,
+        attention_bias=attention_bias,
+        attention_out_bias=attention_out_bias,
+        use_qk_norm=family.use_qk_norm,
         layer_types=hf.layer_types,
         sliding_window=hf.sliding_window if sliding and hf.sliding_window else 0,
         tie_word_embeddings=hf.tie_word_embeddings,

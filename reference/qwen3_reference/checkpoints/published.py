@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from qwen3_golden import ParityError, pb
+from qwen3_reference.checkpoints.families import FAMILIES
 
-_CLASSES = {"qwen3": "Qwen3ForCausalLM", "qwen2": "Qwen2ForCausalLM"}
 _SAME_NAME = (
     "model_type",
     "vocab_size",
@@ -22,8 +22,6 @@ _SAME_NAME = (
     "hidden_act",
     "tie_word_embeddings",
 )
-_BOS, _EOS = 151643, 151645
-"""<|endoftext|> and <|im_end|> of Qwen's tokenizers."""
 
 
 def config_json(config: pb.ModelConfig, dtype: str) -> dict[str, Any]:
@@ -32,14 +30,15 @@ def config_json(config: pb.ModelConfig, dtype: str) -> dict[str, Any]:
     Raises `ParityError` for numbers that the family's config.json cannot state.
     """
     kind = config.model_type
+    family = FAMILIES.get(kind)
     biases = (config.attention_bias, config.attention_out_bias)
-    if kind not in _CLASSES or config.use_qk_norm != (kind == "qwen3"):
+    if family is None or config.use_qk_norm != family.use_qk_norm:
         raise _impossible("QK-norm on qwen3, none on qwen2", f"{kind!r} with use_qk_norm {config.use_qk_norm}")
-    if biases != (True, False) if kind == "qwen2" else biases[0] != biases[1]:
+    if biases != family.biases_of(config.attention_bias):
         raise _impossible("biases on q, k, v of qwen2; on q, k, v, o of qwen3 or nowhere", f"{kind!r} with {biases}")
     fields: dict[str, Any] = {name: getattr(config, name) for name in _SAME_NAME}
     fields |= {
-        "architectures": [_CLASSES[kind]],
+        "architectures": [f"{family.prefix}ForCausalLM"],
         "attention_dropout": 0.0,
         "initializer_range": 0.02,
         "rope_scaling": None,
@@ -48,7 +47,7 @@ def config_json(config: pb.ModelConfig, dtype: str) -> dict[str, Any]:
         "use_cache": True,
         "use_sliding_window": bool(config.sliding_window),
     }
-    if kind == "qwen3":
+    if family.states_head_dim:
         fields |= {"attention_bias": config.attention_bias, "head_dim": config.head_dim}
     elif config.head_dim * config.num_attention_heads != config.hidden_size:
         raise _impossible(
@@ -58,8 +57,8 @@ def config_json(config: pb.ModelConfig, dtype: str) -> dict[str, Any]:
         fields["layer_types"] = list(config.layer_types)
     if config.HasField("rope_scaling"):
         fields["rope_scaling"] = _stated(config.rope_scaling)
-    if config.vocab_size > _EOS:
-        fields |= {"bos_token_id": _BOS, "eos_token_id": _EOS}
+    if config.vocab_size > max(family.special_ids):
+        fields |= dict(zip(("bos_token_id", "eos_token_id"), family.special_ids, strict=True))
     return fields
 
 

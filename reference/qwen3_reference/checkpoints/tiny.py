@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from qwen3_golden import Array, ParityError, to_bfloat16
+from qwen3_reference.checkpoints.families import FAMILIES
 from qwen3_reference.checkpoints.sizes import (
     BIASED,
     GENERATION,
@@ -132,8 +133,8 @@ def _layer(draw: np.random.Generator, config: dict[str, Any], prefix: str) -> di
     hidden, inner = config["hidden_size"], config["intermediate_size"]
     heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
     width = config.get("head_dim") or hidden // heads
-    qwen2, out_bias = config["model_type"] == "qwen2", bool(config.get("attention_bias"))
-    biased = qwen2 or out_bias  # HF: Qwen2 on q, k and v always, Qwen3's switch on all four
+    family = FAMILIES[config["model_type"]]
+    biased, out_bias = family.biases_of(bool(config.get("attention_bias")))
     site = f"{prefix}self_attn."
     tensors = {f"{prefix}input_layernorm.weight": norm_weight(draw, hidden, 0.3, 2.0)}
     for name, count in (("q", heads), ("k", kv_heads), ("v", kv_heads)):
@@ -141,7 +142,7 @@ def _layer(draw: np.random.Generator, config: dict[str, Any], prefix: str) -> di
         tensors[f"{site}{name}_proj.weight"] = _linear(draw, count * width, hidden, scale, count)
         if biased:
             tensors[f"{site}{name}_proj.bias"] = draw.normal(0.3, 0.6, count * width).astype(np.float32)
-    if not qwen2:
+    if family.use_qk_norm:
         tensors[f"{site}q_norm.weight"] = norm_weight(draw, width, 0.4, 2.2)
         tensors[f"{site}k_norm.weight"] = norm_weight(draw, width, 0.4, 2.2)
     tensors[f"{site}o_proj.weight"] = _linear(draw, hidden, heads * width, 0.9)

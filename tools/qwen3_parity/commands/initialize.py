@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 INFO = "initialization_info.json"
 DTYPES = ("float32", "float16", "bfloat16")
 _SHARD = "2GB"
+_KINDS = ("qwen3", "qwen2")
+"""What our encoder–decoder can be initialised from."""
 _TOKENIZERS = ("tokenizer.json", "vocab.json")
 
 
@@ -76,10 +78,10 @@ def _make(
     from qwen3_encdec import add_sentinels, check_agreement, initialize_from_qwen3
     from qwen3_encdec.weights.files import checkpoint_directory
 
-    refuse_foreign(Path(source))
+    refuse_foreign(Path(source), _KINDS)
     with _refused(source):
         directory = checkpoint_directory(source)
-    refuse_foreign(directory)
+    refuse_foreign(directory, _KINDS)
     with _refused(source):
         wanted = getattr(torch, dtype) if dtype else None
         model = initialize_from_qwen3(directory, num_sentinel_tokens, device, dtype=wanted, progress=progress)
