@@ -8,8 +8,9 @@ table of places becomes a run). `backward` is training: the loss and the gradien
 from qwen3_spec import ops
 from qwen3_spec.arithmetic import FLOAT64, SEQUENTIAL_FLOAT32, Arithmetic
 from qwen3_spec.backward import Gradients, StackInput, loss_and_gradients
-from qwen3_spec.config import RopeScaling, SpecConfig
+from qwen3_spec.config import SpecConfig
 from qwen3_spec.ops.loss import cross_entropy
+from qwen3_spec.rope_scaling import RopeScaling
 
 __all__ = [
     "FLOAT64",

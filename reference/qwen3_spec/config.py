@@ -1,44 +1,12 @@
 """What the specification needs to know of a Qwen3 or Qwen2 configuration."""
 
-import math
 from dataclasses import dataclass
+
+from qwen3_spec.rope_scaling import RopeScaling
 
 FULL_ATTENTION = "full_attention"
 SLIDING_ATTENTION = "sliding_attention"
 ACTIVATIONS = ("silu", "gelu", "gelu_tanh", "relu")
-ROPE_TYPES = ("yarn",)
-
-
-@dataclass(frozen=True)
-class RopeScaling:
-    """How RoPE is stretched beyond the positions of the pretraining: YaRN (Peng et al. 2023), every number resolved.
-
-    The context is `factor` times `original_max_position_embeddings`. A pair of channels that turns `beta_fast` times or
-    more over the original length keeps its frequency, one that turns `beta_slow` times or less is divided by `factor`,
-    those between go over from the one to the other along a ramp; `truncate` widens the ramp to whole pairs. cos and sin
-    are multiplied by `attention_factor`. Raises `ValueError` naming the field when a number is impossible.
-    """
-
-    rope_type: str
-    factor: float
-    original_max_position_embeddings: int
-    attention_factor: float
-    beta_fast: float = 32.0
-    beta_slow: float = 1.0
-    truncate: bool = True
-
-    def __post_init__(self) -> None:
-        """Refuse what stretches nothing."""
-        if self.rope_type not in ROPE_TYPES:
-            raise ValueError(f"rope_type {self.rope_type!r} is not one of {ROPE_TYPES}")
-        if not (math.isfinite(self.factor) and self.factor >= 1):
-            raise ValueError(f"factor {self.factor} is not a number of at least 1")
-        for name in ("original_max_position_embeddings", "attention_factor", "beta_fast", "beta_slow"):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value > 0):
-                raise ValueError(f"{name} {value} is not a positive number")
-        if self.beta_fast < self.beta_slow:
-            raise ValueError(f"beta_fast {self.beta_fast} is less than beta_slow {self.beta_slow}")
 
 
 @dataclass(frozen=True)

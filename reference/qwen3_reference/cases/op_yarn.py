@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 
 import numpy as np
 import torch
@@ -19,7 +18,7 @@ _FRACTIONS = RopeScaling("yarn", 8.0, 4096, 1.07, beta_fast=24.0, beta_slow=1.5,
 
 
 def _rotary(head_dim: int, theta: float, scaling: RopeScaling) -> hf.Qwen3RotaryEmbedding:
-    parameters = {**asdict(scaling), "rope_theta": theta}
+    parameters = {"rope_type": "yarn", **scaling.numbers(), "rope_theta": theta}
     length = int(scaling.factor * scaling.original_max_position_embeddings)
     config = Qwen3Config(head_dim=head_dim, max_position_embeddings=length, rope_parameters=parameters)
     return hf.Qwen3RotaryEmbedding(config)
@@ -29,7 +28,7 @@ def _frequencies(name: str, text: str, head_dim: int, theta: float, scaling: Rop
     def spec(arithmetic: Arithmetic, _: Mapping[str, Array]) -> Mapping[str, Array]:
         return {"output.inv_freq": ops.inv_freq.forward(head_dim, theta, scaling, arithmetic=arithmetic)}
 
-    numbers = {field: float(value) for field, value in asdict(scaling).items() if field != "rope_type"}
+    numbers = {field: float(value) for field, value in scaling.numbers().items()}
     return OpCase(
         name,
         "inv_freq",

@@ -10,10 +10,12 @@ from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 from qwen3_golden import ParityError, pb
 from qwen3_reference.checkpoints.spec_configs import spec_scaling
+from qwen3_spec.rope_scaling import KINDS
 
 _LENGTH = "original_max_position_embeddings"
-_NUMBERS = ("factor", _LENGTH, "attention_factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim")
 _PLAIN = ("rope_type", "type", "rope_theta", "partial_rotary_factor")
+_HELPERS = {"yarn": ("mscale", "mscale_all_dim")}
+"""Numbers that others follow from, beside a kind's own."""
 
 
 def stated_rope(stated: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -25,49 +27,57 @@ def stated_rope(stated: Mapping[str, Any]) -> Mapping[str, Any]:
 def rope_scaling(config: Any, stated: Mapping[str, Any], path: Path) -> pb.RopeScaling | None:
     """The scaling of an HF `config` read from `stated`, the content of `path`; None for plain RoPE.
 
-    `ParityError` for another `rope_type` than default and yarn, for keys that HF would not read, for RoPE over a part
-    of the head, for yarn without `original_max_position_embeddings` (HF takes `max_position_embeddings`, which
-    stretches nothing), and for numbers that are none or impossible.
+    `ParityError` for another `rope_type` than default and those of the specification, for keys that HF would not read,
+    for RoPE over a part of the head, for a missing `original_max_position_embeddings` (HF takes
+    `max_position_embeddings`, which stretches nothing), and for numbers that are none or impossible.
     """
     config.standardize_rope_params()
     found: Mapping[str, Any] = config.rope_parameters
     if found.get("partial_rotary_factor", 1.0) not in (None, 1.0):
         raise _refuse(path, "RoPE over a part of the head", "partial_rotary_factor 1", found["partial_rotary_factor"])
     kind = found.get("rope_type", "default")
-    if kind not in ("default", "yarn"):
-        raise _refuse(path, "a RoPE scaling that is not supported", "rope_type default or yarn", repr(kind))
-    known = _PLAIN if kind == "default" else (*_PLAIN, *_NUMBERS, "truncate")
-    if unknown := sorted(set(found) - set(known)):
-        raise _refuse(path, f"keys that RoPE of type {kind} does not read", ", ".join(known), ", ".join(unknown))
+    if kind not in ("default", *KINDS):
+        supported = " or ".join(("default", *KINDS))
+        raise _refuse(path, "a RoPE scaling that is not supported", f"rope_type {supported}", repr(kind))
+    numbers = () if kind == "default" else (*KINDS[kind].names, *_HELPERS.get(kind, ()))
+    if unknown := sorted(set(found) - {*_PLAIN, *numbers}):
+        known = ", ".join((*_PLAIN, *numbers))
+        raise _refuse(path, f"keys that RoPE of type {kind} does not read", known, ", ".join(unknown))
     if kind == "default":
         return None
     if stated.get(_LENGTH, stated_rope(stated).get(_LENGTH)) is None:
-        raise _refuse(path, f"yarn needs {_LENGTH}", "the positions of the pretraining", "absent or null")
-    wrong = {name: found[name] for name in _NUMBERS if not _is_number(found.get(name))}
+        raise _refuse(path, f"{kind} needs {_LENGTH}", "the positions of the pretraining", "absent or null")
+    wrong = {name: found[name] for name in numbers if name != "truncate" and not _is_number(found.get(name))}
     if wrong:
         raise _refuse(path, "RoPE scaling by what is no number", "numbers", wrong)
     try:
-        scaling = _resolved(config, found)
+        if not found["rope_theta"] > 1:
+            raise ValueError(f"rope_theta {found['rope_theta']} is not above 1")
+        resolved = _yarn(config, found) if kind == "yarn" else _as_stated(kind, found)
+        scaling = pb.RopeScaling(rope_type=kind, **resolved)
         spec_scaling(scaling)
     except (ValueError, ZeroDivisionError, OverflowError, TypeError) as error:
         raise _refuse(path, "impossible RoPE scaling", "numbers that stretch", error) from None
     return scaling
 
 
-def _resolved(config: Any, found: Mapping[str, Any]) -> pb.RopeScaling:
-    if not found["rope_theta"] > 1:
-        raise ValueError(f"rope_theta {found['rope_theta']} is not above 1")
+def _yarn(config: Any, found: Mapping[str, Any]) -> dict[str, Any]:
     _, attention_factor = ROPE_INIT_FUNCTIONS["yarn"](config)
     ratio = config.max_position_embeddings / found[_LENGTH]
-    return pb.RopeScaling(
-        rope_type="yarn",
-        factor=ratio if found["factor"] is None else found["factor"],
-        original_max_position_embeddings=found[_LENGTH],
-        attention_factor=attention_factor,
-        beta_fast=found.get("beta_fast") or 32,
-        beta_slow=found.get("beta_slow") or 1,
-        truncate=bool(found.get("truncate", True)),
-    )
+    return {
+        "factor": ratio if found["factor"] is None else found["factor"],
+        _LENGTH: found[_LENGTH],
+        "attention_factor": attention_factor,
+        "beta_fast": found.get("beta_fast") or 32,
+        "beta_slow": found.get("beta_slow") or 1,
+        "truncate": bool(found.get("truncate", True)),
+    }
+
+
+def _as_stated(kind: str, found: Mapping[str, Any]) -> dict[str, Any]:
+    if missing := [name for name in KINDS[kind].names if found.get(name) is None]:
+        raise ValueError(f"{', '.join(missing)} must be stated for {kind}")
+    return {name: found[name] for name in KINDS[kind].names}
 
 
 def _is_number(value: object) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from qwen3_golden import pb
 from qwen3_reference.checkpoints.classic_configs import classic_spec_config
 from qwen3_spec import RopeScaling, SpecConfig
+from qwen3_spec.rope_scaling import KINDS
 
 _ACTIVATIONS = {"silu": "silu", "gelu": "gelu", "gelu_pytorch_tanh": "gelu_tanh", "relu": "relu"}
 
@@ -37,4 +38,7 @@ def spec_config(config: pb.ModelConfig) -> SpecConfig:
 
 def spec_scaling(scaling: pb.RopeScaling) -> RopeScaling:
     """The numbers of a RoPE scaling for the specification; `ValueError` naming an impossible one."""
-    return RopeScaling(**{field.name: getattr(scaling, field.name) for field in scaling.DESCRIPTOR.fields})
+    kind = KINDS.get(scaling.rope_type)
+    if kind is None:
+        raise ValueError(f"rope_type {scaling.rope_type!r} is not one of {tuple(KINDS)}")
+    return RopeScaling(scaling.rope_type, **{name: getattr(scaling, name) for name in kind.names})

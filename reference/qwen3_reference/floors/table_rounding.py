@@ -14,12 +14,12 @@ _STORED: dict[int, float] = {pb.BF16: 2.0**-8, pb.F16: 2.0**-11}
 def frequency_rounding(head_dim: int, theta: float, scaling: RopeScaling | None) -> Array:
     """One ulp of each frequency, relative, `[pair]`: they span decades, and the powers of libraries differ by ulps.
 
-    Under YaRN the rounding of the ramp comes to it.
+    Where RoPE is stretched, the rounding of the ramp comes to it.
     """
     plain = np.full(head_dim // 2, _ONE_ULP)
     if scaling is None:
         return plain
-    ramp = ops.inv_freq.yarn_ramp_unit(head_dim, theta, scaling) / ops.inv_freq.forward(head_dim, theta, scaling)
+    ramp = ops.inv_freq.ramp_unit(head_dim, theta, scaling) / ops.inv_freq.forward(head_dim, theta, scaling)
     return np.asarray(plain + _HALF_ULP * ramp)
 
 

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from qwen3_parity.mistakes import frequencies, yarn
+from qwen3_parity.mistakes import frequencies, rope_scaling
 from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
 from qwen3_parity.mistakes.observed import likely, observe
 from qwen3_spec import ops
@@ -20,7 +20,7 @@ def inv_freq(site: Site) -> Iterator[Hypothesis]:
     """Wrong frequencies."""
     what = observe(site)
     right = OPS["inv_freq"].truth(site)[0]
-    found = [*yarn.rules(site, right), *frequencies.rules(right, site.config)]
+    found = list(rope_scaling.rules(site, right))
     if what is not None:
         found += frequencies.fitted(right, np.asarray(what.actual, np.float64), site.config)
     yield from likely(site, what, (Hypothesis(r.name, r.says, r.fix, partial(_frequencies, r), r.rank) for r in found))

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.mistakes import frequencies, yarn
+from qwen3_parity.mistakes import frequencies, rope_scaling
 from qwen3_parity.mistakes import position_ids as positions
 from qwen3_parity.mistakes.hypothesis import Hypothesis
 from qwen3_parity.mistakes.observed import Observed, observe
@@ -33,7 +33,7 @@ def by_angles(site: Site, what: Observed | None) -> Iterator[Hypothesis]:
     ids, freq = given
     s = positions.slots(site, ids)
     near = list(positions.rules(s, site.config.sliding_window, positions.longest_of(site)))
-    tables = [*yarn.rules(site, freq), *frequencies.rules(freq, site.config)]
+    tables = list(rope_scaling.rules(site, freq))
     solved = None if what is None else _solved(site, what)
     if solved is not None:
         known = np.ones(ids.shape, bool) if (cells := _known(site)) is None else cells

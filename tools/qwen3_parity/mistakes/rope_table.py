@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.mistakes import frequencies, yarn
+from qwen3_parity.mistakes import frequencies, rope_scaling, yarn
 from qwen3_parity.mistakes import position_ids as positions
 from qwen3_parity.mistakes.factors import named
 from qwen3_parity.mistakes.generic import casts
@@ -78,7 +78,7 @@ def _by_frequencies(site: Site) -> Iterator[Hypothesis]:
         return _made(site, site.inputs[0], np.asarray(rule.change(right, site.config), np.float64))
 
     right = np.asarray(site.inputs[1], np.float64)
-    found = [*yarn.rules(site, right), *frequencies.rules(right, site.config)]
+    found = list(rope_scaling.rules(site, right))
     angles = _angles(site)
     if angles is not None:
         found += frequencies.fitted(right, angles, site.config)
@@ -136,7 +136,7 @@ def _laid_out(layout: _Layout, site: Site) -> Result:
     cos, sin = (np.cos, np.sin) if _which(site) == 0 else (np.sin, np.cos)
 
     def size(a: Array) -> Array:
-        return np.asarray((1 if site.config.rope_scaling is None else 3) + np.abs(a))
+        return np.asarray((1 if site.config.attention_factor == 1 else 3) + np.abs(a))
 
     factor = site.config.attention_factor
     return factor * layout(angle, cos, sin), FLOAT32_ROUNDOFF * np.abs(factor * layout(angle, size, size))
@@ -179,7 +179,7 @@ def _factor(site: Site, what: Observed) -> Iterator[Hypothesis]:
         y, unit = _made(site, site.inputs[0], site.inputs[1])
         return factor * y, max(abs(factor), 1) * unit_of((y, unit))
 
-    if np.isfinite(factor) and site.config.rope_scaling is not None:
+    if np.isfinite(factor) and yarn.applies(site):
         right = site.config.attention_factor
         says = f"is multiplied by {factor * right:.7g}, not by the attention factor {right:.7g}"
         yield Hypothesis(yarn.FACTOR, says, yarn.FIX_FACTOR, compute, 1)
