@@ -386,7 +386,7 @@ class ClassicEncoder(_message.Message):
     def __init__(self, norm_first: _Optional[bool] = ..., layer_norm_eps: _Optional[float] = ..., scale_embeddings: _Optional[bool] = ..., starts_with_hidden_states: _Optional[bool] = ...) -> None: ...
 
 class RopeScaling(_message.Message):
-    __slots__ = ("rope_type", "factor", "original_max_position_embeddings", "attention_factor", "beta_fast", "beta_slow", "truncate")
+    __slots__ = ("rope_type", "factor", "original_max_position_embeddings", "attention_factor", "beta_fast", "beta_slow", "truncate", "low_freq_factor", "high_freq_factor")
     ROPE_TYPE_FIELD_NUMBER: _ClassVar[int]
     FACTOR_FIELD_NUMBER: _ClassVar[int]
     ORIGINAL_MAX_POSITION_EMBEDDINGS_FIELD_NUMBER: _ClassVar[int]
@@ -394,6 +394,8 @@ class RopeScaling(_message.Message):
     BETA_FAST_FIELD_NUMBER: _ClassVar[int]
     BETA_SLOW_FIELD_NUMBER: _ClassVar[int]
     TRUNCATE_FIELD_NUMBER: _ClassVar[int]
+    LOW_FREQ_FACTOR_FIELD_NUMBER: _ClassVar[int]
+    HIGH_FREQ_FACTOR_FIELD_NUMBER: _ClassVar[int]
     rope_type: str
     factor: float
     original_max_position_embeddings: int
@@ -401,7 +403,9 @@ class RopeScaling(_message.Message):
     beta_fast: float
     beta_slow: float
     truncate: bool
-    def __init__(self, rope_type: _Optional[str] = ..., factor: _Optional[float] = ..., original_max_position_embeddings: _Optional[int] = ..., attention_factor: _Optional[float] = ..., beta_fast: _Optional[float] = ..., beta_slow: _Optional[float] = ..., truncate: _Optional[bool] = ...) -> None: ...
+    low_freq_factor: float
+    high_freq_factor: float
+    def __init__(self, rope_type: _Optional[str] = ..., factor: _Optional[float] = ..., original_max_position_embeddings: _Optional[int] = ..., attention_factor: _Optional[float] = ..., beta_fast: _Optional[float] = ..., beta_slow: _Optional[float] = ..., truncate: _Optional[bool] = ..., low_freq_factor: _Optional[float] = ..., high_freq_factor: _Optional[float] = ...) -> None: ...
 
 class Run(_message.Message):
     __slots__ = ("arithmetic", "backend", "materialised", "golden_tables")

@@ -9,12 +9,14 @@ from qwen3_golden import golden_pb2 as pb
 from qwen3_golden.dtypes import FLOATS, Array, to_float32
 
 SCHEMA_MAJOR = 1
-SCHEMA_MINOR = 4
+SCHEMA_MINOR = 5
 MAGIC = "qwen3.golden"
 
 
 def minor_of(case: pb.Case) -> int:
     """The first minor version of the schema that has every field of a recording of this case."""
+    if case.config.rope_scaling.rope_type == "llama3":
+        return 5
     if case.mode == pb.BLOCK or case.training.HasField("decoder_start_token_id"):
         return 4
     if case.mode == pb.CLASSIC_ENCODER or case.HasField("generation") or case.HasField("training"):

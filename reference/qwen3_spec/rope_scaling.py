@@ -21,7 +21,9 @@ class RopeScaling:
     The context is `factor` times `original_max_position_embeddings`; cos and sin are multiplied by `attention_factor`.
     YaRN (Peng et al. 2023): a pair of channels that turns `beta_fast` times or more over the original length keeps its
     frequency, one that turns `beta_slow` times or less is divided by `factor`, between them the ramp is linear in the
-    pair's index; `truncate` widens it to whole pairs. Raises `ValueError` naming the field when a number is impossible.
+    pair's index; `truncate` widens it to whole pairs. Llama 3.1: one that turns `high_freq_factor` times or more keeps
+    its frequency, one that turns `low_freq_factor` times or less is divided, between them the ramp is linear in the
+    turns. Raises `ValueError` naming the field when a number is impossible.
     """
 
     rope_type: str
@@ -31,6 +33,8 @@ class RopeScaling:
     beta_fast: float = 32.0
     beta_slow: float = 1.0
     truncate: bool = True
+    low_freq_factor: float = 1.0
+    high_freq_factor: float = 4.0
 
     def __post_init__(self) -> None:
         """Refuse what stretches nothing."""
@@ -41,9 +45,11 @@ class RopeScaling:
         for name, value in self.numbers().items():
             if not isinstance(value, bool) and not (math.isfinite(value) and value > 0):
                 raise ValueError(f"{name} {value} is not a positive number")
-        more, less = KINDS[self.rope_type].ends
-        if getattr(self, more) < getattr(self, less):
-            raise ValueError(f"{more} {getattr(self, more)} is less than {less} {getattr(self, less)}")
+        kind = KINDS[self.rope_type]
+        more, less = (getattr(self, name) for name in kind.ends)
+        if more < less or (more == less and not kind.may_step):
+            words = "is less than" if more < less else "is no more than"
+            raise ValueError(f"{kind.ends[0]} {more} {words} {kind.ends[1]} {less}")
 
     def numbers(self) -> dict[str, float]:
         """The numbers that its kind has, by name."""
@@ -90,27 +96,55 @@ def _yarn_unit(plain: Array, theta: float, scaling: RopeScaling) -> Array:
     return ramp if scaling.truncate else np.where((ramp > 0) & (ramp < 1), (low + high) / (high - low), ramp)
 
 
+def llama3_ramp(plain: Array, theta: float, scaling: RopeScaling, *, arithmetic: Arithmetic = FLOAT64) -> Array:
+    """Llama 3.1's ramp `[pair]`, linear in how often a pair turns over the original length.
+
+    Source: `_compute_llama3_parameters` of Hugging Face's modeling_rope_utils, after Meta's `apply_scaling`. With equal
+    ends it would be a step; HF divides by their difference, so they differ.
+    """
+    turns = arithmetic.dtype(scaling.original_max_position_embeddings / (2 * math.pi)) * plain
+    low, high = arithmetic.dtype(scaling.low_freq_factor), arithmetic.dtype(scaling.high_freq_factor)
+    return np.asarray(1 - np.clip((turns - low) / (high - low), 0, 1))
+
+
+def _llama3_unit(plain: Array, theta: float, scaling: RopeScaling) -> Array:
+    """On the ramp, the turns over the ramp's length: their own rounding and that of the power they are made from."""
+    ramp = llama3_ramp(plain, theta, scaling)
+    turns = scaling.original_max_position_embeddings * plain / (2 * math.pi)
+    noise = turns * (2 + np.abs(np.log(plain))) / (scaling.high_freq_factor - scaling.low_freq_factor)
+    return np.where((ramp > 0) & (ramp < 1), noise, 0)
+
+
 class Kind(NamedTuple):
     """A `rope_type`: the names of its numbers, and of the two that say where its ramp ends (`ends`: more, then less).
 
     `ramp(plain, theta, scaling, arithmetic=)` takes plain frequencies `[pair]`; `unit(plain, theta, scaling)` is how
-    far one rounding moves the ramp, `[pair]`, in roundoffs.
+    far one rounding moves the ramp, `[pair]`, in roundoffs. `may_step`: whether both ends may be one.
     """
 
     names: tuple[str, ...]
     ends: tuple[str, str]
     ramp: Callable[..., Array]
     unit: Callable[[Array, float, RopeScaling], Array]
+    may_step: bool
 
 
-_COMMON = ("factor", "original_max_position_embeddings")
+_COMMON = ("factor", "original_max_position_embeddings", "attention_factor")
 
 KINDS = {
     "yarn": Kind(
-        (*_COMMON, "attention_factor", "beta_fast", "beta_slow", "truncate"),
+        (*_COMMON, "beta_fast", "beta_slow", "truncate"),
         ("beta_fast", "beta_slow"),
         yarn_ramp,
         _yarn_unit,
+        may_step=True,
+    ),
+    "llama3": Kind(
+        (*_COMMON, "low_freq_factor", "high_freq_factor"),
+        ("high_freq_factor", "low_freq_factor"),
+        llama3_ramp,
+        _llama3_unit,
+        may_step=False,
     ),
 }
 """By rope_type."""

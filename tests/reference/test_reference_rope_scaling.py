@@ -20,6 +20,7 @@ from qwen3_reference.floors.table_rounding import table_rounding
 from qwen3_spec import ops
 
 YARN: dict[str, Any] = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}
+LLAMA3 = YARN | {"rope_type": "llama3", "low_freq_factor": 1.0, "high_freq_factor": 4.0}
 BASE = json.loads((GOLDEN_ROOT / "checkpoints" / "tied-decoder" / "config.json").read_text())
 FAR = np.array([[0, 1, 4095, 32767, 32768, 65535, 100_000, 131_071]])
 
@@ -91,12 +92,31 @@ def test_the_attention_factor_is_resolved(tmp_path: Path, stated: dict[str, Any]
     assert scaling(tmp_path, rope_scaling=YARN | stated).attention_factor == pytest.approx(expected, rel=1e-15)
 
 
+def test_llama3_is_taken_as_it_is_stated_and_puts_no_factor_on_cos_and_sin(tmp_path: Path) -> None:
+    expected = pb.RopeScaling(
+        rope_type="llama3",
+        factor=4,
+        original_max_position_embeddings=32768,
+        attention_factor=1,
+        low_freq_factor=1,
+        high_freq_factor=4,
+    )
+    assert scaling(tmp_path, rope_scaling=LLAMA3) == expected
+
+
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     **{
         kind: ({"rope_scaling": YARN | {"rope_type": kind, "short_factor": [1.0], "long_factor": [1.0]}}, f"'{kind}'")
         for kind in ("linear", "dynamic", "longrope", "su")
     },
-    "llama3": ({"rope_scaling": YARN | {"rope_type": "llama3", "low_freq_factor": 1, "high_freq_factor": 4}}, "llama3"),
+    "llama3 without bands": ({"rope_scaling": YARN | {"rope_type": "llama3"}}, "low_freq_factor"),
+    "llama3 with betas": ({"rope_scaling": LLAMA3 | {"beta_fast": 32}}, "RoPE of type llama3 does not read"),
+    "llama3 without a length": (
+        {"rope_scaling": {k: v for k, v in LLAMA3.items() if "original" not in k}},
+        "llama3 needs",
+    ),
+    "llama3 with equal bands": ({"rope_scaling": LLAMA3 | {"low_freq_factor": 4.0}}, "is no more than"),
+    "llama3 by a text": ({"rope_scaling": LLAMA3 | {"high_freq_factor": "4"}}, "Hugging Face refuses"),
     "no length": ({"rope_scaling": {"rope_type": "yarn", "factor": 4.0}}, "original_max_position_embeddings"),
     "no factor": ({"rope_scaling": {k: v for k, v in YARN.items() if k != "factor"}}, "factor"),
     "factor below 1": ({"rope_scaling": YARN | {"factor": 0.5}}, "factor 0.5"),
@@ -126,12 +146,19 @@ def test_a_scaling_that_has_no_place_in_the_schema_is_refused_by_name(tmp_path: 
 
 @pytest.mark.parametrize("head_dim", [10, 128])
 @pytest.mark.parametrize(
-    "stated", [{}, {"truncate": False, "beta_fast": 20.0, "beta_slow": 1.5, "attention_factor": 1.3}]
+    "stated",
+    [
+        YARN,
+        YARN | {"truncate": False, "beta_fast": 20.0, "beta_slow": 1.5, "attention_factor": 1.3},
+        LLAMA3,
+        LLAMA3 | {"factor": 32.0, "original_max_position_embeddings": 500, "low_freq_factor": 2.0},
+    ],
+    ids=["yarn", "yarn stated", "llama3", "llama3 stated"],
 )
 def test_hugging_faces_tables_agree_with_the_specification_at_far_positions(
     tmp_path: Path, head_dim: int, stated: dict[str, Any]
 ) -> None:
-    place = directory(tmp_path, head_dim=head_dim, rope_theta=1e6, rope_scaling=YARN | stated)
+    place = directory(tmp_path, head_dim=head_dim, rope_theta=1e6, rope_scaling=stated)
     config, hf = spec_config(model_config(place)), Qwen3RotaryEmbedding(hf_config(place))
     inv_freq = hf.get_buffer("inv_freq").numpy()
     truth = ops.inv_freq.forward(head_dim, 1e6, config.rope_scaling)

@@ -7,6 +7,7 @@ from typing import Any
 
 from qwen3_golden import ParityError, pb
 from qwen3_reference.checkpoints.families import FAMILIES
+from qwen3_spec.rope_scaling import KINDS
 
 _SAME_NAME = (
     "model_type",
@@ -66,7 +67,7 @@ def _stated(scaling: pb.RopeScaling) -> dict[str, Any]:
     """The scaling as people write it into a config.json: without the numbers that a reader has to find by himself."""
     magnitude = 0.1 * math.log(scaling.factor) + 1.0
     known = {"attention_factor": magnitude, "beta_fast": 32.0, "beta_slow": 1.0, "truncate": True}
-    numbers = {field.name: getattr(scaling, field.name) for field in scaling.DESCRIPTOR.fields}
+    numbers = {name: getattr(scaling, name) for name in ("rope_type", *KINDS[scaling.rope_type].names)}
     return {name: value for name, value in numbers.items() if name not in known or value != known[name]}
 
 

@@ -10,12 +10,15 @@ from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 from qwen3_golden import ParityError, pb
 from qwen3_reference.checkpoints.spec_configs import spec_scaling
-from qwen3_spec.rope_scaling import KINDS
 
 _LENGTH = "original_max_position_embeddings"
 _PLAIN = ("rope_type", "type", "rope_theta", "partial_rotary_factor")
-_HELPERS = {"yarn": ("mscale", "mscale_all_dim")}
-"""Numbers that others follow from, beside a kind's own."""
+_READ = {
+    "default": (),
+    "yarn": ("factor", _LENGTH, "attention_factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim", "truncate"),
+    "llama3": ("factor", _LENGTH, "low_freq_factor", "high_freq_factor"),
+}
+"""The keys that Hugging Face reads, by rope_type."""
 
 
 def stated_rope(stated: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -36,10 +39,9 @@ def rope_scaling(config: Any, stated: Mapping[str, Any], path: Path) -> pb.RopeS
     if found.get("partial_rotary_factor", 1.0) not in (None, 1.0):
         raise _refuse(path, "RoPE over a part of the head", "partial_rotary_factor 1", found["partial_rotary_factor"])
     kind = found.get("rope_type", "default")
-    if kind not in ("default", *KINDS):
-        supported = " or ".join(("default", *KINDS))
-        raise _refuse(path, "a RoPE scaling that is not supported", f"rope_type {supported}", repr(kind))
-    numbers = () if kind == "default" else (*KINDS[kind].names, *_HELPERS.get(kind, ()))
+    if kind not in tuple(_READ):
+        raise _refuse(path, "a RoPE scaling that is not supported", f"rope_type {' or '.join(_READ)}", repr(kind))
+    numbers = _READ[kind]
     if unknown := sorted(set(found) - {*_PLAIN, *numbers}):
         known = ", ".join((*_PLAIN, *numbers))
         raise _refuse(path, f"keys that RoPE of type {kind} does not read", known, ", ".join(unknown))
@@ -53,8 +55,11 @@ def rope_scaling(config: Any, stated: Mapping[str, Any], path: Path) -> pb.RopeS
     try:
         if not found["rope_theta"] > 1:
             raise ValueError(f"rope_theta {found['rope_theta']} is not above 1")
-        resolved = _yarn(config, found) if kind == "yarn" else _as_stated(kind, found)
-        scaling = pb.RopeScaling(rope_type=kind, **resolved)
+        if kind != "yarn" and (missing := [name for name in numbers if found.get(name) is None]):
+            raise ValueError(f"{', '.join(missing)} must be stated")
+        _, attention_factor = ROPE_INIT_FUNCTIONS[kind](config)
+        resolved = _yarn(config, found) if kind == "yarn" else {name: found[name] for name in numbers}
+        scaling = pb.RopeScaling(rope_type=kind, **(resolved | {"attention_factor": attention_factor}))
         spec_scaling(scaling)
     except (ValueError, ZeroDivisionError, OverflowError, TypeError) as error:
         raise _refuse(path, "impossible RoPE scaling", "numbers that stretch", error) from None
@@ -62,22 +67,14 @@ def rope_scaling(config: Any, stated: Mapping[str, Any], path: Path) -> pb.RopeS
 
 
 def _yarn(config: Any, found: Mapping[str, Any]) -> dict[str, Any]:
-    _, attention_factor = ROPE_INIT_FUNCTIONS["yarn"](config)
     ratio = config.max_position_embeddings / found[_LENGTH]
     return {
         "factor": ratio if found["factor"] is None else found["factor"],
         _LENGTH: found[_LENGTH],
-        "attention_factor": attention_factor,
         "beta_fast": found.get("beta_fast") or 32,
         "beta_slow": found.get("beta_slow") or 1,
         "truncate": bool(found.get("truncate", True)),
     }
-
-
-def _as_stated(kind: str, found: Mapping[str, Any]) -> dict[str, Any]:
-    if missing := [name for name in KINDS[kind].names if found.get(name) is None]:
-        raise ValueError(f"{', '.join(missing)} must be stated for {kind}")
-    return {name: found[name] for name in KINDS[kind].names}
 
 
 def _is_number(value: object) -> bool:

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.mistakes import frequencies, yarn
+from qwen3_parity.mistakes import frequencies, llama3, yarn
 from qwen3_parity.mistakes.frequencies import Rule
 from qwen3_spec.site import Site
 
-_KINDS = {"yarn": (yarn.table, yarn.FIX)}
+_KINDS = {"yarn": (yarn.table, yarn.FIX), "llama3": (llama3.table, llama3.FIX)}
 """By rope_type: a site's wrong tables (name, what completes "this op …", change, rank), and what is right."""
 
 
