@@ -63,7 +63,7 @@ def run_encoder(
 
 def merged_masks(
     decoder: Any, cache: MergedCache, ids: torch.Tensor, decoder_mask: torch.Tensor, encoder_mask: torch.Tensor | None
-) -> dict[str, torch.Tensor]:
+) -> dict[str, torch.Tensor] | torch.Tensor:
     """The additive mask `[batch, 1, query, own + memory]` of each layer type, for the step that comes next.
 
     `ids[batch, query]`, or hidden states; `decoder_mask[batch, past + query]`, `encoder_mask[batch, memory]`, True = a
@@ -82,7 +82,7 @@ def merged_masks(
         "full_attention": create_causal_mask,
         "sliding_attention": create_sliding_window_causal_mask,
     }
-    kinds = dict.fromkeys(config.layer_types)
+    kinds = dict.fromkeys(getattr(config, "layer_types", None) or ("full_attention",))
     if decoder_mask.ndim == 3:  # HF takes a 4-D mask as it is
         own = additive(decoder_mask[:, None, -ids.shape[1] :], dtype)
         masks: dict[str, torch.Tensor] = dict.fromkeys(kinds, own)
@@ -90,10 +90,11 @@ def merged_masks(
         masks = {kind: builders[kind](**given) for kind in kinds}
     # Under SDPA they are bool; joined with an additive mask, True would become a bias of 1.
     masks = {kind: additive(mask, dtype) if mask.dtype == torch.bool else mask for kind, mask in masks.items()}
-    if encoder_mask is None:
-        return masks
-    shown = encoder_mask[:, None, None].expand(-1, 1, ids.shape[1], -1)
-    return {kind: torch.cat([mask, additive(shown, dtype)], dim=-1) for kind, mask in masks.items()}
+    if encoder_mask is not None:
+        shown = encoder_mask[:, None, None].expand(-1, 1, ids.shape[1], -1)
+        masks = {kind: torch.cat([mask, additive(shown, dtype)], dim=-1) for kind, mask in masks.items()}
+    # A model whose layers are all of one kind is not asked for kinds, and takes the mask itself.
+    return masks if getattr(config, "layer_types", None) else masks["full_attention"]
 
 
 @contextmanager

@@ -49,6 +49,8 @@ def hf_config(directory: str | Path) -> Any:
         raise _refuse(path, "fields are missing", ", ".join(missing), "absent or null")
     if isinstance(theta, bool) or not isinstance(theta, int | float):  # Hugging Face takes it as it is
         raise _refuse(path, "rope_theta is not a number", "a number", repr(theta))
+    if stated.get("mlp_bias"):
+        raise _refuse(path, "biases in the MLP", "mlp_bias false: they have no taps", stated["mlp_bias"])
     try:
         with quiet():
             config = FAMILIES[kind].hf("Config").from_dict(stated)
@@ -65,7 +67,8 @@ def model_config(directory: str | Path, *, rotate_encoder_keys: bool = True) -> 
     family = FAMILIES[hf.model_type]
     attention_bias, attention_out_bias = family.biases_of(getattr(hf, "attention_bias", False))
     head_dim = getattr(hf, "head_dim", None) or hf.hidden_size // hf.num_attention_heads
-    sliding = "sliding_attention" in hf.layer_types
+    layer_types = getattr(hf, "layer_types", None) or ["full_attention"] * hf.num_hidden_layers
+    sliding = "sliding_attention" in layer_types
     config = pb.ModelConfig(
         model_type=hf.model_type,
         vocab_size=hf.vocab_size,
@@ -82,7 +85,7 @@ def model_config(directory: str | Path, *, rotate_encoder_keys: bool = True) -> 
         attention_bias=attention_bias,
         attention_out_bias=attention_out_bias,
         use_qk_norm=family.use_qk_norm,
-        layer_types=hf.layer_types,
+        layer_types=layer_types,
         sliding_window=hf.sliding_window if sliding and hf.sliding_window else 0,
         tie_word_embeddings=hf.tie_word_embeddings,
         rotate_encoder_keys=rotate_encoder_keys,
