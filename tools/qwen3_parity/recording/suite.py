@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -16,10 +17,21 @@ from qwen3_parity.recording.record import load_factory, record
 from qwen3_parity.recording.text import record_tokenization
 from qwen3_parity.text.runner import ours
 
+OURS = ("", "qwen3", "qwen2", "transformer_encoder")
+"""What our own implementation is, by model_type; a case of one op has none."""
 
-def goldens(only: str = "*", root: Path = GOLDEN_ROOT) -> list[Path]:
-    """The committed goldens that a model can be judged on, sorted by name; raises `ParityError` when there are none."""
-    return _some([p for p in _paths(only, root) if read(p).case.mode not in (pb.PLUMBING, pb.TOKENIZATION)], only, root)
+
+def goldens(only: str = "*", root: Path = GOLDEN_ROOT, *, kinds: Collection[str] = OURS) -> list[Path]:
+    """The committed goldens of networks of some model_types, of any without one, sorted by name.
+
+    Raises `ParityError` when there are none.
+    """
+
+    def chosen(case: pb.Case) -> bool:
+        network = case.mode not in (pb.PLUMBING, pb.TOKENIZATION)
+        return network and (not kinds or case.config.model_type in kinds)
+
+    return _some([path for path in _paths(only, root) if chosen(read(path).case)], only, root)
 
 
 def tokenization_goldens(only: str = "*", root: Path = GOLDEN_ROOT) -> list[Path]:
@@ -33,13 +45,16 @@ def plumbing_goldens(only: str = "*", root: Path = GOLDEN_ROOT) -> list[Path]:
 
 
 def chosen_goldens(only: str, impl: str | None) -> list[Path]:
-    """The goldens of a run: of networks and of tokenizers, or of what `impl` is.
+    """The goldens of a run: of our network and our tokenizer, or of what `impl` is.
 
-    That is a network, unless `only` names tokenization cases alone. Raises `ParityError` when there are none.
+    That is a network of any kind, unless `only` names tokenization cases alone. Raises `ParityError` when there are
+    none.
     """
-    paths = [path for path in _paths(only, GOLDEN_ROOT) if read(path).case.mode != pb.PLUMBING]
-    networks = [path for path in paths if read(path).case.mode != pb.TOKENIZATION]
-    return _some(networks if impl and networks else paths, only, GOLDEN_ROOT)
+    cases = {path: read(path).case for path in _paths(only, GOLDEN_ROOT)}
+    texts = [path for path, case in cases.items() if case.mode == pb.TOKENIZATION]
+    networks = [path for path, case in cases.items() if case.mode not in (pb.PLUMBING, pb.TOKENIZATION)]
+    ours = [path for path in networks if cases[path].config.model_type in OURS]
+    return _some((networks or texts) if impl else sorted([*ours, *texts]), only, GOLDEN_ROOT)
 
 
 def _name(path: Path, root: Path) -> str:
