@@ -207,6 +207,18 @@ def _normed_behind(site: Site) -> Result | None:
     return y, ops.rms_norm.unit(y, x) + gain * unit_of((x, unit))
 
 
+def _normed_first(site: Site) -> Result | None:
+    """A norm of weights 1 before the rotation, in a network that has none there."""
+    if site.config.use_qk_norm:
+        return None
+    x, cos, sin = turned(site)
+    heads = ops.rms_norm.forward(x, np.ones(x.shape[-1]), site.config.rms_norm_eps)
+    noise = ops.rms_norm.unit(heads, x)
+    carried = np.abs(noise * cos) + np.abs(ops.rope.rotate_half(noise) * sin)
+    tables = cos[:, 0], sin[:, 0]
+    return ops.rope.forward(heads, *tables), ops.rope.unit(heads, *tables) + carried
+
+
 def _heads_as_positions(site: Site) -> Result | None:
     """cos and sin broadcast along the wrong axis: head h turned as position h."""
     x, cos, sin = turned(site)
@@ -239,6 +251,8 @@ def _whole() -> Iterator[Hypothesis]:
     yield Hypothesis("rope.twice", "rotates twice", FIX, _twice)
     yield Hypothesis("rope.before_norm", "rotates the projection: QK-norm is left out", FIX, with_site(_raw))
     yield Hypothesis("rope.before_norm", "normalises after the rotation, not before", FIX, _normed_behind)
+    says = "normalises each head before it turns: a QK-norm that this network does not have"
+    yield Hypothesis("rope.extra_norm", says, "rotate the projection itself", _normed_first)
     yield Hypothesis("rope.term_missing", "has x * cos alone", FIX, _term(0), 1)
     yield Hypothesis("rope.term_missing", "has rotate_half(x) * sin alone", FIX, _term(1), 1)
     yield Hypothesis("rope.heads_as_positions", "turns head h as position h", FIX, _heads_as_positions, 1)
