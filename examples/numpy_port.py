@@ -1,4 +1,4 @@
-"""A port to check: a causal Qwen3 in float32 NumPy, recorded tap by tap. Start your own from here.
+"""A port to check: a causal Qwen3 or Llama in float32 NumPy, recorded tap by tap. Start your own from here.
 
     qwen3-parity parity --only 'decoder/*' --impl numpy_port:factory        (with PYTHONPATH=examples)
 
@@ -33,18 +33,23 @@ def rotate(x: Array, cos: Array, sin: Array) -> Array:
 
 def frequencies(config: Any) -> tuple[Array, float]:
     """RoPE's angle per position of each pair `[head_dim / 2]`, and what YaRN multiplies cos and sin by (else 1)."""
-    dim, theta, yarn = config.head_dim, config.rope_theta, config.rope_scaling
+    dim, theta, scaling = config.head_dim, config.rope_theta, config.rope_scaling
     plain = (1 / theta ** (np.arange(0, dim, 2, dtype=np.float32) / np.float32(dim))).astype(np.float32)
-    if not yarn.rope_type:
+    if not scaling.rope_type:
         return plain, 1.0
-    # The pairs that turn beta_fast and beta_slow times over the original length.
-    turns = [yarn.original_max_position_embeddings / (2 * np.pi * beta) for beta in (yarn.beta_fast, yarn.beta_slow)]
-    low, high = (dim * np.log(one) / (2 * np.log(theta)) for one in turns)
-    if yarn.truncate:
-        low, high = np.floor(low), np.ceil(high)
-    low, high = max(low, 0.0), min(high, dim - 1.0)
-    divided = np.clip((np.arange(dim // 2) - low) / (high - low or 0.001), 0, 1).astype(np.float32)
-    return plain * (1 - divided) + plain / np.float32(yarn.factor) * divided, yarn.attention_factor
+    length = scaling.original_max_position_embeddings / (2 * np.pi)
+    if scaling.rope_type == "llama3":  # by how often a pair turns over the original length
+        low, high = scaling.low_freq_factor, scaling.high_freq_factor
+        divided = np.clip((high - length * plain) / (high - low), 0, 1).astype(np.float32)
+    else:  # by the pairs that turn beta_fast and beta_slow times
+        low, high = (
+            dim * np.log(length / beta) / (2 * np.log(theta)) for beta in (scaling.beta_fast, scaling.beta_slow)
+        )
+        if scaling.truncate:
+            low, high = np.floor(low), np.ceil(high)
+        low, high = max(low, 0.0), min(high, dim - 1.0)
+        divided = np.clip((np.arange(dim // 2) - low) / (high - low or 0.001), 0, 1).astype(np.float32)
+    return plain * (1 - divided) + plain / np.float32(scaling.factor) * divided, scaling.attention_factor
 
 
 def softmax(scores: Array, mask: Array) -> Array:
@@ -131,9 +136,10 @@ class Qwen3:
         for one, value in (("q", q), ("k", k), ("v", v)):
             tap(f"{site}.{one}_proj", value)
         q, k, v = (one.reshape(batch, query, -1, self.config.head_dim) for one in (q, k, v))
-        q, k = self.norm(f"{name}.q_norm", q), self.norm(f"{name}.k_norm", k)
-        tap(f"{site}.q_norm", q)
-        tap(f"{site}.k_norm", k)
+        if self.config.use_qk_norm:
+            q, k = self.norm(f"{name}.q_norm", q), self.norm(f"{name}.k_norm", k)
+            tap(f"{site}.q_norm", q)
+            tap(f"{site}.k_norm", k)
         q, k, v = (one.swapaxes(1, 2) for one in (q, k, v))  # [batch, heads, query, head_dim]
         q, k = rotate(q, *tables), rotate(k, *tables)
         tap(f"{site}.q_rope", q)

@@ -7,6 +7,7 @@ from qwen3_reference.cases.block import BLOCK_CASES
 from qwen3_reference.cases.decoder import DECODER_CASES
 from qwen3_reference.cases.definitions import LONG_TAPS, CaseDefinition, inputs
 from qwen3_reference.cases.generation import GENERATION_CASES
+from qwen3_reference.cases.llama import LLAMA_CASES
 from qwen3_reference.cases.training import TRAINING_CASES
 from qwen3_reference.cases.twins import TWIN_CASES
 
@@ -183,6 +184,7 @@ CASES = (
     *TWIN_CASES,
     *GENERATION_CASES,
     *TRAINING_CASES,
+    *LLAMA_CASES,
 )
 
 

@@ -43,5 +43,6 @@ _QWEN_IDS = (151643, 151645)
 FAMILIES = {
     "qwen3": Family("qwen3", "Qwen3", use_qk_norm=True, states_head_dim=True, special_ids=_QWEN_IDS),
     "qwen2": Family("qwen2", "Qwen2", biases=(True, False), special_ids=_QWEN_IDS),
+    "llama": Family("llama", "Llama", special_ids=(128000, 128001)),
 }
 """By model_type."""
