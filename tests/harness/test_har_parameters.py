@@ -21,6 +21,7 @@ from qwen3_parity.checkpoints.weights import checkpoint_directories, weights_of
 from qwen3_parity.judge.verdict import Verdicts
 from qwen3_parity.recording.ours.network import EncoderDecoder, factory
 from qwen3_parity.recording.record import record
+from qwen3_parity.recording.suite import OURS
 from qwen3_reference.capture.torch_tensors import parameter_messages
 from qwen3_reference.checkpoints.weights import load_weights
 
@@ -173,7 +174,7 @@ def test_har_20_recorded_parameters_are_the_stored_names_each_once(networks: dic
 
 
 def test_har_20_our_parameters_are_the_stored_names_whatever_is_tied(networks: dict[str, Recording]) -> None:
-    for recording in networks.values():
+    for recording in (one for one in networks.values() if one.case.config.model_type in OURS):
         runner = factory()(recording.case, checkpoint_directories(recording.case, CHECKPOINTS))
         assert isinstance(runner, EncoderDecoder)
         assert set(runner.parameters) == stored_names(recording.case), recording.case.name

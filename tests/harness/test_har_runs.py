@@ -64,7 +64,7 @@ def test_har_14_the_goldens_of_each_family_come_from_its_own_reference(networks:
         normed = any(name.endswith(".q_norm") for name in names)
         inside = any(name.endswith(".q_proj") for name in names)
         family = recording.case.config.model_type
-        assert family == ("qwen2" if "qwen2" in recording.case.name else "qwen3")
+        assert family == next((one for one in ("qwen2", "llama") if one in recording.case.name), "qwen3")
         if recording.case.tier == pb.TIER_MODEL:
             assert inside or recording.case.name.startswith(ENDS_ALONE)
             assert not inside or normed == (family == "qwen3")

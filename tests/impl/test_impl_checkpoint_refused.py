@@ -156,7 +156,7 @@ DAMAGES = {
     "NaN": Damage(SINGLE, one(NORM, with_value(float("nan"), 7)), (NORM, WEIGHTS, "nan", "[7]")),
     "infinity": Damage(SINGLE, one(NORM, with_value(float("-inf"), 7)), (NORM, WEIGHTS, "-inf", "[7]")),
     "another head": Damage(TIED, one(HEAD, lambda w: w + 1), (HEAD, EMBEDDING)),
-    "llama": Damage(SINGLE, configured(model_type="llama"), (CONFIG, "model_type", "llama", "qwen3")),
+    "mistral": Damage(SINGLE, configured(model_type="mistral"), (CONFIG, "model_type", "mistral", "qwen3")),
     "gemma": Damage(SINGLE, configured(model_type="gemma3_text"), (CONFIG, "model_type", "gemma3_text")),
     "qwen3_moe": Damage(SINGLE, configured(model_type="qwen3_moe", num_experts=4), (CONFIG, "qwen3_moe")),
     "qwen2_moe": Damage(SINGLE, configured(model_type="qwen2_moe", num_experts=4), (CONFIG, "qwen2_moe")),

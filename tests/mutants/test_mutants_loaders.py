@@ -25,9 +25,15 @@ from detection.mutants.table import markdown
 from qwen3_encdec.weights.fault import CHECKS
 from qwen3_encdec.weights.verification import verify_weight_initialization, weight_faults
 from qwen3_golden import GOLDEN_ROOT
+from qwen3_parity.recording.suite import OURS
 from qwen3_reference.checkpoints.classic_configs import is_classic
+from qwen3_reference.checkpoints.configs import model_config
 
-CHECKPOINTS = sorted(path.name for path in (GOLDEN_ROOT / "checkpoints").iterdir() if not is_classic(path))
+CHECKPOINTS = sorted(
+    path.name
+    for path in (GOLDEN_ROOT / "checkpoints").iterdir()
+    if not is_classic(path) and model_config(path).model_type in OURS
+)
 SAMPLE = {"tied-encoder", "tied-decoder", "even-window"}
 """The checkpoints that `make test` loads in every way; `make slow` takes them all."""
 EVERY = [pytest.param(name, marks=[] if name in SAMPLE else pytest.mark.slow) for name in CHECKPOINTS]

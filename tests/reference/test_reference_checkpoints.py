@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from qwen3_golden import ParityError, pb
+from qwen3_reference.cases.llama import LLAMA_DEFINITIONS
 from qwen3_reference.cases.twins import TWINS
 from qwen3_reference.checkpoints.classic import CLASSIC_DEFINITIONS
 from qwen3_reference.checkpoints.configs import model_config
@@ -42,10 +43,12 @@ DIGESTS = {
     "generation": "5ec06ef63e02a19df721087111f38a572c6d3b39498a60f5cfeba17d3e92d013",
     "generation-encoder": "08663ff7ef24d3d7c60c9f15f2ba128fbf0fc53b2a84f096d5a3ff8379cdfd10",
     "training-tied": "1dba2771a2b2b91b9a43e6a9c7b1eb4cd17c78eb5e3378c0ac2e243cdaa2c0b1",
+    "llama3": "1f2b61ff4be28c2713b9b5559da4b66f8a4f874ef51db0d29baba2b317f7f84e",
+    "llama-plain": "a1bf2439471fff4a5b908d48523e573ee7876010f7f40d8fbf673cf88122ba93",
     "training-untied": "3712e234cae6b03a25799f2e7223e21ced93fa0e825b5c93ae7f86603af460e6",
 }
 PAIRS = [("tied-encoder", "tied-decoder"), ("window-encoder", "window-decoder"), ("qwen2-encoder", "qwen2-decoder")]
-NAMES = [definition.name for definition in (*DEFINITIONS, *TWINS)]
+NAMES = [definition.name for definition in (*DEFINITIONS, *TWINS, *LLAMA_DEFINITIONS)]
 
 
 @pytest.mark.parametrize("name", NAMES)

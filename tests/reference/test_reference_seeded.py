@@ -136,7 +136,7 @@ def test_blocks_that_do_not_make_up_their_tensor_are_the_harness_fault(piece: by
     ("changed", "dtype", "shards", "seed", "rule"),
     [
         ({"num_hidden_layers": None}, "float32", 1, 0, "fields are missing"),
-        ({"model_type": "llama"}, "float32", 1, 0, "unknown model_type"),
+        ({"model_type": "gemma"}, "float32", 1, 0, "unknown model_type"),
         ({"vocab_size": 30}, "float32", 1, 0, "no room for its special rows"),
         ({}, "float64", 1, 0, "unknown dtype"),
         ({}, "float32", 0, 0, "every shard needs a tensor"),

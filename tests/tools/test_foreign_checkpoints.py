@@ -12,7 +12,7 @@ from qwen3_parity.checkpoints.foreign import refuse_foreign
 from qwen3_parity.cli import main
 
 GOLDEN = str(GOLDEN_ROOT / "cases" / "encoder" / "one_token.pb")
-LLAMA = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 8}
+GEMMA = {"model_type": "gemma", "architectures": ["GemmaForCausalLM"], "hidden_size": 8}
 EXPERTS = {"model_type": "qwen3_moe", "num_experts": 128}
 COMMANDS = {
     "capture": lambda model, out: ["capture", "--model", model, "--out", out, "--target-ids", "1,2"],
@@ -23,7 +23,7 @@ COMMANDS = {
     "diagnose": lambda model, out: ["diagnose", GOLDEN, GOLDEN, "--model", model],
 }
 CHECKPOINTS = {
-    "llama": "this is a Llama checkpoint (model_type llama)",
+    "gemma": "this is a Gemma checkpoint (model_type gemma)",
     "experts": "this is a Qwen3-MoE checkpoint (model_type qwen3_moe), a mixture of experts",
     "gguf": "this is a folder of GGUF files",
     "gguf/model.gguf": "this is a GGUF file",
@@ -34,7 +34,7 @@ CHECKPOINTS = {
 def foreign(tmp_path_factory):
     """A folder with one of each."""
     folder = tmp_path_factory.mktemp("foreign")
-    for name, config in (("llama", LLAMA), ("experts", EXPERTS)):
+    for name, config in (("gemma", GEMMA), ("experts", EXPERTS)):
         (folder / name).mkdir()
         (folder / name / "config.json").write_text(json.dumps(config), encoding="utf-8")
         (folder / name / "model.safetensors").write_bytes(b"")
@@ -53,6 +53,15 @@ def test_a_foreign_checkpoint_is_called_what_it_is(foreign, tmp_path, command, c
         f"{foreign / checkpoint}: {CHECKPOINTS[checkpoint]}",
     )
     assert not out.exists()
+
+
+def test_our_encoder_decoder_is_not_initialised_from_a_llama(tmp_path):
+    llama = GOLDEN_ROOT / "checkpoints" / "llama3"
+    result = CliRunner().invoke(main, COMMANDS["initialize"](str(llama), str(tmp_path / "out")))
+    assert (result.exit_code, result.stderr.splitlines()[0]) == (
+        2,
+        f"{llama}: this is a Llama checkpoint (model_type llama)",
+    )
 
 
 def test_what_a_strangers_config_says_is_shown_without_control_characters(tmp_path):

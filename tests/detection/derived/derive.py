@@ -26,7 +26,7 @@ CASES = (
     *("decoder/yarn_stated", "decoder/yarn_mscale", "decoder/ragged_decode", "encdec/qwen2", "encdec/unrotated"),
     *("generation/sample", "generation/greedy", "generation/beams", "generation/merged"),
     *("training/causal", "training/tied", "training/untied", "training/from_labels"),
-    *("classic/bert", "classic/pre_norm", "classic/post_norm", "decoder/mask_4d"),
+    *("classic/bert", "classic/pre_norm", "classic/post_norm", "decoder/mask_4d", "llama/ragged_decode"),
 )
 """Where mistakes are looked for, in this order: together they have every op of the table and what changes it."""
 _SITES = 12
