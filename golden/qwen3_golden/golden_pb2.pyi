@@ -741,6 +741,52 @@ class Tap(_message.Message):
     parameters: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, pattern: _Optional[str] = ..., op: _Optional[str] = ..., inputs: _Optional[_Iterable[str]] = ..., axes: _Optional[_Iterable[str]] = ..., hf: _Optional[str] = ..., parameters: _Optional[_Iterable[str]] = ...) -> None: ...
 
+class NetworkTable(_message.Message):
+    __slots__ = ("block",)
+    BLOCK_FIELD_NUMBER: _ClassVar[int]
+    block: _containers.RepeatedCompositeFieldContainer[Block]
+    def __init__(self, block: _Optional[_Iterable[_Union[Block, _Mapping]]] = ...) -> None: ...
+
+class Block(_message.Message):
+    __slots__ = ("says", "prefix", "axes", "row")
+    SAYS_FIELD_NUMBER: _ClassVar[int]
+    PREFIX_FIELD_NUMBER: _ClassVar[int]
+    AXES_FIELD_NUMBER: _ClassVar[int]
+    ROW_FIELD_NUMBER: _ClassVar[int]
+    says: _containers.RepeatedScalarFieldContainer[str]
+    prefix: str
+    axes: _containers.RepeatedScalarFieldContainer[str]
+    row: _containers.RepeatedCompositeFieldContainer[Row]
+    def __init__(self, says: _Optional[_Iterable[str]] = ..., prefix: _Optional[str] = ..., axes: _Optional[_Iterable[str]] = ..., row: _Optional[_Iterable[_Union[Row, _Mapping]]] = ...) -> None: ...
+
+class Row(_message.Message):
+    __slots__ = ("name", "op", "inputs", "axes", "parameters", "hf", "module", "output", "argument", "buffer", "inside", "encoder_half")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    OP_FIELD_NUMBER: _ClassVar[int]
+    INPUTS_FIELD_NUMBER: _ClassVar[int]
+    AXES_FIELD_NUMBER: _ClassVar[int]
+    PARAMETERS_FIELD_NUMBER: _ClassVar[int]
+    HF_FIELD_NUMBER: _ClassVar[int]
+    MODULE_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    ARGUMENT_FIELD_NUMBER: _ClassVar[int]
+    BUFFER_FIELD_NUMBER: _ClassVar[int]
+    INSIDE_FIELD_NUMBER: _ClassVar[int]
+    ENCODER_HALF_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    op: str
+    inputs: _containers.RepeatedScalarFieldContainer[str]
+    axes: _containers.RepeatedScalarFieldContainer[str]
+    parameters: _containers.RepeatedScalarFieldContainer[str]
+    hf: str
+    module: str
+    output: int
+    argument: int
+    buffer: str
+    inside: str
+    encoder_half: bool
+    def __init__(self, name: _Optional[str] = ..., op: _Optional[str] = ..., inputs: _Optional[_Iterable[str]] = ..., axes: _Optional[_Iterable[str]] = ..., parameters: _Optional[_Iterable[str]] = ..., hf: _Optional[str] = ..., module: _Optional[str] = ..., output: _Optional[int] = ..., argument: _Optional[int] = ..., buffer: _Optional[str] = ..., inside: _Optional[str] = ..., encoder_half: _Optional[bool] = ...) -> None: ...
+
 class BugTable(_message.Message):
     __slots__ = ("bug",)
     BUG_FIELD_NUMBER: _ClassVar[int]
