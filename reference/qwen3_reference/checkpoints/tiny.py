@@ -119,7 +119,7 @@ def _linear(draw: np.random.Generator, out: int, inputs: int, scale: float, bloc
 def _embedding(seed: int, vocab: int, hidden: int) -> Array:
     draw = np.random.Generator(np.random.PCG64(seed))
     rows = draw.standard_normal((vocab, hidden)) * np.exp(draw.uniform(np.log(0.4), np.log(1.6), (vocab, 1)))
-    rows[draw.random(vocab) < 0.3] += 0.7  # rows with a mean: RMSNorm must not take it away
+    rows[draw.random(vocab) < 0.3] += 0.7  # rows with a mean, which norms must not take away
     rows[:, [5, hidden - 2]] *= 4.0  # large channels
     rows[list(TINY_IDS)] *= np.array([[1e-3], [2e-4], [8e-4]])
     rows[-PADDING_ROWS:] *= 6.0

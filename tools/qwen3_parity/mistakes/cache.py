@@ -9,6 +9,8 @@ import numpy as np
 from qwen3_golden import Array
 from qwen3_parity.mistakes.beams import past
 from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
+from qwen3_parity.mistakes.normed import normed
+from qwen3_parity.mistakes.observed import unit_of
 from qwen3_parity.mistakes.rounding import ROUNDED
 from qwen3_spec import ops
 from qwen3_spec.heads import heads_first
@@ -347,8 +349,8 @@ def _renormed(*, old: bool) -> Callable[[Site], Result | None]:
         parts, weight = _split(site), site.checkpoint.get(f"{site.sibling('k_norm')}.weight")
         if parts is None or weight is None or not parts[not old].shape[2]:
             return None
-        changed = ops.rms_norm.forward(parts[not old], weight, site.config.rms_norm_eps)
-        return _in_part(*parts, changed, ops.rms_norm.unit(changed, parts[not old]), is_old=old)
+        changed, noise = normed(site, parts[not old], weight)
+        return _in_part(*parts, changed, unit_of((changed, noise)), is_old=old)
 
     return compute
 

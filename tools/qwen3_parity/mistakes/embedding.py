@@ -15,10 +15,11 @@ from qwen3_golden import Array, pb
 from qwen3_parity.mistakes.factors import named
 from qwen3_parity.mistakes.gradients import SUM, cut
 from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
+from qwen3_parity.mistakes.normed import normed
 from qwen3_parity.mistakes.observed import Observed, encoder_slots, factor_between, likely, observe, real, unit_of
 from qwen3_parity.mistakes.parameters import other_tensors
 from qwen3_parity.mistakes.rounding import ROUNDED, bfloat16
-from qwen3_spec import SpecConfig, ops
+from qwen3_spec import SpecConfig
 from qwen3_spec.ops import OPS, linear
 from qwen3_spec.ops.embedding import embedding_parts
 from qwen3_spec.rounding import FLOAT32_ROUNDOFF
@@ -87,15 +88,15 @@ def additions() -> Iterator[Hypothesis]:
         added = _sinusoids(at, table_of(site).shape[1], woven=woven)
         return rows_of(site) + added, rounded_unit(np.abs(rows_of(site)) + 1 + np.abs(added) + at[..., None])
 
-    def normed(site: Site) -> Result:
-        x = rows_of(site)
-        y = x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + site.config.rms_norm_eps)
-        return y, ops.rms_norm.unit(y, x)
+    def normed_rows(site: Site) -> Result:
+        return normed(site, rows_of(site))
 
     def unit_length(site: Site) -> Result:
         x = rows_of(site)
-        y = x / np.sqrt(np.sum(x * x, axis=-1, keepdims=True))
-        return y, ops.rms_norm.unit(y, x)
+        bare = replace(site, config=replace(site.config, rms_norm_eps=0.0))
+        y, unit = normed(bare, x)
+        root = x.shape[-1] ** -0.5
+        return y * root, unit_of((y, unit)) * root
 
     def masked(site: Site) -> Result | None:
         padding = _padding(site)
@@ -105,7 +106,7 @@ def additions() -> Iterator[Hypothesis]:
         what, how = "positions" if counted else "slots", "by turns" if woven else "in halves"
         says = f"adds sinusoids of {what} from {start}, sines and cosines {how}"
         yield Hypothesis("embedding.positions_added", says, FIX, partial(plus, start, woven, counted), 1)
-    yield Hypothesis("embedding.normed", "normalises its rows", FIX, normed, 1)
+    yield Hypothesis("embedding.normed", "normalises its rows", FIX, normed_rows, 1)
     yield Hypothesis("embedding.normed", "scales its rows to length 1", FIX, unit_length, 1)
     yield Hypothesis("embedding.padding_zeroed", "gives padding rows of zeros", FIX, masked, 1)
 

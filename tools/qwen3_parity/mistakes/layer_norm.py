@@ -106,7 +106,7 @@ def _twice(site: Site) -> Result:
 
 
 def _formulas() -> Iterator[Hypothesis]:
-    """One wrong part, then two; RMSNorm is two, in its usual form: no mean, the root mean square."""
+    """One wrong part, then two; the usual norm by the root mean square is two: no mean is subtracted or squared."""
     same = ("", "")
     for (d, says_d, divisor), (w, says_w, weight), (b, says_b, bias), (c, says_c, centre) in product(
         (_RIGHT, *_DIVISORS), ((*same, np.asarray), *_WEIGHTS), ((*same, np.asarray), *_BIASES),

@@ -15,6 +15,7 @@ from qwen3_parity.mistakes.factors import named
 from qwen3_parity.mistakes.generic import casts, clamped
 from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
 from qwen3_parity.mistakes.norm_placement import placement
+from qwen3_parity.mistakes.normed import normed
 from qwen3_parity.mistakes.observed import Observed, factor_between, likely, observe, unit_of
 from qwen3_spec import ops
 from qwen3_spec.ops import OPS
@@ -90,13 +91,12 @@ def _weighted(site: Site, what: Observed | None) -> Iterator[Hypothesis]:
 
 
 def _norm_of(site: Site, values: Array, name: str) -> Result | None:
-    """RMSNorm of `values` by the weight of another place of the layer."""
+    """The norm of `values` by the weight of another place of the layer."""
     place = site.values.place(name)
     weight = None if place is None else site.checkpoint.get(place.parameters[0])
     if place is None or weight is None or weight.shape != values.shape[-1:]:
         return None
-    y = ops.rms_norm.forward(values, weight, site.config.rms_norm_eps)
-    return y, ops.rms_norm.unit(y, values)
+    return normed(site, values, weight)
 
 
 def _layer_norms(site: Site) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ import numpy as np
 from qwen3_golden import Array
 from qwen3_parity.mistakes.generic import casts, scaled
 from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes, with_site
+from qwen3_parity.mistakes.normed import normed
 from qwen3_parity.mistakes.observed import likely, observe, unit_of
 from qwen3_parity.mistakes.rope_angles import by_angles, other_angle
 from qwen3_spec import ops
@@ -202,9 +203,9 @@ def _normed_behind(site: Site) -> Result | None:
     if raw is None or norm is None:
         return None
     x, unit = OPS["rope"].truth(raw)
-    y = ops.rms_norm.forward(x, norm.parameters["weight"], site.config.rms_norm_eps)
+    y, own = normed(site, x, norm.parameters["weight"])
     gain = np.abs(y) / np.where(x == 0, 1, np.abs(x))
-    return y, ops.rms_norm.unit(y, x) + gain * unit_of((x, unit))
+    return y, unit_of((y, own)) + gain * unit_of((x, unit))
 
 
 def _normed_first(site: Site) -> Result | None:
@@ -212,8 +213,8 @@ def _normed_first(site: Site) -> Result | None:
     if site.config.use_qk_norm:
         return None
     x, cos, sin = turned(site)
-    heads = ops.rms_norm.forward(x, np.ones(x.shape[-1]), site.config.rms_norm_eps)
-    noise = ops.rms_norm.unit(heads, x)
+    heads, unit = normed(site, x)
+    noise = unit_of((heads, unit))
     carried = np.abs(noise * cos) + np.abs(ops.rope.rotate_half(noise) * sin)
     tables = cos[:, 0], sin[:, 0]
     return ops.rope.forward(heads, *tables), ops.rope.unit(heads, *tables) + carried

@@ -10,8 +10,8 @@ import numpy as np
 from qwen3_golden import Array, pattern_of
 from qwen3_parity.mistakes.hypothesis import Hypothesis
 from qwen3_parity.mistakes.layouts import heads_axis, sequence_axis
+from qwen3_parity.mistakes.normed import normed
 from qwen3_parity.mistakes.rounding import ROUNDED
-from qwen3_spec import ops
 from qwen3_spec.ops import OPS
 from qwen3_spec.site import Result, Site
 
@@ -189,15 +189,12 @@ def _norms(site: Site, slot: int) -> Iterator[tuple[Hypothesis, Change]]:
         if layer is None and "{layer}" in pattern:
             continue
 
-        def normed(values: Array, weight: Array, eps: float) -> Array:
-            return ops.rms_norm.forward(values, weight, eps)
-
         def change(site: Site, pattern: str = pattern) -> Site | None:
             weight = site.checkpoint.get(pattern.replace("{layer}", str(site.place.layer)))
             if weight is None or slot >= len(site.inputs) or weight.shape != site.inputs[slot].shape[-1:]:
                 return None
             inputs = list(site.inputs)
-            inputs[slot] = normed(inputs[slot], weight, site.config.rms_norm_eps)
+            inputs[slot] = normed(site, inputs[slot], weight)[0]
             return replace(site, inputs=tuple(inputs))
 
         def compute(site: Site, change: Change = change) -> Result | None:

@@ -26,7 +26,7 @@ def not_finite(evidence: Evidence, result: Result) -> Finding | None:
     if evidence.site.place.op == "softmax":
         return _softmax(evidence, bad, says)
     large = [float(np.nanmax(np.abs(one))) for one in evidence.site.inputs if one.size and one.dtype.kind == "f"]
-    if large and max(large) > 255 and evidence.site.place.op in ("rms_norm", "head_norm"):
+    if large and max(large) > 255 and evidence.site.place.op.endswith("_norm"):
         says += f"; inputs reach {max(large):.3g}: a square overflows half precision from 256 on"
     elif large:
         says += f"; inputs are finite and reach {max(large):.3g}"
