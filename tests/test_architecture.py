@@ -147,10 +147,11 @@ ROOMS = {
     "qwen3_reference": {
         "versions": (),
         "quiet": (),
+        "binding": (),
         "checkpoints": ("quiet",),
         "cases": ("checkpoints",),
         "floors": ("checkpoints", "cases"),
-        "capture": ("versions", "quiet", "checkpoints", "cases", "floors"),
+        "capture": ("versions", "quiet", "binding", "checkpoints", "cases", "floors"),
         "tokenization": ("versions", "capture"),
         "vocabulary": (),
         "__main__": ("cases", "capture", "tokenization"),

@@ -17,8 +17,8 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from qwen3_golden import GOLDEN_ROOT, Array, Recording, Tensor, pattern_of, pb, tensor
 from qwen3_parity import check
-from qwen3_reference.capture.hooks import recording_attention
 from qwen3_reference.capture.models import load_reference
+from qwen3_reference.capture.recorded_attention import recording_attention
 from qwen3_reference.capture.run import run_reference
 
 CHECKPOINTS = GOLDEN_ROOT / "checkpoints"

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from qwen3_golden import Array, pb
-from qwen3_reference.capture.hooks import encoder_half
+from qwen3_reference.binding import encoder_half
 from qwen3_reference.capture.merged_cache import Memory, MergedCache
 from qwen3_reference.capture.models import Reference
 from qwen3_reference.capture.run import Inputs, as_tensor, merged_masks, run_encoder

@@ -14,7 +14,7 @@ from torch import nn
 from transformers.cache_utils import DynamicCache
 from transformers.models.qwen3.modeling_qwen3 import apply_rotary_pos_emb
 
-from qwen3_reference.capture.hooks import emit, encoder_half
+from qwen3_reference.binding import emit, encoder_half
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ def encoder_keys_values(attention: nn.Module, memory: Memory) -> tuple[torch.Ten
         values = module.v_proj(memory.hidden).view(shape).transpose(1, 2)
     if memory.tables is not None:
         keys, _ = apply_rotary_pos_emb(keys, keys, *memory.tables)
-        emit(module, "encoder_k_rope", keys)
+        emit(module, "encoder_key", keys)
     return keys, values
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from qwen3_reference.capture.hooks import recording_attention
+from qwen3_reference.capture.recorded_attention import recording_attention
 from qwen3_reference.checkpoints.configs import hf_config
 from qwen3_reference.checkpoints.families import FAMILIES
 from qwen3_reference.quiet import quiet

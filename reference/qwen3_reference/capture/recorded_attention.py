@@ -10,7 +10,7 @@ from torch import nn
 from transformers.masking_utils import AttentionMaskInterface, eager_mask
 from transformers.modeling_utils import AttentionInterface
 
-from qwen3_reference.capture.sites import SITES
+from qwen3_reference.binding import SITES
 
 Attention = Callable[..., tuple[torch.Tensor, torch.Tensor | None]]
 Scores = Callable[[torch.Tensor, torch.Tensor, float], torch.Tensor]
@@ -60,16 +60,16 @@ def recording_attention(
         site = SITES.get(module)
         if site is not None:
             own = key.shape[2] - site.encoder_length
-            site.emit("q_rope", query)
-            site.emit("k_rope", key[:, :, own - query.shape[2] : own])
-            if site.has_cache:
-                site.emit("cache_keys", key[:, :, :own])
-                site.emit("cache_values", value[:, :, :own])
-                if site.encoder_length:
-                    site.emit("cache_encoder_keys", key[:, :, own:])
-                    site.emit("cache_encoder_values", value[:, :, own:])
+            site.emit("query", query)
+            site.emit("key", key[:, :, own - query.shape[2] : own])
+            site.emit("value", value)
+            site.emit("cache_keys", key[:, :, :own])
+            site.emit("cache_values", value[:, :, :own])
+            if site.encoder_length:
+                site.emit("cache_encoder_keys", key[:, :, own:])
+                site.emit("cache_encoder_values", value[:, :, own:])
             site.emit("mask", visible(attention_mask, query, key))
-            if materialise and site.wanted(f"{site.prefix}scores"):
+            if materialise and "scores" in site.names:
                 scaling = kwargs.get("scaling")
                 scale = query.shape[-1] ** -0.5 if scaling is None else float(scaling)
                 site.emit("scores", scores(query, key, scale))

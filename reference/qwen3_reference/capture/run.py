@@ -17,7 +17,7 @@ from torch import nn
 from transformers.masking_utils import create_causal_mask, create_sliding_window_causal_mask
 
 from qwen3_golden import Array
-from qwen3_reference.capture.hooks import Sink, attach, encoder_half
+from qwen3_reference.binding import Sink, attach, encoder_half, everything
 from qwen3_reference.capture.merged_cache import Memory, MergedCache
 from qwen3_reference.capture.models import Reference
 from qwen3_reference.capture.softmax_check import additive
@@ -48,7 +48,7 @@ def run_encoder(
     encoder: Any, inputs: Inputs, sink: Sink, wanted: Callable[[str], bool], layers: Layers = as_they_are
 ) -> torch.Tensor:
     """The encoder's final-normed output `[batch, seq, hidden]`, its taps handed to `sink(name, tensor)`."""
-    hooks = attach(encoder, "encoder", sink, attention="self_attn", wanted=wanted)
+    hooks = attach(encoder, "encoder", sink, wanted=wanted)
     name, tokens = given_tokens(inputs, "encoder")
     with torch.no_grad(), hooks, layers(encoder.layers, None):
         output = encoder(
@@ -113,14 +113,7 @@ def _request(
     decoder = reference.decoder
     name, _ = given_tokens(inputs, "decoder")
     length = 0 if hidden is None else hidden.shape[1]
-    hooks = attach(
-        decoder.model,
-        "decoder",
-        sink,
-        attention="self_attn",
-        wanted=wanted,
-        encoder_length=length,
-    )
+    hooks = attach(decoder.model, "decoder", sink, wanted=wanted, encoder_length=length)
     with torch.no_grad(), hooks:
         memory = encoder_mask = None
         if hidden is not None:
@@ -149,11 +142,6 @@ def _request(
 
         with layers(decoder.model.layers, cache):
             yield forward
-
-
-def everything(_name: str) -> bool:
-    """The ordinary `wanted`: every tap."""
-    return True
 
 
 def run_reference(

@@ -14,10 +14,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from qwen3_reference.capture.hooks import attach, encoder_half
+from qwen3_reference.binding import attach, encoder_half, everything
 from qwen3_reference.capture.merged_cache import Memory, MergedCache
 from qwen3_reference.capture.models import Reference
-from qwen3_reference.capture.run import Inputs, StepSink, as_tensor, everything, merged_masks
+from qwen3_reference.capture.run import Inputs, StepSink, as_tensor, merged_masks
 from qwen3_reference.checkpoints.weights import canonical
 from qwen3_spec.backward import SHARED
 
@@ -96,11 +96,11 @@ def _merged(
 ) -> torch.Tensor:
     encoder, decoder = reference.encoder, reference.decoder
     source, target = _of(inputs, "encoder"), _of(inputs, "decoder")
-    with attach(encoder, "encoder", result.keep, attention="self_attn", wanted=wanted):
+    with attach(encoder, "encoder", result.keep, wanted=wanted):
         padded = source | {"attention_mask": source["attention_mask"].long()}
         hidden = encoder(**padded, use_cache=False).last_hidden_state
     length = hidden.shape[1]
-    with attach(decoder.model, "decoder", result.keep, attention="self_attn", wanted=wanted, encoder_length=length):
+    with attach(decoder.model, "decoder", result.keep, wanted=wanted, encoder_length=length):
         tables = None
         if reference.rotate_encoder_keys:
             with encoder_half():
@@ -118,7 +118,7 @@ def _causal(
 ) -> torch.Tensor:
     target = _of(inputs, "decoder")
     padded = target | {"attention_mask": target["attention_mask"].long()}
-    with attach(reference.decoder.model, "decoder", result.keep, attention="self_attn", wanted=wanted):
+    with attach(reference.decoder.model, "decoder", result.keep, wanted=wanted):
         output = reference.decoder(**padded, use_cache=False, **labels)
     result.keep("logits", output.logits)
     loss: torch.Tensor = output.loss

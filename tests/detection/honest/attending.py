@@ -10,7 +10,7 @@ import torch
 from detection.honest.ours import Change, Patch
 from qwen3_encdec.attention import probabilities, scaled_scores, weighted_values
 from qwen3_parity.recording.ours.network import EncoderDecoder
-from qwen3_reference.capture.hooks import recording_attention
+from qwen3_reference.capture.recorded_attention import recording_attention
 
 Tensor = torch.Tensor
 Scores = Callable[[Tensor, Tensor, float], Tensor]

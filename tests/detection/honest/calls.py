@@ -13,7 +13,7 @@ from detection.honest.ours import Change, Patch, ours
 from detection.honest.variation import Variation
 from qwen3_golden import Recording, pb
 from qwen3_parity.recording.ours.network import EncoderDecoder
-from qwen3_reference.capture.hooks import emit
+from qwen3_reference.binding import emit
 from qwen3_spec import ops
 
 _SPARE = 7

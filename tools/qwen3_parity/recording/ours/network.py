@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from functools import partial
+from functools import partial, wraps
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
@@ -26,13 +26,15 @@ from qwen3_parity.recording.ours.ops import run_op
 from qwen3_parity.recording.ours.training import run_training
 from qwen3_parity.recording.record import ARITHMETIC, Factory, Tap
 from qwen3_parity.recording.request import refuse_exported
-from qwen3_reference.capture.hooks import attach, recording_attention
+from qwen3_reference.binding import attach, emit, encoder_half
+from qwen3_reference.capture.recorded_attention import recording_attention
 from qwen3_spec.ops import OPS
 
 BACKENDS = {"eager": pb.EAGER, "sdpa": pb.SDPA, "flex": pb.FLEX}
 NEVER_MATERIALISED = frozenset(name for name, op in OPS.items() if op.masked)
 """The ops whose outputs a fused attention never has in memory."""
 DTYPES = {pb.ARITHMETIC_F32: torch.float32, pb.ARITHMETIC_BF16: torch.bfloat16, pb.ARITHMETIC_F16: torch.float16}
+_MERGED = {"layers.{layer}.self_attn": "layers.{layer}.merged_attn"}
 _BOTH = ("encoder.", "decoder.", "lm_head.")
 _STACKS: dict[pb.Mode, tuple[str, ...]] = {
     pb.ENCODER: ("encoder.",),
@@ -61,6 +63,38 @@ def _scores(query: torch.Tensor, key: torch.Tensor, scaling: float) -> torch.Ten
     return scaled_scores(query, key, scaling, query.shape[1] // key.shape[1])
 
 
+def _marked(owner: Any, method: str, undo: ExitStack, then: Callable[[Any], None] | None = None) -> None:
+    """Have a method of the decoder or of an attention run as the encoder's half; then hand its result to `then`."""
+    plain = getattr(owner, method)
+
+    @wraps(plain)
+    def marked(*args: Any, **kwargs: Any) -> Any:
+        with encoder_half():
+            result = plain(*args, **kwargs)
+        if then is not None:
+            then(result)
+        return result
+
+    setattr(owner, method, marked)
+    undo.callback(delattr, owner, method)
+
+
+@contextmanager
+def _half(decoder: Any) -> Iterator[None]:
+    """Inside, the recorder knows when projections and tables serve the encoder's keys and values."""
+    with ExitStack() as undo:
+        _marked(decoder, "encoder_position_embeddings", undo)
+        for layer in decoder.layers:
+            own = layer.merged_attn
+            keep = partial(_encoder_key, own) if decoder.config.rotate_encoder_keys else None
+            _marked(own, "encoder_keys_values", undo, keep)
+        yield
+
+
+def _encoder_key(attention: nn.Module, keys_values: tuple[torch.Tensor, torch.Tensor]) -> None:
+    emit(attention, "encoder_key", keys_values[0])
+
+
 class EncoderDecoder:
     """A loaded `Qwen3ForSeq2SeqLM` that runs cases; see `record.Runner`."""
 
@@ -82,19 +116,9 @@ class EncoderDecoder:
         def sink(name: str, value: torch.Tensor) -> None:
             tap(name, step, value)
 
-        with ExitStack() as stack:
-            enter = stack.enter_context
-            enter(attach(self.model.encoder, "encoder", sink, attention="self_attn", wanted=wanted))
-            enter(
-                attach(
-                    self.model.decoder,
-                    "decoder",
-                    sink,
-                    attention="merged_attn",
-                    wanted=wanted,
-                    encoder_length=encoder_length,
-                )
-            )
+        encoder, decoder = self.model.encoder, self.model.decoder
+        own = attach(decoder, "decoder", sink, modules=_MERGED, wanted=wanted, encoder_length=encoder_length)
+        with attach(encoder, "encoder", sink, wanted=wanted), own, _half(decoder):
             yield
 
     @torch.no_grad()

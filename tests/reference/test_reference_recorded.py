@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from qwen3_golden import GOLDEN_ROOT, Array, ParityError, pattern_of, place
-from qwen3_reference.capture.hooks import attach, recording_attention, visible
+from qwen3_reference.binding import SITES, attach
 from qwen3_reference.capture.models import RECORDING, Reference
 from qwen3_reference.capture.record import record
+from qwen3_reference.capture.recorded_attention import recording_attention, visible
 from qwen3_reference.capture.run import run_encoder, run_reference
-from qwen3_reference.capture.sites import SITES
 from qwen3_reference.cases.networks import CASES, case
 from qwen3_reference.checkpoints.families import FAMILIES
 
@@ -161,8 +161,6 @@ def test_an_embedding_shared_by_two_stacks_is_recorded_for_the_one_that_runs(
             reference.decoder.model,
             "decoder",
             lambda tap, _: seen.append(tap),
-            attention="self_attn",
-            wanted=lambda _: True,
         )
         with other:
             run_encoder(
