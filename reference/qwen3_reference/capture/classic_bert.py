@@ -10,13 +10,17 @@ import numpy as np
 import torch
 from torch import nn
 from transformers import BertConfig
-from transformers.models.bert.modeling_bert import BertEncoder
+from transformers.models.bert.modeling_bert import BertEncoder, eager_attention_forward
 
 from qwen3_golden import Array, pb
-from qwen3_reference.capture.classic_torch import Taps
+from qwen3_reference.binding import attach, emit
+from qwen3_reference.capture.recorded_attention import recording_attention
 from qwen3_reference.capture.softmax_check import additive
 
-_MODULES = {
+_ATTENTION = "recording_bert_eager"
+recording_attention(_ATTENTION, eager_attention_forward)
+
+_PARTS = {
     "self_attn.out_proj": "attention.output.dense",
     "norm1": "attention.output.LayerNorm",
     "feed_forward.linear1": "intermediate.dense",
@@ -24,6 +28,11 @@ _MODULES = {
     "norm2": "output.LayerNorm",
 }
 """Modules of a layer by their canonical names; q, k and v, which are fused there, are three here."""
+
+_MODULES = {"layers.{layer}": "layer.{layer}", "layers.{layer}.self_attn": "layer.{layer}.attention.self"} | {
+    f"layers.{{layer}}.{own.removeprefix('feed_forward.')}": f"layer.{{layer}}.{theirs}"
+    for own, theirs in _PARTS.items()
+}
 
 
 def build(config: pb.ModelConfig, weights: Mapping[str, Array]) -> Any:
@@ -35,7 +44,7 @@ def build(config: pb.ModelConfig, weights: Mapping[str, Array]) -> Any:
         "intermediate_size": config.intermediate_size,
         "hidden_act": config.hidden_act,
         "layer_norm_eps": config.classic_encoder.layer_norm_eps,
-        "attn_implementation": "eager",
+        "attn_implementation": _ATTENTION,
     }
     bert: nn.Module = BertEncoder(BertConfig(**numbers))  # type: ignore[no-untyped-call]
     state: dict[str, torch.Tensor] = {}
@@ -45,59 +54,35 @@ def build(config: pb.ModelConfig, weights: Mapping[str, Array]) -> Any:
             fused = torch.from_numpy(np.array(weights[f"{own}.self_attn.qkv_proj.{part}"]))
             for name, third in zip(("query", "key", "value"), fused.chunk(3), strict=True):
                 state[f"{theirs}.attention.self.{name}.{part}"] = third
-            for name, module in _MODULES.items():
+            for name, module in _PARTS.items():
                 state[f"{theirs}.{module}.{part}"] = torch.from_numpy(np.array(weights[f"{own}.{name}.{part}"]))
     bert.load_state_dict(state)
     return bert.train(mode=False)
 
 
-def _attention(taps: Taps, site: str, module: Any, projected: Mapping[str, torch.Tensor], output: Any) -> None:
-    """The taps inside of HF's attention: heads are split and scored by its own formula."""
-    context, probs = output
-    batch, heads, query, _ = probs.shape
-    taps[f"{site}.qkv_proj"] = torch.cat([projected[one] for one in ("query", "key", "value")], dim=-1)
-    for name, one in (("q", "query"), ("k", "key"), ("v", "value")):
-        taps[f"{site}.{name}"] = projected[one].view(batch, query, heads, -1).transpose(1, 2)
-    q, k = taps[f"{site}.q"], taps[f"{site}.k"]
-    taps[f"{site}.scores"] = torch.matmul(q, k.transpose(2, 3)) * module.scaling
-    taps[f"{site}.probs"] = probs
-    taps[f"{site}.context"] = context.view(batch, query, heads, -1)
+def _fuse(attention: Any, undo: ExitStack) -> None:
+    """Hand over the three projections as the one that the network has."""
+    three = (attention.query, attention.key, attention.value)
+    done: dict[nn.Module, torch.Tensor] = {}
+
+    def keep(module: nn.Module, _args: Any, projected: torch.Tensor) -> None:
+        done[module] = projected
+        if len(done) == len(three):
+            emit(attention, "qkv_proj", torch.cat([done.pop(one) for one in three], dim=-1))
+
+    for one in three:
+        undo.callback(one.register_forward_hook(keep).remove)
 
 
-def _hook_layer(undo: ExitStack, layer: Any, name: str, taps: Taps) -> None:
-    """Record one layer of the stack, `name` its tap prefix."""
-    projected: dict[str, torch.Tensor] = {}
-
-    def output(module: nn.Module, name: str, into: dict[str, torch.Tensor] = taps) -> None:
-        undo.callback(module.register_forward_hook(lambda _m, _a, y: into.__setitem__(name, y)).remove)
-
-    def given(module: nn.Module, name: str) -> None:
-        undo.callback(module.register_forward_pre_hook(lambda _m, args: taps.__setitem__(name, args[0])).remove)
-
-    own = layer.attention.self
-    given(layer, f"{name}.input")
-    for one in ("query", "key", "value"):
-        output(getattr(own, one), one, projected)
-    hook = own.register_forward_hook(lambda m, _a, y: _attention(taps, f"{name}.self_attn", m, projected, y))
-    undo.callback(hook.remove)
-    for tap, module in _MODULES.items():
-        output(layer.get_submodule(module), f"{name}.{tap}")
-    given(layer.attention.output.LayerNorm, f"{name}.attn_residual")
-    output(layer.intermediate, f"{name}.feed_forward.act")
-    given(layer.output.LayerNorm, f"{name}.ff_residual")
-    output(layer, f"{name}.output")
-
-
-def run_bert(config: pb.ModelConfig, weights: Mapping[str, Array], inputs: Mapping[str, Array]) -> Taps:
+def run_bert(
+    config: pb.ModelConfig, weights: Mapping[str, Array], inputs: Mapping[str, Array]
+) -> dict[str, torch.Tensor]:
     """Every tap of a case that starts with hidden states, by name."""
-    stack, taps = build(config, weights), Taps()
+    stack, taps = build(config, weights), dict[str, torch.Tensor]()
     hidden = torch.from_numpy(np.array(inputs["input.hidden_states"]))
     real = torch.from_numpy(np.array(inputs["input.encoder_attention_mask"]))
-    with torch.no_grad(), ExitStack() as undo:
-        for index, layer in enumerate(stack.layer):
-            _hook_layer(undo, layer, f"post_norm.layers.{index}", taps)
-        output = stack(hidden, attention_mask=additive(real[:, None, None], hidden.dtype))
-    for index in range(config.num_hidden_layers):
-        taps[f"post_norm.layers.{index}.self_attn.mask"] = real[:, None].expand(-1, real.shape[1], -1)
-    taps["post_norm.last_hidden_state"] = output.last_hidden_state
+    with torch.no_grad(), attach(stack, "post_norm", taps.__setitem__, modules=_MODULES), ExitStack() as undo:
+        for layer in stack.layer:
+            _fuse(layer.attention.self, undo)
+        stack(hidden, attention_mask=additive(real[:, None, None], hidden.dtype))
     return taps

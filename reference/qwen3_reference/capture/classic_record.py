@@ -40,25 +40,6 @@ def _known(name: str, config: pb.ModelConfig) -> Place:
     return spot
 
 
-def _order(names: Mapping[str, object]) -> list[str]:
-    """Tap names in the order of the network: table order, layer by layer."""
-    rows = {row.pattern: number for number, row in enumerate(table())}
-
-    def key(name: str) -> tuple[int, int, int]:
-        spot = place(name)
-        layer = spot.layer if spot is not None else None
-        row = rows[pattern_of(name)]
-        inside = layer is not None
-        ends = row > max(number for pattern, number in rows.items() if pattern.startswith(_layers(name)))
-        return (1 if inside else 2 if ends else 0), layer or 0, row
-
-    return sorted(names, key=key)
-
-
-def _layers(name: str) -> str:
-    return f"{name.partition('.')[0]}.layers."
-
-
 def record_classic(case: ClassicCase, checkpoints: Path, path: Path) -> None:
     """Record one case from its checkpoint in `checkpoints`, with floors; raises `ParityError` for a broken one."""
     directory = checkpoints / case.checkpoint
@@ -77,7 +58,7 @@ def record_classic(case: ClassicCase, checkpoints: Path, path: Path) -> None:
     )
     everything = {**inputs, **taps}
     items = []
-    for name in (*inputs, *_order(taps)):
+    for name in everything:
         spot = _known(name, config)
         own = spot.inputs_in(everything, config)
         items.append(tensor(name, everything[name], axes=spot.axes, op=spot.op, inputs=own))

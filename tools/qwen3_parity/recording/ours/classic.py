@@ -15,10 +15,12 @@ from qwen3_encdec.transformer_encoder import TransformerEncoder
 from qwen3_encdec.weights.files import read_tensors, stored_tensors
 from qwen3_golden import Array, ParityError, pb, table
 from qwen3_parity.recording.record import ARITHMETIC, Tap
+from qwen3_reference.binding import attach, emit
 from qwen3_spec.ops import OPS
 
 BACKENDS = {"eager": pb.EAGER, "sdpa": pb.SDPA}
-Emit = Callable[[str, torch.Tensor], None]
+_END = {"pre_norm": "norm", "post_norm": "last_hidden_state"}
+_MODULES = {f"layers.{{layer}}.{one}": f"layers.{{layer}}.feed_forward.{one}" for one in ("linear1", "linear2")}
 
 
 def _network(case: pb.Case) -> str:
@@ -71,83 +73,67 @@ class ClassicEncoder:
     @torch.no_grad()
     def __call__(self, case: pb.Case, inputs: Mapping[str, Array], tap: Tap, wanted: Callable[[str], bool]) -> None:
         """Run the case: the whole model, or its layers on the hidden states that the case gives."""
-        network = _network(case)
-
-        def emit(name: str, value: torch.Tensor) -> None:
-            if wanted(f"{network}.{name}"):
-                tap(f"{network}.{name}", 0, value)
-
         mask = torch.from_numpy(inputs["input.encoder_attention_mask"].copy())
-        with _recorded(self.model, emit, inputs):
-            if case.config.classic_encoder.starts_with_hidden_states:
-                last = torch.from_numpy(inputs["input.hidden_states"].copy()).to(next(self.model.parameters()).dtype)
-                for layer in self.model.layers:
-                    last, _ = layer(last, None if bool(mask.all()) else ~mask)
+
+        layers: Any = self.model.layers
+        network, own = _network(case), "pre_norm" if layers[0].pre_norm else "post_norm"
+
+        def named(name: str) -> str:  # hooked as its blocks are built, judged as the case wants them
+            last = name.removeprefix(f"{own}.")
+            return f"{network}.{_END[network] if last == _END[own] else last}"
+
+        def sink(name: str, value: torch.Tensor) -> None:
+            rows = name.endswith("embed_positions") and value.dim() == 2  # looked up once for the whole batch
+            tap(named(name), 0, value.expand(len(mask), -1, -1) if rows else value)
+
+        with_states = case.config.classic_encoder.starts_with_hidden_states
+        model: nn.Module = _Layers(self.model.layers) if with_states else self.model
+        hooks = attach(model, own, sink, modules=_MODULES, wanted=lambda name: wanted(named(name)))
+        with hooks, _attentions(self.model):
+            if with_states:
+                hidden = torch.from_numpy(inputs["input.hidden_states"].copy())
+                model(hidden.to(next(self.model.parameters()).dtype), None if bool(mask.all()) else ~mask)
             else:
                 ids = torch.from_numpy(inputs["input.encoder_input_ids"].copy())
-                last = self.model(ids, None if bool(mask.all()) else mask.long())["last_hidden_state"]
-        emit("norm" if network == "pre_norm" else "last_hidden_state", last)
+                model(ids, None if bool(mask.all()) else mask.long())
+
+
+class _Layers(nn.Module):
+    """The model's layers alone, on hidden states `[batch, seq, hidden]` and a bool mask, True = padding."""
+
+    def __init__(self, layers: nn.Module) -> None:
+        super().__init__()
+        self.layers: Any = layers
+
+    def forward(self, hidden: torch.Tensor, padding: torch.Tensor | None) -> torch.Tensor:
+        """The last layer's output."""
+        for layer in self.layers:
+            hidden, _ = layer(hidden, padding)
+        return hidden
 
 
 @contextmanager
-def _recorded(model: TransformerEncoder, emit: Emit, inputs: Mapping[str, Array]) -> Iterator[None]:
-    """Hand every tap but the network's output to `emit` inside the `with`."""
+def _attentions(model: TransformerEncoder) -> Iterator[None]:
+    """Inside, each attention hands over what it is given and gives between its projections."""
     with ExitStack() as undo:
-
-        def output(module: nn.Module, name: str) -> None:
-            undo.callback(module.register_forward_hook(lambda _m, _a, y: emit(name, _first(y))).remove)
-
-        def given(module: nn.Module, name: str) -> None:
-            undo.callback(module.register_forward_pre_hook(lambda _m, args: emit(name, args[0])).remove)
-
-        def positions(_module: nn.Module, _args: Any, rows: torch.Tensor) -> None:
-            batch = len(inputs["input.encoder_input_ids"])
-            emit("embed_positions", rows if rows.dim() == 3 else rows.expand(batch, -1, -1))
-
-        output(model.embed_tokens, "embed_tokens")
-        undo.callback(model.embed_positions.register_forward_hook(positions).remove)
-        given(model.dropout, "embeddings")
-        stack: Any = model.layers
-        for index, layer in enumerate(stack):
-            _record_layer(layer, f"layers.{index}", output, given)
-            plain = layer.self_attn.attention
-            layer.self_attn.attention = _recording(plain, f"layers.{index}.self_attn", emit)
-            undo.callback(setattr, layer.self_attn, "attention", plain)
+        layers: Any = model.layers
+        for own in (layer.self_attn for layer in layers):
+            undo.callback(setattr, own, "attention", own.attention)
+            own.attention = _recording(own.attention, own)
         yield
 
 
-def _first(value: Any) -> Any:
-    return value[0] if isinstance(value, tuple) else value
-
-
-def _record_layer(layer: Any, name: str, output: Callable[..., None], given: Callable[..., None]) -> None:
-    given(layer, f"{name}.input")
-    for one in ("norm1", "norm2", "self_attn.qkv_proj", "self_attn.out_proj"):
-        output(layer.get_submodule(one), f"{name}.{one}")
-    for one in ("linear1", "linear2"):
-        output(layer.feed_forward.get_submodule(one), f"{name}.feed_forward.{one}")
-    given(layer.feed_forward.dropout, f"{name}.feed_forward.act")
-    if layer.pre_norm:
-        given(layer.norm2, f"{name}.attn_residual")
-    else:
-        given(layer.norm1, f"{name}.attn_residual")
-        given(layer.norm2, f"{name}.ff_residual")
-    output(layer, f"{name}.output")
-
-
-def _recording(plain: Attention, site: str, emit: Emit) -> Attention:
-    """The attention with what it is given and gives handed to `emit`."""
-
+def _recording(plain: Attention, module: nn.Module) -> Attention:
     def attend(q: Any, k: Any, v: Any, hidden: Any, dropout: nn.Dropout) -> Any:
-        for name, value in (("q", q), ("k", k), ("v", v)):
-            emit(f"{site}.{name}", value)
+        for name, value in (("query", q), ("key", k), ("value", v)):
+            emit(module, name, value)
         shown = torch.ones(q.shape[0], 1, 1, k.shape[2], dtype=torch.bool) if hidden is None else ~hidden
-        emit(f"{site}.mask", shown.expand(-1, -1, q.shape[2], -1)[:, 0])
+        emit(module, "mask", shown.expand(-1, -1, q.shape[2], -1)[:, 0])
         context, weights = plain(q, k, v, hidden, dropout)
         if weights is not None:
-            emit(f"{site}.scores", scaled_scores(q, k))
-            emit(f"{site}.probs", weights)
-        emit(f"{site}.context", context.transpose(1, 2))
+            emit(module, "scores", scaled_scores(q, k))
+            emit(module, "probs", weights)
+        emit(module, "context", context.transpose(1, 2))
         return context, weights
 
     return attend
