@@ -1,11 +1,10 @@
 """The networks as people write them, in golden/networks: their rows as taps, and where a stack of modules has each.
 
-`python -m qwen3_golden.networks` says whether taps.textproto is what they give, `--write` writes it.
+`python -m qwen3_golden.networks` writes taps.textproto, which is made from them.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -28,7 +27,7 @@ _HEAD = """\
 # the layer filled in; {layer-1} is the layer before, {last} the last one. In `inputs`, "a|b" is a where the network has
 # it and otherwise b (no QK-norm, no layer before, keys that are not rotated), and "a?" may be absent (no encoder).
 #
-# Made from golden/networks by python -m qwen3_golden.networks --write.
+# Made from golden/networks by python -m qwen3_golden.networks.
 """
 
 
@@ -43,15 +42,13 @@ class Bound:
     @property
     def says(self) -> str:
         """Where the tensor is, in words."""
-        module, end = self.module or "stack", self.row.WhichOneof("end")
-        words = {
-            "inside": f"{module}: {self.row.inside} of its attention",
-            "buffer": f"{module}.{self.row.buffer}",
-            "argument": f"{module} input" + (f" {self.row.argument}" if self.row.argument else ""),
-            "output": f"{module} output {self.row.output}",
-        }
-        text = words.get(end or "", f"{module} output")
-        return f"{text}, for the encoder's states" if self.row.encoder_half else text
+        row, module = self.row, self.module or "stack"
+        if row.inside or row.buffer:
+            return f"{module}: {row.inside} of its attention" if row.inside else f"{module}.{row.buffer}"
+        end = row.WhichOneof("end") or "output"
+        number = f" {getattr(row, end)}" if row.HasField("output") or row.argument else ""
+        text = f"{module} {'input' if end == 'argument' else end}{number}"
+        return f"{text}, for the encoder's states" if row.encoder_half else text
 
 
 @cache
@@ -69,16 +66,13 @@ def pattern(block: pb.Block, name: str) -> str:
 @cache
 def bound(stack: str) -> tuple[Bound, ...]:
     """The rows of a stack ("encoder", "pre_norm", …) that its modules have, in network order."""
-    return tuple(_bound(stack))
+    rows = ((block, row) for block in blocks() if block.prefix.partition(".")[0] == stack for row in block.row)
+    return tuple(_bound(block, row) for block, row in rows if row.module)
 
 
-def _bound(stack: str) -> Iterator[Bound]:
-    for block in blocks():
-        first, _, module = block.prefix.partition(".")
-        for row in block.row if first == stack else ():
-            if row.module:
-                path = ".".join(part for part in (module, row.module.strip(".")) if part)
-                yield Bound(pattern(block, row.name), path, row)
+def _bound(block: pb.Block, row: pb.Row) -> Bound:
+    path = (block.prefix.partition(".")[2], row.module.strip("."))
+    return Bound(pattern(block, row.name), ".".join(filter(None, path)), row)
 
 
 def _absolute(block: pb.Block, name: str) -> str:
@@ -135,17 +129,5 @@ def render() -> str:
     return "".join(lines)
 
 
-def main(arguments: list[str]) -> int:
-    """Write taps.textproto, or say whether it is what the networks give: 0 when it is, 2 when it is not."""
-    text = render()
-    if "--write" in arguments:
-        change_together(GOLDEN_ROOT, {TAPS: text})
-        print(f"{TAPS} is written: now python -m qwen3_golden.manifest --write")
-        return 0
-    same = committed_text(TAPS) == text
-    print(f"{TAPS} {'is' if same else 'is not'} what golden/networks gives")
-    return 0 if same else 2
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    change_together(GOLDEN_ROOT, {TAPS: render()})

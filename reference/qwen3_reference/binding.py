@@ -85,12 +85,13 @@ def _reader(module: nn.Module, one: Bound) -> Callable[[Any, Any, Any], Any]:
         return lambda _args, _named, _result: module.get_buffer(row.buffer)
     if not row.HasField("argument"):
         return lambda _args, _named, result: _part(result, row.output)
-    number, names = row.argument, tuple(signature(module.forward).parameters)
+    number, parameters = row.argument, dict(enumerate(signature(module.forward).parameters))
 
     def argument(args: Any, named: Any, _result: Any) -> Any:
         if number < len(args):
             return args[number]
-        return named[names[number]] if names[number] in named else tuple(named.values())[number - len(args)]
+        name = parameters.get(number)  # unknown where a method of any arguments stands in for the forward
+        return named[name] if name in named else tuple(named.values())[number - len(args)]
 
     return argument
 

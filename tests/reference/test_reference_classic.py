@@ -110,11 +110,13 @@ def test_recording_changes_no_bit_of_torchs_encoder(name: str) -> None:
     """Its weights are asked for, so that attention takes the path of separate steps, without any hook of ours."""
     config, weights, inputs = world(CASES[name])
     taps = classic_torch.run_torch(config, weights, inputs)
-    _, stack = classic_torch.build(config, weights)
+    stack = classic_torch.build(config, weights)
     prefix = "pre_norm" if config.classic_encoder.norm_first else "post_norm"
     mask = additive(torch.from_numpy(inputs["input.encoder_attention_mask"]), torch.float32)
     with torch.enable_grad():  # torch's fast path is for inference alone
-        expected = stack(taps[f"{prefix}.embeddings"], src_key_padding_mask=mask).detach()
+        expected = torch.nn.TransformerEncoder.forward(
+            stack, taps[f"{prefix}.embeddings"], src_key_padding_mask=mask
+        ).detach()
     real = inputs["input.encoder_attention_mask"]
     last = taps["pre_norm.norm" if prefix == "pre_norm" else "post_norm.last_hidden_state"]
     # Its own attention is fused there, and rounds otherwise.
@@ -125,7 +127,7 @@ def test_recording_changes_no_bit_of_torchs_encoder(name: str) -> None:
 def test_torchs_attention_alone_gives_the_recorded_bits(name: str) -> None:
     config, weights, inputs = world(CASES[name])
     taps = classic_torch.run_torch(config, weights, inputs)
-    _, stack = classic_torch.build(config, weights)
+    stack = classic_torch.build(config, weights)
     prefix = "pre_norm" if config.classic_encoder.norm_first else "post_norm"
     mask = additive(torch.from_numpy(inputs["input.encoder_attention_mask"]), torch.float32)
     attention: Any = stack.layers[1].self_attn

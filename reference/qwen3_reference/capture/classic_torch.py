@@ -90,62 +90,54 @@ def _kernels_taken(attentions: Iterator[nn.Module]) -> Iterator[None]:
         yield
 
 
-class _Embedded(nn.Module):
-    """torch's stack behind its embeddings, by the network's names."""
+class Embedded(nn.TransformerEncoder):
+    """torch's stack behind two embeddings, by the network's names."""
 
-    def __init__(self, tables: nn.ModuleDict, stack: nn.TransformerEncoder, scale: float) -> None:
-        super().__init__()
-        self.embed_tokens, self.embed_positions = tables["embed_tokens"], tables["embed_positions"]
-        self.dropout, self.layers, self.norm = nn.Identity(), stack.layers, stack.norm
-        self.stack, self.scale = stack, scale
+    def __init__(self, config: pb.ModelConfig) -> None:
+        own, width = config.classic_encoder, config.hidden_size
+        layer = nn.TransformerEncoderLayer(
+            width,
+            config.num_attention_heads,
+            config.intermediate_size,
+            activation=config.hidden_act,
+            layer_norm_eps=own.layer_norm_eps,
+            batch_first=True,
+            norm_first=own.norm_first,
+        )
+        norm = nn.LayerNorm(width, eps=own.layer_norm_eps) if own.norm_first else None
+        super().__init__(layer, config.num_hidden_layers, norm, enable_nested_tensor=False)
+        self.embed_tokens = nn.Embedding(config.vocab_size, width)
+        self.embed_positions = nn.Embedding(config.max_position_embeddings, width)
+        self.dropout = nn.Identity()
+        self.scale = width**0.5 if own.scale_embeddings else 1.0
 
-    def forward(self, ids: torch.Tensor, positions: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
+    def forward(self, ids: torch.Tensor, positions: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
         """`[batch, seq, hidden]`; `hidden [batch, seq]` is added to the scores, 0 or the lowest number."""
         embedded = self.dropout(self.embed_tokens(ids) * self.scale + self.embed_positions(positions))
-        result: torch.Tensor = self.stack(embedded, src_key_padding_mask=hidden)
-        return result
+        return super().forward(embedded, src_key_padding_mask=hidden)
 
 
-def build(config: pb.ModelConfig, weights: Mapping[str, Array]) -> tuple[nn.ModuleDict, nn.TransformerEncoder]:
-    """torch's embeddings and stack with the weights of a checkpoint, in evaluation mode."""
-    own, network = config.classic_encoder, "pre_norm" if config.classic_encoder.norm_first else "post_norm"
-    layer = nn.TransformerEncoderLayer(
-        config.hidden_size,
-        config.num_attention_heads,
-        config.intermediate_size,
-        activation=config.hidden_act,
-        layer_norm_eps=own.layer_norm_eps,
-        batch_first=True,
-        norm_first=own.norm_first,
-    )
-    norm = nn.LayerNorm(config.hidden_size, eps=own.layer_norm_eps) if own.norm_first else None
-    stack = nn.TransformerEncoder(layer, config.num_hidden_layers, norm, enable_nested_tensor=False)
+def build(config: pb.ModelConfig, weights: Mapping[str, Array]) -> Embedded:
+    """torch's network with the weights of a checkpoint, in evaluation mode."""
     state: dict[str, torch.Tensor] = {}
-    tables = nn.ModuleDict()
     for full, values in weights.items():
-        name = full.removeprefix(f"{network}.")
-        value = torch.from_numpy(np.array(values))
-        if name.startswith("embed_"):
-            table = tables[name.partition(".")[0]] = nn.Embedding(*value.shape)
-            table.load_state_dict({"weight": value})
-            continue
+        name = full.partition(".")[2]
         for ours, theirs in _NAMES.items():
             name = name.replace(ours, theirs)
-        state[name] = value
-    stack.load_state_dict(state)
-    return tables, stack.train(mode=False)
+        state[name] = torch.from_numpy(np.array(values))
+    model = Embedded(config)
+    model.load_state_dict(state)
+    return model.train(mode=False)
 
 
 def run_torch(
     config: pb.ModelConfig, weights: Mapping[str, Array], inputs: Mapping[str, Array]
 ) -> dict[str, torch.Tensor]:
     """Every tap of a case with embeddings, by name. Raises `ParityError` when torch's attention is not as it was."""
-    network = "pre_norm" if config.classic_encoder.norm_first else "post_norm"
-    tables, stack = build(config, weights)
-    model = _Embedded(tables, stack, config.hidden_size**0.5 if config.classic_encoder.scale_embeddings else 1.0)
+    network, model = "pre_norm" if config.classic_encoder.norm_first else "post_norm", build(config, weights)
     given = {name.removeprefix("input.encoder_"): torch.from_numpy(np.array(value)) for name, value in inputs.items()}
     taps: dict[str, torch.Tensor] = {}
-    attentions = (module for module in stack.modules() if isinstance(module, nn.MultiheadAttention))
+    attentions = (module for module in model.modules() if isinstance(module, nn.MultiheadAttention))
     enabled = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
