@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 
 import pytest
 
-from detection.derived.texts import Answer, answer
+from detection.derived.texts import Answer, answer, first_names
+from detection.mutants.not_applicable import OF_TEXT
 from qwen3_parity.text.table import TABLE
 
 SILENT = {
@@ -56,3 +57,15 @@ def test_the_mistakes_of_tokenizers_that_never_show_are_listed_with_a_reason(
     answers: Mapping[str, Sequence[Answer]],
 ) -> None:
     assert {name for name, some in answers.items() if not some} == set(SILENT) & set(answers)
+
+
+SHOWN = " ".join(EVERY.keys() - SILENT.keys())
+
+
+@pytest.mark.parametrize(
+    "names",
+    [*OF_TEXT.values(), pytest.param(SHOWN, marks=pytest.mark.slow)],
+    ids=[*OF_TEXT, "every mistake that shows"],
+)
+def test_a_mistake_of_tokenizers_comes_first_in_a_whole_golden(names: str) -> None:
+    assert not [n for n in names.split() if n not in chain.from_iterable(map(first_names, EVERY[n]))]

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from qwen3_golden import GOLDEN_ROOT, Recording, pb, read
-from qwen3_parity.diagnosis.text import diagnose_tokenization, directory_of
+from qwen3_parity.diagnosis.text import TokenDiagnosis, diagnose_tokenization, directory_of
 from qwen3_parity.text.inputs import STAGES_OF, messages_of
 from qwen3_parity.text.mistakes import run_with
 from qwen3_parity.text.oracle import Oracle
@@ -60,17 +60,23 @@ def _store_encoding(out: pb.Encoding, state: State) -> None:
         out.offset.extend(pb.Span(begin=begin, end=end) for begin, end in state["offsets"])
 
 
-def _wrong_texts(golden: Recording, oracle: Oracle, wrong: Wrong) -> Iterator[tuple[Any, Any]]:
-    """Texts at which the mistake shows, as the golden has them and as the mistake makes them."""
-    kind = _KIND[wrong.stage]
+def _made(golden: Recording, oracle: Oracle, wrong: Wrong) -> Iterator[tuple[Any, Any, bool]]:
+    """Texts as the golden has them and as the mistake makes them, and whether it shows."""
+    kind, stage = _KIND[wrong.stage], TABLE[wrong.stage]
     for message in messages_of(golden.tokenization, kind):
         try:
             stored = _stored(message, run_with(oracle, message, wrong, STAGES_OF[kind], {}))
         except (LookupError, ValueError, TypeError):  # it cannot be made here, or no recording can hold it
+            yield message, message, False
             continue
-        stage = TABLE[wrong.stage]
-        if not stage.same(stage.observed(stored), stage.observed(message), {"pieces": getattr(message, "piece", ())}):
-            yield message, stored
+        pieces = {"pieces": getattr(message, "piece", ())}
+        yield message, stored, not stage.same(stage.observed(stored), stage.observed(message), pieces)
+
+
+def _diagnosed(golden: Recording, wrong: Wrong, both: Sequence[tuple[Any, Any]]) -> TokenDiagnosis:
+    sides = [pb.Tokenization(**{_KIND[wrong.stage]: messages}) for messages in zip(*both, strict=True)]
+    right, candidate = (replace(golden, tokenization=side, source="golden.pb") for side in sides)
+    return diagnose_tokenization(right, candidate, directory_of(golden, None))
 
 
 class Answer(NamedTuple):
@@ -83,12 +89,18 @@ class Answer(NamedTuple):
 def answer(wrong: Wrong) -> Answer | None:
     """What the judge says of a mistake, on the first golden in which it shows; None where it shows in none."""
     for golden, oracle in _goldens():
-        both = list(islice(_wrong_texts(golden, oracle, wrong), _TEXTS))
-        if both:
-            kind = _KIND[wrong.stage]
-            sides = [pb.Tokenization(**{kind: messages}) for messages in zip(*both, strict=True)]
-            right, candidate = (replace(golden, tokenization=side, source="golden.pb") for side in sides)
-            found = diagnose_tokenization(right, candidate, directory_of(golden, None))
+        shown = ((message, stored) for message, stored, shows in _made(golden, oracle, wrong) if shows)
+        if both := list(islice(shown, _TEXTS)):
+            found = _diagnosed(golden, wrong, both)
             names = {f.stage: [e.name for e in f.explanations if e.whole == e.of] for f in found.faults}
             return Answer(found.verdicts.exit_code == 1, names)
     return None
+
+
+def first_names(wrong: Wrong) -> Iterator[str]:
+    """The first explanation of its stage, on each golden in which the mistake shows, with all the golden's texts."""
+    for golden, oracle in _goldens():
+        texts = list(_made(golden, oracle, wrong))
+        if any(shows for *_, shows in texts):
+            found = _diagnosed(golden, wrong, [(right, stored if shows else right) for right, stored, shows in texts])
+            yield next((fault.name for fault in found.faults if fault.stage == wrong.stage), "")

@@ -3,31 +3,12 @@
 from __future__ import annotations
 
 from detection.mutants.mutant import Mutant
-from detection.mutants.text import (
-    batch,
-    chat,
-    classes,
-    decoding,
-    ids,
-    merges,
-    normalized,
-    pre_tokens,
-    segments,
-    stream,
-    symbols,
-)
+from detection.mutants.text import chat, decoding, encoding, files, merging
 
 MUTANTS: tuple[Mutant, ...] = (
-    *segments.MUTANTS,
-    *normalized.MUTANTS,
-    *pre_tokens.MUTANTS,
-    *classes.MUTANTS,
-    *symbols.MUTANTS,
-    *merges.MUTANTS,
-    *ids.MUTANTS,
+    *files.MUTANTS,
+    *encoding.MUTANTS,
+    *merging.MUTANTS,
     *decoding.MUTANTS,
-    *stream.MUTANTS,
-    *batch.MUTANTS,
     *chat.MUTANTS,
 )
-"""Stage by stage."""

@@ -1,40 +1,39 @@
-"""Ways to merge that are wrong, over symbols and ranks; each gives pieces and the ranks it applied, in order."""
+"""Bugs in merging: another order, places forgotten, merges left out, other tables looked into."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from random import Random
 from typing import Any
 
-from detection.mutants.text.seeds import Seed, made
+from detection.mutants.text.seeds import Seed, made, wrong
+from qwen3_encdec.tokenizer.merge import merge
 from qwen3_encdec.tokenizer.tokenizer import ByteLevelTokenizer
 
-Ranks = Mapping[tuple[str, str], int]
 Merged = tuple[list[str], list[int]]
-Merge = Callable[[str, Ranks], Merged]
+"""Pieces, and the ranks that were applied, in order."""
+Ranks = Mapping[tuple[str, str], int]
 
 
-def merging(merge: Merge, ranks: Callable[[ByteLevelTokenizer], Ranks] | None = None) -> Seed:
-    """Merge in another way, or by other ranks than those of the file."""
-    make = ranks or of_file
-
-    def seed(tokenizer: ByteLevelTokenizer) -> Callable[[str], Merged]:
-        table = make(tokenizer)
-        return lambda symbols: merge(symbols, table)
-
-    return made("merge", seed)
-
-
-def of_file(tokenizer: ByteLevelTokenizer) -> Ranks:
-    """The ranks as they are."""
+def _ranks(tokenizer: ByteLevelTokenizer) -> Ranks:
     return {pair: rank for rank, pair in enumerate(tokenizer.files.merges)}
 
 
-def best_first(order: Callable[[int, str, int], Any]) -> Merge:
+def _merging(by: Callable[[str, Ranks], Merged]) -> Seed:
+    """Merge in another way, by the ranks of the file."""
+
+    def make(tokenizer: ByteLevelTokenizer) -> Callable[[str], Merged]:
+        ranks = _ranks(tokenizer)
+        return lambda symbols: by(symbols, ranks)
+
+    return made("merge", make)
+
+
+def best_first(order: Callable[[int, str, int], Any]) -> Callable[[str, Ranks], Merged]:
     """The pair with the smallest `order(rank, its result, its place)` first, until no pair is left."""
 
-    def merge(symbols: str, ranks: Ranks) -> Merged:
+    def by(symbols: str, ranks: Ranks) -> Merged:
         pieces, applied = list(symbols), list[int]()
         while True:
             able = [
@@ -48,74 +47,44 @@ def best_first(order: Callable[[int, str, int], Any]) -> Merge:
             pieces[at : at + 2] = ["".join(pieces[at : at + 2])]
             applied.append(rank)
 
-    return merge
+    return by
 
 
-def rounds(
-    pick: Callable[[Sequence[int]], int] = min,
-    again: bool = True,
-    once: bool = False,
-    right: bool = False,
-    limit: int = 0,
-) -> Merge:
-    """Each round merges the picked rank everywhere, or `once`, from the left or `right`; then others, or it `again`."""
+def _any_pair(tokenizer: ByteLevelTokenizer) -> Callable[[str], Merged]:
+    """Two pieces merge when the vocabulary holds both together; the smallest id first, everywhere in one round."""
+    rank_of = {left + right: rank for (left, right), rank in _ranks(tokenizer).items()}
 
-    def merge(symbols: str, ranks: Ranks) -> Merged:
-        pieces, applied, done = list(symbols), list[int](), set[int]()
-        while True:
-            pairs = pairwise(pieces)
-            able = [rank for pair in pairs if (rank := ranks.get(pair)) is not None and rank not in done]
-            if not able or (limit and len(applied) >= limit):
-                return pieces, applied
-            best = pick(able)
-            pieces, count = (_from_right if right else _everywhere)(pieces, ranks, best, 1 if once else len(pieces))
-            applied += [best] * count
-            if not again:
-                done.add(best)
+    def by(symbols: str) -> Merged:
+        pieces, applied = list(symbols), list[int]()
+        while able := [pair for pair in map("".join, pairwise(pieces)) if pair in tokenizer.vocabulary]:
+            best, at = min(able, key=tokenizer.vocabulary.__getitem__), 0
+            while at + 1 < len(pieces):
+                if pieces[at] + pieces[at + 1] == best:
+                    pieces[at : at + 2] = [best]
+                    applied.append(rank_of.get(best, tokenizer.vocabulary[best]))
+                at += 1
+        return pieces, applied
 
-    return merge
+    return by
 
 
-def _everywhere(pieces: list[str], ranks: Ranks, best: int, most: int) -> tuple[list[str], int]:
-    out: list[str] = []
-    at = count = 0
-    while at < len(pieces):
-        if count < most and at + 1 < len(pieces) and ranks.get((pieces[at], pieces[at + 1])) == best:
-            out.append(pieces[at] + pieces[at + 1])
-            at, count = at + 2, count + 1
-        else:
-            out.append(pieces[at])
-            at += 1
-    return out, count
+def _misread(piece: str) -> str:
+    return piece.encode().decode("cp1252", errors="replace")
 
 
-def _from_right(pieces: list[str], ranks: Ranks, best: int, most: int) -> tuple[list[str], int]:
-    out: list[str] = []
-    at, count = len(pieces) - 1, 0
-    while at >= 0:
-        if count < most and at and ranks.get((pieces[at - 1], pieces[at])) == best:
-            out.append(pieces[at - 1] + pieces[at])
-            at, count = at - 2, count + 1
-        else:
-            out.append(pieces[at])
-            at -= 1
-    return out[::-1], count
+def _of_other_platform(tokenizer: ByteLevelTokenizer) -> Callable[[str], Merged]:
+    """Merges and vocabulary in another character set; what the vocabulary then lacks is left out."""
+    ranks = {(_misread(left), _misread(right)): rank for (left, right), rank in _ranks(tokenizer).items()}
+    known = {_misread(piece) for piece in tokenizer.vocabulary}
+
+    def by(symbols: str) -> Merged:
+        pieces, applied = merge(symbols, ranks)
+        return [piece for piece in pieces if piece in known], applied
+
+    return by
 
 
-lowest = rounds()
-"""The right way, slowly."""
-
-
-def first_ranks_alone(symbols: str, ranks: Ranks) -> Merged:
-    """Ranks are looked up once, between bytes; what merging brings together is never looked at."""
-    pieces, applied = list(symbols), list[int]()
-    for best in sorted({rank for pair in pairwise(pieces) if (rank := ranks.get(pair)) is not None}):
-        pieces, count = _everywhere(pieces, ranks, best, len(pieces))
-        applied += [best] * count
-    return pieces, applied
-
-
-def unchecked_heap(symbols: str, ranks: Ranks) -> Merged:
+def _unchecked_heap(symbols: str, ranks: Ranks) -> Merged:
     """Lowest rank first; a place whose pieces have changed since is merged all the same, if that makes a piece."""
     known = {left + right for left, right in ranks}
     pieces: list[str | None] = list(symbols)
@@ -130,8 +99,8 @@ def unchecked_heap(symbols: str, ranks: Ranks) -> Merged:
         pieces[at], pieces[right] = left_piece + right_piece, None
         applied.append(rank)
         left = next((other for other in reversed(range(at)) if pieces[other] is not None), None)
-        behind = next((other for other in range(right + 1, len(pieces)) if pieces[other] is not None), None)
-        for first, second in ((left, at), (at, behind)):
+        following = next((other for other in range(right + 1, len(pieces)) if pieces[other] is not None), None)
+        for first, second in ((left, at), (at, following)):
             if first is not None and second is not None:
                 new = ranks.get((str(pieces[first]), str(pieces[second])))
                 waiting += [(new, first)] if new is not None else []
@@ -139,29 +108,37 @@ def unchecked_heap(symbols: str, ranks: Ranks) -> Merged:
     return [one for one in pieces if one is not None], applied
 
 
-def longest_match(vocabulary: Mapping[str, int]) -> Callable[[str], Merged]:
-    """The longest entry of the vocabulary from the left; no merges."""
-    longest = max(map(len, vocabulary))
-
-    def merge(symbols: str) -> Merged:
-        pieces: list[str] = []
-        at = 0
-        while at < len(symbols):
-            sizes = range(min(longest, len(symbols) - at), 0, -1)
-            size = next(size for size in sizes if symbols[at : at + size] in vocabulary)
-            pieces.append(symbols[at : at + size])
-            at += size
-        return pieces, []
-
-    return merge
-
-
-def dropout(symbols: str, ranks: Ranks) -> Merged:
+def _dropout(symbols: str, ranks: Ranks) -> Merged:
     """Each merge of each pre-token is left out one time in ten."""
     draw = Random(len(symbols))
-    return lowest(symbols, {pair: rank for pair, rank in _present(symbols, ranks).items() if draw.random() > 0.1})
+    able = {(left, right): rank for (left, right), rank in ranks.items() if left + right in symbols}
+    return merge(symbols, {pair: rank for pair, rank in able.items() if draw.random() > 0.1})
 
 
-def _present(symbols: str, ranks: Ranks) -> Ranks:
-    """The pairs that may come to stand in the symbols."""
-    return {(left, right): rank for (left, right), rank in ranks.items() if left + right in symbols}
+def _whole_words(tokenizer: ByteLevelTokenizer) -> Callable[[str], Merged]:
+    """Merging that takes an entry of the vocabulary as it stands."""
+    plain = tokenizer.merge
+    return lambda symbols: ([symbols], plain(symbols)[1]) if symbols in tokenizer.vocabulary else plain(symbols)
+
+
+MUTANTS = (
+    wrong("TKM-04", "merges the leftmost pair first", _merging(best_first(lambda rank, piece, at: at)), "merges",
+          "merges.left_to_right", "words"),
+    # Ranks do not say where they were merged: where they happen to be right, the ids are not.
+    wrong("TKM-04/right", "merges the rightmost pair first", _merging(best_first(lambda rank, piece, at: -at)),
+          "merges ids", "merges.right_to_left", "words"),
+    wrong("TKM-04/longest_pair", "merges the pair with the longest result first",
+          _merging(best_first(lambda rank, piece, at: -len(piece))), "merges", "merges.longest_first", "words"),
+    wrong("TKM-05/rebuilt", "rebuilds merges from the ids", made("merge", _any_pair), "merges",
+          "merges.rebuilt merges.rank_by_id", "words"),
+    wrong("TKB-12", "reads its files in the platform's character set", made("merge", _of_other_platform), "merges ids",
+          "merges.wrong_charset ids.wrong_charset", "unicode"),
+    wrong("own/tokenizer-merge-rightmost", "merges the rightmost of equal ranks first",
+          _merging(best_first(lambda rank, piece, at: (rank, -at))), "merges ids", "merges.rightmost ids.rightmost",
+          "merges"),
+    wrong("own/tokenizer-merge-unchecked", "merges places that have changed since", _merging(_unchecked_heap), "merges",
+          "merges.stale", "words"),
+    wrong("own/tokenizer-merge-dropout", "leaves dropout on", _merging(_dropout), "merges", "merges.dropout", "words"),
+    wrong("own/tokenizer-whole-words", "looks up whole words first", made("merge", _whole_words), "ids",
+          "ids.whole_word", "merges"),
+)  # fmt: skip
