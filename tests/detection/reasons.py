@@ -21,11 +21,12 @@ def reasons(path: Path, kinds: Sequence[str]) -> dict[str, Reason]:
     """The reason of every key of a file.
 
     A line at the margin is a reason, `kind: why`, and the indented lines below it are the keys that it holds for, up to
-    an empty one. Raises `ParityError` for a line that is neither, or a key that stands there twice.
+    an empty one. Raises `ParityError` for a line that is neither, a key that stands there twice, a reason of nothing.
     """
     found: dict[str, Reason] = {}
     reason: Reason | None = None
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    lines = path.read_text(encoding="utf-8").splitlines()
+    for number, (line, below) in enumerate(zip(lines, [*lines[1:], ""], strict=True), 1):
         if line.startswith("#"):
             continue
         if not line.strip():
@@ -35,7 +36,8 @@ def reasons(path: Path, kinds: Sequence[str]) -> dict[str, Reason]:
             kind, _, why = line.partition(": ")
             reason = Reason(kind, why.strip())
         key = line.strip()
-        if reason is None or reason.kind not in kinds or not reason.why or (line.startswith(" ") and key in found):
+        wrong = key in found if line.startswith(" ") else not below.startswith(" ")
+        if wrong or reason is None or reason.kind not in kinds or not reason.why:
             raise ParityError(
                 f"{path}:{number}",
                 "a judgement that cannot be read",

@@ -188,6 +188,12 @@ def test_keys_whose_reason_was_lost_do_not_take_the_one_before(tmp_path: Path) -
         judged(tmp_path / "reasons.txt")
 
 
+def test_a_reason_of_nothing_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "reasons.txt").write_text("equivalent: a lost table\n\nequivalent: same numbers\n  a f op: x → y\n")
+    with pytest.raises(ParityError, match=r"reasons\.txt:1: a judgement that cannot be read"):
+        judged(tmp_path / "reasons.txt")
+
+
 def test_a_judged_mutant_that_no_longer_survives_is_stale(tmp_path: Path) -> None:
     (tmp_path / "reasons.txt").write_text("equivalent: same numbers\n  a f op: x → y\n  a g *\n  b h *\n")
     known = judged(tmp_path / "reasons.txt")
