@@ -69,8 +69,12 @@ def _has(config: pb.ModelConfig, name: str, present: frozenset[str]) -> bool:
     """Whether a network has a tap that stands first among alternatives; `present` says what the case is given."""
     if name.endswith(GIVEN_OR_NOT):
         return name in present
-    if name.endswith(("q_norm", "k_norm")):
+    if name.endswith(("q_norm", "k_norm", "q_norm.weight", "k_norm.weight")):
         return config.use_qk_norm
+    if name.endswith("_proj.bias"):
+        return config.attention_out_bias if name.endswith("o_proj.bias") else config.attention_bias
+    if name == "gradient.lm_head.weight":
+        return not config.tie_word_embeddings
     if name.endswith("_norm.embeddings"):
         return not config.classic_encoder.starts_with_hidden_states
     return config.rotate_encoder_keys if name.endswith("encoder_k_rope") else True
@@ -184,14 +188,22 @@ class Network:
         return tuple(name for name in spot.inputs_in(every, self.config) if name not in without)
 
     def blocks(self) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """The names in the order of the network: each layer's with its prefix, those between layers with none."""
+        """The names in the order of the network: each layer's with its prefix, those between layers with none.
+
+        Gradients begin with the last layer's.
+        """
         rows = (row.pattern for row in table() if _stack_of(row.pattern) in self.stacks)
-        mine = [pattern for pattern in rows if _has(self.config, pattern, frozenset())]
+        mine = [pattern for pattern in rows if self._reaches(pattern) and _has(self.config, pattern, frozenset())]
         for beginning, patterns in groupby(mine, key=_before_layer):
             names = tuple(patterns)
-            for layer in range(self.config.num_hidden_layers if beginning else 1):
+            layers = range(self.config.num_hidden_layers if beginning else 1)
+            for layer in reversed(layers) if beginning.startswith("gradient.") else layers:
                 prefix = f"{beginning}{layer}" if beginning else ""
                 yield prefix, tuple(name.replace("{layer}", str(layer)) for name in names)
+
+    def _reaches(self, pattern: str) -> bool:
+        """Whether a gradient is one of this network: those of an encoder, only with an encoder."""
+        return "encoder" in self.stacks or not (pattern.startswith("gradient.") and ".encoder" in pattern)
 
     def rows_kept(self, name: str) -> bool:
         """Whether a case that keeps some rows keeps some of this tap alone."""

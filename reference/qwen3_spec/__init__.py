@@ -2,12 +2,11 @@
 
 It is the truth that noise floors and blame are measured against, and short enough to port from: read `ops`, a file an
 op (the arithmetic, how far rounding may move it, its gradient, how it reads its place in a network), and `sweep` (how a
-table of places becomes a run). `backward` is training: the loss and the gradient of every parameter, by hand.
+table of places becomes a run: forward, and back, where the places are gradients).
 """
 
 from qwen3_spec import ops
 from qwen3_spec.arithmetic import FLOAT64, SEQUENTIAL_FLOAT32, Arithmetic
-from qwen3_spec.backward import Gradients, StackInput, loss_and_gradients
 from qwen3_spec.config import SpecConfig
 from qwen3_spec.ops.loss import cross_entropy
 from qwen3_spec.rope_scaling import RopeScaling
@@ -16,11 +15,8 @@ __all__ = [
     "FLOAT64",
     "SEQUENTIAL_FLOAT32",
     "Arithmetic",
-    "Gradients",
     "RopeScaling",
     "SpecConfig",
-    "StackInput",
     "cross_entropy",
-    "loss_and_gradients",
     "ops",
 ]

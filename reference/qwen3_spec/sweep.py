@@ -97,7 +97,7 @@ class Sweep:
         place = self.place(name)
         if place is None or not self.computes(place):
             return None
-        names = self.network.inputs(place, lambda one: self.recorded(one, 0) is not None)
+        names = self.reads(place)
         cached = place.op.startswith("cache") and step > 0
         if place.op == "cache_once" and cached:
             names = ()
@@ -122,6 +122,10 @@ class Sweep:
             length=self._length(place, step),
             before=before,
         )
+
+    def reads(self, place: Place) -> tuple[str, ...]:
+        """The taps that a place is computed from, in its op's order."""
+        return self.network.inputs(place, lambda one: self.recorded(one, 0) is not None)
 
     def computes(self, place: Place) -> bool:
         """Whether a place's op is computed: what is chosen, only where the case says how."""
@@ -199,25 +203,23 @@ class Specification(Sweep):
     def walk(self, tap: Callable[[int, str, Array], None], layer: Layer = walked) -> None:
         """Every place in the order of the network, step by step, to `tap(step, name, value)`.
 
-        What no later place reads is forgotten: of a layer that is done, all but its output and its cache; of the layer
-        and the step before, those.
+        What no later place reads is forgotten behind each block.
         """
         steps = range(max(1, len(self.case.steps)))
         blocks = list(self.network.blocks())
         ends = [(name, 0) for _, names in blocks for name in names if self._reads_every_step(name)]
+        places = [(number, self.place(name)) for number, (_, names) in enumerate(blocks) for name in names]
+        last = {name: number for number, place in places for name in (place.name, *self.reads(place))}
         for step in steps:
-            output = ""
-            for prefix, names in blocks:
+            for number, (prefix, names) in enumerate(blocks):
                 here = [name for name in names if not (step and made_once(name)) and (name, 0) not in ends]
                 if not here:
                     continue
-                if not prefix:
+                if prefix:
+                    layer(prefix, step, lambda here=here, step=step: self.through(here, step, tap))  # type: ignore[misc]
+                else:
                     self.through(here, step, tap)
-                    continue
-                layer(prefix, step, lambda here=here, step=step: self.through(here, step, tap))  # type: ignore[misc]
-                self._forget(prefix, output, step)
-                output = f"{prefix}.output"
-            self._forget_step(step)
+                self._forget({name for name, _ in self.computed if last.get(name, 0) <= number}, step, steps[-1])
         for name, step in ends:
             self.through([name], step, tap)
 
@@ -232,16 +234,13 @@ class Specification(Sweep):
             if value is not None and (name, step) not in self.known:
                 tap(step, name, value)
 
-    def _forget_step(self, step: int) -> None:
-        """Behind a step: what stands outside of layers, but for what the encoder made and what choices are made by."""
-        for name, of in list(self.computed):
-            if of == step and ".layers." not in name and not made_once(name) and name != "logits":
-                del self.computed[name, of]
+    def _forget(self, unread: set[str], step: int, last: int) -> None:
+        """What is not read any more in this step, but for the logits, which choices are made by in the end.
 
-    def _forget(self, prefix: str, output: str, step: int) -> None:
-        """Behind a layer: what only it has read, and the `output` of the layer before."""
+        The next step goes on from caches and scores, and from what stands once for all steps.
+        """
         for name, of in list(self.computed):
-            own = name.startswith(f"{prefix}.")
-            cache = ".cache_" in name
-            if (own and not cache and name != f"{prefix}.output") or name == output or (own and cache and of < step):
+            goes_on = of == step and (".cache_" in name or name == "beam_scores")
+            once = made_once(name) and ".layers." not in name
+            if name in unread and name != "logits" and not (step < last and (goes_on or once)):
                 del self.computed[name, of]

@@ -8,13 +8,13 @@ import torch
 
 from qwen3_encdec import Qwen3ForSeq2SeqLM
 from qwen3_encdec.weights.qwen3_checkpoint import load_qwen3
-from qwen3_golden import GOLDEN_ROOT, Array
+from qwen3_golden import GOLDEN_ROOT, Array, pb
 from qwen3_reference.cases.networks import case, inputs
 from qwen3_reference.checkpoints.configs import model_config
 from qwen3_reference.checkpoints.weights import load_weights
+from qwen3_reference.floors.arithmetics import spec_run
 from qwen3_reference.floors.scope import Scope
-from qwen3_reference.floors.training import spec_training
-from qwen3_spec import FLOAT64, Gradients
+from qwen3_spec import FLOAT64
 from qwen3_spec.ops.loss import IGNORED_LABEL
 
 CHECKPOINTS = GOLDEN_ROOT / "checkpoints"
@@ -77,8 +77,8 @@ def train(model: Qwen3ForSeq2SeqLM, given: Values, labels: Array) -> tuple[float
 
 
 @cache
-def truth(name: str) -> Gradients:
-    """The specification's gradients, on the cos and sin that the model computes."""
+def truth(name: str) -> Values:
+    """The specification's loss and gradients by tap, on the cos and sin that the model computes."""
     definition, given, model = case(name), inputs_of(name), load(name, "eager")
     directories = CHECKPOINTS / definition.encoder, CHECKPOINTS / definition.decoder
     config = model_config(directories[1], rotate_encoder_keys=definition.rotate_encoder_keys)
@@ -91,8 +91,12 @@ def truth(name: str) -> Gradients:
         cos, sin = getattr(model, which).rotary_emb(model.shared.weight, positions)
         angles |= {(f"{which}.cos", 0): cos.numpy(), (f"{which}.sin", 0): sin.numpy()}
     angles |= {(f"decoder.encoder_{table}", 0): angles[f"encoder.{table}", 0] for table in ("cos", "sin")}
-    scope = Scope(config, given | {"input.labels": labels_of(name)}, ())
-    return spec_training(weights, scope, model.config.padding_idx, angles, lambda *_: None, FLOAT64)
+    steps = given["input.decoder_input_ids"].shape[1:]
+    training = pb.Training(padding_idx=model.config.padding_idx)
+    step = pb.Case(config=config, steps=steps, training=training)
+    scope, taps = Scope(config, given | {"input.labels": labels_of(name)}, steps, step), Values()
+    spec_run(weights, scope, angles, lambda _, tap, value: taps.__setitem__(tap, value), FLOAT64)
+    return {tap: value for tap, value in taps.items() if tap.startswith("gradient.") or tap == "loss"}
 
 
 def error(actual: Array, expected: Array) -> float:
@@ -105,11 +109,8 @@ def error(actual: Array, expected: Array) -> float:
 def test_every_gradient_of_ours_is_the_specifications(name: str, attention: str) -> None:
     expected = truth(name)
     loss, parameters, embedded = train(load(name, attention), inputs_of(name), labels_of(name))
-    assert abs(loss - expected.loss) < 1e-6 * expected.loss
-    parts = {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight"}
-    if "lm_head.weight" not in parameters:
-        parts.add("lm_head.weight")
-    assert parameters.keys() == expected.parameters.keys() - parts
-    errors = {n: error(gradient, expected.parameters[n]) for n, gradient in parameters.items()}
-    errors |= {n: error(gradient, expected.inputs[n]) for n, gradient in embedded.items()}
+    assert abs(loss - expected["loss"]) < 1e-6 * expected["loss"]
+    trained = {tap.removeprefix("gradient.") for tap in expected if tap.endswith((".weight", ".bias"))}
+    assert parameters.keys() == trained
+    errors = {n: error(gradient, expected[f"gradient.{n}"]) for n, gradient in (parameters | embedded).items()}
     assert max(errors.values()) < WORST, max(errors, key=lambda n: errors[n])

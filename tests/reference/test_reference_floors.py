@@ -13,7 +13,6 @@ from qwen3_reference.checkpoints.weights import Weights, load_weights
 from qwen3_reference.floors.arithmetics import error, half_ulp, has_floor, larger, least, scale, spec_run
 from qwen3_reference.floors.measure import measure
 from qwen3_reference.floors.scope import Scope
-from qwen3_reference.floors.training import spec_training
 from qwen3_spec import FLOAT64, SEQUENTIAL_FLOAT32, Arithmetic
 
 FLOAT32 = [c.name for c in CASES if c.dtype == "float32"]
@@ -34,8 +33,7 @@ def parts(name: str) -> tuple[Recording, Scope, Weights, dict[tuple[str, int], A
     definition, recording = case(name), golden(name)
     folder = GOLDEN_ROOT / "checkpoints"
     given = {t.info.name: t.array for t in recording if t.info.name.startswith("input.")}
-    chosen = recording.case if recording.case.HasField("generation") else None
-    scope = Scope(recording.case.config, given, tuple(recording.case.steps), chosen)
+    scope = Scope(recording.case.config, given, tuple(recording.case.steps), recording.case)
     weights = load_weights(
         folder / definition.encoder if definition.encoder else None,
         folder / definition.decoder if definition.decoder else None,
@@ -44,16 +42,13 @@ def parts(name: str) -> tuple[Recording, Scope, Weights, dict[tuple[str, int], A
 
 
 def collect(name: str, arithmetic: object) -> dict[tuple[str, int], Array]:
-    recording, scope, weights, tables = parts(name)
+    _, scope, weights, tables = parts(name)
     taps: dict[tuple[str, int], Array] = {}
 
     def keep(step: int, tap: str, value: Array) -> None:
         taps[tap, step] = value
 
-    if recording.case.HasField("training"):
-        spec_training(weights, scope, recording.case.training.padding_idx, tables, keep, arithmetic)  # type: ignore[arg-type]
-    else:
-        spec_run(weights, scope, tables, keep, arithmetic)  # type: ignore[arg-type]
+    spec_run(weights, scope, tables, keep, arithmetic)  # type: ignore[arg-type]
     return taps
 
 

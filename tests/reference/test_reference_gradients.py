@@ -5,18 +5,17 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
-from qwen3_golden import GOLDEN_ROOT, Array
+from qwen3_golden import GOLDEN_ROOT, Array, pb
 from qwen3_reference.capture.models import Reference, load_reference
 from qwen3_reference.capture.training import Trained, prepare, train
 from qwen3_reference.cases.networks import case, inputs
 from qwen3_reference.checkpoints.configs import model_config
 from qwen3_reference.checkpoints.sizes import PAD_ID
 from qwen3_reference.checkpoints.weights import load_weights
+from qwen3_reference.floors.arithmetics import spec_run
 from qwen3_reference.floors.scope import Scope
-from qwen3_reference.floors.training import spec_training
-from qwen3_spec import FLOAT64, Arithmetic, backward
+from qwen3_spec import FLOAT64, ops
 from qwen3_spec.ops.loss import IGNORED_LABEL
 
 CHECKPOINTS = GOLDEN_ROOT / "checkpoints"
@@ -51,8 +50,8 @@ def labels_of(name: str) -> Array:
     return np.where(counted, rng.integers(0, vocabulary_of(name), mask.shape), IGNORED_LABEL)
 
 
-def _prepare(name: str, *, causal: bool, tied: bool = False) -> Reference:
-    """A case's models in training mode without dropout, the head a parameter of its own unless `tied`."""
+def _prepare(name: str, *, causal: bool) -> Reference:
+    """A case's models in training mode without dropout."""
     definition = case(name)
     reference = load_reference(
         None if causal or not definition.encoder else CHECKPOINTS / definition.encoder,
@@ -63,8 +62,6 @@ def _prepare(name: str, *, causal: bool, tied: bool = False) -> Reference:
     prepare(reference)
     with torch.no_grad():
         reference.decoder.model.norm.weight.mul_(SOFTENING)
-    if not tied:
-        reference.decoder.lm_head.weight = nn.Parameter(reference.decoder.lm_head.weight.detach().clone())
     return reference
 
 
@@ -74,10 +71,6 @@ def trained_on(name: str, reference: Reference, labels: Array, *, shift: bool = 
     return train(reference, given, **({"shift_labels": None} if shift else {}))
 
 
-def parameters_of(trained: Trained) -> Values:
-    return {name: gradient.numpy() for name, gradient in trained.parameters.items()}
-
-
 def specified(
     name: str,
     given: Values,
@@ -85,10 +78,9 @@ def specified(
     trained: Trained,
     *,
     causal: bool,
-    arithmetic: Arithmetic = FLOAT64,
     padding_idx: int | None = PAD_ID,
-) -> tuple[backward.Gradients, Values]:
-    """The specification's gradients on Hugging Face's tables, and those of its taps."""
+) -> Values:
+    """The taps of the specification's training step on Hugging Face's tables."""
     definition, taps = case(name), dict[str, Array]()
     encoder = None if causal or not definition.encoder else CHECKPOINTS / definition.encoder
     directory = CHECKPOINTS / definition.decoder
@@ -103,11 +95,11 @@ def specified(
         for stack, half in halves
         for table, value in zip(("cos", "sin"), tables(trained, stack, half), strict=True)
     }
-    scope = Scope(config, known | {"input.labels": labels}, ())
-    gradients = spec_training(
-        weights, scope, padding_idx, angles, lambda _, name, value: taps.__setitem__(name, value), arithmetic
-    )
-    return gradients, taps
+    steps = labels.shape[1:]
+    step = pb.Case(config=config, steps=steps, training=pb.Training(padding_idx=padding_idx))
+    scope = Scope(config, known | {"input.labels": labels}, steps, step)
+    spec_run(weights, scope, angles, lambda _, name, value: taps.__setitem__(name, value), FLOAT64)
+    return taps
 
 
 def error(actual: Array, expected: Array) -> float:
@@ -116,40 +108,42 @@ def error(actual: Array, expected: Array) -> float:
 
 
 @cache
-def step_of(name: str, *, causal: bool = False, tied: bool = False) -> tuple[Trained, backward.Gradients, Values]:
-    """One training step on a case: Hugging Face's, the specification's, and the gradients of its taps."""
+def step_of(name: str, *, causal: bool = False) -> tuple[Trained, Values]:
+    """One training step on a case: Hugging Face's, and the taps of the specification's."""
     given, labels = inputs_of(name), labels_of(name)
-    trained = trained_on(name, _prepare(name, causal=causal, tied=tied), labels)
-    return trained, *specified(name, given, labels, trained, causal=causal)
+    trained = trained_on(name, _prepare(name, causal=causal), labels)
+    return trained, specified(name, given, labels, trained, causal=causal)
 
 
-def check_parameters(trained: Trained, expected: backward.Gradients) -> None:
-    assert abs(trained.loss.item() - expected.loss) < 1e-6 * expected.loss
-    assert trained.parameters.keys() == expected.parameters.keys() - {backward.SHARED}
-    errors = {name: error(gradient, expected.parameters[name]) for name, gradient in parameters_of(trained).items()}
+def check_parameters(trained: Trained, expected: Values) -> None:
+    assert abs(trained.loss.item() - expected["loss"]) < 1e-6 * expected["loss"]
+    totals = {f"gradient.{name}": gradient.numpy() for name, gradient in trained.totals().items()}
+    assert totals.keys() == {n for n in expected if n.startswith("gradient.") and n.endswith((".weight", ".bias"))}
+    errors = {name: error(gradient, expected[name]) for name, gradient in totals.items()}
     assert max(errors.values()) < WORST, max(errors, key=lambda name: errors[name])
 
 
 @pytest.mark.parametrize("name", MERGED)
 def test_gradients_through_the_merged_cache_are_the_specifications(name: str) -> None:
-    trained, expected, _ = step_of(name)
+    trained, expected = step_of(name)
     check_parameters(trained, expected)
 
 
 @pytest.mark.parametrize("name", CAUSAL)
 def test_gradients_of_a_causal_model_are_the_specifications(name: str) -> None:
-    trained, expected, _ = step_of(name, causal=True)
+    trained, expected = step_of(name, causal=True)
     check_parameters(trained, expected)
 
 
 @pytest.mark.parametrize("name", MERGED)
 def test_gradients_of_activations_are_the_specifications(name: str) -> None:
-    trained, _, expected = step_of(name)
+    trained, expected = step_of(name)
     compared = set()
     for tap, gradient in trained.activations().items():
         actual = gradient.numpy()
         site, _, last = tap.rpartition(".")
-        if last == "input":  # the output of the layer before
+        if f"gradient.{tap}" not in expected:  # the output of the layer before, a branch of a sum
+            assert last in ("input", "o_proj", "down_proj")
             continue
         judged = np.ones(actual.shape, bool)
         if last == "probs":  # of a hidden key: what it would be worth, which changes nothing
@@ -169,22 +163,15 @@ def test_gradients_of_activations_are_the_specifications(name: str) -> None:
     }
 
 
-def test_a_tied_heads_gradient_adds_to_the_lookups() -> None:
-    trained, expected, _ = step_of("encdec/ragged", tied=True)
-    assert "lm_head.weight" not in trained.parameters
-    parts = [expected.parameters[f"{part}.weight"] for part in ("decoder.embed_tokens", "lm_head")]
-    assert error(parameters_of(trained)["decoder.embed_tokens.weight"], parts[0] + parts[1]) < WORST
-    assert error(trained.totals()[backward.SHARED].numpy(), expected.parameters[backward.SHARED]) < WORST
-
-
 def test_looking_up_the_pad_token_trains_nothing_though_it_is_a_real_token_here() -> None:
     name = "encdec/unpadded"
-    trained, _, taps = step_of(name)
+    trained, taps = step_of(name)
     ids = inputs_of(name)["input.decoder_input_ids"]
     assert taps["gradient.decoder.embed_tokens"][ids == PAD_ID].any()
-    assert not trained.parameters["decoder.embed_tokens.weight"][PAD_ID].any()
-    ordinary, _ = specified(name, inputs_of(name), labels_of(name), trained, causal=False, padding_idx=None)
-    assert ordinary.parameters["decoder.embed_tokens.weight"][PAD_ID].any()
+    by_head = ops.linear.by_weight(taps["gradient.logits"], taps["decoder.norm"])[PAD_ID]
+    assert error(trained.totals()["shared.weight"][PAD_ID].numpy(), by_head) < WORST
+    ordinary = specified(name, inputs_of(name), labels_of(name), trained, causal=False, padding_idx=None)
+    assert error(ordinary["gradient.shared.weight"][PAD_ID], by_head) > 1000 * WORST
 
 
 def test_labels_alone_are_shifted_by_one() -> None:
@@ -192,7 +179,7 @@ def test_labels_alone_are_shifted_by_one() -> None:
     given, labels = inputs_of(name), labels_of(name)
     trained = trained_on(name, _prepare(name, causal=True), labels, shift=True)
     shifted = np.concatenate([labels[:, 1:], np.full_like(labels[:, :1], IGNORED_LABEL)], axis=1)
-    expected, _ = specified(name, given, shifted, trained, causal=True)
+    expected = specified(name, given, shifted, trained, causal=True)
     check_parameters(trained, expected)
 
 
@@ -201,5 +188,5 @@ def test_where_no_label_counts_hugging_face_has_nan_and_the_specification_0() ->
     given = inputs_of(name)
     labels = np.full_like(labels_of(name), IGNORED_LABEL)
     trained = trained_on(name, _prepare(name, causal=True), labels)
-    expected, _ = specified(name, given, labels, trained, causal=True)
-    assert trained.loss.isnan() and expected.loss == 0
+    expected = specified(name, given, labels, trained, causal=True)
+    assert trained.loss.isnan() and expected["loss"] == 0

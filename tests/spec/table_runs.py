@@ -40,10 +40,11 @@ def run(
     steps: Sequence[int] = (),
     arithmetic: Arithmetic = FLOAT64,
     overrides: Mapping[str, Callable[[Site], Result]] | None = None,
+    training: pb.Training | None = None,
 ) -> list[Taps]:
     """The taps of every step, in the order in which they are made."""
     message = model_config(config)
-    case: Any = pb.Case(config=message, steps=steps)
+    case: Any = pb.Case(config=message, steps=steps, training=training)
     taps: list[Taps] = [{} for _ in range(max(1, len(steps)))]
     network = Network(message, frozenset(stacks))
     Specification(network, case, config, weights, known, arithmetic, overrides or {}).walk(

@@ -14,22 +14,21 @@ from typing import Any
 import torch
 from torch import nn
 
+from qwen3_golden.taps import table
 from qwen3_reference.binding import attach, encoder_half, everything
 from qwen3_reference.capture.merged_cache import Memory, MergedCache
 from qwen3_reference.capture.models import Reference
 from qwen3_reference.capture.run import Inputs, StepSink, as_tensor, merged_masks
 from qwen3_reference.checkpoints.weights import canonical
-from qwen3_spec.backward import SHARED
 
 LOSS, GRADIENT = "loss", "gradient."
-_LOOKUPS = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
 
 
 @dataclass
 class Trained:
     """What a step left: the loss (a scalar), every tap forward, the gradients of parameters by canonical name.
 
-    `parameters` has one embedding for each of Hugging Face's models; `totals` has their sum, as `shared.weight`.
+    `parameters` has one embedding for each of Hugging Face's models; `totals` has their sum, under the table's name.
     """
 
     loss: torch.Tensor = field(default_factory=lambda: torch.zeros(()))
@@ -49,9 +48,12 @@ class Trained:
 
     def totals(self) -> dict[str, torch.Tensor]:
         """The gradients of parameters, the embedding's summed over the models that have one each."""
-        shared = [self.parameters[name] for name in _LOOKUPS if name in self.parameters]
-        rest = {name: gradient for name, gradient in self.parameters.items() if name not in _LOOKUPS}
-        return rest | {SHARED: torch.stack(shared).sum(dim=0)}
+        row = next(row for row in table() if row.op == "embedding_gradient")
+        embedded = (name.removeprefix(GRADIENT).rstrip("?") for name in row.inputs if name.startswith(GRADIENT))
+        uses = {f"{name}.weight" for name in embedded} & self.parameters.keys()
+        rest = {name: gradient for name, gradient in self.parameters.items() if name not in uses}
+        total = torch.stack([self.parameters[name] for name in sorted(uses)]).sum(dim=0)
+        return rest | {row.pattern.removeprefix(GRADIENT): total}
 
 
 def prepare(reference: Reference) -> Reference:

@@ -38,6 +38,7 @@ def specification(
         case.CopyFrom(scope.case)
         case.ClearField("rows")  # of a case that keeps some rows, every one is computed
     stacks = ["encoder"] * ("input.encoder_attention_mask" in scope.inputs) + ["decoder"] * bool(scope.steps)
+    stacks += ["gradient"] * ("input.labels" in scope.inputs)
     known = {(name, 0): value for name, value in scope.inputs.items()}
     known |= {key: value for key, value in tables.items() if key[0].endswith(_TABLES)}
     config = spec_config(scope.config)

@@ -1,16 +1,16 @@
-"""The floors of scores, which are sums of logits."""
+"""The floors of scores and losses, which are sums of logits."""
 
 from __future__ import annotations
 
 from qwen3_golden import pb
 
-_SCORES = ("beam_scores", "sequences_scores")
+_SCORES = ("beam_scores", "sequences_scores", "loss")
 
 
 def with_scores(floors: dict[tuple[str, int], pb.Floor]) -> dict[tuple[str, int], pb.Floor]:
-    """The same, with the floors of scores no less than the largest of a logit.
+    """The same, with the floors of scores and losses no less than the largest of a logit.
 
-    A score is a sum of logits less their log-sum-exp, and a handful of numbers: how far they went in one run is luck.
+    They are sums of logits less their log-sum-exp, and a handful of numbers: how far they went in one run is luck.
     """
     least = max((floor.max for (name, _), floor in floors.items() if name == "logits"), default=0.0)
     for (name, _), floor in floors.items():

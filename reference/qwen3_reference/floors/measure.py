@@ -25,7 +25,6 @@ from qwen3_reference.floors.resume import Pass
 from qwen3_reference.floors.resumed_spec import resumed_spec
 from qwen3_reference.floors.scope import Scope
 from qwen3_reference.floors.table_rounding import table_rounding
-from qwen3_reference.floors.training import spec_training, with_loss
 from qwen3_spec import FLOAT64, SEQUENTIAL_FLOAT32, Arithmetic
 from qwen3_spec.sweep import Key
 
@@ -54,23 +53,6 @@ class _Measured:
         return self.cut(name, self.scope.judged(self.places[name], step))
 
 
-def _again(
-    measured: _Measured,
-    weights: Weights,
-    tables: Mapping[Key, Array],
-    tap: Callable[[int, str, Array], None],
-    arithmetic: Arithmetic,
-    run: Pass,
-) -> None:
-    """The case with the specification: its steps, or its training step."""
-    case = measured.recording.case
-    if case.HasField("training"):
-        padding_idx = case.training.padding_idx if case.training.HasField("padding_idx") else None
-        spec_training(weights, measured.scope, padding_idx, tables, tap, arithmetic)
-    else:
-        spec_run(weights, measured.scope, tables, tap, arithmetic, resumed_spec(run))
-
-
 def _truth(
     measured: _Measured, weights: Weights, tables: Mapping[Key, Array], run: Pass, told: Told, *, elements: bool
 ) -> None:
@@ -92,7 +74,7 @@ def _truth(
     with run:
         if not run.complete:
             told("float64 truth")
-            _again(measured, weights, tables, keep, FLOAT64, run)
+            spec_run(weights, measured.scope, tables, keep, FLOAT64, resumed_spec(run))
             run.end()
 
 
@@ -115,7 +97,7 @@ def _compared(
 
     with run:
         if not run.complete:
-            _again(measured, weights, tables, compare, arithmetic, run)
+            spec_run(weights, measured.scope, tables, compare, arithmetic, resumed_spec(run))
             run.end()
     return {item.key: item.info.floor for item in run}
 
@@ -179,7 +161,7 @@ def measure(
     sizes = {key: recording[key].array.size for key in floors}
 
     def finished(floors: dict[Key, pb.Floor]) -> dict[Key, pb.Floor]:
-        return with_scores(with_loss(pooled(floors, sizes, scales)))
+        return with_scores(pooled(floors, sizes, scales))
 
     floors = finished(floors) if known is None else {key: known[key] for key in floors}
     if not plain:
@@ -204,8 +186,7 @@ def _is_wider(wide: pb.Floor, floor: pb.Floor) -> bool:
 
 def _measured(recording: Recording) -> _Measured:
     inputs = {item.info.name: item.array for item in recording if item.info.name.startswith("input.")}
-    chosen = recording.case if recording.case.HasField("generation") else None
-    scope = Scope(recording.case.config, inputs, tuple(recording.case.steps), chosen)
+    scope = Scope(recording.case.config, inputs, tuple(recording.case.steps), recording.case)
     found = {item.info.name: place(item.info.name, scope.config.num_hidden_layers) for item in recording}
     places = {name: spot for name, spot in found.items() if spot is not None and has_floor(spot)}
     return _Measured(recording, scope, places)

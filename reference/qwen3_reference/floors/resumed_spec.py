@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from qwen3_reference.floors.resume import Pass
-from qwen3_spec.sweep import Layer, Specification
+from qwen3_spec.sweep import Layer, Specification, walked
 
 
 def resumed_spec(passed: Pass) -> Callable[[Specification], Layer]:
-    """The specification's layers, those that were finished taken from `passed`."""
+    """The specification's layers, those that were finished taken from `passed`; in training, which is one pass, none.
+
+    (The way back reads all of every layer.)
+    """
 
     def of(run: Specification) -> Layer:
+        if run.case.HasField("training"):
+            return walked
+
         def layer(prefix: str, step: int, walk: Callable[[], None]) -> None:
             state = passed.kept()
             if state is None:
@@ -48,4 +54,4 @@ def _read_later(run: Specification, prefix: str, step: int) -> Iterator[str]:
     for name in _caches(run, prefix):
         place = run.place(name)
         if step == 0 or place.op == "cache":
-            yield from run.network.inputs(place, lambda one: run.recorded(one, 0) is not None)
+            yield from run.reads(place)

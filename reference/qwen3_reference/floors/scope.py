@@ -16,7 +16,7 @@ BY_ROW = ("next_token_probs", "beam_scores")
 
 @dataclass(frozen=True)
 class Scope:
-    """A case's padding and windows; `case` itself where it chooses tokens.
+    """A case's padding and windows; `case` itself where it chooses tokens or trains.
 
     `start`, `end` of a step are the decoder slots before and after it.
     """

@@ -7,7 +7,7 @@ from qwen3_spec.heads import heads_first, side_by_side
 from qwen3_spec.op import At, Op, unchanged
 from qwen3_spec.ops import repeat_kv, scores, softmax
 from qwen3_spec.rounding import FLOAT32_ROUNDOFF, as_unit, magnitude
-from qwen3_spec.site import Result, Site
+from qwen3_spec.site import Site
 from qwen3_spec.sums import dot_products, twins
 
 
@@ -38,14 +38,17 @@ def unit(probs: Array, v: Array, scores: Array, *, roundoff: float = FLOAT32_ROU
     return as_unit(np.swapaxes(np.sqrt(inside**2 + added**2 + divided**2), 1, 2), roundoff)
 
 
-def backward(dy: Array, probs: Array, v: Array, *, arithmetic: Arithmetic = FLOAT64) -> tuple[Array, Array]:
-    """By the probabilities and by `v[batch, kv_heads, key, head_dim]`; `dy[batch, query, heads, head_dim]`."""
-    groups = probs.shape[1] // v.shape[1]
-    values = repeat_kv.forward(v, groups, arithmetic=arithmetic)
+def by_probs(dy: Array, v: Array, *, arithmetic: Arithmetic = FLOAT64) -> Array:
+    """The gradient by the probabilities; `dy[batch, query, heads, head_dim]`, `v[batch, kv_heads, key, head_dim]`."""
+    values = repeat_kv.forward(v, dy.shape[2] // v.shape[1], arithmetic=arithmetic)
+    return arithmetic.matmul(np.swapaxes(arithmetic.cast(dy), 1, 2), np.swapaxes(values, -1, -2))
+
+
+def by_values(dy: Array, probs: Array, kv_heads: int, *, arithmetic: Arithmetic = FLOAT64) -> Array:
+    """The gradient by `v[batch, kv_heads, key, head_dim]`; `dy[batch, query, heads, head_dim]`."""
     by_head = np.swapaxes(arithmetic.cast(dy), 1, 2)
     dvalues = arithmetic.matmul(np.swapaxes(arithmetic.cast(probs), -1, -2), by_head)
-    dprobs = arithmetic.matmul(by_head, np.swapaxes(values, -1, -2))
-    return dprobs, repeat_kv.backward(dvalues, groups, arithmetic=arithmetic)
+    return repeat_kv.backward(dvalues, probs.shape[1] // kv_heads, arithmetic=arithmetic)
 
 
 def all_values(site: Site) -> Array:
@@ -66,18 +69,22 @@ def _unit_at_site(site: Site, _y: Array) -> Array:
     return unit(probs, all_values(site), known)
 
 
-def _gradient(site: Site) -> Result:
+def _gradient(site: Site, arithmetic: Arithmetic) -> Array:
+    if site.place.name.endswith("probs"):
+        return by_probs(site.inputs[0], all_values(site), arithmetic=arithmetic)
+    dy, probs = site.inputs
+    y = by_values(dy, probs, site.config.num_key_value_heads, arithmetic=arithmetic)
+    return side_by_side(scores.half(site, y))
+
+
+def _gradient_unit(site: Site, _y: Array) -> Array:
     dy = np.swapaxes(np.asarray(site.inputs[0], np.float64), 1, 2)
     if site.place.name.endswith("probs"):
         values = all_values(site)
         values = repeat_kv.forward(values, dy.shape[1] // values.shape[1])
-        y, drift = dot_products(dy, np.swapaxes(values, -1, -2))
-        return y, as_unit(np.sqrt(drift))
-    probs = np.asarray(site.inputs[1], np.float64)
-    found = scores.grouped(*dot_products(np.swapaxes(probs, -1, -2), dy), site.case.config.num_key_value_heads)
-    value, noise = scores.half(site, found)
-    assert noise is not None
-    return side_by_side(value), side_by_side(noise)
+        return as_unit(np.sqrt(dot_products(dy, np.swapaxes(values, -1, -2))[1]))
+    products = dot_products(np.swapaxes(np.asarray(site.inputs[1], np.float64), -1, -2), dy)
+    return side_by_side(scores.half(site, scores.grouped_unit(*products, site.config.num_key_value_heads)))
 
 
 STEPS = (
@@ -88,5 +95,5 @@ STEPS = (
 
 OPS = (
     Op("context", at_site, _unit_at_site, steps=STEPS),
-    Op("context_gradient", lambda site, _: _gradient(site)[0], both=_gradient),
+    Op("context_gradient", _gradient, _gradient_unit),
 )

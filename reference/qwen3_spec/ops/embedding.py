@@ -45,33 +45,43 @@ def at_site(site: Site, arithmetic: Arithmetic) -> Array:
     return forward(site.this_step(site.inputs[0]), site.parameters["weight"], arithmetic=arithmetic)
 
 
+def _looked_up(site: Site) -> dict[str, tuple[Array, Array]]:
+    """Of each stack the gradient of its embedded tokens, and their ids."""
+    given = dict(zip(site.names, site.inputs, strict=True))
+    names = {one: (f"gradient.{one}.embed_tokens", f"input.{one}_input_ids") for one in ("encoder", "decoder")}
+    return {one: (given[dy], given[ids]) for one, (dy, ids) in names.items() if dy in given and ids in given}
+
+
+def _by_rows(site: Site, dy: Array, ids: Array, arithmetic: Arithmetic = FLOAT64) -> Array:
+    training, rows = site.case.training, len(site.checkpoint["decoder.embed_tokens.weight"])
+    padding = training.padding_idx if training.HasField("padding_idx") else None
+    return backward(dy, ids, rows, padding, arithmetic=arithmetic)
+
+
 def embedding_parts(site: Site) -> dict[str, Result]:
     """The uses of the embedding: the look-up of each stack, and a tied head, each `[vocab, hidden]` with its unit."""
-    given = dict(zip(site.names, site.inputs, strict=True))
-    weight = site.checkpoint["decoder.embed_tokens.weight"]
-    padding = site.case.training.padding_idx if site.case.training.HasField("padding_idx") else None
-    parts: dict[str, Result] = {}
-    for stack in ("encoder", "decoder"):
-        dy, ids = given.get(f"gradient.{stack}.embed_tokens"), given.get(f"input.{stack}_input_ids")
-        if dy is not None and ids is not None:
-            total = backward(dy, ids, len(weight), padding)
-            parts[stack] = total, as_unit(backward(np.abs(dy), ids, len(weight), padding))
+    parts: dict[str, Result] = {
+        stack: (_by_rows(site, dy, ids), as_unit(_by_rows(site, np.abs(dy), ids)))
+        for stack, (dy, ids) in _looked_up(site).items()
+    }
     if site.config.tie_word_embeddings:
-        parts["head"] = linear.judged(
-            linear.rows_of(given["gradient.logits"]).T, linear.rows_of(given["decoder.norm"]).T
-        )
+        d_logits, x = site.inputs[-2:]
+        parts["head"] = linear.judged(linear.rows_of(d_logits).T, linear.rows_of(x).T)
     return parts
 
 
-def _gradient(site: Site) -> Result:
+def _gradient(site: Site, arithmetic: Arithmetic) -> Array:
+    parts = [_by_rows(site, dy, ids, arithmetic) for dy, ids in _looked_up(site).values()]
+    if site.config.tie_word_embeddings:
+        parts.append(linear.by_weight(*site.inputs[-2:], arithmetic=arithmetic))
+    return linear.total(parts)
+
+
+def _gradient_judged(site: Site) -> Result:
     return linear.added(list(embedding_parts(site).values()))
-
-
-def _gradient_at_site(site: Site, _arithmetic: Arithmetic) -> Array:
-    return _gradient(site)[0]
 
 
 OPS = (
     Op("embedding", at_site),
-    Op("embedding_gradient", _gradient_at_site, both=_gradient),
+    Op("embedding_gradient", _gradient, both=_gradient_judged),
 )

@@ -2,40 +2,56 @@
 
 import numpy as np
 
-from qwen3_spec.arithmetic import Array
+from qwen3_spec.arithmetic import Arithmetic, Array
 from qwen3_spec.heads import side_by_side, split_heads
 from qwen3_spec.op import Op
 from qwen3_spec.ops import rms_norm, rope, scores
-from qwen3_spec.site import Result, Site
+from qwen3_spec.site import Site
 
 
-def rotated_back(site: Site, dy: Array) -> Result:
-    """Of the rotation, `[batch, heads, seq, head_dim]`, by the tables at the tap's positions."""
-    name = site.place.name.removeprefix("gradient.")
+def _forward_name(site: Site) -> str:
+    return site.place.name.removeprefix("gradient.")
+
+
+def _tables(site: Site) -> tuple[Array, Array]:
+    """cos and sin at the tap's positions."""
+    name = _forward_name(site)
     own = "encoder_" if ".encoder_" in name else ""
     cos, sin = (site.values.value(f"{name.partition('.')[0]}.{own}{table}", 0) for table in ("cos", "sin"))
     assert cos is not None and sin is not None
-    return rope.backward(dy, cos, sin), rope.unit(dy, cos, -sin)
+    return cos, sin
 
 
-def _gradient(site: Site) -> Result:
-    """Of what stands between a projection and the scores: the rotation, QK-norm, or nothing (unrotated keys)."""
-    source, name = site.names[0], site.place.name.removeprefix("gradient.")
+def _normed(site: Site) -> tuple[Array, Array, Array, float]:
+    """The gradient of the norm's output, its input and its weight, head by head, and eps."""
+    norm = _forward_name(site).replace("encoder_k_proj", "k_proj").replace("_proj", "_norm") + ".weight"
+    dy, x = site.inputs
+    return dy, split_heads(x, site.config.head_dim), np.asarray(site.checkpoint[norm]), site.config.rms_norm_eps
+
+
+def _laid_out(site: Site, heads_first: Array) -> Array:
+    """As the tap has it, of `[batch, heads, seq, head_dim]`."""
+    return np.swapaxes(heads_first, 1, 2) if site.place.name.endswith("_norm") else side_by_side(heads_first)
+
+
+def _gradient(site: Site, arithmetic: Arithmetic) -> Array:
+    source = site.names[0]
     if source.endswith("_norm"):
-        x = split_heads(site.inputs[1], site.config.head_dim)
-        norm = name.replace("encoder_k_proj", "k_proj").replace("_proj", "_norm") + ".weight"
-        y, noise = rms_norm.backward_judged(
-            site.inputs[0], x, np.asarray(site.checkpoint[norm]), site.config.rms_norm_eps
-        )
-        return y.reshape(site.inputs[1].shape), np.asarray(noise).reshape(site.inputs[1].shape)
+        return rms_norm.by_input(*_normed(site), arithmetic=arithmetic).reshape(site.inputs[1].shape)
     if source.endswith("_rope"):
-        y, noise = rotated_back(site, site.inputs[0])
-    else:
-        y, noise = scores.half(site, scores.by_keys(site, site.case.config.num_key_value_heads))
-    assert noise is not None
-    if name.endswith("_norm"):
-        return np.swapaxes(y, 1, 2), np.swapaxes(noise, 1, 2)
-    return side_by_side(y), side_by_side(noise)
+        return _laid_out(site, rope.backward(site.inputs[0], *_tables(site), arithmetic=arithmetic))
+    return _laid_out(site, scores.keys_gradient(site, arithmetic))
 
 
-OPS = (Op("head_gradient", lambda site, _: _gradient(site)[0], both=_gradient),)
+def _gradient_unit(site: Site, y: Array) -> Array:
+    source = site.names[0]
+    if source.endswith("_norm"):
+        dy, x, weight, eps = _normed(site)
+        return rms_norm.by_input_unit(y.reshape(dy.shape), dy, x, weight, eps).reshape(y.shape)
+    if source.endswith("_rope"):
+        cos, sin = _tables(site)
+        return _laid_out(site, rope.unit(site.inputs[0], cos, -sin))
+    return _laid_out(site, scores.keys_gradient_unit(site))
+
+
+OPS = (Op("head_gradient", _gradient, _gradient_unit),)

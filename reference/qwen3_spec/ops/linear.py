@@ -1,7 +1,8 @@
 """Every projection and the LM head: a matrix product, and a bias."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import reduce
 
 import numpy as np
 
@@ -57,30 +58,37 @@ def judged(
     y, unit = (np.empty((rows.shape[0], weight.shape[0])) for _ in range(2))
     for start in range(0, weight.shape[0], _OUTPUTS):
         outputs = slice(start, start + _OUTPUTS)
-        total, drift = dot_products(rows, weight[outputs].T)
+        product, drift = dot_products(rows, weight[outputs].T)
         if bias is not None:
             offset = FLOAT64.cast(bias[outputs])
-            total += offset
-            drift += x.shape[-1] * offset * offset + total * total
-        y[:, outputs] = total
+            product += offset
+            drift += x.shape[-1] * offset * offset + product * product
+        y[:, outputs] = product
         np.sqrt(drift, out=unit[:, outputs])
     return y.reshape(shape), as_unit(unit, roundoff).reshape(shape)
 
 
-def backward(dy: Array, x: Array, weight: Array, *, arithmetic: Arithmetic = FLOAT64) -> tuple[Array, Array, Array]:
-    """By x, `dy @ weight`; by the weight `[out, in]`, `dy^T @ x` over all rows; by a bias `[out]`, the sum of rows."""
-    rows, drows = (arithmetic.cast(a).reshape(-1, a.shape[-1]) for a in (x, dy))
+def by_input(dy: Array, weight: Array, *, arithmetic: Arithmetic = FLOAT64) -> Array:
+    """The gradient by x, `dy @ weight`; `dy[..., out]`, `weight[out, in]` -> `[..., in]`."""
+    rows = arithmetic.cast(dy).reshape(-1, dy.shape[-1])
     outputs, inputs = weight.shape
     dx = np.empty((rows.shape[0], inputs), arithmetic.dtype)
     block = max(1, _WEIGHT_BLOCK // outputs)
     for start in range(0, inputs, block):
         columns = slice(start, start + block)
-        dx[:, columns] = arithmetic.matmul(drows, arithmetic.cast(weight[:, columns]))
-    return dx.reshape(x.shape), arithmetic.matmul(drows.T, rows), sum_of_rows(drows, arithmetic)
+        dx[:, columns] = arithmetic.matmul(rows, arithmetic.cast(weight[:, columns]))
+    return dx.reshape(*dy.shape[:-1], inputs)
 
 
-def sum_of_rows(x: Array, arithmetic: Arithmetic) -> Array:
-    """`[..., n] -> [n]`, over all rows."""
+def by_weight(dy: Array, x: Array, *, arithmetic: Arithmetic = FLOAT64) -> Array:
+    """The gradient by the weight `[out, in]`, `dy^T @ x` over all rows; `dy[..., out]`, `x[..., in]`."""
+    rows, drows = (arithmetic.cast(a).reshape(-1, a.shape[-1]) for a in (x, dy))
+    return arithmetic.matmul(drows.T, rows)
+
+
+def sum_of_rows(x: Array, arithmetic: Arithmetic = FLOAT64) -> Array:
+    """`[..., n] -> [n]`, over all rows: the gradient by a bias."""
+    x = arithmetic.cast(x)
     return arithmetic.sum(np.ascontiguousarray(x.reshape(-1, x.shape[-1]).T))
 
 
@@ -89,58 +97,83 @@ def rows_of(values: Array) -> Array:
     return np.asarray(values, np.float64).reshape(values.shape[0] * values.shape[1], -1)
 
 
+def total(parts: Sequence[Array]) -> Array:
+    """The sum of several uses of one value, in their order."""
+    return np.asarray(reduce(np.add, parts))
+
+
 def added(parts: Sequence[Result]) -> Result:
     """The sum of several uses of one value: its parts' units, and a rounding for every addition."""
-    total, squares, roundings = (np.zeros(parts[0][0].shape) for _ in range(3))
+    y, squares, roundings = (np.zeros(parts[0][0].shape) for _ in range(3))
     for value, noise in parts:
         assert noise is not None
-        total, squares = total + value, squares + noise**2
-        roundings = roundings + np.abs(total) * (len(parts) > 1)
-    return total, np.sqrt(squares + np.square(FLOAT32_ROUNDOFF * roundings))
+        y, squares = y + value, squares + noise**2
+        roundings = roundings + np.abs(y) * (len(parts) > 1)
+    return y, np.sqrt(squares + np.square(FLOAT32_ROUNDOFF * roundings))
 
 
-def _flat(site: Site) -> Array:
-    x = site.inputs[0]
+def _flat(x: Array) -> Array:
     return x.reshape(*x.shape[:2], math.prod(x.shape[2:]))
 
 
 def at_site(site: Site, arithmetic: Arithmetic, at: At = unchanged) -> Array:
     """The projection of a place's input, heads laid side by side."""
-    return forward(_flat(site), site.parameters["weight"], site.parameters.get("bias"), arithmetic=arithmetic, at=at)
+    weight, bias = site.parameters["weight"], site.parameters.get("bias")
+    return forward(_flat(site.inputs[0]), weight, bias, arithmetic=arithmetic, at=at)
 
 
 def _both(site: Site) -> Result:
-    return judged(_flat(site), site.parameters["weight"], site.parameters.get("bias"))
+    return judged(_flat(site.inputs[0]), site.parameters["weight"], site.parameters.get("bias"))
 
 
-def _input_gradient(site: Site) -> Result:
-    parts = []
-    for dy, name in zip(site.inputs, site.place.parameters, strict=True):
-        weight = np.asarray(site.checkpoint[name])
-        parts.append(judged(dy.reshape(*dy.shape[:2], -1), weight.T))
-    total, noise = added(parts)
-    shape = (*total.shape[:2], -1, site.config.head_dim) if "heads" in site.place.axes else total.shape
+def _weights(site: Site) -> list[Array]:
+    """Those of the projections that read a value whose gradient this is."""
+    return [np.asarray(site.checkpoint[name]) for name in site.place.parameters]
+
+
+def _as_heads(site: Site, y: Array) -> Array:
+    return y.reshape(*y.shape[:2], -1, site.config.head_dim) if "heads" in site.place.axes else y
+
+
+def _input_gradient(site: Site, arithmetic: Arithmetic) -> Array:
+    """Layer by layer from the last one, as it is met on the way back."""
+    layers: dict[str, list[Array]] = {}
+    for name, dy, weight in zip(site.names, site.inputs, _weights(site), strict=True):
+        readers = layers.setdefault(name.partition(".layers.")[2].partition(".")[0], [])
+        readers.append(by_input(_flat(dy), weight, arithmetic=arithmetic))
+    return _as_heads(site, total([total(readers) for readers in reversed(layers.values())]))
+
+
+def _input_gradient_judged(site: Site) -> Result:
+    y, noise = added([judged(_flat(dy), weight.T) for dy, weight in zip(site.inputs, _weights(site), strict=True)])
     assert noise is not None
-    return total.reshape(shape), noise.reshape(shape)
+    return _as_heads(site, y), _as_heads(site, noise)
 
 
-def _weight_gradient(site: Site) -> Result:
-    return added(
-        [judged(rows_of(dy).T, rows_of(x).T) for dy, x in zip(site.inputs[::2], site.inputs[1::2], strict=True)]
-    )
+def pairs(site: Site) -> list[tuple[Array, Array]]:
+    """The uses of a parameter: the gradient of what came of each, and its input."""
+    return list(zip(site.inputs[::2], site.inputs[1::2], strict=True))
 
 
-def _bias_gradient(site: Site) -> Result:
+def _weight_gradient(site: Site, arithmetic: Arithmetic) -> Array:
+    return total([by_weight(_flat(dy), _flat(x), arithmetic=arithmetic) for dy, x in pairs(site)])
+
+
+def _weight_gradient_judged(site: Site) -> Result:
+    return added([judged(rows_of(dy).T, rows_of(x).T) for dy, x in pairs(site)])
+
+
+def _bias_gradient(site: Site, arithmetic: Arithmetic) -> Array:
+    return total([sum_of_rows(dy, arithmetic) for dy in site.inputs])
+
+
+def _bias_gradient_judged(site: Site) -> Result:
     parts = []
     for dy in site.inputs:
         rows = rows_of(dy).T
-        total, noise = judged(rows, np.ones((1, rows.shape[1])))
-        parts.append((total[:, 0], noise[:, 0]))
+        y, noise = judged(rows, np.ones((1, rows.shape[1])))
+        parts.append((y[:, 0], noise[:, 0]))
     return added(parts)
-
-
-def _only(both: Callable[[Site], Result]) -> Callable[[Site, Arithmetic], Array]:
-    return lambda site, _arithmetic: both(site)[0]
 
 
 STEPS = (
@@ -152,7 +185,7 @@ STEPS = (
 
 OPS = (
     Op("linear", at_site, steps=STEPS, both=_both, by_row=True),
-    Op("linear_input_gradient", _only(_input_gradient), both=_input_gradient),
-    Op("weight_gradient", _only(_weight_gradient), both=_weight_gradient),
-    Op("bias_gradient", _only(_bias_gradient), both=_bias_gradient),
+    Op("linear_input_gradient", _input_gradient, both=_input_gradient_judged),
+    Op("weight_gradient", _weight_gradient, both=_weight_gradient_judged),
+    Op("bias_gradient", _bias_gradient, both=_bias_gradient_judged),
 )

@@ -16,12 +16,6 @@ def unit(a: Array, b: Array, *, roundoff: float = FLOAT32_ROUNDOFF) -> Array:
     return as_unit(magnitude(a) + magnitude(b), roundoff)
 
 
-def backward(dy: Array, *, arithmetic: Arithmetic = FLOAT64) -> tuple[Array, Array]:
-    """By the stream and by the branch: both get all of `dy`."""
-    dy = arithmetic.cast(dy)
-    return dy, dy
-
-
 def at_site(site: Site, arithmetic: Arithmetic, at: At = unchanged) -> Array:
     """The sum of a place's two inputs."""
     a, b = site.inputs

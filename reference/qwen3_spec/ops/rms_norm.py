@@ -38,20 +38,26 @@ def unit(y: Array, x: Array, *, roundoff: float = FLOAT32_ROUNDOFF) -> Array:
     return as_unit(magnitude(y) * np.hypot(1, through), roundoff)
 
 
-def backward(
-    dy: Array, x: Array, weight: Array, eps: float, *, arithmetic: Arithmetic = FLOAT64
-) -> tuple[Array, Array]:
-    """By x `[..., n]` and by the weight `[n]`, which every row (and head) shares.
+def normalised(x: Array, eps: float, arithmetic: Arithmetic = FLOAT64) -> tuple[Array, Array]:
+    """`x / root` and `1 / root`, the root of the mean square of each row `[..., n]`."""
+    x = arithmetic.cast(x)
+    scale = 1 / np.sqrt(arithmetic.sum(x * x)[..., None] / x.shape[-1] + arithmetic.dtype(eps))
+    return x * scale, scale
+
+
+def by_input(dy: Array, x: Array, weight: Array, eps: float, *, arithmetic: Arithmetic = FLOAT64) -> Array:
+    """The gradient by x `[..., n]`.
 
     With r = 1 / sqrt(mean(x^2) + eps) and n = r x, r itself moves with x: `dx = r (dn - n mean(dn n))`, dn = weight dy.
     """
-    x, dy = arithmetic.cast(x), arithmetic.cast(dy)
-    mean_square = arithmetic.sum(x * x)[..., None] / x.shape[-1]
-    scale = 1 / np.sqrt(mean_square + arithmetic.dtype(eps))
-    normalised = x * scale
-    by_normalised = arithmetic.cast(weight) * dy
-    along = arithmetic.sum(by_normalised * normalised)[..., None] / x.shape[-1]
-    return scale * (by_normalised - normalised * along), linear.sum_of_rows(dy * normalised, arithmetic)
+    n, scale = normalised(x, eps, arithmetic)
+    dn = arithmetic.cast(weight) * arithmetic.cast(dy)
+    return np.asarray(scale * (dn - n * (arithmetic.sum(dn * n)[..., None] / x.shape[-1])))
+
+
+def by_weight(dy: Array, x: Array, eps: float, *, arithmetic: Arithmetic = FLOAT64) -> Array:
+    """The gradient by the weight `[n]`, which every row (and head) shares."""
+    return linear.sum_of_rows(arithmetic.cast(dy) * normalised(x, eps, arithmetic)[0], arithmetic)
 
 
 def rows(site: Site) -> Array:
@@ -69,39 +75,48 @@ def _unit_at_site(site: Site, y: Array) -> Array:
     return unit(y, rows(site))
 
 
-def normalised(x: Array, eps: float) -> tuple[Array, Array]:
-    """`x / root` and `1 / root`, the root of the mean square of each row `[..., n]`."""
-    x = np.asarray(x, np.float64)
-    scale = 1 / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + eps)
-    return x * scale, scale
-
-
-def backward_judged(dy: Array, x: Array, weight: Array, eps: float) -> Result:
-    """Of RMSNorm by its input, `[..., n]`: `(dn - n mean(dn n)) / root`, dn = weight dy."""
+def by_input_unit(y: Array, dy: Array, x: Array, weight: Array, eps: float) -> Array:
+    """The rounding unit of `y`, the gradient by x."""
     n, scale = normalised(x, eps)
     dn = np.asarray(weight, np.float64) * dy
     products = dn * n
     along = products.mean(axis=-1, keepdims=True)
-    y = scale * (dn - n * along)
     drift = np.sqrt((np.cumsum(products, axis=-1) ** 2 + 4 * products**2).sum(axis=-1, keepdims=True)) / x.shape[-1]
     through = same_sign_sum(np.square(np.asarray(x, np.float64)))[..., None]
     own = 3 * np.abs(dn) + np.abs(n) * (drift + (3 + through) * np.abs(along))
-    return y, as_unit(scale * own + np.abs(y) * through)
+    return as_unit(scale * own + np.abs(y) * through)
 
 
-def _input_gradient(site: Site) -> Result:
-    *skip, dy, x = site.inputs
+def _weight_and_eps(site: Site) -> tuple[Array, float]:
     (name,) = site.place.parameters
-    y, noise = backward_judged(dy, x, np.asarray(site.checkpoint[name]), site.config.rms_norm_eps)
-    return linear.added([(np.asarray(one, np.float64), np.zeros(one.shape)) for one in skip] + [(y, noise)])
+    return np.asarray(site.checkpoint[name]), site.config.rms_norm_eps
 
 
-def _weight_gradient(site: Site) -> Result:
+def _input_gradient(site: Site, arithmetic: Arithmetic) -> Array:
+    """What passes by the norm, if anything does, and what goes back through it."""
+    *skip, dy, x = site.inputs
+    return linear.total([*map(arithmetic.cast, skip), by_input(dy, x, *_weight_and_eps(site), arithmetic=arithmetic)])
+
+
+def _input_gradient_judged(site: Site) -> Result:
+    *skip, dy, x = site.inputs
+    operands = dy, x, *_weight_and_eps(site)
+    y = by_input(*operands)
+    parts = [(np.asarray(one, np.float64), np.zeros(one.shape)) for one in skip]
+    return linear.added([*parts, (y, by_input_unit(y, *operands))])
+
+
+def _weight_gradient(site: Site, arithmetic: Arithmetic) -> Array:
+    eps = site.config.rms_norm_eps
+    parts = [by_weight(dy, x.reshape(dy.shape), eps, arithmetic=arithmetic) for dy, x in linear.pairs(site)]
+    return linear.total(parts)
+
+
+def _weight_gradient_judged(site: Site) -> Result:
     parts: list[Result] = []
-    for dy, x in zip(site.inputs[::2], site.inputs[1::2], strict=True):
-        width = dy.shape[-1]
-        n, _ = normalised(x.reshape(*x.shape[:2], -1, width), site.config.rms_norm_eps)
-        products = (np.asarray(dy, np.float64).reshape(n.shape) * n).reshape(-1, width)
+    for dy, x in linear.pairs(site):
+        n, _ = normalised(x.reshape(dy.shape), site.config.rms_norm_eps)
+        products = (np.asarray(dy, np.float64) * n).reshape(-1, dy.shape[-1])
         drift = np.sqrt((np.cumsum(products, axis=0) ** 2 + 9 * products**2).sum(axis=0))
         parts.append((products.sum(axis=0), as_unit(drift)))
     return linear.added(parts)
@@ -122,6 +137,6 @@ STEPS = (
 OPS = (
     Op("rms_norm", at_site, _unit_at_site, steps=STEPS, stored=("normalised row",), by_row=True),
     Op("head_norm", at_site, _unit_at_site, steps=STEPS, stored=("normalised row",), by_row=True),
-    Op("norm_input_gradient", lambda site, _: _input_gradient(site)[0], both=_input_gradient),
-    Op("norm_weight_gradient", lambda site, _: _weight_gradient(site)[0], both=_weight_gradient),
+    Op("norm_input_gradient", _input_gradient, both=_input_gradient_judged),
+    Op("norm_weight_gradient", _weight_gradient, both=_weight_gradient_judged),
 )

@@ -6,7 +6,7 @@ from qwen3_spec.arithmetic import FLOAT64, Arithmetic, Array
 from qwen3_spec.op import At, Op, unchanged
 from qwen3_spec.ops import repeat_kv
 from qwen3_spec.rounding import FLOAT32_ROUNDOFF, as_unit
-from qwen3_spec.site import Result, Site
+from qwen3_spec.site import Site
 from qwen3_spec.sums import dot_products, twins
 
 
@@ -35,13 +35,17 @@ def unit(q: Array, k: Array, scaling: float, *, roundoff: float = FLOAT32_ROUNDO
     return as_unit(abs(scaling) * drift, roundoff)
 
 
-def backward(dy: Array, q: Array, k: Array, scaling: float, *, arithmetic: Arithmetic = FLOAT64) -> tuple[Array, Array]:
-    """By `q[batch, heads, query, head_dim]` and `k[batch, kv_heads, key, head_dim]`; dy as the scores."""
-    groups = q.shape[1] // k.shape[1]
-    keys = repeat_kv.forward(k, groups, arithmetic=arithmetic)
+def by_queries(dy: Array, k: Array, scaling: float, *, arithmetic: Arithmetic = FLOAT64) -> Array:
+    """The gradient by `q[batch, heads, query, head_dim]`; dy as the scores, `k[batch, kv_heads, key, head_dim]`."""
+    keys = repeat_kv.forward(k, dy.shape[1] // k.shape[1], arithmetic=arithmetic)
+    return arithmetic.matmul(arithmetic.cast(dy) * arithmetic.dtype(scaling), keys)
+
+
+def by_keys(dy: Array, q: Array, kv_heads: int, scaling: float, *, arithmetic: Arithmetic = FLOAT64) -> Array:
+    """The gradient by `k[batch, kv_heads, key, head_dim]`; dy as the scores, `q[batch, heads, query, head_dim]`."""
     scaled = arithmetic.cast(dy) * arithmetic.dtype(scaling)
     dkeys = arithmetic.matmul(np.swapaxes(scaled, -1, -2), arithmetic.cast(q))
-    return arithmetic.matmul(scaled, keys), repeat_kv.backward(dkeys, groups, arithmetic=arithmetic)
+    return repeat_kv.backward(dkeys, q.shape[1] // kv_heads, arithmetic=arithmetic)
 
 
 def _operands(site: Site) -> tuple[Array, Array, float]:
@@ -57,19 +61,31 @@ def _unit_at_site(site: Site, _y: Array) -> Array:
     return unit(*_operands(site))
 
 
-def grouped(values: Array, drift: Array, kv_heads: int) -> Result:
-    """Sums over the query heads that share a KV head, `[batch, heads, key, width]` to `kv_heads`, with their unit."""
+def grouped_unit(values: Array, drift: Array, kv_heads: int) -> Array:
+    """The unit of sums over the query heads that share a KV head, `[batch, heads, key, width]` to `kv_heads`."""
     split = (values.shape[0], kv_heads, -1, *values.shape[2:])
-    parts = values.reshape(split)
-    squares = drift.reshape(split).sum(axis=2) + (np.cumsum(parts, axis=2) ** 2).sum(axis=2)
-    return parts.sum(axis=2), as_unit(np.sqrt(squares))
+    squares = drift.reshape(split).sum(axis=2) + (np.cumsum(values.reshape(split), axis=2) ** 2).sum(axis=2)
+    return as_unit(np.sqrt(squares))
 
 
-def by_keys(site: Site, kv_heads: int) -> Result:
-    """What the gradient of the scores passes back to all keys, `[batch, kv_heads, key, head_dim]`."""
+def _scores_and_queries(site: Site) -> tuple[Array, Array]:
+    """The gradient of the scores of the site's attention, and its queries."""
     scores, queries = site.values.value(site.sibling("scores"), site.step), site.values.value(query_name(site), 0)
     assert scores is not None and queries is not None
-    return grouped(*dot_products(np.swapaxes(scores * site.scaling, -1, -2), np.asarray(queries, np.float64)), kv_heads)
+    return scores, queries
+
+
+def keys_gradient(site: Site, arithmetic: Arithmetic) -> Array:
+    """What the scores pass back to the site's keys, `[batch, kv_heads, key, head_dim]`."""
+    kv_heads = site.config.num_key_value_heads
+    return half(site, by_keys(*_scores_and_queries(site), kv_heads, site.scaling, arithmetic=arithmetic))
+
+
+def keys_gradient_unit(site: Site) -> Array:
+    """The rounding unit of `keys_gradient`."""
+    scores, queries = (np.asarray(one, np.float64) for one in _scores_and_queries(site))
+    products = dot_products(np.swapaxes(scores * site.scaling, -1, -2), queries)
+    return half(site, grouped_unit(*products, site.config.num_key_value_heads))
 
 
 def query_name(site: Site) -> str:
@@ -77,25 +93,28 @@ def query_name(site: Site) -> str:
     return site.sibling("q_rope").removeprefix("gradient.")
 
 
-def half(site: Site, of_all: Result) -> Result:
+def half(site: Site, of_all: Array) -> Array:
     """The decoder's own keys or values of `[batch, kv_heads, key, head_dim]`, or the encoder's, which stand behind."""
-    value, noise = of_all
     own = sum(site.case.steps)
     if site.place.name.startswith("gradient.encoder."):
         return of_all
     part = slice(own, None) if ".encoder_" in site.place.name.rpartition("merged_attn")[2] else slice(None, own)
-    assert noise is not None
-    return value[:, :, part], noise[:, :, part]
+    return of_all[:, :, part]
 
 
-def _gradient(site: Site) -> Result:
+def _gradient(site: Site, arithmetic: Arithmetic) -> Array:
     if site.place.name.endswith("q_rope"):
-        keys = np.concatenate(site.inputs[1:], axis=2)
-        groups = site.inputs[0].shape[1] // keys.shape[1]
-        scaled = np.asarray(site.inputs[0], np.float64) * site.scaling
-        y, drift = dot_products(scaled, repeat_kv.forward(keys, groups))
-        return y, as_unit(np.sqrt(drift) + np.abs(y))
-    return half(site, by_keys(site, site.case.config.num_key_value_heads))
+        return by_queries(*_operands(site), arithmetic=arithmetic)
+    return keys_gradient(site, arithmetic)
+
+
+def _gradient_unit(site: Site, y: Array) -> Array:
+    if not site.place.name.endswith("q_rope"):
+        return keys_gradient_unit(site)
+    dy, keys, scaling = _operands(site)
+    scaled = np.asarray(dy, np.float64) * scaling
+    _, drift = dot_products(scaled, repeat_kv.forward(keys, dy.shape[1] // keys.shape[1]))
+    return as_unit(np.sqrt(drift) + np.abs(y))
 
 
 STEPS = (
@@ -107,5 +126,5 @@ STEPS = (
 
 OPS = (
     Op("scores", at_site, _unit_at_site, steps=STEPS, stored=("products",), masked=True),
-    Op("scores_gradient", lambda site, _: _gradient(site)[0], both=_gradient),
+    Op("scores_gradient", _gradient, _gradient_unit),
 )

@@ -5,7 +5,7 @@ import numpy as np
 from qwen3_spec.arithmetic import FLOAT64, Arithmetic, Array
 from qwen3_spec.op import At, Op, unchanged
 from qwen3_spec.rounding import FLOAT32_ROUNDOFF, as_unit, magnitude
-from qwen3_spec.site import Result, Site
+from qwen3_spec.site import Site
 from qwen3_spec.sums import same_sign_sum
 
 
@@ -67,12 +67,16 @@ def _unit_at_site(site: Site, y: Array) -> Array:
     return unit(y, *site.inputs)
 
 
-def _gradient(site: Site) -> Result:
+def _gradient(site: Site, arithmetic: Arithmetic) -> Array:
+    return backward(*site.inputs, arithmetic=arithmetic)
+
+
+def _gradient_unit(site: Site, _y: Array) -> Array:
     dy, probs = (np.asarray(one, np.float64) for one in site.inputs)
     products = dy * probs
     along = np.abs(products.sum(axis=-1, keepdims=True))
     drift = np.sqrt((np.cumsum(products, axis=-1) ** 2 + products**2).sum(axis=-1, keepdims=True))
-    return backward(dy, probs), as_unit(np.abs(probs) * (2 * np.abs(dy) + 2 * along + drift))
+    return as_unit(np.abs(probs) * (2 * np.abs(dy) + 2 * along + drift))
 
 
 STEPS = (
@@ -85,5 +89,5 @@ STEPS = (
 
 OPS = (
     Op("softmax", at_site, _unit_at_site, steps=STEPS, masked=True),
-    Op("softmax_gradient", lambda site, _: _gradient(site)[0], both=_gradient),
+    Op("softmax_gradient", _gradient, _gradient_unit),
 )

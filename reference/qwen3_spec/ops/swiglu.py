@@ -7,7 +7,7 @@ import numpy as np
 from qwen3_spec.arithmetic import FLOAT64, Arithmetic, Array
 from qwen3_spec.op import At, Op, unchanged
 from qwen3_spec.rounding import FLOAT32_ROUNDOFF, SMALLEST_NORMAL, as_unit, magnitude
-from qwen3_spec.site import Result, Site
+from qwen3_spec.site import Site
 
 _erf = np.frompyfunc(math.erf, 1, 1)
 
@@ -96,15 +96,20 @@ def _unit_at_site(site: Site, y: Array) -> Array:
     return unit(y, gate, up, site.config.hidden_act)
 
 
-def _gradient(site: Site) -> Result:
+def _gradient(site: Site, arithmetic: Arithmetic) -> Array:
+    dy, gate, up = site.inputs
+    by_gate, by_up = backward(dy, gate, up, site.config.hidden_act, arithmetic=arithmetic)
+    return by_up if site.place.name.endswith("up_proj") else by_gate
+
+
+def _gradient_unit(site: Site, y: Array) -> Array:
     dy, gate, up = (np.asarray(one, np.float64) for one in site.inputs)
     act = site.config.hidden_act
-    by_gate, by_up = backward(dy, gate, up, act)
     if site.place.name.endswith("up_proj"):
-        return by_up, unit(by_up, gate, dy, act)
+        return unit(y, gate, dy, act)
     passed = np.abs(forward(gate, np.ones_like(gate), act)) / np.maximum(np.abs(gate), SMALLEST_NORMAL)
     steep = np.abs(slope(gate, act)) + passed
-    return by_gate, as_unit(np.abs(dy * up) * steep * (1 + np.abs(gate)))
+    return as_unit(np.abs(dy * up) * steep * (1 + np.abs(gate)))
 
 
 STEPS = (
@@ -117,5 +122,5 @@ STEPS = (
 
 OPS = (
     Op("swiglu", at_site, _unit_at_site, steps=STEPS, stored=("activation",), by_row=True),
-    Op("swiglu_gradient", lambda site, _: _gradient(site)[0], both=_gradient),
+    Op("swiglu_gradient", _gradient, _gradient_unit),
 )

@@ -12,6 +12,7 @@ from qwen3_parity.mistakes.gradients import cut
 from qwen3_parity.mistakes.grouped_heads import groups
 from qwen3_parity.mistakes.head_maps import HeadMap, fitted_map, wrong_maps
 from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
+from qwen3_parity.mistakes.normed import normed
 from qwen3_parity.mistakes.observed import observe, real_queries, recorded
 from qwen3_spec import ops
 from qwen3_spec.heads import heads_first
@@ -209,7 +210,7 @@ def _rotated(*, own: bool, theirs: bool) -> Callable[[Array, Site, bool], Array 
 def _normed(which: str) -> Callable[[Array, Site, bool], Array | None]:
     def change(values: Array, site: Site, memory: bool) -> Array | None:
         weight = site.checkpoint.get(f"{site.sibling(which)}.weight")
-        return None if weight is None else ops.rms_norm.forward(values, weight, site.config.rms_norm_eps)
+        return None if weight is None else normed(site, values, weight)[0]
 
     return change
 

@@ -47,7 +47,7 @@ def _grouped(way: Callable[[Array], Array], site: Site) -> Result | None:
 
 def _in_layout(site: Site, values: Array) -> Array:
     """`[batch, kv_heads, all keys, head_dim]` -> the tap's part, in the tap's layout."""
-    part = half(site, (values, values))[0]
+    part = half(site, values)
     if "head_dim" in site.place.axes:
         return np.swapaxes(part, 1, 2) if site.place.axes[2] == "kv_heads" else part
     return np.swapaxes(part, 1, 2).reshape(part.shape[0], part.shape[2], -1)
