@@ -1,0 +1,77 @@
+"""Records engines on the committed cases of a causal Qwen3 and judges them: `make engines`.
+
+python examples/engines/judge.py OUT ADAPTER...    OUT/ADAPTER.jsonl, one line a case; recordings beside it
+python examples/engines/judge.py OUT               the table of all that is there, to standard output
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from shared import needs
+
+from qwen3_golden import GOLDEN_ROOT, pb, read
+from qwen3_parity.checkpoints.weights import weights_of
+from qwen3_parity.diagnosis import diagnose
+from qwen3_parity.recording.record import record
+
+HEAD = "# Engines, as `make engines` judged them\n\n| engine | case | taps | of its budget | verdict |\n|---|---|---|---|---|"
+
+
+def cases() -> list[Path]:
+    """The committed float32 goldens of a causal Qwen3."""
+    files = [
+        path for folder in ("decoder", "long", "training") for path in (GOLDEN_ROOT / "cases" / folder).glob("*.pb")
+    ]
+    return [path for path in sorted(files) if read(path).case.mode == pb.CAUSAL]
+
+
+def judged(adapter: Any, path: Path, out: Path) -> dict[str, Any]:
+    """One row of the table: what was compared, the worst share of a budget, the verdict and every op blamed."""
+    golden = read(path)
+    row: dict[str, Any] = {"engine": f"{adapter.PACKAGE} {version(adapter.PACKAGE)}", "case": golden.case.name}
+    lacks = [feature for feature in needs(golden) if feature not in adapter.HAS]
+    if lacks:
+        return row | {"lacks": lacks}
+    file = out / f"{adapter.__name__}-{golden.case.name.replace('/', '-')}.pb"
+    record(golden, file, adapter.factory)
+    found = diagnose(golden, read(file), weights_of(golden, GOLDEN_ROOT / "checkpoints"))
+    verdicts = found.verdicts
+    blamed = [f"{fault.fault.place}: {fault.name or 'no known mistake'}" for fault in found.faults]
+    blamed += [f"{one.name}: not loaded as stored" for one in found.parameters]
+    row |= {"compared": verdicts.compared, "of": verdicts.of, "word": verdicts.word, "blamed": blamed}
+    return row | {"share": verdicts.worst.share if verdicts.worst else 0.0, "problems": len(verdicts.problems)}
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Every engine's cases; those that it lacks a feature for are said, in one line an engine."""
+    lines, lacking = [HEAD], dict[str, list[str]]()
+    for row in rows:
+        if "lacks" in row:
+            lacking.setdefault(row["engine"], []).append(f"{row['case']} ({', '.join(row['lacks'])})")
+            continue
+        verdict = "; ".join([row["word"], *row["blamed"]])
+        taps = f"{row['compared']} of {row['of']}"
+        lines.append(f"| {row['engine']} | {row['case']} | {taps} | {row['share']:.2g} × | {verdict} |")
+    said = [f"- {engine}: {'; '.join(names)}" for engine, names in lacking.items()]
+    return "\n".join([*lines, "", "Cases with a feature that an engine's adapter does not have:", "", *said])
+
+
+def main(out: Path, names: list[str]) -> None:
+    out.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        adapter = importlib.import_module(name)
+        rows = [judged(adapter, path, out) for path in cases()]
+        (out / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    if not names:
+        files = sorted(out.glob("*.jsonl"))
+        print(table([json.loads(line) for file in files for line in file.read_text().splitlines()]))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2:])

@@ -1,0 +1,113 @@
+"""What the adapters share: the features that a case asks for, and torch modules that show what goes in and out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import load_file
+
+from qwen3_golden import Recording, pb, table
+
+Array = np.ndarray[Any, np.dtype[Any]]
+ATTENTION, LAYER = "decoder.layers.*.merged_attn.", "decoder.layers.*."
+MODULES = [
+    "decoder.embed_tokens",
+    *(LAYER + name for name in ("input", "input_layernorm", "attn_residual", "post_attention_layernorm", "output")),
+    *(f"{ATTENTION}{name}" for name in ("q_proj", "k_proj", "v_proj", "q_norm", "k_norm", "context", "o_proj")),
+    *(f"{LAYER}mlp.{name}" for name in ("gate_proj", "up_proj", "act", "down_proj")),
+    "decoder.norm",
+    "logits",
+]
+"""The taps that are what goes into a module or comes out of one."""
+
+
+def needs(golden: Recording) -> list[str]:
+    """The features that an engine must have for a causal case of Qwen3, in words."""
+    case, inputs = golden.case, {t.info.name for t in golden}
+    positions = next(t.array for t in golden if t.info.name == "input.decoder_position_ids")
+    features = {
+        "windows": "sliding_attention" in case.config.layer_types,
+        f"rope_type {case.config.rope_scaling.rope_type}": bool(case.config.rope_scaling.rope_type),
+        "inputs_embeds": "input.decoder_inputs_embeds" in inputs,
+        "a 4-D mask": "input.decoder_mask" in inputs,
+        "padding": bool((positions != np.arange(positions.shape[1])).any()),
+        "choosing tokens": case.HasField("generation") or bool(case.max_new_tokens),
+        "training": case.HasField("training"),
+    }
+    return [name for name, needed in features.items() if needed]
+
+
+def weights(directory: Path) -> Mapping[str, Array]:
+    """The tensors of a checkpoint by Hugging Face's names; a tied head has its own entry."""
+    found = {name: value for file in directory.glob("*.safetensors") for name, value in load_file(file).items()}
+    return {"lm_head.weight": found["model.embed_tokens.weight"]} | found
+
+
+def passes(case: Any) -> Iterator[tuple[int, slice]]:
+    """Each step and the slots it feeds."""
+    stop = 0
+    for step, length in enumerate(case.steps):
+        yield step, slice(stop, stop := stop + length)
+
+
+def run(patterns: list[str]) -> Any:
+    """What a recording says of an engine that shows `patterns` and no others."""
+    known = {row.pattern for row in table()}
+    listed = [pattern.replace("*", "{layer}") for pattern in patterns]
+    assert known.issuperset(listed)
+    return pb.Run(arithmetic=pb.ARITHMETIC_F32, backend=pb.FOREIGN, materialised=listed)
+
+
+Taken = list[tuple[str, Any]]
+
+
+def watch(module: Any, taken: Taken, before: str, after: str | tuple[tuple[str, int], ...]) -> None:
+    """Append what goes into a torch module and what comes out; a fused product is split into names and widths."""
+
+    def hook(_: Any, given: tuple[Any, ...], options: Mapping[str, Any], result: Any) -> None:
+        if before:
+            taken.append((before, (given or tuple(options.values()))[0]))
+        if isinstance(after, str):
+            taken.append((after, result[0] if isinstance(result, tuple) else result))
+        else:
+            parts = result.split([width for _, width in after], dim=-1)
+            taken.extend((name, part) for (name, _), part in zip(after, parts, strict=True))
+
+    module.register_forward_hook(hook, with_kwargs=True)
+
+
+def as_taps(taken: Taken, config: Any, length: int, heads_first: bool = True) -> Iterator[tuple[str, Array]]:
+    """The last `length` rows of what was taken, in the taps' axes; entries without a name are left out."""
+    for name, value in taken:
+        array = np.asarray(value.detach().numpy() if hasattr(value, "detach") else value)
+        if heads_first and name.endswith(("q_norm", "k_norm")):
+            array = array.swapaxes(1, 2)
+        if name.endswith("context"):
+            array = array.reshape(*array.shape[:2], config.num_attention_heads, config.head_dim)
+        if name:
+            yield name, array[:, -length:]
+
+
+def causal_runner(
+    name: str, case: Any, taken: Taken, forward: Callable[[Array, slice], Any], patterns: list[str], **axes: bool
+) -> Callable[..., None]:
+    """A runner of `forward(ids [batch, seq] up to now, the step's slots)`, which gives logits and fills `taken`."""
+
+    def runner(case: Any, inputs: Mapping[str, Array], tap: Callable[..., None], wanted: Callable[[str], bool]) -> None:
+        for step, now in passes(case):
+            taken.clear()
+            logits = forward(inputs["input.decoder_input_ids"][:, : now.stop], now)
+            taken.append(("logits", logits))
+            for name, array in as_taps(taken, case.config, now.stop - now.start, **axes):
+                if wanted(name):
+                    tap(name, step, array)
+
+    runner.run, runner.producer = run(patterns), name  # type: ignore[attr-defined]
+    return runner
+
+
+layer_name = partial("decoder.layers.{}.{}".format)
