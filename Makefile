@@ -81,23 +81,25 @@ detection-%: .venv/ready
 goldens: .venv/ready  ## record the reference again and compare it with what is committed; changes nothing
 	$(BIN)/qwen3-parity regenerate --check
 
-# Unmodified engines, each in an environment of its own under build/engines, recorded and judged: the table of them all.
+# Unmodified engines, recorded and judged: the table of them all. Each has an environment of its own outside this folder,
+# which finds torch, transformers and this repository in .venv and changes nothing there.
+ENVIRONMENTS ?= $(HOME)/.cache/qwen3-parity/engines
 ENGINES := litgpt_qwen3 llms_from_scratch_qwen3 mlx_lm_qwen3
-litgpt_qwen3: PACKAGES := --no-deps litgpt==0.5.13 lightning==2.6.6 lightning-utilities==0.15.3 torchmetrics
-llms_from_scratch_qwen3: PACKAGES := llms-from-scratch==1.0.19
+litgpt_qwen3: PACKAGES := --no-deps litgpt==0.5.13 lightning==2.6.6 lightning-utilities==0.15.3 torchmetrics==1.9.0
+llms_from_scratch_qwen3: PACKAGES := --no-deps llms-from-scratch==1.0.19 tiktoken==0.12.0
 mlx_lm_qwen3: PACKAGES := mlx==0.32.4 mlx-cpu==0.32.4 mlx-lm==0.32.2
 
 .PHONY: $(ENGINES)
-engines: $(ENGINES)
-	build/engines/$</bin/python examples/engines/judge.py build/engines > build/engines/TABLE.md
+engines: $(ENGINES)  ## minutes, and gigabytes the first time
+	$(BIN)/python examples/engines/judge.py build/engines > build/engines/TABLE.md
 	cp build/engines/TABLE.md examples/engines/TABLE.md
 
-$(ENGINES):
-	$(PYTHON) -m venv build/engines/$@
-	build/engines/$@/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
-	build/engines/$@/bin/python -m pip install --quiet --disable-pip-version-check transformers==5.23.0 --editable .
-	build/engines/$@/bin/python -m pip install --quiet --disable-pip-version-check $(PACKAGES)
-	OMP_NUM_THREADS=1 build/engines/$@/bin/python examples/engines/judge.py build/engines $@
+$(ENGINES): .venv/ready
+	$(BIN)/python -m venv $(ENVIRONMENTS)/$@
+	$(BIN)/python -c "import site; print(f'import site; site.addsitedir({site.getsitepackages()[0]!r})')" \
+		> $$($(ENVIRONMENTS)/$@/bin/python -c "import site; print(site.getsitepackages()[0])")/repository.pth
+	$(ENVIRONMENTS)/$@/bin/python -m pip install --quiet --disable-pip-version-check $(PACKAGES)
+	OMP_NUM_THREADS=1 $(ENVIRONMENTS)/$@/bin/python examples/engines/judge.py build/engines $@
 
 clean:
 	rm -rf .venv build

@@ -20,7 +20,10 @@ from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis import diagnose
 from qwen3_parity.recording.record import record
 
-HEAD = "# Engines, as `make engines` judged them\n\n| engine | case | taps | of its budget | verdict |\n|---|---|---|---|---|"
+HEAD = """# Engines, as `make engines` judged them
+
+| engine | case | taps | of its budget | verdict |
+|---|---|---|---|---|"""
 
 
 def cases() -> list[Path]:

@@ -10,7 +10,6 @@ import pytest
 
 from qwen3_golden import GOLDEN_ROOT
 
-pytestmark = pytest.mark.slow
 EXAMPLES = GOLDEN_ROOT.parent / "examples" / "engines"
 ENGINES = {"litgpt_qwen3": "litgpt", "llms_from_scratch_qwen3": "llms_from_scratch"}
 
@@ -34,6 +33,7 @@ def test_an_engine_of_torch_modules_is_parity_and_nothing_in_it_is_blamed(
     assert (row["word"], row["blamed"], row["problems"]) == ("parity", [], 0)
 
 
+@pytest.mark.slow
 def test_an_eps_written_into_the_code_is_named(judge: ModuleType, tmp_path: Path) -> None:
     row = judge.judged(adapter("llms_from_scratch_qwen3"), GOLDEN_ROOT / "cases/long/deep.pb", tmp_path)
     assert row["word"] == "divergence"
