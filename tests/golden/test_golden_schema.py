@@ -1,5 +1,7 @@
 """The schema and what was generated from it."""
 
+import shutil
+import subprocess
 from importlib import resources
 from pathlib import Path
 
@@ -43,3 +45,16 @@ def test_the_metadata_fields_fit_one_byte_heads_in_the_order_of_the_file() -> No
 @pytest.mark.parametrize("enum", [pb.DType, pb.Mode, pb.Tier, pb.Arithmetic, pb.Backend])
 def test_zero_means_unspecified_in_every_enum(enum: type[pb.DType]) -> None:
     assert enum.Name(0).endswith("_UNSPECIFIED")
+
+
+@pytest.mark.parametrize("language", ["cpp", "csharp", "java", "kotlin", "objc", "php", "ruby"])
+@pytest.mark.skipif(shutil.which("protoc") is None, reason="apt-get install protobuf-compiler")
+def test_every_generator_of_protoc_takes_the_schema_as_it_is(language: str, tmp_path: Path) -> None:
+    arguments = ["protoc", f"-I{GOLDEN_ROOT}", f"--{language}_out={tmp_path}", "golden.proto"]
+    assert subprocess.run(arguments, capture_output=True, text=True, check=False).stderr == ""
+    assert any(tmp_path.rglob("*"))
+
+
+@pytest.mark.parametrize("option", ["java_package", "go_package", "csharp_namespace"])
+def test_languages_that_want_a_package_of_their_own_have_one(option: str) -> None:
+    assert getattr(golden_pb2.DESCRIPTOR.GetOptions(), option)
