@@ -13,11 +13,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from shared import needs
-
 from qwen3_golden import GOLDEN_ROOT, pb, read
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis import diagnose
+from qwen3_parity.judge.features import features
 from qwen3_parity.recording.record import record
 
 HEAD = """# Engines, as `make engines` judged them
@@ -38,7 +37,7 @@ def judged(adapter: Any, path: Path, out: Path) -> dict[str, Any]:
     """One row of the table: what was compared, the worst share of a budget, the verdict and every op blamed."""
     golden = read(path)
     row: dict[str, Any] = {"engine": f"{adapter.PACKAGE} {version(adapter.PACKAGE)}", "case": golden.case.name}
-    lacks = [feature for feature in needs(golden) if feature not in adapter.HAS]
+    lacks = [feature for feature in features(golden) if feature not in adapter.HAS]
     if lacks:
         return row | {"lacks": lacks}
     file = out / f"{adapter.__name__}-{golden.case.name.replace('/', '-')}.pb"

@@ -12,7 +12,7 @@ from litgpt.model import GPT
 from litgpt.scripts.convert_hf_checkpoint import copy_weights_qwen_3
 from shared import MODULES, Taken, causal_runner, layer_name, watch, weights
 
-PACKAGE, HAS = "litgpt", frozenset[str]()
+PACKAGE, HAS = "litgpt", {"qk_norm"}
 LAYER = {
     "norm_1": ("input", "input_layernorm"),
     "attn.norm_q": ("", "merged_attn.q_norm"),

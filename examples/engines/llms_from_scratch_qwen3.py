@@ -13,7 +13,7 @@ import torch
 from llms_from_scratch.qwen3 import Qwen3Model, load_weights_into_qwen
 from shared import MODULES, Taken, causal_runner, layer_name, watch, weights
 
-PACKAGE, HAS = "llms-from-scratch", frozenset[str]()
+PACKAGE, HAS = "llms-from-scratch", {"qk_norm"}
 LAYER = {
     "norm1": ("input", "input_layernorm"),
     "att.W_query": ("", "merged_attn.q_proj"),

@@ -19,7 +19,7 @@ from qwen3_golden import pb, table
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Show = Callable[[str, mx.array], None]
-PACKAGE, HAS = "mlx-lm", frozenset({"rope_type yarn", "inputs_embeds", "a 4-D mask", "padding"})
+PACKAGE, HAS = "mlx-lm", {"qk_norm", "yarn", "inputs_embeds", "mask_4d", "padding", "positions"}
 NEVER = (".scores", ".probs", ".inv_freq", "cos", "sin")
 MODULES = {
     "input_layernorm": ("input", "input_layernorm"),

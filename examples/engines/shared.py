@@ -1,4 +1,4 @@
-"""What the adapters share: the features that a case asks for, and torch modules that show what goes in and out."""
+"""What the adapters share: the taps of modules, and torch modules that show what goes in and out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import load_file
 
-from qwen3_golden import Recording, pb, table
+from qwen3_golden import pb, table
 
 Array = np.ndarray[Any, np.dtype[Any]]
 ATTENTION, LAYER = "decoder.layers.*.merged_attn.", "decoder.layers.*."
@@ -23,22 +23,6 @@ MODULES = [
     "logits",
 ]
 """The taps that are what goes into a module or comes out of one."""
-
-
-def needs(golden: Recording) -> list[str]:
-    """The features that an engine must have for a causal case of Qwen3, in words."""
-    case, inputs = golden.case, {t.info.name for t in golden}
-    positions = next(t.array for t in golden if t.info.name == "input.decoder_position_ids")
-    features = {
-        "windows": "sliding_attention" in case.config.layer_types,
-        f"rope_type {case.config.rope_scaling.rope_type}": bool(case.config.rope_scaling.rope_type),
-        "inputs_embeds": "input.decoder_inputs_embeds" in inputs,
-        "a 4-D mask": "input.decoder_mask" in inputs,
-        "padding": bool((positions != np.arange(positions.shape[1])).any()),
-        "choosing tokens": case.HasField("generation") or bool(case.max_new_tokens),
-        "training": case.HasField("training"),
-    }
-    return [name for name, needed in features.items() if needed]
 
 
 def weights(directory: Path) -> Mapping[str, Array]:

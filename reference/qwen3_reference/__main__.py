@@ -1,4 +1,4 @@
-"""`python -m qwen3_reference OUT [--only GLOB]`: record the reference's cases into OUT/cases, one thread."""
+"""`python -m qwen3_reference OUT [--only GLOB] [--exclude GLOB]`: record the reference's cases into OUT/cases."""
 
 from __future__ import annotations
 
@@ -24,34 +24,40 @@ def main(arguments: list[str]) -> int:
     """Record every case whose name matches; 0 when all are written, 2 when none matches or a checkpoint is unusable."""
     parser = argparse.ArgumentParser(prog="python -m qwen3_reference", description=__doc__)
     parser.add_argument("out", type=Path, help="folder that receives cases/<folder>/<name>.pb")
-    parser.add_argument("--only", default="*", help="glob over case names, as 'encdec/*'")
+    parser.add_argument("--only", action="append", metavar="GLOB", help="cases to record, as 'encdec/*'; repeatable")
+    parser.add_argument("--exclude", action="append", metavar="GLOB", default=[], help="and to leave out")
     parser.add_argument("--checkpoints", type=Path, default=GOLDEN_ROOT / "checkpoints", help="where checkpoints stand")
     parser.add_argument("--tokenizers", type=Path, default=GOLDEN_ROOT / "tokenizers", help="where tokenizers stand")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     written = 0
+
+    def chosen(name: str) -> bool:
+        taken = any(fnmatchcase(name, glob) for glob in options.only or ["*"])
+        return taken and not any(fnmatchcase(name, glob) for glob in options.exclude)
+
     try:
         for op in op_cases():
-            if fnmatchcase(f"op/{op.name}", options.only):
+            if chosen(f"op/{op.name}"):
                 record_op(op, options.out / "cases" / "op" / f"{op.name}.pb")
                 written += 1
         for definition in CASES:
-            if fnmatchcase(definition.name, options.only):
+            if chosen(definition.name):
                 record(definition, options.checkpoints, options.out / "cases" / f"{definition.name}.pb")
                 written += 1
         for classic in CLASSIC_CASES:
-            if fnmatchcase(classic.name, options.only):
+            if chosen(classic.name):
                 record_classic(classic, options.checkpoints, options.out / "cases" / f"{classic.name}.pb")
                 written += 1
         for texts in TOKENIZATION_CASES:
-            if fnmatchcase(texts.name, options.only):
+            if chosen(texts.name):
                 record_tokenization(texts, options.tokenizers, options.out / "cases" / f"{texts.name}.pb")
                 written += 1
     except ParityError as error:
         print(error, file=sys.stderr)
         return 2
     if not written:
-        print(f"no case is called {options.only!r}", file=sys.stderr)
+        print(f"no case is left by --only {options.only} --exclude {options.exclude}", file=sys.stderr)
         return 2
     print(f"{written} cases recorded in {options.out / 'cases'}")
     return 0

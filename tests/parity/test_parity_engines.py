@@ -42,6 +42,6 @@ def test_an_eps_written_into_the_code_is_named(judge: ModuleType, tmp_path: Path
 
 def test_a_feature_that_an_engine_lacks_is_said_and_not_failed(judge: ModuleType, tmp_path: Path) -> None:
     engine = ModuleType("engine")
-    engine.PACKAGE, engine.HAS = "qwen3-parity", frozenset({"windows"})  # type: ignore[attr-defined]
+    engine.PACKAGE, engine.HAS = "qwen3-parity", {"qk_norm", "window"}  # type: ignore[attr-defined]
     row = judge.judged(engine, GOLDEN_ROOT / "cases/decoder/window_even.pb", tmp_path)
     assert row["lacks"] == ["padding"] and "window_even (padding)" in judge.table([row])

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from qwen3_golden import GOLDEN_ROOT, Recording, Tensor, pb, read, write
 from qwen3_parity.cli import main
+from qwen3_parity.judge.selection import Selection
 from qwen3_parity.recording.regenerate import GONE, MOVED, NEW, SAME, accept, differences, record_reference
 
 NAME = "encoder/one_token"
@@ -43,8 +44,8 @@ def alter(path: Path, change: float, *, elsewhere: bool) -> None:
 
 
 def test_the_reference_records_the_committed_bytes_or_values_within_half_a_budget(tmp_path: Path) -> None:
-    record_reference(tmp_path, NAME)
-    [difference] = differences(tmp_path, only=NAME)
+    record_reference(tmp_path, Selection((NAME,)))
+    [difference] = differences(tmp_path, selection=Selection((NAME,)))
     assert difference.kind == SAME
 
 

@@ -33,6 +33,7 @@ from qwen3_golden import GOLDEN_ROOT, ParityError, Recording, pb, read
 from qwen3_parity.blame import OpVerdict, replay
 from qwen3_parity.check import check_run
 from qwen3_parity.checkpoints.weights import weights_of
+from qwen3_parity.judge.selection import Selection
 from qwen3_parity.judge.verdict import Verdicts
 from qwen3_parity.recording.ours.network import golden_dtype
 from qwen3_parity.recording.record import record
@@ -77,7 +78,7 @@ class Outcome:
 
 def network_goldens(only: str = "*") -> list[Path]:
     """The committed goldens of cases with a network, sorted by name."""
-    return [path for path in goldens(only) if read(path).case.mode not in (pb.OP, pb.PLUMBING)]
+    return [path for path in goldens(Selection((only,))) if read(path).case.mode not in (pb.OP, pb.PLUMBING)]
 
 
 def record_all(variation: Variation, paths: Sequence[Path], out: Path) -> list[Path]:

@@ -11,6 +11,7 @@ from tokenization_by_hand import SPOILT, changed, failing, text_of
 from qwen3_golden import GOLDEN_ROOT, Recording, pb, read, write
 from qwen3_golden.stages import DECODING, ENCODING
 from qwen3_parity.check import check
+from qwen3_parity.judge.selection import EVERY, Selection
 from qwen3_parity.recording.regenerate import MOVED, SAME, differences
 from qwen3_parity.recording.suite import chosen_goldens, goldens, tokenization_goldens
 from qwen3_parity.report import verdicts as report
@@ -85,9 +86,9 @@ def test_show_lists_the_stages_of_each_text(golden: Recording) -> None:
 
 def test_networks_and_tokenizers_are_listed_apart() -> None:
     assert not set(goldens()) & set(tokenization_goldens())
-    assert set(chosen_goldens("*", None)) == {*goldens(), *tokenization_goldens()}
-    assert chosen_goldens("*", "somebody:factory") == goldens(kinds=())
-    assert chosen_goldens("tokenization/*", "somebody:factory") == tokenization_goldens()
+    assert set(chosen_goldens(EVERY, None)) == {*goldens(), *tokenization_goldens()}
+    assert chosen_goldens(EVERY, "somebody:factory") == goldens(kinds=())
+    assert chosen_goldens(Selection(("tokenization/*",)), "somebody:factory") == tokenization_goldens()
 
 
 @pytest.mark.parametrize("path", tokenization_goldens(), ids=lambda path: path.stem)

@@ -8,28 +8,30 @@ from pathlib import Path
 import click
 
 from qwen3_golden.whole import write_whole
+from qwen3_parity.commands import selection_options
+from qwen3_parity.judge.selection import Selection
 from qwen3_parity.report import verdicts as report
 from qwen3_parity.report.terminal import console
 
 FILE = click.Path(path_type=Path)
 
-FILE = click.Path(path_type=Path)
-
 
 @click.command()
-@click.option("--only", default="*", metavar="GLOB", help="Only these cases; 'tokenization/*' are a tokenizer's.")
-@click.option("--impl", help="Somebody else's model (or tokenizer, see --only), as package.module:factory.")
+@selection_options
+@click.option(
+    "--impl", help="Somebody else's model (or tokenizer, on --only 'tokenization/*'), as package.module:factory."
+)
 @click.option("--backend", type=click.Choice(["eager", "sdpa", "flex"]), default="eager", show_default=True)
 @click.option("--out", type=FILE, default="build/parity", show_default=True, help="Recordings and report.html go here.")
 @click.option("--partial", is_flag=True, help="The cases' results (logits, generated ids, …) need not be there.")
-def parity(only: str, impl: str | None, backend: str, out: Path, partial: bool) -> None:
+def parity(selection: Selection, impl: str | None, backend: str, out: Path, partial: bool) -> None:
     """Record an implementation on every committed golden, judge it, and write a report.
 
     Ours is a network and a tokenizer; with --impl only the goldens of one of them are run.
     """
     from qwen3_parity.recording.suite import run
 
-    results = run(out, only=only, impl=impl, backend=backend, partial=partial)
+    results = run(out, selection, impl=impl, backend=backend, partial=partial)
     page = out / "report.html"
     write_whole(page, report.html(results))
     screen = console()

@@ -8,16 +8,18 @@ from pathlib import Path
 import click
 from rich.table import Table
 
+from qwen3_parity.commands import selection_options
+from qwen3_parity.judge.selection import Selection
 from qwen3_parity.report.terminal import console
 
 
 @click.command()
 @click.option("--check", "only_check", is_flag=True, help="Change nothing; exit 1 when something differs.")
-@click.option("--only", default="*", metavar="GLOB", help="Only these cases.")
+@selection_options
 @click.option("--accept", is_flag=True, help="Take the new recordings; needs --reason.")
 @click.option("--reason", help="Why the goldens change; goes into golden/CHANGELOG.md.")
 @click.option("--staging", type=click.Path(path_type=Path), default=Path("build/regenerate"), show_default=True)
-def regenerate(only_check: bool, only: str, accept: bool, reason: str | None, staging: Path) -> None:
+def regenerate(selection: Selection, only_check: bool, accept: bool, reason: str | None, staging: Path) -> None:
     """Record the reference again in a clean process, show what differs from the committed goldens."""
     from qwen3_parity.recording import regenerate as again
 
@@ -25,8 +27,8 @@ def regenerate(only_check: bool, only: str, accept: bool, reason: str | None, st
         raise click.UsageError("--accept needs --reason TEXT: a golden that changes without one is hearsay")
     if accept and only_check:
         raise click.UsageError("--check changes nothing, so it cannot --accept")
-    again.record_reference(staging, only)
-    found = again.differences(staging, only=only)
+    again.record_reference(staging, selection)
+    found = again.differences(staging, selection=selection)
     table = Table("case", "", "share of a budget", "", box=None)
     for d in found:
         table.add_row(

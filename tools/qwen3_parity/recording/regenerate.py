@@ -8,13 +8,13 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from qwen3_golden import GOLDEN_ROOT, ParityError, Recording, pb, read
 from qwen3_golden import manifest as manifests
 from qwen3_golden.whole import change_together
 from qwen3_parity.check import check_run
+from qwen3_parity.judge.selection import EVERY, Selection
 
 SAME, MOVED, NEW, GONE = "same", "moved", "new", "gone"
 LOG = "CHANGELOG.md"
@@ -35,13 +35,17 @@ class Difference:
     text: str = ""
 
 
-def record_reference(staging: Path, only: str = "*") -> None:
+def record_reference(staging: Path, selection: Selection = EVERY) -> None:
     """Run the reference in a clean one-thread process, which writes `staging`/cases; `ParityError` when it fails."""
     shutil.rmtree(staging, ignore_errors=True)
     staging.mkdir(parents=True)
     threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
     environment = os.environ | threads | {"PYTHONHASHSEED": "0", "HF_HUB_OFFLINE": "1"}
-    command = [sys.executable, "-m", "qwen3_reference", str(staging), "--only", only]
+    command = [sys.executable, "-m", "qwen3_reference", str(staging)]
+    command += [f"--only={glob}" for glob in selection.only]
+    committed = _cases(GOLDEN_ROOT, EVERY)
+    lacking = [name for name, path in committed.items() if not Selection(without=selection.without).takes(name, path)]
+    command += [f"--exclude={glob}" for glob in (*selection.exclude, *lacking)]
     done = subprocess.run(command, env=environment, check=False)
     if done.returncode:
         raise ParityError(
@@ -81,15 +85,15 @@ def _compare(name: str, old: Path, new: Path) -> Difference:
     return Difference(name, SAME, share, text="another environment, within half a budget")
 
 
-def _cases(root: Path, only: str) -> dict[str, Path]:
+def _cases(root: Path, selection: Selection) -> dict[str, Path]:
     found = {str(path.relative_to(root / "cases").with_suffix("")): path for path in (root / "cases").rglob("*.pb")}
     # the self-test of the format is no recording of the reference
-    return {n: p for n, p in sorted(found.items()) if fnmatchcase(n, only) and not n.startswith("plumbing/")}
+    return {n: p for n, p in sorted(found.items()) if selection.takes(n, p) and not n.startswith("plumbing/")}
 
 
-def differences(staging: Path, root: Path = GOLDEN_ROOT, only: str = "*") -> list[Difference]:
+def differences(staging: Path, root: Path = GOLDEN_ROOT, selection: Selection = EVERY) -> list[Difference]:
     """Every case of either side, sorted by name."""
-    old, new = _cases(root, only), _cases(staging, only)
+    old, new = _cases(root, selection), _cases(staging, selection)
     result = []
     for name in sorted(old | new):
         if name not in old:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from rich.progress import track
@@ -11,6 +10,7 @@ from rich.progress import track
 from qwen3_golden import GOLDEN_ROOT, ParityError, pb, read
 from qwen3_parity.check import check
 from qwen3_parity.checkpoints.weights import weights_at_hand
+from qwen3_parity.judge.selection import EVERY, Selection
 from qwen3_parity.judge.verdict import Verdicts
 from qwen3_parity.recording.ours.network import factory, golden_dtype
 from qwen3_parity.recording.record import load_factory, record
@@ -21,7 +21,7 @@ OURS = ("", "qwen3", "qwen2", "transformer_encoder")
 """What our own implementation is, by model_type; a case of one op has none."""
 
 
-def goldens(only: str = "*", root: Path = GOLDEN_ROOT, *, kinds: Collection[str] = OURS) -> list[Path]:
+def goldens(selection: Selection = EVERY, root: Path = GOLDEN_ROOT, *, kinds: Collection[str] = OURS) -> list[Path]:
     """The committed goldens of networks of some model_types, of any without one, sorted by name.
 
     Raises `ParityError` when there are none.
@@ -31,61 +31,60 @@ def goldens(only: str = "*", root: Path = GOLDEN_ROOT, *, kinds: Collection[str]
         network = case.mode not in (pb.PLUMBING, pb.TOKENIZATION)
         return network and (not kinds or case.config.model_type in kinds)
 
-    return _some([path for path in _paths(only, root) if chosen(read(path).case)], only, root)
+    return _some([path for path in _paths(selection, root) if chosen(read(path).case)], selection, root)
 
 
-def tokenization_goldens(only: str = "*", root: Path = GOLDEN_ROOT) -> list[Path]:
+def tokenization_goldens(selection: Selection = EVERY, root: Path = GOLDEN_ROOT) -> list[Path]:
     """The committed goldens that a tokenizer can be judged on, likewise."""
-    return _some([p for p in _paths(only, root) if read(p).case.mode == pb.TOKENIZATION], only, root)
+    return _some([p for p in _paths(selection, root) if read(p).case.mode == pb.TOKENIZATION], selection, root)
 
 
-def plumbing_goldens(only: str = "*", root: Path = GOLDEN_ROOT) -> list[Path]:
+def plumbing_goldens(selection: Selection = EVERY, root: Path = GOLDEN_ROOT) -> list[Path]:
     """The committed goldens of the format alone, which a reader and a writer can be judged on, likewise."""
-    return _some([p for p in _paths(only, root) if read(p).case.mode == pb.PLUMBING], only, root)
+    return _some([p for p in _paths(selection, root) if read(p).case.mode == pb.PLUMBING], selection, root)
 
 
-def chosen_goldens(only: str, impl: str | None) -> list[Path]:
+def chosen_goldens(selection: Selection, impl: str | None) -> list[Path]:
     """The goldens of a run: of our network and our tokenizer, or of what `impl` is.
 
-    That is a network of any kind, unless `only` names tokenization cases alone. Raises `ParityError` when there are
-    none.
+    That is a network of any kind, unless `selection` takes tokenization cases alone. Raises `ParityError` for none.
     """
-    cases = {path: read(path).case for path in _paths(only, GOLDEN_ROOT)}
+    cases = {path: read(path).case for path in _paths(selection, GOLDEN_ROOT)}
     texts = [path for path, case in cases.items() if case.mode == pb.TOKENIZATION]
     networks = [path for path, case in cases.items() if case.mode not in (pb.PLUMBING, pb.TOKENIZATION)]
     ours = [path for path in networks if cases[path].config.model_type in OURS]
-    return _some((networks or texts) if impl else sorted([*ours, *texts]), only, GOLDEN_ROOT)
+    return _some((networks or texts) if impl else sorted([*ours, *texts]), selection, GOLDEN_ROOT)
 
 
 def _name(path: Path, root: Path) -> str:
     return str(path.relative_to(root / "cases").with_suffix(""))
 
 
-def _paths(only: str, root: Path) -> list[Path]:
-    return [path for path in sorted((root / "cases").rglob("*.pb")) if fnmatchcase(_name(path, root), only)]
+def _paths(selection: Selection, root: Path) -> list[Path]:
+    return [path for path in sorted((root / "cases").rglob("*.pb")) if selection.takes(_name(path, root), path)]
 
 
-def _some(chosen: list[Path], only: str, root: Path) -> list[Path]:
+def _some(chosen: list[Path], selection: Selection, root: Path) -> list[Path]:
     if not chosen:
         raise ParityError(
             root / "cases",
             "there is nothing to compare",
-            expected=f"goldens that match {only!r}",
-            got="none of " + ", ".join(_name(path, root) for path in _paths("*", root)),
-            next_step="give another --only",
+            expected=f"goldens by {selection}",
+            got="none of " + ", ".join(_name(path, root) for path in _paths(EVERY, root)),
+            next_step="give other globs, or leave out fewer features",
         )
     return chosen
 
 
 def run(
-    out: Path, *, only: str = "*", impl: str | None = None, backend: str = "eager", partial: bool = False
+    out: Path, selection: Selection = EVERY, *, impl: str | None = None, backend: str = "eager", partial: bool = False
 ) -> list[Verdicts]:
-    """Record and judge the goldens that `only` and `impl` choose, see `chosen_goldens`; the recordings go to `out`.
+    """Record and judge the `chosen_goldens` of `selection` and `impl`; the recordings go to `out`.
 
     `partial`: the cases' results need not be there.
     """
     results = []
-    for path in track(chosen_goldens(only, impl), description="recording and judging"):
+    for path in track(chosen_goldens(selection, impl), description="recording and judging"):
         golden = read(path)
         candidate = out / f"{golden.case.name}.pb"
         if golden.case.mode == pb.TOKENIZATION:
