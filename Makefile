@@ -101,5 +101,9 @@ $(ENGINES): .venv/ready
 	$(ENVIRONMENTS)/$@/bin/python -m pip install --quiet --disable-pip-version-check $(PACKAGES)
 	OMP_NUM_THREADS=1 $(ENVIRONMENTS)/$@/bin/python examples/engines/judge.py build/engines $@
 
+java:  ## the port to Java: compiled, and run over the golden cases; build/java is for qwen3-parity check
+	ports/java/build.sh
+	java -jar ports/java/build/qwen3-port.jar run-all golden/cases build/java
+
 clean:
 	rm -rf .venv build

@@ -1,0 +1,167 @@
+package qwen3.port;
+
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+
+/**
+ * A small JSON reader: objects are maps in their order, arrays lists, strings strings, numbers {@link Number}s as they are
+ * written, and true, false and null themselves.
+ */
+public final class Json {
+  /** A number, not converted. */
+  public record Number(String text) {
+    public int asInt() {
+      return Integer.parseInt(text);
+    }
+  }
+
+  private final String text;
+  private int at;
+
+  private Json(String text) {
+    this.text = text;
+  }
+
+  /** Parses one value; throws {@link IllegalArgumentException} when the text is no JSON. */
+  public static Object parse(String text) {
+    Json json = new Json(text);
+    Object value = json.value();
+    if (json.peek() != '\0') {
+      throw json.unexpected();
+    }
+    return value;
+  }
+
+  @SuppressWarnings("unchecked")
+  public static Map<String, Object> object(Object value) {
+    return (Map<String, Object>) value;
+  }
+
+  @SuppressWarnings("unchecked")
+  public static List<Object> array(Object value) {
+    return (List<Object>) value;
+  }
+
+  private Object value() {
+    return switch (peek()) {
+      case '{' -> object();
+      case '[' -> array();
+      case '"' -> string();
+      case 't' -> word("true", true);
+      case 'f' -> word("false", false);
+      case 'n' -> word("null", null);
+      default -> number();
+    };
+  }
+
+  private Map<String, Object> object() {
+    Map<String, Object> members = new LinkedHashMap<>();
+    for (boolean more = opens('{', '}'); more; more = goesOn('}')) {
+      if (peek() != '"') {
+        throw unexpected();
+      }
+      String name = string();
+      expect(':');
+      members.put(name, value());
+    }
+    return members;
+  }
+
+  private List<Object> array() {
+    List<Object> items = new ArrayList<>();
+    for (boolean more = opens('[', ']'); more; more = goesOn(']')) {
+      items.add(value());
+    }
+    return items;
+  }
+
+  private boolean opens(char open, char close) {
+    expect(open);
+    if (peek() == close) {
+      at++;
+      return false;
+    }
+    return true;
+  }
+
+  private boolean goesOn(char close) {
+    char next = peek();
+    if (next != ',' && next != close) {
+      throw unexpected();
+    }
+    at++;
+    return next == ',';
+  }
+
+  private String string() {
+    expect('"');
+    StringBuilder string = new StringBuilder();
+    while (at < text.length() && text.charAt(at) != '"') {
+      char c = text.charAt(at++);
+      string.append(c == '\\' ? escaped() : c);
+    }
+    expect('"');
+    return string.toString();
+  }
+
+  private char escaped() {
+    char c = text.charAt(at++);
+    switch (c) {
+      case 'b':
+        return '\b';
+      case 'f':
+        return '\f';
+      case 'n':
+        return '\n';
+      case 'r':
+        return '\r';
+      case 't':
+        return '\t';
+      case 'u':
+        at += 4;
+        return (char) Integer.parseInt(text.substring(at - 4, at), 16);
+      default:
+        return c;
+    }
+  }
+
+  private Number number() {
+    int start = at;
+    while (at < text.length() && "+-.eE0123456789".indexOf(text.charAt(at)) >= 0) {
+      at++;
+    }
+    if (start == at) {
+      throw unexpected();
+    }
+    return new Number(text.substring(start, at));
+  }
+
+  private Object word(String word, Object value) {
+    if (!text.startsWith(word, at)) {
+      throw unexpected();
+    }
+    at += word.length();
+    return value;
+  }
+
+  /** The next character that is no white space, '\0' at the end. */
+  private char peek() {
+    while (at < text.length() && " \t\n\r".indexOf(text.charAt(at)) >= 0) {
+      at++;
+    }
+    return at < text.length() ? text.charAt(at) : '\0';
+  }
+
+  private void expect(char c) {
+    if (peek() != c) {
+      throw unexpected();
+    }
+    at++;
+  }
+
+  private IllegalArgumentException unexpected() {
+    return new IllegalArgumentException("no JSON at character " + at);
+  }
+}
