@@ -231,6 +231,12 @@ def last_rows(array: Array, spot: Place, rows: int) -> Array:
 
 
 def selected(name: str, globs: Iterable[str]) -> bool:
-    """Whether a tap is asked for: a glob matches its name (`*` also spans dots); no glob at all asks for every tap."""
+    """Whether a tap is asked for: a glob matches its name (`*` also spans dots) and none with `!` in front does.
+
+    No glob without `!` asks for every tap.
+    """
     patterns = tuple(globs)
-    return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
+    if any(fnmatchcase(name, pattern[1:]) for pattern in patterns if pattern.startswith("!")):
+        return False
+    asked = [pattern for pattern in patterns if not pattern.startswith("!")]
+    return not asked or any(fnmatchcase(name, pattern) for pattern in asked)

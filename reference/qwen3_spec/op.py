@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from qwen3_spec.arithmetic import FLOAT64, Array
 from qwen3_spec.site import Result, Site
 
@@ -50,8 +52,13 @@ class Op:
         return not self.copies and self.unit is None and self.both is None
 
     def truth(self, site: Site) -> Result:
-        """The output on a site's inputs in float64, and its rounding unit; None for the unit of an exact op."""
+        """The output on a site's inputs in float64, and its rounding unit; None for the unit of an exact op.
+
+        The unit is 0 where the run says that nobody asks for `units`: sums of what may cancel cost more than the op.
+        """
         if self.both is not None:
             return self.both(site)
         y = self.at_site(site, FLOAT64)
+        if self.unit is not None and not site.values.units:
+            return y, np.zeros(())
         return y, None if self.unit is None else self.unit(site, y)

@@ -53,12 +53,14 @@ class Taps(Protocol):
     """What an op, or a mistake of it, asks of the run that it stands in: other taps, as recorded or as they follow.
 
     `recording` is the run, `given` the recording whose inputs count; `dtype` is the schema's type that floats are
-    stored in; `overrides` has other ways to compute a place, by pattern.
+    stored in; `units` says whether anybody asks for rounding units; `overrides` has other ways to compute a place, by
+    pattern.
     """
 
     recording: Any
     given: Any
     dtype: int
+    units: bool
     overrides: Mapping[str, Callable[[Site], Result]]
 
     def place(self, name: str) -> Any:

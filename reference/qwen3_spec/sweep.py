@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -41,11 +41,19 @@ def made_once(name: str) -> bool:
     return name.endswith(".inv_freq") or ".encoder_" in name
 
 
+class Plan(NamedTuple):
+    """What a place reads at a step, and how long it is there: the same whatever is computed."""
+
+    place: Any
+    names: tuple[str, ...]
+    length: int
+
+
 class Sweep:
     """The places of a run, each as it is known (`recorded`) or computed from those that it reads (`value`).
 
     `overrides` has other ways to compute some places, by pattern. `computed` has what was computed and not forgotten;
-    None for what cannot be had.
+    None for what cannot be had. `units`: whether anybody asks for rounding units; without, those of `Op.truth` are 0.
     """
 
     network: Network
@@ -57,6 +65,7 @@ class Sweep:
     recording: Any
     given: Any
     dtype: int
+    units: bool = True
 
     def recorded(self, name: str, step: int) -> Array | None:
         """A tap as it is known, or None."""
@@ -89,21 +98,30 @@ class Sweep:
             site = self.site(*key)
             if site is None:
                 return None
-            self.computed[key] = self.kept(site, self.compute(site))
+            self.computed[key] = self.evaluated(site)
         return self.computed[key]
+
+    def evaluated(self, site: Site) -> Array:
+        """What later places read of a site that nobody knows."""
+        return self.kept(site, self.compute(site))
+
+    def plan(self, name: str, step: int) -> Plan | None:
+        """What a tap is computed from at a step; None for what is not computed."""
+        place = self.place(name)
+        if place is None or not self.computes(place) or step < _back(place):
+            return None
+        names = self.reads(place)
+        if place.op == "cache_once" and step > 0:
+            names = ()
+        return Plan(place, names, self._length(place, step))
 
     def site(self, name: str, step: int) -> Site | None:
         """The op that makes a tap, with its inputs; None when one of them is not to be had, or it is not computed."""
-        place = self.place(name)
-        if place is None or not self.computes(place):
+        plan = self.plan(name, step)
+        if plan is None:
             return None
-        names = self.reads(place)
+        place, names, back = plan.place, plan.names, _back(plan.place)
         cached = place.op.startswith("cache") and step > 0
-        if place.op == "cache_once" and cached:
-            names = ()
-        back = int(place.op == "beam_scores")  # by which rows enter a step follows from the step before
-        if step < back:
-            return None
         found = [self.value(one, step if one.startswith("input.") else step - back) for one in names]
         before = self._before(place, step) if cached or back else None
         inputs = tuple(_in_range(one) for one in found if one is not None)
@@ -119,7 +137,7 @@ class Sweep:
             case=self.case,
             values=self,
             checkpoint=self.weights,
-            length=self._length(place, step),
+            length=plan.length,
             before=before,
         )
 
@@ -155,6 +173,11 @@ class Sweep:
             length = self.case.steps[step] if step < len(self.case.steps) else 0
         rows = self.case.rows
         return min(rows, length) if rows and "query" in place.axes and self.network.rows_kept(place.name) else length
+
+
+def _back(place: Any) -> int:
+    """How many steps back the inputs of a place are: by which rows enter a step follows from the step before."""
+    return int(place.op == "beam_scores")
 
 
 def _in_range(values: Array) -> Array:

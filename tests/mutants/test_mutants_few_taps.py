@@ -11,7 +11,8 @@ import pytest
 from detection.mutants import Mutant, catalogue, isolated
 from detection.mutants.judged import by_replay
 from detection.mutants.outcome import Outcome
-from qwen3_parity.recording.record import GRANULARITY, record
+from qwen3_parity.recording.levels import LEVELS
+from qwen3_parity.recording.record import record
 
 FEW = ("MLP-01/steps", "GQA-10", "ROP-28")
 Runs = Callable[[Sequence[Mutant], str, int], list[Outcome]]
@@ -22,14 +23,14 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
     """Mutants on their first case, recorded with the taps of a granularity, blamed by replay."""
 
     def run(mutants: Sequence[Mutant], granularity: str, workers: int) -> list[Outcome]:
-        monkeypatch.setattr(isolated, "record", partial(record, taps=GRANULARITY[granularity]))
+        monkeypatch.setattr(isolated, "record", partial(record, taps=LEVELS[granularity]))
         first = isolated.run_all(mutants, judge=by_replay, cases=lambda one: one.cases[:1], workers=workers)
         return list(first)
 
     return run
 
 
-@pytest.mark.parametrize("granularity", ["sub-layer", "layer"])
+@pytest.mark.parametrize("granularity", ["sub-layer", "layer", "logits"])
 @pytest.mark.parametrize("name", FEW)
 def test_a_wrong_op_without_a_tap_is_blamed_in_its_group(name: str, granularity: str, runs: Runs) -> None:
     mutant = next(one for one in catalogue() if one.name == name)
@@ -40,7 +41,7 @@ def test_a_wrong_op_without_a_tap_is_blamed_in_its_group(name: str, granularity:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("granularity", ["sub-layer", "layer"])
+@pytest.mark.parametrize("granularity", ["fused", "modules", "sub-layer", "layer", "logits"])
 def test_the_groups_that_are_blamed_hold_the_wrong_ops_of_forty_bugs(granularity: str, runs: Runs) -> None:
     network = [one for one in catalogue() if not (one.of_tokenizer or one.of_weights)]
     mutants = network[:: len(network) // 40][:40]

@@ -9,9 +9,10 @@ import torch
 from qwen3_golden import GOLDEN_ROOT, pattern_of, pb, read, selected
 from qwen3_parity import check, replay
 from qwen3_parity.checkpoints.weights import weights_of
+from qwen3_parity.recording.levels import LEVELS
 from qwen3_parity.recording.ours.classic import ClassicEncoder
 from qwen3_parity.recording.ours.network import EncoderDecoder, factory, golden_dtype
-from qwen3_parity.recording.record import GRANULARITY, record
+from qwen3_parity.recording.record import record
 from qwen3_parity.recording.suite import goldens
 
 CHECKPOINTS = GOLDEN_ROOT / "checkpoints"
@@ -33,7 +34,7 @@ def recorded(path, out, granularity, backend="eager", change=lambda model: None)
         change(runner.model)
         return runner
 
-    record(golden, out, build, taps=GRANULARITY[granularity])
+    record(golden, out, build, taps=LEVELS[granularity])
     return golden, read(out)
 
 
@@ -41,7 +42,7 @@ def blamed(golden, candidate):
     return {one.name: one for one in replay(candidate, weights_of(golden, CHECKPOINTS), golden) if not one.passed}
 
 
-@pytest.mark.parametrize("granularity", ["sub-layer", "layer"])
+@pytest.mark.parametrize("granularity", ["fused", "modules", "sub-layer", "layer", "logits"])
 @pytest.mark.parametrize(
     "path",
     [pytest.param(path, id=name, marks=[] if name in SAMPLE else pytest.mark.slow) for name, path in MODELS.items()],
@@ -68,7 +69,7 @@ def wrong_scale(model):
 @pytest.mark.parametrize(
     ("granularity", "change", "tap", "among"),
     [
-        ("op", wrong_activation, "decoder.layers.1.mlp.act", set()),
+        ("all", wrong_activation, "decoder.layers.1.mlp.act", set()),
         ("sub-layer", wrong_activation, "decoder.layers.1.mlp.down_proj", {"decoder.layers.{layer}.mlp.act"}),
         ("layer", wrong_activation, "decoder.layers.1.output", {"decoder.layers.{layer}.mlp.act"}),
         ("sub-layer", wrong_scale, "decoder.layers.2.merged_attn.o_proj", {f"{SITE}.scores"}),
@@ -84,7 +85,7 @@ def test_the_group_that_holds_the_mistake_is_blamed_alone(granularity, change, t
 
 def test_a_mistake_inside_fused_attention_is_blamed_on_the_ops_that_have_no_tap(tmp_path):
     path = GOLDEN_ROOT / "cases" / "encdec" / "ragged.pb"
-    found = blamed(*recorded(path, tmp_path / "some.pb", "op", backend="sdpa", change=wrong_scale))
+    found = blamed(*recorded(path, tmp_path / "some.pb", "all", backend="sdpa", change=wrong_scale))
     assert {(name, one.others) for name, one in found.items()} == {
         (
             "decoder.layers.2.merged_attn.context",
@@ -96,7 +97,7 @@ def test_a_mistake_inside_fused_attention_is_blamed_on_the_ops_that_have_no_tap(
 def test_the_taps_asked_for_are_the_taps_declared_and_delivered(tmp_path):
     path = GOLDEN_ROOT / "cases" / "encdec" / "ragged.pb"
     golden, candidate = recorded(path, tmp_path / "some.pb", "layer")
-    globs = GRANULARITY["layer"]
+    globs = LEVELS["layer"]
     assert {t.info.name for t in candidate if not t.info.name.startswith("input.")} == {
         t.info.name for t in golden if selected(t.info.name, globs) and not t.info.name.startswith("input.")
     }
@@ -104,7 +105,7 @@ def test_the_taps_asked_for_are_the_taps_declared_and_delivered(tmp_path):
 
 
 def test_an_error_of_one_head_does_not_drown_in_the_tap(tmp_path):
-    golden, candidate = recorded(GOLDEN_ROOT / "cases" / "encdec" / "ragged.pb", tmp_path / "all.pb", "op")
+    golden, candidate = recorded(GOLDEN_ROOT / "cases" / "encdec" / "ragged.pb", tmp_path / "all.pb", "all")
     weights = weights_of(golden, CHECKPOINTS)
     honest = next(one for one in replay(candidate, weights, golden) if one.name.endswith("0.merged_attn.context"))
     tensor = candidate[honest.name, honest.step]

@@ -7,16 +7,18 @@ outputs). What lies between is then computed by the specification, and ops witho
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from qwen3_golden import Array, Network, Recording, pb
 from qwen3_parity.blame.evidence import as_stored
 from qwen3_reference.checkpoints.spec_configs import spec_config
+from qwen3_spec.arithmetic import FLOAT64
 from qwen3_spec.ops import OPS
 from qwen3_spec.site import Result, Site
-from qwen3_spec.sweep import CHOICES, Sweep, made_once
+from qwen3_spec.sweep import CHOICES, Key, Plan, Sweep, made_once
 
 __all__ = ["CHOICES", "Overrides", "Values", "made_once"]
 
@@ -33,7 +35,8 @@ class Values(Sweep):
     `given` is the recording whose `input.*` count: what a case is given is never taken from a candidate's word.
     `dropped` are patterns to be treated as not recorded; `overrides` computes some places in another way; `noise` adds
     to every computed value a random multiple of its rounding unit; `given_tables` takes cos and sin from `given`.
-    `computed` has the taps that `value` had to compute since it was cleared, None for those that cannot be had.
+    `computed` has the taps that `value` had to compute since it was cleared, None for those that cannot be had;
+    `readers` who asked for a tap on the way.
     """
 
     recording: Recording
@@ -43,7 +46,11 @@ class Values(Sweep):
     overrides: Overrides = field(default_factory=dict)
     noise: np.random.Generator | None = None
     given_tables: bool = False
-    computed: dict[tuple[str, int], Array | None] = field(default_factory=dict)
+    computed: dict[Key, Array | None] = field(default_factory=dict)
+    readers: dict[Key, set[Key]] | None = field(default_factory=dict)
+    units: bool = True
+    _plans: dict[Key, Plan | None] = field(default_factory=dict)
+    _computing: list[Key] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.case: pb.Case = (self.given or self.recording).case
@@ -67,6 +74,55 @@ class Values(Sweep):
         if self.dropped and (place := self.place(name)) is not None and place.pattern in self.dropped:
             return None
         return found.values()
+
+    def another(self, **changes: Any) -> Values:
+        """The same run with some of its fields changed, and nothing computed yet."""
+        return super().another(readers={}, _computing=[], _plans={}, **changes)
+
+    def plan(self, name: str, step: int) -> Plan | None:
+        """What a tap is computed from; worked out once."""
+        key = name, step
+        if key not in self._plans:
+            self._plans[key] = super().plan(name, step)
+        return self._plans[key]
+
+    def value(self, name: str, step: int) -> Array | None:
+        """A tap as it was recorded, or computed; None where neither is possible."""
+        key = name, 0 if made_once(name) else step
+        if self.readers is None:
+            return self.computed[key] if key in self.computed else super().value(name, step)
+        if self._computing:
+            self.readers.setdefault(key, set()).add(self._computing[-1])
+        if key in self.computed:
+            return self.computed[key]
+        self._computing.append(key)
+        try:
+            return super().value(name, step)
+        finally:
+            self._computing.pop()
+
+    def evaluated(self, site: Site) -> Array:
+        """What later places read of a site that was not recorded: without noise nobody asks for its unit."""
+        if self.noise is not None:
+            return super().evaluated(site)
+        other = self.overrides.get(site.place.pattern)
+        with np.errstate(all="ignore"):
+            return OPS[site.place.op].at_site(site, FLOAT64) if other is None else other(site)[0]
+
+    def overridden(self, overrides: Overrides) -> Values:
+        """The same run with places computed in another way, by pattern; what does not follow from them is kept.
+
+        Of a run that noted its readers; the new one does not, and has no rounding units.
+        """
+        assert self.readers is not None, "harness bug: a run that was overridden already"
+        changed = [key for key in self.computed if (place := self.place(key[0])) and place.pattern in overrides]
+        follows = set(changed)
+        while changed:
+            new = self.readers.get(changed.pop(), set()) - follows
+            follows |= new
+            changed += new
+        kept = {key: value for key, value in self.computed.items() if key not in follows}
+        return replace(self, computed=kept, readers=None, overrides=overrides, units=False)
 
     def compute(self, site: Site) -> Result:
         """The op of a site on its inputs, by the specification or as an override has it."""

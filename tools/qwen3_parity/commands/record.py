@@ -21,7 +21,12 @@ _FOLDER = Path("build/parity")
 @click.option("--model", type=FILE, help="The checkpoint directory of a captured case.")
 @click.option("--tokenizer", type=FILE, help="The directory of a tokenization case  [default: the committed one]")
 @click.option("--checkpoints", type=FILE, default=GOLDEN_ROOT / "checkpoints", help="Where the case's checkpoints are.")
-@click.option("--taps", multiple=True, metavar="GLOB", help="Only these taps, or: op, sub-layer, layer  [default: op]")
+@click.option(
+    "--taps",
+    multiple=True,
+    metavar="GLOB",
+    help="Only these taps, or a level: all, fused, modules, sub-layer, layer, logits  [default: all]",
+)
 def record(
     golden: str,
     out: Path | None,
@@ -34,6 +39,7 @@ def record(
 ) -> None:
     """Run an implementation (ours, unless --impl) on the case of GOLDEN, a file or a case's name, and record it."""
     from qwen3_parity.recording import record as recorder
+    from qwen3_parity.recording.levels import LEVELS
     from qwen3_parity.recording.ours.network import factory, golden_dtype
     from qwen3_parity.recording.text import record_tokenization
     from qwen3_parity.text.runner import ours
@@ -49,6 +55,6 @@ def record(
         if tokenizer:
             raise click.UsageError("--tokenizer is for tokenization cases; this one is a network's")
         build = recorder.load_factory(impl) if impl else factory(backend, golden_dtype(reference))
-        globs = tuple(glob for word in taps for glob in recorder.GRANULARITY.get(word, (word,)))
+        globs = tuple(glob for word in taps for glob in LEVELS.get(word, (word,)))
         recorder.record(reference, path, build, checkpoints=checkpoints, model=model, taps=globs)
     click.echo(f"{path}\nnext: qwen3-parity check {golden} {path}{f' --model {model}' if model else ''}")

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.blame.evidence import Evidence
+from qwen3_parity.blame.evidence import Evidence, worst_share
 from qwen3_parity.blame.replay import expected
+from qwen3_parity.blame.values import Values
+from qwen3_parity.diagnosis.suspects import Suspect, suspects
 from qwen3_parity.judge.budgets import headroom
-from qwen3_parity.mistakes.hypothesis import Hypothesis
-from qwen3_parity.mistakes.library import LIBRARY
-from qwen3_spec.ops import OPS
-from qwen3_spec.site import Result, Site
+from qwen3_spec.site import Result
 
 _TELLING = 3
 """Different numbers that a part of a tap must have to be explained by itself."""
@@ -23,7 +23,6 @@ _LARGE = 1 << 15
 """Elements from which on a tap is large: looking for every look-alike takes seconds."""
 _EQUAL = 3
 """How much of `Explanation.order` makes two explain equally well."""
-_GRADIENT = "gradient."
 _ROUNDS = 3
 """Different mistakes looked for in one place."""
 
@@ -33,7 +32,8 @@ class Explanation:
     """A mistake that reproduces wrong taps. `place` is where it is, `share` the worst share of the budget it leaves.
 
     `whole` taps are reproduced in every cell, `partly` in every wrong cell (the mistake is made for some of the tap);
-    `of` were tried. `contradicted` counts passing taps of the same place that the mistake would have made wrong.
+    `of` were tried. `kinds` of places are wrong together. `contradicted` counts passing taps of the same place that the
+    mistake would have made wrong.
     """
 
     name: str
@@ -46,11 +46,12 @@ class Explanation:
     of: int
     contradicted: int
     rank: int = 0
+    kinds: int = 1
 
     @property
     def order(self) -> tuple[float, ...]:
         """Smaller is better: explains more, contradicts less, is the plainer mistake, is closer."""
-        return -self.whole, -self.partly, self.contradicted, self.rank, self.share
+        return -self.whole, -self.partly, self.contradicted, self.rank, self.kinds, self.share
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,20 @@ class Judged:
     truth: Result
     cells: Array = field(repr=False)
 
+    @cached_property
+    def room(self) -> float:
+        """The rounding units that one cell may be off: of a group those of its most generous op."""
+        return max(headroom("op", op).max for op in self.evidence.ops)
+
+    @cached_property
+    def replayed(self) -> Values:
+        """The run up to the tap, computed once: what a mistake does not touch is read from it."""
+        site = self.evidence.site
+        values = site.values.another()
+        assert isinstance(values, Values)
+        values.site(site.place.name, site.step)
+        return values
+
 
 def judged(evidence: Evidence) -> Judged:
     """What a tap should have been, cell by cell."""
@@ -73,7 +88,8 @@ def judged(evidence: Evidence) -> Judged:
     errors = evidence.errors(truth)
     if errors is None:
         return Judged(evidence, truth, np.zeros(evidence.actual.shape, bool))
-    return Judged(evidence, truth, errors > max(headroom("op", op).max for op in evidence.ops))
+    one = Judged(evidence, truth, np.zeros(evidence.actual.shape, bool))
+    return replace(one, cells=errors > one.room)
 
 
 def explain(blamed: Sequence[Judged], passing: Sequence[Judged], failures: list[str]) -> list[Explanation]:
@@ -84,7 +100,7 @@ def explain(blamed: Sequence[Judged], passing: Sequence[Judged], failures: list[
     """
     # A tap that fails where nothing is judged (a NaN in padding) is explained by anything, the truth among it.
     blamed = [one for one in blamed if not one.evidence.share(one.truth) <= 1]
-    open_ = sorted(blamed, key=lambda one: -int(one.evidence.judged.sum()))  # what has most numbers tells most
+    open_ = sorted(blamed, key=_first)
     found: list[Explanation] = []
     for _ in range(_ROUNDS):
         if not open_:
@@ -102,6 +118,11 @@ def explain(blamed: Sequence[Judged], passing: Sequence[Judged], failures: list[
     return found
 
 
+def _first(one: Judged) -> tuple[int, int]:
+    """What has most numbers tells most; of a group the steps before are computed too, so the first one comes first."""
+    return one.evidence.site.step if one.evidence.others else 0, -int(one.evidence.judged.sum())
+
+
 def _once(best: Sequence[tuple[Explanation, list[Judged]]]) -> list[tuple[Explanation, list[Judged]]]:
     """The first of each name among those that explain as much as the best and contradict no more."""
     kept: dict[str, tuple[Explanation, list[Judged]]] = {}
@@ -114,108 +135,77 @@ def _once(best: Sequence[tuple[Explanation, list[Judged]]]) -> list[tuple[Explan
 def _for(
     first: Judged, blamed: Sequence[Judged], passing: Sequence[Judged], failures: list[str]
 ) -> Iterator[tuple[Explanation, list[Judged]]]:
-    """Every hypothesis that explains `first`, tried on the others; with the taps that it leaves unexplained.
+    """Every suspect that explains `first`, tried on the others; with the taps that it leaves unexplained.
 
-    In a large tap, and in a group of gradients, a plain mistake that explains everything ends the search: the rarer
-    ones follow it in the library.
+    A mistake that explains everything and contradicts nothing ends the search in a group, where the plainest come
+    first: no rarer one is better. So does a plain one in a large tap.
     """
+    group, enough = bool(first.evidence.others), math.inf
     large = first.evidence.actual.size > _LARGE
-    back = bool(first.evidence.others) and first.evidence.site.place.name.startswith(_GRADIENT)  # half a layer, or more
-    everywhere: set[tuple[str, str]] = set()  # each of them once, whichever place thought of it
-    for place, site in _members(first.evidence):
-        for hypothesis in _library(site, failures):
-            if hypothesis.everywhere:
-                if (hypothesis.name, hypothesis.says) in everywhere:
-                    continue
-                everywhere.add((hypothesis.name, hypothesis.says))
-            shares = [_share(hypothesis, place, first)]
-            if shares[0][0] > 1:
-                continue
-            shares += [_share(hypothesis, place, one) for one in blamed if one is not first]
-            ordered = [first, *(one for one in blamed if one is not first)]
-            left = [one for one, (share, _) in zip(ordered, shares, strict=True) if not share <= 1]
-            found = Explanation(
-                name=hypothesis.name,
-                says=hypothesis.says,
-                fix=hypothesis.fix,
-                place=place,
-                share=max(share for share, _ in shares if share <= 1),
-                whole=sum(share <= 1 and whole for share, whole in shares),
-                partly=sum(share <= 1 and not whole for share, whole in shares),
-                of=len(shares),
-                contradicted=sum(_contradicts(hypothesis, place, one) for one in passing),
-                rank=hypothesis.rank,
-            )
-            yield found, left
-            if large and found.whole == found.of and found.rank <= 2:
-                return
-            if back and found.whole == found.of and not (found.rank or found.contradicted):
-                return
-
-
-def _library(site: Site, failures: list[str]) -> Iterator[Hypothesis]:
-    for library in LIBRARY.get(site.place.op, ()):
-        try:
-            with np.errstate(all="ignore"):
-                yield from library(site)
-        except (ArithmeticError, AttributeError, IndexError, KeyError, NameError, TypeError, ValueError) as error:
-            failures.append(f"harness bug: hypotheses about {site.place.name}: {type(error).__name__}: {error}")
-
-
-def _members(evidence: Evidence) -> Iterator[tuple[str, Site]]:
-    """The places in which the mistake may be, with their sites: the tap's own first, then those of its group.
-
-    What a wrong gradient goes back through is right forward, or the gradient would not be judged.
-    """
-    yield evidence.site.place.pattern, evidence.site
-    back = evidence.site.place.name.startswith(_GRADIENT)
-    for name in evidence.others:
-        if back and not name.startswith(_GRADIENT):
+    for suspect in suspects(first.evidence, failures):
+        if suspect.hypothesis.rank > enough:
             continue
-        values = evidence.site.values
-        spot = values.place(name)
-        site = values.site(name, evidence.site.step)
-        if spot is not None and site is not None:
-            yield spot.pattern, site
+        shares = [_share(suspect, first)]
+        if shares[0][0] > 1:
+            continue
+        shares += [_share(suspect, one) for one in blamed if one is not first]
+        ordered = [first, *(one for one in blamed if one is not first)]
+        left = [one for one, (share, _) in zip(ordered, shares, strict=True) if not share <= 1]
+        hypothesis = suspect.hypothesis
+        found = Explanation(
+            name=hypothesis.name,
+            says=hypothesis.says,
+            fix=hypothesis.fix,
+            place=suspect.where,
+            share=max(share for share, _ in shares if share <= 1),
+            whole=sum(share <= 1 and whole for share, whole in shares),
+            partly=sum(share <= 1 and not whole for share, whole in shares),
+            of=len(shares),
+            contradicted=sum(_contradicts(suspect, one) for one in passing),
+            rank=hypothesis.rank,
+            kinds=len({pattern.rpartition(".")[2].removeprefix("encoder_") for pattern in suspect.at}),
+        )
+        yield found, left
+        if large and found.whole == found.of and found.rank <= 2:
+            return
+        if group and found.whole == found.of and not found.contradicted:
+            enough = min(enough, found.rank)
 
 
-def predicted(hypothesis: Hypothesis, place: str, evidence: Evidence, unit: Array | None) -> Result | None:
-    """What the tap would be with this mistake at `place`, and the noise of the group where it has one."""
-    site = evidence.site
+def predicted(suspect: Suspect, one: Judged) -> Result | None:
+    """What the tap would be with this mistake, and the noise of the group where it has one."""
+    site, unit = one.evidence.site, one.truth[1]
     try:
         with np.errstate(all="ignore"):
-            if place == site.place.pattern and not hypothesis.everywhere:
-                found = hypothesis.compute(site)
-                return found if found is None or not evidence.others else (found[0], unit)
-            places = dict(_members(evidence)) if hypothesis.everywhere else {place: site}
-            values = site.values.another(overrides=dict.fromkeys(places, _or_truth(hypothesis)))
+            own = suspect.at.get(site.place.pattern)
+            if own is not None and len(suspect.at) == 1:
+                found = own.compute(site)
+                return found if found is None or not one.evidence.others else (found[0], unit)
+            values = one.replayed.overridden(suspect.overrides())
             again = values.site(site.place.name, site.step)
             return None if again is None else (values.compute(again)[0], unit)
-    except (ValueError, IndexError):  # shapes that do not fit: not this mistake
+    except (ValueError, IndexError, KeyError):  # shapes that do not fit, a place that this network does not have
         return None
 
 
-def _or_truth(hypothesis: Hypothesis) -> Callable[[Site], Result]:
-    """The mistake where it can be made, the right op elsewhere."""
-    return lambda site: hypothesis.compute(site) or OPS[site.place.op].truth(site)
-
-
-def _share(hypothesis: Hypothesis, place: str, one: Judged) -> tuple[float, bool]:
-    """The share of the budget that the hypothesis leaves, and whether of the whole tap or of the wrong cells alone."""
-    result = predicted(hypothesis, place, one.evidence, one.truth[1])
+def _share(suspect: Suspect, one: Judged) -> tuple[float, bool]:
+    """The share of the budget that a suspect leaves, and whether of the whole tap or of the wrong cells alone."""
+    result = predicted(suspect, one)
     if result is None or result[0].shape != one.evidence.actual.shape:
         return math.inf, False
     errors = one.evidence.errors(result)
     assert errors is not None
-    share = one.evidence.share(result)
+    wrong = float(errors[one.cells].max(initial=0)) / one.room
+    if wrong > 1:
+        return math.inf, False
+    share = worst_share(one.evidence.measure(errors), one.evidence.ops)
     if share <= 1:
         return share, True
     if one.evidence.actual.dtype.kind != "f" or len(np.unique(one.evidence.actual[one.cells])) < _TELLING:
         return math.inf, False  # a few bools, integers or zeros are right by chance
-    room = max(headroom("op", op).max for op in one.evidence.ops)
-    return float(errors[one.cells].max()) / room, False
+    return wrong, False
 
 
-def _contradicts(hypothesis: Hypothesis, place: str, one: Judged) -> bool:
-    result = predicted(hypothesis, place, one.evidence, one.truth[1])
+def _contradicts(suspect: Suspect, one: Judged) -> bool:
+    result = predicted(suspect, one)
     return result is not None and not one.evidence.share(result) <= 1

@@ -8,6 +8,7 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.mistakes.beams import past
+from qwen3_parity.mistakes.cache_reads import reads
 from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
 from qwen3_parity.mistakes.normed import normed
 from qwen3_parity.mistakes.observed import unit_of
@@ -259,8 +260,10 @@ def other_kind(site: Site) -> Iterator[Hypothesis]:
     own = site.place.name.rpartition(".")[2]
     for name, tap, says in _KINDS.get(own, ()):
         fix = f"append {site.place.inputs[0][0].rpartition('.')[2]}"
-        yield Hypothesis(name, says, fix, _every_step(tap), 0)
-        yield Hypothesis(name, f"{says}, in the new slots", fix, _new_from(tap), 1)
+        both = tap.endswith(("v_proj", "k_rope"))  # what the other cache should hold
+        cause = f"{name} of both caches" if both else ""
+        yield Hypothesis(name, says, fix, _every_step(tap), 0, cause=cause)
+        yield Hypothesis(name, f"{says}, in the new slots", fix, _new_from(tap), 1, cause=cause and f"{cause}, new")
     for layer in range(site.config.num_hidden_layers):
         if layer != site.place.layer:
             offset = layer - (site.place.layer or 0)
@@ -374,6 +377,6 @@ def _rerotated(*, old: bool, here: bool) -> Callable[[Site], Result | None]:
 
 
 MISTAKES: Mapping[str, Mistakes] = {
-    "cache": Mistakes((past, contents, other_kind, again)),
-    "cache_once": Mistakes((past, contents, other_kind, again)),
+    "cache": Mistakes((past, contents, other_kind, again, reads)),
+    "cache_once": Mistakes((past, contents, other_kind, again, reads)),
 }

@@ -19,6 +19,8 @@ class Hypothesis:
 
     `says` completes "this op …" in a few words; `fix` is what to do, in one line. `rank` orders hypotheses that explain
     equally much: 0 for the plain mistake, more for what is rarer or has parameters that could fit by chance.
+    `cause`: what it has in common with mistakes of other ops, where one careless function makes them together (a wrong
+    repeat of heads: in the scores and in the context).
     `everywhere`: the mistake is made at every place of a group where it can be (keys and values alike), not at one.
     """
 
@@ -28,6 +30,7 @@ class Hypothesis:
     compute: Compute
     rank: int = 0
     everywhere: bool = False
+    cause: str = ""
 
 
 Library = Callable[[Site], Iterable[Hypothesis]]

@@ -14,7 +14,7 @@ from qwen3_parity.mistakes.gradients import cut, uses
 from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
 from qwen3_parity.mistakes.linear_fitted import unknown
 from qwen3_parity.mistakes.norm_placement import placement
-from qwen3_parity.mistakes.observed import Observed, explains, likely, observe
+from qwen3_parity.mistakes.observed import Observed, asks_for_all, explains, likely, observe
 from qwen3_parity.mistakes.parameters import Change, guess, others, tensors
 from qwen3_parity.mistakes.rounding import ROUNDED
 from qwen3_spec.ops import OPS
@@ -42,7 +42,7 @@ def biases(site: Site, what: Observed | None) -> Iterator[tuple[Hypothesis, Chan
         ):
             yield guess(name, says, fix, partial(with_bias, partial(_times, times)), 0)
     mine = site.place.parameters[0].removesuffix("weight") + "bias"
-    for text, find, rank in others(site, mine, (len(site.parameters["weight"]),)):
+    for text, find, rank, _ in others(site, mine, (len(site.parameters["weight"]),)):
         name = "weight.extra_bias" if own is None else "weight.other_tensor"
         fix = "add the projection's own bias or none"
         yield guess(name, f"adds {text}", fix, partial(with_bias, partial(_stored, find)), rank + 1)
@@ -149,8 +149,10 @@ def linear(site: Site) -> Iterator[Hypothesis]:
         small = None if what is None else sampled(site, what)
         yield from _quick(site, small, biases(site, what))
         yield from _quick(site, small, tensors(site))
+        width = site.parameters["weight"].shape[1]
         if small is None or what is None:
             yield from casts(site, None, "linear.half_precision", "multiply in float32", _NARROW)
+            yield from lost_terms(site, None, "linear.lost_terms", width, _without)
             return
         part = small[0](site)
         fix = "hand on x @ weight.T as it is"
@@ -159,7 +161,6 @@ def linear(site: Site) -> Iterator[Hypothesis]:
         yield from clamped(part, small[1], "linear.clamped", fix, (1, 10, 30, 50, 100, 65504), 2)
         kind = "logits" if site.place.name == "logits" else "linear"
         yield from softly_capped(part, small[1], f"{kind}.softcap", fix, (30, 50, 20, 15, 10, 1))
-        width = site.parameters["weight"].shape[1]
         fitted = _fitted_counts(part, small[1])
         yield from lost_terms(part, small[1], "linear.lost_terms", width, _without, fitted)
         if site.place.name == "logits" and (what.actual[what.wrong] <= 1).all():
@@ -194,8 +195,8 @@ def sampled(site: Site, what: Observed) -> Sample:
 def _quick(site: Site, small: Sample | None, guesses: Iterator[tuple[Hypothesis, Change]]) -> Iterator[Hypothesis]:
     """The guesses whose changed site explains the sample."""
     for one, change in guesses:
-        if small is None:
-            if one.rank <= 1:
+        if small is None or asks_for_all():
+            if one.rank <= 1 or asks_for_all():
                 yield one
             continue
         changed = change(site)

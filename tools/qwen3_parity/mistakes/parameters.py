@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,6 +21,15 @@ Find = Callable[[Site], "str | None"]
 """The tensor that a site would be given; None where there is none."""
 
 
+class Other(NamedTuple):
+    """Another tensor: in words, how to find it, the rank of the mistake, and its cause, which other tensors share."""
+
+    says: str
+    find: Find
+    rank: int
+    cause: str = ""
+
+
 def shapes(site: Site) -> Mapping[str, tuple[int, ...]]:
     """The shape of every parameter, from what the recordings say of them: no tensor is read."""
     listed = (site.values.given or site.values.recording).parameters or site.values.recording.parameters
@@ -27,8 +37,8 @@ def shapes(site: Site) -> Mapping[str, tuple[int, ...]]:
     return {name: known[name] if name in known else site.checkpoint[name].shape for name in site.checkpoint}
 
 
-def others(site: Site, own: str, size: tuple[int, ...]) -> Iterator[tuple[str, Find, int]]:
-    """Text, tensor and rank of every tensor of `size` but `own`, as this layer sees it."""
+def others(site: Site, own: str, size: tuple[int, ...]) -> Iterator[Other]:
+    """Every tensor of `size` but `own`, as this layer sees it."""
     known = shapes(site)
     layers = site.config.num_hidden_layers
     here = site.place.layer
@@ -37,28 +47,40 @@ def others(site: Site, own: str, size: tuple[int, ...]) -> Iterator[tuple[str, F
             continue
         found = _LAYER.search(name)
         if found is None:
-            yield name, _fixed(name), 1
+            yield Other(name, _fixed(name), 1)
             continue
         layer = int(found.group(1))
         pattern = _LAYER.sub(".layers.{layer}.", name)
         kind = pattern.replace("{layer}", "*")
         if here is None:
-            yield name, _fixed(name), 1
+            yield Other(name, _fixed(name), 1)
             continue
+        mine = _LAYER.sub(".layers.{layer}.", own)
         if layer == here:
-            yield f"{kind} of its layer", _relative(pattern, 0, layers), 0
+            yield Other(f"{kind} of its layer", _relative(pattern, 0, layers), 0, _exchange(mine, pattern))
             continue
         by = layer - here
         text = {1: "the next layer's", -1: "the layer before's"}.get(by, f"{kind}, {by:+d} layers on:")
-        mine = _LAYER.sub(".layers.{layer}.", own) == pattern
-        rank = (0 if abs(by) == 1 else 1) + (0 if mine else 1)
-        yield f"{text} {kind}", _relative(pattern, by, layers), rank
+        rank = (0 if abs(by) == 1 else 1) + (0 if mine == pattern else 1)
         edge = {0: "the first layer's", layers - 1: "the last layer's"}.get(layer, f"layer {layer}'s")
-        yield f"{edge} {kind}", _fixed(name), rank + (0 if layer in (0, layers - 1) else 1)
+        ways = [
+            (f"{text} {kind}", _relative(pattern, by, layers), rank, f"layers {by:+d}"),
+            (f"{edge} {kind}", _fixed(name), rank + (0 if layer in (0, layers - 1) else 1), f"layer {layer} for all"),
+        ]
         if layer == layers - 1 - here:
-            yield f"{kind} of the layers in reverse order", _mirrored(pattern, layers), rank
+            ways.append((f"{kind} of the layers in reverse order", _mirrored(pattern, layers), rank, "layers mirrored"))
         if sorted(range(layers), key=str)[here] == layer:
-            yield f"{kind} of the layers sorted by name (0, 1, 10, 11, 2)", _sorted(pattern, layers), rank
+            says = f"{kind} of the layers sorted by name (0, 1, 10, 11, 2)"
+            ways.append((says, _sorted(pattern, layers), rank, "layers sorted"))
+        for says, find, rank, cause in ways:
+            yield Other(says, find, rank, cause if mine == pattern else "")
+
+
+def _exchange(one: str, other: str) -> str:
+    """Two tensors in each other's place; or those of one stack in the other, whatever they are."""
+    of, stacks = (one, other), {one.partition(".")[0], other.partition(".")[0]}
+    leaves = {".".join(name.removesuffix(".weight").split(".")[-1:]) for name in of}
+    return "stacks exchanged" if len(stacks) == 2 and len(leaves) == 1 else f"exchanged: {' and '.join(sorted(of))}"
 
 
 def _fixed(name: str) -> Find:
@@ -84,9 +106,9 @@ def _sorted(pattern: str, layers: int) -> Find:
 Change = Callable[[Site], "Site | None"]
 
 
-def guess(name: str, says: str, fix: str, change: Change, rank: int) -> tuple[Hypothesis, Change]:
+def guess(name: str, says: str, fix: str, change: Change, rank: int, cause: str = "") -> tuple[Hypothesis, Change]:
     """A hypothesis that is the right op on a changed site, with the change."""
-    return Hypothesis(name, says, fix, with_site(change), rank), change
+    return Hypothesis(name, says, fix, with_site(change), rank, cause=cause), change
 
 
 def other_tensors(site: Site) -> Iterator[Hypothesis]:
@@ -118,8 +140,8 @@ def tensors(site: Site) -> Iterator[tuple[Hypothesis, Change]]:
     """Other tensors, other forms, other cuts."""
     own = site.place.parameters[0]
     fix = f"load {own} as it is stored, (out, in)"
-    for says, find, rank in others(site, own, site.parameters["weight"].shape):
-        yield guess("weight.other_tensor", f"uses {says}", fix, partial(_exchanged, find), rank)
+    for one in others(site, own, site.parameters["weight"].shape):
+        yield guess("weight.other_tensor", f"uses {one.says}", fix, partial(_exchanged, one.find), one.rank, one.cause)
     if site.parameters["weight"].size > _LARGE:
         return
     for name, says, form, rank in forms():

@@ -67,7 +67,9 @@ def head_map(site: Site) -> Iterator[Hypothesis]:
     for where, part in parts[: 1 if len(site.inputs) < 3 else 3]:
         for name, says, build in wrong_maps(heads, kv_heads):
             rank = 1 if part != "all" else 0
-            yield Hypothesis(f"scores.{name}", says + where, _HEADS, _mapped(build, part), rank)
+            yield Hypothesis(
+                f"scores.{name}", says + where, _HEADS, _mapped(build, part), rank, cause=f"repeat_kv {says}{where}"
+            )
     actual, cells = recorded(site), visible_cells(site)
     if actual is None or cells is None or kv_heads < 2:
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -11,8 +11,8 @@ from qwen3_parity.mistakes.hypothesis import Hypothesis
 from qwen3_parity.mistakes.mask import WHOLE, MaskChange
 from qwen3_parity.mistakes.mask_memory import MEMORY
 from qwen3_parity.mistakes.mask_near import NEAR
-from qwen3_parity.mistakes.mask_padding import OWN
-from qwen3_parity.mistakes.mask_parts import slots
+from qwen3_parity.mistakes.mask_padding import MISREAD, OWN
+from qwen3_parity.mistakes.mask_parts import Rule, slots
 from qwen3_parity.mistakes.softmax_forms import Shaped, soft, softmax_hypothesis
 from qwen3_spec.site import Site
 
@@ -40,24 +40,21 @@ def other_mask(site: Site) -> Iterator[Hypothesis]:
                 name, f"uses another mask than the recorded one, which {says}", fix, changed(change), rank
             )
 
-    def masked(part: str, which: int) -> Shaped:
+    def masked(wrong: Mapping[str, Rule]) -> Shaped:
         def shaped(s: Array, visible: Array, site: Site) -> tuple[Array, Array] | None:
             of = site.values.site(site.sibling("mask"), site.step)
             if of is None:
                 return None
             parts = slots(of)
-            rules = {"near": NEAR, "own": OWN, "memory": MEMORY}
-            chosen = {one: table[which if one == part else 0] for one, table in rules.items()}
-            near, own = chosen["near"].visible(parts), chosen["own"].visible(parts)
+            near, own, memory = ((wrong.get(part) or rules[0]).visible(parts) for part, rules in _PARTS.items())
             if near is None or own is None:
                 return None
             width = parts.real.shape[1]
             cells = np.broadcast_to(near & own, (len(s), s.shape[2], width))
             if parts.memory is not None:
-                theirs = chosen["memory"].visible(parts)
-                if theirs is None:
+                if memory is None:
                     return None
-                wide = np.broadcast_to(theirs, (len(s), s.shape[2], parts.memory.shape[1]))
+                wide = np.broadcast_to(memory, (len(s), s.shape[2], parts.memory.shape[1]))
                 cells = np.concatenate([cells, wide], axis=-1)
             if cells.shape != (s.shape[0], *s.shape[2:]):
                 return None
@@ -66,10 +63,23 @@ def other_mask(site: Site) -> Iterator[Hypothesis]:
 
         return shaped
 
-    for part, table in (("near", NEAR), ("own", OWN), ("memory", MEMORY)):
-        if part == "memory" and site.stack == "encoder":
-            continue
-        for which, rule in enumerate(table):
-            if rule.name:
-                says = f"uses another mask than the recorded one, which {rule.says}"
-                yield softmax_hypothesis(rule.name, says, fix, masked(part, which), 1 + rule.rank)
+    for wrong, says, rank in _wrong_parts(site):
+        first = next(iter(wrong.values()))
+        says = f"uses another mask than the recorded one, which {says}"
+        yield softmax_hypothesis(first.name, says, fix, masked(wrong), rank)
+
+
+_PARTS = {"near": NEAR, "own": OWN, "memory": MEMORY}
+"""The rules of each part of a mask; the first is right."""
+
+
+def _wrong_parts(site: Site) -> Iterator[tuple[Mapping[str, Rule], str, int]]:
+    """One part of the mask wrong, with its words and rank; or the padding of both halves misread in the same way."""
+    of = site.values.site(site.sibling("mask"), site.step)
+    merged = of is not None and len(of.inputs) > 1  # the encoder's padding is its second input
+    if merged:
+        for index, (_, says, _, rank) in enumerate(MISREAD, start=1):
+            yield {"own": OWN[index], "memory": MEMORY[index]}, f"{says}, the encoder's too", rank
+    for part, rules in _PARTS.items():
+        if merged or part != "memory":
+            yield from (({part: rule}, rule.says, 1 + rule.rank) for rule in rules if rule.name)

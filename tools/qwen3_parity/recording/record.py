@@ -36,22 +36,6 @@ Value = torch.Tensor | Array
 Tap = Callable[[str, int, Value], None]
 """`tap(name, step, value)`: hands over the tensor of a tap of taps.textproto; the value must not change afterwards."""
 
-_SOURCES = ("*position_ids", "*.inv_freq", "*cos", "*sin", "*.embed_tokens", "*.mask")
-_CHOICES = ("next_token_probs", "beam_scores", "sequences_scores", "generated_ids")
-_TRAINED = ("loss", "gradient.logits", "gradient.*.weight", "gradient.*.bias")
-_ENDS = ("*.layers.*.output", "*.norm", "logits", *_CHOICES, *_TRAINED)
-_CLASSIC = ("*.embed_positions", "*.last_hidden_state")
-"""Of the classic encoder: beside those above."""
-GRANULARITY: Mapping[str, tuple[str, ...]] = {
-    "op": (),
-    "sub-layer": (
-        *(*_SOURCES, "*.cache_*", "*.o_proj", "*.out_proj", "*.attn_residual", "*.down_proj", "*.linear2"),
-        *(*_CLASSIC, *_ENDS),
-    ),
-    "layer": (*_SOURCES, *_CLASSIC, *_ENDS),
-}
-"""How many taps to record, as globs: every op; what enters and leaves attention and MLP; layer outputs."""
-
 ARITHMETIC = {
     torch.float64: pb.ARITHMETIC_F64,
     torch.float32: pb.ARITHMETIC_F32,
@@ -169,7 +153,7 @@ def record(
 ) -> None:
     """Run the implementation of `factory` on the case of `golden` and write its recording to `path`.
 
-    Only taps that the golden has and that `taps` asks for (globs, none = every tap; see `GRANULARITY`) are written; all
+    Only taps that the golden has and that `taps` asks for (globs, none = every tap; see `levels`) are written; all
     that the runner does not deliver are missing when it is judged, unless its `run.materialised` says so. Raises
     `ParityError` for a checkpoint that is missing or a tap without name.
     """

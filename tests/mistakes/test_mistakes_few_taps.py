@@ -1,0 +1,138 @@
+"""Ten usual bugs of a port that records its layers' outputs alone: each is named, and nothing else is accused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from fnmatch import fnmatchcase
+
+import numpy as np
+import pytest
+
+from detection.derived.seed import Compute, case_of, seeded
+from qwen3_golden import GOLDEN_ROOT, Array, Recording, pb, selected, table
+from qwen3_parity.checkpoints.weights import weights_of
+from qwen3_parity.diagnosis import diagnose
+from qwen3_parity.recording.levels import LEVELS
+from qwen3_spec.heads import heads_first
+from qwen3_spec.ops import OPS
+from qwen3_spec.site import Result, Site
+
+
+def truth(site: Site) -> Array:
+    return OPS[site.place.op].truth(site)[0]
+
+
+def exact(y: Array) -> Result:
+    return y, np.zeros_like(y, np.float64)
+
+
+def interleaved(site: Site) -> Result:
+    x, cos, sin = site.inputs
+    x = heads_first(x, site.config.head_dim)
+    half = x.shape[-1] // 2
+    cos, sin = cos[:, None, :, :half], sin[:, None, :, :half]
+    one, other = x[..., ::2], x[..., 1::2]
+    turned = np.stack((one * cos - other * sin, other * cos + one * sin), -1)
+    return exact(turned.reshape(x.shape))
+
+
+def tiled(site: Site) -> Result:
+    """KV heads 0 1 0 1 where 0 0 1 1 belong: the right op on query heads in another order, and back."""
+    groups = site.config.num_attention_heads // site.config.num_key_value_heads
+    kv_heads = site.config.num_key_value_heads
+    order = np.arange(groups * kv_heads).reshape(groups, kv_heads).T.ravel()
+    queries = site.inputs[0][:, order]
+    y = truth(replace(site, inputs=(queries, *site.inputs[1:])))
+    back = np.argsort(order)
+    return exact(y[:, :, back] if site.place.op == "context" else y[:, back])
+
+
+def transposed(site: Site) -> Result:
+    weight = site.parameters["weight"]
+    wrong = np.ascontiguousarray(weight.T).reshape(weight.shape)
+    return exact(truth(replace(site, parameters={**site.parameters, "weight": wrong})))
+
+
+def not_normed(site: Site) -> Result:
+    return exact(site.inputs[0].reshape(truth(site).shape))
+
+
+def normed_late(site: Site) -> Result:
+    turned = truth(site)
+    weight = site.checkpoint[site.place.name.replace("encoder_", "").replace("_rope", "_norm.weight")]
+    mean = (turned**2).mean(-1, keepdims=True) + site.config.rms_norm_eps
+    return exact(turned / np.sqrt(mean) * weight)
+
+
+def other_eps(site: Site) -> Result:
+    return exact(truth(replace(site, config=replace(site.config, rms_norm_eps=1e-5))))
+
+
+def one_behind(site: Site) -> Result:
+    return exact(truth(site) + (site.step > 0))
+
+
+def first_input(site: Site) -> Result:
+    return exact(site.inputs[0])
+
+
+def second_input(site: Site) -> Result:
+    return exact(site.inputs[1])
+
+
+def no_padding(site: Site) -> Result:
+    y = truth(site)
+    hidden = ~y.any(axis=1, keepdims=True)
+    past = np.arange(y.shape[2])[None, :] <= np.arange(y.shape[1])[:, None] + site.stop - y.shape[1]
+    return exact(y | (hidden & past))
+
+
+def not_updated(site: Site) -> Result | None:
+    if site.before is None or not site.step:
+        return None
+    new = truth(site).shape[2] - site.before.shape[2]
+    return exact(np.concatenate((site.before, np.repeat(site.before[:, :, -1:], new, 2)), 2))
+
+
+ATTENTION = "*_attn."
+BUGS: Mapping[str, tuple[Mapping[str, Compute], str]] = {
+    "interleaved": ({"*_rope": interleaved}, "rope.interleaved"),
+    "tiled": ({"*.scores": tiled, "*.context": tiled}, "context.kv_heads_tiled"),
+    "transposed": ({"*k_proj": transposed, "*v_proj": transposed}, "weight.reshaped"),
+    "norm_after_rope": (
+        {"*.[qk]_norm": not_normed, "*encoder_k_norm": not_normed, "*_rope": normed_late},
+        "rope.before_norm",
+    ),
+    "eps": ({"*norm": other_eps}, "norm.eps"),
+    "position": ({"decoder.position_ids": one_behind}, "positions.offset"),
+    "final_norm": ({"decoder.norm": first_input}, "norm.no_norm"),
+    "padding": ({"decoder.*.mask": no_padding}, "mask.padding_ignored"),
+    "stale": ({"*.cache_keys": not_updated, "*.cache_values": not_updated}, "cache.stale"),
+    "mlp_residual": ({"*.layers.*.output": second_input}, "residual.missing"),
+}
+
+
+def recorded(case: str, bug: str, level: str) -> tuple[Recording, Recording]:
+    """The golden, and the case recorded at a level by an implementation with the bug."""
+    made = {
+        row.pattern: compute
+        for row in table()
+        for glob, compute in BUGS[bug][0].items()
+        if fnmatchcase(row.pattern, glob) and row.op in OPS and not row.pattern.startswith("gradient.")
+    }
+    whole = seeded(case_of(case), made)
+    kept = [t for t in whole if t.info.name.startswith("input.") or selected(t.info.name, LEVELS[level])]
+    run = pb.Run()
+    run.CopyFrom(whole.run)
+    del run.materialised[:]
+    run.materialised.extend(p for p in whole.run.materialised if selected(p, LEVELS[level]))
+    return case_of(case).golden, replace(whole, tensors=kept, run=run)
+
+
+@pytest.mark.parametrize("bug", BUGS)
+@pytest.mark.parametrize("case", ["models/qwen3-8b", "encdec/ragged"])
+def test_a_bug_is_named_from_layer_outputs(case: str, bug: str) -> None:
+    golden, candidate = recorded(case, bug, "layer")
+    found = diagnose(golden, candidate, weights_of(golden, GOLDEN_ROOT / "checkpoints"))
+    assert [one.name for one in found.faults] and {one.name for one in found.faults} == {BUGS[bug][1]}
