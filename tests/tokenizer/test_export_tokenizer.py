@@ -200,3 +200,11 @@ def test_a_place_that_cannot_be_written_exits_with_2(tmp_path: Path) -> None:
     (tmp_path / "t.pb").mkdir()
     assert run("export", "--tokenizer", TINY, "--out", tmp_path / "t.pb").exit_code == 2
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "t.pb"]
+
+
+@pytest.mark.parametrize("name", ["tiny", "tiny-added", "tiny-sentinels"])
+def test_the_committed_message_of_a_tokenizer_is_what_its_directory_exports(name: str) -> None:
+    committed = pb.Tokenizer.FromString((TINY.parent / f"{name}.pb").read_bytes())
+    exported = tokenizer_message(read_tokenizer(TINY.parent / name))
+    exported.provenance.CopyFrom(committed.provenance)
+    assert committed == exported

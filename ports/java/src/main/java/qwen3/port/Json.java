@@ -44,6 +44,37 @@ public final class Json {
     return (List<Object>) value;
   }
 
+  /** A value as Python's json.dumps writes it: a space behind commas and colons, only what must be is escaped. */
+  public static String write(Object value) {
+    if (value instanceof Map<?, ?>) {
+      List<String> members = new ArrayList<>();
+      object(value).forEach((name, member) -> members.add(quoted(name) + ": " + write(member)));
+      return "{" + String.join(", ", members) + "}";
+    }
+    if (value instanceof List<?> items) {
+      return "[" + String.join(", ", items.stream().map(Json::write).toList()) + "]";
+    }
+    if (value instanceof Number number) {
+      return number.text();
+    }
+    return value instanceof String string ? quoted(string) : String.valueOf(value);
+  }
+
+  private static String quoted(String string) {
+    StringBuilder quoted = new StringBuilder("\"");
+    for (char c : string.toCharArray()) {
+      int special = "\"\\\b\f\n\r\t".indexOf(c);
+      if (special >= 0) {
+        quoted.append('\\').append("\"\\bfnrt".charAt(special));
+      } else if (c < 0x20) {
+        quoted.append(String.format("\\u%04x", (int) c));
+      } else {
+        quoted.append(c);
+      }
+    }
+    return quoted.append('"').toString();
+  }
+
   private Object value() {
     return switch (peek()) {
       case '{' -> object();

@@ -73,17 +73,14 @@ public final class Main {
   }
 
   private void run(Golden golden, Path to) throws IOException {
-    switch (golden.theCase().getMode()) {
-      case OP, PLUMBING, ENCODER, CAUSAL, ENCODER_DECODER, BLOCK -> {}
-      default -> throw new UnsupportedOperationException("mode " + golden.theCase().getMode());
-    }
     try (Recorder recorder = new Recorder(golden, to)) {
       switch (golden.theCase().getMode()) {
-        case OP -> OpCase.run(golden, recorder);
         case PLUMBING -> copy(golden, recorder);
-        default -> network(golden, recorder, to);
+        case OP -> OpCase.run(golden, recorder);
+        case ENCODER, CAUSAL, ENCODER_DECODER, BLOCK -> network(golden, recorder, to);
+        case TOKENIZATION -> TokenizationCase.run(golden, tokenizer(golden), recorder);
+        default -> throw new UnsupportedOperationException("mode " + golden.theCase().getMode());
       }
-      recorder.finish();
     }
   }
 
@@ -92,6 +89,11 @@ public final class Main {
     for (var tensor : golden.tensors().entrySet()) {
       recorder.write(tensor.getKey().name(), tensor.getKey().step(), tensor.getValue());
     }
+    recorder.finish();
+  }
+
+  private Tokenizer tokenizer(Golden golden) throws IOException {
+    return Tokenizer.read(cases.resolveSibling("tokenizers").resolve(golden.theCase().getCheckpoint(0).getName() + ".pb"));
   }
 
   private void network(Golden golden, Recorder recorder, Path to) throws IOException {
@@ -103,5 +105,6 @@ public final class Main {
       }
     }
     new NetworkCase(golden, checkpoints).run(recorder);
+    recorder.finish();
   }
 }

@@ -29,9 +29,12 @@ final class NetworkCase {
   void run(Recorder recorder) throws IOException {
     recorder.copyInputs();
     Cache.Memory memory = encoder == null ? null : encode(recorder.at(0));
-    if (decoder == null) {
-      return;
+    if (decoder != null) {
+      decode(memory, recorder);
     }
+  }
+
+  private void decode(Cache.Memory memory, Recorder recorder) throws IOException {
     steps(memory, recorder);
     if (asked.getMaxNewTokens() > 0 && !asked.getGeneration().getStrategy().equals("sample")) {
       recorder.write("generated_ids", 0, generate(memory));

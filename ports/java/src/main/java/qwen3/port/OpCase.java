@@ -53,6 +53,7 @@ final class OpCase {
       case "next_token_probs" -> output("probs", nextTokenProbs());
       default -> throw new UnsupportedOperationException("op " + op);
     }
+    recorder.finish();
   }
 
   private void table(Rope.Tables tables) throws IOException {
