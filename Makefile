@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: parity test check tests settings lint types slow bench detection goldens engines clean
+.PHONY: parity test check tests settings lint types slow bench detection goldens engines java clean
 
 .venv/ready: pyproject.toml
 	$(PYTHON) -m venv .venv
