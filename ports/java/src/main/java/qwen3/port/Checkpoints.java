@@ -24,9 +24,9 @@ final class Checkpoints {
   /** The stack that a case's checkpoint has a role for, or null. The weights of a bfloat16 case are rounded to that. */
   Qwen3 stack(Golden golden, String role) throws IOException {
     boolean bfloat16 = golden.message().getRun().getArithmetic() == Arithmetic.ARITHMETIC_BF16;
-    for (Checkpoint checkpoint : golden.theCase().getCheckpointList()) {
+    for (Checkpoint checkpoint : golden.testCase().getCheckpointList()) {
       if (checkpoint.getRole().equals(role)) {
-        Key key = new Key(checkpoint.getName(), golden.theCase().getConfig(), bfloat16);
+        Key key = new Key(checkpoint.getName(), golden.testCase().getConfig(), bfloat16);
         if (!stacks.containsKey(key)) {
           Map<String, Floats> weights = Safetensors.read(folder.resolve(key.name()));
           if (bfloat16) {

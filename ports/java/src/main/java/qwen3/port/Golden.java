@@ -2,6 +2,7 @@ package qwen3.port;
 
 import com.google.protobuf.ByteString;
 import com.google.protobuf.CodedInputStream;
+import com.google.protobuf.ProtocolMessageEnum;
 import com.google.protobuf.WireFormat;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -25,6 +26,8 @@ public record Golden(Recording message, Map<Tap.Key, Tensor.Stored> tensors) {
       Recording message = Recording.parseFrom(bytes);
       require(message.getHeader().getMagic().equals(MAGIC), "it is no recording");
       require(message.getHeader().getSchemaMajor() == 1, "its major version is another one");
+      require(known(message.getCase().getMode()), "its mode is none");
+      require(known(message.getRun().getArithmetic()) && known(message.getRun().getBackend()), "its run is none");
       require(message.hasProvenance() && message.hasCase() && message.hasRun(), "its metadata is not complete");
       requireLayout(bytes, message);
       return new Golden(message, tensors(message));
@@ -34,7 +37,7 @@ public record Golden(Recording message, Map<Tap.Key, Tensor.Stored> tensors) {
   }
 
   /** What was run. */
-  public Case theCase() {
+  public Case testCase() {
     return message.getCase();
   }
 
@@ -47,7 +50,7 @@ public record Golden(Recording message, Map<Tap.Key, Tensor.Stored> tensors) {
   public Tensor.Stored get(String name) {
     Tensor.Stored tensor = tensors.get(new Tap.Key(name, 0));
     if (tensor == null) {
-      throw new IllegalArgumentException(theCase().getName() + " has no " + name);
+      throw new IllegalArgumentException(testCase().getName() + " has no " + name);
     }
     return tensor;
   }
@@ -64,6 +67,8 @@ public record Golden(Recording message, Map<Tap.Key, Tensor.Stored> tensors) {
       int[] shape = info.getShapeList().stream().mapToInt(Math::toIntExact).toArray();
       long expected = (long) Tensor.size(shape) * Tensor.elementSize(info.getDtype());
       require(data.size() == info.getBytes() && data.size() == expected, info.getName() + " has another size");
+      boolean axes = info.getAxesCount() == 0 || info.getAxesCount() == shape.length;
+      require(axes, info.getName() + " has a name too many or too few for its axes");
       boolean digest = info.getSha256().isEmpty() || info.getSha256().equals(sha256(data.toByteArray()));
       require(digest, info.getName() + " has another digest");
       var previous = tensors.put(new Tap.Key(info.getName(), info.getStep()), new Tensor.Stored(info.getDtype(), data, shape));
@@ -102,6 +107,11 @@ public record Golden(Recording message, Map<Tap.Key, Tensor.Stored> tensors) {
     }
     ByteString digest = sha256(Arrays.copyOfRange(bytes, metadata, end));
     require(digest.equals(message.getEnd().getDigest()), "its metadata has another digest");
+  }
+
+  /** Whether an enum is set, to a value of this schema. */
+  private static boolean known(ProtocolMessageEnum value) {
+    return value.getNumber() > 0; // UNRECOGNIZED throws, and is refused with the file
   }
 
   static ByteString sha256(byte[] bytes) {

@@ -1,6 +1,5 @@
 package qwen3.port;
 
-import java.util.Arrays;
 import qwen3.port.Tensor.Bools;
 
 /** Who sees whom, {@code [batch, query, key]}, true = visible. A window counts slots, padding included; 0 is none. */
@@ -44,12 +43,5 @@ public final class Masks {
       }
     }
     return new Bools(mask, batch, queries, slots + memory);
-  }
-
-  /** A mask that hides nothing, for {@code real[batch, slot]} where nothing is padded. */
-  public static Bools allReal(int batch, int slots) {
-    boolean[] mask = new boolean[batch * slots];
-    Arrays.fill(mask, true);
-    return new Bools(mask, batch, slots);
   }
 }

@@ -7,20 +7,20 @@ import qwen3.port.Tensor.Bools;
 import qwen3.port.Tensor.Floats;
 import qwen3.port.Tensor.Longs;
 
-/** A case of the network: the encoder once, then the decoder's steps with a cache, then free generation where asked for. */
+/** A case of the network: the encoder once, then the decoder's steps with a cache, then free generation where testCase for. */
 final class NetworkCase {
   private final Golden golden;
-  private final Case asked;
+  private final Case testCase;
   private final Qwen3 encoder;
   private final Qwen3 decoder;
 
   /** A stack that the case does not have is null. */
   NetworkCase(Golden golden, Checkpoints checkpoints) throws IOException {
     this.golden = golden;
-    asked = golden.theCase();
-    boolean beams = asked.getGeneration().getStrategy().equals("beam");
-    if (beams || asked.hasTraining() || asked.getRows() > 0) {
-      throw new UnsupportedOperationException(beams ? "beams" : asked.hasTraining() ? "training" : "rows");
+    testCase = golden.testCase();
+    boolean beams = testCase.getGeneration().getStrategy().equals("beam");
+    if (beams || testCase.hasTraining() || testCase.getRows() > 0) {
+      throw new UnsupportedOperationException(beams ? "beams" : testCase.hasTraining() ? "training" : "rows");
     }
     encoder = checkpoints.stack(golden, "encoder");
     decoder = checkpoints.stack(golden, "decoder");
@@ -36,7 +36,7 @@ final class NetworkCase {
 
   private void decode(Cache.Memory memory, Recorder recorder) throws IOException {
     steps(memory, recorder);
-    if (asked.getMaxNewTokens() > 0 && !asked.getGeneration().getStrategy().equals("sample")) {
+    if (testCase.getMaxNewTokens() > 0 && !testCase.getGeneration().getStrategy().equals("sample")) {
       recorder.write("generated_ids", 0, generate(memory));
     }
   }
@@ -52,34 +52,34 @@ final class NetworkCase {
     Longs positions = golden.get("input.decoder_position_ids").longs();
     Bools real = golden.get("input.decoder_attention_mask").bools();
     Bools visible = golden.has("input.decoder_mask") ? golden.get("input.decoder_mask").bools() : real;
-    Cache cache = new Cache(asked.getConfig().getNumHiddenLayers(), memory);
-    for (int step = 0; step < asked.getStepsCount(); step++) {
+    Cache cache = new Cache(testCase.getConfig().getNumHiddenLayers(), memory);
+    for (int step = 0; step < testCase.getStepsCount(); step++) {
       int from = cache.length();
-      int to = from + asked.getSteps(step);
+      int to = from + testCase.getSteps(step);
       Tap tap = recorder.at(step);
       Floats x = states(decoder, "decoder", from, to, tap);
       Floats logits = decoder.decode(x, columns(positions, from, to), visible, cache, tap);
-      if (asked.getGeneration().getStrategy().equals("sample") && to >= asked.getGeneration().getPromptLength()) {
+      if (testCase.getGeneration().getStrategy().equals("sample") && to >= testCase.getGeneration().getPromptLength()) {
         long[][] had = realIds(golden.get("input.decoder_input_ids").longs(), real, to);
-        recorder.write("next_token_probs", step, Sampling.nextTokenProbs(logits, had, asked.getGeneration()));
+        recorder.write("next_token_probs", step, Sampling.nextTokenProbs(logits, had, testCase.getGeneration()));
       }
     }
   }
 
   private Longs generate(Cache.Memory memory) {
-    int prompt = asked.hasGeneration() ? asked.getGeneration().getPromptLength() : asked.getSteps(0);
+    int prompt = testCase.hasGeneration() ? testCase.getGeneration().getPromptLength() : testCase.getSteps(0);
     Longs ids = columns(golden.get("input.decoder_input_ids").longs(), 0, prompt);
     Longs positions = columns(golden.get("input.decoder_position_ids").longs(), 0, prompt);
     Bools real = golden.get("input.decoder_attention_mask").bools();
-    Cache cache = new Cache(asked.getConfig().getNumHiddenLayers(), memory);
-    return Greedy.generate(decoder, cache, ids, positions, real, asked.getMaxNewTokens(), asked.getGeneration());
+    Cache cache = new Cache(testCase.getConfig().getNumHiddenLayers(), memory);
+    return Greedy.generate(decoder, cache, ids, positions, real, testCase.getMaxNewTokens(), testCase.getGeneration());
   }
 
   /** What enters the first layer in some slots: the rows of the ids, or the hidden states that stand in their place. */
   private Floats states(Qwen3 stack, String name, int from, int to, Tap tap) {
-    String given = "input." + name + "_inputs_embeds";
-    if (golden.has(given)) {
-      Floats all = golden.get(given).floats();
+    String embeds = "input." + name + "_inputs_embeds";
+    if (golden.has(embeds)) {
+      Floats all = golden.get(embeds).floats();
       int hidden = all.last();
       int length = all.shape()[1] * hidden;
       Floats some = Floats.zeros(all.shape()[0], to - from, hidden);

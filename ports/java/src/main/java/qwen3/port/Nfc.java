@@ -40,10 +40,10 @@ final class Nfc {
     int[] origin = new int[result.size()];
     int used = 0;
     for (int i = 0; i < characters.length; i++) {
-      Counted one = result.get(i);
-      characters[i] = one.c();
-      origin[i] = one.change() > 0 ? used - 1 : used;
-      used += 1 - one.change();
+      Counted next = result.get(i);
+      characters[i] = next.c();
+      origin[i] = next.change() > 0 ? used - 1 : used;
+      used += 1 - next.change();
     }
     return new Normalized(characters, origin);
   }

@@ -21,7 +21,7 @@ final class OpCase {
     this.golden = golden;
     this.recorder = recorder;
     attributes =
-        golden.theCase().getAttributesList().stream()
+        golden.testCase().getAttributesList().stream()
             .collect(Collectors.toMap(Attribute::getKey, Attribute::getValue));
   }
 
@@ -32,7 +32,7 @@ final class OpCase {
 
   private void run() throws IOException {
     recorder.copyInputs();
-    String op = golden.theCase().getOp();
+    String op = golden.testCase().getOp();
     switch (op) {
       case "embedding" -> output("y", Ops.embedding(longs("ids"), parameter("weight")));
       case "linear" -> output("y", Ops.linear(floats("x"), parameter("weight"), parameter("bias")));

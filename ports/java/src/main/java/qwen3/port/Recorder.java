@@ -42,11 +42,11 @@ public final class Recorder implements Closeable {
     this.golden = golden;
     this.path = path;
     partial = path.resolveSibling(path.getFileName() + ".partial");
-    wanted = golden.theCase().getTapsList().stream().map(Recorder::glob).toList();
+    wanted = golden.testCase().getTapsList().stream().map(Recorder::glob).toList();
     metadata =
         Recording.newBuilder()
             .setProvenance(Provenance.newBuilder().setProducer("qwen3-java"))
-            .setCase(golden.theCase());
+            .setCase(golden.testCase());
     Files.createDirectories(path.toAbsolutePath().getParent());
     out = new BufferedOutputStream(Files.newOutputStream(partial));
     Header header = Header.newBuilder().setMagic("qwen3.golden").setSchemaMajor(1).build();

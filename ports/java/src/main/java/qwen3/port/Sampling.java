@@ -1,6 +1,7 @@
 package qwen3.port;
 
 import java.util.Arrays;
+import java.util.function.IntPredicate;
 import java.util.stream.IntStream;
 import qwen3.golden.v1.Generation;
 import qwen3.port.Tensor.Floats;
@@ -62,7 +63,7 @@ public final class Sampling {
     }
   }
 
-  private static void remove(float[] x, java.util.function.IntPredicate goes) {
+  private static void remove(float[] x, IntPredicate goes) {
     for (int i = 0; i < x.length; i++) {
       if (goes.test(i)) {
         x[i] = Float.NEGATIVE_INFINITY;
@@ -86,8 +87,8 @@ public final class Sampling {
 
   private static float max(float[] x) {
     float max = x[0];
-    for (float one : x) {
-      max = Math.max(max, one);
+    for (float value : x) {
+      max = Math.max(max, value);
     }
     return max;
   }

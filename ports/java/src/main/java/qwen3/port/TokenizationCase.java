@@ -18,77 +18,77 @@ final class TokenizationCase {
   private TokenizationCase() {}
 
   static void run(Golden golden, Tokenizer tokenizer, Recorder recorder) throws IOException {
-    Tokenization given = golden.message().getTokenization();
-    Tokenization.Builder made = Tokenization.newBuilder();
+    Tokenization input = golden.message().getTokenization();
+    Tokenization.Builder result = Tokenization.newBuilder();
     List<String> stages = new ArrayList<>();
-    if (given.getEncodingCount() > 0) {
+    if (input.getEncodingCount() > 0) {
       stages.addAll(List.of("segments", "normalized", "pre_tokens", "symbols", "merges", "ids", "offsets"));
-      given.getEncodingList().forEach(one -> made.addEncoding(encode(one, tokenizer)));
+      input.getEncodingList().forEach(encoding -> result.addEncoding(encode(encoding, tokenizer)));
     }
-    if (given.getDecodingCount() > 0) {
+    if (input.getDecodingCount() > 0) {
       stages.addAll(List.of("pieces", "decoded", "chunks"));
-      given.getDecodingList().forEach(one -> made.addDecoding(decode(one, tokenizer)));
+      input.getDecodingList().forEach(decoding -> result.addDecoding(decode(decoding, tokenizer)));
     }
-    if (given.getBatchCount() > 0) {
+    if (input.getBatchCount() > 0) {
       stages.add("batch");
-      given.getBatchList().forEach(one -> made.addBatch(batch(one, tokenizer)));
+      input.getBatchList().forEach(batch -> result.addBatch(batch(batch, tokenizer)));
     }
-    if (given.getConversationCount() > 0) {
+    if (input.getConversationCount() > 0) {
       stages.addAll(List.of("rendered", "rendered_ids"));
       requireTemplate(tokenizer);
-      given.getConversationList().forEach(one -> made.addConversation(converse(one, tokenizer)));
+      input.getConversationList().forEach(conversation -> result.addConversation(converse(conversation, tokenizer)));
     }
-    recorder.finish(made.build(), stages);
+    recorder.finish(result.build(), stages);
   }
 
-  private static Encoding encode(Encoding given, Tokenizer tokenizer) {
-    return tokenizer.encode(given.getText(), given.getSplitSpecialTokens()).toBuilder().setName(given.getName()).build();
+  private static Encoding encode(Encoding input, Tokenizer tokenizer) {
+    return tokenizer.encode(input.getText(), input.getSplitSpecialTokens()).toBuilder().setName(input.getName()).build();
   }
 
-  private static Decoding decode(Decoding given, Tokenizer tokenizer) {
-    Decoding.Builder made = given.toBuilder().clearPiece().clearText().clearChunk();
+  private static Decoding decode(Decoding input, Tokenizer tokenizer) {
+    Decoding.Builder result = input.toBuilder().clearPiece().clearText().clearChunk();
     Decoder decoder = new Decoder();
     ByteString all = ByteString.EMPTY;
-    for (int id : given.getIdList()) {
+    for (int id : input.getIdList()) {
       ByteString piece = tokenizer.piece(id);
-      ByteString visible = given.getSkipSpecialTokens() && tokenizer.isSpecial(id) ? ByteString.EMPTY : piece;
-      made.addPiece(piece).addChunk(decoder.push(visible));
+      ByteString visible = input.getSkipSpecialTokens() && tokenizer.isSpecial(id) ? ByteString.EMPTY : piece;
+      result.addPiece(piece).addChunk(decoder.push(visible));
       all = all.concat(visible);
     }
-    return made.setText(Decoder.text(all)).addChunk(decoder.finish()).build();
+    return result.setText(Decoder.text(all)).addChunk(decoder.finish()).build();
   }
 
-  private static Batch batch(Batch given, Tokenizer tokenizer) {
+  private static Batch batch(Batch input, Tokenizer tokenizer) {
     List<List<Integer>> rows = new ArrayList<>();
     int length = 0;
-    for (String text : given.getTextList()) {
+    for (String text : input.getTextList()) {
       List<Integer> ids = tokenizer.encode(text);
-      int cut = given.getMaxLength() == 0 ? 0 : Math.max(0, ids.size() - given.getMaxLength());
-      boolean left = given.getTruncationSide().equals("left");
+      int cut = input.getMaxLength() == 0 ? 0 : Math.max(0, ids.size() - input.getMaxLength());
+      boolean left = input.getTruncationSide().equals("left");
       rows.add(left ? ids.subList(cut, ids.size()) : ids.subList(0, ids.size() - cut));
       length = Math.max(length, ids.size() - cut);
     }
-    int multiple = Math.max(1, given.getPadToMultipleOf());
+    int multiple = Math.max(1, input.getPadToMultipleOf());
     length = (length + multiple - 1) / multiple * multiple;
-    Batch.Builder made = given.toBuilder().clearRow();
+    Batch.Builder result = input.toBuilder().clearRow();
     for (List<Integer> ids : rows) {
       List<Integer> padding = Collections.nCopies(length - ids.size(), tokenizer.message().getPadId());
       List<Integer> hidden = Collections.nCopies(padding.size(), 0);
-      List<Integer> seen = Collections.nCopies(ids.size(), 1);
-      boolean left = given.getPaddingSide().equals("left");
-      made.addRowBuilder()
+      List<Integer> real = Collections.nCopies(ids.size(), 1);
+      boolean left = input.getPaddingSide().equals("left");
+      result.addRowBuilder()
           .addAllInputId(left ? padding : ids)
           .addAllInputId(left ? ids : padding)
-          .addAllAttentionMask(left ? hidden : seen)
-          .addAllAttentionMask(left ? seen : hidden);
+          .addAllAttentionMask(left ? hidden : real)
+          .addAllAttentionMask(left ? real : hidden);
     }
-    return made.build();
+    return result.build();
   }
 
-  private static Conversation converse(Conversation given, Tokenizer tokenizer) {
+  private static Conversation converse(Conversation input, Tokenizer tokenizer) {
     String rendered =
-        ChatTemplate.render(given.getMessages(), given.getTools(), given.getAddGenerationPrompt(), given.getThinking());
-    return given.toBuilder().setRendered(rendered).clearId().addAllId(tokenizer.encode(rendered)).build();
+        ChatTemplate.render(input.getMessages(), input.getTools(), input.getAddGenerationPrompt(), input.getThinking());
+    return input.toBuilder().setRendered(rendered).clearId().addAllId(tokenizer.encode(rendered)).build();
   }
 
   private static void requireTemplate(Tokenizer tokenizer) {

@@ -98,8 +98,8 @@ public final class Tokenizer {
         encodePlain(normalize(own), segment, encoding);
       } else {
         segment.setAddedToken(part.token().getId());
-        Normalized found = part.token().getNormalized() ? normalize(own) : Normalized.unchanged(own);
-        encoding.addId(part.token().getId()).addOffset(offset(part.begin(), found, 0, found.text().length - 1));
+        Normalized content = part.token().getNormalized() ? normalize(own) : Normalized.unchanged(own);
+        encoding.addId(part.token().getId()).addOffset(offset(part.begin(), content, 0, content.text().length - 1));
       }
     }
     return encoding.build();
