@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,8 +12,6 @@ import pytest
 from qwen3_golden import GOLDEN_ROOT, pb
 from qwen3_parity import check
 
-PORT = GOLDEN_ROOT.parent / "ports" / "java"
-RUNTIME = Path(os.environ.get("PROTOBUF_JAR", "/usr/share/java/protobuf.jar"))
 CASES = GOLDEN_ROOT / "cases"
 NOT_PORTED = ("classic", "training", "generation/beams")
 CLAIMED = [
@@ -24,29 +20,18 @@ CLAIMED = [
     if not name.startswith(NOT_PORTED)
 ]
 
-pytestmark = pytest.mark.skipif(
-    not (shutil.which("javac") and shutil.which("protoc") and RUNTIME.exists()),
-    reason="apt-get install openjdk-17-jdk-headless protobuf-compiler libprotobuf-java",
-)
 
-
-def java(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["java", *map(str, arguments)], capture_output=True, text=True, check=False)
+def run(port: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["java", "-jar", port / "qwen3-port.jar", *arguments], capture_output=True, text=True, check=False
+    )
 
 
 @pytest.fixture(scope="module")
-def port(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    build = tmp_path_factory.mktemp("java")
-    built = subprocess.run([PORT / "build.sh", build], capture_output=True, text=True, check=False)
-    assert built.returncode == 0, built.stdout + built.stderr
-    return build / "qwen3-port.jar"
-
-
-@pytest.fixture(scope="module")
-def recordings(port: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def recordings(java_port: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("recordings")
-    run = java("-jar", port, "run-all", CASES, out)
-    assert run.returncode == 0, run.stderr
+    ran = run(java_port, "run-all", CASES, out)
+    assert ran.returncode == 0, ran.stderr
     return out
 
 
@@ -62,9 +47,9 @@ def test_the_java_port_records_what_it_claims_and_nothing_else(recordings: Path)
     assert [name for name in written if "/" in name] == CLAIMED
 
 
-def test_a_case_that_the_port_does_not_have_is_one_line_and_leaves_no_file(port: Path, tmp_path: Path) -> None:
-    run = java("-jar", port, "run", CASES / "classic" / "bert.pb", tmp_path / "out.pb")
-    assert (run.returncode, run.stderr) == (1, "mode CLASSIC_ENCODER\n")
+def test_a_case_that_the_port_does_not_have_is_one_line_and_leaves_no_file(java_port: Path, tmp_path: Path) -> None:
+    ran = run(java_port, "run", CASES / "classic" / "bert.pb", tmp_path / "out.pb")
+    assert (ran.returncode, ran.stderr) == (1, "mode CLASSIC_ENCODER\n")
     assert not list(tmp_path.iterdir())
 
 
@@ -113,13 +98,13 @@ CHANGES: list[Callable[[pb.Recording], object]] = [
 ]
 
 
-def test_a_damaged_golden_is_one_line_and_the_run_goes_on(port: Path, tmp_path: Path) -> None:
+def test_a_damaged_golden_is_one_line_and_the_run_goes_on(java_port: Path, tmp_path: Path) -> None:
     files = [tmp_path / "cases" / f"{number:03}.pb" for number, _ in enumerate(damages())]
     files[0].parent.mkdir()
     for file, content in zip(files, damages(), strict=True):
         file.write_bytes(content)
     (tmp_path / "cases" / "whole.pb").write_bytes((CASES / "op" / "mask_decode.pb").read_bytes())
-    run = java("-jar", port, "run-all", tmp_path / "cases", tmp_path / "out")
-    assert run.returncode == 2
-    assert [line.partition(": ")[0] for line in run.stderr.splitlines()] == list(map(str, files))
+    ran = run(java_port, "run-all", tmp_path / "cases", tmp_path / "out")
+    assert ran.returncode == 2
+    assert [line.partition(": ")[0] for line in ran.stderr.splitlines()] == list(map(str, files))
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["whole.pb"]
