@@ -8,7 +8,7 @@ import qwen3.port.Tensor.Longs;
 
 /** What the decoder keeps between steps: each layer's keys and values, of its own slots and of the encoder's. */
 public final class Cache {
-  /** The encoder's output {@code [batch, key, hidden]}, its positions and which of its tokens are real, {@code [batch, key]}. */
+  /** The encoder's output {@code [batch, key, hidden]}, its positions and its real tokens, both {@code [batch, key]}. */
   public record Memory(Floats states, Longs positions, Bools real) {}
 
   private final Memory memory;

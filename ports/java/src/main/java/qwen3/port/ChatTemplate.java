@@ -46,7 +46,10 @@ final class ChatTemplate {
   private static Map<String, Object> asTemplatesSee(Map<String, Object> message) {
     Map<String, Object> visible = new HashMap<>(message);
     visible.values().removeIf(value -> value == null);
-    REASONING.stream().filter(visible::containsKey).findFirst().ifPresent(name -> visible.put(REASONING.get(0), visible.get(name)));
+    REASONING.stream()
+        .filter(visible::containsKey)
+        .findFirst()
+        .ifPresent(name -> visible.put("reasoning_content", visible.get(name)));
     return visible;
   }
 

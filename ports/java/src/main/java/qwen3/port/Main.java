@@ -11,7 +11,7 @@ public final class Main {
   private static final String USAGE =
       """
       run GOLDEN OUT.pb           one case
-      run-all golden/cases OUT    every case below a folder, as OUT/<folder>/<name>.pb; those that the port does not have are named
+      run-all golden/cases OUT    every case below a folder, as OUT/<folder>/<name>.pb; those not ported are named
       """;
 
   private final Path cases;

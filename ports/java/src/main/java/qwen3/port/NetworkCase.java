@@ -3,11 +3,12 @@ package qwen3.port;
 import java.io.IOException;
 import java.util.stream.IntStream;
 import qwen3.golden.v1.Case;
+import qwen3.golden.v1.Generation;
 import qwen3.port.Tensor.Bools;
 import qwen3.port.Tensor.Floats;
 import qwen3.port.Tensor.Longs;
 
-/** A case of the network: the encoder once, then the decoder's steps with a cache, then free generation where testCase for. */
+/** A case of the network: the encoder once, then the decoder's steps with a cache, then free generation where it has that. */
 final class NetworkCase {
   private final Golden golden;
   private final Case testCase;
@@ -59,20 +60,22 @@ final class NetworkCase {
       Tap tap = recorder.at(step);
       Floats x = states(decoder, "decoder", from, to, tap);
       Floats logits = decoder.decode(x, columns(positions, from, to), visible, cache, tap);
-      if (testCase.getGeneration().getStrategy().equals("sample") && to >= testCase.getGeneration().getPromptLength()) {
+      Generation how = testCase.getGeneration();
+      if (how.getStrategy().equals("sample") && to >= how.getPromptLength()) {
         long[][] had = realIds(golden.get("input.decoder_input_ids").longs(), real, to);
-        recorder.write("next_token_probs", step, Sampling.nextTokenProbs(logits, had, testCase.getGeneration()));
+        recorder.write("next_token_probs", step, Sampling.nextTokenProbs(logits, had, how));
       }
     }
   }
 
   private Longs generate(Cache.Memory memory) {
-    int prompt = testCase.hasGeneration() ? testCase.getGeneration().getPromptLength() : testCase.getSteps(0);
+    Generation how = testCase.getGeneration();
+    int prompt = testCase.hasGeneration() ? how.getPromptLength() : testCase.getSteps(0);
     Longs ids = columns(golden.get("input.decoder_input_ids").longs(), 0, prompt);
     Longs positions = columns(golden.get("input.decoder_position_ids").longs(), 0, prompt);
     Bools real = golden.get("input.decoder_attention_mask").bools();
     Cache cache = new Cache(testCase.getConfig().getNumHiddenLayers(), memory);
-    return Greedy.generate(decoder, cache, ids, positions, real, testCase.getMaxNewTokens(), testCase.getGeneration());
+    return Greedy.generate(decoder, cache, ids, positions, real, testCase.getMaxNewTokens(), how);
   }
 
   /** What enters the first layer in some slots: the rows of the ids, or the hidden states that stand in their place. */

@@ -5,7 +5,8 @@ import java.util.BitSet;
 /** Cuts normalised text into the pieces within which merges happen: the matches of Qwen's pattern, written out. */
 final class PreTokenizer {
   static final String PATTERN =
-      "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
+      "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}"
+          + "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
   private static final String[] CONTRACTIONS = {"s", "t", "re", "ve", "m", "ll", "d"};
 
   private final Unicode unicode;

@@ -94,16 +94,17 @@ public final class Recorder implements Closeable {
 
   /** Finishes the recording of a network that was run in float32, and gives the file its name. */
   public void finish() throws IOException {
-    finish(Run.newBuilder().setArithmetic(Arithmetic.ARITHMETIC_F32).setBackend(Backend.FOREIGN).addAllMaterialised(patterns));
+    finish(Arithmetic.ARITHMETIC_F32, Backend.FOREIGN, patterns);
   }
 
   /** Finishes the recording of a tokenizer, which holds no tensors. */
   public void finish(Tokenization tokenization, List<String> stages) throws IOException {
     metadata.setTokenization(tokenization);
-    finish(Run.newBuilder().setArithmetic(Arithmetic.ARITHMETIC_NONE).setBackend(Backend.BACKEND_NONE).addAllMaterialised(stages));
+    finish(Arithmetic.ARITHMETIC_NONE, Backend.BACKEND_NONE, stages);
   }
 
-  private void finish(Run.Builder run) throws IOException {
+  private void finish(Arithmetic arithmetic, Backend backend, Iterable<String> materialised) throws IOException {
+    Run.Builder run = Run.newBuilder().setArithmetic(arithmetic).setBackend(backend).addAllMaterialised(materialised);
     ByteString content = metadata.setRun(run).build().toByteString();
     content.writeTo(out);
     End end =

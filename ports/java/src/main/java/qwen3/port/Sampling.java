@@ -29,7 +29,10 @@ public final class Sampling {
 
   private static void filter(float[] x, long[] had, Generation filters) {
     float penalty = (float) filters.getRepetitionPenalty();
-    Arrays.stream(had).distinct().mapToInt(Math::toIntExact).forEach(id -> x[id] = x[id] < 0 ? x[id] * penalty : x[id] / penalty);
+    for (long token : Arrays.stream(had).distinct().toArray()) {
+      int id = Math.toIntExact(token);
+      x[id] = x[id] < 0 ? x[id] * penalty : x[id] / penalty;
+    }
     for (int i = 0; i < x.length; i++) {
       x[i] /= (float) filters.getTemperature();
     }
