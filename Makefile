@@ -84,10 +84,17 @@ goldens: .venv/ready  ## record the reference again and compare it with what is 
 # Unmodified engines, recorded and judged: the table of them all. Each has an environment of its own outside this folder,
 # which finds torch, transformers and this repository in .venv and changes nothing there.
 ENVIRONMENTS ?= $(HOME)/.cache/qwen3-parity/engines
-ENGINES := litgpt_qwen3 llms_from_scratch_qwen3 mlx_lm_qwen3
+ENGINES := $(basename $(notdir $(wildcard examples/engines/*_qwen3.py)))
+ctranslate2_qwen3: PACKAGES := ctranslate2==4.8.5
+keras_hub_qwen3: PACKAGES := --no-deps keras==3.15.1 keras-hub==0.32.0 jax==0.10.2 jaxlib==0.10.2 ml_dtypes==0.6.0 \
+	opt_einsum==3.4.0 scipy==1.17.1 absl-py==2.5.1 h5py==3.16.0 namex==0.1.0 optree==0.20.0 sentencepiece==0.2.3 \
+	kagglehub==1.0.2 kagglesdk==0.1.37 requests==2.34.2 urllib3==2.8.0 charset-normalizer==3.5.2 certifi==2026.10.18
 litgpt_qwen3: PACKAGES := --no-deps litgpt==0.5.13 lightning==2.6.6 lightning-utilities==0.15.3 torchmetrics==1.9.0
 llms_from_scratch_qwen3: PACKAGES := --no-deps llms-from-scratch==1.0.19 tiktoken==0.12.0
 mlx_lm_qwen3: PACKAGES := mlx==0.32.4 mlx-cpu==0.32.4 mlx-lm==0.32.2
+onnxruntime_genai_qwen3: PACKAGES := onnxruntime-genai==0.18.0 onnxruntime==1.32.0 onnx==1.23.2 onnx-ir==1.1.0
+tinygrad_qwen3: PACKAGES := tinygrad==0.13.0
+transformers_eager_qwen3 transformers_sdpa_qwen3: PACKAGES := transformers==5.23.0
 
 .PHONY: $(ENGINES)
 engines: $(ENGINES)  ## minutes, and gigabytes the first time

@@ -33,11 +33,17 @@ def cases() -> list[Path]:
     return [path for path in sorted(files) if read(path).case.mode == pb.CAUSAL]
 
 
+def engine_of(adapter: Any) -> str:
+    """Its package and version, and which of several ways the adapter runs it."""
+    return " ".join([adapter.PACKAGE, version(adapter.PACKAGE), getattr(adapter, "VARIANT", "")]).strip()
+
+
 def judged(adapter: Any, path: Path, out: Path) -> dict[str, Any]:
     """One row of the table: what was compared, the worst share of a budget, the verdict and every op blamed."""
     golden = read(path)
-    row: dict[str, Any] = {"engine": f"{adapter.PACKAGE} {version(adapter.PACKAGE)}", "case": golden.case.name}
+    row: dict[str, Any] = {"engine": engine_of(adapter), "case": golden.case.name}
     lacks = [feature for feature in features(golden) if feature not in adapter.HAS]
+    lacks += adapter.lacks(golden.case) if hasattr(adapter, "lacks") else []
     if lacks:
         return row | {"lacks": lacks}
     file = out / f"{adapter.__name__}-{golden.case.name.replace('/', '-')}.pb"

@@ -23,6 +23,8 @@ MODULES = [
     "logits",
 ]
 """The taps that are what goes into a module or comes out of one."""
+ROTATED = [*MODULES, f"{ATTENTION}q_rope", f"{ATTENTION}k_rope"]
+"""And those of an engine whose rotation is a module, too."""
 
 
 def weights(directory: Path) -> Mapping[str, Array]:
@@ -64,20 +66,31 @@ def watch(module: Any, taken: Taken, before: str, after: str | tuple[tuple[str, 
     module.register_forward_hook(hook, with_kwargs=True)
 
 
-def as_taps(taken: Taken, config: Any, length: int, heads_first: bool = True) -> Iterator[tuple[str, Array]]:
-    """The last `length` rows of what was taken, in the taps' axes; entries without a name are left out."""
+def as_taps(taken: Taken, config: Any, length: int, heads_first: bool) -> Iterator[tuple[str, Array]]:
+    """The last `length` rows of what was taken, in the taps' axes; `heads_first`: an engine's norms and rotations are.
+
+    Entries without a name are left out.
+    """
     for name, value in taken:
-        array = np.asarray(value.detach().numpy() if hasattr(value, "detach") else value)
-        if heads_first and name.endswith(("q_norm", "k_norm")):
+        array, kind = np.asarray(value.detach().numpy() if hasattr(value, "detach") else value), name.rpartition(".")[2]
+        if kind.endswith(("_norm", "_rope")) and heads_first:
             array = array.swapaxes(1, 2)
-        if name.endswith("context"):
+        if kind == "context":
             array = array.reshape(*array.shape[:2], config.num_attention_heads, config.head_dim)
+        if kind in ("q_proj", "k_proj", "v_proj"):
+            array = array.reshape(*array.shape[:2], -1)
+        array = array[:, -length:]
         if name:
-            yield name, array[:, -length:]
+            yield name, array.swapaxes(1, 2) if kind.endswith("_rope") else array
 
 
 def causal_runner(
-    name: str, case: Any, taken: Taken, forward: Callable[[Array, slice], Any], patterns: list[str], **axes: bool
+    name: str,
+    case: Any,
+    taken: Taken,
+    forward: Callable[[Array, slice], Any],
+    patterns: list[str],
+    heads_first: bool = True,
 ) -> Callable[..., None]:
     """A runner of `forward(ids [batch, seq] up to now, the step's slots)`, which gives logits and fills `taken`."""
 
@@ -86,7 +99,7 @@ def causal_runner(
             taken.clear()
             logits = forward(inputs["input.decoder_input_ids"][:, : now.stop], now)
             taken.append(("logits", logits))
-            for name, array in as_taps(taken, case.config, now.stop - now.start, **axes):
+            for name, array in as_taps(taken, case.config, now.stop - now.start, heads_first):
                 if wanted(name):
                     tap(name, step, array)
 

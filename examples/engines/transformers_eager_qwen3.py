@@ -1,0 +1,65 @@
+"""Hugging Face's own Qwen3ForCausalLM as a candidate, as anybody calls it: its cache, its masks, eager attention."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from shared import MODULES, Taken, as_taps, layer_name, passes, run, watch
+from transformers import AutoModelForCausalLM, DynamicCache
+
+PACKAGE, VARIANT = "transformers", "eager"
+HAS = {"qk_norm", "window", "yarn", "padding", "positions", "inputs_embeds", "mask_4d"}
+LAYER = {
+    "input_layernorm": ("input", "input_layernorm"),
+    "self_attn.q_proj": ("", "merged_attn.q_proj"),
+    "self_attn.k_proj": ("", "merged_attn.k_proj"),
+    "self_attn.v_proj": ("", "merged_attn.v_proj"),
+    "self_attn.q_norm": ("", "merged_attn.q_norm"),
+    "self_attn.k_norm": ("", "merged_attn.k_norm"),
+    "self_attn.o_proj": ("merged_attn.context", "merged_attn.o_proj"),
+    "post_attention_layernorm": ("attn_residual", "post_attention_layernorm"),
+    "mlp.gate_proj": ("", "mlp.gate_proj"),
+    "mlp.up_proj": ("", "mlp.up_proj"),
+    "mlp.down_proj": ("mlp.act", "mlp.down_proj"),
+    "": ("", "output"),
+}
+
+
+def build(attention: str, case: Any, checkpoints: Mapping[str, Path]) -> Callable[..., None]:
+    """A runner on the decoder's checkpoint with one of transformers' kinds of attention."""
+    taken = Taken()
+    model = AutoModelForCausalLM.from_pretrained(
+        checkpoints["decoder"], attn_implementation=attention, dtype=torch.float32, local_files_only=True
+    ).eval()
+    for index, layer in enumerate(model.model.layers):
+        for path, (before, after) in LAYER.items():
+            watch(layer.get_submodule(path), taken, before and layer_name(index, before), layer_name(index, after))
+    watch(model.model.embed_tokens, taken, "", "decoder.embed_tokens")
+    watch(model.model.norm, taken, "", "decoder.norm")
+
+    @torch.no_grad()
+    def runner(case: Any, inputs: Mapping[str, Any], tap: Callable[..., None], wanted: Callable[[str], bool]) -> None:
+        tensors, cache = {name: torch.from_numpy(array) for name, array in inputs.items()}, DynamicCache()
+        for step, now in passes(case):
+            taken.clear()
+            kind = "inputs_embeds" if "input.decoder_inputs_embeds" in tensors else "input_ids"
+            mask = tensors["input.decoder_attention_mask"][:, : now.stop]
+            if "input.decoder_mask" in tensors:
+                seen = tensors["input.decoder_mask"][:, None, now, : now.stop].bool()
+                mask = torch.zeros(seen.shape).masked_fill(~seen, torch.finfo(torch.float32).min)
+            positions = tensors["input.decoder_position_ids"][:, now]
+            given = {kind: tensors[f"input.decoder_{kind}"][:, now], "attention_mask": mask, "position_ids": positions}
+            taken.append(("logits", model(**given, past_key_values=cache, use_cache=True).logits))
+            for name, array in as_taps(taken, case.config, now.stop - now.start, heads_first=False):
+                if wanted(name):
+                    tap(name, step, array)
+
+    runner.run, runner.producer = run(MODULES), f"transformers {attention}"  # type: ignore[attr-defined]
+    return runner
+
+
+factory = partial(build, VARIANT)
