@@ -2,6 +2,7 @@ package qwen3.port;
 
 import java.io.IOException;
 import java.util.stream.IntStream;
+import java.util.stream.LongStream;
 import qwen3.golden.v1.Case;
 import qwen3.golden.v1.Generation;
 import qwen3.port.Tensor.Bools;
@@ -19,9 +20,8 @@ final class NetworkCase {
   NetworkCase(Golden golden, Checkpoints checkpoints) throws IOException {
     this.golden = golden;
     testCase = golden.testCase();
-    boolean beams = testCase.getGeneration().getStrategy().equals("beam");
-    if (beams || testCase.hasTraining() || testCase.getRows() > 0) {
-      throw new UnsupportedOperationException(beams ? "beams" : testCase.hasTraining() ? "training" : "rows");
+    if (testCase.hasTraining() || testCase.getRows() > 0) {
+      throw new UnsupportedOperationException(testCase.hasTraining() ? "training" : "rows");
     }
     encoder = checkpoints.stack(golden, "encoder");
     decoder = checkpoints.stack(golden, "decoder");
@@ -37,8 +37,13 @@ final class NetworkCase {
 
   private void decode(Cache.Memory memory, Recorder recorder) throws IOException {
     steps(memory, recorder);
-    if (testCase.getMaxNewTokens() > 0 && !testCase.getGeneration().getStrategy().equals("sample")) {
-      recorder.write("generated_ids", 0, generate(memory));
+    Generation how = testCase.getGeneration();
+    if (how.getStrategy().equals("beam")) {
+      Beams.Result result = Beams.search(continuation(memory), testCase.getMaxNewTokens(), how);
+      recorder.write("generated_ids", 0, result.ids());
+      recorder.write("sequences_scores", 0, result.scores());
+    } else if (testCase.getMaxNewTokens() > 0 && !how.getStrategy().equals("sample")) {
+      recorder.write("generated_ids", 0, Greedy.search(continuation(memory), testCase.getMaxNewTokens(), how));
     }
   }
 
@@ -53,14 +58,23 @@ final class NetworkCase {
     Longs positions = golden.get("input.decoder_position_ids").longs();
     Bools real = golden.get("input.decoder_attention_mask").bools();
     Bools visible = golden.has("input.decoder_mask") ? golden.get("input.decoder_mask").bools() : real;
+    Generation how = testCase.getGeneration();
     Cache cache = new Cache(testCase.getConfig().getNumHiddenLayers(), memory);
+    Floats logits = null;
+    Floats beamScores = null;
     for (int step = 0; step < testCase.getStepsCount(); step++) {
       int from = cache.length();
       int to = from + testCase.getSteps(step);
       Tap tap = recorder.at(step);
+      if (how.getStrategy().equals("beam") && step > 0) {
+        int[] rows = beamRows(step);
+        cache.reorder(rows);
+        long[] tokens = columns(golden.get("input.decoder_input_ids").longs(), from, from + 1).data();
+        beamScores = Beams.entering(beamScores, Continuation.lastRows(logits), rows, tokens);
+        recorder.write("beam_scores", step, beamScores);
+      }
       Floats x = states(decoder, "decoder", from, to, tap);
-      Floats logits = decoder.decode(x, columns(positions, from, to), visible, cache, tap);
-      Generation how = testCase.getGeneration();
+      logits = decoder.decode(x, columns(positions, from, to), visible, cache, tap);
       if (how.getStrategy().equals("sample") && to >= how.getPromptLength()) {
         long[][] had = realIds(golden.get("input.decoder_input_ids").longs(), real, to);
         recorder.write("next_token_probs", step, Sampling.nextTokenProbs(logits, had, how));
@@ -68,14 +82,21 @@ final class NetworkCase {
     }
   }
 
-  private Longs generate(Cache.Memory memory) {
+  /** The row of the step before whose past each row goes on from. */
+  private int[] beamRows(int step) {
+    Longs all = golden.get("input.beam_idx").longs();
+    int rows = all.shape()[1];
+    return LongStream.of(all.data()).skip((long) step * rows).limit(rows).mapToInt(Math::toIntExact).toArray();
+  }
+
+  private Continuation continuation(Cache.Memory memory) {
     Generation how = testCase.getGeneration();
     int prompt = testCase.hasGeneration() ? how.getPromptLength() : testCase.getSteps(0);
     Longs ids = columns(golden.get("input.decoder_input_ids").longs(), 0, prompt);
     Longs positions = columns(golden.get("input.decoder_position_ids").longs(), 0, prompt);
     Bools real = golden.get("input.decoder_attention_mask").bools();
     Cache cache = new Cache(testCase.getConfig().getNumHiddenLayers(), memory);
-    return Greedy.generate(decoder, cache, ids, positions, real, testCase.getMaxNewTokens(), how);
+    return new Continuation(decoder, cache, ids, positions, real, testCase.getMaxNewTokens());
   }
 
   /** What enters the first layer in some slots: the rows of the ids, or the hidden states that stand in their place. */
