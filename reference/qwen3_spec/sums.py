@@ -104,8 +104,7 @@ def same_sign_sum(terms: Array) -> Array:
 
 def _in_lanes(terms: Array, lanes: int) -> Array:
     """The sum of float32 terms, every so many of them in one running sum and these after one another."""
-    missing = -terms.shape[-1] % lanes
-    padded = np.pad(terms, [(0, 0)] * (terms.ndim - 1) + [(0, missing)])
-    columns = padded.reshape(*terms.shape[:-1], padded.shape[-1] // lanes, lanes)
+    missing = np.zeros((*terms.shape[:-1], -terms.shape[-1] % lanes), terms.dtype)
+    columns = np.concatenate([terms, missing], axis=-1).reshape(*terms.shape[:-1], -(-terms.shape[-1] // lanes), lanes)
     running = np.add.accumulate(columns, axis=-2, dtype=np.float32)[..., -1, :]
     return np.asarray(np.add.accumulate(running, axis=-1, dtype=np.float32)[..., -1])

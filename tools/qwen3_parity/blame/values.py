@@ -77,7 +77,8 @@ class Values(Sweep):
 
     def another(self, **changes: Any) -> Values:
         """The same run with some of its fields changed, and nothing computed yet."""
-        return super().another(readers={}, _computing=[], _plans={}, **changes)
+        plans = self._plans if changes.keys() <= {"noise"} else {}  # the same taps are known: the plans stand
+        return super().another(readers={}, _computing=[], _plans=plans, **changes)
 
     def plan(self, name: str, step: int) -> Plan | None:
         """What a tap is computed from; worked out once."""

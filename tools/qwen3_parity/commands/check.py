@@ -1,4 +1,4 @@
-"""Judge a recording: check."""
+"""Judge a recording, or a folder of them: check."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ import click
 from qwen3_golden import GOLDEN_ROOT, pb, read
 from qwen3_golden.whole import write_whole
 from qwen3_parity.check import check as judge
+from qwen3_parity.folder.check import Folder, check_folder
 from qwen3_parity.judge.golden_path import golden_of
 from qwen3_parity.judge.predictions import predictions as compare_predictions
+from qwen3_parity.report import folder as folders
 from qwen3_parity.report import verdicts as report
 from qwen3_parity.report.predictions import summary
 from qwen3_parity.report.terminal import console
@@ -21,24 +23,42 @@ FILE = click.Path(path_type=Path)
 
 
 @click.command()
-@click.argument("files", nargs=-1, required=True, metavar="[GOLDEN] CANDIDATE")
+@click.argument("files", nargs=-1, required=True, metavar="[GOLDEN] CANDIDATE | FOLDER")
 @click.option("--json", "as_json", is_flag=True, help="Every verdict as JSON instead of a table.")
 @click.option("--html", type=FILE, help="Also write a report for a browser.")
+@click.option("--junit", type=FILE, help="Also write JUnit's XML, a test for each case.")
 @click.option("--all", "every", is_flag=True, help="Show every tap, not only the worst.")
 @click.option("--model", type=FILE, help="The checkpoint of a captured case: its ops are judged alone, too.")
 @click.option("--partial", is_flag=True, help="The case's results (logits, generated ids, …) need not be there.")
 def check(
-    files: tuple[str, ...], as_json: bool, html: Path | None, every: bool, model: Path | None, partial: bool
+    files: tuple[str, ...],
+    as_json: bool,
+    html: Path | None,
+    junit: Path | None,
+    every: bool,
+    model: Path | None,
+    partial: bool,
 ) -> None:
     """Judge a recording against a golden (found by the case's name when left out), or any two recordings.
 
-    Where the checkpoint is at hand, every op of the candidate is also judged alone, on the candidate's own inputs;
-    without it the verdict is of the run only.
+    A folder is judged in one go: every *.pb in it, at any depth, by the golden of the case that it says it ran. Where
+    the checkpoint is at hand, every op of the candidate is also judged alone, on the candidate's own inputs; without it
+    the verdict is of the run only.
     """
     from qwen3_parity.checkpoints.weights import weights_at_hand
 
     if len(files) > 2:
-        raise click.UsageError("give one candidate, or a golden and a candidate")
+        raise click.UsageError("give one candidate, or a golden and a candidate, or a folder")
+    if len(files) == 1 and Path(files[0]).is_dir():
+        if every or model:
+            raise click.UsageError("--all and --model are for one candidate, and this is a folder")
+        folder = check_folder(Path(files[0]), partial=partial)
+        if as_json:
+            click.echo(json.dumps(folders.to_json(folder), indent=2))
+        else:
+            console().print(folders.terminal(folder))
+        _write(folder, html, junit)
+        sys.exit(folder.exit_code)
     candidate = read(Path(files[-1]), digests=True)
     golden = read(Path(files[0]) if len(files) == 2 else golden_of(candidate), digests=True)
     verdicts = judge(golden, candidate, weights_at_hand(golden, GOLDEN_ROOT / "checkpoints", model), partial=partial)
@@ -48,6 +68,12 @@ def check(
         console().print(report.terminal(verdicts, every=every))
         if verdicts.arithmetic == pb.ARITHMETIC_OTHER and golden.get("logits"):
             console().print(*summary(compare_predictions(golden, candidate)), sep="\n", soft_wrap=True)
-    if html:
-        write_whole(html, report.html([verdicts]))
+    _write(Folder(Path(files[-1]), [verdicts]), html, junit)
     sys.exit(verdicts.exit_code)
+
+
+def _write(folder: Folder, html: Path | None, junit: Path | None) -> None:
+    if html:
+        write_whole(html, report.html(folder.results))
+    if junit:
+        write_whole(junit, folders.junit(folder))

@@ -15,11 +15,11 @@ def golden_names(root: Path = GOLDEN_ROOT) -> dict[str, Path]:
     return {read(path).case.name: path for path in sorted((root / "cases").rglob("*.pb"))}
 
 
-def candidates(folder: Path, goldens: Mapping[str, Path]) -> dict[str, Path]:
-    """The recordings below `folder` by the name of their case, whatever their files are called.
+def recordings(folder: Path, goldens: Mapping[str, Path]) -> tuple[dict[str, Path], list[ParityError]]:
+    """The recordings below `folder` by the name of their case, whatever their files are called, and what is refused:
+    a file that cannot be read, is of no golden's case, or is the second of its case.
 
-    Raises `ParityError` when there is no such folder, when it has no recording, or one that cannot be read, is of no
-    golden's case, or is the second of its case.
+    Raises `ParityError` when there is no such folder, and when it has no recording.
     """
     if not folder.is_dir():
         got = "a file" if folder.exists() else "nothing there"
@@ -28,13 +28,29 @@ def candidates(folder: Path, goldens: Mapping[str, Path]) -> dict[str, Path]:
     if not files:
         raise _refused(folder, "there is no recording to judge", "*.pb files, at any depth", "none")
     found: dict[str, Path] = {}
+    refused: list[ParityError] = []
     for path in files:
-        name = read(path).case.name
+        try:
+            name = read(path).case.name
+        except ParityError as error:
+            refused.append(error)
+            continue
         if name not in goldens:
-            raise _refused(path, "this recording is of no golden's case", ", ".join(goldens), f"case.name {name!a}")
-        if name in found:
-            raise _refused(path, "two recordings are of one case", f"one of {name}", f"this one and {found[name]}")
-        found[name] = path
+            rule = "this recording is of no golden's case"
+            refused.append(_refused(path, rule, ", ".join(goldens), f"case.name {name!a}"))
+        elif name in found:
+            got = f"this one and {found[name]}"
+            refused.append(_refused(path, "two recordings are of one case", f"one of {name}", got))
+        else:
+            found[name] = path
+    return found, refused
+
+
+def candidates(folder: Path, goldens: Mapping[str, Path]) -> dict[str, Path]:
+    """As `recordings`; raises `ParityError` for the first that is refused, too."""
+    found, refused = recordings(folder, goldens)
+    if refused:
+        raise refused[0]
     return found
 
 

@@ -124,14 +124,23 @@ def terminal(verdicts: Verdicts, *, every: bool = False) -> RenderableType:
 
 def overview(results: Sequence[Verdicts]) -> RenderableType:
     """One line for each case, the details of those that fail below."""
+    failing = [terminal(one) for one in results if one.exit_code]
+    return Group(cases_table(results), *failing, *map(Text, contracts(results)), Text(closing(results)))
+
+
+def cases_table(results: Sequence[Verdicts]) -> Table:
+    """A row for each case."""
     table = Table("case", "verdict", "judged", "compared", "worst share", "where", box=None)
     for one in results:
         share, where = worst(one)
         verdict = Text(one.word, style=_STYLE.get(one.word, "bold yellow"))
         table.add_row(one.case.name, verdict, one.judged, f"{one.compared} of {one.of}", share, where)
-    contracts = dict.fromkeys(f"judged by {one.contract}" for one in results if one.contract is not None)
-    failing = [terminal(one) for one in results if one.exit_code]
-    return Group(table, *failing, *map(Text, contracts), Text(closing(results)))
+    return table
+
+
+def contracts(results: Sequence[Verdicts]) -> list[str]:
+    """By which contracts the cases were judged, each once."""
+    return list(dict.fromkeys(f"judged by {one.contract}" for one in results if one.contract is not None))
 
 
 def worst(verdicts: Verdicts) -> tuple[str, str]:

@@ -1,0 +1,1 @@
+"""A folder of recordings, judged in one go."""

@@ -1,0 +1,58 @@
+"""Every recording of a folder judged by the golden of its case, in one process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from qwen3_golden import GOLDEN_ROOT, ParityError, read
+from qwen3_parity.check import check
+from qwen3_parity.checkpoints.weights import weights_at_hand
+from qwen3_parity.judge.candidates import golden_names, recordings
+from qwen3_parity.judge.verdict import Verdicts
+
+
+@dataclass(frozen=True)
+class Folder:
+    """What a folder of recordings came to: `results` by case, in the order of the goldens.
+
+    `refused` are recordings that could not be read, that are of no golden's case, or of one that another file has, too;
+    `missing` the goldens that no recording is of.
+    """
+
+    path: Path
+    results: Sequence[Verdicts]
+    refused: Sequence[ParityError] = ()
+    missing: Sequence[str] = ()
+
+    @property
+    def red(self) -> list[Verdicts]:
+        """The cases that are no parity."""
+        return [one for one in self.results if one.exit_code]
+
+    @property
+    def exit_code(self) -> int:
+        """2 where a recording was refused, 1 for a divergence and where nothing was judged, otherwise 0."""
+        if self.refused:
+            return 2
+        return 1 if self.red or not self.results else 0
+
+
+def check_folder(folder: Path, *, partial: bool = False) -> Folder:
+    """Judge every recording below `folder`; one that is refused keeps no other from being judged.
+
+    Each op is judged alone where the case's checkpoint is a committed one. `partial`: the cases' results need not be
+    there. Raises `ParityError` when there is no such folder, or no recording in it.
+    """
+    goldens = golden_names()
+    delivered, refused = recordings(folder, goldens)
+    results = []
+    for name in (name for name in goldens if name in delivered):
+        try:
+            golden = read(goldens[name], digests=True)
+            weights = weights_at_hand(golden, GOLDEN_ROOT / "checkpoints")
+            results.append(check(golden, delivered[name], weights, partial=partial))
+        except ParityError as error:
+            refused.append(error)
+    return Folder(folder, results, refused, [name for name in goldens if name not in delivered])

@@ -1,0 +1,88 @@
+"""A folder's verdicts: a table for people, JSON for machines, JUnit for continuous integration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from xml.etree import ElementTree
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from qwen3_golden import ParityError
+from qwen3_golden.errors import printable
+from qwen3_parity.folder.check import Folder
+from qwen3_parity.report import verdicts as report
+
+
+def terminal(folder: Folder) -> RenderableType:
+    """A row for each case, the first red one in full, and what was refused or not delivered."""
+    parts: list[RenderableType] = [report.cases_table(folder.results)] if folder.results else []
+    if folder.red:
+        parts.append(report.terminal(folder.red[0]))
+        names = [one.case.name for one in folder.red[1:]]
+        parts += [Text(f"red as well, {len(names)}: {', '.join(names)}", style="bold red")] if names else []
+        parts.append(Text(f"what is behind them: qwen3-parity diagnose {folder.path}"))
+    parts += [Text(str(error), style="bold red") for error in folder.refused]
+    parts += [Text(line) for line in (*_absent(folder), *report.contracts(folder.results), closing(folder))]
+    return Group(*parts)
+
+
+def _absent(folder: Folder) -> Iterator[str]:
+    if folder.missing:
+        yield f"not delivered, {len(folder.missing)}: {', '.join(folder.missing)}"
+
+
+def closing(folder: Folder) -> str:
+    """One sentence over the whole folder."""
+    if not folder.results:
+        return "nothing was judged, and that is a failure"
+    refused = len(folder.refused)
+    what = f"; {refused} {'recording was' if refused == 1 else 'recordings were'} refused" if refused else ""
+    return report.closing(folder.results) + what
+
+
+def to_json(folder: Folder) -> dict[str, Any]:
+    """Plain dicts, lists, strings and numbers."""
+    return report.to_json(folder.results) | {
+        "exit_code": folder.exit_code,
+        "folder": str(folder.path),
+        "refused": [refusal(error) for error in folder.refused],
+        "missing": list(folder.missing),
+    }
+
+
+def refusal(error: ParityError) -> dict[str, str]:
+    """An error's parts by their names."""
+    names = ("where", "rule", "expected", "got", "next_step", "fault")
+    return {name: getattr(error, name) for name in names}
+
+
+def junit(folder: Folder) -> str:
+    """JUnit's XML: a test for each case, those that were not delivered skipped, and an error for what was refused."""
+    suite = ElementTree.Element("testsuite", name="qwen3-parity")
+    for one in folder.results:
+        test = _test(suite, one.case.name)
+        if one.exit_code:
+            text = "\n".join(map(str, one.problems)) or "; ".join(one.no_results)
+            _says(test, "failure", report.summary(one), text)
+    for name in folder.missing:
+        _says(_test(suite, name), "skipped", "not delivered", "")
+    for error in folder.refused:
+        _says(_test(suite, error.where), "error", error.rule, str(error))
+    if not folder.results:
+        _says(_test(suite, str(folder.path)), "failure", closing(folder), "")
+    counts = {"tests": "testcase", "failures": ".//failure", "errors": ".//error", "skipped": ".//skipped"}
+    for name, path in counts.items():
+        suite.set(name, str(len(suite.findall(path))))
+    ElementTree.indent(suite)
+    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _test(suite: ElementTree.Element, name: str) -> ElementTree.Element:
+    group, _, rest = name.rpartition("/")
+    return ElementTree.SubElement(suite, "testcase", classname=printable(group), name=printable(rest))
+
+
+def _says(test: ElementTree.Element, what: str, message: str, text: str) -> None:
+    ElementTree.SubElement(test, what, message=printable(message)).text = printable(text)
