@@ -26,9 +26,9 @@ class Converter(TransformersConverter):
 
 def factory(case: Any, checkpoints: Mapping[str, Path]) -> Callable[..., None]:
     """A runner on the decoder's checkpoint."""
-    folder = TemporaryDirectory()
-    Converter(str(checkpoints["decoder"])).convert(f"{folder.name}/model", quantization="float32")
-    model = Generator(f"{folder.name}/model", compute_type="float32", intra_threads=1)
+    with TemporaryDirectory() as folder:
+        Converter(str(checkpoints["decoder"])).convert(f"{folder}/model", quantization="float32")
+        model = Generator(f"{folder}/model", compute_type="float32", intra_threads=1)
 
     def forward(ids: Any, now: slice) -> Any:
         return np.array(model.forward_batch(ids.tolist()))[:, now]

@@ -22,10 +22,10 @@ def lacks(case: Any) -> list[str]:
 
 def factory(case: Any, checkpoints: Mapping[str, Path]) -> Callable[..., None]:
     """A runner on the decoder's checkpoint, built as ONNX in float32."""
-    folder = TemporaryDirectory()
-    where = ("", str(checkpoints["decoder"]), folder.name, "fp32", "cpu", folder.name)
-    create_model(*where, **parse_extra_options(*where, []))
-    model, generator = engine.Model(folder.name), None
+    with TemporaryDirectory() as folder:
+        where = ("", str(checkpoints["decoder"]), folder, "fp32", "cpu", folder)
+        create_model(*where, **parse_extra_options(*where, []))
+        model, generator = engine.Model(folder), None
 
     def forward(ids: Any, now: slice) -> Any:
         nonlocal generator
@@ -36,5 +36,4 @@ def factory(case: Any, checkpoints: Mapping[str, Path]) -> Callable[..., None]:
         generator.append_tokens(np.ascontiguousarray(ids[:, now], np.int32))
         return generator.get_output("logits")
 
-    forward.folder = folder  # type: ignore[attr-defined]
     return causal_runner("onnxruntime-genai", case, [], forward, ["logits"])

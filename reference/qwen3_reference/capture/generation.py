@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from transformers import GenerationConfig
 
 from qwen3_golden import Array, pb
 from qwen3_reference.binding import encoder_half
@@ -124,6 +125,7 @@ def free_run(
     seed: int,
 ) -> FreeRun:
     """Generate from the prompt in `inputs`, fed in `chunks`; a sample draws with torch's generator, seeded."""
+    reference.decoder.generation_config = GenerationConfig()  # type: ignore[no-untyped-call]  # nothing is left to a checkpoint's own defaults
     options = generate_options(generation, max_new_tokens)
     if len(chunks) > 1:
         options["prefill_chunk_size"] = chunks[0]

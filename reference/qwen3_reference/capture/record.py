@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from qwen3_golden import pb
-from qwen3_reference.capture.generation import free_run
+from qwen3_reference.capture.generation import FreeRun, free_run
 from qwen3_reference.capture.make_golden import Request, Way, identity, make_golden, silent, uncounted
 from qwen3_reference.capture.models import Loader, Reference, load_in_memory, load_reference
 from qwen3_reference.capture.run import Inputs, StepSink, run_reference
@@ -35,6 +35,7 @@ def record_request(
     floors: bool = True,
     rotate_encoder_keys: bool = True,
     max_new_tokens: int = 0,
+    generation: pb.Generation | None = None,
     name: str = "",
     description: str = "",
     labels: Sequence[str] = (),
@@ -50,6 +51,7 @@ def record_request(
     `inputs` are `input.*` arrays by name, int64 ids and positions and bool masks `[batch, length]`; `steps` the
     decoder's query lengths, empty without a decoder; `taps` globs, empty = every tap; `rows` how many of the last query
     positions each step keeps, 0 = all; `labels` names for the checkpoints in messages, the folders' names by default.
+    With `generation`, `steps` are the prompt's, and `max_new_tokens` are chosen and fed behind it, one a step.
     `floors=False` leaves the noise floors out: they cost four runs in NumPy. `load` brings the weights into the models;
     `progress`, `layers`, `around`, `writes` and `resume` are those of `Way`. A run that is interrupted is gone on with
     by the same call; until then its finished layers lie in a folder beside `path` (`work_folder`). Raises `ParityError`
@@ -78,8 +80,21 @@ def record_request(
             encoder_directory, decoder_directory, dtype=dtype, rotate_encoder_keys=rotate_encoder_keys, load=load
         )
 
-    way = Way(progress, layers, around, writes, resume)
-    make_golden(Request(inputs, message, weights, models), Path(path), way, floors=floors)
+    free = None if generation is None else _freely(models, message, inputs, generation)
+    request = Request(free.inputs if free else inputs, message, weights, models, free=free)
+    make_golden(request, Path(path), Way(progress, layers, around, writes, resume), floors=floors)
+
+
+def _freely(
+    models: Callable[[], Reference], message: pb.Case, given: Inputs, settings: pb.Generation, seed: int = 0
+) -> FreeRun:
+    """The run that chooses the tokens; the case is given its settings and the steps that come of it."""
+    message.generation.CopyFrom(settings)
+    message.generation.prompt_length = sum(message.steps)
+    rows = {name: np.repeat(array, settings.num_beams, axis=0) for name, array in given.items()}
+    free = free_run(models(), rows, message.steps, message.generation, message.max_new_tokens, seed)
+    message.steps[:] = free.steps
+    return free
 
 
 def record(definition: CaseDefinition, checkpoints: Path, path: Path) -> None:
@@ -120,12 +135,7 @@ def record(definition: CaseDefinition, checkpoints: Path, path: Path) -> None:
     weights = load_weights(encoder, decoder, DTYPES[dtype])
     given, free = inputs(definition, config.vocab_size, config.hidden_size), None
     if definition.generation is not None:
-        generation = pb.Generation.FromString(definition.generation.SerializeToString())
-        generation.prompt_length = sum(definition.steps)
-        rows = {name: np.repeat(array, generation.num_beams, axis=0) for name, array in given.items()}
-        free = free_run(models(), rows, definition.steps, generation, definition.max_new_tokens, definition.seed)
+        free = _freely(models, message, given, definition.generation, definition.seed)
         given = free.inputs
-        message.generation.CopyFrom(generation)
-        message.steps[:] = free.steps
     request = Request(given, message, weights, models, definition.seed, free)
     make_golden(request, path, Way(), floors=True)

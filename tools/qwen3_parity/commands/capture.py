@@ -22,6 +22,7 @@ DTYPES = ("float32", "bfloat16", "float16")
 @click.option("--target-ids", metavar="1,2,3;4,5")
 @click.option("--tokenizer", metavar="DIR_OR_HUB_ID", help="Where the tokenizer is  [default: the checkpoint]")
 @click.option("--prefill", type=int, help="Decoder tokens of the first step; the others follow one by one.")
+@click.option("--generate", type=click.IntRange(min=0), default=0, help="Choose N tokens greedily behind the target.")
 @click.option("--taps", multiple=True, metavar="GLOB", help="Only these taps  [default: all]")
 @click.option("--rows", type=click.IntRange(min=0), default=0, help="Only the last N positions  [default: all]")
 @click.option("--dtype", type=click.Choice(DTYPES), default="float32", show_default=True)
@@ -39,6 +40,7 @@ def capture(
     target_ids: str | None,
     tokenizer: str | None,
     prefill: int | None,
+    generate: int,
     taps: tuple[str, ...],
     rows: int,
     dtype: str,
@@ -63,6 +65,8 @@ def capture(
 
     if (sources and source_ids) or (targets and target_ids):
         raise click.UsageError("give text or ids, not both")
+    if generate and (prefill is not None or not (targets or target_ids)):
+        raise click.UsageError("--generate goes on behind a --target, which is fed at once: leave out --prefill")
     if not is_plain_name(name):
         raise ParityError(
             f"--name {name!a}",
@@ -74,6 +78,8 @@ def capture(
     with distributed():
         if stream and processes() > 1:
             raise click.UsageError("a model is streamed or shared by processes, not both: leave out --stream")
+        if generate and processes() > 1:
+            raise click.UsageError("tokens are chosen in one process: leave out --generate, or torchrun")
         directory = network_directory(model)
         words = model_directory(tokenizer) if tokenizer else directory
         made = capturing.plan(
@@ -81,13 +87,15 @@ def capture(
             parse_ids(source_ids) if source_ids else tokenize(sources, words) if sources else [],
             parse_ids(target_ids) if target_ids else tokenize(targets, words) if targets else [],
             prefill=prefill,
+            generate=generate,
             taps=taps,
             rows=rows,
             dtype=getattr(torch, dtype),
             rotate_encoder_keys=not unrotated,
         )
         path = out / f"{name}.pb"
-        click.echo(f"{capturing.mode_name(made)} of {model}, steps {list(made.steps)}: {made.bytes:,} bytes to {path}")
+        steps = list(made.lengths.steps)
+        click.echo(f"{capturing.mode_name(made)} of {model}, steps {steps}: {made.bytes:,} bytes to {path}")
         kept = capturing.kept_bytes(path)
         capturing.refuse_too_large(made, out, floors=floors, kept=kept)
         if made.bytes > 1 << 30 and not yes and is_main():

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from qwen3_golden import Recording, place
-from qwen3_parity.judge.budgets import reach
+from qwen3_parity.judge.budgets import floor_for, reach
 from qwen3_parity.judge.scope import Scope
-from qwen3_parity.judge.tap_verdict import floor_for
 
 _SHOWN = 20
 

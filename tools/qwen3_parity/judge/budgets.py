@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from google.protobuf import text_format
 
-from qwen3_golden import GOLDEN_ROOT, ParityError, pb
+from qwen3_golden import GOLDEN_ROOT, ParityError, Recording, Tensor, pb
 from qwen3_parity.judge.compare import Metrics
 
 ROUNDOFF: dict[int, float] = {
@@ -69,6 +69,12 @@ def headroom(kind: str, op: str = "") -> Headroom:
 def reach(floor_max: float) -> float:
     """How far apart two logits must be for honest float32 never to exchange them: each may use its whole budget."""
     return 2 * headroom("run", "linear").max * floor_max
+
+
+def floor_for(candidate: Recording, expected: Tensor) -> pb.Floor:
+    """The floor by which a candidate's tap is judged: the wider one where it rotates by angles of its own."""
+    own = expected.info.HasField("own_angles_floor") and not candidate.run.golden_tables
+    return expected.info.own_angles_floor if own else expected.info.floor
 
 
 def _share(error: float, budget: float) -> float:

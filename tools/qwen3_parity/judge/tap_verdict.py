@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from qwen3_golden import Array, ParityError, Place, Recording, Tensor, pb, place
-from qwen3_parity.judge.budgets import headroom, reach, shares
+from qwen3_parity.judge.budgets import floor_for, headroom, reach, shares
+from qwen3_parity.judge.choices import FirstFlip, first_flip
 from qwen3_parity.judge.compare import Metrics, compare, exact
 from qwen3_parity.judge.op_verdict import OpVerdict
 from qwen3_parity.judge.scope import Scope
@@ -96,7 +97,10 @@ def judge_tap(
     if exactly:
         if not metrics.differing:
             return verdict
-        if op == "argmax" and (tie := _near_tie(golden, candidate)):
+        if op == "argmax" and (flip := first_flip(actual.values(), golden, candidate)):
+            problem = fail(*_other_token(flip))
+            return replace(verdict, problem=replace(problem, fault=NOBODY) if flip.near_tie else problem)
+        if op == "argmax" and not golden.case.HasField("generation") and (tie := _near_tie(golden, candidate)):
             return replace(verdict, problem=replace(fail(*tie), fault=NOBODY))
         at = metrics.index
         wanted = f"the golden's bits: {expected.values()[at]} at {list(at)}"
@@ -114,12 +118,6 @@ def judge_tap(
         floor = floor_for(candidate, expected)
         return replace(verdict, problem=fail(*_over(verdict, floor, actual, expected), verdict.share))
     return verdict
-
-
-def floor_for(candidate: Recording, expected: Tensor) -> pb.Floor:
-    """The floor by which a candidate's tap is judged: the wider one where it rotates by angles of its own."""
-    own = expected.info.HasField("own_angles_floor") and not candidate.run.golden_tables
-    return expected.info.own_angles_floor if own else expected.info.floor
 
 
 def far_table(verdict: Verdict, own: OpVerdict, candidate: Recording) -> Verdict:
@@ -153,6 +151,18 @@ def _nonfinite(metrics: Metrics) -> tuple[str, str, str]:
     }
     got = ", ".join(f"{count} in {where}" for where, count in counts.items() if count)
     return "NaN or infinity", "finite numbers everywhere, padding included", got
+
+
+def _other_token(flip: FirstFlip) -> tuple[str, str, str]:
+    """Rule, expected and got of another token than the golden's."""
+    rule = "near-tie: noise may choose another token here"
+    if not flip.near_tie:
+        rule = "another token than the reference chooses, and no near-tie"
+    got = f"token {flip.actual}"
+    if np.isfinite(flip.margin):
+        got += f": the golden's logits of the two are {flip.margin:.3g} apart"
+        got += f", {flip.margin / flip.floor:.3g} × the noise floor" if flip.floor else ", and it has no noise floors"
+    return rule, f"token {flip.expected} at {list(flip.at)}", got
 
 
 def _near_tie(golden: Recording, candidate: Recording) -> tuple[str, str, str] | None:

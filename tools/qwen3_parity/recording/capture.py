@@ -23,6 +23,7 @@ from qwen3_reference.capture.sharded_processes import is_main, processes
 from qwen3_reference.capture.streamed import load_streamed
 from qwen3_reference.capture.work_folder import work_folder_of
 from qwen3_reference.checkpoints.configs import model_config
+from qwen3_reference.checkpoints.greedy import greedy_generation
 
 _LARGEST = (1 << 31) - (1 << 24)  # some bytes of it are metadata
 
@@ -41,6 +42,7 @@ class Plan:
     bytes: int
     config: pb.ModelConfig
     lengths: Lengths
+    generate: int = 0
 
 
 def plan(
@@ -53,19 +55,25 @@ def plan(
     rows: int = 0,
     dtype: torch.dtype = torch.float32,
     rotate_encoder_keys: bool = True,
+    generate: int = 0,
 ) -> Plan:
-    """Check the request and compute its size; raises `ParityError` for what cannot be run."""
+    """Check the request and compute its size; raises `ParityError` for what cannot be run.
+
+    `generate`: behind the prompts so many tokens are chosen, at most.
+    """
     config = model_config(directory, rotate_encoder_keys=rotate_encoder_keys)
     inputs = request_inputs(source, target, config.vocab_size)
     steps: tuple[int, ...] = ()
     if target:
         steps = step_lengths(inputs["input.decoder_input_ids"].shape[1], prefill)
     encoder = inputs["input.encoder_input_ids"].shape[1] if source else 0
-    lengths, arithmetic = Lengths(len(source or target), encoder, steps), ARITHMETIC[dtype]
+    lengths = Lengths(len(source or target), encoder, (*steps, *[1] * (generate - 1)))
+    arithmetic = ARITHMETIC[dtype]
     for glob in taps:
         _refuse_no_taps(glob, config, lengths)
-    size = expected_bytes(config, lengths, taps, rows, arithmetic)
-    return Plan(directory, inputs, steps, tuple(taps), rows, dtype, rotate_encoder_keys, size, config, lengths)
+    size = expected_bytes(config, lengths, taps, rows, arithmetic) + 8 * lengths.batch * generate
+    shape = (size, config, lengths, generate)
+    return Plan(directory, inputs, steps, tuple(taps), rows, dtype, rotate_encoder_keys, *shape)
 
 
 def _refuse_no_taps(glob: str, config: pb.ModelConfig, lengths: Lengths) -> None:
@@ -150,6 +158,8 @@ def capture(
         rows=made.rows,
         dtype=made.dtype,
         floors=floors,
+        max_new_tokens=made.generate,
+        generation=greedy_generation(made.directory, made.config.vocab_size) if made.generate else None,
         rotate_encoder_keys=made.rotate_encoder_keys,
         name=f"capture/{path.stem}",
         description="A user's own checkpoint and inputs.",

@@ -1,0 +1,41 @@
+"""How a checkpoint's greedy generation ends: its generation_config.json, or else its config.json."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from qwen3_golden import ParityError, pb
+from qwen3_reference.checkpoints.stored import read_config, read_json
+
+
+def greedy_generation(directory: Path, vocab_size: int) -> pb.Generation:
+    """The settings of a plain greedy search: the checkpoint's own ends and padding, none of its other defaults.
+
+    Raises `ParityError` for ends that are no ids of the vocabulary.
+    """
+    path = directory / "generation_config.json"
+    stated = read_json(path) if path.is_file() else read_config(directory)
+    ends = stated.get("eos_token_id")
+    ends = ends if isinstance(ends, list) else [] if ends is None else [ends]
+    padding = stated.get("pad_token_id")
+    padding = (ends or [0])[0] if padding is None else padding
+    for name, one in [*(("eos_token_id", end) for end in ends), ("pad_token_id", padding)]:
+        if isinstance(one, bool) or not isinstance(one, int) or not 0 <= one < vocab_size:
+            raise ParityError(
+                path,
+                f"{name} is no token",
+                expected=f"an id from 0 to {vocab_size - 1}, or a list of them",
+                got=repr(one),
+                next_step="correct the checkpoint's generation_config.json",
+            )
+    return pb.Generation(
+        strategy="greedy",
+        repetition_penalty=1,
+        temperature=1,
+        top_p=1,
+        num_beams=1,
+        length_penalty=1,
+        num_return_sequences=1,
+        eos_token_id=ends,
+        pad_token_id=padding,
+    )
