@@ -18,7 +18,7 @@ FILE = click.Path(path_type=Path)
 
 
 @click.command()
-@click.argument("files", nargs=-1, required=True, metavar="[GOLDEN] CANDIDATE")
+@click.argument("files", nargs=-1, required=True, metavar="[GOLDEN] CANDIDATE | FOLDER")
 @click.option("--json", "as_json", is_flag=True, help="Everything as JSON.")
 @click.option("--model", type=FILE, help="The checkpoint or tokenizer directory of a captured case.")
 @click.option("--checkpoints", type=FILE, default=GOLDEN_ROOT / "checkpoints", help="Where the case's checkpoints are.")
@@ -26,14 +26,19 @@ FILE = click.Path(path_type=Path)
 def diagnose(files: tuple[str, ...], as_json: bool, model: Path | None, checkpoints: Path, partial: bool) -> None:
     """Name the ops (a tokenizer's stages) that are wrong on their own inputs, and the mistake that reproduces them.
 
-    The golden is found by the case's name when left out. Nothing but the two files and the checkpoint is read.
+    The golden is found by the case's name when left out. Nothing but the two files and the checkpoint is read. A folder
+    has one diagnosis: each mistake with all the red cases that it is behind.
     """
     from qwen3_parity.checkpoints.weights import weights_of
     from qwen3_parity.diagnosis import diagnose as find
     from qwen3_parity.report import diagnoses as pages
 
     if len(files) > 2:
-        raise click.UsageError("give one candidate, or a golden and a candidate")
+        raise click.UsageError("give one candidate, or a golden and a candidate, or a folder")
+    if len(files) == 1 and Path(files[0]).is_dir():
+        if model or checkpoints != GOLDEN_ROOT / "checkpoints":
+            raise click.UsageError("--model and --checkpoints are for one candidate, and this is a folder")
+        folders(Path(files[0]), as_json=as_json, partial=partial)
     candidate = read(Path(files[-1]), digests=True)
     golden = read(Path(files[0]) if len(files) == 2 else golden_of(candidate), digests=True)
     refuse_weights(candidate, golden)
@@ -46,6 +51,21 @@ def diagnose(files: tuple[str, ...], as_json: bool, model: Path | None, checkpoi
     else:
         console().print(pages.terminal(found))
     sys.exit(found.verdicts.exit_code)
+
+
+def folders(path: Path, *, as_json: bool, partial: bool) -> NoReturn:
+    """Print the one diagnosis of a folder and exit with the folder's code."""
+    from qwen3_parity.folder.check import check_folder
+    from qwen3_parity.folder.diagnose import diagnose_folder
+    from qwen3_parity.report import folder_diagnosis as pages
+
+    with console(stderr=True).status("judging") as status:
+        found = diagnose_folder(check_folder(path, partial=partial), status.update, partial=partial)
+    if as_json:
+        click.echo(json.dumps(pages.to_json(found), indent=2))
+    else:
+        console().print(pages.terminal(found))
+    sys.exit(found.folder.exit_code)
 
 
 def tokenizers(

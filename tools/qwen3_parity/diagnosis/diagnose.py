@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,7 +29,7 @@ from qwen3_parity.judge.verdict import Verdicts
 
 _WRONG, _RIGHT = 12, 6
 """Taps of one place that a mistake is tried on, wrong ones and right ones."""
-_FITTED = 8
+FITTED = 8
 """The rank from which on an explanation was fitted to each tap by itself: what the numbers say is told beside it."""
 
 
@@ -87,17 +87,19 @@ def diagnose(
     progress: Progress = lambda _: None,
     *,
     partial: bool = False,
+    known: Collection[str] = (),
 ) -> Diagnosis:
     """Judge a candidate as a whole and op by op, and explain each op that is wrong.
 
     `weights` has the case's parameters by canonical name. `progress` is told what is being looked at. `partial`: the
-    case's results need not be there. Raises `ParityError` when the two recordings do not belong together.
+    case's results need not be there. `known` are mistakes of the same candidate in other cases, tried first. Raises
+    `ParityError` when the two recordings do not belong together.
     """
     progress("the whole run")
     if golden.case.mode in (pb.OP, pb.PLUMBING, pb.TOKENIZATION):  # no network to look for somebody else in
         verdicts = check(golden, candidate, partial=partial)
         network = network_of(golden, candidate) if golden.case.mode == pb.OP else None
-        return Diagnosis(verdicts, [], [], [], []) if network is None else _one_op(verdicts, network, progress)
+        return Diagnosis(verdicts, [], [], [], []) if network is None else _one_op(verdicts, network, progress, known)
     candidate, unconventional = conventional(candidate, golden)
     run = replace(check_run(golden, candidate, partial=partial), contract=contract_of(golden))
     run = replace(run, structural=[*unconventional, *run.structural])
@@ -106,7 +108,7 @@ def diagnose(
     verdicts = with_ops(run, found.own)
     failures: list[str] = []
     with threadpool_limits(1, user_api="blas"):  # the products are small
-        faults = [_explained(found, fault, progress, failures) for fault in found.faults]
+        faults = [_explained(found, fault, progress, failures, known) for fault in found.faults]
     parameters = parameter_faults(candidate, golden, weights)
     ties, casts = flips(golden, candidate), casts_elsewhere(found.values, golden, found.own)
     angles = angles_differ(found.values, golden) if verdicts.exit_code and not faults else None
@@ -114,12 +116,12 @@ def diagnose(
     return Diagnosis(verdicts, found.own, faults, found.misplaced, parameters, ties, failures, casts, angles, means)
 
 
-def _one_op(verdicts: Verdicts, network: OpNetwork, progress: Progress) -> Diagnosis:
+def _one_op(verdicts: Verdicts, network: OpNetwork, progress: Progress, known: Collection[str]) -> Diagnosis:
     """The diagnosis of one op's case, in the names of its own tensors."""
     failures: list[str] = []
     values = Values(network.recording, network.weights, network.recording)
     found = blame_outputs(values, network.recording, network.outputs)
-    faults = [_explained(found, fault, progress, failures) for fault in found.faults]
+    faults = [_explained(found, fault, progress, failures, known) for fault in found.faults]
     own = [_in_the_case(one, network) for one in found.own]
     failures = [network.named(one) for one in failures]
     return Diagnosis(verdicts, own, [_renamed(one, network) for one in faults], [], [], failures=failures)
@@ -147,16 +149,22 @@ def _renamed(explained: Explained, network: OpNetwork) -> Explained:
     )
 
 
-def _explained(found: Blame, fault: Fault, progress: Progress, failures: list[str]) -> Explained:
+def _explained(
+    found: Blame, fault: Fault, progress: Progress, failures: list[str], known: Collection[str]
+) -> Explained:
     progress(f"what explains {fault.place}")
     few = 3 if fault.others else 1  # a group costs many times more to compute than an op
-    blamed = _judged(found, spread(fault.wrong, _WRONG // few))
+    wrong, right = spread(fault.wrong, _WRONG // few), spread(fault.right, _RIGHT // few)
+    blamed = _judged(found, wrong)
     worst = next(iter(_judged(found, [fault.worst])), None)
     if not blamed or worst is None:
         return Explained(fault, "")
     where = whereabouts(fault, worst)
-    explanations = explain(blamed, _judged(found, spread(fault.right, _RIGHT // few)), failures)
-    if explanations and explanations[0].rank < _FITTED:
+    explanations = explain(blamed, _judged(found, right), failures, known)
+    if worst.evidence.ops == {"rope"} and sum(one.whole for one in explanations[:1]) < len(blamed):
+        again = explain(_judged(found, wrong, given_tables=True), _judged(found, right, given_tables=True), failures)
+        explanations = max(explanations, again, key=lambda some: sum(one.whole for one in some[:1]))
+    if explanations and explanations[0].rank < FITTED:
         return Explained(fault, where, explanations)
     with np.errstate(all="ignore"):
         findings = [one for fit in FITS if (one := fit(worst.evidence, worst.truth)) is not None]
@@ -169,6 +177,11 @@ def spread(verdicts: Sequence[OpVerdict], count: int) -> list[OpVerdict]:
     return [verdicts[int(i)] for i in sorted(chosen)]
 
 
-def _judged(found: Blame, verdicts: Sequence[OpVerdict]) -> list[Judged]:
-    evidences = [found.evidence(one) for one in verdicts]
-    return [judged(one) for one in evidences if not isinstance(one, str)]
+def _judged(found: Blame, verdicts: Sequence[OpVerdict], *, given_tables: bool = False) -> list[Judged]:
+    """Verdicts with their evidence; with `given_tables` as if the candidate turned by the golden's cos and sin."""
+    evidences = [one for one in map(found.evidence, verdicts) if not isinstance(one, str)]
+    if given_tables:
+        values = found.values.another(given_tables=True)
+        sites = [values.site(one.site.place.name, one.site.step) for one in evidences]
+        evidences = [replace(one, site=site) for one, site in zip(evidences, sites, strict=True) if site is not None]
+    return [judged(one) for one in evidences]

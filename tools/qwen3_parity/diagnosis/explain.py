@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -92,15 +92,22 @@ def judged(evidence: Evidence) -> Judged:
     return replace(one, cells=errors > one.room)
 
 
-def explain(blamed: Sequence[Judged], passing: Sequence[Judged], failures: list[str]) -> list[Explanation]:
+def explain(
+    blamed: Sequence[Judged], passing: Sequence[Judged], failures: list[str], known: Collection[str] = ()
+) -> list[Explanation]:
     """The mistakes that reproduce the blamed taps of one place, best first; equally good ones all stand there.
 
     When the best leaves taps unexplained, the next best for those follows. A hypothesis that fails is our own fault: it
-    is left out and told in `failures`.
+    is left out and told in `failures`. Names that are `known` from another case are tried first: nothing else is, where
+    one of them explains everything and contradicts nothing.
     """
     # A tap that fails where nothing is judged (a NaN in padding) is explained by anything, the truth among it.
     blamed = [one for one in blamed if not one.evidence.share(one.truth) <= 1]
     open_ = sorted(blamed, key=_first)
+    if open_ and known:
+        again = sorted(_for(open_[0], open_, passing, failures, known), key=lambda pair: pair[0].order)
+        if again and again[0][0].whole == again[0][0].of and not again[0][0].contradicted:
+            return [one for one, _ in _once(again)]
     found: list[Explanation] = []
     for _ in range(_ROUNDS):
         if not open_:
@@ -133,9 +140,14 @@ def _once(best: Sequence[tuple[Explanation, list[Judged]]]) -> list[tuple[Explan
 
 
 def _for(
-    first: Judged, blamed: Sequence[Judged], passing: Sequence[Judged], failures: list[str]
+    first: Judged,
+    blamed: Sequence[Judged],
+    passing: Sequence[Judged],
+    failures: list[str],
+    names: Collection[str] = (),
 ) -> Iterator[tuple[Explanation, list[Judged]]]:
-    """Every suspect that explains `first`, tried on the others; with the taps that it leaves unexplained.
+    """Every suspect (of these `names`, if any) that explains `first`, tried on the others; with the taps that it leaves
+    unexplained.
 
     A mistake that explains everything and contradicts nothing ends the search in a group, where the plainest come
     first: no rarer one is better. So does a plain one in a large tap.
@@ -143,7 +155,7 @@ def _for(
     group, enough = bool(first.evidence.others), math.inf
     large = first.evidence.actual.size > _LARGE
     for suspect in suspects(first.evidence, failures):
-        if suspect.hypothesis.rank > enough:
+        if suspect.hypothesis.rank > enough or (names and suspect.hypothesis.name not in names):
             continue
         shares = [_share(suspect, first)]
         if shares[0][0] > 1:

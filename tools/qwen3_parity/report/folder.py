@@ -24,13 +24,20 @@ def terminal(folder: Folder) -> RenderableType:
         parts += [Text(f"red as well, {len(names)}: {', '.join(names)}", style="bold red")] if names else []
         parts.append(Text(f"what is behind them: qwen3-parity diagnose {folder.path}"))
     parts += [Text(str(error), style="bold red") for error in folder.refused]
-    parts += [Text(line) for line in (*_absent(folder), *report.contracts(folder.results), closing(folder))]
+    parts += [Text(line) for line in (*absent(folder), *report.contracts(folder.results), closing(folder))]
     return Group(*parts)
 
 
-def _absent(folder: Folder) -> Iterator[str]:
+def absent(folder: Folder) -> Iterator[str]:
+    """What was not delivered, a folder of goldens of which nothing was as a glob."""
     if folder.missing:
-        yield f"not delivered, {len(folder.missing)}: {', '.join(folder.missing)}"
+        there = {_group(one.case.name) for one in folder.results}
+        groups = dict.fromkeys(name if _group(name) in there else f"{_group(name)}/*" for name in folder.missing)
+        yield f"not delivered, {len(folder.missing)}: {', '.join(groups)}"
+
+
+def _group(name: str) -> str:
+    return name.partition("/")[0]
 
 
 def closing(folder: Folder) -> str:

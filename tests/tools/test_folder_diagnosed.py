@@ -1,0 +1,155 @@
+"""A folder has one diagnosis: the mistake behind its red cases stands once, what is red for another reason apart."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from qwen3_golden import GOLDEN_ROOT, Recording, Tensor, read, write
+from qwen3_parity.checkpoints.weights import weights_of
+from qwen3_parity.cli import main
+from qwen3_parity.diagnosis import diagnose
+from qwen3_parity.folder.check import check_folder
+from qwen3_parity.folder.diagnose import FolderDiagnosis, Sign, Way, _mistakes, diagnose_folder
+from qwen3_parity.recording.record import record
+
+CASES = GOLDEN_ROOT / "cases"
+ROTATED = ("decoder/mask_4d", "decoder/yarn_stated", "llama/plain", "op/rope")
+OTHERWISE = "op/swiglu"
+RIGHT = "op/linear"
+MISTAKE = "rope.mixed_layout"
+
+
+def adjacent(x: Any, cos: Any, sin: Any) -> Any:
+    """RoPE that pairs adjacent channels."""
+    turned = np.empty_like(x)
+    turned[..., 0::2], turned[..., 1::2] = -x[..., 1::2], x[..., 0::2]
+    return x * cos[:, None] + turned * sin[:, None]
+
+
+def with_tap(golden: Recording, name: str, change: Any) -> Recording:
+    tensors = [Tensor(t.info, change(t.array) if t.info.name == name else t.array) for t in golden]
+    return Recording(golden.case, golden.provenance, golden.run, tensors, golden.parameters)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three networks and an op with one mistake, an op with another error, and an op that is right."""
+    out = tmp_path_factory.mktemp("port")
+    spec = importlib.util.spec_from_file_location("numpy_port", GOLDEN_ROOT.parent / "examples" / "numpy_port.py")
+    assert spec is not None and spec.loader is not None
+    port = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(port)
+    port.rotate = adjacent
+    for name in ROTATED[:3]:
+        record(read(CASES / f"{name}.pb"), out / f"{name}.pb", port.factory)
+    golden = read(CASES / "op" / "rope.pb")
+    given = {name: golden[f"input.{name}", 0].array for name in ("q", "k", "cos", "sin")}
+    for name in ("q", "k"):
+        turned = adjacent(given[name], given["cos"], given["sin"])
+        golden = with_tap(golden, f"output.{name}", lambda _, turned=turned: turned)
+    write(out / "op" / "rope.pb", golden)
+    noise = np.random.Generator(np.random.PCG64(3))
+    other = read(CASES / f"{OTHERWISE}.pb")
+    spoilt = with_tap(other, "output.act", lambda y: y + noise.normal(size=y.shape).astype(np.float32))
+    write(out / f"{OTHERWISE}.pb", spoilt)
+    write(out / f"{RIGHT}.pb", read(CASES / f"{RIGHT}.pb"))
+    return out
+
+
+@pytest.fixture(scope="module")
+def found(folder: Path) -> FolderDiagnosis:
+    return diagnose_folder(check_folder(folder))
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(one) for one in arguments])
+
+
+def test_a_mistake_in_many_cases_is_one_diagnosis(found: FolderDiagnosis) -> None:
+    assert [one.name for one in found.mistakes] == [MISTAKE]
+    assert set(found.mistakes[0].cases) == set(ROTATED)
+
+
+def test_a_mistake_has_every_place_where_it_is_made(found: FolderDiagnosis) -> None:
+    own = {f"decoder.layers.*.merged_attn.{side}_rope" for side in ("q", "k")}
+    assert own <= set(found.mistakes[0].places)
+
+
+def test_a_case_that_is_red_for_another_reason_stands_apart(found: FolderDiagnosis) -> None:
+    assert [list(one.cases) for one in found.apart] == [[OTHERWISE]]
+    assert found.apart[0].reason.endswith("numbers of output.act")
+
+
+def test_the_terminal_says_how_many_cases_the_mistake_is_behind(folder: Path) -> None:
+    done = run("diagnose", folder)
+    assert done.exit_code == 1, done.output
+    assert "one mistake is behind 4 of 5 red cases; 1 are red for something else" in done.stdout
+    assert done.stdout.count(MISTAKE) == 1
+
+
+def test_json_has_mistakes_with_cases_and_what_stands_apart(folder: Path) -> None:
+    report = json.loads(run("diagnose", folder, "--json").stdout)
+    assert [set(one["cases"]) for one in report["mistakes"]] == [set(ROTATED)]
+    assert report["apart"][0]["cases"] == [OTHERWISE]
+    assert report["verdicts"][RIGHT] == "parity" and report["exit_code"] == 1
+
+
+def test_a_folder_without_a_red_case_has_nothing_to_explain(tmp_path: Path) -> None:
+    write(tmp_path / "a.pb", read(CASES / f"{RIGHT}.pb"))
+    done = run("diagnose", tmp_path)
+    assert done.exit_code == 0 and "no case is red" in done.stdout
+
+
+def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
+    assert run("diagnose", tmp_path).exit_code == 2
+
+
+def test_a_tokenizers_mistake_stands_once_for_all_its_cases(tmp_path: Path) -> None:
+    for name in ("tokenization/words", "tokenization/unicode"):
+        golden = read(CASES / f"{name}.pb")
+        for one in golden.tokenization.encoding:
+            for segment in one.segment:
+                if not segment.HasField("added_token"):
+                    segment.normalized = one.text[segment.begin : segment.end]
+        write(tmp_path / f"{name}.pb", golden)
+    found = diagnose_folder(check_folder(tmp_path))
+    assert [one.places for one in found.mistakes] == [["tokenizer.normalized"]]
+
+
+def test_a_name_that_explains_more_cases_wins_over_one_that_the_numbers_of_one_case_fit_as_well() -> None:
+    plain, rare = Way("a.plain", "does it", "undo it", "here"), Way("b.rare", "does that", "undo that", "here")
+    signs = [Sign("one", "here", [rare, plain]), Sign("two", "here", [plain]), Sign("three", "there", [plain, rare])]
+    (only,) = _mistakes(signs)
+    assert (only.name, list(only.cases), list(only.otherwise)) == ("a.plain", ["one", "two", "three"], [])
+
+
+def test_what_was_fitted_to_numbers_comes_after_a_mistake_that_was_not() -> None:
+    plain, fitted = Way("norm.eps", "x", "y", "here"), Way("weight.unknown", "x", "y", "here", rank=8)
+    found = list(_mistakes([Sign("one", "here", [plain, fitted]), Sign("two", "there", [fitted])]))
+    assert [(one.name, list(one.cases)) for one in found] == [("norm.eps", ["one"]), ("weight.unknown", ["two"])]
+
+
+def test_mistakes_that_no_case_tells_apart_are_both_told() -> None:
+    ways = [Way("a.one", "x", "y", "here"), Way("a.other", "x", "y", "here")]
+    (only,) = _mistakes([Sign("case", "here", ways)])
+    assert (only.name, list(only.otherwise)) == ("a.one", ["a.other"])
+
+
+def test_a_known_name_that_does_not_explain_a_case_keeps_no_other_from_being_named(folder: Path) -> None:
+    golden, candidate = (read(path / "decoder" / "mask_4d.pb") for path in (CASES, folder))
+    weights = weights_of(golden, GOLDEN_ROOT / "checkpoints")
+    found = diagnose(golden, candidate, weights, known=["rope.not_applied", "norm.eps"])
+    assert [one.name for one in found.faults] == [MISTAKE, MISTAKE]
+
+
+def test_a_wrong_rotation_by_the_goldens_angles_is_named_where_the_candidates_own_are_others(folder: Path) -> None:
+    golden, candidate = (read(path / "decoder" / "yarn_stated.pb") for path in (CASES, folder))
+    found = diagnose(golden, candidate, weights_of(golden, GOLDEN_ROOT / "checkpoints"))
+    assert [one.name for one in found.faults] == [MISTAKE, MISTAKE]

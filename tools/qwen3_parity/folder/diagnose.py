@@ -1,0 +1,187 @@
+"""One diagnosis for a folder: the mistakes behind its red cases, each with every case that it explains."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from qwen3_golden import GOLDEN_ROOT, ParityError, pb, read
+from qwen3_parity.checkpoints.weights import weights_of
+from qwen3_parity.diagnosis import diagnose
+from qwen3_parity.diagnosis.diagnose import FITTED, Diagnosis, Explained
+from qwen3_parity.diagnosis.text import TokenDiagnosis, diagnose_tokenization, directory_of
+from qwen3_parity.folder.check import Folder
+from qwen3_parity.judge.verdict import Verdicts
+
+_NAMED = 8
+"""Names of mistakes that further cases are tried with first."""
+
+
+class Way(NamedTuple):
+    """A mistake that reproduces what is wrong at a place of a case; from rank 8 on it was fitted to the numbers."""
+
+    name: str
+    says: str
+    fix: str
+    place: str
+    rank: int = 0
+
+
+class Sign(NamedTuple):
+    """What is wrong at one place of a case; `ways` reproduce it equally well, `otherwise` says it where none does."""
+
+    case: str
+    place: str
+    ways: Sequence[Way] = ()
+    otherwise: str = ""
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A mistake with the cases that it was made in, and the places where; `says` may have other numbers by case.
+
+    `otherwise` are mistakes that the same numbers could as well be.
+    """
+
+    name: str
+    says: Sequence[str]
+    fix: str
+    places: Sequence[str]
+    cases: Sequence[str]
+    otherwise: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Apart:
+    """What no named mistake reproduces, by what is known of it, with the cases that show it."""
+
+    reason: str
+    cases: Sequence[str]
+
+
+@dataclass(frozen=True)
+class FolderDiagnosis:
+    """The folder judged, the mistakes that explain most cases first, and what stands apart."""
+
+    folder: Folder
+    mistakes: Sequence[Mistake]
+    apart: Sequence[Apart]
+
+
+def diagnose_folder(
+    folder: Folder, progress: Callable[[str], None] = lambda _: None, *, partial: bool = False
+) -> FolderDiagnosis:
+    """Diagnose every red case, those that show most taps first, and put equal mistakes together.
+
+    What was named once is tried first in the cases that follow.
+    """
+    signs: list[Sign] = []
+    known: Counter[str] = Counter()
+    for verdicts in sorted(folder.red, key=lambda one: (one.case.mode != pb.OP, -one.compared)):
+        name = verdicts.case.name
+        try:
+            found = list(_signs(verdicts, lambda text, name=name: progress(f"{name}: {text}"), known, partial))  # type: ignore[misc]
+        except ParityError as error:
+            found = [Sign(name, "", otherwise=f"cannot be diagnosed: {error.rule}; next: {error.next_step}")]
+        known.update({way.name for sign in found for way in sign.ways})
+        signs += found
+    order = {one.case.name: number for number, one in enumerate(folder.results)}
+    signs.sort(key=lambda sign: order[sign.case])
+    return FolderDiagnosis(folder, list(_mistakes(signs)), list(_apart(signs)))
+
+
+def _signs(verdicts: Verdicts, progress: Callable[[str], None], known: Counter[str], partial: bool) -> Iterator[Sign]:
+    golden, candidate = (read(Path(path), digests=True) for path in (verdicts.golden, verdicts.candidate))
+    case = verdicts.case.name
+    if golden.case.mode == pb.TOKENIZATION:
+        directory = directory_of(golden, None)
+        yield from _of_texts(diagnose_tokenization(golden, candidate, directory, progress, partial=partial), case)
+        return
+    weights = weights_of(golden, GOLDEN_ROOT / "checkpoints")
+    names = [name for name, _ in known.most_common(_NAMED)]
+    yield from _of_network(diagnose(golden, candidate, weights, progress, partial=partial, known=names), case)
+
+
+def _of_texts(found: TokenDiagnosis, case: str) -> Iterator[Sign]:
+    for fault in found.faults:
+        place = f"tokenizer.{fault.stage}"
+        whole = [one for one in fault.explanations if one.whole == one.of]
+        ways = [Way(one.name, one.says, one.fix, place) for one in whole if one.seen == whole[0].seen]
+        yield Sign(case, place, ways, f"no known mistake gives these values at {place}")
+    if not found.faults:
+        yield _without_fault(found.verdicts)
+
+
+def _of_network(found: Diagnosis, case: str) -> Iterator[Sign]:
+    for fault in found.faults:
+        yield from _of_fault(fault, case)
+    for one in found.parameters:
+        yield Sign(case, one.name, otherwise=f"parameter {one.name} {one.says}")
+    for misplaced in found.misplaced:
+        yield Sign(case, misplaced.place, otherwise=f"{_open(misplaced.place)}: recorded at another place, no bug")
+    if not (found.faults or found.parameters or found.misplaced):
+        meaning = "; ".join(found.meaning)
+        yield Sign(case, "", otherwise=meaning) if meaning else _without_fault(found.verdicts)
+
+
+def _of_fault(fault: Explained, case: str) -> Iterator[Sign]:
+    """What explains a place: mistakes that explain the same taps are one sign, those behind the rest another."""
+    place = _open(fault.fault.place)
+    rounds: dict[int, list[Way]] = {}
+    for one in fault.explanations:
+        rounds.setdefault(one.of, []).append(Way(one.name, one.says, one.fix, _open(one.place), one.rank))
+    for ways in rounds.values():
+        yield Sign(case, place, ways)
+    last = fault.explanations[-1] if fault.explanations else None
+    if last is None or last.whole + last.partly < last.of:
+        yield Sign(
+            case,
+            place,
+            otherwise=f"no known mistake reproduces {'these' if last is None else 'all'} numbers of {place}",
+        )
+
+
+def _open(place: str) -> str:
+    return place.replace("{layer}", "*")
+
+
+def _without_fault(verdicts: Verdicts) -> Sign:
+    """A red case whose ops are right alone: its first problem, or what it lacks."""
+    problems = [problem.rule for problem in verdicts.problems]
+    lacks = f"results were not delivered: {', '.join(verdicts.no_results)}" if verdicts.no_results else verdicts.word
+    return Sign(verdicts.case.name, "", otherwise=problems[0] if problems else lacks)
+
+
+def _mistakes(signs: Sequence[Sign]) -> Iterator[Mistake]:
+    """The name that explains most signs with all of them, then the one that explains most of the rest.
+
+    What is fitted to numbers explains many, and comes after everything that is not.
+    """
+    left = [sign for sign in signs if sign.ways]
+    while left:
+        ranks = {way.name: way.rank for sign in left for way in sign.ways}
+        counts = Counter(name for sign in left for name in dict.fromkeys(way.name for way in sign.ways))
+        name = min(counts, key=lambda one: (ranks[one] >= FITTED, -counts[one], ranks[one]))
+        own = [(sign, way) for sign in left for way in sign.ways if way.name == name]
+        others = set.intersection(*({way.name for way in sign.ways} for sign, _ in own)) - {name}
+        yield Mistake(
+            name,
+            list(dict.fromkeys(way.says for _, way in own)),
+            own[0][1].fix,
+            list(dict.fromkeys(place for _, way in own for place in way.place.split(", "))),
+            list(dict.fromkeys(sign.case for sign, _ in own)),
+            sorted(others),
+        )
+        left = [sign for sign in left if name not in {way.name for way in sign.ways}]
+
+
+def _apart(signs: Sequence[Sign]) -> Iterator[Apart]:
+    reasons: dict[str, dict[str, None]] = {}
+    for sign in signs:
+        if not sign.ways:
+            reasons.setdefault(sign.otherwise, {})[sign.case] = None
+    for reason, cases in sorted(reasons.items(), key=lambda item: -len(item[1])):
+        yield Apart(reason, list(cases))

@@ -1,0 +1,63 @@
+"""The one diagnosis of a folder for people (terminal) and machines (JSON)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from qwen3_parity.folder.diagnose import FolderDiagnosis
+from qwen3_parity.report.folder import absent, closing, refusal
+from qwen3_parity.report.verdicts import contracts
+
+_FEW = 3
+
+
+def terminal(found: FolderDiagnosis) -> RenderableType:
+    """Each mistake with its places and cases, then what no named mistake explains."""
+    parts: list[RenderableType] = [Text(_behind(found), style="bold red" if found.folder.exit_code else "bold green")]
+    red = len(found.folder.red)
+    for one in found.mistakes:
+        lines = [f"  it {says}" for says in one.says[:_FEW]]
+        lines += [f"  at {', '.join(one.places)}", f"  in {_some(one.cases, red)}"]
+        lines += [f"  these numbers could as well be: {', '.join(one.otherwise)}"] if one.otherwise else []
+        parts += [Text(f"\n{one.name}", style="bold red"), *map(Text, lines), Text(f"  fix: {one.fix}")]
+    for apart in found.apart:
+        parts += [Text(f"\n{apart.reason}", style="bold yellow"), Text(f"  in {_some(apart.cases, red)}")]
+    parts += [Text(str(error), style="bold red") for error in found.folder.refused]
+    parts += [Text(line) for line in (*absent(found.folder), *contracts(found.folder.results))]
+    if red:
+        file = next(one for one in found.folder.red).candidate
+        parts.append(Text(f"every tap of one case: qwen3-parity diagnose {file}"))
+    return Group(*parts, Text(closing(found.folder)))
+
+
+def _behind(found: FolderDiagnosis) -> str:
+    red, named = len(found.folder.red), {case for one in found.mistakes for case in one.cases}
+    apart = {case for one in found.apart for case in one.cases}
+    if not red:
+        return "no case is red, so there is nothing to explain" if found.folder.results else closing(found.folder)
+    count = len(found.mistakes)
+    what = "no named mistake is" if not count else "one mistake is" if count == 1 else f"{count} mistakes are"
+    line = f"{what} behind {len(named - apart)} of {red} red cases"
+    return line + (f"; {len(apart)} are red for something else, too, or instead" if apart else "")
+
+
+def _some(cases: Sequence[str], red: int) -> str:
+    return f"{len(cases)} of {red} red cases: {', '.join(cases)}"
+
+
+def to_json(found: FolderDiagnosis) -> dict[str, Any]:
+    """Plain dicts, lists, strings and numbers."""
+    return {
+        "exit_code": found.folder.exit_code,
+        "folder": str(found.folder.path),
+        "verdicts": {one.case.name: one.word for one in found.folder.results},
+        "mistakes": [asdict(one) for one in found.mistakes],
+        "apart": [asdict(one) for one in found.apart],
+        "refused": [refusal(error) for error in found.folder.refused],
+        "missing": list(found.folder.missing),
+    }
