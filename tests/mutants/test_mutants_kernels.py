@@ -1,0 +1,46 @@
+"""Bugs of kernels: each is caught and blamed on its own op, and the closed half stays closed."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from click.testing import CliRunner
+
+from detection.kernels import catalogue, is_open
+from detection.kernels.command import kernels
+from detection.kernels.seeds import CONTEXT, bug, context, probabilities, replaced
+from detection.kernels.softmax import online, softmax
+from detection.mutants.isolated import run_case
+
+FEW = (
+    *("scores-dim-tail-4", "context-odd-query", "online-accumulator", "split-exchanged", "query-rows-tail-8"),
+    *("norm-width-16", "silu-hard", "residual-tail-16", "mask-last-tile"),
+)
+
+
+def test_there_are_sixty_bugs_of_kernels_and_thirty_at_least_of_each_half() -> None:
+    names = [one.name for one in catalogue()]
+    assert len(names) >= 60 and len(set(names)) == len(names)
+    assert min(sum(map(is_open, names)), len(names) - sum(map(is_open, names))) >= 30
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_a_bug_of_a_kernel_is_blamed_on_its_op_alone(name: str) -> None:
+    mutant = next(one for one in catalogue() if one.name == f"kernel/{name}")
+    found = run_case(mutant, mutant.cases[0])
+    assert found.caught and found.exactly_blamed, found
+
+
+@pytest.mark.parametrize(
+    "seed", [replaced(context, online(4, True, True)), replaced(probabilities, softmax(torch.exp))], ids=str
+)
+def test_the_same_kernels_without_a_bug_pass(seed: object) -> None:
+    sound = bug("sound", "", seed, CONTEXT)  # type: ignore[arg-type]
+    assert not run_case(sound, "encdec/ragged").caught
+
+
+def test_of_the_closed_half_the_command_prints_sums_alone() -> None:
+    closed = next(one for one in catalogue() if not is_open(one.name))
+    result = CliRunner().invoke(kernels, [closed.name, "--blame-only"])
+    assert closed.name not in result.output and closed.says not in result.output
+    assert "closed: 1 mutants, 1 caught" in result.output
