@@ -144,6 +144,7 @@ ROOMS = {
         "derived": ("command", "reasons"),
         "mechanical": ("command", "reasons"),
         "mutants": ("command", "reasons"),
+        "kernels": ("command", "mutants"),
     },
     "qwen3_reference": {
         "versions": (),
@@ -228,7 +229,7 @@ def test_no_module_imports_itself_by_a_detour(package: str) -> None:
         pytest.fail(" -> ".join(error.args[1]))
 
 
-SEEDED = ("detection/mutants", "detection/mechanical")
+SEEDED = ("detection/mutants", "detection/mechanical", "detection/kernels")
 SOUGHT = ("qwen3_parity/mistakes", "qwen3_parity/diagnosis/fits", "qwen3_parity/blame", "qwen3_parity/diagnosis")
 PLUGGED_IN = {"judged.py", "run.py", "isolated.py"}
 """Where the judge is handed what was seeded."""
@@ -263,6 +264,7 @@ READ_BY_DETECTION = {
     "derived": ("judge", "text", "blame", "checkpoints", "mistakes", "diagnosis", "report"),
     "mechanical": ("checkpoints", "check", "diagnosis", "recording", "report"),
     "mutants": ("judge", "text", "blame", "checkpoints", "check", "diagnosis", "recording", "report"),
+    "kernels": ("report",),
 }
 """The judge's rooms that each part of `detection` runs."""
 
