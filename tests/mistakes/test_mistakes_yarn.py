@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
 from wrong_numbers import evidence, explanations, first_name
 
-from qwen3_golden import Array
+from qwen3_golden import GOLDEN_ROOT, Array, Tensor, pb, read, tensor
 from qwen3_parity.blame.replay import expected
+from qwen3_parity.checkpoints.weights import weights_of
+from qwen3_parity.diagnosis import diagnose
 from qwen3_spec.site import Site
 
 STATED, MSCALE = "decoder/yarn_stated", "decoder/yarn_mscale"
@@ -146,3 +149,46 @@ def test_every_mistake_says_what_to_do() -> None:
     assert "divide by factor" in explanations(found)[0].fix
     found = evidence(STATED, "decoder.cos", table("cos", 1.0))
     assert "0.1 ln(factor) + 1" in explanations(found)[0].fix
+
+
+def computed_factor(n: Numbers) -> float:
+    return 0.1 * math.log(n["factor"]) + 1
+
+
+# What an engine makes of the configuration that does not read all of its numbers: frequencies, factor, and the name.
+UNREAD: dict[str, tuple[Callable[[Numbers], torch.Tensor], Callable[[Numbers], float], str]] = {
+    "truncate": (with_(whole=lambda n: 1), computed_factor, "yarn.truncate"),
+    "betas": (with_(fast=lambda n: 32.0, slow=lambda n: 1.0), computed_factor, "yarn.betas"),
+    "everything": (plain, lambda n: 1.0, "yarn.ignored"),
+    "truncate, no factor": (with_(whole=lambda n: 1), lambda n: 1.0, "yarn.truncate"),
+}
+
+
+def turned_by(frequencies: torch.Tensor, factor: float) -> set[str]:
+    """What an engine is told whose rotation is a kernel: it shows no cos, sin and inv_freq."""
+    golden = read(GOLDEN_ROOT / "cases" / f"{STATED}.pb")
+    taps: list[Tensor] = [item for item in golden if item.info.name.startswith("input.")]
+    ids = torch.from_numpy(golden["decoder.position_ids", 0].array.copy())
+    angle = (ids[..., None].float() * frequencies.float()).repeat(1, 1, 2)[:, None]
+    for one in "qk":
+        norm, rope = (golden[f"decoder.layers.0.merged_attn.{one}_{op}", 0] for op in ("norm", "rope"))
+        x = torch.from_numpy(norm.array.copy()).transpose(1, 2)
+        half = torch.cat([-x[..., 5:], x[..., :5]], dim=-1)
+        y = x * (angle.cos() * factor) + half * (angle.sin() * factor)
+        info = rope.info
+        taps += [norm, tensor(info.name, y.numpy(), axes=info.axes, op=info.op, inputs=info.inputs)]
+    patterns = [f"decoder.layers.{{layer}}.merged_attn.{one}_{op}" for one in "qk" for op in ("norm", "rope")]
+    shown = pb.Run(arithmetic=pb.ARITHMETIC_F32, backend=pb.FOREIGN, materialised=patterns)
+    found = diagnose(golden, replace(golden, tensors=taps, run=shown), weights_of(golden, GOLDEN_ROOT / "checkpoints"))
+    return {fault.name for fault in found.faults}
+
+
+@pytest.mark.parametrize("unread", UNREAD)
+def test_two_numbers_that_a_kernel_does_not_read_are_both_named(unread: str) -> None:
+    frequencies, factor, name = UNREAD[unread]
+    numbers = OF[STATED]
+    assert turned_by(frequencies(numbers), factor(numbers)) == {f"{name}+yarn.attention_factor"}
+
+
+def test_a_kernel_that_reads_every_number_is_told_nothing() -> None:
+    assert turned_by(with_()(OF[STATED]), MAGNITUDE[STATED]) == set()

@@ -12,6 +12,7 @@ from qwen3_golden import GOLDEN_ROOT, ParityError, read
 from qwen3_parity import check
 from qwen3_parity.blame import replay
 from qwen3_parity.checkpoints.weights import weights_of
+from qwen3_parity.diagnosis import diagnose
 from qwen3_parity.recording.record import Factory, load_factory, record
 
 pytestmark = pytest.mark.slow
@@ -44,11 +45,13 @@ def test_mlx_lm_is_parity_in_its_run_and_in_every_op(case: str, factory: Factory
     assert (found.word, found.judged, found.problems) == ("parity", "run and ops", [])
 
 
-def test_what_it_drops_of_a_yarn_config_is_blamed_on_the_rotation(factory: Factory, tmp_path: Path) -> None:
+def test_both_numbers_that_it_drops_of_a_yarn_config_are_named(factory: Factory, tmp_path: Path) -> None:
     golden, candidate = recorded("decoder/yarn_stated", factory, tmp_path)
     weights = weights_of(golden, GOLDEN_ROOT / "checkpoints")
     assert check(golden, candidate, weights).exit_code == 1
     assert {one.op for one in replay(candidate, weights, golden) if not one.passed} == {"rope"}
+    names = {fault.name for fault in diagnose(golden, candidate, weights).faults}
+    assert names == {"yarn.truncate+yarn.attention_factor"}
 
 
 def test_a_window_is_refused_in_words(factory: Factory, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -38,6 +39,7 @@ def table(site: Site) -> Iterator[Hypothesis]:
         yield from _layouts()
         yield from _by_positions(site)
         yield from _by_frequencies(site)
+        yield from _unread(site)
         yield from casts(site, what, "table.half_precision", f"{FIX}; cast last")
         yield from _reduced()
         if what is not None:
@@ -168,6 +170,20 @@ def _times(factor: float, site: Site) -> Result:
 def _attention_factors(site: Site) -> Iterator[Hypothesis]:
     for says, factor in yarn.factors(site):
         yield Hypothesis(yarn.FACTOR, says, yarn.FIX_FACTOR, partial(_times, factor))
+
+
+def _unread(site: Site) -> Iterator[Hypothesis]:
+    """Wrong frequencies and a wrong factor at once: neither alone explains a rotation whose tables nobody sees."""
+
+    def compute(change: frequencies.Change, factor: float, site: Site) -> Result:
+        freq = np.asarray(change(np.asarray(site.inputs[1], np.float64), site.config), np.float64)
+        return _times(factor, replace(site, inputs=(site.inputs[0], freq)))
+
+    right = np.asarray(site.inputs[1], np.float64)
+    for (name, says, change, rank), says_factor, factor in yarn.unread(site):
+        if not np.allclose(change(right, site.config), right, rtol=1e-6, atol=0):
+            both = f"yarn.{name}+{yarn.FACTOR}", f"{says} and {says_factor}", f"{yarn.FIX}; {yarn.FIX_FACTOR}"
+            yield Hypothesis(*both, partial(compute, change, factor), rank + 1)
 
 
 def _factor(site: Site, what: Observed) -> Iterator[Hypothesis]:

@@ -75,6 +75,24 @@ def table(site: Site) -> tuple[Row, ...]:
     )  # fmt: skip
 
 
+def unread(site: Site) -> Iterator[tuple[Row, str, float]]:
+    """Numbers of the configuration that an engine does not read: wrong frequencies, and with them a wrong factor.
+
+    Each with the factor's words, as in `factors`. One number alone is in `table` or in `factors`.
+    """
+    if not applies(site):
+        return
+    truncate, betas = with_numbers(truncate=True), with_numbers(beta_fast=32, beta_slow=1)
+    plain = 1.0, 0.1 * math.log(changed(site.config).factor) + 1
+    rows: list[Row] = [
+        ("ignored", "leaves every frequency plain", with_numbers(factor=1.0), 0),
+        ("truncate", "rounds the ramp's ends to whole pairs, though truncate is false,", truncate, 1),
+        ("betas", "takes beta_fast 32 and beta_slow 1, not the stated ones,", betas, 1),
+    ]  # fmt: skip
+    for row in rows:
+        yield from ((row, says, factor) for says, factor in factors(site) if factor in plain)
+
+
 def applies(site: Site) -> bool:
     """Whether RoPE is stretched by YaRN, so that cos and sin have a factor."""
     return site.config.rope_scaling is not None and site.config.rope_scaling.rope_type == "yarn"
