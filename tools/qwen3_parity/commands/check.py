@@ -12,6 +12,8 @@ from qwen3_golden import GOLDEN_ROOT, pb, read
 from qwen3_golden.whole import write_whole
 from qwen3_parity.check import check as judge
 from qwen3_parity.folder.check import Folder, check_folder
+from qwen3_parity.folder.levels import LEVELS, cases_of
+from qwen3_parity.judge.candidates import golden_names
 from qwen3_parity.judge.golden_path import golden_of
 from qwen3_parity.judge.predictions import predictions as compare_predictions
 from qwen3_parity.report import folder as folders
@@ -29,6 +31,13 @@ FILE = click.Path(path_type=Path)
 @click.option("--junit", type=FILE, help="Also write JUnit's XML, a test for each case.")
 @click.option("--all", "every", is_flag=True, help="Show every tap, not only the worst.")
 @click.option("--model", type=FILE, help="The checkpoint of a captured case: its ops are judged alone, too.")
+@click.option(
+    "--level",
+    "levels",
+    multiple=True,
+    type=click.Choice(list(LEVELS)),
+    help="Of a folder: its cases alone, and each must be there; repeatable.",
+)
 @click.option("--partial", is_flag=True, help="The case's results (logits, generated ids, …) need not be there.")
 def check(
     files: tuple[str, ...],
@@ -37,6 +46,7 @@ def check(
     junit: Path | None,
     every: bool,
     model: Path | None,
+    levels: tuple[str, ...],
     partial: bool,
 ) -> None:
     """Judge a recording against a golden (found by the case's name when left out), or any two recordings.
@@ -52,13 +62,15 @@ def check(
     if len(files) == 1 and Path(files[0]).is_dir():
         if every or model:
             raise click.UsageError("--all and --model are for one candidate, and this is a folder")
-        folder = check_folder(Path(files[0]), partial=partial)
+        folder = check_folder(Path(files[0]), cases_of(levels, list(golden_names())), partial=partial)
         if as_json:
             click.echo(json.dumps(folders.to_json(folder), indent=2))
         else:
             console().print(folders.terminal(folder))
         _write(folder, html, junit)
         sys.exit(folder.exit_code)
+    if levels:
+        raise click.UsageError("--level is for a folder of candidates")
     candidate = read(Path(files[-1]), digests=True)
     golden = read(Path(files[0]) if len(files) == 2 else golden_of(candidate), digests=True)
     verdicts = judge(golden, candidate, weights_at_hand(golden, GOLDEN_ROOT / "checkpoints", model), partial=partial)

@@ -18,13 +18,16 @@ class Folder:
     """What a folder of recordings came to: `results` by case, in the order of the goldens.
 
     `refused` are recordings that could not be read, that are of no golden's case, or of one that another file has, too;
-    `missing` the goldens that no recording is of.
+    `missing` the goldens that no recording is of. Where some cases are `required`, others were not judged: `extra` are
+    those that were delivered.
     """
 
     path: Path
     results: Sequence[Verdicts]
     refused: Sequence[ParityError] = ()
     missing: Sequence[str] = ()
+    extra: Sequence[str] = ()
+    required: bool = False
 
     @property
     def red(self) -> list[Verdicts]:
@@ -33,26 +36,28 @@ class Folder:
 
     @property
     def exit_code(self) -> int:
-        """2 where a recording was refused, 1 for a divergence and where nothing was judged, otherwise 0."""
+        """2 where a recording was refused, 1 for a divergence, for a required case that is missing, and where nothing
+        was judged, otherwise 0."""
         if self.refused:
             return 2
-        return 1 if self.red or not self.results else 0
+        return 1 if self.red or not self.results or (self.required and self.missing) else 0
 
 
-def check_folder(folder: Path, *, partial: bool = False) -> Folder:
-    """Judge every recording below `folder`; one that is refused keeps no other from being judged.
+def check_folder(folder: Path, required: Sequence[str] = (), *, partial: bool = False) -> Folder:
+    """Judge every recording below `folder`, or those of `required` cases; one that is refused keeps no other from it.
 
     Each op is judged alone where the case's checkpoint is a committed one. `partial`: the cases' results need not be
     there. Raises `ParityError` when there is no such folder, or no recording in it.
     """
     goldens = golden_names()
     delivered, refused = recordings(folder, goldens)
-    results = []
-    for name in (name for name in goldens if name in delivered):
+    names, results = required or list(goldens), []
+    for name in (name for name in names if name in delivered):
         try:
             golden = read(goldens[name], digests=True)
             weights = weights_at_hand(golden, GOLDEN_ROOT / "checkpoints")
             results.append(check(golden, delivered[name], weights, partial=partial))
         except ParityError as error:
             refused.append(error)
-    return Folder(folder, results, refused, [name for name in goldens if name not in delivered])
+    missing = [name for name in names if name not in delivered]
+    return Folder(folder, results, refused, missing, [name for name in delivered if name not in names], bool(required))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 from xml.etree import ElementTree
 
@@ -12,6 +13,8 @@ from rich.text import Text
 from qwen3_golden import ParityError
 from qwen3_golden.errors import printable
 from qwen3_parity.folder.check import Folder
+from qwen3_parity.folder.levels import reached
+from qwen3_parity.judge.candidates import golden_names
 from qwen3_parity.report import verdicts as report
 
 
@@ -24,16 +27,35 @@ def terminal(folder: Folder) -> RenderableType:
         parts += [Text(f"red as well, {len(names)}: {', '.join(names)}", style="bold red")] if names else []
         parts.append(Text(f"what is behind them: qwen3-parity diagnose {folder.path}"))
     parts += [Text(str(error), style="bold red") for error in folder.refused]
-    parts += [Text(line) for line in (*absent(folder), *report.contracts(folder.results), closing(folder))]
+    parts += [Text(line, style="bold red" if folder.required else "") for line in absent(folder)]
+    if folder.extra:
+        parts.append(Text(f"not asked for and not judged, {len(folder.extra)}: {', '.join(folder.extra)}"))
+    if not folder.required:
+        parts += _levels(folder)
+    parts += [Text(line) for line in (*report.contracts(folder.results), closing(folder))]
     return Group(*parts)
 
 
+def _levels(folder: Folder) -> Iterator[RenderableType]:
+    """The levels that were reached, and what those that were begun still need."""
+    levels = reached(folder, list(golden_names()))
+    done = [one.level for one in levels if one.reached]
+    if done:
+        yield Text(f"levels reached: {', '.join(done)}", style="green")
+    for one in levels:
+        if not one.reached:
+            needs = [f"missing {', '.join(one.missing)}"] if one.missing else []
+            needs += [f"red {', '.join(one.red)}"] if one.red else []
+            yield Text(f"level {one.level}, {len(one.parity)} of {one.of} cases: {'; '.join(needs)}")
+
+
 def absent(folder: Folder) -> Iterator[str]:
-    """What was not delivered, a folder of goldens of which nothing was as a glob."""
+    """What was not delivered, a folder of goldens of which nothing was as a glob unless it is required."""
     if folder.missing:
         there = {_group(one.case.name) for one in folder.results}
-        groups = dict.fromkeys(name if _group(name) in there else f"{_group(name)}/*" for name in folder.missing)
-        yield f"not delivered, {len(folder.missing)}: {', '.join(groups)}"
+        whole = [name if folder.required or _group(name) in there else f"{_group(name)}/*" for name in folder.missing]
+        what = "required and not delivered" if folder.required else "not delivered"
+        yield f"{what}, {len(folder.missing)}: {', '.join(dict.fromkeys(whole))}"
 
 
 def _group(name: str) -> str:
@@ -56,6 +78,9 @@ def to_json(folder: Folder) -> dict[str, Any]:
         "folder": str(folder.path),
         "refused": [refusal(error) for error in folder.refused],
         "missing": list(folder.missing),
+        "required": folder.required,
+        "extra": list(folder.extra),
+        "levels": [asdict(one) | {"reached": one.reached} for one in reached(folder, list(golden_names()))],
     }
 
 
@@ -74,7 +99,7 @@ def junit(folder: Folder) -> str:
             text = "\n".join(map(str, one.problems)) or "; ".join(one.no_results)
             _says(test, "failure", report.summary(one), text)
     for name in folder.missing:
-        _says(_test(suite, name), "skipped", "not delivered", "")
+        _says(_test(suite, name), "failure" if folder.required else "skipped", "not delivered", "")
     for error in folder.refused:
         _says(_test(suite, error.where), "error", error.rule, str(error))
     if not folder.results:

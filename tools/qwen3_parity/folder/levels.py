@@ -1,0 +1,81 @@
+"""How far a port has come: levels, each a list of cases that it must be at parity with."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from qwen3_parity.folder.check import Folder
+
+_GREEDY = ("decoder/generation", "encdec/second_request", "generation/greedy", "generation/merged")
+LEVELS: Mapping[str, Sequence[str]] = {
+    "reader": ("plumbing/*",),
+    "ops": ("op/[!n]*",),
+    "causal": (
+        "block/causal",
+        "decoder/multiples_of_256",
+        "decoder/plain",
+        "decoder/plain_two_rows",
+        "decoder/yarn_*",
+        "long/position_32768",
+    ),
+    "cache": (
+        "decoder/inputs_embeds",
+        "decoder/mask_4d",
+        "decoder/ragged_decode",
+        "decoder/window_*",
+        "long/deep",
+    ),
+    "encoder": ("block/bidirectional", "encoder/*", "long/encoder_129"),
+    "encoder-decoder": ("encdec/[!s]*", "long/position_4096", "models/*"),
+    "generation-greedy": _GREEDY,
+    "generation": (*_GREEDY, "generation/beams", "generation/sample", "op/next_token_probs_*"),
+    "training": ("training/*",),
+    "classic": ("classic/*",),
+    "tokenizer": ("tokenization/*",),
+}
+"""Globs over the names of the committed cases, by level, in the order in which a port is built. `causal` decodes token
+by token; `cache` adds padding, windows, prompts in chunks, masks and hidden states that are given. `generation` is
+`generation-greedy` with beams and filters."""
+NO_LEVEL: Mapping[str, str] = {"llama/*": "another network than Qwen3"}
+"""Globs of the cases that no level asks for, and why."""
+
+
+def cases_of(levels: Collection[str], names: Sequence[str]) -> list[str]:
+    """The cases among `names` that these levels ask for, each once, in the order of `names`."""
+    globs = [glob for level in levels for glob in LEVELS[level]]
+    return [name for name in names if any(fnmatchcase(name, glob) for glob in globs)]
+
+
+@dataclass(frozen=True)
+class Reached:
+    """A level with its cases: those at parity, those that are red, and those that were not delivered or refused."""
+
+    level: str
+    parity: Sequence[str]
+    red: Sequence[str]
+    missing: Sequence[str]
+
+    @property
+    def reached(self) -> bool:
+        """Whether every case of the level is at parity; a partial verdict is none."""
+        return bool(self.parity) and not self.red and not self.missing
+
+    @property
+    def of(self) -> int:
+        """The number of cases that the level asks for."""
+        return len(self.parity) + len(self.red) + len(self.missing)
+
+
+def reached(folder: Folder, names: Sequence[str]) -> list[Reached]:
+    """Every level of which a case was judged, in order; `names` are those of the committed cases."""
+    words = {one.case.name: one.word for one in folder.results}
+    found = []
+    for level in LEVELS:
+        cases = cases_of([level], names)
+        good = [name for name in cases if words.get(name) == "parity"]
+        red = [name for name in cases if name in words and name not in good]
+        if good or red:
+            found.append(Reached(level, good, red, [name for name in cases if name not in words]))
+    return found
