@@ -130,7 +130,7 @@ ROOMS = {
         "mistakes": ("judge", "blame"),
         "diagnosis": ("judge", "text", "blame", "check", "mistakes"),
         "recording": ("judge", "text", "checkpoints", "check"),
-        "folder": ("judge", "checkpoints", "check", "diagnosis"),
+        "folder": ("judge", "text", "checkpoints", "check", "diagnosis"),
         "report": ("judge", "text", "checkpoints", "diagnosis", "folder"),
         "plugin": ("judge", "text", "checkpoints", "check", "recording"),
         "commands": ("judge", "text", "checkpoints", "check", "diagnosis", "recording", "folder", "report"),

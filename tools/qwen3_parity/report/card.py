@@ -1,0 +1,54 @@
+"""A card for people: Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from qwen3_golden.errors import printable
+from qwen3_parity.judge.budgets import percent
+
+
+def markdown(card: Mapping[str, Any]) -> str:
+    """The levels and the cases as tables, with who made the recordings and what they were judged by."""
+    return "\n".join(_lines(card)) + "\n"
+
+
+def _lines(card: Mapping[str, Any]) -> Iterator[str]:
+    yield f"# {_text(card['name'])}"
+    done = [name for name, one in card["levels"].items() if one["reached"]]
+    yield f"\n{card['date']}. Levels reached: {', '.join(done) or 'none'}.\n"
+    yield "| level | reached | parity in | worst share of a budget | what it lacks |"
+    yield "|---|---|---|---|---|"
+    for name, one in card["levels"].items():
+        lacks = [f"missing: {', '.join(one['missing'])}"] if one["missing"] else []
+        lacks += [f"red: {', '.join(one['red'])}"] if one["red"] else []
+        share = _share(one["worst_share"]) + (f", in {one['worst_case']}" if one["worst_share"] is not None else "")
+        word = "yes" if one["reached"] else "no"
+        yield f"| {name} | {word} | {one['parity']} of {one['of']} cases | {share} | {'; '.join(lacks)} |"
+    yield "\n| case | verdict | judged | compared | worst share of a budget |"
+    yield "|---|---|---|---|---|"
+    for name, one in card["cases"].items():
+        where = f", {_text(one['where'])}" if one["where"] else ""
+        taps = f"{one['compared']} of {one['of']}"
+        yield f"| {name} | {one['verdict']} | {one['judged']} | {taps} | {_share(one['worst_share'])}{where} |"
+    yield ""
+    for made in card["producers"]:
+        versions = ", ".join(f"{_text(name)} {_text(one)}" for name, one in made["versions"].items())
+        ran = " ".join(_text(made[part]) for part in ("platform", "kernels") if made[part])
+        yield f"Recorded by {_text(made['producer'])} ({'; '.join(part for part in (ran, versions) if part)}).  "
+    edited = card["contract"]["edited"]
+    state = f"edited: {', '.join(edited)}" if edited else "as released"
+    yield f"Judged by qwen3-parity {card['judge']['qwen3-parity']}, contract {card['contract']['digest']}, {state}."
+    yield "\nTo compute it again from the same recordings: `qwen3-parity card FOLDER --verify CARD.json`."
+
+
+def _share(share: float | str | None) -> str:
+    if share is None:
+        return "no budget: equal or not"
+    return share if isinstance(share, str) else percent(share)
+
+
+def _text(text: str) -> str:
+    """Somebody's words in one cell: nothing in them is Markdown, and nothing ends the line."""
+    return "".join(f"\\{one}" if one in "\\`*_{}[]<>#|!" else one for one in printable(text).replace("\n", " "))
