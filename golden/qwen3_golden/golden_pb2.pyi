@@ -787,6 +787,30 @@ class Row(_message.Message):
     encoder_half: bool
     def __init__(self, name: _Optional[str] = ..., op: _Optional[str] = ..., inputs: _Optional[_Iterable[str]] = ..., axes: _Optional[_Iterable[str]] = ..., parameters: _Optional[_Iterable[str]] = ..., hf: _Optional[str] = ..., module: _Optional[str] = ..., output: _Optional[int] = ..., argument: _Optional[int] = ..., buffer: _Optional[str] = ..., inside: _Optional[str] = ..., encoder_half: _Optional[bool] = ...) -> None: ...
 
+class ConformanceRequest(_message.Message):
+    __slots__ = ("id", "recording", "prior", "tokenizer")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    RECORDING_FIELD_NUMBER: _ClassVar[int]
+    PRIOR_FIELD_NUMBER: _ClassVar[int]
+    TOKENIZER_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    recording: bytes
+    prior: bytes
+    tokenizer: bytes
+    def __init__(self, id: _Optional[int] = ..., recording: _Optional[bytes] = ..., prior: _Optional[bytes] = ..., tokenizer: _Optional[bytes] = ...) -> None: ...
+
+class ConformanceAnswer(_message.Message):
+    __slots__ = ("id", "recording", "unsupported", "error")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    RECORDING_FIELD_NUMBER: _ClassVar[int]
+    UNSUPPORTED_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    recording: bytes
+    unsupported: str
+    error: str
+    def __init__(self, id: _Optional[int] = ..., recording: _Optional[bytes] = ..., unsupported: _Optional[str] = ..., error: _Optional[str] = ...) -> None: ...
+
 class BugTable(_message.Message):
     __slots__ = ("bug",)
     BUG_FIELD_NUMBER: _ClassVar[int]
