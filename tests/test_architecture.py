@@ -145,6 +145,7 @@ ROOMS = {
         "mechanical": ("command", "reasons"),
         "mutants": ("command", "reasons"),
         "kernels": ("command", "mutants"),
+        "levels": ("command", "mutants"),
     },
     "qwen3_reference": {
         "versions": (),
@@ -265,6 +266,7 @@ READ_BY_DETECTION = {
     "mechanical": ("checkpoints", "check", "diagnosis", "recording", "report"),
     "mutants": ("judge", "text", "blame", "checkpoints", "check", "diagnosis", "recording", "report"),
     "kernels": ("report",),
+    "levels": ("checkpoints", "check", "diagnosis", "recording", "report"),
 }
 """The judge's rooms that each part of `detection` runs."""
 

@@ -8,12 +8,14 @@ from fnmatch import fnmatchcase
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from detection.derived.seed import Compute, case_of, seeded
 from qwen3_golden import GOLDEN_ROOT, Array, Recording, pb, selected, table
 from qwen3_parity.checkpoints.weights import weights_of
-from qwen3_parity.diagnosis import diagnose
+from qwen3_parity.diagnosis.diagnose import Diagnosis, Explained, diagnose
 from qwen3_parity.recording.levels import LEVELS
+from qwen3_parity.report.diagnoses import explained
 from qwen3_spec.heads import heads_first
 from qwen3_spec.ops import OPS
 from qwen3_spec.site import Result, Site
@@ -113,12 +115,12 @@ BUGS: Mapping[str, tuple[Mapping[str, Compute], str]] = {
 }
 
 
-def recorded(case: str, bug: str, level: str) -> tuple[Recording, Recording]:
-    """The golden, and the case recorded at a level by an implementation with the bug."""
+def recorded(case: str, wrong: Mapping[str, Compute], level: str) -> tuple[Recording, Recording]:
+    """The golden, and the case recorded at a level by an implementation with these wrong ops, by glob."""
     made = {
         row.pattern: compute
         for row in table()
-        for glob, compute in BUGS[bug][0].items()
+        for glob, compute in wrong.items()
         if fnmatchcase(row.pattern, glob) and row.op in OPS and not row.pattern.startswith("gradient.")
     }
     whole = seeded(case_of(case), made)
@@ -130,9 +132,58 @@ def recorded(case: str, bug: str, level: str) -> tuple[Recording, Recording]:
     return case_of(case).golden, replace(whole, tensors=kept, run=run)
 
 
+def diagnosis(case: str, wrong: Mapping[str, Compute], level: str, **limits: float) -> Diagnosis:
+    golden, candidate = recorded(case, wrong, level)
+    return diagnose(golden, candidate, weights_of(golden, GOLDEN_ROOT / "checkpoints"), **limits)
+
+
 @pytest.mark.parametrize("bug", BUGS)
 @pytest.mark.parametrize("case", ["models/qwen3-8b", "encdec/ragged"])
 def test_a_bug_is_named_from_layer_outputs(case: str, bug: str) -> None:
-    golden, candidate = recorded(case, bug, "layer")
-    found = diagnose(golden, candidate, weights_of(golden, GOLDEN_ROOT / "checkpoints"))
-    assert [one.name for one in found.faults] and {one.name for one in found.faults} == {BUGS[bug][1]}
+    wrong, name = BUGS[bug]
+    found = diagnosis(case, wrong, "layer").faults
+    assert found and {one.name for one in found} == {name}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bug", BUGS)
+@pytest.mark.parametrize("level", ["fused", "modules", "sub-layer", "logits"])
+def test_a_bug_is_named_at_every_level(level: str, bug: str) -> None:
+    wrong, name = BUGS[bug]
+    names = {one.name for one in diagnosis("encdec/ragged", wrong, level).faults}
+    assert name in names and names <= {name, "norm.no_norm"}  # q_norm's tap is what goes through it where it stands
+
+
+def larger(site: Site) -> Result:
+    return exact(truth(site) * 1.25)
+
+
+def test_a_factor_inside_a_group_is_solved_for() -> None:
+    (found,) = diagnosis("decoder/plain", {"*.merged_attn.probs": larger}, "layer").faults
+    assert {one.name for one in found.explanations} >= {"softmax.scaled"}
+    assert "1.25" in found.explanations[0].says
+
+
+def nonsense(site: Site) -> Result:
+    y = truth(site)
+    return exact(y + np.random.default_rng(y.size).standard_normal(y.shape))
+
+
+def test_where_no_mistake_is_known_the_tap_to_record_next_halves_the_group() -> None:
+    (found,) = diagnosis("decoder/plain", {"*.mlp.act": nonsense}, "layer").faults
+    assert not found.explanations
+    assert found.record.startswith("record decoder.layers.0.") and "of 21 hidden ops" in found.record
+
+
+def test_without_time_the_answer_says_that_not_every_mistake_was_tried() -> None:
+    wrong, _ = BUGS["interleaved"]
+    (found,) = diagnosis("decoder/plain", wrong, "layer", budget=0).faults
+    assert found.stopped and not found.explanations
+    assert "--budget" in to_text(found)
+
+
+def to_text(found: Explained) -> str:
+    console = Console(width=200)
+    with console.capture() as text:
+        console.print(*explained(found))
+    return text.get()

@@ -18,6 +18,7 @@ ALSO: Mapping[str, str] = {
     "RES-01": "residual.of_normed",
     "NRM-14": "residual.of_normed",
     "NRM-14/sum": "residual.other_stream",
+    "MRG-01/keys": "scores.halves_exchanged",
     "own/mask-step-before": "mask.window_off_by_one",
     "MSK-16": "mask.padding_shifted",
     "MSK-25": "mask.window_missing",
@@ -28,9 +29,12 @@ ALSO: Mapping[str, str] = {
     "POS-08": "wiring.previous_step",  # positions that stand still
     "KVC-01/nan": "fit.not_finite",
     "KVC-05/copy": "cache.shifted",
-    "KVC-10": "cache.overwritten",
+    "KVC-05": "cache.shifted",  # one slot early: the last old one is lost, the new one empty
+    "KVC-10": "cache.overwritten cache.ring",
     "KVC-10/prompt": "cache.ring fit.shift",
     "own/cache-cut": "cache.truncated",
+    "own/cache-reversed": "cache.slot_order",
+    "own/cache-values-late": "cache.shifted",
     "own/memory-cut": "cache.truncated",
     "own/memory-late": "cache.shifted",
     "own/weight-biases": "weight.other_bias",

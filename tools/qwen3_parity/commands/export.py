@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from qwen3_golden.wire import MAX_FILE_BYTES
-from qwen3_parity.report.terminal import console
+from qwen3_parity.report.progress import progress
 
 FILE = click.Path(path_type=Path)
 
@@ -46,8 +46,8 @@ def _export_model(model: str, out: Path, part_bytes: int) -> None:
 
     directory = network_directory(model)
     label = directory.resolve().name if Path(model).is_dir() else model.rpartition("/")[2]
-    with console(stderr=True).status("reading") as status:
-        made = export_weights(directory, out, label, part_bytes, status.update)
+    with progress("reading") as update:
+        made = export_weights(directory, out, label, part_bytes, update)
     for line in made.remarks:
         click.echo(line)
     if made.left_out:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from qwen3_parity.report.terminal import console
+from qwen3_parity.report.progress import progress
 
 FILE = click.Path(path_type=Path)
 
@@ -18,8 +18,8 @@ def import_(directory: Path, out: Path) -> None:
     """Make the Hugging Face directory again that DIRECTORY was exported from, byte for byte, and verify everything."""
     from qwen3_parity.checkpoints.import_weights import import_weights
 
-    with console(stderr=True).status("reading") as status:
-        made = import_weights(directory, out, status.update)
+    with progress("reading") as update:
+        made = import_weights(directory, out, update)
     for line in made.remarks:
         click.echo(line)
     click.echo(f"{out}: {', '.join(made.files)}; {made.tensors} tensors verified")

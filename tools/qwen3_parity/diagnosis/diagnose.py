@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from time import monotonic
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -16,13 +18,16 @@ from qwen3_parity.blame.replay import OpVerdict
 from qwen3_parity.blame.values import Values
 from qwen3_parity.check import check, check_run
 from qwen3_parity.diagnosis.casts import Casts, casts_elsewhere
-from qwen3_parity.diagnosis.explain import Explanation, Judged, explain, judged
+from qwen3_parity.diagnosis.explain import Explanation, explain
 from qwen3_parity.diagnosis.faults import Blame, Fault, Progress, blame, blame_outputs
 from qwen3_parity.diagnosis.fits import FITS, Finding
+from qwen3_parity.diagnosis.judged import Judged, judged
 from qwen3_parity.diagnosis.near_ties import Flip, flips
+from qwen3_parity.diagnosis.next_tap import next_tap
 from qwen3_parity.diagnosis.own_angles import Angles, angles_differ
 from qwen3_parity.diagnosis.parameters import ParameterFault, parameter_faults
 from qwen3_parity.diagnosis.right_alone import meaning
+from qwen3_parity.diagnosis.search import Search
 from qwen3_parity.diagnosis.whereabouts import whereabouts
 from qwen3_parity.judge.conventions import conventional, judged_kinds
 from qwen3_parity.judge.verdict import Verdicts
@@ -37,13 +42,16 @@ FITTED = 8
 class Explained:
     """A fault with what explains it: mistakes that reproduce its numbers, best first, or else findings.
 
-    `where` says which layers and steps, and which rows, heads or channels carry the error.
+    `where` says which layers and steps, and which rows, heads or channels carry the error; `record` which hidden tap
+    would tell more. `stopped`: not every known mistake was tried, there was no time.
     """
 
     fault: Fault
     where: str
     explanations: Sequence[Explanation] = ()
     findings: Sequence[Finding] = ()
+    record: str = ""
+    stopped: bool = False
 
     @property
     def places(self) -> tuple[str, ...]:
@@ -88,42 +96,51 @@ def diagnose(
     *,
     partial: bool = False,
     known: Collection[str] = (),
+    budget: float = math.inf,
 ) -> Diagnosis:
     """Judge a candidate as a whole and op by op, and explain each op that is wrong.
 
     `weights` has the case's parameters by canonical name. `progress` is told what is being looked at. `partial`: the
-    case's results need not be there. `known` are mistakes of the same candidate in other cases, tried first. Raises
-    `ParityError` when the two recordings do not belong together.
+    case's results need not be there. `known` are mistakes of the same candidate in other cases, tried first. `budget`:
+    seconds for which mistakes are looked for among places without a tap. Raises `ParityError` when the two recordings
+    do not belong together.
     """
     progress("the whole run")
     if golden.case.mode in (pb.OP, pb.PLUMBING, pb.TOKENIZATION):  # no network to look for somebody else in
         verdicts = check(golden, candidate, partial=partial)
         network = network_of(golden, candidate) if golden.case.mode == pb.OP else None
-        return Diagnosis(verdicts, [], [], [], []) if network is None else _one_op(verdicts, network, progress, known)
+        return (
+            Diagnosis(verdicts, [], [], [], [])
+            if network is None
+            else _one_op(verdicts, network, Search(known, progress=progress))
+        )
     candidate, unconventional = conventional(candidate, golden)
     run = replace(check_run(golden, candidate, partial=partial), contract=contract_of(golden))
     run = replace(run, structural=[*unconventional, *run.structural])
     candidate = judged_kinds(candidate, golden)
     found = blame(Values(candidate, weights, golden), golden, progress)
     verdicts = with_ops(run, found.own)
-    failures: list[str] = []
+    search, start, share = Search(known, progress=progress), monotonic(), budget / max(1, len(found.faults))
     with threadpool_limits(1, user_api="blas"):  # the products are small
-        faults = [_explained(found, fault, progress, failures, known) for fault in found.faults]
+        until = [start + share * (number + 1) for number in range(len(found.faults))]
+        searches = [replace(search, until=end) for end in until]
+        faults = [_explained(found, *one) for one in zip(found.faults, searches, strict=True)]
     parameters = parameter_faults(candidate, golden, weights)
     ties, casts = flips(golden, candidate), casts_elsewhere(found.values, golden, found.own)
     angles = angles_differ(found.values, golden) if verdicts.exit_code and not faults else None
     means = [] if parameters else meaning(verdicts, found, angles)
-    return Diagnosis(verdicts, found.own, faults, found.misplaced, parameters, ties, failures, casts, angles, means)
+    return Diagnosis(
+        verdicts, found.own, faults, found.misplaced, parameters, ties, search.failures, casts, angles, means
+    )
 
 
-def _one_op(verdicts: Verdicts, network: OpNetwork, progress: Progress, known: Collection[str]) -> Diagnosis:
+def _one_op(verdicts: Verdicts, network: OpNetwork, search: Search) -> Diagnosis:
     """The diagnosis of one op's case, in the names of its own tensors."""
-    failures: list[str] = []
     values = Values(network.recording, network.weights, network.recording)
     found = blame_outputs(values, network.recording, network.outputs)
-    faults = [_explained(found, fault, progress, failures, known) for fault in found.faults]
+    faults = [_explained(found, fault, search) for fault in found.faults]
     own = [_in_the_case(one, network) for one in found.own]
-    failures = [network.named(one) for one in failures]
+    failures = [network.named(one) for one in search.failures]
     return Diagnosis(verdicts, own, [_renamed(one, network) for one in faults], [], [], failures=failures)
 
 
@@ -149,10 +166,8 @@ def _renamed(explained: Explained, network: OpNetwork) -> Explained:
     )
 
 
-def _explained(
-    found: Blame, fault: Fault, progress: Progress, failures: list[str], known: Collection[str]
-) -> Explained:
-    progress(f"what explains {fault.place}")
+def _explained(found: Blame, fault: Fault, search: Search) -> Explained:
+    search.progress(f"what explains {fault.place}")
     few = 3 if fault.others else 1  # a group costs many times more to compute than an op
     wrong, right = spread(fault.wrong, _WRONG // few), spread(fault.right, _RIGHT // few)
     blamed = _judged(found, wrong)
@@ -160,15 +175,19 @@ def _explained(
     if not blamed or worst is None:
         return Explained(fault, "")
     where = whereabouts(fault, worst)
-    explanations = explain(blamed, _judged(found, right), failures, known)
+    explanations = explain(blamed, _judged(found, right), search)
     if worst.evidence.ops == {"rope"} and sum(one.whole for one in explanations[:1]) < len(blamed):
-        again = explain(_judged(found, wrong, given_tables=True), _judged(found, right, given_tables=True), failures)
+        search = replace(search, known=())
+        again = explain(_judged(found, wrong, given_tables=True), _judged(found, right, given_tables=True), search)
         explanations = max(explanations, again, key=lambda some: sum(one.whole for one in some[:1]))
-    if explanations and explanations[0].rank < FITTED:
-        return Explained(fault, where, explanations)
+    known = explanations and explanations[0].rank < FITTED
+    record = next_tap(fault, explanations if known else (), found.values)
+    if known:
+        return Explained(fault, where, explanations, record=record, stopped=search.stopped)
     with np.errstate(all="ignore"):
         findings = [one for fit in FITS if (one := fit(worst.evidence, worst.truth)) is not None]
-    return Explained(fault, where, explanations, sorted(findings, key=lambda one: -one.weight))
+    findings.sort(key=lambda one: -one.weight)
+    return Explained(fault, where, explanations, findings, record, search.stopped)
 
 
 def spread(verdicts: Sequence[OpVerdict], count: int) -> list[OpVerdict]:

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
-import numpy as np
-
-from qwen3_golden import Array
-from qwen3_parity.blame.evidence import Evidence, worst_share
-from qwen3_parity.blame.replay import expected
-from qwen3_parity.blame.values import Values
+from qwen3_parity.diagnosis.hidden_factors import factors
+from qwen3_parity.diagnosis.judged import Judged, contradicts, share
+from qwen3_parity.diagnosis.search import Search
 from qwen3_parity.diagnosis.suspects import Suspect, suspects
-from qwen3_parity.judge.budgets import headroom
-from qwen3_spec.site import Result
 
-_TELLING = 3
-"""Different numbers that a part of a tap must have to be explained by itself."""
 _LARGE = 1 << 15
 """Elements from which on a tap is large: looking for every look-alike takes seconds."""
 _EQUAL = 3
 """How much of `Explanation.order` makes two explain equally well."""
+_PLAIN = 1
+"""The rank up to which a mistake is plain."""
+_TOLD = 100
+"""So many mistakes between two words of progress."""
 _ROUNDS = 3
 """Different mistakes looked for in one place."""
 
@@ -54,58 +50,19 @@ class Explanation:
         return -self.whole, -self.partly, self.contradicted, self.rank, self.kinds, self.share
 
 
-@dataclass(frozen=True)
-class Judged:
-    """A tap with what it should have been, and which of its cells are wrong by themselves.
-
-    Cells whose inputs are not finite are not judged.
-    """
-
-    evidence: Evidence
-    truth: Result
-    cells: Array = field(repr=False)
-
-    @cached_property
-    def room(self) -> float:
-        """The rounding units that one cell may be off: of a group those of its most generous op."""
-        return max(headroom("op", op).max for op in self.evidence.ops)
-
-    @cached_property
-    def replayed(self) -> Values:
-        """The run up to the tap, computed once: what a mistake does not touch is read from it."""
-        site = self.evidence.site
-        values = site.values.another()
-        assert isinstance(values, Values)
-        values.site(site.place.name, site.step)
-        return values
-
-
-def judged(evidence: Evidence) -> Judged:
-    """What a tap should have been, cell by cell."""
-    truth = expected(evidence)
-    if truth[0].dtype.kind == "f" and truth[0].shape == evidence.actual.shape:
-        evidence = replace(evidence, judged=evidence.judged & np.isfinite(truth[0]))
-    errors = evidence.errors(truth)
-    if errors is None:
-        return Judged(evidence, truth, np.zeros(evidence.actual.shape, bool))
-    one = Judged(evidence, truth, np.zeros(evidence.actual.shape, bool))
-    return replace(one, cells=errors > one.room)
-
-
-def explain(
-    blamed: Sequence[Judged], passing: Sequence[Judged], failures: list[str], known: Collection[str] = ()
-) -> list[Explanation]:
+def explain(blamed: Sequence[Judged], passing: Sequence[Judged], search: Search) -> list[Explanation]:
     """The mistakes that reproduce the blamed taps of one place, best first; equally good ones all stand there.
 
     When the best leaves taps unexplained, the next best for those follows. A hypothesis that fails is our own fault: it
-    is left out and told in `failures`. Names that are `known` from another case are tried first: nothing else is, where
-    one of them explains everything and contradicts nothing.
+    is left out and told in the search's `failures`. Names that are `known` from another case are tried first: nothing
+    else is, where one of them explains everything and contradicts nothing. Of a group the best so far when time is up.
     """
     # A tap that fails where nothing is judged (a NaN in padding) is explained by anything, the truth among it.
     blamed = [one for one in blamed if not one.evidence.share(one.truth) <= 1]
     open_ = sorted(blamed, key=_first)
-    if open_ and known:
-        again = sorted(_for(open_[0], open_, passing, failures, known), key=lambda pair: pair[0].order)
+    if open_ and search.known:
+        here = (one for one in suspects(open_[0].evidence, search.failures) if one.hypothesis.name in search.known)
+        again = sorted(_for(open_[0], here, open_, passing), key=lambda pair: pair[0].order)
         if again and again[0][0].whole == again[0][0].of and not again[0][0].contradicted:
             return [one for one, _ in _once(again)]
     found: list[Explanation] = []
@@ -113,8 +70,8 @@ def explain(
         if not open_:
             break
         best: list[tuple[Explanation, list[Judged]]] = []
-        for one in (open_[0], open_[-1]):  # the largest may have a mistake of its own
-            best = sorted(_for(one, open_, passing, failures), key=lambda pair: pair[0].order)
+        for first, tried in _tries(open_, search.failures):
+            best = sorted(_for(first, _in_time(first, tried, search), open_, passing), key=lambda pair: pair[0].order)
             if best:
                 break
         if not best:
@@ -123,6 +80,29 @@ def explain(
         found += [one for one, _ in _once(best) if one.name not in seen]
         open_ = best[0][1]
     return found
+
+
+def _tries(open_: Sequence[Judged], failures: list[str]) -> Iterator[tuple[Judged, Iterable[Suspect]]]:
+    """What is tried in turn, until something explains a tap: the library; on the last tap, which may have a mistake of
+    its own; numbers that places of a group may be multiplied with.
+    """
+    first, last = open_[0], open_[-1]
+    yield first, suspects(first.evidence, failures)
+    if last is not first:
+        plain = suspects(last.evidence, failures)
+        yield last, (one for one in plain if not last.evidence.others or one.hypothesis.rank <= _PLAIN)
+    if first.evidence.others:
+        yield first, factors(first)
+
+
+def _in_time(first: Judged, tried: Iterable[Suspect], search: Search) -> Iterator[Suspect]:
+    """The suspects of a tap; of a group no more of them when time is over."""
+    for number, suspect in enumerate(tried):
+        if first.evidence.others and search.over():
+            return
+        if number % _TOLD == 0:
+            search.progress(f"{number} mistakes tried")
+        yield suspect
 
 
 def _first(one: Judged) -> tuple[int, int]:
@@ -140,27 +120,23 @@ def _once(best: Sequence[tuple[Explanation, list[Judged]]]) -> list[tuple[Explan
 
 
 def _for(
-    first: Judged,
-    blamed: Sequence[Judged],
-    passing: Sequence[Judged],
-    failures: list[str],
-    names: Collection[str] = (),
+    first: Judged, tried: Iterable[Suspect], blamed: Sequence[Judged], passing: Sequence[Judged]
 ) -> Iterator[tuple[Explanation, list[Judged]]]:
-    """Every suspect (of these `names`, if any) that explains `first`, tried on the others; with the taps that it leaves
-    unexplained.
+    """Every suspect that explains `first`, tried on the others; with the taps that it leaves unexplained.
 
     A mistake that explains everything and contradicts nothing ends the search in a group, where the plainest come
     first: no rarer one is better. So does a plain one in a large tap.
     """
-    group, enough = bool(first.evidence.others), math.inf
+    group = bool(first.evidence.others)
+    enough: tuple[float, float] = (math.inf, math.inf)
     large = first.evidence.actual.size > _LARGE
-    for suspect in suspects(first.evidence, failures):
-        if suspect.hypothesis.rank > enough or (names and suspect.hypothesis.name not in names):
+    for suspect in tried:
+        if suspect.plainness > enough:
             continue
-        shares = [_share(suspect, first)]
+        shares = [share(suspect, first)]
         if shares[0][0] > 1:
             continue
-        shares += [_share(suspect, one) for one in blamed if one is not first]
+        shares += [share(suspect, one) for one in blamed if one is not first]
         ordered = [first, *(one for one in blamed if one is not first)]
         left = [one for one, (share, _) in zip(ordered, shares, strict=True) if not share <= 1]
         hypothesis = suspect.hypothesis
@@ -173,7 +149,7 @@ def _for(
             whole=sum(share <= 1 and whole for share, whole in shares),
             partly=sum(share <= 1 and not whole for share, whole in shares),
             of=len(shares),
-            contradicted=sum(_contradicts(suspect, one) for one in passing),
+            contradicted=sum(contradicts(suspect, one) for one in passing),
             rank=hypothesis.rank,
             kinds=len({pattern.rpartition(".")[2].removeprefix("encoder_") for pattern in suspect.at}),
         )
@@ -181,43 +157,4 @@ def _for(
         if large and found.whole == found.of and found.rank <= 2:
             return
         if group and found.whole == found.of and not found.contradicted:
-            enough = min(enough, found.rank)
-
-
-def predicted(suspect: Suspect, one: Judged) -> Result | None:
-    """What the tap would be with this mistake, and the noise of the group where it has one."""
-    site, unit = one.evidence.site, one.truth[1]
-    try:
-        with np.errstate(all="ignore"):
-            own = suspect.at.get(site.place.pattern)
-            if own is not None and len(suspect.at) == 1:
-                found = own.compute(site)
-                return found if found is None or not one.evidence.others else (found[0], unit)
-            values = one.replayed.overridden(suspect.overrides())
-            again = values.site(site.place.name, site.step)
-            return None if again is None else (values.compute(again)[0], unit)
-    except (ValueError, IndexError, KeyError):  # shapes that do not fit, a place that this network does not have
-        return None
-
-
-def _share(suspect: Suspect, one: Judged) -> tuple[float, bool]:
-    """The share of the budget that a suspect leaves, and whether of the whole tap or of the wrong cells alone."""
-    result = predicted(suspect, one)
-    if result is None or result[0].shape != one.evidence.actual.shape:
-        return math.inf, False
-    errors = one.evidence.errors(result)
-    assert errors is not None
-    wrong = float(errors[one.cells].max(initial=0)) / one.room
-    if wrong > 1:
-        return math.inf, False
-    share = worst_share(one.evidence.measure(errors), one.evidence.ops)
-    if share <= 1:
-        return share, True
-    if one.evidence.actual.dtype.kind != "f" or len(np.unique(one.evidence.actual[one.cells])) < _TELLING:
-        return math.inf, False  # a few bools, integers or zeros are right by chance
-    return wrong, False
-
-
-def _contradicts(suspect: Suspect, one: Judged) -> bool:
-    result = predicted(suspect, one)
-    return result is not None and not one.evidence.share(result) <= 1
+            enough = min(enough, suspect.plainness)

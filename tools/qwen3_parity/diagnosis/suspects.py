@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
 
@@ -42,10 +41,19 @@ _TOGETHER: tuple[frozenset[str], ...] = tuple(
 
 @dataclass(frozen=True)
 class Suspect:
-    """A mistake with the places, by pattern, at which it is made; `at` has it as each of them thinks of it."""
+    """A mistake with the places, by pattern, at which it is made; `at` has it as each of them thinks of it.
+
+    `partial`: 0 where these are all its places, 1 where one careless line makes it at some, 2 at one of several.
+    """
 
     hypothesis: Hypothesis
     at: Mapping[str, Hypothesis]
+    partial: int = 0
+
+    @property
+    def plainness(self) -> tuple[int, int]:
+        """Smaller is plainer: what is tried before."""
+        return self.hypothesis.rank, self.partial
 
     @property
     def where(self) -> str:
@@ -71,33 +79,34 @@ def suspects(evidence: Evidence, failures: list[str]) -> Iterator[Suspect]:
         for one in _library(evidence.site, failures):
             yield Suspect(one, {own: one})
         return
-    members = dict(_members(evidence))
+    sites = dict(members(evidence))
     made: dict[str, dict[str, Hypothesis]] = {}
-    for pattern, site in members.items():
+    for pattern, site in sites.items():
         with every_guess():  # what is observed goes through the whole group: no quick look may put a guess aside
             known = list(_library(site, failures))
         for one in known:
-            everywhere = members if one.everywhere else [pattern]
+            everywhere = sites if one.everywhere else [pattern]
             made.setdefault(one.cause or f"{one.name} {one.says}", {}).update(dict.fromkeys(everywhere, one))
-    for at in sorted(made.values(), key=lambda some: min(one.rank for one in some.values())):
-        for patterns in _sets(list(at), next(iter(at.values())).everywhere):
-            chosen = {pattern: at[pattern] for pattern in patterns}
-            yield Suspect(chosen[patterns[0]], chosen)
+    yield from sorted((one for at in made.values() for one in made_at(at)), key=lambda one: one.plainness)
 
 
-def _sets(patterns: Sequence[str], everywhere: bool) -> Iterable[tuple[str, ...]]:
-    """The places at which a mistake that can be made at some `patterns` is made: all, those of one line, one.
+def made_at(at: Mapping[str, Hypothesis]) -> Iterator[Suspect]:
+    """A mistake at all the places where it can be made, at those of one line, at one.
 
     Encoder keys are made by the lines that make keys, or by lines of their own.
     """
-    sets = [tuple(patterns)]
-    if not everywhere and len(patterns) > 1:
+    patterns = tuple(at)
+    sets: dict[tuple[str, ...], int] = {patterns: 0}
+    if len(patterns) > 1 and not at[patterns[0]].everywhere:
         own = {pattern: pattern.rpartition(".")[2] for pattern in patterns}
         leaves = {pattern: leaf.removeprefix("encoder_") for pattern, leaf in own.items()}
-        groups = [*_TOGETHER, *(frozenset({leaf}) for leaf in leaves.values())]
-        sets += [tuple(p for p in patterns if {own[p], leaves[p]} & group) for group in groups]
-        sets += combinations(patterns, 1)
-    return [patterns for patterns in dict.fromkeys(sets) if patterns]
+        for group in (*_TOGETHER, *(frozenset({leaf}) for leaf in leaves.values())):
+            sets.setdefault(tuple(p for p in patterns if {own[p], leaves[p]} & group), 1)
+        for pattern in patterns:
+            sets.setdefault((pattern,), 2)
+    for some, partial in sets.items():
+        if some:
+            yield Suspect(at[some[0]], {pattern: at[pattern] for pattern in some}, partial)
 
 
 def _library(site: Site, failures: list[str]) -> Iterator[Hypothesis]:
@@ -109,7 +118,7 @@ def _library(site: Site, failures: list[str]) -> Iterator[Hypothesis]:
             failures.append(f"harness bug: hypotheses about {site.place.name}: {type(error).__name__}: {error}")
 
 
-def _members(evidence: Evidence) -> Iterator[tuple[str, Site]]:
+def members(evidence: Evidence) -> Iterator[tuple[str, Site]]:
     """The places in which the mistake may be, with their sites: the tap's own first, then those of its group.
 
     What a wrong gradient goes back through is right forward, or the gradient would not be judged.

@@ -9,8 +9,8 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.blame.replay import OpVerdict
-from qwen3_parity.diagnosis.explain import Judged
 from qwen3_parity.diagnosis.faults import Fault
+from qwen3_parity.diagnosis.judged import Judged
 
 _LAYER = re.compile(r"\.layers\.(\d+)\.")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -72,18 +73,22 @@ class FolderDiagnosis:
 
 
 def diagnose_folder(
-    folder: Folder, progress: Callable[[str], None] = lambda _: None, *, partial: bool = False
+    folder: Folder,
+    progress: Callable[[str], None] = lambda _: None,
+    *,
+    partial: bool = False,
+    budget: float = math.inf,
 ) -> FolderDiagnosis:
     """Diagnose every red case, those that show most taps first, and put equal mistakes together.
 
-    What was named once is tried first in the cases that follow.
+    What was named once is tried first in the cases that follow. `budget`: seconds a case, as of `diagnose`.
     """
     signs: list[Sign] = []
     known: Counter[str] = Counter()
     for verdicts in sorted(folder.red, key=lambda one: (one.case.mode != pb.OP, -one.compared)):
         name = verdicts.case.name
         try:
-            found = list(_signs(verdicts, lambda text, name=name: progress(f"{name}: {text}"), known, partial))  # type: ignore[misc]
+            found = list(_signs(verdicts, lambda text, name=name: progress(f"{name}: {text}"), known, partial, budget))  # type: ignore[misc]
         except ParityError as error:
             found = [Sign(name, "", otherwise=f"cannot be diagnosed: {error.rule}; next: {error.next_step}")]
         known.update({way.name for sign in found for way in sign.ways})
@@ -93,7 +98,9 @@ def diagnose_folder(
     return FolderDiagnosis(folder, list(_mistakes(signs)), list(_apart(signs)))
 
 
-def _signs(verdicts: Verdicts, progress: Callable[[str], None], known: Counter[str], partial: bool) -> Iterator[Sign]:
+def _signs(
+    verdicts: Verdicts, progress: Callable[[str], None], known: Counter[str], partial: bool, budget: float
+) -> Iterator[Sign]:
     golden, candidate = (read(Path(path), digests=True) for path in (verdicts.golden, verdicts.candidate))
     case = verdicts.case.name
     if golden.case.mode == pb.TOKENIZATION:
@@ -102,7 +109,8 @@ def _signs(verdicts: Verdicts, progress: Callable[[str], None], known: Counter[s
         return
     weights = weights_of(golden, GOLDEN_ROOT / "checkpoints")
     names = [name for name, _ in known.most_common(_NAMED)]
-    yield from _of_network(diagnose(golden, candidate, weights, progress, partial=partial, known=names), case)
+    found = diagnose(golden, candidate, weights, progress, partial=partial, known=names, budget=budget)
+    yield from _of_network(found, case)
 
 
 def _of_texts(found: TokenDiagnosis, case: str) -> Iterator[Sign]:

@@ -15,6 +15,8 @@ from qwen3_spec.site import Result, Site
 
 _Older = Callable[[Array], "Array | None"]
 """What is found where `[batch, kv_heads, past, head_dim]` was written; None where it cannot be told apart."""
+_All = Callable[[Array, Array], "Array | None"]
+"""What is found in all slots, of what was written before and what is new."""
 _FIX = "a step reads every older slot as it was written"
 _SLOTS = 16
 """So many slots are thought of one by one."""
@@ -71,7 +73,43 @@ _READ: tuple[tuple[str, str, _Older, int], ...] = (
       for kept in range(1, _SLOTS)),
     *(("shifted", f"finds the older slots of batch row {row} late by one", _one_row_late(row), 2) for row in range(4)),
 )  # fmt: skip
-"""The ends of names, what is wrong, what is found."""
+"""The ends of names, what is wrong, what is found in the older slots."""
+
+
+def _ring(size: int) -> _All:
+    """Of a ring of so many slots: what was overwritten is found in the place of what it overwrote."""
+
+    def found(old: Array, new: Array) -> Array | None:
+        every, past = np.concatenate((old, new), 2), old.shape[2]
+        last = every.shape[2] - 1
+        if last < size:
+            return None
+        at = [slot + (last - slot) // size * size for slot in range(past)]
+        return np.concatenate((every[:, :, at], new), 2)
+
+    return found
+
+
+def _up_to(capacity: int) -> _All:
+    def found(old: Array, new: Array) -> Array | None:
+        every = np.concatenate((old, new), 2)
+        if every.shape[2] <= capacity:
+            return None
+        every[:, :, capacity:] = 0
+        return every
+
+    return found
+
+
+_READ_WITH_NEW: tuple[tuple[str, str, _All, int], ...] = (
+    ("not_written", "does not find the step's own slots yet",
+     lambda old, new: np.concatenate((old, np.zeros_like(new)), 2), 0),
+    ("truncated", "finds the step's own slots alone", lambda old, new: np.concatenate((np.zeros_like(old), new), 2), 1),
+    *(("not_written", f"finds slots beyond a capacity of {slots} empty", _up_to(slots), 2)
+      for slots in range(1, _SLOTS)),
+    *(("ring", f"wraps around after {slots} slots", _ring(slots), 2) for slots in range(1, _SLOTS)),
+)  # fmt: skip
+"""The ends of names, what is wrong, what is found in all slots of older and new ones."""
 
 
 def reads(site: Site) -> Iterator[Hypothesis]:
@@ -80,20 +118,27 @@ def reads(site: Site) -> Iterator[Hypothesis]:
         return
     own = site.place.inputs[0][0].rpartition(".")[2]
     for name, says, older, rank in _READ:
-        yield Hypothesis(f"cache.{name}", says, _FIX, _found(own, older), rank)
+        yield Hypothesis(f"cache.{name}", says, _FIX, _found(own, _older(older)), rank)
+    for name, says, every, rank in _READ_WITH_NEW:
+        yield Hypothesis(f"cache.{name}", says, _FIX, _found(own, every), rank)
     prompt = site.case.steps[0] if site.place.op == "cache" else 0
     if prompt:
         says = "finds the prompt and the step's own slots alone"
-        yield Hypothesis("cache.not_written", says, _FIX, _found(own, _emptied(slice(prompt, None))), 1)
+        yield Hypothesis("cache.not_written", says, _FIX, _found(own, _older(_emptied(slice(prompt, None)))), 1)
+        for row, which in ((0, "first"), (-1, "last")):
+            says = f"finds the {which} batch row's slots where earlier decode steps of every row wrote"
+            yield Hypothesis("cache.other_row", says, _FIX, _found(own, _older(_shared(row, prompt))), 2)
     other = _OTHER.get(own)
     if other is not None:
         cause = "older slots of both caches exchanged"
         says = f"finds {other} in the slots of {own}"
         name = "cache.keys_values_exchanged"
-        yield Hypothesis(name, says, _FIX, _found(other, lambda old: old), 1, cause=cause)
+        yield Hypothesis(name, says, _FIX, _found(own, _older(_same), older_tap=other), 1, cause=cause)
+    for name, raw, says in _RAW.get(own, ()):
+        yield Hypothesis(name, says, _FIX, _found(own, _older(_same), older_tap=raw), 1)
     for offset in (-1, 1):
         says = f"finds the older slots of the layer {'before' if offset < 0 else 'behind'}"
-        yield Hypothesis("cache.other_layer", says, _FIX, _found(own, lambda old: old, offset), 1)
+        yield Hypothesis("cache.other_layer", says, _FIX, _found(own, _older(_same), offset), 1)
 
 
 _OTHER = {
@@ -103,30 +148,65 @@ _OTHER = {
     "encoder_v_proj": "encoder_k_rope",
 }
 """What the other cache of a pair holds."""
+_RAW = {
+    keys: (
+        ("cache.unrotated", keys.replace("rope", "norm"), "finds older keys as they were before the rotation"),
+        ("cache.unnormed", keys.replace("rope", "proj"), "finds older keys as they were projected"),
+    )
+    for keys in ("k_rope", "encoder_k_rope")
+}
+"""What keys were before they were written."""
 
 
-def _found(tap: str, older: _Older, offset: int = 0) -> Compute:
-    """The step's slots behind what is found of those that `tap` filled in the steps before, `offset` layers on."""
+def _same(old: Array) -> Array:
+    return old
+
+
+def _shared(row: int, prompt: int) -> _Older:
+    def shared(old: Array) -> Array | None:
+        if len(old) < 2 or old.shape[2] <= prompt:
+            return None
+        found = old.copy()
+        found[:, :, prompt:] = old[row, :, prompt:]
+        return found
+
+    return shared
+
+
+def _older(change: _Older) -> _All:
+    """A change of the older slots; the new ones stay."""
+
+    def every(old: Array, new: Array) -> Array | None:
+        found = change(old)
+        return None if found is None or found.shape != old.shape else np.concatenate((found, new), 2)
+
+    return every
+
+
+def _found(tap: str, every: _All, offset: int = 0, *, older_tap: str = "") -> Compute:
+    """What a step finds: older slots as `older_tap` (or `tap`) had them in the steps before, `offset` layers on."""
 
     def compute(site: Site) -> Result | None:
-        layer = (site.place.layer or 0) + offset
         truth = OPS[site.place.op].truth(site)
+        layer = (site.place.layer or 0) + offset
         if site.step == 0 or not 0 <= layer < site.config.num_hidden_layers:
             return truth
         written = range(site.step) if site.place.op == "cache" else range(1)
-        name = f"{site.place.stack}.layers.{layer}.merged_attn.{tap}"
-        parts = [site.values.value(name, step) for step in written]
-        if any(part is None for part in parts):
+        name = f"decoder.layers.{layer}.merged_attn.{older_tap or tap}"
+        parts = [_form(site, name, step) for step in written]
+        kept = [part for part in parts if part is not None]
+        if len(kept) < len(parts):
             return None
-        form = [
-            part if tap.endswith("_rope") else heads_first(part, site.config.head_dim)
-            for part in parts
-            if part is not None
-        ]
-        found = older(np.concatenate(form, 2))
-        past = 0 if found is None else found.shape[2]
-        if found is None or found.shape[:2] != truth[0].shape[:2] or past > truth[0].shape[2]:
+        old = np.concatenate(kept, 2)
+        if old.shape[:2] != truth[0].shape[:2] or old.shape[2] > truth[0].shape[2]:
             return None
-        return np.concatenate((found, truth[0][:, :, past:]), 2), truth[1]
+        found = every(old, truth[0][:, :, old.shape[2] :])
+        return None if found is None else (found, truth[1])
 
     return compute
+
+
+def _form(site: Site, name: str, step: int) -> Array | None:
+    """A tap as `[batch, kv_heads, key, head_dim]`; None where it cannot be had."""
+    found = site.values.value(name, step)
+    return found if found is None or name.endswith("_rope") else heads_first(found, site.config.head_dim)

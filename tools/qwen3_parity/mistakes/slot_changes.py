@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -193,6 +194,9 @@ def _norms(site: Site, slot: int) -> Iterator[tuple[Hypothesis, Change]]:
             weight = site.checkpoint.get(pattern.replace("{layer}", str(site.place.layer)))
             if weight is None or slot >= len(site.inputs) or weight.shape != site.inputs[slot].shape[-1:]:
                 return None
+            if site.place.op == "copy":  # what is normed is no copy: it rounds
+                norm: Any = site.place
+                return replace(site, place=replace(norm, op="rms_norm"), parameters={"weight": weight})
             inputs = list(site.inputs)
             inputs[slot] = normed(site, inputs[slot], weight)[0]
             return replace(site, inputs=tuple(inputs))

@@ -28,7 +28,7 @@ def terminal(diagnosis: Diagnosis) -> RenderableType:
     parts: list[RenderableType] = [Text(summary(verdicts), style=bad), Text(closing(diagnosis))]
     parts += [Text(line, style="yellow") for line in remarks(verdicts)]
     for fault in diagnosis.faults:
-        parts += _fault(fault)
+        parts += explained(fault)
     parts += [
         Text(f"{one.place}: recorded at another place, no bug: without this tap everything that reads it is right")
         for one in diagnosis.misplaced
@@ -82,7 +82,8 @@ def _listed(places: Sequence[str]) -> str:
     return ", ".join(short[:4]) + (f" and {len(short) - 4} more without a tap" if len(short) > 4 else "")
 
 
-def _fault(fault: Explained) -> list[RenderableType]:
+def explained(fault: Explained) -> list[RenderableType]:
+    """One fault: how large it is, what explains it, and what to record next."""
     worst = fault.fault.worst
     lines: list[RenderableType] = [
         Text(f"\n{name(fault)}", style="bold red"),
@@ -96,7 +97,10 @@ def _fault(fault: Explained) -> list[RenderableType]:
         what = "what the numbers say" if fault.explanations else "no known mistake reproduces these numbers; they say"
         lines.append(Text(f"  {what}:"))
         lines += [Text(f"  {one.name}: {one.says}") for one in fault.findings[:4]]
-    return lines
+    lines += (
+        [Text("  time was over before every mistake was tried: --budget SECONDS gives more")] if fault.stopped else []
+    )
+    return [*lines, Text(f"  {fault.record}")] if fault.record else lines
 
 
 def _explanation(one: Explanation, fault: Explained) -> list[str]:
@@ -144,6 +148,8 @@ def to_json(diagnosis: Diagnosis) -> dict[str, Any]:
                 "own_share": plain(fault.fault.worst.share),
                 "explanations": [plain(asdict(one)) for one in fault.explanations],
                 "findings": [plain(asdict(one)) for one in fault.findings],
+                "record_next": fault.record,
+                "stopped": fault.stopped,
             }
             for fault in diagnosis.faults
         ],

@@ -1,0 +1,104 @@
+"""Numbers that places without a tap may be multiplied with: solved for, where no known mistake explains their group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from qwen3_golden import Array
+from qwen3_parity.diagnosis.judged import Judged, predicted
+from qwen3_parity.diagnosis.suspects import Suspect, made_at, members
+from qwen3_parity.mistakes.factors import named
+from qwen3_parity.mistakes.hypothesis import Hypothesis
+from qwen3_spec.ops import OPS
+from qwen3_spec.site import Result, Site
+
+_NAMES: Mapping[str, str] = {
+    "embedding": "embedding.scaled",
+    "scaled_sum": "embedding.scaled",
+    "linear": "weight.scaled",
+    "rms_norm": "norm.scaled",
+    "head_norm": "norm.scaled",
+    "cos": "table.scaled",
+    "sin": "table.scaled",
+    "scores": "scores.scale",
+    "softmax": "softmax.scaled",
+    "context": "context.scaled",
+    "swiglu": "mlp.scaled",
+    "residual": "residual.scaled",
+}
+"""What a wrong factor is called, by op; at other ops it is a mistake of what they read."""
+_RANK = 6
+_STEP = 2.0**-12
+_ROUNDS = 6
+_LEFT = 0.5
+"""The part of the error that the first straight line must take away: else a factor is not what is wrong."""
+
+
+def factors(first: Judged) -> Iterator[Suspect]:
+    """For each place of a group, and for those of one careless line, the factor that comes closest to what was told."""
+    what = _Fit(first)
+    at = {
+        pattern: Hypothesis(_NAMES[site.place.op], "", "", partial(_times, 1.0), _RANK)
+        for pattern, site in members(first.evidence)
+        if site.place.op in _NAMES
+    }
+    for suspect in made_at(at):
+        factor = what.solved(suspect)
+        if factor is not None:
+            words = named(factor, first.evidence.site.config, tolerance=1e-4) or f"{factor:.6g}"
+            says = f"is multiplied by {words}"
+            one = replace(suspect.hypothesis, says=says, fix="leave the factor out", compute=partial(_times, factor))
+            yield Suspect(one, dict.fromkeys(suspect.at, one), suspect.partial)
+
+
+class _Fit:
+    """The error of a tap, in rounding units, as a function of a factor."""
+
+    def __init__(self, first: Judged) -> None:
+        self.first = first
+        truth, unit = first.truth
+        self.cells = first.evidence.judged & np.isfinite(first.evidence.actual)
+        scale = np.ones_like(truth) if unit is None else np.maximum(unit, 1e-300)
+        self.scale = scale[self.cells]
+        self.error = self._of(first.evidence.actual) - self._of(truth)
+
+    def _of(self, values: Array) -> Array:
+        found: Array = np.asarray(values, np.float64)[self.cells] / self.scale
+        return found
+
+    def _with(self, suspect: Suspect, factor: float) -> Array | None:
+        one = replace(suspect.hypothesis, compute=partial(_times, factor))
+        result = predicted(Suspect(one, dict.fromkeys(suspect.at, one)), self.first)
+        if result is None or result[0].shape != self.first.truth[0].shape:
+            return None
+        found = self._of(result[0])
+        return found if np.isfinite(found).all() else None
+
+    def solved(self, suspect: Suspect) -> float | None:
+        """The factor that brings the tap closest, by Newton's method; None where none comes near."""
+        factor, right = 1.0, self._of(self.first.truth[0])
+        before = size = float(np.linalg.norm(self.error))
+        for _ in range(_ROUNDS):
+            here, there = self._with(suspect, factor), self._with(suspect, factor * (1 + _STEP))
+            if here is None or there is None:
+                return None
+            slope = (there - here) / (factor * _STEP)
+            steep, left = float(slope @ slope), self.error - (here - right)
+            if not steep or not np.isfinite(steep):
+                return None
+            by = float(slope @ left) / steep
+            if factor == 1.0 and float(np.linalg.norm(left - by * slope)) > _LEFT * before:
+                return None
+            factor, size = factor + by, float(np.linalg.norm(left))
+            if abs(by) < 1e-7 * abs(factor):
+                break
+        return factor if size < _LEFT * before and factor != 1.0 else None
+
+
+def _times(factor: float, site: Site) -> Result:
+    y, unit = OPS[site.place.op].truth(site)
+    return factor * y, unit

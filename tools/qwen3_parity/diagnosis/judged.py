@@ -1,0 +1,97 @@
+"""A wrong tap, and what a mistake would make of it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from qwen3_golden import Array
+from qwen3_parity.blame.evidence import Evidence, worst_share
+from qwen3_parity.blame.replay import expected
+from qwen3_parity.blame.values import Values
+from qwen3_parity.diagnosis.suspects import Suspect
+from qwen3_parity.judge.budgets import headroom
+from qwen3_spec.site import Result
+
+_TELLING = 3
+"""Different numbers that a part of a tap must have to be explained by itself."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A tap with what it should have been, and which of its cells are wrong by themselves.
+
+    Cells whose inputs are not finite are not judged.
+    """
+
+    evidence: Evidence
+    truth: Result
+    cells: Array = field(repr=False)
+
+    @cached_property
+    def room(self) -> float:
+        """The rounding units that one cell may be off: of a group those of its most generous op."""
+        return max(headroom("op", op).max for op in self.evidence.ops)
+
+    @cached_property
+    def replayed(self) -> Values:
+        """The run up to the tap, computed once: what a mistake does not touch is read from it."""
+        site = self.evidence.site
+        values = site.values.another()
+        assert isinstance(values, Values)
+        values.site(site.place.name, site.step)
+        return values
+
+
+def judged(evidence: Evidence) -> Judged:
+    """What a tap should have been, cell by cell."""
+    truth = expected(evidence)
+    if truth[0].dtype.kind == "f" and truth[0].shape == evidence.actual.shape:
+        evidence = replace(evidence, judged=evidence.judged & np.isfinite(truth[0]))
+    errors = evidence.errors(truth)
+    if errors is None:
+        return Judged(evidence, truth, np.zeros(evidence.actual.shape, bool))
+    one = Judged(evidence, truth, np.zeros(evidence.actual.shape, bool))
+    return replace(one, cells=errors > one.room)
+
+
+def predicted(suspect: Suspect, one: Judged) -> Result | None:
+    """What the tap would be with this mistake, and the noise of the group where it has one."""
+    site, unit = one.evidence.site, one.truth[1]
+    try:
+        with np.errstate(all="ignore"):
+            own = suspect.at.get(site.place.pattern)
+            if own is not None and len(suspect.at) == 1:
+                found = own.compute(site)
+                return found if found is None or not one.evidence.others else (found[0], unit)
+            values = one.replayed.overridden(suspect.overrides())
+            again = values.site(site.place.name, site.step)
+            return None if again is None else (values.compute(again)[0], unit)
+    except (ValueError, IndexError, KeyError):  # shapes that do not fit, a place that this network does not have
+        return None
+
+
+def share(suspect: Suspect, one: Judged) -> tuple[float, bool]:
+    """The share of the budget that a suspect leaves, and whether of the whole tap or of the wrong cells alone."""
+    result = predicted(suspect, one)
+    if result is None or result[0].shape != one.evidence.actual.shape:
+        return math.inf, False
+    errors = one.evidence.errors(result)
+    assert errors is not None
+    wrong = float(errors[one.cells].max(initial=0)) / one.room
+    if wrong > 1:
+        return math.inf, False
+    share = worst_share(one.evidence.measure(errors), one.evidence.ops)
+    if share <= 1:
+        return share, True
+    if one.evidence.actual.dtype.kind != "f" or len(np.unique(one.evidence.actual[one.cells])) < _TELLING:
+        return math.inf, False  # a few bools, integers or zeros are right by chance
+    return wrong, False
+
+
+def contradicts(suspect: Suspect, one: Judged) -> bool:
+    result = predicted(suspect, one)
+    return result is not None and not one.evidence.share(result) <= 1

@@ -1,0 +1,58 @@
+"""Which tap to record next: one that tells apart what explains a group equally well, or one that halves the group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from qwen3_golden import pattern_of
+from qwen3_parity.blame.values import Values
+from qwen3_parity.diagnosis.explain import Explanation
+from qwen3_parity.diagnosis.faults import Fault
+
+_EQUAL = 3
+"""How much of `Explanation.order` makes two explain equally well."""
+
+
+def next_tap(fault: Fault, explanations: Sequence[Explanation], values: Values) -> str:
+    """What to record to know more, in one line; empty where one mistake explains all, or no tap is hidden."""
+    behind = _made_of(fault, values)
+    if not behind:
+        return ""
+    if not explanations:
+        half = min(behind, key=lambda name: abs(2 * len(behind[name]) - len(behind)))
+        few = len(behind[half])
+        return f"record {half} next: it says whether the mistake is in the {few} of {len(behind)} hidden ops up to it"
+    equal = [one for one in explanations if one.order[:_EQUAL] == explanations[0].order[:_EQUAL]]
+    best, others = equal[0], [one for one in equal[1:] if one.name != equal[0].name]
+    if not others:
+        return ""
+    apart = {name: [one for one in others if _wrong(some, best) != _wrong(some, one)] for name, some in behind.items()}
+    tap = max(apart, key=lambda name: len(apart[name]))
+    if apart[tap]:
+        return f"record {tap} next: it tells {best.name} from {', '.join(one.name for one in apart[tap])}"
+    own = next((name for name, some in behind.items() if _wrong(some, best)), None)
+    names = ", ".join(one.name for one in others)
+    return (
+        "" if own is None else f"record {own} next, and what it reads: {best.name} and {names} are the same from here"
+    )
+
+
+def _wrong(some: frozenset[str], explanation: Explanation) -> bool:
+    """Whether a tap that is made by these places is wrong if the explanation is right."""
+    return not some.isdisjoint(explanation.place.split(", "))
+
+
+def _made_of(fault: Fault, values: Values) -> Mapping[str, frozenset[str]]:
+    """Of each hidden tap of the first wrong group: the patterns of the group's places that lead to it, its own too."""
+    hidden = frozenset(fault.wrong[0].others)
+    found: dict[str, frozenset[str]] = {}
+
+    def lead(name: str) -> frozenset[str]:
+        if name not in found:
+            place = values.place(name)
+            found[name] = frozenset({pattern_of(name)})
+            for read in () if place is None else values.reads(place):
+                found[name] |= lead(read) if read in hidden else frozenset()
+        return found[name]
+
+    return {name: lead(name) for name in sorted(hidden)}
