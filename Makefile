@@ -92,7 +92,9 @@ keras_hub_qwen3: PACKAGES := --no-deps keras==3.15.1 keras-hub==0.32.0 jax==0.10
 litgpt_qwen3: PACKAGES := --no-deps litgpt==0.5.13 lightning==2.6.6 lightning-utilities==0.15.3 torchmetrics==1.9.0
 llms_from_scratch_qwen3: PACKAGES := --no-deps llms-from-scratch==1.0.19 tiktoken==0.12.0
 mlx_lm_qwen3: PACKAGES := mlx==0.32.4 mlx-cpu==0.32.4 mlx-lm==0.32.2
+mistralrs_qwen3: PACKAGES := mistralrs==0.9.5
 onnxruntime_genai_qwen3: PACKAGES := onnxruntime-genai==0.18.0 onnxruntime==1.32.0 onnx==1.23.2 onnx-ir==1.1.0
+openvino_qwen3: PACKAGES := openvino==2026.4.1
 tinygrad_qwen3: PACKAGES := tinygrad==0.13.0
 transformers_eager_qwen3 transformers_sdpa_qwen3: PACKAGES := transformers==5.23.0
 

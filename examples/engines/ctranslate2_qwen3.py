@@ -33,4 +33,4 @@ def factory(case: Any, checkpoints: Mapping[str, Path]) -> Callable[..., None]:
     def forward(ids: Any, now: slice) -> Any:
         return np.array(model.forward_batch(ids.tolist()))[:, now]
 
-    return causal_runner("ctranslate2", case, [], forward, ["logits"])
+    return causal_runner("ctranslate2", [], forward, ["logits"])

@@ -17,8 +17,10 @@ from qwen3_golden import GOLDEN_ROOT, pb, read
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis import diagnose
 from qwen3_parity.judge.features import features
+from qwen3_parity.recording.capture import capture, plan
 from qwen3_parity.recording.record import record
 
+GREEDY, PROMPTS, NEW = ("qwen3-8b", "tied-decoder"), [[5, 6, 7, 40, 12, 30], [8, 3, 21, 9, 17, 2]], 12
 HEAD = """# Engines, as `make engines` judged them
 
 | engine | case | taps | of its budget | verdict |
@@ -31,6 +33,15 @@ def cases() -> list[Path]:
         path for folder in ("decoder", "long", "training") for path in (GOLDEN_ROOT / "cases" / folder).glob("*.pb")
     ]
     return [path for path in sorted(files) if read(path).case.mode == pb.CAUSAL]
+
+
+def captured(out: Path) -> list[Path]:
+    """Goldens of the greedy ids of two checkpoints, for engines that show nothing else; each is made once."""
+    (out / "captured").mkdir(parents=True, exist_ok=True)
+    files = [out / "captured" / f"{name}.pb" for name in GREEDY]
+    for path in (path for path in files if not path.exists()):
+        capture(plan(GOLDEN_ROOT / "checkpoints" / path.stem, [], PROMPTS, taps=["logits"], generate=NEW), path)
+    return files
 
 
 def engine_of(adapter: Any) -> str:
@@ -52,7 +63,9 @@ def judged(adapter: Any, path: Path, out: Path) -> dict[str, Any]:
     verdicts = found.verdicts
     blamed = [f"{fault.fault.place}: {fault.name or 'no known mistake'}" for fault in found.faults]
     blamed += [f"{one.name}: not loaded as stored" for one in found.parameters]
-    row |= {"compared": verdicts.compared, "of": verdicts.of, "word": verdicts.word, "blamed": blamed}
+    without = dict.fromkeys(one.partition(" ")[0] for one in verdicts.no_results)
+    word = f"{verdicts.word}: no {', '.join(without)}" if verdicts.word == "partial" else verdicts.word
+    row |= {"compared": verdicts.compared, "of": verdicts.of, "word": word, "blamed": blamed}
     return row | {"share": verdicts.worst.share if verdicts.worst else 0.0, "problems": len(verdicts.problems)}
 
 
@@ -71,10 +84,9 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 
 def main(out: Path, names: list[str]) -> None:
-    out.mkdir(parents=True, exist_ok=True)
     for name in names:
         adapter = importlib.import_module(name)
-        rows = [judged(adapter, path, out) for path in cases()]
+        rows = [judged(adapter, path, out) for path in (*cases(), *captured(out))]
         (out / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     if not names:
         files = sorted(out.glob("*.jsonl"))

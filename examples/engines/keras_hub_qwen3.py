@@ -71,4 +71,4 @@ def factory(case: Any, checkpoints: Mapping[str, Path]) -> Callable[..., None]:
         logits, _, cache = model.call_with_cache(np.ascontiguousarray(ids[:, now], np.int32), cache, now.start)
         return logits
 
-    return causal_runner("keras-hub", case, taken, forward, ROTATED, heads_first=False)
+    return causal_runner("keras-hub", taken, forward, ROTATED, heads_first=())

@@ -70,4 +70,4 @@ def factory(case: Any, checkpoints: Mapping[str, Path]) -> Callable[..., None]:
         rows = torch.arange(now.start, now.stop)
         return model(torch.from_numpy(ids[:, now]), rows, now.stop)
 
-    return causal_runner("litgpt", case, taken, forward, MODULES)
+    return causal_runner("litgpt", taken, forward, MODULES)

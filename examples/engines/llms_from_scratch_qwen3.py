@@ -59,4 +59,4 @@ def factory(case: Any, checkpoints: Mapping[str, Path]) -> Callable[..., None]:
     def forward(ids: Any, now: slice) -> torch.Tensor:
         return model(torch.from_numpy(ids))
 
-    return causal_runner("llms-from-scratch", case, taken, forward, MODULES)
+    return causal_runner("llms-from-scratch", taken, forward, MODULES)

@@ -36,4 +36,4 @@ def factory(case: Any, checkpoints: Mapping[str, Path]) -> Callable[..., None]:
         generator.append_tokens(np.ascontiguousarray(ids[:, now], np.int32))
         return generator.get_output("logits")
 
-    return causal_runner("onnxruntime-genai", case, [], forward, ["logits"])
+    return causal_runner("onnxruntime-genai", [], forward, ["logits"])

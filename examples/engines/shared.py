@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -66,45 +67,78 @@ def watch(module: Any, taken: Taken, before: str, after: str | tuple[tuple[str, 
     module.register_forward_hook(hook, with_kwargs=True)
 
 
-def as_taps(taken: Taken, config: Any, length: int, heads_first: bool) -> Iterator[tuple[str, Array]]:
-    """The last `length` rows of what was taken, in the taps' axes; `heads_first`: an engine's norms and rotations are.
+class Watched:
+    """A callable in the place of a module: it appends what goes in and what comes out under the next name."""
 
-    Entries without a name are left out.
-    """
+    def __init__(self, inner: Any, taken: Taken, before: str, *after: str) -> None:
+        self.inner, self.taken, self.before, self.after = inner, taken, before, cycle(after)
+
+    def __call__(self, x: Any, *rest: Any, **options: Any) -> Any:
+        result = self.inner(x, *rest, **options)
+        self.taken += [(self.before, x), (next(self.after), result)]
+        return result
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+
+HEADS_FIRST = ("_norm", "_rope")
+"""How the names of taps end whose heads an engine has before the positions."""
+
+
+def as_taps(taken: Taken, config: Any, length: int, heads_first: tuple[str, ...]) -> Iterator[tuple[str, Array]]:
+    """The last `length` rows of what was taken, in the taps' axes; entries without a name are left out."""
     for name, value in taken:
+        if not name:
+            continue
         array, kind = np.asarray(value.detach().numpy() if hasattr(value, "detach") else value), name.rpartition(".")[2]
-        if kind.endswith(("_norm", "_rope")) and heads_first:
+        if kind.startswith("cache_"):
+            yield name, array
+            continue
+        if kind.endswith(HEADS_FIRST) and kind.endswith(heads_first):
             array = array.swapaxes(1, 2)
         if kind == "context":
             array = array.reshape(*array.shape[:2], config.num_attention_heads, config.head_dim)
         if kind in ("q_proj", "k_proj", "v_proj"):
             array = array.reshape(*array.shape[:2], -1)
         array = array[:, -length:]
-        if name:
-            yield name, array.swapaxes(1, 2) if kind.endswith("_rope") else array
+        yield name, array.swapaxes(1, 2) if kind.endswith("_rope") else array
+
+
+Inputs = Mapping[str, Array]
+
+
+def runner(
+    name: str,
+    taken: Taken,
+    forward: Callable[[Inputs, slice], Any],
+    patterns: list[str],
+    heads_first: tuple[str, ...] = HEADS_FIRST,
+) -> Callable[..., None]:
+    """A runner of `forward(a case's inputs, the slots of a step)`, which gives logits and fills `taken`."""
+
+    def run_case(case: Any, inputs: Inputs, tap: Callable[..., None], wanted: Callable[[str], bool]) -> None:
+        for step, now in passes(case):
+            taken.clear()
+            logits = forward(inputs, now)
+            taken.append(("logits", logits))
+            for tap_name, array in as_taps(taken, case.config, now.stop - now.start, heads_first):
+                if wanted(tap_name):
+                    tap(tap_name, step, array)
+
+    run_case.run, run_case.producer = run(patterns), name  # type: ignore[attr-defined]
+    return run_case
 
 
 def causal_runner(
-    name: str,
-    case: Any,
-    taken: Taken,
-    forward: Callable[[Array, slice], Any],
-    patterns: list[str],
-    heads_first: bool = True,
+    name: str, taken: Taken, forward: Callable[[Array, slice], Any], patterns: list[str], **layout: Any
 ) -> Callable[..., None]:
-    """A runner of `forward(ids [batch, seq] up to now, the step's slots)`, which gives logits and fills `taken`."""
+    """As `runner`, of `forward(ids [batch, seq] up to now, the step's slots)`: for plain rows without padding."""
 
-    def runner(case: Any, inputs: Mapping[str, Array], tap: Callable[..., None], wanted: Callable[[str], bool]) -> None:
-        for step, now in passes(case):
-            taken.clear()
-            logits = forward(inputs["input.decoder_input_ids"][:, : now.stop], now)
-            taken.append(("logits", logits))
-            for name, array in as_taps(taken, case.config, now.stop - now.start, heads_first):
-                if wanted(name):
-                    tap(name, step, array)
+    def of_ids(inputs: Inputs, now: slice) -> Any:
+        return forward(inputs["input.decoder_input_ids"][:, : now.stop], now)
 
-    runner.run, runner.producer = run(patterns), name  # type: ignore[attr-defined]
-    return runner
+    return runner(name, taken, of_ids, patterns, **layout)
 
 
 layer_name = partial("decoder.layers.{}.{}".format)

@@ -12,7 +12,7 @@ from typing import Any
 
 os.environ.setdefault("DEV", "CPU:X86")  # its own assembler: no compiler is needed
 
-from shared import MODULES, Taken, causal_runner, layer_name, weights
+from shared import MODULES, Taken, Watched, causal_runner, layer_name, weights
 from tinygrad import Tensor, nn
 from tinygrad.llm import model as package
 
@@ -31,18 +31,6 @@ NAMES = {
     "ffn_down": ("mlp.act", "mlp.down_proj"),
 }
 """A layer's modules in tinygrad, the tap that goes in and Hugging Face's name of the module, whose output is a tap."""
-
-
-class Watched:
-    """A module that appends what goes in and what comes out."""
-
-    def __init__(self, inner: Any, taken: Taken, before: str, after: str) -> None:
-        self.inner, self.taken, self.before, self.after = inner, taken, before, after
-
-    def __call__(self, *given: Any) -> Tensor:
-        result = self.inner(*given)
-        self.taken += [(self.before, given[0]), (self.after, result)]
-        return result
 
 
 def factory(case: Any, checkpoints: Mapping[str, Path]) -> Callable[..., None]:
@@ -91,4 +79,4 @@ def factory(case: Any, checkpoints: Mapping[str, Path]) -> Callable[..., None]:
         taken[:] = [(name, value.numpy()) for name, value in taken]
         return logits.numpy()
 
-    return causal_runner("tinygrad", case, taken, forward, MODULES)
+    return causal_runner("tinygrad", taken, forward, MODULES)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from shared import MODULES, Taken, as_taps, layer_name, passes, run, watch
+from shared import MODULES, Inputs, Taken, layer_name, runner, watch
 from transformers import AutoModelForCausalLM, DynamicCache
 
 PACKAGE, VARIANT = "transformers", "eager"
@@ -40,26 +40,23 @@ def build(attention: str, case: Any, checkpoints: Mapping[str, Path]) -> Callabl
             watch(layer.get_submodule(path), taken, before and layer_name(index, before), layer_name(index, after))
     watch(model.model.embed_tokens, taken, "", "decoder.embed_tokens")
     watch(model.model.norm, taken, "", "decoder.norm")
+    cache: Any = None
 
     @torch.no_grad()
-    def runner(case: Any, inputs: Mapping[str, Any], tap: Callable[..., None], wanted: Callable[[str], bool]) -> None:
-        tensors, cache = {name: torch.from_numpy(array) for name, array in inputs.items()}, DynamicCache()
-        for step, now in passes(case):
-            taken.clear()
-            kind = "inputs_embeds" if "input.decoder_inputs_embeds" in tensors else "input_ids"
-            mask = tensors["input.decoder_attention_mask"][:, : now.stop]
-            if "input.decoder_mask" in tensors:
-                seen = tensors["input.decoder_mask"][:, None, now, : now.stop].bool()
-                mask = torch.zeros(seen.shape).masked_fill(~seen, torch.finfo(torch.float32).min)
-            positions = tensors["input.decoder_position_ids"][:, now]
-            given = {kind: tensors[f"input.decoder_{kind}"][:, now], "attention_mask": mask, "position_ids": positions}
-            taken.append(("logits", model(**given, past_key_values=cache, use_cache=True).logits))
-            for name, array in as_taps(taken, case.config, now.stop - now.start, heads_first=False):
-                if wanted(name):
-                    tap(name, step, array)
+    def forward(inputs: Inputs, now: slice) -> torch.Tensor:
+        nonlocal cache
+        if now.start == 0:
+            cache = DynamicCache()
+        tensors = {name.removeprefix("input.decoder_"): torch.from_numpy(array) for name, array in inputs.items()}
+        kind = "inputs_embeds" if "inputs_embeds" in tensors else "input_ids"
+        mask = tensors["attention_mask"][:, : now.stop]
+        if "mask" in tensors:
+            visible = tensors["mask"][:, None, now, : now.stop].bool()
+            mask = torch.zeros(visible.shape).masked_fill(~visible, torch.finfo(torch.float32).min)
+        given = {kind: tensors[kind][:, now], "attention_mask": mask, "position_ids": tensors["position_ids"][:, now]}
+        return model(**given, past_key_values=cache, use_cache=True).logits
 
-    runner.run, runner.producer = run(MODULES), f"transformers {attention}"  # type: ignore[attr-defined]
-    return runner
+    return runner(f"transformers {attention}", taken, forward, MODULES, heads_first=())
 
 
 factory = partial(build, VARIANT)

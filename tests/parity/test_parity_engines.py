@@ -17,12 +17,14 @@ ENGINES = {
     "keras_hub_qwen3": "keras_hub",
     "litgpt_qwen3": "litgpt",
     "llms_from_scratch_qwen3": "llms_from_scratch",
+    "mistralrs_qwen3": "mistralrs",
+    "openvino_qwen3": "openvino",
     "tinygrad_qwen3": "tinygrad",
     "transformers_eager_qwen3": "transformers",
     "transformers_sdpa_qwen3": "transformers",
 }
-SOUND = ENGINES.keys() - {"keras_hub_qwen3"}
-"""Those that do as Hugging Face does where a checkpoint's eps is 1e-6."""
+SOUND = ENGINES.keys() - {"keras_hub_qwen3", "mistralrs_qwen3"}
+"""Those that show more than ids, and do as Hugging Face does where a checkpoint's eps is 1e-6."""
 
 
 @pytest.fixture
@@ -54,6 +56,16 @@ def test_an_eps_written_into_the_code_is_named(judge: ModuleType, tmp_path: Path
     row = judge.judged(adapter("llms_from_scratch_qwen3"), GOLDEN_ROOT / "cases/long/deep.pb", tmp_path)
     assert row["word"] == "divergence"
     assert {blamed.split(": ")[1] for blamed in row["blamed"]} == {"norm.eps"}
+
+
+def test_an_engine_that_shows_ids_alone_is_judged_by_goldens_of_greedy_ids(judge: ModuleType, tmp_path: Path) -> None:
+    rows = [judge.judged(adapter("mistralrs_qwen3"), path, tmp_path) for path in judge.captured(tmp_path)]
+    assert {(row["word"], row["problems"], row["compared"]) for row in rows} == {("partial: no logits", 0, 1)}
+
+
+def test_an_adapter_has_at_most_a_hundred_lines() -> None:
+    lines = {path.name: len(path.read_text(encoding="utf-8").splitlines()) for path in EXAMPLES.glob("*_qwen3.py")}
+    assert lines and {name: count for name, count in lines.items() if count > 100} == {}
 
 
 def test_a_feature_that_an_engine_lacks_is_said_and_not_failed(judge: ModuleType, tmp_path: Path) -> None:
