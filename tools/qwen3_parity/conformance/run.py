@@ -1,0 +1,161 @@
+"""A port asked for every case, each answer put into a folder, and the folder judged."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from qwen3_golden import ParityError, pb, read
+from qwen3_golden.errors import printable
+from qwen3_golden.whole import write_whole
+from qwen3_parity.conformance.port import UNASKED, Limits, NoAnswerError, ask, finish, kill, start, unasked
+from qwen3_parity.conformance.requests import request_for
+from qwen3_parity.folder.check import Folder, check_folder
+from qwen3_parity.judge.candidates import golden_names
+from qwen3_parity.judge.verdict import Verdicts
+
+_SILENT = 5
+"""Answers that may be missing one after the other before a port is asked no more."""
+_LINE = 300
+
+
+@dataclass
+class Answers:
+    """What a port gave: `failed` says of a case what came in place of an answer, `unsupported` what it does not have.
+
+    `remarks` are what it did beside answering.
+    """
+
+    failed: dict[str, str] = field(default_factory=dict)
+    unsupported: dict[str, str] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Conformance:
+    """A run: the answers, the folder that they came to (None where none can be judged), and what failed, by case."""
+
+    answers: Answers
+    folder: Folder | None
+    failed: Mapping[str, str]
+
+
+def conformance(
+    command: Sequence[str],
+    cases: Sequence[str],
+    out: Path,
+    *,
+    limits: Limits,
+    jobs: int = 1,
+    required: bool = False,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Conformance:
+    """Ask a port for `cases`, in `jobs` processes side by side, and judge its answers, which are put into `out`.
+
+    A process that breaks off, hangs or answers wrongly is ended, and the next case is asked of a new one. `required`:
+    what is not supported fails. Raises `ParityError` when the port cannot be started, or `out` holds recordings.
+    """
+    if out.is_dir() and any(out.rglob("*.pb")):
+        raise ParityError(
+            out,
+            "the folder for answers holds recordings",
+            expected="an empty folder, or none",
+            got=next(out.rglob("*.pb")).name,
+            next_step="give another one with --out",
+        )
+    goldens, answers = golden_names(), Answers()
+
+    def some(names: Sequence[str]) -> None:
+        _ask_all(command, names, goldens, out, answers, limits, progress)
+
+    with ThreadPoolExecutor(jobs) as pool:
+        list(pool.map(some, [cases[job::jobs] for job in range(min(jobs, len(cases)))]))
+    answered = [name for name in cases if name not in answers.failed and name not in answers.unsupported]
+    folder = check_folder(out, answered) if answered else None
+    failed = dict(answers.failed)
+    if folder is not None:
+        failed |= {one.case.name: _why(one) for one in folder.red}
+        judged = {one.case.name for one in folder.results}
+        refused = [name for name in answered if name not in judged]
+        failed |= {name: f"refused: {error.rule}" for name, error in zip(refused, folder.refused, strict=True)}
+    if required:
+        failed |= {name: f"unsupported: {text}" for name, text in answers.unsupported.items()}
+    return Conformance(answers, folder, {name: failed[name] for name in cases if name in failed})
+
+
+def _why(verdicts: Verdicts) -> str:
+    first = next(iter(verdicts.problems), None)
+    return verdicts.word if first is None else f"{verdicts.word}: {first.where}: {first.rule}"
+
+
+def _ask_all(
+    command: Sequence[str],
+    names: Sequence[str],
+    goldens: Mapping[str, Path],
+    out: Path,
+    answers: Answers,
+    limits: Limits,
+    progress: Callable[[str], None],
+) -> None:
+    process: subprocess.Popen[bytes] | None = None
+    silent = 0
+    try:
+        for number, name in enumerate(names, 1):
+            if silent == _SILENT:
+                answers.failed[name] = f"not asked: {_SILENT} cases in a row had no answer in time"
+                continue
+            progress(name)
+            request = request_for(name, goldens)
+            request.id = number
+            if process is not None and unasked(process):
+                answers.remarks.append(f"after {names[number - 2]}: {UNASKED}")
+                kill(process)
+                process = None
+            process = process or start(command, limits)
+            try:
+                answer = ask(process, request, limits)
+                silent = 0
+            except NoAnswerError as error:
+                answers.failed[name] = str(error)
+                silent = silent + 1 if error.late else 0
+                kill(process)
+                process = None
+            else:
+                _take(name, answer, out, answers)
+        if process is not None:
+            last, process = process, None
+            if said := finish(last):
+                answers.remarks.append(f"after {names[-1]}: {said}")
+    finally:
+        if process is not None:
+            kill(process)
+
+
+def _take(name: str, answer: pb.ConformanceAnswer, out: Path, answers: Answers) -> None:
+    """Put an answer where it belongs: a recording into the folder, if it can be read and is of the case."""
+    kind = answer.WhichOneof("result")
+    if kind == "unsupported":
+        answers.unsupported[name] = _line(answer.unsupported)
+        return
+    if kind != "recording":
+        answers.failed[name] = (
+            f"error: {_line(answer.error)}" if kind else "answers with nothing: no recording, no error"
+        )
+        return
+    path = out / f"{name}.pb"
+    write_whole(path, answer.recording)
+    try:
+        own = read(path, digests=True).case.name
+        problem = "" if own == name else f"answers with a recording of {own!a}"
+    except ParityError as error:
+        problem = f"answers with a recording that is refused: {error.rule}"
+    if problem:
+        path.unlink()
+        answers.failed[name] = problem
+
+
+def _line(text: str) -> str:
+    return printable(" ".join(text.split()))[:_LINE]
