@@ -138,6 +138,26 @@ def test_a_near_tie_of_one_row_excuses_no_other(golden: Recording) -> None:
     assert (problem.fault, "[1, 4]" in problem.expected) == ("candidate", True)
 
 
+def test_the_logits_of_the_choices_are_captured_whatever_taps_are_asked_for(tmp_path: Path) -> None:
+    found = captured(tmp_path, "--taps", "*.output", "--no-floors")
+    assert [item.info.step for item in found if item.info.name == "logits"] == list(range(NEW))
+
+
+def test_tokens_are_chosen_behind_a_source_too(tmp_path: Path) -> None:
+    found = captured(tmp_path, "--source-ids", "4,3,2;7,1", "--taps", "logits")
+    assert found.case.mode == pb.ENCODER_DECODER
+    assert run("record", found.source, "--model", CHECKPOINT, "--out", tmp_path / "ours.pb").exit_code == 0
+    assert run("check", found.source, tmp_path / "ours.pb").exit_code == 0
+
+
+def test_beams_are_excused_by_the_smallest_margin_as_before() -> None:
+    beams = read(GOLDEN_ROOT / "cases" / "generation" / "beams.pb")
+    case = pb.Case.FromString(beams.case.SerializeToString())
+    case.smallest_margin = 1e-12
+    close = replace(beams, case=case)
+    assert check(close, ids_alone(close, {(0, 0): 5})).word == "near-tie"
+
+
 @pytest.mark.parametrize("token", [-1, 211, 10**9])
 def test_a_token_that_is_none_is_no_near_tie(golden: Recording, token: int) -> None:
     close = with_margin(golden, 0, 1, 8.0)

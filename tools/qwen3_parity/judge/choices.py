@@ -37,7 +37,8 @@ def first_flip(generated: Array, golden: Recording, candidate: Recording) -> Fir
     None when there is no other token, and of a golden whose logits are not those of its choices.
     """
     generation = golden.case.generation
-    if generation.strategy != "greedy" or generation.repetition_penalty != 1:
+    shown = any(item.info.name == "logits" for item in golden)
+    if generation.strategy != "greedy" or generation.repetition_penalty != 1 or not shown:
         return None
     return min(_flips(generated, golden, candidate), key=lambda flip: (flip.near_tie, flip.at[1]), default=None)
 

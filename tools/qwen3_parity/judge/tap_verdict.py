@@ -100,7 +100,7 @@ def judge_tap(
         if op == "argmax" and (flip := first_flip(actual.values(), golden, candidate)):
             problem = fail(*_other_token(flip))
             return replace(verdict, problem=replace(problem, fault=NOBODY) if flip.near_tie else problem)
-        if op == "argmax" and not golden.case.HasField("generation") and (tie := _near_tie(golden, candidate)):
+        if op == "argmax" and (tie := _near_tie(golden, candidate)):
             return replace(verdict, problem=replace(fail(*tie), fault=NOBODY))
         at = metrics.index
         wanted = f"the golden's bits: {expected.values()[at]} at {list(at)}"

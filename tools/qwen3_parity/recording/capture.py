@@ -67,6 +67,7 @@ def plan(
     if target:
         steps = step_lengths(inputs["input.decoder_input_ids"].shape[1], prefill)
     encoder = inputs["input.encoder_input_ids"].shape[1] if source else 0
+    taps = (*taps, "logits") if generate and taps else taps  # how near another token is, they say
     lengths = Lengths(len(source or target), encoder, (*steps, *[1] * (generate - 1)))
     arithmetic = ARITHMETIC[dtype]
     for glob in taps:
