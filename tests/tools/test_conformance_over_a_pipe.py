@@ -121,7 +121,7 @@ def test_a_request_has_every_input_and_every_weight_and_nothing_else(name: str) 
         np.array_equal(request[key].array, golden[key].array)
         for key in [t.key for t in golden if t.info.name in inputs]
     )
-    assert request.case == golden.case
+    assert request.case == golden.case and request.run == golden.run
 
 
 def test_a_request_for_an_op_has_its_inputs_and_no_output() -> None:
@@ -240,6 +240,15 @@ def test_a_case_that_is_not_supported_fails_only_where_a_level_asks_for_it(port:
     assert done.exit_code == 0 and "not supported, 1: plumbing/dtypes (F64)" in done.stdout
     done = run("--level", "reader", *words)
     assert done.exit_code == 1 and "plumbing/dtypes: unsupported: F64" in done.stdout
+
+
+def test_the_numpy_port_computes_what_it_is_asked_from_requests_alone(tmp_path: Path) -> None:
+    names = ["block/causal", "decoder/plain", "decoder/yarn_stated", "generation/greedy", "op/rope", "training/causal"]
+    process = GOLDEN_ROOT.parent / "examples" / "numpy_process.py"
+    found = conformance([sys.executable, str(process)], names, tmp_path, limits=Limits(60.0))
+    assert found.failed == {} and found.answers.unsupported == {"op/rope": "OP", "training/causal": "training"}
+    assert found.folder is not None and [one.word for one in found.folder.results] == ["parity"] * 4
+    assert all(one.judged == "run and ops" for one in found.folder.results)
 
 
 NAMES = [f"op/{n}" for n in range(30)]

@@ -30,7 +30,6 @@ def _given(path: Path) -> bytes:
     golden = read(path)
     if golden.case.mode == pb.PLUMBING:
         return path.read_bytes()
-    run = pb.Run(arithmetic=golden.run.arithmetic, backend=golden.run.backend)
     tables = ("cos", "sin")
     tensors = [t for t in golden if t.info.name.startswith(GIVEN)]
     tensors += [
@@ -41,7 +40,7 @@ def _given(path: Path) -> bytes:
     weights = weights_at_hand(golden, GOLDEN_ROOT / "checkpoints") or {}
     tensors += [tensor(f"parameter.{name}", array) for name, array in weights.items()]
     texts = inputs_of(golden.tokenization)
-    bare = Recording(golden.case, golden.provenance, run, tensors, tokenization=texts)
+    bare = Recording(golden.case, golden.provenance, golden.run, tensors, tokenization=texts)
     with tempfile.TemporaryDirectory() as folder:
         write(Path(folder) / "request.pb", bare)
         return (Path(folder) / "request.pb").read_bytes()
