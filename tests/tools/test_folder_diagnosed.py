@@ -90,7 +90,7 @@ def test_a_case_that_is_red_for_another_reason_stands_apart(found: FolderDiagnos
 def test_the_terminal_says_how_many_cases_the_mistake_is_behind(folder: Path) -> None:
     done = run("diagnose", folder)
     assert done.exit_code == 1, done.output
-    assert "one mistake is behind 4 of 5 red cases; 1 are red for something else" in done.stdout
+    assert "one mistake is behind 4 of 5 red cases; in 1 it is something else" in done.stdout
     assert done.stdout.count(MISTAKE) == 1
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
+from threading import Event
 
 from qwen3_golden import ParityError, pb, read
 from qwen3_golden.errors import printable
@@ -66,13 +68,19 @@ def conformance(
             got=next(out.rglob("*.pb")).name,
             next_step="give another one with --out",
         )
-    goldens, answers = golden_names(), Answers()
+    goldens, answers, stop = golden_names(), Answers(), Event()
 
     def some(names: Sequence[str]) -> None:
-        _ask_all(command, names, goldens, out, answers, limits, progress)
+        _ask_all(command, _until(stop, names), goldens, out, answers, limits, progress)
 
-    with ThreadPoolExecutor(jobs) as pool:
-        list(pool.map(some, [cases[job::jobs] for job in range(min(jobs, len(cases)))]))
+    if jobs == 1:
+        some(cases)
+    else:
+        with ThreadPoolExecutor(jobs) as pool:
+            try:
+                list(pool.map(some, [cases[job::jobs] for job in range(min(jobs, len(cases)))]))
+            finally:
+                stop.set()  # a port that cannot be started, or an interrupt: nobody is asked any more
     answered = [name for name in cases if name not in answers.failed and name not in answers.unsupported]
     folder = check_folder(out, answered) if answered else None
     failed = dict(answers.failed)
@@ -86,6 +94,10 @@ def conformance(
     return Conformance(answers, folder, {name: failed[name] for name in cases if name in failed})
 
 
+def _until(stop: Event, names: Iterable[str]) -> Iterator[str]:
+    return takewhile(lambda _: not stop.is_set(), names)
+
+
 def _why(verdicts: Verdicts) -> str:
     first = next(iter(verdicts.problems), None)
     return verdicts.word if first is None else f"{verdicts.word}: {first.where}: {first.rule}"
@@ -93,7 +105,7 @@ def _why(verdicts: Verdicts) -> str:
 
 def _ask_all(
     command: Sequence[str],
-    names: Sequence[str],
+    names: Iterable[str],
     goldens: Mapping[str, Path],
     out: Path,
     answers: Answers,
@@ -101,7 +113,7 @@ def _ask_all(
     progress: Callable[[str], None],
 ) -> None:
     process: subprocess.Popen[bytes] | None = None
-    silent = 0
+    silent, last = 0, ""
     try:
         for number, name in enumerate(names, 1):
             if silent == _SILENT:
@@ -111,7 +123,7 @@ def _ask_all(
             request = request_for(name, goldens)
             request.id = number
             if process is not None and unasked(process):
-                answers.remarks.append(f"after {names[number - 2]}: {UNASKED}")
+                answers.remarks.append(f"after {last}: {UNASKED}")
                 kill(process)
                 process = None
             process = process or start(command, limits)
@@ -125,10 +137,11 @@ def _ask_all(
                 process = None
             else:
                 _take(name, answer, out, answers)
+            last = name
         if process is not None:
-            last, process = process, None
-            if said := finish(last):
-                answers.remarks.append(f"after {names[-1]}: {said}")
+            ending, process = process, None
+            if said := finish(ending):
+                answers.remarks.append(f"after {last}: {said}")
     finally:
         if process is not None:
             kill(process)

@@ -43,7 +43,8 @@ def _behind(found: FolderDiagnosis) -> str:
     count = len(found.mistakes)
     what = "no named mistake is" if not count else "one mistake is" if count == 1 else f"{count} mistakes are"
     line = f"{what} behind {len(named - apart)} of {red} red cases"
-    return line + (f"; {len(apart)} are red for something else, too, or instead" if apart else "")
+    more = "there is" if named & apart else "it is"
+    return line + (f"; in {len(apart)} {more} something else" if apart else "")
 
 
 def _some(cases: Sequence[str], red: int) -> str:
