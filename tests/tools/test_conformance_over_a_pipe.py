@@ -204,6 +204,26 @@ def test_several_processes_answer_side_by_side(port: Path, tmp_path: Path) -> No
     assert found.folder is not None and len(found.folder.results) == 3 and not found.failed
 
 
+def test_what_ends_one_of_several_ends_the_others(port: Path, tmp_path: Path) -> None:
+    names, asked_for = [name for name in GOLDENS if name.startswith("op/")], []
+
+    def interrupted(name: str) -> None:
+        asked_for.append(name)
+        if name == names[1]:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        conformance(
+            [sys.executable, str(port), "honest", ""],
+            names,
+            tmp_path,
+            limits=Limits(20.0),
+            jobs=2,
+            progress=interrupted,
+        )
+    assert len(asked_for) < len(names) // 2
+
+
 def test_a_folder_with_recordings_is_no_place_for_answers(port: Path, tmp_path: Path) -> None:
     (tmp_path / "old.pb").write_bytes(b"")
     done = run("--only", "op/rope", "--out", tmp_path, "--", sys.executable, port, "honest", "")

@@ -71,7 +71,11 @@ def conformance(
     goldens, answers, stop = golden_names(), Answers(), Event()
 
     def some(names: Sequence[str]) -> None:
-        _ask_all(command, _until(stop, names), goldens, out, answers, limits, progress)
+        try:
+            _ask_all(command, _until(stop, names), goldens, out, answers, limits, progress)
+        except BaseException:
+            stop.set()
+            raise
 
     if jobs == 1:
         some(cases)
@@ -80,7 +84,7 @@ def conformance(
             try:
                 list(pool.map(some, [cases[job::jobs] for job in range(min(jobs, len(cases)))]))
             finally:
-                stop.set()  # a port that cannot be started, or an interrupt: nobody is asked any more
+                stop.set()  # after an interrupt nobody is asked any more
     answered = [name for name in cases if name not in answers.failed and name not in answers.unsupported]
     folder = check_folder(out, answered) if answered else None
     failed = dict(answers.failed)
