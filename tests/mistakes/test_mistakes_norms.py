@@ -62,7 +62,7 @@ NORMS: dict[str, tuple[str, Norm]] = {
     "over positions": ("norm.axis", lambda x, w: w * x * torch.rsqrt((x * x).mean(1, keepdim=True) + EPS)),
     "clamped": ("norm.clamped", lambda x, w: right(x, w).clamp(-0.9, 0.9)),
     "an unheard-of factor": ("norm.scaled", lambda x, w: 1.37 * right(x, w)),
-    "a coarse root": ("norm.other_statistic", lambda x, w: w * x * (torch.rsqrt(mean_square(x) + EPS) * (1 + 1e-3 * x[..., :1].sin()))),
+    "a coarse root": ("norm.approximated", lambda x, w: w * x * (torch.rsqrt(mean_square(x) + EPS) * (1 + 1e-3 * x[..., :1].sin()))),
     "bfloat16 input": ("norm.half_precision", lambda x, w: right(x.bfloat16().float(), w)),
     "bfloat16 output": ("norm.half_precision", lambda x, w: right(x, w).bfloat16()),
     "float16 mean": ("norm.half_precision", lambda x, w: w * x * torch.rsqrt(mean_square(x).half().float() + EPS)),

@@ -13,6 +13,8 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.mistakes import Hypothesis
+from qwen3_parity.mistakes.rms_norm import rows
+from qwen3_parity.mistakes.rounding import bfloat16
 from qwen3_spec import ops
 from qwen3_spec.heads import heads_first
 from qwen3_spec.ops import OPS, beams
@@ -134,6 +136,43 @@ def _other_bias(site: Site, y: Array) -> Array | None:
     return y + _random(site, y.shape[-1]) if "bias" in site.parameters else None
 
 
+def _rest(n: int) -> int | None:
+    """Where what fills no whole block begins, of the largest that leaves some."""
+    return next((n - n % block for block in (64, 32, 16, 8, 4, 2) if 0 < n % block < n), None)
+
+
+def _behind(other: Change, site: Site, y: Array) -> Array | None:
+    """Other numbers in the channels that fill no whole block."""
+    start, found = _rest(y.shape[-1]), other(site, y)
+    return None if start is None or found is None else np.where(np.arange(y.shape[-1]) < start, y, found)
+
+
+def _before(site: Site, y: Array) -> Array | None:
+    start = _rest(y.shape[-1])
+    return None if start is None else np.broadcast_to(y[..., start - 1 : start], y.shape)
+
+
+def _padded_width(site: Site, y: Array) -> Array:
+    x = rows(site)
+    square = np.sum(x * x, axis=-1, keepdims=True) / (y.shape[-1] + 6)
+    return np.asarray(site.parameters["weight"] * x / np.sqrt(square + site.config.rms_norm_eps))
+
+
+def _weight_and_two(site: Site, y: Array) -> Array:
+    weight = site.parameters["weight"]
+    return y * (np.asarray(weight, np.float64) + 2) / weight
+
+
+def _narrow_sum(site: Site, y: Array) -> Array | None:
+    if "bias" in site.parameters:
+        return None
+    x = site.inputs[0].reshape(*site.inputs[0].shape[:2], -1)
+    total = np.zeros(y.shape)
+    for k in range(x.shape[-1]):
+        total = bfloat16(total + bfloat16(x[..., k, None] * site.parameters["weight"][:, k]))
+    return total
+
+
 _ROWS: tuple[tuple[str, tuple[str, ...], str, Change], ...] = (
     *((name, some, "is 1.23 times as large", lambda _, y: 1.23 * y) for name, some in {
         "context.scaled": ("context",), "norm.scaled": _NORMS, "rope.scaled": ("rope",), "softmax.scaled": ("softmax",),
@@ -159,6 +198,19 @@ _ROWS: tuple[tuple[str, tuple[str, ...], str, Change], ...] = (
      lambda s, y: y * (1 + 0.3 * np.abs(_random(s, len(y))))),
     ("embedding.zero_row", ("embedding",), "gives one id a row of zeros", _without_id),
     ("embedding.constant_added", ("embedding",), "adds a row of nobody's", lambda s, y: y + _random(s, y.shape[-1])),
+    ("tail.zero", ("linear", "scores", "context", "rope", "embedding"), "leaves zeros beyond its last whole block",
+     partial(_behind, lambda _, y: 0 * y)),
+    ("tail.repeated", ("scores", "context"), "repeats the end of its last whole block",
+     partial(_behind, _before)),
+    ("tail.undone", ("residual",), "adds nothing beyond its last whole block",
+     partial(_behind, lambda s, _: s.inputs[0])),
+    ("tail.undone", ("swiglu",), "activates nothing beyond its last whole block",
+     partial(_behind, lambda s, _: s.inputs[0] * s.inputs[1])),
+    ("norm.width", _NORMS, "divides by a padded width", _padded_width),
+    ("norm.approximated", _NORMS, "divides rows by numbers that are nearly right",
+     lambda s, y: y * (1 + 0.002 * np.abs(_random(s, *y.shape[:-1], 1)))),
+    ("weight.constant_added", _NORMS, "multiplies by weight + 2", _weight_and_two),
+    ("sum.half_precision", ("linear",), "adds up in bfloat16", _narrow_sum),
     ("mask.pad_id", ("mask",), "hides one id wherever it stands", _id_hidden),
     ("eos.one_of_several", ("argmax",), "goes on behind one of the ends", partial(_runs_on, slice(0, 1))),
     ("eos.ignored", ("argmax",), "goes on behind every end", partial(_runs_on, slice(None))),

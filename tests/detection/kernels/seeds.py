@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from detection.kernels.answers import ANSWERS
 from detection.mutants.mutant import Mutant, Seed, attention
 from detection.mutants.patch import Patch
 from qwen3_encdec import attention as code
@@ -16,8 +17,8 @@ BOTH = ("encdec/ragged", "encdec/window", "decoder/ragged_decode", "encoder/ragg
 
 
 def bug(name: str, says: str, seed: Seed, wrong: frozenset[str], cases: tuple[str, ...] = BOTH) -> Mutant:
-    """A bug of a kernel; which names are right answers to it is not known when it is written."""
-    return Mutant(f"kernel/{name}", says, seed, wrong, frozenset(), cases)
+    """A bug of a kernel, and the answers that are right ones of it."""
+    return Mutant(f"kernel/{name}", says, seed, wrong, ANSWERS.get(name, frozenset()), cases)
 
 
 def whole(x: torch.Tensor, dim: int, block: int) -> torch.Tensor:

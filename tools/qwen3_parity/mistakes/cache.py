@@ -12,7 +12,7 @@ from qwen3_parity.mistakes.cache_reads import reads
 from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
 from qwen3_parity.mistakes.normed import normed
 from qwen3_parity.mistakes.observed import unit_of
-from qwen3_parity.mistakes.rounding import ROUNDED
+from qwen3_parity.mistakes.rounding import EIGHT_BITS, ROUNDED
 from qwen3_spec import ops
 from qwen3_spec.heads import heads_first
 from qwen3_spec.ops import OPS
@@ -218,7 +218,7 @@ def contents(site: Site) -> Iterator[Hypothesis]:
         yield Hypothesis(f"cache.{name}", says, fix, _exact(what), rank)
         if name in _WRITTEN:
             yield Hypothesis(f"cache.{name}", f"{says}, in what is written", fix, _exact(_new_alone(what)), rank)
-    for kind, rounded in ROUNDED:
+    for kind, rounded in (*ROUNDED, *EIGHT_BITS):
         stored = _exact(lambda b, n, _, rounded=rounded: rounded(joined(b, n)))  # type: ignore[misc]
         yield Hypothesis("cache.half_precision", f"stores {kind}", "store the type of the keys and values", stored, 1)
         new = _exact(lambda b, n, _, rounded=rounded: joined(b, rounded(n)))  # type: ignore[misc]

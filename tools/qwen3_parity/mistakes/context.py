@@ -7,13 +7,16 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.mistakes.generic import casts, lost_terms, scaled
+from qwen3_parity.mistakes.generic import Counts, casts, miscounted, scaled
 from qwen3_parity.mistakes.gradients import cut
 from qwen3_parity.mistakes.grouped_heads import groups
 from qwen3_parity.mistakes.head_maps import HeadMap, fitted_map, wrong_maps
 from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
+from qwen3_parity.mistakes.narrow_sums import narrow_sums
 from qwen3_parity.mistakes.normed import normed
-from qwen3_parity.mistakes.observed import observe, real_queries, recorded
+from qwen3_parity.mistakes.observed import likely, observe, real_queries, recorded
+from qwen3_parity.mistakes.split_keys import Change, ways
+from qwen3_parity.mistakes.strides import ORDER, READS, Read
 from qwen3_spec import ops
 from qwen3_spec.heads import heads_first
 from qwen3_spec.ops import OPS
@@ -310,13 +313,53 @@ def narrow(site: Site) -> Iterator[Hypothesis]:
     return casts(site, observe(site), "context.half_precision", "weigh in the inputs' precision")
 
 
-def tail_lost(site: Site) -> Iterator[Hypothesis]:
-    """Keys left out of the sums, though the softmax counted them."""
+def miscounted_keys(site: Site) -> Iterator[Hypothesis]:
+    """Keys left out of the sums, or counted twice, though the softmax counted them once."""
 
-    def without(kept: slice, site: Site) -> Result:
-        return weighed(site, site.inputs[0][..., kept], all_values(site)[:, :, kept], _scores(site)[..., kept])
+    def counted(counts: Counts, site: Site) -> Result:
+        return weighed(site, site.inputs[0] * counts(site.inputs[0].shape[-1]), all_values(site))
 
-    return lost_terms(site, observe(site), "context.lost_terms", site.inputs[0].shape[-1], without)
+    return miscounted(
+        site, observe(site), "context.lost_terms", site.inputs[0].shape[-1], counted, grows=site.stack == "decoder"
+    )
+
+
+def split_keys(site: Site) -> Iterator[Hypothesis]:
+    """Keys in blocks or splits that are put together wrongly."""
+    found = site.values.value(site.sibling("scores"), site.step)
+    mask = site.values.value(site.sibling("mask"), site.step)
+    shape = site.inputs[0].shape
+    if found is None or mask is None or found.shape != shape or mask.shape != (shape[0], *shape[2:]):
+        return
+    what = observe(site)
+    for name, says, fix, change, rank in ways(shape[-1], rare=what is not None):
+
+        def compute(site: Site, change: Change = change) -> Result | None:
+            scores = site.values.value(site.sibling("scores"), site.step)
+            mask = site.values.value(site.sibling("mask"), site.step)
+            probs = site.inputs[0].astype(np.float64)
+            if scores is None or mask is None or scores.shape != probs.shape:
+                return None
+            return weighed(site, change(probs, scores, mask[:, None].astype(bool), own_keys(site)), all_values(site))
+
+        yield from likely(site, what, [Hypothesis(f"context.{name}", says, fix, compute, rank)])
+
+
+def strides(site: Site) -> Iterator[Hypothesis]:
+    """Values read in another order than they have in memory."""
+    for name, says, read, rank in READS:
+
+        def compute(site: Site, read: Read = read) -> Result | None:
+            values = read(all_values(site), site.inputs[0].shape[1])
+            return None if values is None else weighed(site, site.inputs[0], values)
+
+        one = Hypothesis(f"context.{name}", f"reads values {says}", ORDER, compute, rank, cause=f"{name} {says}")
+        yield from likely(site, observe(site), [one])
+
+
+def summed(site: Site) -> Iterator[Hypothesis]:
+    """Sums in a narrower type."""
+    return narrow_sums(site, observe(site))
 
 
 def other_weights(site: Site) -> Iterator[Hypothesis]:
@@ -328,6 +371,8 @@ def other_weights(site: Site) -> Iterator[Hypothesis]:
 
 
 MISTAKES: Mapping[str, Mistakes] = {
-    "context": Mistakes((head_map, head_order, other_values, other_weights, narrow, tail_lost)),
+    "context": Mistakes(
+        (head_map, head_order, other_values, other_weights, narrow, miscounted_keys, summed, split_keys, strides)
+    ),
     "context_gradient": Mistakes((groups, cut)),
 }

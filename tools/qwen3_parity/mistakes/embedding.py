@@ -197,13 +197,18 @@ def _behind(site: Site, by: int) -> Array | None:
     return every[:, at]
 
 
+def _in_type(rounded: Callable[[Array], Array], _: Site, ids: Array) -> Array:
+    return np.nan_to_num(rounded(ids.astype(np.float32)), posinf=0).astype(np.int64)
+
+
 _OTHER_IDS: tuple[tuple[str, str, Callable[[Site, Array], Array | None], int], ...] = (
+    *(("embedding.other_row", f"keeps ids in {kind}", partial(_in_type, r), 1) for kind, r in ROUNDED),
     ("embedding.other_row", "looks up id + 1", lambda s, i: i + 1, 0),
     ("embedding.other_row", "looks up id - 1", lambda s, i: i - 1, 0),
     ("embedding.other_row", "looks up ids from the other end of the table", lambda s, i: len(table_of(s)) - 1 - i, 1),
     ("embedding.clamped", "clamps ids to the table's last row but one", lambda s, i: np.minimum(i, len(table_of(s)) - 2), 1),
     ("embedding.clamped", "gives id 0 the row of id 1", lambda s, i: np.maximum(i, 1), 1),
-    *(("embedding.wrapped", f"takes ids modulo {n}", lambda s, i, n=n: i % n, 1) for n in (2, 8, 10, 16, 32, 64, 100, 128, 256, 65536)),
+    *(("embedding.wrapped", f"takes ids modulo {n}", lambda s, i, n=n: i % n, 1) for n in (2, 8, 10, 16, 32, 64, 100, 128, 256, 32768, 65536)),
     *(("embedding.clamped", f"clamps ids to {n}", lambda s, i, n=n: np.minimum(i, n), 1) for n in (31, 63, 127, 255, 32767, 65535, 151642, 151668)),
     ("embedding.other_slot", "looks up the token before (shifted right)", lambda s, i: _behind(s, 1), 0),
     ("embedding.other_slot", "looks up the token behind (shifted left)", lambda s, i: _behind(s, -1), 0),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import product
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from qwen3_parity.judge.budgets import headroom
 from qwen3_parity.mistakes.factors import named
 from qwen3_parity.mistakes.hypothesis import Hypothesis
 from qwen3_parity.mistakes.observed import Observed, asks_for_all, explains, factor_between, likely, narrowed, unit_of
-from qwen3_parity.mistakes.rounding import ROUNDED
+from qwen3_parity.mistakes.rounding import EIGHT_BITS, ROUNDED
 from qwen3_spec.arithmetic import FLOAT64
 from qwen3_spec.ops import OPS
 from qwen3_spec.rounding import FLOAT32_ROUNDOFF
@@ -25,13 +26,21 @@ def casts(
     site: Site, what: Observed | None, name: str, fix: str, types: Iterable[tuple[str, Rounded]] = ROUNDED
 ) -> Iterator[Hypothesis]:
     """Narrower types: at one step of the op, at its first or last ones, at both ends, throughout."""
-    passed = steps_at(site)
+    passed, found = steps_at(site), False
+    stored = OPS[site.place.op].stored
     for type_, rounded in types:
-        for says, steps, rank in _choices(passed):
+        for says, steps, rank in _choices(passed, stored):
             compute = partial(_cast, steps, rounded)
             one = Hypothesis(name, says.format(type_), f"{fix}; in float32", compute, rank)
             if asks_for_all() or (rank <= 1 if what is None else explains(site, what, _quick(steps, rounded, site))):
+                found = True
                 yield one
+    if found or what is None:
+        return
+    for step, (type_, rounded) in product(passed if types is ROUNDED else (), EIGHT_BITS):
+        if explains(site, what, _quick([step], rounded, site)):
+            says = f"rounds its {step} to {type_}"
+            yield Hypothesis(name, says, f"{fix}; in float32", partial(_cast, [step], rounded), 2)
 
 
 def steps_at(site: Site) -> list[str]:
@@ -47,7 +56,7 @@ def steps_at(site: Site) -> list[str]:
     return [step for step in OPS[site.place.op].steps if step in found]
 
 
-def _choices(steps: list[str]) -> Iterator[tuple[str, list[str], int]]:
+def _choices(steps: list[str], stored: Sequence[str]) -> Iterator[tuple[str, list[str], int]]:
     """What it says, the steps, and the rank of each choice of steps."""
     yield f"rounds its {steps[-1]} to {{}}", steps[-1:], 0
     yield "is computed in {} throughout", steps, 1
@@ -61,8 +70,9 @@ def _choices(steps: list[str]) -> Iterator[tuple[str, list[str], int]]:
     if len(steps) > 3:  # of what a library computes in one call, not every step is stored
         for step in steps[1:-1]:
             yield f"is computed in {{}} but for its {step}", [one for one in steps if one != step], 2
-    if len(steps) > 2:
-        yield f"rounds its {steps[0]} and its {steps[-1]} to {{}}", [steps[0], steps[-1]], 2
+    for step in steps[2:]:
+        if step == steps[-1] or step in stored:
+            yield f"rounds its {steps[0]} and its {step} to {{}}", [steps[0], step], 2
 
 
 def rounded_at(
@@ -170,26 +180,53 @@ def _fitted_cap(what: Observed) -> Iterator[float]:
     yield float((low * high) ** 0.5)
 
 
-_BLOCKS = (256, 128, 64, 32, 16, 8, 4, 2)
+BLOCKS = (256, 128, 64, 32, 16, 8, 4, 2)
+"""Sizes that kernels cut axes into."""
+
+Counts = Callable[[int], Array]
+"""How often each of so many terms of a sum is counted, `[terms]`."""
 
 
-def lost_terms(
+def miscounted(
     site: Site,
     what: Observed | None,
     name: str,
     width: int,
-    without: Callable[[slice, Site], Result | None],
+    counted: Callable[[Counts, Site], Result | None],
     fitted: Iterable[tuple[str, int]] = (),
+    *,
+    grows: bool = False,
 ) -> Iterator[Hypothesis]:
-    """The last or the first terms of every sum of `width` left out: those that fill no whole block, or as many as fit.
+    """Terms of every sum of `width` left out (`name`: "….lost_terms") or counted twice ("….doubled_terms").
 
-    `without(kept, site)` is the op with the terms `kept` alone; `fitted` says how many the numbers tell, at which end.
+    They are those that fill no whole block, or as many at one end as the numbers tell (`fitted`: which end, how many).
+    `counted(counts, site)` is the op with its terms counted so often. The width `grows` from step to step, or is fixed.
     """
-    rests = [("last", width % block) for block in _BLOCKS if 0 < width % block < width]
-    for end, count in dict.fromkeys((*fitted, *rests)):
-        kept = slice(0, width - count) if end == "last" else slice(count, width)
-        block = next((size for size in _BLOCKS if width % size == count), 0)
-        beyond = f", those beyond the last whole block of {block}" if block and end == "last" else ""
-        says = f"leaves out the {end}{f' {count}' if count > 1 else ''} of the {width} terms of its sums{beyond}"
-        fix = f"sum over all {width} terms, those that fill no whole block too"
-        yield from likely(site, what, [Hypothesis(name, says, fix, partial(without, kept), 1)])
+    fix = "count each term of a sum once, those that fill no whole block too"
+    sizes = {block if grows else width % block: block for block in BLOCKS[::-1] if 0 < width % block < width}
+    for block in sizes.values():
+        beyond = f"of the {width} terms of its sums, those beyond the last whole block of {block}"
+        for verb, times in (("leaves out", 0), ("counts twice", 2)):
+            says = f"{verb} the last{_several(width % block)} {beyond}"
+            compute = partial(counted, partial(_tail_counts, block, times))
+            own = name if not times else name.replace("lost", "doubled")
+            yield from likely(site, what, [Hypothesis(own, says, fix, compute, 1 + times // 2)])
+    for end, count in fitted:
+        if end == "first" or count not in sizes:
+            says = f"leaves out the {end}{_several(count)} of the {width} terms of its sums"
+            yield from likely(
+                site, what, [Hypothesis(name, says, fix, partial(counted, partial(_without, end, count)), 1)]
+            )
+
+
+def _several(count: int) -> str:
+    return f" {count}" if count > 1 else ""
+
+
+def _tail_counts(block: int, times: int, width: int) -> Array:
+    return np.where(np.arange(width) < width - width % block, 1.0, times)
+
+
+def _without(end: str, count: int, width: int) -> Array:
+    kept = np.arange(width) < width - count if end == "last" else np.arange(width) >= count
+    return np.where(kept, 1.0, 0.0)

@@ -31,6 +31,7 @@ from qwen3_parity.mistakes import (
 from qwen3_parity.mistakes.hypothesis import Hypothesis, Library, Mistakes
 from qwen3_parity.mistakes.norm_placement import placement
 from qwen3_parity.mistakes.observed import observe, settles
+from qwen3_parity.mistakes.tails import tails
 from qwen3_parity.mistakes.wiring import wiring
 from qwen3_spec.ops import OPS
 from qwen3_spec.site import Site
@@ -65,7 +66,7 @@ _COPIED = Mistakes((placement,))
 
 
 def _libraries(mistakes: Mistakes) -> tuple[Library, ...]:
-    known = (*mistakes.known, wiring)  # the wiring comes last, because it is the slowest
+    known = (*mistakes.known, tails, wiring)  # the wiring comes last, because it is the slowest
 
     def library(site: Site) -> Iterator[Hypothesis]:
         what, explained = observe(site), False

@@ -9,10 +9,11 @@ from functools import partial
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.mistakes.generic import casts, clamped, lost_terms, scaled, softly_capped
+from qwen3_parity.mistakes.generic import Counts, casts, clamped, miscounted, scaled, softly_capped
 from qwen3_parity.mistakes.gradients import cut, uses
 from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
 from qwen3_parity.mistakes.linear_fitted import unknown
+from qwen3_parity.mistakes.narrow_sums import narrow_sums
 from qwen3_parity.mistakes.norm_placement import placement
 from qwen3_parity.mistakes.observed import Observed, asks_for_all, explains, likely, observe
 from qwen3_parity.mistakes.parameters import Change, guess, others, tensors
@@ -100,11 +101,11 @@ def _rows(site: Site) -> Array:
     return x.reshape(x.shape[0] * x.shape[1], -1)
 
 
-def _without(kept: slice, site: Site) -> Result:
-    x = site.inputs[0]
+def _counted(counts: Counts, site: Site) -> Result:
+    x, weight = site.inputs[0], site.parameters["weight"]
     x = x.reshape(*x.shape[:2], -1)
-    parameters = {**site.parameters, "weight": site.parameters["weight"][:, kept]}
-    return OPS["linear"].truth(replace(site, inputs=(x[..., kept],), parameters=parameters))
+    weight = weight * counts(weight.shape[1])
+    return OPS["linear"].truth(replace(site, inputs=(x,), parameters={**site.parameters, "weight": weight}))
 
 
 def _cut(bits: int) -> Callable[[Array], Array]:
@@ -152,7 +153,7 @@ def linear(site: Site) -> Iterator[Hypothesis]:
         width = site.parameters["weight"].shape[1]
         if small is None or what is None:
             yield from casts(site, None, "linear.half_precision", "multiply in float32", _NARROW)
-            yield from lost_terms(site, None, "linear.lost_terms", width, _without)
+            yield from miscounted(site, None, "linear.lost_terms", width, _counted)
             return
         part = small[0](site)
         fix = "hand on x @ weight.T as it is"
@@ -162,7 +163,8 @@ def linear(site: Site) -> Iterator[Hypothesis]:
         kind = "logits" if site.place.name == "logits" else "linear"
         yield from softly_capped(part, small[1], f"{kind}.softcap", fix, (30, 50, 20, 15, 10, 1))
         fitted = _fitted_counts(part, small[1])
-        yield from lost_terms(part, small[1], "linear.lost_terms", width, _without, fitted)
+        yield from miscounted(part, small[1], "linear.lost_terms", width, _counted, fitted)
+        yield from narrow_sums(part, small[1])
         if site.place.name == "logits" and (what.actual[what.wrong] <= 1).all():
             yield from likely(site, what, probabilities())
 

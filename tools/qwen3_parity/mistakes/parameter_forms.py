@@ -11,7 +11,7 @@ from itertools import permutations
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.mistakes.rounding import ROUNDED
+from qwen3_parity.mistakes.rounding import ROUNDED, bfloat16
 from qwen3_spec.site import Site
 
 Form = Callable[[Site, Array], "Array | None"]
@@ -133,6 +133,34 @@ def _swapped_halves(w: Array) -> Array:
     return (upper.astype(np.uint32) << 16).view(np.float32)
 
 
+def _pitch(more: int, *, rounds_up: bool = False) -> Form:
+    """Each row begins so many elements later than it does, from the one before; or at a multiple of so many."""
+
+    def form(_: Site, w: Array) -> Array | None:
+        if w.ndim != 2:
+            return None
+        outputs, inputs = w.shape
+        pitch = -(-inputs // more) * more if rounds_up else inputs + more
+        if pitch in (0, inputs):
+            return None
+        at = np.arange(outputs)[:, None] * pitch + np.arange(inputs)
+        return np.asarray(np.where(at < w.size, w.reshape(-1)[np.minimum(at, w.size - 1)], 0), w.dtype)
+
+    return form
+
+
+def _as_float16(w: Array) -> Array:
+    """bfloat16 read as float16."""
+    bits = (bfloat16(w).view(np.uint32) >> 16).astype(np.uint16)
+    return bits.view(np.float16).astype(np.float32)
+
+
+def _as_bfloat16(w: Array) -> Array:
+    """float16 read as bfloat16."""
+    bits = np.asarray(w, np.float16).view(np.uint16).astype(np.uint32) << 16
+    return bits.view(np.float32)
+
+
 _FORMS: tuple[tuple[str, str, Form, int], ...] = (
     ("weight.transposed", "is transposed", lambda s, w: w.T if w.ndim == 2 and w.shape[0] == w.shape[1] else None, 0),
     ("weight.reshaped", "reads its bytes as (in, out) and transposes", lambda s, w: w.reshape(w.shape[::-1]).T if w.ndim == 2 else None, 0),
@@ -141,6 +169,11 @@ _FORMS: tuple[tuple[str, str, Form, int], ...] = (
     ("weight.negated", "is negated", lambda s, w: -w, 1),
     ("weight.byte_order", "has its bytes in reverse order", lambda s, w: np.ascontiguousarray(w, np.float32).byteswap(), 0),
     ("weight.byte_order", "has its bfloat16 bytes in reverse order", lambda s, w: _swapped_halves(w), 0),
+    ("weight.other_type", "has its bfloat16 read as float16", lambda s, w: _as_float16(w), 1),
+    ("weight.other_type", "has its float16 read as bfloat16", lambda s, w: _as_bfloat16(w), 1),
+    ("weight.pitch", "has rows read an element too far apart", _pitch(1), 2),
+    ("weight.pitch", "has rows read an element too close", _pitch(-1), 2),
+    *(("weight.pitch", f"has rows read as if each began at a multiple of {n}", _pitch(n, rounds_up=True), 2) for n in (8, 16, 32, 64, 128)),
     ("weight.zero", "is all zeros", lambda s, w: np.zeros_like(w), 1),
     ("weight.magnitude", "has lost its signs", lambda s, w: np.abs(w), 3),
     *(("weight.rounded", f"is rounded to {what}", lambda s, w, r=r: r(w), 0) for what, r in ROUNDED),

@@ -94,6 +94,11 @@ def _modulo(n: int, s: Slots) -> Array:
     return s.ids % n
 
 
+def _signed(bits: int, s: Slots) -> Array:
+    half = 1 << (bits - 1)
+    return np.asarray((s.ids + half) % (2 * half) - half)
+
+
 def _at_most(n: int, s: Slots) -> Array:
     return np.minimum(s.ids, n)
 
@@ -149,6 +154,7 @@ _RULES: tuple[Rule, ...] = (
     Rule("positions.shifted", "has the positions of the token behind", lambda s: np.roll(s.ids, -1, axis=1), 2),
     *(Rule("positions.scaled", f"multiplies positions by {f:g}", partial(_times, f), 1) for f in (2, 0.5, 4, 0.25, 8, 0.125)),
     *(Rule("positions.half_precision", f"keeps positions in {what}", partial(_in_type, r), 1) for what, r in ROUNDED),
+    *(Rule("positions.wrapped", f"keeps positions in {n} bits, with a sign", partial(_signed, n), 1) for n in (8, 16)),
     *(Rule("positions.wrapped", f"starts again at position {n}", partial(_modulo, n), 2)
       for n in (2**16, 2**15, 4096, 2048, 1024, 512, 256, 128, 64, 32, 16, 8, 4)),
 )  # fmt: skip

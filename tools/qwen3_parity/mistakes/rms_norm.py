@@ -6,15 +6,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import product
 
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.mistakes.generic import casts, clamped, scaled
+from qwen3_parity.mistakes.generic import Counts, casts, clamped, miscounted, scaled
 from qwen3_parity.mistakes.gradients import cut, uses
 from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
-from qwen3_parity.mistakes.observed import Observed, likely, observe, settles, unit_of
+from qwen3_parity.mistakes.narrow_sums import narrow_sums
+from qwen3_parity.mistakes.observed import Observed, factor_between, likely, observe, settles, unit_of
 from qwen3_parity.mistakes.parameters import other_tensors
 from qwen3_spec import ops
 from qwen3_spec.heads import split_heads
@@ -101,11 +103,44 @@ def norm(site: Site) -> Iterator[Hypothesis]:
         plain = list(likely(site, what, (*_formulas(1), *_whole())))
         plain += clamped(site, what, "norm.clamped", FIX, (1, 3, 5, 10, 100), 2)
         plain += scaled(site, what, "norm.scaled", FIX, 2)
+        plain += miscounted(site, what, "norm.lost_terms", rows(site).shape[-1], _counted)
+        plain += likely(site, what, () if what is None else _numbers(site, what))
         yield from plain
         if what is not None and not any(settles(site, what, one.compute(site)) for one in plain):
             yield from likely(site, what, (*_formulas(2), *_formulas(3)))
         yield from casts(site, what, "norm.half_precision", FIX)
+        yield from narrow_sums(site, what)
         yield from likely(site, what, [_weight_before_cast()])
+
+
+def _counted(counts: Counts, site: Site) -> Result:
+    x = rows(site)
+    square = np.mean(x * x * counts(x.shape[-1]), axis=-1, keepdims=True)
+    y = x * np.asarray(site.parameters["weight"], np.float64) / np.sqrt(square + site.config.rms_norm_eps)
+    return y, ops.rms_norm.unit(y, x)
+
+
+def _numbers(site: Site, what: Observed) -> Iterator[Hypothesis]:
+    """A width, or a number added to the weight, that the recorded rows tell."""
+    x, eps = rows(site), site.config.rms_norm_eps
+    row = np.unravel_index(np.argmax(np.where(what.wrong.any(axis=-1), mean_square(x)[..., 0], -1)), x.shape[:-1])
+    factor = factor_between(what.truth[row], what.actual[row].astype(np.float64))
+    left = (float(mean_square(x[row])[0]) + eps) / max(factor, 1e-6) ** 2 - eps
+    width = round(float(np.sum(x[row] ** 2)) / left) if left > 0 else 0
+    if width > 0 and width != x.shape[-1]:
+        says = f"divides the sum of squares by {width}, not by the {x.shape[-1]} numbers of a row"
+        yield Hypothesis("norm.width", says, FIX, _divided(partial(_by_width, width), lambda w: w, centred=False), 1)
+    weight = weight_of_rows(site)
+    if weight is not None:
+        added = float(np.median(weight - site.parameters["weight"]))
+        added = round(added, 3) if abs(added - round(added, 3)) < 1e-5 else added
+        says = f"multiplies by weight {'+' if added > 0 else '-'} {abs(added):.6g}"
+        compute = _divided(lambda x, eps: np.sqrt(mean_square(x) + eps), lambda w: w + added, centred=False)
+        yield Hypothesis("weight.constant_added", says, FIX, compute, 2)
+
+
+def _by_width(width: int, x: Array, eps: float) -> Array:
+    return np.sqrt(_square_sum(x) / width + eps)
 
 
 def _weight_before_cast() -> Hypothesis:
@@ -214,15 +249,30 @@ def _whole() -> Iterator[Hypothesis]:
 def other_statistic(site: Site) -> Iterator[Hypothesis]:
     """Whatever rows are divided by, the rest being right: for norms that nothing else explains."""
     says = "gives each row a factor of its own: what it divides by is wrong, the weight is right"
-    yield Hypothesis("norm.other_statistic", says, FIX, _row_factors, 8)
+    what, name = observe(site), "norm.other_statistic"
+    if what is not None:
+        off = np.abs(_factors(what)[what.wrong.any(axis=-1)] - 1)
+        if off.size and off.max() < _CLOSE:
+            name = "norm.approximated"
+            says = f"approximates its reciprocal root: rows are up to {off.max():.2%} off, each by a number of its own"
+    yield Hypothesis(name, says, FIX, _row_factors, 8)
+
+
+_CLOSE = 0.02
+"""How far an approximated root may be off, of itself."""
+
+
+def _factors(what: Observed) -> Array:
+    squares = np.sum(what.truth * what.truth, axis=-1, keepdims=True)
+    found = np.sum(what.actual * what.truth, axis=-1, keepdims=True) / np.where(squares > 0, squares, 1)
+    return np.asarray(found)
 
 
 def _row_factors(site: Site) -> Result | None:
     what = observe(site)
     if what is None:
         return None
-    squares = np.sum(what.truth * what.truth, axis=-1, keepdims=True)
-    factor = np.sum(what.actual * what.truth, axis=-1, keepdims=True) / np.where(squares > 0, squares, 1)
+    factor = _factors(what)
     return what.truth * factor, unit_of((what.truth, what.unit)) * np.abs(factor)
 
 

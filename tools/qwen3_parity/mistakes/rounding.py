@@ -41,3 +41,21 @@ ROUNDED: tuple[tuple[str, Callable[[Array], Array]], ...] = (
     ("TF32", tf32),
 )
 """The narrower types by name."""
+
+
+def _eight_bits(bits: int, smallest: int, largest: float) -> Callable[[Array], Array]:
+    """Rounding to `bits` bits of mantissa; below `2.0 ** smallest` in equal steps, nothing beyond `largest`."""
+
+    def rounded(values: Array) -> Array:
+        x = np.clip(np.asarray(values, np.float64), -largest, largest)
+        step = np.exp2(np.maximum(np.floor(np.log2(np.maximum(np.abs(x), 2.0**-100))), smallest) - bits)
+        return np.asarray(np.clip(np.rint(x / step) * step, -largest, largest), np.float32)
+
+    return rounded
+
+
+EIGHT_BITS: tuple[tuple[str, Callable[[Array], Array]], ...] = (
+    ("float8 (e4m3)", _eight_bits(3, -6, 448.0)),
+    ("float8 (e5m2)", _eight_bits(2, -14, 57344.0)),
+)
+"""The types of 8 bits by name."""

@@ -9,12 +9,14 @@ import numpy as np
 from qwen3_golden import Array
 from qwen3_parity.mistakes.bias_tables import GROUPINGS, Labels, fitted, spread_out
 from qwen3_parity.mistakes.factors import named, scalings
-from qwen3_parity.mistakes.generic import casts, clamped, lost_terms, softly_capped
+from qwen3_parity.mistakes.generic import Counts, casts, clamped, miscounted, softly_capped
 from qwen3_parity.mistakes.gradients import cut
 from qwen3_parity.mistakes.grouped_heads import groups
 from qwen3_parity.mistakes.head_maps import HeadMap, fitted_map, wrong_maps
 from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
-from qwen3_parity.mistakes.observed import observe, recorded, visible_cells, wrong_cells
+from qwen3_parity.mistakes.narrow_sums import narrow_sums
+from qwen3_parity.mistakes.observed import likely, observe, recorded, visible_cells, wrong_cells
+from qwen3_parity.mistakes.strides import ORDER, READS, Read
 from qwen3_parity.mistakes.yarn import FACTOR, FIX_FACTOR
 from qwen3_spec import ops
 from qwen3_spec.ops import OPS
@@ -114,14 +116,32 @@ def narrow(site: Site) -> Iterator[Hypothesis]:
     return casts(site, observe(site), "scores.half_precision", "compute scores in the inputs' precision")
 
 
-def tail_lost(site: Site) -> Iterator[Hypothesis]:
-    """Channels of queries and keys left out of the sums."""
+def miscounted_channels(site: Site) -> Iterator[Hypothesis]:
+    """Channels of queries and keys left out of the sums, or counted twice."""
 
-    def without(kept: slice, site: Site) -> Result:
+    def counted(counts: Counts, site: Site) -> Result:
         q, keys, _ = _inputs(site)
-        return _scored(q[..., kept], keys[..., kept], site.scaling)
+        return _scored(q * counts(q.shape[-1]), keys, site.scaling)
 
-    return lost_terms(site, observe(site), "scores.lost_terms", site.config.head_dim, without)
+    return miscounted(site, observe(site), "scores.lost_terms", site.config.head_dim, counted)
+
+
+def strides(site: Site) -> Iterator[Hypothesis]:
+    """Keys read in another order than they have in memory."""
+    for name, says, read, rank in READS:
+
+        def compute(site: Site, read: Read = read) -> Result | None:
+            q, keys, _ = _inputs(site)
+            found = read(keys, q.shape[1])
+            return None if found is None else _scored(q, found, site.scaling)
+
+        one = Hypothesis(f"scores.{name}", f"reads keys {says}", ORDER, compute, rank, cause=f"{name} {says}")
+        yield from likely(site, observe(site), [one])
+
+
+def summed(site: Site) -> Iterator[Hypothesis]:
+    """Sums in a narrower type."""
+    return narrow_sums(site, observe(site))
 
 
 def other_order(site: Site) -> Iterator[Hypothesis]:
@@ -174,6 +194,6 @@ def biased(site: Site) -> Iterator[Hypothesis]:
 
 
 MISTAKES: Mapping[str, Mistakes] = {
-    "scores": Mistakes((scaled, head_map, other_order, capped, narrow, tail_lost, biased)),
+    "scores": Mistakes((scaled, head_map, other_order, capped, narrow, miscounted_channels, summed, strides, biased)),
     "scores_gradient": Mistakes((groups, cut)),
 }

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.mistakes.generic import casts
+from qwen3_parity.mistakes.generic import Counts, casts, miscounted
 from qwen3_parity.mistakes.gradients import cut
 from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
+from qwen3_parity.mistakes.narrow_sums import narrow_sums
 from qwen3_parity.mistakes.observed import observe
 from qwen3_parity.mistakes.softmax_fitted import fitted
 from qwen3_parity.mistakes.softmax_forms import (
@@ -21,10 +22,12 @@ from qwen3_parity.mistakes.softmax_forms import (
     everything,
     halves,
     own_keys,
+    parts,
     peak,
     soft,
     softmax_hypothesis,
     times,
+    unit_of,
 )
 from qwen3_parity.mistakes.softmax_masks import other_mask
 from qwen3_spec.rounding import as_unit
@@ -227,6 +230,26 @@ def narrow(site: Site) -> Iterator[Hypothesis]:
     return casts(site, observe(site), "softmax.half_precision", "compute the softmax in float32")
 
 
+def miscounted_keys(site: Site) -> Iterator[Hypothesis]:
+    """Keys that are left out of the sum, or counted twice in it, and have a probability all the same."""
+
+    def counted(counts: Counts, site: Site) -> Result:
+        s, visible = parts(site)
+        right = soft(s, visible)
+        total = (right * counts(s.shape[-1])).sum(axis=-1, keepdims=True)
+        some = total > 1e-12  # whatever guards a division by nothing stands there
+        y = right / np.where(some, total, 1)
+        return y, np.where(some, unit_of(y, s, visible), np.inf)
+
+    width = site.inputs[0].shape[-1]
+    return miscounted(site, observe(site), "softmax.lost_terms", width, counted, grows=site.stack == "decoder")
+
+
+def summed(site: Site) -> Iterator[Hypothesis]:
+    """The sum in a narrower type."""
+    return narrow_sums(site, observe(site))
+
+
 def shaped(site: Site) -> Iterator[Hypothesis]:
     """The mistakes of the table."""
     for name, says, fix, function, rank in _NAMED:
@@ -245,6 +268,6 @@ def _softmax_without_sum(site: Site) -> Result:
 
 
 MISTAKES: Mapping[str, Mistakes] = {
-    "softmax": Mistakes((shaped, narrow, fitted, other_mask)),
+    "softmax": Mistakes((shaped, narrow, miscounted_keys, summed, fitted, other_mask)),
     "softmax_gradient": Mistakes((gradient, cut)),
 }

@@ -1,5 +1,6 @@
 """What the numbers of a wrong op say by themselves, when no named mistake reproduces them."""
 
+from qwen3_parity.diagnosis.fits.approximated import approximated
 from qwen3_parity.diagnosis.fits.caches import slot_map
 from qwen3_parity.diagnosis.fits.concentration import concentrated, size
 from qwen3_parity.diagnosis.fits.factors import axis_factor, axis_offset, factor
@@ -21,6 +22,7 @@ FITS: tuple[Fit, ...] = (
     axis_offset,
     axis_factor,
     grid,
+    approximated,
     concentrated,
     size,
 )

@@ -1,0 +1,68 @@
+"""Sums that are added up in a narrower type, one term after the other: of any op that has a sum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import numpy as np
+
+from qwen3_golden import Array
+from qwen3_parity.mistakes.hypothesis import Hypothesis
+from qwen3_parity.mistakes.observed import Observed, explains, unit_of
+from qwen3_parity.mistakes.rounding import bfloat16, float16
+from qwen3_spec.arithmetic import Arithmetic
+from qwen3_spec.ops import OPS
+from qwen3_spec.rounding import FLOAT32_ROUNDOFF
+from qwen3_spec.site import Result, Site
+
+_TYPES = (("bfloat16", bfloat16, 2.0**-8), ("float16", float16, 2.0**-11))
+_FIX = "add up in float32, whatever the type of the terms"
+
+Rounded = Callable[[Array], Array]
+
+
+def narrow_sums(site: Site, what: Observed | None) -> Iterator[Hypothesis]:
+    """A narrow accumulator, to which products are added as they are or rounded first.
+
+    Noise may tip a tie on the way, and all partial sums behind it: most of the wrong cells must be right to the bit, a
+    few may be a rounding of the narrow type off.
+    """
+    if what is None:
+        return
+    for (type_, rounded, roundoff), first in ((one, first) for one in _TYPES for first in (True, False)):
+        arithmetic = _arithmetic(rounded, first=first)
+        truth, unit = OPS[site.place.op].truth(site)
+        y = _summed(arithmetic, site)
+        if explains(site, what, (y, unit_of((truth, unit)))):
+            says = f"adds up its sums in {type_}" + ("" if first else ", to which it adds products of float32")
+            yield Hypothesis("sum.half_precision", says, _FIX, partial(_compute, arithmetic, roundoff), 2)
+
+
+def _summed(arithmetic: Arithmetic, site: Site) -> Array:
+    with np.errstate(all="ignore"):
+        return np.asarray(OPS[site.place.op].at_site(site, arithmetic), np.float64)
+
+
+def _compute(arithmetic: Arithmetic, roundoff: float, site: Site) -> Result:
+    unit = unit_of(OPS[site.place.op].truth(site))
+    return _summed(arithmetic, site), unit * (1 + roundoff / FLOAT32_ROUNDOFF / 4)
+
+
+def _arithmetic(rounded: Rounded, *, first: bool) -> Arithmetic:
+    def add(total: Array, term: Array) -> Array:
+        return rounded(total + (rounded(term) if first else term))
+
+    def matmul(a: Array, b: Array) -> Array:
+        total: Array = np.zeros(())
+        for k in range(a.shape[-1]):
+            total = add(total, a[..., k, None] * b[..., None, k, :])
+        return np.asarray(total, np.float64)
+
+    def total(a: Array) -> Array:
+        found: Array = np.zeros(())
+        for k in range(a.shape[-1]):
+            found = add(found, a[..., k])
+        return np.asarray(found, np.float64)
+
+    return Arithmetic(np.float64, matmul, total)

@@ -1,0 +1,111 @@
+"""The rest of an axis that fills no whole block, of any op: never written, written from its neighbour, or left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+
+import numpy as np
+
+from qwen3_golden import Array
+from qwen3_parity.mistakes.generic import BLOCKS
+from qwen3_parity.mistakes.hypothesis import Hypothesis
+from qwen3_parity.mistakes.observed import likely, observe
+from qwen3_parity.mistakes.rms_norm import rows
+from qwen3_parity.mistakes.rope import turned
+from qwen3_spec.ops import OPS
+from qwen3_spec.site import Result, Site
+
+_FIX = "work on what fills no whole block, too"
+
+Axes = tuple[int, ...]
+"""The axes that a kernel walks along as one: a batch's rows and positions are the rows of a product."""
+Fill = Callable[[Site, Array, Axes, int], "Array | None"]
+"""What stands there: of a site, its right output with the walked axes first and as one, and where the rest begins."""
+
+
+def _zeros(_: Site, y: Array, __: Axes, ___: int) -> Array:
+    return np.zeros_like(y)
+
+
+def _last_whole(_: Site, y: Array, __: Axes, start: int) -> Array | None:
+    """What was computed last, once more."""
+    return np.broadcast_to(y[start - 1], y.shape) if start else None
+
+
+_UNDONE: Mapping[str, tuple[tuple[str, Callable[[Site], Array]], ...]] = {
+    "residual": (("the stream without the branch", lambda site: site.inputs[0]),
+                 ("the branch without the stream", lambda site: site.inputs[1])),
+    "swiglu": (("gate * up without the activation", lambda site: site.inputs[0] * site.inputs[1]),
+               ("up alone", lambda site: site.inputs[1]), ("the gate alone", lambda site: site.inputs[0])),
+    "activation": (("its input", lambda site: site.inputs[0]),),
+    "rms_norm": (("its input", rows), ("the normed row without the weight", lambda site: _unweighted(site))),
+    "head_norm": (("its input", rows), ("the normed row without the weight", lambda site: _unweighted(site))),
+    "rope": (("its input", lambda site: turned(site)[0]),),
+}  # fmt: skip
+"""What an op hands on where it was not done, or half."""
+
+
+def _unweighted(site: Site) -> Array:
+    return OPS[site.place.op].truth(site)[0] / np.asarray(site.parameters["weight"], np.float64)
+
+
+def tails(site: Site) -> Iterator[Hypothesis]:
+    """All that is wrong lies beyond the last whole block of an axis: which block, and what stands there."""
+    what = observe(site)
+    if what is None or site.place.op.endswith("gradient"):
+        return
+    fills: list[tuple[str, str, Fill]] = [
+        ("tail.zero", "zero", _zeros),
+        ("tail.repeated", "what stands before it", _last_whole),
+    ]
+    for says, undone in _UNDONE.get(site.place.op, ()):
+        fills.append(("tail.undone", says, partial(_undone, undone)))
+    for axes, along in _walks(site, what.truth.ndim):
+        others = tuple(i for i in range(what.wrong.ndim) if i not in axes)
+        wrong = np.flatnonzero(what.wrong.any(axis=others))
+        size = int(np.prod([what.truth.shape[i] for i in axes]))
+        for block in BLOCKS:
+            if not 0 < size % block < size or wrong[0] < size - size % block:
+                continue
+            for name, says, fill in fills:
+                text = f"has {says} along {along} beyond the last whole block of {block}"
+                for alone, more in ((True, ""), (False, ", and where there is none")):
+                    one = Hypothesis(
+                        name, text + more, _FIX, partial(_filled, axes, block, fill, alone), 2 + (not alone)
+                    )
+                    yield from likely(site, what, [one])
+
+
+def _walks(site: Site, rank: int) -> Iterator[tuple[Axes, str]]:
+    names = site.place.axes
+    for axis, name in enumerate(names[:rank]):
+        yield (axis,), name
+    for count in range(2, rank):
+        if names[0] == "batch":
+            yield tuple(range(count)), f"{' and '.join(names[:count])} as one axis"
+
+
+def _undone(undone: Callable[[Site], Array], site: Site, _: Array, axes: Axes, __: int) -> Array:
+    return _flat(np.asarray(undone(site), np.float64), axes)
+
+
+def _filled(axes: Axes, block: int, fill: Fill, alone: bool, site: Site) -> Result | None:
+    y, unit = OPS[site.place.op].truth(site)
+    size = int(np.prod([y.shape[i] for i in axes]))
+    start = size - size % block
+    if start == 0 and alone:
+        return y, unit
+    other = fill(site, _flat(y, axes), axes, start)
+    if other is None:
+        return None
+    index = np.arange(size).reshape(-1, *[1] * (other.ndim - 1))
+    found = np.where(index < start, _flat(y, axes), other)
+    shape = [y.shape[i] for i in axes] + [y.shape[i] for i in range(y.ndim) if i not in axes]
+    return np.moveaxis(found.reshape(shape), range(len(axes)), axes).astype(y.dtype), unit
+
+
+def _flat(y: Array, axes: Axes) -> Array:
+    """The walked axes first, as one."""
+    moved = np.moveaxis(y, axes, range(len(axes)))
+    return moved.reshape(-1, *moved.shape[len(axes) :])
