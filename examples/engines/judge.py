@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import shutil
 import sys
 from importlib.metadata import version
 from pathlib import Path
@@ -20,7 +21,8 @@ from qwen3_parity.judge.features import features
 from qwen3_parity.recording.capture import capture, plan
 from qwen3_parity.recording.record import record
 
-GREEDY, PROMPTS, NEW = ("qwen3-8b", "tied-decoder"), [[5, 6, 7, 40, 12, 30], [8, 3, 21, 9, 17, 2]], 12
+CHECKPOINTS = GOLDEN_ROOT / "checkpoints"
+PROMPTS = [[5, 6, 7, 40, 12, 30, 1, 33, 4, 11], [8, 3, 21, 9, 17, 2, 25, 6, 14, 10]]
 HEAD = """# Engines, as `make engines` judged them
 
 | engine | case | taps | of its budget | verdict |
@@ -35,12 +37,22 @@ def cases() -> list[Path]:
     return [path for path in sorted(files) if read(path).case.mode == pb.CAUSAL]
 
 
-def captured(out: Path) -> list[Path]:
-    """Goldens of the greedy ids of two checkpoints, for engines that show nothing else; each is made once."""
-    (out / "captured").mkdir(parents=True, exist_ok=True)
-    files = [out / "captured" / f"{name}.pb" for name in GREEDY]
-    for path in (path for path in files if not path.exists()):
-        capture(plan(GOLDEN_ROOT / "checkpoints" / path.stem, [], PROMPTS, taps=["logits"], generate=NEW), path)
+def captured(out: Path) -> list[tuple[Path, Path]]:
+    """Goldens that no committed case stands for, each made once, with the folder of their checkpoints.
+
+    The greedy ids of two checkpoints, for engines that show nothing else; windows in every layer, without padding.
+    """
+    windows = out / "captured" / "windows-everywhere"
+    if not windows.exists():
+        shutil.copytree(CHECKPOINTS / "even-window", windows)
+        config = json.loads((windows / "config.json").read_text()) | {"max_window_layers": 0}
+        (windows / "config.json").write_text(json.dumps(config))
+    files = []
+    for checkpoint, new in ((CHECKPOINTS / "qwen3-8b", 12), (CHECKPOINTS / "tied-decoder", 12), (windows, 0)):
+        path = out / "captured" / f"{checkpoint.name}.pb"
+        if not path.exists():
+            capture(plan(checkpoint, [], PROMPTS, taps=["logits"] if new else [], generate=new), path)
+        files.append((path, checkpoint.parent))
     return files
 
 
@@ -49,7 +61,7 @@ def engine_of(adapter: Any) -> str:
     return " ".join([adapter.PACKAGE, version(adapter.PACKAGE), getattr(adapter, "VARIANT", "")]).strip()
 
 
-def judged(adapter: Any, path: Path, out: Path) -> dict[str, Any]:
+def judged(adapter: Any, path: Path, out: Path, checkpoints: Path = CHECKPOINTS) -> dict[str, Any]:
     """One row of the table: what was compared, the worst share of a budget, the verdict and every op blamed."""
     golden = read(path)
     row: dict[str, Any] = {"engine": engine_of(adapter), "case": golden.case.name}
@@ -58,8 +70,8 @@ def judged(adapter: Any, path: Path, out: Path) -> dict[str, Any]:
     if lacks:
         return row | {"lacks": lacks}
     file = out / f"{adapter.__name__}-{golden.case.name.replace('/', '-')}.pb"
-    record(golden, file, adapter.factory)
-    found = diagnose(golden, read(file), weights_of(golden, GOLDEN_ROOT / "checkpoints"))
+    record(golden, file, adapter.factory, checkpoints=checkpoints)
+    found = diagnose(golden, read(file), weights_of(golden, checkpoints))
     verdicts = found.verdicts
     blamed = [f"{fault.fault.place}: {fault.name or 'no known mistake'}" for fault in found.faults]
     blamed += [f"{one.name}: not loaded as stored" for one in found.parameters]
@@ -86,7 +98,8 @@ def table(rows: list[dict[str, Any]]) -> str:
 def main(out: Path, names: list[str]) -> None:
     for name in names:
         adapter = importlib.import_module(name)
-        rows = [judged(adapter, path, out) for path in (*cases(), *captured(out))]
+        rows = [judged(adapter, path, out) for path in cases()]
+        rows += [judged(adapter, path, out, checkpoints) for path, checkpoints in captured(out)]
         (out / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     if not names:
         files = sorted(out.glob("*.jsonl"))

@@ -15,7 +15,14 @@ import numpy as np
 from keras_hub.models import Qwen3Backbone, Qwen3CausalLM
 from shared import ROTATED, Taken, causal_runner, layer_name
 
-PACKAGE, HAS = "keras-hub", {"qk_norm"}
+PACKAGE, HAS = "keras-hub", {"qk_norm", "window"}
+
+
+def lacks(case: Any) -> list[str]:
+    """What its one window for all layers cannot be."""
+    return ["layers with and without a window"] if len(set(case.config.layer_types)) > 1 else []
+
+
 LAYER = {
     "_self_attention_layernorm": ("input", ["input_layernorm"]),
     "_self_attention_layer._query_dense": ("", ["merged_attn.q_proj"]),
