@@ -12,12 +12,13 @@ public final class Main {
       """
       run GOLDEN OUT.pb           one case
       run-all golden/cases OUT    every case below a folder, as OUT/<folder>/<name>.pb; those not ported are named
+      answer                      requests on standard input, for qwen3-parity conformance
       """;
 
   private final Path cases;
   private final Checkpoints checkpoints;
 
-  private Main(Path cases) {
+  Main(Path cases) {
     this.cases = cases;
     checkpoints = new Checkpoints(cases.resolveSibling("checkpoints"));
   }
@@ -33,6 +34,10 @@ public final class Main {
   }
 
   private static int main(List<String> arguments) throws IOException {
+    if (arguments.equals(List.of("answer"))) {
+      Pipe.answerAll(System.in, System.out);
+      return 0;
+    }
     if (arguments.size() != 3 || !List.of("run", "run-all").contains(arguments.get(0))) {
       System.err.print(USAGE);
       return 2;
@@ -77,7 +82,7 @@ public final class Main {
     return recorded == 0 || failed > 0 ? 2 : 0;
   }
 
-  private void run(Golden golden, Path to) throws IOException {
+  void run(Golden golden, Path to) throws IOException {
     try (Recorder recorder = new Recorder(golden, to)) {
       switch (golden.testCase().getMode()) {
         case PLUMBING -> copy(golden, recorder);

@@ -18,6 +18,7 @@ import qwen3.golden.v1.Arithmetic;
 import qwen3.golden.v1.Backend;
 import qwen3.golden.v1.End;
 import qwen3.golden.v1.Header;
+import qwen3.golden.v1.Mode;
 import qwen3.golden.v1.Provenance;
 import qwen3.golden.v1.Recording;
 import qwen3.golden.v1.Run;
@@ -66,11 +67,12 @@ public final class Recorder implements Closeable {
     };
   }
 
-  /** Copies what the case is given. */
+  /** Copies what the case is given: an op's parameters, too, but not the weights that a request brings for a network. */
   public void copyInputs() throws IOException {
+    boolean op = golden.testCase().getMode() == Mode.OP;
     for (var tensor : golden.tensors().entrySet()) {
       String name = tensor.getKey().name();
-      if (name.startsWith("input.") || name.startsWith("parameter.")) {
+      if (name.startsWith("input.") || (op && name.startsWith("parameter."))) {
         write(name, tensor.getKey().step(), tensor.getValue());
       }
     }
