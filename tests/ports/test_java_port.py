@@ -112,9 +112,11 @@ def test_a_damaged_golden_is_one_line_and_the_run_goes_on(java_port: Path, tmp_p
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["whole.pb"]
 
 
-def test_the_port_answers_over_a_pipe_from_what_a_request_brings(port: Path, tmp_path: Path) -> None:
+def test_the_port_answers_over_a_pipe_from_what_a_request_brings(java_port: Path, tmp_path: Path) -> None:
     names = ["block/causal", "encdec/second_request", "generation/beams", "op/rope", "plumbing/dtypes"]
     names += ["decoder/plain", "encoder/ragged", "tokenization/words", "classic/bert"]
-    found = conformance(["java", "-jar", str(port), "answer"], names, tmp_path / "answers", limits=Limits(60.0))
+    found = conformance(
+        ["java", "-jar", str(java_port / "qwen3-port.jar"), "answer"], names, tmp_path / "answers", limits=Limits(60.0)
+    )
     assert not found.failed and found.answers.unsupported == {"classic/bert": "mode CLASSIC_ENCODER"}
     assert found.folder is not None and {one.word for one in found.folder.results} == {"parity"}
