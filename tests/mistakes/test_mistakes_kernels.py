@@ -188,6 +188,7 @@ WRONG: dict[str, tuple[str, str, Callable[[Site], Array]]] = {
     "a padded width of heads": ("norm.width", HEADS, lambda s: normed(s, squares(s).sum(-1, keepdims=True) / 16)),
     "two added to a weight": ("weight.constant_added", STREAM,
                               lambda s: normed(s, squares(s).mean(-1, keepdims=True), s.parameters["weight"] + 2)),
+    "a number added to a matrix": ("weight.constant_added", QUERY, lambda s: product(s, s.parameters["weight"] + 0.25)),
     "bfloat16 scores": ("sum.half_precision", SCORES, narrow_scores),
     "a float16 product": ("sum.half_precision", DOWN, narrow_product),
     "a bfloat16 softmax": ("sum.half_precision", PROBS, narrow_softmax),

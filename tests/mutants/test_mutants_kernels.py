@@ -1,4 +1,4 @@
-"""Bugs of kernels: each is caught and blamed on its own op, and the closed half stays closed."""
+"""Bugs of kernels: each is caught, blamed on its own op and named, and the closed half stays closed."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import torch
 from click.testing import CliRunner
 
 from detection.kernels import catalogue, is_open
+from detection.kernels.answers import ANSWERS
 from detection.kernels.command import kernels
 from detection.kernels.seeds import CONTEXT, bug, context, probabilities, replaced
 from detection.kernels.softmax import online, softmax
 from detection.mutants.isolated import run_case
+from detection.mutants.judged import by_diagnosis
 
 FEW = (
     *("scores-dim-tail-4", "context-odd-query", "online-accumulator", "split-exchanged", "query-rows-tail-8"),
@@ -29,6 +31,21 @@ def test_a_bug_of_a_kernel_is_blamed_on_its_op_alone(name: str) -> None:
     mutant = next(one for one in catalogue() if one.name == f"kernel/{name}")
     found = run_case(mutant, mutant.cases[0])
     assert found.caught and found.exactly_blamed, found
+
+
+NAMED = ("scores-keys-contiguous", "online-accumulator", "query-rows-tail-8", "norm-width-16", "silu-crude-exp")
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_a_bug_of_a_kernel_is_named_by_what_it_does(name: str) -> None:
+    mutant = next(one for one in catalogue() if one.name == f"kernel/{name}")
+    assert is_open(mutant.name)
+    found = run_case(mutant, mutant.cases[0], by_diagnosis)
+    assert set((found.diagnoses or {}).values()) and set((found.diagnoses or {}).values()) <= mutant.named, found
+
+
+def test_every_bug_of_a_kernel_has_an_answer_and_none_is_left_over() -> None:
+    assert {one.name.partition("/")[2] for one in catalogue()} == set(ANSWERS)
 
 
 @pytest.mark.parametrize(

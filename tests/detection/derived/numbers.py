@@ -163,6 +163,11 @@ def _weight_and_two(site: Site, y: Array) -> Array:
     return y * (np.asarray(weight, np.float64) + 2) / weight
 
 
+def _constant_added(site: Site, y: Array) -> Array:
+    changed = {**site.parameters, "weight": site.parameters["weight"] + np.float64(0.3)}
+    return OPS["linear"].truth(replace(site, parameters=changed))[0]
+
+
 def _narrow_sum(site: Site, y: Array) -> Array | None:
     if "bias" in site.parameters:
         return None
@@ -210,6 +215,7 @@ _ROWS: tuple[tuple[str, tuple[str, ...], str, Change], ...] = (
     ("norm.approximated", _NORMS, "divides rows by numbers that are nearly right",
      lambda s, y: y * (1 + 0.002 * np.abs(_random(s, *y.shape[:-1], 1)))),
     ("weight.constant_added", _NORMS, "multiplies by weight + 2", _weight_and_two),
+    ("weight.constant_added", ("linear",), "has 0.3 added to its weights", _constant_added),
     ("sum.half_precision", ("linear",), "adds up in bfloat16", _narrow_sum),
     ("mask.pad_id", ("mask",), "hides one id wherever it stands", _id_hidden),
     ("eos.one_of_several", ("argmax",), "goes on behind one of the ends", partial(_runs_on, slice(0, 1))),

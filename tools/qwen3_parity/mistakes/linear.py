@@ -15,7 +15,7 @@ from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
 from qwen3_parity.mistakes.linear_fitted import unknown
 from qwen3_parity.mistakes.narrow_sums import narrow_sums
 from qwen3_parity.mistakes.norm_placement import placement
-from qwen3_parity.mistakes.observed import Observed, asks_for_all, explains, likely, observe
+from qwen3_parity.mistakes.observed import Observed, asks_for_all, explains, factor_between, likely, observe
 from qwen3_parity.mistakes.parameters import Change, guess, others, tensors
 from qwen3_parity.mistakes.rounding import ROUNDED
 from qwen3_spec.ops import OPS
@@ -108,6 +108,20 @@ def _counted(counts: Counts, site: Site) -> Result:
     return OPS["linear"].truth(replace(site, inputs=(x,), parameters={**site.parameters, "weight": weight}))
 
 
+def _constant_added(site: Site, what: Observed) -> Iterator[Hypothesis]:
+    """One number added to every weight: what is wrong is as much as that times the sum of the inputs."""
+    sums = np.broadcast_to(np.sum(np.asarray(site.inputs[0], np.float64), axis=-1, keepdims=True), what.truth.shape)
+    added = factor_between(sums[what.wrong], (what.actual - what.truth)[what.wrong])
+    says = f"has {abs(added):.6g} {'added to' if added > 0 else 'taken off'} each of its weights"
+
+    def compute(site: Site) -> Result:
+        return OPS["linear"].truth(
+            replace(site, parameters={**site.parameters, "weight": site.parameters["weight"] + np.float64(added)})
+        )
+
+    yield Hypothesis("weight.constant_added", says, "multiply by the weights as they are stored", compute, 2)
+
+
 def _cut(bits: int) -> Callable[[Array], Array]:
     """float32 with `bits` explicit bits of mantissa, the others dropped."""
     mask = np.uint32(0xFFFFFFFF & ~((1 << (23 - bits)) - 1))
@@ -165,6 +179,7 @@ def linear(site: Site) -> Iterator[Hypothesis]:
         fitted = _fitted_counts(part, small[1])
         yield from miscounted(part, small[1], "linear.lost_terms", width, _counted, fitted)
         yield from narrow_sums(part, small[1])
+        yield from likely(part, small[1], _constant_added(part, small[1]))
         if site.place.name == "logits" and (what.actual[what.wrong] <= 1).all():
             yield from likely(site, what, probabilities())
 
