@@ -187,3 +187,26 @@ def to_text(found: Explained) -> str:
     with console.capture() as text:
         console.print(*explained(found))
     return text.get()
+
+
+PAIRS = (
+    ("interleaved", "tiled", "layer", "context.kv_heads_tiled+rope.interleaved"),
+    ("transposed", "interleaved", "layer", "rope.interleaved+weight.reshaped"),
+    ("norm_after_rope", "tiled", "modules", "context.kv_heads_tiled+rope.before_norm"),
+)
+
+
+@pytest.mark.parametrize(("one", "other", "level", "name"), PAIRS)
+def test_two_mistakes_in_one_group_are_both_named(one: str, other: str, level: str, name: str) -> None:
+    found = diagnosis("decoder/plain", {**BUGS[one][0], **BUGS[other][0]}, level).faults
+    assert name in {fault.name for fault in found}
+
+
+def one_more_of_another(site: Site) -> Result:
+    keys = site.checkpoint[site.place.name.replace("q_norm", "k_norm.weight")]
+    return exact(truth(replace(site, parameters={"weight": 1 + keys})))
+
+
+def test_two_mistakes_in_one_op_are_both_named() -> None:
+    (found,) = diagnosis("decoder/plain", {"decoder.*.q_norm": one_more_of_another}, "all").faults
+    assert found.name == "norm.one_plus_weight+weight.other_tensor"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from qwen3_parity.diagnosis.hidden_factors import factors
 from qwen3_parity.diagnosis.judged import Judged, contradicts, share
+from qwen3_parity.diagnosis.pairs import pairs
 from qwen3_parity.diagnosis.search import Search
 from qwen3_parity.diagnosis.suspects import Suspect, suspects
 
@@ -19,6 +20,8 @@ _PLAIN = 1
 """The rank up to which a mistake is plain."""
 _TOLD = 100
 """So many mistakes between two words of progress."""
+_TOLD_BY_NAME = 6
+"""The rank beyond which an explanation says no more than that the numbers are others: two known mistakes say more."""
 _ROUNDS = 3
 """Different mistakes looked for in one place."""
 
@@ -70,9 +73,10 @@ def explain(blamed: Sequence[Judged], passing: Sequence[Judged], search: Search)
         if not open_:
             break
         best: list[tuple[Explanation, list[Judged]]] = []
-        for first, tried in _tries(open_, search.failures):
-            best = sorted(_for(first, _in_time(first, tried, search), open_, passing), key=lambda pair: pair[0].order)
-            if best:
+        for first, tried in _tries(open_, search):
+            some = _for(first, _in_time(first, tried, search), open_, passing)
+            best = sorted([*best, *some], key=lambda pair: pair[0].order)
+            if best and best[0][0].rank <= _TOLD_BY_NAME:
                 break
         if not best:
             break
@@ -82,17 +86,18 @@ def explain(blamed: Sequence[Judged], passing: Sequence[Judged], search: Search)
     return found
 
 
-def _tries(open_: Sequence[Judged], failures: list[str]) -> Iterator[tuple[Judged, Iterable[Suspect]]]:
+def _tries(open_: Sequence[Judged], search: Search) -> Iterator[tuple[Judged, Iterable[Suspect]]]:
     """What is tried in turn, until something explains a tap: the library; on the last tap, which may have a mistake of
-    its own; numbers that places of a group may be multiplied with.
+    its own; numbers that places of a group may be multiplied with; two mistakes at once.
     """
     first, last = open_[0], open_[-1]
-    yield first, suspects(first.evidence, failures)
+    yield first, suspects(first.evidence, search.failures)
     if last is not first:
-        plain = suspects(last.evidence, failures)
+        plain = suspects(last.evidence, search.failures)
         yield last, (one for one in plain if not last.evidence.others or one.hypothesis.rank <= _PLAIN)
     if first.evidence.others:
         yield first, factors(first)
+    yield first, pairs(first, search)
 
 
 def _in_time(first: Judged, tried: Iterable[Suspect], search: Search) -> Iterator[Suspect]:

@@ -79,6 +79,11 @@ def suspects(evidence: Evidence, failures: list[str]) -> Iterator[Suspect]:
         for one in _library(evidence.site, failures):
             yield Suspect(one, {own: one})
         return
+    yield from sorted(every_suspect(evidence, failures), key=lambda one: one.plainness)
+
+
+def every_suspect(evidence: Evidence, failures: list[str]) -> Iterator[Suspect]:
+    """The mistakes that can be made in a tap or its group, whether they alone can explain it or not."""
     sites = dict(members(evidence))
     made: dict[str, dict[str, Hypothesis]] = {}
     for pattern, site in sites.items():
@@ -87,7 +92,8 @@ def suspects(evidence: Evidence, failures: list[str]) -> Iterator[Suspect]:
         for one in known:
             everywhere = sites if one.everywhere else [pattern]
             made.setdefault(one.cause or f"{one.name} {one.says}", {}).update(dict.fromkeys(everywhere, one))
-    yield from sorted((one for at in made.values() for one in made_at(at)), key=lambda one: one.plainness)
+    for at in made.values():
+        yield from made_at(at)
 
 
 def made_at(at: Mapping[str, Hypothesis]) -> Iterator[Suspect]:

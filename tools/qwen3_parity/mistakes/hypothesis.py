@@ -45,16 +45,33 @@ class Mistakes:
     fitted: tuple[Library, ...] = ()
 
 
-def with_site(change: Callable[[Site], Site | None]) -> Compute:
+@dataclass(frozen=True)
+class OfSite:
     """The right op on a changed site: another input, parameter or number. None from `change`: not computable."""
+
+    change: Callable[[Site], Site | None]
+
+    def __call__(self, site: Site) -> Result | None:
+        """What the op gives there."""
+        changed = self.change(site)
+        return None if changed is None else OPS[changed.place.op].truth(changed)
+
+
+def both(one: Compute, other: Compute) -> Compute | None:
+    """Two mistakes in one op at once; None where neither is a changed site, which the other one could be made on."""
+    if not isinstance(one, OfSite):
+        one, other = other, one
+    if not isinstance(one, OfSite):
+        return None
+    change = one.change
 
     def compute(site: Site) -> Result | None:
         changed = change(site)
-        return None if changed is None else OPS[changed.place.op].truth(changed)
+        return None if changed is None else other(changed)
 
     return compute
 
 
 def with_config(**numbers: Any) -> Compute:
     """The right op with other numbers of the configuration (rms_norm_eps, rope_theta, sliding_window, …)."""
-    return with_site(lambda site: replace(site, config=replace(site.config, **numbers)))
+    return OfSite(lambda site: replace(site, config=replace(site.config, **numbers)))

@@ -11,7 +11,7 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.mistakes.generic import casts
-from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes, with_site
+from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes, OfSite
 from qwen3_parity.mistakes.norm_placement import placement
 from qwen3_parity.mistakes.observed import likely, observe
 from qwen3_parity.mistakes.parameters import other_tensors
@@ -75,12 +75,12 @@ def _plain(site: Site) -> Iterator[Hypothesis]:
     for eps in _EPS:
         if eps != right:
             says = f"uses eps {eps:g} instead of {right:g}"
-            yield Hypothesis("norm.eps", says, "read layer_norm_eps", with_site(partial(_with_eps, eps)))
+            yield Hypothesis("norm.eps", says, "read layer_norm_eps", OfSite(partial(_with_eps, eps)))
     yield from _formulas()
     fix = "load each LayerNorm's own weight and bias"
     for other, words in ((1, "norm1"), (2, "norm2")):
         says = f"uses weight and bias of its layer's {words}"
-        yield Hypothesis("weight.other_tensor", says, fix, with_site(partial(_of_norm, other)))
+        yield Hypothesis("weight.other_tensor", says, fix, OfSite(partial(_of_norm, other)))
     yield Hypothesis("norm.no_norm", "is left out", FIX, lambda site: (site.inputs[0], None))
     yield Hypothesis("norm.twice", "is applied twice", FIX, _twice)
 

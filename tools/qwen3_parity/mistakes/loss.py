@@ -10,7 +10,7 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.mistakes.gradients import cut
-from qwen3_parity.mistakes.hypothesis import Compute, Hypothesis, Mistakes, with_site
+from qwen3_parity.mistakes.hypothesis import Compute, Hypothesis, Mistakes, OfSite
 from qwen3_parity.mistakes.observed import unit_of
 from qwen3_spec.ops import OPS
 from qwen3_spec.ops.loss import IGNORED_LABEL
@@ -46,7 +46,7 @@ def learnt(token: int, labels: Array) -> Array:
 
 
 def _relabelled(change: Callable[[Array], Array]) -> Compute:
-    return with_site(lambda site: replace(site, inputs=(site.inputs[0], change(site.inputs[1]))))
+    return OfSite(lambda site: replace(site, inputs=(site.inputs[0], change(site.inputs[1]))))
 
 
 def _divided(by: Callable[[Array], float]) -> Compute:

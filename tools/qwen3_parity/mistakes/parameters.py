@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.mistakes.hypothesis import Hypothesis, with_site
+from qwen3_parity.mistakes.hypothesis import Hypothesis, OfSite
 from qwen3_parity.mistakes.observed import likely, observe
 from qwen3_parity.mistakes.parameter_forms import forms, fused
 from qwen3_spec.site import Site
@@ -108,7 +108,7 @@ Change = Callable[[Site], "Site | None"]
 
 def guess(name: str, says: str, fix: str, change: Change, rank: int, cause: str = "") -> tuple[Hypothesis, Change]:
     """A hypothesis that is the right op on a changed site, with the change."""
-    return Hypothesis(name, says, fix, with_site(change), rank, cause=cause), change
+    return Hypothesis(name, says, fix, OfSite(change), rank, cause=cause), change
 
 
 def other_tensors(site: Site) -> Iterator[Hypothesis]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.mistakes.generic import casts, scaled
-from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes, with_site
+from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes, OfSite
 from qwen3_parity.mistakes.normed import normed
 from qwen3_parity.mistakes.observed import likely, observe, unit_of
 from qwen3_parity.mistakes.rope_angles import by_angles, other_angle
@@ -250,21 +250,21 @@ def _viewed(site: Site) -> Site:
 def _whole() -> Iterator[Hypothesis]:
     yield Hypothesis("rope.not_applied", "does not rotate", FIX, _not)
     yield Hypothesis("rope.twice", "rotates twice", FIX, _twice)
-    yield Hypothesis("rope.before_norm", "rotates the projection: QK-norm is left out", FIX, with_site(_raw))
+    yield Hypothesis("rope.before_norm", "rotates the projection: QK-norm is left out", FIX, OfSite(_raw))
     yield Hypothesis("rope.before_norm", "normalises after the rotation, not before", FIX, _normed_behind)
     says = "normalises each head before it turns: a QK-norm that this network does not have"
     yield Hypothesis("rope.extra_norm", says, "rotate the projection itself", _normed_first)
     yield Hypothesis("rope.term_missing", "has x * cos alone", FIX, _term(0), 1)
     yield Hypothesis("rope.term_missing", "has rotate_half(x) * sin alone", FIX, _term(1), 1)
     yield Hypothesis("rope.heads_as_positions", "turns head h as position h", FIX, _heads_as_positions, 1)
-    yield Hypothesis("rope.head_layout", "views channels as heads without exchanging axes", FIX, with_site(_viewed), 1)
+    yield Hypothesis("rope.head_layout", "views channels as heads without exchanging axes", FIX, OfSite(_viewed), 1)
     for text, index in (
         ("the first batch row's", lambda n: np.zeros(n, int)),
         ("the batch row before's", lambda n: np.arange(n) - 1),
         ("the batch row behind's", lambda n: (np.arange(n) + 1) % n),
         ("the last batch row's", lambda n: np.full(n, n - 1)),
     ):
-        yield Hypothesis("rope.other_row", f"turns by {text} angles", FIX, with_site(_other_rows(index)), 1)
+        yield Hypothesis("rope.other_row", f"turns by {text} angles", FIX, OfSite(_other_rows(index)), 1)
 
 
 def rotation(site: Site) -> Iterator[Hypothesis]:

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 
 from qwen3_golden import Array, pattern_of
-from qwen3_parity.mistakes.hypothesis import Hypothesis
+from qwen3_parity.mistakes.hypothesis import Hypothesis, OfSite
 from qwen3_parity.mistakes.layouts import heads_axis, sequence_axis
 from qwen3_parity.mistakes.normed import normed
 from qwen3_parity.mistakes.rounding import ROUNDED
-from qwen3_spec.ops import OPS
-from qwen3_spec.site import Result, Site
+from qwen3_spec.site import Site
 
 Change = Callable[[Site], "Site | None"]
 _Values = Callable[[Array, Sequence[str]], "Array | None"]
@@ -164,16 +163,7 @@ def _pair(
         inputs[slot] = found
         return replace(site, inputs=tuple(inputs))
 
-    def compute(site: Site) -> Result | None:
-        changed = change(site)
-        if changed is None:
-            return None
-        try:
-            return OPS[changed.place.op].truth(changed)
-        except (ValueError, IndexError):
-            return None
-
-    return Hypothesis(name, says, fix, compute, rank), change
+    return Hypothesis(name, says, fix, OfSite(change), rank), change
 
 
 def _norms(site: Site, slot: int) -> Iterator[tuple[Hypothesis, Change]]:
@@ -201,11 +191,7 @@ def _norms(site: Site, slot: int) -> Iterator[tuple[Hypothesis, Change]]:
             inputs[slot] = normed(site, inputs[slot], weight)[0]
             return replace(site, inputs=tuple(inputs))
 
-        def compute(site: Site, change: Change = change) -> Result | None:
-            changed = change(site)
-            return None if changed is None else OPS[changed.place.op].truth(changed)
-
         norm = pattern.removesuffix(".weight").replace("{layer}", "N")
         says = f"reads {given} after the norm {norm} once more"
         assert place is not None
-        yield Hypothesis("wiring.extra_norm", says, f"read {pattern_of(given)} as it is", compute, 2), change
+        yield Hypothesis("wiring.extra_norm", says, f"read {pattern_of(given)} as it is", OfSite(change), 2), change

@@ -1,0 +1,88 @@
+"""Two plain mistakes at once, for what none of them explains alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from qwen3_golden import Array
+from qwen3_parity.diagnosis.judged import Judged, predicted
+from qwen3_parity.diagnosis.search import Search
+from qwen3_parity.diagnosis.suspects import Suspect, every_suspect
+from qwen3_parity.mistakes.hypothesis import Hypothesis, both
+
+_PLAIN, _PLAIN_OF_GROUP = (1, 0), (0, 1)
+"""How plain a mistake must be to be thought of as one of two; in a group, where each costs a run of it, plainer."""
+_RANK = 4
+"""What two mistakes are rarer than one."""
+_TRIED = 2000
+"""Pairs that are computed: those whose effects come closest to the error when they are added."""
+_LARGE = 1 << 15
+"""Elements from which on a tap is large: not every mistake is computed for one guess more."""
+_SAME = 1e-9
+
+
+def pairs(first: Judged, search: Search) -> Iterator[Suspect]:
+    """Two mistakes at a time, those first whose effects on a tap add up to its error."""
+    if first.evidence.actual.size > _LARGE:
+        return
+    enough = _PLAIN_OF_GROUP if first.evidence.others else _PLAIN
+    plain = [one for one in every_suspect(first.evidence, search.failures) if one.plainness <= enough]
+    plain.sort(key=lambda one: (one.plainness, len(one.at)))
+    shown = list(_effects(first, plain, search))
+    if len(shown) < 2:
+        return
+    error = _cells(first, first.evidence.actual) - _cells(first, first.truth[0])
+    effects = np.stack([effect for _, effect in shown])
+    left = float(error @ error) - 2 * effects @ error + np.square(effects).sum(axis=1)
+    both_left = left[:, None] + left[None, :] - float(error @ error) + 2 * effects @ effects.T
+    above = np.triu_indices(len(shown), 1)
+    for place, number in enumerate(np.argsort(both_left[above], kind="stable")[:_TRIED]):
+        pair = _pair(shown[above[0][number]][0], shown[above[1][number]][0])
+        if pair is not None:
+            yield replace(pair, partial=place)  # when one explains everything, those behind it are not tried
+
+
+def _effects(first: Judged, suspects: Sequence[Suspect], search: Search) -> Iterator[tuple[Suspect, Array]]:
+    """What each mistake alone changes, in rounding units; the first of those that change the same."""
+    right, seen = _cells(first, first.truth[0]), set[bytes]()
+    for suspect in suspects:
+        if first.evidence.others and search.over():
+            return
+        result = predicted(suspect, first)
+        if result is None or result[0].shape != first.truth[0].shape:
+            continue
+        effect = _cells(first, result[0]) - right
+        size = float(np.linalg.norm(effect))
+        key = np.round(effect / max(size, 1e-300), 6).tobytes()
+        if np.isfinite(size) and size > _SAME * float(np.linalg.norm(right)) and key not in seen:
+            seen.add(key)
+            yield suspect, effect
+
+
+def _cells(first: Judged, values: Array) -> Array:
+    unit, cells = first.truth[1], first.evidence.judged & np.isfinite(first.evidence.actual)
+    scale = np.ones(values.shape) if unit is None else np.maximum(unit, 1e-300)
+    found: Array = (np.asarray(values, np.float64) / scale)[cells]
+    return found
+
+
+def _pair(one: Suspect, other: Suspect) -> Suspect | None:
+    """Both, each at its places; None where they meet in an op that cannot be wrong in both ways."""
+    name = "+".join(sorted({one.hypothesis.name, other.hypothesis.name}))
+    says = f"{one.hypothesis.says} (in {_leaves(one)}), and {other.hypothesis.says} (in {_leaves(other)})"
+    fix = f"{one.hypothesis.fix}; {other.hypothesis.fix}"
+    at = {}
+    for pattern in {**one.at, **other.at}:
+        mistakes = [some.at[pattern].compute for some in (one, other) if pattern in some.at]
+        compute = mistakes[0] if len(mistakes) == 1 else both(*mistakes)
+        if compute is None:
+            return None
+        at[pattern] = Hypothesis(name, says, fix, compute, _RANK + one.hypothesis.rank + other.hypothesis.rank)
+    return Suspect(next(iter(at.values())), at)
+
+
+def _leaves(suspect: Suspect) -> str:
+    return ", ".join(dict.fromkeys(pattern.rpartition(".")[2] for pattern in suspect.at))
