@@ -218,6 +218,14 @@ def test_the_width_that_a_norm_divides_by_is_said() -> None:
     assert "by 48, not by the 40" in found[0].says
 
 
+def test_an_approximated_root_is_said_by_its_size_and_its_range() -> None:
+    def wrong(site: Site) -> Array:
+        return right(site) * (1 + 1e-3 * np.sin(9 * squares(site).mean(axis=-1, keepdims=True)))
+
+    found = explanations(evidence(CASE, STREAM, wrong))[0]
+    assert found.name == "norm.approximated" and "up to 0.00" in found.says and "for mean squares from" in found.says
+
+
 def coarse(x: Array) -> Array:
     return np.asarray(np.maximum(1 + x / 64, 0) ** 64)
 

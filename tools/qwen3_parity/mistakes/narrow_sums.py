@@ -19,6 +19,9 @@ from qwen3_spec.site import Result, Site
 _TYPES = (("bfloat16", bfloat16, 2.0**-8), ("float16", float16, 2.0**-11))
 _FIX = "add up in float32, whatever the type of the terms"
 
+_MOST = 0.5
+"""The error of a narrow sum, of its size, at most: it is added up term by term, which takes long to try."""
+
 Rounded = Callable[[Array], Array]
 
 
@@ -28,7 +31,7 @@ def narrow_sums(site: Site, what: Observed | None) -> Iterator[Hypothesis]:
     Noise may tip a tie on the way, and all partial sums behind it: most of the wrong cells must be right to the bit, a
     few may be a rounding of the narrow type off.
     """
-    if what is None:
+    if what is None or _size(what.actual - what.truth, what.wrong) > _MOST * _size(what.truth, what.wrong):
         return
     for (type_, rounded, roundoff), first in ((one, first) for one in _TYPES for first in (True, False)):
         arithmetic = _arithmetic(rounded, first=first)
@@ -37,6 +40,10 @@ def narrow_sums(site: Site, what: Observed | None) -> Iterator[Hypothesis]:
         if explains(site, what, (y, unit_of((truth, unit)))):
             says = f"adds up its sums in {type_}" + ("" if first else ", to which it adds products of float32")
             yield Hypothesis("sum.half_precision", says, _FIX, partial(_compute, arithmetic, roundoff), 2)
+
+
+def _size(values: Array, cells: Array) -> float:
+    return float(np.sqrt(np.mean(np.square(values[cells], dtype=np.float64))))
 
 
 def _summed(arithmetic: Arithmetic, site: Site) -> Array:

@@ -251,10 +251,14 @@ def other_statistic(site: Site) -> Iterator[Hypothesis]:
     says = "gives each row a factor of its own: what it divides by is wrong, the weight is right"
     what, name = observe(site), "norm.other_statistic"
     if what is not None:
-        off = np.abs(_factors(what)[what.wrong.any(axis=-1)] - 1)
+        wrong = what.wrong.any(axis=-1)
+        off, squares = np.abs(_factors(what)[wrong] - 1), mean_square(rows(site))[wrong]
         if off.size and off.max() < _CLOSE:
             name = "norm.approximated"
-            says = f"approximates its reciprocal root: rows are up to {off.max():.2%} off, each by a number of its own"
+            says = (
+                f"approximates its reciprocal root: rows are up to {off.max():.2g} of it off, each by its own number, "
+                f"for mean squares from {squares.min():.3g} to {squares.max():.3g}"
+            )
     yield Hypothesis(name, says, FIX, _row_factors, 8)
 
 
