@@ -49,7 +49,9 @@ def test_every_bug_of_a_kernel_has_an_answer_and_none_is_left_over() -> None:
 
 
 @pytest.mark.parametrize(
-    "seed", [replaced(context, online(4, True, True)), replaced(probabilities, softmax(torch.exp))], ids=str
+    "seed",
+    [replaced(context, online(4, True, True)), replaced(probabilities, softmax(torch.exp))],
+    ids=["online", "whole"],
 )
 def test_the_same_kernels_without_a_bug_pass(seed: object) -> None:
     sound = bug("sound", "", seed, CONTEXT)  # type: ignore[arg-type]
