@@ -1,7 +1,8 @@
 """Bugs of kernels (blocks, tiles, strides, approximations, half precision), seeded in our implementation.
 
 They are written before the library of mistakes knows them, and without a look at it. Half of them, by a hash of their
-names, are open to those who write that library; of the closed half only sums are printed.
+names, are open to those who write that library; of the closed half only sums are printed. Which answers are right ones
+was written down for both halves at once, from what the bugs do.
 """
 
 from __future__ import annotations
