@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from detection.derived.seed import Compute, case_of, seeded
-from qwen3_golden import GOLDEN_ROOT, Array, Recording, pb, selected, table
+from qwen3_golden import GOLDEN_ROOT, Array, Recording, pb, selected, table, tensor
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis.diagnose import Diagnosis, Explained, diagnose
 from qwen3_parity.recording.levels import LEVELS
@@ -210,3 +210,19 @@ def one_more_of_another(site: Site) -> Result:
 def test_two_mistakes_in_one_op_are_both_named() -> None:
     (found,) = diagnosis("decoder/plain", {"decoder.*.q_norm": one_more_of_another}, "all").faults
     assert found.name == "norm.one_plus_weight+weight.other_tensor"
+
+
+@pytest.mark.parametrize(
+    ("tap", "level"),
+    [("decoder.layers.1.merged_attn.cache_keys", "all"), ("decoder.layers.1.merged_attn.o_proj", "sub-layer")],
+)
+def test_numbers_of_another_shape_are_no_pair_of_mistakes_and_no_factor(tap: str, level: str) -> None:
+    golden, candidate = recorded("decoder/ragged_decode", {}, level)
+    item = candidate[tap, 1]
+    longer = np.random.default_rng(0).standard_normal((*item.array.shape[:-1], item.array.shape[-1] + 1))
+    other = tensor(tap, longer.astype(np.float32), step=1, axes=item.info.axes, op=item.info.op)
+    spoilt = replace(candidate, tensors=[other if one.key == item.key else one for one in candidate])
+    found = diagnose(golden, spoilt, weights_of(golden, GOLDEN_ROOT / "checkpoints"))
+    assert found.verdicts.exit_code and not any(
+        one.explanations for one in found.faults if one.fault.wrong[0].name == tap
+    )

@@ -37,7 +37,7 @@ def levels(
 ) -> None:
     """Seed known bugs of networks, record each once, and judge it with the taps of every level.
 
-    Exit code 1 when a bug is caught nowhere or a group without it is accused.
+    Exit code 1 when a bug is caught nowhere, a group without it is accused, or the judge itself fails.
     """
     bugs = [one.name for one in chosen(globs) if not (one.of_tokenizer or one.of_weights) and _is_network(one.cases[0])]
     context = multiprocessing.get_context("fork")  # what is imported and read stays warm
@@ -48,6 +48,9 @@ def levels(
             rows += some
     rows.sort(key=lambda row: row.bug)
     console().print(table(rows))
+    failures = [row for row in rows if row.failure]
+    for row in failures:
+        click.echo(f"{row.level} {row.bug}: harness bug: {row.failure}")
     if wrong:
         for row in rows:
             if row.caught and not row.first:
@@ -55,7 +58,7 @@ def levels(
     if out is not None:
         out.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
     lost = {row.bug for row in rows} - {row.bug for row in rows if row.caught}
-    sys.exit(1 if lost or any(row.innocents for row in rows) else 0)
+    sys.exit(1 if lost or failures or any(row.innocents for row in rows) else 0)
 
 
 def _is_network(case: str) -> bool:

@@ -27,7 +27,7 @@ class Row:
     """A bug at a level. `innocents`: groups that do not hold it; `said`: each fault's names, best first.
 
     `first`: the first name of every fault is a right one; `among`: a right one is among its first three. `seconds` of
-    the diagnosis, `check_seconds` of the check of the same file.
+    the diagnosis, `check_seconds` of the check of the same file. `failure`: what the judge raised, a bug of our own.
     """
 
     bug: str
@@ -39,6 +39,7 @@ class Row:
     among: bool = False
     seconds: float = 0.0
     check_seconds: float = 0.0
+    failure: str = ""
 
 
 def measured(name: str, levels: Sequence[str], budget: float) -> list[Row]:
@@ -72,7 +73,10 @@ def _row(mutant: Mutant, level: str, golden: Recording, candidate: Recording, bu
     middle = perf_counter()
     if not caught:
         return Row(mutant.name, level, caught=False, check_seconds=middle - start)
-    found = diagnose(golden, candidate, weights_of(candidate, CHECKPOINTS), budget=budget)
+    try:
+        found = diagnose(golden, candidate, weights_of(candidate, CHECKPOINTS), budget=budget)
+    except Exception as error:  # caught is caught, and the other bugs go on
+        return Row(mutant.name, level, caught=True, failure=f"{type(error).__name__}: {error}")
     seconds = perf_counter() - middle
     said = tuple(_names(found))
     return Row(

@@ -40,6 +40,8 @@ _LEFT = 0.5
 
 def factors(first: Judged) -> Iterator[Suspect]:
     """For each place of a group, and for those of one careless line, the factor that comes closest to what was told."""
+    if not first.in_shape:
+        return
     what = _Fit(first)
     at = {
         pattern: Hypothesis(_NAMES[site.place.op], "", "", partial(_times, 1.0), _RANK)

@@ -36,6 +36,11 @@ class Judged:
         """The rounding units that one cell may be off: of a group those of its most generous op."""
         return max(headroom("op", op).max for op in self.evidence.ops)
 
+    @property
+    def in_shape(self) -> bool:
+        """Whether the tap has the shape that it should have."""
+        return self.truth[0].shape == self.evidence.actual.shape
+
     @cached_property
     def replayed(self) -> Values:
         """The run up to the tap, computed once: what a mistake does not touch is read from it."""

@@ -26,7 +26,7 @@ _SAME = 1e-9
 
 def pairs(first: Judged, search: Search) -> Iterator[Suspect]:
     """Two mistakes at a time, those first whose effects on a tap add up to its error."""
-    if first.evidence.actual.size > _LARGE:
+    if not first.in_shape or first.evidence.actual.size > _LARGE:
         return
     enough = _PLAIN_OF_GROUP if first.evidence.others else _PLAIN
     plain = [one for one in every_suspect(first.evidence, search.failures) if one.plainness <= enough]
