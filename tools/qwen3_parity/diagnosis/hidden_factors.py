@@ -49,7 +49,8 @@ def factors(first: Judged) -> Iterator[Suspect]:
         if site.place.op in _NAMES
     }
     for suspect in made_at(at):
-        factor = what.solved(suspect)
+        with np.errstate(all="ignore"):
+            factor = what.solved(suspect)
         if factor is not None:
             words = named(factor, first.evidence.site.config, tolerance=1e-4) or f"{factor:.6g}"
             says = f"is multiplied by {words}"

@@ -54,8 +54,9 @@ def _effects(first: Judged, suspects: Sequence[Suspect], search: Search) -> Iter
         result = predicted(suspect, first)
         if result is None or result[0].shape != first.truth[0].shape:
             continue
-        effect = _cells(first, result[0]) - right
-        size = float(np.linalg.norm(effect))
+        with np.errstate(all="ignore"):  # an effect beyond all numbers is none of two plain mistakes
+            effect = _cells(first, result[0]) - right
+            size = float(np.linalg.norm(effect))
         key = np.round(effect / max(size, 1e-300), 6).tobytes()
         if np.isfinite(size) and size > _SAME * float(np.linalg.norm(right)) and key not in seen:
             seen.add(key)
