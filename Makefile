@@ -72,7 +72,7 @@ bench: .venv/ready  ## ratios of timings within one run, printed beside what was
 detection: detection-mutants detection-mechanical detection-derived detection-honest
 
 detection-mutants: OPTIONS ?= --markdown --workers 2
-detection-mechanical detection-derived: OPTIONS ?= --workers 2
+detection-mechanical detection-derived detection-kernels detection-levels: OPTIONS ?= --workers 2
 detection-honest: OPTIONS ?= --check
 
 detection-%: .venv/ready

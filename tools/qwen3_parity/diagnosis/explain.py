@@ -12,10 +12,6 @@ from qwen3_parity.diagnosis.pairs import pairs
 from qwen3_parity.diagnosis.search import Search
 from qwen3_parity.diagnosis.suspects import Suspect, suspects
 
-_LARGE = 1 << 15
-"""Elements from which on a tap is large: looking for every look-alike takes seconds."""
-_EQUAL = 3
-"""How much of `Explanation.order` makes two explain equally well."""
 _PLAIN = 1
 """The rank up to which a mistake is plain."""
 _TOLD = 100
@@ -51,6 +47,10 @@ class Explanation:
     def order(self) -> tuple[float, ...]:
         """Smaller is better: explains more, contradicts less, is the plainer mistake, is closer."""
         return -self.whole, -self.partly, self.contradicted, self.rank, self.kinds, self.share
+
+    def as_good_as(self, other: Explanation) -> bool:
+        """Whether it explains as much as another one and contradicts no more: the plainer of the two is no surer."""
+        return self.order[:3] == other.order[:3]
 
 
 def explain(blamed: Sequence[Judged], passing: Sequence[Judged], search: Search) -> list[Explanation]:
@@ -119,7 +119,7 @@ def _once(best: Sequence[tuple[Explanation, list[Judged]]]) -> list[tuple[Explan
     """The first of each name among those that explain as much as the best and contradict no more."""
     kept: dict[str, tuple[Explanation, list[Judged]]] = {}
     for one, rest in best:
-        if one.order[:_EQUAL] == best[0][0].order[:_EQUAL]:
+        if one.as_good_as(best[0][0]):
             kept.setdefault(one.name, (one, rest))
     return list(kept.values())
 
@@ -134,7 +134,6 @@ def _for(
     """
     group = bool(first.evidence.others)
     enough: tuple[float, float] = (math.inf, math.inf)
-    large = first.evidence.actual.size > _LARGE
     for suspect in tried:
         if suspect.plainness > enough:
             continue
@@ -159,7 +158,7 @@ def _for(
             kinds=len({pattern.rpartition(".")[2].removeprefix("encoder_") for pattern in suspect.at}),
         )
         yield found, left
-        if large and found.whole == found.of and found.rank <= 2:
+        if first.large and found.whole == found.of and found.rank <= 2:
             return
         if group and found.whole == found.of and not found.contradicted:
             enough = min(enough, suspect.plainness)

@@ -39,7 +39,7 @@ _LEFT = 0.5
 
 
 def factors(first: Judged) -> Iterator[Suspect]:
-    """For each place of a group, and for those of one careless line, the factor that comes closest to what was told."""
+    """For each place of a group, and for those of one careless line, the factor that comes closest to the tap."""
     if not first.in_shape:
         return
     what = _Fit(first)
@@ -63,34 +63,27 @@ class _Fit:
 
     def __init__(self, first: Judged) -> None:
         self.first = first
-        truth, unit = first.truth
-        self.cells = first.evidence.judged & np.isfinite(first.evidence.actual)
-        scale = np.ones_like(truth) if unit is None else np.maximum(unit, 1e-300)
-        self.scale = scale[self.cells]
-        self.error = self._of(first.evidence.actual) - self._of(truth)
-
-    def _of(self, values: Array) -> Array:
-        found: Array = np.asarray(values, np.float64)[self.cells] / self.scale
-        return found
+        self.right = first.in_units(first.truth[0])
+        self.error = first.in_units(first.evidence.actual) - self.right
 
     def _with(self, suspect: Suspect, factor: float) -> Array | None:
         one = replace(suspect.hypothesis, compute=partial(_times, factor))
         result = predicted(Suspect(one, dict.fromkeys(suspect.at, one)), self.first)
         if result is None or result[0].shape != self.first.truth[0].shape:
             return None
-        found = self._of(result[0])
+        found = self.first.in_units(result[0])
         return found if np.isfinite(found).all() else None
 
     def solved(self, suspect: Suspect) -> float | None:
         """The factor that brings the tap closest, by Newton's method; None where none comes near."""
-        factor, right = 1.0, self._of(self.first.truth[0])
+        factor = 1.0
         before = size = float(np.linalg.norm(self.error))
         for _ in range(_ROUNDS):
             here, there = self._with(suspect, factor), self._with(suspect, factor * (1 + _STEP))
             if here is None or there is None:
                 return None
             slope = (there - here) / (factor * _STEP)
-            steep, left = float(slope @ slope), self.error - (here - right)
+            steep, left = float(slope @ slope), self.error - (here - self.right)
             if not steep or not np.isfinite(steep):
                 return None
             by = float(slope @ left) / steep

@@ -16,6 +16,8 @@ from qwen3_parity.diagnosis.suspects import Suspect
 from qwen3_parity.judge.budgets import headroom
 from qwen3_spec.site import Result
 
+_LARGE = 1 << 15
+"""Elements from which on a tap is large: looking for every look-alike takes seconds."""
 _TELLING = 3
 """Different numbers that a part of a tap must have to be explained by itself."""
 
@@ -40,6 +42,18 @@ class Judged:
     def in_shape(self) -> bool:
         """Whether the tap has the shape that it should have."""
         return self.truth[0].shape == self.evidence.actual.shape
+
+    @property
+    def large(self) -> bool:
+        """Whether each guess at the tap takes so long that not all are made."""
+        return self.evidence.actual.size > _LARGE
+
+    def in_units(self, values: Array) -> Array:
+        """Values of the tap's shape in rounding units, at the cells that count and are finite: `[cell]`, float64."""
+        unit, cells = self.truth[1], self.evidence.judged & np.isfinite(self.evidence.actual)
+        scale = np.ones(values.shape) if unit is None else np.maximum(unit, 1e-300)
+        found: Array = (np.asarray(values, np.float64) / scale)[cells]
+        return found
 
     @cached_property
     def replayed(self) -> Values:
@@ -98,5 +112,6 @@ def share(suspect: Suspect, one: Judged) -> tuple[float, bool]:
 
 
 def contradicts(suspect: Suspect, one: Judged) -> bool:
+    """Whether a tap that passes would be wrong with this mistake."""
     result = predicted(suspect, one)
     return result is not None and not one.evidence.share(result) <= 1

@@ -9,9 +9,6 @@ from qwen3_parity.blame.values import Values
 from qwen3_parity.diagnosis.explain import Explanation
 from qwen3_parity.diagnosis.faults import Fault
 
-_EQUAL = 3
-"""How much of `Explanation.order` makes two explain equally well."""
-
 
 def next_tap(fault: Fault, explanations: Sequence[Explanation], values: Values) -> str:
     """What to record to know more, in one line; empty where one mistake explains all, or no tap is hidden."""
@@ -22,7 +19,7 @@ def next_tap(fault: Fault, explanations: Sequence[Explanation], values: Values) 
         half = min(behind, key=lambda name: abs(2 * len(behind[name]) - len(behind)))
         few = len(behind[half])
         return f"record {half} next: it says whether the mistake is in the {few} of {len(behind)} hidden ops up to it"
-    equal = [one for one in explanations if one.order[:_EQUAL] == explanations[0].order[:_EQUAL]]
+    equal = [one for one in explanations if one.as_good_as(explanations[0])]
     best, others = equal[0], [one for one in equal[1:] if one.name != equal[0].name]
     if not others:
         return ""

@@ -19,14 +19,13 @@ _RANK = 4
 """What two mistakes are rarer than one."""
 _TRIED = 2000
 """Pairs that are computed: those whose effects come closest to the error when they are added."""
-_LARGE = 1 << 15
-"""Elements from which on a tap is large: not every mistake is computed for one guess more."""
 _SAME = 1e-9
+"""A change of the tap, of its size, that is none."""
 
 
 def pairs(first: Judged, search: Search) -> Iterator[Suspect]:
     """Two mistakes at a time, those first whose effects on a tap add up to its error."""
-    if not first.in_shape or first.evidence.actual.size > _LARGE:
+    if not first.in_shape or first.large:
         return
     enough = _PLAIN_OF_GROUP if first.evidence.others else _PLAIN
     plain = [one for one in every_suspect(first.evidence, search.failures) if one.plainness <= enough]
@@ -34,7 +33,7 @@ def pairs(first: Judged, search: Search) -> Iterator[Suspect]:
     shown = list(_effects(first, plain, search))
     if len(shown) < 2:
         return
-    error = _cells(first, first.evidence.actual) - _cells(first, first.truth[0])
+    error = first.in_units(first.evidence.actual) - first.in_units(first.truth[0])
     effects = np.stack([effect for _, effect in shown])
     left = float(error @ error) - 2 * effects @ error + np.square(effects).sum(axis=1)
     both_left = left[:, None] + left[None, :] - float(error @ error) + 2 * effects @ effects.T
@@ -47,7 +46,7 @@ def pairs(first: Judged, search: Search) -> Iterator[Suspect]:
 
 def _effects(first: Judged, suspects: Sequence[Suspect], search: Search) -> Iterator[tuple[Suspect, Array]]:
     """What each mistake alone changes, in rounding units; the first of those that change the same."""
-    right, seen = _cells(first, first.truth[0]), set[bytes]()
+    right, seen = first.in_units(first.truth[0]), set[bytes]()
     for suspect in suspects:
         if first.evidence.others and search.over():
             return
@@ -55,19 +54,12 @@ def _effects(first: Judged, suspects: Sequence[Suspect], search: Search) -> Iter
         if result is None or result[0].shape != first.truth[0].shape:
             continue
         with np.errstate(all="ignore"):  # an effect beyond all numbers is none of two plain mistakes
-            effect = _cells(first, result[0]) - right
+            effect = first.in_units(result[0]) - right
             size = float(np.linalg.norm(effect))
         key = np.round(effect / max(size, 1e-300), 6).tobytes()
         if np.isfinite(size) and size > _SAME * float(np.linalg.norm(right)) and key not in seen:
             seen.add(key)
             yield suspect, effect
-
-
-def _cells(first: Judged, values: Array) -> Array:
-    unit, cells = first.truth[1], first.evidence.judged & np.isfinite(first.evidence.actual)
-    scale = np.ones(values.shape) if unit is None else np.maximum(unit, 1e-300)
-    found: Array = (np.asarray(values, np.float64) / scale)[cells]
-    return found
 
 
 def _pair(one: Suspect, other: Suspect) -> Suspect | None:

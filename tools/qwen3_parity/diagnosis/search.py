@@ -24,5 +24,5 @@ class Search:
 
     def over(self) -> bool:
         """Whether it is time to stop with the best so far."""
-        self.stopped = self.stopped or monotonic() > self.until
+        self.stopped = self.stopped or monotonic() >= self.until
         return self.stopped

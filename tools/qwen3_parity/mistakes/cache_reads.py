@@ -46,7 +46,7 @@ def _emptied(slots: slice) -> _Older:
     return emptied
 
 
-def eight_bits(values: Array) -> Array:
+def _eight_bits(values: Array) -> Array:
     """The nearest of 255 steps of each head's slot, symmetric."""
     scale = np.abs(values).max(-1, keepdims=True) / 127
     return np.asarray(np.round(values / np.where(scale == 0, 1, scale)) * scale)
@@ -66,7 +66,7 @@ _READ: tuple[tuple[str, str, _Older, int], ...] = (
     ("other_row", "finds the first batch row's older slots", _rows(lambda n: np.zeros(n, int)), 1),
     ("kv_heads", "finds KV head 0's older slots in every head", lambda old: np.repeat(old[:, :1], old.shape[1], 1), 1),
     ("kv_heads", "finds older slots with their heads in reverse order", lambda old: old[:, ::-1], 1),
-    ("quantised", "finds older slots rounded to 8 bits", eight_bits, 1),
+    ("quantised", "finds older slots rounded to 8 bits", _eight_bits, 1),
     *(("half_precision", f"finds older slots rounded to {kind}", rounded, 1) for kind, rounded in ROUNDED),
     *(("not_written", f"finds slot {slot} empty", _emptied(slice(slot, slot + 1)), 2) for slot in range(_SLOTS)),
     *(("not_written", f"finds the last {kept} of the older slots alone", _emptied(slice(None, -kept)), 2)
