@@ -10,6 +10,7 @@ from qwen3_golden.stages import STAGES
 from qwen3_golden.taps import (
     ENCODERS,
     GOLDEN_ROOT,
+    TABLES_ROOT,
     Network,
     Place,
     kept_whole,
@@ -27,6 +28,7 @@ __all__ = [
     "ENCODERS",
     "GOLDEN_ROOT",
     "STAGES",
+    "TABLES_ROOT",
     "Array",
     "Network",
     "ParityError",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -16,8 +17,11 @@ from qwen3_golden import golden_pb2 as pb
 from qwen3_golden.dtypes import Array
 from qwen3_golden.errors import ParityError
 
-GOLDEN_ROOT = Path(__file__).resolve().parents[1]
-"""The folder of the committed golden set: cases/, checkpoints/, tokenizers/, MANIFEST.textproto, taps.textproto."""
+_PACKAGE = Path(__file__).resolve().parent
+TABLES_ROOT = data if (data := _PACKAGE / "data").is_dir() else _PACKAGE.parent
+"""The folder of the tables, taps.textproto and the like: a wheel has it inside, a checkout around the package."""
+GOLDEN_ROOT = Path(os.environ.get("QWEN3_PARITY_GOLDENS") or TABLES_ROOT)
+"""The folder of the golden set: cases/, checkpoints/, tokenizers/. The committed one, or the environment's."""
 
 ENCODERS = ("encoder.", "pre_norm.", "post_norm.", "gradient.encoder.")
 """How the names of taps begin whose positions are the encoder's: Qwen3's encoder, the two classic ones, gradients."""
@@ -82,7 +86,7 @@ def _has(config: pb.ModelConfig, name: str, present: frozenset[str]) -> bool:
 
 def committed_text(name: str) -> str:
     """A text file of the golden set; raises `ParityError` away from a clone of the repository."""
-    path = GOLDEN_ROOT / name
+    path = TABLES_ROOT / name
     if not path.is_file():
         raise ParityError(
             path,

@@ -131,6 +131,7 @@ def attach(
     sink: Sink,
     *,
     modules: Mapping[str, str] = AS_NAMED,
+    rows: tuple[Bound, ...] | None = None,
     wanted: Callable[[str], bool] = everything,
     encoder_length: int = 0,
 ) -> Iterator[None]:
@@ -138,12 +139,13 @@ def attach(
 
     `network` is the stack's name in golden/networks: "encoder", "decoder", "pre_norm", "post_norm". `modules` says
     which modules the stack has elsewhere, each with all below it: `{"layers": "h", "layers.{layer}.self_attn.q_proj":
-    "h.{layer}.attn.query"}`. `encoder_length` is how many of the keys given to a decoder's attention are the encoder's.
+    "h.{layer}.attn.query"}`. `rows` take the place of the network's, for a stack that has its tensors elsewhere.
+    `encoder_length` is how many of the keys given to a decoder's attention are the encoder's.
     What lives inside attention is recorded only where somebody hands it to `emit`; logits are the caller's. A row whose
     module the stack does not have is not recorded. Raises `ParityError` for a path in `modules` that leads from or to
     nowhere.
     """
-    rows = bound(network)
+    rows = bound(network) if rows is None else rows
     own = _Stack(stack, rows, modules)
     running: list[bool] = []  # a module between layers, such as an embedding, may serve another stack as well
 

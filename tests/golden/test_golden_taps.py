@@ -163,7 +163,7 @@ def test_globs_select_names_and_none_selects_all() -> None:
 
 
 def test_without_the_golden_folder_one_error_says_how_to_install(tmp_path, monkeypatch):
-    monkeypatch.setattr(taps, "GOLDEN_ROOT", tmp_path)
+    monkeypatch.setattr(taps, "TABLES_ROOT", tmp_path)
     with pytest.raises(ParityError, match="from a clone"):
         taps.table.__wrapped__()
 

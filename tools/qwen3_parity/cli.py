@@ -17,15 +17,17 @@ import click
 from qwen3_golden import GOLDEN_ROOT, ParityError
 from qwen3_golden.whole import finish_change
 from qwen3_parity import commands
+from qwen3_parity.report.extras import extra_of
 
-_FILES = {module.name.rstrip("_"): module.name for module in pkgutil.iter_modules(commands.__path__)}
+_FILES = {module.name.rstrip("_").replace("_", "-"): module.name for module in pkgutil.iter_modules(commands.__path__)}
 """Verb -> file."""
 
 
 class Group(click.Group):
     """The verbs of `commands`, a file each, and their refusals as messages.
 
-    A file has the command under its own name, a trailing _ left out of the verb: `import_.py` is `import`.
+    A file has the command under its own name, a trailing _ left out of the verb: `import_.py` is `import`,
+    `match_names.py` is `match-names`.
     """
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
@@ -51,7 +53,8 @@ class Group(click.Group):
 def refusals() -> Iterator[None]:
     """A command's work: a change of the golden set that was interrupted is carried out or undone before it.
 
-    A `ParityError`, and what a disk refuses, end in a message and exit code 2.
+    A `ParityError`, a package of an extra that is not installed, and what a disk refuses, end in a message and exit
+    code 2.
     """
     try:
         finish_change(GOLDEN_ROOT)
@@ -59,11 +62,27 @@ def refusals() -> Iterator[None]:
     except ParityError as error:
         click.echo(str(error), err=True)
         sys.exit(2)
+    except ModuleNotFoundError as error:
+        extra = extra_of(error.name or "")
+        if not extra:
+            raise
+        click.echo(str(_missing(error, extra)), err=True)
+        sys.exit(2)
     except OSError as error:
         if error.errno == errno.EPIPE:  # whoever reads our output has enough of it; click ends quietly
             raise
         click.echo(str(_refused(error)), err=True)
         sys.exit(2)
+
+
+def _missing(error: ModuleNotFoundError, extra: str) -> ParityError:
+    return ParityError(
+        f"the package {error.name}",
+        "this command needs what is not installed here",
+        expected=f"the extra [{extra}]",
+        got=str(error),
+        next_step=f"pip install 'qwen3-parity[{extra}]'; qwen3-parity doctor says what runs without it",
+    )
 
 
 def _refused(error: OSError) -> ParityError:

@@ -156,7 +156,7 @@ def measure(
         for key, floor in another(tables, true, pass_of("sequential"), SEQUENTIAL_FLOAT32).items():
             parts[key].append(floor)
     floors = {key: larger(some) for key, some in parts.items()}
-    for key, floor in _tables(measured, tables).items():
+    for key, floor in table_floors(recording, tables).items():
         floors[key], scales[key] = floor, (1.0, 1.0)
     sizes = {key: recording[key].array.size for key in floors}
 
@@ -192,8 +192,9 @@ def _measured(recording: Recording) -> _Measured:
     return _Measured(recording, scope, places)
 
 
-def _tables(measured: _Measured, tables: Mapping[Key, Array]) -> dict[Key, pb.Floor]:
+def table_floors(recording: Recording, tables: Mapping[Key, Array]) -> dict[Key, pb.Floor]:
     """The floors of frequencies, cos and sin: what rounding alone makes of them."""
+    measured = _measured(recording)
     config, floors = spec_config(measured.scope.config), {}
     for item in measured.recording:
         name, step = item.key

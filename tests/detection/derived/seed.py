@@ -1,59 +1,25 @@
-"""A golden's case run again with a mistake in it, by the specification, from the table of the network."""
+"""A committed golden's case, and the places of it at which a mistake can be made."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache, cached_property
 
-import numpy as np
-
-from qwen3_golden import GOLDEN_ROOT, Array, ParityError, Recording, Tensor, pattern_of, pb, place, read, table, tensor
-from qwen3_parity.blame.values import Values
+from qwen3_golden import GOLDEN_ROOT, pb, place, read, table
+from qwen3_parity.blame.rerun import Compute, Rerun, seeded
 from qwen3_parity.checkpoints.weights import weights_of
-from qwen3_parity.judge.budgets import headroom
 from qwen3_spec.ops import OPS
-from qwen3_spec.site import Result, Site
+from qwen3_spec.site import Site
 
-Compute = Callable[[Site], Result | None]
-"""A wrong op on a site's inputs; None at sites where the mistake cannot be made: the right op stands there."""
+__all__ = ["Case", "Compute", "case_of", "seeded"]
+
 _PARAMETERS = ("weight_gradient", "bias_gradient", "norm_weight_gradient", "embedding_gradient")
-_TABLES = ("inv_freq", "cos", "sin")
-_COMPUTED = frozenset(row.pattern for row in table() if row.op in OPS)
 
 
 @dataclass(frozen=True)
-class Case:
-    """A golden with its parameters."""
-
-    name: str
-    golden: Recording
-    weights: Mapping[str, Array]
-
-    @cached_property
-    def right(self) -> Values:
-        """Every place of the network by the specification, from what the case is given and Hugging Face's angles."""
-        return self.values({})
-
-    def values(self, wrong: Mapping[str, Compute]) -> Values:
-        """As `right`, with other ways to compute some patterns."""
-        golden = Values(self.golden, self.weights, self.golden)
-        made = {pattern: _or_right(compute) for pattern, compute in (self._angles() | dict(wrong)).items()}
-        return golden.another(dropped=_COMPUTED, overrides=made)
-
-    def _angles(self) -> dict[str, Compute]:
-        """Hugging Face's angles wherever what they are made from is right: float32 is the reference there."""
-        return {row.pattern: self._angle for row in table() if row.op in _TABLES}
-
-    def _angle(self, site: Site) -> Result:
-        stored = tuple(x.astype(np.float32).astype(x.dtype) for x in site.inputs)  # an angle is float32 times float32
-        y, unit = OPS[site.place.op].truth(replace(site, inputs=stored))
-        found = self.golden.get(site.place.name, site.step) or self.golden.get(site.place.name, 0)
-        if found is None or found.array.shape != y.shape or unit is None:
-            return y, unit
-        near = np.abs(found.values() - y) <= headroom("op", site.place.op).max * unit
-        return (found.values().astype(np.float64), unit) if near.all() else (y, unit)
+class Case(Rerun):
+    """A golden with its parameters and the places of its network."""
 
     def sites(self, pattern: str) -> Iterator[Site]:
         """The right run's sites of a pattern, in every layer and step: those of the second layer and step first."""
@@ -89,53 +55,3 @@ def case_of(name: str) -> Case:
     """A committed golden and its checkpoint, read once."""
     golden = read(GOLDEN_ROOT / "cases" / f"{name}.pb")
     return Case(name, golden, weights_of(golden, GOLDEN_ROOT / "checkpoints"))
-
-
-def seeded(case: Case, wrong: Mapping[str, Compute]) -> Recording:
-    """The case as an implementation would record it that computes some patterns wrongly.
-
-    Float64 between taps, stored as the golden stores them. What is given (inputs, parameters) is the golden's, and
-    tokens that were chosen stay those that were fed. Raises `ParityError` for a tap that cannot be computed.
-    """
-    values = case.values(wrong)
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a wrong number may be too large for its type
-        return replace(case.golden, tensors=[_again(item, values) for item in case.golden])
-
-
-def _again(item: Tensor, values: Values) -> Tensor:
-    spot = values.place(item.info.name)
-    if spot is None or spot.op not in OPS or not values.computes(spot):
-        if spot is None or spot.op in ("input", "argmax"):
-            return item
-        raise _not_computed(item, "no op of the specification")
-    y = values.value(*item.key)
-    if y is None:
-        raise _not_computed(item, "an input that cannot be had")
-    return tensor(
-        item.info.name,
-        np.asarray(y).astype(item.array.dtype, order="C"),
-        step=item.info.step,
-        axes=item.info.axes,
-        op=item.info.op,
-        inputs=item.info.inputs,
-    )
-
-
-def _not_computed(item: Tensor, got: str) -> ParityError:
-    return ParityError(
-        pattern_of(item.info.name),
-        "the tap cannot be computed again, so the case seeds nothing",
-        expected="every tap that is not given",
-        got=got,
-        next_step="seed on another case",
-        fault="harness bug",
-    )
-
-
-def _or_right(compute: Compute) -> Callable[[Site], Result]:
-    def computed(site: Site) -> Result:
-        found = compute(site)
-        return OPS[site.place.op].truth(site) if found is None else found
-
-    return computed

@@ -1,0 +1,61 @@
+"""A tour without a model of one's own: demo."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from qwen3_golden import GOLDEN_ROOT, read
+from qwen3_golden.writer import write
+from qwen3_parity.report.progress import progress
+from qwen3_parity.report.terminal import console
+
+_CASE = "decoder/plain"
+_MISTAKE, _PLACES = "rope.interleaved", ("q_rope", "k_rope")
+_NEXT = """\
+# Your own PyTorch model on the same case, its modules named as Hugging Face's; other names: docs/check-your-model.md
+import qwen3_parity
+
+case = qwen3_parity.golden("decoder/plain")
+model = ...  # yours, with the weights in case.checkpoint
+with qwen3_parity.record(model, case) as recording:
+    model(**case.inputs)
+print("next: qwen3-parity diagnose", recording.path)
+"""
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path), default="qwen3-parity-demo")
+def demo(folder: Path) -> None:
+    """Make a candidate with one mistake, check it, have the mistake named, and write the report, all into FOLDER.
+
+    The candidate is the specification's own run of a small decoder that rotates adjacent dimensions instead of halves.
+    No torch is needed. Exit code 0: the mistake was found.
+
+    Example: qwen3-parity demo
+    """
+    from qwen3_parity.check import check
+    from qwen3_parity.checkpoints.weights import weights_of
+    from qwen3_parity.diagnosis import diagnose
+    from qwen3_parity.diagnosis.demonstrated import with_mistake
+    from qwen3_parity.report import diagnoses, verdicts
+
+    path = GOLDEN_ROOT / "cases" / f"{_CASE}.pb"
+    golden, file, page = read(path), folder / f"{_CASE}.pb", folder / "report.html"
+    weights, screen = weights_of(golden, GOLDEN_ROOT / "checkpoints"), console()
+    with progress("making a candidate") as update:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write(file, with_mistake(golden, weights, _MISTAKE, _PLACES))
+        update("judging")
+        candidate = read(file, digests=True)
+        found = diagnose(golden, candidate, weights, update)
+    screen.print(diagnoses.terminal(found))
+    page.write_text(verdicts.html([check(golden, candidate)]), encoding="utf-8")
+    (folder / "yours.py").write_text(_NEXT, encoding="utf-8")
+    screen.print(
+        f"\nthe same by hand: qwen3-parity check {file}; qwen3-parity diagnose {file}\n"
+        f"the report: {page}\nyour own model: {folder / 'yours.py'}",
+        markup=False,
+        highlight=False,
+    )
