@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from qwen3_golden import Array, ParityError, Recording, is_exported, pb
+from qwen3_golden import GOLDEN_ROOT, Array, ParityError, Recording, is_exported, pb
 from qwen3_parity.checkpoints.foreign import refuse_foreign
 
 _STORED = {pb.ARITHMETIC_BF16: pb.BF16, pb.ARITHMETIC_F16: pb.F16}
+
+
+def checkpoints_of(golden: Path) -> Path:
+    """Where the checkpoints of a golden are: those of the committed set, or beside a golden of another place."""
+    return GOLDEN_ROOT / "checkpoints" if golden.resolve().is_relative_to(GOLDEN_ROOT) else golden.parent
 
 
 def checkpoint_directories(case: pb.Case, root: Path, model: Path | None = None) -> dict[str, Path]:

@@ -17,6 +17,7 @@ _FOLDER = Path("build/parity")
 @click.argument("golden")
 @click.option("--out", type=FILE, help="The recording's file  [default: build/parity/CASE.pb]")
 @click.option("--impl", help="Somebody else's model or tokenizer, as package.module:factory.")
+@click.option("--names", type=FILE, help="The name map of a torch module that --impl's factory builds, as TOML.")
 @click.option("--backend", type=click.Choice(["eager", "sdpa", "flex"]), default="eager", show_default=True)
 @click.option("--model", type=FILE, help="The checkpoint directory of a captured case.")
 @click.option("--tokenizer", type=FILE, help="The directory of a tokenization case  [default: the committed one]")
@@ -31,6 +32,7 @@ def record(
     golden: str,
     out: Path | None,
     impl: str | None,
+    names: Path | None,
     backend: str,
     model: Path | None,
     tokenizer: Path | None,
@@ -38,13 +40,21 @@ def record(
     taps: tuple[str, ...],
 ) -> None:
     """Run an implementation (ours, unless --impl) on the case of GOLDEN, a file or a case's name, and record it."""
+    from torch import nn
+
+    from qwen3_parity.checkpoints.weights import checkpoint_directories
+    from qwen3_parity.judge.match import refuse_weights
     from qwen3_parity.recording import record as recorder
+    from qwen3_parity.recording.case import Case
     from qwen3_parity.recording.levels import LEVELS
+    from qwen3_parity.recording.match_names import run
     from qwen3_parity.recording.ours.network import factory, golden_dtype
     from qwen3_parity.recording.text import record_tokenization
+    from qwen3_parity.recording.wired import record_module
     from qwen3_parity.text.runner import ours
 
     reference = read(golden_path(golden))
+    refuse_weights(reference)
     path = out or _FOLDER / f"{reference.case.name}.pb"
     if reference.case.mode == pb.TOKENIZATION:
         if model or taps:
@@ -56,5 +66,13 @@ def record(
             raise click.UsageError("--tokenizer is for tokenization cases; this one is a network's")
         build = recorder.load_factory(impl) if impl else factory(backend, golden_dtype(reference))
         globs = tuple(glob for word in taps for glob in LEVELS.get(word, (word,)))
-        recorder.record(reference, path, build, checkpoints=checkpoints, model=model, taps=globs)
+        directories = checkpoint_directories(reference.case, checkpoints, model)
+        with recorder.foreign_code(reference.case):
+            made = build(reference.case, directories)
+        if isinstance(made, nn.Module):
+            case = Case(golden_path(golden), reference, model)
+            with recorder.foreign_code(reference.case), record_module(made, case, names, path):
+                run(made, case)
+        else:
+            recorder.record(reference, path, lambda *_: made, checkpoints=checkpoints, model=model, taps=globs)
     click.echo(f"{path}\nnext: qwen3-parity check {golden} {path}{f' --model {model}' if model else ''}")

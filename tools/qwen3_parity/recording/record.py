@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -81,6 +82,8 @@ def load_factory(name: str) -> Callable[..., Any]:
             got=name,
             next_step=f"give --impl {f'{before}:{last}, or ' if before else ''}{name.strip(':')}:NAME_OF_THE_FUNCTION",
         )
+    if "" not in sys.path and str(Path.cwd()) not in sys.path:  # a console script has its own folder there instead
+        sys.path.append(str(Path.cwd()))
     try:
         factory = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:

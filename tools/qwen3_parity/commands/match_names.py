@@ -1,0 +1,57 @@
+"""Propose which module of a model holds which tap: match-names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from qwen3_golden import GOLDEN_ROOT, ParityError
+from qwen3_golden.whole import write_whole
+
+
+@click.command()
+@click.argument("model", metavar="PACKAGE.MODULE:FACTORY")
+@click.option("--case", "golden", default="decoder/plain", show_default=True, help="The golden to run it on.")
+@click.option("--out", type=click.Path(path_type=Path), default="names.toml", show_default=True, help="The name map.")
+def match_names(model: str, golden: str, out: Path) -> None:
+    """Propose the name map of a torch model, from order, shapes and numbers, and say how sure each entry is.
+
+    The factory gets the case and its checkpoint directories by role, and returns the module with these weights. Look
+    at what is not certain in the file, then give it to record --names, or to qwen3_parity.record.
+    """
+    from torch import nn
+
+    from qwen3_parity.checkpoints.weights import checkpoint_directories
+    from qwen3_parity.recording import case as cases
+    from qwen3_parity.recording.match_names import as_toml
+    from qwen3_parity.recording.match_names import match_names as match
+    from qwen3_parity.recording.record import foreign_code, load_factory
+
+    build, case = load_factory(model), cases.golden(golden)
+    with foreign_code(case.golden.case):
+        made = build(case.golden.case, checkpoint_directories(case.golden.case, GOLDEN_ROOT / "checkpoints"))
+    if not isinstance(made, nn.Module):
+        raise ParityError(
+            model,
+            "the factory builds no torch module, so there are no modules to name",
+            expected="a torch.nn.Module",
+            got=type(made).__name__,
+            next_step="return the model itself, or write a runner: qwen3-parity record --impl",
+        )
+    with foreign_code(case.golden.case):
+        found, missing = match(made, case)
+    if not found:
+        raise ParityError(
+            model,
+            "nothing in the model looks like a tap of this case",
+            expected=f"modules with the shapes and weights of {case.name}",
+            got="none",
+            next_step="build the model by the case's own checkpoint, the factory's second argument",
+        )
+    text = as_toml(found)
+    write_whole(out, text)
+    click.echo(text)
+    if missing:
+        click.echo(f"no place was found for {', '.join(missing)}")
+    click.echo(f"{out}\nnext: qwen3-parity record {golden} --impl {model} --names {out}")

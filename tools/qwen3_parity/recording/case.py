@@ -1,0 +1,104 @@
+"""A golden as the case that a model of one's own is run on: its inputs as torch tensors, its checkpoint, its steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qwen3_golden import GOLDEN_ROOT, Array, ParityError, Recording, pb, read
+from qwen3_parity.checkpoints.weights import checkpoint_directories
+from qwen3_parity.judge.golden_path import golden_path
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True)
+class Case:
+    """A golden and what it takes to run it."""
+
+    path: Path
+    golden: Recording
+    model: Path | None = None
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+    @property
+    def name(self) -> str:
+        """The case's name, as "decoder/plain"."""
+        return self.golden.case.name
+
+    @property
+    def checkpoint(self) -> Path:
+        """The directory of the case's weights; raises `ParityError` when it is not there."""
+        return next(iter(checkpoint_directories(self.golden.case, GOLDEN_ROOT / "checkpoints", self.model).values()))
+
+    @property
+    def stack(self) -> str:
+        """ "encoder" or "decoder"; raises `ParityError` for a case that is not one forward of one stack of layers."""
+        stacks = {pb.ENCODER: "encoder", pb.CAUSAL: "decoder"}
+        if self.golden.case.mode not in stacks:
+            raise ParityError(
+                self.name,
+                "this case is not a run of one stack of layers, so hooks on modules cannot record it",
+                expected="a causal decoder (decoder/*, llama/*) or an encoder (encoder/*)",
+                got=f"mode {pb.Mode.Name(self.golden.case.mode)}",
+                next_step="choose another case, or write a factory for qwen3-parity record --impl",
+            )
+        return stacks[self.golden.case.mode]
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """The query lengths of the golden's steps; an encoder has one."""
+        steps = self.golden.case.steps
+        return tuple(steps) if steps else (next(iter(self.arrays.values())).shape[1],)
+
+    @cached_property
+    def arrays(self) -> dict[str, Array]:
+        """The case's inputs as NumPy arrays, all slots at once, by Hugging Face's names of a forward's arguments.
+
+        `input_ids` or `inputs_embeds` `[batch, slot(, hidden)]`, `attention_mask` (1 = a token) and `position_ids`
+        `[batch, slot]` as int64; `mask` `[batch, slot, slot]` bool where the case says who sees whom.
+        """
+        begin = f"input.{self.stack}_"
+        given = {t.info.name.removeprefix(begin): t.values() for t in self.golden if t.info.name.startswith(begin)}
+        return {name: array.astype(np.int64) if array.ndim == 2 else array.copy() for name, array in given.items()}
+
+    @property
+    def inputs(self) -> dict[str, torch.Tensor]:
+        """All slots as one forward takes them: `model(**case.inputs)`. See `arrays` for names, shapes and dtypes."""
+        return self._until(0, sum(self.lengths))
+
+    @property
+    def steps(self) -> list[dict[str, torch.Tensor]]:
+        """As `inputs`, a prefill and decode steps, for a model with a cache: one forward for each.
+
+        Ids and positions are those of a step alone, the attention mask covers all slots up to its end.
+        """
+        return [self._until(start, stop) for start, stop in pairwise(accumulate(self.lengths, initial=0))]
+
+    def _until(self, start: int, stop: int) -> dict[str, torch.Tensor]:
+        import torch
+
+        cut = {name: array[:, start if name != "attention_mask" else 0 : stop] for name, array in self.arrays.items()}
+        if "mask" in cut:  # who sees whom takes the place of who is a token, as Hugging Face adds it to scores
+            hidden = ~cut.pop("mask")[:, None, :, :stop]
+            cut["attention_mask"] = np.where(hidden, np.finfo(np.float32).min, np.float32(0))
+        return {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in cut.items()}
+
+
+def golden(name: str | Path | Case, *, model: Path | None = None) -> Case:
+    """The golden of a case's name ("decoder/plain") or a file; `model` is the checkpoint of a captured case.
+
+    Raises `ParityError` when there is none.
+    """
+    if isinstance(name, Case):
+        return name
+    path = golden_path(str(name))
+    return Case(path, read(path), model)

@@ -1,0 +1,302 @@
+"""Which module of a model holds which tap: proposed from numbers, weights, order and shapes, for the user to confirm.
+
+What agrees with the golden within noise is the tap, in one layer as in all. Behind a mistake numbers no longer agree:
+there the module that holds the checkpoint's weights is known by them, and what goes into it by the network's table.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from inspect import signature
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from qwen3_golden import GOLDEN_ROOT, Array, pattern_of, pb, place
+from qwen3_golden.networks import Bound, bound
+from qwen3_parity.checkpoints.weights import weights_of
+from qwen3_parity.judge.budgets import headroom
+from qwen3_parity.recording.case import Case
+from qwen3_parity.recording.layout import is_ambiguous, lay_out, readings, sizes_of, split, split_axes, width_of
+from qwen3_parity.recording.names import Named
+from qwen3_parity.recording.recorder import elements
+from qwen3_parity.recording.wired import Attention
+
+_LAYER = "{layer}"
+_NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
+_FUSED = (("q_proj", "k_proj", "v_proj"), ("k_proj", "v_proj"), ("gate_proj", "up_proj"))
+
+
+@dataclass(frozen=True)
+class Match:
+    """One or several taps of one module, why, and how sure that is, from 0 (a guess) to 3 (every layer agrees)."""
+
+    named: Named
+    sure: int
+    why: str
+
+
+@dataclass
+class Observed:
+    """What one place of the model held in a forward: its tensor in each layer, its module's leafness and its turn."""
+
+    path: str
+    end: str
+    number: int
+    leaf: bool
+    turn: int
+    arrays: dict[int, Array] = field(default_factory=dict)
+
+    @property
+    def order(self) -> tuple[bool, bool, int]:
+        """Smaller is preferred among places that hold the same: what comes out of the smallest part."""
+        return self.end == "input", not self.leaf, self.turn
+
+    def named(self, patterns: Sequence[str], axes: Sequence[str] = (), groups: str = "") -> Named:
+        """The entry of a map."""
+        return Named(self.path, tuple(patterns), self.end, self.number, tuple(axes), groups)
+
+
+def run(model: nn.Module, case: Case) -> Any:
+    """Call a model on all slots of a case: by the names of its arguments, else with the ids alone."""
+    inputs = case.inputs
+    parameters = signature(model.forward).parameters
+    anything = any(one.kind == one.VAR_KEYWORD for one in parameters.values())
+    kind = next(iter(inputs))
+    with torch.no_grad():
+        if kind in parameters or anything:
+            return model(**{name: one for name, one in inputs.items() if name in parameters or anything})
+        return model(inputs[kind])
+
+
+def observe(model: nn.Module, case: Case) -> tuple[list[Observed], int]:
+    """Every tensor that goes into a module or comes out of one in a forward, and how often attention was called."""
+    places, calls = dict[tuple[str, str, int], Observed](), list[Any]()
+
+    def keep(path: str, end: str, leaf: bool, values: Any) -> None:
+        values = tuple(values.values()) if isinstance(values, Mapping) else values
+        for number, value in enumerate(values if isinstance(values, tuple) else (values,)):
+            if isinstance(value, torch.Tensor) and value.is_floating_point():
+                numbers = _NUMBER.search(path)
+                layer, general = (int(numbers[0]), _NUMBER.sub(_LAYER, path, count=1)) if numbers else (0, path)
+                made = Observed(general, end, number, leaf, len(places))
+                places.setdefault((general, end, number), made).arrays[layer] = elements(value.float(), path)[0]
+
+    with ExitStack() as undo:
+        for path, module in model.named_modules(remove_duplicate=False):
+            leaf = not any(True for _ in module.children())
+
+            def before(_: Any, args: Any, named: Any, path: str = path, leaf: bool = leaf) -> None:
+                keep(path, "input", leaf, (*args, *named.values())[:1])
+
+            def after(_: Any, __: Any, result: Any, path: str = path, leaf: bool = leaf) -> None:
+                keep(path, "output", leaf, result)
+
+            undo.callback(module.register_forward_pre_hook(before, with_kwargs=True).remove)
+            undo.callback(module.register_forward_hook(after).remove)
+        undo.enter_context(Attention(lambda *call: calls.append(call)))
+        run(model, case)
+    return list(places.values()), len(calls)
+
+
+class _Golden:
+    """The golden's taps over all slots, and its weights."""
+
+    def __init__(self, case: Case) -> None:
+        self.case, self.config = case, case.golden.case.config
+        total = sum(case.lengths)
+        self.sizes = sizes_of(self.config, len(next(iter(case.arrays.values()))), total, total)
+        self.weights = weights_of(case.golden, GOLDEN_ROOT / "checkpoints", case.model)
+        rows = [one for one in bound(case.stack) if not one.row.encoder_half and not one.row.buffer and one.module]
+        there = {pattern_of(item.info.name) for item in case.golden}
+        self.rows = {one.pattern: one for one in rows if not one.row.inside and one.pattern in there}
+        for row in [one for one in self.rows.values() if one.pattern.endswith(".o_proj")]:
+            context = Bound(row.pattern.replace("o_proj", "context"), row.module, pb.Row(name="context", argument=0))
+            if context.pattern in there:
+                self.rows[context.pattern] = context
+        self.patterns = [one for one in self.rows if not one.endswith(("cos", "sin", "position_ids"))]
+
+    def axes(self, pattern: str) -> tuple[str, ...]:
+        """A tap's axes, heads by themselves."""
+        spot = place(pattern.replace(_LAYER, "0"))
+        assert spot is not None
+        return split_axes(pattern, spot.axes)
+
+    def agrees(self, pattern: str, layer: int, array: Array, order: Sequence[str]) -> bool:
+        """Whether a tensor is the tap of a layer within noise, its axes in this order."""
+        axes, name = self.axes(pattern), pattern.replace(_LAYER, str(layer))
+        try:
+            laid = lay_out(array, order, axes, self.sizes)
+        except ValueError:
+            return False
+        steps = [one for step in range(len(self.case.lengths)) if (one := self.case.golden.get(name, step)) is not None]
+        query = self.case.golden[name, 0].info.axes[:]
+        whole = np.concatenate([one.values() for one in steps], axis=query.index("query")).astype(np.float64)
+        if laid.size != whole.size:
+            return False
+        error = float(np.sqrt(np.mean((laid.reshape(whole.shape) - whole) ** 2)))
+        floor = max(one.info.floor.rms for one in steps) * headroom("run", steps[0].info.op).rms
+        return error <= max(floor, 1e-6 * float(np.sqrt(np.mean(whole**2))))
+
+
+def match_names(model: nn.Module, case: Case) -> tuple[list[Match], list[str]]:
+    """The proposed entries of a name map, in network order, and the taps for which there is none.
+
+    What attention's own calls show needs no entry and is left out. Raises what the model raises.
+    """
+    golden = _Golden(case)
+    places, calls = observe(model, case)
+    if calls:
+        golden.patterns = [one for one in golden.patterns if not one.endswith(".context")]
+    found = dict[str, Match]()
+    for matches in (_by_numbers, _by_weights, _by_place, _by_shape):
+        for match in matches(golden, model, places, found):
+            for pattern in match.named.patterns:
+                found.setdefault(pattern, match)
+    kept = {id(found[pattern]): found[pattern] for pattern in golden.patterns if pattern in found}
+    return list(kept.values()), [one for one in golden.patterns if one not in found]
+
+
+def _fits(golden: _Golden, one: Observed, pattern: str) -> list[tuple[str, ...]]:
+    """The orders in which a place can hold a tap by its shape; none where one has layers and the other none."""
+    if (_LAYER in one.path) != (_LAYER in pattern) or 0 not in one.arrays:
+        return []
+    return list(readings(one.arrays[0].shape, golden.axes(pattern), golden.sizes))
+
+
+def _fused(golden: _Golden, one: Observed) -> Iterator[tuple[list[str], list[int], str]]:
+    """The taps that may stand side by side in what a module gives: their patterns, widths, and in which groups."""
+    for names in _FUSED:
+        for some in permutations(names):
+            patterns = [p for name in some for p in golden.patterns if p.endswith(f".{name}")]
+            widths = [width_of(golden.axes(pattern), golden.sizes) for pattern in patterns]
+            if len(patterns) == len(some) and one.arrays[0].shape[-1] == sum(widths) and one.end == "output":
+                yield patterns, widths, ""
+                yield patterns, widths, "kv_heads" if "k_proj" in names else "intermediate"
+
+
+def _by_numbers(
+    golden: _Golden, model: nn.Module, places: Sequence[Observed], found: Mapping[str, Match]
+) -> Iterator[Match]:
+    """What agrees with the golden within noise, in all layers or in those before a mistake."""
+    for one in [one for one in places if 0 in one.arrays and _LAYER in one.path]:
+        for patterns, widths, groups in _fused(golden, one):
+            count = 0
+            for layer, array in one.arrays.items():
+                parts = split(array, widths, golden.sizes[groups] if groups else 1)
+                each = [
+                    any(golden.agrees(p, layer, part, o) for o in readings(part.shape, golden.axes(p), golden.sizes))
+                    for p, part in zip(patterns, parts, strict=True)
+                ]
+                count += all(each)
+            if count:
+                yield _agreeing(count, one, patterns, groups)
+    for pattern in golden.patterns:
+        best: tuple[int, Observed, Sequence[str]] | None = None
+        for one in sorted(places, key=lambda one: one.order):
+            orders = _fits(golden, one, pattern)
+            for order in orders:
+                count = sum(golden.agrees(pattern, layer, array, order) for layer, array in one.arrays.items())
+                if golden.agrees(pattern, 0, one.arrays[0], order) and (best is None or count > best[0]):
+                    best = count, one, order if is_ambiguous(orders) else ()
+        if best is not None:
+            yield _agreeing(best[0], best[1], [pattern], axes=best[2])
+
+
+def _agreeing(count: int, one: Observed, patterns: list[str], groups: str = "", axes: Sequence[str] = ()) -> Match:
+    every = count == len(one.arrays)
+    of = f"in {count} of {len(one.arrays)} layers" if _LAYER in one.path else "with the golden"
+    return Match(one.named(patterns, axes, groups), 3 if every else 2, f"agrees {of}")
+
+
+def _by_weights(
+    golden: _Golden, model: nn.Module, places: Sequence[Observed], found: Mapping[str, Match]
+) -> Iterator[Match]:
+    """The modules that hold the checkpoint's weights, behind a mistake that changes all numbers."""
+    for one in sorted((one for one in places if one.end == "output" and 0 in one.arrays), key=lambda one: one.order):
+        for parameter in model.get_submodule(one.path.replace(_LAYER, "0")).parameters(recurse=False):
+            held = parameter.detach().float().cpu().numpy()
+            for pattern in [one for one in golden.patterns if one not in found]:
+                theirs = golden.weights.get(f"{pattern.replace(_LAYER, '0')}.weight")
+                if theirs is not None and any(np.array_equal(held, w) for w in (theirs, theirs.T)):
+                    yield Match(one.named([pattern]), 2, "holds the checkpoint's weight")
+            for patterns, widths, groups in _fused(golden, one) if held.ndim == 2 else ():
+                names = [f"{pattern.replace(_LAYER, '0')}.weight" for pattern in patterns]
+                for turned in (held.T, held):
+                    if turned.shape[-1] != sum(widths) or not all(name in golden.weights for name in names):
+                        continue
+                    parts = split(turned, widths, golden.sizes[groups] if groups else 1)
+                    if all(np.array_equal(p, golden.weights[n].T) for p, n in zip(parts, names, strict=True)):
+                        yield Match(
+                            one.named(patterns, groups=groups), 2, "holds the checkpoint's weights, side by side"
+                        )
+
+
+def _by_place(
+    golden: _Golden, model: nn.Module, places: Sequence[Observed], found: Mapping[str, Match]
+) -> Iterator[Match]:
+    """What goes into a module that is known, where the table has it so; and what a layer hands to the next."""
+    known = {
+        golden.rows[p].module: m.named.path for p, m in found.items() if p in golden.rows and m.named.end == "output"
+    }
+    by = {(one.path, one.end, one.number): one for one in places}
+    for pattern, row in golden.rows.items():
+        goes_in = by.get((known.get(row.module, ""), "input", 0)) if row.row.HasField("argument") else None
+        if goes_in is not None and _fits(golden, goes_in, pattern):
+            yield Match(goes_in.named([pattern]), 1, f"goes into {goes_in.path}, as the table has it")
+    into, out = (next((p for p in golden.patterns if p.endswith(f"{_LAYER}.{end}")), "") for end in ("input", "output"))
+    if into in found and out not in found:
+        entry = found[into].named
+        given = by[entry.path, entry.end, entry.number].arrays
+        for one in sorted(places, key=lambda one: one.order):
+            pairs = [(array, given[layer + 1]) for layer, array in one.arrays.items() if layer + 1 in given]
+            if one.end == "output" and pairs and all(np.array_equal(a, b) for a, b in pairs):
+                yield Match(one.named([out]), 2, "is what the next layer is given")
+
+
+def _by_shape(
+    golden: _Golden, model: nn.Module, places: Sequence[Observed], found: Mapping[str, Match]
+) -> Iterator[Match]:
+    """The first place of a fitting shape behind what is known of the tap before: a guess."""
+    taken = {(one.named.path, one.named.end, one.named.number) for one in found.values()}
+    turns, last = {(one.path, one.end, one.number): one.turn for one in places}, -1
+    for pattern in golden.patterns:
+        if pattern in found:
+            entry = found[pattern].named
+            last = max(last, turns.get((entry.path, entry.end, entry.number), last))
+            continue
+        for one in sorted(places, key=lambda one: one.turn):
+            free = one.turn > last and one.end == "output" and (one.path, one.end, one.number) not in taken
+            if free and (orders := _fits(golden, one, pattern)):
+                taken.add((one.path, one.end, one.number))
+                yield Match(one.named([pattern], orders[0] if is_ambiguous(orders) else ()), 0, "by order and shape")
+                break
+
+
+SURE = ("a guess", "likely", "sure", "certain")
+
+
+def as_toml(matches: Sequence[Match]) -> str:
+    """The name map as a TOML file, each entry with how sure it is."""
+    lines = ["# Proposed by qwen3-parity match-names: look at what is not certain before you use it.\n"]
+    for match in matches:
+        one, names = match.named, [_short(pattern) for pattern in match.named.patterns]
+        taps = json.dumps(names if len(names) > 1 else names[0])
+        if one.axes or one.groups:
+            more = {"axes": " ".join(one.axes), "groups": one.groups}
+            taps = f"{{ taps = {taps}" + "".join(f", {k} = {json.dumps(v)}" for k, v in more.items() if v) + " }"
+        lines.append(f"{json.dumps(one.key)} = {taps}  # {SURE[match.sure]}: {match.why}\n")
+    return "".join(lines)
+
+
+def _short(pattern: str) -> str:
+    """The shortest name that a map may use for a tap."""
+    last = pattern.rpartition(".")[2]
+    return f"layers.{_LAYER}.{last}" if last in ("input", "output") else last

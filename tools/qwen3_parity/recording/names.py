@@ -1,0 +1,163 @@
+"""Name maps: which tap, or taps, somebody's module or array holds, and how they are laid out there.
+
+A map is a dict, or a TOML file, from the path of a module (or the name of an array) to the tap that comes out of it:
+
+    "blocks.{layer}.attn.wo" = "o_proj"
+    "blocks.{layer}.attn.wo:input" = "context"
+    "blocks.{layer}.attn.wqkv" = { taps = ["q_proj", "k_proj", "v_proj"], groups = "kv_heads" }
+    "blocks.{layer}.attn.q_norm" = { tap = "q_norm", axes = "query batch heads head_dim" }
+    "lm_head:output.0" = "logits"
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from qwen3_golden import ParityError, pattern_of, table
+from qwen3_parity.recording.layout import parse_axes
+
+Names = Mapping[str, Any] | str | Path
+"""A name map, or the TOML file of one."""
+
+_KEY = re.compile(r"(?P<path>[^:]*)(:(?P<end>input|output)(\.(?P<number>\d+))?)?")
+_FIELDS = {"tap", "taps", "axes", "groups"}
+_LAYER = "{layer}"
+
+
+@dataclass(frozen=True)
+class Named:
+    """What a module gives (`end` "output") or is given ("input"): the patterns of its taps, in the order they stand.
+
+    `axes` are those of what it gives, slowest first, empty where shapes tell; `groups` as in `layout.split`, an axis.
+    """
+
+    path: str
+    patterns: tuple[str, ...]
+    end: str = "output"
+    number: int = 0
+    axes: tuple[str, ...] = ()
+    groups: str = ""
+
+    @property
+    def key(self) -> str:
+        """As it is written in a map."""
+        number = f".{self.number}" if self.number else ""
+        return f"{self.path}:{self.end}{number}" if self.end == "input" or number else self.path
+
+
+def pattern_named(name: str, patterns: Iterable[str]) -> str:
+    """The pattern that a short name means: "q_proj", "layers.{layer}.output", "mlp.act"; `ParityError` for none or two.
+
+    The words of a short name stand in the pattern in this order, the last one at its end.
+    """
+    known = list(patterns)
+    if name in known:
+        return name
+    words = name.split(".")
+    fits = [one for one in known if one.split(".")[-1] == words[-1] and _in_order(words, one.split("."))]
+    if len(fits) == 1:
+        return fits[0]
+    last = [one.rpartition(".")[2] for one in known]
+    close = get_close_matches(words[-1], last, n=1)
+    raise ParityError(
+        name,
+        "more than one tap is called so" if fits else "there is no tap of this name",
+        expected=" or ".join(fits)
+        if fits
+        else f"the nearest there is: {known[last.index(close[0])] if close else 'none'}",
+        got=name,
+        next_step="write the tap's name as golden/taps.textproto has it",
+    )
+
+
+def _in_order(words: Sequence[str], of: Sequence[str]) -> bool:
+    rest = iter(of)
+    return all(word in rest for word in words)
+
+
+def tap_named(name: str, patterns: Iterable[str]) -> str:
+    """The full name of a tap from a short one with its layer filled in: "layers.0.q_proj"; `ParityError` for none."""
+    pattern = pattern_named(re.sub(r"(?<![^.])\d+(?![^.])", _LAYER, name), patterns)
+    layer = re.search(r"(?<![^.])\d+(?![^.])", name)
+    if _LAYER in pattern and layer is None:
+        raise ParityError(
+            name,
+            "each layer has a tap of this name",
+            expected=f"layers.0.{name.rpartition('.')[2]}, and so on",
+            got=name,
+            next_step="say which layer",
+        )
+    return pattern.replace(_LAYER, layer[0]) if layer else pattern
+
+
+def patterns_of_stack(stack: str) -> tuple[str, ...]:
+    """The patterns that a forward of "encoder" or "decoder" may have, in network order."""
+    results = ("logits", "generated_ids") if stack == "decoder" else ()
+    return tuple(row.pattern for row in table() if row.pattern.startswith(f"{stack}.") or row.pattern in results)
+
+
+def name_map(names: Names, stack: str) -> list[Named]:
+    """The entries of a map; raises `ParityError` for one that says nothing, or what another one says already."""
+    where = "names" if isinstance(names, Mapping) else str(names)
+    known, found, owners = patterns_of_stack(stack), list[Named](), dict[str, str]()
+    for key, value in _entries(names).items():
+        one = _named(f"{where}[{key!r}]", key, value, known)
+        for pattern in one.patterns:
+            if pattern in owners:
+                raise _refused(
+                    f"{where}[{key!r}]", f"{pattern} has one place already", "each tap once", owners[pattern]
+                )
+            owners[pattern] = key
+        found.append(one)
+    return found
+
+
+def _entries(names: Names) -> dict[str, Any]:
+    if isinstance(names, Mapping):
+        return dict(names)
+    path = Path(names)
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise _refused(path, "the name map cannot be read", "a TOML file", error.strerror) from None
+    except ValueError as error:  # TOML's and UTF-8's own
+        raise _refused(path, "this is no TOML", '"path.of.{layer}.module" = "tap" on each line', error) from None
+
+
+def _named(where: str, key: str, value: Any, known: Sequence[str]) -> Named:
+    match = _KEY.fullmatch(key)
+    if match is None:
+        raise _refused(where, "this is no module", "PATH, PATH:input or PATH:output.1", key)
+    fields: Mapping[str, Any] = value if isinstance(value, Mapping) else {"taps": value}
+    taps: Any = fields.get("taps", fields.get("tap", ()))
+    taps = [taps] if isinstance(taps, str) else taps
+    strings = isinstance(taps, list) and taps and all(isinstance(one, str) for one in taps)
+    texts = all(isinstance(fields.get(name, ""), str) for name in ("axes", "groups"))
+    if not strings or not texts or not fields.keys() <= _FIELDS:
+        wanted = '"q_proj", ["q_proj", "k_proj", "v_proj"], or { tap = …, axes = "batch heads query head_dim" }'
+        raise _refused(where, "this says no tap", wanted, value)
+    patterns = tuple(pattern_named(pattern_of(one.replace("*", _LAYER)), known) for one in taps)
+    for pattern in patterns:
+        if (_LAYER in pattern) != (_LAYER in match["path"]):
+            raise _refused(
+                where, f"{pattern}: a layer's number on one side alone", f"{_LAYER} in both, or in neither", key
+            )
+    axes = parse_axes(str(fields.get("axes", "")))
+    return Named(
+        match["path"],
+        patterns,
+        match["end"] or "output",
+        int(match["number"] or 0),
+        axes,
+        fields.get("groups", ""),
+    )
+
+
+def _refused(where: object, rule: str, expected: object, got: object) -> ParityError:
+    return ParityError(where, rule, expected=expected, got=got, next_step="correct the name map")

@@ -1,0 +1,258 @@
+"""A recording that is filled by name: `recording["layers.0.q_proj"] = array`, of NumPy, JAX, MLX or torch.
+
+Every array is laid out as its tap, cut into the golden's steps, and written as it comes.
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from itertools import accumulate, pairwise
+from math import prod
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from qwen3_golden import Array, ParityError, Writer, last_rows, minor_of, pattern_of, pb, place, tensor
+from qwen3_golden.dtypes import NUMPY
+from qwen3_parity.judge.match import GIVEN
+from qwen3_parity.recording.case import Case
+from qwen3_parity.recording.layout import is_ambiguous, lay_out, readings, sizes_of, split_axes
+from qwen3_parity.recording.names import patterns_of_stack, tap_named
+
+FOLDER = Path("build/parity")
+
+
+class Forward(NamedTuple):
+    """One call of a model: its rows are the slots `first` to `stop`; those before `new` were recorded before."""
+
+    first: int
+    new: int
+    stop: int
+
+
+@dataclass
+class Recorder:
+    """What `record` gives: assign taps to it by name, at `step` or, as `recording[name, step]`, at another one.
+
+    `recording[name, :] = array` is all steps in one array, as a forward over every slot makes it. `path` is the file,
+    whole when the `with` has ended; anything that takes a path takes the recorder.
+    """
+
+    case: Case
+    path: Path
+    writer: Writer
+    producer: str = "foreign"
+    arithmetic: pb.Arithmetic = pb.ARITHMETIC_UNSPECIFIED
+    backend: pb.Backend = pb.FOREIGN
+    step: int = 0
+    parameters: Sequence[pb.Parameter] = ()
+    _keys: set[tuple[str, int]] = field(default_factory=set)
+    _orders: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+    def __contains__(self, key: tuple[str, int]) -> bool:
+        return key in self._keys
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __setitem__(self, key: str | tuple[str, int | slice], value: Any) -> None:
+        name, step = key if isinstance(key, tuple) else (key, self.step)
+        tap, bounds = tap_named(name, patterns_of_stack(self.case.stack)), self.bounds
+        if isinstance(step, int) and not 0 <= step < len(bounds):
+            raise ParityError(
+                f"recording[{name!r}, {step}]",
+                "the case has no such step",
+                expected=f"a step from 0 to {len(bounds) - 1}",
+                got=step,
+                next_step="count the case's steps from 0",
+            )
+        start, stop = bounds[step] if isinstance(step, int) else (0, bounds[-1][1])
+        array, dtype = elements(value, f"recording[{name!r}]")
+        self.add(tap, array, dtype, Forward(start, start, stop), f"recording[{name!r}]")
+
+    @property
+    def bounds(self) -> list[tuple[int, int]]:
+        """The slots at which each step begins and ends."""
+        return list(pairwise(accumulate(self.case.lengths, initial=0)))
+
+    def add(
+        self, name: str, array: Array, dtype: pb.DType | None, forward: Forward, where: str, order: tuple[str, ...] = ()
+    ) -> None:
+        """Lay out a tap of a forward and write its part in each step; `order` are its axes, empty where shapes tell.
+
+        Raises `ParityError` for a shape that is not the tap's in any order, or in two.
+        """
+        case, spot = self.case.golden.case, place(name, self.case.golden.case.config.num_hidden_layers)
+        if spot is None or not any((name, step) in self.case.golden for step in range(len(self.bounds))):
+            if spot is not None and pattern_of(name) in self.case.golden.run.materialised:
+                raise _no_such_layer(where, name, case.config)
+            return  # a golden that was captured with some of its taps
+        laid = self._laid_out(name, array, spot.axes, forward, where, order)
+        query, key = ([axis == word for axis in spot.axes] for word in ("query", "key"))
+        for step, (start, stop) in enumerate(self.bounds):
+            known = self.case.golden.get(name, step)
+            if known is None or start < forward.new or stop > forward.stop:
+                continue
+            rows, slots = slice(start - forward.first, stop - forward.first), slice(stop)
+            cut = tuple(rows if q else slots if k else slice(None) for q, k in zip(query, key, strict=True))
+            part = np.ascontiguousarray(last_rows(laid[cut] if laid.ndim else laid, spot, case.rows))
+            if known.info.dtype == pb.I64 and part.dtype.kind in "iu":  # JAX has int32 alone: wider is the same
+                part, dtype = part.astype(np.int64), pb.I64
+            if (name, step) in self._keys:
+                raise ParityError(
+                    where,
+                    f"{name} (step {step}) is recorded already",
+                    expected="each tap once in a step",
+                    got="a second tensor",
+                    next_step="run the case once, and name each tap once",
+                )
+            self._keys.add((name, step))
+            info = known.info
+            self.writer.add(tensor(name, part, step=step, dtype=dtype, axes=info.axes, op=info.op, inputs=info.inputs))
+
+    def sizes(self, forward: Forward) -> dict[str, int]:
+        """How long each axis is in a forward."""
+        batch = len(next(iter(self.case.arrays.values())))
+        return sizes_of(self.case.golden.case.config, batch, forward.stop - forward.first, forward.stop)
+
+    def _laid_out(
+        self, name: str, array: Array, axes: Sequence[str], forward: Forward, where: str, order: tuple[str, ...]
+    ) -> Array:
+        sizes, pattern = self.sizes(forward), pattern_of(name)
+        parts = split_axes(pattern, axes)
+        order = order or self._orders.get((pattern, where), ())
+        if not order:
+            if array.ndim == len(axes) - 1 and pattern.endswith(("cos", "sin", "position_ids")):
+                array = np.broadcast_to(array, (sizes["batch"], *array.shape))  # one for all rows
+            orders = list(readings(array.shape, parts, sizes))
+            if is_ambiguous(orders):
+                raise ParityError(
+                    where,
+                    f"its shape leaves open whether heads or positions come first in {pattern}",
+                    expected=" or ".join(f'axes = "{" ".join(one)}"' for one in orders),
+                    got=f"shape {array.shape}",
+                    next_step="say its axes in the name map",
+                )
+            if not orders:
+                raise self.misfit(where, name, axes, forward, array.shape)
+            order = self._orders[pattern, where] = orders[0]
+        if {"channel"} & set(order) or sorted(order) != sorted(parts):
+            order = _joined(order, parts)
+        try:
+            laid = lay_out(array, order, parts, sizes)
+        except (ValueError, KeyError):
+            raise self.misfit(where, name, order, forward, array.shape) from None
+        return laid.reshape([prod(sizes[a] for a in split_axes(pattern, (axis,))) for axis in axes])
+
+    def misfit(self, where: str, name: str, axes: Sequence[str], forward: Forward, shape: Sequence[int]) -> ParityError:
+        """What is said of a tensor that is not the tap's in any order."""
+        sizes, pattern = self.sizes(forward), pattern_of(name)
+        lengths = [prod(sizes.get(a, 0) for a in split_axes(pattern, (axis,))) for axis in axes]
+        return ParityError(
+            where,
+            f"its shape is not that of {name}, in any order of its axes",
+            expected=f"[{', '.join(axes)}] = {lengths}, or the same with axes exchanged or heads joined",
+            got=f"shape {list(shape)}",
+            next_step="check which tap this is, or say its axes in the name map",
+        )
+
+    def finish(self) -> None:
+        """Write what the recording says of itself; raises `ParityError` when it holds nothing."""
+        golden = self.case.golden
+        if not self._keys:
+            raise ParityError(
+                self.case.name,
+                "nothing was recorded",
+                expected="at least one tap",
+                got="none",
+                next_step='assign taps, as recording["layers.0.q_proj"] = array',
+            )
+        delivered = {pattern_of(name) for name, _ in self._keys}
+        listed = [one for one in golden.run.materialised if one in delivered or one.startswith(GIVEN)]
+        run = pb.Run(
+            arithmetic=self.arithmetic or golden.run.arithmetic,
+            backend=self.backend,
+            materialised=[*listed, *sorted(delivered.difference(listed))],
+        )
+        self.writer.finish(golden.case, _provenance(self.producer), run, self.parameters)
+
+
+@contextmanager
+def recorder(case: Case, path: Path | None = None, producer: str = "foreign") -> Iterator[Recorder]:
+    """A recording of `case`, filled by name inside the `with`; nothing is written when that ends in an exception."""
+    file = path or FOLDER / f"{case.name}.pb"
+    with Writer(file, schema_minor=minor_of(case.golden.case)) as writer:
+        for item in case.golden:
+            if item.info.name.startswith(GIVEN):
+                info = item.info
+                writer.add(tensor(info.name, item.array, dtype=info.dtype, axes=info.axes, op=info.op))
+        made = Recorder(case, file, writer, producer)
+        yield made
+        made.finish()
+
+
+def elements(value: Any, where: str) -> tuple[Array, pb.DType | None]:
+    """A copy of an array of any library, and its dtype where NumPy's does not say it (bfloat16, as uint16 bits)."""
+    if type(value).__module__.partition(".")[0] == "torch" or hasattr(value, "data_ptr"):
+        from qwen3_reference.capture.torch_tensors import to_numpy
+
+        array, dtype = to_numpy(value.detach().clone())
+        return array, dtype
+    try:
+        taken = np.asarray(value) if hasattr(value, "__array__") or not hasattr(value, "__dlpack__") else None
+        array = np.array(np.from_dlpack(value) if taken is None else taken)
+    except (TypeError, ValueError, RuntimeError, BufferError) as error:
+        raise _no_array(where, value, error) from None
+    if array.dtype.name == "bfloat16":  # ml_dtypes', which JAX has
+        return array.view(np.uint16), pb.BF16
+    if array.dtype not in NUMPY.values():
+        raise _no_array(where, value, f"dtype {array.dtype}")
+    return array, None
+
+
+def _joined(order: Sequence[str], parts: Sequence[str]) -> tuple[str, ...]:
+    """Axes as somebody wrote them, "channel" for the heads that a tap has."""
+    rest = tuple(part for part in parts if part not in ("batch", "query", "key"))
+    return tuple(one for axis in order for one in (rest if axis == "channel" else (axis,)))
+
+
+def _no_array(where: str, value: Any, got: object) -> ParityError:
+    return ParityError(
+        where,
+        "this cannot be recorded as an array",
+        expected="an array of float64, float32, float16, bfloat16, int64, int32, uint8 or bool",
+        got=f"{type(value).__module__}.{type(value).__name__}: {got}",
+        next_step="hand over a NumPy array; one of MLX in bfloat16 as float32",
+    )
+
+
+def _no_such_layer(where: str, name: str, config: pb.ModelConfig) -> ParityError:
+    return ParityError(
+        where,
+        f"the golden has no {name}",
+        expected=f"layers 0 to {config.num_hidden_layers - 1}",
+        got=name,
+        next_step="build the model by the case's own config.json: case.checkpoint",
+    )
+
+
+def _provenance(producer: str) -> pb.Provenance:
+    if "torch" in sys.modules:
+        from qwen3_reference.capture.provenance import provenance
+
+        return provenance(producer)
+    versions = {"numpy": version("numpy"), "python": platform.python_version()}
+    return pb.Provenance(
+        producer=producer,
+        versions=[pb.Pair(key=key, value=value) for key, value in versions.items()],
+        platform=f"{platform.system().lower()}-{platform.machine()}",
+    )

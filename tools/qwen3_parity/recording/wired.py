@@ -1,0 +1,342 @@
+"""A torch model of somebody's own, recorded while they run it: hooks on its modules, and an eye on its attention calls.
+
+The hooks are those of `qwen3_reference.binding`, from the rows of golden/networks where the model names its modules as
+Hugging Face does, and from a name map elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.functional import scaled_dot_product_attention
+from torch.overrides import TorchFunctionMode
+
+from qwen3_golden import Array, ParityError, pattern_of, pb
+from qwen3_golden.networks import Bound, bound
+from qwen3_parity.recording.case import Case
+from qwen3_parity.recording.layout import split, split_axes, width_of
+from qwen3_parity.recording.names import Named, Names, name_map
+from qwen3_parity.recording.record import ARITHMETIC
+from qwen3_parity.recording.recorder import Forward, Recorder, elements, recorder
+from qwen3_reference.binding import attach
+from qwen3_reference.capture.recorded_attention import visible
+
+_LAYER = "{layer}"
+_FIRST = re.compile(r"(?<![^.])0(?![^.])")
+_TABLES = ("cos", "sin", "inv_freq", "position_ids")
+"""Taps that a model may keep in a form of its own: left out where they are not laid out as the golden's."""
+
+
+def record_module(
+    model: nn.Module, case: Case, names: Names | None = None, path: Path | None = None
+) -> Any:  # a context manager of a Recorder
+    """See `qwen3_parity.record`."""
+    return _recorded(model, case, [] if names is None else name_map(names, case.stack), path)
+
+
+@contextmanager
+def _recorded(model: nn.Module, case: Case, named: Sequence[Named], path: Path | None) -> Iterator[Recorder]:
+    entries = {pattern: entry for entry in named for pattern in entry.patterns}
+    rows = rows_of(model, case, named)
+    with recorder(case, path, type(model).__name__) as recording, ExitStack() as undo:
+        dtypes = [p.dtype for p in model.parameters() if p.is_floating_point()]
+        recording.arithmetic = ARITHMETIC.get(dtypes[0], pb.ARITHMETIC_OTHER) if dtypes else recording.arithmetic
+        run = _Run(recording, entries)
+        undo.enter_context(attach(model, case.stack, run.tap, rows=rows))
+        undo.callback(model.register_forward_pre_hook(run.begin, with_kwargs=True, prepend=True).remove)
+        undo.callback(model.register_forward_hook(run.end, always_call=True).remove)
+        undo.enter_context(Attention(run.attention))
+        yield recording
+        run.refuse_unfinished()
+
+
+def rows_of(model: nn.Module, case: Case, named: Sequence[Named]) -> tuple[Bound, ...]:
+    """What is hooked: the modules of a name map, and for other taps Hugging Face's where the model has them.
+
+    Raises `ParityError` when there is not one, and for a path of the map that the model does not have.
+    """
+    own = paths_of(model)
+    for entry in named:
+        if entry.path not in own:
+            close = get_close_matches(entry.path, own, n=3, cutoff=0.4)
+            raise ParityError(
+                f"names[{entry.key!r}]",
+                "the model has no such module",
+                expected=f"a path of model.named_modules(); the nearest are {', '.join(close) or 'none'}",
+                got=entry.path,
+                next_step="correct the path, its layer's number written {layer}",
+            )
+    taken = {pattern for entry in named for pattern in entry.patterns}
+    mapped = [_row(entry, pattern) for entry in named for pattern in entry.patterns]
+    usual = [one for one in _usual(own, case.stack) if one.pattern not in taken]
+    if case.stack == "decoder" and "logits" not in taken:
+        usual.append(_row(Named("", ("logits",)), "logits"))
+    if len(usual) + len(mapped) < 2:  # logits alone are what any model gives
+        raise ParityError(
+            type(model).__name__,
+            "none of its modules has a name that Hugging Face's Qwen3 has",
+            expected="layers.0.self_attn.q_proj and the like, or names={…}",
+            got=", ".join([path for path in own if path][:6]),
+            next_step="qwen3-parity match-names package.module:factory --out names.toml proposes the map",
+        )
+    return (*usual, *mapped)
+
+
+def paths_of(model: nn.Module) -> list[str]:
+    """Every module's path, as it is and with {layer} in the place of a first number that is 0."""
+    paths = [path for path, _ in model.named_modules(remove_duplicate=False)]
+    return list(dict.fromkeys(one for path in paths for one in (path, _FIRST.sub(_LAYER, path, count=1))))
+
+
+def _row(entry: Named, pattern: str) -> Bound:
+    row = pb.Row(name=pattern)
+    setattr(row, "argument" if entry.end == "input" else "output", entry.number)
+    return Bound(pattern, entry.path, row)
+
+
+def _usual(own: Iterable[str], stack: str) -> list[Bound]:
+    """The rows of a network whose modules the model has, below the prefix that has most of them."""
+    table = [one for one in bound(stack) if not one.row.inside and not one.row.encoder_half and one.module]
+    there = set(own)
+    ends = {one.module for one in table}
+    prefixes = {path.removesuffix(end) for path in there for end in ends if f".{path}".endswith(f".{end}")}
+    best = max(sorted(prefixes), key=lambda prefix: sum(prefix + one.module in there for one in table), default="")
+    found = [Bound(one.pattern, best + one.module, one.row) for one in table if best + one.module in there]
+    context = [one for one in found if one.pattern.endswith(".o_proj")]  # what goes into it, where no call shows it
+    return found + [
+        Bound(one.pattern.replace("o_proj", "context"), one.module, pb.Row(name="context", argument=0))
+        for one in context
+    ]
+
+
+class _Run:
+    """The forwards of a model while it is recorded: which slots each covers, and where its tensors go."""
+
+    def __init__(self, recording: Recorder, entries: Mapping[str, Named]) -> None:
+        self.recording, self.entries = recording, entries
+        self.done = self.calls = self.forwards = 0
+        self.now: Forward | None = None
+
+    def begin(self, _module: nn.Module, args: Any, named: Any) -> None:
+        """Find out which slots a forward is run on, from the ids that it is given."""
+        self.now, self.calls = self._slots([*_tensors(args), *_tensors(named)]), 0
+        self.forwards += 1
+
+    def end(self, *_: Any) -> None:
+        """A forward has come to its end, or to an exception."""
+        self.done, self.now = self.now.stop if self.now else self.done, None
+
+    def _slots(self, given: Sequence[torch.Tensor]) -> Forward:
+        arrays, ends = self.recording.case.arrays, [stop for _, stop in self.recording.bounds]
+        kind = "input_ids" if "input_ids" in arrays else "inputs_embeds"
+        wanted = torch.from_numpy(arrays[kind])
+        for stop in sorted((end for end in ends if end > self.done), reverse=True):
+            for first in {self.done, 0}:
+                if any(_same(one, wanted[:, first:stop]) for one in given):
+                    return Forward(first, self.done, stop)
+        again = bool(self.done == ends[-1])
+        raise ParityError(
+            f"{self.recording.case.name}: forward {self.forwards + 1}",
+            "the case is at its end, and the model runs once more" if again else f"these are not the case's {kind}",
+            expected=f"{len(ends)} forwards or fewer" if again else f"{kind} of slots {self.done} to one of {ends}",
+            got=f"forward {self.forwards + 1}" if again else _described(given),
+            next_step="run model(**case.inputs) once, or with a cache: for inputs in case.steps: model(**inputs, …)",
+        )
+
+    def tap(self, name: str, value: Any) -> None:
+        """Take a tensor that a hook hands over; of a fused one its part."""
+        pattern = pattern_of(name)
+        entry = self.entries.get(pattern)
+        where = f"names[{entry.key!r}]" if entry else name
+        if self.now is None:
+            raise ParityError(
+                where,
+                "a module ran outside a forward of the model that is recorded",
+                expected="model(**case.inputs), of the model that was given to record",
+                got="a call of one of its parts, or of model.forward",
+                next_step="give record the module that you call",
+            )
+        optional = not entry and pattern.endswith((*_TABLES, "context"))
+        if optional and self._has(name):
+            return
+        if not isinstance(value, torch.Tensor):
+            if optional:
+                return
+            raise ParityError(
+                where,
+                "this is no tensor",
+                expected=f"the tensor of {name}",
+                got=type(value).__name__,
+                next_step="name the number of the output or input: PATH:output.1",
+            )
+        array, dtype = elements(value, where)
+        if entry and len(entry.patterns) > 1:
+            array = self._part(entry, pattern, array, where)
+        if not entry and pattern == "logits" and array.shape[-1:] != (self._sizes()["vocab"],):
+            return  # a model without a head
+        try:
+            self.recording.add(name, array, dtype, self.now, where, entry.axes if entry else ())
+        except ParityError:
+            if not optional:
+                raise
+
+    def _has(self, name: str) -> bool:
+        assert self.now is not None
+        steps = [number for number, (start, _) in enumerate(self.recording.bounds) if start == self.now.new]
+        return (name, steps[0]) in self.recording
+
+    def _sizes(self) -> dict[str, int]:
+        assert self.now is not None
+        return self.recording.sizes(self.now)
+
+    def _part(self, entry: Named, pattern: str, array: Array, where: str) -> Array:
+        sizes = self._sizes()
+        axes = [split_axes(one, _axes(one)) for one in entry.patterns]
+        widths = [width_of(one, sizes) for one in axes]
+        said = [f"{one.rpartition('.')[2]} {width}" for one, width in zip(entry.patterns, widths, strict=True)]
+        try:
+            groups = sizes[entry.groups] if entry.groups else 1
+            parts = split(array, widths, groups)
+        except (ValueError, KeyError) as error:
+            raise ParityError(
+                where,
+                "the taps of this module do not make up what comes out of it",
+                expected=f"{' + '.join(said)} = {sum(widths)} on its last axis ({error})",
+                got=f"shape {list(array.shape)}",
+                next_step='list the taps in the order in which they stand, and groups = "kv_heads" if they take turns',
+            ) from None
+        return parts[entry.patterns.index(pattern)]
+
+    def attention(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: Any, context: Any) -> None:
+        """Take what a call of scaled_dot_product_attention was given and gave; a forward's calls are its layers."""
+        if self.now is None:
+            return
+        layer, self.calls = self.calls, self.calls + 1
+        config, stack = self.recording.case.golden.case.config, self.recording.case.stack
+        if layer >= config.num_hidden_layers:
+            raise ParityError(
+                "scaled_dot_product_attention",
+                "it is called more often than there are layers",
+                expected=f"{config.num_hidden_layers} calls in a forward",
+                got=f"call {layer + 1}",
+                next_step="build the model by the case's own config.json: case.checkpoint",
+            )
+        begin = f"{stack}.layers.{layer}.{'merged_attn' if stack == 'decoder' else 'self_attn'}"
+        self.recording.backend = pb.SDPA
+        new = query.shape[-2]
+        kept = {"q_rope": (query, "heads query"), "context": (context, "heads query")}
+        repeated = [without_repeats(one, config) for one in (key, value)]
+        if repeated[0] is not None:
+            kept["k_rope"] = (repeated[0][..., -new:, :], "kv_heads query")
+            kept["cache_keys"] = (repeated[0], "kv_heads key")
+        if repeated[1] is not None:
+            kept["cache_values"] = (repeated[1], "kv_heads key")
+        for last, (tensor, middle) in kept.items():
+            self._offer(f"{begin}.{last}", tensor, ("batch", *middle.split(), "head_dim"))
+        self._offer(f"{begin}.mask", mask, ("batch", "query", "key"))
+
+    def _offer(self, name: str, value: torch.Tensor, order: tuple[str, ...]) -> None:
+        """Record what a call shows, unless a name map has it elsewhere or it is laid out in a way of its own."""
+        assert self.now is not None
+        sizes = self._sizes()
+        if pattern_of(name) in self.entries or tuple(value.shape) != tuple(sizes[axis] for axis in order):
+            return
+        array, dtype = elements(value, name)
+        self.recording.add(name, array, dtype, self.now, name, order)
+
+    def refuse_unfinished(self) -> None:
+        """Raise `ParityError` when the case was not run, or not to its end."""
+        total = self.recording.bounds[-1][1]
+        if self.done == total:
+            return
+        raise ParityError(
+            self.recording.case.name,
+            "the case was not run to its end" if self.done else "the model did not run",
+            expected=f"model(**case.inputs), or forwards over all {total} slots, inside the with",
+            got=f"{self.done} slots in {self.forwards} forwards",
+            next_step="call the model that you gave to record, as model(…) and not model.forward(…)",
+        )
+
+
+def _axes(pattern: str) -> Sequence[str]:
+    from qwen3_golden import place
+
+    spot = place(pattern.replace(_LAYER, "0"))
+    return spot.axes if spot else ()
+
+
+def _tensors(given: Any) -> Iterator[torch.Tensor]:
+    """Every tensor among a forward's arguments."""
+    if isinstance(given, torch.Tensor):
+        yield given
+    elif isinstance(given, Mapping):
+        yield from _tensors(list(given.values()))
+    elif isinstance(given, list | tuple):
+        for one in given:
+            yield from _tensors(one)
+
+
+def _same(given: torch.Tensor, wanted: torch.Tensor) -> bool:
+    """Whether an argument is these ids or embeddings, as they are, positions first, or without a batch axis."""
+    if given.numel() != wanted.numel() or given.is_floating_point() != wanted.is_floating_point():
+        return False
+    plain = given.detach().cpu().to(wanted.dtype)
+    return bool((plain.reshape(wanted.shape) == wanted).all()) or bool(
+        given.ndim > 1 and (plain.reshape(wanted.transpose(0, 1).shape) == wanted.transpose(0, 1)).all()
+    )
+
+
+def _described(given: Sequence[torch.Tensor]) -> str:
+    texts = [f"{str(one.dtype).removeprefix('torch.')} {list(one.shape)}" for one in given]
+    return f"arguments {', '.join(texts[:4])}" if texts else "no tensors"
+
+
+def without_repeats(key: torch.Tensor, config: pb.ModelConfig) -> torch.Tensor | None:
+    """Keys or values `[batch, kv_heads, key, head_dim]` from those repeated for each query head, bit for bit.
+
+    Repeats stand side by side, or wrongly one round of heads behind the other: then the rounds are undone, too, and
+    what attention makes of them is judged. None where the heads are no repeats.
+    """
+    heads, kv_heads = config.num_attention_heads, config.num_key_value_heads
+    if key.ndim != 4 or key.shape[1] != heads or heads == kv_heads:
+        return key
+    beside, rounds = key[:, :: heads // kv_heads], key[:, :kv_heads]
+    if torch.equal(beside.repeat_interleave(heads // kv_heads, 1), key):
+        return beside
+    return rounds if torch.equal(rounds.repeat(1, heads // kv_heads, 1, 1), key) else None
+
+
+class Attention(TorchFunctionMode):
+    """Inside, `take(query, key, value, mask, context)` gets every call of torch's scaled_dot_product_attention.
+
+    query and context `[batch, heads, query, head_dim]`, mask bool `[batch, query, key]`, True = visible.
+    """
+
+    def __init__(self, take: Callable[..., None]) -> None:
+        super().__init__()
+        self.take = take
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Run the function as it is, and hand over a call of attention."""
+        result = func(*args, **(kwargs or {}))
+        if func is scaled_dot_product_attention:
+            given = dict(zip(("query", "key", "value", "attn_mask", "dropout_p", "is_causal"), args, strict=False))
+            given |= kwargs or {}
+            query, key = given["query"], given["key"]
+            if query.ndim == 4:
+                mask = given.get("attn_mask")
+                if given.get("is_causal"):  # torch's own is aligned at the first query and the first key
+                    mask = torch.ones(1, 1, query.shape[2], key.shape[2], dtype=torch.bool).tril()
+                elif mask is not None:
+                    mask = mask.reshape((1,) * (4 - mask.ndim) + tuple(mask.shape)).cpu()
+                self.take(query, key, given["value"], visible(mask, query, key), result)
+        return result
