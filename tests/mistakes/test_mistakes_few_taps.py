@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from fnmatch import fnmatchcase
 
 import numpy as np
 import pytest
 from rich.console import Console
 
-from detection.derived.seed import Compute, case_of, seeded
-from qwen3_golden import GOLDEN_ROOT, Array, Recording, pb, selected, table, tensor
+from detection.derived.seed import Compute
+from detection.levels.thinned import diagnosis, recorded
+from qwen3_golden import GOLDEN_ROOT, Array, tensor
 from qwen3_parity.checkpoints.weights import weights_of
-from qwen3_parity.diagnosis.diagnose import Diagnosis, Explained, diagnose
-from qwen3_parity.recording.levels import LEVELS
+from qwen3_parity.diagnosis.diagnose import Explained, diagnose
 from qwen3_parity.report.diagnoses import explained
 from qwen3_spec.heads import heads_first
 from qwen3_spec.ops import OPS
@@ -113,28 +112,6 @@ BUGS: Mapping[str, tuple[Mapping[str, Compute], str]] = {
     "stale": ({"*.cache_keys": not_updated, "*.cache_values": not_updated}, "cache.stale"),
     "mlp_residual": ({"*.layers.*.output": second_input}, "residual.missing"),
 }
-
-
-def recorded(case: str, wrong: Mapping[str, Compute], level: str) -> tuple[Recording, Recording]:
-    """The golden, and the case recorded at a level by an implementation with these wrong ops, by glob."""
-    made = {
-        row.pattern: compute
-        for row in table()
-        for glob, compute in wrong.items()
-        if fnmatchcase(row.pattern, glob) and row.op in OPS and not row.pattern.startswith("gradient.")
-    }
-    whole = seeded(case_of(case), made)
-    kept = [t for t in whole if t.info.name.startswith("input.") or selected(t.info.name, LEVELS[level])]
-    run = pb.Run()
-    run.CopyFrom(whole.run)
-    del run.materialised[:]
-    run.materialised.extend(p for p in whole.run.materialised if selected(p, LEVELS[level]))
-    return case_of(case).golden, replace(whole, tensors=kept, run=run)
-
-
-def diagnosis(case: str, wrong: Mapping[str, Compute], level: str, **limits: float) -> Diagnosis:
-    golden, candidate = recorded(case, wrong, level)
-    return diagnose(golden, candidate, weights_of(golden, GOLDEN_ROOT / "checkpoints"), **limits)
 
 
 @pytest.mark.parametrize("bug", BUGS)

@@ -18,6 +18,9 @@ from qwen3_parity.judge.tap_verdict import far_table, is_exact, judge_tap, op_of
 from qwen3_parity.judge.verdict import Verdict, Verdicts
 from qwen3_parity.text.compare import check_tokenization
 
+SPECIFICATION = "qwen3_spec"
+"""The producer of a golden whose truth is the specification itself."""
+
 
 def check(
     golden: Recording | str | Path,
@@ -87,6 +90,7 @@ def check_run(expected: Recording, actual: Recording, *, partial: bool = False) 
         partial=partial,
         floors=floors,
         results=results(expected),
+        notes=("judged against the specification, not Hugging Face",) * (expected.provenance.producer == SPECIFICATION),
     )
 
 

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
 
 import torch
 
+from detection.levels.thinned import thinned
 from detection.mutants import Mutant, catalogue
 from detection.mutants.isolated import CHECKPOINTS, golden_of, record_mutant
 from detection.mutants.judged import MISPLACED, short
-from qwen3_golden import ParityError, Recording, pb, read, selected
+from qwen3_golden import ParityError, Recording, read
 from qwen3_parity.check import check
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis.diagnose import Diagnosis, Explained, diagnose
-from qwen3_parity.recording.levels import LEVELS
 
 _FIRST = 3
 
@@ -55,16 +55,6 @@ def measured(name: str, levels: Sequence[str], budget: float) -> list[Row]:
             return []
         whole = read(path)
         return [_row(mutant, level, golden, thinned(whole, level), budget) for level in levels]
-
-
-def thinned(whole: Recording, level: str) -> Recording:
-    """A recording with the taps of a level alone, and what it says of itself."""
-    kept = [t for t in whole if t.info.name.startswith("input.") or selected(t.info.name, LEVELS[level])]
-    run = pb.Run()
-    run.CopyFrom(whole.run)
-    del run.materialised[:]
-    run.materialised.extend(one for one in whole.run.materialised if selected(one, LEVELS[level]))
-    return replace(whole, tensors=kept, run=run)
 
 
 def _row(mutant: Mutant, level: str, golden: Recording, candidate: Recording, budget: float) -> Row:

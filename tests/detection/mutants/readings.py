@@ -10,11 +10,19 @@ from collections.abc import Mapping
 
 ALSO: Mapping[str, str] = {
     "own/weight-absolute": "norm.weight_magnitude",
-    "PRJ-04/values": "wiring.layout cache.kv_heads",
+    "PRJ-04/values": "wiring.layout cache.kv_heads context.strides",
     "own/weight-scaled": "weight.scaled",
     "own/memory-scaled": "weight.scaled",
     "own/weight-head-late": "weight.shifted",
-    "own/memory-states-late": "wiring.shifted",
+    "own/memory-states-late": "wiring.shifted cache.shifted",
+    "own/memory-states-row": "cache.other_row",
+    "own/memory-layer-before": "weight.other_tensor",  # every layer reads the same states
+    "own/cache-row-late": "cache.shifted",
+    "own/unnormed-attention": "norm.no_norm",  # where neither the norm nor what reads it is recorded
+    "own/unnormed-block": "norm.no_norm",
+    "own/embedding-normed": "norm.twice",  # the first layer's, where its input is not recorded
+    "RES-04": "norm.placement",
+    "MRG-10": "scores.halves_interleaved context.halves_interleaved",
     "RES-01": "residual.of_normed",
     "NRM-14": "residual.of_normed",
     "NRM-14/sum": "residual.other_stream",

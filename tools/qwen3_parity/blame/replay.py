@@ -25,7 +25,7 @@ from qwen3_parity.judge.scope import Scope
 from qwen3_spec.ops import OPS
 from qwen3_spec.site import Result, Site
 
-__all__ = ["OpVerdict", "gather", "judge", "replay", "settled"]
+__all__ = ["OpVerdict", "gather", "group_noise", "judge", "replay", "settled"]
 
 _CLEAR = 0.25
 """A share of the headroom that leaves nothing to ask."""
@@ -83,7 +83,8 @@ def gather(values: Values, item: Tensor, scope: Scope) -> Evidence | str:
     if values.case.rows and _cut(values, item, site):
         return "some of its rows were not recorded"
     others = tuple(dict.fromkeys(name for (name, _), value in values.computed.items() if value is not None))
-    evidence = Evidence(site, item.values(), _judged(scope, site, item), item.info.dtype, others, _narrow(values, item))
+    judged = _judged(scope, site, item) & _with_a_key(values, item, site, others)
+    evidence = Evidence(site, item.values(), judged, item.info.dtype, others, _narrow(values, item))
     return by_nearest_angles(evidence) if site.place.op == "rope" else evidence
 
 
@@ -100,6 +101,25 @@ def _judged(scope: Scope, site: Site, item: Tensor) -> Array:
         judged = None
     kept = np.ones(item.array.shape, bool) if judged is None else np.broadcast_to(judged, item.array.shape)
     return kept if own is None else kept & own
+
+
+def _with_a_key(values: Values, item: Tensor, site: Site, others: tuple[str, ...]) -> Array:
+    """The cells of queries that see a key, by the masks that were recorded: what attention makes of none is free.
+
+    `bool`, with the tap's axes, of size 1 where nothing depends on one.
+    """
+    shape, axes = item.array.shape, site.place.axes
+    cells = np.ones((1,) * len(shape), bool)
+    if axes[:1] != ("batch",) or "query" not in axes:
+        return cells
+    for name in others:
+        place = values.place(name)
+        mask = place and place.op == "softmax" and values.recorded(f"{name.rpartition('.')[0]}.mask", site.step)
+        if isinstance(mask, np.ndarray) and mask.shape[:2] == (shape[0], shape[axes.index("query")]):
+            form = [1] * len(shape)
+            form[0], form[axes.index("query")] = mask.shape[:2]
+            cells = cells & mask.any(axis=-1).reshape(form)
+    return cells
 
 
 def _own_mask(site: Site, item: Tensor) -> Array | None:
@@ -180,11 +200,11 @@ def expected(evidence: Evidence, extra: Array | float = 0.0) -> Result:
     if not evidence.others:
         return truth, unit if unit is None else np.hypot(unit, extra)
     own = 0 if unit is None else unit * unit  # a copy adds nothing to the noise of what it copies
-    return truth, np.sqrt(own + _group_noise(site, truth) + np.square(extra))
+    return truth, np.sqrt(own + group_noise(site, truth) + np.square(extra))
 
 
-def _group_noise(site: Site, truth: Array) -> Array:
-    """The mean square of what perturbing every op of the group by its own unit does to the group's output."""
+def group_noise(site: Site, truth: Array) -> Array:
+    """The mean square of what perturbing every op of the group by its own unit does to the group's output `truth`."""
     seed = crc32(f"{site.place.name}/{site.step}".encode())
     total = np.zeros(truth.shape)
     for draw in range(_DRAWS):

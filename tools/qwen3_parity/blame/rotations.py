@@ -12,6 +12,10 @@ from qwen3_spec.angles import ULPS, ulps_off
 from qwen3_spec.heads import heads_first
 from qwen3_spec.site import Result, Site
 
+_ANGLE = 100
+"""So many times the honest distance is no angle any more: something else is wrong, and it is looked for with the
+frequencies as they should be."""
+
 
 def angles_off(evidence: Evidence) -> tuple[str, Array, Array] | None:
     """Of a rotation whose cos and sin are not recorded: the tap of its inv_freq, that itself, and by how many ulp
@@ -41,7 +45,8 @@ def by_nearest_angles(evidence: Evidence) -> Evidence:
         return evidence
     name, inv_freq, ulps = found
     step = np.spacing(inv_freq.astype(np.float32)).astype(np.float64)
-    nearest = inv_freq + np.clip(ulps, -ULPS, ULPS) * step
+    near = np.where(np.abs(ulps) <= _ANGLE * ULPS, np.clip(ulps, -ULPS, ULPS), 0)
+    nearest = inv_freq + near * step
     values, site = evidence.site.values, evidence.site
     spot = values.place(name)
     assert spot is not None

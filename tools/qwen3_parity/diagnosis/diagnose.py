@@ -18,7 +18,7 @@ from qwen3_parity.blame.replay import OpVerdict
 from qwen3_parity.blame.values import Values
 from qwen3_parity.check import check, check_run
 from qwen3_parity.diagnosis.casts import Casts, casts_elsewhere
-from qwen3_parity.diagnosis.explain import Explanation, explain
+from qwen3_parity.diagnosis.explain import FITTED, Explanation, explain
 from qwen3_parity.diagnosis.faults import Blame, Fault, Progress, blame, blame_outputs
 from qwen3_parity.diagnosis.fits import FITS, Finding
 from qwen3_parity.diagnosis.judged import Judged, judged
@@ -34,8 +34,12 @@ from qwen3_parity.judge.verdict import Verdicts
 
 _WRONG, _RIGHT = 12, 6
 """Taps of one place that a mistake is tried on, wrong ones and right ones."""
-FITTED = 8
-"""The rank from which on an explanation was fitted to each tap by itself: what the numbers say is told beside it."""
+_WITH_A_PAST = Finding(
+    "fit.past",
+    "right without a past and wrong in every step with one: what the cache holds, or what decode steps do in another "
+    "way; cache_keys and cache_values tell which",
+    0.9,
+)
 
 
 @dataclass(frozen=True)
@@ -174,7 +178,8 @@ def _explained(found: Blame, fault: Fault, search: Search) -> Explained:
     worst = next(iter(_judged(found, [fault.worst])), None)
     if not blamed or worst is None:
         return Explained(fault, "")
-    where = whereabouts(fault, worst)
+    where, past = whereabouts(fault, worst), _wrong_with_a_past(fault)
+    search = replace(search, later=past)
     explanations = explain(blamed, _judged(found, right), search)
     if worst.evidence.ops == {"rope"} and sum(one.whole for one in explanations[:1]) < len(blamed):
         search = replace(search, known=())
@@ -186,8 +191,16 @@ def _explained(found: Blame, fault: Fault, search: Search) -> Explained:
         return Explained(fault, where, explanations, record=record, stopped=search.stopped)
     with np.errstate(all="ignore"):
         findings = [one for fit in FITS if (one := fit(worst.evidence, worst.truth)) is not None]
+    if past and "cache" in worst.evidence.ops:
+        findings.append(_WITH_A_PAST)
     findings.sort(key=lambda one: -one.weight)
     return Explained(fault, where, explanations, findings, record, search.stopped)
+
+
+def _wrong_with_a_past(fault: Fault) -> bool:
+    """Whether a group is right in the first step, and wrong in every step behind."""
+    right, wrong = {one.step for one in fault.right}, {one.step for one in fault.wrong}
+    return bool(fault.others) and 0 in right and right.isdisjoint(wrong)
 
 
 def spread(verdicts: Sequence[OpVerdict], count: int) -> list[OpVerdict]:

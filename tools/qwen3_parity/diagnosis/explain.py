@@ -18,6 +18,9 @@ _TOLD = 100
 """So many mistakes between two words of progress."""
 _TOLD_BY_NAME = 6
 """The rank beyond which an explanation says no more than that the numbers are others: two known mistakes say more."""
+FITTED = 8
+"""The rank from which on an explanation was fitted to each tap by itself, so that nothing can contradict it: what the
+numbers say is told beside it."""
 _ROUNDS = 3
 """Different mistakes looked for in one place."""
 
@@ -46,11 +49,12 @@ class Explanation:
     @property
     def order(self) -> tuple[float, ...]:
         """Smaller is better: explains more, contradicts less, is the plainer mistake, is closer."""
-        return -self.whole, -self.partly, self.contradicted, self.rank, self.kinds, self.share
+        fitted = self.rank >= FITTED
+        return -self.whole, -self.partly, fitted, self.contradicted, self.rank, self.kinds, self.share
 
     def as_good_as(self, other: Explanation) -> bool:
         """Whether it explains as much as another one and contradicts no more: the plainer of the two is no surer."""
-        return self.order[:3] == other.order[:3]
+        return self.order[:4] == other.order[:4]
 
 
 def explain(blamed: Sequence[Judged], passing: Sequence[Judged], search: Search) -> list[Explanation]:
@@ -91,9 +95,9 @@ def _tries(open_: Sequence[Judged], search: Search) -> Iterator[tuple[Judged, It
     its own; numbers that places of a group may be multiplied with; two mistakes at once.
     """
     first, last = open_[0], open_[-1]
-    yield first, suspects(first.evidence, search.failures)
+    yield first, suspects(first.evidence, search.failures, later=search.later)
     if last is not first:
-        plain = suspects(last.evidence, search.failures)
+        plain = suspects(last.evidence, search.failures, later=search.later)
         yield last, (one for one in plain if not last.evidence.others or one.hypothesis.rank <= _PLAIN)
     if first.evidence.others:
         yield first, factors(first)

@@ -10,7 +10,7 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.blame.evidence import Evidence, worst_share
-from qwen3_parity.blame.replay import expected
+from qwen3_parity.blame.replay import expected, group_noise
 from qwen3_parity.blame.values import Values
 from qwen3_parity.diagnosis.suspects import Suspect
 from qwen3_parity.judge.budgets import headroom
@@ -18,6 +18,8 @@ from qwen3_spec.site import Result
 
 _LARGE = 1 << 15
 """Elements from which on a tap is large: looking for every look-alike takes seconds."""
+_NEARLY = 1e-3
+"""The part of the error that a mistake may leave which makes numbers, and so their noise, larger than right ones."""
 _TELLING = 3
 """Different numbers that a part of a tap must have to be explained by itself."""
 
@@ -49,9 +51,13 @@ class Judged:
         return self.evidence.actual.size > _LARGE
 
     def in_units(self, values: Array) -> Array:
-        """Values of the tap's shape in rounding units, at the cells that count and are finite: `[cell]`, float64."""
+        """Values of the tap's shape in rounding units, at the cells that count and are finite: `[cell]`, float64.
+
+        What has none, in a group that copies some of what it holds, has the smallest.
+        """
         unit, cells = self.truth[1], self.evidence.judged & np.isfinite(self.evidence.actual)
-        scale = np.ones(values.shape) if unit is None else np.maximum(unit, 1e-300)
+        some = np.ones(1) if unit is None or not (unit > 0).any() else unit[unit > 0]
+        scale = np.ones(values.shape) if unit is None else np.maximum(unit, some.min())
         found: Array = (np.asarray(values, np.float64) / scale)[cells]
         return found
 
@@ -93,14 +99,43 @@ def predicted(suspect: Suspect, one: Judged) -> Result | None:
         return None
 
 
+def _nearly(result: Result, one: Judged) -> bool:
+    """Whether a mistake leaves a small part of the error, as differences and not in rounding units."""
+    actual, cells = one.evidence.actual, one.cells if one.cells.any() else one.evidence.judged
+    if actual.dtype.kind != "f" or not cells.any():
+        return False
+    right = one.truth[0] if one.in_shape else np.zeros(actual.shape)
+    with np.errstate(all="ignore"):
+        left, error = (float(np.abs(actual - values)[cells].max()) for values in (result[0], right))
+    return left < _NEARLY * error
+
+
+def _with_its_noise(suspect: Suspect, one: Judged, result: Result) -> Result:
+    """A group's tap with a mistake in it, and the noise of the wrong group where that is more than the right one's."""
+    found, unit = result
+    values = one.evidence.site.values.another(overrides=suspect.overrides())
+    site = values.site(one.evidence.site.place.name, one.evidence.site.step)
+    if site is None:
+        return result
+    noise = np.sqrt(group_noise(site, found))
+    return found, noise if unit is None or unit.shape != noise.shape else np.maximum(unit, noise)
+
+
 def share(suspect: Suspect, one: Judged) -> tuple[float, bool]:
     """The share of the budget that a suspect leaves, and whether of the whole tap or of the wrong cells alone."""
     result = predicted(suspect, one)
     if result is None or result[0].shape != one.evidence.actual.shape:
         return math.inf, False
+    group = bool(one.evidence.others)
+    if group and result[1] is not None and result[1].shape != result[0].shape:
+        result = _with_its_noise(suspect, one, result)
     errors = one.evidence.errors(result)
     assert errors is not None
     wrong = float(errors[one.cells].max(initial=0)) / one.room
+    if wrong > 1 and group and _nearly(result, one):
+        errors = one.evidence.errors(_with_its_noise(suspect, one, result))
+        assert errors is not None
+        wrong = float(errors[one.cells].max(initial=0)) / one.room
     if wrong > 1:
         return math.inf, False
     share = worst_share(one.evidence.measure(errors), one.evidence.ops)

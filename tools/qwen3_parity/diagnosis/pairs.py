@@ -19,6 +19,8 @@ _RANK = 4
 """What two mistakes are rarer than one."""
 _TRIED = 2000
 """Pairs that are computed: those whose effects come closest to the error when they are added."""
+_LARGEST = 1e150
+"""A change of the tap, in rounding units, whose square is a number."""
 _SAME = 1e-9
 """A change of the tap, of its size, that is none."""
 
@@ -57,7 +59,7 @@ def _effects(first: Judged, suspects: Sequence[Suspect], search: Search) -> Iter
             effect = first.in_units(result[0]) - right
             size = float(np.linalg.norm(effect))
         key = np.round(effect / max(size, 1e-300), 6).tobytes()
-        if np.isfinite(size) and size > _SAME * float(np.linalg.norm(right)) and key not in seen:
+        if _SAME * float(np.linalg.norm(right)) < size < _LARGEST and key not in seen:
             seen.add(key)
             yield suspect, effect
 

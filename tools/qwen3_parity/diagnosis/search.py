@@ -13,11 +13,13 @@ class Search:
     """The search for the mistake in one place.
 
     `known` are names to try first; `until` is a moment of `time.monotonic` in seconds, `stopped` whether anybody had to
-    stop there; `progress` is told what is done; `failures` are hypotheses of ours that could not be tried.
+    stop there; `later`: what has no past is right, mistakes may be made in the other steps alone; `progress` is told
+    what is done; `failures` are hypotheses of ours that could not be tried.
     """
 
     known: Collection[str] = ()
     until: float = math.inf
+    later: bool = False
     progress: Callable[[str], None] = lambda _: None
     failures: list[str] = field(default_factory=list)
     stopped: bool = False

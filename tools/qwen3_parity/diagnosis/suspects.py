@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -37,6 +37,8 @@ _TOGETHER: tuple[frozenset[str], ...] = tuple(
     )
 )
 """Places, by the last part of their names, that one careless line gets wrong together."""
+_PLAIN = 1
+"""The rank up to which a mistake is plain enough to be made in some steps alone."""
 
 
 @dataclass(frozen=True)
@@ -44,11 +46,13 @@ class Suspect:
     """A mistake with the places, by pattern, at which it is made; `at` has it as each of them thinks of it.
 
     `partial`: 0 where these are all its places, 1 where one careless line makes it at some, 2 at one of several.
+    `later`: it is made in steps with a past alone.
     """
 
     hypothesis: Hypothesis
     at: Mapping[str, Hypothesis]
     partial: int = 0
+    later: bool = False
 
     @property
     def plainness(self) -> tuple[int, int]:
@@ -62,16 +66,21 @@ class Suspect:
 
     def overrides(self) -> Mapping[str, Callable[[Site], Result]]:
         """The mistake where it can be made, the right op elsewhere."""
-        return {pattern: _or_truth(one) for pattern, one in self.at.items()}
+        return {pattern: _or_truth(one, later=self.later) for pattern, one in self.at.items()}
 
 
-def _or_truth(hypothesis: Hypothesis) -> Callable[[Site], Result]:
-    return lambda site: hypothesis.compute(site) or OPS[site.place.op].truth(site)
+def _or_truth(hypothesis: Hypothesis, *, later: bool) -> Callable[[Site], Result]:
+    def compute(site: Site) -> Result:
+        found = None if later and site.step == 0 else hypothesis.compute(site)
+        return found or OPS[site.place.op].truth(site)
+
+    return compute
 
 
-def suspects(evidence: Evidence, failures: list[str]) -> Iterator[Suspect]:
+def suspects(evidence: Evidence, failures: list[str], *, later: bool = False) -> Iterator[Suspect]:
     """The mistakes that may explain a tap; of a group the plainest first, everywhere before at one place.
 
+    With `later` each is also thought of as made in steps with a past alone: what a prompt's caches hold is right then.
     A library that fails is our own fault: it is told in `failures`.
     """
     own = evidence.site.place.pattern
@@ -79,7 +88,17 @@ def suspects(evidence: Evidence, failures: list[str]) -> Iterator[Suspect]:
         for one in _library(evidence.site, failures):
             yield Suspect(one, {own: one})
         return
-    yield from sorted(every_suspect(evidence, failures), key=lambda one: one.plainness)
+    every = list(every_suspect(evidence, failures))
+    if later:
+        every += [_later(one) for one in every if one.hypothesis.rank <= _PLAIN]
+    # What is made at the tap itself takes no replay: it comes first.
+    yield from sorted(every, key=lambda one: (tuple(one.at) != (own,), one.plainness))
+
+
+def _later(suspect: Suspect) -> Suspect:
+    one = suspect.hypothesis
+    one = replace(one, says=f"{one.says}, in steps with a past alone", rank=one.rank + 1)
+    return replace(suspect, hypothesis=one, later=True)
 
 
 def every_suspect(evidence: Evidence, failures: list[str]) -> Iterator[Suspect]:
@@ -90,7 +109,8 @@ def every_suspect(evidence: Evidence, failures: list[str]) -> Iterator[Suspect]:
         with every_guess():  # what is observed goes through the whole group: no quick look may put a guess aside
             known = list(_library(site, failures))
         for one in known:
-            everywhere = sites if one.everywhere else [pattern]
+            together = [p for p in sites if p.rpartition(".")[2] in one.leaves]
+            everywhere = together or (sites if one.everywhere else [pattern])
             made.setdefault(one.cause or f"{one.name} {one.says}", {}).update(dict.fromkeys(everywhere, one))
     for at in made.values():
         yield from made_at(at)
@@ -99,15 +119,16 @@ def every_suspect(evidence: Evidence, failures: list[str]) -> Iterator[Suspect]:
 def made_at(at: Mapping[str, Hypothesis]) -> Iterator[Suspect]:
     """A mistake at all the places where it can be made, at those of one line, at one.
 
-    Encoder keys are made by the lines that make keys, or by lines of their own.
+    Encoder keys are made by the lines that make keys, or not, or by lines of their own.
     """
     patterns = tuple(at)
     sets: dict[tuple[str, ...], int] = {patterns: 0}
-    if len(patterns) > 1 and not at[patterns[0]].everywhere:
+    if len(patterns) > 1 and not (at[patterns[0]].everywhere or at[patterns[0]].leaves):
         own = {pattern: pattern.rpartition(".")[2] for pattern in patterns}
         leaves = {pattern: leaf.removeprefix("encoder_") for pattern, leaf in own.items()}
         for group in (*_TOGETHER, *(frozenset({leaf}) for leaf in leaves.values())):
             sets.setdefault(tuple(p for p in patterns if {own[p], leaves[p]} & group), 1)
+            sets.setdefault(tuple(p for p in patterns if own[p] in group), 1)
         for pattern in patterns:
             sets.setdefault((pattern,), 2)
     for some, partial in sets.items():

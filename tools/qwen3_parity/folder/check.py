@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from qwen3_golden import GOLDEN_ROOT, ParityError, read
+from qwen3_golden import ParityError, read
 from qwen3_parity.check import check
-from qwen3_parity.checkpoints.weights import weights_at_hand
+from qwen3_parity.checkpoints.weights import checkpoints_of, weights_at_hand
 from qwen3_parity.judge.candidates import golden_names, recordings
 from qwen3_parity.judge.verdict import Verdicts
 
@@ -43,19 +43,23 @@ class Folder:
         return 1 if self.red or not self.results or (self.required and self.missing) else 0
 
 
-def check_folder(folder: Path, required: Sequence[str] = (), *, partial: bool = False) -> Folder:
+def check_folder(
+    folder: Path, required: Sequence[str] = (), *, partial: bool = False, goldens: Mapping[str, Path] | None = None
+) -> Folder:
     """Judge every recording below `folder`, or those of `required` cases; one that is refused keeps no other from it.
 
-    Each op is judged alone where the case's checkpoint is a committed one. `partial`: the cases' results need not be
-    there. Raises `ParityError` when there is no such folder, or no recording in it.
+    Each op is judged alone where the case's checkpoint is a committed one, or beside its golden. `partial`: the cases'
+    results need not be there. `goldens` are files by case, the committed ones by default.
+
+    Raises `ParityError` when there is no such folder, or no recording in it.
     """
-    goldens = golden_names()
+    goldens = goldens or golden_names()
     delivered, refused = recordings(folder, goldens)
     names, results = required or list(goldens), []
     for name in (name for name in names if name in delivered):
         try:
             golden = read(goldens[name], digests=True)
-            weights = weights_at_hand(golden, GOLDEN_ROOT / "checkpoints")
+            weights = weights_at_hand(golden, checkpoints_of(goldens[name]))
             results.append(check(golden, delivered[name], weights, partial=partial))
         except ParityError as error:
             refused.append(error)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from google.protobuf import text_format
 
-from qwen3_golden import GOLDEN_ROOT, ParityError, Recording, Tensor, pb
+from qwen3_golden import TABLES_ROOT, ParityError, Recording, Tensor, pb
 from qwen3_parity.judge.compare import Metrics
 
 ROUNDOFF: dict[int, float] = {
@@ -45,7 +45,7 @@ class Shares(NamedTuple):
 
 @cache
 def _rows() -> dict[tuple[str, str], Headroom]:
-    text = (GOLDEN_ROOT / "tolerances.textproto").read_text(encoding="utf-8")
+    text = (TABLES_ROOT / "tolerances.textproto").read_text(encoding="utf-8")
     table = text_format.Parse(text, pb.Tolerances())
     return {(row.kind, row.op): Headroom(row.rms, row.max, row.row, row.head) for row in table.headroom}
 
@@ -56,7 +56,7 @@ def headroom(kind: str, op: str = "") -> Headroom:
     found = rows.get((kind, op)) or rows.get((kind, ""))
     if found is None or not all(value > 0 for value in found):
         raise ParityError(
-            GOLDEN_ROOT / "tolerances.textproto",
+            TABLES_ROOT / "tolerances.textproto",
             f"no headroom for {kind} {op!r}",
             expected="a row with four numbers above 0",
             got=found,

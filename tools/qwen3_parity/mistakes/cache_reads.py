@@ -90,6 +90,19 @@ def _ring(size: int) -> _All:
     return found
 
 
+def _whole_ring(size: int) -> _All:
+    """As `_ring`, of every slot: a prompt that is longer than the ring overwrites itself."""
+
+    def found(old: Array, new: Array) -> Array | None:
+        every = np.concatenate((old, new), 2)
+        last = every.shape[2] - 1
+        if last < size:
+            return None
+        return every[:, :, [slot + (last - slot) // size * size for slot in range(last + 1)]]
+
+    return found
+
+
 def _up_to(capacity: int) -> _All:
     def found(old: Array, new: Array) -> Array | None:
         every = np.concatenate((old, new), 2)
@@ -114,9 +127,14 @@ _READ_WITH_NEW: tuple[tuple[str, str, _All, int], ...] = (
 
 def reads(site: Site) -> Iterator[Hypothesis]:
     """What else a step may find in the slots that earlier steps filled."""
-    if site.step == 0 or site.values.recorded("input.beam_idx", 0) is not None:
+    if site.values.recorded("input.beam_idx", 0) is not None:
         return
     own = site.place.inputs[0][0].rpartition(".")[2]
+    if site.step == 0:
+        for slots in range(1, _SLOTS if site.place.op == "cache" else 0):
+            says = f"wraps around after {slots} slots, in a longer prompt too"
+            yield Hypothesis("cache.ring", says, _FIX, _found(own, _whole_ring(slots), prompt=True), 2)
+        return
     for name, says, older, rank in _READ:
         yield Hypothesis(f"cache.{name}", says, _FIX, _found(own, _older(older)), rank)
     for name, says, every, rank in _READ_WITH_NEW:
@@ -183,12 +201,17 @@ def _older(change: _Older) -> _All:
     return every
 
 
-def _found(tap: str, every: _All, offset: int = 0, *, older_tap: str = "") -> Compute:
-    """What a step finds: older slots as `older_tap` (or `tap`) had them in the steps before, `offset` layers on."""
+def _found(tap: str, every: _All, offset: int = 0, *, older_tap: str = "", prompt: bool = False) -> Compute:
+    """What a step finds: older slots as `older_tap` (or `tap`) had them in the steps before, `offset` layers on.
+
+    `prompt`: in the first step, which has nothing else, too; and in no other.
+    """
 
     def compute(site: Site) -> Result | None:
         truth = OPS[site.place.op].truth(site)
         layer = (site.place.layer or 0) + offset
+        if prompt:
+            return truth if site.step else _of(every(truth[0][:, :, :0], truth[0]), truth[1])
         if site.step == 0 or not 0 <= layer < site.config.num_hidden_layers:
             return truth
         written = range(site.step) if site.place.op == "cache" else range(1)
@@ -200,10 +223,13 @@ def _found(tap: str, every: _All, offset: int = 0, *, older_tap: str = "") -> Co
         old = np.concatenate(kept, 2)
         if old.shape[:2] != truth[0].shape[:2] or old.shape[2] > truth[0].shape[2]:
             return None
-        found = every(old, truth[0][:, :, old.shape[2] :])
-        return None if found is None else (found, truth[1])
+        return _of(every(old, truth[0][:, :, old.shape[2] :]), truth[1])
 
     return compute
+
+
+def _of(found: Array | None, unit: Array | None) -> Result | None:
+    return None if found is None else (found, unit)
 
 
 def _form(site: Site, name: str, step: int) -> Array | None:

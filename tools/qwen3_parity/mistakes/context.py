@@ -12,6 +12,7 @@ from qwen3_parity.mistakes.gradients import cut
 from qwen3_parity.mistakes.grouped_heads import groups
 from qwen3_parity.mistakes.head_maps import HeadMap, fitted_map, wrong_maps
 from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
+from qwen3_parity.mistakes.merged_orders import ORDERS, Order
 from qwen3_parity.mistakes.narrow_sums import narrow_sums
 from qwen3_parity.mistakes.normed import normed
 from qwen3_parity.mistakes.observed import likely, observe, real_queries, recorded
@@ -239,14 +240,17 @@ def other_values(site: Site) -> Iterator[Hypothesis]:
 
         yield Hypothesis("context.shifted", f"weighs the values {says}", _VALUES, moved, 1)
 
-    def exchanged(site: Site) -> Result | None:
-        if len(site.inputs) < 3:
-            return None
-        values, own = all_values(site), own_keys(site)
-        return weighed(site, site.inputs[0], np.concatenate([values[:, :, own:], values[:, :, :own]], axis=2))
-
     fix = "concatenate the decoder's own values first, the encoder's second"
-    yield Hypothesis("context.halves_exchanged", "has the encoder's values before the decoder's", fix, exchanged)
+    for name, where, order in ORDERS:
+
+        def joined(site: Site, order: Order = order) -> Result | None:
+            if len(site.inputs) < 3:
+                return None
+            values, own = all_values(site), own_keys(site)
+            return weighed(site, site.inputs[0], order(values[:, :, :own], values[:, :, own:], site.length))
+
+        says = f"has the encoder's values {where}"
+        yield Hypothesis(f"context.{name}", says, fix, joined, cause=f"the encoder's half {where}")
 
 
 def _with_probs(change: Callable[[Array, Site], Array | None]) -> Callable[[Site], Result | None]:

@@ -22,6 +22,7 @@ class Hypothesis:
     `cause`: what it has in common with mistakes of other ops, where one careless function makes them together (a wrong
     repeat of heads: in the scores and in the context).
     `everywhere`: the mistake is made at every place of a group where it can be (keys and values alike), not at one.
+    `leaves`: it is made together at all places whose names end so (a block that norms elsewhere).
     """
 
     name: str
@@ -30,6 +31,7 @@ class Hypothesis:
     compute: Compute
     rank: int = 0
     everywhere: bool = False
+    leaves: frozenset[str] = frozenset()
     cause: str = ""
 
 

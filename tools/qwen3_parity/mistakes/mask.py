@@ -12,7 +12,7 @@ from qwen3_golden import Array
 from qwen3_parity.mistakes.hypothesis import Compute, Hypothesis, Mistakes
 from qwen3_parity.mistakes.mask_memory import MEMORY
 from qwen3_parity.mistakes.mask_near import NEAR
-from qwen3_parity.mistakes.mask_padding import OWN, by_id
+from qwen3_parity.mistakes.mask_padding import MISREAD, OWN, by_id
 from qwen3_parity.mistakes.mask_parts import Rule, Slots, slots
 from qwen3_spec import ops
 from qwen3_spec.ops import OPS
@@ -33,7 +33,10 @@ def mask(site: Site) -> Iterator[Hypothesis]:
     """Masks with wrong parts that give exactly what was recorded at this site, and wrong masks as a whole."""
     yield from _whole(site)
     actual = site.values.recorded(site.place.name, site.step)
-    if actual is None or _given(site):  # a mask that is given has no parts
+    if _given(site):  # a mask that is given has no parts
+        return
+    if actual is None:
+        yield from _hidden(site)
         return
     s = slots(site)
     total = s.real.shape[1]
@@ -55,6 +58,22 @@ def mask(site: Site) -> Iterator[Hypothesis]:
             result = found_here.compute(site)
             exact = result is not None and np.array_equal(result[0], actual)
             yield found_here if exact else replace(found_here, rank=found_here.rank + 1)
+
+
+def _hidden(site: Site) -> Iterator[Hypothesis]:
+    """Of a mask that was not recorded: one part wrong, or the padding of both halves misread in the same way."""
+    s = slots(site)
+    memory = None if s.memory is None else MEMORY[0]
+    for near in NEAR[1:]:
+        yield _hypothesis([near], near, OWN[0], memory)
+    for own in (*OWN[1:], *by_id(s, memory=False)):
+        yield _hypothesis([own], NEAR[0], own, memory)
+    if memory is None:
+        return
+    for theirs in (*MEMORY[1:], *by_id(s, memory=True)):
+        yield _hypothesis([theirs], NEAR[0], OWN[0], theirs)
+    for own, theirs in zip(OWN[1 : len(MISREAD) + 1], MEMORY[1:], strict=False):
+        yield _hypothesis([replace(own, says=f"{own.says}, the encoder's too")], NEAR[0], own, theirs)
 
 
 def _own_half(s: Slots, actual: Array, judged: Array) -> Iterator[tuple[Rule, Rule]]:

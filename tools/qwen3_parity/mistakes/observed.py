@@ -124,8 +124,9 @@ def real(site: Site) -> Array | None:
     if mask is None or axis is None or axes[0] != "batch":
         return None
     stop = mask.shape[1] if encoder else site.stop
+    start = 0 if site.place.op == "cache" else stop - site.length  # it has every slot so far
     shape = [1] * len(axes)
-    cells = mask[:, stop - site.length : stop].astype(bool)
+    cells = mask[:, start:stop].astype(bool)
     shape[0], shape[axis] = cells.shape
     return cells.reshape(shape)
 

@@ -17,6 +17,7 @@ from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
 from qwen3_parity.mistakes.norm_placement import placement
 from qwen3_parity.mistakes.normed import normed
 from qwen3_parity.mistakes.observed import Observed, factor_between, likely, observe, unit_of
+from qwen3_parity.mistakes.streams import blocks
 from qwen3_spec import ops
 from qwen3_spec.ops import OPS
 from qwen3_spec.rounding import FLOAT32_ROUNDOFF
@@ -168,5 +169,5 @@ def _others() -> Iterator[Hypothesis]:
 
 
 MISTAKES: Mapping[str, Mistakes] = {
-    "residual": Mistakes((placement, residual)),
+    "residual": Mistakes((placement, residual, blocks)),
 }

@@ -18,6 +18,7 @@ from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
 from qwen3_parity.mistakes.narrow_sums import narrow_sums
 from qwen3_parity.mistakes.observed import Observed, factor_between, likely, observe, settles, unit_of
 from qwen3_parity.mistakes.parameters import other_tensors
+from qwen3_parity.mistakes.streams import skips
 from qwen3_spec import ops
 from qwen3_spec.heads import split_heads
 from qwen3_spec.ops import OPS
@@ -338,7 +339,7 @@ def weight_of_rows(site: Site) -> Array | None:
 
 
 MISTAKES: Mapping[str, Mistakes] = {
-    "rms_norm": Mistakes((norm, other_tensors), (other_weight, other_statistic)),
+    "rms_norm": Mistakes((norm, skips, other_tensors), (other_weight, other_statistic)),
     "head_norm": Mistakes((norm, other_tensors), (other_weight, other_statistic)),
     "norm_input_gradient": Mistakes((gradient, uses, cut)),
     "norm_weight_gradient": Mistakes((uses, cut)),

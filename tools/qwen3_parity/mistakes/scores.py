@@ -14,6 +14,7 @@ from qwen3_parity.mistakes.gradients import cut
 from qwen3_parity.mistakes.grouped_heads import groups
 from qwen3_parity.mistakes.head_maps import HeadMap, fitted_map, wrong_maps
 from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
+from qwen3_parity.mistakes.merged_orders import ORDERS, Order
 from qwen3_parity.mistakes.narrow_sums import narrow_sums
 from qwen3_parity.mistakes.observed import likely, observe, recorded, visible_cells, wrong_cells
 from qwen3_parity.mistakes.strides import ORDER, READS, Read
@@ -155,14 +156,17 @@ def other_order(site: Site) -> Iterator[Hypothesis]:
 
     yield Hypothesis("scores.transposed", "has queries and keys exchanged", "q @ k.transpose(-1, -2)", transposed)
 
-    def halves(site: Site) -> Result | None:
-        if len(site.inputs) < 3:
-            return None
-        q, own, memory = site.inputs
-        return _scored(q, np.concatenate([memory, own], axis=2), site.scaling)
-
     fix = "concatenate the decoder's own keys first, the encoder's second"
-    yield Hypothesis("scores.halves_exchanged", "has the encoder's keys before the decoder's", fix, halves)
+    for name, where, order in ORDERS:
+
+        def joined(site: Site, order: Order = order) -> Result | None:
+            if len(site.inputs) < 3:
+                return None
+            q, own, memory = site.inputs
+            return _scored(q, order(own, memory, site.length), site.scaling)
+
+        says = f"has the encoder's keys {where}"
+        yield Hypothesis(f"scores.{name}", says, fix, joined, cause=f"the encoder's half {where}")
 
     def rolled(by: int) -> Callable[[Site], Result]:
         return lambda site: _scored(np.roll(site.inputs[0], by, 1), _inputs(site)[1], site.scaling)

@@ -256,6 +256,25 @@ def shaped(site: Site) -> Iterator[Hypothesis]:
         yield softmax_hypothesis(f"softmax.{name}", says, fix, function, rank)
 
 
+def memory_again(site: Site) -> Iterator[Hypothesis]:
+    """The encoder's keys once more, or as often as there were steps: appended to a cache that has them."""
+    if site.step == 0 or site.place.stack != "decoder":
+        return
+    for says, every_step in (("once more", 0), ("again in every step", 1)):
+
+        def appended(s: Array, visible: Array, site: Site, every: int = every_step) -> tuple[Array, Array] | None:
+            own = own_keys(site, s)
+            if own >= s.shape[-1]:
+                return None
+            copies = np.ones(s.shape[-1])
+            copies[own:] = 1 + site.step**every
+            return soft(s + np.log(copies), visible), visible
+
+        text = f"has the encoder's keys and values {says} in decode steps"
+        fix = "the encoder's keys are appended once, in the first step"
+        yield softmax_hypothesis("cache.encoder_appended_again", text, fix, appended, 1)
+
+
 def gradient(site: Site) -> Iterator[Hypothesis]:
     """The gradient's derivative without the sum over the row."""
     says, fix = "takes the gradient's sum for a constant: dy p without the sum term", "ds = p (dp - sum(dp p))"
@@ -268,6 +287,6 @@ def _softmax_without_sum(site: Site) -> Result:
 
 
 MISTAKES: Mapping[str, Mistakes] = {
-    "softmax": Mistakes((shaped, narrow, miscounted_keys, summed, fitted, other_mask)),
+    "softmax": Mistakes((shaped, narrow, miscounted_keys, summed, memory_again, fitted, other_mask)),
     "softmax_gradient": Mistakes((gradient, cut)),
 }

@@ -9,7 +9,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from qwen3_golden import Array, Place, pattern_of
+from qwen3_parity.blame.evidence import as_stored
 from qwen3_parity.blame.values import made_once
+from qwen3_parity.judge.budgets import headroom
 from qwen3_parity.mistakes.hypothesis import Hypothesis
 from qwen3_parity.mistakes.layouts import as_form
 from qwen3_parity.mistakes.screen import screen
@@ -19,6 +21,13 @@ from qwen3_spec.site import Result, Site
 
 _LAYER = re.compile(r"\.layers\.(\d+)\.")
 _CACHED = ("cache", "cache_once")
+_OF_WRONG = 10
+"""The rank of a copy of a tap that is wrong itself: behind what explains the two by what they have in common."""
+_STREAM = ("input", "input_layernorm", "attn_residual", "post_attention_layernorm")
+_PLAIN = 2
+"""The rank up to which changes on the way are thought of at a place without a tap."""
+_NEAR = 2
+"""So many layers on or back a place without a tap may read what belongs to its own layer."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +54,10 @@ class Read:
         if name is None or site.step < self.back:
             return None
         place = site.values.place(name)
-        found = None if place is None else site.values.value(name, site.step - self.back)
+        try:
+            found = None if place is None else site.values.value(name, site.step - self.back)
+        except KeyError:  # the case has no weight for it
+            return None
         return None if found is None or place is None else (found, place)
 
 
@@ -56,8 +68,8 @@ def wiring(site: Site) -> Iterator[Hypothesis]:
     for slot in range(len(site.inputs)):
         for read in reads:
             yield from _yielded(site, quick, _reading(site, slot, read))
-        if quick is not None:
-            for one in changes(site, slot):
+        for one in changes(site, slot):
+            if quick is not None or one[0].rank <= _PLAIN:
                 yield from _yielded(site, quick, one)
     for slot in range(len(site.inputs) - 1):
         yield from _yielded(site, quick, _exchanged(site, slot))
@@ -83,10 +95,9 @@ def _yielded(
 
 def _reads(site: Site, *, near: bool) -> Iterator[Read]:
     """The taps that a slot might read: those of the step, of the case, and of the step before; nearest first."""
-    layer = site.place.layer
+    layer, own = site.place.layer, {pattern_of(name) for name in site.names}
     seen: set[tuple[str, int]] = set()
-    for item in site.values.recording:
-        name, step = item.key
+    for name, step in _known(site):
         place = site.values.place(name)
         if place is None or name == site.place.name or step not in (site.step, site.step - 1, 0):
             continue
@@ -103,10 +114,21 @@ def _reads(site: Site, *, near: bool) -> Iterator[Read]:
             yield Read(pattern, back=back)
         elif layer is None:
             yield Read(pattern, layer=place.layer, back=back)
-        elif not near or place.layer == layer:
+        elif near and place.stack != site.place.stack:
+            if place.layer == site.config.num_hidden_layers - 1 and pattern.endswith(".output"):
+                yield Read(pattern, layer=place.layer, back=back)
+        elif not near or place.layer == layer or (pattern in own and abs(place.layer - layer) <= _NEAR):
             yield Read(pattern, offset=place.layer - layer, back=back)
             if place.layer in (0, site.config.num_hidden_layers - 1) and place.layer != layer:
                 yield Read(pattern, layer=place.layer, back=back)
+
+
+def _known(site: Site) -> Iterator[tuple[str, int]]:
+    """The taps that were recorded, and those without a tap in the site's group and in its layer's stream."""
+    yield from (item.key for item in site.values.recording)
+    yield from [key for key, value in site.values.computed.items() if value is not None]
+    if site.place.layer is not None:
+        yield from ((f"{site.stack}.layers.{site.place.layer}.{leaf}", site.step) for leaf in _STREAM)
 
 
 def _reading(site: Site, slot: int, read: Read) -> tuple[Hypothesis, _Change] | None:
@@ -132,7 +154,10 @@ def _reading(site: Site, slot: int, read: Read) -> tuple[Hypothesis, _Change] | 
     before = " of the step before" if read.back else ""
     rank = 2 + (read.offset is None and "{layer}" in read.pattern) + (read.back > 0)
     rank += 0 if read.offset in (0, None) else min(abs(read.offset), 2)
-    says = f"reads {where}{before} where {given} belongs"
+    if site.values.recorded(site.place.name, site.step) is None and _wrong(site, read):
+        rank = _OF_WRONG
+    always = ", in every layer" if read.offset is None and "{layer}" in read.pattern else ""
+    says = f"reads {where}{before} where {given} belongs{always}"
     return Hypothesis(name, says, f"read {pattern_of(given)}", _computed(change), rank), change
 
 
@@ -208,8 +233,24 @@ def _copies(site: Site, reads: list[Read]) -> Iterator[Hypothesis]:
             f"is left out: its output is {name}{before}" if own else f"holds {name}{before}, bit for bit",
             f"compute {site.place.op} of {', '.join(map(pattern_of, site.names)) or 'the configuration'}",
             lambda site, read=read: None if (y := _copied(site, read)) is None else (y, None),  # type: ignore[misc]
-            1 if own else 3,
+            _OF_WRONG if not own and _wrong(site, read) else 1 if own else 3,
         )
+
+
+def _wrong(site: Site, read: Read) -> bool:
+    """Whether a tap is wrong itself: two places that are wrong alike are no copies of each other."""
+    name = read.name(site)
+    found = None if name is None else site.values.recorded(name, site.step - read.back)
+    other = None if name is None or found is None else site.values.site(name, site.step - read.back)
+    if other is None or found is None:
+        return False
+    op = other.place.op
+    truth, unit = OPS[op].truth(other)
+    if truth.shape != found.shape:
+        return True
+    if unit is None:  # a cache is as wrong as what it holds
+        return not np.array_equal(truth, found) or any(_wrong(other, Read(pattern_of(n), 0)) for n in other.names)
+    return not (np.abs(found - truth) <= headroom("op", op).max * as_stored(unit, truth, op, other.values.dtype)).all()
 
 
 def _copy_name(site: Site, read: Read, *, own: bool) -> str:

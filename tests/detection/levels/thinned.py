@@ -1,0 +1,42 @@
+"""A golden's case with a mistake in it, recorded at a level, and its diagnosis."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from fnmatch import fnmatchcase
+
+from detection.derived.seed import Compute, case_of, seeded
+from qwen3_golden import GOLDEN_ROOT, Recording, pb, selected, table
+from qwen3_parity.checkpoints.weights import weights_of
+from qwen3_parity.diagnosis.diagnose import Diagnosis, diagnose
+from qwen3_parity.recording.levels import LEVELS
+from qwen3_spec.ops import OPS
+
+
+def thinned(whole: Recording, level: str) -> Recording:
+    """A recording with the taps of a level alone, and what it says of itself."""
+    kept = [t for t in whole if t.info.name.startswith("input.") or selected(t.info.name, LEVELS[level])]
+    run = pb.Run()
+    run.CopyFrom(whole.run)
+    del run.materialised[:]
+    run.materialised.extend(one for one in whole.run.materialised if selected(one, LEVELS[level]))
+    return replace(whole, tensors=kept, run=run)
+
+
+def recorded(case: str, wrong: Mapping[str, Compute], level: str) -> tuple[Recording, Recording]:
+    """The golden, and the case recorded at a level by an implementation with these wrong ops, by glob."""
+    made = {
+        row.pattern: compute
+        for row in table()
+        for glob, compute in wrong.items()
+        if fnmatchcase(row.pattern, glob) and row.op in OPS and not row.pattern.startswith("gradient.")
+    }
+    return case_of(case).golden, thinned(seeded(case_of(case), made), level)
+
+
+def diagnosis(case: str, wrong: Mapping[str, Compute], level: str, budget: float = math.inf) -> Diagnosis:
+    """What is said of such a recording; `budget` as of `diagnose`, in seconds."""
+    golden, candidate = recorded(case, wrong, level)
+    return diagnose(golden, candidate, weights_of(golden, GOLDEN_ROOT / "checkpoints"), budget=budget)
