@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+import json
+import random
 import sys
 import tempfile
+from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
 
+from qwen3_golden import ParityError, read
+from qwen3_golden.whole import write_whole
 from qwen3_parity.commands import selection_options
+from qwen3_parity.conformance.known import load, surprises
+from qwen3_parity.conformance.port import Limits, Port
+from qwen3_parity.conformance.run import Failure, Fresh
+from qwen3_parity.conformance.run import conformance as run
 from qwen3_parity.folder.levels import LEVELS, cases_of
 from qwen3_parity.judge.candidates import golden_names
-from qwen3_parity.judge.selection import Selection
+from qwen3_parity.judge.selection import EVERY, Selection
+from qwen3_parity.report import conformance as report
 from qwen3_parity.report.terminal import console
 
 FILE = click.Path(path_type=Path)
+FRESH = 20
+"""Fresh cases where nobody says how many."""
 
 
 @click.command()
@@ -32,6 +45,19 @@ FILE = click.Path(path_type=Path)
 @click.option(
     "--memory", type=click.FloatRange(min=0.01), help="GiB of address space for each process  [default: no limit]"
 )
+@click.option("--seed", type=click.IntRange(0), help="What fresh cases are drawn from  [default: another each time]")
+@click.option(
+    "--fresh",
+    "count",
+    type=click.IntRange(0),
+    help=f"Fresh cases after the committed ones  [default: {FRESH}, none where cases are chosen by name]",
+)
+@click.option(
+    "--save", type=FILE, default=Path("build"), show_default=True, help="A fresh case that fails goes to fresh/ in it."
+)
+@click.option("--case", "files", type=FILE, multiple=True, help="Ask for the case of this golden alone; repeatable.")
+@click.option("--json", "as_json", is_flag=True, help="JSON instead of a table.")
+@click.option("--junit", type=FILE, help="Also write JUnit's XML, a test for each case.")
 @click.option("--jobs", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes side by side.")
 def conformance(
     selection: Selection,
@@ -42,29 +68,106 @@ def conformance(
     timeout: float,
     memory: float | None,
     jobs: int,
+    seed: int | None,
+    count: int | None,
+    save: Path,
+    files: tuple[Path, ...],
+    as_json: bool,
+    junit: Path | None,
 ) -> None:
     """Start a port, ask it for the committed cases over a pipe (see golden/README.md), and judge its answers.
+
+    Then for fresh ones, drawn from a seed that is printed, and judged against the specification: of the levels that are
+    asked for, or whatever the port supports. The first that fails is made small, saved and diagnosed.
 
     Whatever the port does, the run goes on. Exit code 1 where a case fails that is not among the known ones, where a
     known one does not fail or fails otherwise, and where nothing was judged.
     """
-    from qwen3_parity.conformance.known import load, surprises
-    from qwen3_parity.conformance.port import Limits
-    from qwen3_parity.conformance.run import conformance as run
-    from qwen3_parity.report.conformance import terminal
-
-    goldens = golden_names()
+    goldens = {read(file).case.name: file for file in files} or golden_names()
     cases = cases_of(levels, list(goldens)) if levels else list(goldens)
     cases = [name for name in cases if selection.takes(name, goldens[name])]
     if not cases:
         raise click.UsageError("no case is left by --level, --only, --exclude and --without")
     listed = load(known) if known else []
     limits = Limits(timeout, int((memory or 0) * (1 << 30)))
+    wanted = count is not None or seed is not None
+    if count is None:
+        count = FRESH if wanted or (selection == EVERY and not files) else 0
+    lacking = "" if not count or find_spec("hypothesis") else "fresh cases are drawn by hypothesis"
+    if lacking and wanted:
+        raise ParityError(
+            "--fresh",
+            lacking,
+            expected="the extra [conformance]",
+            got="no hypothesis",
+            next_step="pip install 'qwen3-parity[conformance]', or --fresh 0 for the committed cases alone",
+        )
     with tempfile.TemporaryDirectory() as folder, console(stderr=True).status("asking") as status:
         found = run(
-            command, cases, out or Path(folder), limits=limits, jobs=jobs, required=bool(levels), progress=status.update
+            command,
+            cases,
+            out or Path(folder),
+            goldens=goldens,
+            limits=limits,
+            jobs=jobs,
+            required=bool(levels),
+            progress=status.update,
         )
-    lines = list(surprises(listed, found.failed, cases))
-    expected = sum(any(fnmatchcase(name, one.glob) for one in listed) for name in found.failed)
-    console().print(terminal(found, lines, expected, out))
-    sys.exit(1 if lines or found.answers.remarks or found.folder is None else 0)
+        fresh = None
+        if count and not lacking and found.folder is not None:
+            fresh = _fresh(command, limits, levels, seed, count, save, status.update)
+    failed = dict(found.failed)
+    if fresh and fresh.failure:
+        failed[fresh.failure.name] = fresh.failure.message
+    lines = list(surprises(listed, failed, [*cases, *(name for name in failed if name not in cases)]))
+    expected = [name for name in failed if any(fnmatchcase(name, one.glob) for one in listed)]
+    code = 1 if lines or found.answers.remarks or found.folder is None or (fresh and fresh.remarks) else 0
+    if as_json:
+        click.echo(json.dumps(report.to_json(found, fresh, lines, code), indent=2))
+    else:
+        console().print(report.terminal(found, fresh, lines, len(expected), out), soft_wrap=True)
+        if lacking:
+            console().print(f"no fresh cases: {lacking}, pip install 'qwen3-parity[conformance]'", markup=False)
+        if fresh and fresh.failure and fresh.failure.answer:
+            _diagnose(fresh.failure)
+    if junit:
+        write_whole(junit, report.junit(found, fresh, cases, lines, expected))
+    sys.exit(code)
+
+
+def _fresh(
+    command: Sequence[str],
+    limits: Limits,
+    levels: Sequence[str],
+    seed: int | None,
+    count: int,
+    save: Path,
+    progress: Callable[[str], None],
+) -> Fresh | None:
+    """A run of fresh cases; None for levels of which none is drawn."""
+    from hypothesis.configuration import set_hypothesis_home_dir
+
+    from qwen3_parity.conformance.fresh import fresh, strategy
+
+    drawn = strategy(levels)
+    if drawn is None:
+        return None
+    number = random.SystemRandom().randrange(10**6) if seed is None else seed
+    with tempfile.TemporaryDirectory() as home, Port(command, limits) as port:
+        set_hypothesis_home_dir(home)  # or it leaves a folder where people work
+        try:
+            found = fresh(port.ask, drawn, number, count, save, progress)
+        finally:
+            set_hypothesis_home_dir(None)
+    found.remarks += port.remarks
+    return found
+
+
+def _diagnose(failure: Failure) -> None:
+    from qwen3_parity.checkpoints.weights import weights_of
+    from qwen3_parity.diagnosis import diagnose
+    from qwen3_parity.report.diagnoses import terminal
+
+    assert failure.answer is not None
+    golden, answer = read(failure.golden, digests=True), read(failure.answer, digests=True)
+    console().print(terminal(diagnose(golden, answer, weights_of(golden, failure.folder))))

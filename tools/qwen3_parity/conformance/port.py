@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic
-from typing import IO
+from typing import IO, Self
 
 from google.protobuf.message import DecodeError
 
@@ -202,3 +202,45 @@ def finish(process: subprocess.Popen[bytes]) -> str:
         said = UNASKED
     kill(process)
     return said
+
+
+class Port:
+    """A port that is started when it is first asked, and again after it broke off; a context manager.
+
+    `remarks` are what it did beside answering. Raises `ParityError` when it cannot be started.
+    """
+
+    def __init__(self, command: Sequence[str], limits: Limits) -> None:
+        self.command, self.limits = command, limits
+        self.remarks: list[str] = []
+        self._process: subprocess.Popen[bytes] | None = None
+        self._last = ""
+
+    def ask(self, request: pb.ConformanceRequest, name: str) -> pb.ConformanceAnswer:
+        """Its answer; raises `NoAnswerError` for whatever it does instead, and then its process is gone."""
+        if self._process is not None and unasked(self._process):
+            self.remarks.append(f"after {self._last}: {UNASKED}")
+            self._end()
+        self._last = name
+        self._process = self._process or start(self.command, self.limits)
+        try:
+            return ask(self._process, request, self.limits)
+        except BaseException:
+            self._end()
+            raise
+
+    def _end(self) -> None:
+        if self._process is not None:
+            process, self._process = self._process, None
+            kill(process)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None or self._process is None:
+            self._end()
+            return
+        ending, self._process = self._process, None
+        if said := finish(ending):
+            self.remarks.append(f"after {self._last}: {said}")

@@ -8,24 +8,23 @@ from pathlib import Path
 
 from qwen3_golden import GOLDEN_ROOT, Recording, pb, read, write
 from qwen3_golden.writer import tensor
-from qwen3_parity.checkpoints.weights import weights_at_hand
+from qwen3_parity.checkpoints.weights import checkpoints_of, weights_at_hand
 from qwen3_parity.judge.match import GIVEN
 from qwen3_parity.text.inputs import inputs_of
 
 
 def request_for(name: str, goldens: Mapping[str, Path]) -> pb.ConformanceRequest:
     """The request for a committed case, with the case that runs before it; its id is not set."""
-    golden = read(goldens[name])
-    case = golden.case
-    request = pb.ConformanceRequest(recording=_given(goldens[name]))
+    case = read(goldens[name]).case
+    request = pb.ConformanceRequest(recording=given(goldens[name]))
     if case.after:
-        request.prior = _given(goldens[case.after])
+        request.prior = given(goldens[case.after])
     if case.mode == pb.TOKENIZATION:
         request.tokenizer = (GOLDEN_ROOT / "tokenizers" / f"{case.checkpoint[0].name}.pb").read_bytes()
     return request
 
 
-def _given(path: Path) -> bytes:
+def given(path: Path) -> bytes:
     """A golden's file without what is to be computed, with every parameter of its case's checkpoint."""
     golden = read(path)
     if golden.case.mode == pb.PLUMBING:
@@ -37,7 +36,7 @@ def _given(path: Path) -> bytes:
         for t in golden
         if t.info.op in tables and not t.info.name.startswith(("output.", *GIVEN))
     ]
-    weights = weights_at_hand(golden, GOLDEN_ROOT / "checkpoints") or {}
+    weights = weights_at_hand(golden, checkpoints_of(path)) or {}
     tensors += [tensor(f"parameter.{name}", array) for name, array in weights.items()]
     texts = inputs_of(golden.tokenization)
     bare = Recording(golden.case, golden.provenance, golden.run, tensors, tokenization=texts)

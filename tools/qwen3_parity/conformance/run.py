@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from threading import Event
 from qwen3_golden import ParityError, pb, read
 from qwen3_golden.errors import printable
 from qwen3_golden.whole import write_whole
-from qwen3_parity.conformance.port import UNASKED, Limits, NoAnswerError, ask, finish, kill, start, unasked
+from qwen3_parity.conformance.port import Limits, NoAnswerError, Port
 from qwen3_parity.conformance.requests import request_for
 from qwen3_parity.folder.check import Folder, check_folder
 from qwen3_parity.judge.candidates import golden_names
@@ -22,6 +22,10 @@ from qwen3_parity.judge.verdict import Verdicts
 _SILENT = 5
 """Answers that may be missing one after the other before a port is asked no more."""
 _LINE = 300
+
+
+GOLDEN, CHECKPOINT, ANSWER = "golden.pb", "checkpoint", "answer.pb"
+"""The files of a fresh case in its folder."""
 
 
 @dataclass
@@ -45,11 +49,52 @@ class Conformance:
     failed: Mapping[str, str]
 
 
+@dataclass(frozen=True)
+class Failure:
+    """The smallest case that fails, with what is said of it, and the folder of its golden, checkpoint and answer."""
+
+    name: str
+    message: str
+    description: str
+    folder: Path
+
+    @property
+    def golden(self) -> Path:
+        """The golden's file."""
+        return self.folder / GOLDEN
+
+    @property
+    def checkpoint(self) -> Path | None:
+        """Its checkpoint, None for an op alone, which brings its weights."""
+        path = self.folder / CHECKPOINT
+        return path if path.is_dir() else None
+
+    @property
+    def answer(self) -> Path | None:
+        """The port's recording, None where it gave none that can be read."""
+        path = self.folder / ANSWER
+        return path if path.is_file() else None
+
+
+@dataclass
+class Fresh:
+    """A run of fresh cases: how many were judged, the worst share of a budget among those that passed, what was not
+    supported, and what failed."""
+
+    seed: int
+    judged: int = 0
+    worst: float = 0.0
+    unsupported: Counter[str] = field(default_factory=Counter)
+    failure: Failure | None = None
+    remarks: list[str] = field(default_factory=list)
+
+
 def conformance(
     command: Sequence[str],
     cases: Sequence[str],
     out: Path,
     *,
+    goldens: Mapping[str, Path] | None = None,
     limits: Limits,
     jobs: int = 1,
     required: bool = False,
@@ -57,6 +102,7 @@ def conformance(
 ) -> Conformance:
     """Ask a port for `cases`, in `jobs` processes side by side, and judge its answers, which are put into `out`.
 
+    `goldens` are files by the names of their cases, the committed ones by default.
     A process that breaks off, hangs or answers wrongly is ended, and the next case is asked of a new one. `required`:
     what is not supported fails. Raises `ParityError` when the port cannot be started, or `out` holds recordings.
     """
@@ -68,7 +114,7 @@ def conformance(
             got=next(out.rglob("*.pb")).name,
             next_step="give another one with --out",
         )
-    goldens, answers, stop = golden_names(), Answers(), Event()
+    goldens, answers, stop = goldens or golden_names(), Answers(), Event()
 
     def some(names: Sequence[str]) -> None:
         try:
@@ -86,10 +132,10 @@ def conformance(
             finally:
                 stop.set()  # after an interrupt nobody is asked any more
     answered = [name for name in cases if name not in answers.failed and name not in answers.unsupported]
-    folder = check_folder(out, answered) if answered else None
+    folder = check_folder(out, answered, goldens=goldens) if answered else None
     failed = dict(answers.failed)
     if folder is not None:
-        failed |= {one.case.name: _why(one) for one in folder.red}
+        failed |= {one.case.name: why(one) for one in folder.red}
         judged = {one.case.name for one in folder.results}
         refused = [name for name in answered if name not in judged]
         failed |= {name: f"refused: {error.rule}" for name, error in zip(refused, folder.refused, strict=True)}
@@ -102,7 +148,8 @@ def _until(stop: Event, names: Iterable[str]) -> Iterator[str]:
     return takewhile(lambda _: not stop.is_set(), names)
 
 
-def _why(verdicts: Verdicts) -> str:
+def why(verdicts: Verdicts) -> str:
+    """The verdict on a case that fails, with its first problem, in a line."""
     first = next(iter(verdicts.problems), None)
     return verdicts.word if first is None else f"{verdicts.word}: {first.where}: {first.rule}"
 
@@ -116,9 +163,8 @@ def _ask_all(
     limits: Limits,
     progress: Callable[[str], None],
 ) -> None:
-    process: subprocess.Popen[bytes] | None = None
-    silent, last = 0, ""
-    try:
+    silent = 0
+    with Port(command, limits) as port:
         for number, name in enumerate(names, 1):
             if silent == _SILENT:
                 answers.failed[name] = f"not asked: {_SILENT} cases in a row had no answer in time"
@@ -126,33 +172,17 @@ def _ask_all(
             progress(name)
             request = request_for(name, goldens)
             request.id = number
-            if process is not None and unasked(process):
-                answers.remarks.append(f"after {last}: {UNASKED}")
-                kill(process)
-                process = None
-            process = process or start(command, limits)
             try:
-                answer = ask(process, request, limits)
+                take(name, port.ask(request, name), out / f"{name}.pb", answers)
                 silent = 0
             except NoAnswerError as error:
                 answers.failed[name] = str(error)
                 silent = silent + 1 if error.late else 0
-                kill(process)
-                process = None
-            else:
-                _take(name, answer, out, answers)
-            last = name
-        if process is not None:
-            ending, process = process, None
-            if said := finish(ending):
-                answers.remarks.append(f"after {last}: {said}")
-    finally:
-        if process is not None:
-            kill(process)
+    answers.remarks += port.remarks
 
 
-def _take(name: str, answer: pb.ConformanceAnswer, out: Path, answers: Answers) -> None:
-    """Put an answer where it belongs: a recording into the folder, if it can be read and is of the case."""
+def take(name: str, answer: pb.ConformanceAnswer, path: Path, answers: Answers) -> None:
+    """Put an answer where it belongs: a recording at `path`, if it can be read and is of the case."""
     kind = answer.WhichOneof("result")
     if kind == "unsupported":
         answers.unsupported[name] = _line(answer.unsupported)
@@ -162,7 +192,6 @@ def _take(name: str, answer: pb.ConformanceAnswer, out: Path, answers: Answers) 
             f"error: {_line(answer.error)}" if kind else "answers with nothing: no recording, no error"
         )
         return
-    path = out / f"{name}.pb"
     write_whole(path, answer.recording)
     try:
         own = read(path, digests=True).case.name

@@ -1,30 +1,116 @@
-"""A run of a port as a process, for people."""
+"""A run of a port as a process: for people, as JSON, as JUnit's XML."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from qwen3_parity.conformance.run import Conformance
-from qwen3_parity.report.folder import closing
+from qwen3_parity.conformance.run import Conformance, Fresh
+from qwen3_parity.judge.budgets import percent
+from qwen3_parity.judge.plain import plain
+from qwen3_parity.report import folder as folders
 from qwen3_parity.report.verdicts import cases_table, contracts
 
 
-def terminal(found: Conformance, surprises: Sequence[str], known: int, out: Path | None) -> RenderableType:
+def terminal(
+    found: Conformance, fresh: Fresh | None, surprises: Sequence[str], known: int, out: Path | None
+) -> RenderableType:
     """A row for each case that was judged, then what is not supported, and a line for each that fails unexpectedly."""
     parts: list[RenderableType] = [cases_table(found.folder.results)] if found.folder else []
     unsupported = [f"{name} ({text})" if text else name for name, text in found.answers.unsupported.items()]
     if unsupported:
         parts.append(Text(f"not supported, {len(unsupported)}: {', '.join(unsupported)}", style="yellow"))
-    parts += [Text(line, style="bold red") for line in (*found.answers.remarks, *surprises)]
+    parts += [Text(line, style="bold red") for line in (*_remarks(found, fresh), *surprises)]
     if known:
         parts.append(Text(f"known to fail, {known} of {len(found.failed)} that fail"))
     if found.failed:
         where = "with --out DIR the answers are kept: " if out is None else ""
         parts.append(Text(f"what is behind it: {where}qwen3-parity diagnose {out or 'DIR'}"))
+    if fresh is not None:
+        parts += map(Text, _fresh(fresh))
     if found.folder is None:
         return Group(*parts, Text("nothing was judged, and that is a failure", style="bold red"))
-    return Group(*parts, *map(Text, contracts(found.folder.results)), Text(closing(found.folder)))
+    return Group(*parts, *map(Text, contracts(found.folder.results)), Text(folders.closing(found.folder)))
+
+
+def _remarks(found: Conformance, fresh: Fresh | None) -> list[str]:
+    return [*found.answers.remarks, *(fresh.remarks if fresh else ())]
+
+
+def _fresh(fresh: Fresh) -> Iterator[str]:
+    share = f", worst share of a budget {percent(fresh.worst)}" if fresh.judged and not fresh.failure else ""
+    yield f"fresh cases from seed {fresh.seed}: {fresh.judged} judged against the specification{share}"
+    if fresh.unsupported:
+        yield f"  not supported: {', '.join(sorted(fresh.unsupported))}"
+    if (failure := fresh.failure) is None:
+        return
+    yield f"  made small: {failure.description}"
+    yield f"  saved with its checkpoint and the answer in {failure.folder}"
+    yield f"  ask for it again: qwen3-parity conformance --case {failure.golden} -- PORT"
+    if failure.answer is not None:
+        model = f" --model {failure.checkpoint}" if failure.checkpoint else ""
+        yield f"  what is behind it: qwen3-parity diagnose {failure.golden} {failure.answer}{model}"
+
+
+def to_json(found: Conformance, fresh: Fresh | None, surprises: Sequence[str], exit_code: int) -> dict[str, Any]:
+    """Plain dicts, lists, strings and numbers."""
+    failure = fresh and fresh.failure
+    return {
+        "exit_code": exit_code,
+        "judged": None if found.folder is None else folders.to_json(found.folder),
+        "failed": dict(found.failed),
+        "unsupported": dict(found.answers.unsupported),
+        "remarks": _remarks(found, fresh),
+        "surprises": list(surprises),
+        "fresh": fresh
+        and {
+            "against": "specification",
+            "seed": fresh.seed,
+            "judged": fresh.judged,
+            "worst": plain(fresh.worst),
+            "unsupported": sorted(fresh.unsupported),
+            "failure": failure
+            and {
+                "case": failure.name,
+                "message": failure.message,
+                "description": failure.description,
+                "golden": str(failure.golden),
+                "answer": failure.answer and str(failure.answer),
+            },
+        },
+    }
+
+
+def junit(
+    found: Conformance, fresh: Fresh | None, cases: Sequence[str], surprises: Sequence[str], known: Collection[str]
+) -> str:
+    """JUnit's XML: a test for each case, `known` failures and what is not supported skipped; one for the fresh ones,
+    and one for what is not as it should be beside them."""
+    suite = ElementTree.Element("testsuite", name="qwen3-parity conformance")
+    for name in cases:
+        test = folders.test_of(suite, name)
+        if name in found.failed:
+            folders.says(test, "skipped" if name in known else "failure", found.failed[name], "")
+        elif name in found.answers.unsupported:
+            folders.says(test, "skipped", f"unsupported: {found.answers.unsupported[name]}", "")
+    if fresh is not None:
+        test = folders.test_of(suite, f"fresh/seed_{fresh.seed}")
+        if (failure := fresh.failure) is not None:
+            kind = "skipped" if failure.name in known else "failure"
+            folders.says(test, kind, f"{failure.name}: {failure.message}", "\n".join(_fresh(fresh)))
+        elif not fresh.judged:
+            folders.says(test, "skipped", "nothing that was drawn is supported", "")
+    beside = [*_remarks(found, fresh), *(line for line in surprises if line.startswith("line "))]
+    if beside or found.folder is None:
+        folders.says(
+            folders.test_of(suite, "conformance/run"),
+            "failure",
+            (beside or ["nothing was judged"])[0],
+            "\n".join(beside),
+        )
+    return folders.finished(suite)

@@ -94,16 +94,21 @@ def junit(folder: Folder) -> str:
     """JUnit's XML: a test for each case, those that were not delivered skipped, and an error for what was refused."""
     suite = ElementTree.Element("testsuite", name="qwen3-parity")
     for one in folder.results:
-        test = _test(suite, one.case.name)
+        test = test_of(suite, one.case.name)
         if one.exit_code:
             text = "\n".join(map(str, one.problems)) or "; ".join(one.no_results)
-            _says(test, "failure", report.summary(one), text)
+            says(test, "failure", report.summary(one), text)
     for name in folder.missing:
-        _says(_test(suite, name), "failure" if folder.required else "skipped", "not delivered", "")
+        says(test_of(suite, name), "failure" if folder.required else "skipped", "not delivered", "")
     for error in folder.refused:
-        _says(_test(suite, error.where), "error", error.rule, str(error))
+        says(test_of(suite, error.where), "error", error.rule, str(error))
     if not folder.results:
-        _says(_test(suite, str(folder.path)), "failure", closing(folder), "")
+        says(test_of(suite, str(folder.path)), "failure", closing(folder), "")
+    return finished(suite)
+
+
+def finished(suite: ElementTree.Element) -> str:
+    """The XML of a suite of tests, which are counted."""
     counts = {"tests": "testcase", "failures": ".//failure", "errors": ".//error", "skipped": ".//skipped"}
     for name, path in counts.items():
         suite.set(name, str(len(suite.findall(path))))
@@ -111,10 +116,12 @@ def junit(folder: Folder) -> str:
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _test(suite: ElementTree.Element, name: str) -> ElementTree.Element:
+def test_of(suite: ElementTree.Element, name: str) -> ElementTree.Element:
+    """A test of a suite, by the name of its case."""
     group, _, rest = name.rpartition("/")
     return ElementTree.SubElement(suite, "testcase", classname=printable(group), name=printable(rest))
 
 
-def _says(test: ElementTree.Element, what: str, message: str, text: str) -> None:
+def says(test: ElementTree.Element, what: str, message: str, text: str) -> None:
+    """A test's "failure", "error" or "skipped"."""
     ElementTree.SubElement(test, what, message=printable(message)).text = printable(text)

@@ -1,0 +1,151 @@
+"""Cases that nobody has run before: drawn from a seed, judged by the specification, the first failure made small."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Protocol
+
+from hypothesis import HealthCheck, Phase, given, reject, seed, settings
+from hypothesis.errors import Unsatisfiable
+from hypothesis.strategies import SearchStrategy, one_of
+
+from qwen3_golden import ParityError, pb, read
+from qwen3_parity.check import check
+from qwen3_parity.checkpoints.weights import weights_at_hand
+from qwen3_parity.conformance.drawn import networks
+from qwen3_parity.conformance.drawn_ops import single_ops
+from qwen3_parity.conformance.port import NoAnswerError
+from qwen3_parity.conformance.requests import given as bare
+from qwen3_parity.conformance.run import ANSWER, GOLDEN, Answers, Failure, Fresh, take, why
+
+_SMALLER, _LATE = 400, 5
+"""Cases that a failing one is made small by, at most; and how many without an answer in time."""
+_LACKING = 3
+"""Cases of a kind that a port does not support before no more of the kind are drawn."""
+KINDS: Mapping[str, Collection[int]] = {
+    "ops": (pb.OP,),
+    "causal": (pb.CAUSAL,),
+    "cache": (pb.CAUSAL,),
+    "encoder": (pb.ENCODER,),
+    "encoder-decoder": (pb.ENCODER_DECODER,),
+}
+"""What is drawn for a level."""
+Ask = Callable[[pb.ConformanceRequest, str], pb.ConformanceAnswer]
+
+
+class Drawn(Protocol):
+    """A case that can be made: `kind` is what a port may not support."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    def write(self, folder: Path) -> None: ...
+
+
+class _FailedError(Exception):
+    """A case fails: what hypothesis makes small."""
+
+
+def strategy(levels: Collection[str]) -> SearchStrategy[Drawn] | None:
+    """What is drawn for these levels, for all of them where none is named; None where there is nothing to draw."""
+    kinds = {mode: None for level in levels or KINDS for mode in KINDS.get(level, ())}
+    modes = [mode for mode in kinds if mode != pb.OP]
+    some: list[SearchStrategy[Drawn]] = [networks(modes)] * bool(modes) + [single_ops()] * (pb.OP in kinds)
+    return one_of(some) if some else None
+
+
+def fresh(
+    ask: Ask,
+    cases: SearchStrategy[Drawn],
+    number: int,
+    count: int,
+    save: Path,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Fresh:
+    """Ask for `count` cases that are drawn from the seed `number`; the first that fails is made small, put into `save`.
+
+    The same seed draws the same cases from the same code: hypothesis also takes numbers from the sources of modules
+    that are loaded and not installed. What a port does not support is not counted.
+    """
+    run = Fresh(number)
+    messages: dict[str, str] = {}
+    late, smaller, answered = 0, 0, set[str]()
+
+    def trial(drawn: Drawn) -> None:
+        nonlocal late, smaller
+        if drawn.name in messages:
+            if not any(messages.values()):
+                reject()  # a case counts once
+        else:
+            if any(messages.values()):
+                smaller += 1
+                if smaller > _SMALLER or late > _LATE:
+                    return
+            if drawn.kind not in answered and run.unsupported[drawn.kind] >= _LACKING:
+                reject()
+            progress(drawn.name)
+            with TemporaryDirectory() as folder:
+                try:
+                    message, share = judged(ask, drawn, Path(folder))
+                except NoAnswerError as error:
+                    message, share = str(error), None
+                    late += error.late
+            if share is None and not message:
+                run.unsupported[drawn.kind] += 1
+                reject()
+            answered.add(drawn.kind)
+            messages[drawn.name] = message
+            run.judged += 1
+            run.worst = max(run.worst, 0.0 if message else share or 0.0)
+        if messages[drawn.name]:
+            raise _FailedError(drawn)
+
+    quiet = settings(
+        max_examples=count,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate, Phase.shrink],
+        suppress_health_check=list(HealthCheck),
+        report_multiple_bugs=False,
+        print_blob=False,
+    )
+    try:
+        seed(number)(quiet(given(cases)(trial)))()
+    except _FailedError as failed:
+        drawn: Drawn = failed.args[0]
+        folder = save / drawn.name
+        shutil.rmtree(folder, ignore_errors=True)
+        with suppress(NoAnswerError):
+            judged(ask, drawn, folder)
+        run.failure = Failure(drawn.name, messages[drawn.name], read(folder / GOLDEN).case.description, folder)
+    except Unsatisfiable:  # nothing that was drawn is supported
+        pass
+    return run
+
+
+def judged(ask: Ask, drawn: Drawn, folder: Path) -> tuple[str, float | None]:
+    """What is wrong with a port's answer to a case, "" for nothing, and the worst share of a budget in it.
+
+    None and no message: the port does not support it. `folder` gets the case and what came of it. Raises
+    `NoAnswerError`.
+    """
+    drawn.write(folder)
+    request = pb.ConformanceRequest(id=1, recording=bare(folder / GOLDEN))
+    answers = Answers()
+    take(drawn.name, ask(request, drawn.name), folder / ANSWER, answers)
+    if answers.unsupported:
+        return "", None
+    if answers.failed:
+        return answers.failed[drawn.name], None
+    golden = read(folder / GOLDEN, digests=True)
+    try:
+        verdicts = check(golden, folder / ANSWER, weights_at_hand(golden, folder))
+    except ParityError as error:
+        return f"refused: {error.rule}", None
+    worst = verdicts.worst
+    return why(verdicts) if verdicts.exit_code else "", worst.share if worst else 0.0
