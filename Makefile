@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: parity test check tests settings lint types slow bench detection goldens engines java clean
+.PHONY: parity test check tests settings lint types slow bench detection goldens engines java cpp docs clean
 
 .venv/ready: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -113,6 +113,13 @@ $(ENGINES): .venv/ready
 java:  ## the port to Java: compiled, and run over the golden cases; build/java is for qwen3-parity check
 	ports/java/build.sh
 	java -jar ports/java/build/qwen3-port.jar run-all golden/cases build/java
+
+cpp:  ## the port to C++, likewise
+	ports/cpp/build.sh
+	ports/cpp/build/qwen3-port run-all golden/cases build/cpp
+
+docs: .venv/ready  ## the documents as a site, build/site; a warning fails
+	$(BIN)/python -m sphinx -W --keep-going -q -c docs . build/site
 
 clean:
 	rm -rf .venv build

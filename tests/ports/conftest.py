@@ -1,8 +1,11 @@
-"""The Java port, compiled once."""
+"""The ports, each compiled once."""
 
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,13 +15,47 @@ from qwen3_golden import GOLDEN_ROOT
 RUNTIME = Path(os.environ.get("PROTOBUF_JAR", "/usr/share/java/protobuf.jar"))
 
 
-@pytest.fixture(scope="session")
-def java_port(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder with qwen3-port.jar, protobuf.jar and classes/; skips where the port cannot be compiled."""
-    if not (shutil.which("javac") and shutil.which("protoc") and RUNTIME.exists()):
-        pytest.skip("apt-get install openjdk-17-jdk-headless protobuf-compiler libprotobuf-java")
-    build = tmp_path_factory.mktemp("java")
-    command = [GOLDEN_ROOT.parent / "ports" / "java" / "build.sh", build]
-    built = subprocess.run(command, capture_output=True, text=True, check=False)
+@dataclass(frozen=True)
+class Port:
+    """A compiled port: how it is started, and the folder that its build script filled."""
+
+    name: str
+    command: list[str]
+    build: Path
+
+
+def _has_cpp() -> bool:
+    return bool(shutil.which("g++")) and Path("/usr/include/google/protobuf/message.h").exists()
+
+
+def _compiled(name: str, folder: Path) -> Port:
+    """Skips where the port cannot be compiled, with the command that helps."""
+    if name == "java":
+        there, packages = bool(shutil.which("javac")) and RUNTIME.exists(), "openjdk-17-jdk-headless libprotobuf-java"
+    else:
+        there, packages = _has_cpp(), "g++ libprotobuf-dev"
+    if not (there and shutil.which("protoc")):
+        pytest.skip(f"apt-get install protobuf-compiler {packages}")
+    script = GOLDEN_ROOT.parent / "ports" / name / "build.sh"
+    built = subprocess.run([script, folder], capture_output=True, text=True, check=False)
     assert built.returncode == 0, built.stdout + built.stderr
-    return build
+    command = ["java", "-jar", str(folder / "qwen3-port.jar")] if name == "java" else [str(folder / "qwen3-port")]
+    return Port(name, command, folder)
+
+
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Port]:
+    """The port of a name, compiled when it is first asked for."""
+    return cache(lambda name: _compiled(name, tmp_path_factory.mktemp(name)))
+
+
+@pytest.fixture
+def port(request: pytest.FixtureRequest, compiled: Callable[[str], Port]) -> Port:
+    """The port that the test is parametrised with."""
+    return compiled(request.param)
+
+
+@pytest.fixture(scope="session")
+def java_port(compiled: Callable[[str], Port]) -> Path:
+    """The folder with qwen3-port.jar, protobuf.jar and classes/."""
+    return compiled("java").build

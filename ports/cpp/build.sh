@@ -1,0 +1,13 @@
+#!/bin/sh
+# Compiles the port into build/qwen3-port, or into the folder that it is given. On Debian it needs
+#     apt-get install g++ protobuf-compiler libprotobuf-dev
+# CXXFLAGS and LIBS may say otherwise elsewhere; newer protobufs than Debian's link by `pkg-config --libs protobuf`.
+set -eu
+cd "$(dirname "$0")"
+build=${1:-build}
+mkdir -p "$build"
+build=$(cd "$build" && pwd)
+protoc -I ../../golden --cpp_out="$build" golden.proto
+flags="-std=c++20 ${CXXFLAGS:--O2} -pthread -Wall -Wextra -Werror -isystem $build"
+printf '%s\n' "$build/golden.pb.cc" src/*.cpp | xargs -P 2 -I{} sh -c "g++ $flags -c {} -o $build/\$(basename {}).o"
+g++ -pthread "$build"/*.o ${LIBS:--lprotobuf} -o "$build/qwen3-port"
