@@ -102,7 +102,9 @@ class Qwen3:
         self.inv_freq, self.attention_factor = frequencies(config)
 
     def linear(self, name: str, x: Array) -> Array:
-        return x @ self.weights[f"{name}.weight"].T
+        y = x @ self.weights[f"{name}.weight"].T
+        bias = self.weights.get(f"{name}.bias")
+        return y if bias is None else y + bias
 
     def norm(self, name: str, x: Array) -> Array:
         return rms_norm(x, self.weights[f"{name}.weight"], self.config.rms_norm_eps)

@@ -51,6 +51,7 @@ ALLOWED = {
             "jinja2",
             "threadpoolctl",
             "pytest",
+            "hypothesis",
         ),
         *("qwen3_golden", "qwen3_spec", "qwen3_reference", "qwen3_encdec"),
     },
@@ -131,14 +132,14 @@ ROOMS = {
         "diagnosis": ("judge", "text", "blame", "check", "mistakes"),
         "recording": ("judge", "text", "checkpoints", "check"),
         "folder": ("judge", "text", "checkpoints", "check", "diagnosis"),
-        "conformance": ("judge", "text", "checkpoints", "folder"),
+        "conformance": ("judge", "text", "checkpoints", "check", "folder"),
         "report": ("judge", "text", "checkpoints", "diagnosis", "folder", "conformance"),
         "plugin": ("judge", "text", "checkpoints", "check", "recording"),
         "commands": (
             *("judge", "text", "checkpoints", "check"),
             *("diagnosis", "recording", "folder", "conformance", "report"),
         ),
-        "cli": ("commands",),
+        "cli": ("commands", "report"),
         "__main__": ("cli",),
     },
     "detection": {
@@ -149,7 +150,7 @@ ROOMS = {
         "mechanical": ("command", "reasons"),
         "mutants": ("command", "reasons"),
         "kernels": ("command", "mutants"),
-        "levels": ("command", "mutants"),
+        "levels": ("command", "derived", "mutants"),
     },
     "qwen3_reference": {
         "versions": (),
@@ -164,7 +165,11 @@ ROOMS = {
         "__main__": ("cases", "capture", "tokenization"),
     },
 }
-FACES = {"qwen3_parity": {"judge", "blame", "check"}, "qwen3_reference": set[str](), "detection": set[str]()}
+FACES = {
+    "qwen3_parity": {"judge", "blame", "check", "checkpoints", "diagnosis", "recording"},
+    "qwen3_reference": set[str](),
+    "detection": set[str](),
+}
 """What a package's own `__init__` shows of its rooms."""
 
 

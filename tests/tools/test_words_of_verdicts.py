@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import islice
 from types import SimpleNamespace
 
 import numpy as np
@@ -43,11 +44,12 @@ def test_ulps_of_frequencies_are_counted_in_their_own_type():
     assert tap.metrics.ulp == 1
 
 
-@pytest.mark.parametrize(("recorded", "fix"), [(None, "the mask of the case"), (np.ones(1, bool), "that was recorded")])
-def test_a_fix_speaks_of_a_recorded_mask_only_where_one_was_recorded(recorded, fix):
+@pytest.mark.parametrize("recorded", [None, np.ones(1, bool)])
+def test_another_mask_than_the_recorded_one_is_thought_of_only_where_one_was_recorded(recorded):
     values = SimpleNamespace(recorded=lambda name, step: recorded)
     site = SimpleNamespace(values=values, sibling=lambda name: name, step=0)
-    assert fix in next(iter(other_mask(site))).fix
+    fixes = [one.fix for one in islice(other_mask(site), 1)]
+    assert fixes == ([] if recorded is None else ["apply the mask that was recorded"])
 
 
 @pytest.mark.parametrize("command", ["check", "diagnose"])

@@ -1,0 +1,231 @@
+"""docs/port-to-another-language.md: its formulas reach parity, its tables are the data's."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from safetensors.numpy import load_file
+
+from qwen3_golden import GOLDEN_ROOT, Array, Recording, pb, read, tensor, to_bfloat16, write
+from qwen3_parity import check
+from qwen3_parity.cli import main
+from qwen3_parity.folder.levels import LEVELS, cases_of
+from qwen3_parity.mistakes import library
+from qwen3_parity.recording.record import record
+
+TEXT = (GOLDEN_ROOT.parent / "docs" / "port-to-another-language.md").read_text(encoding="utf-8")
+CODE = "".join(re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL))
+CASES = GOLDEN_ROOT / "cases"
+
+
+def rows(heading: str) -> list[list[str]]:
+    """The rows of the table below a heading, without its first two lines; each cell as its code spans."""
+    section = TEXT.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    cells = [re.split(r"(?<!\\)\|", line)[1:-1] for line in section.splitlines() if line.startswith("| ")][1:]
+    return [[", ".join(re.findall("`([^`]+)`", one)).replace("\\|", "|") for one in line] for line in cells]
+
+
+MISTAKES = rows("How an answer looks when a formula is wrong")
+
+
+def formulas(code: str = CODE) -> Any:
+    names: dict[str, Any] = {"np": np}
+    exec(compile(code, "docs/port-to-another-language.md", "exec"), names)
+    return SimpleNamespace(**names)
+
+
+def mask(page: Any, t: Mapping[str, Array], window: float, query: float) -> Any:
+    size = window or np.inf
+    if "decoder_attention_mask" not in t:
+        return page.encoder_mask(t["encoder_attention_mask"], size)
+    return page.decoder_mask(t["decoder_attention_mask"], int(query), size, t.get("encoder_attention_mask"))
+
+
+def frequencies(page: Any, head_dim: float, theta: float, **scaling: float) -> Any:
+    return page.inv_freq(int(head_dim), theta, SimpleNamespace(**scaling) if scaling else None)
+
+
+OPS: Mapping[str, Callable[[Any, Any, Any], Mapping[str, Array]]] = {
+    "embedding": lambda p, t, a: {"y": t["weight"][t["ids"]]},
+    "linear": lambda p, t, a: {"y": p.linear(t["x"], t["weight"], t.get("bias"))},
+    "rms_norm": lambda p, t, a: {"y": p.rms_norm(t["x"], t["weight"], a["eps"])},
+    "head_norm": lambda p, t, a: {"y": p.rms_norm(t["x"], t["weight"], a["eps"])},
+    "repeat_kv": lambda p, t, a: {"y": p.repeat_kv(t["x"], int(a["groups"]))},
+    "swiglu": lambda p, t, a: {"act": p.swiglu(t["gate"], t["up"])},
+    "inv_freq": lambda p, t, a: {"inv_freq": frequencies(p, **a)},
+    "rope_table": lambda p, t, a: dict(
+        zip(("cos", "sin"), p.rope_table(t["position_ids"], t["inv_freq"], **a), strict=True)
+    ),
+    "rope": lambda p, t, a: {name: p.rope(t[name], t["cos"], t["sin"]) for name in "qk"},
+    "mask": lambda p, t, a: {"mask": mask(p, t, **a)},
+    "scores": lambda p, t, a: {"scores": p.scores(t["q"], t["k"], a["scaling"])},
+    "softmax": lambda p, t, a: {"probs": p.softmax(t["scores"], t["mask"])},
+    "context": lambda p, t, a: {"context": p.context(t["probs"], t["v"])},
+}
+
+
+def answered(page: Any, golden: Recording, path: Path) -> Path:
+    """The op's case as the page computes it, in float64 and stored in the golden's dtype."""
+    tensors = {
+        item.info.name.partition(".")[2]: item.values().astype(np.float64) if item.is_float else item.values()
+        for item in golden
+        if not item.info.name.startswith("output.")
+    }
+    outputs = OPS[golden.case.op](page, tensors, {one.key: one.value for one in golden.case.attributes})
+
+    def computed(item: Any) -> Any:
+        kind, name = item.info.name.split(".", 1)
+        if kind != "output":
+            return item
+        y = np.ascontiguousarray(outputs[name])
+        y = to_bfloat16(y.astype(np.float32)) if item.info.dtype == pb.BF16 else y.astype(item.array.dtype)
+        return tensor(item.info.name, y, dtype=item.info.dtype, axes=item.info.axes, op=item.info.op)
+
+    write(path, replace(golden, tensors=[computed(item) for item in golden]))
+    return path
+
+
+OP_CASES = sorted(path.stem for path in (CASES / "op").glob("[!n]*.pb"))
+
+
+@pytest.mark.parametrize("name", OP_CASES)
+def test_the_guides_formula_is_at_parity_on_an_op_alone(name: str, tmp_path: Path) -> None:
+    golden = CASES / "op" / f"{name}.pb"
+    verdicts = check(golden, answered(formulas(), read(golden), tmp_path / "page.pb"))
+    assert verdicts.exit_code == 0, "\n".join(map(str, verdicts.problems))
+
+
+def network(page: Any) -> Callable[..., Any]:
+    """The page's layers as an implementation of network cases: layer outputs, final norms and logits."""
+
+    def factory(case: Any, checkpoints: Mapping[str, Path]) -> Any:
+        config = case.config
+        weights: dict[str, dict[str, Array]] = {role: {} for role in checkpoints}
+        for role, folder in checkpoints.items():
+            for file in folder.glob("*.safetensors"):
+                weights[role] |= load_file(file)
+        yarn = config.rope_scaling if config.rope_scaling.rope_type else None
+        inv_freq = np.float32(page.inv_freq(config.head_dim, config.rope_theta, yarn))
+
+        def stack(role: str, x: Array, table: Any, mask: Callable[[Any], Array], tap: Any, *more: Any) -> Array:
+            w = {name.removeprefix("model."): np.float64(value) for name, value in weights[role].items()}
+            for index in range(config.num_hidden_layers):
+                own = {n.removeprefix(f"layers.{index}."): v for n, v in w.items() if n.startswith(f"layers.{index}.")}
+                window = config.sliding_window if config.layer_types[index] == "sliding_attention" else np.inf
+                cache = caches[index] if role == "decoder" else {}
+                x = page.layer(x, own, config, table, mask(window), cache, *more)
+                tap(f"{role}.layers.{index}.output", x)
+            x = page.rms_norm(x, w["norm.weight"], config.rms_norm_eps)
+            tap(f"{role}.norm", x)
+            if role == "decoder":
+                head = "embed_tokens.weight" if config.tie_word_embeddings else "lm_head.weight"
+                tap("logits", page.linear(x, w[head]))
+            return x
+
+        def table(positions: Array) -> Any:
+            return page.rope_table(positions, inv_freq, config.rope_scaling.attention_factor if yarn else 1)
+
+        caches: list[dict[str, Array]] = [{} for _ in range(config.num_hidden_layers)]
+
+        def run(case: Any, inputs: Mapping[str, Array], tap: Any, wanted: Any) -> None:
+            def at(step: int) -> Any:
+                return lambda name, value: tap(name, step, np.float32(value))
+
+            def embedded(role: str, ids: Array) -> Array:
+                return weights[role]["model.embed_tokens.weight"][ids].astype(np.float64)
+
+            encoder: list[Any] = []
+            real = None
+            if "encoder" in weights:
+                real = inputs["input.encoder_attention_mask"]
+                angles = table(inputs["input.encoder_position_ids"])
+                x = embedded("encoder", inputs["input.encoder_input_ids"])
+                x = stack("encoder", x, angles, partial(page.encoder_mask, real), at(0))
+                encoder = [x, angles if config.rotate_encoder_keys else None]
+            for step, length in enumerate(case.steps):
+                stop = sum(case.steps[: step + 1])
+                now = slice(stop - length, stop)
+                own = inputs["input.decoder_attention_mask"][:, :stop]
+                angles = table(inputs["input.decoder_position_ids"][:, now])
+                x = embedded("decoder", inputs["input.decoder_input_ids"][:, now])
+                visible = partial(page.decoder_mask, own, length, encoder_real=real)
+                stack("decoder", x, angles, visible, at(step), *encoder)
+
+        taps = [f"{role}.{name}" for role in checkpoints for name in ("layers.{layer}.output", "norm")]
+        taps += ["logits"] if "decoder" in checkpoints else []
+        run.run = pb.Run(arithmetic=pb.ARITHMETIC_F32, backend=pb.FOREIGN, materialised=taps)  # type: ignore[attr-defined]
+        return run
+
+    return factory
+
+
+@pytest.mark.parametrize(
+    "name",
+    [f"decoder/{name}" for name in ("plain", "ragged_decode", "window_chunks", "yarn_stated")]
+    + [f"encoder/{name}" for name in ("window_odd", "ragged")]
+    + [f"encdec/{name}" for name in ("ragged", "unrotated", "window", "qwen2")],
+)
+def test_the_guides_layers_are_at_parity_in_a_network(name: str, tmp_path: Path) -> None:
+    golden = read(CASES / f"{name}.pb")
+    record(golden, tmp_path / "page.pb", network(formulas()))
+    verdicts = check(CASES / f"{name}.pb", tmp_path / "page.pb")
+    assert verdicts.exit_code == 0, "\n".join(map(str, verdicts.problems))
+
+
+@pytest.mark.parametrize(("right", "wrong", "case", "name"), MISTAKES, ids=[f"{m[3]} {m[1]}" for m in MISTAKES])
+def test_a_mistake_of_the_guide_has_the_answer_that_it_shows(
+    right: str, wrong: str, case: str, name: str, tmp_path: Path
+) -> None:
+    assert CODE.count(right) == 1
+    path = answered(formulas(CODE.replace(right, wrong)), read(CASES / f"{case}.pb"), tmp_path / "wrong.pb")
+    judged = CliRunner().invoke(main, ["diagnose", str(path), "--json"])
+    assert judged.exit_code == 1
+    assert json.loads(judged.stdout)["faults"][0]["explanations"][0]["name"] == name
+
+
+def test_the_guides_order_is_that_of_the_levels_with_their_cases() -> None:
+    assert {level: cases.split(", ") for level, cases, _ in rows("In this order")} == {
+        level: list(globs) for level, globs in LEVELS.items()
+    }
+    assert [row[0] for row in rows("In this order")] == list(LEVELS)
+
+
+def test_every_mistake_that_the_guides_prose_names_is_in_the_library() -> None:
+    source = "".join(path.read_text(encoding="utf-8") for path in Path(library.__file__).parent.glob("*.py"))
+    named = re.findall(r"`([a-z]+\.[a-z_]+)`", TEXT.partition("A decode step that goes wrong")[2].partition("\n## ")[0])
+    assert len(named) > 5 and not [name for name in named if f'"{name}"' not in source]
+
+
+def test_the_guides_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = cases_of(["causal"], [p.relative_to(CASES).with_suffix("").as_posix() for p in CASES.rglob("*.pb")])
+    for name in names:
+        (tmp_path / "my_recordings" / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(CASES / f"{name}.pb", tmp_path / "my_recordings" / f"{name}.pb")
+    monkeypatch.chdir(tmp_path)
+    commands = re.findall(r"^    qwen3-parity ([^#\n]+)", TEXT, re.MULTILINE)
+    assert len(commands) == 3
+    for command in commands:
+        run = CliRunner().invoke(main, command.split())
+        assert run.exit_code == 0, run.output
+
+
+def test_the_guide_has_the_taps_of_the_plain_causal_case_with_their_axes_in_order() -> None:
+    table = [
+        (tap, axes.split(", "))
+        for taps, axes, _ in rows("The plain causal case, tap by tap")
+        for tap in taps.split(", ")
+    ]
+    first = (t.info for t in read(CASES / "decoder" / "plain.pb") if t.info.step == 0)
+    taps = [(i.name, list(i.axes)) for i in first if not re.match(r"input\.|decoder\.layers\.[1-9]", i.name)]
+    assert table == taps

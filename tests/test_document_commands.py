@@ -1,0 +1,213 @@
+"""Commands that README and docs/*.md show: run page by page, in order, or listed with the reason why not."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+from safetensors.numpy import load_file, save_file
+from transformers import AutoModelForCausalLM
+
+import qwen3_parity
+from qwen3_golden import GOLDEN_ROOT, read
+from qwen3_parity.cli import main
+from qwen3_parity.folder.levels import cases_of
+from qwen3_parity.recording.record import record
+
+ROOT = GOLDEN_ROOT.parent
+sys.path.insert(0, str(ROOT / "tests" / "wiring"))
+from plain_qwen3 import PlainQwen3  # noqa: E402
+
+WRONG = ("candidate.pb", "build/parity/decoder/plain.pb")
+"""Recordings with the bug that the pages show; what a page prints is of these."""
+TINY = GOLDEN_ROOT / "tokenizers" / "tiny"
+NAMES = [p.relative_to(GOLDEN_ROOT / "cases").with_suffix("").as_posix() for p in GOLDEN_ROOT.glob("cases/**/*.pb")]
+PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
+PROGRAMS = ("qwen3-parity", "make", "pytest", "python", "pip", "git", "torchrun", ".", "export", "java")
+
+NOT_RUN = {  # a command, as a glob: the reason
+    "pip install *": "tests/tools/test_installed_alone.py installs the wheel",
+    "qwen3-parity regenerate --accept --only 'op/rms_norm' --reason \"why\"": "writes golden/; tests/tools has it",
+    "pytest tests/parity --candidate my_recordings/": "tests/tools/test_pytest_candidates.py runs it",
+    "*-- ./my-port arguments": "the reader's port: tests/tools/test_conformance_* have theirs",
+}
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A command of a page, and the lines that the page shows as its output."""
+
+    page: Path
+    command: str
+    output: tuple[str, ...] | None
+
+
+def shown(page: Path) -> Iterator[Shown | str]:
+    """The page's commands and, as text, its Python, in order."""
+    block = re.compile(r"^```python\n([\s\S]*?)^```$|^\n((?:    .*\n(?:\n(?=    ))*)+)", re.MULTILINE)
+    for code, text in block.findall(page.read_text(encoding="utf-8")):
+        lines = [line.removeprefix("    ").rstrip() for line in text.rstrip("\n").split("\n")]
+        if code:
+            yield str(code)
+        elif lines[0].startswith("$ "):
+            yield Shown(page, lines[0].removeprefix("$ "), tuple(lines[1:]))
+        elif lines[0].split(" ")[0] in PROGRAMS:
+            yield from (Shown(page, re.split(r"\s+#\s", line)[0], None) for line in lines if line)
+
+
+ITEMS = {page: list(shown(page)) for page in PAGES}
+COMMANDS = {page: [item for item in items if isinstance(item, Shown)] for page, items in ITEMS.items()}
+TESTED = ("port-to-another-language", "tokenizer")
+"""Pages whose Python is run by tests/spec/test_port_guide.py, and as the module that the page's commands name."""
+
+
+def mixed_rope(x: np.ndarray, cos: np.ndarray, sin: np.ndarray) -> np.ndarray:
+    """The bug that the pages show: channels are paired as neighbours, angles as halves."""
+    turned = np.stack((-x[..., 1::2], x[..., ::2]), axis=-1).reshape(x.shape)
+    return x * cos[:, None] + turned * sin[:, None]
+
+
+def mixed_rope_of_both(q: Any, k: Any, cos: Any, sin: Any) -> Any:
+    return tuple(torch.from_numpy(mixed_rope(*(one.detach().numpy() for one in (x, cos, sin)))) for x in (q, k))
+
+
+def with_text(directory: Path) -> None:
+    """A Qwen3 checkpoint with a row for every token of the tiny tokenizer, and that tokenizer."""
+    shutil.copytree(GOLDEN_ROOT / "checkpoints" / "tied-decoder", directory)
+    shutil.copytree(TINY, directory, dirs_exist_ok=True)
+    config = json.loads((directory / "config.json").read_text())
+    weights = load_file(directory / "model.safetensors")
+    for name in {"model.embed_tokens.weight", "lm_head.weight"} & set(weights):
+        weights[name] = np.resize(weights[name], (4480, config["hidden_size"]))
+    save_file(weights, directory / "model.safetensors", metadata={"format": "pt"})
+    (directory / "config.json").write_text(json.dumps({**config, "vocab_size": 4480, "pad_token_id": 4349}))
+
+
+def my_qwen3(checkpoint: Path) -> Any:
+    return AutoModelForCausalLM.from_pretrained(checkpoint, dtype=torch.float32)
+
+
+def my_forward(checkpoint: Path, ids: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
+    """An array library's model: two taps of it."""
+    hidden = load_file(checkpoint / "model.safetensors")["model.embed_tokens.weight"][ids]
+    yield from (("embed_tokens", hidden), ("layers.0.input", hidden))
+
+
+@pytest.fixture(scope="module")
+def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The NumPy port on every case of the level "causal", and on one with the bug that the pages show."""
+    root = tmp_path_factory.mktemp("recorded")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "examples"))
+        port = importlib.import_module("numpy_port")
+        for name in cases_of(["causal"], NAMES):
+            (root / "build/parity/decoder").mkdir(parents=True, exist_ok=True)
+            (root / "my_recordings" / name).parent.mkdir(parents=True, exist_ok=True)
+            record(read(GOLDEN_ROOT / "cases" / f"{name}.pb"), root / "my_recordings" / f"{name}.pb", port.factory)
+        patch.setattr(port, "rotate", mixed_rope)
+        record(read(GOLDEN_ROOT / "cases" / "decoder" / "ragged_decode.pb"), root / WRONG[0], port.factory)
+        patch.setattr("transformers.models.qwen3.modeling_qwen3.apply_rotary_pos_emb", mixed_rope_of_both)
+        case = qwen3_parity.golden("decoder/plain")
+        with qwen3_parity.record(model := my_qwen3(case.checkpoint), case, path=root / WRONG[1]):
+            model(**case.inputs)
+    with_text(root / "DIR")
+    return root
+
+
+@pytest.fixture
+def folder(recordings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What the pages speak of: DIR, my_model, my.txt, my_recordings, and the Python of the tokenizer's page."""
+    shutil.copytree(recordings, tmp_path, dirs_exist_ok=True)
+    shutil.rmtree(tmp_path / "build")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    (tmp_path / "my.txt").write_text("café\n", encoding="utf-8")
+    model = "def build(case, checkpoints):\n    return PlainQwen3(checkpoints['decoder'])\n"
+    (tmp_path / "my_model.py").write_text(f"from plain_qwen3 import PlainQwen3\n\n\n{model}", encoding="utf-8")
+    text = (ROOT / "docs" / "tokenizer.md").read_text(encoding="utf-8")
+    code = "import qwen3_encdec\n" + "".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL))
+    code += f"\n\nmy_tokenizer = qwen3_encdec.ByteLevelTokenizer.from_directory({str(TINY)!r})\n"
+    (tmp_path / "my_tokenizer_runner.py").write_text(code, encoding="utf-8")
+    return tmp_path
+
+
+def rounded(line: str) -> str:
+    """A line without the numbers that depend on a machine's kernels, and its columns' widths."""
+    return re.sub(r"\d+(\.\d+)?e[+-]\d+|\d+\.\d+", "#", re.sub(r" +", " ", line.strip()))
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if COMMANDS[p]], ids=lambda page: page.stem)
+def test_a_pages_python_and_commands_run_in_order_and_print_what_it_shows(
+    page: Path, folder: Path, recordings: Path
+) -> None:
+    names: dict[str, Any] = {"MyQwen3": my_qwen3, "MyOwnNames": PlainQwen3, "my_forward": my_forward}
+    for item in ITEMS[page]:
+        if isinstance(item, Shown):
+            run(item, folder, recordings)
+        elif page.stem not in TESTED:
+            exec(compile(item, str(page), "exec"), names)
+
+
+def run(one: Shown, folder: Path, recordings: Path) -> None:
+    if any(fnmatchcase(one.command, glob) for glob in NOT_RUN):
+        return
+    program, *arguments = shlex.split(one.command)
+    assert program == "qwen3-parity", f"{one.command}: run it here, or say in NOT_RUN why not"
+    for name in WRONG if one.output is not None else ():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(recordings / name, folder / name)
+    arguments = [sys.executable if argument == "python" else argument for argument in arguments]
+    result = CliRunner().invoke(main, arguments, terminal_width=120)
+    assert result.exit_code == (0 if one.output is None else 1), f"{one.command}\n{result.output}"
+    printed = [rounded(line) for line in result.output.splitlines()]
+    for line in filter(None, (rounded(line).removesuffix("…") for line in one.output or ())):
+        assert any(other.startswith(line) for other in printed), f"{one.command}: {line}\n{result.output}"
+
+
+def test_what_is_not_run_is_shown_somewhere() -> None:
+    everything = {one.command for commands in COMMANDS.values() for one in commands}
+    assert not [glob for glob in NOT_RUN if not any(fnmatchcase(command, glob) for command in everything)]
+
+
+SPANS = re.compile(r"`((?:qwen3-parity|make|pytest|python -m|python) [^`]+)`")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_commands_within_sentences_name_what_there_is(page: Path) -> None:
+    text = re.sub(r"```[\s\S]*?```", "", page.read_text(encoding="utf-8")).replace("\n", " ")
+    targets = (ROOT / "Makefile").read_text(encoding="utf-8")
+    wrong = []
+    for span in SPANS.findall(text):
+        program, first, *rest = span.replace("…", "").replace("python -m ", "python-m ").split()
+        if program == "qwen3-parity":
+            verb = main.get_command(None, first)  # type: ignore[arg-type]
+            options = {option for parameter in verb.params for option in parameter.opts} if verb else set()
+            if verb is None or any(part.startswith("--") and part not in options for part in rest):
+                wrong.append(span)
+        elif program == "make":
+            family = first.rpartition("-")[0] + "-%:"
+            if f"\n{first}:" not in targets and f"\n{family}" not in targets and first not in targets:
+                wrong.append(span)
+        elif program == "python-m":
+            name = first.strip(".").replace(".", "/")
+            places = ("golden", "reference", "impl", "tools", "tests")
+            if not any((ROOT / p / f"{name}{end}").exists() for p in places for end in (".py", "/__main__.py", "")):
+                wrong.append(span)
+        else:
+            wrong += [span for part in (first, *rest) if "/" in part and not (ROOT / part).exists()]
+    assert not wrong

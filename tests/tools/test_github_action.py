@@ -1,0 +1,100 @@
+"""action.yml: its steps run as GitHub runs them, and the job's summary says what was judged."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from qwen3_golden import GOLDEN_ROOT, Tensor, read, write
+
+ROOT = GOLDEN_ROOT.parent
+ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
+INSTALL, CHECK = ACTION["runs"]["steps"]
+
+
+def step(one: dict[str, Any], work: Path, programs: Path, **inputs: str) -> tuple[int, str, str]:
+    """One step in `work`, with `programs` first on PATH: its exit code, what it printed, and the summary."""
+    given = {name: fact.get("default", "") for name, fact in ACTION["inputs"].items()} | inputs
+    environment = {
+        name: re.sub(r"\$\{\{ inputs\.(\w+) \}\}", lambda use: given[use[1]], value)
+        for name, value in one.get("env", {}).items()
+    }
+    summary = work / "summary.md"
+    environment |= {"GITHUB_STEP_SUMMARY": str(summary), "GITHUB_ACTION_PATH": str(ROOT)}
+    environment["PATH"] = f"{programs}:{os.environ['PATH']}"
+    shell = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", one["run"]]
+    ran = subprocess.run(shell, cwd=work, env=os.environ | environment, capture_output=True, text=True, timeout=600)
+    return ran.returncode, ran.stdout + ran.stderr, summary.read_text(encoding="utf-8") if summary.exists() else ""
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Path:
+    """The commands that the first step would have installed."""
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    command = folder / "qwen3-parity"
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m qwen3_parity "$@"\n')
+    command.chmod(0o755)
+    return folder
+
+
+def test_a_right_recording_passes_and_the_summary_has_its_verdict(tmp_path: Path, programs: Path) -> None:
+    (tmp_path / "my recordings").mkdir()
+    shutil.copy(GOLDEN_ROOT / "cases" / "op" / "rope.pb", tmp_path / "my recordings")
+    status, _, summary = step(CHECK, tmp_path, programs, recordings="my recordings")
+    assert status == 0 and "| op/rope | parity |" in summary
+
+
+@pytest.mark.slow
+def test_both_steps_run_in_an_environment_that_has_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "environment"], check=True)
+    status, printed, _ = step(INSTALL, tmp_path, tmp_path / "environment" / "bin")
+    assert status == 0, printed
+    (tmp_path / "recordings").mkdir()
+    shutil.copy(GOLDEN_ROOT / "cases" / "op" / "rope.pb", tmp_path / "recordings")
+    status, printed, summary = step(CHECK, tmp_path, tmp_path / "environment" / "bin", recordings="recordings")
+    assert status == 0 and "| op/rope | parity |" in summary, printed
+
+
+def test_a_level_that_is_not_reached_fails(tmp_path: Path, programs: Path) -> None:
+    shutil.copy(GOLDEN_ROOT / "cases" / "op" / "rope.pb", tmp_path)
+    status, printed, _ = step(CHECK, tmp_path, programs, recordings=".", levels="causal cache")
+    assert status == 1 and "required and not delivered" in printed and "decoder/plain" in printed
+
+
+def test_a_wrong_recording_fails_and_the_summary_has_its_diagnosis(tmp_path: Path, programs: Path) -> None:
+    golden = read(GOLDEN_ROOT / "cases" / "op" / "rope.pb")
+    unrotated = {f"output.{name}": golden[f"input.{name}", 0].array for name in ("q", "k")}
+    tensors = [Tensor(one.info, unrotated.get(one.info.name, one.array)) for one in golden]
+    write(tmp_path / "rope.pb", replace(golden, tensors=tensors))
+    status, _, summary = step(CHECK, tmp_path, programs, recordings=".")
+    assert status == 1 and "rope.not_applied" in summary
+
+
+def test_a_folder_without_recordings_fails_and_the_summary_says_so(tmp_path: Path, programs: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    status, _, summary = step(CHECK, tmp_path, programs, recordings="empty")
+    assert status != 0 and summary
+
+
+def test_inputs_are_no_part_of_a_script() -> None:
+    assert not [one["name"] for one in ACTION["runs"]["steps"] if "${{" in one["run"]]
+
+
+def test_the_page_shows_its_use_in_at_most_ten_lines_with_inputs_that_there_are() -> None:
+    text = (ROOT / "docs" / "check-your-model.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    assert len(block.splitlines()) <= 10
+    (job,) = yaml.safe_load(block)["jobs"].values()
+    (use,) = [one for one in job["steps"] if "qwen3-parity" in one.get("uses", "")]
+    assert set(use["with"]) <= set(ACTION["inputs"])
