@@ -145,12 +145,12 @@ ROOMS = {
     "detection": {
         "command": (),
         "reasons": (),
-        "honest": ("command",),
         "derived": ("command", "reasons"),
         "mechanical": ("command", "reasons"),
         "mutants": ("command", "reasons"),
         "kernels": ("command", "mutants"),
         "levels": ("command", "derived", "mutants"),
+        "honest": ("command", "levels"),
     },
     "qwen3_reference": {
         "versions": (),
@@ -275,7 +275,7 @@ READ_BY_DETECTION = {
     "mechanical": ("checkpoints", "check", "diagnosis", "recording", "report"),
     "mutants": ("judge", "text", "blame", "checkpoints", "check", "diagnosis", "recording", "report"),
     "kernels": ("report",),
-    "levels": ("checkpoints", "check", "diagnosis", "recording", "report"),
+    "levels": ("checkpoints", "check", "diagnosis", "mistakes", "recording", "report"),
 }
 """The judge's rooms that each part of `detection` runs."""
 

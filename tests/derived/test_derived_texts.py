@@ -14,6 +14,7 @@ from qwen3_parity.text.table import TABLE
 SILENT = {
     "merges.joined_keys": "no two merges of the tiny tokenizer make the same piece of other halves",
     "ids.sixteen_bits": "the tiny tokenizer has fewer than 32768 ids",
+    "symbols.normalized": "the text is normalised before it is cut, and pieces of it stay as they are",
     "batch.pad_is_unk": "Qwen's tokenizers have no unknown token",
     "batch.pad_is_bos": "Qwen's tokenizers have no token that begins a text",
 }

@@ -6,6 +6,7 @@ import platform
 from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import version
+from pathlib import Path
 
 import torch
 from torch import distributed as dist
@@ -24,9 +25,23 @@ def _version(name: str) -> str:
 
 @cache
 def _kernels() -> str:
-    """torch's level of vector instructions, and the extensions by which its libraries choose other kernels in it."""
+    """torch's level of vector instructions, and what else its libraries choose kernels by: extensions, the CPU's model.
+
+    Two processors with the same instructions differ in bits: MKL multiplies in other blocks on another model.
+    """
     has: Mapping[str, object] = getattr(torch.cpu, "get_capabilities", dict)()  # not in every supported torch
-    return " ".join(["cpu", torch.backends.cpu.get_cpu_capability(), *(name for name in _EXTENSIONS if has.get(name))])
+    extensions = [name for name in _EXTENSIONS if has.get(name)]
+    return " ".join(["cpu", torch.backends.cpu.get_cpu_capability(), *extensions, *_model()])
+
+
+def _model() -> list[str]:
+    """The vendor, family and model of the processor where Linux says them."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").partition("\n\n")[0].splitlines()
+    except OSError:
+        return []
+    said = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
+    return [said[key] for key in ("vendor_id", "cpu family", "model") if key in said]
 
 
 def provenance(producer: str, seed: int = 0, *, more: tuple[str, ...] = ()) -> pb.Provenance:

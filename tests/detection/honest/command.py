@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,6 +20,7 @@ from detection.command import Command
 from detection.honest.measure import Errors, Row, errors_of, proposed, rows, worst, written
 from qwen3_golden import GOLDEN_ROOT, ParityError, pb
 from qwen3_golden.whole import write_whole
+from qwen3_parity.recording.levels import LEVELS
 from qwen3_parity.report.terminal import console
 
 TOLERANCES = GOLDEN_ROOT / "tolerances.textproto"
@@ -29,18 +30,21 @@ FILE = click.Path(path_type=Path)
 @click.command(cls=Command)
 @click.option("--variation", default="*", metavar="GLOB", help="Only these variations.")
 @click.option("--only", default="*", metavar="GLOB", help="Only these cases.")
+@click.option("--level", "levels", multiple=True, type=click.Choice(list(LEVELS)), help="Judged by these taps alone.")
 @click.option("--quick", is_flag=True, help="Without the variations that take minutes.")
 @click.option("--mutants", type=FILE, help="What `detection.mutants --json` wrote: the other side of a budget.")
 @click.option("--check", is_flag=True, help="Exit code 1 when a headroom does not fit what was measured.")
 @click.option("--write", is_flag=True, help="Write what was measured, and the numbers that follow, to the table.")
-def budgets(variation: str, only: str, quick: bool, mutants: Path | None, check: bool, write: bool) -> None:
+def budgets(
+    variation: str, only: str, levels: tuple[str, ...], quick: bool, mutants: Path | None, check: bool, write: bool
+) -> None:
     """Measure what honest variations use of every headroom in golden/tolerances.textproto.
 
     A variation that fails a check or has an op blamed is a false alarm: it is printed, and the exit code is 1.
     """
     text = TOLERANCES.read_text(encoding="utf-8")
     table = text_format.Parse(text, pb.Tolerances())
-    measured, alarms = measure(variation, only, quick)
+    measured, alarms = measure(variation, only, quick, levels or ("all",))
     found = rows(table, measured, smallest(mutants) if mutants else None)
     screen = console()
     screen.print(page(found))
@@ -57,8 +61,10 @@ def budgets(variation: str, only: str, quick: bool, mutants: Path | None, check:
     sys.exit(1 if alarms or (check and broken) else 0)
 
 
-def measure(variation: str = "*", only: str = "*", quick: bool = False) -> tuple[Errors, list[str]]:
-    """The worst errors of the variations and cases that match, and every false alarm."""
+def measure(
+    variation: str = "*", only: str = "*", quick: bool = False, levels: Sequence[str] = ("all",)
+) -> tuple[Errors, list[str]]:
+    """The worst errors of the variations and cases that match, and every false alarm at these levels of recording."""
     from detection.honest import VARIATIONS, network_goldens, run
 
     chosen = [one for one in VARIATIONS if fnmatchcase(one.name, variation) and not (quick and one.slow)]
@@ -70,9 +76,9 @@ def measure(variation: str = "*", only: str = "*", quick: bool = False) -> tuple
     paths, alarms, measured = network_goldens(only), [], []
     with TemporaryDirectory() as folder:
         for one in track(chosen, description="honest variations"):
-            for outcome in run(one, paths, Path(folder) / one.name):
+            for outcome in run(one, paths, Path(folder) / one.name, levels):
                 measured.append(errors_of(outcome.verdicts, outcome.ops, one.name))
-                alarms += [f"{one.name}, {outcome.case}: {alarm}" for alarm in outcome.alarms]
+                alarms += [f"{one.name}, {outcome.case}, {outcome.level}: {alarm}" for alarm in outcome.alarms]
     return worst(measured), alarms
 
 

@@ -29,6 +29,7 @@ from detection.honest import (
     training,
 )
 from detection.honest.variation import Variation
+from detection.levels.thinned import thinned
 from qwen3_golden import GOLDEN_ROOT, ParityError, Recording, pb, read
 from qwen3_parity.blame import OpVerdict, replay
 from qwen3_parity.check import check_run
@@ -62,10 +63,11 @@ VARIATIONS: tuple[Variation, ...] = (
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was found about one variation on one case; honest means no problem and nobody blamed."""
+    """What was found about one variation on one case, by the taps of a level; honest: no problem and nobody blamed."""
 
     variation: str
     case: str
+    level: str
     verdicts: Verdicts
     ops: Sequence[OpVerdict]
     blamed: Sequence[str]
@@ -118,20 +120,21 @@ def _elsewhere(variation: Variation, paths: Sequence[Path], out: Path) -> None:
         )
 
 
-def judge(variation: Variation, golden: Recording, candidate: Path) -> Outcome:
-    """Check a recording against its golden, and every op of it on its own inputs."""
-    recording = read(candidate, digests=True)
+def judge(variation: Variation, golden: Recording, candidate: Path, level: str = "all") -> Outcome:
+    """Check the taps of a level of a recording against its golden, and every op or hidden group on its own inputs."""
+    recording = thinned(read(candidate, digests=True), level)
     verdicts = check_run(golden, recording)
     ops = replay(recording, weights_of(recording, GOLDEN_ROOT / "checkpoints"), golden)
     blamed = [f"{op.name} (step {op.step}): {op.share:.3g} × its headroom" for op in ops if not op.passed]
-    return Outcome(variation.name, golden.case.name, verdicts, ops, blamed)
+    return Outcome(variation.name, golden.case.name, level, verdicts, ops, blamed)
 
 
-def run(variation: Variation, paths: Sequence[Path], out: Path) -> Iterator[Outcome]:
-    """Record a variation on the cases that it applies to, and judge it on each."""
+def run(variation: Variation, paths: Sequence[Path], out: Path, levels: Sequence[str] = ("all",)) -> Iterator[Outcome]:
+    """Record a variation on the cases that it applies to, and judge it on each by the taps of each level."""
     for path in record_all(variation, paths, out):
         golden = read(path)
-        yield judge(variation, golden, out / f"{golden.case.name}.pb")
+        for level in levels:
+            yield judge(variation, golden, out / f"{golden.case.name}.pb", level)
 
 
 def main(name: str, out: str, *paths: str) -> None:

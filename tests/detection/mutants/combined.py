@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 
 import numpy as np
 
@@ -32,28 +33,38 @@ class Combination:
         return self.expected == self.blamed
 
 
-def combinations(mutants: Sequence[Mutant], count: int, seed: int = 0) -> Iterator[Combination]:
-    """`count` random pairs and triples of bugs that show in one case at places of their own, run together.
+def drawn(
+    mutants: Sequence[Mutant], sizes: Iterable[int], seed: int = 0
+) -> Iterator[tuple[str, list[Mutant], frozenset[str]]]:
+    """A case, as many random bugs as the next of `sizes` that show there at places of their own, and those places.
 
-    Drawn from a fixed `seed`. A bug that its case does not show, that cannot run, or whose code another one replaces,
-    is drawn again.
+    Drawn from a fixed `seed`. A bug that its case does not show, or that cannot run, is drawn again.
     """
     draw = np.random.Generator(np.random.PCG64(seed))
+    for size in sizes:
+        while True:
+            case = str(draw.choice(CASES))
+            able = [one for one in mutants if case in one.cases]
+            chosen = [able[int(i)] for i in draw.permutation(len(able))[:size]]
+            alone = [frozenset(run_case(one, case, by_replay).blamed) for one in chosen]
+            expected = frozenset().union(*alone)
+            if all(alone) and len(expected) == sum(map(len, alone)):
+                break
+        yield case, chosen, expected
+
+
+def combinations(mutants: Sequence[Mutant], count: int, seed: int = 0) -> Iterator[Combination]:
+    """`count` random pairs and triples of `drawn`, run together; where one replaces another's code, none."""
     made = 0
-    while made < count:
-        case = str(draw.choice(CASES))
-        able = [one for one in mutants if case in one.cases]
-        chosen = [able[int(i)] for i in draw.permutation(len(able))[: 2 + made % 2]]
-        alone = [frozenset(run_case(one, case, by_replay).blamed) for one in chosen]
-        expected = frozenset().union(*alone)
-        if not all(alone) or len(expected) < sum(map(len, alone)):
-            continue
+    for case, chosen, expected in drawn(mutants, cycle((2, 3)), seed):
         replaced: list[bool] = []
-        found = run_case(_together(chosen, case, replaced), case, by_replay)
+        found = run_case(together(chosen, case, replaced), case, by_replay)
         if any(replaced):
             continue
         yield Combination(case, tuple(one.name for one in chosen), expected, frozenset(found.blamed))
         made += 1
+        if made == count:
+            return
 
 
 class _NeedsModelError(Exception):
@@ -76,7 +87,7 @@ def _changes_loading(mutant: Mutant) -> bool:
     return True
 
 
-def _together(mutants: Sequence[Mutant], case: str, replaced: list[bool]) -> Mutant:
+def together(mutants: Sequence[Mutant], case: str, replaced: list[bool]) -> Mutant:
     """All of them as one, those of the loading first; `replaced` gets whether one sets what another one has set."""
 
     def seed(patch: Patch) -> None:

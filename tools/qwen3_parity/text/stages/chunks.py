@@ -179,6 +179,27 @@ def _grown(whole: bool) -> Stream:
     return stream
 
 
+def _cut_by_bytes(_: Oracle, parts: list[tuple[int, bytes]]) -> Iterator[str]:
+    """What is new in the bytes of the text so far: a U+FFFD has three, and what mends it another number."""
+    data, before = b"", 0
+    for _number, piece in parts:
+        data += piece
+        text = replaced(data).encode()
+        yield replaced(text[before:])
+        before = len(text)
+    yield ""
+
+
+def _bytes_as_characters(_: Oracle, parts: list[tuple[int, bytes]]) -> Iterator[str]:
+    """What is new in the characters of the text so far, from the number of bytes that were given out."""
+    data, before = b"", 0
+    for _number, piece in parts:
+        data += piece
+        yield replaced(data)[before:]
+        before = len(data)
+    yield ""
+
+
 def _is_special(oracle: Oracle, number: int, _: bytes) -> bool:
     return number in oracle.special
 
@@ -213,6 +234,8 @@ _STREAMS = wrong_ways("chunks", _stream, _FIX, [
     ("end_dropped", "gives out how much longer the text has grown, never what ends in U+FFFD", _grown(whole=True)),
     ("replacement_dropped", "drops U+FFFD at the end", _held(_whole, lambda b: replaced(b).rstrip("\ufffd"))),
     ("broken", "gives out how much longer the text has grown: a broken character is never mended", _grown(whole=False)),
+    ("cut_by_bytes", "gives out how many bytes longer the text has grown", _cut_by_bytes),
+    ("cut_by_bytes", "counts what it gave out in bytes, and goes on there in the characters", _bytes_as_characters),
     *(("broken", f"gives up on a character when {n} bytes are held", _up_to(n)) for n in (2, 3, 4)),
     ("flushed_by_special", "skipped special tokens push a half character out", _flushed(_is_special, lost=False)),
     ("flushed_by_special", "added tokens push a half character out", _flushed(_is_added, lost=False)),

@@ -128,6 +128,11 @@ def _by(size: int) -> Callable[[Oracle, str], str]:
     return lambda o, text: "".join(normal(o, text[at : at + size]) for at in range(0, len(text), size))
 
 
+def _after_cutting(oracle: Oracle, text: str) -> str:
+    cut = oracle.reference.backend.pre_tokenizer.pre_tokenize_str(text)
+    return "".join(normal(oracle, text[begin:end]) for _, (begin, end) in cut)
+
+
 _FORMS = wrong_ways("normalized", _through,
     "normalise to NFC with the Unicode tables of the reference (canonical composition, nothing else)", [
     ("missing", "the text is not normalised", lambda _, t: t),
@@ -139,6 +144,7 @@ _FORMS = wrong_ways("normalized", _through,
     ("nfkc", "folds compatibility characters (NFKC), by newer Unicode tables", _newer("NFKC")),
     ("nfkd", "decomposes with compatibility folding (NFKD), by newer Unicode tables", _newer("NFKD")),
     ("no_hangul", "leaves Hangul jamo and syllables as they are", lambda o, t: _but(_HANGUL, o, t)),
+    ("after_cutting", "normalises each pre-token for itself, after cutting", _after_cutting),
     ("each_character_alone", "normalises each character alone, so that nothing composes", _by(1)),
     ("hangul_only", "composes Hangul and nothing else", lambda o, t: _only(_HANGUL, o, t)),
     ("bmp_only", "leaves characters above U+FFFF as they are", lambda o, t: _but(f"{_ASTRAL}+", o, t)),

@@ -206,6 +206,16 @@ def _sentinel(number: Callable[[int, int, int, int], int]) -> Compute:
     return _ids(change)
 
 
+_MANY = 32
+"""Added tokens that may share an id with a neighbour: more than Qwen's 26."""
+
+
+def _shared(at: int, by: int, oracle: Oracle, old: int) -> int:
+    """The id of the added token beside it for the token at a place in the order of ids; every other keeps its own."""
+    order = sorted(oracle.added)
+    return order[at + by] if old == order[min(at, len(order) - 1)] and 0 <= at + by < len(order) else old
+
+
 _IDS = wrong_ways("segments", directly,
     "take the ids of added tokens from added_tokens_decoder or tokenizer.json; sentinel i is row padded size + i", [
     ("sentinels_descending", "numbers sentinels downwards, as T5 does",
@@ -218,6 +228,8 @@ _IDS = wrong_ways("segments", directly,
         _sentinel(lambda i, n, first, below: below + n - 1 - i)),
     ("ids_shifted", "gives each added token the next one's id", _ids(lambda o, old: old + 1)),
     ("ids_shifted", "gives each added token the id of the one before", _ids(lambda o, old: old - 1)),
+    *(("shared_id", f"gives added token {at} the id of {at + by} too, counted from 0", _ids(partial(_shared, at, by)))
+      for at in range(_MANY) for by in (-1, 1) if at + by >= 0),
     ("ids_from_zero", "numbers added tokens from 0", _ids(lambda o, old: sorted(o.added).index(old))),
 ])  # fmt: skip
 

@@ -10,6 +10,7 @@ from typing import Any
 from qwen3_golden import pb
 from qwen3_parity.text.oracle import Oracle
 from qwen3_parity.text.stage import Compute, Stage, State, wrong_ways
+from qwen3_parity.text.stages.normalized import normal
 from qwen3_parity.text.stages.pre_tokens import cut_by, pre_tokens, texts
 from qwen3_parity.text.view import View, Views, printable, shortened
 
@@ -94,6 +95,8 @@ _MAP = wrong_ways("symbols", _mapped, _FIX, [
     ("shifted", "moves the symbols above 0x7E by one", lambda b, s: chr(ord(s) + (0x7F <= b < 0xA0)),
         lambda b, s: chr(ord(s) + (0x7F <= b <= 0xA0))),
     ("shifted", "moves unprintable bytes one place too far", lambda b, s: s if s == chr(b) else chr(ord(s) + 1)),
+    *(("space_mapped", f"writes {put!r} for the space, the other bytes by the map",
+        lambda b, s, put=put: put if b == 32 else s) for put in " !_"),
     ("metaspace", "writes U+2581 for spaces, the other bytes by the map", lambda b, s: "\u2581" if b == 32 else s),
     ("byte_fallback", "writes bytes as <0x0A>, as SentencePiece does",
         lambda b, s: s if s == chr(b) and b < 128 else f"<0x{b:02X}>", lambda b, s: s if b < 128 else f"<0x{b:02X}>"),
@@ -134,6 +137,7 @@ _CHARACTERS = wrong_ways("symbols", _each, _FIX, [
         lambda o, t: _below_256(o, t, keep=True)),
     ("characters_mapped", "maps characters below 256 instead of UTF-8 bytes, drops the others",
         lambda o, t: _below_256(o, t, keep=False)),
+    ("normalized", "normalises (NFC) each pre-token for itself", lambda o, t: o.symbols(normal(o, t))),
     ("mapped_twice", "maps bytes that are mapped already", lambda o, t: o.symbols(o.symbols(t))),
     ("metaspace", "writes U+2581 for spaces, as SentencePiece does", lambda o, t: t.replace(" ", "\u2581")),
 ])  # fmt: skip

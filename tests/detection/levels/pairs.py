@@ -1,0 +1,130 @@
+"""`python -m detection.levels.pairs`: two mistakes at once, of different ops and of one; are both named?"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice, repeat
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import click
+import numpy as np
+
+from detection.command import Command
+from detection.derived.derive import Seed, computed, possible, seeds, shows
+from detection.derived.outcome import judged
+from detection.derived.seed import case_of, seeded
+from detection.levels.thinned import thinned
+from detection.mutants import catalogue
+from detection.mutants.combined import CASES, drawn, together
+from detection.mutants.isolated import CHECKPOINTS, golden_of, record_mutant
+from qwen3_golden import ParityError, Recording, read
+from qwen3_parity.checkpoints.weights import weights_of
+from qwen3_parity.diagnosis.diagnose import Diagnosis, Explained, diagnose
+from qwen3_parity.mistakes.hypothesis import Hypothesis, both
+from qwen3_parity.recording.levels import LEVELS
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two mistakes in one recording. `right`: the names that are right, of each."""
+
+    case: str
+    mistakes: tuple[str, str]
+    right: tuple[Collection[str], Collection[str]]
+    candidate: Recording
+
+
+def across(seed: int) -> Iterator[Pair]:
+    """Random bugs of our implementation, two at a time, each seen alone at places that the other one leaves right."""
+    networks = [one for one in catalogue() if not (one.of_tokenizer or one.of_weights)]
+    for case, chosen, _ in drawn(networks, repeat(2), seed):
+        replaced: list[bool] = []
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "pair.pb"
+            try:
+                record_mutant(together(chosen, case, replaced), golden_of(case), path)
+            except ParityError:
+                continue
+            if any(replaced):
+                continue
+            one, other = chosen
+            yield Pair(case, (one.name, other.name), (one.named, other.named), read(path))
+
+
+def inside(seed: int) -> Iterator[Pair]:
+    """Random mistakes of the library, two at a time in one op, where one is a changed input that the other is made on.
+
+    Both are seen and named alone there, whatever the name: the right ones are what is said of each alone.
+    """
+    draw = np.random.Generator(np.random.PCG64(seed))
+    while True:
+        case = str(draw.choice(CASES))
+        pattern = str(draw.choice(case_of(case).patterns))
+        some = [one for one in seeds(case) if one.pattern == pattern and not one.hypothesis.everywhere]
+        if len({one.name for one in some}) < 2:
+            continue
+        one, other = (some[int(i)] for i in draw.permutation(len(some))[:2])
+        pair = _in_one_op(one, other)
+        if pair is not None:
+            yield pair
+
+
+def _in_one_op(one: Seed, other: Seed) -> Pair | None:
+    compute = both(one.hypothesis.compute, other.hypothesis.compute)
+    if one.name == other.name or compute is None or not all(possible(x) and shows(x) for x in (one, other)):
+        return None
+    found = [x for x in map(judged, (one, other)) if x is not None and x.first]
+    if len({x.first for x in found}) < 2:
+        return None
+    case = case_of(one.case)
+    pair = Hypothesis("", "", "", compute)
+    site = next(case.sites(one.pattern))
+    results = [x for x in (computed(y, site) for y in (pair, one.hypothesis, other.hypothesis)) if x is not None]
+    if len(results) < 3 or any(np.allclose(results[0][0], x[0], equal_nan=True) for x in results[1:]):
+        return None  # one of them hides the other
+    candidate = seeded(case, {one.pattern: lambda site: computed(pair, site)})
+    right = {one.name, found[0].first}, {other.name, found[1].first}
+    return Pair(one.case, (f"{one.pattern}: {one.name}", other.name), right, candidate)
+
+
+def named(pair: Pair, found: Diagnosis) -> bool:
+    """Whether the first names of the faults hold a right one of each mistake."""
+    said = {name for fault in found.faults for name in _first(fault)}
+    return all(said & set(right) for right in pair.right)
+
+
+def _first(fault: Explained) -> Sequence[str]:
+    names = [*(one.name for one in fault.explanations), *(one.name for one in fault.findings), ""]
+    return names[0].split("+") if names[0] else ()
+
+
+@click.command(cls=Command)
+@click.option("--across", "far", type=click.IntRange(0), default=40, show_default=True, help="Pairs of different ops.")
+@click.option("--inside", "near", type=click.IntRange(0), default=20, show_default=True, help="Pairs in one op.")
+@click.option("--level", "levels", multiple=True, type=click.Choice(list(LEVELS)), default=("all", "modules"))
+@click.option("--seed", default=0, show_default=True, help="Which pairs are drawn.")
+@click.option("--budget", type=click.FloatRange(0), default=10.0, show_default=True, help="Seconds, as of diagnose.")
+def pairs(far: int, near: int, levels: tuple[str, ...], seed: int, budget: float) -> None:
+    """Make two mistakes at once, draw them anew from a seed, and ask for the names of both."""
+    for kind, count, make in (("across ops", far, across), ("inside one op", near, inside)):
+        hits = dict.fromkeys(levels, 0)
+        for pair in islice(make(seed), count):
+            golden = golden_of(pair.case)
+            for level in levels:
+                found = diagnose(
+                    golden, thinned(pair.candidate, level), weights_of(pair.candidate, CHECKPOINTS), budget=budget
+                )
+                hits[level] += named(pair, found)
+                if not named(pair, found):
+                    said = "; ".join("+".join(_first(one)) or "nothing" for one in found.faults)
+                    click.echo(f"{level} {pair.case}: {' and '.join(pair.mistakes)}: {said}")
+        for level in levels:
+            click.echo(f"{kind}, {level}: both named in {hits[level]} of {count}")
+    sys.exit(0)
+
+
+if __name__ == "__main__":
+    pairs(prog_name="python -m detection.levels.pairs")
