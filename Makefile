@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: parity test check tests settings lint types slow bench detection goldens engines java cpp docs clean
+.PHONY: parity test check tests settings lint types slow bench detection cuda goldens engines java cpp docs clean
 
 .venv/ready: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -77,6 +77,10 @@ detection-honest: OPTIONS ?= --check
 
 detection-%: .venv/ready
 	PYTHONPATH=tests $(BIN)/python -m detection.$* $(OPTIONS)
+
+cuda: .venv/ready  ## the committed cases and one of 0.6B's shape on an accelerator; says so where there is none
+	PYTHONPATH=tests $(BIN)/python -m detection.devices $(OPTIONS)
+	PYTHONPATH=tests $(BIN)/python -m detection.devices --real-size $(OPTIONS)
 
 goldens: .venv/ready  ## record the reference again and compare it with what is committed; changes nothing
 	$(BIN)/qwen3-parity regenerate --check

@@ -56,7 +56,8 @@ ALLOWED = {
         *("qwen3_golden", "qwen3_spec", "qwen3_reference", "qwen3_encdec"),
     },
     "detection": {
-        *("numpy", "google", "torch", "transformers", "safetensors", "click", "rich", "jinja2", "threadpoolctl"),
+        *("numpy", "google", "torch", "transformers", "safetensors", "accelerate"),
+        *("click", "rich", "jinja2", "threadpoolctl"),
         *("qwen3_golden", "qwen3_spec", "qwen3_reference", "qwen3_encdec", "qwen3_parity"),
     },
 }
@@ -145,12 +146,14 @@ ROOMS = {
     "detection": {
         "command": (),
         "reasons": (),
+        "real_size": (),
         "derived": ("command", "reasons"),
         "mechanical": ("command", "reasons"),
         "mutants": ("command", "reasons"),
         "kernels": ("command", "mutants"),
         "levels": ("command", "derived", "mutants"),
         "honest": ("command", "levels"),
+        "devices": ("command", "honest", "real_size"),
     },
     "qwen3_reference": {
         "versions": (),
@@ -271,6 +274,7 @@ def test_seeded_and_sought_mistakes_of_tokenizers_share_no_code() -> None:
 READ_BY_DETECTION = {
     "command": ("cli",),
     "honest": ("judge", "blame", "checkpoints", "check", "recording", "report"),
+    "devices": ("judge", "checkpoints", "check", "recording", "report"),
     "derived": ("judge", "text", "blame", "checkpoints", "mistakes", "diagnosis", "report"),
     "mechanical": ("checkpoints", "check", "diagnosis", "recording", "report"),
     "mutants": ("judge", "text", "blame", "checkpoints", "check", "diagnosis", "recording", "report"),

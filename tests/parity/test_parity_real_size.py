@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,71 +19,18 @@ import numpy as np
 import psutil
 import pytest
 import torch
-from safetensors.torch import save_file
 
+from detection.real_size import written
 from qwen3_encdec.weights.qwen3_checkpoint import load_qwen3
 from qwen3_golden import pb, read
 from qwen3_parity.recording.ours.network import EncoderDecoder, factory
 from qwen3_parity.recording.record import record
 
-CONFIG = {
-    "architectures": ["Qwen3ForCausalLM"],
-    "model_type": "qwen3",
-    "vocab_size": 151936,
-    "hidden_size": 1024,
-    "intermediate_size": 3072,
-    "num_hidden_layers": 28,
-    "num_attention_heads": 16,
-    "num_key_value_heads": 8,
-    "head_dim": 128,
-    "hidden_act": "silu",
-    "max_position_embeddings": 40960,
-    "rms_norm_eps": 1e-6,
-    "rope_theta": 1000000.0,
-    "attention_bias": False,
-    "tie_word_embeddings": True,
-    "bos_token_id": 151643,
-    "eos_token_id": 151645,
-}
-
-
-def tensors(draw: np.random.Generator) -> Iterator[tuple[str, np.ndarray]]:
-    """Name and float32 values of every tensor: projections that keep the scale, norms away from 1."""
-
-    def normal(*shape: int) -> np.ndarray:
-        scale = np.float32(shape[-1] ** -0.5)
-        return draw.standard_normal(shape, dtype=np.float32) * scale
-
-    def norm(width: int) -> np.ndarray:
-        return draw.uniform(0.5, 1.5, width).astype(np.float32)
-
-    hidden, wide, heads, kv = 1024, 3072, 16 * 128, 8 * 128
-    yield "model.embed_tokens.weight", normal(151936, hidden)
-    for layer in range(28):
-        prefix = f"model.layers.{layer}"
-        yield f"{prefix}.input_layernorm.weight", norm(hidden)
-        for name, rows in (("q", heads), ("k", kv), ("v", kv)):
-            yield f"{prefix}.self_attn.{name}_proj.weight", normal(rows, hidden)
-        yield f"{prefix}.self_attn.o_proj.weight", normal(hidden, heads)
-        yield f"{prefix}.self_attn.q_norm.weight", norm(128)
-        yield f"{prefix}.self_attn.k_norm.weight", norm(128)
-        yield f"{prefix}.post_attention_layernorm.weight", norm(hidden)
-        yield f"{prefix}.mlp.gate_proj.weight", normal(wide, hidden)
-        yield f"{prefix}.mlp.up_proj.weight", normal(wide, hidden)
-        yield f"{prefix}.mlp.down_proj.weight", normal(hidden, wide)
-    yield "model.norm.weight", norm(hidden)
-
 
 @pytest.fixture(params=["float32", "bfloat16"])
 def checkpoint(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, str]:
     """A seeded checkpoint directory and its dtype."""
-    directory = tmp_path / "qwen3-0.6b-shape"
-    directory.mkdir()
-    (directory / "config.json").write_text(json.dumps(CONFIG | {"dtype": request.param}))
-    dtype = getattr(torch, request.param)
-    drawn = tensors(np.random.Generator(np.random.PCG64(6)))
-    save_file({name: torch.from_numpy(values).to(dtype) for name, values in drawn}, directory / "model.safetensors")
-    return directory, request.param
+    return written(tmp_path / "qwen3-0.6b-shape", request.param), request.param
 
 
 def run(*arguments: object) -> str:
@@ -187,13 +134,8 @@ def diagnosed(*arguments: object) -> tuple[dict[str, Any], float, int]:
 
 @pytest.mark.slow
 def test_three_mistakes_at_the_size_of_qwen3_0_6b_are_named(tmp_path: Path) -> None:
-    directory = tmp_path / "qwen3-0.6b-shape"
-    directory.mkdir()
-    (directory / "config.json").write_text(json.dumps(CONFIG | {"dtype": "float32"}))
-    weights = {name: torch.from_numpy(values) for name, values in tensors(np.random.Generator(np.random.PCG64(6)))}
-    size = sum(value.nbytes for value in weights.values())
-    save_file(weights, directory / "model.safetensors")
-    del weights
+    directory = written(tmp_path / "qwen3-0.6b-shape", "float32")
+    size = (directory / "model.safetensors").stat().st_size
     draw = np.random.Generator(np.random.PCG64(64))
     source, target = (",".join(map(str, draw.integers(0, 151643, TOKENS))) for _ in range(2))
     ids = ("--source-ids", source, "--target-ids", target, "--prefill", TOKENS)

@@ -52,14 +52,14 @@ def _blocks(mask: Tensor, batch: int) -> BlockMask:
     def sees(b: Tensor, _head: Tensor, i: Tensor, j: Tensor) -> Tensor:
         return padded[b, i, j]
 
-    return create_block_mask(sees, batch, None, length, keys, device="cpu", _compile=False)
+    return create_block_mask(sees, batch, None, length, keys, device=str(mask.device), _compile=False)
 
 
 def _unfused(row: pb.Tap) -> bool:
     return row.op not in NEVER_MATERIALISED
 
 
-def _compiled(runner: EncoderDecoder) -> Iterable[Patch]:
+def compiled(runner: EncoderDecoder) -> Iterable[Patch]:
     """Every layer compiled as a whole. A copy is, to which nothing is attached: hooks would split it into pieces."""
     runner.model.set_attn_implementation("eager")
     torch.compiler.reset()
@@ -67,7 +67,7 @@ def _compiled(runner: EncoderDecoder) -> Iterable[Patch]:
         yield layer, "forward", torch.compile(deepcopy(layer).forward, dynamic=True)
 
 
-def _outside_of_layers(row: pb.Tap) -> bool:
+def outside_of_layers(row: pb.Tap) -> bool:
     return ".layers." not in row.pattern or row.pattern.endswith(_OUTSIDE)
 
 
@@ -94,7 +94,7 @@ VARIATIONS = (
     Variation(
         "compiled",
         "every layer compiled",
-        ours(_compiled, run={"backend": pb.COMPILED}, shows=_outside_of_layers),
+        ours(compiled, run={"backend": pb.COMPILED}, shows=outside_of_layers),
         _short,
         slow=True,
     ),
