@@ -52,7 +52,8 @@ def _flips(diagnosis: Diagnosis) -> list[str]:
     real = [flip for flip in diagnosis.flips if not flip.near_tie]
     lines = [str(flip) for flip in (ties if diagnosis.faults else [*ties, *real])[:_FLIPS]]
     if real and diagnosis.faults:
-        lines.append(f"{len(real)} positions choose another token by more than noise can; they follow from the above")
+        what = "position chooses" if len(real) == 1 else "positions choose"
+        lines.append(f"{len(real)} {what} another token by more than noise can, which follows from the above")
     return lines
 
 
