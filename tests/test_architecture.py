@@ -52,6 +52,7 @@ ALLOWED = {
             "threadpoolctl",
             "pytest",
             "hypothesis",
+            "vl_convert",
         ),
         *("qwen3_golden", "qwen3_spec", "qwen3_reference", "qwen3_encdec"),
     },

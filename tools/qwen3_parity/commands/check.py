@@ -18,6 +18,8 @@ from qwen3_parity.judge.golden_path import golden_of
 from qwen3_parity.judge.predictions import predictions as compare_predictions
 from qwen3_parity.report import folder as folders
 from qwen3_parity.report import verdicts as report
+from qwen3_parity.report.page.contents import Report
+from qwen3_parity.report.page.html import html as page_of
 from qwen3_parity.report.predictions import summary
 from qwen3_parity.report.terminal import console
 
@@ -86,6 +88,6 @@ def check(
 
 def _write(folder: Folder, html: Path | None, junit: Path | None) -> None:
     if html:
-        write_whole(html, report.html(folder.results))
+        write_whole(html, page_of(Report(folder.results, refused=folder.refused, missing=folder.missing)))
     if junit:
         write_whole(junit, folders.junit(folder))

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from qwen3_golden import GOLDEN_ROOT, read
+from qwen3_golden.whole import write_whole
 from qwen3_golden.writer import write
 from qwen3_parity.report.progress import progress
 from qwen3_parity.report.terminal import console
@@ -35,11 +36,13 @@ def demo(folder: Path) -> None:
 
     Example: qwen3-parity demo
     """
-    from qwen3_parity.check import check
     from qwen3_parity.checkpoints.weights import weights_of
     from qwen3_parity.diagnosis import diagnose
     from qwen3_parity.diagnosis.demonstrated import with_mistake
-    from qwen3_parity.report import diagnoses, verdicts
+    from qwen3_parity.report import diagnoses
+    from qwen3_parity.report.page.contents import Report
+    from qwen3_parity.report.page.html import html
+    from qwen3_parity.report.page.mistakes import mistakes_of
 
     path = GOLDEN_ROOT / "cases" / f"{_CASE}.pb"
     golden, file, page = read(path), folder / f"{_CASE}.pb", folder / "report.html"
@@ -51,7 +54,7 @@ def demo(folder: Path) -> None:
         candidate = read(file, digests=True)
         found = diagnose(golden, candidate, weights, update)
     screen.print(diagnoses.terminal(found))
-    page.write_text(verdicts.html([check(golden, candidate)]), encoding="utf-8")
+    write_whole(page, html(Report([found.verdicts], mistakes_of(found), weights=weights)))
     (folder / "yours.py").write_text(_NEXT, encoding="utf-8")
     screen.print(
         f"\nthe same by hand: qwen3-parity check {file}; qwen3-parity diagnose {file}\n"

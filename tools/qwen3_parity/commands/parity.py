@@ -11,6 +11,8 @@ from qwen3_golden.whole import write_whole
 from qwen3_parity.commands import selection_options
 from qwen3_parity.judge.selection import Selection
 from qwen3_parity.report import verdicts as report
+from qwen3_parity.report.page.contents import Report
+from qwen3_parity.report.page.html import html
 from qwen3_parity.report.terminal import console
 
 FILE = click.Path(path_type=Path)
@@ -33,7 +35,7 @@ def parity(selection: Selection, impl: str | None, backend: str, out: Path, part
 
     results = run(out, selection, impl=impl, backend=backend, partial=partial)
     page = out / "report.html"
-    write_whole(page, report.html(results))
+    write_whole(page, html(Report(results)))
     screen = console()
     screen.print(report.overview(results))
     screen.print(f"report: {page}", soft_wrap=True)

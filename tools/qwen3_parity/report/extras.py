@@ -10,6 +10,7 @@ EXTRAS: Mapping[str, Sequence[str]] = {
     "torch": ("torch", "transformers"),
     "reference": ("torch", "transformers", "tokenizers", "huggingface_hub", "accelerate"),
     "conformance": ("hypothesis",),
+    "report": ("vl-convert-python",),
 }
 """Extra -> what it installs."""
 COMMANDS: Mapping[str, str] = {
@@ -19,9 +20,13 @@ COMMANDS: Mapping[str, str] = {
     "predictions": "torch",
     "record": "torch",
     "regenerate": "reference",
+    "report": "report",
     "tokenize": "reference",
 }
 """Command -> the extra without which it does not run; every other one needs none."""
+
+_PACKAGES: Mapping[str, str] = {"vl_convert": "vl-convert-python"}
+"""Module -> the package that brings it, where they have different names."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,7 @@ def extras() -> list[Extra]:
 
 def extra_of(module: str) -> str:
     """The smallest extra that installs a module, empty for one of none."""
-    top = module.partition(".")[0]
+    top = _PACKAGES.get(module.partition(".")[0], module.partition(".")[0])
     return next((name for name, packages in EXTRAS.items() if top in packages), "")
 
 

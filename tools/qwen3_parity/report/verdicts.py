@@ -1,30 +1,24 @@
-"""Verdicts for people: a table for the terminal, JSON for machines, one page of HTML that needs nothing else."""
+"""Verdicts for people: a table for the terminal, JSON for machines."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from qwen3_golden import pb
 from qwen3_parity.judge.budgets import percent
 from qwen3_parity.judge.op_verdict import OpVerdict
 from qwen3_parity.judge.verdict import Verdict, Verdicts
 from qwen3_parity.report.remarks import alone, less_than_both, remarks
-from qwen3_parity.text.show import by_stage, is_tokenization, shown_problems, stages_table
+from qwen3_parity.text.show import is_tokenization, shown_problems, stages_table
 
 _WORST = 12
 _IN_FULL = 3
 _STYLE = {"parity": "bold green", "divergence": "bold red"}
-_WIDTH, _HEIGHT = 640, 80
-_LEAST, _MOST = 1e-3, 1e3
-"""Shares that the drift curve's logarithmic axis spans."""
 NOT_PROVEN = (
     "Only what the inputs of these cases exercise was compared: a token, position or length that no case has may "
     "still be wrong.",
@@ -172,50 +166,3 @@ def to_json(results: Sequence[Verdicts]) -> dict[str, Any]:
         "exit_code": max((one.exit_code for one in results), default=1),
         "cases": [one.to_json() for one in results],
     }
-
-
-def curve(taps: Sequence[Verdict]) -> list[tuple[float, float]]:
-    """Points of the drift curve, x in execution order, y the share on a logarithmic axis, in the drawing's pixels."""
-    span = math.log(_MOST / _LEAST)
-    step = _WIDTH / max(len(taps) - 1, 1)
-    return [
-        (round(i * step, 1), round(_HEIGHT * (1 - math.log(_clamp(t.share) / _LEAST) / span), 1))
-        for i, t in enumerate(taps)
-    ]
-
-
-def _clamp(share: float) -> float:
-    return min(max(share, _LEAST), _MOST)
-
-
-def html(results: Sequence[Verdicts]) -> str:
-    """One self-contained page, no scripts and nothing from elsewhere; names from recordings are escaped."""
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
-    environment.filters["percent"] = percent
-    limit = round(_HEIGHT * (1 - math.log(1 / _LEAST) / math.log(_MOST / _LEAST)), 1)
-    return environment.get_template("page.html.jinja").render(
-        results=results,
-        failed=[one for one in results if one.exit_code],
-        compared=sum(one.compared for one in results),
-        of=sum(one.of for one in results),
-        worst=worst,
-        alone=alone,
-        remarks=remarks,
-        less_than_both=less_than_both,
-        in_full=_IN_FULL,
-        is_tokenization=is_tokenization,
-        shown_problems=shown_problems,
-        by_stage=by_stage,
-        summary=summary,
-        listed=listed,
-        cells=cells,
-        curve=curve,
-        arithmetic=lambda one: pb.Arithmetic.Name(one.arithmetic).removeprefix("ARITHMETIC_").lower(),
-        backend=lambda one: pb.Backend.Name(one.backend).lower(),
-        width=_WIDTH,
-        height=_HEIGHT,
-        limit=limit,
-        not_proven=NOT_PROVEN,
-    )

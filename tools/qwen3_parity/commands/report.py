@@ -1,0 +1,187 @@
+"""The report: what a run, or a folder of them, came to, for people to look at."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from qwen3_golden import GOLDEN_ROOT, ParityError, Recording, pb, read
+from qwen3_golden.whole import write_whole
+from qwen3_parity.judge.golden_path import golden_of
+from qwen3_parity.report.progress import progress
+from qwen3_parity.report.terminal import console
+
+if TYPE_CHECKING:
+    from qwen3_parity.judge.verdict import Verdicts
+    from qwen3_parity.report.page.contents import Report
+
+FILE = click.Path(path_type=Path)
+_PAGE = Path("build/report.html")
+
+
+@dataclass(frozen=True)
+class _Options:
+    """Where checkpoints are, and how long a mistake is looked for."""
+
+    model: Path | None
+    checkpoints: Path
+    partial: bool
+    budget: float
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, metavar="[GOLDEN] CANDIDATE | FOLDER")
+@click.option("--out", type=FILE, help=f"Where it goes; a page without it to {_PAGE}, all else to the terminal.")
+@click.option("--format", "kind", type=click.Choice(["html", "markdown", "json"]), default="html", show_default=True)
+@click.option("--against", type=FILE, help="Another candidate's recording, or folder, of the same cases, beside this.")
+@click.option("--history", type=FILE, help="A file of JSON lines: this run's figures are added, the page shows all.")
+@click.option("--label", help="What the history calls this run: a version, a commit.")
+@click.option("--model", type=FILE, help="The checkpoint or tokenizer directory of a captured case.")
+@click.option("--checkpoints", type=FILE, default=GOLDEN_ROOT / "checkpoints", help="Where the case's checkpoints are.")
+@click.option("--budget", type=click.FloatRange(0), default=10.0, show_default=True, metavar="SECONDS",
+              help="How long the mistake is looked for among ops without a tap.")  # fmt: skip
+@click.option("--partial", is_flag=True, help="The case's results (logits, generated ids, …) need not be there.")
+def report(
+    files: tuple[str, ...],
+    out: Path | None,
+    kind: str,
+    against: Path | None,
+    history: Path | None,
+    label: str | None,
+    model: Path | None,
+    checkpoints: Path,
+    budget: float,
+    partial: bool,
+) -> None:
+    """Write what a run, or a folder of them, came to: one page for a browser that needs nothing else.
+
+    The verdict, the mistakes with their fixes, the map of the network, every tap, both sides' provenance. As Markdown
+    it is short, for a pull request's comment; as JSON it is what `diagnose --json` says. The exit code is check's.
+
+    Example: qwen3-parity report build/parity/decoder/plain.pb
+    """
+    if len(files) > 2:
+        raise click.UsageError("give one candidate, or a golden and a candidate, or a folder")
+    if (history is None) != (label is None):
+        raise click.UsageError("--history and --label go together")
+    if kind == "html":
+        from qwen3_parity.report.page.plots import library
+
+        library()  # without the extra, nobody waits for a diagnosis first
+    options = _Options(model, checkpoints, partial, budget)
+    folder = len(files) == 1 and Path(files[0]).is_dir()
+    if folder and (model or checkpoints != GOLDEN_ROOT / "checkpoints"):
+        raise click.UsageError("--model and --checkpoints are for one candidate, and this is a folder")
+    made, found, code = _of_folder(Path(files[0]), options) if folder else _of_one(files, options)
+    if against is not None:
+        made = replace(made, against=_others(against, made.results, options))
+    if history is not None and label is not None:
+        from qwen3_parity.report.page.history import appended
+
+        made = replace(made, history=appended(history, label, made.results))
+    _write(kind, out, made, found)
+    sys.exit(code)
+
+
+def _of_folder(path: Path, options: _Options) -> tuple[Report, dict[str, Any], int]:
+    """A folder's report, its diagnosis as JSON, and its exit code."""
+    from qwen3_parity.folder.check import check_folder
+    from qwen3_parity.folder.diagnose import diagnose_folder
+    from qwen3_parity.report import folder_diagnosis
+    from qwen3_parity.report.page.contents import Report
+    from qwen3_parity.report.page.mistakes import mistakes_of
+
+    with progress("judging") as update:
+        folder = check_folder(path, partial=options.partial)
+        found = diagnose_folder(folder, update, partial=options.partial, budget=options.budget)
+    made = Report(folder.results, mistakes_of(found), folder.refused, folder.missing)
+    return made, folder_diagnosis.to_json(found), folder.exit_code
+
+
+def _of_one(files: tuple[str, ...], options: _Options) -> tuple[Report, dict[str, Any], int]:
+    """A recording's report, its diagnosis as JSON, and its exit code."""
+    from qwen3_parity.judge.match import refuse_weights
+    from qwen3_parity.report import diagnoses, text_diagnoses
+    from qwen3_parity.report.page.contents import Report
+    from qwen3_parity.report.page.mistakes import mistakes_of
+
+    candidate = read(Path(files[-1]), digests=True)
+    golden = read(Path(files[0]) if len(files) == 2 else golden_of(candidate), digests=True)
+    refuse_weights(candidate, golden)
+    if golden.case.mode == pb.TOKENIZATION:
+        from qwen3_parity.diagnosis.text import diagnose_tokenization, directory_of
+
+        directory = directory_of(golden, options.model)
+        with progress("reading") as update:
+            texts = diagnose_tokenization(golden, candidate, directory, update, partial=options.partial)
+        made = Report([texts.verdicts], mistakes_of(texts))
+        return made, text_diagnoses.to_json(texts), texts.verdicts.exit_code
+    from qwen3_parity.check import check
+    from qwen3_parity.checkpoints.weights import weights_at_hand
+    from qwen3_parity.diagnosis import diagnose
+
+    weights = weights_at_hand(golden, options.checkpoints, options.model)
+    if weights is None and golden.case.checkpoint:  # the run alone can be judged
+        verdicts = check(golden, candidate, partial=options.partial)
+        return Report([verdicts]), verdicts.to_json(), verdicts.exit_code
+    weights = weights or {}
+    with progress("reading") as update:
+        found = diagnose(golden, candidate, weights, update, partial=options.partial, budget=options.budget)
+    made = Report([found.verdicts], mistakes_of(found), weights=weights)
+    return made, diagnoses.to_json(found), found.verdicts.exit_code
+
+
+def _others(path: Path, results: Any, options: _Options) -> list[Verdicts]:
+    """The verdicts on another candidate's recordings of the same cases; one that has none of them is refused."""
+    from qwen3_parity.check import check
+    from qwen3_parity.checkpoints.weights import weights_at_hand
+    from qwen3_parity.folder.check import check_folder
+
+    if path.is_dir():
+        found = [*check_folder(path, partial=options.partial).results]
+    else:
+        golden = _golden_of(results, other := read(path, digests=True))
+        found = [check(golden, other, weights_at_hand(golden, options.checkpoints, options.model))]
+    cases = {one.case.name for one in results}
+    kept = [one for one in found if one.case.name in cases]
+    if not kept:
+        raise ParityError(
+            path,
+            "it has none of the cases of the report",
+            expected=", ".join(sorted(cases)),
+            got=", ".join(one.case.name for one in found) or "none",
+            next_step="give another candidate's recordings of the same cases",
+        )
+    return kept
+
+
+def _golden_of(results: Any, other: Recording) -> Recording:
+    same = next((one for one in results if one.case.name == other.case.name), None)
+    return read(golden_of(other) if same is None else Path(same.golden), digests=True)
+
+
+def _write(kind: str, out: Path | None, made: Report, found: dict[str, Any]) -> None:
+    from qwen3_parity.report.page.contents import sentence
+
+    if kind == "html":
+        from qwen3_parity.report.page.html import html
+
+        page = out or _PAGE
+        write_whole(page, html(made, plots=True))
+        console().print(f"{sentence(made)}\nreport: {page}", soft_wrap=True)
+        return
+    if kind == "json":
+        text = json.dumps(found, indent=2) + "\n"
+    else:
+        from qwen3_parity.report.markdown import markdown
+
+        text = markdown(made)
+    if out is None:
+        click.echo(text, nl=False)
+    else:
+        write_whole(out, text)

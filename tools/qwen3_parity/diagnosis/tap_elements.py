@@ -1,0 +1,75 @@
+"""The errors of single taps, element by element, in rounding units of their ops where those can be computed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from qwen3_golden import Array, Recording, Tensor, pb, place
+from qwen3_parity.blame.op_case import network_of
+from qwen3_parity.blame.replay import expected, gather
+from qwen3_parity.blame.values import Values
+from qwen3_parity.judge.conventions import conventional
+from qwen3_parity.judge.elements import Elements, elements
+from qwen3_parity.judge.scope import Scope
+
+_LARGE = 1 << 22
+"""Elements from which on an op is not computed once more for a picture; its errors are counted in ULPs."""
+
+
+def elements_of(
+    golden: Recording, candidate: Recording, keys: Sequence[tuple[str, int]], weights: Mapping[str, Array] | None
+) -> dict[tuple[str, int], Elements]:
+    """The errors of the taps `keys` (name, step) against the golden; those without a counterpart of their shape are
+    left out.
+
+    Counted in rounding units on the candidate's own inputs with the case's `weights`, or where an op's case brings what
+    is needed; in ULPs otherwise.
+    """
+    candidate, _ = conventional(candidate, golden)
+    scope, alone = Scope(golden), _Alone(golden, candidate, weights)
+    found = {}
+    for key in keys:
+        right, ours = golden.get(*key), candidate.get(*key)
+        if right is None or ours is None or right.array.shape != ours.array.shape or not right.array.size:
+            continue
+        judged = scope.judged(right, place(key[0], golden.case.config.num_hidden_layers))
+        found[key] = elements(ours, right, judged, alone.units(ours))
+    return found
+
+
+class _Alone:
+    """The run, or an op's case as a run of one layer, whose taps are computed again."""
+
+    def __init__(self, golden: Recording, candidate: Recording, weights: Mapping[str, Array] | None) -> None:
+        self._values: Values | None = None
+        self._names: Mapping[str, str] = {}
+        if golden.case.mode == pb.OP:
+            network = network_of(golden, candidate)
+            if network is not None:
+                self._values = Values(network.recording, network.weights, network.recording)
+                self._names = {case: tap for tap, case in network.names.items()}
+        elif weights is not None and golden.case.mode not in (pb.PLUMBING, pb.TOKENIZATION):
+            self._values = Values(candidate, weights, golden)
+        given = None if self._values is None else self._values.given
+        self._scope = None if given is None else Scope(given)
+
+    def units(self, item: Tensor) -> Array | None:
+        """The errors of a tap in rounding units, or None where its op cannot be computed."""
+        if self._values is None or self._scope is None or item.array.size > _LARGE:
+            return None
+        name = self._names.get(item.info.name, item.info.name)
+        own = next((one for one in self._values.recording if one.info.name == name), None)
+        tap = item if not self._names else own
+        spot = None if tap is None else self._values.place(tap.info.name)
+        if tap is None or spot is None or spot.op == "input":
+            return None
+        evidence = gather(self._values.another(), tap, self._scope)
+        if isinstance(evidence, str):
+            return None
+        try:
+            found = evidence.errors(expected(evidence))
+        except (ValueError, IndexError):  # what NumPy raises for shapes that do not fit each other
+            return None
+        return None if found is None or found.shape != item.array.shape else np.asarray(found)

@@ -1,0 +1,96 @@
+"""A report for a pull request's comment: Markdown, short, and nothing in it that a recording wrote as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from qwen3_golden.errors import printable
+from qwen3_parity.judge.budgets import percent
+from qwen3_parity.judge.verdict import Verdict, Verdicts
+from qwen3_parity.report.page.contents import Report, sentence
+from qwen3_parity.report.page.mistakes import Mistake
+from qwen3_parity.report.verdicts import own_error, worst
+from qwen3_parity.text.show import is_tokenization
+
+_MISTAKES, _ROWS, _EVIDENCE, _CASES = 6, 12, 4, 8
+
+
+def markdown(report: Report) -> str:
+    """The verdict, the mistakes with their fixes, and a table of the red cases, or of the red taps of one."""
+    return "\n".join(_lines(report)) + "\n"
+
+
+def _lines(report: Report) -> Iterator[str]:
+    results = report.results
+    yield f"### {escaped(sentence(report))}"
+    compared, of = sum(one.compared for one in results), sum(one.of for one in results)
+    yield f"\n{compared} of {of} {_what(results)} compared."
+    for one in report.mistakes[:_MISTAKES]:
+        yield from _mistake(one)
+    if len(report.mistakes) > _MISTAKES:
+        yield f"\n… and {len(report.mistakes) - _MISTAKES} more."
+    for error in report.refused:
+        yield f"\n- refused: {escaped(error.where)}: {escaped(error.rule)}"
+    red = [one for one in results if one.exit_code]
+    if len(results) == 1 and red:
+        yield from _taps(red[0])
+    elif red:
+        yield from _cases(red)
+    for other in report.against:
+        yield f"\nBeside it, {escaped(other.candidate)}: {other.word}, {_share(other)}."
+
+
+def _mistake(one: Mistake) -> Iterator[str]:
+    yield f"\n**{escaped(one.name or (one.places[0] if one.places else 'Something else'))}** – {escaped(one.says)}"
+    if one.fix:
+        yield f"- fix: {escaped(one.fix)}"
+    if one.name and one.places:
+        yield f"- at {escaped(', '.join(one.places))}"
+    yield from (f"- {escaped(line)}" for line in one.evidence[:_EVIDENCE])
+    if one.cases:
+        more = f" and {len(one.cases) - _CASES} more" if len(one.cases) > _CASES else ""
+        yield f"- {escaped(', '.join(one.cases[:_CASES]))}{more}"
+
+
+def _taps(verdicts: Verdicts) -> Iterator[str]:
+    """Each at the step where it is furthest off; those that are wrong alone first: the others only follow."""
+    worst_first = sorted((tap for tap in verdicts.taps if not tap.passed), key=lambda tap: -tap.share)
+    steps = {tap.name: tap for tap in reversed(worst_first)}
+    names = dict.fromkeys(tap.name for tap in verdicts.taps if tap.name in steps)
+    red = sorted((steps[name] for name in names), key=lambda tap: tap.own is None or tap.own.passed)
+    yield from (f"\n- {escaped(problem.where)}: {escaped(problem.rule)}" for problem in verdicts.structural[:_ROWS])
+    if not red:
+        return
+    yield "\n| tap | step | op | run, of its budget | alone, in rounding units |"
+    yield "|---|---|---|---|---|"
+    yield from map(_row, red[:_ROWS])
+    if len(red) > _ROWS:
+        yield f"\n… and {len(red) - _ROWS} more red taps."
+
+
+def _row(tap: Verdict) -> str:
+    own = "–" if tap.own is None else own_error(tap.own)
+    return f"| {escaped(tap.name)} | {tap.step} | {escaped(tap.op)} | {percent(tap.share)} | {escaped(own)} |"
+
+
+def _cases(red: Sequence[Verdicts]) -> Iterator[str]:
+    yield "\n| case | verdict | judged | worst share of a budget |"
+    yield "|---|---|---|---|"
+    for one in red[:_ROWS]:
+        yield f"| {escaped(one.case.name)} | {one.word} | {one.judged} | {_share(one)} |"
+    if len(red) > _ROWS:
+        yield f"\n… and {len(red) - _ROWS} more red cases."
+
+
+def _share(verdicts: Verdicts) -> str:
+    share, where = worst(verdicts)
+    return escaped(", ".join(part for part in (share, where) if part)) or "–"
+
+
+def _what(results: Sequence[Verdicts]) -> str:
+    return "stages of texts" if results and all(map(is_tokenization, results)) else "taps"
+
+
+def escaped(text: str) -> str:
+    """Somebody's words in one cell: nothing in them is Markdown, and nothing ends the line."""
+    return "".join(f"\\{one}" if one in "\\`*_{}[]<>#|!@~" else one for one in printable(text).replace("\n", " "))

@@ -1,0 +1,259 @@
+"""Everything that the page shows, as plain dicts: the template writes the first screen, the browser the rest."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from qwen3_golden import Array, ParityError, Recording, pattern_of
+from qwen3_parity.checkpoints.weights import checkpoints_of, weights_at_hand
+from qwen3_parity.diagnosis.tap_elements import elements_of
+from qwen3_parity.judge.budgets import floor_for, headroom
+from qwen3_parity.judge.elements import Elements
+from qwen3_parity.judge.plain import plain
+from qwen3_parity.judge.verdict import Verdict, Verdicts
+from qwen3_parity.report.page.mistakes import Mistake
+from qwen3_parity.report.page.sides import arithmetic, backend, provenance, recordings_of
+from qwen3_parity.report.page.texts import texts_of
+from qwen3_parity.report.remarks import alone, less_than_both, remarks
+from qwen3_parity.report.verdicts import NOT_PROVEN, of_budget, summary
+from qwen3_parity.text.show import is_tokenization, shown_problems
+
+_PICTURES, _PICTURES_OF_MANY, _ALL_PICTURES = 14, 4, 120
+"""Taps of a page's only case, of one of several, and of all together, that are shown element by element."""
+_PROBLEMS = 150
+_LISTED = 400
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a page is of: cases judged, the mistakes behind what is red, files that were refused, cases not there.
+
+    `against` are the verdicts on another candidate's recordings of the same cases; `history` the figures of all
+    versions. `weights` are the parameters of the only case, by canonical name; without them committed ones are read.
+    """
+
+    results: Sequence[Verdicts]
+    mistakes: Sequence[Mistake] = ()
+    refused: Sequence[ParityError] = ()
+    missing: Sequence[str] = ()
+    against: Sequence[Verdicts] = ()
+    history: Sequence[dict[str, Any]] = ()
+    weights: Mapping[str, Array] | None = None
+
+
+def contents(report: Report) -> dict[str, Any]:
+    """Plain dicts, lists, strings and numbers, names out of recordings as they are: whoever shows them escapes them."""
+    others = {one.case.name: one for one in report.against}
+    red = max(1, len(_failed(report)))
+    each = _PICTURES if len(report.results) == 1 else max(1, min(_PICTURES_OF_MANY, _ALL_PICTURES // red))
+    cases = [_case(one, others.get(one.case.name), report.weights, each) for one in report.results]
+    return {
+        "sentence": sentence(report),
+        "good": bool(report.results) and not _failed(report),
+        "compared": sum(one.compared for one in report.results),
+        "of": sum(one.of for one in report.results),
+        "mistakes": [asdict(one) for one in report.mistakes],
+        "refused": [str(error) for error in report.refused],
+        "missing": list(report.missing),
+        "cases": cases,
+        "history": list(report.history),
+        "not_proven": list(NOT_PROVEN),
+    }
+
+
+def _failed(report: Report) -> list[Verdicts]:
+    return [one for one in report.results if one.exit_code]
+
+
+def sentence(report: Report) -> str:
+    """The verdict in one sentence."""
+    results, failed = report.results, _failed(report)
+    if not results:
+        return "Nothing was checked"
+    if not failed:
+        refused = len(report.refused)
+        more = f", and {refused} {'file was' if refused == 1 else 'files were'} refused" if refused else ""
+        where = results[0].case.name if len(results) == 1 else f"all {len(results)} cases"
+        return f"Parity in {where}{less_than_both(results)}{more}"
+    names = [one.name for one in report.mistakes if one.name]
+    if len(results) == 1:
+        start = f"{results[0].word.capitalize()} in {results[0].case.name}"
+        why = f": {_and(names)}" if names else f": {_and(_places(results[0]))}" if _places(results[0]) else ""
+        return start + why
+    behind = ": one mistake is behind it" if len(names) == 1 else f": {len(names)} mistakes are behind it"
+    return f"{len(failed)} of {len(results)} cases without parity{behind if names else ''}"
+
+
+def _places(verdicts: Verdicts) -> list[str]:
+    places = dict.fromkeys(pattern_of(name).replace("{layer}", "*") for name in verdicts.wrong_alone)
+    return [f"{place} is wrong on its own inputs" for place in list(places)[:1]]
+
+
+def _and(words: Sequence[str]) -> str:
+    shown = list(words[:3]) + ([f"{len(words) - 3} more"] if len(words) > 3 else [])
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def _case(verdicts: Verdicts, other: Verdicts | None, weights: Mapping[str, Array] | None, most: int) -> dict[str, Any]:
+    both = recordings_of(verdicts)
+    texts, taps = is_tokenization(verdicts), list(verdicts.taps)
+    names = {name: number for number, name in enumerate(dict.fromkeys(tap.name for tap in taps))}
+    ops = {op: number for number, op in enumerate(dict.fromkeys(tap.op for tap in taps))}
+    theirs = {} if other is None else {(tap.name, tap.step): tap for tap in other.taps}
+    rows = [[names[tap.name], tap.step, ops[tap.op], *_numbers(tap, both), *_of_other(theirs, tap)] for tap in taps]
+    pictures = (
+        {}
+        if both is None or texts
+        else _pictures(verdicts, *both, weights, most if verdicts.exit_code or most > _PICTURES_OF_MANY else 1)
+    )
+    order = {(tap.name, tap.step): number for number, tap in enumerate(taps)}
+    worst = verdicts.worst
+    return {
+        "name": verdicts.case.name,
+        "description": verdicts.case.description,
+        "word": verdicts.word,
+        "good": not verdicts.exit_code,
+        "judged": verdicts.judged,
+        "compared": verdicts.compared,
+        "of": verdicts.of,
+        "identical": verdicts.identical,
+        "worst": None if worst is None or texts else _number(worst.share),
+        "where": "" if worst is None else worst.where,
+        "summary": summary(verdicts),
+        "kind": "texts" if texts else "taps",
+        "arithmetic": "" if texts else arithmetic(verdicts.arithmetic),
+        "backend": "" if texts else backend(verdicts.backend),
+        "golden": verdicts.golden,
+        "candidate": verdicts.candidate,
+        "alone": alone(verdicts),
+        "remarks": remarks(verdicts),
+        "names": list(names),
+        "ops": list(ops),
+        "rooms": {} if texts else {op: headroom("run", op).rms for op in ops},
+        "rows": rows,
+        "problems": {order[key]: one for key, one in _problems(verdicts)},
+        "structural": [str(one) for one in verdicts.structural],
+        "first": [str(one) for one in shown_problems(verdicts)[:3]],
+        "pictures": {order[key]: _picture(one) for key, one in pictures.items()},
+        "texts": texts_of(*both, verdicts) if both is not None and texts else [],
+        "coverage": _coverage(verdicts),
+        "provenance": [] if both is None else provenance(*both),
+        "other": None if other is None else _other(verdicts, other),
+    }
+
+
+def _numbers(tap: Verdict, both: tuple[Recording, Recording] | None) -> list[Any]:
+    """Share, own share (or why there is none), RMS error, its floor, largest error, ULPs, NaN and infinities (three),
+    whether it passed, whether it is exact."""
+    own = None if tap.own is None else tap.own.reason or _number(tap.own.share)
+    metrics = tap.metrics
+    floor = None
+    if both is not None and (expected := both[0].get(tap.name, tap.step)) is not None:
+        floor = _number(floor_for(both[1], expected).rms) if expected.info.HasField("floor") else None
+    if metrics is None:
+        return [_number(tap.share), own, None, floor, None, None, None, int(tap.passed), int(tap.exact)]
+    counts = [metrics.nonfinite_actual, metrics.nonfinite_expected, metrics.nonfinite_both]
+    ulp = None if metrics.differing and not metrics.ulp else metrics.ulp
+    values = [_number(metrics.rms), floor, _number(metrics.max), ulp, counts if any(counts) else None]
+    return [_number(tap.share), own, *values, int(tap.passed), int(tap.exact)]
+
+
+def _of_other(theirs: dict[tuple[str, int], Verdict], tap: Verdict) -> list[Any]:
+    if not theirs:
+        return []
+    found = theirs.get((tap.name, tap.step))
+    if found is None:
+        return [None, None]
+    return [_number(found.share), None if found.own is None else found.own.reason or _number(found.own.share)]
+
+
+def _number(value: float) -> Any:
+    """Three digits are enough for a picture; infinities and NaN as strings."""
+    return plain(float(f"{value:.3g}"))
+
+
+def _problems(verdicts: Verdicts) -> Iterator[tuple[tuple[str, int], dict[str, str]]]:
+    failing = [tap for tap in verdicts.taps if tap.problem is not None]
+    failing.sort(key=lambda tap: tap.own is None or tap.own.passed)  # what is wrong alone first
+    for tap in failing[:_PROBLEMS]:
+        assert tap.problem is not None
+        kept = ("where", "rule", "expected", "got", "next_step", "fault")
+        yield (tap.name, tap.step), {name: getattr(tap.problem, name) for name in kept}
+
+
+def _pictures(
+    verdicts: Verdicts, golden: Recording, candidate: Recording, weights: Mapping[str, Array] | None, most: int
+) -> dict[tuple[str, int], Elements]:
+    keys = [(tap.name, tap.step) for tap in worst_taps(verdicts.taps, most)]
+    if not keys:
+        return {}
+    if weights is None and any(tap.judged_alone for tap in verdicts.taps):
+        weights = weights_at_hand(golden, checkpoints_of(Path(verdicts.golden)))
+    return elements_of(golden, candidate, keys, weights)
+
+
+def worst_taps(taps: Sequence[Verdict], most: int) -> list[Verdict]:
+    """The taps to look at closely: of each place the one that is worst alone, then the one that is worst in the run.
+
+    Places that are wrong alone come first, then by the share of the budget; what has no error is left out.
+    """
+    best: dict[str, Verdict] = {}
+    for tap in taps:
+        place = pattern_of(tap.name)
+        if _badness(tap) > (_badness(best[place]) if place in best else (0.0, 0.0)):
+            best[place] = tap
+    return sorted(best.values(), key=_badness, reverse=True)[:most]
+
+
+def _badness(tap: Verdict) -> tuple[float, float]:
+    own = 0.0 if tap.own is None or tap.own.passed else tap.own.share
+    return own, 0.0 if tap.metrics is None or not tap.metrics.differing else tap.share
+
+
+def _picture(one: Elements) -> dict[str, Any]:
+    return {
+        "axes": one.axes,
+        "starts": one.starts,
+        "heat": [[_number(value) for value in row] for row in one.heat.tolist()],
+        "unit": one.unit,
+        "bins": [[plain(bound), count] for bound, count in one.bins],
+        "worst": [[list(item.index), plain(item.actual), plain(item.expected), item.ulps] for item in one.worst],
+    }
+
+
+def _coverage(verdicts: Verdicts) -> dict[str, Any]:
+    """What was not compared, and why: by the pattern of the taps, with how many there are of each."""
+    hidden = Counter(_pattern(name) for name in verdicts.not_materialised)
+    alone_not = Counter(
+        (tap.own.reason, _pattern(tap.name)) for tap in verdicts.taps if tap.own is not None and tap.own.reason
+    )
+    return {
+        "not_materialised": hidden.most_common()[:_LISTED],
+        "missing": verdicts.missing,
+        "no_results": verdicts.no_results[:_LISTED],
+        "not_alone": [[reason, place, count] for (reason, place), count in alone_not.most_common()[:_LISTED]],
+    }
+
+
+def _pattern(where: str) -> str:
+    return pattern_of(where.partition(" (step")[0]).replace("{layer}", "*")
+
+
+def _other(verdicts: Verdicts, other: Verdicts) -> dict[str, Any]:
+    """Another candidate beside this one: its verdict, and how many taps only one of the two has within budget."""
+    good = {(tap.name, tap.step): tap.passed for tap in verdicts.taps}
+    theirs = {(tap.name, tap.step): tap.passed for tap in other.taps}
+    common = good.keys() & theirs.keys()
+    return {
+        "candidate": other.candidate,
+        "word": other.word,
+        "good": not other.exit_code,
+        "summary": summary(other),
+        "worst": "" if other.worst is None else f"{of_budget(other.worst.share)} at {other.worst.where}",
+        "mended": sum(theirs[key] and not good[key] for key in common),
+        "broken": sum(good[key] and not theirs[key] for key in common),
+    }

@@ -1,0 +1,96 @@
+"""The page itself: one file with its style, its script, its data and, with the extra [report], the plotting library."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from qwen3_parity.judge.budgets import percent
+from qwen3_parity.report.page.contents import Report, contents
+from qwen3_parity.report.page.plots import PLOTS, library, specification
+
+_HERE = Path(__file__).parent
+_SCRIPTS = ("page.js", "map.js", "texts.js", "taps.js", "plots.js", "start.js")
+
+
+def html(report: Report, *, plots: bool | None = None) -> str:
+    """One page of HTML that asks nothing from anywhere; what recordings hold is escaped, and no script of theirs runs.
+
+    `plots`: whether the plotting library comes along, by default where the extra [report] is installed. Raises
+    `ModuleNotFoundError` when it is asked for and is not.
+    """
+    shown = contents(report)
+    code = "" if plots is False else _library(required=plots is True)
+    shown["plots"] = {name: specification(name) for name in PLOTS} if code else {}
+    return _page(shown, code)
+
+
+def _library(*, required: bool) -> str:
+    try:
+        return library()
+    except ModuleNotFoundError:
+        if required:
+            raise
+        return ""
+
+
+def _page(shown: dict[str, Any], code: str) -> str:
+    environment = Environment(
+        loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    script = "(() => {\n" + "".join((_HERE / name).read_text(encoding="utf-8") for name in _SCRIPTS) + "})();"
+    cases = shown["cases"]
+    return environment.get_template("page.html.jinja").render(
+        {name: shown[name] for name in ("sentence", "good", "compared", "of", "mistakes", "refused", "missing")},
+        cases=cases,
+        history=shown["history"],
+        not_proven=shown["not_proven"],
+        single=cases[0] if len(cases) == 1 else None,
+        unit="stages of texts" if cases and all(one["kind"] == "texts" for one in cases) else "taps",
+        worst=_worst,
+        share=_share,
+        permalink=permalink,
+        style=(_HERE / "page.css").read_text(encoding="utf-8"),
+        library=inline(code),
+        script=inline(script),
+        data=embedded(shown),
+        hashes=" ".join(_hash(inline(one)) for one in (code, script) if one),
+    )
+
+
+def permalink(case: str, tap: str = "", step: int = 0) -> str:
+    """The part of an address behind its # that opens a case, or a tap of it."""
+    return urlencode({"case": case} | ({"tap": tap, "step": step} if tap else {}))
+
+
+def embedded(value: Any) -> str:
+    """JSON that may stand within a script element: nothing in it ends the element or begins another."""
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False, ensure_ascii=True)
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def inline(code: str) -> str:
+    """Our own script as it may stand within a script element."""
+    return code.replace("</script", "<\\/script").replace("<!--", "<\\!--")
+
+
+def _hash(code: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()}'"
+
+
+def _worst(case: dict[str, Any]) -> str:
+    if case["identical"]:
+        return "all equal" if case["kind"] == "texts" else "bit for bit"
+    return "" if case["worst"] is None else _share(case["worst"])
+
+
+def _share(value: float | str | None) -> str:
+    return "" if value is None else percent(float(value))

@@ -1,0 +1,121 @@
+"""What a diagnosis says on the first screen: each named mistake once, with its fix, its evidence and its places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from qwen3_parity.diagnosis.diagnose import Diagnosis, Explained
+from qwen3_parity.diagnosis.text import TokenDiagnosis
+from qwen3_parity.folder.diagnose import FolderDiagnosis
+from qwen3_parity.report.diagnoses import name as place_of
+from qwen3_parity.report.text_diagnoses import lines, named
+from qwen3_parity.report.verdicts import of_budget
+
+AnyDiagnosis = Diagnosis | TokenDiagnosis | FolderDiagnosis
+
+_OTHERWISE = 4
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A mistake behind what is wrong: `says` completes "it …"; `name` is empty where none is known.
+
+    `places` are patterns of taps, `link` the case and the first tap (name, step) that show it, `cases` a folder's.
+    """
+
+    name: str
+    says: str
+    fix: str
+    places: tuple[str, ...]
+    evidence: tuple[str, ...] = ()
+    otherwise: tuple[str, ...] = ()
+    cases: tuple[str, ...] = ()
+    link: tuple[str, str, int] | None = None
+
+
+def mistakes_of(found: AnyDiagnosis | None) -> list[Mistake]:
+    """The mistakes of a diagnosis, those with a name first; places with the same mistake stand together."""
+    if found is None:
+        return []
+    if isinstance(found, FolderDiagnosis):
+        return list(_of_folder(found))
+    single = _of_texts(found) if isinstance(found, TokenDiagnosis) else _of_network(found)
+    return sorted(_together(list(single)), key=lambda one: not one.name)
+
+
+def _of_network(found: Diagnosis) -> Iterator[Mistake]:
+    for fault in found.faults:
+        yield _of_fault(fault, found.verdicts.case.name)
+    for one in found.parameters:
+        yield Mistake("", f"parameter {one.name} {one.says}", "", (one.name,))
+    for misplaced in found.misplaced:
+        place = misplaced.place.replace("{layer}", "*")
+        says = "was recorded at another place, no bug: without this tap everything that reads it is right"
+        yield Mistake("", says, "record it where its name says", (place,))
+
+
+def _of_fault(fault: Explained, case: str) -> Mistake:
+    first = fault.fault.wrong[0]
+    link = case, first.name, first.step
+    short = fault.fault.place.rpartition(".")[2]
+    wrong, of = len(fault.fault.wrong), len(fault.fault.wrong) + len(fault.fault.right)
+    size = f"{short}: {wrong} of {of} taps wrong{', ' + fault.where if fault.where else ''}"
+    evidence = [f"{size}; own error {of_budget(fault.fault.worst.share)}"]
+    if not fault.explanations:
+        says = "; ".join(one.says for one in fault.findings[:2]) or "no known mistake reproduces these numbers"
+        more = [fault.record] if fault.record else []
+        return Mistake("", says, "", (place_of(fault),), (*evidence, *more), link=link)
+    best = fault.explanations[0]
+    some = f"{best.whole} of {best.of} taps"
+    if best.partly and best.whole != best.of:
+        some = f"the wrong cells of {best.partly} and all of {best.whole} of {best.of} taps"
+    doubt = f", though {best.contradicted} right taps would be wrong too" if best.contradicted else ""
+    evidence.append(f"{short}: reproduces the numbers within {best.share:.2g} of the budget at {some}{doubt}")
+    others = [one.name for one in fault.explanations[1:_OTHERWISE] if one.as_good_as(best)]
+    evidence += [fault.record] if fault.record else []
+    return Mistake(best.name, best.says, best.fix, (place_of(fault),), tuple(evidence), tuple(others), link=link)
+
+
+def _of_texts(found: TokenDiagnosis) -> Iterator[Mistake]:
+    for fault in found.faults:
+        link = found.verdicts.case.name, f"tokenizer.{fault.stage}", _index(found, fault.stage)
+        said = [line.strip() for line in lines(fault)]
+        best = fault.explanations[0] if fault.explanations else None
+        if best is None:
+            yield Mistake("", "no known mistake gives these values", "", (named(fault),), tuple(said[:3]), link=link)
+            continue
+        reproduces = f"reproduces {best.whole} of {best.of} texts"
+        others = tuple(one.name for one in fault.explanations[1:_OTHERWISE])
+        yield Mistake(best.name, best.says, best.fix, (named(fault),), (*said[:3], reproduces), others, link=link)
+
+
+def _index(found: TokenDiagnosis, stage: str) -> int:
+    return next((tap.step for tap in found.verdicts.taps if tap.op == stage and not tap.passed), 0)
+
+
+def _of_folder(found: FolderDiagnosis) -> Iterator[Mistake]:
+    red = len(found.folder.red)
+    for one in found.mistakes:
+        says, others = "; it ".join(one.says[:_OTHERWISE]), tuple(one.otherwise)
+        evidence = (f"in {len(one.cases)} of {red} red cases",)
+        yield Mistake(one.name, says, one.fix, tuple(one.places), evidence, others, tuple(one.cases))
+    for apart in found.apart:
+        yield Mistake("", apart.reason, "", (), (f"in {len(apart.cases)} of {red} red cases",), (), tuple(apart.cases))
+
+
+def _together(single: Sequence[Mistake]) -> Iterator[Mistake]:
+    """Places that the same named mistake explains, as one."""
+    names = dict.fromkeys((one.name, one.says) if one.name else (one.name, one.places) for one in single)
+    for key in names:
+        same = [one for one in single if ((one.name, one.says) if one.name else (one.name, one.places)) == key]
+        yield Mistake(
+            same[0].name,
+            same[0].says,
+            same[0].fix,
+            tuple(place for one in same for place in one.places),
+            tuple(line for one in same for line in one.evidence),
+            tuple(dict.fromkeys(name for one in same for name in one.otherwise)),
+            (),
+            same[0].link,
+        )

@@ -1,0 +1,113 @@
+"""The plots of the page as Vega-Lite specifications, without their data, and the JavaScript that draws them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+_SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
+"""A name, and no address that anything asks."""
+
+_BEYOND = {"mark": {"type": "rule", "strokeDash": [5, 4]}, "encoding": {"y": {"datum": 1}, "color": {"value": "bad"}}}
+
+
+def _log(field: str, title: str, **more: Any) -> dict[str, Any]:
+    axis = {"format": ".0e", "tickCount": 6}
+    return {"field": field, "type": "quantitative", "scale": {"type": "log"}, "title": title, "axis": axis} | more
+
+
+def _field(field: str, title: str, kind: str = "quantitative", **more: Any) -> dict[str, Any]:
+    return {"field": field, "type": kind, "title": title} | more
+
+
+def _against_floor(across: str, title: str, by: dict[str, Any]) -> dict[str, Any]:
+    """A tap's RMS error along `across`, its floor and its budget as a band; `by` tells the lines apart."""
+    x = _field(across, title, axis={"tickMinStep": 1, "format": "d"})
+    band = {"y": _log("floor", "RMS error"), "y2": {"field": "budget"}}
+    ends = {"type": "area", "opacity": 0.18, "line": {"strokeDash": [3, 3], "opacity": 0.7, "strokeWidth": 1}}
+    points = {"type": "line", "point": True}
+    tip = [_field("tap", "tap", "nominal"), _field("step", "step"), _field("rms", "RMS error", format=".3g")]
+    tip += [_field("floor", "floor", format=".3g"), _field("budget", "budget", format=".3g")]
+    return {
+        "encoding": {"x": x},
+        "layer": [
+            {"mark": ends, "encoding": {**band, "color": {"value": "soft"}}},
+            {"mark": points, "encoding": {"y": _log("rms", "RMS error"), "color": by, "tooltip": tip}},
+        ],
+    }
+
+
+PLOTS: Mapping[str, dict[str, Any]] = {
+    "order": {
+        "height": 220,
+        "layer": [
+            {
+                "mark": {"type": "point", "filled": True, "size": 22, "opacity": 0.85},
+                "encoding": {
+                    "x": _field("at", "place in the network, in execution order", axis={"format": "d"}),
+                    "y": _log("share", "share of what is allowed"),
+                    "color": _field("error", "error", "nominal", scale={"domain": ["own", "accumulated"]}),
+                    "tooltip": [_field("tap", "tap", "nominal"), _field("share", "share", format=".3g")],
+                },
+            },
+            _BEYOND,
+        ],
+    },
+    "depth": {"height": 200, **_against_floor("layer", "layer", _field("step", "step", "ordinal"))},
+    "steps": {"height": 200, **_against_floor("step", "step (0 is the prefill)", {"value": "accent"})},
+    "heat": {
+        "mark": {"type": "rect", "tooltip": True},
+        "encoding": {
+            "x": _field("column", "", "ordinal", axis={"labelOverlap": True, "labelAngle": 0}),
+            "y": _field("row", "", "ordinal", axis={"labelOverlap": True}),
+            "color": _field("error", "|actual − expected|", scale={"type": "symlog", "scheme": "heat"}),
+        },
+    },
+    "bins": {
+        "height": 160,
+        "mark": {"type": "bar", "tooltip": True},
+        "encoding": {
+            "x": _field("upto", "", "ordinal", sort=None, axis={"labelAngle": -45}),
+            "y": _field("count", "elements", scale={"type": "symlog"}, axis={"tickCount": 4, "format": "d"}),
+            "color": {"value": "accent"},
+        },
+    },
+    "history": {
+        "height": 240,
+        "layer": [
+            {
+                "mark": {"type": "line", "point": True},
+                "encoding": {
+                    "x": _field("label", "version", "ordinal", sort=None, axis={"labelAngle": -30}),
+                    "y": _log("share", "worst share of a budget"),
+                    "color": _field("group", "group", "nominal"),
+                    "tooltip": [
+                        _field("label", "version", "nominal"),
+                        _field("group", "group", "nominal"),
+                        _field("share", "worst share", format=".3g"),
+                    ],
+                },
+            },
+            _BEYOND,
+        ],
+    },
+}
+"""Plot by name. Colours are words ("bad", "soft", "accent"), which the page turns into those of its theme; data and
+widths come in the browser."""
+
+
+def specification(name: str) -> dict[str, Any]:
+    """A plot as Vega-Lite reads it, still without its data."""
+    return {"$schema": _SCHEMA, "width": "container", "data": {"values": []}, **PLOTS[name]}
+
+
+@cache
+def library() -> str:
+    """The JavaScript of Vega, Vega-Lite and Vega-Embed, minified, out of the package that brings them.
+
+    Raises `ModuleNotFoundError` without the extra [report].
+    """
+    from vl_convert import javascript_bundle
+
+    return str(javascript_bundle())

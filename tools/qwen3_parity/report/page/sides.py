@@ -1,0 +1,54 @@
+"""Where both recordings of a case come from: who made them, with what, in which arithmetic, of which bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from qwen3_golden import ParityError, Recording, pb, read
+from qwen3_parity.judge.verdict import Verdicts
+
+
+def recordings_of(verdicts: Verdicts) -> tuple[Recording, Recording] | None:
+    """The golden and the candidate of a verdict, read again; None where they are no files, or no longer there."""
+    try:
+        golden, candidate = (read(Path(path)) for path in (verdicts.golden, verdicts.candidate))
+    except (ParityError, OSError):
+        return None
+    return golden, candidate
+
+
+def arithmetic(number: int) -> str:
+    """An arithmetic's name in lower case: "f32"."""
+    return pb.Arithmetic.Name(number).removeprefix("ARITHMETIC_").lower()  # type: ignore[arg-type]
+
+
+def backend(number: int) -> str:
+    """A backend's name in lower case: "eager"."""
+    return pb.Backend.Name(number).lower()  # type: ignore[arg-type]
+
+
+def provenance(golden: Recording, candidate: Recording) -> list[tuple[str, str, str]]:
+    """Rows of what is known of both sides: what it is, the golden's, the candidate's; empty ones are left out."""
+    sides = [dict(_of(one)) for one in (golden, candidate)]
+    keys = dict.fromkeys([*sides[0], *sides[1]])
+    return [(key, sides[0].get(key, ""), sides[1].get(key, "")) for key in keys]
+
+
+def _of(recording: Recording) -> Iterator[tuple[str, str]]:
+    made, run, case = recording.provenance, recording.run, recording.case
+    yield "file", recording.source
+    yield "made by", made.producer
+    if case.mode != pb.TOKENIZATION:
+        yield "arithmetic", arithmetic(run.arithmetic)
+        yield "backend", backend(run.backend)
+        yield "angles", "the golden's cos and sin" if run.golden_tables else "its own"
+    yield from ((pair.key, pair.value) for pair in made.versions)
+    yield from ((name, text) for name, text in (("platform", made.platform), ("kernels", made.kernels)) if text)
+    yield from ((pair.key, pair.value) for pair in made.flags)
+    if made.threads:
+        yield "threads", str(made.threads)
+    for one in case.checkpoint:
+        yield f"checkpoint of the {one.role}", f"{one.name} {one.sha256.hex()}".strip()
+    if recording.digest:
+        yield "digest", recording.digest.hex()
