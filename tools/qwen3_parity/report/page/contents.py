@@ -84,8 +84,11 @@ def sentence(report: Report) -> str:
         start = f"{results[0].word.capitalize()} in {results[0].case.name}"
         why = f": {_and(names)}" if names else f": {_and(_places(results[0]))}" if _places(results[0]) else ""
         return start + why
-    behind = ": one mistake is behind it" if len(names) == 1 else f": {len(names)} mistakes are behind it"
-    return f"{len(failed)} of {len(results)} cases without parity{behind if names else ''}"
+    start = f"{len(failed)} of {len(results)} cases without parity"
+    explained = {case for one in report.mistakes if one.name for case in one.cases}
+    some = "them" if len(explained) == len(failed) else f"{len(explained)} of them"
+    are = f": {_and(names)} is behind" if len(names) == 1 else f": {len(names)} mistakes are behind"
+    return f"{start}{are} {some}" if names else start
 
 
 def _places(verdicts: Verdicts) -> list[str]:

@@ -18,6 +18,8 @@ from qwen3_parity.report.page.plots import PLOTS, library, specification
 _HERE = Path(__file__).parent
 _SCRIPTS = ("page.js", "map.js", "texts.js", "taps.js", "plots.js", "start.js")
 
+_UNITS = {"taps": "taps", "texts": "stages of texts"}
+
 
 def html(report: Report, *, plots: bool | None = None) -> str:
     """One page of HTML that asks nothing from anywhere; what recordings hold is escaped, and no script of theirs runs.
@@ -52,7 +54,7 @@ def _page(shown: dict[str, Any], code: str) -> str:
         history=shown["history"],
         not_proven=shown["not_proven"],
         single=cases[0] if len(cases) == 1 else None,
-        unit="stages of texts" if cases and all(one["kind"] == "texts" for one in cases) else "taps",
+        unit=" and ".join(dict.fromkeys(_UNITS[one["kind"]] for one in cases)) or "taps",
         worst=_worst,
         share=_share,
         permalink=permalink,

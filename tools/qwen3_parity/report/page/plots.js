@@ -23,10 +23,10 @@ function colours() {
 
 function themed(spec) {
   const {named, config, ramp} = colours();
-  const told = JSON.parse(JSON.stringify(spec), (key, value) => key === "scheme" ? undefined : key === "value" && value in named ? named[value] : value);
-  const heat = told.encoding && told.encoding.color && told.encoding.color.scale;
+  const coloured = JSON.parse(JSON.stringify(spec), (key, value) => key === "value" && value in named ? named[value] : value);
+  const heat = coloured.encoding && coloured.encoding.color && coloured.encoding.color.scale;
   if (heat && heat.type === "symlog") heat.range = ramp;
-  return {...told, config};
+  return {...coloured, config};
 }
 
 function draw(place) {

@@ -23,8 +23,8 @@ def _field(field: str, title: str, kind: str = "quantitative", **more: Any) -> d
 
 def _against_floor(across: str, title: str, by: dict[str, Any]) -> dict[str, Any]:
     """A tap's RMS error along `across`, its floor and its budget as a band; `by` tells the lines apart."""
-    x = _field(across, title, axis={"tickMinStep": 1, "format": "d"})
-    band = {"y": _log("floor", "RMS error"), "y2": {"field": "budget"}}
+    x = _field(across, title, "ordinal", axis={"labelAngle": 0, "labelOverlap": True, "grid": False})
+    band = {"y": _log("floor", "RMS error", aggregate="max"), "y2": {"field": "budget", "aggregate": "max"}}
     ends = {"type": "area", "opacity": 0.18, "line": {"strokeDash": [3, 3], "opacity": 0.7, "strokeWidth": 1}}
     points = {"type": "line", "point": True}
     tip = [_field("tap", "tap", "nominal"), _field("step", "step"), _field("rms", "RMS error", format=".3g")]
@@ -61,7 +61,7 @@ PLOTS: Mapping[str, dict[str, Any]] = {
         "encoding": {
             "x": _field("column", "", "ordinal", axis={"labelOverlap": True, "labelAngle": 0}),
             "y": _field("row", "", "ordinal", axis={"labelOverlap": True}),
-            "color": _field("error", "|actual − expected|", scale={"type": "symlog", "scheme": "heat"}),
+            "color": _field("error", "|actual − expected|", scale={"type": "symlog", "interpolate": "rgb"}),
         },
     },
     "bins": {

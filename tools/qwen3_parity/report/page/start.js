@@ -6,5 +6,6 @@ at("show").addEventListener("change", () => update({show: at("show").value}));
 at("more").addEventListener("click", () => { state.shown += PAGE; drawRows(); });
 if (at("case")) at("case").addEventListener("change", () => open(link({case: Number(at("case").value), tap: null, q: "", op: "", show: "", sort: ""}), false));
 addEventListener("hashchange", () => show());
+if (matchMedia("(max-width: 40rem)").matches) for (const one of document.querySelectorAll(".mistake details")) one.open = false;
 drawHistory();
 show(location.hash.includes("tap="));

@@ -104,7 +104,7 @@ function problem(one, index) {
 
 function aTap(one, index, place) {
   const row = one.rows[index], own = row[COLUMN.own], picture = one.pictures[index];
-  place.append(element("h2", {tabindex: "-1"}, `${nameOf(one, row)} (step ${row[COLUMN.step]})`));
+  place.append(element("h2", {tabindex: "-1"}, ...`${nameOf(one, row)} (step ${row[COLUMN.step]})`.split(/(?<=\.)/).flatMap((part) => [part, element("wbr")])));
   const beyond = !row[COLUMN.passed], alone = isNumber(own);
   const verdict = !beyond ? "Within budget." : !passedAlone(row) ? "Wrong on its own inputs: a mistake is here." : alone ? "Right on its own inputs: it only passes on what came before." : "Beyond its budget; the op was not judged alone.";
   place.append(element("p", {class: beyond && !passedAlone(row) ? "bad" : null}, verdict));
