@@ -54,11 +54,11 @@ def elements(actual: Tensor, expected: Tensor, judged: Array | None, units: Arra
     """
     a, b = actual.values(), expected.values()
     with np.errstate(all="ignore"):
-        error = np.abs(a.astype(np.float64) - b.astype(np.float64))
+        error = np.asarray(np.abs(a.astype(np.float64) - b.astype(np.float64)))  # a scalar's is no array
     error[~np.isfinite(error)] = np.inf
     error[a == b] = 0
     counts = np.ones(a.shape, bool) if judged is None else np.broadcast_to(judged, a.shape)
-    error = np.where(counts, error, 0)
+    error[~counts] = 0
     ulps = _ulps(actual, expected)
     spread = units if units is not None else error if ulps is None else ulps
     axes, starts, heat = _heat(error, tuple(expected.info.axes))

@@ -31,8 +31,10 @@ function themed(spec) {
 
 function draw(place) {
   const {spec, values} = waiting.get(place);
-  vegaEmbed(place, themed({...spec, data: {values}}), {actions: false, renderer: "svg", ast: true}).then((made) => {
-    for (const svg of place.querySelectorAll("svg")) { svg.setAttribute("role", "img"); svg.setAttribute("aria-label", spec.description || "plot"); }
+  vegaEmbed(place, themed({...spec, data: {values}}), {actions: false, renderer: "canvas", ast: true}).then((made) => {
+    const drawing = place.querySelector("canvas");
+    drawing.setAttribute("role", "img");
+    drawing.setAttribute("aria-label", spec.description || "plot");
     place.finish = made.finalize;
   });
 }

@@ -1,0 +1,145 @@
+"""The verb: what it writes in which format, its exit codes, two candidates, and the history of versions."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from qwen3_golden import GOLDEN_ROOT
+from qwen3_parity.cli import main
+
+CASES = GOLDEN_ROOT / "cases"
+ROPE, LINEAR = CASES / "op" / "rope.pb", CASES / "op" / "linear.pb"
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["report", *map(str, arguments)])
+
+
+@pytest.fixture(autouse=True)
+def small_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What draws the plots takes seconds to bundle, and is not asked for anything here."""
+    for room in ("html", "plots"):
+        monkeypatch.setattr(f"qwen3_parity.report.page.{room}.library", lambda: "window.vegaEmbed = null;")
+
+
+def test_parity_is_exit_code_0_and_a_page(tmp_path: Path) -> None:
+    done = run(ROPE, "--out", tmp_path / "page.html")
+    assert done.exit_code == 0 and "Parity in op/rope" in done.output, done.output
+    assert "Parity in op/rope" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_a_divergence_is_exit_code_1_and_names_the_mistake(seeded, tmp_path: Path) -> None:
+    done = run(seeded.path, "--out", tmp_path / "page.html")
+    assert done.exit_code == 1 and "rope.interleaved" in done.output
+
+
+def test_what_cannot_be_read_is_exit_code_2_and_no_page(tmp_path: Path) -> None:
+    (tmp_path / "x.pb").write_bytes(b"no recording")
+    assert run(tmp_path / "x.pb", "--out", tmp_path / "page.html").exit_code == 2
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_json_is_what_diagnose_says(seeded) -> None:
+    done = run(seeded.path, "--format", "json")
+    said = json.loads(done.stdout)
+    other = CliRunner().invoke(main, ["diagnose", str(seeded.path), "--json"])
+    assert done.exit_code == 1 and said == json.loads(other.stdout)
+
+
+def test_markdown_has_the_mistake_its_fix_and_the_red_taps(seeded) -> None:
+    text = run(seeded.path, "--format", "markdown").stdout
+    assert "### Divergence in decoder/plain: rope.interleaved" in text and "- fix: x \\* cos" in text
+    rows = [line for line in text.splitlines() if line.startswith("| decoder")]
+    assert "rope" in rows[0] and len(rows) == 12
+
+
+def test_a_folder_is_one_report(seeded, tmp_path: Path) -> None:
+    folder = tmp_path / "recordings"
+    folder.mkdir()
+    shutil.copy(seeded.path, folder / "plain.pb")
+    shutil.copy(ROPE, folder / "rope.pb")
+    text = run(folder, "--format", "markdown").stdout
+    assert "1 of 2 cases without parity: rope.interleaved is behind them" in text
+    assert "| decoder/plain | divergence |" in text and "| op/rope" not in text
+
+
+def test_a_right_candidate_beside_a_wrong_one(seeded, tmp_path: Path) -> None:
+    done = run(seeded.path, "--against", CASES / "decoder/plain.pb", "--format", "markdown")
+    assert done.exit_code == 1 and "Beside it" in done.stdout and "parity" in done.stdout.splitlines()[-1]
+
+
+def test_a_candidate_of_another_case_cannot_stand_beside(tmp_path: Path) -> None:
+    done = run(ROPE, "--against", LINEAR, "--out", tmp_path / "page.html")
+    assert done.exit_code == 2 and "it has none of the cases of the report" in done.output
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def test_a_history_has_a_line_for_each_version(seeded, tmp_path: Path) -> None:
+    history, page = tmp_path / "history.jsonl", tmp_path / "page.html"
+    assert run(seeded.path, "--history", history, "--label", "1.0", "--out", page).exit_code == 1
+    assert run(CASES / "decoder/plain.pb", "--history", history, "--label", "1.1", "--out", page).exit_code == 0
+    old, new = lines(history)
+    assert (old["label"], new["label"]) == ("1.0", "1.1")
+    assert old["cases"]["decoder/plain"]["ops"]["rope"] > 1e4 > 1 > new["cases"]["decoder/plain"]["worst"]
+    assert 'id="history"' in page.read_text(encoding="utf-8")
+
+
+def test_the_same_version_again_replaces_its_line(tmp_path: Path) -> None:
+    history = tmp_path / "history.jsonl"
+    for label in ("1.0", "1.1", "1.0"):
+        run(ROPE, "--history", history, "--label", label, "--format", "json")
+    assert [one["label"] for one in lines(history)] == ["1.1", "1.0"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "no json\n",
+        "[1]\n",
+        '{"schema": 2, "label": "x", "cases": {}}\n',
+        '{"schema": 1, "label": "x", "cases": {"a": {"verdict": "parity", "worst": true, "where": "", "ops": {}}}}\n',
+        '{"schema": 1, "label": "x", "cases": {"a": {"verdict": "parity", "worst": NaN, "where": "", "ops": {}}}}\n',
+        '{"schema": 1, "label": 1, "cases": {}}\n',
+    ],
+)
+def test_what_is_no_history_is_refused_and_left_alone(text: str, tmp_path: Path) -> None:
+    history = tmp_path / "history.jsonl"
+    history.write_text(text)
+    done = run(ROPE, "--history", history, "--label", "1.0", "--format", "json")
+    assert done.exit_code == 2 and "this is no history of reports" in done.output
+    assert history.read_text() == text
+
+
+def test_a_history_needs_a_label(tmp_path: Path) -> None:
+    done = run(ROPE, "--history", tmp_path / "history.jsonl")
+    assert done.exit_code == 2 and "--history and --label go together" in done.output
+
+
+def test_without_its_extra_the_page_is_refused_before_anything_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> str:
+        raise ModuleNotFoundError("No module named 'vl_convert'", name="vl_convert")
+
+    monkeypatch.setattr("qwen3_parity.report.page.plots.library", missing)
+    done = run("nothing.pb")
+    assert done.exit_code == 2 and "pip install 'qwen3-parity[report]'" in done.output
+    assert run(ROPE, "--format", "markdown").exit_code == 0
+
+
+def test_nothing_in_a_markdown_report_is_a_recordings_markdown() -> None:
+    from qwen3_parity.report.markdown import markdown
+    from qwen3_parity.report.page.contents import Report
+    from qwen3_parity.report.page.mistakes import Mistake
+
+    odd = "[x](http://x)|<b>\n# @you `"
+    text = markdown(Report([], [Mistake(odd, odd, odd, (odd,), (odd,), (), (odd,))]))
+    assert "[x](" not in text and "<b>" not in text.replace("\\<b\\>", "") and "\n# " not in text
+    assert all("\\@you" in line for line in text.splitlines() if "@you" in line)
