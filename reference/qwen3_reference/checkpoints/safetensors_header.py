@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -53,7 +53,12 @@ def each_once(path: object, rule: str) -> Callable[[list[tuple[str, Any]]], dict
     return once
 
 
-def read_header(path: object, text: bytes, data_bytes: int | None = None) -> dict[str, Entry]:
+def read_header(
+    path: object,
+    text: bytes,
+    data_bytes: int | None = None,
+    dtypes: Mapping[str, tuple[pb.DType, str]] = DTYPES,
+) -> dict[str, Entry]:
     """Name -> entry, in the order of the data, which must follow one another without gaps.
 
     `data_bytes` is how much data the file has; None: not known. Raises `ParityError` for everything else.
@@ -65,7 +70,7 @@ def read_header(path: object, text: bytes, data_bytes: int | None = None) -> dic
     if not isinstance(header, dict):
         raise broken(path, "the header holds no JSON object", "tensor name -> entry", type(header).__name__)
     header.pop("__metadata__", None)
-    entries = [(name, _entry(path, name, entry)) for name, entry in header.items()]
+    entries = [(name, _entry(path, name, entry, dtypes)) for name, entry in header.items()]
     entries.sort(key=lambda item: (item[1].begin, item[1].end))
     used = 0
     for name, entry in entries:
@@ -84,7 +89,7 @@ def _gap(path: object, where: str, used: int, begin: int | None) -> NoReturn:
     raise broken(path, f"{rule}: {where}", f"data that goes on at byte {used}", f"byte {begin}")
 
 
-def _entry(path: object, name: str, entry: Any) -> Entry:
+def _entry(path: object, name: str, entry: Any, dtypes: Mapping[str, tuple[pb.DType, str]]) -> Entry:
     def numbers(values: Any) -> bool:
         return isinstance(values, list) and all(type(one) is int and one >= 0 for one in values)
 
@@ -94,9 +99,9 @@ def _entry(path: object, name: str, entry: Any) -> Entry:
         code = shape = offsets = None
     if not (isinstance(code, str) and numbers(shape) and numbers(offsets) and len(offsets) == 2):
         raise broken(path, f"the header's entry of {name} is damaged", "dtype, shape, data_offsets", entry)
-    if code not in DTYPES:
-        raise broken(path, f"{name} is stored in an unknown dtype", "one of " + ", ".join(DTYPES), code)
-    (dtype, numpy), (begin, end), count = DTYPES[code], offsets, math.prod(shape)
+    if code not in dtypes:
+        raise broken(path, f"{name} is stored in an unknown dtype", "one of " + ", ".join(dtypes), code)
+    (dtype, numpy), (begin, end), count = dtypes[code], offsets, math.prod(shape)
     if end - begin != count * np.dtype(numpy).itemsize:
         raise broken(path, f"the size of {name} disagrees with its shape {shape}", f"{count} elements", end - begin)
     return Entry(dtype, numpy, tuple(shape), begin, end)

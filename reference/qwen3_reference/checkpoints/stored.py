@@ -16,7 +16,7 @@ from qwen3_golden import Array, ParityError, is_exported, pb, read_parts, to_bfl
 from qwen3_golden.regular_file import open_inside, read_at_most
 from qwen3_reference.checkpoints.config_bounds import out_of_bounds
 from qwen3_reference.checkpoints.exported import content_of
-from qwen3_reference.checkpoints.safetensors_header import SIZE_BYTES, broken, read_header
+from qwen3_reference.checkpoints.safetensors_header import DTYPES, SIZE_BYTES, broken, read_header
 from qwen3_reference.checkpoints.strict_json import parse
 
 INDEX = "model.safetensors.index.json"
@@ -100,8 +100,8 @@ def read_config(directory: Path) -> dict[str, Any]:
     return content
 
 
-def _read_file(path: Path) -> dict[str, Stored]:
-    """Every tensor of one safetensors file."""
+def read_safetensors(path: Path, dtypes: Mapping[str, tuple[pb.DType, str]] = DTYPES) -> dict[str, Stored]:
+    """Every tensor of one safetensors file, of these dtypes; raises `ParityError` for one that is damaged."""
     try:
         with open_inside(path) as file:
             size = os.fstat(file.fileno()).st_size
@@ -113,8 +113,8 @@ def _read_file(path: Path) -> dict[str, Stored]:
     start = SIZE_BYTES + int.from_bytes(data[:SIZE_BYTES], "little")
     if start > size:
         raise broken(path, "the file is cut off in its header", f"{start} bytes or more", f"{size} bytes")
-    tensors = {}
-    for name, (dtype, numpy, shape, begin, end) in read_header(path, data[SIZE_BYTES:start], size - start).items():
+    tensors, header = {}, read_header(path, data[SIZE_BYTES:start], size - start, dtypes)
+    for name, (dtype, numpy, shape, begin, end) in header.items():
         count = (end - begin) // np.dtype(numpy).itemsize
         tensors[name] = Stored(dtype, np.frombuffer(data, numpy, count, start + begin).reshape(shape), path)
     return tensors
@@ -160,7 +160,7 @@ def _read_directory(directory: Path, _state: tuple[tuple[str, int, int], ...]) -
         return {t.info.name: Stored(t.info.dtype, t.array, Path(part.source)) for part in parts for t in part}
     tensors: dict[str, Stored] = {}
     for path in weight_files(directory):
-        for name, tensor in _read_file(path).items():
+        for name, tensor in read_safetensors(path).items():
             if name in tensors:
                 raise broken(
                     path, f"{name} is stored twice", "one file for each tensor", f"also in {tensors[name].file}"

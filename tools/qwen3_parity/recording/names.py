@@ -19,8 +19,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from qwen3_golden import ParityError, pattern_of, table
-from qwen3_parity.recording.layout import parse_axes
+from qwen3_golden import Array, ParityError, pattern_of, place, table
+from qwen3_parity.recording.layout import parse_axes, split, split_axes, width_of
 
 Names = Mapping[str, Any] | str | Path
 """A name map, or the TOML file of one."""
@@ -116,6 +116,32 @@ def name_map(names: Names, stack: str) -> list[Named]:
             owners[pattern] = key
         found.append(one)
     return found
+
+
+def part_of(entry: Named, pattern: str, array: Array, where: str, sizes: Mapping[str, int]) -> Array:
+    """The part of a fused tensor that is one of an entry's taps; raises `ParityError` for widths that do not add up.
+
+    `sizes` are those of the axes, see `layout.sizes_of`.
+    """
+    axes = [split_axes(one, _axes(one)) for one in entry.patterns]
+    widths = [width_of(one, sizes) for one in axes]
+    said = [f"{one.rpartition('.')[2]} {width}" for one, width in zip(entry.patterns, widths, strict=True)]
+    try:
+        parts = split(array, widths, sizes[entry.groups] if entry.groups else 1)
+    except (ValueError, KeyError) as error:
+        raise ParityError(
+            where,
+            "the taps of this module do not make up what comes out of it",
+            expected=f"{' + '.join(said)} = {sum(widths)} on its last axis ({error})",
+            got=f"shape {list(array.shape)}",
+            next_step='list the taps in the order in which they stand, and groups = "kv_heads" if they take turns',
+        ) from None
+    return parts[entry.patterns.index(pattern)]
+
+
+def _axes(pattern: str) -> Sequence[str]:
+    spot = place(pattern.replace(_LAYER, "0"))
+    return spot.axes if spot else ()
 
 
 def _entries(names: Names) -> dict[str, Any]:

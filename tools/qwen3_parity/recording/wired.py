@@ -7,7 +7,7 @@ Hugging Face does, and from a name map elsewhere.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from difflib import get_close_matches
 from pathlib import Path
@@ -18,11 +18,11 @@ from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
 from torch.overrides import TorchFunctionMode
 
-from qwen3_golden import Array, ParityError, pattern_of, pb
-from qwen3_golden.networks import Bound, bound
+from qwen3_golden import ParityError, pattern_of, pb
+from qwen3_golden.networks import Bound
 from qwen3_parity.recording.case import Case
-from qwen3_parity.recording.layout import split, split_axes, width_of
-from qwen3_parity.recording.names import Named, Names, name_map
+from qwen3_parity.recording.hugging_face import row_of, usual_rows
+from qwen3_parity.recording.names import Named, Names, name_map, part_of
 from qwen3_parity.recording.record import ARITHMETIC
 from qwen3_parity.recording.recorder import Forward, Recorder, elements, recorder
 from qwen3_reference.binding import attach
@@ -74,10 +74,10 @@ def rows_of(model: nn.Module, case: Case, named: Sequence[Named]) -> tuple[Bound
                 next_step="correct the path, its layer's number written {layer}",
             )
     taken = {pattern for entry in named for pattern in entry.patterns}
-    mapped = [_row(entry, pattern) for entry in named for pattern in entry.patterns]
-    usual = [one for one in _usual(own, case.stack) if one.pattern not in taken]
+    mapped = [row_of(entry, pattern) for entry in named for pattern in entry.patterns]
+    usual = [one for one in usual_rows(own, case.stack) if one.pattern not in taken]
     if case.stack == "decoder" and "logits" not in taken:
-        usual.append(_row(Named("", ("logits",)), "logits"))
+        usual.append(row_of(Named("", ("logits",)), "logits"))
     if len(usual) + len(mapped) < 2:  # logits alone are what any model gives
         raise ParityError(
             type(model).__name__,
@@ -93,27 +93,6 @@ def paths_of(model: nn.Module) -> list[str]:
     """Every module's path, as it is and with {layer} in the place of a first number that is 0."""
     paths = [path for path, _ in model.named_modules(remove_duplicate=False)]
     return list(dict.fromkeys(one for path in paths for one in (path, _FIRST.sub(_LAYER, path, count=1))))
-
-
-def _row(entry: Named, pattern: str) -> Bound:
-    row = pb.Row(name=pattern)
-    setattr(row, "argument" if entry.end == "input" else "output", entry.number)
-    return Bound(pattern, entry.path, row)
-
-
-def _usual(own: Iterable[str], stack: str) -> list[Bound]:
-    """The rows of a network whose modules the model has, below the prefix that has most of them."""
-    table = [one for one in bound(stack) if not one.row.inside and not one.row.encoder_half and one.module]
-    there = set(own)
-    ends = {one.module for one in table}
-    prefixes = {path.removesuffix(end) for path in there for end in ends if f".{path}".endswith(f".{end}")}
-    best = max(sorted(prefixes), key=lambda prefix: sum(prefix + one.module in there for one in table), default="")
-    found = [Bound(one.pattern, best + one.module, one.row) for one in table if best + one.module in there]
-    context = [one for one in found if one.pattern.endswith(".o_proj")]  # what goes into it, where no call shows it
-    return found + [
-        Bound(one.pattern.replace("o_proj", "context"), one.module, pb.Row(name="context", argument=0))
-        for one in context
-    ]
 
 
 class _Run:
@@ -178,7 +157,7 @@ class _Run:
             )
         array, dtype = elements(value, where)
         if entry and len(entry.patterns) > 1:
-            array = self._part(entry, pattern, array, where)
+            array = part_of(entry, pattern, array, where, self._sizes())
         if not entry and pattern == "logits" and array.shape[-1:] != (self._sizes()["vocab"],):
             return  # a model without a head
         try:
@@ -195,24 +174,6 @@ class _Run:
     def _sizes(self) -> dict[str, int]:
         assert self.now is not None
         return self.recording.sizes(self.now)
-
-    def _part(self, entry: Named, pattern: str, array: Array, where: str) -> Array:
-        sizes = self._sizes()
-        axes = [split_axes(one, _axes(one)) for one in entry.patterns]
-        widths = [width_of(one, sizes) for one in axes]
-        said = [f"{one.rpartition('.')[2]} {width}" for one, width in zip(entry.patterns, widths, strict=True)]
-        try:
-            groups = sizes[entry.groups] if entry.groups else 1
-            parts = split(array, widths, groups)
-        except (ValueError, KeyError) as error:
-            raise ParityError(
-                where,
-                "the taps of this module do not make up what comes out of it",
-                expected=f"{' + '.join(said)} = {sum(widths)} on its last axis ({error})",
-                got=f"shape {list(array.shape)}",
-                next_step='list the taps in the order in which they stand, and groups = "kv_heads" if they take turns',
-            ) from None
-        return parts[entry.patterns.index(pattern)]
 
     def attention(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: Any, context: Any) -> None:
         """Take what a call of scaled_dot_product_attention was given and gave; a forward's calls are its layers."""
@@ -263,13 +224,6 @@ class _Run:
             got=f"{self.done} slots in {self.forwards} forwards",
             next_step="call the model that you gave to record, as model(…) and not model.forward(…)",
         )
-
-
-def _axes(pattern: str) -> Sequence[str]:
-    from qwen3_golden import place
-
-    spot = place(pattern.replace(_LAYER, "0"))
-    return spot.axes if spot else ()
 
 
 def _tensors(given: Any) -> Iterator[torch.Tensor]:

@@ -1,0 +1,31 @@
+"""Where a model that names its modules as Hugging Face does has its taps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from qwen3_golden import pb
+from qwen3_golden.networks import Bound, bound
+from qwen3_parity.recording.names import Named
+
+
+def row_of(entry: Named, pattern: str) -> Bound:
+    """A row for one of the taps of an entry of a name map."""
+    row = pb.Row(name=pattern)
+    setattr(row, "argument" if entry.end == "input" else "output", entry.number)
+    return Bound(pattern, entry.path, row)
+
+
+def usual_rows(own: Iterable[str], stack: str) -> list[Bound]:
+    """The rows of a network whose modules the model has, below the prefix that has most of them."""
+    table = [one for one in bound(stack) if not one.row.inside and not one.row.encoder_half and one.module]
+    there = set(own)
+    ends = {one.module for one in table}
+    prefixes = {path.removesuffix(end) for path in there for end in ends if f".{path}".endswith(f".{end}")}
+    best = max(sorted(prefixes), key=lambda prefix: sum(prefix + one.module in there for one in table), default="")
+    found = [Bound(one.pattern, best + one.module, one.row) for one in table if best + one.module in there]
+    context = [one for one in found if one.pattern.endswith(".o_proj")]  # what goes into it, where no call shows it
+    return found + [
+        Bound(one.pattern.replace("o_proj", "context"), one.module, pb.Row(name="context", argument=0))
+        for one in context
+    ]
