@@ -12,8 +12,8 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 import qwen3_parity
 from qwen3_parity import Case
 
-sys.path.insert(0, str(Path(__file__).parent))
-from dumped import Tensors, hooked
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "wiring")]
+from dumped import Tensors, hooked  # noqa: E402
 
 
 @pytest.fixture(scope="session")

@@ -133,11 +133,11 @@ def test_llama_cpps_names_come_as_a_ready_map(whole: Tensors, tmp_path: Path) ->
     """By its names and its layout, without a batch: llama.cpp writes no files of its own."""
     tensors = {}
     for name, value in whole.items():
-        _, _, end = name.rpartition(f"layers.{(layer := name.split('.')[2] if '.layers.' in name else '')}.")
-        if end in LLAMA_CPP or name in LLAMA_CPP:
-            tensors[f"{LLAMA_CPP[end or name]}-{layer}" if layer else LLAMA_CPP[name]] = value[0].contiguous()
-        elif layer and name == f"model.layers.{layer}":
-            tensors[f"l_out-{layer}"] = value[0].contiguous()
+        _, layered, rest = name.partition(".layers.")
+        layer, _, end = rest.partition(".")
+        theirs = LLAMA_CPP.get(end if layered else name) or ("l_out" if layer.isdecimal() and not end else "")
+        if theirs:
+            tensors[f"{theirs}-{layer}" if layer else theirs] = value[0].contiguous()
     save_file(tensors, dump := tmp_path / "dump.safetensors")
     verdicts = verdict(dump, "--names", "llama.cpp")
     assert verdicts.word == "parity" and verdicts.compared == 5 * len(tensors) == 195

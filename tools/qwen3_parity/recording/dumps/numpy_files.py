@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
 import zlib
 from collections.abc import Sequence
@@ -72,7 +73,7 @@ def _entry(path: Path, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Dump
 def read_npy(path: Path) -> Dumped:
     """The array of one .npy, by the file's name; raises as `read_npz`."""
     with reading(path), open_inside(path) as file:
-        header = _header(path, file, path.stat().st_size)
+        header = _header(path, file, os.fstat(file.fileno()).st_size)
 
     def load() -> Array:
         with reading(path), open_inside(path) as file:

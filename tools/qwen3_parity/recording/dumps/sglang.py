@@ -6,6 +6,7 @@ and texts and calls nothing; this file is the only one that does so.
 
 from __future__ import annotations
 
+import os
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -75,7 +76,7 @@ def _loaded(path: Path) -> Any:
     import torch
 
     with reading(path), open_inside(path) as file:
-        size = path.stat().st_size
+        size = os.fstat(file.fileno()).st_size
         try:
             with zipfile.ZipFile(file) as archive:
                 unpacked = sum(entry.file_size for entry in archive.infolist())
