@@ -178,12 +178,21 @@ def _record(recording: Recorder, members: Sequence[_Matched], forward: Forward) 
             owner = owners.setdefault(tap, one)
             if owner is one:
                 part = part_of(meaning.entry, pattern, array, where, sizes) if len(parts) > 1 else array
-                recording.add(tap, part, one.dtype, forward, where, meaning.entry.axes)
+                recording.add(tap, part, one.dtype, forward, where, _order(member, sizes))
             elif not _equal(owner.load(), array):  # what a model gives is what its last module gives
                 got = f"{shown(owner.name)} ({owner.file.name}) and {where} ({one.file.name}), which differ"
                 next_step = "name in the map the one that is meant, and the layer of each"
                 raise refused(one.file.parent, f"two arrays of a forward are {tap}", "one", got, next_step)
     return misfits
+
+
+def _order(member: _Matched, sizes: Mapping[str, int]) -> tuple[str, ...]:
+    """The order of an array's axes where it is known, empty where its shape tells."""
+    one, meaning = member
+    own = _parts(meaning)[0][1]
+    if meaning.laid_out and set(own) <= sizes.keys() and own in readings(one.shape, own, sizes):
+        return own
+    return meaning.entry.axes
 
 
 def _is_input(name: str) -> bool:

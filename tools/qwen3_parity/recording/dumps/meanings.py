@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -24,11 +24,15 @@ _HEAD = Named("lm_head", ("logits",))
 
 @dataclass(frozen=True)
 class Meaning:
-    """What a name says: the tap, or taps side by side, of an entry of a name map, the layer, and the forward."""
+    """What a name says: the tap, or taps side by side, of an entry of a name map, the layer, and the forward.
+
+    `laid_out`: by a name of Hugging Face's or of ours it has our order of axes, where its shape leaves that open.
+    """
 
     entry: Named
     layer: str = ""
     step: int | None = None
+    laid_out: bool = True
 
     @property
     def taps(self) -> tuple[str, ...]:
@@ -66,7 +70,7 @@ def meanings(names: Iterable[str], named: Sequence[Named], stack: str) -> dict[s
     for name in every:
         meaning = known.meaning(name)
         if meaning is None and name in rests and (rest := known.meaning(rests[name])) is not None:
-            meaning = Meaning(rest.entry, rest.layer, int(name.partition(".")[0]))
+            meaning = replace(rest, step=int(name.partition(".")[0]))
         if meaning is not None:
             found[name] = meaning
     return found
@@ -89,7 +93,7 @@ class _Known:
             for entry, expression in self.map:
                 match = expression.fullmatch(path) if (end, number) == (entry.end, entry.number) else None
                 if match is not None:
-                    return Meaning(entry, match.groupdict().get("layer", ""))
+                    return Meaning(entry, match.groupdict().get("layer", ""), laid_out=False)
         pattern, layer = pattern_of(name), _layer(name)
         if pattern in self.patterns and pattern not in self.taken:
             return Meaning(Named(name, (pattern,)), layer)
@@ -111,7 +115,8 @@ def _ends(name: str) -> list[tuple[str, str, int]]:
 
 
 def _layer(path: str) -> str:
-    return "".join(_NUMBER.findall(path)[:1])
+    match = _NUMBER.search(path)
+    return str(match[0]) if match else ""
 
 
 def _expression(path: str) -> re.Pattern[str]:

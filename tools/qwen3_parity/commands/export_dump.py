@@ -1,0 +1,30 @@
+"""Write the tensors of a recording as other tools read them: export-dump."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command("export-dump")
+@click.argument("recording")
+@click.argument("out", type=click.Path(path_type=Path))
+def export_dump(recording: str, out: Path) -> None:
+    """Write every tensor of RECORDING, a file or a golden's case name, to OUT: a .safetensors or an .npz.
+
+    A tensor is called by its tap, or step.tap where there are several steps. safetensors' metadata has case and axes.
+    The way back is import-dump.
+
+    \b
+    qwen3-parity export-dump build/parity/decoder/plain.pb plain.safetensors
+    qwen3-parity export-dump decoder/plain golden.npz
+    """
+    from qwen3_golden import read
+    from qwen3_parity.judge.golden_path import golden_path
+    from qwen3_parity.recording.dumps.write_dump import write_dump
+
+    if out.suffix not in (".safetensors", ".npz"):
+        raise click.UsageError(f"OUT ends in .safetensors or in .npz, and this is {str(out)!a}")
+    count = write_dump(read(golden_path(recording), digests=True), out)
+    click.echo(f"{out}: {count} tensors, {out.stat().st_size:,} bytes")

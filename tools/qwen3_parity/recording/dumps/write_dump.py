@@ -1,0 +1,75 @@
+"""A recording as other tools read arrays: one safetensors file, or an .npz."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from qwen3_golden import ParityError, Recording, Tensor, pb
+from qwen3_golden.whole import temporary
+from qwen3_parity.recording.dumps.safetensors_files import DTYPES
+
+_WORDS = {code: word for word, (code, _) in DTYPES.items()}
+
+
+def named(recording: Recording) -> dict[str, Tensor]:
+    """The tensors by tap, or by "step.tap" where the case has several steps, in the order of the recording."""
+    several = any(item.info.step for item in recording)
+    return {f"{item.info.step}.{item.info.name}" if several else item.info.name: item for item in recording}
+
+
+def write_dump(recording: Recording, path: Path) -> int:
+    """Write every tensor to `path`, whole or not at all, by its ending .safetensors or .npz; returns how many.
+
+    In safetensors the metadata holds the case and the axes, `{name: [axis, …]}` as JSON. NumPy has no bfloat16: an .npz
+    holds its two bytes without a type, as ml_dtypes saves them. Raises `ParityError` for a recording without tensors.
+    """
+    tensors = named(recording)
+    if not tensors:
+        raise ParityError(
+            recording.source,
+            "it holds no tensors",
+            expected="the recording of a network or of an op",
+            got=f"{recording.case.name}, {pb.Mode.Name(recording.case.mode)}",
+            next_step="qwen3-parity show prints what it holds",
+        )
+    write: Callable[[BinaryIO, Recording, Mapping[str, Tensor]], None]
+    write = _npz if path.suffix == ".npz" else _safetensors
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = temporary(path)
+    try:
+        with beside.open("xb") as file:
+            write(file, recording, tensors)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+    return len(tensors)
+
+
+def _npz(file: BinaryIO, _recording: Recording, tensors: Mapping[str, Tensor]) -> None:
+    arrays = {name: one.array.view("V2") if one.info.dtype == pb.BF16 else one.array for name, one in tensors.items()}
+    np.savez(file, allow_pickle=False, **arrays)
+
+
+def _safetensors(file: BinaryIO, recording: Recording, tensors: Mapping[str, Tensor]) -> None:
+    # The widest first, as the library does: readers map the file, and elements stand at multiples of their size.
+    widest = sorted(tensors, key=lambda name: -tensors[name].array.itemsize)
+    axes = {name: list(one.info.axes) for name, one in tensors.items()}
+    header: dict[str, Any] = {"__metadata__": {"case": recording.case.name, "axes": json.dumps(axes)}}
+    end = 0
+    for name in widest:
+        one = tensors[name]
+        begin, end = end, end + one.array.nbytes
+        header[name] = {"dtype": _WORDS[one.info.dtype], "shape": one.array.shape, "data_offsets": [begin, end]}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    file.write(len(text).to_bytes(8, "little") + text)
+    for name in widest:
+        file.write(np.ascontiguousarray(tensors[name].array).reshape(-1).view(np.uint8).data)
