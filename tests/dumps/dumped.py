@@ -52,4 +52,4 @@ def verdict(dump: Path, *options: str, golden: str = "decoder/plain") -> qwen3_p
     """What is said of a dump that can be imported."""
     result = imported(dump, *options, golden=golden)
     assert result.exit_code == 0, result.output
-    return qwen3_parity.diagnose(qwen3_parity.golden(golden), dump.parent / "candidate.pb").verdicts
+    return qwen3_parity.check(qwen3_parity.golden(golden), dump.parent / "candidate.pb")

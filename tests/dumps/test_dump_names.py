@@ -34,7 +34,7 @@ def saved(tensors: Tensors, path: Path) -> Path:
 
 def test_a_name_map_says_what_own_names_are_also_fused_ones(plain: Tensors, case: Case, tmp_path: Path) -> None:
     made = import_dump(saved(plain, tmp_path / "d.safetensors"), case, PLAIN, tmp_path / "x.pb")
-    verdicts = qwen3_parity.diagnose(case, made.path).verdicts
+    verdicts = qwen3_parity.check(case, made.path)
     assert (verdicts.word, verdicts.compared) == ("partial", 5 * (2 + 3 * 15)) and not verdicts.problems
     assert "decoder.layers.{layer}.mlp.gate_proj" in read(made.path).run.materialised
     assert {"blocks.{layer}.mix", "blocks.{layer}.ffn", "blocks.{layer}.mix:input"} <= made.unmatched.keys()
@@ -72,10 +72,12 @@ def test_names_of_taps_need_no_map_long_or_short(whole: Tensors, tmp_path: Path)
     }
 
 
-def test_a_number_in_front_is_the_forward(steps: list[Tensors], tmp_path: Path) -> None:
+def test_a_number_in_front_is_the_forward(steps: list[Tensors], case: Case, tmp_path: Path) -> None:
     named = {f"{step}.{name}": value for step, one in enumerate(steps) for name, value in arrays(one).items()}
+    named |= {f"{step}.input_ids": inputs["input_ids"].numpy() for step, inputs in enumerate(case.steps)}
     np.savez(tmp_path / "d.npz", **named)
-    assert (verdict(tmp_path / "d.npz").word, verdict(tmp_path / "d.npz").compared) == ("parity", 255)
+    verdicts = verdict(tmp_path / "d.npz")
+    assert (verdicts.word, verdicts.compared) == ("parity", 255)
 
 
 def test_a_model_without_a_cache_dumps_its_row_again_at_each_step(
@@ -85,7 +87,8 @@ def test_a_model_without_a_cache_dumps_its_row_again_at_each_step(
     for stop in (5, 6, 7, 8, 9):
         (forward,) = hooked(model, lambda stop=stop: model(case.inputs["input_ids"][:, :stop]))  # type: ignore[misc]
         saved(forward, tmp_path / "dump" / f"{stop}.safetensors")
-    assert (verdict(tmp_path / "dump").word, verdict(tmp_path / "dump").compared) == ("parity", 255)
+    verdicts = verdict(tmp_path / "dump")
+    assert (verdicts.word, verdicts.compared) == ("parity", 255)
 
 
 def test_a_dump_that_ends_before_the_case_is_refused(steps: list[Tensors], tmp_path: Path) -> None:

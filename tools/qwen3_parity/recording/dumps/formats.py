@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,16 +15,17 @@ _WANTED = "a .safetensors, an .npz, or a folder of .safetensors, .npy, SGLang's 
 _ENDINGS = (".safetensors", ".npy", ".pt")
 
 
-def read_dump(path: Path) -> Dump:
+def read_dump(path: Path, opened: ExitStack) -> Dump:
     """The arrays of a file or a folder, in whatever format it is; raises `ParityError` for none that is known.
 
-    Folders in a folder without arrays of its own are the forwards, numbers in their names by value.
+    Folders in a folder without arrays of its own are the forwards, numbers in their names by value. The arrays can be
+    loaded until `opened` is closed.
     """
     with reading(path):
         path = path.resolve(strict=True)
         folder = is_folder(path)
     if not folder:
-        return _file(path)
+        return _file(path, opened)
     dump = _folder(path)
     if dump is not None:
         return dump
@@ -41,12 +43,12 @@ def read_dump(path: Path) -> Dump:
     return Dump(path, kinds[0], arrays)
 
 
-def _file(path: Path) -> Dump:
+def _file(path: Path, opened: ExitStack) -> Dump:
     match path.suffix:
         case ".safetensors":
             return Dump(path, "safetensors", read_files([path]))
         case ".npz":
-            return Dump(path, "NumPy", read_npz(path))
+            return Dump(path, "NumPy", read_npz(path, opened))
         case ".npy":
             return Dump(path, "NumPy", [read_npy(path)])
     raise refused(path, "this is no dump that can be read", _WANTED, path.name, "save the tensors as safetensors")

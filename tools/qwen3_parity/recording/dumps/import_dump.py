@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import groupby
 from math import prod
@@ -20,7 +21,7 @@ from qwen3_parity.recording.dumps.dump import Dump, Dumped, refused, shown
 from qwen3_parity.recording.dumps.formats import read_dump
 from qwen3_parity.recording.dumps.meanings import Meaning, general, is_input, meanings, nearest, ready
 from qwen3_parity.recording.layout import readings, split_axes, width_of
-from qwen3_parity.recording.names import Names, name_map, part_of
+from qwen3_parity.recording.names import Named, Names, name_map, part_of
 from qwen3_parity.recording.recorder import Forward, Recorder, recorder
 
 _ARITHMETIC = {
@@ -78,39 +79,35 @@ def import_dump(dump: Path, case: Case, names: Names | None = None, path: Path |
     mean the same, and for forwards that are not the case's.
     """
     names = ready(names)
-    read = read_dump(dump)
     named = [] if names is None else name_map(names, case.stack)
-    known = meanings([one.name for one in read.arrays], named, case.stack)
-    matched = [_Matched(one, known[one.name]) for one in read.arrays if one.name in known]
-    inputs = [one for one in read.arrays if one.name not in known and _is_input(one.name)]
-    left = [one.name for one in read.arrays if one.name not in known and not _is_input(one.name)]
+    with ExitStack() as opened:
+        return _imported(read_dump(dump, opened), case, named, path)
+
+
+def _imported(dump: Dump, case: Case, named: Sequence[Named], path: Path | None) -> Imported:
+    known = meanings([one.name for one in dump.arrays], named, case.stack)
+    matched = [_Matched(one, known[one.name]) for one in dump.arrays if one.name in known]
+    others = [one for one in dump.arrays if one.name not in known]
+    inputs, left = ([one for one in others if _is_input(one.name) is wanted] for wanted in (True, False))
     if not matched:
-        raise _nothing(read, left, case)
+        raise _nothing(dump, left, case)
     misfits, forwards = list[Misfit](), list[Forward]()
-    with recorder(case, path, f"{read.kind} dump") as recording:
+    with recorder(case, path, f"{dump.kind} dump") as recording:
         recording.arithmetic = _arithmetic(matched)
         groups = groupby(sorted(matched, key=lambda one: one.forward), key=lambda one: one.forward)
         for number, group in groups:
             members = list(group)
-            forward = _slots(recording, members, forwards, read.path)
-            _refuse_other_inputs(case, [one for one in inputs if one.forward == number], forward)
+            forward = _slots(recording, members, forwards, dump.path)
+            _refuse_other_inputs(case, [one for one in inputs if _forward_of(one) == number], forward)
             misfits += _record(recording, members, forward)
             forwards.append(forward)
-        _refuse_unfinished(recording, forwards, read.path)
+        _refuse_unfinished(recording, forwards, dump.path)
         if not len(recording):
-            raise _only_misfits(read, misfits)
-        without = _without(recording)
-        tensors = len(recording)
-    return Imported(
-        recording.path,
-        read.kind,
-        len(read.arrays),
-        tensors,
-        forwards,
-        {name: nearest(name, case.stack) for name in dict.fromkeys(map(general, sorted(left, key=is_input)))},
-        without,
-        misfits,
-    )
+            raise _only_misfits(dump, misfits)
+        without, tensors = _without(recording), len(recording)
+    names = dict.fromkeys(general(one.name) for one in sorted(left, key=lambda one: is_input(one.name)))
+    unmatched = {name: nearest(name, case.stack) for name in names}
+    return Imported(recording.path, dump.kind, len(dump.arrays), tensors, forwards, unmatched, without, misfits)
 
 
 def _arithmetic(matched: Sequence[_Matched]) -> pb.Arithmetic:
@@ -206,6 +203,12 @@ def _given(name: str) -> str:
     return rest if rest.startswith((*GIVEN, "inputs.")) else ""
 
 
+def _forward_of(one: Dumped) -> int:
+    """The forward that an input was given to: that of the array, or the number in front of its name."""
+    step = one.name.partition(".")[0]
+    return int(step) if step.isdecimal() and len(step) < 7 and not one.forward else one.forward
+
+
 def _expected(case: Case, name: str, forward: Forward) -> Array | None:
     """What the case gives in the place of an array of a dump, None for what it does not give."""
     given = _given(name)
@@ -253,8 +256,8 @@ def _without(recording: Recorder) -> list[str]:
     return list(dict.fromkeys(texts))
 
 
-def _nothing(dump: Dump, left: Sequence[str], case: Case) -> Exception:
-    names = list(dict.fromkeys(general(name) for name in left))
+def _nothing(dump: Dump, left: Sequence[Dumped], case: Case) -> Exception:
+    names = list(dict.fromkeys(general(one.name) for one in left))
     said = [f"{shown(one)}{f' (like {like})' if (like := nearest(one, case.stack)) else ''}" for one in names[:_SHOWN]]
     more = f", and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return refused(

@@ -116,7 +116,7 @@ def _ends(name: str) -> list[tuple[str, str, int]]:
 
 def _layer(path: str) -> str:
     match = _NUMBER.search(path)
-    return str(match[0]) if match else ""
+    return match[0] if match else ""
 
 
 def _expression(path: str) -> re.Pattern[str]:
@@ -147,5 +147,5 @@ def nearest(name: str, stack: str) -> str:
     match = _END.fullmatch(name)
     for word in reversed(re.findall(r"[A-Za-z_]+", match["path"] if match else name)):
         if close := get_close_matches(word, last, n=1, cutoff=0.7):
-            return close[0]
+            return str(close[0])
     return ""

@@ -6,7 +6,7 @@ import os
 import zipfile
 import zlib
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from math import prod
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -33,41 +33,42 @@ class _Header(NamedTuple):
     begin: int
 
 
-def read_npz(path: Path) -> list[Dumped]:
+def read_npz(path: Path, opened: ExitStack) -> list[Dumped]:
     """Every array of an .npz, by its name in it; raises `ParityError` for what is damaged or is no array.
 
-    Headers alone are read here. An array has as many bytes as its shape says before one of them is unpacked.
+    Headers alone are read here, and an array has as many bytes as its shape says before one of them is unpacked. The
+    archive stays open in `opened`, for those that are loaded.
     """
-    with reading(path), open_inside(path) as file:
+    with reading(path):
+        file = opened.enter_context(open_inside(path))
         try:
-            with zipfile.ZipFile(file) as archive:
-                entries = archive.infolist()
-                if len(entries) > MAX_ARRAYS:
-                    raise refused(path, "it has more arrays than any case", f"at most {MAX_ARRAYS}", len(entries))
-                names = [entry.filename for entry in entries]
-                if len(set(names)) < len(names):
-                    raise refused(path, "a name stands there twice", "each name once", f"{len(names)} names")
-                return [_entry(path, archive, entry) for entry in entries]
+            archive = opened.enter_context(zipfile.ZipFile(file))
+            entries = archive.infolist()
+            if len(entries) > MAX_ARRAYS:
+                raise refused(path, "it has more arrays than any case", f"at most {MAX_ARRAYS}", len(entries))
+            names = [entry.filename for entry in entries]
+            if len(set(names)) < len(names):
+                raise refused(path, "a name stands there twice", "each name once", f"{len(names)} names")
+            return [_entry(path, archive, entry) for entry in entries]
         except _BROKEN as error:
             raise refused(path, "this is no .npz, or a damaged one", "an archive of arrays", error) from None
 
 
 def _entry(path: Path, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Dumped:
+    where = f"{path}: {entry.filename}"
     if not entry.filename.endswith(".npy"):
-        raise refused(path, f"{entry.filename!a} is no array", "names that end in .npy", entry.filename)
+        raise refused(where, "this is no array", "names that end in .npy", entry.filename)
     with archive.open(entry) as file:
-        header = _header(f"{path}: {entry.filename}", file, entry.file_size)
-    filename = entry.filename
+        header = _header(where, file, entry.file_size)
 
     def load() -> Array:
-        with reading(path), open_inside(path) as opened:
-            try:
-                with zipfile.ZipFile(opened) as again, again.open(filename) as file:
-                    return _elements(f"{path}: {filename}", file, header)
-            except _BROKEN as error:
-                raise refused(path, f"{filename!a} is damaged", "an array", error) from None
+        try:
+            with archive.open(entry) as file:
+                return _elements(where, file, header)
+        except (*_BROKEN, OSError) as error:
+            raise refused(where, "the array is damaged", "what its header says", error) from None
 
-    return Dumped(filename.removesuffix(".npy"), header.shape, header.dtype, load, path)
+    return Dumped(entry.filename.removesuffix(".npy"), header.shape, header.dtype, load, path)
 
 
 def read_npy(path: Path) -> Dumped:
