@@ -8,6 +8,6 @@ build=${1:-build}
 mkdir -p "$build"
 build=$(cd "$build" && pwd)
 protoc -I ../../golden --cpp_out="$build" golden.proto
-flags="-std=c++20 ${CXXFLAGS:--O2} -pthread -Wall -Wextra -Werror -isystem $build"
+flags="-std=c++17 ${CXXFLAGS:--O2} -pthread -Wall -Wextra -Werror -isystem $build"
 printf '%s\n' "$build/golden.pb.cc" src/*.cpp | xargs -P 2 -I{} sh -c "g++ $flags -c {} -o $build/\$(basename {}).o"
 g++ -pthread "$build"/*.o ${LIBS:--lprotobuf} -o "$build/qwen3-port"

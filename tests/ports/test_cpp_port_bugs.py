@@ -61,7 +61,7 @@ FUSED = """  parallel(batch * heads * query, 2 * batch * heads * query * key * n
     int64_t kv = row / query / groups"""
 SCALE = "1 / std::sqrt(dot(from, from, n) / static_cast<float>(n) + static_cast<float>(eps))"
 TILES = "start < key; start += kTile"
-NARROW = "std::bit_cast<float>((std::bit_cast<uint32_t>({}) + 0x8000) & 0xffff0000)"
+NARROW = "from_bits((to_bits({}) + 0x8000) & 0xffff0000)"
 SHOWN = "        highest = std::max(highest, scores[j]);\n"
 WEIGHED = "        if (!visible[start + j]) continue;\n        float weight"
 LANES = "  for (float lane : lanes) sum += lane;\n"
@@ -182,7 +182,7 @@ BUGS = {
         "norm.lost_terms",
     ),
     "sums are rounded to bfloat16": Bug("ops", LANES, f"{LANES}  sum = {NARROW.format('sum')};\n", LINEARS | NORMS, ""),
-    "the second thread does not run": Bug("ops", "  std::jthread other(part, half, count);\n", "", LINEARS, ""),
+    "the second thread does not run": Bug("ops", "  std::thread other(part, half, count);\n", "  std::thread other([] {});\n", LINEARS, ""),
 }
 
 
@@ -194,7 +194,7 @@ def built(bug: Bug, build: Path, folder: Path) -> Path:
     (folder / "wrong.cpp").write_text(source, encoding="utf-8")
     include = ["-isystem", str(build), "-I", str(SOURCES)]
     others = [item for item in build.glob("*.o") if item.name != f"{bug.file}.cpp.o"]
-    subprocess.run(["g++", "-std=c++20", "-pthread", *include, "-w", "-c", "wrong.cpp"], cwd=folder, check=True)
+    subprocess.run(["g++", "-std=c++17", "-pthread", *include, "-w", "-c", "wrong.cpp"], cwd=folder, check=True)
     subprocess.run(["g++", "-pthread", "wrong.o", *others, "-lprotobuf", "-o", "wrong"], cwd=folder, check=True)
     return folder / "wrong"
 

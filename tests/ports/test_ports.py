@@ -17,11 +17,11 @@ from qwen3_parity.conformance.port import Limits
 from qwen3_parity.conformance.run import conformance
 
 CASES = GOLDEN_ROOT / "cases"
-NOT_PORTED = {"java": ("classic", "training"), "cpp": ("classic", "training", "tokenization")}
+NOT_PORTED = ("classic", "training")
 COMMITTED = sorted(path.relative_to(CASES).with_suffix("").as_posix() for path in CASES.rglob("*.pb"))
-CLAIMED = {port: [name for name in COMMITTED if not name.startswith(other)] for port, other in NOT_PORTED.items()}
+CLAIMED = [name for name in COMMITTED if not name.startswith(NOT_PORTED)]
 NEVER_SHOWN = {"java": (), "cpp": ("scores", "probs")}  # a fused attention has neither
-each_port = pytest.mark.parametrize("port", CLAIMED, indirect=True)
+each_port = pytest.mark.parametrize("port", NEVER_SHOWN, indirect=True)
 
 
 def run(port: Any, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -45,9 +45,8 @@ def recordings(port: Any, recorded: Callable[[str], Path]) -> Path:
     return recorded(port.name)
 
 
-@pytest.mark.parametrize(
-    ("port", "name"), [(port, name) for port, names in CLAIMED.items() for name in names], indirect=["port"]
-)
+@pytest.mark.parametrize("name", CLAIMED)
+@each_port
 def test_a_port_is_at_parity_at_every_tap_that_it_has(name: str, port: Any, recordings: Path) -> None:
     verdicts = check(CASES / f"{name}.pb", recordings / f"{name}.pb")
     assert verdicts.exit_code == 0, "\n".join(map(str, verdicts.problems))
@@ -59,7 +58,7 @@ def test_a_port_is_at_parity_at_every_tap_that_it_has(name: str, port: Any, reco
 @each_port
 def test_a_port_records_what_it_claims_and_nothing_else(port: Any, recordings: Path) -> None:
     written = sorted(path.relative_to(recordings).with_suffix("").as_posix() for path in recordings.rglob("*"))
-    assert [name for name in written if "/" in name] == CLAIMED[port.name]
+    assert [name for name in written if "/" in name] == CLAIMED
 
 
 @each_port
@@ -130,8 +129,7 @@ def test_a_damaged_golden_is_one_line_and_the_run_goes_on(port: Any, tmp_path: P
 @each_port
 def test_a_port_answers_over_a_pipe_from_what_a_request_brings(port: Any, tmp_path: Path) -> None:
     names = ["block/causal", "encdec/second_request", "generation/beams", "op/rope", "plumbing/dtypes"]
-    names += ["decoder/plain", "encoder/ragged", "encdec/bfloat16", "classic/bert"]
-    names += ["tokenization/words"] if "tokenization/words" in CLAIMED[port.name] else []
+    names += ["decoder/plain", "encoder/ragged", "encdec/bfloat16", "classic/bert", "tokenization/words"]
     found = conformance([*port.command, "answer"], names, tmp_path / "answers", limits=Limits(60.0))
     assert not found.failed and found.answers.unsupported == {"classic/bert": "mode CLASSIC_ENCODER"}
     assert found.folder is not None and {one.word for one in found.folder.results} == {"parity"}

@@ -41,7 +41,7 @@ Weights brought(const Golden& golden, const std::string& role) {
   std::string stack = "parameter." + role + ".";
   Weights weights;
   for (const auto& [name, step, value] : golden.tensors) {
-    if (name.starts_with(stack)) {
+    if (name.compare(0, stack.size(), stack) == 0) {
       std::string own = name.substr(stack.size());
       if (size_t at = own.find(merged); at != std::string::npos) own.replace(at, merged.size(), ".self_attn.");
       weights["model." + own] = floats(value);

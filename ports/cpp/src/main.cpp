@@ -16,9 +16,19 @@ constexpr char kUsage[] =
     "run-all golden/cases OUT    every case below a folder, as OUT/<folder>/<name>.pb; those not ported are named\n"
     "answer                      requests on standard input, for qwen3-parity conformance\n";
 
-using Prior = std::function<Golden(const std::string&)>;  // the golden of a case, by its name
+// What a case may name: files beside it, or what came with its request.
+struct Sources {
+  Checkpoints& checkpoints;
+  std::function<Golden(const std::string&)> prior;           // the golden of a case
+  std::function<std::string(const std::string&)> tokenizer;  // the bytes of a message
 
-void run(const Golden& golden, Checkpoints& checkpoints, const Prior& prior, std::ostream& out) {
+  static Sources beside(const fs::path& cases, Checkpoints& checkpoints) {
+    auto file = [cases](const char* folder, const std::string& name) { return cases.parent_path() / folder / (name + ".pb"); };
+    return {checkpoints, [=](auto& name) { return read(cases / (name + ".pb")); }, [=](auto& name) { return content(file("tokenizers", name)); }};
+  }
+};
+
+void run(const Golden& golden, const Sources& sources, std::ostream& out) {
   Recorder recorder(golden, out);
   const pb::Case& testcase = golden.testcase();
   switch (testcase.mode()) {
@@ -30,13 +40,16 @@ void run(const Golden& golden, Checkpoints& checkpoints, const Prior& prior, std
       break;
     case pb::ENCODER: case pb::CAUSAL: case pb::ENCODER_DECODER: case pb::BLOCK:
       if (!testcase.after().empty()) {  // run first on the same stacks, and not recorded
-        Golden earlier = prior(testcase.after());
+        Golden earlier = sources.prior(testcase.after());
         std::ostringstream dropped;
         Recorder unread(earlier, dropped);
-        run_network(earlier, checkpoints, unread);
+        run_network(earlier, sources.checkpoints, unread);
       }
-      run_network(golden, checkpoints, recorder);
+      run_network(golden, sources.checkpoints, recorder);
       break;
+    case pb::TOKENIZATION:
+      if (testcase.checkpoint().empty()) throw std::runtime_error(testcase.name() + " names no tokenizer");
+      return run_tokenization(golden, Tokenizer(sources.tokenizer(testcase.checkpoint(0).name())), recorder);
     default:
       throw Unsupported("mode " + pb::Mode_Name(testcase.mode()));
   }
@@ -49,7 +62,7 @@ void run_file(const Golden& golden, Checkpoints& checkpoints, const fs::path& ca
   if (to.has_parent_path()) fs::create_directories(to.parent_path());
   try {
     std::ofstream out(partial, std::ios::binary);
-    run(golden, checkpoints, [&](const std::string& name) { return read(cases / (name + ".pb")); }, out);
+    run(golden, Sources::beside(cases, checkpoints), out);
     out.close();
     fs::rename(partial, to);
   } catch (...) {
@@ -98,7 +111,8 @@ pb::ConformanceAnswer answer(const std::string& bytes) {
     answer.set_id(request.id());
     Checkpoints none("");
     std::ostringstream out;
-    run(parse(request.recording(), "request"), none, [&](const std::string&) { return parse(request.prior(), "prior"); }, out);
+    auto prior = [&](const std::string&) { return parse(request.prior(), "prior"); };
+    run(parse(request.recording(), "request"), {none, prior, [&](const std::string&) { return request.tokenizer(); }}, out);
     answer.set_recording(out.str());
   } catch (const Unsupported& error) {
     answer.set_unsupported(error.what());

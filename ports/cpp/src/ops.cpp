@@ -53,8 +53,9 @@ void parallel(int64_t count, int64_t work, const std::function<void(int64_t)>& f
     for (int64_t i = from; i < to; i++) f(i);
   };
   if (half == count) return part(0, count);
-  std::jthread other(part, half, count);
+  std::thread other(part, half, count);
   part(0, half);
+  other.join();
 }
 
 Floats embedding(const Longs& ids, const Floats& weight) {

@@ -29,7 +29,7 @@ Tap Recorder::at(uint32_t step) {
 void Recorder::copy_inputs() {
   bool op = golden_.testcase().mode() == pb::OP;
   for (const auto& [name, step, value] : golden_.tensors) {
-    if (name.starts_with("input.") || (op && name.starts_with("parameter."))) write(name, step, value);
+    if (name.rfind("input.", 0) == 0 || (op && name.rfind("parameter.", 0) == 0)) write(name, step, value);
   }
 }
 
@@ -49,11 +49,18 @@ void Recorder::write(const std::string& name, uint32_t step, const Stored& value
   info.set_sha256(sha256(value.bytes));
 }
 
-void Recorder::finish() {
+void Recorder::finish() { finish(pb::ARITHMETIC_F32, pb::FOREIGN, {patterns_.begin(), patterns_.end()}); }
+
+void Recorder::finish(const pb::Tokenization& tokenization, const std::vector<std::string>& stages) {
+  *metadata_.mutable_tokenization() = tokenization;
+  finish(pb::ARITHMETIC_NONE, pb::BACKEND_NONE, stages);
+}
+
+void Recorder::finish(pb::Arithmetic arithmetic, pb::Backend backend, const std::vector<std::string>& materialised) {
   pb::Run& run = *metadata_.mutable_run();
-  run.set_arithmetic(pb::ARITHMETIC_F32);
-  run.set_backend(pb::FOREIGN);
-  for (const std::string& pattern : patterns_) run.add_materialised(pattern);
+  run.set_arithmetic(arithmetic);
+  run.set_backend(backend);
+  for (const std::string& pattern : materialised) run.add_materialised(pattern);
   std::string content = metadata_.SerializeAsString();
   out_ << content;
   pb::Recording part;

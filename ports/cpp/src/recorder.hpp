@@ -45,8 +45,10 @@ class Recorder {
   void write(const std::string& name, uint32_t step, const Array<T>& value) { write(name, step, stored(value)); }
 
   void finish();  // of a network that was run in float32
+  void finish(const pb::Tokenization& tokenization, const std::vector<std::string>& stages);  // holds no tensors
 
  private:
+  void finish(pb::Arithmetic arithmetic, pb::Backend backend, const std::vector<std::string>& materialised);
   void put(const pb::Recording& part);
 
   const Golden& golden_;

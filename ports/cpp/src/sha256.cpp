@@ -2,7 +2,6 @@
 #include "sha256.hpp"
 
 #include <array>
-#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -10,7 +9,7 @@
 namespace port {
 namespace {
 
-using std::rotr;
+uint32_t rotr(uint32_t x, int by) { return x >> by | x << (32 - by); }
 
 struct Constants {
   std::array<uint32_t, 64> rounds;

@@ -41,7 +41,7 @@ Floats floats(const Stored& stored) {
   for (size_t i = 0; i < y.data.size(); i++) {
     uint16_t bits;
     std::memcpy(&bits, &stored.bytes[2 * i], 2);
-    y.data[i] = stored.dtype == pb::F16 ? from_half(bits) : std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+    y.data[i] = stored.dtype == pb::F16 ? from_half(bits) : from_bits(static_cast<uint32_t>(bits) << 16);
   }
   return y;
 }
@@ -52,8 +52,8 @@ Bools bools(const Stored& stored) { return copied<uint8_t>(stored, pb::BOOL); }
 
 void round_to_bfloat16(Floats& x) {
   for (float& value : x.data) {
-    auto bits = std::bit_cast<uint32_t>(value);
-    value = std::bit_cast<float>((bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000);
+    auto bits = to_bits(value);
+    value = from_bits((bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000);
   }
 }
 

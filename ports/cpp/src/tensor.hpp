@@ -1,7 +1,6 @@
 // Numbers with a shape, row-major: the last axis is contiguous. An empty shape is a scalar.
 #pragma once
 
-#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <functional>
@@ -16,7 +15,7 @@ namespace pb = qwen3::golden::v1;
 
 namespace port {
 
-static_assert(std::endian::native == std::endian::little, "payloads are little-endian");
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "payloads are little-endian");
 
 // What the port does not have; the message says what.
 struct Unsupported : std::runtime_error {
@@ -27,6 +26,18 @@ using Shape = std::vector<int64_t>;
 
 inline int64_t size_of(const Shape& shape) {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
+
+inline uint32_t to_bits(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, 4);
+  return bits;
+}
+
+inline float from_bits(uint32_t bits) {
+  float value;
+  std::memcpy(&value, &bits, 4);
+  return value;
 }
 
 template <class T>
