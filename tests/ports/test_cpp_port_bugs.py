@@ -182,7 +182,9 @@ BUGS = {
         "norm.lost_terms",
     ),
     "sums are rounded to bfloat16": Bug("ops", LANES, f"{LANES}  sum = {NARROW.format('sum')};\n", LINEARS | NORMS, ""),
-    "the second thread does not run": Bug("ops", "  std::thread other(part, half, count);\n", "  std::thread other([] {});\n", LINEARS, ""),
+    "the second thread does not run": Bug(
+        "ops", "  std::thread other(part, half, count);\n", "  std::thread other([] {});\n", LINEARS, ""
+    ),
 }
 
 
