@@ -18,8 +18,6 @@ from qwen3_parity.judge.golden_path import golden_of
 from qwen3_parity.judge.predictions import predictions as compare_predictions
 from qwen3_parity.report import folder as folders
 from qwen3_parity.report import verdicts as report
-from qwen3_parity.report.page.contents import Report
-from qwen3_parity.report.page.html import html as page_of
 from qwen3_parity.report.predictions import summary
 from qwen3_parity.report.terminal import console
 
@@ -88,6 +86,9 @@ def check(
 
 def _write(folder: Folder, html: Path | None, junit: Path | None) -> None:
     if html:
+        from qwen3_parity.report.page.contents import Report
+        from qwen3_parity.report.page.html import html as page_of
+
         write_whole(html, page_of(Report(folder.results, refused=folder.refused, missing=folder.missing)))
     if junit:
         write_whole(junit, folders.junit(folder))

@@ -11,8 +11,6 @@ from qwen3_golden.whole import write_whole
 from qwen3_parity.commands import selection_options
 from qwen3_parity.judge.selection import Selection
 from qwen3_parity.report import verdicts as report
-from qwen3_parity.report.page.contents import Report
-from qwen3_parity.report.page.html import html
 from qwen3_parity.report.terminal import console
 
 FILE = click.Path(path_type=Path)
@@ -27,11 +25,14 @@ FILE = click.Path(path_type=Path)
 @click.option("--out", type=FILE, default="build/parity", show_default=True, help="Recordings and report.html go here.")
 @click.option("--partial", is_flag=True, help="The cases' results (logits, generated ids, …) need not be there.")
 def parity(selection: Selection, impl: str | None, backend: str, out: Path, partial: bool) -> None:
-    """Record an implementation on every committed golden, judge it, and write a report.
+    """Record an implementation on every committed golden, judge it, and write a report, with plots where the extra
+    [report] is installed.
 
     Ours is a network and a tokenizer; with --impl only the goldens of one of them are run.
     """
     from qwen3_parity.recording.suite import run
+    from qwen3_parity.report.page.contents import Report
+    from qwen3_parity.report.page.html import html
 
     results = run(out, selection, impl=impl, backend=backend, partial=partial)
     page = out / "report.html"

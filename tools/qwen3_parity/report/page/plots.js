@@ -98,6 +98,7 @@ function pictures(picture, figures) {
     figures.append(figure(`Largest error, ${down ? `${down} × ` : ""}${across}`, "heat", values, {...spec, height: Math.max(60, Math.min(260, rows * 16))}));
   }
   const labels = picture.bins.map(([bound, count], at) => ({upto: bound === 0 ? "0" : number(bound) === Infinity ? `> ${digits(picture.bins[at - 1][0], 2)}` : `≤ ${digits(bound, 2)}`, count}));
+  while (labels.length > 2 && labels[1].count === 0) labels.splice(1, 1);  // 0, and from the smallest error on
   const spec = JSON.parse(JSON.stringify(DATA.plots.bins));
   spec.encoding.x.title = picture.unit;
   figures.append(figure(`Errors in ${picture.unit}, element by element`, "bins", labels, spec));

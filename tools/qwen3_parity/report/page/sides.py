@@ -20,12 +20,12 @@ def recordings_of(verdicts: Verdicts) -> tuple[Recording, Recording] | None:
 
 def arithmetic(number: int) -> str:
     """An arithmetic's name in lower case: "f32"."""
-    return pb.Arithmetic.Name(number).removeprefix("ARITHMETIC_").lower()  # type: ignore[arg-type]
+    return pb.Arithmetic.Name(number).removeprefix("ARITHMETIC_").lower()
 
 
 def backend(number: int) -> str:
     """A backend's name in lower case: "eager"."""
-    return pb.Backend.Name(number).lower()  # type: ignore[arg-type]
+    return pb.Backend.Name(number).lower()
 
 
 def provenance(golden: Recording, candidate: Recording) -> list[tuple[str, str, str]]:
