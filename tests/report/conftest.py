@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +20,10 @@ from qwen3_parity.report.page.contents import Report
 from qwen3_parity.report.page.mistakes import mistakes_of
 
 CASE = "decoder/plain"
+FLAGS = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"),
+    *("--disable-component-update", "--disable-sync"),
+)
 GOLDEN = GOLDEN_ROOT / "cases" / f"{CASE}.pb"
 
 
@@ -41,3 +48,16 @@ def seeded(tmp_path_factory: pytest.TempPathFactory) -> Seeded:
     path.parent.mkdir()
     write(path, with_mistake(golden, weights, "rope.interleaved", ("q_rope", "k_rope")))
     return Seeded(path, diagnose(golden, read(path), weights), weights)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Headless Chromium, as installed; without it, or what drives it, the test is skipped."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install 'qwen3-parity[dev]'")
+    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if program is None:
+        pytest.skip("no Chromium is installed: apt-get install chromium")
+    with playwright.sync_playwright() as driver:
+        running = driver.chromium.launch(executable_path=program, args=list(FLAGS))
+        yield running
+        running.close()

@@ -22,15 +22,9 @@ from qwen3_parity.report.page.html import html
 from qwen3_parity.report.page.mistakes import mistakes_of
 
 playwright = pytest.importorskip("playwright.sync_api", reason="the extra [dev] is not installed: no playwright")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed: apt-get install chromium")
 
 CASES = GOLDEN_ROOT / "cases"
 SCREENSHOTS = GOLDEN_ROOT.parent / "build" / "screenshots"
-FLAGS = (
-    *("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"),
-    *("--disable-component-update", "--disable-sync"),
-)
 SIZES = {"wide": (1280, 800), "phone": (390, 844)}
 Q_ROPE = "decoder.layers.0.merged_attn.q_rope"
 Q_ROPE_LINK = f"#case=decoder%2Fplain&tap={Q_ROPE}&step=2"
@@ -43,14 +37,6 @@ class Opened:
     page: Any
     asked: list[str] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as driver:
-        running = driver.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
-        yield running
-        running.close()
 
 
 @pytest.fixture(scope="module")
