@@ -152,3 +152,9 @@ def test_three_mistakes_at_the_size_of_qwen3_0_6b_are_named(tmp_path: Path) -> N
         "decoder.layers.{layer}.mlp.up_proj": "weight.other_tensor",
     }
     assert peak <= LARGER * size
+    page = tmp_path / "page.html"
+    start = time.perf_counter()
+    report = [sys.executable, "-m", "qwen3_parity", "report", golden, candidate, "--model", directory, "--out", page]
+    done = subprocess.run(list(map(str, report)), capture_output=True, text=True, check=False)
+    print(f"report: {time.perf_counter() - start:.1f} s, a page of {page.stat().st_size / 1e6:.2f} MB")
+    assert done.returncode == 1 and page.stat().st_size <= 10_000_000, done.stderr

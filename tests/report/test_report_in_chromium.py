@@ -43,6 +43,7 @@ class Opened:
 def pages(seeded, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The report of a clean run, of a seeded bug, and of a folder with that bug, a right op and a wrong tokenizer."""
     root = tmp_path_factory.mktemp("pages")
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
     golden = CASES / "decoder" / "plain.pb"
     clean = check(golden, golden, seeded.weights)
     folder = root / "recordings"
@@ -105,7 +106,6 @@ def test_a_page_complains_of_nothing_asks_nobody_and_everybody_can_read_it(opene
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     one = opened(name, size, link=Q_ROPE_LINK if name == "bug" else "")
     serious = []
-    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
     for theme in ("light", "dark"):
         one.page.emulate_media(color_scheme=theme)
         one.page.locator("#drift").scroll_into_view_if_needed()
@@ -126,6 +126,7 @@ def test_a_page_complains_of_nothing_asks_nobody_and_everybody_can_read_it(opene
 @pytest.mark.parametrize("name", ["bug", "folder"])
 def test_the_blamed_op_and_the_fix_are_on_the_first_screen(opened: Any, name: str, size: str) -> None:
     page = opened(name, size).page
+    page.screenshot(path=SCREENSHOTS / f"first-screen-{name}-{size}.png")  # docs/report.png is the bug's, wide
     assert page.evaluate("scrollY") == 0
     assert within(page, "x * cos + cat(-x[d/2:], x[:d/2]) * sin")
     assert within(page, "decoder.layers.*.merged_attn.q_rope") and within(page, "rope.interleaved")

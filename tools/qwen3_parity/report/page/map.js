@@ -32,9 +32,10 @@ function drawMap() {
   body.replaceChildren();
   if (!one.rows.length) { body.append(element("p", {class: "dim"}, "No tap was compared.")); return; }
   body.append(legend(one));
-  if (one.other) body.append(element("h3", {}, one.candidate));
-  body.append(table(one, [COLUMN.own, COLUMN.share]));
-  if (one.other) body.append(element("h3", {}, one.other.candidate), table(one, [COLUMN.otherOwn, COLUMN.other]));
+  const mine = table(one, [COLUMN.own, COLUMN.share]);
+  if (!one.other) { body.append(mine); return; }
+  const side = (title, map) => element("div", {}, element("h3", {}, title), map);
+  body.append(element("div", {class: "pair"}, side(one.candidate, mine), side(one.other.candidate, table(one, [COLUMN.otherOwn, COLUMN.other]))));
 }
 
 function legend(one) {
@@ -73,7 +74,7 @@ function table(one, sides) {
   }
   const made = element("table", {class: wide ? "wide" : ""}, element("thead", {}, head), body);
   arrows(made, links);
-  return element("div", {class: "scroll", role: "region", "aria-label": "Map: ops by layers", tabindex: "0"}, made);
+  return element("div", {class: "scroll", role: "region", "aria-label": `Map: ops by layers, ${sides[1] === COLUMN.other ? "the other candidate" : "the candidate"}`, tabindex: "0"}, made);
 }
 
 /** The cell of the first tap in execution order that is wrong alone, or else beyond its budget: where it starts. */
