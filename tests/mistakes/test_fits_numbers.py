@@ -88,6 +88,11 @@ def test_without_anything_better_the_size_of_the_error_is_told() -> None:
     assert findings(CONTEXT, lambda site: right() + noise)[0].name == "fit.size"
 
 
+def test_a_tap_of_nan_alone_has_findings_and_no_warning() -> None:
+    found = findings(CONTEXT, lambda site: np.full_like(right(), np.nan))
+    assert {"fit.not_finite", "fit.size"} <= {one.name for one in found}
+
+
 def test_an_honest_tap_has_no_finding_of_weight() -> None:
     found = evidence(CASE, CONTEXT, lambda site: np.nextafter(right(), np.float32(9)))
     assert all(one.weight < 0.5 for fit in FITS if (one := fit(found, expected(found))) is not None)

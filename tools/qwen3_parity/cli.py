@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from typing import NoReturn
 
 import click
 
@@ -18,6 +19,7 @@ from qwen3_golden import GOLDEN_ROOT, ParityError
 from qwen3_golden.whole import finish_change
 from qwen3_parity import commands
 from qwen3_parity.report.extras import extra_of
+from qwen3_parity.report.output import envelope, refusal
 
 _FILES = {module.name.rstrip("_").replace("_", "-"): module.name for module in pkgutil.iter_modules(commands.__path__)}
 """Verb -> file."""
@@ -43,36 +45,60 @@ class Group(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click does; whether JSON is asked for is known even where the rest cannot be parsed."""
+        ctx.obj = "--json" in args[: args.index("--")] if "--" in args else "--json" in args
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: click.Context) -> object:
         """Run a command, a change of the golden set that was interrupted carried out or undone before it."""
-        with refusals():
+        with refusals(ctx):
             return super().invoke(ctx)
 
 
 @contextmanager
-def refusals() -> Iterator[None]:
+def refusals(ctx: click.Context | None = None) -> Iterator[None]:
     """A command's work: a change of the golden set that was interrupted is carried out or undone before it.
 
     A `ParityError`, a package of an extra that is not installed, and what a disk refuses, end in a message and exit
-    code 2.
+    code 2; with --json so does a wrong usage, and the message is on standard output, too.
     """
     try:
         finish_change(GOLDEN_ROOT)
         yield
     except ParityError as error:
-        click.echo(str(error), err=True)
-        sys.exit(2)
+        _refuse(ctx, error)
     except ModuleNotFoundError as error:
         extra = extra_of(error.name or "")
         if not extra:
             raise
-        click.echo(str(_missing(error, extra)), err=True)
-        sys.exit(2)
+        _refuse(ctx, _missing(error, extra))
     except OSError as error:
         if error.errno == errno.EPIPE:  # whoever reads our output has enough of it; click ends quietly
             raise
-        click.echo(str(_refused(error)), err=True)
-        sys.exit(2)
+        _refuse(ctx, _refused(error))
+    except click.UsageError as error:
+        if ctx is not None and ctx.obj:
+            _refuse(ctx, _misused(error))
+        raise
+
+
+def _refuse(ctx: click.Context | None, error: ParityError) -> NoReturn:
+    if ctx is not None and ctx.obj:
+        click.echo(envelope(ctx.invoked_subcommand or "", 2, {"error": refusal(error)}))
+    click.echo(str(error), err=True)
+    sys.exit(2)
+
+
+def _misused(error: click.UsageError) -> ParityError:
+    command = error.ctx.command_path if error.ctx else "qwen3-parity"
+    return ParityError(
+        command,
+        error.format_message(),
+        expected=error.ctx.get_usage().removeprefix("Usage: ") if error.ctx else command,
+        got="what was typed",
+        next_step=f"{command} --help",
+    )
 
 
 def _missing(error: ModuleNotFoundError, extra: str) -> ParityError:

@@ -10,6 +10,7 @@ import click
 
 from qwen3_parity.judge.features import FEATURES
 from qwen3_parity.judge.selection import EVERY, Selection
+from qwen3_parity.report.output import Output
 
 
 def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -27,3 +28,30 @@ def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
     ):
         selected = option(selected)
     return selected
+
+
+def output_options(more: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """--json, -q and -v, which the command gets as `output`; `more` says what -v adds, "" that there is no more."""
+
+    def with_options(command: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(command)
+        def answering(as_json: bool, quiet: bool, verbose: bool = False, **rest: Any) -> Any:
+            if quiet and verbose:
+                raise click.UsageError("-q or -v, not both")
+            name = click.get_current_context().info_name or ""
+            return command(output=Output(name, as_json, quiet, verbose), **rest)
+
+        for option in (
+            *[click.option("-v", "--verbose", is_flag=True, help=more)] * bool(more),
+            click.option("-q", "--quiet", is_flag=True, help="One line, the verdict, and no progress."),
+            click.option("--json", "as_json", is_flag=True, help="The result as JSON, by the schema in docs/json.md."),
+        ):
+            answering = option(answering)
+        return answering
+
+    return with_options
+
+
+def examples(*commands: str) -> str:
+    """The closing paragraph of a verb's --help."""
+    return "\n".join(["\b", "Examples:", *(f"  {command}" for command in commands)])

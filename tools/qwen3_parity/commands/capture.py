@@ -6,13 +6,19 @@ from pathlib import Path
 
 import click
 
-from qwen3_parity.report.layer_bar import layer_bar
+from qwen3_parity.commands import examples, output_options
+from qwen3_parity.report.output import Output
 
 FILE = click.Path(path_type=Path)
 DTYPES = ("float32", "bfloat16", "float16")
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "qwen3-parity capture --model ./Qwen3-0.6B --target 'The capital of France is' --out build/mine",
+        "qwen3-parity capture --model ./Qwen3-0.6B --target-ids 9707,1879 --generate 8 --rows 1 --out build/mine",
+    )
+)
 @click.option("--model", required=True, metavar="DIR_OR_HUB_ID", help="A Qwen3 (or Qwen2) checkpoint.")
 @click.option("--out", required=True, type=FILE, help="The folder for the recording.")
 @click.option("--name", default="request", show_default=True, help="The recording's file name.")
@@ -30,6 +36,7 @@ DTYPES = ("float32", "bfloat16", "float16")
 @click.option("--floors/--no-floors", default=True, help="Measure the noise floors: four more runs, in NumPy.")
 @click.option("--stream/--no-stream", default=None, help="Leave the weights on the disk  [default: if memory is short]")
 @click.option("--yes", is_flag=True, help="Do not ask before a recording of more than 1 GB.")
+@output_options("The name of every tap, too.")
 def capture(
     model: str,
     out: Path,
@@ -48,6 +55,7 @@ def capture(
     floors: bool,
     stream: bool | None,
     yes: bool,
+    output: Output,
 ) -> None:
     """Record Hugging Face on your own checkpoint: source and target as text or ids.
 
@@ -95,21 +103,37 @@ def capture(
         )
         path = out / f"{name}.pb"
         steps = list(made.lengths.steps)
-        click.echo(f"{capturing.mode_name(made)} of {model}, steps {steps}: {made.bytes:,} bytes to {path}")
+        output.say(f"{capturing.mode_name(made)} of {model}, steps {steps}: {made.bytes:,} bytes to {path}")
         kept = capturing.kept_bytes(path)
         capturing.refuse_too_large(made, out, floors=floors, kept=kept)
         if made.bytes > 1 << 30 and not yes and is_main():
+            if output.as_json or output.quiet:
+                raise click.UsageError(f"{made.bytes:,} bytes: more than 1 GB needs --yes where nobody is asked")
             click.confirm("more than 1 GB; go on?", abort=True)
         if kept:
-            click.echo(f"a capture of this name was interrupted: {kept:,} bytes of it are there to go on from")
+            output.say(f"a capture of this name was interrupted: {kept:,} bytes of it are there to go on from")
         if stream is None and processes() == 1:
             stream = capturing.is_large(made)
         if stream:
-            click.echo(
-                f"the models have {capturing.models_bytes(made):,} bytes: streamed from the disk, layer by layer"
-            )
-        with layer_bar() as bar:
-            capturing.capture(made, path, floors=floors, stream=bool(stream), progress=bar.stage, layers=bar.layers)
-        if is_main() and (missing := missing_results(read(path))):
-            click.echo(f"a verdict by it is partial, exit code 1 unless --partial: it has no {', '.join(missing)}")
-        click.echo(f"next: qwen3-parity record {path} --model {model}")
+            size = capturing.models_bytes(made)
+            output.say(f"the models have {size:,} bytes: streamed from the disk, layer by layer")
+        with output.progress("loading", "layers") as update:
+            capturing.capture(made, path, floors=floors, stream=bool(stream), progress=update, layers=update.count)
+        if not is_main():
+            return
+    recorded = read(path)
+    missing, next_step = missing_results(recorded), f"qwen3-parity record {path} --model {model}"
+    lines = [tensor.info.name for tensor in recorded] if output.verbose else []
+    if missing:
+        lines.append(f"a verdict by it is partial, exit code 1 unless --partial: it has no {', '.join(missing)}")
+    data = {
+        "recording": str(path),
+        "model": model,
+        "mode": capturing.mode_name(made),
+        "steps": steps,
+        "bytes": path.stat().st_size,
+        "taps": len(recorded.tensors),
+        "no_results": list(missing),
+        "next_step": next_step,
+    }
+    output.finish(0, str(path), lambda: data, lambda: [*lines, f"next: {next_step}"])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 
 import click
@@ -11,6 +9,7 @@ import click
 from qwen3_golden import GOLDEN_ROOT, pb, read
 from qwen3_golden.whole import write_whole
 from qwen3_parity.check import check as judge
+from qwen3_parity.commands import examples, output_options
 from qwen3_parity.folder.check import Folder, check_folder
 from qwen3_parity.folder.levels import LEVELS, cases_of
 from qwen3_parity.judge.candidates import golden_names
@@ -18,18 +17,23 @@ from qwen3_parity.judge.golden_path import golden_of
 from qwen3_parity.judge.predictions import predictions as compare_predictions
 from qwen3_parity.report import folder as folders
 from qwen3_parity.report import verdicts as report
+from qwen3_parity.report.output import Output
 from qwen3_parity.report.predictions import summary
-from qwen3_parity.report.terminal import console
 
 FILE = click.Path(path_type=Path)
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "qwen3-parity check build/parity/decoder/plain.pb",
+        "qwen3-parity check my_recordings/ --level causal --junit verdicts.xml",
+    )
+)
 @click.argument("files", nargs=-1, required=True, metavar="[GOLDEN] CANDIDATE | FOLDER")
-@click.option("--json", "as_json", is_flag=True, help="Every verdict as JSON instead of a table.")
+@output_options("Every tap, not only the worst; of a folder, every red case.")
 @click.option("--html", type=FILE, help="Also write a report for a browser.")
 @click.option("--junit", type=FILE, help="Also write JUnit's XML, a test for each case.")
-@click.option("--all", "every", is_flag=True, help="Show every tap, not only the worst.")
+@click.option("--all", "every", is_flag=True, hidden=True, help="As -v.")
 @click.option("--model", type=FILE, help="The checkpoint of a captured case: its ops are judged alone, too.")
 @click.option(
     "--level",
@@ -41,7 +45,7 @@ FILE = click.Path(path_type=Path)
 @click.option("--partial", is_flag=True, help="The case's results (logits, generated ids, …) need not be there.")
 def check(
     files: tuple[str, ...],
-    as_json: bool,
+    output: Output,
     html: Path | None,
     junit: Path | None,
     every: bool,
@@ -62,26 +66,26 @@ def check(
     if len(files) == 1 and Path(files[0]).is_dir():
         if every or model:
             raise click.UsageError("--all and --model are for one candidate, and this is a folder")
-        folder = check_folder(Path(files[0]), cases_of(levels, list(golden_names())), partial=partial)
-        if as_json:
-            click.echo(json.dumps(folders.to_json(folder), indent=2))
-        else:
-            console().print(folders.terminal(folder))
+        cases = cases_of(levels, list(golden_names()))
+        with output.progress("judging", "cases") as update:
+            folder = check_folder(Path(files[0]), cases, partial=partial, count=update.count)
         _write(folder, html, junit)
-        sys.exit(folder.exit_code)
+        output.finish(
+            folder.exit_code,
+            folders.closing(folder),
+            lambda: folders.to_json(folder),
+            lambda: [folders.terminal(folder, every=output.verbose)],
+        )
     if levels:
         raise click.UsageError("--level is for a folder of candidates")
     candidate = read(Path(files[-1]), digests=True)
     golden = read(Path(files[0]) if len(files) == 2 else golden_of(candidate), digests=True)
     verdicts = judge(golden, candidate, weights_at_hand(golden, GOLDEN_ROOT / "checkpoints", model), partial=partial)
-    if as_json:
-        click.echo(json.dumps(verdicts.to_json(), indent=2))
-    else:
-        console().print(report.terminal(verdicts, every=every))
-        if verdicts.arithmetic == pb.ARITHMETIC_OTHER and golden.get("logits"):
-            console().print(*summary(compare_predictions(golden, candidate)), sep="\n", soft_wrap=True)
     _write(Folder(Path(files[-1]), [verdicts]), html, junit)
-    sys.exit(verdicts.exit_code)
+    shown = [report.terminal(verdicts, every=every or output.verbose)]
+    if verdicts.arithmetic == pb.ARITHMETIC_OTHER and golden.get("logits"):
+        shown += summary(compare_predictions(golden, candidate))
+    output.finish(verdicts.exit_code, report.summary(verdicts), verdicts.to_json, lambda: shown)
 
 
 def _write(folder: Folder, html: Path | None, junit: Path | None) -> None:

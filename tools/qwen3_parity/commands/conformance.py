@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import random
-import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
@@ -12,10 +10,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import click
+from rich.console import RenderableType
 
 from qwen3_golden import ParityError, read
 from qwen3_golden.whole import write_whole
-from qwen3_parity.commands import selection_options
+from qwen3_parity.commands import examples, output_options, selection_options
 from qwen3_parity.conformance.known import load, surprises
 from qwen3_parity.conformance.port import Limits, Port
 from qwen3_parity.conformance.run import Failure, Fresh
@@ -24,14 +23,19 @@ from qwen3_parity.folder.levels import LEVELS, cases_of
 from qwen3_parity.judge.candidates import golden_names
 from qwen3_parity.judge.selection import EVERY, Selection
 from qwen3_parity.report import conformance as report
-from qwen3_parity.report.terminal import console
+from qwen3_parity.report.output import Output
 
 FILE = click.Path(path_type=Path)
 FRESH = 20
 """Fresh cases where nobody says how many."""
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "qwen3-parity conformance --level causal -- ./my-port",
+        "qwen3-parity conformance --seed 7 --fresh 200 -- python my_port.py",
+    )
+)
 @selection_options
 @click.argument("command", nargs=-1, required=True, metavar="-- PORT [ARGUMENT…]")
 @click.option(
@@ -56,7 +60,7 @@ FRESH = 20
     "--save", type=FILE, default=Path("build"), show_default=True, help="A fresh case that fails goes to fresh/ in it."
 )
 @click.option("--case", "files", type=FILE, multiple=True, help="Ask for the case of this golden alone; repeatable.")
-@click.option("--json", "as_json", is_flag=True, help="JSON instead of a table.")
+@output_options("Every case that fails in full.")
 @click.option("--junit", type=FILE, help="Also write JUnit's XML, a test for each case.")
 @click.option("--jobs", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes side by side.")
 def conformance(
@@ -72,7 +76,7 @@ def conformance(
     count: int | None,
     save: Path,
     files: tuple[Path, ...],
-    as_json: bool,
+    output: Output,
     junit: Path | None,
 ) -> None:
     """Start a port, ask it for the committed cases over a pipe (see golden/README.md), and judge its answers.
@@ -102,7 +106,7 @@ def conformance(
             got="no hypothesis",
             next_step="pip install 'qwen3-parity[conformance]', or --fresh 0 for the committed cases alone",
         )
-    with tempfile.TemporaryDirectory() as folder, console(stderr=True).status("asking") as status:
+    with tempfile.TemporaryDirectory() as folder, output.progress("asking", "cases") as update:
         found = run(
             command,
             cases,
@@ -111,28 +115,28 @@ def conformance(
             limits=limits,
             jobs=jobs,
             required=bool(levels),
-            progress=status.update,
+            progress=update,
+            count=update.count,
         )
         fresh = None
         if count and not lacking and found.folder is not None:
-            fresh = _fresh(command, limits, levels, seed, count, save, status.update)
+            fresh = _fresh(command, limits, levels, seed, count, save, update)
     failed = dict(found.failed)
     if fresh and fresh.failure:
         failed[fresh.failure.name] = fresh.failure.message
     lines = list(surprises(listed, failed, [*cases, *(name for name in failed if name not in cases)]))
     expected = [name for name in failed if any(fnmatchcase(name, one.glob) for one in listed)]
     code = 1 if lines or found.answers.remarks or found.folder is None or (fresh and fresh.remarks) else 0
-    if as_json:
-        click.echo(json.dumps(report.to_json(found, fresh, lines, code), indent=2))
-    else:
-        console().print(report.terminal(found, fresh, lines, len(expected), out), soft_wrap=True)
-        if lacking:
-            console().print(f"no fresh cases: {lacking}, pip install 'qwen3-parity[conformance]'", markup=False)
-        if fresh and fresh.failure and fresh.failure.answer:
-            _diagnose(fresh.failure)
     if junit:
         write_whole(junit, report.junit(found, fresh, cases, lines, expected))
-    sys.exit(code)
+    shown: list[RenderableType] = [report.terminal(found, fresh, lines, len(expected), out, every=output.verbose)]
+    if lacking:
+        shown.append(f"no fresh cases: {lacking}, pip install 'qwen3-parity[conformance]'")
+    if fresh and fresh.failure and fresh.failure.answer and not (output.as_json or output.quiet):
+        shown.append(_diagnosed(fresh.failure))
+    output.finish(
+        code, report.verdict(found, fresh, lines), lambda: report.to_json(found, fresh, lines, code), lambda: shown
+    )
 
 
 def _fresh(
@@ -163,11 +167,11 @@ def _fresh(
     return found
 
 
-def _diagnose(failure: Failure) -> None:
+def _diagnosed(failure: Failure) -> RenderableType:
     from qwen3_parity.checkpoints.weights import weights_of
     from qwen3_parity.diagnosis import diagnose
     from qwen3_parity.report.diagnoses import terminal
 
     assert failure.answer is not None
     golden, answer = read(failure.golden, digests=True), read(failure.answer, digests=True)
-    console().print(terminal(diagnose(golden, answer, weights_of(golden, failure.folder))))
+    return terminal(diagnose(golden, answer, weights_of(golden, failure.folder)))

@@ -9,8 +9,8 @@ import click
 from qwen3_golden import GOLDEN_ROOT, read
 from qwen3_golden.whole import write_whole
 from qwen3_golden.writer import write
-from qwen3_parity.report.progress import progress
-from qwen3_parity.report.terminal import console
+from qwen3_parity.commands import examples, output_options
+from qwen3_parity.report.output import Output
 
 _CASE = "decoder/plain"
 _MISTAKE, _PLACES = "rope.interleaved", ("q_rope", "k_rope")
@@ -26,15 +26,14 @@ print("next: qwen3-parity diagnose", recording.path)
 """
 
 
-@click.command()
+@click.command(epilog=examples("qwen3-parity demo"))
 @click.argument("folder", type=click.Path(path_type=Path), default="qwen3-parity-demo")
-def demo(folder: Path) -> None:
+@output_options("Everything of the diagnosis.")
+def demo(folder: Path, output: Output) -> None:
     """Make a candidate with one mistake, check it, have the mistake named, and write the report, all into FOLDER.
 
     The candidate is the specification's own run of a small decoder that rotates adjacent dimensions instead of halves.
     No torch is needed. Exit code 0: the mistake was found.
-
-    Example: qwen3-parity demo
     """
     from qwen3_parity.checkpoints.weights import weights_of
     from qwen3_parity.diagnosis import diagnose
@@ -46,19 +45,26 @@ def demo(folder: Path) -> None:
 
     path = GOLDEN_ROOT / "cases" / f"{_CASE}.pb"
     golden, file, page = read(path), folder / f"{_CASE}.pb", folder / "report.html"
-    weights, screen = weights_of(golden, GOLDEN_ROOT / "checkpoints"), console()
-    with progress("making a candidate") as update:
+    weights = weights_of(golden, GOLDEN_ROOT / "checkpoints")
+    with output.progress("making a candidate") as update:
         file.parent.mkdir(parents=True, exist_ok=True)
         write(file, with_mistake(golden, weights, _MISTAKE, _PLACES))
         update("judging")
         candidate = read(file, digests=True)
         found = diagnose(golden, candidate, weights, update)
-    screen.print(diagnoses.terminal(found))
-    write_whole(page, html(Report([found.verdicts], mistakes_of(found), weights=weights)))
-    (folder / "yours.py").write_text(_NEXT, encoding="utf-8")
-    screen.print(
-        f"\nthe same by hand: qwen3-parity check {file}; qwen3-parity diagnose {file}\n"
-        f"the report: {page}\nyour own model: {folder / 'yours.py'}",
-        markup=False,
-        highlight=False,
+        update("writing the report")
+        write_whole(page, html(Report([found.verdicts], mistakes_of(found), weights=weights)))
+    yours = folder / "yours.py"
+    yours.write_text(_NEXT, encoding="utf-8")
+    lines = (
+        f"\nthe same by hand: qwen3-parity check {file}; qwen3-parity diagnose {file}",
+        f"the report: {page}",
+        f"your own model: {yours}",
+    )
+    files = {"recording": str(file), "report": str(page), "yours": str(yours)}
+    output.finish(
+        0,
+        diagnoses.verdict(found),
+        lambda: diagnoses.to_json(found) | {"files": files},
+        lambda: [diagnoses.terminal(found, every=output.verbose), *lines],
     )

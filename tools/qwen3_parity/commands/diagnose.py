@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 from typing import NoReturn
 
 import click
 
 from qwen3_golden import GOLDEN_ROOT, Recording, pb, read
+from qwen3_parity.commands import examples, output_options
 from qwen3_parity.judge.golden_path import golden_of
 from qwen3_parity.judge.match import refuse_weights
-from qwen3_parity.report.progress import progress
-from qwen3_parity.report.terminal import console
+from qwen3_parity.report.output import Output
 
 FILE = click.Path(path_type=Path)
 
 
-@click.command()
+@click.command(
+    epilog=examples("qwen3-parity diagnose build/parity/decoder/plain.pb", "qwen3-parity diagnose my_recordings/")
+)
 @click.argument("files", nargs=-1, required=True, metavar="[GOLDEN] CANDIDATE | FOLDER")
-@click.option("--json", "as_json", is_flag=True, help="Everything as JSON.")
+@output_options("Every tap that is wrong, and everything that explains a fault.")
 @click.option("--model", type=FILE, help="The checkpoint or tokenizer directory of a captured case.")
 @click.option("--checkpoints", type=FILE, default=GOLDEN_ROOT / "checkpoints", help="Where the case's checkpoints are.")
 @click.option("--budget", type=click.FloatRange(0), default=10.0, show_default=True, metavar="SECONDS",
               help="How long the mistake is looked for among ops without a tap.")  # fmt: skip
 @click.option("--partial", is_flag=True, help="The case's results (logits, generated ids, …) need not be there.")
 def diagnose(
-    files: tuple[str, ...], as_json: bool, model: Path | None, checkpoints: Path, partial: bool, budget: float
+    files: tuple[str, ...], output: Output, model: Path | None, checkpoints: Path, partial: bool, budget: float
 ) -> None:
     """Name the ops (a tokenizer's stages) that are wrong on their own inputs, and the mistake that reproduces them.
 
@@ -43,47 +43,52 @@ def diagnose(
     if len(files) == 1 and Path(files[0]).is_dir():
         if model or checkpoints != GOLDEN_ROOT / "checkpoints":
             raise click.UsageError("--model and --checkpoints are for one candidate, and this is a folder")
-        folders(Path(files[0]), as_json=as_json, partial=partial, budget=budget)
+        folders(Path(files[0]), output, partial=partial, budget=budget)
     candidate = read(Path(files[-1]), digests=True)
     golden = read(Path(files[0]) if len(files) == 2 else golden_of(candidate), digests=True)
     refuse_weights(candidate, golden)
     if golden.case.mode == pb.TOKENIZATION:
-        tokenizers(golden, candidate, model, as_json=as_json, partial=partial)
-    with progress("reading") as update:
+        tokenizers(golden, candidate, model, output, partial=partial)
+    with output.progress("reading") as update:
         found = find(golden, candidate, weights_of(golden, checkpoints, model), update, partial=partial, budget=budget)
-    if as_json:
-        click.echo(json.dumps(pages.to_json(found), indent=2))
-    else:
-        console().print(pages.terminal(found))
-    sys.exit(found.verdicts.exit_code)
+    output.finish(
+        found.verdicts.exit_code,
+        pages.verdict(found),
+        lambda: pages.to_json(found),
+        lambda: [pages.terminal(found, every=output.verbose)],
+    )
 
 
-def folders(path: Path, *, as_json: bool, partial: bool, budget: float) -> NoReturn:
+def folders(path: Path, output: Output, *, partial: bool, budget: float) -> NoReturn:
     """Print the one diagnosis of a folder and exit with the folder's code."""
     from qwen3_parity.folder.check import check_folder
     from qwen3_parity.folder.diagnose import diagnose_folder
     from qwen3_parity.report import folder_diagnosis as pages
 
-    with progress("judging") as update:
-        found = diagnose_folder(check_folder(path, partial=partial), update, partial=partial, budget=budget)
-    if as_json:
-        click.echo(json.dumps(pages.to_json(found), indent=2))
-    else:
-        console().print(pages.terminal(found))
-    sys.exit(found.folder.exit_code)
+    with output.progress("judging", "cases") as update:
+        judged = check_folder(path, partial=partial, count=update.count)
+        found = diagnose_folder(judged, update, partial=partial, budget=budget, count=update.count)
+    output.finish(
+        found.folder.exit_code,
+        pages.verdict(found),
+        lambda: pages.to_json(found),
+        lambda: [pages.terminal(found, every=output.verbose)],
+    )
 
 
 def tokenizers(
-    golden: Recording, candidate: Recording, model: Path | None, *, as_json: bool, partial: bool
+    golden: Recording, candidate: Recording, model: Path | None, output: Output, *, partial: bool
 ) -> NoReturn:
     """Print the diagnosis of a tokenizer and exit with the verdict's code."""
     from qwen3_parity.diagnosis.text import diagnose_tokenization, directory_of
     from qwen3_parity.report import text_diagnoses as pages
+    from qwen3_parity.report.verdicts import summary
 
-    with progress("reading") as update:
+    with output.progress("reading") as update:
         found = diagnose_tokenization(golden, candidate, directory_of(golden, model), update, partial=partial)
-    if as_json:
-        click.echo(json.dumps(pages.to_json(found), indent=2))
-    else:
-        console().print(pages.terminal(found))
-    sys.exit(found.verdicts.exit_code)
+    output.finish(
+        found.verdicts.exit_code,
+        summary(found.verdicts),
+        lambda: pages.to_json(found),
+        lambda: [pages.terminal(found)],
+    )

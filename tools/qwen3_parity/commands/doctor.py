@@ -2,57 +2,63 @@
 
 from __future__ import annotations
 
-import json
 import platform
-import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import click
+from rich.console import RenderableType
 from rich.table import Table
 
 from qwen3_golden import GOLDEN_ROOT, TABLES_ROOT, ParityError
 from qwen3_golden.manifest import verify
-from qwen3_parity.report.extras import COMMANDS, extras
-from qwen3_parity.report.terminal import console
+from qwen3_parity.commands import examples, output_options
+from qwen3_parity.report.extras import COMMANDS, Extra, extras
+from qwen3_parity.report.output import Output
 
 
-@click.command()
-@click.option("--json", "as_json", is_flag=True, help="Everything as JSON.")
+@click.command(epilog=examples("qwen3-parity doctor"))
+@output_options("The version of each package.")
 @click.pass_context
-def doctor(context: click.Context, as_json: bool) -> None:
+def doctor(context: click.Context, output: Output) -> None:
     """Say what is installed, which commands can run, where the goldens are, and whether they are the released ones.
 
     Exit code 1 where the golden set is not as its manifest says.
-
-    Example: qwen3-parity doctor
     """
     found = {one.name: one for one in extras()}
     commands = {verb: COMMANDS.get(verb, "") for verb in _verbs(context)}
     ready = {verb: not extra or found[extra].installed for verb, extra in commands.items()}
     broken = _broken()
-    if as_json:
-        said = {
-            "schema": 1,
-            "python": platform.python_version(),
-            "goldens": str(GOLDEN_ROOT),
-            "tables": str(TABLES_ROOT),
-            "problems": broken,
-            "extras": {name: dict(one.versions) for name, one in found.items()},
-            "commands": ready,
-        }
-        click.echo(json.dumps(said, indent=2))
-    else:
-        table = Table("extra", "installed", "commands", box=None)
-        table.add_row("", "yes", ", ".join(verb for verb, extra in commands.items() if not extra))
-        for name, one in found.items():
-            lacks = [package for package, number in one.versions.items() if number is None]
-            verbs = ", ".join(verb for verb, extra in commands.items() if extra == name)
-            table.add_row(name, f"no: {', '.join(lacks)}" if lacks else "yes", verbs or "conformance --fresh")
-        screen = console()
-        screen.print(table)
-        screen.print(f"goldens: {GOLDEN_ROOT}", markup=False)
-        screen.print("as released" if not broken else "\n".join(broken), markup=False)
-    sys.exit(1 if broken else 0)
+    data = {
+        "python": platform.python_version(),
+        "goldens": str(GOLDEN_ROOT),
+        "tables": str(TABLES_ROOT),
+        "problems": broken,
+        "extras": {name: dict(one.versions) for name, one in found.items()},
+        "commands": ready,
+    }
+    state = broken[0].splitlines()[0] if broken else "the goldens are as released"
+    output.finish(
+        1 if broken else 0,
+        f"{sum(ready.values())} of {len(ready)} commands can run; {state}",
+        lambda: data,
+        lambda: _shown(found, commands, broken, output),
+    )
+
+
+def _shown(
+    found: Mapping[str, Extra], commands: Mapping[str, str], broken: Sequence[str], output: Output
+) -> Iterator[RenderableType]:
+    table = Table("extra", "installed", "commands", box=None)
+    table.add_row("", "yes", ", ".join(verb for verb, extra in commands.items() if not extra))
+    for name, one in found.items():
+        lacks = [package for package, number in one.versions.items() if number is None]
+        verbs = ", ".join(verb for verb, extra in commands.items() if extra == name)
+        versions = ", ".join(f"{package} {number or '–'}" for package, number in one.versions.items())
+        state = versions if output.verbose else f"no: {', '.join(lacks)}" if lacks else "yes"
+        table.add_row(name, state, verbs or "conformance --fresh")
+    yield table
+    yield f"goldens: {GOLDEN_ROOT}"
+    yield "as released" if not broken else "\n".join(broken)
 
 
 def _verbs(context: click.Context) -> Sequence[str]:

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NoReturn
 
 import click
 
 from qwen3_golden.wire import MAX_FILE_BYTES
-from qwen3_parity.report.progress import progress
+from qwen3_parity.commands import examples, output_options
+from qwen3_parity.report.output import Output
 
 FILE = click.Path(path_type=Path)
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "qwen3-parity export --model ./Qwen3-0.6B --out exported/",
+        "qwen3-parity export --tokenizer ./Qwen3-0.6B --out tokenizer.pb",
+    )
+)
 @click.option("--model", metavar="DIR_OR_HUB_ID", help="A Qwen3 (or Qwen2) checkpoint: --out is a new folder.")
 @click.option("--tokenizer", metavar="DIR_OR_HUB_ID", help="A Qwen3-type tokenizer alone: --out is a file.")
 @click.option("--out", required=True, type=FILE, help="The folder, or the file, for example tokenizer.pb")
@@ -21,37 +28,48 @@ FILE = click.Path(path_type=Path)
     type=click.IntRange(1, MAX_FILE_BYTES),
     help="With --model, the largest file; a larger tensor has one of its own  [default: 2^31 - 1]",
 )
-def export(model: str | None, tokenizer: str | None, out: Path, part_bytes: int | None) -> None:
+@output_options("Every part, or every added token, too.")
+def export(model: str | None, tokenizer: str | None, out: Path, part_bytes: int | None, output: Output) -> None:
     """Write a checkpoint as protobuf files (see golden/README.md), its tokenizer included, or a tokenizer alone."""
     if (model is None) == (tokenizer is None):
         raise click.UsageError("give --model or --tokenizer, one of the two")
     if model is not None:
-        _export_model(model, out, part_bytes or MAX_FILE_BYTES)
-        return
+        _export_model(model, out, part_bytes or MAX_FILE_BYTES, output)
     if part_bytes is not None:
         raise click.UsageError("--part-bytes is for --model; a tokenizer is one file")
     from qwen3_parity.checkpoints.export_tokenizer import export_tokenizer
     from qwen3_parity.recording.request import TOKENIZER_FILES, model_directory
 
-    message = export_tokenizer(model_directory(str(tokenizer), TOKENIZER_FILES), out)
-    click.echo(
-        f"{out}: {len(message.token)} tokens, {len(message.merge)} merges, {len(message.added_token)} added tokens, "
-        f"{out.stat().st_size:,} bytes"
-    )
+    with output.progress("reading"):
+        message = export_tokenizer(model_directory(str(tokenizer), TOKENIZER_FILES), out)
+    counts = {"tokens": len(message.token), "merges": len(message.merge), "added_tokens": len(message.added_token)}
+    size = out.stat().st_size
+    said = ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in counts.items())
+    line = f"{out}: {said}, {size:,} bytes"
+    more = [f"{one.id} {one.content!a}" for one in message.added_token] if output.verbose else []
+    output.finish(0, line, lambda: {"files": [str(out)], "bytes": size, **counts}, lambda: [*more, line])
 
 
-def _export_model(model: str, out: Path, part_bytes: int) -> None:
+def _export_model(model: str, out: Path, part_bytes: int, output: Output) -> NoReturn:
     from qwen3_parity.checkpoints.export_weights import export_weights
     from qwen3_parity.recording.request import network_directory
 
     directory = network_directory(model)
     label = directory.resolve().name if Path(model).is_dir() else model.rpartition("/")[2]
-    with progress("reading") as update:
+    with output.progress("reading") as update:
         made = export_weights(directory, out, label, part_bytes, update)
-    for line in made.remarks:
-        click.echo(line)
-    if made.left_out:
-        click.echo(f"left out: {', '.join(made.left_out)}")
     checkpoint = made.case.checkpoint[0]
-    click.echo(f"{out}: {made.tensors} tensors in {made.parts} parts, {made.bytes:,} bytes")
-    click.echo(f"checkpoint {checkpoint.name}, SHA-256 {checkpoint.sha256.hex()}")
+    line = f"{out}: {made.tensors} tensors in {made.parts} parts, {made.bytes:,} bytes"
+    files = sorted(map(str, out.iterdir()))
+    said = [*made.remarks, *[f"left out: {', '.join(made.left_out)}"] * bool(made.left_out)]
+    said += files if output.verbose else []
+    said += [line, f"checkpoint {checkpoint.name}, SHA-256 {checkpoint.sha256.hex()}"]
+    data = {
+        "files": files,
+        "bytes": made.bytes,
+        "tensors": made.tensors,
+        "checkpoint": {"name": checkpoint.name, "sha256": checkpoint.sha256.hex()},
+        "remarks": list(made.remarks),
+        "left_out": list(made.left_out),
+    }
+    output.finish(0, line, lambda: data, lambda: said)

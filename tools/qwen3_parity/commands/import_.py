@@ -6,21 +6,30 @@ from pathlib import Path
 
 import click
 
-from qwen3_parity.report.progress import progress
+from qwen3_parity.commands import examples, output_options
+from qwen3_parity.report.output import Output
 
 FILE = click.Path(path_type=Path)
 
 
-@click.command("import")
+@click.command("import", epilog=examples("qwen3-parity import exported/ --out Qwen3-0.6B-again/"))
 @click.argument("directory", type=FILE)
 @click.option("--out", required=True, type=FILE, help="The new folder.")
-def import_(directory: Path, out: Path) -> None:
+@output_options("Every file on a line of its own.")
+def import_(directory: Path, out: Path, output: Output) -> None:
     """Make the Hugging Face directory again that DIRECTORY was exported from, byte for byte, and verify everything."""
     from qwen3_parity.checkpoints.import_weights import import_weights
 
-    with progress("reading") as update:
+    with output.progress("reading") as update:
         made = import_weights(directory, out, update)
-    for line in made.remarks:
-        click.echo(line)
-    click.echo(f"{out}: {', '.join(made.files)}; {made.tensors} tensors verified")
-    click.echo(f"checkpoint {made.checkpoint.name}, SHA-256 {made.checkpoint.sha256.hex()}")
+    line = f"{out}: {', '.join(made.files)}; {made.tensors} tensors verified"
+    digest = made.checkpoint.sha256.hex()
+    said = [*made.remarks, *(str(out / name) for name in made.files if output.verbose)]
+    said += [line, f"checkpoint {made.checkpoint.name}, SHA-256 {digest}"]
+    data = {
+        "files": [str(out / name) for name in made.files],
+        "tensors": made.tensors,
+        "checkpoint": {"name": made.checkpoint.name, "sha256": digest},
+        "remarks": list(made.remarks),
+    }
+    output.finish(0, line, lambda: data, lambda: said)

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import gc
 import json
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from qwen3_golden import ParityError
 from qwen3_golden.whole import write_whole
 from qwen3_parity.checkpoints.foreign import refuse_foreign
 from qwen3_parity.checkpoints.whole_folder import whole_folder
-from qwen3_parity.report.terminal import console
+from qwen3_parity.commands import examples, output_options
+from qwen3_parity.report.output import Output
 
 if TYPE_CHECKING:
     from qwen3_encdec import Qwen3ForSeq2SeqLM
@@ -30,15 +29,24 @@ _KINDS = ("qwen3", "qwen2")
 _TOKENIZERS = ("tokenizer.json", "vocab.json")
 
 
-@click.command()
+@click.command(
+    epilog=examples("qwen3-parity initialize --qwen3-model ./Qwen3-0.6B --output-dir encoder-decoder --verify")
+)
 @click.option("--qwen3-model", default="Qwen/Qwen3-0.6B", show_default=True, metavar="DIR_OR_HUB_ID")
 @click.option("--output-dir", required=True, type=click.Path(path_type=Path), help="A new folder for the model.")
 @click.option("--num-sentinel-tokens", type=click.IntRange(min=0), default=100, show_default=True)
 @click.option("--verify", is_flag=True, help="Read the model back and compare every tensor with the checkpoint.")
 @click.option("--device", default="cpu", show_default=True, help="Where the model is put together.")
 @click.option("--dtype", type=click.Choice(DTYPES), help="What the weights are cast to  [default: as they are stored]")
+@output_options("")
 def initialize(
-    qwen3_model: str, output_dir: Path, num_sentinel_tokens: int, verify: bool, device: str, dtype: str | None
+    qwen3_model: str,
+    output_dir: Path,
+    num_sentinel_tokens: int,
+    verify: bool,
+    device: str,
+    dtype: str | None,
+    output: Output,
 ) -> None:
     """Make an encoder–decoder of a Qwen3 (or Qwen2) checkpoint, with its tokenizer and sentinel tokens.
 
@@ -49,7 +57,8 @@ def initialize(
     """
     from qwen3_encdec.weights.files import read_json
 
-    with _bars() as progress:
+    faults: list[Any] = []
+    with suppress(_FaultyError), _bars(output) as progress:
         if verify and (output_dir / INFO).is_file():
             with _refused(qwen3_model):
                 info = read_json(output_dir / INFO)
@@ -61,11 +70,24 @@ def initialize(
                 info = _make(folder, qwen3_model, num_sentinel_tokens, device, dtype, progress)
                 faults = _faults(folder, qwen3_model, progress) if verify else []
                 if faults:
-                    _report(faults, output_dir)
+                    raise _FaultyError
                 _write_info(folder, info | {"verification_passed": True if verify else None})
+    line = f"{output_dir}: {'verified, every tensor' if verify else 'not verified'}"
     if faults:
-        _report(faults, output_dir)
-    click.echo(f"{output_dir}: {'verified, every tensor' if verify else 'not verified'}")
+        failed = sorted({fault.check for fault in faults})
+        line = f"{output_dir}: {len(faults)} faults; failed: {', '.join(failed)}"
+        for text in (*(str(fault) for fault in faults if not output.quiet), line):
+            click.echo(text, err=True)
+    data = {
+        "folder": str(output_dir),
+        "verified": not faults if verify else None,
+        "faults": [{"check": fault.check, "says": str(fault)} for fault in faults],
+    }
+    output.finish(1 if faults else 0, line, lambda: data, lambda: [] if faults else [line])
+
+
+class _FaultyError(Exception):
+    """The model is not what it was made of, and its folder is not kept."""
 
 
 def _make(
@@ -123,14 +145,6 @@ def _load(folder: Path) -> Qwen3ForSeq2SeqLM:
     return model
 
 
-def _report(faults: list[Any], output_dir: Path) -> None:
-    for fault in faults:
-        click.echo(str(fault), err=True)
-    failed = sorted({fault.check for fault in faults})
-    click.echo(f"{output_dir}: {len(faults)} faults; failed: {', '.join(failed)}", err=True)
-    sys.exit(1)
-
-
 def _write_info(folder: Path, info: dict[str, Any]) -> None:
     write_whole(folder / INFO, json.dumps(info, indent=2) + "\n")
 
@@ -152,32 +166,21 @@ def _refused(source: str) -> Iterator[None]:
         ) from error
 
 
-class _Bars:
-    """One bar for each thing that is done to the tensors: reading, mapping, saving, verifying."""
-
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-        self._tasks: dict[str, Any] = {}
-
-    def __call__(self, done: int, total: int, what: str) -> None:
-        verb, _, name = what.partition(" ")
-        if verb not in self._tasks:
-            self._tasks[verb] = self._progress.add_task(verb, name="")
-        self._progress.update(self._tasks[verb], completed=done, total=total, name=name)
-
-
 @contextmanager
-def _bars() -> Iterator[_Bars]:
-    """Bars on standard error, and none of transformers' own."""
+def _bars(output: Output) -> Iterator[Callable[[int, int, str], None]]:
+    """What is done to the tensors – reading, mapping, saving, verifying – and none of transformers' own bars."""
     from transformers.utils import logging
 
     theirs = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[name]}"))
-    screen = console(stderr=True)
     try:
-        with Progress(*columns, TimeElapsedColumn(), console=screen, disable=not screen.is_terminal) as progress:
-            yield _Bars(progress)
+        with output.progress("reading", "tensors") as update:
+
+            def show(done: int, total: int, what: str) -> None:
+                update(what)
+                update.count(done, total)
+
+            yield show
     finally:
         if theirs:
             logging.enable_progress_bar()  # type: ignore[no-untyped-call]

@@ -8,13 +8,16 @@ import click
 
 from qwen3_golden import GOLDEN_ROOT, ParityError
 from qwen3_golden.whole import write_whole
+from qwen3_parity.commands import examples, output_options
+from qwen3_parity.report.output import Output
 
 
-@click.command()
+@click.command(epilog=examples("qwen3-parity match-names my_package.model:build --out names.toml"))
 @click.argument("model", metavar="PACKAGE.MODULE:FACTORY")
 @click.option("--case", "golden", default="decoder/plain", show_default=True, help="The golden to run it on.")
 @click.option("--out", type=click.Path(path_type=Path), default="names.toml", show_default=True, help="The name map.")
-def match_names(model: str, golden: str, out: Path) -> None:
+@output_options("")
+def match_names(model: str, golden: str, out: Path, output: Output) -> None:
     """Propose the name map of a torch model, from order, shapes and numbers, and say how sure each entry is.
 
     The factory gets the case and its checkpoint directories by role, and returns the module with these weights. Look
@@ -24,13 +27,15 @@ def match_names(model: str, golden: str, out: Path) -> None:
 
     from qwen3_parity.checkpoints.weights import checkpoint_directories
     from qwen3_parity.recording import case as cases
-    from qwen3_parity.recording.match_names import as_toml
+    from qwen3_parity.recording.match_names import SURE, as_toml
     from qwen3_parity.recording.match_names import match_names as match
     from qwen3_parity.recording.record import foreign_code, load_factory
 
-    build, case = load_factory(model), cases.golden(golden)
-    with foreign_code(case.golden.case):
-        made = build(case.golden.case, checkpoint_directories(case.golden.case, GOLDEN_ROOT / "checkpoints"))
+    case = cases.golden(golden)
+    with output.progress(f"building {model}"):
+        build = load_factory(model)
+        with foreign_code(case.golden.case):
+            made = build(case.golden.case, checkpoint_directories(case.golden.case, GOLDEN_ROOT / "checkpoints"))
     if not isinstance(made, nn.Module):
         raise ParityError(
             model,
@@ -39,7 +44,7 @@ def match_names(model: str, golden: str, out: Path) -> None:
             got=type(made).__name__,
             next_step="return the model itself, or write a runner: qwen3-parity record --impl",
         )
-    with foreign_code(case.golden.case):
+    with output.progress(f"running {model}"), foreign_code(case.golden.case):
         found, missing = match(made, case)
     if not found:
         raise ParityError(
@@ -51,7 +56,15 @@ def match_names(model: str, golden: str, out: Path) -> None:
         )
     text = as_toml(found)
     write_whole(out, text)
-    click.echo(text)
-    if missing:
-        click.echo(f"no place was found for {', '.join(missing)}")
-    click.echo(f"{out}\nnext: qwen3-parity record {golden} --impl {model} --names {out}")
+    data = {
+        "file": str(out),
+        "names": [
+            {"module": one.named.key, "taps": list(one.named.patterns), "sure": SURE[one.sure], "why": one.why}
+            for one in found
+        ],
+        "missing": list(missing),
+    }
+    shown = [text, *[f"no place was found for {', '.join(missing)}"] * bool(missing)]
+    shown.append(f"{out}\nnext: qwen3-parity record {golden} --impl {model} --names {out}")
+    line = f"{out}: {len(found)} names, none found for {len(missing)} taps"
+    output.finish(0, line, lambda: data, lambda: shown)

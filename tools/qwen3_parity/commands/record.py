@@ -7,13 +7,20 @@ from pathlib import Path
 import click
 
 from qwen3_golden import GOLDEN_ROOT, pb, read
+from qwen3_parity.commands import examples, output_options
 from qwen3_parity.judge.golden_path import golden_path
+from qwen3_parity.report.output import Output
 
 FILE = click.Path(path_type=Path)
 _FOLDER = Path("build/parity")
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "qwen3-parity record decoder/plain",
+        "qwen3-parity record decoder/plain --impl my_package.model:build --names names.toml --taps layer",
+    )
+)
 @click.argument("golden")
 @click.option("--out", type=FILE, help="The recording's file  [default: build/parity/CASE.pb]")
 @click.option("--impl", help="Somebody else's model or tokenizer, as package.module:factory.")
@@ -28,8 +35,10 @@ _FOLDER = Path("build/parity")
     metavar="GLOB",
     help="Only these taps, or a level: all, fused, modules, sub-layer, layer, logits  [default: all]",
 )
+@output_options("The name of every tap, too.")
 def record(
     golden: str,
+    output: Output,
     out: Path | None,
     impl: str | None,
     names: Path | None,
@@ -59,20 +68,26 @@ def record(
     if reference.case.mode == pb.TOKENIZATION:
         if model or taps:
             raise click.UsageError("--model and --taps are for networks; this case is a tokenizer's")
-        build = recorder.load_factory(impl) if impl else ours
-        record_tokenization(reference, path, build, directory=tokenizer)
+        with output.progress(f"recording {reference.case.name}"):
+            record_tokenization(reference, path, recorder.load_factory(impl) if impl else ours, directory=tokenizer)
     else:
         if tokenizer:
             raise click.UsageError("--tokenizer is for tokenization cases; this one is a network's")
-        build = recorder.load_factory(impl) if impl else factory(backend, golden_dtype(reference))
         globs = tuple(glob for word in taps for glob in LEVELS.get(word, (word,)))
         directories = checkpoint_directories(reference.case, checkpoints, model)
-        with recorder.foreign_code(reference.case):
-            made = build(reference.case, directories)
-        if isinstance(made, nn.Module):
-            case = Case(golden_path(golden), reference, model)
-            with recorder.foreign_code(reference.case), record_module(made, case, names, path):
-                run(made, case)
-        else:
-            recorder.record(reference, path, lambda *_: made, checkpoints=checkpoints, model=model, taps=globs)
-    click.echo(f"{path}\nnext: qwen3-parity check {golden} {path}{f' --model {model}' if model else ''}")
+        with output.progress(f"recording {reference.case.name}"):
+            build = recorder.load_factory(impl) if impl else factory(backend, golden_dtype(reference))
+            with recorder.foreign_code(reference.case):
+                made = build(reference.case, directories)
+            if isinstance(made, nn.Module):
+                case = Case(golden_path(golden), reference, model)
+                with recorder.foreign_code(reference.case), record_module(made, case, names, path):
+                    run(made, case)
+            else:
+                recorder.record(reference, path, lambda *_: made, checkpoints=checkpoints, model=model, taps=globs)
+    recorded = read(path)
+    lines = [tensor.info.name for tensor in recorded] if output.verbose else []
+    next_step = f"qwen3-parity check {golden} {path}{f' --model {model}' if model else ''}"
+    data = {"case": reference.case.name, "golden": str(golden), "recording": str(path), "taps": len(recorded.tensors)}
+    lines += [f"{path}", f"next: {next_step}"]
+    output.finish(0, str(path), lambda: data | {"next_step": next_step}, lambda: lines)

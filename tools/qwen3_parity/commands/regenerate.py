@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import click
+from rich.console import RenderableType
 from rich.table import Table
 
-from qwen3_parity.commands import selection_options
+from qwen3_parity.commands import examples, output_options, selection_options
 from qwen3_parity.judge.selection import Selection
-from qwen3_parity.report.terminal import console
+from qwen3_parity.report.output import Output
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "qwen3-parity regenerate --check --only 'encoder/*'",
+        "qwen3-parity regenerate --accept --reason 'transformers 6'",
+    )
+)
 @click.option("--check", "only_check", is_flag=True, help="Change nothing; exit 1 when something differs.")
 @selection_options
 @click.option("--accept", is_flag=True, help="Take the new recordings; needs --reason.")
 @click.option("--reason", help="Why the goldens change; goes into golden/CHANGELOG.md.")
 @click.option("--staging", type=click.Path(path_type=Path), default=Path("build/regenerate"), show_default=True)
-def regenerate(selection: Selection, only_check: bool, accept: bool, reason: str | None, staging: Path) -> None:
+@output_options("Every case, not only those that differ.")
+def regenerate(
+    selection: Selection, only_check: bool, accept: bool, reason: str | None, staging: Path, output: Output
+) -> None:
     """Record the reference again in a clean process, show what differs from the committed goldens."""
     from qwen3_parity.recording import regenerate as again
 
@@ -27,20 +36,26 @@ def regenerate(selection: Selection, only_check: bool, accept: bool, reason: str
         raise click.UsageError("--accept needs --reason TEXT: a golden that changes without one is hearsay")
     if accept and only_check:
         raise click.UsageError("--check changes nothing, so it cannot --accept")
-    again.record_reference(staging, selection)
-    found = again.differences(staging, selection=selection)
+    with output.progress("recording", "cases") as update:
+        again.record_reference(staging, selection, update.count)
+        found = again.differences(staging, selection=selection)
     table = Table("case", "", "share of a budget", "", box=None)
-    for d in found:
+    changed = [d for d in found if d.kind != again.SAME]
+    for d in found if output.verbose else changed:
         table.add_row(
             d.name, d.kind, "" if d.equal_bytes else f"{d.share:.2g}", "same bytes" if d.equal_bytes else d.text
         )
-    changed = [d for d in found if d.kind != again.SAME]
-    screen = console()
-    screen.print(table)
-    screen.print(f"{len(found) - len(changed)} of {len(found)} cases are the same")
+    line = f"{len(found) - len(changed)} of {len(found)} cases are the same"
+    shown: list[RenderableType] = [*[table] * bool(table.rows), line]
     if accept and changed:
         again.accept(staging, found, str(reason))
-        screen.print("accepted: golden/cases, MANIFEST.textproto and CHANGELOG.md are written")
+        shown.append("accepted: golden/cases, MANIFEST.textproto and CHANGELOG.md are written")
     elif changed and not only_check:
-        screen.print(f"staged in {staging}; take them with: qwen3-parity regenerate --accept --reason TEXT")
-    sys.exit(1 if only_check and changed else 0)
+        shown.append(f"staged in {staging}; take them with: qwen3-parity regenerate --accept --reason TEXT")
+    data = {
+        "same": len(found) - len(changed),
+        "cases": [asdict(d) for d in found],
+        "staging": str(staging),
+        "accepted": bool(accept and changed),
+    }
+    output.finish(1 if only_check and changed else 0, line, lambda: data, lambda: shown)

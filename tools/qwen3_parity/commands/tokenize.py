@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from rich.console import RenderableType
 
 from qwen3_golden import ParityError, Recording, pb, write
 from qwen3_golden.regular_file import open_regular
-from qwen3_parity.report.terminal import console
+from qwen3_parity.commands import examples, output_options
+from qwen3_parity.report.output import Output
 
 if TYPE_CHECKING:
     from qwen3_reference.tokenization.loading import ReferenceTokenizer
@@ -20,13 +21,21 @@ if TYPE_CHECKING:
 FILE = click.Path(path_type=Path)
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "qwen3-parity tokenize --tokenizer ./Qwen3-0.6B --text 'naïve 東京 123'",
+        "qwen3-parity tokenize --tokenizer ./Qwen3-0.6B --file book.txt",
+    )
+)
 @click.option("--tokenizer", required=True, metavar="DIR_OR_HUB_ID", help="A Qwen3-type tokenizer.")
 @click.option("--text", "texts", multiple=True, metavar="TEXT", help="A text; may be given several times.")
 @click.option("--file", "files", multiple=True, type=FILE, help="A file whose content is one text, as UTF-8.")
-@click.option("--show", "shown", is_flag=True, help="Also print every stage of ours.")
+@click.option("--show", "shown", is_flag=True, hidden=True, help="As -v.")
+@output_options("Every stage of ours, too.")
 @click.option("--out", type=FILE, help="Also write Hugging Face's recording: a golden of your own.")
-def tokenize(tokenizer: str, texts: tuple[str, ...], files: tuple[Path, ...], shown: bool, out: Path | None) -> None:
+def tokenize(
+    tokenizer: str, texts: tuple[str, ...], files: tuple[Path, ...], shown: bool, out: Path | None, output: Output
+) -> None:
     """Compare our tokenizer with Hugging Face's on TEXT, stage by stage, there and back.
 
     A long text is compared in pieces, cut where that changes none of Hugging Face's ids. What --out writes is
@@ -45,28 +54,33 @@ def tokenize(tokenizer: str, texts: tuple[str, ...], files: tuple[Path, ...], sh
     if not named:
         raise click.UsageError("give --text TEXT or --file FILE")
     directory = model_directory(tokenizer, TOKENIZER_FILES)
-    reference, screen = load_tokenizer(directory), console()
+    reference = load_tokenizer(directory)
     golden = _recording(directory)
-    runner, parts = ours(golden.case, directory), []
-    for name, text in named.items():
-        count = 0
-        for one in _encodings(reference, name, text):
-            captured = replace(golden, tokenization=_captured(reference, one))
-            golden.run.materialised[:] = _stages(captured.tokenization)
-            candidate = recorded(captured, directory, lambda *_: runner)
-            parts.append(check_tokenization(captured, candidate))
-            count += len(captured.tokenization.encoding[0].id)
-            if shown:
-                screen.print(texts_table(candidate, ["*"]))
-            if out is not None:
-                golden.tokenization.MergeFrom(captured.tokenization)
-        screen.print(f"{name}: {len(text)} characters, {count} ids", markup=False, highlight=False)
+    runner, parts, counts = ours(golden.case, directory), [], dict.fromkeys(named, 0)
+    done, total = 0, sum(map(len, named.values()))
+    with output.progress("comparing", "characters") as update:
+        for name, text in named.items():
+            for one in _encodings(reference, name, text):
+                captured = replace(golden, tokenization=_captured(reference, one))
+                golden.run.materialised[:] = _stages(captured.tokenization)
+                candidate = recorded(captured, directory, lambda *_: runner)
+                parts.append(check_tokenization(captured, candidate))
+                counts[name] += len(captured.tokenization.encoding[0].id)
+                if shown or output.verbose:
+                    output.say(texts_table(candidate, ["*"]))
+                if out is not None:
+                    golden.tokenization.MergeFrom(captured.tokenization)
+                done += len(one.text)
+                update.count(done, total)
+            output.say(f"{name}: {len(text)} characters, {counts[name]} ids")
     verdicts = joined(parts)
-    screen.print(report.terminal(verdicts))
+    lines: list[RenderableType] = [report.terminal(verdicts, every=output.verbose)]
     if out is not None:
         write(out, golden)
-        screen.print(f"next: qwen3-parity record {out} --impl MODULE:FACTORY --tokenizer {directory}", soft_wrap=True)
-    sys.exit(verdicts.exit_code)
+        lines.append(f"next: qwen3-parity record {out} --impl MODULE:FACTORY --tokenizer {directory}")
+    texts_said = [{"name": name, "characters": len(text), "ids": counts[name]} for name, text in named.items()]
+    data = {"texts": texts_said, "recording": out and str(out)}
+    output.finish(verdicts.exit_code, report.summary(verdicts), lambda: verdicts.to_json() | data, lambda: lines)
 
 
 def _recording(directory: Path) -> Recording:

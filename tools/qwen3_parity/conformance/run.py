@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import takewhile
 from pathlib import Path
 from threading import Event
 
@@ -99,10 +99,12 @@ def conformance(
     jobs: int = 1,
     required: bool = False,
     progress: Callable[[str], None] = lambda _: None,
+    count: Callable[[int, int], None] = lambda done, total: None,
 ) -> Conformance:
     """Ask a port for `cases`, in `jobs` processes side by side, and judge its answers, which are put into `out`.
 
-    `goldens` are files by the names of their cases, the committed ones by default.
+    `goldens` are files by the names of their cases, the committed ones by default. `progress` gets the case that is
+    asked for, `count` how many of how many were.
     A process that breaks off, hangs or answers wrongly is ended, and the next case is asked of a new one. `required`:
     what is not supported fails. Raises `ParityError` when the port cannot be started, or `out` holds recordings.
     """
@@ -115,10 +117,15 @@ def conformance(
             next_step="give another one with --out",
         )
     goldens, answers, stop = goldens or golden_names(), Answers(), Event()
+    asked = itertools.count()
+
+    def begun(name: str) -> None:
+        progress(f"asking {name}")
+        count(next(asked), len(cases))
 
     def some(names: Sequence[str]) -> None:
         try:
-            _ask_all(command, _until(stop, names), goldens, out, answers, limits, progress)
+            _ask_all(command, _until(stop, names), goldens, out, answers, limits, begun)
         except BaseException:
             stop.set()
             raise
@@ -132,7 +139,8 @@ def conformance(
             finally:
                 stop.set()  # after an interrupt nobody is asked any more
     answered = [name for name in cases if name not in answers.failed and name not in answers.unsupported]
-    folder = check_folder(out, answered, goldens=goldens) if answered else None
+    progress("judging")
+    folder = check_folder(out, answered, goldens=goldens, count=count) if answered else None
     failed = dict(answers.failed)
     if folder is not None:
         failed |= {one.case.name: why(one) for one in folder.red}
@@ -145,7 +153,7 @@ def conformance(
 
 
 def _until(stop: Event, names: Iterable[str]) -> Iterator[str]:
-    return takewhile(lambda _: not stop.is_set(), names)
+    return itertools.takewhile(lambda _: not stop.is_set(), names)
 
 
 def why(verdicts: Verdicts) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import version
 from math import isclose, isfinite
 from pathlib import Path
@@ -27,13 +27,15 @@ _LARGEST = 1 << 24
 _NEXT = "write it with: qwen3-parity card FOLDER --date YYYY-MM-DD --out NAME"
 
 
-def card(folder: Path, name: str, date: str) -> dict[str, Any]:
+def card(
+    folder: Path, name: str, date: str, count: Callable[[int, int], None] = lambda done, total: None
+) -> dict[str, Any]:
     """The card of a folder: levels, cases with their worst share, versions and the contract's digest; plain JSON.
 
     Raises `ParityError` for what `check_folder` refuses, for the first recording that is refused, and for a folder of
     which nothing was judged.
     """
-    judged = check_folder(folder)
+    judged = check_folder(folder, count=count)
     if judged.refused:
         raise judged.refused[0]
     recordings = {one.case.name: read(one.candidate) for one in judged.results}

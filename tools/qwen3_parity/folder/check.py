@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,19 +44,27 @@ class Folder:
 
 
 def check_folder(
-    folder: Path, required: Sequence[str] = (), *, partial: bool = False, goldens: Mapping[str, Path] | None = None
+    folder: Path,
+    required: Sequence[str] = (),
+    *,
+    partial: bool = False,
+    goldens: Mapping[str, Path] | None = None,
+    count: Callable[[int, int], None] = lambda done, total: None,
 ) -> Folder:
     """Judge every recording below `folder`, or those of `required` cases; one that is refused keeps no other from it.
 
     Each op is judged alone where the case's checkpoint is a committed one, or beside its golden. `partial`: the cases'
-    results need not be there. `goldens` are files by case, the committed ones by default.
+    results need not be there. `goldens` are files by case, the committed ones by default. `count` gets how many of how
+    many recordings are judged.
 
     Raises `ParityError` when there is no such folder, or no recording in it.
     """
     goldens = goldens or golden_names()
     delivered, refused = recordings(folder, goldens)
     names, results = required or list(goldens), []
-    for name in (name for name in names if name in delivered):
+    judged = [name for name in names if name in delivered]
+    for done, name in enumerate(judged):
+        count(done, len(judged))
         try:
             golden = read(goldens[name], digests=True)
             weights = weights_at_hand(golden, checkpoints_of(goldens[name]))

@@ -79,14 +79,17 @@ def diagnose_folder(
     *,
     partial: bool = False,
     budget: float = math.inf,
+    count: Callable[[int, int], None] = lambda done, total: None,
 ) -> FolderDiagnosis:
     """Diagnose every red case, those that show most taps first, and put equal mistakes together.
 
-    What was named once is tried first in the cases that follow. `budget`: seconds a case, as of `diagnose`.
+    What was named once is tried first in the cases that follow. `budget`: seconds a case, as of `diagnose`. `count`
+    gets how many of how many red cases are done.
     """
     signs: list[Sign] = []
     known: Counter[str] = Counter()
-    for verdicts in sorted(folder.red, key=lambda one: (one.case.mode != pb.OP, -one.compared)):
+    for done, verdicts in enumerate(sorted(folder.red, key=lambda one: (one.case.mode != pb.OP, -one.compared))):
+        count(done, len(folder.red))
         name = verdicts.case.name
         try:
             found = list(_signs(verdicts, lambda text, name=name: progress(f"{name}: {text}"), known, partial, budget))  # type: ignore[misc]

@@ -7,6 +7,8 @@ import os
 import shutil
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +20,8 @@ from qwen3_parity.judge.selection import EVERY, Selection
 
 SAME, MOVED, NEW, GONE = "same", "moved", "new", "gone"
 LOG = "CHANGELOG.md"
+_SECONDS = 0.2
+"""Between two looks at what is recorded."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +39,13 @@ class Difference:
     text: str = ""
 
 
-def record_reference(staging: Path, selection: Selection = EVERY) -> None:
-    """Run the reference in a clean one-thread process, which writes `staging`/cases; `ParityError` when it fails."""
+def record_reference(
+    staging: Path, selection: Selection = EVERY, count: Callable[[int, int], None] = lambda done, total: None
+) -> None:
+    """Run the reference in a clean one-thread process, which writes `staging`/cases; `ParityError` when it fails.
+
+    `count` gets how many of how many committed cases are recorded.
+    """
     shutil.rmtree(staging, ignore_errors=True)
     staging.mkdir(parents=True)
     threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
@@ -46,13 +55,21 @@ def record_reference(staging: Path, selection: Selection = EVERY) -> None:
     committed = _cases(GOLDEN_ROOT, EVERY)
     lacking = [name for name, path in committed.items() if not Selection(without=selection.without).takes(name, path)]
     command += [f"--exclude={glob}" for glob in (*selection.exclude, *lacking)]
-    done = subprocess.run(command, env=environment, check=False)
-    if done.returncode:
+    total = len(_cases(GOLDEN_ROOT, selection))
+    with subprocess.Popen(command, env=environment, stdout=sys.stderr) as process:
+        try:
+            while process.poll() is None:
+                count(min(len(list(staging.rglob("*.pb"))), total), total)
+                time.sleep(_SECONDS)
+        except BaseException:
+            process.kill()
+            raise
+    if process.returncode:
         raise ParityError(
             "reference",
             "the reference could not be recorded",
             expected="exit code 0",
-            got=done.returncode,
+            got=process.returncode,
             next_step="read its message above; nothing was changed",
             fault="harness bug",
         )

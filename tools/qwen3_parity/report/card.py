@@ -14,6 +14,12 @@ def markdown(card: Mapping[str, Any]) -> str:
     return "\n".join(_lines(card)) + "\n"
 
 
+def verdict(card: Mapping[str, Any]) -> str:
+    """One line: whose card it is, and the levels that are reached."""
+    done = [name for name, one in card["levels"].items() if one["reached"]]
+    return f"{card['name']}: levels reached: {', '.join(done) or 'none'}"
+
+
 def _lines(card: Mapping[str, Any]) -> Iterator[str]:
     yield f"# {_text(card['name'])}"
     done = [name for name, one in card["levels"].items() if one["reached"]]

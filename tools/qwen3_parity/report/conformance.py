@@ -15,13 +15,32 @@ from qwen3_parity.judge.budgets import percent
 from qwen3_parity.judge.plain import plain
 from qwen3_parity.report import folder as folders
 from qwen3_parity.report.verdicts import cases_table, contracts
+from qwen3_parity.report.verdicts import terminal as in_full
+
+
+def verdict(found: Conformance, fresh: Fresh | None, surprises: Sequence[str]) -> str:
+    """One line: how many cases are at parity, what is not as it should be, and the fresh cases."""
+    judged = "nothing was judged, and that is a failure" if found.folder is None else folders.closing(found.folder)
+    parts = [judged, *_remarks(found, fresh), *surprises, *list(_fresh(fresh) if fresh else ())[:1]]
+    return "; ".join(parts)
 
 
 def terminal(
-    found: Conformance, fresh: Fresh | None, surprises: Sequence[str], known: int, out: Path | None
+    found: Conformance,
+    fresh: Fresh | None,
+    surprises: Sequence[str],
+    known: int,
+    out: Path | None,
+    *,
+    every: bool = False,
 ) -> RenderableType:
-    """A row for each case that was judged, then what is not supported, and a line for each that fails unexpectedly."""
+    """A row for each case that was judged, then what is not supported, and a line for each that fails unexpectedly.
+
+    `every`: each red case in full as well.
+    """
     parts: list[RenderableType] = [cases_table(found.folder.results)] if found.folder else []
+    if every and found.folder:
+        parts += [in_full(one) for one in found.folder.red]
     unsupported = [f"{name} ({text})" if text else name for name, text in found.answers.unsupported.items()]
     if unsupported:
         parts.append(Text(f"not supported, {len(unsupported)}: {', '.join(unsupported)}", style="yellow"))

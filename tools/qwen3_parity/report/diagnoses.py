@@ -19,16 +19,26 @@ from qwen3_parity.report.verdicts import of_budget, own_error, summary
 
 _TAPS = 16
 _FLIPS = 5
+_EACH = 4
 
 
-def terminal(diagnosis: Diagnosis) -> RenderableType:
-    """What is wrong, what the mistake is, how sure that is, and what to change."""
+def verdict(diagnosis: Diagnosis) -> str:
+    """One line: the verdict, and each place that is wrong with the mistake that it is most likely to be."""
+    places = [
+        f"{name(fault)}: {fault.explanations[0].name if fault.explanations else 'no known mistake'}"
+        for fault in diagnosis.faults
+    ]
+    return "; ".join([summary(diagnosis.verdicts), *(places or [closing(diagnosis)])])
+
+
+def terminal(diagnosis: Diagnosis, *, every: bool = False) -> RenderableType:
+    """What is wrong, what the mistake is, how sure that is, and what to change; `every`: nothing left out."""
     verdicts = diagnosis.verdicts
     bad = "bold red" if verdicts.exit_code or diagnosis.faults else "bold green"
     parts: list[RenderableType] = [Text(summary(verdicts), style=bad), Text(closing(diagnosis))]
     parts += [Text(line, style="yellow") for line in remarks(verdicts)]
     for fault in diagnosis.faults:
-        parts += explained(fault)
+        parts += explained(fault, every=every)
     parts += [
         Text(f"{one.place}: recorded at another place, no bug: without this tap everything that reads it is right")
         for one in diagnosis.misplaced
@@ -36,21 +46,21 @@ def terminal(diagnosis: Diagnosis) -> RenderableType:
     parts += [Text(f"parameter {one.name} {one.says}", style="red") for one in diagnosis.parameters]
     parts += [Text(line) for line in diagnosis.meaning]
     parts += [] if diagnosis.angles is None else [Text(str(diagnosis.angles), style="yellow")]
-    parts += [Text(line, style="yellow") for line in _flips(diagnosis)]
+    parts += [Text(line, style="yellow") for line in _flips(diagnosis, None if every else _FLIPS)]
     parts += [Text(str(one)) for one in diagnosis.casts]
     parts += [Text(failure, style="red") for failure in diagnosis.failures]
     if diagnosis.faults:
-        parts.append(_errors(diagnosis))
+        parts.append(_errors(diagnosis, None if every else _TAPS))
     elif verdicts.exit_code:
-        parts += [Text(str(problem)) for problem in verdicts.problems[:3]]
+        parts += [Text(str(problem)) for problem in verdicts.problems[: None if every else 3]]
     return Group(*parts)
 
 
-def _flips(diagnosis: Diagnosis) -> list[str]:
+def _flips(diagnosis: Diagnosis, most: int | None) -> list[str]:
     """The near-ties one by one; flips that no noise can make are counted, and shown where nothing else is wrong."""
     ties = [flip for flip in diagnosis.flips if flip.near_tie]
     real = [flip for flip in diagnosis.flips if not flip.near_tie]
-    lines = [str(flip) for flip in (ties if diagnosis.faults else [*ties, *real])[:_FLIPS]]
+    lines = [str(flip) for flip in (ties if diagnosis.faults else [*ties, *real])[:most]]
     if real and diagnosis.faults:
         what = "position chooses" if len(real) == 1 else "positions choose"
         lines.append(f"{len(real)} {what} another token by more than noise can, which follows from the above")
@@ -83,9 +93,9 @@ def _listed(places: Sequence[str]) -> str:
     return ", ".join(short[:4]) + (f" and {len(short) - 4} more without a tap" if len(short) > 4 else "")
 
 
-def explained(fault: Explained) -> list[RenderableType]:
+def explained(fault: Explained, *, every: bool = False) -> list[RenderableType]:
     """One fault: how large it is, what explains it, and what to record next."""
-    worst = fault.fault.worst
+    worst, most = fault.fault.worst, None if every else _EACH
     lines: list[RenderableType] = [
         Text(f"\n{name(fault)}", style="bold red"),
         Text(
@@ -93,11 +103,11 @@ def explained(fault: Explained) -> list[RenderableType]:
             f"{', ' + fault.where if fault.where else ''}; own error {of_budget(worst.share)}"
         ),
     ]
-    lines += [Text(line) for one in fault.explanations[:4] for line in _explanation(one, fault)]
+    lines += [Text(line) for one in fault.explanations[:most] for line in _explanation(one, fault)]
     if fault.findings:
         what = "what the numbers say" if fault.explanations else "no known mistake reproduces these numbers; they say"
         lines.append(Text(f"  {what}:"))
-        lines += [Text(f"  {one.name}: {one.says}") for one in fault.findings[:4]]
+        lines += [Text(f"  {one.name}: {one.says}") for one in fault.findings[:most]]
     lines += (
         [Text("  time was over before every mistake was tried: --budget SECONDS gives more")] if fault.stopped else []
     )
@@ -119,8 +129,8 @@ def _partly(one: Explanation) -> str:
     return f"the wrong cells of {one.partly} and all of {one.whole} of {one.of} taps"
 
 
-def _errors(diagnosis: Diagnosis) -> Table:
-    """Own and accumulated error side by side, for the first taps that fail either way."""
+def _errors(diagnosis: Diagnosis, most: int | None) -> Table:
+    """Own and accumulated error side by side, for the first `most` taps that fail either way."""
     table = Table("tap", "step", "accumulated, of its budget", "own, in rounding units", box=None, title_justify="left")
     whole = {(tap.name, tap.step): tap for tap in diagnosis.verdicts.taps}
     rows = [
@@ -128,11 +138,11 @@ def _errors(diagnosis: Diagnosis) -> Table:
         for one in diagnosis.own
         if (tap := whole.get((one.name, one.step))) is not None and not (tap.passed and one.passed)
     ]
-    for one, tap in rows[:_TAPS]:
+    for one, tap in rows[:most]:
         cells = [one.name, str(one.step), percent(tap.share), own_error(one)]
         table.add_row(*cells, style=None if one.passed else "red")
-    if len(rows) > _TAPS:
-        table.add_row(f"… and {len(rows) - _TAPS} more", "", "", "")
+    if most is not None and len(rows) > most:
+        table.add_row(f"… and {len(rows) - most} more", "", "", "")
     return table
 
 

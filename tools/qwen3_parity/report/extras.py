@@ -16,6 +16,7 @@ EXTRAS: Mapping[str, Sequence[str]] = {
 COMMANDS: Mapping[str, str] = {
     "capture": "reference",
     "initialize": "torch",
+    "match-names": "torch",
     "parity": "torch",
     "predictions": "torch",
     "record": "torch",

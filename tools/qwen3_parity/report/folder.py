@@ -10,20 +10,21 @@ from xml.etree import ElementTree
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from qwen3_golden import ParityError
 from qwen3_golden.errors import printable
 from qwen3_parity.folder.check import Folder
 from qwen3_parity.folder.levels import reached
 from qwen3_parity.judge.candidates import golden_names
 from qwen3_parity.report import verdicts as report
+from qwen3_parity.report.output import refusal
 
 
-def terminal(folder: Folder) -> RenderableType:
-    """A row for each case, the first red one in full, and what was refused or not delivered."""
+def terminal(folder: Folder, *, every: bool = False) -> RenderableType:
+    """A row for each case, the first red one in full (`every`: each), and what was refused or not delivered."""
     parts: list[RenderableType] = [report.cases_table(folder.results)] if folder.results else []
     if folder.red:
-        parts.append(report.terminal(folder.red[0]))
-        names = [one.case.name for one in folder.red[1:]]
+        in_full = len(folder.red) if every else 1
+        parts += [report.terminal(one) for one in folder.red[:in_full]]
+        names = [one.case.name for one in folder.red[in_full:]]
         parts += [Text(f"red as well, {len(names)}: {', '.join(names)}", style="bold red")] if names else []
         parts.append(Text(f"what is behind them: qwen3-parity diagnose {folder.path}"))
     parts += [Text(str(error), style="bold red") for error in folder.refused]
@@ -82,12 +83,6 @@ def to_json(folder: Folder) -> dict[str, Any]:
         "extra": list(folder.extra),
         "levels": [asdict(one) | {"reached": one.reached} for one in reached(folder, list(golden_names()))],
     }
-
-
-def refusal(error: ParityError) -> dict[str, str]:
-    """An error's parts by their names."""
-    names = ("where", "rule", "expected", "got", "next_step", "fault")
-    return {name: getattr(error, name) for name in names}
 
 
 def junit(folder: Folder) -> str:

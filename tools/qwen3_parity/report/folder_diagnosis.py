@@ -10,18 +10,24 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from qwen3_parity.folder.diagnose import FolderDiagnosis
-from qwen3_parity.report.folder import absent, closing, refusal
+from qwen3_parity.report.folder import absent, closing
+from qwen3_parity.report.output import refusal
 from qwen3_parity.report.verdicts import contracts
 
 _FEW = 3
 
 
-def terminal(found: FolderDiagnosis) -> RenderableType:
-    """Each mistake with its places and cases, then what no named mistake explains."""
+def verdict(found: FolderDiagnosis) -> str:
+    """One line: how many mistakes are behind how many red cases, and their names."""
+    return ": ".join([_behind(found), *[", ".join(one.name for one in found.mistakes)] * bool(found.mistakes)])
+
+
+def terminal(found: FolderDiagnosis, *, every: bool = False) -> RenderableType:
+    """Each mistake with its places and cases (`every`: and all that it does), then what no named mistake explains."""
     parts: list[RenderableType] = [Text(_behind(found), style="bold red" if found.folder.exit_code else "bold green")]
     red = len(found.folder.red)
     for one in found.mistakes:
-        lines = [f"  it {says}" for says in one.says[:_FEW]]
+        lines = [f"  it {says}" for says in one.says[: None if every else _FEW]]
         lines += [f"  at {', '.join(one.places)}", f"  in {_some(one.cases, red)}"]
         lines += [f"  these numbers could as well be: {', '.join(one.otherwise)}"] if one.otherwise else []
         parts += [Text(f"\n{one.name}", style="bold red"), *map(Text, lines), Text(f"  fix: {one.fix}")]

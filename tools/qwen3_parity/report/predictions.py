@@ -42,10 +42,10 @@ def summary(found: Predictions) -> list[str]:
     ]
 
 
-def terminal(found: Predictions) -> RenderableType:
-    """The summary, and the positions that diverge most."""
+def terminal(found: Predictions, *, every: bool = False) -> RenderableType:
+    """The summary, and the positions that diverge most (`every`: all, the worst first)."""
     table = Table("step", "row", "position", "KL, nats", "rank", f"of {found.top} best", "margin", box=None)
-    for one in sorted(found.tokens, key=lambda one: -one.kl)[:_SHOWN]:
+    for one in sorted(found.tokens, key=lambda one: -one.kl)[: None if every else _SHOWN]:
         figures = (one.step, one.row, one.position, f"{one.kl:.3g}", one.rank, one.shared, f"{one.margin:.3g}")
         table.add_row(*map(str, figures))
     return Group(*(Text(line) for line in summary(found)), Text("the positions that diverge most"), table)

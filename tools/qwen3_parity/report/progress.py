@@ -1,32 +1,89 @@
-"""What a command is doing, on standard error: a line that changes in a terminal, a line now and then in a file."""
+"""What a command is doing, on standard error: a bar with its rate in a terminal, a line now and then in a file."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
+from typing import Any
+
+from rich import progress as bars
 
 from qwen3_golden.errors import printable
 from qwen3_parity.report.terminal import console
 
 _SECONDS = 2.0
-"""From when on, and how often, a file is told."""
+"""From when on, and how often, a file gets a line."""
+
+
+class Progress:
+    """What is being done, in words, and how much of it is done; each change is handed to `show`."""
+
+    def __init__(self, text: str, unit: str, show: Callable[[Progress], object]) -> None:
+        self.text, self.done, self.total = text, 0, None if not unit else 0
+        self._unit, self._show = unit, show
+        self._since, self._first = monotonic(), 0
+
+    def __call__(self, text: str) -> None:
+        """Say what is being done now."""
+        self.text = text
+        self._show(self)
+
+    def count(self, done: int, total: int) -> None:
+        """Say how much is done of how much; a smaller number than before, or another total, begins anew."""
+        if done < self.done or total != self.total:
+            self._since, self._first = monotonic(), done
+        self.done, self.total = done, total
+        self._show(self)
+
+    @property
+    def counted(self) -> str:
+        """As "12 of 105 cases, 8.1 a second"; empty before anything was counted."""
+        if not self.total:
+            return ""
+        seconds, some = monotonic() - self._since, self.done - self._first
+        rate = f", {some / seconds:.3g} a second" if some and seconds > 0 else ""
+        return f"{self.done:,} of {self.total:,} {self._unit}{rate}"
+
+    def __str__(self) -> str:
+        return printable(": ".join(part for part in (self.text, self.counted) if part))
 
 
 @contextmanager
-def progress(text: str) -> Iterator[Callable[[str], None]]:
-    """`update(text)` says what is being done, first of all `text`; what takes under two seconds is not worth a line."""
-    if sys.stderr.isatty():
-        with console(stderr=True).status(text) as status:
-            yield status.update
+def progress(text: str, unit: str = "", *, silent: bool = False) -> Iterator[Progress]:
+    """What the work calls: with what is being done, first of all `text`, and `count` with how many `unit` are done.
+
+    A terminal gets a bar, gone when the work is done, and a file a line every two seconds; what takes less is not worth
+    one. `silent`: nothing is shown.
+    """
+    screen = console(stderr=True)
+    if silent or not screen.is_terminal:
+        yield Progress(text, unit, (lambda _: None) if silent else _lines())
         return
-    told = monotonic()
+    columns = (
+        bars.SpinnerColumn(),
+        bars.TextColumn("{task.description}", markup=False),
+        bars.BarColumn(24),
+        bars.TextColumn("{task.fields[counted]}", markup=False),
+        bars.TimeElapsedColumn(),
+    )
+    with bars.Progress(*columns, console=screen, transient=True) as bar:
+        task = bar.add_task(printable(text), total=None, counted="")
 
-    def update(text: str) -> None:
-        nonlocal told
-        if monotonic() - told >= _SECONDS:
-            told = monotonic()
-            print(printable(text), file=sys.stderr, flush=True)
+        def show(now: Progress) -> None:
+            known: dict[str, Any] = {"total": now.total, "completed": now.done} if now.total else {}
+            bar.update(task, description=printable(now.text), counted=now.counted, **known)
 
-    yield update
+        yield Progress(text, unit, show)
+
+
+def _lines() -> Callable[[Progress], None]:
+    last = monotonic()
+
+    def show(now: Progress) -> None:
+        nonlocal last
+        if monotonic() - last >= _SECONDS:
+            last = monotonic()
+            console(stderr=True).print(str(now), soft_wrap=True, highlight=False)
+
+    return show

@@ -58,8 +58,10 @@ def size(evidence: Evidence, result: Result) -> Finding | None:
             "fit.size", f"{wrong} of {int(evidence.judged.sum())} values are wrong{_example(evidence, truth)}", 0.1
         )
     with np.errstate(all="ignore"):
-        error = float(np.sqrt(np.nanmean(((evidence.actual - truth)[evidence.judged]) ** 2)))
-        scale = float(np.sqrt(np.nanmean(truth[evidence.judged] ** 2)))
+        wrong_by, right = ((evidence.actual - truth) ** 2)[evidence.judged], (truth**2)[evidence.judged]
+        if np.isnan(wrong_by).all() or np.isnan(right).all():
+            return Finding("fit.size", "every number is NaN", 0.1)
+        error, scale = (float(np.sqrt(np.nanmean(one))) for one in (wrong_by, right))
     says = f"the error is {error / scale:.2g} of its size" if scale > 0 else f"the error is {error:.2g}"
     return Finding("fit.size", says, 0.1)
 

@@ -25,11 +25,15 @@ def not_finite(evidence: Evidence, result: Result) -> Finding | None:
     says = f"{int(bad.sum())} of {bad.size} numbers are {kind}"
     if evidence.site.place.op == "softmax":
         return _softmax(evidence, bad, says)
-    large = [float(np.nanmax(np.abs(one))) for one in evidence.site.inputs if one.size and one.dtype.kind == "f"]
+    inputs = [one for one in evidence.site.inputs if one.dtype.kind == "f"]
+    finite = all(np.isfinite(one).all() for one in inputs)
+    large = [float(np.abs(one[np.isfinite(one)]).max()) for one in inputs if np.isfinite(one).any()]
     if large and max(large) > 255 and evidence.site.place.op.endswith("_norm"):
         says += f"; inputs reach {max(large):.3g}: a square overflows half precision from 256 on"
     elif large:
-        says += f"; inputs are finite and reach {max(large):.3g}"
+        says += (
+            f"; inputs {'are finite and' if finite else 'are not all finite, those that are'} reach {max(large):.3g}"
+        )
     return Finding("fit.not_finite", says, 1.0)
 
 
