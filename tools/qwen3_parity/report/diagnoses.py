@@ -28,6 +28,8 @@ def verdict(diagnosis: Diagnosis) -> str:
         f"{name(fault)}: {fault.explanations[0].name if fault.explanations else 'no known mistake'}"
         for fault in diagnosis.faults
     ]
+    places += [f"{one.place}: recorded at another place" for one in diagnosis.misplaced]
+    places += [f"parameter {one.name} {one.says}" for one in diagnosis.parameters]
     return "; ".join([summary(diagnosis.verdicts), *(places or [closing(diagnosis)])])
 
 
