@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from qwen3_golden.whole import write_whole
-from qwen3_parity.commands import selection_options
+from qwen3_parity.commands import examples, selection_options
 from qwen3_parity.judge.selection import Selection
 from qwen3_parity.report import verdicts as report
 from qwen3_parity.report.terminal import console
@@ -16,7 +16,7 @@ from qwen3_parity.report.terminal import console
 FILE = click.Path(path_type=Path)
 
 
-@click.command()
+@click.command(epilog=examples("qwen3-parity parity --only 'decoder/*'"))
 @selection_options
 @click.option(
     "--impl", help="Somebody else's model (or tokenizer, on --only 'tokenization/*'), as package.module:factory."
