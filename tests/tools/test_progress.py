@@ -25,7 +25,7 @@ def test_a_file_hears_nothing_of_what_is_done_at_once(capsys: pytest.CaptureFixt
 
 def test_a_count_says_how_much_of_how_much_and_how_fast(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(0, 100, 2))
-    monkeypatch.setattr(progress, "monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr(progress, "_now", lambda: float(next(clock)))
     now = progress.Progress("judging", "cases", lambda _: None)
     now.count(0, 105)
     now.count(12, 105)
@@ -34,7 +34,7 @@ def test_a_count_says_how_much_of_how_much_and_how_fast(monkeypatch: pytest.Monk
 
 def test_what_begins_anew_has_a_rate_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([0.0, 0.0, 100.0, 101.0])
-    monkeypatch.setattr(progress, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(progress, "_now", lambda: next(clock))
     now = progress.Progress("reading", "tensors", lambda _: None)
     now.count(30, 30)
     now.count(0, 30)

@@ -60,7 +60,7 @@ def check_run(expected: Recording, actual: Recording, *, partial: bool = False) 
         return replace(check_tokenization(expected, actual), partial=partial)
     same_case(actual, expected)
     structural = parameters_differ(actual, expected)
-    match = delivered(actual, expected)
+    match = delivered(actual, expected, partial=partial)
     structural += match.problems
     floors = _has_floors(expected)
     scope = Scope(expected)
@@ -87,6 +87,7 @@ def check_run(expected: Recording, actual: Recording, *, partial: bool = False) 
         structural=structural,
         not_materialised=match.not_materialised,
         missing=match.missing,
+        unreached=match.unreached,
         partial=partial,
         floors=floors,
         results=results(expected),

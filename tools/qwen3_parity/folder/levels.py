@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -68,14 +68,25 @@ class Reached:
         return len(self.parity) + len(self.red) + len(self.missing)
 
 
+def level_of(name: str) -> str:
+    """The first level that asks for a case, empty where none does."""
+    return next((level for level in LEVELS if cases_of([level], [name])), "")
+
+
 def reached(folder: Folder, names: Sequence[str]) -> list[Reached]:
     """Every level of which a case was judged, in order; `names` are those of the committed cases."""
+    return [one for one in _levels(folder, names) if one.parity or one.red]
+
+
+def next_level(folder: Folder, names: Sequence[str]) -> Reached | None:
+    """The first level that is not reached, begun or not; None where all are."""
+    return next((one for one in _levels(folder, names) if not one.reached), None)
+
+
+def _levels(folder: Folder, names: Sequence[str]) -> Iterator[Reached]:
     words = {one.case.name: one.word for one in folder.results}
-    found = []
     for level in LEVELS:
         cases = cases_of([level], names)
         good = [name for name in cases if words.get(name) == "parity"]
         red = [name for name in cases if name in words and name not in good]
-        if good or red:
-            found.append(Reached(level, good, red, [name for name in cases if name not in words]))
-    return found
+        yield Reached(level, good, red, [name for name in cases if name not in words])

@@ -10,6 +10,7 @@ from google.protobuf.message import Message
 from qwen3_golden import ParityError, Recording, Tensor, pattern_of, pb
 from qwen3_parity.judge.compare import exact
 from qwen3_parity.judge.declared import known_patterns, nearest, patterns_of
+from qwen3_parity.judge.unreached import in_words, unreached
 from qwen3_parity.judge.verdict import Problem
 
 _MESSAGES = ("config", "generation", "training")
@@ -18,12 +19,16 @@ _NAMED = 8
 
 
 class Match(NamedTuple):
-    """`both`: the golden's taps, in execution order, that the candidate has too, inputs left out."""
+    """`both`: the golden's taps, in execution order, that the candidate has too, inputs left out.
+
+    `unreached` are the layers and steps that a port in progress has not built.
+    """
 
     both: list[Tensor]
     problems: list[Problem]
     not_materialised: list[str]
     missing: int
+    unreached: list[str]
 
 
 GIVEN = ("input.", "parameter.")
@@ -181,8 +186,11 @@ def _names(names: list[str]) -> str:
     return ", ".join(names[:_NAMED]) + more
 
 
-def delivered(actual: Recording, expected: Recording) -> Match:
-    """Hold what the candidate declares, what it delivers, the table of taps and the golden against each other."""
+def delivered(actual: Recording, expected: Recording, *, partial: bool = False) -> Match:
+    """Hold what the candidate declares, what it delivers, the table of taps and the golden against each other.
+
+    `partial`: layers and steps that are not reached yet are no failure.
+    """
     double = [key for key, count in Counter(item.key for item in expected).items() if count > 1]
     if double:
         raise ParityError(
@@ -219,7 +227,9 @@ def delivered(actual: Recording, expected: Recording) -> Match:
             problem(entry, "declared, but no such name", f"the nearest there is: {nearest(entry, known)}", entry)
         elif entry in known and entry not in there:
             problem(entry, "declared, but never delivered", "a tensor of this pattern", "none")
-    both, absent, missing = [], [], 0
+    delivered = {item.key for item in actual if not is_input(item, expected.case.mode)}
+    ahead = {} if expected.case.mode in (pb.OP, pb.PLUMBING) else unreached(expected, delivered)
+    both, absent, missing, places = [], [], 0, []
     for item in expected:
         name, step = item.key
         given = is_input(item, expected.case.mode)
@@ -228,7 +238,11 @@ def delivered(actual: Recording, expected: Recording) -> Match:
                 both.append(item)
         elif pattern_of(name) in declared or given or expected.case.mode == pb.PLUMBING:
             missing += not given
+            if not given and item.key in ahead:
+                places.append(ahead[item.key])
+                if partial:
+                    continue
             problem(f"{name} (step {step})", "missing tap", "delivered, as declared", "nothing")
         else:
             absent.append(f"{name} (step {step})")
-    return Match(both, problems, absent, missing)
+    return Match(both, problems, absent, missing, list(in_words(places)))

@@ -110,7 +110,8 @@ class Verdicts:
 
     `structural` are problems of the recording as a whole (parameters, missing, extra, duplicate taps);
     `not_materialised` taps that the golden has and the candidate says it never makes; `results` the name and step of
-    the case's results. `partial`: nobody asks for the results. `floors`: the golden has noise floors.
+    the case's results. `unreached` are layers and steps that a port in progress has not built, in words. `partial`:
+    nobody asks for the results. `floors`: the golden has noise floors.
     `contract` is what was judged by, None where nobody looked.
     """
 
@@ -123,6 +124,7 @@ class Verdicts:
     structural: Sequence[Problem] = ()
     not_materialised: Sequence[str] = ()
     missing: int = 0
+    unreached: Sequence[str] = ()
     notes: Sequence[str] = field(default=())
     results: Sequence[tuple[str, int]] = ()
     partial: bool = False
@@ -149,6 +151,11 @@ class Verdicts:
         """The results of the case that were not compared, as messages name them."""
         compared = {(tap.name, tap.step) for tap in self.taps if tap.compared}
         return [f"{name} (step {step})" for name, step in self.results if (name, step) not in compared]
+
+    @property
+    def lacks(self) -> list[str]:
+        """What keeps a verdict partial: layers and steps that are not there yet, and results, each once."""
+        return [*self.unreached, *dict.fromkeys(where.rpartition(" (step")[0] for where in self.no_results)]
 
     @property
     def wrong_alone(self) -> list[str]:
@@ -184,13 +191,14 @@ class Verdicts:
         """ "parity", "divergence", "near-tie", "within budget, no parity" or "partial".
 
         A near-tie is a flip that noise may make, and nothing else differs; arithmetic that is OTHER has no claim to
-        parity, nor has what was judged by an edited contract; a run without its case's results is partial.
+        parity, nor has what was judged by an edited contract; a run without its case's results, or with layers or steps
+        that are not there yet, is partial.
         """
         if self.problems:
             return "near-tie" if all(problem.fault == NOBODY for problem in self.problems) else "divergence"
         if self.arithmetic == pb.ARITHMETIC_OTHER or (self.contract is not None and self.contract.edited):
             return "within budget, no parity"
-        return "partial" if self.no_results else "parity"
+        return "partial" if self.no_results or self.unreached else "parity"
 
     @property
     def exit_code(self) -> int:
@@ -214,6 +222,7 @@ class Verdicts:
             "of": self.of,
             "not_materialised": list(self.not_materialised),
             "no_results": list(self.no_results),
+            "unreached": list(self.unreached),
             "worst": None if worst is None else {"where": worst.where, "share": plain(worst.share)},
             "first_bad": None if first is None else first.where,
             "wrong_on_their_own_inputs": self.wrong_alone,

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from qwen3_golden.errors import printable
 from qwen3_parity.folder.check import Folder
-from qwen3_parity.folder.levels import reached
+from qwen3_parity.folder.levels import next_level, reached
 from qwen3_parity.judge.candidates import golden_names
 from qwen3_parity.report import verdicts as report
 from qwen3_parity.report.output import refusal
@@ -39,15 +39,21 @@ def terminal(folder: Folder, *, every: bool = False) -> RenderableType:
 
 def _levels(folder: Folder) -> Iterator[RenderableType]:
     """The levels that were reached, and what those that were begun still need."""
-    levels = reached(folder, list(golden_names()))
+    names = list(golden_names())
+    levels, following = reached(folder, names), next_level(folder, names)
+    lacks = {one.case.name: ", ".join(one.lacks) for one in folder.results if one.word == "partial"}
     done = [one.level for one in levels if one.reached]
     if done:
         yield Text(f"levels reached: {', '.join(done)}", style="green")
     for one in levels:
         if not one.reached:
             needs = [f"missing {', '.join(one.missing)}"] if one.missing else []
-            needs += [f"red {', '.join(one.red)}"] if one.red else []
+            red = [name for name in one.red if name not in lacks]
+            needs += [f"red {', '.join(red)}"] if red else []
+            needs += [f"of {name} also {lacks[name]}" for name in one.red if name in lacks]
             yield Text(f"level {one.level}, {len(one.parity)} of {one.of} cases: {'; '.join(needs)}")
+    if following is not None and all(one.reached for one in levels):
+        yield Text(f"next level: {following.level}, which needs {', '.join(following.missing)}")
 
 
 def absent(folder: Folder) -> Iterator[str]:
@@ -74,6 +80,8 @@ def closing(folder: Folder) -> str:
 
 def to_json(folder: Folder) -> dict[str, Any]:
     """Plain dicts, lists, strings and numbers."""
+    names = list(golden_names())
+    following = None if folder.required else next_level(folder, names)
     return report.to_json(folder.results) | {
         "exit_code": folder.exit_code,
         "folder": str(folder.path),
@@ -81,7 +89,8 @@ def to_json(folder: Folder) -> dict[str, Any]:
         "missing": list(folder.missing),
         "required": folder.required,
         "extra": list(folder.extra),
-        "levels": [asdict(one) | {"reached": one.reached} for one in reached(folder, list(golden_names()))],
+        "levels": [asdict(one) | {"reached": one.reached} for one in reached(folder, names)],
+        "next": following and {"level": following.level, "needs": [*following.red, *following.missing]},
     }
 
 

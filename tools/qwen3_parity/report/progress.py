@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from time import monotonic
+from time import monotonic as _now
 from typing import Any
 
 from rich import progress as bars
@@ -22,7 +22,7 @@ class Progress:
     def __init__(self, text: str, unit: str, show: Callable[[Progress], object]) -> None:
         self.text, self.done, self.total = text, 0, None if not unit else 0
         self._unit, self._show = unit, show
-        self._since, self._first = monotonic(), 0
+        self._since, self._first = _now(), 0
 
     def __call__(self, text: str) -> None:
         """Say what is being done now."""
@@ -32,7 +32,7 @@ class Progress:
     def count(self, done: int, total: int) -> None:
         """Say how much is done of how much; a smaller number than before, or another total, begins anew."""
         if done < self.done or total != self.total:
-            self._since, self._first = monotonic(), done
+            self._since, self._first = _now(), done
         self.done, self.total = done, total
         self._show(self)
 
@@ -41,7 +41,7 @@ class Progress:
         """As "12 of 105 cases, 8.1 a second"; empty before anything was counted."""
         if not self.total:
             return ""
-        seconds, some = monotonic() - self._since, self.done - self._first
+        seconds, some = _now() - self._since, self.done - self._first
         rate = f", {some / seconds:.3g} a second" if some and seconds > 0 else ""
         return f"{self.done:,} of {self.total:,} {self._unit}{rate}"
 
@@ -78,12 +78,12 @@ def progress(text: str, unit: str = "", *, silent: bool = False) -> Iterator[Pro
 
 
 def _lines() -> Callable[[Progress], None]:
-    last = monotonic()
+    last = _now()
 
     def show(now: Progress) -> None:
         nonlocal last
-        if monotonic() - last >= _SECONDS:
-            last = monotonic()
+        if _now() - last >= _SECONDS:
+            last = _now()
             console(stderr=True).print(str(now), soft_wrap=True, highlight=False)
 
     return show

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from qwen3_parity.folder.levels import level_of
 from qwen3_parity.judge.verdict import Verdicts
 
 _MOST = 12
@@ -26,6 +27,11 @@ def remarks(verdicts: Verdicts) -> list[str]:
     lines = list(verdicts.notes)
     if verdicts.contract is not None:
         lines.append(f"judged by {verdicts.contract}")
+    if verdicts.word == "partial" and (level := level_of(verdicts.case.name)):
+        lines.append(f"level {level} needs of this case, too: {', '.join(verdicts.lacks)}")
+    if verdicts.unreached:
+        more = "" if verdicts.partial else ": --partial judges what is there"
+        lines.append(f"nothing was delivered of {', '.join(verdicts.unreached)}{more}")
     if verdicts.no_results:
         missing, few = verdicts.no_results, ", ".join(verdicts.no_results[:_FEW])
         more = f" and {len(missing) - _FEW} more" if len(missing) > _FEW else ""
