@@ -2,15 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
+from qwen3_golden import table
 from qwen3_parity.judge.features import FEATURES
+from qwen3_parity.judge.golden_path import case_names
 from qwen3_parity.judge.selection import EVERY, Selection
 from qwen3_parity.report.output import Output
+
+Completion = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+"""What a shell offers for the beginning of a word."""
+
+
+def words(some: Callable[[], Iterable[str]], kind: str = "") -> Completion:
+    """Those of `some` that begin as the word does, and with `kind` the shell's own "file" or "dir"."""
+
+    def complete(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        own = [CompletionItem(kind and incomplete, type=kind)] if kind else []
+        return [*(CompletionItem(one) for one in dict.fromkeys(some()) if one.startswith(incomplete)), *own]
+
+    return complete
+
+
+CASES = words(case_names)
+CASE_OR_FILE = words(case_names, "file")
+DIRECTORY = words(tuple, "dir")
+
+
+def tap_names(levels: Iterable[str] = ()) -> Completion:
+    """The taps of the table as globs over layers, and levels of taps."""
+    return words(lambda: [*levels, *(row.pattern.replace("{layer}", "*") for row in table())])
 
 
 def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -23,8 +49,16 @@ def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
     names = click.Choice(list(FEATURES))
     for option in (
         click.option("--without", multiple=True, type=names, help="Leave out cases with this feature; repeatable."),
-        click.option("--exclude", multiple=True, metavar="GLOB", help="Leave out these cases; repeatable."),
-        click.option("--only", multiple=True, metavar="GLOB", help="Only these cases, as 'decoder/*'; repeatable."),
+        click.option(
+            "--exclude", multiple=True, metavar="GLOB", shell_complete=CASES, help="Leave out these cases; repeatable."
+        ),
+        click.option(
+            "--only",
+            multiple=True,
+            metavar="GLOB",
+            shell_complete=CASES,
+            help="Only these cases, as 'decoder/*'; repeatable.",
+        ),
     ):
         selected = option(selected)
     return selected

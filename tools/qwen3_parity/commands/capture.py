@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from qwen3_parity.commands import examples, output_options
+from qwen3_parity.commands import DIRECTORY, examples, output_options, tap_names
 from qwen3_parity.report.output import Output
 
 FILE = click.Path(path_type=Path)
@@ -19,17 +19,26 @@ DTYPES = ("float32", "bfloat16", "float16")
         "qwen3-parity capture --model ./Qwen3-0.6B --target-ids 9707,1879 --generate 8 --rows 1 --out build/mine",
     )
 )
-@click.option("--model", required=True, metavar="DIR_OR_HUB_ID", help="A Qwen3 (or Qwen2) checkpoint.")
+@click.option(
+    "--model", required=True, metavar="DIR_OR_HUB_ID", shell_complete=DIRECTORY, help="A Qwen3 (or Qwen2) checkpoint."
+)
 @click.option("--out", required=True, type=FILE, help="The folder for the recording.")
 @click.option("--name", default="request", show_default=True, help="The recording's file name.")
 @click.option("--source", "sources", multiple=True, metavar="TEXT", help="What the encoder reads; once for each row.")
 @click.option("--target", "targets", multiple=True, metavar="TEXT", help="What the decoder is fed; once for each row.")
 @click.option("--source-ids", metavar="1,2,3;4,5", help="The same as ids.")
 @click.option("--target-ids", metavar="1,2,3;4,5")
-@click.option("--tokenizer", metavar="DIR_OR_HUB_ID", help="Where the tokenizer is  [default: the checkpoint]")
+@click.option(
+    "--tokenizer",
+    metavar="DIR_OR_HUB_ID",
+    shell_complete=DIRECTORY,
+    help="Where the tokenizer is  [default: the checkpoint]",
+)
 @click.option("--prefill", type=int, help="Decoder tokens of the first step; the others follow one by one.")
 @click.option("--generate", type=click.IntRange(min=0), default=0, help="Choose N tokens greedily behind the target.")
-@click.option("--taps", multiple=True, metavar="GLOB", help="Only these taps  [default: all]")
+@click.option(
+    "--taps", multiple=True, metavar="GLOB", shell_complete=tap_names(), help="Only these taps  [default: all]"
+)
 @click.option("--rows", type=click.IntRange(min=0), default=0, help="Only the last N positions  [default: all]")
 @click.option("--dtype", type=click.Choice(DTYPES), default="float32", show_default=True)
 @click.option("--unrotated", is_flag=True, help="Leave the encoder's keys unrotated, as T5Gemma 2 does.")

@@ -29,7 +29,7 @@ FILE = click.Path(path_type=Path)
         "qwen3-parity check my_recordings/ --level causal --junit verdicts.xml",
     )
 )
-@click.argument("files", nargs=-1, required=True, metavar="[GOLDEN] CANDIDATE | FOLDER")
+@click.argument("files", nargs=-1, required=True, type=FILE, metavar="[GOLDEN] CANDIDATE | FOLDER")
 @output_options("Every tap, not only the worst; of a folder, every red case.")
 @click.option("--html", type=FILE, help="Also write a report for a browser.")
 @click.option("--junit", type=FILE, help="Also write JUnit's XML, a test for each case.")
@@ -44,7 +44,7 @@ FILE = click.Path(path_type=Path)
 )
 @click.option("--partial", is_flag=True, help="The case's results (logits, generated ids, …) need not be there.")
 def check(
-    files: tuple[str, ...],
+    files: tuple[Path, ...],
     output: Output,
     html: Path | None,
     junit: Path | None,
@@ -63,12 +63,12 @@ def check(
 
     if len(files) > 2:
         raise click.UsageError("give one candidate, or a golden and a candidate, or a folder")
-    if len(files) == 1 and Path(files[0]).is_dir():
+    if len(files) == 1 and files[0].is_dir():
         if every or model:
             raise click.UsageError("--all and --model are for one candidate, and this is a folder")
         cases = cases_of(levels, list(golden_names()))
         with output.progress("judging", "cases") as update:
-            folder = check_folder(Path(files[0]), cases, partial=partial, count=update.count)
+            folder = check_folder(files[0], cases, partial=partial, count=update.count)
         _write(folder, html, junit)
         output.finish(
             folder.exit_code,
@@ -78,10 +78,10 @@ def check(
         )
     if levels:
         raise click.UsageError("--level is for a folder of candidates")
-    candidate = read(Path(files[-1]), digests=True)
-    golden = read(Path(files[0]) if len(files) == 2 else golden_of(candidate), digests=True)
+    candidate = read(files[-1], digests=True)
+    golden = read(files[0] if len(files) == 2 else golden_of(candidate), digests=True)
     verdicts = judge(golden, candidate, weights_at_hand(golden, GOLDEN_ROOT / "checkpoints", model), partial=partial)
-    _write(Folder(Path(files[-1]), [verdicts]), html, junit)
+    _write(Folder(files[-1], [verdicts]), html, junit)
     shown = [report.terminal(verdicts, every=every or output.verbose)]
     if verdicts.arithmetic == pb.ARITHMETIC_OTHER and golden.get("logits"):
         shown += summary(compare_predictions(golden, candidate))

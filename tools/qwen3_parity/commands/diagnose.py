@@ -19,7 +19,7 @@ FILE = click.Path(path_type=Path)
 @click.command(
     epilog=examples("qwen3-parity diagnose build/parity/decoder/plain.pb", "qwen3-parity diagnose my_recordings/")
 )
-@click.argument("files", nargs=-1, required=True, metavar="[GOLDEN] CANDIDATE | FOLDER")
+@click.argument("files", nargs=-1, required=True, type=FILE, metavar="[GOLDEN] CANDIDATE | FOLDER")
 @output_options("Every tap that is wrong, and everything that explains a fault.")
 @click.option("--model", type=FILE, help="The checkpoint or tokenizer directory of a captured case.")
 @click.option("--checkpoints", type=FILE, default=GOLDEN_ROOT / "checkpoints", help="Where the case's checkpoints are.")
@@ -27,7 +27,7 @@ FILE = click.Path(path_type=Path)
               help="How long the mistake is looked for among ops without a tap.")  # fmt: skip
 @click.option("--partial", is_flag=True, help="The case's results (logits, generated ids, …) need not be there.")
 def diagnose(
-    files: tuple[str, ...], output: Output, model: Path | None, checkpoints: Path, partial: bool, budget: float
+    files: tuple[Path, ...], output: Output, model: Path | None, checkpoints: Path, partial: bool, budget: float
 ) -> None:
     """Name the ops (a tokenizer's stages) that are wrong on their own inputs, and the mistake that reproduces them.
 
@@ -40,12 +40,12 @@ def diagnose(
 
     if len(files) > 2:
         raise click.UsageError("give one candidate, or a golden and a candidate, or a folder")
-    if len(files) == 1 and Path(files[0]).is_dir():
+    if len(files) == 1 and files[0].is_dir():
         if model or checkpoints != GOLDEN_ROOT / "checkpoints":
             raise click.UsageError("--model and --checkpoints are for one candidate, and this is a folder")
-        folders(Path(files[0]), output, partial=partial, budget=budget)
-    candidate = read(Path(files[-1]), digests=True)
-    golden = read(Path(files[0]) if len(files) == 2 else golden_of(candidate), digests=True)
+        folders(files[0], output, partial=partial, budget=budget)
+    candidate = read(files[-1], digests=True)
+    golden = read(files[0] if len(files) == 2 else golden_of(candidate), digests=True)
     refuse_weights(candidate, golden)
     if golden.case.mode == pb.TOKENIZATION:
         tokenizers(golden, candidate, model, output, partial=partial)

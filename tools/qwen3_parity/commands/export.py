@@ -8,7 +8,7 @@ from typing import NoReturn
 import click
 
 from qwen3_golden.wire import MAX_FILE_BYTES
-from qwen3_parity.commands import examples, output_options
+from qwen3_parity.commands import DIRECTORY, examples, output_options
 from qwen3_parity.report.output import Output
 
 FILE = click.Path(path_type=Path)
@@ -20,8 +20,18 @@ FILE = click.Path(path_type=Path)
         "qwen3-parity export --tokenizer ./Qwen3-0.6B --out tokenizer.pb",
     )
 )
-@click.option("--model", metavar="DIR_OR_HUB_ID", help="A Qwen3 (or Qwen2) checkpoint: --out is a new folder.")
-@click.option("--tokenizer", metavar="DIR_OR_HUB_ID", help="A Qwen3-type tokenizer alone: --out is a file.")
+@click.option(
+    "--model",
+    metavar="DIR_OR_HUB_ID",
+    shell_complete=DIRECTORY,
+    help="A Qwen3 (or Qwen2) checkpoint: --out is a new folder.",
+)
+@click.option(
+    "--tokenizer",
+    metavar="DIR_OR_HUB_ID",
+    shell_complete=DIRECTORY,
+    help="A Qwen3-type tokenizer alone: --out is a file.",
+)
 @click.option("--out", required=True, type=FILE, help="The folder, or the file, for example tokenizer.pb")
 @click.option(
     "--part-bytes",

@@ -15,7 +15,7 @@ from qwen3_golden import ParityError
 from qwen3_golden.whole import write_whole
 from qwen3_parity.checkpoints.foreign import refuse_foreign
 from qwen3_parity.checkpoints.whole_folder import whole_folder
-from qwen3_parity.commands import examples, output_options
+from qwen3_parity.commands import DIRECTORY, examples, output_options
 from qwen3_parity.report.output import Output
 
 if TYPE_CHECKING:
@@ -32,7 +32,9 @@ _TOKENIZERS = ("tokenizer.json", "vocab.json")
 @click.command(
     epilog=examples("qwen3-parity initialize --qwen3-model ./Qwen3-0.6B --output-dir encoder-decoder --verify")
 )
-@click.option("--qwen3-model", default="Qwen/Qwen3-0.6B", show_default=True, metavar="DIR_OR_HUB_ID")
+@click.option(
+    "--qwen3-model", default="Qwen/Qwen3-0.6B", show_default=True, metavar="DIR_OR_HUB_ID", shell_complete=DIRECTORY
+)
 @click.option("--output-dir", required=True, type=click.Path(path_type=Path), help="A new folder for the model.")
 @click.option("--num-sentinel-tokens", type=click.IntRange(min=0), default=100, show_default=True)
 @click.option("--verify", is_flag=True, help="Read the model back and compare every tensor with the checkpoint.")

@@ -8,13 +8,20 @@ import click
 
 from qwen3_golden import GOLDEN_ROOT, ParityError
 from qwen3_golden.whole import write_whole
-from qwen3_parity.commands import examples, output_options
+from qwen3_parity.commands import CASE_OR_FILE, examples, output_options
 from qwen3_parity.report.output import Output
 
 
 @click.command(epilog=examples("qwen3-parity match-names my_package.model:build --out names.toml"))
 @click.argument("model", metavar="PACKAGE.MODULE:FACTORY")
-@click.option("--case", "golden", default="decoder/plain", show_default=True, help="The golden to run it on.")
+@click.option(
+    "--case",
+    "golden",
+    shell_complete=CASE_OR_FILE,
+    default="decoder/plain",
+    show_default=True,
+    help="The golden to run it on.",
+)
 @click.option("--out", type=click.Path(path_type=Path), default="names.toml", show_default=True, help="The name map.")
 @output_options("")
 def match_names(model: str, golden: str, out: Path, output: Output) -> None:

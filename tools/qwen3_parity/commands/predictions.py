@@ -13,11 +13,13 @@ from qwen3_parity.judge.predictions import predictions as compare
 from qwen3_parity.report import predictions as report
 from qwen3_parity.report.output import Output
 
+FILE = click.Path(path_type=Path)
+
 
 @click.command(epilog=examples("qwen3-parity predictions build/parity/decoder/plain.pb"))
-@click.argument("files", nargs=-1, required=True, metavar="[GOLDEN] CANDIDATE")
+@click.argument("files", nargs=-1, required=True, type=FILE, metavar="[GOLDEN] CANDIDATE")
 @output_options("Every position, not only the worst.")
-def predictions(files: tuple[str, ...], output: Output) -> None:
+def predictions(files: tuple[Path, ...], output: Output) -> None:
     """What a lossy (quantised, say) candidate predicts, beside the golden: divergence, ranks, the first flip.
 
     Both were fed the same ids, so one flipped token does not end the comparison. Nothing passes or fails here, and the
@@ -25,8 +27,8 @@ def predictions(files: tuple[str, ...], output: Output) -> None:
     """
     if len(files) > 2:
         raise click.UsageError("give one candidate, or a golden and a candidate")
-    candidate = read(Path(files[-1]), digests=True)
-    golden = read(Path(files[0]) if len(files) == 2 else golden_of(candidate), digests=True)
+    candidate = read(files[-1], digests=True)
+    golden = read(files[0] if len(files) == 2 else golden_of(candidate), digests=True)
     found = compare(golden, candidate)
     shown = report.terminal(found, every=output.verbose)
     output.finish(0, "; ".join(report.summary(found)), lambda: report.to_json(found), lambda: [shown])

@@ -7,8 +7,9 @@ from pathlib import Path
 import click
 
 from qwen3_golden import GOLDEN_ROOT, pb, read
-from qwen3_parity.commands import examples, output_options
+from qwen3_parity.commands import CASE_OR_FILE, examples, output_options, tap_names
 from qwen3_parity.judge.golden_path import golden_path
+from qwen3_parity.recording.levels import LEVELS
 from qwen3_parity.report.output import Output
 
 FILE = click.Path(path_type=Path)
@@ -21,7 +22,7 @@ _FOLDER = Path("build/parity")
         "qwen3-parity record decoder/plain --impl my_package.model:build --names names.toml --taps layer",
     )
 )
-@click.argument("golden")
+@click.argument("golden", shell_complete=CASE_OR_FILE)
 @click.option("--out", type=FILE, help="The recording's file  [default: build/parity/CASE.pb]")
 @click.option("--impl", help="Somebody else's model or tokenizer, as package.module:factory.")
 @click.option("--names", type=FILE, help="The name map of a torch module that --impl's factory builds, as TOML.")
@@ -33,6 +34,7 @@ _FOLDER = Path("build/parity")
     "--taps",
     multiple=True,
     metavar="GLOB",
+    shell_complete=tap_names(LEVELS),
     help="Only these taps, or a level: all, fused, modules, sub-layer, layer, logits  [default: all]",
 )
 @output_options("The name of every tap, too.")
@@ -55,7 +57,6 @@ def record(
     from qwen3_parity.judge.match import refuse_weights
     from qwen3_parity.recording import record as recorder
     from qwen3_parity.recording.case import Case
-    from qwen3_parity.recording.levels import LEVELS
     from qwen3_parity.recording.match_names import run
     from qwen3_parity.recording.ours.network import factory, golden_dtype
     from qwen3_parity.recording.text import record_tokenization

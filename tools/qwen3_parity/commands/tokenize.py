@@ -12,7 +12,7 @@ from rich.console import RenderableType
 
 from qwen3_golden import ParityError, Recording, pb, write
 from qwen3_golden.regular_file import open_regular
-from qwen3_parity.commands import examples, output_options
+from qwen3_parity.commands import DIRECTORY, examples, output_options
 from qwen3_parity.report.output import Output
 
 if TYPE_CHECKING:
@@ -27,7 +27,9 @@ FILE = click.Path(path_type=Path)
         "qwen3-parity tokenize --tokenizer ./Qwen3-0.6B --file book.txt",
     )
 )
-@click.option("--tokenizer", required=True, metavar="DIR_OR_HUB_ID", help="A Qwen3-type tokenizer.")
+@click.option(
+    "--tokenizer", required=True, metavar="DIR_OR_HUB_ID", shell_complete=DIRECTORY, help="A Qwen3-type tokenizer."
+)
 @click.option("--text", "texts", multiple=True, metavar="TEXT", help="A text; may be given several times.")
 @click.option("--file", "files", multiple=True, type=FILE, help="A file whose content is one text, as UTF-8.")
 @click.option("--show", "shown", is_flag=True, hidden=True, help="As -v.")

@@ -14,10 +14,15 @@ def golden_path(name: str, root: Path = GOLDEN_ROOT) -> Path:
     return path if path.suffix == ".pb" else _committed(name, root)
 
 
+def case_names(root: Path = GOLDEN_ROOT) -> list[str]:
+    """The names of the committed cases, by their files alone, none of which is read."""
+    return sorted(str(p.relative_to(root / "cases").with_suffix("")) for p in (root / "cases").rglob("*.pb"))
+
+
 def _committed(name: str, root: Path) -> Path:
     found = root / "cases" / f"{name}.pb"
     if not found.is_file():
-        names = sorted(str(p.relative_to(root / "cases").with_suffix("")) for p in (root / "cases").rglob("*.pb"))
+        names = case_names(root)
         raise ParityError(
             name,
             "there is no golden of this name",
