@@ -6,19 +6,23 @@ from pathlib import Path
 
 import click
 
+from qwen3_parity.commands import CASE_OR_FILE, examples
 
-@click.command("export-dump")
-@click.argument("recording")
+
+@click.command(
+    "export-dump",
+    epilog=examples(
+        "qwen3-parity export-dump build/parity/decoder/plain.pb plain.safetensors",
+        "qwen3-parity export-dump decoder/plain golden.npz",
+    ),
+)
+@click.argument("recording", shell_complete=CASE_OR_FILE)
 @click.argument("out", type=click.Path(path_type=Path))
 def export_dump(recording: str, out: Path) -> None:
     """Write every tensor of RECORDING, a file or a golden's case name, to OUT: a .safetensors or an .npz.
 
     A tensor is called by its tap, or step.tap where there are several steps. safetensors' metadata has case and axes.
     The way back is import-dump.
-
-    \b
-    qwen3-parity export-dump build/parity/decoder/plain.pb plain.safetensors
-    qwen3-parity export-dump decoder/plain golden.npz
     """
     from qwen3_golden import read
     from qwen3_parity.judge.golden_path import golden_path

@@ -7,11 +7,19 @@ from pathlib import Path
 
 import click
 
+from qwen3_parity.commands import CASE_OR_FILE, examples
+
 _SHOWN = 12
 
 
-@click.command("import-dump")
-@click.argument("golden")
+@click.command(
+    "import-dump",
+    epilog=examples(
+        "qwen3-parity import-dump decoder/plain my_dump.safetensors",
+        "qwen3-parity import-dump decoder/plain dumps/ --names names.toml",
+    ),
+)
+@click.argument("golden", shell_complete=CASE_OR_FILE)
 @click.argument("dump", type=click.Path(path_type=Path))
 @click.option("--names", metavar="FILE", help="The name map, as TOML, or llama.cpp  [default: Hugging Face's names]")
 @click.option("--out", type=click.Path(path_type=Path), help="The recording's file  [default: build/parity/CASE.pb]")
@@ -21,10 +29,6 @@ def import_dump(golden: str, dump: Path, names: str | None, out: Path | None) ->
     DUMP is a .safetensors or .npz, a folder of .safetensors or .npy, of SGLang's .pt, or of transformers' model
     debugger. Names of Hugging Face's modules, or of taps, need no map. What has no tap, no tensor or another shape is
     said. Nothing is unpickled.
-
-    \b
-    qwen3-parity import-dump decoder/plain my_dump.safetensors
-    qwen3-parity import-dump decoder/plain dumps/ --names names.toml
     """
     from qwen3_parity.recording.case import golden as case_of
     from qwen3_parity.recording.dumps.dump import shown

@@ -12,6 +12,7 @@ import click
 
 from qwen3_golden import GOLDEN_ROOT, ParityError, Recording, pb, read
 from qwen3_golden.whole import write_whole
+from qwen3_parity.commands import examples
 from qwen3_parity.judge.golden_path import golden_of
 from qwen3_parity.report.progress import progress
 from qwen3_parity.report.terminal import console
@@ -34,7 +35,9 @@ class _Options:
     budget: float
 
 
-@click.command()
+@click.command(
+    epilog=examples("qwen3-parity report build/parity/decoder/plain.pb", "qwen3-parity report my_recordings/")
+)
 @click.argument("files", nargs=-1, required=True, metavar="[GOLDEN] CANDIDATE | FOLDER")
 @click.option("--out", type=FILE, help=f"Where it goes; a page without it to {_PAGE}, all else to the terminal.")
 @click.option("--format", "kind", type=click.Choice(["html", "markdown", "json"]), default="html", show_default=True)
@@ -62,8 +65,6 @@ def report(
 
     The verdict, the mistakes with their fixes, the map of the network, every tap, both sides' provenance. As Markdown
     it is short, for a pull request's comment; as JSON it is what `diagnose --json` says. The exit code is check's.
-
-    Example: qwen3-parity report build/parity/decoder/plain.pb
     """
     if len(files) > 2:
         raise click.UsageError("give one candidate, or a golden and a candidate, or a folder")

@@ -56,7 +56,7 @@ def record_reference(
     lacking = [name for name, path in committed.items() if not Selection(without=selection.without).takes(name, path)]
     command += [f"--exclude={glob}" for glob in (*selection.exclude, *lacking)]
     total = len(_cases(GOLDEN_ROOT, selection))
-    with subprocess.Popen(command, env=environment, stdout=sys.stderr) as process:
+    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as process:
         try:
             while process.poll() is None:
                 count(min(len(list(staging.rglob("*.pb"))), total), total)
