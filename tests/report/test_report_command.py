@@ -65,7 +65,7 @@ def test_a_folder_is_one_report(seeded, tmp_path: Path) -> None:
     shutil.copy(seeded.path, folder / "plain.pb")
     shutil.copy(ROPE, folder / "rope.pb")
     text = run(folder, "--format", "markdown").stdout
-    assert "1 of 2 cases without parity: rope.interleaved is behind them" in text
+    assert "1 of 2 cases without parity: rope.interleaved is behind it" in text
     assert "| decoder/plain | divergence |" in text and "| op/rope" not in text
 
 

@@ -128,7 +128,7 @@ def test_sentences_say_how_many_cases_and_what_is_behind_them(seeded) -> None:
     assert sentence(Report([good])) == "Parity in op/rope"
     assert sentence(Report([good, good])) == "Parity in all 2 cases"
     some = Mistake("rope.interleaved", "pairs neighbours", "", (), cases=("decoder/plain",))
-    assert sentence(Report([good, bad], [some])) == ("1 of 2 cases without parity: rope.interleaved is behind them")
+    assert sentence(Report([good, bad], [some])) == ("1 of 2 cases without parity: rope.interleaved is behind it")
     other = Mistake("", "something else", "", (), cases=("decoder/plain",))
     assert sentence(Report([good, bad], [other])) == "1 of 2 cases without parity"
 

@@ -19,7 +19,7 @@ from qwen3_parity.folder.check import check_folder
 from qwen3_parity.folder.diagnose import diagnose_folder
 from qwen3_parity.report.page.contents import Report
 from qwen3_parity.report.page.html import html
-from qwen3_parity.report.page.mistakes import mistakes_of
+from qwen3_parity.report.page.mistakes import mistakes_of_folder
 
 playwright = pytest.importorskip("playwright.sync_api", reason="the extra [dev] is not installed: no playwright")
 
@@ -55,7 +55,7 @@ def pages(seeded, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     reports = {
         "clean": Report([clean]),
         "bug": seeded.report,
-        "folder": Report(judged.folder.results, mistakes_of(judged), missing=judged.folder.missing),
+        "folder": Report(judged.folder.results, mistakes_of_folder(judged), missing=judged.folder.missing),
     }
     for name, report in reports.items():
         (root / f"{name}.html").write_text(html(report, plots=True), encoding="utf-8")

@@ -29,7 +29,7 @@ sys.meta_path.insert(0, Missing())
 from qwen3_parity.cli import main
 main({arguments})
 """
-_EXTRAS = sorted({one for packages in extras.EXTRAS.values() for one in packages})
+_EXTRAS = sorted({extras.MODULES.get(one, one) for packages in extras.EXTRAS.values() for one in packages})
 
 
 def alone(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -40,7 +40,14 @@ def alone(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
-JUDGE = (("check", PLAIN), ("diagnose", PLAIN), ("show", PLAIN), ("demo", "tour"), ("doctor",))
+JUDGE = (
+    ("check", PLAIN),
+    ("diagnose", PLAIN),
+    ("show", PLAIN),
+    ("demo", "tour"),
+    ("doctor",),
+    ("report", PLAIN, "--format", "markdown"),
+)
 
 
 @pytest.mark.parametrize("arguments", JUDGE, ids=lambda arguments: arguments[0])
@@ -49,10 +56,17 @@ def test_the_judge_runs_without_any_extra(tmp_path: Path, arguments: tuple[str, 
     assert done.returncode == 0, done.stderr
 
 
-def test_a_command_says_which_extra_it_needs(tmp_path: Path) -> None:
-    done = alone(tmp_path, "parity")
+@pytest.mark.parametrize(("arguments", "extra"), [(("parity",), "torch"), (("report", PLAIN), "report")])
+def test_a_command_says_which_extra_it_needs(tmp_path: Path, arguments: tuple[str, ...], extra: str) -> None:
+    done = alone(tmp_path, *arguments)
     assert done.returncode == 2
-    assert "pip install 'qwen3-parity[torch]'" in done.stderr
+    assert f"pip install 'qwen3-parity[{extra}]'" in done.stderr
+
+
+def test_the_demo_says_how_to_get_the_plots(tmp_path: Path) -> None:
+    assert alone(tmp_path, "demo", "tour").returncode == 0
+    page = (tmp_path / "tour" / "report.html").read_text(encoding="utf-8")
+    assert "pip install 'qwen3-parity[report]'" in page.partition("<script")[0]
 
 
 def test_the_demo_names_its_mistake_and_leaves_what_to_do_next(tmp_path: Path) -> None:
@@ -102,6 +116,10 @@ def test_the_wheel_alone_is_enough(tmp_path: Path) -> None:
     for verb in ("check", "diagnose", "show"):
         assert run("qwen3-parity", verb, f"{site}/cases/decoder/plain.pb")
     assert str(home) in site
+    run("pip", "install", "--quiet", f"{wheel}[report]")
+    assert "Parity in decoder/plain" in run("qwen3-parity", "report", f"{site}/cases/decoder/plain.pb")
+    page = (empty / "build" / "report.html").read_text(encoding="utf-8")
+    assert "vegaEmbed" in page and "qwen3-parity[report]" not in page
 
 
 def _size(folder: Path) -> int:

@@ -95,32 +95,33 @@ def _of_folder(path: Path, options: _Options) -> tuple[Report, dict[str, Any], i
     from qwen3_parity.folder.diagnose import diagnose_folder
     from qwen3_parity.report import folder_diagnosis
     from qwen3_parity.report.page.contents import Report
-    from qwen3_parity.report.page.mistakes import mistakes_of
+    from qwen3_parity.report.page.mistakes import mistakes_of_folder
 
     with progress("judging") as update:
         folder = check_folder(path, partial=options.partial)
         found = diagnose_folder(folder, update, partial=options.partial, budget=options.budget)
-    made = Report(folder.results, mistakes_of(found), folder.refused, folder.missing)
+    made = Report(folder.results, mistakes_of_folder(found), folder.refused, folder.missing)
     return made, folder_diagnosis.to_json(found), folder.exit_code
 
 
 def _of_one(files: tuple[str, ...], options: _Options) -> tuple[Report, dict[str, Any], int]:
     """A recording's report, its diagnosis as JSON, and its exit code."""
     from qwen3_parity.judge.match import refuse_weights
-    from qwen3_parity.report import diagnoses, text_diagnoses
+    from qwen3_parity.report import diagnoses
     from qwen3_parity.report.page.contents import Report
-    from qwen3_parity.report.page.mistakes import mistakes_of
+    from qwen3_parity.report.page.mistakes import mistakes_of, mistakes_of_texts
 
     candidate = read(Path(files[-1]), digests=True)
     golden = read(Path(files[0]) if len(files) == 2 else golden_of(candidate), digests=True)
     refuse_weights(candidate, golden)
     if golden.case.mode == pb.TOKENIZATION:
         from qwen3_parity.diagnosis.text import diagnose_tokenization, directory_of
+        from qwen3_parity.report import text_diagnoses
 
         directory = directory_of(golden, options.model)
         with progress("reading") as update:
             texts = diagnose_tokenization(golden, candidate, directory, update, partial=options.partial)
-        made = Report([texts.verdicts], mistakes_of(texts))
+        made = Report([texts.verdicts], mistakes_of_texts(texts))
         return made, text_diagnoses.to_json(texts), texts.verdicts.exit_code
     from qwen3_parity.check import check
     from qwen3_parity.checkpoints.weights import weights_at_hand

@@ -26,8 +26,8 @@ COMMANDS: Mapping[str, str] = {
 }
 """Command -> the extra without which it does not run; every other one needs none."""
 
-_PACKAGES: Mapping[str, str] = {"vl_convert": "vl-convert-python"}
-"""Module -> the package that brings it, where they have different names."""
+MODULES: Mapping[str, str] = {"vl-convert-python": "vl_convert"}
+"""Package -> its module, where they have different names."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,9 @@ def extras() -> list[Extra]:
 
 def extra_of(module: str) -> str:
     """The smallest extra that installs a module, empty for one of none."""
-    top = _PACKAGES.get(module.partition(".")[0], module.partition(".")[0])
-    return next((name for name, packages in EXTRAS.items() if top in packages), "")
+    top = module.partition(".")[0]
+    modules = {name: [MODULES.get(one, one) for one in packages] for name, packages in EXTRAS.items()}
+    return next((name for name, some in modules.items() if top in some), "")
 
 
 def _version(package: str) -> str | None:

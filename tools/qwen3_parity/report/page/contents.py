@@ -86,7 +86,8 @@ def sentence(report: Report) -> str:
         return start + why
     start = f"{len(failed)} of {len(results)} cases without parity"
     explained = {case for one in report.mistakes if one.name for case in one.cases}
-    some = "them" if len(explained) == len(failed) else f"{len(explained)} of them"
+    whole = "it" if len(failed) == 1 else "them"
+    some = whole if len(explained) == len(failed) else f"{len(explained)} of them"
     are = f": {_and(names)} is behind" if len(names) == 1 else f": {len(names)} mistakes are behind"
     return f"{start}{are} {some}" if names else start
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from qwen3_parity.diagnosis.diagnose import Diagnosis, Explained
-from qwen3_parity.diagnosis.text import TokenDiagnosis
-from qwen3_parity.folder.diagnose import FolderDiagnosis
 from qwen3_parity.report.diagnoses import name as place_of
-from qwen3_parity.report.text_diagnoses import lines, named
 from qwen3_parity.report.verdicts import of_budget
 
-AnyDiagnosis = Diagnosis | TokenDiagnosis | FolderDiagnosis
+if TYPE_CHECKING:  # a diagnosis of texts needs the extra [reference]
+    from qwen3_parity.diagnosis.diagnose import Diagnosis, Explained
+    from qwen3_parity.diagnosis.text import TokenDiagnosis
+    from qwen3_parity.folder.diagnose import FolderDiagnosis
 
 _OTHERWISE = 4
 
@@ -34,14 +34,19 @@ class Mistake:
     link: tuple[str, str, int] | None = None
 
 
-def mistakes_of(found: AnyDiagnosis | None) -> list[Mistake]:
-    """The mistakes of a diagnosis, those with a name first; places with the same mistake stand together."""
-    if found is None:
-        return []
-    if isinstance(found, FolderDiagnosis):
-        return list(_of_folder(found))
-    single = _of_texts(found) if isinstance(found, TokenDiagnosis) else _of_network(found)
-    return sorted(_together(list(single)), key=lambda one: not one.name)
+def mistakes_of(found: Diagnosis) -> list[Mistake]:
+    """The mistakes of a network, those with a name first; places with the same mistake stand together."""
+    return sorted(_together(list(_of_network(found))), key=lambda one: not one.name)
+
+
+def mistakes_of_texts(found: TokenDiagnosis) -> list[Mistake]:
+    """The mistakes of a tokenizer, those with a name first."""
+    return sorted(_together(list(_of_texts(found))), key=lambda one: not one.name)
+
+
+def mistakes_of_folder(found: FolderDiagnosis) -> list[Mistake]:
+    """The mistakes behind a folder's red cases, those with a name first."""
+    return list(_of_folder(found))
 
 
 def _of_network(found: Diagnosis) -> Iterator[Mistake]:
@@ -78,6 +83,8 @@ def _of_fault(fault: Explained, case: str) -> Mistake:
 
 
 def _of_texts(found: TokenDiagnosis) -> Iterator[Mistake]:
+    from qwen3_parity.report.text_diagnoses import lines, named
+
     for fault in found.faults:
         link = found.verdicts.case.name, f"tokenizer.{fault.stage}", _index(found, fault.stage)
         said = [line.strip() for line in lines(fault)]
