@@ -133,6 +133,11 @@ def test_sentences_say_how_many_cases_and_what_is_behind_them(seeded) -> None:
     assert sentence(Report([good, bad], [other])) == "1 of 2 cases without parity"
 
 
+def test_a_place_without_a_name_for_its_mistake_stands_in_the_sentence(seeded) -> None:
+    wrong = "decoder.layers.*.merged_attn.q_rope is wrong on its own inputs"
+    assert sentence(Report([seeded.found.verdicts])) == f"Divergence in decoder/plain: {wrong}"
+
+
 def test_a_refused_file_is_no_parity_of_everything() -> None:
     from qwen3_golden import ParityError
 

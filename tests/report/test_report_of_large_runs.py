@@ -64,7 +64,7 @@ def large() -> Report:
 def test_eight_thousand_red_taps_are_a_megabyte(large: Report) -> None:
     shown = contents(large)
     assert len(shown["cases"][0]["rows"]) == LAYERS * STEPS * len(PLACES) > 7000
-    assert len(json.dumps(shown)) < 1_500_000
+    assert len(json.dumps(shown)) < 1_000_000
 
 
 def test_problems_in_words_are_those_of_the_taps_that_are_wrong_alone(large: Report) -> None:

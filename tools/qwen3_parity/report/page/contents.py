@@ -82,8 +82,9 @@ def sentence(report: Report) -> str:
     names = [one.name for one in report.mistakes if one.name]
     if len(results) == 1:
         start = f"{results[0].word.capitalize()} in {results[0].case.name}"
-        why = f": {_and(names)}" if names else f": {_and(_places(results[0]))}" if _places(results[0]) else ""
-        return start + why
+        wrong = _places(results[0]) or [place for one in report.mistakes if one.link for place in one.places]
+        why = _and(names) if names else f"{wrong[0]} is wrong on its own inputs" if wrong else ""
+        return f"{start}: {why}" if why else start
     start = f"{len(failed)} of {len(results)} cases without parity"
     explained = {case for one in report.mistakes if one.name for case in one.cases}
     whole = "it" if len(failed) == 1 else "them"
@@ -93,8 +94,7 @@ def sentence(report: Report) -> str:
 
 
 def _places(verdicts: Verdicts) -> list[str]:
-    places = dict.fromkeys(pattern_of(name).replace("{layer}", "*") for name in verdicts.wrong_alone)
-    return [f"{place} is wrong on its own inputs" for place in list(places)[:1]]
+    return [pattern_of(name).replace("{layer}", "*") for name in verdicts.wrong_alone]
 
 
 def _and(words: Sequence[str]) -> str:

@@ -31,6 +31,7 @@ function drawMap() {
   const one = current(), body = at("map-body");
   body.replaceChildren();
   if (!one.rows.length) { body.append(element("p", {class: "dim"}, "No tap was compared.")); return; }
+  at("map-title").textContent = one.kind === "texts" ? "Map of the stages" : "Map of the network";
   body.append(legend(one));
   const mine = table(one, [COLUMN.own, COLUMN.share]);
   if (!one.other) { body.append(mine); return; }
@@ -39,10 +40,11 @@ function drawMap() {
 }
 
 function legend(one) {
-  const made = element("div", {class: "legend"});
+  const made = element("div", {class: "legend"}), texts = one.kind === "texts";
   const alone = one.rows.some((row) => isNumber(row[COLUMN.own]));
-  made.append(element("span", {}, one.kind === "texts" ? "A row a stage, a column a text." : alone ? "Left half: the op alone, on its own inputs. Right half: the run up to there." : "The run up to there; no op was judged alone."));
-  for (const [number, [, words]] of LEVELS.entries()) made.append(element("span", {}, element("i", {class: `l${number}`}), words));
+  made.append(element("span", {}, texts ? "A row a stage, a column a text." : alone ? "Left half: the op alone, on its own inputs. Right half: the run up to there." : "The run up to there; no op was judged alone."));
+  const shown = texts ? [[0, "equal"], [6, "differs"]] : LEVELS.map(([, words], number) => [number, words]);
+  for (const [number, words] of shown) made.append(element("span", {}, element("i", {class: `l${number}`}), words));
   if (alone) made.append(element("span", {}, element("i", {class: "none"}), "not judged"));
   return made;
 }
