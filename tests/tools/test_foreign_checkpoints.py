@@ -22,11 +22,34 @@ COMMANDS = {
     "record": lambda model, out: ["record", GOLDEN, "--model", model, "--out", out],
     "diagnose": lambda model, out: ["diagnose", GOLDEN, GOLDEN, "--model", model],
 }
+CONFIGS = {
+    "gemma": GEMMA,
+    "experts": EXPERTS,
+    "next": {"model_type": "qwen3_next", "num_experts": 512},
+    "t5": {"model_type": "t5", "architectures": ["T5ForConditionalGeneration"]},
+    "gpt2": {"model_type": "gpt2", "n_embd": 8},
+    "own": {"model_type": "my_own_network"},
+    "gptq": {"model_type": "qwen3", "quantization_config": {"quant_method": "gptq", "bits": 4}},
+}
+FILES = {
+    "gguf": ("model.gguf", b"GGUF\x03\0\0\0"),
+    "pickles": ("pytorch_model.bin", b"PK"),
+    "onnx": ("model.onnx", b""),
+    "bare": ("model.safetensors", b""),
+}
 CHECKPOINTS = {
-    "gemma": "this is a Gemma checkpoint (model_type gemma)",
-    "experts": "this is a Qwen3-MoE checkpoint (model_type qwen3_moe), a mixture of experts",
+    "gemma": "this is a Gemma checkpoint (model_type gemma), which is not supported",
+    "experts": "this is a Qwen3-MoE checkpoint (model_type qwen3_moe), a mixture of experts, which is not supported",
+    "next": "this is a Qwen3-Next checkpoint (model_type qwen3_next), a mixture of experts, which is not supported",
+    "t5": "this is a T5 checkpoint (model_type t5), which is not supported",
+    "gpt2": "this is a GPT-2 checkpoint (model_type gpt2), which is not supported",
+    "own": "this is another network's checkpoint (model_type my_own_network), which is not supported",
+    "gptq": "this is a quantised checkpoint (quant_method gptq), which is not supported",
     "gguf": "this is a folder of GGUF files",
     "gguf/model.gguf": "this is a GGUF file",
+    "pickles": "this is a folder of PyTorch's pickles",
+    "onnx": "this is a folder of ONNX files",
+    "bare": "this is a folder of weights without config.json",
 }
 
 
@@ -34,12 +57,13 @@ CHECKPOINTS = {
 def foreign(tmp_path_factory):
     """A folder with one of each."""
     folder = tmp_path_factory.mktemp("foreign")
-    for name, config in (("gemma", GEMMA), ("experts", EXPERTS)):
+    for name in {*CONFIGS, *FILES, "empty"}:
         (folder / name).mkdir()
+    for name, config in CONFIGS.items():
         (folder / name / "config.json").write_text(json.dumps(config), encoding="utf-8")
         (folder / name / "model.safetensors").write_bytes(b"")
-    (folder / "gguf").mkdir()
-    (folder / "gguf" / "model.gguf").write_bytes(b"GGUF\x03\0\0\0")
+    for name, (file, content) in FILES.items():
+        (folder / name / file).write_bytes(content)
     return folder
 
 
@@ -53,6 +77,17 @@ def test_a_foreign_checkpoint_is_called_what_it_is(foreign, tmp_path, command, c
         f"{foreign / checkpoint}: {CHECKPOINTS[checkpoint]}",
     )
     assert not out.exists()
+    assert "expected: a dense Qwen3 or Qwen2 " in result.stderr and "next: " in result.stderr
+
+
+@pytest.mark.parametrize("command", ["tokenize --text a --tokenizer", "export --out out --tokenizer"])
+@pytest.mark.parametrize("checkpoint", ["gguf", "gguf/model.gguf", "t5", "empty"])
+def test_a_tokenizer_that_is_not_there_is_said_before_any_is_loaded(foreign, command, checkpoint):
+    result = CliRunner().invoke(main, [*command.split(), str(foreign / checkpoint)])
+    assert (result.exit_code, result.stderr.splitlines()[0]) == (
+        2,
+        f"{foreign / checkpoint}: there is no tokenizer here",
+    )
 
 
 def test_our_encoder_decoder_is_not_initialised_from_a_llama(tmp_path):
@@ -60,7 +95,7 @@ def test_our_encoder_decoder_is_not_initialised_from_a_llama(tmp_path):
     result = CliRunner().invoke(main, COMMANDS["initialize"](str(llama), str(tmp_path / "out")))
     assert (result.exit_code, result.stderr.splitlines()[0]) == (
         2,
-        f"{llama}: this is a Llama checkpoint (model_type llama)",
+        f"{llama}: this is a Llama checkpoint (model_type llama), which is not supported",
     )
 
 

@@ -48,10 +48,10 @@ def export(model: str | None, tokenizer: str | None, out: Path, part_bytes: int 
     if part_bytes is not None:
         raise click.UsageError("--part-bytes is for --model; a tokenizer is one file")
     from qwen3_parity.checkpoints.export_tokenizer import export_tokenizer
-    from qwen3_parity.recording.request import TOKENIZER_FILES, model_directory
+    from qwen3_parity.recording.request import tokenizer_directory
 
     with output.progress("reading"):
-        message = export_tokenizer(model_directory(str(tokenizer), TOKENIZER_FILES), out)
+        message = export_tokenizer(tokenizer_directory(str(tokenizer)), out)
     counts = {"tokens": len(message.token), "merges": len(message.merge), "added_tokens": len(message.added_token)}
     size = out.stat().st_size
     said = ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in counts.items())

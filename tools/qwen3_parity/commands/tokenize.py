@@ -43,7 +43,7 @@ def tokenize(
     A long text is compared in pieces, cut where that changes none of Hugging Face's ids. What --out writes is
     recorded, checked and diagnosed like the committed goldens, with any tokenizer.
     """
-    from qwen3_parity.recording.request import TOKENIZER_FILES, model_directory
+    from qwen3_parity.recording.request import tokenizer_directory
     from qwen3_parity.recording.text import recorded
     from qwen3_parity.report import verdicts as report
     from qwen3_parity.text.compare import check_tokenization, joined
@@ -55,7 +55,7 @@ def tokenize(
     named |= {str(path): _content(path) for path in files}
     if not named:
         raise click.UsageError("give --text TEXT or --file FILE")
-    directory = model_directory(tokenizer, TOKENIZER_FILES)
+    directory = tokenizer_directory(tokenizer)
     reference = load_tokenizer(directory)
     golden = _recording(directory)
     runner, parts, counts = ours(golden.case, directory), [], dict.fromkeys(named, 0)

@@ -12,6 +12,7 @@ from qwen3_golden.regular_file import refuse_irregular
 from qwen3_parity.checkpoints.foreign import refuse_foreign
 
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt", "*.jinja")
+_SHOWN = 6
 _EVERYTHING = ("*.json", "*.safetensors", "merges.txt", "*.jinja")
 
 
@@ -45,6 +46,21 @@ def model_directory(name: str, files: Sequence[str] = _EVERYTHING) -> Path:
             got=str(error.__cause__).splitlines()[0],
             next_step="check the path, or download it first where there is a network",
         ) from None
+
+
+def tokenizer_directory(name: str) -> Path:
+    """As `model_directory`, of a tokenizer alone; raises `ParityError` where there is none."""
+    directory = Path(name) if Path(name).is_file() else model_directory(name, TOKENIZER_FILES)
+    if not any((directory / file).is_file() for file in ("tokenizer.json", "vocab.json")):
+        files = sorted(path.name for path in directory.iterdir()) if directory.is_dir() else ["a file"]
+        raise ParityError(
+            name,
+            "there is no tokenizer here",
+            expected="tokenizer.json, or vocab.json and merges.txt",
+            got=", ".join(files[:_SHOWN]) or "an empty folder",
+            next_step="give the directory of a Qwen3-type tokenizer; none is read out of GGUF files or weights",
+        )
+    return directory
 
 
 def network_directory(name: str) -> Path:
