@@ -1,24 +1,31 @@
-"""A port to check: a causal Qwen3 or Llama in float32 NumPy, recorded tap by tap. Start your own from here.
+"""A port to check: Qwen3 in float32 NumPy, causal or encoder-decoder, recorded tap by tap. Start your own from here.
 
     qwen3-parity parity --only 'decoder/*' --impl numpy_port:factory        (with PYTHONPATH=examples)
 
 It knows nothing of the harness but the names of the taps and how its files are read: `factory(case, checkpoints)` loads
-a checkpoint and returns a callable that runs the case and hands each tensor to `tap(name, step, value)`.
+the checkpoints and returns a callable that runs the case and hands each tensor to `tap(name, step, value)`. `operation`
+is one op alone. Beams and training are left out.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from safetensors.numpy import load_file
 
 from qwen3_golden import pb, read
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Tap = Callable[[str, int, Array], None]
+
+
+def linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
+    y: Array = x @ weight.T
+    return y if bias is None else y + bias
 
 
 def rms_norm(x: Array, weight: Array, eps: float) -> Array:
@@ -50,6 +57,41 @@ def frequencies(config: Any) -> tuple[Array, float]:
         low, high = max(low, 0.0), min(high, dim - 1.0)
         divided = np.clip((np.arange(dim // 2) - low) / (high - low or 0.001), 0, 1).astype(np.float32)
     return plain * (1 - divided) + plain / np.float32(scaling.factor) * divided, scaling.attention_factor
+
+
+def rope_tables(positions: Array, inv_freq: Array, factor: float) -> tuple[Array, Array]:
+    """cos and sin `[batch, slot, head_dim]`; both halves turn by the same angles."""
+    angles = positions[..., None].astype(np.float32) * inv_freq
+    cos, sin = (np.concatenate((half, half), axis=-1) for half in (np.cos(angles), np.sin(angles)))
+    return cos * np.float32(factor), sin * np.float32(factor)
+
+
+def visible(padding: Array, query: int, window: int, bidirectional: bool = False) -> Array:
+    """`[batch, query, key]`, True = visible, of the last `query` slots. A window (0: none) counts padding, too."""
+    total = padding.shape[1]
+    distance = np.arange(total - query, total)[:, None] - np.arange(total)[None]
+    near = np.abs(distance) <= (window or total) if bidirectional else (distance >= 0) & (distance < (window or total))
+    mask: Array = near & padding[:, None]
+    return mask
+
+
+def repeat_kv(x: Array, groups: int) -> Array:
+    """`[batch, kv_heads, key, head_dim]` to `[batch, heads, …]`: every KV head serves `groups` neighbours."""
+    return np.asarray(np.repeat(x, groups, axis=1))
+
+
+def scores(q: Array, k: Array, scaling: float) -> Array:
+    """`[batch, heads, query, key]`, before the mask."""
+    return np.asarray(q @ repeat_kv(k, q.shape[1] // k.shape[1]).swapaxes(2, 3) * np.float32(scaling))
+
+
+def context(probs: Array, v: Array) -> Array:
+    """`[batch, query, heads, head_dim]`."""
+    return np.asarray(probs @ repeat_kv(v, probs.shape[1] // v.shape[1])).swapaxes(1, 2)
+
+
+def swiglu(gate: Array, up: Array) -> Array:
+    return np.asarray(gate / (1 + np.exp(-gate)) * up)
 
 
 def softmax(scores: Array, mask: Array) -> Array:
@@ -85,107 +127,166 @@ def next_token_probs(logits: Array, ids: Array, real: Array, filters: Any) -> Ar
     return probs
 
 
+def operation(op: str, numbers: Mapping[str, float], x: Mapping[str, Array]) -> dict[str, Array]:
+    """One op alone: its outputs, from its numbers, its inputs and its parameters, each by the name that a case has."""
+    a = SimpleNamespace(**numbers)
+    if op == "embedding":
+        return {"y": x["weight"][x["ids"]]}
+    if op == "linear":
+        return {"y": linear(x["x"], x["weight"], x.get("bias"))}
+    if op in ("rms_norm", "head_norm"):
+        return {"y": rms_norm(x["x"], x["weight"], a.eps)}
+    if op == "repeat_kv":
+        return {"y": repeat_kv(x["x"], int(a.groups))}
+    if op == "swiglu":
+        return {"act": swiglu(x["gate"], x["up"])}
+    if op == "inv_freq":
+        a.rope_type, a.attention_factor = "yarn" if "factor" in numbers else "", 1.0
+        config = SimpleNamespace(head_dim=int(a.head_dim), rope_theta=a.theta, rope_scaling=a)
+        return {"inv_freq": frequencies(config)[0]}
+    if op == "rope_table":
+        tables = rope_tables(x["position_ids"], x["inv_freq"], numbers.get("attention_factor", 1))
+        return dict(zip(("cos", "sin"), tables, strict=True))
+    if op == "rope":
+        return {name: rotate(x[name], x["cos"], x["sin"]) for name in "qk"}
+    if op == "mask":
+        memory, own, window = "encoder_attention_mask", "decoder_attention_mask", int(a.window)
+        if own not in x:
+            return {"mask": visible(x[memory], x[memory].shape[1], window, bidirectional=True)}
+        mask = visible(x[own], int(a.query), window)
+        rest = [np.repeat(x[memory][:, None], mask.shape[1], axis=1)] if memory in x else []
+        return {"mask": np.concatenate((mask, *rest), axis=2)}
+    if op == "scores":
+        return {"scores": scores(x["q"], x["k"], a.scaling)}
+    if op == "softmax":
+        return {"probs": softmax(x["scores"], x["mask"][:, None])}
+    if op == "context":
+        return {"context": context(x["probs"], x["v"])}
+    if op == "next_token_probs":
+        off = {"repetition_penalty": 1.0, "temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0}
+        filters = SimpleNamespace(**{**off, **numbers})
+        filters.top_k = int(filters.top_k)
+        return {"probs": next_token_probs(x["logits"], x["ids"], np.ones(x["ids"].shape, bool), filters)}
+    raise NotImplementedError(op)
+
+
 def stored(directory: Path) -> Iterator[tuple[str, Array]]:
     """The tensors of a checkpoint: Hugging Face's files, or what `qwen3-parity export --model` made of them."""
     for file in directory.glob("*.safetensors"):
-        yield from load_file(file).items()
+        content = file.read_bytes()
+        start = 8 + int.from_bytes(content[:8], "little")
+        for name, entry in json.loads(content[8:start]).items():
+            if name != "__metadata__":
+                begin, end = (start + offset for offset in entry["data_offsets"])
+                if entry["dtype"] == "BF16":  # the upper halves of float32
+                    data = (np.frombuffer(content[begin:end], "<u2").astype("<u4") << 16).view("<f4")
+                else:
+                    data = np.frombuffer(content[begin:end], {"F32": "<f4", "F16": "<f2"}[entry["dtype"]])
+                yield name, data.reshape(entry["shape"])
     for file in directory.glob("weights-*.pb"):
         yield from ((tensor.info.name, tensor.values()) for tensor in read(file))
 
 
-class Qwen3:
-    """The network in a float type, or, `alone`, its first layer; shapes are in the comments of `attention`."""
+class Cache:
+    """What a decoder keeps between steps: keys and values by layer, `[batch, kv_heads, key, head_dim]` each.
 
-    def __init__(self, directory: Path, config: Any, dtype: Any = np.float32, alone: bool = False) -> None:
-        self.config, self.alone = config, alone
+    `memory` is the encoder's output `[batch, key, hidden]`, which of it is no padding, and the cos and sin that turn it,
+    or None where its keys are not rotated.
+    """
+
+    def __init__(self, memory: tuple[Array, Array, Any] | None = None) -> None:
+        self.memory = memory
+        self.own: dict[int, tuple[Array, Array]] = {}
+        self.encoder: dict[int, tuple[Array, Array]] = {}
+
+
+class Qwen3:
+    """A stack in a float type: the decoder, or the encoder, which sees everything. `alone`: its first layer."""
+
+    def __init__(
+        self, directory: Path, config: Any, dtype: Any = np.float32, alone: bool = False, stack: str = "decoder"
+    ) -> None:
+        self.config, self.alone, self.stack = config, alone, stack
         self.weights = {name: array.astype(dtype) for name, array in stored(directory)}
         self.inv_freq, self.attention_factor = frequencies(config)
 
     def linear(self, name: str, x: Array) -> Array:
-        y = x @ self.weights[f"{name}.weight"].T
-        bias = self.weights.get(f"{name}.bias")
-        return y if bias is None else y + bias
+        return linear(x, self.weights[f"{name}.weight"], self.weights.get(f"{name}.bias"))
 
     def norm(self, name: str, x: Array) -> Array:
         return rms_norm(x, self.weights[f"{name}.weight"], self.config.rms_norm_eps)
 
     def mask(self, layer: int, padding: Array, query: int) -> Array:
-        """`[batch, query, key]`, True = visible: the past, the present, no padding, and no further than the window.
-
-        A `padding` of three axes says itself which slot sees which.
-        """
-        total = padding.shape[1]
+        """`[batch, query, key]`; a `padding` of three axes says itself which slot sees which."""
         if padding.ndim == 3:
-            return padding[:, total - query :]
-        distance = np.arange(total - query, total)[:, None] - np.arange(total)[None]
-        visible = distance >= 0
-        if self.config.layer_types[layer] == "sliding_attention":
-            visible &= distance < self.config.sliding_window
-        return visible & padding[:, None]
+            return padding[:, -query:]
+        sliding = self.config.layer_types[layer] == "sliding_attention"
+        return visible(padding, query, self.config.sliding_window if sliding else 0, self.stack == "encoder")
+
+    def heads(
+        self, name: str, weights: str, site: str, x: Array, tables: Any, tap: Callable[[str, Array], None]
+    ) -> Array:
+        """Queries, keys or values, `[batch, heads, slot, head_dim]`, of hidden states `[batch, slot, hidden]`."""
+        y = self.linear(f"{weights}.{name}_proj", x)
+        tap(f"{site}{name}_proj", y)
+        y = y.reshape(*x.shape[:2], -1, self.config.head_dim)
+        if self.config.use_qk_norm and name != "v":
+            y = self.norm(f"{weights}.{name}_norm", y)
+            tap(f"{site}{name}_norm", y)
+        y = y.swapaxes(1, 2)
+        if tables is not None and name != "v":
+            y = rotate(y, *tables)
+            tap(f"{site}{name}_rope", y)
+        return y
 
     def attention(
-        self,
-        layer: int,
-        x: Array,
-        tables: tuple[Array, Array],
-        padding: Array,
-        cache: dict[int, tuple[Array, Array]],
-        tap: Callable[[str, Array], None],
+        self, layer: int, x: Array, tables: Any, padding: Array, cache: Cache, tap: Callable[[str, Array], None]
     ) -> Array:
-        batch, query, _ = x.shape
-        name, site = f"model.layers.{layer}.self_attn", f"decoder.layers.{layer}.merged_attn"
-        q, k, v = (self.linear(f"{name}.{one}_proj", x) for one in "qkv")  # [batch, query, channel]
-        for one, value in (("q", q), ("k", k), ("v", v)):
-            tap(f"{site}.{one}_proj", value)
-        q, k, v = (one.reshape(batch, query, -1, self.config.head_dim) for one in (q, k, v))
-        if self.config.use_qk_norm:
-            q, k = self.norm(f"{name}.q_norm", q), self.norm(f"{name}.k_norm", k)
-            tap(f"{site}.q_norm", q)
-            tap(f"{site}.k_norm", k)
-        q, k, v = (one.swapaxes(1, 2) for one in (q, k, v))  # [batch, heads, query, head_dim]
-        q, k = rotate(q, *tables), rotate(k, *tables)
-        tap(f"{site}.q_rope", q)
-        tap(f"{site}.k_rope", k)
-        if layer in cache:
-            k, v = (np.concatenate(pair, axis=2) for pair in zip(cache[layer], (k, v), strict=True))
-        cache[layer] = k, v
-        tap(f"{site}.cache_keys", k)
-        tap(f"{site}.cache_values", v)
-        mask = self.mask(layer, padding, query)
-        tap(f"{site}.mask", mask)
-        groups = q.shape[1] // k.shape[1]
-        k, v = (np.repeat(one, groups, axis=1) for one in (k, v))  # every KV head serves `groups` neighbours
-        scores = (q @ k.swapaxes(2, 3)) * np.float32(self.config.head_dim**-0.5)
-        tap(f"{site}.scores", scores)
-        probs = softmax(scores, mask[:, None])
-        tap(f"{site}.probs", probs)
-        context = (probs @ v).swapaxes(1, 2)  # [batch, query, heads, head_dim]
-        tap(f"{site}.context", context)
-        output = self.linear(f"{name}.o_proj", context.reshape(batch, query, -1))
-        tap(f"{site}.o_proj", output)
+        name = f"model.layers.{layer}.self_attn"
+        site = f"{self.stack}.layers.{layer}.{'self' if self.stack == 'encoder' else 'merged'}_attn."
+        q, k, v = (self.heads(one, name, site, x, tables, tap) for one in "qkv")
+        mask = self.mask(layer, padding, x.shape[1])
+        if self.stack == "decoder":
+            if layer in cache.own:
+                k, v = (np.concatenate(pair, axis=2) for pair in zip(cache.own[layer], (k, v), strict=True))
+            cache.own[layer] = k, v
+            tap(f"{site}cache_keys", k)
+            tap(f"{site}cache_values", v)
+        if cache.memory is not None:  # merged attention: the encoder's keys stand behind the decoder's, in one softmax
+            states, real, turn = cache.memory
+            if layer not in cache.encoder:
+                theirs = (self.heads(one, name, f"{site}encoder_", states, turn, tap) for one in "kv")
+                cache.encoder[layer] = next(theirs), next(theirs)
+            for one, kept in zip(("keys", "values"), cache.encoder[layer], strict=True):
+                tap(f"{site}cache_encoder_{one}", kept)
+            k, v = (np.concatenate(pair, axis=2) for pair in zip((k, v), cache.encoder[layer], strict=True))
+            mask = np.concatenate((mask, np.repeat(real[:, None], x.shape[1], axis=1)), axis=2)
+        tap(f"{site}mask", mask)
+        weighed = scores(q, k, self.config.head_dim**-0.5)
+        tap(f"{site}scores", weighed)
+        probs = softmax(weighed, mask[:, None])
+        tap(f"{site}probs", probs)
+        read = context(probs, v)
+        tap(f"{site}context", read)
+        output = self.linear(f"{name}.o_proj", read.reshape(*x.shape[:2], -1))
+        tap(f"{site}o_proj", output)
         return output
 
     def mlp(self, layer: int, x: Array, tap: Callable[[str, Array], None]) -> Array:
-        name, site = f"model.layers.{layer}.mlp", f"decoder.layers.{layer}.mlp"
+        name = f"model.layers.{layer}.mlp"
         gate, up = self.linear(f"{name}.gate_proj", x), self.linear(f"{name}.up_proj", x)
-        act = gate / (1 + np.exp(-gate)) * up
+        act = swiglu(gate, up)
         down = self.linear(f"{name}.down_proj", act)
         for one, value in (("gate_proj", gate), ("up_proj", up), ("act", act), ("down_proj", down)):
-            tap(f"{site}.{one}", value)
+            tap(f"{self.stack}.layers.{layer}.mlp.{one}", value)
         return down
 
     def tables(self, positions: Array) -> tuple[Array, Array]:
-        """cos and sin `[batch, query, head_dim]`; both halves turn by the same angles."""
-        angles = positions[..., None].astype(np.float32) * self.inv_freq
-        factor = np.float32(self.attention_factor)
-        cos, sin = (np.concatenate((one, one), axis=-1) * factor for one in (np.cos(angles), np.sin(angles)))
-        return cos, sin
+        return rope_tables(positions, self.inv_freq, self.attention_factor)
 
-    def block(
-        self, layer: int, x: Array, tables: tuple[Array, Array], padding: Array, cache: dict[int, Any], tap: Any
-    ) -> Array:
+    def block(self, layer: int, x: Array, tables: Any, padding: Array, cache: Cache, tap: Any) -> Array:
         """One layer, hidden states `[batch, query, hidden]` in and out."""
-        name, site = f"model.layers.{layer}", f"decoder.layers.{layer}"
+        name, site = f"model.layers.{layer}", f"{self.stack}.layers.{layer}"
         tap(f"{site}.input", x)
         normed = self.norm(f"{name}.input_layernorm", x)
         tap(f"{site}.input_layernorm", normed)
@@ -197,87 +298,87 @@ class Qwen3:
         tap(f"{site}.output", x)
         return x
 
-    def forward(
-        self, ids: Array, positions: Array, padding: Array, tables: tuple[Array, Array], cache: dict[int, Any], tap: Any
-    ) -> Array:
+    def forward(self, ids: Array, positions: Array, padding: Array, tables: Any, cache: Cache, tap: Any) -> Array:
         """One step: ids and positions `[batch, query]`, padding `[batch, past + query]`, True = a real token.
 
         In the place of ids there may be hidden states `[batch, query, hidden]`. `tables` are what RoPE turns by; the
-        ones that the port computes itself are recorded, and judged.
+        ones that the port computes itself are recorded, and judged. The decoder gives logits, the encoder its output.
         """
         sources = (positions, self.inv_freq, *self.tables(positions))
         for name, value in zip(("position_ids", "inv_freq", "cos", "sin"), sources, strict=True):
-            tap(f"decoder.{name}", value)
+            tap(f"{self.stack}.{name}", value)
         x = ids
         if ids.ndim == 2:
             x = self.weights["model.embed_tokens.weight"][ids]
-            tap("decoder.embed_tokens", x)
-        if self.alone:
-            return self.block(0, x, tables, padding, cache, tap)
-        for layer in range(self.config.num_hidden_layers):
+            tap(f"{self.stack}.embed_tokens", x)
+        for layer in range(1 if self.alone else self.config.num_hidden_layers):
             x = self.block(layer, x, tables, padding, cache, tap)
+        if self.alone:
+            return x
         x = self.norm("model.norm", x)
-        tap("decoder.norm", x)
+        tap(f"{self.stack}.norm", x)
+        if self.stack == "encoder":
+            return x
         logits = self.linear("model.embed_tokens" if self.config.tie_word_embeddings else "lm_head", x)
         tap("logits", logits)
         return logits
 
 
 def factory(case: Any, checkpoints: Mapping[str, Path], dtype: Any = np.float32) -> Callable[..., None]:
-    """A runner of causal cases, and of one causal layer alone, on the decoder's checkpoint."""
-    model = Qwen3(checkpoints["decoder"], case.config, dtype, alone=case.mode == pb.BLOCK)
-
-    def decode(
-        ids: Array, positions: Array, padding: Array, tables: tuple[Array, Array], steps: list[int], tap: Tap
-    ) -> Array:
-        cache: dict[int, Any] = {}
-        start, logits = 0, np.empty(0)
-        for step, length in enumerate(steps):
-            now = slice(start, start + length)
-            start += length
-            turn = tables[0][:, now], tables[1][:, now]
-            logits = model.forward(
-                ids[:, now],
-                positions[:, now],
-                padding[:, :start, ...][..., :start],
-                turn,
-                cache,
-                lambda n, v, s=step: tap(n, s, v),
-            )
-        return logits
+    """A runner of cases of the stacks whose checkpoints there are, and of one layer alone."""
+    alone = case.mode == pb.BLOCK
+    encoder, decoder = (
+        Qwen3(checkpoints[stack], case.config, dtype, alone, stack) if stack in checkpoints else None
+        for stack in ("encoder", "decoder")
+    )
 
     def run(case: Any, inputs: Mapping[str, Array], tap: Tap, wanted: Callable[[str], bool]) -> None:
-        states = inputs.get("input.decoder_inputs_embeds")
-        ids = inputs["input.decoder_input_ids"] if states is None else states
-        padding = inputs.get("input.decoder_mask", inputs["input.decoder_attention_mask"])
-        positions = inputs["input.decoder_position_ids"]
+        def given(stack: str) -> tuple[Array, Array, Array]:
+            ids = inputs.get(f"input.{stack}_inputs_embeds", inputs.get(f"input.{stack}_input_ids"))
+            padding = inputs.get(f"input.{stack}_mask", inputs[f"input.{stack}_attention_mask"])
+            return np.asarray(ids), inputs[f"input.{stack}_position_ids"], padding
+
+        def at(step: int) -> Callable[[str, Array], None]:
+            return lambda name, value: tap(name, step, value) if wanted(name) else None
+
         # cos and sin differ by an ulp of the angle between libraries: what follows them reads the golden's, and says so
-        golden = inputs["decoder.cos"], inputs["decoder.sin"]
+        def golden(prefix: str) -> tuple[Array, Array]:
+            return inputs[f"{prefix}cos"], inputs[f"{prefix}sin"]
 
-        def record(name: str, step: int, value: Array) -> None:
-            if wanted(name):
-                tap(name, step, value)
-            stop = sum(case.steps[: step + 1])
-            if name == "logits" and case.generation.strategy == "sample" and stop >= case.generation.prompt_length:
-                probs = next_token_probs(value[:, -1], ids[:, :stop], padding[:, :stop], case.generation)
+        memory: tuple[Array, Array, Any] | None = None
+        if encoder is not None:
+            theirs, places, real = given("encoder")
+            states = encoder.forward(theirs, places, real, golden("encoder."), Cache(), at(0))
+            memory = states, real, None
+        if decoder is None:
+            return
+        if memory is not None and case.config.rotate_encoder_keys:
+            memory = states, real, golden("decoder.encoder_")
+            for name, value in zip(("position_ids", "cos", "sin"), (places, *decoder.tables(places)), strict=True):
+                at(0)(f"decoder.encoder_{name}", value)
+        ids, positions, padding = given("decoder")
+        cache, stop, turns = Cache(memory=memory), 0, golden("decoder.")
+        for step, length in enumerate(case.steps):
+            now, stop = slice(stop, stop + length), stop + length
+            past, turn = padding[:, :stop, ...][..., :stop], (turns[0][:, now], turns[1][:, now])
+            logits = decoder.forward(ids[:, now], positions[:, now], past, turn, cache, at(step))
+            if case.generation.strategy == "sample" and stop >= case.generation.prompt_length:
+                probs = next_token_probs(logits[:, -1], ids[:, :stop], padding[:, :stop], case.generation)
                 tap("next_token_probs", step, probs)
-
-        decode(ids, positions, padding, golden, list(case.steps), record)
-        if case.generation.strategy == "sample":
+        if not case.max_new_tokens or case.generation.strategy == "sample":
             return
         prompt = case.generation.prompt_length or case.steps[0]
         ids, padding, positions = ids[:, :prompt], padding[:, :prompt], positions[:, :prompt]
         ended = np.zeros(len(ids), bool)
         for _ in range(case.max_new_tokens):  # greedy, from the beginning each time: slow and plain
-            tables = model.tables(positions)
-            logits = decode(ids, positions, padding, tables, [ids.shape[1]], lambda n, s, v: None)
+            cache, turn = Cache(memory=memory), decoder.tables(positions)
+            logits = decoder.forward(ids, positions, padding, turn, cache, lambda name, value: None)
             best = np.where(ended, case.generation.pad_token_id, logits[:, -1].argmax(axis=-1))
             ended |= np.isin(best, list(case.generation.eos_token_id))
             ids = np.concatenate((ids, best[:, None]), axis=1)
             padding = np.concatenate((padding, np.ones((len(ids), 1), bool)), axis=1)
             positions = np.concatenate((positions, positions[:, -1:] + 1), axis=1)
-        if case.max_new_tokens:
-            tap("generated_ids", 0, ids[:, prompt:])
+        tap("generated_ids", 0, ids[:, prompt:])
 
     arithmetic = pb.ARITHMETIC_F64 if dtype is np.float64 else pb.ARITHMETIC_F32
     run.run = pb.Run(arithmetic=arithmetic, backend=pb.FOREIGN, golden_tables=True)  # type: ignore[attr-defined]

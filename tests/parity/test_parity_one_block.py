@@ -43,7 +43,7 @@ def one_block(port: Any) -> Callable[[pb.Case, Mapping[str, Path]], Any]:
         model.weights = {name: array for name, array in model.weights.items() if name.startswith("model.layers.0.")}
 
         def run(case: pb.Case, inputs: Mapping[str, Any], tap: Any, wanted: Any) -> None:
-            states, stop, cache = inputs["input.decoder_inputs_embeds"], 0, dict[int, Any]()
+            states, stop, cache = inputs["input.decoder_inputs_embeds"], 0, port.Cache()
             for step, length in enumerate(case.steps):
                 now, stop = slice(stop, stop + length), stop + length
                 tables = inputs["decoder.cos"][:, now], inputs["decoder.sin"][:, now]

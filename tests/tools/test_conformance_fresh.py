@@ -197,9 +197,14 @@ def test_a_seed_draws_the_same_cases(port: tuple[Any, Answer], tmp_path: Path) -
 
 
 def test_what_is_not_supported_is_not_counted(port: tuple[Any, Answer], tmp_path: Path) -> None:
-    found = run(port[1], 1, 3, tmp_path, ("causal", "encoder"))
+    def causal(request: pb.ConformanceRequest) -> pb.ConformanceAnswer:
+        if pb.Recording.FromString(request.recording).case.mode == pb.ENCODER:
+            return pb.ConformanceAnswer(id=request.id, unsupported="ENCODER")
+        return port[1](request)
+
+    found = run(causal, 1, 3, tmp_path, ("causal", "encoder"))
     assert found.judged == 3 and set(found.unsupported) == {"encoder"} and found.failure is None
-    found = run(port[1], 1, 5, tmp_path, ("encoder",))
+    found = run(causal, 1, 5, tmp_path, ("encoder",))
     assert found.judged == 0 and found.failure is None
 
 
@@ -283,10 +288,10 @@ def test_the_command_saves_diagnoses_and_asks_again(tmp_path: Path, monkeypatch:
         "numpy_port.softmax = lambda scores, mask: right(scores, mask) * numpy_port.np.float32(1.01)\n"
         "numpy_process.main()\n"
     )
-    words = ["conformance", "--only", "plumbing/dtypes", "--seed", "3", "--fresh", "3", "--junit", "j.xml", "--"]
+    words = ["conformance", "--only", "training/tied", "--seed", "3", "--fresh", "3", "--junit", "j.xml", "--"]
     done = CliRunner().invoke(main, [*words, sys.executable, str(wrong)])
     assert done.exit_code == 1
-    assert "nothing was judged" in done.output  # the port reads no plumbing, and nobody goes on with it
+    assert "nothing was judged" in done.output  # the port has no training, and nobody goes on with it
     words[2] = "decoder/multiples_of_256"
     done = CliRunner().invoke(main, [*words, sys.executable, str(wrong)])
     assert done.exit_code == 1 and "fresh cases from seed 3" in done.output and "probs" in done.output
