@@ -190,8 +190,8 @@ def stored(directory: Path) -> Iterator[tuple[str, Array]]:
 class Cache:
     """What a decoder keeps between steps: keys and values by layer, `[batch, kv_heads, key, head_dim]` each.
 
-    `memory` is the encoder's output `[batch, key, hidden]`, which of it is no padding, and the cos and sin that turn it,
-    or None where its keys are not rotated.
+    `memory` is the encoder's output `[batch, key, hidden]`, which of it is no padding, and the cos and sin that turn it
+    (None where its keys are not rotated).
     """
 
     def __init__(self, memory: tuple[Array, Array, Any] | None = None) -> None:

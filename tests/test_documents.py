@@ -13,7 +13,9 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = sorted(
-    [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("golden/*.md"), *ROOT.glob("examples/**/*.md")]
+    path
+    for glob in ("*.md", "docs/*.md", "golden/*.md", "examples/**/*.md", "ports/*/*.md")
+    for path in ROOT.glob(glob)
 )
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 MODULE = re.compile(r"`((?:golden|reference|impl|tools|tests|docs|examples)/[\w./-]+\.(?:py|md|textproto|txt|proto))`")
