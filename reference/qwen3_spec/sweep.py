@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -33,6 +34,7 @@ class Network(Protocol):
     def rows_kept(self, name: str) -> bool: ...
 
 
+@cache
 def made_once(name: str) -> bool:
     """Whether a tap exists at step 0 alone and later steps read it there."""
     if name.startswith(("input.", "encoder.", "pre_norm.", "post_norm.", "gradient.encoder.")):
@@ -182,7 +184,9 @@ def _back(place: Any) -> int:
 
 def _in_range(values: Array) -> Array:
     """Numbers whose squares float32 cannot hold as NaN: what an honest op makes of them says nothing of the op."""
-    if values.dtype.kind != "f" or not values.size or -_LARGEST < float(values.min()) <= float(values.max()) < _LARGEST:
+    if values.dtype.kind != "f" or not values.size or np.vdot(values, values) < _LARGEST**2:
+        return values  # one product, of which no number can be larger: the usual case
+    if -_LARGEST < float(values.min()) <= float(values.max()) < _LARGEST:
         return values
     with np.errstate(all="ignore"):
         return np.where(np.abs(values) < _LARGEST, values, np.nan)

@@ -42,6 +42,13 @@ def normed(x: Array, weight: Array) -> Array:
     return (weight * (x / np.sqrt((x * x).mean(-1, keepdims=True) + np.float32(1e-6)))).astype(np.float32)
 
 
+def turned(x: Array) -> Array:
+    """`[batch, kv_heads, key, head_dim]` rotated at the positions of step 2."""
+    cos, sin = (value(f"decoder.{name}", 2)[:, None] for name in ("cos", "sin"))
+    half = x.shape[-1] // 2
+    return (x * cos + np.concatenate((-x[..., half:], x[..., :half]), -1) * sin).astype(np.float32)
+
+
 CACHES: dict[str, tuple[str, str, Callable[[Site], Array]]] = {
     "not written": ("cache.not_written", "keys", lambda site: joined(old("keys", 2), 0 * new("keys", 2))),
     "lost": ("cache.not_written", "keys", lambda site: joined(0 * old("keys", 2), new("keys", 2))),
@@ -57,6 +64,11 @@ CACHES: dict[str, tuple[str, str, Callable[[Site], Array]]] = {
     "normed again": ("cache.renormed", "keys",
                      lambda site: joined(normed(old("keys", 2), site.checkpoint[f"{ATTENTION}.k_norm.weight"]),
                                          new("keys", 2))),
+    "values normed": ("cache.values_normed", "values",
+                      lambda site: joined(old("values", 2),
+                                          normed(new("values", 2), site.checkpoint[f"{ATTENTION}.q_norm.weight"]))),
+    "values rotated": ("cache.values_rotated", "values",
+                       lambda site: joined(old("values", 2), turned(new("values", 2)))),
     "in bfloat16": ("cache.half_precision", "values", lambda site: rounded(joined(old("values", 2), new("values", 2)))),
 }  # fmt: skip
 

@@ -94,6 +94,18 @@ def own_hidden_late(site: Site) -> Result | None:
     return exact(y)
 
 
+def normed_again(site: Site) -> Result:
+    """Each step norms the keys that it finds."""
+    y = np.asarray(truth(site), np.float64)
+    old = 0 if site.before is None else site.before.shape[2]
+    weight = site.checkpoint[f"decoder.layers.{site.place.layer}.merged_attn.k_norm.weight"]
+    return exact(np.concatenate((norm(y[:, :, :old], weight, site.config.rms_norm_eps), y[:, :, old:]), 2))
+
+
+def late(site: Site) -> Result:
+    return exact(truth(replace(site, inputs=(np.roll(site.inputs[0], 1, 1),))))
+
+
 BUGS: Mapping[str, tuple[str, str, Mapping[str, Compute], str]] = {
     "head_reads_a_branch": ("decoder/plain", "logits", {"logits": reading("decoder.layers.0.post_attention_layernorm")},
                             "wiring.other_input"),
@@ -111,6 +123,8 @@ BUGS: Mapping[str, tuple[str, str, Mapping[str, Compute], str]] = {
     "mean_of_layers": ("decoder/plain", "all", {"decoder.norm": mean_of_layers}, "wiring.added_input"),
     "memory_unnormed": ("encdec/ragged", "sub-layer", {"*.encoder_[kv]_proj": reading("encoder.layers.2.output")},
                         "wiring.other_input"),
+    "memory_late": ("encdec/ragged", "sub-layer", {"*.encoder_k_proj": late}, "wiring.shifted"),
+    "keys_normed_again": ("decoder/plain", "sub-layer", {"*.cache_keys": normed_again}, "cache.renormed"),
     "prompt_overwritten": ("decoder/plain", "layer", {"*.cache_keys": wrapped, "*.cache_values": wrapped},
                            "cache.ring"),
     "hidden_from_itself_in_decode_steps": ("decoder/ragged_decode", "logits", {"*.mask": own_hidden_late},

@@ -123,6 +123,8 @@ def at_site(site: Site, arithmetic: Arithmetic, at: At = unchanged) -> Array:
 
 
 def _both(site: Site) -> Result:
+    if not site.values.units:
+        return at_site(site, FLOAT64), np.zeros(())
     return judged(_flat(site.inputs[0]), site.parameters["weight"], site.parameters.get("bias"))
 
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import perf_counter
+from time import process_time
 
 import torch
 
+from detection.levels.sources import SOURCES, Bug
 from detection.levels.thinned import thinned
-from detection.mutants import Mutant, catalogue
-from detection.mutants.isolated import CHECKPOINTS, golden_of, record_mutant
+from detection.mutants.isolated import CHECKPOINTS
 from detection.mutants.judged import MISPLACED, short
-from qwen3_golden import ParityError, Recording, read
+from qwen3_golden import Recording
 from qwen3_parity.check import check
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis.diagnose import Diagnosis, Explained, diagnose
@@ -26,8 +26,10 @@ _FIRST = 3
 class Row:
     """A bug at a level. `innocents`: groups that do not hold it; `said`: each fault's names, best first.
 
-    `first`: the first name of every fault is a right one; `among`: a right one is among its first three. `seconds` of
-    the diagnosis, `check_seconds` of the check of the same file. `failure`: what the judge raised, a bug of our own.
+    `first`: the first name of every fault is a right one; `among`: a right one is among its first three; `decided`:
+    where the first is not, a right one stands behind it or a next tap to record is told. `seconds` of the diagnosis,
+    `check_seconds` of the check of the same file: of the processor, as a clock counts them where nothing else runs.
+    `failure`: what the judge raised, a bug of our own.
     """
 
     bug: str
@@ -37,46 +39,58 @@ class Row:
     said: tuple[tuple[str, ...], ...] = ()
     first: bool = False
     among: bool = False
+    decided: bool = False
     seconds: float = 0.0
     check_seconds: float = 0.0
     failure: str = ""
 
 
-def measured(name: str, levels: Sequence[str], budget: float) -> list[Row]:
-    """The rows of a bug on its first case; none where our implementation refuses to run it."""
+def measured(name: str, source: str, levels: Sequence[str], budget: float) -> list[Row]:
+    """The rows of a bug on its first case; none where our implementation refuses to run it, or nothing changes."""
     torch.set_num_threads(1)
-    mutant = next(one for one in catalogue() if one.name == name)
-    golden = golden_of(mutant.cases[0])
     with TemporaryDirectory() as folder:
-        path = Path(folder) / "bug.pb"
-        try:
-            record_mutant(mutant, golden, path)
-        except ParityError:
+        bug = SOURCES[source].record(name, Path(folder))
+        if bug is None:
             return []
-        whole = read(path)
-        return [_row(mutant, level, golden, thinned(whole, level), budget) for level in levels]
+        if bug.named is None:
+            bug = _with_answers(bug)
+        return [_row(bug, level, thinned(bug.candidate, level), budget) for level in levels]
 
 
-def _row(mutant: Mutant, level: str, golden: Recording, candidate: Recording, budget: float) -> Row:
-    start = perf_counter()
-    caught = bool(check(golden, candidate).exit_code)
-    middle = perf_counter()
+def _with_answers(bug: Bug) -> Bug:
+    """A bug that nobody wrote an answer to, with what is said of it by every tap: places, and names of mistakes."""
+    found = diagnose(bug.golden, bug.candidate, weights_of(bug.candidate, CHECKPOINTS))
+    wrong = {short(place) for one in (*found.faults, *found.misplaced) for place in one.places}
+    named = {one.explanations[0].name for one in found.faults if one.explanations}
+    return replace(bug, wrong=frozenset(wrong), named=frozenset(named | ({MISPLACED} if found.misplaced else set())))
+
+
+def _row(bug: Bug, level: str, candidate: Recording, budget: float) -> Row:
+    assert bug.wrong is not None
+    assert bug.named is not None
+    start = process_time()
+    caught = bool(check(bug.golden, candidate).exit_code)
+    middle = process_time()
     if not caught:
-        return Row(mutant.name, level, caught=False, check_seconds=middle - start)
+        return Row(bug.name, level, caught=False, check_seconds=middle - start)
     try:
-        found = diagnose(golden, candidate, weights_of(candidate, CHECKPOINTS), budget=budget)
+        found = diagnose(bug.golden, candidate, weights_of(candidate, CHECKPOINTS), budget=budget, clock=process_time)
     except Exception as error:  # caught is caught, and the other bugs go on
-        return Row(mutant.name, level, caught=True, failure=f"{type(error).__name__}: {error}")
-    seconds = perf_counter() - middle
+        return Row(bug.name, level, caught=True, failure=f"{type(error).__name__}: {error}")
+    seconds = process_time() - middle
     said = tuple(_names(found))
+    right = [names[0] in bug.named for names in said]
+    behind = [bool(bug.named & set(names)) for names in said]
+    told = [bool(one.record) for one in found.faults] + [True for _ in found.misplaced]
     return Row(
-        mutant.name,
+        bug.name,
         level,
         caught=True,
-        innocents=tuple(one.fault.place for one in found.faults if not mutant.wrong & set(map(short, one.places))),
+        innocents=tuple(one.fault.place for one in found.faults if not bug.wrong & set(map(short, one.places))),
         said=said,
-        first=bool(said) and all(names[0] in mutant.named for names in said),
-        among=bool(said) and all(mutant.named & set(names[:_FIRST]) for names in said),
+        first=bool(said) and all(right),
+        among=bool(said) and all(bug.named & set(names[:_FIRST]) for names in said),
+        decided=bool(said) and all(any(ways) for ways in zip(right, behind, told, strict=True)),
         seconds=seconds,
         check_seconds=middle - start,
     )

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 
 ALSO: Mapping[str, str] = {
     "own/weight-absolute": "norm.weight_magnitude",
+    "QKN-05": "context.value_normed cache.values_normed",  # what the values went through, by where it is seen
+    "MLP-01/weights": "mlp.gate_up_exchanged",  # where neither gate nor up is recorded
     "PRJ-04/values": "wiring.layout cache.kv_heads context.strides",
     "own/weight-scaled": "weight.scaled",
     "own/memory-scaled": "weight.scaled",

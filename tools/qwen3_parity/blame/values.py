@@ -107,6 +107,8 @@ class Values(Sweep):
         if self.noise is not None:
             return super().evaluated(site)
         other = self.overrides.get(site.place.pattern)
+        if self.readers is None:  # one of many runs that differ little: who asks for them has silenced NumPy
+            return OPS[site.place.op].at_site(site, FLOAT64) if other is None else other(site)[0]
         with np.errstate(all="ignore"):
             return OPS[site.place.op].at_site(site, FLOAT64) if other is None else other(site)[0]
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial as with_first
 from time import monotonic
 
 import numpy as np
@@ -28,6 +29,7 @@ from qwen3_parity.diagnosis.own_angles import Angles, angles_differ
 from qwen3_parity.diagnosis.parameters import ParameterFault, parameter_faults
 from qwen3_parity.diagnosis.right_alone import meaning
 from qwen3_parity.diagnosis.search import Search
+from qwen3_parity.diagnosis.together import together
 from qwen3_parity.diagnosis.whereabouts import whereabouts
 from qwen3_parity.judge.conventions import conventional, judged_kinds
 from qwen3_parity.judge.verdict import Verdicts
@@ -101,13 +103,14 @@ def diagnose(
     partial: bool = False,
     known: Collection[str] = (),
     budget: float = math.inf,
+    clock: Callable[[], float] = monotonic,
 ) -> Diagnosis:
     """Judge a candidate as a whole and op by op, and explain each op that is wrong.
 
     `weights` has the case's parameters by canonical name. `progress` is told what is being looked at. `partial`: the
     case's results need not be there. `known` are mistakes of the same candidate in other cases, tried first. `budget`:
-    seconds for which mistakes are looked for among places without a tap. Raises `ParityError` when the two recordings
-    do not belong together.
+    seconds of the `clock` for which mistakes are looked for among places without a tap. Raises `ParityError` when the
+    two recordings do not belong together.
     """
     progress("the whole run")
     if golden.case.mode in (pb.OP, pb.PLUMBING, pb.TOKENIZATION):  # no network to look for somebody else in
@@ -124,11 +127,10 @@ def diagnose(
     candidate = judged_kinds(candidate, golden)
     found = blame(Values(candidate, weights, golden), golden, progress)
     verdicts = with_ops(run, found.own)
-    search, start, share = Search(known, progress=progress), monotonic(), budget / max(1, len(found.faults))
+    search = Search(known, clock=clock, progress=progress)
     with threadpool_limits(1, user_api="blas"):  # the products are small
-        until = [start + share * (number + 1) for number in range(len(found.faults))]
-        searches = [replace(search, until=end) for end in until]
-        faults = [_explained(found, *one) for one in zip(found.faults, searches, strict=True)]
+        faults = together(found.faults, with_first(_explained, found), search, budget)
+    faults = [replace(one, record=_next(found, one)) for one in faults]
     parameters = parameter_faults(candidate, golden, weights)
     ties, casts = flips(golden, candidate), casts_elsewhere(found.values, golden, found.own)
     angles = angles_differ(found.values, golden) if verdicts.exit_code and not faults else None
@@ -185,16 +187,19 @@ def _explained(found: Blame, fault: Fault, search: Search) -> Explained:
         search = replace(search, known=())
         again = explain(_judged(found, wrong, given_tables=True), _judged(found, right, given_tables=True), search)
         explanations = max(explanations, again, key=lambda some: sum(one.whole for one in some[:1]))
-    known = explanations and explanations[0].rank < FITTED
-    record = next_tap(fault, explanations if known else (), found.values)
-    if known:
-        return Explained(fault, where, explanations, record=record, stopped=search.stopped)
+    if explanations and explanations[0].rank < FITTED:
+        return Explained(fault, where, explanations, stopped=search.stopped)
     with np.errstate(all="ignore"):
         findings = [one for fit in FITS if (one := fit(worst.evidence, worst.truth)) is not None]
     if past and "cache" in worst.evidence.ops:
         findings.append(_WITH_A_PAST)
     findings.sort(key=lambda one: -one.weight)
-    return Explained(fault, where, explanations, findings, record, search.stopped)
+    return Explained(fault, where, explanations, findings, stopped=search.stopped)
+
+
+def _next(found: Blame, one: Explained) -> str:
+    known = one.explanations and one.explanations[0].rank < FITTED
+    return next_tap(one.fault, one.explanations if known else (), found.values)
 
 
 def _wrong_with_a_past(fault: Fault) -> bool:

@@ -48,9 +48,9 @@ class Explanation:
 
     @property
     def order(self) -> tuple[float, ...]:
-        """Smaller is better: explains more, contradicts less, is the plainer mistake, is closer."""
+        """Smaller is better: is no fit of each tap, explains more, contradicts less, is plainer, is closer."""
         fitted = self.rank >= FITTED
-        return -self.whole, -self.partly, fitted, self.contradicted, self.rank, self.kinds, self.share
+        return fitted, -self.whole, -self.partly, self.contradicted, self.rank, self.kinds, self.share
 
     def as_good_as(self, other: Explanation) -> bool:
         """Whether it explains as much as another one and contradicts no more: the plainer of the two is no surer."""

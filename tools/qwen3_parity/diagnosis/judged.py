@@ -117,7 +117,8 @@ def _with_its_noise(suspect: Suspect, one: Judged, result: Result) -> Result:
     site = values.site(one.evidence.site.place.name, one.evidence.site.step)
     if site is None:
         return result
-    noise = np.sqrt(group_noise(site, found))
+    own = values.compute(site)[1]  # of the wrong op: it may round what the right one copies
+    noise = np.sqrt(group_noise(site, found) + (0 if own is None else np.square(own)))
     return found, noise if unit is None or unit.shape != noise.shape else np.maximum(unit, noise)
 
 

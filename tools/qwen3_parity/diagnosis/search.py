@@ -12,13 +12,14 @@ from time import monotonic
 class Search:
     """The search for the mistake in one place.
 
-    `known` are names to try first; `until` is a moment of `time.monotonic` in seconds, `stopped` whether anybody had to
-    stop there; `later`: what has no past is right, mistakes may be made in the other steps alone; `progress` is told
+    `known` are names to try first; `until` is a moment of the `clock` in seconds, `stopped` whether anybody had to stop
+    there; `later`: what has no past is right, mistakes may be made in the other steps alone; `progress` is told
     what is done; `failures` are hypotheses of ours that could not be tried.
     """
 
     known: Collection[str] = ()
     until: float = math.inf
+    clock: Callable[[], float] = monotonic
     later: bool = False
     progress: Callable[[str], None] = lambda _: None
     failures: list[str] = field(default_factory=list)
@@ -26,5 +27,5 @@ class Search:
 
     def over(self) -> bool:
         """Whether it is time to stop with the best so far."""
-        self.stopped = self.stopped or monotonic() >= self.until
+        self.stopped = self.stopped or self.clock() >= self.until
         return self.stopped

@@ -320,6 +320,18 @@ def _tables(site: Site, start: int, stop: int, *, memory: bool) -> tuple[Array, 
     return ops.rope_table.forward(positions[:, start:stop], frequencies, site.config.attention_factor)
 
 
+def as_keys(site: Site) -> Iterator[Hypothesis]:
+    """Values that were normed or rotated before they were written, as keys are."""
+    if not site.place.name.endswith("values"):
+        return
+    fix = "values are neither normed nor rotated"
+    for norm in ("k_norm", "q_norm"):
+        says = f"holds values that went through {norm}"
+        yield Hypothesis("cache.values_normed", says, fix, _renormed(old=False, norm=norm))
+    rotated = _rerotated(old=False, here=False)
+    yield Hypothesis("cache.values_rotated", "holds values that were rotated", fix, rotated)
+
+
 def again(site: Site) -> Iterator[Hypothesis]:
     """Keys that were normed or rotated once more, at their own or at the step's positions."""
     if not site.place.name.endswith("keys"):
@@ -347,9 +359,9 @@ def _in_part(old: Array, new: Array, changed: Array, unit: Array, *, is_old: boo
     return joined(*values), joined(*noise)
 
 
-def _renormed(*, old: bool) -> Callable[[Site], Result | None]:
+def _renormed(*, old: bool, norm: str = "k_norm") -> Callable[[Site], Result | None]:
     def compute(site: Site) -> Result | None:
-        parts, weight = _split(site), site.checkpoint.get(f"{site.sibling('k_norm')}.weight")
+        parts, weight = _split(site), site.checkpoint.get(f"{site.sibling(norm)}.weight")
         if parts is None or weight is None or not parts[not old].shape[2]:
             return None
         changed, noise = normed(site, parts[not old], weight)
@@ -377,6 +389,6 @@ def _rerotated(*, old: bool, here: bool) -> Callable[[Site], Result | None]:
 
 
 MISTAKES: Mapping[str, Mistakes] = {
-    "cache": Mistakes((past, contents, other_kind, again, reads)),
-    "cache_once": Mistakes((past, contents, other_kind, again, reads)),
+    "cache": Mistakes((past, contents, other_kind, as_keys, again, reads)),
+    "cache_once": Mistakes((past, contents, other_kind, as_keys, again, reads)),
 }

@@ -24,7 +24,7 @@ _CACHED = ("cache", "cache_once")
 _OF_WRONG = 10
 """The rank of a copy of a tap that is wrong itself: behind what explains the two by what they have in common."""
 _STREAM = ("input", "input_layernorm", "attn_residual", "post_attention_layernorm")
-_PLAIN = 2
+_PLAIN = 3
 """The rank up to which changes on the way are thought of at a place without a tap."""
 _NEAR = 2
 """So many layers on or back a place without a tap may read what belongs to its own layer."""

@@ -1,0 +1,76 @@
+"""Several faults of one candidate: what explains most of them comes first, what explained one is tried on others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from qwen3_parity.diagnosis.diagnose import Explained
+from qwen3_parity.diagnosis.explain import FITTED, Explanation
+from qwen3_parity.diagnosis.faults import Fault
+from qwen3_parity.diagnosis.search import Search
+from qwen3_parity.diagnosis.together import agreed, together
+
+PLAIN = Explanation("norm.twice", "", "", "", share=0.5, whole=1, partly=0, of=1, contradicted=0)
+RARER = replace(PLAIN, name="wiring.extra_norm", rank=2)
+OTHER = replace(PLAIN, name="wiring.other_input", rank=2)
+FIT = replace(PLAIN, name="weight.unknown", rank=FITTED)
+GROUPS = [Fault(place, others=("hidden",)) for place in "abc"]
+
+
+def explained(fault: Fault, *explanations: Explanation, stopped: bool = False) -> Explained:
+    return Explained(fault, "", explanations, stopped=stopped)
+
+
+def first_names(done: list[Explained]) -> list[str]:
+    return [one.name for one in done]
+
+
+def test_of_equal_explanations_the_one_that_other_groups_share_comes_first() -> None:
+    done = [explained(GROUPS[0], PLAIN, RARER), explained(GROUPS[1], RARER), explained(GROUPS[2], OTHER, RARER)]
+    assert first_names(agreed(done)) == ["wiring.extra_norm"] * 3
+
+
+def test_what_explains_less_stays_behind_however_many_groups_share_it() -> None:
+    less = replace(RARER, whole=0, partly=1)
+    done = [explained(GROUPS[0], PLAIN, less), explained(GROUPS[1], less), explained(GROUPS[2], less)]
+    assert agreed(done)[0].name == "norm.twice"
+
+
+def test_an_op_with_all_its_taps_keeps_its_own_order() -> None:
+    alone = Fault("d")
+    done = [explained(alone, PLAIN, RARER), explained(GROUPS[1], RARER)]
+    assert agreed(done)[0].name == "norm.twice"
+
+
+def test_what_explains_a_group_is_tried_first_on_the_next_one_and_in_no_op_with_a_tap() -> None:
+    asked: dict[str, set[str]] = {}
+
+    def explain(fault: Fault, search: Search) -> Explained:
+        asked[fault.place] = set(search.known)
+        return explained(fault, PLAIN if fault is GROUPS[0] else FIT)
+
+    together([GROUPS[0], Fault("alone"), GROUPS[1]], explain, Search({"known before"}), 10)
+    assert asked == {"a": {"known before"}, "alone": {"known before"}, "b": {"known before", "norm.twice"}}
+
+
+@pytest.mark.parametrize("stopped", [True, False])
+def test_who_ran_out_of_time_is_asked_again_with_the_names_and_the_time_of_the_others(stopped: bool) -> None:
+    searches: list[Search] = []
+
+    def explain(fault: Fault, search: Search) -> Explained:
+        if fault is GROUPS[1]:
+            return explained(fault, RARER)
+        searches.append(search)
+        return explained(fault, RARER if RARER.name in search.known else FIT, stopped=stopped)
+
+    done = together(GROUPS[:2], explain, Search(clock=lambda: 100.0), 10)
+    assert done[0].name == ("wiring.extra_norm" if stopped else "weight.unknown")
+    assert [one.until for one in searches] == ([105, 110] if stopped else [105])
+
+
+def test_a_fit_of_each_tap_by_itself_stands_behind_a_mistake_that_explains_some() -> None:
+    some = replace(RARER, whole=3, of=4)
+    every = replace(FIT, whole=4, of=4)
+    assert sorted([every, some], key=lambda one: one.order)[0] is some
