@@ -152,7 +152,7 @@ ROOMS = {
         "mechanical": ("command", "reasons"),
         "mutants": ("command", "reasons"),
         "kernels": ("command", "mutants"),
-        "levels": ("command", "derived", "mutants"),
+        "levels": ("command", "derived", "kernels", "mechanical", "mutants"),
         "honest": ("command", "levels"),
         "devices": ("command", "honest", "real_size"),
     },

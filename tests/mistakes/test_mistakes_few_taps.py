@@ -13,7 +13,8 @@ from detection.derived.seed import Compute
 from detection.levels.thinned import diagnosis, recorded
 from qwen3_golden import GOLDEN_ROOT, Array, tensor
 from qwen3_parity.checkpoints.weights import weights_of
-from qwen3_parity.diagnosis.diagnose import Explained, diagnose
+from qwen3_parity.diagnosis.diagnose import diagnose
+from qwen3_parity.diagnosis.explained import Explained
 from qwen3_parity.report.diagnoses import explained
 from qwen3_spec.heads import heads_first
 from qwen3_spec.ops import OPS

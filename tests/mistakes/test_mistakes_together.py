@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from qwen3_parity.diagnosis.diagnose import Explained
 from qwen3_parity.diagnosis.explain import FITTED, Explanation
+from qwen3_parity.diagnosis.explained import Explained
 from qwen3_parity.diagnosis.faults import Fault
 from qwen3_parity.diagnosis.search import Search
 from qwen3_parity.diagnosis.together import agreed, together

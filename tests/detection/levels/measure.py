@@ -17,7 +17,8 @@ from detection.mutants.judged import MISPLACED, short
 from qwen3_golden import Recording
 from qwen3_parity.check import check
 from qwen3_parity.checkpoints.weights import weights_of
-from qwen3_parity.diagnosis.diagnose import Diagnosis, Explained, diagnose
+from qwen3_parity.diagnosis.diagnose import Diagnosis, diagnose
+from qwen3_parity.diagnosis.explained import Explained
 
 _FIRST = 3
 
@@ -60,7 +61,8 @@ def measured(name: str, source: str, levels: Sequence[str], budget: float) -> li
 def _with_answers(bug: Bug) -> Bug:
     """A bug that nobody wrote an answer to, with what is said of it by every tap: places, and names of mistakes."""
     found = diagnose(bug.golden, bug.candidate, weights_of(bug.candidate, CHECKPOINTS))
-    wrong = {short(place) for one in (*found.faults, *found.misplaced) for place in one.places}
+    groups = [*(one.places for one in found.faults), *(one.places for one in found.misplaced)]
+    wrong = {short(place) for places in groups for place in places}
     named = {one.explanations[0].name for one in found.faults if one.explanations}
     return replace(bug, wrong=frozenset(wrong), named=frozenset(named | ({MISPLACED} if found.misplaced else set())))
 

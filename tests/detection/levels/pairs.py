@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import islice, repeat
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from time import process_time
 
 import click
 import numpy as np
@@ -22,7 +23,8 @@ from detection.mutants.combined import CASES, drawn, together
 from detection.mutants.isolated import CHECKPOINTS, golden_of, record_mutant
 from qwen3_golden import ParityError, Recording, read
 from qwen3_parity.checkpoints.weights import weights_of
-from qwen3_parity.diagnosis.diagnose import Diagnosis, Explained, diagnose
+from qwen3_parity.diagnosis.diagnose import Diagnosis, diagnose
+from qwen3_parity.diagnosis.explained import Explained
 from qwen3_parity.mistakes.hypothesis import Hypothesis, both
 from qwen3_parity.recording.levels import LEVELS
 
@@ -106,7 +108,7 @@ def _first(fault: Explained) -> Sequence[str]:
 @click.option("--inside", "near", type=click.IntRange(0), default=20, show_default=True, help="Pairs in one op.")
 @click.option("--level", "levels", multiple=True, type=click.Choice(list(LEVELS)), default=("all", "modules"))
 @click.option("--seed", default=0, show_default=True, help="Which pairs are drawn.")
-@click.option("--budget", type=click.FloatRange(0), default=10.0, show_default=True, help="Seconds, as of diagnose.")
+@click.option("--budget", type=click.FloatRange(0), default=10.0, show_default=True, help="Seconds of the processor.")
 def pairs(far: int, near: int, levels: tuple[str, ...], seed: int, budget: float) -> None:
     """Make two mistakes at once, draw them anew from a seed, and ask for the names of both."""
     for kind, count, make in (("across ops", far, across), ("inside one op", near, inside)):
@@ -114,9 +116,8 @@ def pairs(far: int, near: int, levels: tuple[str, ...], seed: int, budget: float
         for pair in islice(make(seed), count):
             golden = golden_of(pair.case)
             for level in levels:
-                found = diagnose(
-                    golden, thinned(pair.candidate, level), weights_of(pair.candidate, CHECKPOINTS), budget=budget
-                )
+                weights = weights_of(pair.candidate, CHECKPOINTS)
+                found = diagnose(golden, thinned(pair.candidate, level), weights, budget=budget, clock=process_time)
                 hits[level] += named(pair, found)
                 if not named(pair, found):
                     said = "; ".join("+".join(_first(one)) or "nothing" for one in found.faults)

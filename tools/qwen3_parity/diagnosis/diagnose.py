@@ -19,7 +19,8 @@ from qwen3_parity.blame.replay import OpVerdict
 from qwen3_parity.blame.values import Values
 from qwen3_parity.check import check, check_run
 from qwen3_parity.diagnosis.casts import Casts, casts_elsewhere
-from qwen3_parity.diagnosis.explain import FITTED, Explanation, explain
+from qwen3_parity.diagnosis.explain import FITTED, explain
+from qwen3_parity.diagnosis.explained import Explained
 from qwen3_parity.diagnosis.faults import Blame, Fault, Progress, blame, blame_outputs
 from qwen3_parity.diagnosis.fits import FITS, Finding
 from qwen3_parity.diagnosis.judged import Judged, judged
@@ -42,33 +43,6 @@ _WITH_A_PAST = Finding(
     "way; cache_keys and cache_values tell which",
     0.9,
 )
-
-
-@dataclass(frozen=True)
-class Explained:
-    """A fault with what explains it: mistakes that reproduce its numbers, best first, or else findings.
-
-    `where` says which layers and steps, and which rows, heads or channels carry the error; `record` which hidden tap
-    would tell more. `stopped`: not every known mistake was tried, there was no time.
-    """
-
-    fault: Fault
-    where: str
-    explanations: Sequence[Explanation] = ()
-    findings: Sequence[Finding] = ()
-    record: str = ""
-    stopped: bool = False
-
-    @property
-    def places(self) -> tuple[str, ...]:
-        """Every place of the fault's group."""
-        return self.fault.places
-
-    @property
-    def name(self) -> str:
-        """The first explanation's or finding's name; empty when nothing is known."""
-        names = [one.name for one in self.explanations] + [one.name for one in self.findings]
-        return names[0] if names else ""
 
 
 @dataclass(frozen=True)
@@ -198,8 +172,8 @@ def _explained(found: Blame, fault: Fault, search: Search) -> Explained:
 
 
 def _next(found: Blame, one: Explained) -> str:
-    known = one.explanations and one.explanations[0].rank < FITTED
-    return next_tap(one.fault, one.explanations if known else (), found.values)
+    """Which hidden tap would tell more than what is known of a fault."""
+    return next_tap(one.fault, one.explanations if one.is_known else (), found.values)
 
 
 def _wrong_with_a_past(fault: Fault) -> bool:

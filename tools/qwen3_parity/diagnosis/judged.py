@@ -128,6 +128,8 @@ def share(suspect: Suspect, one: Judged) -> tuple[float, bool]:
     if result is None or result[0].shape != one.evidence.actual.shape:
         return math.inf, False
     group = bool(one.evidence.others)
+    if group and one.cells.any() and np.isnan(one.evidence.actual[one.cells]).all():
+        return math.inf, False  # NaN is what many mistakes make, and what whoever reads it makes of it
     if group and result[1] is not None and result[1].shape != result[0].shape:
         result = _with_its_noise(suspect, one, result)
     errors = one.evidence.errors(result)

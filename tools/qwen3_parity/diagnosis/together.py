@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from qwen3_parity.diagnosis.explain import FITTED
+from qwen3_parity.diagnosis.explained import Explained
 from qwen3_parity.diagnosis.faults import Fault
 from qwen3_parity.diagnosis.search import Search
 
-if TYPE_CHECKING:
-    from qwen3_parity.diagnosis.diagnose import Explained
-
-_Explain = Callable[[Fault, Search], "Explained"]
+_Explain = Callable[[Fault, Search], Explained]
 
 
 def together(faults: Sequence[Fault], explain: _Explain, search: Search, budget: float) -> list[Explained]:
@@ -23,14 +20,14 @@ def together(faults: Sequence[Fault], explain: _Explain, search: Search, budget:
     In groups, what explains one is tried first on the next; who ran out of time is asked again when all are done.
     """
     start, share = search.clock(), budget / max(1, len(faults))
-    done = list["Explained"]()
+    done = list[Explained]()
     for number, fault in enumerate(faults):
         known = {*search.known, *(_names(done) if fault.others else ())}
         done.append(explain(fault, replace(search, known=known, until=start + share * (number + 1))))
     for number, one in enumerate(done):
-        if one.stopped and not _is_known(one):
+        if one.stopped and not one.is_known:
             again = explain(one.fault, replace(search, known={*search.known, *_names(done)}, until=start + budget))
-            done[number] = again if _is_known(again) else one
+            done[number] = again if again.is_known else one
     return agreed(done)
 
 
@@ -49,7 +46,3 @@ def _with_most(one: Explained, counts: Counter[str]) -> Explained:
 def _names(done: Sequence[Explained]) -> set[str]:
     """The names of mistakes that explain groups."""
     return {x.name for one in done if one.fault.others for x in one.explanations if x.rank < FITTED}
-
-
-def _is_known(one: Explained) -> bool:
-    return bool(one.explanations) and one.explanations[0].rank < FITTED

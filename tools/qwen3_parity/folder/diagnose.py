@@ -12,8 +12,9 @@ from typing import NamedTuple
 from qwen3_golden import GOLDEN_ROOT, ParityError, pb, read
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis import diagnose
-from qwen3_parity.diagnosis.diagnose import Diagnosis, Explained
+from qwen3_parity.diagnosis.diagnose import Diagnosis
 from qwen3_parity.diagnosis.explain import FITTED
+from qwen3_parity.diagnosis.explained import Explained
 from qwen3_parity.diagnosis.text import TokenDiagnosis, diagnose_tokenization, directory_of
 from qwen3_parity.folder.check import Folder
 from qwen3_parity.judge.verdict import Verdicts

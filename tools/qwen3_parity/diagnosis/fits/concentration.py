@@ -57,6 +57,8 @@ def size(evidence: Evidence, result: Result) -> Finding | None:
         return Finding(
             "fit.size", f"{wrong} of {int(evidence.judged.sum())} values are wrong{_example(evidence, truth)}", 0.1
         )
+    if not np.isfinite(evidence.actual[evidence.judged]).any():
+        return None
     with np.errstate(all="ignore"):
         wrong_by, right = ((evidence.actual - truth) ** 2)[evidence.judged], (truth**2)[evidence.judged]
         if np.isnan(wrong_by).all() or np.isnan(right).all():
