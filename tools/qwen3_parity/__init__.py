@@ -8,22 +8,23 @@ print(qwen3_parity.diagnose(case, recording))
 
 from __future__ import annotations
 
+import sys
 from contextlib import AbstractContextManager
+from importlib import import_module
 from os import PathLike
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from qwen3_golden import GOLDEN_ROOT, read
-from qwen3_parity.blame import OpVerdict, replay
-from qwen3_parity.check import check
-from qwen3_parity.judge.compare import Metrics, compare
-from qwen3_parity.judge.verdict import Problem, Verdict, Verdicts
-from qwen3_parity.recording.case import Case, golden
-from qwen3_parity.recording.names import Names
-from qwen3_parity.recording.recorder import Recorder, recorder
-
 if TYPE_CHECKING:
+    from qwen3_parity.blame import OpVerdict, replay
+    from qwen3_parity.check import check
     from qwen3_parity.diagnosis import Diagnosis
+    from qwen3_parity.judge.compare import Metrics, compare
+    from qwen3_parity.judge.verdict import Problem, Verdict, Verdicts
+    from qwen3_parity.recording.case import Case, golden
+    from qwen3_parity.recording.names import Names
+    from qwen3_parity.recording.recorder import Recorder
 
 __all__ = [
     "Case",
@@ -40,6 +41,31 @@ __all__ = [
     "record",
     "replay",
 ]
+_HOMES = {
+    "blame": ("OpVerdict", "replay"),
+    "check": ("check",),
+    "judge.compare": ("Metrics", "compare"),
+    "judge.verdict": ("Problem", "Verdict", "Verdicts"),
+    "recording.case": ("Case", "golden"),
+    "recording.recorder": ("Recorder",),
+}
+"""Imported when they are asked for: every run of pytest that finds the plugin imports this package."""
+
+
+class _Face(ModuleType):
+    def __setattr__(self, name: str, value: object) -> None:
+        """An import of `qwen3_parity.check` binds the module here, where the name is the function's."""
+        super().__setattr__(name, value.check if name == "check" and isinstance(value, ModuleType) else value)
+
+
+sys.modules[__name__].__class__ = _Face
+
+
+def __getattr__(name: str) -> Any:
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"{__name__}.{home}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def record(
@@ -51,7 +77,11 @@ def record(
     `path`, or build/parity/CASE.pb, written when the `with` ends without an exception. Raises `ParityError` for a model
     of which no module matches, for shapes that are no tap's, and for a case that was not run once from end to end.
     """
+    from qwen3_parity.recording.case import golden
+
     if model is None:
+        from qwen3_parity.recording.recorder import recorder
+
         return recorder(golden(case), path)
     from qwen3_parity.recording.wired import record_module
 
@@ -71,6 +101,7 @@ def diagnose(
     `model` is the checkpoint of a captured case. `partial`: the case's results need not be there. Raises `ParityError`
     for what cannot be read or does not belong together.
     """
+    from qwen3_golden import GOLDEN_ROOT, read
     from qwen3_parity.checkpoints.weights import weights_of
     from qwen3_parity.diagnosis import diagnose as find
 
