@@ -136,7 +136,7 @@ ROOMS = {
         "folder": ("judge", "text", "checkpoints", "check", "diagnosis"),
         "conformance": ("judge", "text", "checkpoints", "check", "folder"),
         "report": ("judge", "text", "checkpoints", "diagnosis", "folder", "conformance"),
-        "plugin": ("judge", "text", "checkpoints", "check", "recording"),
+        "plugin": ("judge", "text", "checkpoints", "check", "recording", "folder", "report"),
         "commands": (
             *("judge", "text", "checkpoints", "check"),
             *("diagnosis", "recording", "folder", "conformance", "report"),

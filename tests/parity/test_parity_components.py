@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from qwen3_golden import pattern_of, place, read, table
+from qwen3_parity.judge.not_parity import require, require_complete
 from qwen3_parity.plugin import Judge
 from qwen3_parity.recording.suite import goldens
 
@@ -69,8 +70,7 @@ PAIRS = [
 @pytest.mark.parametrize("golden", [pytest.param(path, id=f"{path.parent.name}/{path.stem}") for path in GOLDENS])
 def test_the_recording_is_complete_and_of_the_same_case(golden: Path, judge: Judge) -> None:
     verdicts = judge(golden)
-    assert not verdicts.structural, "\n".join(map(str, verdicts.structural))
-    assert verdicts.problems or not verdicts.exit_code, f"{verdicts.word} {verdicts.no_results}"
+    require_complete(verdicts)
     assert verdicts.compared > 0
 
 
@@ -81,8 +81,7 @@ def test_a_component_is_within_its_budget(component: str, golden: Path, judge: J
     if not own:
         missing = [name for name in verdicts.not_materialised if component_of(name.split(" ")[0]) == component]
         pytest.skip(f"never materialised: {', '.join(missing) or component}")
-    failed = [str(tap.problem) for tap in own if tap.problem is not None]
-    assert not failed, "\n".join(failed)
+    require(verdicts, own)
 
 
 def test_every_component_is_shown_by_some_golden() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from qwen3_parity.judge.not_parity import require
 from qwen3_parity.plugin import Judge
 from qwen3_parity.recording.suite import plumbing_goldens
 
@@ -13,5 +14,5 @@ from qwen3_parity.recording.suite import plumbing_goldens
 @pytest.mark.parametrize("golden", plumbing_goldens(), ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_a_file_that_was_read_and_written_is_the_same_bit_for_bit(golden: Path, judge: Judge) -> None:
     verdicts = judge(golden)
-    assert verdicts.exit_code == 0, "\n".join(map(str, verdicts.problems))
+    require(verdicts)
     assert verdicts.compared == verdicts.of > 0

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from qwen3_golden import STAGES, read
+from qwen3_parity.judge.not_parity import require, require_complete
 from qwen3_parity.plugin import Judge
 from qwen3_parity.recording.suite import tokenization_goldens
 
@@ -22,8 +23,7 @@ PAIRS = [
 @pytest.mark.parametrize("golden", [pytest.param(path, id=f"{path.parent.name}/{path.stem}") for path in GOLDENS])
 def test_the_recording_of_a_tokenizer_is_complete_and_of_the_same_case(golden: Path, judge: Judge) -> None:
     verdicts = judge(golden)
-    assert not verdicts.structural, "\n".join(map(str, verdicts.structural))
-    assert verdicts.problems or not verdicts.exit_code, f"{verdicts.word} {verdicts.no_results}"
+    require_complete(verdicts)
     assert verdicts.compared > 0
 
 
@@ -32,8 +32,7 @@ def test_a_stage_of_a_tokenizer_is_the_goldens(stage: str, golden: Path, judge: 
     own = [tap for tap in judge(golden).taps if tap.op == stage]
     if not own:
         pytest.skip(f"never materialised: tokenizer.{stage}")
-    failed = [str(tap.problem) for tap in own if tap.problem is not None]
-    assert not failed, "\n".join(failed)
+    require(judge(golden), own)
 
 
 def test_every_stage_is_shown_by_some_golden() -> None:

@@ -45,40 +45,46 @@ def test_a_worker_judges_and_what_it_found_is_printed(tmp_path: Path) -> None:
     files = [f"tests/parity/test_parity_{part}.py" for part in ("components", "tokenization")]
     code, output = judged(tmp_path, *files, "-n", "1", "--dist", "loadfile")
     assert code == 1
-    assert "mlp-encoder/one_token" in output and "1 failed" in output
+    assert "1 failed" in output and " downstream" in output
+    first = output.partition(" parity ===")[2].splitlines()[1]
+    assert "encoder.layers.*.mlp.act" in first and "factor" in first
     assert "taps compared in 2 cases; largest share of a budget" in output and "mlp.act" in output
 
 
 def test_workers_are_summed_up_a_golden_that_two_of_them_judged_once() -> None:
-    config: Any = SimpleNamespace(stash=pytest.Stash(), getoption=lambda _: None)
-    plugin.pytest_configure(config)
+    config = configured(None)
     one, text = ("encoder/one", 3, 4, 0.5, "logits", "contract 1"), ("tokenization/two", 5, 5, None, "", "contract 1")
     for sent in ({"a": one}, {"a": one, "b": text}):
         plugin.pytest_testnodedown(SimpleNamespace(config=config, workeroutput={plugin.SENT: sent}))
     plugin.pytest_testnodedown(SimpleNamespace(config=config))  # a worker that died
-    written: list[str] = []
-    reporter: Any = SimpleNamespace(section=written.append, write_line=written.append)
-    plugin.pytest_terminal_summary(reporter, config)
-    assert written == [
+    assert summary(config) == [
         "parity",
         "8 of 9 taps compared in 2 cases; largest share of a budget 0.5 at logits of encoder/one",
         "judged by contract 1",
     ]
 
 
-def configured(folder: Path) -> Any:
+def configured(folder: Path | None) -> Any:
     """What pytest knows after its start with --candidate FOLDER."""
-    options: dict[str, Any] = {"--candidate": folder, "--backend": "eager", "--partial": False}
-    config: Any = SimpleNamespace(stash=pytest.Stash(), getoption=options.get)
+    options: dict[str, Any] = {
+        "parity_candidate": folder,
+        "parity_backend": "eager",
+        "parity_partial": False,
+        "parity_budget": 60.0,
+        "tbstyle": "auto",
+    }
+    config: Any = SimpleNamespace(stash=pytest.Stash(), getoption=options.get, get_verbosity=lambda: 0)
     plugin.pytest_configure(config)
     return config
 
 
-def summary(config: Any) -> str:
+def summary(config: Any) -> list[str]:
+    """The closing section."""
     written: list[str] = []
-    reporter: Any = SimpleNamespace(section=written.append, write_line=written.append)
-    plugin.pytest_terminal_summary(reporter, config)
-    return "\n".join(written)
+    reporter: Any = SimpleNamespace(section=written.append, write_line=written.append, stats={})
+    for _ in plugin.pytest_terminal_summary(reporter, 0, config):
+        pass  # what pytest prints itself
+    return written
 
 
 def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
@@ -131,8 +137,8 @@ def test_a_candidate_is_judged_and_the_summary_says_so(name: str, tmp_path: Path
     (tmp_path / "any.pb").write_bytes(golden.read_bytes())
     config = configured(tmp_path)
     assert plugin.Judge(config, tmp_path)(golden).word == "parity"
-    assert f"judged, 1: {name}" in summary(config)
-    assert "not delivered, " in summary(config)
+    text = "\n".join(summary(config))
+    assert f"judged, 1: {name}" in text and "not delivered, " in text
 
 
 def test_candidates_of_which_none_was_judged_are_a_failure(tmp_path: Path) -> None:
@@ -140,13 +146,11 @@ def test_candidates_of_which_none_was_judged_are_a_failure(tmp_path: Path) -> No
     session: Any = SimpleNamespace(config=configured(tmp_path), exitstatus=0)
     plugin.pytest_sessionfinish(session)
     assert session.exitstatus == 1
-    text = summary(session.config)
+    text = "\n".join(summary(session.config))
     assert "nothing was judged" in text and "no test of this run judged it, 1: encoder/one_token" in text
 
 
 def test_a_run_without_candidates_fails_for_no_lack_of_them() -> None:
-    config: Any = SimpleNamespace(stash=pytest.Stash(), getoption=lambda _: None)
-    plugin.pytest_configure(config)
-    session: Any = SimpleNamespace(config=config, exitstatus=0)
+    session: Any = SimpleNamespace(config=configured(None), exitstatus=0)
     plugin.pytest_sessionfinish(session)
     assert session.exitstatus == 0

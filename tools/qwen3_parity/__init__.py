@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from qwen3_parity.check import check
     from qwen3_parity.diagnosis import Diagnosis
     from qwen3_parity.judge.compare import Metrics, compare
+    from qwen3_parity.judge.not_parity import NotParityError
     from qwen3_parity.judge.verdict import Problem, Verdict, Verdicts
+    from qwen3_parity.recording.assert_parity import assert_parity
     from qwen3_parity.recording.case import Case, golden
     from qwen3_parity.recording.names import Names
     from qwen3_parity.recording.recorder import Recorder
@@ -29,11 +31,13 @@ if TYPE_CHECKING:
 __all__ = [
     "Case",
     "Metrics",
+    "NotParityError",
     "OpVerdict",
     "Problem",
     "Recorder",
     "Verdict",
     "Verdicts",
+    "assert_parity",
     "check",
     "compare",
     "diagnose",
@@ -45,7 +49,9 @@ _HOMES = {
     "blame": ("OpVerdict", "replay"),
     "check": ("check",),
     "judge.compare": ("Metrics", "compare"),
+    "judge.not_parity": ("NotParityError",),
     "judge.verdict": ("Problem", "Verdict", "Verdicts"),
+    "recording.assert_parity": ("assert_parity",),
     "recording.case": ("Case", "golden"),
     "recording.recorder": ("Recorder",),
 }

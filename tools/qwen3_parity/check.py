@@ -70,7 +70,7 @@ def check_run(expected: Recording, actual: Recording, *, partial: bool = False) 
     for item in match.both:
         verdict = judge_tap(actual[item.key], item, scope, actual, expected, floors=floors)
         if verdict.problem is None and item.key in tables:
-            verdict = far_table(verdict, tables[item.key], actual)
+            verdict = far_table(verdict, tables[item.key], actual, expected)
         if verdict.problem is not None:
             first = first or f"{verdict.op} at {verdict.where}"
             verdict = replace(verdict, problem=replace(verdict.problem, first_bad=first))

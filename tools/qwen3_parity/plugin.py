@@ -1,38 +1,67 @@
-"""The pytest plugin: `pytest tests/parity [--candidate DIR] [--backend NAME]` judges recordings with the same tests."""
+"""The pytest plugin: recordings judged by tests, one diagnosis at the end, and fixtures for the tests of any project.
+
+`pytest tests/parity [--candidate DIR] [--backend NAME]` judges our implementation, or recordings made elsewhere.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
 if TYPE_CHECKING:
-    from qwen3_parity.judge.verdict import Verdicts
+    from qwen3_parity.judge.verdict import Verdict, Verdicts
+    from qwen3_parity.recording.case import Case
 
 _JUDGED = pytest.StashKey[dict[str, "Verdicts"]]()
 _SUMS = pytest.StashKey[dict[str, "Sums"]]()
 _CANDIDATES = pytest.StashKey[dict[str, Path]]()
 SENT = "qwen3_parity"
 """Where the output of a worker has its sums."""
+ITSELF, DOWNSTREAM, BESIDE = (("red", what) for what in ("itself", "downstream", "beside"))
+"""Properties of a red test: its op is wrong; an op before it is; it judges no golden with the others."""
 
-Sums = tuple[str, int, int, float | None, str, str]
-"""Of a golden: its case, taps compared, of how many, the largest share (None: text), where, and the contract."""
+
+class Sums(NamedTuple):
+    """Of a judged candidate: its case, taps compared, of how many, the largest share (None: text), where, the contract;
+    of a red one also a line, its files, and whether it is an op alone."""
+
+    case: str
+    compared: int
+    of: int
+    share: float | None
+    where: str
+    contract: str
+    red: str = ""
+    golden: str = ""
+    candidate: str = ""
+    alone: bool = False
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options of this plugin."""
+    """The options of this plugin, with a prefix: every project where this is installed has them."""
     group = parser.getgroup("qwen3-parity")
     group.addoption(
-        "--candidate",
+        "--parity-candidate",
         type=Path,
         metavar="DIR",
         help="judge the recordings in DIR, found by their case.name, in place of our implementation's",
     )
-    group.addoption("--partial", action="store_true", help="the results of a case need not be among its recording")
-    group.addoption("--backend", default="eager", choices=["eager", "sdpa", "flex"], help="attention of ours")
+    group.addoption("--parity-partial", action="store_true", help="the results of a case need not be in its recording")
+    group.addoption("--parity-backend", default="eager", choices=["eager", "sdpa", "flex"], help="attention of ours")
+    group.addoption(
+        "--parity-budget",
+        type=float,
+        default=60.0,
+        metavar="SECONDS",
+        help="how long mistakes are looked for in the end, 60 if not given",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -42,7 +71,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     config.stash[_JUDGED] = {}
     config.stash[_SUMS] = {}
-    folder: Path | None = config.getoption("--candidate")
+    folder: Path | None = config.getoption("parity_candidate")
     if folder is None:
         return
     from qwen3_golden import ParityError
@@ -66,8 +95,8 @@ class Judge:
 
     def __init__(self, config: pytest.Config, folder: Path) -> None:
         self._candidates = config.stash.get(_CANDIDATES, None)
-        self._backend: str = config.getoption("--backend")
-        self._partial: bool = config.getoption("--partial")
+        self._backend: str = config.getoption("parity_backend")
+        self._partial: bool = config.getoption("parity_partial")
         self._judged = config.stash[_JUDGED]
         self._folder = folder
 
@@ -97,34 +126,101 @@ class Judge:
         else:
             record(golden, path, factory(self._backend, golden_dtype(golden)))
 
-    def __call__(self, golden: Path) -> Verdicts:
-        """The verdicts on a golden's case."""
-        from qwen3_golden import GOLDEN_ROOT, read
-        from qwen3_parity.check import check
-        from qwen3_parity.checkpoints.weights import weights_at_hand
+    def __call__(self, golden: Case | str | Path, candidate: str | Path | None = None) -> Verdicts:
+        """The verdicts on a golden's case, and its place in the diagnosis that the run ends with.
 
-        key = str(golden)
+        `golden` is a name ("decoder/plain") or a file. `candidate` is a recording; without one it is that of
+        --parity-candidate, or our implementation's.
+        """
+        from qwen3_golden import read
+        from qwen3_parity.check import check
+        from qwen3_parity.checkpoints.weights import checkpoints_of, weights_at_hand
+        from qwen3_parity.recording.case import golden as case_of
+
+        file = golden if isinstance(golden, Path) else case_of(golden).path
+        key = str(file) if candidate is None else f"{file} {candidate}"
         if key not in self._judged:
-            expected = read(golden, digests=True)
-            weights = weights_at_hand(expected, GOLDEN_ROOT / "checkpoints")
-            self._judged[key] = check(expected, self.candidate(golden), weights, partial=self._partial)
+            expected = read(file, digests=True)
+            weights = weights_at_hand(expected, checkpoints_of(file))
+            actual = self.candidate(file) if candidate is None else candidate
+            self._judged[key] = check(expected, actual, weights, partial=self._partial)
         return self._judged[key]
+
+
+    @staticmethod
+    def require(verdicts: Verdicts, taps: Collection[Verdict] | None = None) -> None:
+        """Fail unless these taps of a run are right, all of them if none are named; see `judge.not_parity.require`."""
+        __tracebackhide__ = True
+        from qwen3_parity.judge.not_parity import require
+
+        require(verdicts, taps)
 
 
 @pytest.fixture(scope="session")
 def judge(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Judge:
-    """`judge(golden path) -> Verdicts`."""
+    """`judge(golden, recording) -> Verdicts` of qwen3_parity; red ones are diagnosed when the run ends."""
     return Judge(request.config, tmp_path_factory.mktemp("recordings"))
 
 
+@pytest.fixture(scope="session")
+def golden() -> Callable[..., Case]:
+    """`golden("decoder/plain") -> Case` of qwen3_parity: inputs, steps, checkpoint and every tap."""
+    from qwen3_parity import golden
+
+    return golden
+
+
+@pytest.fixture(scope="session")
+def assert_parity() -> Callable[..., None]:
+    """`assert_parity(actual, golden, tap, step=0)` of qwen3_parity: an array within the budget of a golden's tap."""
+    from qwen3_parity import assert_parity
+
+    return assert_parity
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A test that is red by a judged golden has the op to blame among its properties, and its message alone to say."""
+    report = yield
+    loaded = sys.modules.get("qwen3_parity.judge.not_parity")
+    error = call.excinfo.value if call.excinfo else None
+    if loaded is None or not report.failed or not isinstance(error, loaded.NotParityError):
+        return report
+    properties = [("blamed", error.blamed)] if error.blamed else []
+    if isinstance(error, loaded.RedCaseError):
+        properties.append(DOWNSTREAM if error.downstream else ITSELF)
+        report.longrepr = str(error)
+    item.user_properties += properties
+    report.user_properties += properties
+    return report
+
+
+def pytest_report_teststatus(report: pytest.TestReport | pytest.CollectReport) -> tuple[str, str, str] | None:
+    """What is red because of an op before it is counted by itself; the run fails all the same."""
+    return ("downstream", "d", "DOWNSTREAM") if report.failed and _is(report, DOWNSTREAM) else None
+
+
+def _is(report: pytest.TestReport | pytest.CollectReport, *kinds: tuple[str, str]) -> bool:
+    return any(tuple(one) in kinds for one in getattr(report, "user_properties", ()))
+
+
 def _sums(judged: dict[str, Verdicts]) -> dict[str, Sums]:
+    from qwen3_golden import pb
+    from qwen3_parity.report.verdicts import summary
     from qwen3_parity.text.show import is_tokenization
 
     found: dict[str, Sums] = {}
-    for golden, verdicts in judged.items():
-        worst = None if is_tokenization(verdicts) else verdicts.worst
+    for key, one in judged.items():
+        worst = None if is_tokenization(one) else one.worst
         share, where = (None, "") if worst is None else (float(worst.share), worst.where)
-        found[golden] = (verdicts.case.name, verdicts.compared, verdicts.of, share, where, str(verdicts.contract))
+        sums = Sums(one.case.name, one.compared, one.of, share, where, str(one.contract))
+        if one.exit_code:
+            line = summary(one).removeprefix(f"{one.case.name}: ")
+            alone = one.case.mode == pb.OP
+            sums = sums._replace(red=line, golden=one.golden, candidate=one.candidate, alone=alone)
+        found[key] = sums
     return found
 
 
@@ -135,7 +231,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """
     sent: dict[str, Any] | None = getattr(session.config, "workeroutput", None)
     if sent is not None:
-        sent[SENT] = _sums(session.config.stash[_JUDGED])
+        sent[SENT] = {key: tuple(one) for key, one in _judged_here(session.config).items()}
     elif _CANDIDATES in session.config.stash and not _all_sums(session.config) and not session.exitstatus:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
@@ -143,36 +239,99 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
     """The sums of a worker of pytest-xdist join the others; a golden that two of them judged counts once."""
-    node.config.stash[_SUMS].update(getattr(node, "workeroutput", {}).get(SENT, {}))
+    sent = getattr(node, "workeroutput", {}).get(SENT, {})
+    node.config.stash[_SUMS].update({key: Sums(*one) for key, one in sent.items()})
+
+
+def _judged_here(config: pytest.Config) -> dict[str, Sums]:
+    judged = config.stash[_JUDGED]
+    return _sums(judged) if judged else {}
 
 
 def _all_sums(config: pytest.Config) -> dict[str, Sums]:
-    return config.stash[_SUMS] | _sums(config.stash[_JUDGED])
+    return config.stash[_SUMS] | _judged_here(config)
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """How much was compared and how well, in one line; of candidates also which were judged, and which were not."""
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> Generator[None]:
+    """Last of all the diagnosis: which mistake, at which ops, what to do, and a line a case.
+
+    With -v, or a --tb of one's own, each red test is shown as well; without, those that are red by a judged golden are
+    not, nor those beside them that judge none.
+    """
+    every = config.get_verbosity() > 0
     sums = _all_sums(config)
+    failed = list(terminalreporter.stats.get("failed", ()))
+    folded = [one for one in failed if _is(one, ITSELF, BESIDE)] if any(one.red for one in sums.values()) else []
+    if folded and not every and config.getoption("tbstyle") == "auto":
+        terminalreporter.stats["failed"] = [one for one in failed if one not in folded]
+        yield
+        terminalreporter.stats["failed"] = failed
+    else:
+        yield
     delivered = config.stash.get(_CANDIDATES, None)
-    if not sums and delivered is None:
-        return
-    compared, of = sum(one[1] for one in sums.values()), sum(one[2] for one in sums.values())
+    if sums or delivered is not None:
+        terminalreporter.section("parity")
+        interrupted = exitstatus == pytest.ExitCode.INTERRUPTED
+        red = [] if interrupted else [one for one in sums.values() if one.red]
+        budget, folder = config.getoption("parity_budget"), config.getoption("parity_candidate")
+        downstream = terminalreporter.stats.get("downstream", ()) if every else ()
+        for line in (
+            *(_diagnosis(red, budget, folder, every=every) if red else ()),
+            *(f"{one.nodeid}: {one.longrepr}" for one in downstream),
+            *_beside([one.nodeid for one in failed if _is(one, BESIDE)] if red else []),
+            *_comparisons(sums),
+            *([] if delivered is None else _deliveries(sums, delivered)),
+        ):
+            terminalreporter.write_line(line)
+
+
+def _diagnosis(red: Collection[Sums], budget: float, folder: Path | None, *, every: bool) -> Iterator[str]:
+    """What is wrong and what to run next, then a line a case; on GitHub also annotations."""
+    from qwen3_golden.errors import printable
+    from qwen3_parity.folder.diagnose import Red, diagnose_cases
+    from qwen3_parity.judge.next_command import diagnose_command
+    from qwen3_parity.report import closing
+
+    cases = [Red(one.case, one.golden, one.candidate, one.alone, one.compared) for one in red]
+    mistakes, apart = diagnose_cases(cases, partial=True, budget=budget, whole=budget)
+    first = next((one for one in red if mistakes and one.case in mistakes[0].cases), next(iter(red)))
+    yield from map(printable, closing.diagnosis(mistakes, apart, len(red), every=every))
+    yield (
+        f"next: qwen3-parity diagnose {folder}"
+        if folder
+        else f"next: {diagnose_command(first.golden, first.candidate)}"
+    )
+    yield from map(printable, closing.cases({one.case: one.red for one in red}, mistakes, every=every))
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        yield from closing.github(mistakes, apart)
+
+
+def _beside(tests: Collection[str]) -> Iterator[str]:
+    """The red tests that judge no golden with the others: what is diagnosed is likely behind them, too."""
+    if tests:
+        files = Counter(test.partition("::")[0].rpartition("/")[2] for test in tests)
+        listed = ", ".join(f"{file} {count}" for file, count in files.items())
+        yield f"red as well, look again when the above is mended (-v shows them), {len(tests)}: {listed}"
+
+
+def _comparisons(sums: dict[str, Sums]) -> Iterator[str]:
+    """How much was compared and how well, and by which contract."""
+    compared, of = sum(one.compared for one in sums.values()), sum(one.of for one in sums.values())
     text = f"{compared} of {of} taps compared in {len(sums)} cases"
-    shares = [(share, where, case) for case, _, _, share, where, _ in sums.values() if share is not None]
+    shares = [(one.share, one.where, one.case) for one in sums.values() if one.share is not None]
     if shares:
         share, where, case = max(shares, key=lambda one: one[0])
         text += f"; largest share of a budget {share:.2g} at {where} of {case}"
-    terminalreporter.section("parity")
-    contracts = [f"judged by {contract}" for contract in dict.fromkeys(one[5] for one in sums.values())]
-    for line in [text, *contracts, *([] if delivered is None else _deliveries(sums, delivered))]:
-        terminalreporter.write_line(line)
+    yield text
+    yield from (f"judged by {contract}" for contract in dict.fromkeys(one.contract for one in sums.values()))
 
 
 def _deliveries(sums: dict[str, Sums], delivered: Iterable[str]) -> list[str]:
     """Which candidates were judged, which were delivered and no test asked for, and which cases have none."""
     from qwen3_parity.judge.candidates import golden_names
 
-    judged = {one[0] for one in sums.values()}
+    judged = {one.case for one in sums.values()}
     groups = {
         "judged": judged,
         "delivered, and no test of this run judged it": set(delivered) - judged,

@@ -9,6 +9,7 @@ from qwen3_golden import Recording, pb
 from qwen3_parity.blame.op_case import network_of
 from qwen3_parity.blame.replay import gather, judge
 from qwen3_parity.blame.values import Values
+from qwen3_parity.judge.next_command import diagnose_command
 from qwen3_parity.judge.op_verdict import OpVerdict
 from qwen3_parity.judge.scope import Scope
 from qwen3_parity.judge.verdict import Problem, Verdict, Verdicts
@@ -72,7 +73,7 @@ def _alone(tap: Verdict, verdicts: Verdicts) -> Problem:
         f"{tap.op} is wrong on the candidate's own inputs{hidden}",
         "what the op makes of these inputs, within its headroom of rounding units",
         f"an error of {tap.own.errors.max:.3g} units",
-        f"qwen3-parity diagnose {verdicts.golden} {verdicts.candidate}",
+        diagnose_command(verdicts.golden, verdicts.candidate),
         share=tap.own.share,
     )
 

@@ -2,42 +2,67 @@
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
+from rich.console import RenderableType
 
 from qwen3_golden.whole import write_whole
-from qwen3_parity.commands import examples, selection_options
+from qwen3_parity.commands import examples, output_options, selection_options
+from qwen3_parity.folder.check import Folder
+from qwen3_parity.folder.diagnose import diagnose_folder
 from qwen3_parity.judge.selection import Selection
+from qwen3_parity.report import folder as folders
+from qwen3_parity.report import folder_diagnosis as diagnoses
 from qwen3_parity.report import verdicts as report
-from qwen3_parity.report.terminal import console
+from qwen3_parity.report.output import Output
 
 FILE = click.Path(path_type=Path)
 
 
-@click.command(epilog=examples("qwen3-parity parity --only 'decoder/*'"))
+@click.command(
+    epilog=examples("qwen3-parity parity --only 'decoder/*'", "qwen3-parity parity --impl my_model:build --without yarn")
+)
 @selection_options
 @click.option(
     "--impl", help="Somebody else's model (or tokenizer, on --only 'tokenization/*'), as package.module:factory."
 )
 @click.option("--backend", type=click.Choice(["eager", "sdpa", "flex"]), default="eager", show_default=True)
 @click.option("--out", type=FILE, default="build/parity", show_default=True, help="Recordings and report.html go here.")
+@output_options("")
+@click.option("--budget", type=click.FloatRange(0), default=60.0, show_default=True, metavar="SECONDS",
+              help="How long mistakes are looked for when cases are red.")  # fmt: skip
 @click.option("--partial", is_flag=True, help="The cases' results (logits, generated ids, …) need not be there.")
-def parity(selection: Selection, impl: str | None, backend: str, out: Path, partial: bool) -> None:
+def parity(
+    selection: Selection, impl: str | None, backend: str, out: Path, output: Output, budget: float, partial: bool
+) -> None:
     """Record an implementation on every committed golden, judge it, and write a report, with plots where the extra
     [report] is installed.
 
-    Ours is a network and a tokenizer; with --impl only the goldens of one of them are run.
+    Ours is a network and a tokenizer; with --impl only the goldens of one of them are run. A red run ends with the
+    mistakes that are behind it.
     """
     from qwen3_parity.recording.suite import run
     from qwen3_parity.report.page.contents import Report
     from qwen3_parity.report.page.html import html
+    from qwen3_parity.report.page.mistakes import mistakes_of
 
-    results = run(out, selection, impl=impl, backend=backend, partial=partial)
+    with output.progress("recording and judging", "cases") as update:
+        results = run(out, selection, impl=impl, backend=backend, partial=partial, count=update.count)
+        folder = Folder(out, results)
+        update("diagnosing")
+        found = diagnose_folder(folder, update, partial=partial, budget=budget, whole=budget, count=update.count)
     page = out / "report.html"
-    write_whole(page, html(Report(results)))
-    screen = console()
-    screen.print(report.overview(results))
-    screen.print(f"report: {page}", soft_wrap=True)
-    sys.exit(max(verdicts.exit_code for verdicts in results))
+    write_whole(page, html(Report(folder.results, mistakes_of(found) if folder.red else ())))
+
+    def shown() -> Iterator[RenderableType]:
+        yield report.cases_table(folder.results)
+        if folder.red:
+            yield diagnoses.terminal(found)
+        else:
+            yield from report.contracts(folder.results)
+            yield report.closing(folder.results)
+        yield f"report: {page}"
+
+    output.finish(folder.exit_code, report.closing(folder.results), lambda: folders.to_json(folder), shown)

@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic
 from typing import NamedTuple
 
-from qwen3_golden import GOLDEN_ROOT, ParityError, pb, read
-from qwen3_parity.checkpoints.weights import weights_of
+from qwen3_golden import ParityError, pb, read
+from qwen3_parity.checkpoints.weights import checkpoints_of, weights_of
 from qwen3_parity.diagnosis import diagnose
 from qwen3_parity.diagnosis.diagnose import Diagnosis
 from qwen3_parity.diagnosis.explain import FITTED
@@ -74,48 +75,84 @@ class FolderDiagnosis:
     apart: Sequence[Apart]
 
 
+class Red(NamedTuple):
+    """A red case: its files, whether it is an op alone, and how many taps were compared."""
+
+    case: str
+    golden: str
+    candidate: str
+    alone: bool
+    compared: int
+
+
+def red_of(verdicts: Verdicts) -> Red:
+    """What it takes to diagnose a case that was judged."""
+    return Red(verdicts.case.name, verdicts.golden, verdicts.candidate, verdicts.case.mode == pb.OP, verdicts.compared)
+
+
 def diagnose_folder(
     folder: Folder,
     progress: Callable[[str], None] = lambda _: None,
     *,
     partial: bool = False,
     budget: float = math.inf,
+    whole: float = math.inf,
     count: Callable[[int, int], None] = lambda done, total: None,
 ) -> FolderDiagnosis:
-    """Diagnose every red case, those that show most taps first, and put equal mistakes together.
+    """Diagnose every red case and put equal mistakes together; the numbers of seconds are those of `diagnose_cases`."""
+    red = [red_of(one) for one in folder.red]
+    mistakes, apart = diagnose_cases(red, progress, partial=partial, budget=budget, whole=whole, count=count)
+    return FolderDiagnosis(folder, mistakes, apart)
 
-    What was named once is tried first in the cases that follow. `budget`: seconds a case, as of `diagnose`. `count`
-    gets how many of how many red cases are done.
+
+def diagnose_cases(
+    red: Sequence[Red],
+    progress: Callable[[str], None] = lambda _: None,
+    *,
+    partial: bool = False,
+    budget: float = math.inf,
+    whole: float = math.inf,
+    count: Callable[[int, int], None] = lambda done, total: None,
+) -> tuple[list[Mistake], list[Apart]]:
+    """The mistakes behind red cases, and what stands apart; those are diagnosed first that show most taps.
+
+    What was named once is tried first in the cases that follow. `budget`: seconds a case, as of `diagnose`; `whole`:
+    seconds after which no further case is begun, the first apart, and those that are left stand apart. `count` gets how
+    many of how many cases are done.
     """
     signs: list[Sign] = []
     known: Counter[str] = Counter()
-    for done, verdicts in enumerate(sorted(folder.red, key=lambda one: (one.case.mode != pb.OP, -one.compared))):
-        count(done, len(folder.red))
-        name = verdicts.case.name
+    until = monotonic() + whole
+    for number, one in enumerate(sorted(red, key=lambda one: (not one.alone, -one.compared))):
+        count(number, len(red))
+        left = until - monotonic()
+        if number and left <= 0:
+            signs.append(Sign(one.case, "", otherwise="not diagnosed: the time for it was over"))
+            continue
+        told = lambda text, name=one.case: progress(f"{name}: {text}")  # noqa: E731
         try:
-            found = list(_signs(verdicts, lambda text, name=name: progress(f"{name}: {text}"), known, partial, budget))  # type: ignore[misc]
+            found = list(_signs(one, told, known, partial, min(budget, max(left, 0))))
         except ParityError as error:
-            found = [Sign(name, "", otherwise=f"cannot be diagnosed: {error.rule}; next: {error.next_step}")]
+            found = [Sign(one.case, "", otherwise=f"cannot be diagnosed: {error.rule}; next: {error.next_step}")]
         known.update({way.name for sign in found for way in sign.ways})
         signs += found
-    order = {one.case.name: number for number, one in enumerate(folder.results)}
+    order = {one.case: number for number, one in enumerate(red)}
     signs.sort(key=lambda sign: order[sign.case])
-    return FolderDiagnosis(folder, list(_mistakes(signs)), list(_apart(signs)))
+    return list(_mistakes(signs)), list(_apart(signs))
 
 
 def _signs(
-    verdicts: Verdicts, progress: Callable[[str], None], known: Counter[str], partial: bool, budget: float
+    red: Red, progress: Callable[[str], None], known: Counter[str], partial: bool, budget: float
 ) -> Iterator[Sign]:
-    golden, candidate = (read(Path(path), digests=True) for path in (verdicts.golden, verdicts.candidate))
-    case = verdicts.case.name
+    golden, candidate = (read(Path(path), digests=True) for path in (red.golden, red.candidate))
     if golden.case.mode == pb.TOKENIZATION:
         directory = directory_of(golden, None)
-        yield from _of_texts(diagnose_tokenization(golden, candidate, directory, progress, partial=partial), case)
+        yield from _of_texts(diagnose_tokenization(golden, candidate, directory, progress, partial=partial), red.case)
         return
-    weights = weights_of(golden, GOLDEN_ROOT / "checkpoints")
+    weights = weights_of(golden, checkpoints_of(Path(red.golden)))
     names = [name for name, _ in known.most_common(_NAMED)]
     found = diagnose(golden, candidate, weights, progress, partial=partial, known=names, budget=budget)
-    yield from _of_network(found, case)
+    yield from _of_network(found, red.case)
 
 
 def _of_texts(found: TokenDiagnosis, case: str) -> Iterator[Sign]:
@@ -184,7 +221,7 @@ def _mistakes(signs: Sequence[Sign]) -> Iterator[Mistake]:
             name,
             list(dict.fromkeys(way.says for _, way in own)),
             own[0][1].fix,
-            list(dict.fromkeys(place for _, way in own for place in way.place.split(", "))),
+            [place for place, _ in Counter(place for _, way in own for place in way.place.split(", ")).most_common()],
             list(dict.fromkeys(sign.case for sign, _ in own)),
             sorted(others),
         )

@@ -23,9 +23,17 @@ class Element:
     """One element at `index`: both values, and their distance in representable numbers (None: not of floats)."""
 
     index: tuple[int, ...]
-    actual: float
-    expected: float
+    actual: float | int | bool
+    expected: float | int | bool
     ulps: int | None
+
+    def __str__(self) -> str:
+        apart = "" if self.ulps is None else f", {self.ulps} ULP apart"
+        return f"{_text(self.actual)} for {_text(self.expected)} at {list(self.index)}{apart}"
+
+
+def _text(value: float | int | bool) -> str:
+    return f"{value:.9g}" if isinstance(value, float) else str(value)
 
 
 @dataclass(frozen=True, slots=True)

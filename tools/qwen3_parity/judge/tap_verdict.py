@@ -11,6 +11,7 @@ from qwen3_golden import Array, ParityError, Place, Recording, Tensor, pb, place
 from qwen3_parity.judge.budgets import floor_for, headroom, reach, shares
 from qwen3_parity.judge.choices import FirstFlip, first_flip
 from qwen3_parity.judge.compare import Metrics, compare, exact
+from qwen3_parity.judge.next_command import diagnose_command
 from qwen3_parity.judge.op_verdict import OpVerdict
 from qwen3_parity.judge.scope import Scope
 from qwen3_parity.judge.verdict import NOBODY, Problem, Verdict
@@ -69,7 +70,7 @@ def judge_tap(
             rule,
             str(wanted),
             str(got),
-            f"qwen3-parity show {candidate.source} --tap {name}",
+            diagnose_command(golden.source, candidate.source),
             share=share,
         )
 
@@ -120,14 +121,14 @@ def judge_tap(
     return verdict
 
 
-def far_table(verdict: Verdict, own: OpVerdict, candidate: Recording) -> Verdict:
+def far_table(verdict: Verdict, own: OpVerdict, candidate: Recording, golden: Recording) -> Verdict:
     """The verdict on a cos or sin that is near the golden's, but not that of its `own` position and frequency."""
     problem = Problem(
         verdict.where,
         f"not the {verdict.op} of position × inv_freq, neither of the float32 product nor of the exact one",
         expected=f"at most {headroom('op', verdict.op).max:g} roundings of float32 away",
         got=f"{own.errors.max:.3g}",
-        next_step=f"qwen3-parity diagnose {candidate.source}",
+        next_step=diagnose_command(golden.source, candidate.source),
         share=own.share,
     )
     found = verdict.shares

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
-
-from rich.progress import track
 
 from qwen3_golden import GOLDEN_ROOT, ParityError, pb, read
 from qwen3_parity.check import check
@@ -77,14 +75,22 @@ def _some(chosen: list[Path], selection: Selection, root: Path) -> list[Path]:
 
 
 def run(
-    out: Path, selection: Selection = EVERY, *, impl: str | None = None, backend: str = "eager", partial: bool = False
+    out: Path,
+    selection: Selection = EVERY,
+    *,
+    impl: str | None = None,
+    backend: str = "eager",
+    partial: bool = False,
+    count: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Verdicts]:
     """Record and judge the `chosen_goldens` of `selection` and `impl`; the recordings go to `out`.
 
-    `partial`: the cases' results need not be there.
+    `partial`: the cases' results need not be there. `count` gets how many of how many cases are done.
     """
-    results = []
-    for path in track(chosen_goldens(selection, impl), description="recording and judging"):
+    results: list[Verdicts] = []
+    paths = chosen_goldens(selection, impl)
+    for path in paths:
+        count(len(results), len(paths))
         golden = read(path)
         candidate = out / f"{golden.case.name}.pb"
         if golden.case.mode == pb.TOKENIZATION:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from google.protobuf.json_format import MessageToDict
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
@@ -64,6 +66,48 @@ def describe_bug(row: pb.Bug) -> Text:
     """What a bug is, what is right, when it shows and where it was reported."""
     reported = f"\nreported: {', '.join(row.reported)}" if row.reported else ""
     return Text(f"{row.id}\nwrong: {row.wrong}\nright: {row.right}\nvisible when: {row.visible_when}{reported}")
+
+
+def bug_to_json(row: pb.Bug) -> dict[str, Any]:
+    """As `describe_bug`, plain."""
+    return dict(MessageToDict(row, preserving_proto_field_name=True))
+
+
+def to_json(recording: Recording, taps: Sequence[str] = ()) -> dict[str, Any]:
+    """As `describe`, plain dicts, lists, strings and numbers; texts or parts of a checkpoint where it holds those."""
+    case, run, made = recording.case, recording.run, recording.provenance
+    messages = {"tokenization": recording.tokenization, "weights": recording.weights}
+    return {
+        "case": case.name,
+        "mode": pb.Mode.Name(case.mode),
+        "arithmetic": pb.Arithmetic.Name(run.arithmetic),
+        "backend": pb.Backend.Name(run.backend),
+        "producer": made.producer,
+        "versions": {pair.key: pair.value for pair in made.versions},
+        "digest": recording.digest.hex(),
+        "taps": [_tap(tensor) for tensor in recording if selected(tensor.info.name, taps)],
+        **{
+            name: MessageToDict(message, preserving_proto_field_name=True)
+            for name, message in messages.items()
+            if message.ByteSize()
+        },
+    }
+
+
+def _tap(tensor: Tensor) -> dict[str, Any]:
+    info = tensor.info
+    least, greatest, rms = (None if one == "–" else float(one) for one in _numbers(tensor))
+    return {
+        "name": info.name,
+        "step": info.step,
+        "dtype": pb.DType.Name(info.dtype),
+        "shape": list(info.shape),
+        "axes": list(info.axes),
+        "min": least,
+        "max": greatest,
+        "rms": rms,
+        "floor_rms": info.floor.rms if info.HasField("floor") else None,
+    }
 
 
 def describe(recording: Recording, taps: Sequence[str] = ()) -> Group:

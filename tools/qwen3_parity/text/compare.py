@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from qwen3_golden import STAGES, ParityError, Recording
 from qwen3_parity.judge.compare import Metrics
 from qwen3_parity.judge.match import refuse, same_case
+from qwen3_parity.judge.next_command import diagnose_command
 from qwen3_parity.judge.verdict import Problem, Verdict, Verdicts
 from qwen3_parity.text.inputs import RESULT, STAGES_OF, inputs_of, messages_of
 from qwen3_parity.text.stages.ids import EACH
@@ -64,7 +65,7 @@ def joined(parts: Sequence[Verdicts]) -> Verdicts:
 
 def _verdicts(golden: Recording, candidate: Recording, both: Sequence[str]) -> Iterator[Verdict]:
     """Text by text, each stage by stage; all of a text's problems name the first stage of it that fails."""
-    next_step = f"qwen3-parity diagnose {golden.source} {candidate.source}"
+    next_step = diagnose_command(golden.source, candidate.source)
     left_out = () if set(both) & SHOW_PRE_TOKENS else (EACH,)
     for kind, stages in STAGES_OF.items():
         expected, actual = (messages_of(one.tokenization, kind) for one in (golden, candidate))

@@ -1,0 +1,103 @@
+"""One tap in a unit test: an array of one op or block, within the budget of a golden's tap or an AssertionError."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from qwen3_golden import ParityError, Recording, Tensor, pattern_of, pb, place, tensor
+from qwen3_parity.judge.budgets import floor_for, headroom
+from qwen3_parity.judge.differences import differences
+from qwen3_parity.judge.not_parity import NotParityError
+from qwen3_parity.judge.scope import Scope
+from qwen3_parity.judge.tap_verdict import is_exact, judge_tap, op_of
+from qwen3_parity.recording.case import Case
+from qwen3_parity.recording.case import golden as case_of
+from qwen3_parity.recording.recorder import elements
+
+
+def assert_parity(actual: Any, golden: Case | str | Path, tap: str, step: int = 0) -> None:
+    """Compare an array with a golden's tap, within the budget of a whole run.
+
+    `actual` is a NumPy array, a torch tensor, or what NumPy makes an array of; bfloat16 as torch or ml_dtypes have it,
+    or its bits as uint16. It has the tap's shape, `qwen3-parity show GOLDEN` prints it with its axes. `golden` is the
+    name of a case, a file or a `Case`. `step` counts the case's forwards, 0 is the prefill.
+
+    Raises `NotParityError`, an `AssertionError`, for other numbers and dtypes, and `ParityError` for a golden, tap or
+    step that is not there, and for another shape.
+    """
+    __tracebackhide__ = True
+    case = case_of(golden)
+    expected = _tap(case, tap, step)
+    array, dtype = elements(actual, "actual")
+    if dtype is None and expected.info.dtype == pb.BF16 and array.dtype.name == "uint16":
+        dtype = pb.BF16
+    if array.shape != expected.array.shape:
+        raise ParityError(
+            f"{tap} (step {step}) of {case.name}",
+            "another shape",
+            expected=f"[{', '.join(expected.info.axes)}] = {list(expected.array.shape)}",
+            got=list(array.shape),
+            next_step="give the array as the tap is laid out: transpose it, or take one step of it",
+        )
+    info = expected.info
+    made = tensor(tap, array, step=step, dtype=dtype, axes=info.axes, op=info.op, inputs=info.inputs)
+    _judge(made, expected, case)
+
+
+def _tap(case: Case, tap: str, step: int) -> Tensor:
+    recording = case.golden
+    expected = recording.get(tap, step)
+    if expected is None:
+        steps = sorted(one.info.step for one in recording if one.info.name == tap)
+        raise _missing(case, tap, step, steps)
+    exactly = is_exact(expected, op_of(expected, recording), recording.case.mode)
+    if not exactly and not expected.info.HasField("floor"):
+        raise ParityError(
+            f"{tap} (step {step}) of {case.name}",
+            "the golden has no noise floor for this tap, so nobody knows how far is far enough",
+            expected="a golden with floors",
+            got="none at this tap",
+            next_step="capture it again with --floors, or judge a recording with the checkpoint: qwen3-parity check",
+        )
+    return expected
+
+
+def _missing(case: Case, tap: str, step: int, steps: Sequence[int]) -> ParityError:
+    names = list(dict.fromkeys(item.info.name for item in case.golden))
+    close = get_close_matches(tap, names, n=3) or [f"one of {len(names)} taps"]
+    expected = f"step {', '.join(map(str, steps))}" if steps else " or ".join(close)
+    return ParityError(
+        f"{tap!a} (step {step}) of {case.name}",
+        "the golden's tap has no such step" if steps else "the golden has no such tap",
+        expected=expected,
+        got=f"step {step}" if steps else tap,
+        next_step=f"qwen3-parity show {case.name}",
+    )
+
+
+def _judge(actual: Tensor, expected: Tensor, case: Case) -> None:
+    __tracebackhide__ = True
+    recording = case.golden
+    alone = Recording(recording.case, pb.Provenance(), pb.Run(), [actual])
+    scope = Scope(recording)
+    verdict = judge_tap(actual, expected, scope, alone, recording, floors=True)
+    if verdict.problem is None:
+        return
+    found = None
+    if verdict.metrics is not None:
+        allowed = None if verdict.exact else headroom("run", verdict.op).max * floor_for(alone, expected).max
+        judged = scope.judged(expected, place(expected.info.name, recording.case.config.num_hidden_layers))
+        found = differences(actual, expected, judged, allowed)
+        if found.first is None:  # no element by itself, but all of them, a row or a head
+            found = differences(actual, expected, judged, 0.0)
+    problem = replace(
+        verdict.problem,
+        where=f"{verdict.where} of {case.name}",
+        first_bad=f"{found.first}; {found.count} of {found.of} elements" if found else "",
+        next_step=f"qwen3-parity show {case.name} --tap {expected.info.name}",
+    )
+    raise NotParityError(str(problem), pattern_of(expected.info.name).replace("{layer}", "*"))

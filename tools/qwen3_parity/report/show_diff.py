@@ -1,0 +1,124 @@
+"""Two recordings of a case side by side, tap by tap, for a person and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from qwen3_golden import Recording, Tensor, pb, place, selected
+from qwen3_parity.judge.budgets import percent
+from qwen3_parity.judge.differences import Differences, differences
+from qwen3_parity.judge.plain import plain
+from qwen3_parity.judge.scope import Scope
+from qwen3_parity.judge.verdict import Verdict, Verdicts
+from qwen3_parity.report.verdicts import summary
+
+
+@dataclass(frozen=True)
+class Side:
+    """What a recording has at a tap; `rms` is of the finite elements, None where there are none."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    rms: float | None
+
+
+@dataclass(frozen=True)
+class Row:
+    """A tap at a step on both sides, None on one that lacks it. `max` is the largest difference among judged elements,
+    `share` that of the budget; None where nothing was compared. `elements` only where they were asked for."""
+
+    name: str
+    step: int
+    actual: Side | None
+    expected: Side | None
+    max: float | None = None
+    share: float | None = None
+    elements: Differences | None = None
+
+
+def rows(golden: Recording, candidate: Recording, verdicts: Verdicts, taps: Sequence[str] = ()) -> list[Row]:
+    """The taps of both that a glob of `taps` selects, in the golden's order; with globs their elements as well."""
+    judged = {(tap.name, tap.step): tap for tap in verdicts.taps}
+    keys = dict.fromkeys([one.key for one in golden] + [one.key for one in candidate])
+    scope = Scope(golden)
+    return [
+        _row(golden.get(*key), candidate.get(*key), key, judged.get(key), scope, elements=bool(taps), golden=golden)
+        for key in keys
+        if selected(key[0], taps)
+    ]
+
+
+def _row(
+    expected: Tensor | None,
+    actual: Tensor | None,
+    key: tuple[str, int],
+    verdict: Verdict | None,
+    scope: Scope,
+    *,
+    elements: bool,
+    golden: Recording,
+) -> Row:
+    metrics = None if verdict is None else verdict.metrics
+    found = None
+    if elements and expected and actual and expected.array.shape == actual.array.shape:
+        spot = place(key[0], golden.case.config.num_hidden_layers)
+        allowed = None if verdict is None or verdict.exact else 0.0
+        found = differences(actual, expected, scope.judged(expected, spot), allowed)
+    share = None if verdict is None or metrics is None else verdict.share
+    return Row(*key, _side(actual), _side(expected), None if metrics is None else metrics.max, share, found)
+
+
+def _side(tensor: Tensor | None) -> Side | None:
+    if tensor is None:
+        return None
+    values = tensor.values().astype(np.float64)
+    finite = values[np.isfinite(values)]
+    rms = float(np.sqrt(np.mean(np.square(finite)))) if finite.size else None
+    return Side(tuple(tensor.array.shape), pb.DType.Name(tensor.info.dtype).lower(), rms)
+
+
+def terminal(found: Sequence[Row], verdicts: Verdicts) -> RenderableType:
+    """A row for each tap, where both sides are told apart by " | " if they differ; the candidate's comes first."""
+    table = Table("tap", "step", "dtype", "shape", "rms", "largest difference", "share", box=None)
+    table.columns[0].no_wrap = True
+    for one in found:
+        share = "–" if one.share is None else percent(one.share)
+        largest = "–" if one.max is None else f"{one.max:.3g}"
+        cells = [one.name, str(one.step), *map(_both, *map(_cells, (one.actual, one.expected))), largest, share]
+        table.add_row(*cells, style="red" if one.share is not None and one.share > 1 else None)
+    lines = [Text(line) for one in found if one.elements is not None for line in _elements(one)]
+    head = Text(f"{summary(verdicts)}\ncandidate | golden: {verdicts.candidate} | {verdicts.golden}")
+    return Group(head, table, *lines)
+
+
+def _cells(side: Side | None) -> tuple[str, str, str]:
+    if side is None:
+        return "not there", "not there", "not there"
+    return side.dtype, "×".join(map(str, side.shape)) or "scalar", "–" if side.rms is None else f"{side.rms:.6g}"
+
+
+def _both(actual: str, expected: str) -> str:
+    return actual if actual == expected else f"{actual} | {expected}"
+
+
+def _elements(one: Row) -> Iterator[str]:
+    found = one.elements
+    if found is None or found.first is None:
+        yield f"{one.name} (step {one.step}): every judged element is equal"
+        return
+    yield f"{one.name} (step {one.step}): {found.count} of {found.of} judged elements differ"
+    yield f"  first: {found.first}"
+    yield f"  worst: {found.worst}"
+
+
+def to_json(found: Sequence[Row], verdicts: Verdicts) -> dict[str, Any]:
+    """Plain dicts, lists, strings and numbers."""
+    head = {"case": verdicts.case.name, "golden": verdicts.golden, "candidate": verdicts.candidate}
+    return head | {"taps": [plain(asdict(one)) for one in found]}
