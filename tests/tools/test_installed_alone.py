@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tarfile
+import tomllib
 import venv
+import zipfile
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -88,39 +95,135 @@ def test_the_doctor_knows_every_command_and_the_goldens() -> None:
     assert not said["problems"] and set(said["commands"]) == set(main.list_commands(click.Context(main)))
 
 
+TEXT: dict[str, Any] = {"capture_output": True, "text": True, "check": False}
+
+
+def pythons() -> list[str]:
+    """The oldest and the newest Python of those that the project's classifiers name and that are installed."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    found = []
+    for name in (one.rpartition(" ")[2] for one in project["classifiers"] if ":: Python ::" in one):
+        on_path, by_pyenv = shutil.which(f"python{name}"), Path.home().glob(f".pyenv/versions/{name}.*/bin/python")
+        for one in filter(None, (on_path, *map(str, by_pyenv))):
+            said = subprocess.run([one, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"], **TEXT)
+            if said.stdout.strip() == name:
+                found.append(one)
+                break
+    return list(dict.fromkeys((found[:1] or [sys.executable]) + found[-1:]))
+
+
+PYTHONS = pythons()
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The wheel of this checkout, the sdist, and the wheel that is made of the sdist."""
+    folder = tmp_path_factory.mktemp("built")
+    venv.create(folder / "hatch", with_pip=True)
+    python = str(folder / "hatch" / "bin" / "python")
+    subprocess.run([python, "-m", "pip", "install", "--quiet", "hatchling"], check=True)
+
+    def build(kind: str, root: Path, name: str) -> Path:
+        command = [python, "-m", "hatchling", "build", "-t", kind, "-d", str(folder / name)]
+        subprocess.run(command, cwd=root, check=True, capture_output=True)
+        return next((folder / name).iterdir())
+
+    wheel, sdist = build("wheel", ROOT, "wheel"), build("sdist", ROOT, "sdist")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(folder / "unpacked", filter="data")
+    again = build("wheel", next((folder / "unpacked").iterdir()), "again")
+    return {"wheel": wheel, "again": again}
+
+
+def hashes(wheel: Path) -> dict[str, str]:
+    with zipfile.ZipFile(wheel) as archive:
+        return {name: hashlib.sha256(archive.read(name)).hexdigest() for name in archive.namelist()}
+
+
 @pytest.mark.slow
-def test_the_wheel_alone_is_enough(tmp_path: Path) -> None:
-    subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(tmp_path), str(ROOT)],
-        check=True,
-    )
-    (wheel,) = tmp_path.glob("*.whl")
-    home, empty = tmp_path / "home", tmp_path / "empty"
-    venv.create(home, with_pip=True)
-    empty.mkdir()
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+def test_the_sdist_builds_the_same_wheel(built: dict[str, Path]) -> None:
+    assert hashes(built["wheel"]) == hashes(built["again"])
 
-    def run(*command: str) -> str:
-        done = subprocess.run(
-            [str(home / "bin" / command[0]), *command[1:]], cwd=empty, env=environment, capture_output=True, text=True
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
 
-    before = _size(home)
-    run("pip", "install", "--quiet", str(wheel))
-    print(f"the base install: {(_size(home) - before) / 1e6:.0f} MB")
-    assert "rope.interleaved" in run("qwen3-parity", "demo", "tour")
-    assert "as released" in run("qwen3-parity", "doctor")
-    site = run("python", "-c", "import qwen3_golden; print(qwen3_golden.GOLDEN_ROOT)").strip()
+@pytest.mark.slow
+def test_of_the_tests_those_that_judge_travel_and_nothing_that_seeds(built: dict[str, Path]) -> None:
+    names = [name for name in hashes(built["wheel"]) if "test" in name.rpartition("/")[2] or "detection" in name]
+    judging = [f"qwen3_parity/tests/test_parity_{one}.py" for one in ("components", "plumbing", "tokenization")]
+    assert sorted(set(names) - {"qwen3_golden/data/bugs.textproto"}) == judging
+
+
+@dataclass(frozen=True)
+class Home:
+    """An environment that has the wheel alone, and an empty folder to run in."""
+
+    root: Path
+    empty: Path
+
+    def run(self, *command: str, code: int = 0) -> str:
+        """The output of a command that exits with `code`; nothing of this checkout is on its path."""
+        clean = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTEST_ADDOPTS")}
+        done = subprocess.run([str(self.root / "bin" / command[0]), *command[1:]], cwd=self.empty, env=clean, **TEXT)
+        assert done.returncode == code, done.stdout + done.stderr
+        return str(done.stdout)
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return sum(one.stat().st_size for one in self.root.rglob("*") if one.is_file() and not one.is_symlink())
+
+
+@pytest.fixture(scope="module", params=PYTHONS, ids=lambda one: Path(one).name)
+def home(request: pytest.FixtureRequest, built: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Home:
+    """The base install of a Python; it is measured, then pytest joins it."""
+    folder = tmp_path_factory.mktemp("home")
+    subprocess.run([request.param, "-m", "venv", str(folder / "home")], check=True)
+    made = Home(folder / "home", folder / "empty")
+    made.empty.mkdir()
+    before = made.size
+    made.run("pip", "install", "--quiet", "--disable-pip-version-check", str(built["wheel"]))
+    megabytes = (made.size - before) / 1e6
+    print(f"the base install under {made.run('python', '--version').strip()}: {megabytes:.0f} MB")
+    assert megabytes <= 150
+    made.run("pip", "install", "--quiet", "--disable-pip-version-check", "pytest>=9.0")
+    return made
+
+
+@pytest.mark.slow
+def test_the_wheel_alone_is_enough(home: Home) -> None:
+    assert "rope.interleaved" in home.run("qwen3-parity", "demo", "tour")
+    assert "as released" in home.run("qwen3-parity", "doctor")
+    site = home.run("python", "-c", "import qwen3_golden; print(qwen3_golden.GOLDEN_ROOT)").strip()
+    assert str(home.root) in site
     for verb in ("check", "diagnose", "show"):
-        assert run("qwen3-parity", verb, f"{site}/cases/decoder/plain.pb")
-    assert str(home) in site
-    run("pip", "install", "--quiet", f"{wheel}[report]")
-    assert "Parity in decoder/plain" in run("qwen3-parity", "report", f"{site}/cases/decoder/plain.pb")
-    page = (empty / "build" / "report.html").read_text(encoding="utf-8")
+        assert home.run("qwen3-parity", verb, f"{site}/cases/decoder/plain.pb")
+    assert home.run("qwen3-parity", "show", "tour/decoder/plain.pb", "--diff", "decoder/plain", "--json")
+    home.run("pip", "install", "--quiet", "--disable-pip-version-check", "qwen3-parity[report]")
+    assert "Parity in decoder/plain" in home.run("qwen3-parity", "report", f"{site}/cases/decoder/plain.pb")
+    page = (home.empty / "build" / "report.html").read_text(encoding="utf-8")
     assert "vegaEmbed" in page and "qwen3-parity[report]" not in page
 
 
-def _size(folder: Path) -> int:
-    return sum(one.stat().st_size for one in folder.rglob("*") if one.is_file() and not one.is_symlink())
+@pytest.mark.slow
+def test_the_plugin_is_found_and_an_array_is_judged_there(home: Home) -> None:
+    test = """
+def test_it(golden, assert_parity):
+    tap = "decoder.layers.0.merged_attn.q_norm"
+    assert_parity(golden("decoder/plain").golden[tap, 0].array, "decoder/plain", tap)
+"""
+    (home.empty / "test_theirs.py").write_text(test, encoding="utf-8")
+    assert "1 passed" in home.run("pytest", "test_theirs.py")
+    assert "1 passed" in home.run("pytest", "-p", "qwen3_parity.plugin", "test_theirs.py")
+    assert "assert_parity [session scope]" in home.run("pytest", "--fixtures", "test_theirs.py")
+
+
+@pytest.mark.slow
+def test_a_folder_of_candidates_is_judged_by_the_tests_that_travelled(home: Home) -> None:
+    home.run("qwen3-parity", "demo", "candidates")
+    output = home.run("pytest", "--pyargs", "qwen3_parity.tests", "--parity-candidate", "candidates", code=1)
+    lines = output.splitlines()
+    first = lines[next(number for number, line in enumerate(lines) if line.strip("= ") == "parity") + 1]
+    assert first.startswith("rope.interleaved at decoder.layers.*.merged_attn.q_rope, decoder.layers.*")
+    assert len(lines) <= 60, output
+    assert "pip install 'qwen3-parity[torch]'" in home.run(
+        "pytest", "--pyargs", "qwen3_parity.tests", "-k", "norm and encoder/one_token", code=1
+    )

@@ -20,7 +20,7 @@ CASE = "decoder/plain"
 PROJECT = """
 import pytest
 
-@pytest.mark.parametrize("end", ["input_layernorm", "q_norm", "0.merged_attn.scores", "decoder.norm"])
+@pytest.mark.parametrize("end", ["input_layernorm", "q_norm", "0.merged_attn.scores", "0.merged_attn.q_rope"])
 def test_taps(judge, golden, end):
     verdicts = judge(golden("decoder/plain"), CANDIDATE)
     judge.require(verdicts, [tap for tap in verdicts.taps if tap.name.endswith(end)])
@@ -77,7 +77,7 @@ def verbose(project: Path) -> Ran:
 def test_the_closing_section_begins_with_the_op_and_the_mistake(quiet: Ran) -> None:
     first, fix, command, case, compared, contract = quiet.section
     assert first.startswith("norm.eps at decoder.layers.*.merged_attn.q_norm: it uses eps ")
-    assert fix == "  fix: read rms_norm_eps; behind 1 of 1 red cases"
+    assert fix.startswith("  fix: read rms_norm_eps; behind 1 of 1 red cases")
     assert command == quiet.command
     assert case.startswith("decoder/plain: divergence, run and ops, ") and case.endswith("; norm.eps")
     assert compared.startswith("380 of 380 taps compared in 1 cases") and contract.startswith("judged by ")
@@ -85,7 +85,7 @@ def test_the_closing_section_begins_with_the_op_and_the_mistake(quiet: Ran) -> N
 
 def test_what_is_red_only_downstream_is_counted_by_itself_and_the_run_fails(quiet: Ran) -> None:
     assert quiet.code == 1
-    assert "2 failed, 1 passed, 2 downstream" in quiet.lines[-1]
+    assert "2 failed, 2 passed, 1 downstream" in quiet.lines[-1]
 
 
 def test_a_test_that_judges_nothing_is_shown_as_ever(quiet: Ran) -> None:
@@ -96,9 +96,9 @@ def test_a_test_that_judges_nothing_is_shown_as_ever(quiet: Ran) -> None:
 
 def test_verbose_shows_the_rest_a_line_for_each_downstream(verbose: Ran) -> None:
     text = "\n".join(verbose.lines)
-    assert "____ test_taps[q_norm] ____" in text and "first bad: rms_norm at decoder.layers.0" in text
-    assert "[decoder.norm] DOWNSTREAM" in text and "____ test_taps[decoder.norm]" not in text
-    (line,) = [line for line in verbose.section if line.startswith("test_theirs.py::test_taps[decoder.norm]: ")]
+    assert "____ test_taps[q_norm] ____" in text and "fault:    candidate" in text
+    assert "[0.merged_attn.scores] DOWNSTREAM" in text and "____ test_taps[0.merged_attn.scores]" not in text
+    (line,) = [line for line in verbose.section if line.startswith("test_theirs.py::test_taps[0.merged_attn.scores]: ")]
     assert line.endswith("though right on its own inputs: downstream of decoder.layers.0.merged_attn.q_norm")
 
 
@@ -107,7 +107,7 @@ def test_junit_has_the_op_to_blame(verbose: Ran, project: Path) -> None:
     said = {test.get("name"): {one.get("name"): one.get("value") for one in test.iter("property")} for test in tests}
     blamed = "decoder.layers.*.merged_attn.q_norm"
     assert said["test_taps[q_norm]"] == {"blamed": blamed, "red": "itself"}
-    assert said["test_taps[decoder.norm]"] == {"blamed": blamed, "red": "downstream"}
+    assert said["test_taps[0.merged_attn.scores]"] == {"blamed": blamed, "red": "downstream"}
     assert said["test_taps[input_layernorm]"] == {}
 
 
@@ -121,11 +121,6 @@ def test_on_github_the_op_is_an_annotation_and_nowhere_else(verbose: Ran, quiet:
 
 def test_a_worker_sends_what_the_diagnosis_needs(project: Path, quiet: Ran) -> None:
     assert run(project, "-n", "1").section == quiet.section
-
-
-def test_a_budget_of_no_time_is_kept_and_said(project: Path) -> None:
-    ran = run(project, "--parity-budget", "0", "-k", "taps")
-    assert ran.code == 1 and ran.section[0].startswith("norm.eps at ")  # the first case is always looked at
 
 
 def test_an_empty_project_has_the_fixtures_with_a_line_each_and_no_framework(tmp_path: Path) -> None:

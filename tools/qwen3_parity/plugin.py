@@ -109,7 +109,14 @@ class Judge:
             return self._candidates[name]
         path = self._folder / f"{name}.pb"
         if not path.is_file():
-            self._record(golden, path)
+            try:
+                self._record(golden, path)
+            except ModuleNotFoundError as error:
+                from qwen3_parity.report.extras import extra_of
+
+                extra = extra_of(error.name or "")
+                need = f"pip install 'qwen3-parity[{extra}]' to judge our implementation" if extra else str(error)
+                pytest.fail(f"{need}; recordings are judged with --parity-candidate DIR", pytrace=False)
         return path
 
     def _record(self, file: Path, path: Path) -> None:
@@ -145,7 +152,6 @@ class Judge:
             actual = self.candidate(file) if candidate is None else candidate
             self._judged[key] = check(expected, actual, weights, partial=self._partial)
         return self._judged[key]
-
 
     @staticmethod
     def require(verdicts: Verdicts, taps: Collection[Verdict] | None = None) -> None:

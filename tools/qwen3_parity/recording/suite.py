@@ -10,10 +10,6 @@ from qwen3_parity.check import check
 from qwen3_parity.checkpoints.weights import weights_at_hand
 from qwen3_parity.judge.selection import EVERY, Selection
 from qwen3_parity.judge.verdict import Verdicts
-from qwen3_parity.recording.ours.network import factory, golden_dtype
-from qwen3_parity.recording.record import load_factory, record
-from qwen3_parity.recording.text import record_tokenization
-from qwen3_parity.text.runner import ours
 
 OURS = ("", "qwen3", "qwen2", "transformer_encoder")
 """What our own implementation is, by model_type; a case of one op has none."""
@@ -87,6 +83,11 @@ def run(
 
     `partial`: the cases' results need not be there. `count` gets how many of how many cases are done.
     """
+    from qwen3_parity.recording.ours.network import factory, golden_dtype
+    from qwen3_parity.recording.record import load_factory, record
+    from qwen3_parity.recording.text import record_tokenization
+    from qwen3_parity.text.runner import ours
+
     results: list[Verdicts] = []
     paths = chosen_goldens(selection, impl)
     for path in paths:

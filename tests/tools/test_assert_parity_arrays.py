@@ -1,0 +1,113 @@
+"""`assert_parity`: an array of one op or block of somebody's model, within the budget of a golden's tap."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import qwen3_parity
+from qwen3_golden import GOLDEN_ROOT, Array, ParityError, read, write
+from qwen3_golden.dtypes import to_bfloat16
+from qwen3_parity import NotParityError, assert_parity
+
+CASE = qwen3_parity.golden("decoder/plain")
+TAP = "decoder.layers.0.merged_attn.q_norm"
+
+
+def right(tap: str = TAP, step: int = 0) -> Array:
+    return CASE.golden[tap, step].values().copy()
+
+
+def said(actual: Any, tap: str = TAP, step: int = 0) -> str:
+    with pytest.raises(NotParityError) as caught:
+        assert_parity(actual, CASE, tap, step)
+    assert isinstance(caught.value, AssertionError) and caught.value.blamed == tap.replace(".0.", ".*.")
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("golden", ["decoder/plain", CASE, GOLDEN_ROOT / "cases" / "decoder" / "plain.pb"])
+def test_a_golden_is_a_name_a_case_or_a_file(golden: Any) -> None:
+    assert_parity(right(), golden, TAP)
+
+
+@pytest.mark.parametrize("make", [np.asarray, torch.from_numpy, np.ndarray.tolist, lambda one: one.astype(np.float64)])
+def test_an_array_of_any_library_is_taken(make: Any) -> None:
+    assert_parity(make(right()), CASE, TAP)
+
+
+def test_a_tensor_that_needs_a_gradient_is_taken() -> None:
+    assert_parity(torch.nn.Parameter(torch.from_numpy(right())), CASE, TAP)
+
+
+def test_every_step_has_its_own_tap() -> None:
+    assert_parity(right(step=3), CASE, TAP, step=3)
+    assert said(right(step=2), step=3).startswith(f"{TAP} (step 3) of decoder/plain: further from the golden")
+
+
+def test_a_wrong_element_is_named_with_both_values_the_share_and_what_to_run() -> None:
+    actual = right()
+    actual[0, 1, 2, 3] *= 1.01
+    head, *lines = said(actual).splitlines()
+    assert head == f"{TAP} (step 0) of decoder/plain: further from the golden than honest float32 goes"
+    found = dict(line.strip().split(": ", 1) for line in lines)
+    values = f"{actual[0, 1, 2, 3]:.9g} for {right()[0, 1, 2, 3]:.9g} at [0, 1, 2, 3], "
+    assert found["first bad"].startswith(values) and found["first bad"].endswith("ULP apart; 1 of 300 elements")
+    assert float(found["budget"].split()[0]) > 1
+    assert found["next"].strip() == f"qwen3-parity show decoder/plain --tap {TAP}"
+
+
+def test_what_is_wrong_by_a_little_everywhere_is_red_by_its_rms() -> None:
+    assert "RMS error" in said(right() * np.float32(1 + 2e-6))
+
+
+def test_a_nan_is_not_parity() -> None:
+    actual = right()
+    actual[0, 0, 0, 5] = np.nan
+    text = said(actual)
+    assert "NaN or infinity" in text and "nan for" in text and "at [0, 0, 0, 5]" in text
+
+
+def test_a_narrower_dtype_is_not_parity() -> None:
+    assert "another dtype" in said(right().astype(np.float16))
+
+
+def test_what_must_be_a_copy_has_no_budget() -> None:
+    name = "decoder.position_ids"
+    actual = right(name)
+    assert_parity(actual, CASE, name)
+    actual[0, 2] += 1
+    assert "3 for 2 at [0, 2]; 1 of 5 elements" in said(actual, name)
+
+
+@pytest.mark.parametrize("make", [to_bfloat16, lambda one: torch.from_numpy(one).bfloat16()])
+def test_bfloat16_is_read_as_bits_or_as_torch_has_it(make: Any) -> None:
+    values = read(GOLDEN_ROOT / "cases" / "op" / "rms_norm_bfloat16.pb")["output.y", 0].values()
+    assert_parity(make(values.copy()), "op/rms_norm_bfloat16", "output.y")
+    with pytest.raises(NotParityError, match="ULP apart"):
+        assert_parity(make(values * np.float32(1.2)), "op/rms_norm_bfloat16", "output.y")
+
+
+def test_a_tap_a_step_or_a_shape_that_is_not_there_is_an_error_of_the_call() -> None:
+    with pytest.raises(ParityError, match="has no such tap") as tap:
+        assert_parity(right(), CASE, TAP + "s")
+    assert TAP in tap.value.expected
+    with pytest.raises(ParityError, match="has no such step"):
+        assert_parity(right(), CASE, TAP, 9)
+    with pytest.raises(ParityError, match=r"\[batch, query, heads, head_dim\] = \[1, 5, 6, 10\]"):
+        assert_parity(right()[0], CASE, TAP)
+    with pytest.raises(ParityError, match="no golden of this name"):
+        assert_parity(right(), "decoder/plane", TAP)
+    with pytest.raises(ParityError, match="cannot be recorded as an array"):
+        assert_parity("five", CASE, TAP)
+
+
+def test_a_golden_without_floors_passes_nobody(tmp_path: Any) -> None:
+    golden = read(CASE.path)
+    for one in golden:
+        one.info.ClearField("floor")
+    write(path := tmp_path / "bare.pb", golden)
+    with pytest.raises(ParityError, match="no noise floor"):
+        assert_parity(right(), path, TAP)
