@@ -123,6 +123,41 @@ def test_a_worker_sends_what_the_diagnosis_needs(project: Path, quiet: Ran) -> N
     assert run(project, "-n", "1").section == quiet.section
 
 
+SEEDED = """
+from qwen3_encdec.attention import ProjectedAttention
+
+right = ProjectedAttention.__init__
+
+def wrong(self, *arguments, **options):
+    right(self, *arguments, **options)
+    if hasattr(self, "q_norm"):
+        self.q_norm.variance_epsilon *= 10
+
+ProjectedAttention.__init__ = wrong
+"""
+
+
+@pytest.mark.parametrize(
+    "tests",
+    [
+        pytest.param((), id="all", marks=pytest.mark.slow),
+        pytest.param(("-k", "encoder/one_token or encoder/ragged or labels"), id="some"),
+    ],
+)
+def test_one_seeded_bug_of_our_implementation_does_not_drown(tests: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "seeded_eps.py").write_text(SEEDED, encoding="utf-8")
+    files = (
+        [f"tests/parity/test_parity_{one}.py" for one in ("components", "from_labels")] if tests else ["tests/parity"]
+    )
+    ran = run(GOLDEN_ROOT.parent, "-p", "seeded_eps", *files, *tests, PYTHONPATH=str(tmp_path))
+    assert ran.code == 1 and len(ran.lines) <= 60, "\n".join(ran.lines)
+    first, fix, *rest = ran.section
+    assert first.startswith("norm.eps at ") and ".q_norm" in first and "it uses eps 1e-05 instead of 1e-06" in first
+    assert fix.startswith("  fix: read rms_norm_eps; behind ")
+    assert any(line.startswith("encoder/ragged: divergence, ") and "norm.eps" in line for line in rest) or not tests
+    assert any(line.startswith("red as well, ") and "test_parity_from_labels.py 3" in line for line in rest)
+
+
 def test_an_empty_project_has_the_fixtures_with_a_line_each_and_no_framework(tmp_path: Path) -> None:
     ran = run(tmp_path, "--fixtures", "-q")
     text = "\n".join(ran.lines)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from qwen3_golden import ParityError, pb, read
 from qwen3_parity.checkpoints.weights import checkpoints_of, weights_of
@@ -16,9 +16,11 @@ from qwen3_parity.diagnosis import diagnose
 from qwen3_parity.diagnosis.diagnose import Diagnosis
 from qwen3_parity.diagnosis.explain import FITTED
 from qwen3_parity.diagnosis.explained import Explained
-from qwen3_parity.diagnosis.text import TokenDiagnosis, diagnose_tokenization, directory_of
 from qwen3_parity.folder.check import Folder
 from qwen3_parity.judge.verdict import Verdicts
+
+if TYPE_CHECKING:
+    from qwen3_parity.diagnosis.text import TokenDiagnosis
 
 _NAMED = 8
 """Names of mistakes that further cases are tried with first."""
@@ -134,6 +136,8 @@ def diagnose_cases(
             found = list(_signs(one, told, known, partial, min(budget, max(left, 0))))
         except ParityError as error:
             found = [Sign(one.case, "", otherwise=f"cannot be diagnosed: {error.rule}; next: {error.next_step}")]
+        except ModuleNotFoundError as error:  # tokenizers are diagnosed by Hugging Face's own parts
+            found = [Sign(one.case, "", otherwise=f"cannot be diagnosed here without the package {error.name}")]
         known.update({way.name for sign in found for way in sign.ways})
         signs += found
     order = {one.case: number for number, one in enumerate(red)}
@@ -146,6 +150,8 @@ def _signs(
 ) -> Iterator[Sign]:
     golden, candidate = (read(Path(path), digests=True) for path in (red.golden, red.candidate))
     if golden.case.mode == pb.TOKENIZATION:
+        from qwen3_parity.diagnosis.text import diagnose_tokenization, directory_of
+
         directory = directory_of(golden, None)
         yield from _of_texts(diagnose_tokenization(golden, candidate, directory, progress, partial=partial), red.case)
         return

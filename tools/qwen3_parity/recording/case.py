@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qwen3_golden import GOLDEN_ROOT, Array, ParityError, Recording, pb, read
-from qwen3_parity.checkpoints.weights import checkpoint_directories
+from qwen3_parity.checkpoints.weights import checkpoint_directories, weights_of
 from qwen3_parity.judge.golden_path import golden_path
 
 if TYPE_CHECKING:
@@ -38,6 +39,14 @@ class Case:
     def checkpoint(self) -> Path:
         """The directory of the case's weights; raises `ParityError` when it is not there."""
         return next(iter(checkpoint_directories(self.golden.case, GOLDEN_ROOT / "checkpoints", self.model).values()))
+
+    @property
+    def weights(self) -> Mapping[str, Array]:
+        """The case's parameters by canonical name, read when they are asked for; `ParityError` when they are not there.
+
+        A case of one op has its parameters among its taps.
+        """
+        return weights_of(self.golden, GOLDEN_ROOT / "checkpoints", self.model)
 
     @property
     def stack(self) -> str:
