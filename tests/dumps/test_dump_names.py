@@ -186,3 +186,9 @@ def test_the_dump_says_that_it_is_one(whole: Tensors, case: Case, tmp_path: Path
     assert np.array_equal(
         recording["input.decoder_input_ids", 0].array, case.golden["input.decoder_input_ids", 0].array
     )
+
+
+def test_a_dump_is_of_the_arithmetic_that_most_of_it_is_stored_in(whole: Tensors, case: Case, tmp_path: Path) -> None:
+    some = {f"model.layers.{n}.mlp.down_proj": whole[f"model.layers.{n}.mlp.down_proj"].bfloat16() for n in range(3)}
+    import_dump(saved(some | {"logits": whole["lm_head"]}, tmp_path / "d.safetensors"), case, path=tmp_path / "x.pb")
+    assert read(tmp_path / "x.pb").run.arithmetic == pb.ARITHMETIC_BF16

@@ -26,6 +26,8 @@ def exported(recording: Path | str, out: Path) -> Result:
 def test_the_libraries_read_every_tensor_as_it_was(case: Case, tmp_path: Path) -> None:
     for name in ("a.safetensors", "a.npz"):
         assert exported("decoder/plain", tmp_path / name).exit_code == 0
+    assert exported("op/rope", tmp_path / "a.safetensors").exit_code == 0  # what was there is replaced
+    assert exported("decoder/plain", tmp_path / "a.safetensors").exit_code == 0
     tensors = load_file(tmp_path / "a.safetensors")
     with np.load(tmp_path / "a.npz", allow_pickle=False) as npz:
         arrays = dict(npz)
@@ -33,6 +35,17 @@ def test_the_libraries_read_every_tensor_as_it_was(case: Case, tmp_path: Path) -
         name = f"{item.info.step}.{item.info.name}"
         assert np.array_equal(arrays.pop(name), item.array) and np.array_equal(tensors.pop(name).numpy(), item.array)
     assert not arrays and not tensors
+
+
+def test_elements_stand_at_multiples_of_their_size(tmp_path: Path) -> None:
+    exported("decoder/plain", tmp_path / "a.safetensors")
+    content = (tmp_path / "a.safetensors").read_bytes()
+    start = 8 + int.from_bytes(content[:8], "little")
+    header = json.loads(content[8:start])
+    header.pop("__metadata__")
+    sizes = {"BOOL": 1, "F32": 4, "I64": 8}
+    assert {entry["dtype"] for entry in header.values()} == sizes.keys()
+    assert not [name for name, one in header.items() if (start + one["data_offsets"][0]) % sizes[one["dtype"]]]
 
 
 def test_one_step_needs_no_number_and_the_metadata_says_case_and_axes(tmp_path: Path) -> None:

@@ -59,10 +59,13 @@ RUNS = [  # in this order: `import` reads what `export` wrote, `record --names` 
     "doctor",
     "export --model {checkpoints}/tied-decoder --out {out}/exported",
     "export --tokenizer {tokenizer} --out {out}/tokenizer.pb",
+    "export-dump {cases}/decoder/plain.pb {out}/plain.npz",
     "import {out}/exported --out {out}/again",
+    "import-dump decoder/plain {out}/plain.npz --out {out}/imported.pb",
     "initialize --qwen3-model {checkpoints}/tied-decoder --output-dir {out}/made --verify",
     "initialize --qwen3-model {checkpoints}/tied-encoder --output-dir {out}/made --verify",
     "match-names a_model_that_prints:build --out {out}/names.toml",
+    "model-explorer op/rope {cases}/op/rope.pb --out {out}/overlay",
     "predictions {cases}/decoder/plain.pb",
     "record op/rope --out {out}/rope.pb",
     "record decoder/plain --impl a_model_that_prints:build --names {out}/names.toml --out {out}/plain.pb",
@@ -80,6 +83,7 @@ REFUSED = [
     "export --out {out}/nothing",
     "tokenize --tokenizer {out}/nothing --text a",
     "import {folder} --out {out}/nothing",
+    "import-dump op/rope {folder}/broken.pb",
     "nonsense",
 ]
 

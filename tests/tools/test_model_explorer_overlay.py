@@ -49,6 +49,7 @@ def test_every_value_has_a_node_and_every_edge_its_two(overlay: dict[str, Any]) 
     for name in ("accumulated", "own"):
         assert overlay[name]["results"].keys() <= set(ids)
     assert {edge["sourceNodeId"] for node in graph["nodes"] for edge in node["incomingEdges"]} <= set(ids)
+    assert not [name for name in ids if "encoder_" in name or name.startswith("generated")]  # another network's
     act = next(node for node in graph["nodes"] if node["id"] == "decoder.layers.1.mlp.act")
     assert (act["namespace"], act["label"]) == ("decoder/layers.1/mlp", "act")
     assert [edge["sourceNodeId"] for edge in act["incomingEdges"]] == [

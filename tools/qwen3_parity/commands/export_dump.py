@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from qwen3_parity.commands import CASE_OR_FILE, examples
+from qwen3_parity.commands import CASE_OR_FILE, examples, output_options
+from qwen3_parity.report.output import Output
 
 
 @click.command(
@@ -18,7 +19,8 @@ from qwen3_parity.commands import CASE_OR_FILE, examples
 )
 @click.argument("recording", shell_complete=CASE_OR_FILE)
 @click.argument("out", type=click.Path(path_type=Path))
-def export_dump(recording: str, out: Path) -> None:
+@output_options("")
+def export_dump(recording: str, out: Path, output: Output) -> None:
     """Write every tensor of RECORDING, a file or a golden's case name, to OUT: a .safetensors or an .npz.
 
     A tensor is called by its tap, or step.tap where there are several steps. safetensors' metadata has case and axes.
@@ -30,5 +32,8 @@ def export_dump(recording: str, out: Path) -> None:
 
     if out.suffix not in (".safetensors", ".npz"):
         raise click.UsageError(f"OUT ends in .safetensors or in .npz, and this is {str(out)!a}")
-    count = write_dump(read(golden_path(recording), digests=True), out)
-    click.echo(f"{out}: {count} tensors, {out.stat().st_size:,} bytes")
+    with output.progress(f"writing {out}"):
+        count = write_dump(read(golden_path(recording), digests=True), out)
+    size = out.stat().st_size
+    line = f"{out}: {count} tensors, {size:,} bytes"
+    output.finish(0, line, lambda: {"files": [str(out)], "tensors": count, "bytes": size}, lambda: [line])

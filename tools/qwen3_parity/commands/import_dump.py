@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
-from qwen3_parity.commands import CASE_OR_FILE, examples
+from qwen3_parity.commands import CASE_OR_FILE, examples, output_options
+from qwen3_parity.report.output import Output
 
 _SHOWN = 12
 
@@ -23,7 +24,8 @@ _SHOWN = 12
 @click.argument("dump", type=click.Path(path_type=Path))
 @click.option("--names", metavar="FILE", help="The name map, as TOML, or llama.cpp  [default: Hugging Face's names]")
 @click.option("--out", type=click.Path(path_type=Path), help="The recording's file  [default: build/parity/CASE.pb]")
-def import_dump(golden: str, dump: Path, names: str | None, out: Path | None) -> None:
+@output_options("Every name and tap that was left out, not the first twelve.")
+def import_dump(golden: str, dump: Path, names: str | None, out: Path | None, output: Output) -> None:
     """Make a recording of DUMP, tensors that were written on the inputs of GOLDEN (a file or a case's name).
 
     DUMP is a .safetensors or .npz, a folder of .safetensors or .npy, of SGLang's .pt, or of transformers' model
@@ -34,21 +36,36 @@ def import_dump(golden: str, dump: Path, names: str | None, out: Path | None) ->
     from qwen3_parity.recording.dumps.dump import shown
     from qwen3_parity.recording.dumps.import_dump import import_dump as make
 
-    made = make(dump, case_of(golden), names, out)
+    with output.progress(f"reading {dump}"):
+        made = make(dump, case_of(golden), names, out)
+    next_step = f"qwen3-parity check {golden} {made.path}"
     forwards = f"{len(made.forwards)} forward{'s' if len(made.forwards) > 1 else ''}"
-    click.echo(f"{made.path}: {made.tensors} tensors from {made.arrays} arrays ({made.kind}), {forwards}")
-    likes = ((shown(name), f"like {like}" if like else "like no tap") for name, like in made.unmatched.items())
-    _listed("names that mean no tap", (f"{name}: {like}" for name, like in likes))
-    _listed("another shape", (f"{one.name}: {one.got}, expected {one.expected}" for one in made.misfits))
-    _listed("taps without a tensor", made.without)
-    click.echo(f"next: qwen3-parity check {golden} {made.path}")
+    line = f"{made.path}: {made.tensors} tensors from {made.arrays} arrays ({made.kind}), {forwards}"
+    unmatched = [f"{shown(name)}: like {like or 'no tap'}" for name, like in made.unmatched.items()]
+    misfits = [f"{one.name}: {one.got}, expected {one.expected}" for one in made.misfits]
+    most = None if output.verbose else _SHOWN
+    said = [
+        line,
+        *_listed("names that mean no tap", unmatched, most),
+        *_listed("another shape", misfits, most),
+        *_listed("taps without a tensor", made.without, most),
+        f"next: {next_step}",
+    ]
+    data = {
+        "recording": str(made.path),
+        "format": made.kind,
+        "arrays": made.arrays,
+        "tensors": made.tensors,
+        "forwards": len(made.forwards),
+        "unmatched": [{"name": name, "like": like} for name, like in made.unmatched.items()],
+        "other_shapes": [one._asdict() for one in made.misfits],
+        "without": list(made.without),
+        "next_step": next_step,
+    }
+    output.finish(0, line, lambda: data, lambda: said)
 
 
-def _listed(title: str, lines: Iterable[str]) -> None:
-    every = list(lines)
-    if every:
-        click.echo(f"{title}: {len(every)}")
-    for line in every[:_SHOWN]:
-        click.echo(f"  {line}")
-    if len(every) > _SHOWN:
-        click.echo(f"  and {len(every) - _SHOWN} more")
+def _listed(title: str, lines: Sequence[str], most: int | None) -> list[str]:
+    left = len(lines) - len(lines[:most])
+    more = [f"  and {left} more, with -v"] * bool(left)
+    return [f"{title}: {len(lines)}", *(f"  {line}" for line in lines[:most]), *more] if lines else []

@@ -60,7 +60,7 @@ def network_graph(verdicts: Verdicts) -> dict[str, Any]:
     stacks = {name.partition(".")[0] for name in named} & _STACKS
     network = Network(verdicts.case.config, frozenset(stacks))
     every = [name for _, block in network.blocks() for name in block]
-    left_out = {name for name in every if ".encoder_" in name and "encoder" not in stacks}
+    left_out = {name for name in every if "encoder_" in name and "encoder" not in stacks}
     left_out |= {name for name in every if "." not in name and name not in named}  # results of other cases
     spots = [spot for name in every if name not in left_out and (spot := network.place(name)) is not None]
     modules = {one.pattern: one.says for stack in stacks for one in bound(stack)}

@@ -43,7 +43,7 @@ def read_sglang(paths: Sequence[Path]) -> list[Dumped]:
         rule = "it was written by several ranks, and each has a part of the tensors"
         raise refused(paths[0].parent, rule, "the files of one rank", f"ranks {', '.join(ranks[:8])}", _ONE_RANK)
     made = []
-    for path, tags in sorted(tagged, key=lambda one: _index(one[1])):
+    for path, tags in tagged:
         if (one := _dumped(path, tags, _value(path))) is not None:
             made.append(one)
     return made
@@ -58,11 +58,6 @@ def _tags(path: Path) -> dict[str, str]:
         wanted = "SGLang's names: name=…___step=…___rank=….pt"
         raise refused(path, "its name does not say which tensor it is", wanted, path.name)
     return tags
-
-
-def _index(tags: Mapping[str, str]) -> int:
-    text = tags.get("dump_index", "")
-    return int(text) if text.isdecimal() else 0
 
 
 def _value(path: Path) -> Any:
