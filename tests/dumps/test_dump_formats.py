@@ -89,7 +89,7 @@ def test_sglangs_files_are_read(wrapped: bool, steps: list[Tensors], tmp_path: P
 def test_the_layer_of_sglangs_own_names_is_a_key(whole: Tensors, tmp_path: Path) -> None:
     (tmp_path / "dump").mkdir()
     for layer in range(3):
-        name = f"curr_step=0___rank=0___name=mlp___dump_index={layer}___layer_id={layer}.pt"
+        name = f"curr_step=0___rank=0___name=mlp___dump_index={layer}___layer_id={layer}___tp_rank=0.pt"
         torch.save(whole[f"model.layers.{layer}.mlp"], tmp_path / "dump" / name)
     (tmp_path / "names.toml").write_text('"mlp___layer_id={layer}" = "down_proj"\n')
     made = imported(tmp_path / "dump", "--names", str(tmp_path / "names.toml"))

@@ -197,6 +197,9 @@ def test_names_that_move_the_cursor_are_escaped(tmp_path: Path) -> None:
     (tmp_path / "dump").mkdir()
     np.save(tmp_path / "dump" / "\x1b[2Jx.npy", np.zeros(2, "U4"))
     refused(tmp_path / "dump", "\\x1b[2J")
+    (tmp_path / "files").mkdir()
+    torch.save(torch.zeros(2), tmp_path / "files" / "x\n  next:     rm -r.pt")
+    assert refused(tmp_path / "files", "does not say which").count("\n  next:") == 1
 
 
 def test_more_arrays_than_a_dump_has_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -192,3 +192,8 @@ def test_a_dump_is_of_the_arithmetic_that_most_of_it_is_stored_in(whole: Tensors
     some = {f"model.layers.{n}.mlp.down_proj": whole[f"model.layers.{n}.mlp.down_proj"].bfloat16() for n in range(3)}
     import_dump(saved(some | {"logits": whole["lm_head"]}, tmp_path / "d.safetensors"), case, path=tmp_path / "x.pb")
     assert read(tmp_path / "x.pb").run.arithmetic == pb.ARITHMETIC_BF16
+
+
+def test_a_case_of_several_stacks_has_no_dump(whole: Tensors, tmp_path: Path) -> None:
+    made = imported(saved(whole, tmp_path / "d.safetensors"), golden="encdec/ragged")
+    assert made.exit_code == 2 and "a dump is of one stack of layers" in made.output

@@ -48,8 +48,9 @@ def shown(name: str) -> str:
 
 
 def refused(where: object, rule: str, expected: object, got: object, next_step: str = _NEXT) -> ParityError:
-    """The error of a dump that is not what it should be."""
-    return ParityError(where, rule, expected=expected, got=got, next_step=next_step)
+    """The error of a dump that is not what it should be; names out of it stay on their line."""
+    place, rule, wanted, had = (str(one).replace("\n", "\\n") for one in (where, rule, expected, got))
+    return ParityError(place, rule, expected=wanted, got=had, next_step=next_step)
 
 
 @contextmanager

@@ -76,8 +76,11 @@ def import_dump(dump: Path, case: Case, names: Names | None = None, path: Path |
 
     `names` is a name map, its file, or "llama.cpp"; names of Hugging Face's modules and of taps need none. Raises
     `ParityError` for a dump that cannot be read, of other inputs, with nothing that means a tap, with two arrays that
-    mean the same, and for forwards that are not the case's.
+    mean the same, for forwards that are not the case's, and for a case that is not of one stack of layers.
     """
+    if case.golden.case.mode not in (pb.ENCODER, pb.CAUSAL):
+        rule, wanted = "a dump is of one stack of layers", "a case of decoder/*, llama/* or encoder/*"
+        raise refused(case.name, rule, wanted, pb.Mode.Name(case.golden.case.mode), "choose another case")
     names = ready(names)
     named = [] if names is None else name_map(names, case.stack)
     with ExitStack() as opened:
@@ -157,7 +160,7 @@ def _fits(member: _Matched, sizes: Mapping[str, int]) -> bool:
         return prod(shape) == prod(full)
     if name.endswith(_BROADCAST) and tuple(shape) == tuple(full[1:]):
         return True
-    return any(True for _ in readings(shape, axes, sizes))
+    return prod(shape) == prod(full) and any(True for _ in readings(shape, axes, sizes))
 
 
 def _record(recording: Recorder, members: Sequence[_Matched], forward: Forward) -> list[Misfit]:

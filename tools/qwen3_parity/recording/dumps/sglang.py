@@ -18,8 +18,8 @@ from qwen3_parity.recording.dumps.dump import Dumped, reading, refused
 from qwen3_parity.recording.recorder import elements
 
 _FORWARD = ("curr_step", "forward_pass_id", "forward_pass", "step")
-_LEFT_OUT = ("rank", "dump_index", "recompute_status", *_FORWARD)
-"""Keys of a file's name that say nothing of which tensor it is."""
+_LEFT_OUT = ("name", "dump_index", "recompute_status", *_FORWARD)
+"""Keys of a file's name that say nothing of which tensor it is; nor do those of ranks."""
 _HOOKED = "non_intrusive__"
 """How the names begin that SGLang's own hooks give to the inputs and outputs of modules."""
 
@@ -93,7 +93,7 @@ def _dumped(path: Path, tags: Mapping[str, str], value: Any) -> Dumped | None:
 
     if not _is_plain(value):
         return None
-    more = [f"{key}={text}" for key, text in tags.items() if key not in ("name", *_LEFT_OUT)]
+    more = [f"{key}={text}" for key, text in tags.items() if key not in _LEFT_OUT and not key.endswith("rank")]
     name = tags["name"]
     if name.startswith(_HOOKED):  # such a name has the layer already
         name, more = name.removeprefix(_HOOKED), []
