@@ -142,7 +142,7 @@ def compared(port: Any, candidate: Path) -> subprocess.CompletedProcess[str]:
     """What Compare.java or compare.cpp says of a recording of the largest golden."""
     source = GOLDEN_ROOT.parent / "ports" / "java" / "Compare.java"
     java = ["java", "-cp", f"{port.build}/classes:{port.build}/protobuf.jar", str(source)]
-    command = java if port.name == "java" else [str(port.build / "compare")]
+    command = java if port.name == "java" else [str(port.build / "qwen3-compare")]
     files = [LARGEST, candidate, GOLDEN_ROOT / "tolerances.textproto"]
     return subprocess.run([*command, *map(str, files)], capture_output=True, text=True, check=False)
 
