@@ -22,7 +22,9 @@ FILE = click.Path(path_type=Path)
 
 
 @click.command(
-    epilog=examples("qwen3-parity parity --only 'decoder/*'", "qwen3-parity parity --impl my_model:build --without yarn")
+    epilog=examples(
+        "qwen3-parity parity --only 'decoder/*'", "qwen3-parity parity --impl my_model:build --without yarn"
+    )
 )
 @selection_options
 @click.option(
@@ -46,7 +48,7 @@ def parity(
     from qwen3_parity.recording.suite import run
     from qwen3_parity.report.page.contents import Report
     from qwen3_parity.report.page.html import html
-    from qwen3_parity.report.page.mistakes import mistakes_of
+    from qwen3_parity.report.page.mistakes import mistakes_of_folder
 
     with output.progress("recording and judging", "cases") as update:
         results = run(out, selection, impl=impl, backend=backend, partial=partial, count=update.count)
@@ -54,7 +56,7 @@ def parity(
         update("diagnosing")
         found = diagnose_folder(folder, update, partial=partial, budget=budget, whole=budget, count=update.count)
     page = out / "report.html"
-    write_whole(page, html(Report(folder.results, mistakes_of(found) if folder.red else ())))
+    write_whole(page, html(Report(folder.results, mistakes_of_folder(found) if folder.red else ())))
 
     def shown() -> Iterator[RenderableType]:
         yield report.cases_table(folder.results)

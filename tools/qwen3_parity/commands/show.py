@@ -55,9 +55,7 @@ def _beside(file: Path, other: Path, taps: tuple[str, ...], output: Output) -> N
     candidate, _ = conventional(candidate, golden)
     verdicts = check_run(golden, candidate)
     if golden.case.mode == pb.TOKENIZATION:  # its problems have both sides, stage by stage
-        output.finish(
-            0, report.summary(verdicts), verdicts.to_json, lambda: [report.terminal(verdicts, every=True)]
-        )
+        output.finish(0, report.summary(verdicts), verdicts.to_json, lambda: [report.terminal(verdicts, every=True)])
     rows = show_diff.rows(golden, candidate, verdicts, taps)
     if not rows:
         raise ParityError(

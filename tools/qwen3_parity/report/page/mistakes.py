@@ -10,7 +10,8 @@ from qwen3_parity.report.diagnoses import name as place_of
 from qwen3_parity.report.verdicts import of_budget
 
 if TYPE_CHECKING:  # a diagnosis of texts needs the extra [reference]
-    from qwen3_parity.diagnosis.diagnose import Diagnosis, Explained
+    from qwen3_parity.diagnosis.diagnose import Diagnosis
+    from qwen3_parity.diagnosis.explained import Explained
     from qwen3_parity.diagnosis.text import TokenDiagnosis
     from qwen3_parity.folder.diagnose import FolderDiagnosis
 
