@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,6 +14,7 @@ from qwen3_golden import GOLDEN_ROOT, ParityError, Recording, pb, read
 from qwen3_golden.whole import write_whole
 from qwen3_parity.commands import examples
 from qwen3_parity.judge.golden_path import golden_of
+from qwen3_parity.report.output import envelope
 from qwen3_parity.report.progress import progress
 from qwen3_parity.report.terminal import console
 
@@ -78,19 +79,19 @@ def report(
     folder = len(files) == 1 and Path(files[0]).is_dir()
     if folder and (model or checkpoints != GOLDEN_ROOT / "checkpoints"):
         raise click.UsageError("--model and --checkpoints are for one candidate, and this is a folder")
-    made, found, code = _of_folder(Path(files[0]), options) if folder else _of_one(files, options)
+    made, as_json, code = _of_folder(Path(files[0]), options) if folder else _of_one(files, options)
     if against is not None:
         made = replace(made, against=_others(against, made.results, options))
     if history is not None and label is not None:
         from qwen3_parity.report.page.history import appended
 
         made = replace(made, history=appended(history, label, made.results))
-    _write(kind, out, made, found)
+    _write(kind, out, made, as_json)
     sys.exit(code)
 
 
-def _of_folder(path: Path, options: _Options) -> tuple[Report, dict[str, Any], int]:
-    """A folder's report, its diagnosis as JSON, and its exit code."""
+def _of_folder(path: Path, options: _Options) -> tuple[Report, Callable[[], str], int]:
+    """A folder's report, its diagnosis as `diagnose --json` says it, and its exit code."""
     from qwen3_parity.folder.check import check_folder
     from qwen3_parity.folder.diagnose import diagnose_folder
     from qwen3_parity.report import folder_diagnosis
@@ -101,11 +102,11 @@ def _of_folder(path: Path, options: _Options) -> tuple[Report, dict[str, Any], i
         folder = check_folder(path, partial=options.partial)
         found = diagnose_folder(folder, update, partial=options.partial, budget=options.budget)
     made = Report(folder.results, mistakes_of_folder(found), folder.refused, folder.missing)
-    return made, folder_diagnosis.to_json(found), folder.exit_code
+    return made, lambda: envelope("diagnose", folder.exit_code, folder_diagnosis.to_json(found)), folder.exit_code
 
 
-def _of_one(files: tuple[str, ...], options: _Options) -> tuple[Report, dict[str, Any], int]:
-    """A recording's report, its diagnosis as JSON, and its exit code."""
+def _of_one(files: tuple[str, ...], options: _Options) -> tuple[Report, Callable[[], str], int]:
+    """A recording's report, its diagnosis as `diagnose --json` says it, and its exit code."""
     from qwen3_parity.judge.match import refuse_weights
     from qwen3_parity.report import diagnoses
     from qwen3_parity.report.page.contents import Report
@@ -122,7 +123,8 @@ def _of_one(files: tuple[str, ...], options: _Options) -> tuple[Report, dict[str
         with progress("reading") as update:
             texts = diagnose_tokenization(golden, candidate, directory, update, partial=options.partial)
         made = Report([texts.verdicts], mistakes_of_texts(texts))
-        return made, text_diagnoses.to_json(texts), texts.verdicts.exit_code
+        code = texts.verdicts.exit_code
+        return made, lambda: envelope("diagnose", code, text_diagnoses.to_json(texts)), code
     from qwen3_parity.check import check
     from qwen3_parity.checkpoints.weights import weights_at_hand
     from qwen3_parity.diagnosis import diagnose
@@ -130,15 +132,17 @@ def _of_one(files: tuple[str, ...], options: _Options) -> tuple[Report, dict[str
     weights = weights_at_hand(golden, options.checkpoints, options.model)
     if weights is None and golden.case.checkpoint:  # the run alone can be judged
         verdicts = check(golden, candidate, partial=options.partial)
-        return Report([verdicts]), verdicts.to_json(), verdicts.exit_code
+        code = verdicts.exit_code
+        return Report([verdicts]), lambda: envelope("check", code, verdicts.to_json()), code
     weights = weights or {}
     with progress("reading") as update:
         found = diagnose(golden, candidate, weights, update, partial=options.partial, budget=options.budget)
     made = Report([found.verdicts], mistakes_of(found), weights=weights)
-    return made, diagnoses.to_json(found), found.verdicts.exit_code
+    code = found.verdicts.exit_code
+    return made, lambda: envelope("diagnose", code, diagnoses.to_json(found)), code
 
 
-def _others(path: Path, results: Any, options: _Options) -> list[Verdicts]:
+def _others(path: Path, results: Sequence[Verdicts], options: _Options) -> list[Verdicts]:
     """The verdicts on another candidate's recordings of the same cases; one that has none of them is refused."""
     from qwen3_parity.check import check
     from qwen3_parity.checkpoints.weights import weights_at_hand
@@ -162,12 +166,12 @@ def _others(path: Path, results: Any, options: _Options) -> list[Verdicts]:
     return kept
 
 
-def _golden_of(results: Any, other: Recording) -> Recording:
+def _golden_of(results: Sequence[Verdicts], other: Recording) -> Recording:
     same = next((one for one in results if one.case.name == other.case.name), None)
     return read(golden_of(other) if same is None else Path(same.golden), digests=True)
 
 
-def _write(kind: str, out: Path | None, made: Report, found: dict[str, Any]) -> None:
+def _write(kind: str, out: Path | None, made: Report, as_json: Callable[[], str]) -> None:
     from qwen3_parity.report.page.contents import sentence
 
     if kind == "html":
@@ -178,7 +182,7 @@ def _write(kind: str, out: Path | None, made: Report, found: dict[str, Any]) -> 
         console().print(f"{sentence(made)}\nreport: {page}", soft_wrap=True)
         return
     if kind == "json":
-        text = json.dumps(found, indent=2) + "\n"
+        text = as_json() + "\n"
     else:
         from qwen3_parity.report.markdown import markdown
 
