@@ -7,6 +7,7 @@ and throws away what has none.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import secrets
@@ -21,7 +22,12 @@ _SUFFIX = ".partial"
 
 
 def temporary(path: Path) -> Path:
-    """A new name beside `path` to write to; what killed processes left under such names of `path` is removed."""
+    """A new name beside `path` to write to; what killed processes left under such names of `path` is removed.
+
+    Raises `OSError` for a path without a name, as of the current folder.
+    """
+    if not path.name:
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     for left in path.parent.glob(f".{_escaped(path.name)}.*{_SUFFIX}"):
         process = left.name.removesuffix(_SUFFIX).rpartition(".")[2].partition("-")[0]
         if process.isdecimal() and not _runs(int(process)):

@@ -77,6 +77,10 @@ def refusals(ctx: click.Context | None = None) -> Iterator[None]:
         if error.errno == errno.EPIPE:  # whoever reads our output has enough of it; click ends quietly
             raise
         _refuse(ctx, _refused(error))
+    except RuntimeError as error:
+        if not str(error).startswith("Symlink loop"):  # as Path.resolve says before Python 3.13
+            raise
+        _refuse(ctx, _refused(OSError(errno.ELOOP, str(error))))
     except click.UsageError as error:
         if ctx is not None and ctx.obj:
             _refuse(ctx, _misused(error))

@@ -193,7 +193,7 @@ def checkpoint_message(role: str, directory: str | Path, name: str) -> pb.Checkp
     directory = Path(directory)
     digests = _exported_digests(directory) if is_exported(directory) else _file_digests(directory)
     lines = "".join(sorted(f"{digest}  {file}\n" for file, digest in digests.items()))
-    return pb.Checkpoint(role=role, name=name, sha256=hashlib.sha256(lines.encode()).digest())
+    return pb.Checkpoint(role=role, name=name, sha256=hashlib.sha256(lines.encode("utf-8", "surrogateescape")).digest())
 
 
 def _file_digests(directory: Path) -> dict[str, str]:

@@ -67,7 +67,7 @@ def tokenizer_checkpoint(directory: Path) -> pb.Checkpoint:
     for path in files:
         with open_inside(path) as file:
             lines.append(f"{sha256_of(file)}  {path.name}\n")
-    digest = hashlib.sha256("".join(sorted(lines)).encode()).digest()
+    digest = hashlib.sha256("".join(sorted(lines)).encode("utf-8", "surrogateescape")).digest()
     return pb.Checkpoint(role="tokenizer", name=directory.name, sha256=digest)
 
 

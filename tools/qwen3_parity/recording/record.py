@@ -86,13 +86,13 @@ def load_factory(name: str) -> Callable[..., Any]:
         sys.path.append(str(Path.cwd()))
     try:
         factory = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
+    except (Exception, SystemExit) as error:  # it is somebody else's code that is run here
         raise ParityError(
             name,
             "the implementation cannot be imported",
             expected="package.module:factory, importable from here",
-            got=error,
-            next_step="install the package or set PYTHONPATH",
+            got=f"{type(error).__name__}: {error}",
+            next_step="install the package or set PYTHONPATH; where the module itself fails, mend it",
         ) from None
     if not callable(factory):
         raise ParityError(
@@ -131,7 +131,7 @@ def foreign_code(case: pb.Case) -> Iterator[None]:
         yield
     except ParityError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # what exits has not recorded, whatever it says
         frames = traceback.extract_tb(error.__traceback__)
         where = f"{Path(frames[-1].filename).name}:{frames[-1].lineno} in {frames[-1].name}"
         raise ParityError(

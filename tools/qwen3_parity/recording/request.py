@@ -97,8 +97,17 @@ def tokenize(texts: Sequence[str], tokenizer: Path) -> list[list[int]]:
             next_step="give --tokenizer DIR, or ids in place of text",
         )
     refuse_irregular(tokenizer)
-    encode = AutoTokenizer.from_pretrained(tokenizer)
-    return [list(encode(text)["input_ids"]) for text in texts]
+    try:
+        encode = AutoTokenizer.from_pretrained(tokenizer)
+        return [list(encode(text)["input_ids"]) for text in texts]
+    except Exception as error:  # Hugging Face and its Rust part raise whatever they come by
+        raise ParityError(
+            tokenizer,
+            "Hugging Face's tokenizer cannot be loaded, or does not take the text",
+            expected="ids",
+            got=f"{type(error).__name__}: {error}",
+            next_step="download the tokenizer again, or give ids in place of text",
+        ) from error
 
 
 def _stack(rows: Sequence[Sequence[int]], side: str, where: str, vocab_size: int) -> dict[str, Array]:
