@@ -13,12 +13,14 @@ from qwen3_parity.diagnosis.search import Search
 from qwen3_parity.diagnosis.suspects import Suspect, every_suspect
 from qwen3_parity.mistakes.hypothesis import Hypothesis, both
 
-_PLAIN, _PLAIN_OF_GROUP = (1, 0), (0, 1)
+_PLAIN, _PLAIN_OF_GROUP = (3, 0), (0, 1)
 """How plain a mistake must be to be thought of as one of two; in a group, where each costs a run of it, plainer."""
 _RANK = 4
 """What two mistakes are rarer than one."""
 _TRIED = 2000
 """Pairs that are computed: those whose effects come closest to the error when they are added."""
+_CELLS = 4096
+"""So many cells, spread over the tap, say what comes close."""
 _LARGEST = 1e150
 """A change of the tap, in rounding units, whose square is a number."""
 _SAME = 1e-9
@@ -35,7 +37,7 @@ def pairs(first: Judged, search: Search) -> Iterator[Suspect]:
     shown = list(_effects(first, plain, search))
     if len(shown) < 2:
         return
-    error = first.in_units(first.evidence.actual) - first.in_units(first.truth[0])
+    error = _some(first.in_units(first.evidence.actual) - first.in_units(first.truth[0]))
     effects = np.stack([effect for _, effect in shown])
     left = float(error @ error) - 2 * effects @ error + np.square(effects).sum(axis=1)
     both_left = left[:, None] + left[None, :] - float(error @ error) + 2 * effects @ effects.T
@@ -56,12 +58,17 @@ def _effects(first: Judged, suspects: Sequence[Suspect], search: Search) -> Iter
         if result is None or result[0].shape != first.truth[0].shape:
             continue
         with np.errstate(all="ignore"):  # an effect beyond all numbers is none of two plain mistakes
-            effect = first.in_units(result[0]) - right
+            effect = _some(first.in_units(result[0]) - right)
             size = float(np.linalg.norm(effect))
         key = np.round(effect / max(size, 1e-300), 6).tobytes()
         if _SAME * float(np.linalg.norm(right)) < size < _LARGEST and key not in seen:
             seen.add(key)
             yield suspect, effect
+
+
+def _some(cells: Array) -> Array:
+    """`[cell]`, at most so many of them."""
+    return cells[:: max(1, -(-len(cells) // _CELLS))]
 
 
 def _pair(one: Suspect, other: Suspect) -> Suspect | None:

@@ -14,6 +14,7 @@ from qwen3_parity.blame.values import made_once
 from qwen3_parity.judge.budgets import headroom
 from qwen3_parity.mistakes.hypothesis import Hypothesis
 from qwen3_parity.mistakes.layouts import as_form
+from qwen3_parity.mistakes.observed import asks_for_all
 from qwen3_parity.mistakes.screen import screen
 from qwen3_parity.mistakes.slot_changes import changes
 from qwen3_spec.ops import OPS
@@ -69,8 +70,9 @@ def wiring(site: Site) -> Iterator[Hypothesis]:
         for read in reads:
             yield from _yielded(site, quick, _reading(site, slot, read))
         for one in changes(site, slot):
-            if quick is not None or one[0].rank <= _PLAIN:
-                yield from _yielded(site, quick, one)
+            plain = one[0].rank <= _PLAIN
+            if quick is not None or plain:  # as one of two mistakes it need not look likely by itself
+                yield from _yielded(site, None if plain and asks_for_all() else quick, one)
     for slot in range(len(site.inputs) - 1):
         yield from _yielded(site, quick, _exchanged(site, slot))
     if quick is not None:
