@@ -185,9 +185,24 @@ def one_more_of_another(site: Site) -> Result:
     return exact(truth(replace(site, parameters={"weight": 1 + keys})))
 
 
-def test_two_mistakes_in_one_op_are_both_named() -> None:
-    (found,) = diagnosis("decoder/plain", {"decoder.*.q_norm": one_more_of_another}, "all").faults
-    assert found.name == "norm.one_plus_weight+weight.other_tensor"
+def late_and_biased(site: Site) -> Result:
+    """The states one position late, and a bias that the projection does not have."""
+    bias = site.checkpoint[f"decoder.layers.{site.place.layer}.input_layernorm.weight"]
+    moved = np.roll(site.inputs[0], 1, 1)
+    moved[:, 0] = 0
+    return exact(truth(replace(site, inputs=(moved,), parameters={**site.parameters, "bias": bias})))
+
+
+@pytest.mark.parametrize(
+    ("tap", "wrong", "name"),
+    [
+        ("decoder.*.q_norm", one_more_of_another, "norm.one_plus_weight+weight.other_tensor"),
+        ("decoder.*.o_proj", late_and_biased, "weight.extra_bias+wiring.shifted"),
+    ],
+)
+def test_two_mistakes_in_one_op_are_both_named(tap: str, wrong: Compute, name: str) -> None:
+    (found,) = diagnosis("decoder/plain", {tap: wrong}, "all").faults
+    assert found.name == name
 
 
 @pytest.mark.parametrize(
