@@ -16,13 +16,13 @@ from qwen3_golden.writer import write
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis.demonstrated import with_mistake
 
-CASE = "decoder/plain"
+CASE = "decoder/yarn_mscale"
 PROJECT = """
 import pytest
 
 @pytest.mark.parametrize("end", ["input_layernorm", "q_norm", "0.merged_attn.scores", "0.merged_attn.q_rope"])
 def test_taps(judge, golden, end):
-    verdicts = judge(golden("decoder/plain"), CANDIDATE)
+    verdicts = judge(golden("decoder/yarn_mscale"), CANDIDATE)
     judge.require(verdicts, [tap for tap in verdicts.taps if tap.name.endswith(end)])
 
 def test_of_something_else():
@@ -79,8 +79,8 @@ def test_the_closing_section_begins_with_the_op_and_the_mistake(quiet: Ran) -> N
     assert first.startswith("norm.eps at decoder.layers.*.merged_attn.q_norm: it uses eps ")
     assert fix.startswith("  fix: read rms_norm_eps; behind 1 of 1 red cases")
     assert command == quiet.command
-    assert case.startswith("decoder/plain: divergence, run and ops, ") and case.endswith("; norm.eps")
-    assert compared.startswith("380 of 380 taps compared in 1 cases") and contract.startswith("judged by ")
+    assert case.startswith(f"{CASE}: divergence, run and ops, ") and case.endswith("; norm.eps")
+    assert compared.startswith("106 of 106 taps compared in 1 cases") and contract.startswith("judged by ")
 
 
 def test_what_is_red_only_downstream_is_counted_by_itself_and_the_run_fails(quiet: Ran) -> None:
@@ -115,7 +115,7 @@ def test_on_github_the_op_is_an_annotation_and_nowhere_else(verbose: Ran, quiet:
     (line,) = [line for line in verbose.lines if line.startswith("::error")]
     head, _, text = line.removeprefix("::error ").partition("::")
     assert head == "title=norm.eps at decoder.layers.*.merged_attn.q_norm"
-    assert "%0Afix: read rms_norm_eps%0A" in text and text.endswith("in decoder/plain")
+    assert "%0Afix: read rms_norm_eps%0A" in text and text.endswith(f"in {CASE}")
     assert not any(line.startswith("::error") for line in quiet.lines)
 
 
@@ -141,13 +141,13 @@ ProjectedAttention.__init__ = wrong
     "tests",
     [
         pytest.param((), id="all", marks=pytest.mark.slow),
-        pytest.param(("-k", "encoder/one_token or encoder/ragged or labels"), id="some"),
+        pytest.param(("-k", "encoder/ragged or mask_given"), id="some"),
     ],
 )
 def test_one_seeded_bug_of_our_implementation_does_not_drown(tests: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "seeded_eps.py").write_text(SEEDED, encoding="utf-8")
     files = (
-        [f"tests/parity/test_parity_{one}.py" for one in ("components", "from_labels")] if tests else ["tests/parity"]
+        [f"tests/parity/test_parity_{one}.py" for one in ("components", "mask_given")] if tests else ["tests/parity"]
     )
     ran = run(GOLDEN_ROOT.parent, "-p", "seeded_eps", *files, *tests, PYTHONPATH=str(tmp_path))
     assert ran.code == 1 and len(ran.lines) <= 60, "\n".join(ran.lines)
@@ -155,7 +155,7 @@ def test_one_seeded_bug_of_our_implementation_does_not_drown(tests: tuple[str, .
     assert first.startswith("norm.eps at ") and ".q_norm" in first and "it uses eps 1e-05 instead of 1e-06" in first
     assert fix.startswith("  fix: read rms_norm_eps; behind ")
     assert any(line.startswith("encoder/ragged: divergence, ") and "norm.eps" in line for line in rest) or not tests
-    assert any(line.startswith("red as well, ") and "test_parity_from_labels.py 3" in line for line in rest)
+    assert any(line.startswith("red as well, ") and "test_parity_mask_given.py 4" in line for line in rest)
 
 
 def test_an_empty_project_has_the_fixtures_with_a_line_each_and_no_framework(tmp_path: Path) -> None:
