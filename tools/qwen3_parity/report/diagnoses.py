@@ -29,7 +29,7 @@ def verdict(diagnosis: Diagnosis) -> str:
         f"{name(fault)}: {fault.explanations[0].name if fault.explanations else 'no known mistake'}"
         for fault in diagnosis.faults
     ]
-    places += [f"{one.place}: recorded at another place" for one in diagnosis.misplaced]
+    places += [f"{_pattern(one.place)}: recorded at another place" for one in diagnosis.misplaced]
     places += [f"parameter {one.name} {one.says}" for one in diagnosis.parameters]
     return "; ".join([summary(diagnosis.verdicts), *(places or [closing(diagnosis)])])
 
@@ -43,7 +43,7 @@ def terminal(diagnosis: Diagnosis, *, every: bool = False) -> RenderableType:
     for fault in diagnosis.faults:
         parts += explained(fault, every=every)
     parts += [
-        Text(f"{one.place}: recorded at another place, no bug: without this tap everything that reads it is right")
+        Text(f"{_pattern(one.place)}: recorded at another place, no bug: without it everything that reads it is right")
         for one in diagnosis.misplaced
     ]
     parts += [Text(f"parameter {one.name} {one.says}", style="red") for one in diagnosis.parameters]
@@ -87,12 +87,16 @@ def closing(diagnosis: Diagnosis) -> str:
 
 def name(fault: Explained) -> str:
     """The place with its layers left open, and what is judged with it."""
-    text = fault.fault.place.replace("{layer}", "*")
+    text = _pattern(fault.fault.place)
     return text if not fault.fault.others else f"{text} (with {_listed(fault.fault.others)})"
 
 
+def _pattern(place: str) -> str:
+    return place.replace("{layer}", "*")
+
+
 def _listed(places: Sequence[str]) -> str:
-    short = [place.replace("{layer}", "*") for place in places]
+    short = [_pattern(place) for place in places]
     return ", ".join(short[:4]) + (f" and {len(short) - 4} more without a tap" if len(short) > 4 else "")
 
 
@@ -118,7 +122,7 @@ def explained(fault: Explained, *, every: bool = False) -> list[RenderableType]:
 
 
 def _explanation(one: Explanation, fault: Explained) -> list[str]:
-    where = "" if one.place == fault.fault.place else f" (in {one.place.replace('{layer}', '*')})"
+    where = "" if one.place == fault.fault.place else f" (in {_pattern(one.place)})"
     some = f"{one.whole} of {one.of} taps" if one.whole == one.of or not one.partly else _partly(one)
     doubt = f", though {one.contradicted} right taps would be wrong too" if one.contradicted else ""
     return [
