@@ -99,8 +99,13 @@ def within(page: Any, text: str) -> bool:
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"], "resultTypes": ["violations"]}
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("name", ["clean", "bug", "folder"])
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [
+        *(("clean", "wide"), ("bug", "wide"), ("bug", "phone"), ("folder", "phone")),
+        *(pytest.param(*look, marks=pytest.mark.slow) for look in (("clean", "phone"), ("folder", "wide"))),
+    ],
+)
 def test_a_page_complains_of_nothing_asks_nobody_and_everybody_can_read_it(opened: Any, name: str, size: str) -> None:
     """In both themes."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
