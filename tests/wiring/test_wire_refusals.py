@@ -44,6 +44,11 @@ def refused(case: Case, model: PlainQwen3, tmp_path: Path) -> Callable[..., Pari
     return refusal
 
 
+def test_a_model_that_is_not_built_yet(case: Case) -> None:
+    with pytest.raises(ParityError, match="this is no torch module"):
+        qwen3_parity.record(..., case)  # type: ignore[arg-type]
+
+
 def test_a_model_of_which_no_module_matches(case: Case, model: PlainQwen3) -> None:
     nothing = "none of its modules has a name that Hugging Face"
     with pytest.raises(ParityError, match=nothing) as caught, qwen3_parity.record(model, case):

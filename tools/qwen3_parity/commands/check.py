@@ -69,7 +69,8 @@ def check(
         cases = cases_of(levels, list(golden_names()))
         with output.progress("judging", "cases") as update:
             folder = check_folder(files[0], cases, partial=partial, count=update.count)
-        _write(folder, html, junit)
+            update("writing")
+            _write(folder, html, junit)
         output.finish(
             folder.exit_code,
             folders.closing(folder),

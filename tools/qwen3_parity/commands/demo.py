@@ -19,7 +19,7 @@ _NEXT = """\
 import qwen3_parity
 
 case = qwen3_parity.golden("decoder/plain")
-model = ...  # yours, with the weights in case.checkpoint
+model = ...  # yours: a torch.nn.Module with the weights in the folder case.checkpoint, in eval mode
 with qwen3_parity.record(model, case) as recording:
     model(**case.inputs)
 print("next: qwen3-parity diagnose", recording.path)
@@ -57,9 +57,11 @@ def demo(folder: Path, output: Output) -> None:
     yours = folder / "yours.py"
     yours.write_text(_NEXT, encoding="utf-8")
     lines = (
-        f"\nthe same by hand: qwen3-parity check {file}; qwen3-parity diagnose {file}",
-        f"the report: {page}",
-        f"your own model: {yours}",
+        "\nthe same by hand:",
+        f"  qwen3-parity check {file}",
+        f"  qwen3-parity diagnose {file}",
+        f"the report, for a browser: {page}",
+        f"your own model: put it into {yours}, then: python {yours}",
     )
     files = {"recording": str(file), "report": str(page), "yours": str(yours)}
     output.finish(

@@ -37,7 +37,15 @@ _TABLES = ("cos", "sin", "inv_freq", "position_ids")
 def record_module(
     model: nn.Module, case: Case, names: Names | None = None, path: Path | None = None
 ) -> Any:  # a context manager of a Recorder
-    """See `qwen3_parity.record`."""
+    """See `qwen3_parity.record`. Raises `ParityError` for what is no torch module."""
+    if not isinstance(model, nn.Module):
+        raise ParityError(
+            f"model {model!a:.60}",
+            "this is no torch module, so there is nothing to hook",
+            expected="a torch.nn.Module with the weights of the case's checkpoint",
+            got=type(model).__name__,
+            next_step="build your model, or record without torch: docs/check-your-model.md",
+        )
     return _recorded(model, case, [] if names is None else name_map(names, case.stack), path)
 
 
