@@ -15,6 +15,8 @@ from qwen3_golden import GOLDEN_ROOT, read
 from qwen3_golden.writer import write
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis.demonstrated import with_mistake
+from qwen3_parity.folder.diagnose import Mistake
+from qwen3_parity.report import closing
 
 CASE = "decoder/yarn_mscale"
 PROJECT = """
@@ -117,6 +119,12 @@ def test_on_github_the_op_is_an_annotation_and_nowhere_else(verbose: Ran, quiet:
     assert head == "title=norm.eps at decoder.layers.*.merged_attn.q_norm"
     assert "%0Afix: read rms_norm_eps%0A" in text and text.endswith(f"in {CASE}")
     assert not any(line.startswith("::error") for line in quiet.lines)
+
+
+def test_an_annotation_is_escaped_as_github_reads_it() -> None:
+    mistake = Mistake("50 %", ["is\nthis\rone"], "a, b", ["x:y,z"], ["c"])
+    (line,) = closing.github([mistake], [])
+    assert line == "::error title=50 %25 at x%3Ay%2Cz::it is%0Athis\\rone%0Afix: a, b%0Aat x:y,z%0Ain c"
 
 
 def test_a_worker_sends_what_the_diagnosis_needs(project: Path, quiet: Ran) -> None:
