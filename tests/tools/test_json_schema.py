@@ -177,6 +177,13 @@ def test_the_schema_refuses_what_is_not_of_it(outputs: dict[str, Result], change
     assert faults(strict(outputs["check {folder}/op/rope.pb"].stdout) | change)
 
 
+def test_what_json_cannot_say_is_a_string() -> None:
+    said = strict(
+        output.envelope("regenerate", 1, {"share": float("inf"), "all": [float("nan"), (-float("inf"), 2.0)]})
+    )
+    assert (said["share"], said["all"]) == ("inf", ["nan", ["-inf", 2.0]])
+
+
 def test_without_json_a_wrong_usage_is_said_as_before() -> None:
     done = CliRunner().invoke(main, ["check"])
     assert (done.exit_code, done.stdout) == (2, "") and "Usage: " in done.stderr
