@@ -56,7 +56,7 @@ def test_hugging_faces_model_is_recorded_by_its_own_names(
 ) -> None:
     with qwen3_parity.record(hugging_face, case, path=tmp_path / "hf.pb") as recording:
         hugging_face(**case.inputs)
-    found = qwen3_parity.diagnose(case, recording)
+    found = qwen3_parity.diagnose(case.name, recording)
     assert found.verdicts.word == "parity" and not found.faults
     assert {"q_rope", "k_rope", "cache_keys", "mask", "context", "cos", "logits"} <= shown(read(recording.path))
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from contextlib import AbstractContextManager
 from importlib import import_module
-from os import PathLike
+from os import PathLike, fspath
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -104,12 +104,13 @@ def diagnose(
 ) -> Diagnosis:
     """Which ops of a recording are wrong on their own inputs, and what the mistake is.
 
-    `model` is the checkpoint of a captured case. `partial`: the case's results need not be there. Raises `ParityError`
-    for what cannot be read or does not belong together.
+    `golden` is a case, its name ("decoder/plain") or a file. `model` is the checkpoint of a captured case. `partial`: the
+    case's results need not be there. Raises `ParityError` for what cannot be read or does not belong together.
     """
     from qwen3_golden import GOLDEN_ROOT, read
     from qwen3_parity.checkpoints.weights import weights_of
     from qwen3_parity.diagnosis import diagnose as find
+    from qwen3_parity.judge.golden_path import golden_path
 
-    expected, actual = (read(Path(one), digests=True) for one in (golden, candidate))
+    expected, actual = (read(Path(one), digests=True) for one in (golden_path(fspath(golden)), candidate))
     return find(expected, actual, weights_of(expected, GOLDEN_ROOT / "checkpoints", model), partial=partial)
