@@ -104,8 +104,8 @@ def diagnose(
 ) -> Diagnosis:
     """Which ops of a recording are wrong on their own inputs, and what the mistake is.
 
-    `golden` is a case, its name ("decoder/plain") or a file. `model` is the checkpoint of a captured case. `partial`: the
-    case's results need not be there. Raises `ParityError` for what cannot be read or does not belong together.
+    `golden` is a case, its name ("decoder/plain") or a file. `model` is the checkpoint of a captured case. `partial`:
+    the results need not be there. Raises `ParityError` for what cannot be read or does not belong together.
     """
     from qwen3_golden import GOLDEN_ROOT, read
     from qwen3_parity.checkpoints.weights import weights_of
