@@ -24,10 +24,13 @@ _SUFFIX = ".partial"
 def temporary(path: Path) -> Path:
     """A new name beside `path` to write to; what killed processes left under such names of `path` is removed.
 
-    Raises `OSError` for a path without a name, as of the current folder.
+    Raises `OSError` for a path without a name, as of the current folder, and for what is there and is no file: who may
+    rename onto a device would have put a file in its place.
     """
     if not path.name:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if _is_special(path):
+        raise OSError(errno.EINVAL, "it is a device, a pipe or a socket, and no file may take its place", str(path))
     for left in path.parent.glob(f".{_escaped(path.name)}.*{_SUFFIX}"):
         process = left.name.removesuffix(_SUFFIX).rpartition(".")[2].partition("-")[0]
         if process.isdecimal() and not _runs(int(process)):
@@ -49,8 +52,19 @@ def _runs(process: int) -> bool:
     return True
 
 
+def _is_special(path: Path) -> bool:
+    """Whether a path is a device, a pipe or a socket, or a link among devices, as standard output is."""
+    return path.parent == Path("/dev") or (path.exists() and not path.is_file() and not path.is_dir())
+
+
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Write `path` whole or not at all, text as UTF-8; its folder is made. Raises `OSError` as the disk does."""
+    """Write `path` whole or not at all, text as UTF-8; its folder is made. Raises `OSError` as the disk does.
+
+    To a device or a pipe, as /dev/stdout, it is written straight.
+    """
+    if _is_special(path):
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = temporary(path)
     try:

@@ -184,8 +184,10 @@ def _back(place: Any) -> int:
 
 def _in_range(values: Array) -> Array:
     """Numbers whose squares float32 cannot hold as NaN: what an honest op makes of them says nothing of the op."""
-    if values.dtype.kind != "f" or not values.size or np.vdot(values, values) < _LARGEST**2:
-        return values  # one product, of which no number can be larger: the usual case
+    if values.dtype.kind != "f" or values.dtype.itemsize < 4 or not values.size:
+        return values
+    if float(np.vdot(values, values)) < _LARGEST**2:  # one product, of which no number can be larger: the usual case
+        return values
     if -_LARGEST < float(values.min()) <= float(values.max()) < _LARGEST:
         return values
     with np.errstate(all="ignore"):

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from qwen3_golden import whole
-from qwen3_golden.whole import PENDING, change_together, finish_change, write_whole
+from qwen3_golden.whole import PENDING, change_together, finish_change, temporary, write_whole
 
 OLD: dict[str, str | bytes | None] = {"cases/a.pb": b"old a", "cases/b.pb": b"old b", "MANIFEST": "old"}
 CHANGE: dict[str, str | bytes | None] = {
@@ -125,3 +125,22 @@ def test_what_a_killed_process_left_is_removed_by_the_next_and_what_a_living_one
     living.touch()
     write_whole(tmp_path / "report.html", "new")
     assert sorted(files(tmp_path)) == [living.name, "report.html"]
+
+
+def test_a_pipe_is_written_straight_and_stays_one(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        write_whole(pipe, "verdicts")
+        assert os.read(reader, 100) == b"verdicts"
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo() and [one.name for one in tmp_path.iterdir()] == ["pipe"]
+
+
+def test_what_is_no_file_is_not_renamed_onto(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(OSError, match="no file may take its place"):
+        temporary(pipe)

@@ -14,7 +14,7 @@ IDS = tuple(f"HAR-{number:02}" for number in range(1, 24))
 ELSEWHERE: dict[str, tuple[str, ...]] = {
     "HAR-01": (
         "tools/test_report_pages.py::test_json_of_no_case_at_all_is_no_parity",
-        "tools/test_report_pages.py::test_a_page_about_nothing_claims_nothing",
+        "report/test_report_contents.py::test_a_page_about_nothing_claims_nothing",
     ),
     "HAR-02": (
         "impl/test_impl_checkpoint_refused.py::test_our_loader_refuses_it_by_name",

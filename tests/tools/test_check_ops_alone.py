@@ -58,7 +58,7 @@ def test_its_message_says_the_op_the_share_and_the_next_command(golden: Recordin
     problem = check(golden, candidate, weights_at_hand(golden, CHECKPOINTS)).problems[0]
     assert "linear is wrong on the candidate's own inputs" in problem.rule
     assert problem.share is not None and problem.share > 1
-    assert problem.next_step == f"qwen3-parity diagnose {golden.source} {candidate}"
+    assert problem.next_step == f"qwen3-parity diagnose {candidate}"  # a committed golden is found by its name
     assert problem.first_bad == f"linear at {WRONG} (step 0)"
 
 

@@ -184,9 +184,9 @@ def test_several_processes_answer_side_by_side(port: Path, tmp_path: Path) -> No
 def test_what_ends_one_of_several_ends_the_others(port: Path, tmp_path: Path) -> None:
     names, asked_for = [name for name in GOLDENS if name.startswith("op/")], []
 
-    def interrupted(name: str) -> None:
-        asked_for.append(name)
-        if name == names[1]:
+    def interrupted(text: str) -> None:
+        asked_for.append(text)
+        if text == f"asking {names[1]}":
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

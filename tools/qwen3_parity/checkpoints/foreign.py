@@ -34,7 +34,8 @@ _FORMATS: Mapping[str, tuple[Collection[str], str]] = {
     "GGUF files": ((".gguf",), _CONVERTED),
     "PyTorch's pickles": (
         (".bin", ".pt", ".pth", ".ckpt", ".pkl"),
-        "nothing is ever unpickled: save the model again with save_pretrained, which writes safetensors",
+        "nothing is ever unpickled: save the model again with save_pretrained, which writes model.safetensors, or its "
+        "parts and model.safetensors.index.json",
     ),
     "ONNX files": ((".onnx",), _CONVERTED),
     "NumPy arrays": ((".npz", ".npy"), _CONVERTED),

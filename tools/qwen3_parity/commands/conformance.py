@@ -129,7 +129,7 @@ def conformance(
     code = 1 if lines or found.answers.remarks or found.folder is None or (fresh and fresh.remarks) else 0
     if junit:
         write_whole(junit, report.junit(found, fresh, cases, lines, expected))
-    shown: list[RenderableType] = [report.terminal(found, fresh, lines, len(expected), out, every=output.verbose)]
+    shown = report.terminal(found, fresh, lines, len(expected), out, every=output.verbose)
     if lacking:
         shown.append(f"no fresh cases: {lacking}, pip install 'qwen3-parity[conformance]'")
     if fresh and fresh.failure and fresh.failure.answer and not (output.as_json or output.quiet):

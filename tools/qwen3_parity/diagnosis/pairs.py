@@ -60,7 +60,7 @@ def _effects(first: Judged, suspects: Sequence[Suspect], search: Search) -> Iter
         with np.errstate(all="ignore"):  # an effect beyond all numbers is none of two plain mistakes
             effect = _some(first.in_units(result[0]) - right)
             size = float(np.linalg.norm(effect))
-        key = np.round(effect / max(size, 1e-300), 6).tobytes()
+            key = np.round(effect / max(size, 1e-300), 6).tobytes()
         if _SAME * float(np.linalg.norm(right)) < size < _LARGEST and key not in seen:
             seen.add(key)
             yield suspect, effect

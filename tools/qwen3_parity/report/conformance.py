@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from rich.console import Group, RenderableType
+from rich.console import RenderableType
 from rich.text import Text
 
 from qwen3_parity.conformance.run import Conformance, Fresh
@@ -33,7 +33,7 @@ def terminal(
     out: Path | None,
     *,
     every: bool = False,
-) -> RenderableType:
+) -> list[RenderableType]:
     """A row for each case that was judged, then what is not supported, and a line for each that fails unexpectedly.
 
     `every`: each red case in full as well.
@@ -53,8 +53,8 @@ def terminal(
     if fresh is not None:
         parts += map(Text, _fresh(fresh))
     if found.folder is None:
-        return Group(*parts, Text("nothing was judged, and that is a failure", style="bold red"))
-    return Group(*parts, *map(Text, contracts(found.folder.results)), Text(folders.closing(found.folder)))
+        return [*parts, Text("nothing was judged, and that is a failure", style="bold red")]
+    return [*parts, *map(Text, contracts(found.folder.results)), Text(folders.closing(found.folder))]
 
 
 def _remarks(found: Conformance, fresh: Fresh | None) -> list[str]:

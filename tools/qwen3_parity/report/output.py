@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from rich.console import RenderableType
+from rich.text import Text
 
 from qwen3_golden import ParityError
 from qwen3_parity.judge.plain import plain
@@ -72,4 +73,4 @@ def refusal(error: ParityError) -> dict[str, str]:
 def _print(parts: Iterable[RenderableType]) -> None:
     screen = console()
     for part in parts:
-        screen.print(part, soft_wrap=isinstance(part, str), highlight=False)
+        screen.print(part, soft_wrap=isinstance(part, str | Text), highlight=False)
