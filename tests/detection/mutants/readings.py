@@ -40,6 +40,7 @@ ALSO: Mapping[str, str] = {
     "KVC-01/nan": "fit.not_finite",
     "KVC-05/copy": "cache.shifted",
     "KVC-05": "cache.shifted",  # one slot early: the last old one is lost, the new one empty
+    "KVC-08": "cache.shifted",  # turned by one slot
     "KVC-10": "cache.overwritten cache.ring",
     "KVC-10/prompt": "cache.ring fit.shift",
     "own/cache-cut": "cache.truncated",
