@@ -25,7 +25,7 @@ def run(*arguments: object) -> Result:
 def small_library(monkeypatch: pytest.MonkeyPatch) -> None:
     """What draws the plots takes seconds to bundle, and is not asked for anything here."""
     for room in ("html", "plots"):
-        monkeypatch.setattr(f"qwen3_parity.report.page.{room}.library", lambda: "window.vegaEmbed = null;")
+        monkeypatch.setattr(f"qwen3_parity.report.page.{room}.drawing_code", lambda: "window.vegaEmbed = null;")
 
 
 def test_parity_is_exit_code_0_and_a_page(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_without_its_extra_the_page_is_refused_before_anything_is_read(monkeypat
     def missing() -> str:
         raise ModuleNotFoundError("No module named 'vl_convert'", name="vl_convert")
 
-    monkeypatch.setattr("qwen3_parity.report.page.plots.library", missing)
+    monkeypatch.setattr("qwen3_parity.report.page.plots.drawing_code", missing)
     done = run("nothing.pb")
     assert done.exit_code == 2 and "pip install 'qwen3-parity[report]'" in done.output
     assert run(ROPE, "--format", "markdown").exit_code == 0

@@ -194,7 +194,7 @@ def test_without_the_library_the_page_says_how_to_get_the_plots(seeded, monkeypa
     def missing() -> str:
         raise ModuleNotFoundError("No module named 'vl_convert'", name="vl_convert")
 
-    monkeypatch.setattr("qwen3_parity.report.page.html.library", missing)
+    monkeypatch.setattr("qwen3_parity.report.page.html.drawing_code", missing)
     assert "pip install 'qwen3-parity[report]'" in html(seeded.report)
     with pytest.raises(ModuleNotFoundError):
         html(seeded.report, plots=True)

@@ -59,12 +59,11 @@ def parity(
     write_whole(page, html(Report(folder.results, mistakes_of_folder(found) if folder.red else ())))
 
     def shown() -> Iterator[RenderableType]:
-        yield report.cases_table(folder.results)
         if folder.red:
+            yield report.cases_table(folder.results)
             yield diagnoses.terminal(found)
         else:
-            yield from report.contracts(folder.results)
-            yield report.closing(folder.results)
+            yield report.overview(folder.results)
         yield f"report: {page}"
 
     output.finish(folder.exit_code, report.closing(folder.results), lambda: folders.to_json(folder), shown)

@@ -72,9 +72,9 @@ def report(
     if (history is None) != (label is None):
         raise click.UsageError("--history and --label go together")
     if kind == "html":
-        from qwen3_parity.report.page.plots import library
+        from qwen3_parity.report.page.plots import drawing_code
 
-        library()  # without the extra, nobody waits for a diagnosis first
+        drawing_code()  # without the extra, nobody waits for a diagnosis first
     options = _Options(model, checkpoints, partial, budget)
     folder = len(files) == 1 and Path(files[0]).is_dir()
     if folder and (model or checkpoints != GOLDEN_ROOT / "checkpoints"):

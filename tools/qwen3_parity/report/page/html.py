@@ -13,7 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from qwen3_parity.judge.budgets import percent
 from qwen3_parity.report.page.contents import Report, contents
-from qwen3_parity.report.page.plots import PLOTS, library, specification
+from qwen3_parity.report.page.plots import PLOTS, drawing_code, specification
 
 _HERE = Path(__file__).parent
 _SCRIPTS = ("page.js", "map.js", "texts.js", "taps.js", "plots.js", "start.js")
@@ -35,7 +35,7 @@ def html(report: Report, *, plots: bool | None = None) -> str:
 
 def _library(*, required: bool) -> str:
     try:
-        return library()
+        return drawing_code()
     except ModuleNotFoundError:
         if required:
             raise

@@ -103,7 +103,7 @@ def specification(name: str) -> dict[str, Any]:
 
 
 @cache
-def library() -> str:
+def drawing_code() -> str:
     """The JavaScript of Vega, Vega-Lite and Vega-Embed, minified, out of the package that brings them.
 
     Raises `ModuleNotFoundError` without the extra [report].
