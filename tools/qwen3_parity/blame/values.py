@@ -6,7 +6,7 @@ outputs). What lies between is then computed by the specification, and ops witho
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -117,15 +117,20 @@ class Values(Sweep):
 
         Of a run that noted its readers; the new one does not, and has no rounding units.
         """
-        assert self.readers is not None, "harness bug: a run that was overridden already"
-        changed = [key for key in self.computed if (place := self.place(key[0])) and place.pattern in overrides]
-        follows = set(changed)
-        while changed:
-            new = self.readers.get(changed.pop(), set()) - follows
-            follows |= new
-            changed += new
+        follows = self.follows(overrides)
         kept = {key: value for key, value in self.computed.items() if key not in follows}
         return replace(self, computed=kept, readers=None, overrides=overrides, units=False)
+
+    def follows(self, patterns: Collection[str]) -> set[Key]:
+        """What was computed at places of these patterns, and from those; of a run that noted its readers."""
+        assert self.readers is not None, "harness bug: a run that was overridden already"
+        changed = [key for key in self.computed if (place := self.place(key[0])) and place.pattern in patterns]
+        found = set(changed)
+        while changed:
+            new = self.readers.get(changed.pop(), set()) - found
+            found |= new
+            changed += new
+        return found
 
     def compute(self, site: Site) -> Result:
         """The op of a site on its inputs, by the specification or as an override has it."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from qwen3_parity.diagnosis.hidden_factors import factors
-from qwen3_parity.diagnosis.judged import Judged, contradicts, share
+from qwen3_parity.diagnosis.judged import Judged, contradicts, predictions, share, share_of
 from qwen3_parity.diagnosis.pairs import pairs
 from qwen3_parity.diagnosis.search import Search
 from qwen3_parity.diagnosis.suspects import Suspect, suspects
@@ -138,10 +138,10 @@ def _for(
     """
     group = bool(first.evidence.others)
     enough: tuple[float, float] = (math.inf, math.inf)
-    for suspect in tried:
+    for suspect, result in predictions((one for one in tried if not one.plainness > enough), first):
         if suspect.plainness > enough:
             continue
-        shares = [share(suspect, first)]
+        shares = [share_of(result, suspect, first)]
         if shares[0][0] > 1:
             continue
         shares += [share(suspect, one) for one in blamed if one is not first]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 
 import numpy as np
 
@@ -12,14 +14,17 @@ from qwen3_golden import Array
 from qwen3_parity.blame.evidence import Evidence, worst_share
 from qwen3_parity.blame.replay import expected, group_noise
 from qwen3_parity.blame.values import Values
+from qwen3_parity.diagnosis.stacked import Memory, Stacked, by_batch, runs_at_a_time
 from qwen3_parity.diagnosis.suspects import Suspect
 from qwen3_parity.judge.budgets import headroom
-from qwen3_spec.site import Result
+from qwen3_spec.site import Result, Site
 
 _LARGE = 1 << 15
 """Elements from which on a tap is large: looking for every look-alike takes seconds."""
 _NEARLY = 1e-3
 """The part of the error that a mistake may leave which makes numbers, and so their noise, larger than right ones."""
+_BY_WHAT_WAS_RECORDED = frozenset({"cos", "sin", "inv_freq"})
+"""Ops that are right in several ways."""
 _TELLING = 3
 """Different numbers that a part of a tap must have to be explained by itself."""
 
@@ -34,6 +39,7 @@ class Judged:
     evidence: Evidence
     truth: Result
     cells: Array = field(repr=False)
+    memory: Memory = field(default_factory=Memory, repr=False, compare=False)
 
     @cached_property
     def room(self) -> float:
@@ -70,6 +76,12 @@ class Judged:
         values.site(site.place.name, site.step)
         return values
 
+    @cached_property
+    def runs(self) -> int:
+        """How many mistakes the group is run with at once."""
+        group = bool(self.evidence.others) and self.evidence.site.place.op not in _BY_WHAT_WAS_RECORDED
+        return runs_at_a_time(self.replayed) if group else 1
+
 
 def judged(evidence: Evidence) -> Judged:
     """What a tap should have been, cell by cell."""
@@ -99,6 +111,36 @@ def predicted(suspect: Suspect, one: Judged) -> Result | None:
         return None
 
 
+def predictions(suspects: Iterable[Suspect], one: Judged) -> Iterator[tuple[Suspect, Result | None]]:
+    """As `predicted`, of one suspect after the other; a small network is run with many of them at once."""
+    remaining, count = iter(suspects), 1
+    while some := list(islice(remaining, count)):
+        yield from zip(some, _together(some, one), strict=True)
+        count = min(2 * count, one.runs)
+
+
+def _together(suspects: Sequence[Suspect], one: Judged) -> list[Result | None]:
+    """What the tap would be with each of these mistakes."""
+    site, unit = one.evidence.site, one.truth[1]
+    beside = [number for number, suspect in enumerate(suspects) if _stands_beside(suspect, site)]
+    runs = [suspects[number].overrides() for number in beside]
+    results: dict[int, Result | None] = {}
+    if len(runs) > 1:
+        try:
+            with np.errstate(all="ignore"):
+                made = Stacked(one.replayed, runs, one.memory).result(site.place.name, site.step)
+        except (ValueError, IndexError, KeyError):  # what one of them makes cannot be gone on with: each by itself
+            made = {}
+        results = {beside[number]: None if y is None else (y, unit) for number, y in made.items()}
+    return [results[n] if n in results else predicted(suspect, one) for n, suspect in enumerate(suspects)]
+
+
+def _stands_beside(suspect: Suspect, site: Site) -> bool:
+    """Whether a run with a mistake can stand in a stack: it is made at another place than the tap, row by row."""
+    places = (site.values.place(pattern.format(layer=0)) for pattern in suspect.at)
+    return suspect.at.keys() != {site.place.pattern} and all(map(by_batch, places))
+
+
 def _nearly(result: Result, one: Judged) -> bool:
     """Whether a mistake leaves a small part of the error, as differences and not in rounding units."""
     actual, cells = one.evidence.actual, one.cells if one.cells.any() else one.evidence.judged
@@ -124,7 +166,11 @@ def _with_its_noise(suspect: Suspect, one: Judged, result: Result) -> Result:
 
 def share(suspect: Suspect, one: Judged) -> tuple[float, bool]:
     """The share of the budget that a suspect leaves, and whether of the whole tap or of the wrong cells alone."""
-    result = predicted(suspect, one)
+    return share_of(predicted(suspect, one), suspect, one)
+
+
+def share_of(result: Result | None, suspect: Suspect, one: Judged) -> tuple[float, bool]:
+    """As `share`, of what a suspect is known to make of a tap."""
     if result is None or result[0].shape != one.evidence.actual.shape:
         return math.inf, False
     group = bool(one.evidence.others)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import takewhile
 
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.diagnosis.judged import Judged, predicted
+from qwen3_parity.diagnosis.judged import Judged, predictions
 from qwen3_parity.diagnosis.search import Search
 from qwen3_parity.diagnosis.suspects import Suspect, every_suspect
 from qwen3_parity.mistakes.hypothesis import Hypothesis, both
@@ -51,10 +52,8 @@ def pairs(first: Judged, search: Search) -> Iterator[Suspect]:
 def _effects(first: Judged, suspects: Sequence[Suspect], search: Search) -> Iterator[tuple[Suspect, Array]]:
     """What each mistake alone changes, in rounding units; the first of those that change the same."""
     right, seen = first.in_units(first.truth[0]), set[bytes]()
-    for suspect in suspects:
-        if first.evidence.others and search.over():
-            return
-        result = predicted(suspect, first)
+    in_time = takewhile(lambda _: not (first.evidence.others and search.over()), suspects)
+    for suspect, result in predictions(in_time, first):
         if result is None or result[0].shape != first.truth[0].shape:
             continue
         with np.errstate(all="ignore"):  # an effect beyond all numbers is none of two plain mistakes

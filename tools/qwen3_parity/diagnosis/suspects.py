@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from qwen3_parity.blame.evidence import Evidence
-from qwen3_parity.mistakes.hypothesis import Hypothesis
+from qwen3_parity.mistakes.hypothesis import Compute, Hypothesis
 from qwen3_parity.mistakes.library import LIBRARY
 from qwen3_parity.mistakes.observed import every_guess
 from qwen3_spec.ops import OPS
@@ -66,15 +66,19 @@ class Suspect:
 
     def overrides(self) -> Mapping[str, Callable[[Site], Result]]:
         """The mistake where it can be made, the right op elsewhere."""
-        return {pattern: _or_truth(one, later=self.later) for pattern, one in self.at.items()}
+        return {pattern: _Override(one.compute, self.later) for pattern, one in self.at.items()}
 
 
-def _or_truth(hypothesis: Hypothesis, *, later: bool) -> Callable[[Site], Result]:
-    def compute(site: Site) -> Result:
-        found = None if later and site.step == 0 else hypothesis.compute(site)
+@dataclass(frozen=True)
+class _Override:
+    """A mistake where it can be made, the right op elsewhere."""
+
+    compute: Compute
+    later: bool
+
+    def __call__(self, site: Site) -> Result:
+        found = None if self.later and site.step == 0 else self.compute(site)
         return found or OPS[site.place.op].truth(site)
-
-    return compute
 
 
 def suspects(evidence: Evidence, failures: list[str], *, later: bool = False) -> Iterator[Suspect]:

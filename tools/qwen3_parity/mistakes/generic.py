@@ -107,6 +107,9 @@ def either_way(site: Site, steps: Iterable[str], rounded: Rounded) -> tuple[Arra
 
 
 def _cast(steps: Iterable[str], rounded: Rounded, site: Site) -> Result:
+    if not site.values.units:
+        y = rounded_at(site, steps, rounded)
+        return np.asarray(rounded(y) if OPS[site.place.op].steps[-1] in steps else y, np.float64), np.zeros(())
     y, *ends = either_way(site, steps, rounded)
     moved = np.abs(ends[0] - ends[1])
     unit = unit_of(OPS[site.place.op].truth(site)) + np.where(np.isfinite(moved), moved, 0)

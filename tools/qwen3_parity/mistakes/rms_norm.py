@@ -165,6 +165,8 @@ def _divided(divisor: Divisor, weight: Callable[[Array], Array], *, centred: boo
         y = (x - mean) * scale
         if y.shape != x.shape:
             return None
+        if not site.values.units:
+            return y, np.zeros(())
         unit = ops.rms_norm.unit(y, x)
         if centred:  # the subtraction keeps the rounding of what it cancels
             averaged = ops.linear.unit(x, np.full((1, x.shape[-1]), 1 / x.shape[-1]))

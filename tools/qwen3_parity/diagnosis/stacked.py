@@ -1,0 +1,180 @@
+"""Many mistakes tried at once: runs of one network side by side, stacked along the batch axis of every tap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+import numpy as np
+
+from qwen3_golden import Array
+from qwen3_parity.blame.values import Overrides, Values
+from qwen3_spec.arithmetic import FLOAT64
+from qwen3_spec.ops import OPS
+from qwen3_spec.site import Result, Site, Taps
+from qwen3_spec.sweep import Key, Plan, Sweep, made_once
+
+_ELEMENTS = 1 << 18
+"""Elements of the widest tap of a stack: it stays in a core's cache."""
+_MOST = 64
+"""Runs in a stack."""
+_THE_SAME = frozenset({"place", "recorded", "parameters", "recording", "given", "dtype"})
+"""What every run answers alike."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What stacks on one base have in common.
+
+    `made` is what a mistake makes of a tap at a step where all that it reads is right; `follows` what is computed from
+    places of a pattern.
+    """
+
+    made: dict[tuple[str, int, Callable[[Site], Result]], Array] = field(default_factory=dict)
+    follows: dict[str, frozenset[Key]] = field(default_factory=dict)
+
+
+def runs_at_a_time(base: Values) -> int:
+    """How many runs of a network stand side by side: fewer the larger its taps are, one where its rows are not apart.
+
+    `base` has the taps of the group that is run, computed.
+    """
+    if base.case.HasField("training") or base.recorded("input.beam_idx", 0) is not None:
+        return 1
+    widest = max((value.size for value in base.computed.values() if value is not None), default=1)
+    return max(1, min(_MOST, _ELEMENTS // max(1, widest)))
+
+
+def by_batch(place: Any) -> bool:
+    """Whether a place has a row for each text: those of several runs can be stacked."""
+    return place is not None and place.axes[:1] == ("batch",)
+
+
+@dataclass
+class Stacked(Sweep):
+    """Runs of a network, the n-th with the n-th of `runs` as its overrides, each tap `[runs * batch, …]`.
+
+    `base` is the right run, which noted its readers: what follows from no override is its own, repeated. `failed` are
+    runs in which a mistake could not be made, `apart` those that make something of another shape or type: they have
+    to be run alone.
+    """
+
+    base: Values
+    runs: Sequence[Overrides]
+    memory: Memory = field(default_factory=Memory)
+    computed: dict[Key, Array | None] = field(default_factory=dict)
+    failed: set[int] = field(default_factory=set)
+    apart: set[int] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        base = self.base
+        self.network, self.case, self.config, self.weights = base.network, base.case, base.config, base.weights
+        self.recording, self.given, self.dtype, self.units = base.recording, base.given, base.dtype, False
+        self.overrides = {pattern: _never for overrides in self.runs for pattern in overrides}
+        self.right = base.overridden(self.overrides)
+        for pattern in self.overrides.keys() - self.memory.follows.keys():
+            self.memory.follows[pattern] = frozenset(base.follows([pattern]))
+        self._alone: dict[int, Values] = {}
+
+    def plan(self, name: str, step: int) -> Plan | None:
+        """What a tap is computed from: the same in every run."""
+        return self.base.plan(name, step)
+
+    def recorded(self, name: str, step: int) -> Array | None:
+        """A tap as it was recorded, once for each run."""
+        found = self.right.recorded(name, step)
+        return None if found is None else self._repeated(name, found)
+
+    def value(self, name: str, step: int) -> Array | None:
+        """A tap of every run."""
+        key = name, 0 if made_once(name) else step
+        if key not in self.computed and key in self.right.computed:
+            right = self.right.computed[key]
+            self.computed[key] = None if right is None else self._repeated(name, right)
+        return self.computed[key] if key in self.computed else super().value(name, step)
+
+    def evaluated(self, site: Site) -> Array:
+        """A tap of every run: the right op's, and the mistakes' where runs have one."""
+        y = np.array(OPS[site.place.op].at_site(site, FLOAT64))
+        read = [(name, 0 if made_once(name) else site.step) for name in site.names]
+        read += [(site.place.name, site.step - 1)] if site.before is not None else []
+        for number, overrides in enumerate(self.runs):
+            if site.place.pattern in overrides and number not in self.failed | self.apart:
+                first = all(self.memory.follows[pattern].isdisjoint(read) for pattern in overrides)
+                self._make(number, site, y, first=first)
+        return y
+
+    def result(self, name: str, step: int) -> dict[int, Array | None]:
+        """What each run makes of a tap `[batch, …]`, by its number; None of one that failed, none of those apart."""
+        site = self.site(name, step)
+        y = None if site is None else self.evaluated(site)
+        made = (number for number in range(len(self.runs)) if number not in self.apart)
+        return {n: None if y is None or n in self.failed else self._own(n, y) for n in made}
+
+    def _make(self, number: int, site: Site, y: Array, *, first: bool) -> None:
+        """A run's mistake, written into `y`; the `first` on the way is the same in every stack."""
+        override = self.runs[number][site.place.pattern]
+        known = self.memory.made.get((site.place.name, site.step, override)) if first else None
+        if known is None:
+            run = _Run(self, number)
+            try:
+                known = override(self._site(number, site, run))[0]
+            except (ValueError, IndexError, KeyError):
+                self.failed.add(number)
+                return
+            if first and not run.asked:
+                self.memory.made[site.place.name, site.step, override] = known
+        own = self._own(number, y)
+        if known.shape == own.shape and np.can_cast(known.dtype, own.dtype, "safe"):
+            own[...] = known
+        else:
+            self.apart.add(number)
+
+    def _site(self, number: int, site: Site, run: _Run) -> Site:
+        """A site as it is in one of the runs."""
+        inputs = (
+            self._own(number, value) if by_batch(self.place(name)) else value
+            for name, value in zip(site.names, site.inputs, strict=True)
+        )
+        before = None if site.before is None else self._own(number, site.before)
+        return replace(site, inputs=tuple(inputs), before=before, values=cast(Taps, run))
+
+    def alone(self, number: int) -> Values:
+        """One of the runs, by itself, as far as it was computed."""
+        if number not in self._alone:
+            computed = dict(self.right.computed)
+            self._alone[number] = replace(self.right, computed=computed, overrides=self.runs[number])
+        alone = self._alone[number]
+        for key, value in self.computed.items():
+            if alone.computed.get(key) is None:  # what was on its way before may be there now
+                alone.computed[key] = value
+                if value is not None and by_batch(self.place(key[0])):
+                    alone.computed[key] = self._own(number, value)
+        return alone
+
+    def _repeated(self, name: str, value: Array) -> Array:
+        return np.concatenate([value] * len(self.runs)) if by_batch(self.place(name)) else value
+
+    def _own(self, number: int, value: Array) -> Array:
+        rows = len(value) // len(self.runs)
+        return value[number * rows : (number + 1) * rows]
+
+
+class _Run:
+    """What a mistake may ask of the run that it is made in; `asked`: for what other mistakes may change."""
+
+    units = False
+
+    def __init__(self, stack: Stacked, number: int) -> None:
+        self._stack, self._number, self.asked = stack, number, False
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _THE_SAME:
+            return getattr(self._stack.right, name)
+        self.asked = True
+        return getattr(self._stack.alone(self._number), name)
+
+
+def _never(site: Site) -> Result:
+    raise AssertionError(f"harness bug: {site.place.name} of several runs at once")
