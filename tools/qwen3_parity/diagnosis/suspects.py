@@ -89,7 +89,7 @@ def suspects(evidence: Evidence, failures: list[str], *, later: bool = False) ->
     """
     own = evidence.site.place.pattern
     if not evidence.others:
-        for one in _library(evidence.site, failures):
+        for one in library_of(evidence.site, failures):
             yield Suspect(one, {own: one})
         return
     every = list(every_suspect(evidence, failures))
@@ -111,7 +111,7 @@ def every_suspect(evidence: Evidence, failures: list[str]) -> Iterator[Suspect]:
     made: dict[str, dict[str, Hypothesis]] = {}
     for pattern, site in sites.items():
         with every_guess():  # what is observed goes through the whole group: no quick look may put a guess aside
-            known = list(_library(site, failures))
+            known = list(library_of(site, failures))
         for one in known:
             together = [p for p in sites if p.rpartition(".")[2] in one.leaves]
             everywhere = together or (sites if one.everywhere else [pattern])
@@ -140,7 +140,8 @@ def made_at(at: Mapping[str, Hypothesis]) -> Iterator[Suspect]:
             yield Suspect(at[some[0]], {pattern: at[pattern] for pattern in some}, partial)
 
 
-def _library(site: Site, failures: list[str]) -> Iterator[Hypothesis]:
+def library_of(site: Site, failures: list[str]) -> Iterator[Hypothesis]:
+    """What may be wrong with the op of a site, by what was recorded there."""
     for library in LIBRARY.get(site.place.op, ()):
         try:
             with np.errstate(all="ignore"):

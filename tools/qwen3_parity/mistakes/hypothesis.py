@@ -58,20 +58,21 @@ class OfSite:
         changed = self.change(site)
         return None if changed is None else OPS[changed.place.op].truth(changed)
 
+    def then(self, other: Compute) -> Compute:
+        """Another mistake, made on the changed site."""
+
+        def compute(site: Site) -> Result | None:
+            changed = self.change(site)
+            return None if changed is None else other(changed)
+
+        return compute
+
 
 def both(one: Compute, other: Compute) -> Compute | None:
     """Two mistakes in one op at once; None where neither is a changed site, which the other one could be made on."""
     if not isinstance(one, OfSite):
         one, other = other, one
-    if not isinstance(one, OfSite):
-        return None
-    change = one.change
-
-    def compute(site: Site) -> Result | None:
-        changed = change(site)
-        return None if changed is None else other(changed)
-
-    return compute
+    return one.then(other) if isinstance(one, OfSite) else None
 
 
 def with_config(**numbers: Any) -> Compute:

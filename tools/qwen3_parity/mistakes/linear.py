@@ -168,6 +168,7 @@ def linear(site: Site) -> Iterator[Hypothesis]:
         if small is None or what is None:
             yield from casts(site, None, "linear.half_precision", "multiply in float32", _NARROW)
             yield from miscounted(site, None, "linear.lost_terms", width, _counted)
+            yield from narrow_sums(site, None)
             return
         part = small[0](site)
         fix = "hand on x @ weight.T as it is"

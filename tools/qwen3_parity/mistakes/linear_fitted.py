@@ -58,6 +58,8 @@ def _linear(site: Site, what: Observed) -> Iterator[Hypothesis]:
 
 def _everywhere(what: Observed, difference: Array) -> bool:
     """Whether numbers can come from a weight: wrong at every position of every step, on no coarser grid, not dropped."""
+    if not difference.size:
+        return False
     size = 1e-6 * float(np.sqrt(np.mean(np.square(what.truth))))
     found = what.actual[what.wrong]
     rounded = any((r(found) == found).all() for _, r in ROUNDED)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import product
 
 import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.mistakes.hypothesis import Hypothesis
-from qwen3_parity.mistakes.observed import Observed, explains, unit_of
+from qwen3_parity.mistakes.observed import Observed, asks_for_all, explains, unit_of
 from qwen3_parity.mistakes.rounding import bfloat16, float16
-from qwen3_spec.arithmetic import Arithmetic
+from qwen3_spec.arithmetic import FLOAT64, Arithmetic
 from qwen3_spec.ops import OPS
 from qwen3_spec.rounding import FLOAT32_ROUNDOFF
 from qwen3_spec.site import Result, Site
@@ -19,6 +20,8 @@ from qwen3_spec.site import Result, Site
 _TYPES = (("bfloat16", bfloat16, 2.0**-8), ("float16", float16, 2.0**-11))
 _FIX = "add up in float32, whatever the type of the terms"
 
+_SMALL = 1 << 13
+"""Elements of a place without a tap at which it is tried nevertheless."""
 _MOST = 0.5
 """The error of a narrow sum, of its size, at most: it is added up term by term, which takes long to try."""
 
@@ -31,15 +34,29 @@ def narrow_sums(site: Site, what: Observed | None) -> Iterator[Hypothesis]:
     Noise may tip a tie on the way, and all partial sums behind it: most of the wrong cells must be right to the bit, a
     few may be a rounding of the narrow type off.
     """
-    if what is None or _size(what.actual - what.truth, what.wrong) > _MOST * _size(what.truth, what.wrong):
+    if what is None:
+        yield from _unseen(site)
         return
-    for (type_, rounded, roundoff), first in ((one, first) for one in _TYPES for first in (True, False)):
+    if _size(what.actual - what.truth, what.wrong) > _MOST * _size(what.truth, what.wrong):
+        return
+    for one, arithmetic in _ways():
+        if explains(site, what, (_summed(arithmetic, site), unit_of(OPS[site.place.op].truth(site)))):
+            yield one
+
+
+def _unseen(site: Site) -> Iterator[Hypothesis]:
+    """Those of a small place without a tap."""
+    if not asks_for_all() or site.values.recorded(site.place.name, site.step) is not None:
+        return
+    if OPS[site.place.op].at_site(site, FLOAT64).size <= _SMALL:
+        yield from (one for one, _ in _ways())
+
+
+def _ways() -> Iterator[tuple[Hypothesis, Arithmetic]]:
+    for (type_, rounded, roundoff), first in product(_TYPES, (True, False)):
         arithmetic = _arithmetic(rounded, first=first)
-        truth, unit = OPS[site.place.op].truth(site)
-        y = _summed(arithmetic, site)
-        if explains(site, what, (y, unit_of((truth, unit)))):
-            says = f"adds up its sums in {type_}" + ("" if first else ", to which it adds products of float32")
-            yield Hypothesis("sum.half_precision", says, _FIX, partial(_compute, arithmetic, roundoff), 2)
+        says = f"adds up its sums in {type_}" + ("" if first else ", to which it adds products of float32")
+        yield Hypothesis("sum.half_precision", says, _FIX, partial(_compute, arithmetic, roundoff), 2), arithmetic
 
 
 def _size(values: Array, cells: Array) -> float:
@@ -52,6 +69,8 @@ def _summed(arithmetic: Arithmetic, site: Site) -> Array:
 
 
 def _compute(arithmetic: Arithmetic, roundoff: float, site: Site) -> Result:
+    if not site.values.units:
+        return _summed(arithmetic, site), np.zeros(())
     unit = unit_of(OPS[site.place.op].truth(site))
     return _summed(arithmetic, site), unit * (1 + roundoff / FLOAT32_ROUNDOFF / 4)
 

@@ -12,7 +12,7 @@ from itertools import product
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.mistakes.generic import Counts, casts, clamped, miscounted, scaled
+from qwen3_parity.mistakes.generic import BLOCKS, Counts, casts, clamped, miscounted, scaled
 from qwen3_parity.mistakes.gradients import cut, uses
 from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
 from qwen3_parity.mistakes.narrow_sums import narrow_sums
@@ -105,7 +105,7 @@ def norm(site: Site) -> Iterator[Hypothesis]:
         plain += clamped(site, what, "norm.clamped", FIX, (1, 3, 5, 10, 100), 2)
         plain += scaled(site, what, "norm.scaled", FIX, 2)
         plain += miscounted(site, what, "norm.lost_terms", rows(site).shape[-1], _counted)
-        plain += likely(site, what, () if what is None else _numbers(site, what))
+        plain += likely(site, what, _widths(site) if what is None else _numbers(site, what))
         yield from plain
         if what is not None and not any(settles(site, what, one.compute(site)) for one in plain):
             yield from likely(site, what, (*_formulas(2), *_formulas(3)))
@@ -121,6 +121,18 @@ def _counted(counts: Counts, site: Site) -> Result:
     return y, ops.rms_norm.unit(y, x)
 
 
+def _of_width(width: int, right: int) -> Hypothesis:
+    says = f"divides the sum of squares by {width}, not by the {right} numbers of a row"
+    return Hypothesis("norm.width", says, FIX, _divided(partial(_by_width, width), lambda w: w, centred=False), 1)
+
+
+def _widths(site: Site) -> Iterator[Hypothesis]:
+    """The widths of a row that is filled up to whole blocks."""
+    right = rows(site).shape[-1]
+    widths = {-(-right // block) * block for block in BLOCKS} - {right}
+    yield from (_of_width(width, right) for width in sorted(widths))
+
+
 def _numbers(site: Site, what: Observed) -> Iterator[Hypothesis]:
     """A width, or a number added to the weight, that the recorded rows tell."""
     x, eps = rows(site), site.config.rms_norm_eps
@@ -129,8 +141,7 @@ def _numbers(site: Site, what: Observed) -> Iterator[Hypothesis]:
     left = (float(mean_square(x[row])[0]) + eps) / max(factor, 1e-6) ** 2 - eps
     width = round(float(np.sum(x[row] ** 2)) / left) if left > 0 else 0
     if width > 0 and width != x.shape[-1]:
-        says = f"divides the sum of squares by {width}, not by the {x.shape[-1]} numbers of a row"
-        yield Hypothesis("norm.width", says, FIX, _divided(partial(_by_width, width), lambda w: w, centred=False), 1)
+        yield _of_width(width, x.shape[-1])
     weight = weight_of_rows(site)
     if weight is not None:
         added = float(np.median(weight - site.parameters["weight"]))

@@ -10,9 +10,10 @@ import numpy as np
 from qwen3_golden import Array
 from qwen3_parity.mistakes.generic import BLOCKS
 from qwen3_parity.mistakes.hypothesis import Hypothesis
-from qwen3_parity.mistakes.observed import likely, observe
+from qwen3_parity.mistakes.observed import Observed, asks_for_all, likely, observe
 from qwen3_parity.mistakes.rms_norm import rows
 from qwen3_parity.mistakes.rope import turned
+from qwen3_spec.arithmetic import FLOAT64
 from qwen3_spec.ops import OPS
 from qwen3_spec.site import Result, Site
 
@@ -52,29 +53,48 @@ def _unweighted(site: Site) -> Array:
 
 def tails(site: Site) -> Iterator[Hypothesis]:
     """All that is wrong lies beyond the last whole block of an axis: which block, and what stands there."""
-    what = observe(site)
-    if what is None or site.place.op.endswith("gradient"):
+    what, op = observe(site), site.place.op
+    hidden = site.values.recorded(site.place.name, site.step) is None
+    if (what is None and not hidden) or op.endswith("gradient"):
         return
     fills: list[tuple[str, str, Fill]] = [
         ("tail.zero", "zero", _zeros),
         ("tail.repeated", "what stands before it", _last_whole),
     ]
-    for says, undone in _UNDONE.get(site.place.op, ()):
+    for says, undone in _UNDONE.get(op, ()):
         fills.append(("tail.undone", says, partial(_undone, undone)))
+    for axes, along, block in _rests(site) if what is None else _wrong_rests(site, what):
+        for name, says, fill in fills:
+            text = f"has {says} along {along} beyond the last whole block of {block}"
+            # Where nothing says what is wrong, one of the two is enough.
+            for alone, more in ((True, ""), (False, ", and where there is none"))[: 1 if hidden else 2]:
+                one = Hypothesis(name, text + more, _FIX, partial(_filled, axes, block, fill, alone), 2 + (not alone))
+                if what is None:
+                    yield one
+                else:
+                    yield from likely(site, what, [one])
+
+
+def _rests(site: Site) -> Iterator[tuple[Axes, str, int]]:
+    """Every axis that a kernel may walk along with the blocks that leave a rest of it, one of those with the same."""
+    if not asks_for_all():
+        return
+    shape = OPS[site.place.op].at_site(site, FLOAT64).shape
+    for axes, along in _walks(site, len(shape)):
+        size = int(np.prod([shape[i] for i in axes]))
+        blocks = {size - size % block: block for block in BLOCKS if size > block and size % block}
+        yield from ((axes, along, block) for block in blocks.values())
+
+
+def _wrong_rests(site: Site, what: Observed) -> Iterator[tuple[Axes, str, int]]:
+    """Those beyond which lies all that is wrong."""
     for axes, along in _walks(site, what.truth.ndim):
         others = tuple(i for i in range(what.wrong.ndim) if i not in axes)
         wrong = np.flatnonzero(what.wrong.any(axis=others))
         size = int(np.prod([what.truth.shape[i] for i in axes]))
         for block in BLOCKS:
-            if not 0 < size % block < size or wrong[0] < size - size % block:
-                continue
-            for name, says, fill in fills:
-                text = f"has {says} along {along} beyond the last whole block of {block}"
-                for alone, more in ((True, ""), (False, ", and where there is none")):
-                    one = Hypothesis(
-                        name, text + more, _FIX, partial(_filled, axes, block, fill, alone), 2 + (not alone)
-                    )
-                    yield from likely(site, what, [one])
+            if 0 < size % block < size and wrong[0] >= size - size % block:
+                yield axes, along, block
 
 
 def _walks(site: Site, rank: int) -> Iterator[tuple[Axes, str]]:

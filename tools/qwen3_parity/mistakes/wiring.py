@@ -12,13 +12,13 @@ from qwen3_golden import Array, Place, pattern_of
 from qwen3_parity.blame.evidence import as_stored
 from qwen3_parity.blame.values import made_once
 from qwen3_parity.judge.budgets import headroom
-from qwen3_parity.mistakes.hypothesis import Hypothesis
+from qwen3_parity.mistakes.hypothesis import Hypothesis, OfSite
 from qwen3_parity.mistakes.layouts import as_form
 from qwen3_parity.mistakes.observed import asks_for_all
 from qwen3_parity.mistakes.screen import screen
 from qwen3_parity.mistakes.slot_changes import changes
 from qwen3_spec.ops import OPS
-from qwen3_spec.site import Result, Site
+from qwen3_spec.site import Site
 
 _LAYER = re.compile(r"\.layers\.(\d+)\.")
 _CACHED = ("cache", "cache_once")
@@ -160,7 +160,7 @@ def _reading(site: Site, slot: int, read: Read) -> tuple[Hypothesis, _Change] | 
         rank = _OF_WRONG
     always = ", in every layer" if read.offset is None and "{layer}" in read.pattern else ""
     says = f"reads {where}{before} where {given} belongs{always}"
-    return Hypothesis(name, says, f"read {pattern_of(given)}", _computed(change), rank), change
+    return Hypothesis(name, says, f"read {pattern_of(given)}", OfSite(change), rank), change
 
 
 def _name(site: Site, given: str, read: Read) -> str:
@@ -181,21 +181,6 @@ def _with_input(site: Site, slot: int, values: Array) -> Site:
     return replace(site, inputs=tuple(inputs))
 
 
-def _computed(change: _Change) -> Callable[[Site], Result | None]:
-    """The right op on the changed site; None where the numbers do not fit it."""
-
-    def compute(site: Site) -> Result | None:
-        changed = change(site)
-        if changed is None:
-            return None
-        try:
-            return OPS[changed.place.op].truth(changed)
-        except (ValueError, IndexError):
-            return None
-
-    return compute
-
-
 def _exchanged(site: Site, slot: int) -> tuple[Hypothesis, _Change] | None:
     """Two neighbouring slots have each other's taps."""
     if site.place.op in ("residual", "position_ids", "embedding"):
@@ -211,7 +196,7 @@ def _exchanged(site: Site, slot: int) -> tuple[Hypothesis, _Change] | None:
 
     says = f"has {site.names[slot]} and {site.names[slot + 1]} exchanged"
     fix = f"the order is {', '.join(map(pattern_of, site.names))}"
-    return Hypothesis("wiring.exchanged", says, fix, _computed(change), 3), change
+    return Hypothesis("wiring.exchanged", says, fix, OfSite(change), 3), change
 
 
 def _copies(site: Site, reads: list[Read]) -> Iterator[Hypothesis]:

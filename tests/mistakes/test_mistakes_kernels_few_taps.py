@@ -1,0 +1,52 @@
+"""Mistakes of kernels among places without a tap: they are tried though nothing recorded says which they may be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from detection.derived.seed import Compute
+from detection.levels.thinned import diagnosis
+from qwen3_parity.mistakes.rounding import bfloat16
+from qwen3_spec.ops import OPS
+from qwen3_spec.site import Result, Site
+
+_CASE = "decoder/ragged_decode"
+
+
+def _rest_never_written(site: Site) -> Result:
+    y, unit = OPS[site.place.op].truth(site)
+    y = y.copy()
+    y[..., y.shape[-1] - y.shape[-1] % 16 :] = 0
+    return y, unit
+
+
+def _filled_up_to_64(site: Site) -> Result:
+    factor = np.sqrt(64 / site.inputs[0].shape[-1])
+    eps = site.config.rms_norm_eps * factor**2
+    y, unit = OPS["rms_norm"].truth(replace(site, config=replace(site.config, rms_norm_eps=eps)))
+    return factor * y, unit
+
+
+def _added_up_in_bfloat16(site: Site) -> Result:
+    q, k = site.inputs[0], np.concatenate(site.inputs[1:], axis=2)
+    keys, total = np.repeat(k, q.shape[1] // k.shape[1], axis=1), np.zeros(())
+    for channel in range(q.shape[-1]):
+        total = bfloat16(total + bfloat16(q[..., channel, None] * keys[..., None, :, channel])).astype(np.float64)
+    return total * site.scaling, OPS["scores"].truth(site)[1]
+
+
+@pytest.mark.parametrize(
+    ("tap", "wrong", "level", "name"),
+    [
+        ("attn_residual", _rest_never_written, "layer", "tail.zero"),
+        ("post_attention_layernorm", _filled_up_to_64, "layer", "norm.width"),
+        ("merged_attn.scores", _added_up_in_bfloat16, "fused", "sum.half_precision"),
+    ],
+)
+def test_a_mistake_of_a_kernel_is_named_without_its_tap(tap: str, wrong: Compute, level: str, name: str) -> None:
+    found = diagnosis(_CASE, {f"decoder.layers.{{layer}}.{tap}": wrong}, level)
+    assert [one.name for one in found.faults] == [name]
+    assert tap in found.faults[0].explanations[0].place

@@ -1,0 +1,51 @@
+"""Two mistakes in one op: what it is given is changed, and it goes wrong on that."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from detection.derived.seed import Compute
+from detection.levels.thinned import diagnosis
+from qwen3_spec.ops import OPS
+from qwen3_spec.site import Result, Site
+
+_CASE = "decoder/ragged_decode"
+
+
+def _late(site: Site) -> Site:
+    """The keys a position late."""
+    return replace(site, inputs=(site.inputs[0], np.roll(site.inputs[1], 1, axis=-2), *site.inputs[2:]))
+
+
+def _scaled_scores_of_late_keys(site: Site) -> Result:
+    y, unit = OPS["scores"].truth(_late(site))
+    return y * site.config.head_dim**-0.5, unit
+
+
+def _other_factor_on_a_shifted_weight(site: Site) -> Result:
+    weight = 1.7 * np.roll(site.parameters["weight"], 1, axis=0)
+    return OPS["linear"].truth(replace(site, parameters={**site.parameters, "weight": weight}))
+
+
+def _rest_of_a_negated_branch_left_out(site: Site) -> Result:
+    y, unit = OPS["residual"].truth(replace(site, inputs=(site.inputs[0], -site.inputs[1])))
+    y = y.copy()
+    y[..., y.shape[-1] - y.shape[-1] % 16 :] = 0
+    return y, unit
+
+
+@pytest.mark.parametrize(
+    ("tap", "wrong", "names"),
+    [
+        ("merged_attn.scores", _scaled_scores_of_late_keys, {"scores.scale", "wiring.shifted"}),
+        ("merged_attn.v_proj", _other_factor_on_a_shifted_weight, {"weight.scaled", "weight.shifted"}),
+        ("attn_residual", _rest_of_a_negated_branch_left_out, {"tail.zero", "wiring.negated"}),
+    ],
+)
+def test_two_mistakes_in_one_op_are_both_named(tap: str, wrong: Compute, names: set[str]) -> None:
+    found = diagnosis(_CASE, {f"decoder.layers.{{layer}}.{tap}": wrong}, "all")
+    assert [one.fault.place.rpartition("layer}.")[2] for one in found.faults] == [tap]
+    assert set(found.faults[0].name.split("+")) == names
