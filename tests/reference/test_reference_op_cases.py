@@ -9,7 +9,8 @@ import torch
 from qwen3_golden import GOLDEN_ROOT, Tensor, pb, read
 from qwen3_reference.capture.record_op import record_op
 from qwen3_reference.cases.op_cases import op_cases
-from qwen3_spec import FLOAT64, SEQUENTIAL_FLOAT32, ops
+from qwen3_reference.cases.op_specs import EXACT, SPECS
+from qwen3_spec import FLOAT64, SEQUENTIAL_FLOAT32
 
 CASES = {op.name: op for op in op_cases()}
 MASKS = [name for name in CASES if name.startswith("mask_")]
@@ -33,12 +34,11 @@ def test_a_golden_follows_the_convention(name: str) -> None:
     assert list(golden.run.materialised) == [item.info.name for item in golden]
 
 
-@pytest.mark.parametrize("name", [name for name, op in CASES.items() if op.spec])
+@pytest.mark.parametrize("name", [name for name, op in CASES.items() if op.op not in EXACT])
 def test_hf_is_within_8_floors_of_sequential_float32(name: str) -> None:
     found, op = arrays(name), CASES[name]
-    assert op.spec is not None
     given = {key: item.values() for key, item in found.items() if not key.startswith("output.")}
-    truth, sequential = op.spec(FLOAT64, given), op.spec(SEQUENTIAL_FLOAT32, given)
+    truth, sequential = (SPECS[op.op](given, op.attributes, one) for one in (FLOAT64, SEQUENTIAL_FLOAT32))
     for key, expected in truth.items():
         judged = np.ones(expected.shape, bool) if op.judged is None else op.judged
         limit = {pb.F32: 2.0**-22, pb.BF16: 2.0**-7, pb.F16: 2.0**-10}[found[key].info.dtype]
@@ -51,20 +51,17 @@ def test_hf_is_within_8_floors_of_sequential_float32(name: str) -> None:
 def test_exact_ops_have_no_floor() -> None:
     for name, op in CASES.items():
         for key, item in arrays(name).items():
-            assert item.info.HasField("floor") == (key.startswith("output.") and op.spec is not None)
+            assert item.info.HasField("floor") == (key.startswith("output.") and op.op not in EXACT)
 
 
 @pytest.mark.parametrize("name", MASKS)
 def test_hfs_masks_are_those_of_the_specification(name: str) -> None:
     found, attributes = arrays(name), CASES[name].attributes
-    window, query = int(attributes["window"]) or None, int(attributes["query"])
-    encoder, decoder = (found.get(f"input.{stack}_attention_mask") for stack in ("encoder", "decoder"))
-    if decoder is None:
-        assert encoder is not None
-        expected, rows = ops.mask.encoder_mask(encoder.array, window), encoder.array
-    else:
-        expected = ops.mask.merged(decoder.array, None if encoder is None else encoder.array, query, window)
-        rows = decoder.array[:, -query:]
+    given = {key: item.array for key, item in found.items() if not key.startswith("output.")}
+    expected = SPECS["mask"](given, attributes, FLOAT64)["output.mask"]
+    real = given.get("input.decoder_attention_mask", given.get("input.encoder_attention_mask"))
+    assert real is not None
+    rows = real[:, -int(attributes["query"]) :]
     assert np.array_equal(found["output.mask"].array[rows], expected[rows])
 
 

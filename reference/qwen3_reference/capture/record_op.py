@@ -11,6 +11,7 @@ from qwen3_golden import Array, Recording, Tensor, pb, tensor, to_float32, write
 from qwen3_reference.capture.provenance import provenance
 from qwen3_reference.capture.torch_tensors import to_numpy
 from qwen3_reference.cases.op_case import OpCase
+from qwen3_reference.cases.op_specs import EXACT, SPECS, rope_numbers
 from qwen3_reference.floors.arithmetics import error, frequency_floor, larger, least
 from qwen3_spec import FLOAT64, SEQUENTIAL_FLOAT32
 
@@ -32,14 +33,12 @@ def _values(value: torch.Tensor) -> Array:
 def _set_floors(case: OpCase, outputs: list[Tensor]) -> None:
     if case.op == "inv_freq":
         for item in outputs:
-            head_dim, theta = int(case.attributes["head_dim"]), case.attributes["theta"]
-            item.info.floor.CopyFrom(frequency_floor(head_dim, theta, case.scaling))
+            item.info.floor.CopyFrom(frequency_floor(*rope_numbers(case.attributes)))
         return
-    if case.spec is None:
+    if case.op in EXACT:
         return
     given = {name: _values(value) for name, value in case.given.items()}
-    truth = case.spec(FLOAT64, given)
-    sequential = case.spec(SEQUENTIAL_FLOAT32, given)
+    truth, sequential = (SPECS[case.op](given, case.attributes, one) for one in (FLOAT64, SEQUENTIAL_FLOAT32))
     for item in outputs:
         exact, axes = truth[item.info.name], case.axes
         judged = np.ones(exact.shape, bool) if case.judged is None else case.judged

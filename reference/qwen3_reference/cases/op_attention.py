@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 import torch
 from transformers.models.qwen3 import Qwen3Config
@@ -11,11 +9,12 @@ from transformers.models.qwen3 import modeling_qwen3 as hf
 
 from qwen3_golden import Array
 from qwen3_reference.cases.op_case import OpCase
-from qwen3_spec import Arithmetic, ops
+from qwen3_spec import ops
 
 _KEYS = ("batch", "kv_heads", "key", "head_dim")
 _QUERIES = ("batch", "heads", "query", "head_dim")
 _PAIRS = ("batch", "heads", "query", "key")
+_CONTEXT = ("batch", "query", "heads", "head_dim")
 _TABLE = ("batch", "query", "head_dim")
 
 
@@ -27,12 +26,6 @@ def _rotary(head_dim: int, theta: float) -> hf.Qwen3RotaryEmbedding:
 def rope_cases(draw: np.random.Generator) -> list[OpCase]:
     cases = []
     for head_dim, theta in ((128, 1e6), (10, 250000.0)):
-
-        def frequencies(
-            arithmetic: Arithmetic, _: Mapping[str, Array], head_dim: int = head_dim, theta: float = theta
-        ) -> Mapping[str, Array]:
-            return {"output.inv_freq": ops.inv_freq.forward(head_dim, theta, arithmetic=arithmetic)}
-
         inv_freq = _rotary(head_dim, theta).get_buffer("inv_freq")
         attributes = {"head_dim": float(head_dim), "theta": theta}
         cases.append(
@@ -43,7 +36,6 @@ def rope_cases(draw: np.random.Generator) -> list[OpCase]:
                 {},
                 {"output.inv_freq": inv_freq.clone()},
                 ("pair",),
-                frequencies,
                 attributes,
                 ("ROP-07", "ROP-08"),
             )
@@ -53,31 +45,19 @@ def rope_cases(draw: np.random.Generator) -> list[OpCase]:
     inv_freq = torch.from_numpy(ops.inv_freq.forward(10, 250000.0)).float()  # given, so not by a kernel
     rotary.inv_freq = torch.nn.Buffer(inv_freq, persistent=False)
     cos, sin = rotary(torch.zeros(1), positions)
-
-    def tables(arithmetic: Arithmetic, given: Mapping[str, Array]) -> Mapping[str, Array]:
-        # The angle is HF's float32 product: that rounding is part of the reference.
-        angle = given["input.position_ids"][..., None].astype(np.float32) * given["input.inv_freq"]
-        angle = arithmetic.cast(np.concatenate([angle, angle], axis=-1))
-        return {"output.cos": np.cos(angle), "output.sin": np.sin(angle)}
-
     given = {"input.position_ids": positions, "input.inv_freq": inv_freq}
     outputs = {"output.cos": cos, "output.sin": sin}
     text = "Positions 0 to 60000."
-    cases.append(OpCase("rope_table", "rope_table", text, given, outputs, _TABLE, tables, exposes=("ROP-15", "ROP-16")))
+    cases.append(OpCase("rope_table", "rope_table", text, given, outputs, _TABLE, exposes=("ROP-15", "ROP-16")))
     q = torch.from_numpy(draw.standard_normal((2, 6, 7, 10)) * 3).float()
     k = torch.from_numpy(draw.standard_normal((2, 2, 7, 10)) * 3).float()
-
-    def rotate(arithmetic: Arithmetic, g: Mapping[str, Array]) -> Mapping[str, Array]:
-        tables = g["input.cos"], g["input.sin"]
-        return {f"output.{x}": ops.rope.forward(g[f"input.{x}"], *tables, arithmetic=arithmetic) for x in "qk"}
-
     angle = (positions[..., None].numpy().astype(np.float32) * inv_freq.numpy()).astype(np.float64)
     angle = np.concatenate([angle, angle], axis=-1)
     turn, side = torch.from_numpy(np.cos(angle)).float(), torch.from_numpy(np.sin(angle)).float()
     rotated = hf.apply_rotary_pos_emb(q, k, turn, side)
     given = {"input.q": q, "input.k": k, "input.cos": turn, "input.sin": side}
     outputs = {"output.q": rotated[0], "output.k": rotated[1]}
-    cases.append(OpCase("rope", "rope", text, given, outputs, _QUERIES, rotate, exposes=("ROP-01", "ROP-05", "ROP-23")))
+    cases.append(OpCase("rope", "rope", text, given, outputs, _QUERIES, exposes=("ROP-01", "ROP-05", "ROP-23")))
     return cases
 
 
@@ -87,14 +67,10 @@ def softmax_case(draw: np.random.Generator, name: str, text: str, scale: float, 
     scores = torch.from_numpy(draw.standard_normal((batch, 6, query, key)) * scale).float()
     hidden = torch.zeros(mask.shape).masked_fill(~torch.from_numpy(mask), torch.finfo(torch.float32).min)
     probs = torch.softmax(scores + hidden[:, None], dim=-1, dtype=torch.float32)
-
-    def spec(arithmetic: Arithmetic, g: Mapping[str, Array]) -> Mapping[str, Array]:
-        return {"output.probs": ops.softmax.forward(g["input.scores"], g["input.mask"], arithmetic=arithmetic)}
-
     given = {"input.scores": scores, "input.mask": torch.from_numpy(mask)}
     judged = np.broadcast_to(mask[:, None], scores.shape)
     exposes = ("SMX-01", "SMX-04", "SMX-05", "SMX-08")
-    return OpCase(name, "softmax", text, given, {"output.probs": probs}, _PAIRS, spec, {}, exposes, judged)
+    return OpCase(name, "softmax", text, given, {"output.probs": probs}, _PAIRS, {}, exposes, judged)
 
 
 def attention_cases(draw: np.random.Generator) -> list[OpCase]:
@@ -107,13 +83,6 @@ def attention_cases(draw: np.random.Generator) -> list[OpCase]:
     counts = draw.integers(0, 50, (2, 6, 5, 7)) ** 2
     probs = torch.from_numpy(counts / counts.sum(axis=-1, keepdims=True)).float()
     context = torch.matmul(probs, hf.repeat_kv(v, groups)).transpose(1, 2).contiguous()
-
-    def scores(arithmetic: Arithmetic, g: Mapping[str, Array]) -> Mapping[str, Array]:
-        return {"output.scores": ops.scores.forward(g["input.q"], g["input.k"], scaling, arithmetic=arithmetic)}
-
-    def weighted(arithmetic: Arithmetic, g: Mapping[str, Array]) -> Mapping[str, Array]:
-        return {"output.context": ops.context.forward(g["input.probs"], g["input.v"], arithmetic=arithmetic)}
-
     some = draw.random((2, 5, 300)) < 0.8
     none = draw.random((3, 4, 7)) < 0.6
     none[1], none[2, 2] = False, False
@@ -122,20 +91,10 @@ def attention_cases(draw: np.random.Generator) -> list[OpCase]:
     attributes = {"groups": float(groups)}
     scaled = {"scaling": scaling}
     return [
-        OpCase("repeat_kv", "repeat_kv", text, {"input.x": k}, repeated, _KEYS, None, attributes, ("GQA-01",)),
-        OpCase(
-            "scores", "scores", text, {"input.q": q, "input.k": k}, {"output.scores": products}, _PAIRS, scores, scaled
-        ),
+        OpCase("repeat_kv", "repeat_kv", text, {"input.x": k}, repeated, _KEYS, attributes, ("GQA-01",)),
+        OpCase("scores", "scores", text, {"input.q": q, "input.k": k}, {"output.scores": products}, _PAIRS, scaled),
         softmax_case(draw, "softmax_large", "Scores far above 88, where a plain exp overflows.", 90.0, some[:, :, :20]),
         softmax_case(draw, "softmax_many_keys", "300 keys.", 2.0, some),
         softmax_case(draw, "softmax_hidden_rows", "Rows and a batch row without a visible key.", 2.0, none),
-        OpCase(
-            "context",
-            "context",
-            text,
-            {"input.probs": probs, "input.v": v},
-            {"output.context": context},
-            ("batch", "query", "heads", "head_dim"),
-            weighted,
-        ),
+        OpCase("context", "context", text, {"input.probs": probs, "input.v": v}, {"output.context": context}, _CONTEXT),
     ]

@@ -27,23 +27,19 @@ next_token_probs  input.logits [batch, vocab], input.ids [batch, slot]  repetiti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import torch
 
 from qwen3_golden import Array
-from qwen3_spec import Arithmetic, RopeScaling
 
 Outputs = Mapping[str, torch.Tensor]
 
 
 @dataclass(frozen=True)
 class OpCase:
-    """One op on given tensors. `given` holds input.* and parameter.* tensors; `axes` those of the outputs.
-
-    `spec(arithmetic, given)` computes the outputs by the specification, None where outputs are compared exactly.
-    """
+    """One op on given tensors. `given` holds input.* and parameter.* tensors; `axes` those of the outputs."""
 
     name: str
     op: str
@@ -51,8 +47,6 @@ class OpCase:
     given: Mapping[str, torch.Tensor]
     outputs: Outputs
     axes: tuple[str, ...]
-    spec: Callable[[Arithmetic, Mapping[str, Array]], Mapping[str, Array]] | None
     attributes: Mapping[str, float] = field(default_factory=dict)
     exposes: tuple[str, ...] = ()
     judged: Array | None = None
-    scaling: RopeScaling | None = None

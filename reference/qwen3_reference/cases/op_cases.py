@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 import torch
 from transformers.activations import ACT2FN
@@ -16,7 +14,6 @@ from qwen3_reference.cases.op_large import large_cases
 from qwen3_reference.cases.op_masks import mask_outputs
 from qwen3_reference.cases.op_sampling import sampling_cases
 from qwen3_reference.cases.op_yarn import yarn_cases
-from qwen3_spec import Arithmetic, ops
 
 _HIDDEN = ("batch", "query", "hidden")
 
@@ -51,11 +48,6 @@ def _norms(draw: np.random.Generator) -> list[OpCase]:
         module = hf.Qwen3RMSNorm(width, eps=eps).to(dtype)
         weight = torch.from_numpy(draw.uniform(-1.9, 1.9, width)).to(dtype)
         module.weight.data = weight
-
-        def spec(arithmetic: Arithmetic, given: Mapping[str, Array], eps: float = eps) -> Mapping[str, Array]:
-            y = ops.rms_norm.forward(given["input.x"], given["parameter.weight"], eps, arithmetic=arithmetic)
-            return {"output.y": y}
-
         cases.append(
             OpCase(
                 name,
@@ -64,7 +56,6 @@ def _norms(draw: np.random.Generator) -> list[OpCase]:
                 {"input.x": x, "parameter.weight": weight},
                 {"output.y": module(x)},
                 axes,
-                spec,
                 {"eps": eps},
                 ("NRM-01", "NRM-04", "NRM-06", "NRM-09"),
             )
@@ -82,14 +73,7 @@ def _linears(draw: np.random.Generator) -> list[OpCase]:
         if biased:
             given["parameter.bias"] = torch.from_numpy(draw.standard_normal(23)).float()
         y = torch.nn.functional.linear(x, given["parameter.weight"], given.get("parameter.bias"))
-
-        def spec(arithmetic: Arithmetic, g: Mapping[str, Array]) -> Mapping[str, Array]:
-            weight, bias = g["parameter.weight"], g.get("parameter.bias")
-            return {"output.y": ops.linear.forward(g["input.x"], weight, bias, arithmetic=arithmetic)}
-
-        cases.append(
-            OpCase(name, "linear", "Odd sizes, a tiny row, an outlier.", given, {"output.y": y}, _HIDDEN, spec)
-        )
+        cases.append(OpCase(name, "linear", "Odd sizes, a tiny row, an outlier.", given, {"output.y": y}, _HIDDEN))
     return cases
 
 
@@ -97,29 +81,18 @@ def _embedding(draw: np.random.Generator) -> OpCase:
     weight = torch.from_numpy(draw.standard_normal((53, 12)) * 10.0 ** draw.uniform(-4, 3, (53, 1))).float()
     ids = torch.tensor([[0, 52, 7, 7, 1], [52, 0, 0, 31, 7]])
     given = {"input.ids": ids, "parameter.weight": weight}
-    return OpCase(
-        "embedding",
-        "embedding",
-        "First and last id, repeats.",
-        given,
-        {"output.y": torch.nn.functional.embedding(ids, weight)},
-        _HIDDEN,
-        None,
-    )
+    outputs = {"output.y": torch.nn.functional.embedding(ids, weight)}
+    return OpCase("embedding", "embedding", "First and last id, repeats.", given, outputs, _HIDDEN)
 
 
 def _swiglu(draw: np.random.Generator) -> OpCase:
     gate = torch.from_numpy(draw.standard_normal((2, 4, 31)) * 4).float()
     gate[0, 0, :6] = torch.tensor([100.0, -100.0, 0.0, -0.0, -88.0, 1e-4])
     up = torch.from_numpy(draw.standard_normal((2, 4, 31)) * 3).float()
-
-    def spec(arithmetic: Arithmetic, g: Mapping[str, Array]) -> Mapping[str, Array]:
-        return {"output.act": ops.swiglu.forward(g["input.gate"], g["input.up"], "silu", arithmetic=arithmetic)}
-
     outputs = {"output.act": ACT2FN["silu"](gate) * up}
     axes = ("batch", "query", "intermediate")
     given = {"input.gate": gate, "input.up": up}
-    return OpCase("swiglu", "swiglu", "Gates of ±100 and ±0.", given, outputs, axes, spec, exposes=("MLP-06",))
+    return OpCase("swiglu", "swiglu", "Gates of ±100 and ±0.", given, outputs, axes, exposes=("MLP-06",))
 
 
 def _masks() -> list[OpCase]:
@@ -146,7 +119,7 @@ def _masks() -> list[OpCase]:
             attributes = {"query": float(query), "window": float(window)}
             axes = ("batch", "query", "key")
             sentence = f"{text}; {kind.replace('_', ' ')}, window {window or 'none'}."
-            cases.append(OpCase(name, "mask", sentence, given, output, axes, None, attributes, ("MSK-01", "MSK-22")))
+            cases.append(OpCase(name, "mask", sentence, given, output, axes, attributes, ("MSK-01", "MSK-22")))
     return cases
 
 

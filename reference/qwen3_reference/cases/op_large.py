@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 import torch
 from transformers.models.qwen3 import modeling_qwen3 as hf
 
-from qwen3_golden import Array
 from qwen3_reference.cases.op_attention import softmax_case
 from qwen3_reference.cases.op_case import OpCase
-from qwen3_spec import Arithmetic, ops
 
 _SEED = 7003
 _IDS = [[0, 69_999, 255, 256, 65_535], [65_536, 65_537, 4_463, 32_768, 69_999]]
@@ -28,7 +24,6 @@ def _embedding() -> OpCase:
         {"input.ids": ids, "parameter.weight": weight},
         {"output.y": torch.nn.functional.embedding(ids, weight)},
         ("batch", "query", "hidden"),
-        None,
         exposes=("EMB-05",),
     )
 
@@ -41,13 +36,6 @@ def _attention(draw: np.random.Generator) -> list[OpCase]:
     counts = draw.integers(0, 50, (1, 4, 2, 300)) ** 2  # quotients of counts: the same bits whatever kernels record
     probs = torch.from_numpy(counts / counts.sum(axis=-1, keepdims=True)).float()
     context = torch.matmul(probs, hf.repeat_kv(v, groups)).transpose(1, 2).contiguous()
-
-    def scores(arithmetic: Arithmetic, g: Mapping[str, Array]) -> Mapping[str, Array]:
-        return {"output.scores": ops.scores.forward(g["input.q"], g["input.k"], scaling, arithmetic=arithmetic)}
-
-    def weighted(arithmetic: Arithmetic, g: Mapping[str, Array]) -> Mapping[str, Array]:
-        return {"output.context": ops.context.forward(g["input.probs"], g["input.v"], arithmetic=arithmetic)}
-
     return [
         OpCase(
             "scores_many_keys",
@@ -56,7 +44,6 @@ def _attention(draw: np.random.Generator) -> list[OpCase]:
             {"input.q": q, "input.k": k},
             {"output.scores": products},
             ("batch", "heads", "query", "key"),
-            scores,
             {"scaling": scaling},
         ),
         OpCase(
@@ -66,7 +53,6 @@ def _attention(draw: np.random.Generator) -> list[OpCase]:
             {"input.probs": probs, "input.v": v},
             {"output.context": context},
             ("batch", "query", "heads", "head_dim"),
-            weighted,
         ),
     ]
 

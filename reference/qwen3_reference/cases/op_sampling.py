@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 import torch
 from transformers.generation.logits_process import (
@@ -17,9 +15,7 @@ from transformers.generation.logits_process import (
 
 from qwen3_golden import Array
 from qwen3_reference.cases.op_case import OpCase
-from qwen3_spec import Arithmetic
-from qwen3_spec.ops import next_token_probs
-from qwen3_spec.ops.next_token_probs import Sampling, seen_ids
+from qwen3_spec.ops.next_token_probs import Sampling
 
 NUMBERS = ("repetition_penalty", "temperature", "top_k", "top_p", "min_p")
 
@@ -45,11 +41,6 @@ def _by_hf(logits: torch.Tensor, ids: torch.Tensor, sampling: Sampling) -> torch
 
 def _case(name: str, sentence: str, logits: Array, sampling: Sampling, exposes: tuple[str, ...], ids: Array) -> OpCase:
     given = {"input.logits": torch.from_numpy(logits).float(), "input.ids": torch.from_numpy(ids)}
-
-    def spec(arithmetic: Arithmetic, g: Mapping[str, Array]) -> Mapping[str, Array]:
-        seen = seen_ids(g["input.ids"], np.ones(g["input.ids"].shape, bool), g["input.logits"].shape[-1])
-        return {"output.probs": next_token_probs.forward(g["input.logits"], seen, sampling, arithmetic=arithmetic)}
-
     return OpCase(
         f"next_token_probs_{name}",
         "next_token_probs",
@@ -57,7 +48,6 @@ def _case(name: str, sentence: str, logits: Array, sampling: Sampling, exposes: 
         given,
         {"output.probs": _by_hf(given["input.logits"], given["input.ids"], sampling)},
         ("batch", "vocab"),
-        spec,
         {number: float(getattr(sampling, number)) for number in NUMBERS},
         exposes,
     )

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-import numpy as np
 import torch
 from transformers.models.qwen3 import Qwen3Config
 from transformers.models.qwen3 import modeling_qwen3 as hf
 
-from qwen3_golden import Array
 from qwen3_reference.cases.op_case import OpCase
-from qwen3_spec import Arithmetic, RopeScaling, ops
+from qwen3_spec import RopeScaling, ops
 
 _QWEN3 = RopeScaling("yarn", 4.0, 32768, 1.2)
 _FRACTIONS = RopeScaling("yarn", 8.0, 4096, 1.07, beta_fast=24.0, beta_slow=1.5, truncate=False)
@@ -25,9 +21,6 @@ def _rotary(head_dim: int, theta: float, scaling: RopeScaling) -> hf.Qwen3Rotary
 
 
 def _frequencies(name: str, text: str, head_dim: int, theta: float, scaling: RopeScaling) -> OpCase:
-    def spec(arithmetic: Arithmetic, _: Mapping[str, Array]) -> Mapping[str, Array]:
-        return {"output.inv_freq": ops.inv_freq.forward(head_dim, theta, scaling, arithmetic=arithmetic)}
-
     numbers = {field: float(value) for field, value in scaling.numbers().items()}
     return OpCase(
         name,
@@ -36,10 +29,8 @@ def _frequencies(name: str, text: str, head_dim: int, theta: float, scaling: Rop
         {},
         {"output.inv_freq": _rotary(head_dim, theta, scaling).get_buffer("inv_freq").clone()},
         ("pair",),
-        spec,
         {"head_dim": float(head_dim), "theta": theta, **numbers},
         ("ROP-09", "ROP-10"),
-        scaling=scaling,
     )
 
 
@@ -49,14 +40,6 @@ def _tables() -> OpCase:
     inv_freq = torch.from_numpy(ops.inv_freq.forward(10, 250000.0, _QWEN3)).float()  # given, so not by a kernel
     rotary.inv_freq = torch.nn.Buffer(inv_freq, persistent=False)
     cos, sin = rotary(torch.zeros(1), positions)
-
-    def spec(arithmetic: Arithmetic, given: Mapping[str, Array]) -> Mapping[str, Array]:
-        # The angle is HF's float32 product: that rounding is part of the reference.
-        angle = given["input.position_ids"][..., None].astype(np.float32) * given["input.inv_freq"]
-        angle = arithmetic.cast(np.concatenate([angle, angle], axis=-1))
-        factor = arithmetic.dtype(_QWEN3.attention_factor)
-        return {"output.cos": np.cos(angle) * factor, "output.sin": np.sin(angle) * factor}
-
     return OpCase(
         "rope_table_yarn",
         "rope_table",
@@ -64,7 +47,6 @@ def _tables() -> OpCase:
         {"input.position_ids": positions, "input.inv_freq": inv_freq},
         {"output.cos": cos, "output.sin": sin},
         ("batch", "query", "head_dim"),
-        spec,
         {"attention_factor": _QWEN3.attention_factor},
         ("ROP-12", "ROP-13", "ROP-14"),
     )

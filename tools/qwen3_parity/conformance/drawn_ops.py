@@ -5,7 +5,6 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +15,7 @@ from qwen3_golden import Array, pb
 from qwen3_golden.writer import tensor
 from qwen3_parity.conformance.drawn import lengths
 from qwen3_parity.conformance.specified import write_op
-from qwen3_spec import FLOAT64, Arithmetic, ops
+from qwen3_spec import FLOAT64, ops
 
 VALUES = ("plain", "ties", "equal rows", "outliers", "huge", "tiny", "denormal")
 _FACTORS = {"huge": 1e6, "tiny": 1e-4, "denormal": 3e-39}
@@ -24,10 +23,9 @@ Given = Mapping[str, Array]
 
 
 class Alone(NamedTuple):
-    """How an op is drawn and computed: `given(drawn, draw)` its tensors, `axes` those of its outputs."""
+    """How an op is drawn: `given(drawn, draw)` its tensors, `axes` those of its outputs, `attributes` its numbers."""
 
     given: Callable[[Op, np.random.Generator], Given]
-    outputs: Callable[[Op, Given, Arithmetic], Given]
     axes: tuple[str, ...]
     attributes: Callable[[Op], Mapping[str, float]] = lambda _: {}
 
@@ -75,7 +73,7 @@ class Op:
             description=f"Drawn, against the specification: {text}.",
         )
         tensors = [tensor(name, array, op=name.partition(".")[0]) for name, array in given.items()]
-        write_op(case, tensors, partial(alone.outputs, self), alone.axes, self.seed, folder)
+        write_op(case, tensors, alone.axes, self.seed, folder)
 
     def like(self, draw: np.random.Generator, *shape: int) -> Array:
         """Numbers as `values` says: the last axis is a row."""
@@ -105,21 +103,12 @@ def _norm(drawn: Op, draw: np.random.Generator) -> Given:
     return {"input.x": drawn.like(draw, *shape), "parameter.weight": draw.uniform(-1.9, 1.9, last)}
 
 
-def _normed(drawn: Op, given: Given, arithmetic: Arithmetic) -> Given:
-    return {"output.y": ops.rms_norm.forward(given["input.x"], given["parameter.weight"], 1e-6, arithmetic=arithmetic)}
-
-
 def _linear(drawn: Op, draw: np.random.Generator) -> Given:
     found = {
         "input.x": drawn.like(draw, drawn.batch, drawn.query, drawn.width),
         "parameter.weight": draw.standard_normal((drawn.out, drawn.width)) * _against(drawn),
     }
     return found | ({"parameter.bias": draw.standard_normal(drawn.out)} if drawn.biased else {})
-
-
-def _projected(drawn: Op, given: Given, arithmetic: Arithmetic) -> Given:
-    bias = given.get("parameter.bias")
-    return {"output.y": ops.linear.forward(given["input.x"], given["parameter.weight"], bias, arithmetic=arithmetic)}
 
 
 def _embedding(drawn: Op, draw: np.random.Generator) -> Given:
@@ -142,22 +131,12 @@ def _rope(drawn: Op, draw: np.random.Generator) -> Given:
     return found | {"input.cos": np.cos(angles), "input.sin": np.sin(angles)}
 
 
-def _rotated(drawn: Op, given: Given, arithmetic: Arithmetic) -> Given:
-    tables = given["input.cos"], given["input.sin"]
-    return {f"output.{x}": ops.rope.forward(given[f"input.{x}"], *tables, arithmetic=arithmetic) for x in "qk"}
-
-
 def _pair(drawn: Op, draw: np.random.Generator) -> Given:
     heads, kv_heads = drawn.heads
     return {
         "input.q": drawn.like(draw, drawn.batch, heads, drawn.query, drawn.head_dim),
         "input.k": draw.standard_normal((drawn.batch, kv_heads, drawn.key, drawn.head_dim)) * _against(drawn),
     }
-
-
-def _scored(drawn: Op, given: Given, arithmetic: Arithmetic) -> Given:
-    scaling = drawn.head_dim**-0.5
-    return {"output.scores": ops.scores.forward(given["input.q"], given["input.k"], scaling, arithmetic=arithmetic)}
 
 
 def _seen(drawn: Op, draw: np.random.Generator) -> Array:
@@ -172,19 +151,11 @@ def _scores(drawn: Op, draw: np.random.Generator) -> Given:
     return {"input.scores": np.clip(scores, -1e4, 1e4), "input.mask": _seen(drawn, draw)}
 
 
-def _softened(drawn: Op, given: Given, arithmetic: Arithmetic) -> Given:
-    return {"output.probs": ops.softmax.forward(given["input.scores"], given["input.mask"], arithmetic=arithmetic)}
-
-
 def _weighted(drawn: Op, draw: np.random.Generator) -> Given:
     scores = draw.standard_normal((drawn.batch, drawn.heads[0], drawn.query, drawn.key)) * 3
     probs = ops.softmax.forward(scores, _seen(drawn, draw), arithmetic=FLOAT64)
     v = draw.standard_normal((drawn.batch, drawn.heads[1], drawn.key, drawn.head_dim))
     return {"input.probs": probs, "input.v": v * {"huge": 1e6, "tiny": 1e-4}.get(drawn.values, 1.0)}
-
-
-def _context(drawn: Op, given: Given, arithmetic: Arithmetic) -> Given:
-    return {"output.context": ops.context.forward(given["input.probs"], given["input.v"], arithmetic=arithmetic)}
 
 
 def _gated(drawn: Op, draw: np.random.Generator) -> Given:
@@ -193,46 +164,32 @@ def _gated(drawn: Op, draw: np.random.Generator) -> Given:
     return {"input.gate": gate, "input.up": draw.standard_normal(shape)}
 
 
-def _act(drawn: Op, given: Given, arithmetic: Arithmetic) -> Given:
-    return {"output.act": ops.swiglu.forward(given["input.gate"], given["input.up"], "silu", arithmetic=arithmetic)}
-
-
 def _padding(drawn: Op, draw: np.random.Generator) -> Given:
     slots = np.arange(drawn.key)
     mask = slots >= draw.integers(0, drawn.key, (drawn.batch, 1))
     return {"input.decoder_attention_mask": mask}
 
 
-def _mask(drawn: Op, given: Given, _: Arithmetic) -> Given:
-    mask = given["input.decoder_attention_mask"]
-    return {"output.mask": ops.mask.merged(mask, None, min(drawn.query, drawn.key), drawn.window or None)}
-
-
+_ROWS = ("batch", "query", "hidden")
+_HEADS = ("batch", "query", "heads", "head_dim")
+_PAIRS = ("batch", "heads", "query", "key")
 OPS: Mapping[str, Alone] = {
-    "linear": Alone(_linear, _projected, ("batch", "query", "hidden")),
-    "rms_norm": Alone(_norm, _normed, ("batch", "query", "hidden"), lambda _: {"eps": 1e-6}),
-    "head_norm": Alone(_norm, _normed, ("batch", "query", "heads", "head_dim"), lambda _: {"eps": 1e-6}),
-    "embedding": Alone(
-        _embedding,
-        lambda _, given, __: {"output.y": ops.embedding.forward(given["input.ids"], given["parameter.weight"])},
-        ("batch", "query", "hidden"),
-    ),
-    "rope": Alone(_rope, _rotated, ("batch", "heads", "query", "head_dim")),
+    "linear": Alone(_linear, _ROWS),
+    "rms_norm": Alone(_norm, _ROWS, lambda _: {"eps": 1e-6}),
+    "head_norm": Alone(_norm, _HEADS, lambda _: {"eps": 1e-6}),
+    "embedding": Alone(_embedding, _ROWS),
+    "rope": Alone(_rope, ("batch", "heads", "query", "head_dim")),
     "repeat_kv": Alone(
         lambda drawn, draw: {"input.x": drawn.like(draw, drawn.batch, drawn.heads[1], drawn.key, drawn.head_dim)},
-        lambda drawn, given, _: {"output.y": ops.repeat_kv.forward(given["input.x"], drawn.heads[0] // drawn.heads[1])},
         ("batch", "kv_heads", "key", "head_dim"),
         lambda drawn: {"groups": float(drawn.heads[0] // drawn.heads[1])},
     ),
-    "scores": Alone(
-        _pair, _scored, ("batch", "heads", "query", "key"), lambda drawn: {"scaling": float(drawn.head_dim**-0.5)}
-    ),
-    "softmax": Alone(_scores, _softened, ("batch", "heads", "query", "key")),
-    "context": Alone(_weighted, _context, ("batch", "query", "heads", "head_dim")),
-    "swiglu": Alone(_gated, _act, ("batch", "query", "intermediate")),
+    "scores": Alone(_pair, _PAIRS, lambda drawn: {"scaling": float(drawn.head_dim**-0.5)}),
+    "softmax": Alone(_scores, _PAIRS),
+    "context": Alone(_weighted, _HEADS),
+    "swiglu": Alone(_gated, ("batch", "query", "intermediate")),
     "mask": Alone(
         _padding,
-        _mask,
         ("batch", "query", "key"),
         lambda drawn: {"query": float(min(drawn.query, drawn.key)), "window": float(drawn.window)},
     ),

@@ -18,6 +18,7 @@ from qwen3_golden import Array, Recording, Tensor, pattern_of, pb, place, table,
 from qwen3_golden.weight_axes import HEAD
 from qwen3_parity.check import SPECIFICATION
 from qwen3_parity.conformance.run import CHECKPOINT, GOLDEN
+from qwen3_reference.cases.op_specs import EXACT, SPECS
 from qwen3_reference.checkpoints.published import config_json
 from qwen3_reference.checkpoints.safetensors_writer import write_shards
 from qwen3_reference.checkpoints.spec_configs import spec_config
@@ -36,8 +37,6 @@ from qwen3_spec import FLOAT64, SEQUENTIAL_FLOAT32, Arithmetic, ops
 from qwen3_spec.ops import OPS
 from qwen3_spec.site import Result, Site
 from qwen3_spec.sweep import Key, Specification
-
-Op = Callable[[Mapping[str, Array], Arithmetic], Mapping[str, Array]]
 
 
 def provenance(seed: int) -> pb.Provenance:
@@ -175,7 +174,6 @@ class _Run:
 
 
 _DRAWS = 8
-_COPIES = ("embedding", "repeat_kv")
 
 
 @dataclass
@@ -226,12 +224,17 @@ def _tables(case: pb.Case, inputs: Mapping[str, Array]) -> dict[Key, Array]:
     return found
 
 
-def write_op(case: pb.Case, given: Sequence[Tensor], op: Op, axes: tuple[str, ...], seed: int, folder: Path) -> None:
-    """A case of one op alone with its golden in `folder`; `op(given, arithmetic)` computes its outputs by name.
+def write_op(case: pb.Case, given: Sequence[Tensor], axes: tuple[str, ...], seed: int, folder: Path) -> None:
+    """A case of one op alone with its golden in `folder`.
 
     As in whole runs, eight more are measured beside plain float32: on inputs and weights that are off by a rounding.
     """
     arrays = {item.info.name: item.array for item in given}
+    numbers = {one.key: one.value for one in case.attributes}
+
+    def op(arrays: Mapping[str, Array], arithmetic: Arithmetic) -> Mapping[str, Array]:
+        return SPECS[case.op](arrays, numbers, arithmetic)
+
     draw = np.random.Generator(np.random.SFC64(zlib.crc32(case.name.encode())))
     truth, sequential = op(arrays, FLOAT64), op(arrays, SEQUENTIAL_FLOAT32)
     noisy = [op({name: _rounded(array, draw) for name, array in arrays.items()}, FLOAT64) for _ in range(_DRAWS)]
@@ -240,7 +243,7 @@ def write_op(case: pb.Case, given: Sequence[Tensor], op: Op, axes: tuple[str, ..
         array = exact.astype(np.float32) if exact.dtype.kind == "f" else exact
         item = tensor(name, np.ascontiguousarray(array), axes=axes, op=case.op)
         item.info.inputs.extend(arrays)
-        if exact.dtype.kind == "f" and case.op not in _COPIES:
+        if case.op not in EXACT:
             judged = np.ones(exact.shape, bool)
             floors = [error(one, exact, judged, axes) for one in (array, sequential[name])]
             every = np.concatenate([run[name] for run in noisy])
