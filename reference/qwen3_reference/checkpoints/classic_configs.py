@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from qwen3_golden import ParityError, pb
+from qwen3_reference.checkpoints.spec_configs import spec_config
 from qwen3_reference.checkpoints.stored import read_config
-from qwen3_spec.classic_config import ClassicConfig
 
 MODEL_TYPE = "transformer_encoder"
 _SIZES = (
@@ -19,7 +19,6 @@ _SIZES = (
 )
 _SWITCHES = ("norm_first", "scale_embeddings", "starts_with_hidden_states")
 _FIELDS = {*_SIZES, *_SWITCHES, "model_type", "hidden_act", "layer_norm_eps"}
-_ACTIVATIONS = {"silu": "silu", "gelu": "gelu", "gelu_pytorch_tanh": "gelu_tanh", "relu": "relu"}
 
 
 def is_classic(directory: str | Path) -> bool:
@@ -52,7 +51,7 @@ def classic_config(directory: str | Path) -> pb.ModelConfig:
             raise refuse(f"{name} is not a switch", "true or false", repr(stated[name]))
     config = _message(stated)
     try:
-        classic_spec_config(config)
+        spec_config(config)
     except (ValueError, KeyError, ZeroDivisionError) as error:
         raise refuse("impossible configuration", "a network", error) from None
     return config
@@ -71,28 +70,4 @@ def _message(stated: dict[str, Any]) -> pb.ModelConfig:
         classic_encoder=pb.ClassicEncoder(
             **{name: stated[name] for name in _SWITCHES}, layer_norm_eps=stated["layer_norm_eps"]
         ),
-    )
-
-
-def classic_spec_config(config: pb.ModelConfig) -> ClassicConfig:
-    """The same numbers for the specification; `ValueError` or `KeyError` when no network can have them."""
-    own = config.classic_encoder
-    return ClassicConfig(
-        hidden_size=config.hidden_size,
-        intermediate_size=config.intermediate_size,
-        num_hidden_layers=config.num_hidden_layers,
-        num_attention_heads=config.num_attention_heads,
-        num_key_value_heads=config.num_key_value_heads,
-        head_dim=config.head_dim,
-        vocab_size=config.vocab_size,
-        rms_norm_eps=0.0,
-        rope_theta=0.0,
-        hidden_act=_ACTIVATIONS[config.hidden_act],
-        attention_bias=True,
-        attention_out_bias=True,
-        use_qk_norm=False,
-        norm_first=own.norm_first,
-        layer_norm_eps=own.layer_norm_eps,
-        scale_embeddings=own.scale_embeddings,
-        starts_with_hidden_states=own.starts_with_hidden_states,
     )

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from qwen3_golden import ParityError, pb
+from qwen3_golden import pb
 from qwen3_reference.checkpoints.families import FAMILIES
-from qwen3_reference.checkpoints.rope_scaling import rope_scaling, stated_rope
+from qwen3_reference.checkpoints.published import SAME_NAME
+from qwen3_reference.checkpoints.rope_scaling import refuse, rope_scaling, stated_rope
 from qwen3_reference.checkpoints.spec_configs import spec_config
 from qwen3_reference.checkpoints.stored import read_config
 from qwen3_reference.quiet import quiet
@@ -23,12 +24,6 @@ _REQUIRED = (
 )
 
 
-def _refuse(path: Path, rule: str, expected: object, got: object) -> ParityError:
-    return ParityError(
-        path, rule, expected=expected, got=got, next_step="use the checkpoint's own, complete config.json"
-    )
-
-
 def hf_config(directory: str | Path) -> Any:
     """HF's configuration of a checkpoint, an own copy at each call; `ParityError` for one that is incomplete.
 
@@ -38,7 +33,7 @@ def hf_config(directory: str | Path) -> Any:
     stated = read_config(path.parent)
     kind = stated.get("model_type")
     if kind not in FAMILIES:
-        raise _refuse(path, "unknown model_type", " or ".join(FAMILIES), kind)
+        raise refuse(path, "unknown model_type", " or ".join(FAMILIES), kind)
     missing = [name for name in _REQUIRED if stated.get(name) is None]
     theta = stated.get("rope_theta", stated_rope(stated).get("rope_theta"))
     if theta is None:
@@ -46,16 +41,16 @@ def hf_config(directory: str | Path) -> Any:
     if FAMILIES[kind].states_head_dim and stated.get("head_dim") is None:
         missing.append("head_dim")
     if missing:
-        raise _refuse(path, "fields are missing", ", ".join(missing), "absent or null")
+        raise refuse(path, "fields are missing", ", ".join(missing), "absent or null")
     if isinstance(theta, bool) or not isinstance(theta, int | float):  # Hugging Face takes it as it is
-        raise _refuse(path, "rope_theta is not a number", "a number", repr(theta))
+        raise refuse(path, "rope_theta is not a number", "a number", repr(theta))
     if stated.get("mlp_bias"):
-        raise _refuse(path, "biases in the MLP", "mlp_bias false: they have no taps", stated["mlp_bias"])
+        raise refuse(path, "biases in the MLP", "mlp_bias false: they have no taps", stated["mlp_bias"])
     try:
         with quiet():
             config = FAMILIES[kind].hf("Config").from_dict(stated)
     except Exception as error:  # HF's validation raises several classes of its own
-        raise _refuse(path, "Hugging Face refuses the configuration", "a valid configuration", error) from error
+        raise refuse(path, "Hugging Face refuses the configuration", "a valid configuration", error) from error
     rope_scaling(config, stated, path)  # refuses what has no place in the schema
     return config
 
@@ -70,29 +65,19 @@ def model_config(directory: str | Path, *, rotate_encoder_keys: bool = True) -> 
     layer_types = getattr(hf, "layer_types", None) or ["full_attention"] * hf.num_hidden_layers
     sliding = "sliding_attention" in layer_types
     config = pb.ModelConfig(
-        model_type=hf.model_type,
-        vocab_size=hf.vocab_size,
-        hidden_size=hf.hidden_size,
-        intermediate_size=hf.intermediate_size,
-        num_hidden_layers=hf.num_hidden_layers,
-        num_attention_heads=hf.num_attention_heads,
-        num_key_value_heads=hf.num_key_value_heads,
+        **{name: getattr(hf, name) for name in SAME_NAME if name != "rope_theta"},
         head_dim=head_dim,
-        rms_norm_eps=hf.rms_norm_eps,
         rope_theta=hf.rope_parameters["rope_theta"],
-        max_position_embeddings=hf.max_position_embeddings,
-        hidden_act=hf.hidden_act,
         attention_bias=attention_bias,
         attention_out_bias=attention_out_bias,
         use_qk_norm=family.use_qk_norm,
         layer_types=layer_types,
         sliding_window=hf.sliding_window if sliding and hf.sliding_window else 0,
-        tie_word_embeddings=hf.tie_word_embeddings,
         rotate_encoder_keys=rotate_encoder_keys,
         rope_scaling=rope_scaling(hf, read_config(path.parent), path),
     )
     try:
         spec_config(config)
     except (ValueError, KeyError) as error:
-        raise _refuse(path, "impossible configuration", "a network", error) from None
+        raise refuse(path, "impossible configuration", "a network", error) from None
     return config

@@ -9,7 +9,7 @@ from qwen3_golden import ParityError, pb
 from qwen3_reference.checkpoints.families import FAMILIES
 from qwen3_spec.rope_scaling import KINDS
 
-_SAME_NAME = (
+SAME_NAME = (
     "model_type",
     "vocab_size",
     "hidden_size",
@@ -37,7 +37,7 @@ def config_json(config: pb.ModelConfig, dtype: str) -> dict[str, Any]:
         raise _impossible("QK-norm on qwen3, none on qwen2", f"{kind!r} with use_qk_norm {config.use_qk_norm}")
     if biases != family.biases_of(config.attention_bias):
         raise _impossible("biases on q, k, v of qwen2; on q, k, v, o of qwen3 or nowhere", f"{kind!r} with {biases}")
-    fields: dict[str, Any] = {name: getattr(config, name) for name in _SAME_NAME}
+    fields: dict[str, Any] = {name: getattr(config, name) for name in SAME_NAME}
     fields |= {
         "architectures": [f"{family.prefix}ForCausalLM"],
         "attention_dropout": 0.0,

@@ -37,21 +37,21 @@ def rope_scaling(config: Any, stated: Mapping[str, Any], path: Path) -> pb.RopeS
     config.standardize_rope_params()
     found: Mapping[str, Any] = config.rope_parameters
     if found.get("partial_rotary_factor", 1.0) not in (None, 1.0):
-        raise _refuse(path, "RoPE over a part of the head", "partial_rotary_factor 1", found["partial_rotary_factor"])
+        raise refuse(path, "RoPE over a part of the head", "partial_rotary_factor 1", found["partial_rotary_factor"])
     kind = found.get("rope_type", "default")
     if kind not in tuple(_READ):
-        raise _refuse(path, "a RoPE scaling that is not supported", f"rope_type {' or '.join(_READ)}", repr(kind))
+        raise refuse(path, "a RoPE scaling that is not supported", f"rope_type {' or '.join(_READ)}", repr(kind))
     numbers = _READ[kind]
     if unknown := sorted(set(found) - {*_PLAIN, *numbers}):
         known = ", ".join((*_PLAIN, *numbers))
-        raise _refuse(path, f"keys that RoPE of type {kind} does not read", known, ", ".join(unknown))
+        raise refuse(path, f"keys that RoPE of type {kind} does not read", known, ", ".join(unknown))
     if kind == "default":
         return None
     if stated.get(_LENGTH, stated_rope(stated).get(_LENGTH)) is None:
-        raise _refuse(path, f"{kind} needs {_LENGTH}", "the positions of the pretraining", "absent or null")
+        raise refuse(path, f"{kind} needs {_LENGTH}", "the positions of the pretraining", "absent or null")
     wrong = {name: found[name] for name in numbers if name != "truncate" and not _is_number(found.get(name))}
     if wrong:
-        raise _refuse(path, "RoPE scaling by what is no number", "numbers", wrong)
+        raise refuse(path, "RoPE scaling by what is no number", "numbers", wrong)
     try:
         if not found["rope_theta"] > 1:
             raise ValueError(f"rope_theta {found['rope_theta']} is not above 1")
@@ -62,7 +62,7 @@ def rope_scaling(config: Any, stated: Mapping[str, Any], path: Path) -> pb.RopeS
         scaling = pb.RopeScaling(rope_type=kind, **(resolved | {"attention_factor": attention_factor}))
         spec_scaling(scaling)
     except (ValueError, ZeroDivisionError, OverflowError, TypeError) as error:
-        raise _refuse(path, "impossible RoPE scaling", "numbers that stretch", error) from None
+        raise refuse(path, "impossible RoPE scaling", "numbers that stretch", error) from None
     return scaling
 
 
@@ -81,7 +81,8 @@ def _is_number(value: object) -> bool:
     return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
-def _refuse(path: Path, rule: str, expected: object, got: object) -> ParityError:
+def refuse(path: Path, rule: str, expected: object, got: object) -> ParityError:
+    """The refusal of a config.json."""
     return ParityError(
         path, rule, expected=expected, got=got, next_step="use the checkpoint's own, complete config.json"
     )
