@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from qwen3_golden import ParityError, pb
+from qwen3_golden import pb
 from qwen3_reference.checkpoints.classic_configs import classic_config
 from qwen3_reference.checkpoints.stored import read_directory
-from qwen3_reference.checkpoints.weights import Weights
+from qwen3_reference.checkpoints.weights import Weights, check_finite, check_tensors
 
 
 def network(config: pb.ModelConfig) -> str:
@@ -43,19 +43,6 @@ def load_classic(directory: str | Path, dtype: pb.DType = pb.F32) -> Weights:
     directory = Path(directory)
     config, stored = classic_config(directory), read_directory(directory)
     shapes = expected_tensors(config)
-
-    def refuse(rule: str, expected: object, got: object) -> ParityError:
-        return ParityError(
-            directory, rule, expected=expected, got=got, next_step="check config.json against the weights"
-        )
-
-    if missing := sorted(shapes.keys() - stored.keys()):
-        raise refuse("tensors are missing", ", ".join(missing), f"{len(stored)} tensors")
-    if extra := sorted(stored.keys() - shapes.keys()):
-        raise refuse("tensors that the network does not have", f"{len(shapes)} others", ", ".join(extra))
-    for name, tensor in stored.items():
-        if tensor.bits.shape != shapes[name]:
-            raise refuse(f"{name} has another shape than config.json says", shapes[name], tensor.bits.shape)
-        if (found := tensor.not_finite()) is not None:
-            raise refuse(f"{name} is not finite", "finite weights", "{} at {}".format(*found))
+    check_tensors(directory, stored, shapes, shapes)
+    check_finite(stored)
     return Weights({f"{network(config)}.{name}": stored[name] for name in shapes}, dtype)

@@ -13,13 +13,15 @@ from qwen3_golden import Array, ParityError, is_exported, pb
 from qwen3_golden.regular_file import open_inside, sha256_of
 from qwen3_golden.weight_axes import EMBEDDING, HEAD, axis_sizes, weight_axes
 from qwen3_reference.checkpoints.exported import source_files
+from qwen3_reference.checkpoints.safetensors_header import broken
 from qwen3_reference.checkpoints.stored import INDEX, Stored, read_directory, weight_files
 from qwen3_reference.checkpoints.widened import Widened
 
+Shape = tuple[int, ...]
 _BLOCK = 1 << 22  # elements digested at a time
 
 
-def expected_tensors(config: pb.ModelConfig) -> dict[str, tuple[int, ...]]:
+def expected_tensors(config: pb.ModelConfig) -> dict[str, Shape]:
     """HF's tensor names and shapes for a configuration, without the LM head; linear weights are `[out, in]`."""
     sizes = axis_sizes(config)
     shapes = {name: tuple(sizes[axis] for axis in axes) for name, axes in weight_axes(config).items()}
@@ -35,6 +37,35 @@ def canonical(role: str, name: str) -> str:
     return own.replace(".self_attn.", ".merged_attn.") if role == "decoder" else own
 
 
+def check_tensors(
+    directory: Path, stored: Mapping[str, Stored], required: Mapping[str, Shape], allowed: Mapping[str, Shape]
+) -> None:
+    """Refuse tensors that are missing, extra or mis-shaped."""
+    missing, extra = sorted(required.keys() - stored.keys()), sorted(stored.keys() - allowed.keys())
+    if missing:
+        strange = f", and {', '.join(extra)}, which the network does not have" if extra else ""
+        got = f"{len(stored) - len(extra)} others{strange}"
+        raise _refuse(directory, "tensors are missing", ", ".join(missing), got)
+    if extra:
+        rule = "tensors that the network does not have"
+        raise _refuse(directory, rule, f"{len(required)} others", ", ".join(extra))
+    for name, tensor in stored.items():
+        if tensor.bits.shape != allowed[name]:
+            rule = f"{name} has another shape than config.json says"
+            raise _refuse(directory, rule, allowed[name], tensor.bits.shape)
+
+
+def check_finite(stored: Mapping[str, Stored]) -> None:
+    """Refuse NaN and infinity."""
+    for name, tensor in stored.items():
+        if (found := tensor.not_finite()) is not None:
+            raise broken(tensor.file, f"{name} is not finite", "finite weights", "{} at {}".format(*found))
+
+
+def _refuse(directory: Path, rule: str, expected: object, got: object) -> ParityError:
+    return ParityError(directory, rule, expected=expected, got=got, next_step="check config.json against the weights")
+
+
 def stored_tensors(directory: Path, config: pb.ModelConfig | None = None) -> dict[str, Stored]:
     """Every tensor that a directory stores, by HF's name: `ParityError` names what is missing, extra or mis-shaped.
 
@@ -47,22 +78,10 @@ def stored_tensors(directory: Path, config: pb.ModelConfig | None = None) -> dic
     allowed = {**shapes, HEAD: shapes[EMBEDDING]}
     required = shapes if config.tie_word_embeddings else allowed
 
-    def refuse(rule: str, expected: object, got: object) -> ParityError:
-        return ParityError(
-            directory, rule, expected=expected, got=got, next_step="check config.json against the weights"
-        )
-
-    missing, extra = sorted(required.keys() - stored.keys()), sorted(stored.keys() - allowed.keys())
-    if missing:
-        strange = f", and {', '.join(extra)}, which the network does not have" if extra else ""
-        raise refuse("tensors are missing", ", ".join(missing), f"{len(stored) - len(extra)} others{strange}")
-    if extra:
-        raise refuse("tensors that the network does not have", f"{len(required)} others", ", ".join(extra))
-    for name, tensor in stored.items():
-        if tensor.bits.shape != allowed[name]:
-            raise refuse(f"{name} has another shape than config.json says", allowed[name], tensor.bits.shape)
+    check_tensors(directory, stored, required, allowed)
     if config.tie_word_embeddings and HEAD in stored and not stored[HEAD].equals(stored[EMBEDDING]):
-        raise refuse("the head is tied but stored with other values", f"{HEAD} equal to {EMBEDDING}", "they differ")
+        rule = "the head is tied but stored with other values"
+        raise _refuse(directory, rule, f"{HEAD} equal to {EMBEDDING}", "they differ")
     return {name: stored[name] for name in allowed if name in stored}
 
 
@@ -75,15 +94,7 @@ def _config(directory: Path) -> pb.ModelConfig:
 def _with_head(directory: Path, config: pb.ModelConfig | None) -> dict[str, Stored]:
     """`stored_tensors`, all of them finite, a tied head that is not stored being the embedding."""
     stored = stored_tensors(directory, config)
-    for name, tensor in stored.items():
-        if (found := tensor.not_finite()) is not None:
-            raise ParityError(
-                tensor.file,
-                f"{name} is not finite",
-                expected="finite weights",
-                got="{} at {}".format(*found),
-                next_step="download or save the checkpoint again",
-            )
+    check_finite(stored)
     return stored if HEAD in stored else {**stored, HEAD: stored[EMBEDDING]}
 
 
