@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from qwen3_golden import pb
+from functools import partial
+
 from qwen3_reference.cases.definitions import CaseDefinition
+from qwen3_reference.checkpoints.greedy import plain_generation
 from qwen3_reference.checkpoints.sizes import PAD_ID
 
 _SOURCES = ("input.*", "*position_ids", "*cos", "*sin")
@@ -13,17 +15,7 @@ _TAPS = (*_SOURCES, *_CACHES, *_ENDS)
 """Sources, one layer's caches with what enters them, what cuts the network in two, results: many steps, few taps."""
 
 
-def _settings(strategy: str, **settings: object) -> pb.Generation:
-    given: dict[str, object] = {
-        "repetition_penalty": 1.0,
-        "temperature": 1.0,
-        "top_p": 1.0,
-        "num_beams": 1,
-        "length_penalty": 1.0,
-    }
-    given |= {"num_return_sequences": 1, "pad_token_id": PAD_ID} | settings
-    return pb.Generation(strategy=strategy, **given)  # type: ignore[arg-type]
-
+_settings = partial(plain_generation, pad_token_id=PAD_ID)
 
 GENERATION_CASES = (
     CaseDefinition(

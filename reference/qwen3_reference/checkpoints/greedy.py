@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from qwen3_golden import ParityError, pb
 from qwen3_reference.checkpoints.stored import read_config, read_json
@@ -28,14 +29,10 @@ def greedy_generation(directory: Path, vocab_size: int) -> pb.Generation:
                 got=repr(one),
                 next_step="correct the checkpoint's generation_config.json",
             )
-    return pb.Generation(
-        strategy="greedy",
-        repetition_penalty=1,
-        temperature=1,
-        top_p=1,
-        num_beams=1,
-        length_penalty=1,
-        num_return_sequences=1,
-        eos_token_id=ends,
-        pad_token_id=padding,
-    )
+    return plain_generation("greedy", eos_token_id=ends, pad_token_id=padding)
+
+
+def plain_generation(strategy: str, **settings: Any) -> pb.Generation:
+    """A strategy with the given settings, in which nothing else changes a distribution or adds a sequence."""
+    ones = ("repetition_penalty", "temperature", "top_p", "num_beams", "length_penalty", "num_return_sequences")
+    return pb.Generation(strategy=strategy, **(dict.fromkeys(ones, 1) | settings))
