@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -30,36 +32,22 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--tokenizers", type=Path, default=GOLDEN_ROOT / "tokenizers", help="where tokenizers stand")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    written = 0
-
-    def chosen(name: str) -> bool:
-        taken = any(fnmatchcase(name, glob) for glob in options.only or ["*"])
-        return taken and not any(fnmatchcase(name, glob) for glob in options.exclude)
-
+    write: dict[str, Callable[[Path], None]] = {f"op/{op.name}": partial(record_op, op) for op in op_cases()}
+    write |= {one.name: partial(record, one, options.checkpoints) for one in CASES}
+    write |= {one.name: partial(record_classic, one, options.checkpoints) for one in CLASSIC_CASES}
+    write |= {one.name: partial(record_tokenization, one, options.tokenizers) for one in TOKENIZATION_CASES}
+    taken = [name for name in write if any(fnmatchcase(name, glob) for glob in options.only or ["*"])]
+    chosen = [name for name in taken if not any(fnmatchcase(name, glob) for glob in options.exclude)]
     try:
-        for op in op_cases():
-            if chosen(f"op/{op.name}"):
-                record_op(op, options.out / "cases" / "op" / f"{op.name}.pb")
-                written += 1
-        for definition in CASES:
-            if chosen(definition.name):
-                record(definition, options.checkpoints, options.out / "cases" / f"{definition.name}.pb")
-                written += 1
-        for classic in CLASSIC_CASES:
-            if chosen(classic.name):
-                record_classic(classic, options.checkpoints, options.out / "cases" / f"{classic.name}.pb")
-                written += 1
-        for texts in TOKENIZATION_CASES:
-            if chosen(texts.name):
-                record_tokenization(texts, options.tokenizers, options.out / "cases" / f"{texts.name}.pb")
-                written += 1
+        for name in chosen:
+            write[name](options.out / "cases" / f"{name}.pb")
     except ParityError as error:
         print(error, file=sys.stderr)
         return 2
-    if not written:
+    if not chosen:
         print(f"no case is left by --only {options.only} --exclude {options.exclude}", file=sys.stderr)
         return 2
-    print(f"{written} cases recorded in {options.out / 'cases'}")
+    print(f"{len(chosen)} cases recorded in {options.out / 'cases'}")
     return 0
 
 
