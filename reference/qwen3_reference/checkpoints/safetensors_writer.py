@@ -86,12 +86,17 @@ def write_shards(
                         out.write(content)
                     _check_size(name, prod(shapes[name]) * SIZES[dtype], out.tell() - begin)
     if count > 1:
-        index = {
-            "metadata": {"total_size": sum(map(prod, shapes.values())) * SIZES[dtype]},
-            "weight_map": {name: file for file, names in files.items() for name in names},
-        }
-        text = json.dumps(index, indent=2, sort_keys=True) + "\n"
-        (directory / "model.safetensors.index.json").write_text(text, encoding="utf-8")
+        write_index(directory, files, sum(map(prod, shapes.values())) * SIZES[dtype])
+
+
+def write_index(directory: Path, files: Mapping[str, Iterable[str]], size: int) -> None:
+    """The index of several files: which tensors each has, and the bytes of all."""
+    index = {
+        "metadata": {"total_size": size},
+        "weight_map": {name: file for file, names in files.items() for name in names},
+    }
+    text = json.dumps(index, indent=2, sort_keys=True) + "\n"
+    (directory / "model.safetensors.index.json").write_text(text, encoding="utf-8")
 
 
 def _check_size(name: str, expected: int, got: int) -> None:

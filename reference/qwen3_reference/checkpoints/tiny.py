@@ -18,6 +18,8 @@ import numpy as np
 
 from qwen3_golden import Array, ParityError, to_bfloat16
 from qwen3_reference.checkpoints.families import FAMILIES
+from qwen3_reference.checkpoints.safetensors_writer import SIZES as SIZES_OF
+from qwen3_reference.checkpoints.safetensors_writer import header, write_index
 from qwen3_reference.checkpoints.sizes import (
     BIASED,
     GENERATION,
@@ -36,7 +38,6 @@ TINY_IDS = (7, 11, 20)
 TWIN_IDS = (30, 31)
 PADDING_ROWS = 4
 _CODES = {"float32": "F32", "bfloat16": "BF16"}
-_BYTES = {"float32": 4, "bfloat16": 2}
 
 
 @dataclass(frozen=True)
@@ -179,17 +180,9 @@ def draw_tensors(definition: Definition) -> dict[str, Array]:
 
 
 def _save(path: Path, tensors: dict[str, Array], dtype: str) -> None:
-    """A safetensors file: 8 bytes of header size, a JSON header padded to a multiple of 8, the data."""
-    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
-    content = b""
-    for name, array in tensors.items():
-        data = (to_bfloat16(array) if dtype == "bfloat16" else array).tobytes()
-        offsets = [len(content), len(content) + len(data)]
-        header[name] = {"dtype": _CODES[dtype], "shape": list(array.shape), "data_offsets": offsets}
-        content += data
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    path.write_bytes(len(text).to_bytes(8, "little") + text + content)
+    head = header({name: array.shape for name, array in tensors.items()}, tensors, _CODES[dtype])
+    arrays = (to_bfloat16(array) if dtype == "bfloat16" else array for array in tensors.values())
+    path.write_bytes(head + b"".join(array.tobytes() for array in arrays))
 
 
 def new_directory(directory: Path) -> None:
@@ -222,9 +215,5 @@ def write_checkpoint(definition: Definition, directory: Path) -> None:
     }
     for file, members in parts.items():
         _save(directory / file, {name: tensors[name] for name in members}, definition.dtype)
-    index = {
-        "metadata": {"total_size": sum(array.size for array in tensors.values()) * _BYTES[definition.dtype]},
-        "weight_map": {name: file for file, members in parts.items() for name in members},
-    }
-    text = json.dumps(index, indent=2, sort_keys=True)
-    (directory / "model.safetensors.index.json").write_text(text + "\n", encoding="utf-8")
+    bytes_each = SIZES_OF[_CODES[definition.dtype]]
+    write_index(directory, parts, sum(array.size for array in tensors.values()) * bytes_each)
