@@ -16,10 +16,9 @@ import torch
 from transformers import GenerationConfig
 
 from qwen3_golden import Array, pb
-from qwen3_reference.binding import encoder_half
 from qwen3_reference.capture.merged_cache import Memory, MergedCache
 from qwen3_reference.capture.models import Reference
-from qwen3_reference.capture.run import Inputs, as_tensor, merged_masks, run_encoder
+from qwen3_reference.capture.run import Inputs, as_tensor, memory_of, merged_masks, run_encoder
 from qwen3_reference.cases.generation_settings import generate_options
 
 
@@ -48,10 +47,8 @@ def merged_memory(reference: Reference, inputs: Inputs) -> Memory:
         return False
 
     hidden = run_encoder(reference.encoder, inputs, lambda *_: None, unwanted)
-    if not reference.rotate_encoder_keys:
-        return Memory(hidden, None)
-    with torch.no_grad(), encoder_half():
-        return Memory(hidden, reference.decoder.model.rotary_emb(hidden, as_tensor(inputs, "encoder_position_ids")))
+    with torch.no_grad():
+        return memory_of(reference, hidden, as_tensor(inputs, "encoder_position_ids"))
 
 
 @contextmanager

@@ -97,6 +97,14 @@ def merged_masks(
     return masks if getattr(config, "layer_types", None) else masks["full_attention"]
 
 
+def memory_of(reference: Reference, hidden: torch.Tensor, positions: torch.Tensor) -> Memory:
+    """What the merged decoder reads of the encoder: its output, and its RoPE tables where its keys are rotated."""
+    if not reference.rotate_encoder_keys:
+        return Memory(hidden, None)
+    with encoder_half():
+        return Memory(hidden, reference.decoder.model.rotary_emb(hidden, positions))
+
+
 @contextmanager
 def _request(
     reference: Reference,
@@ -118,11 +126,7 @@ def _request(
         memory = encoder_mask = None
         if hidden is not None:
             encoder_mask = as_tensor(inputs, "encoder_attention_mask")
-            tables = None
-            if reference.rotate_encoder_keys:
-                with encoder_half():
-                    tables = decoder.model.rotary_emb(hidden, as_tensor(inputs, "encoder_position_ids"))
-            memory = Memory(hidden, tables)
+            memory = memory_of(reference, hidden, as_tensor(inputs, "encoder_position_ids"))
         cache = MergedCache([layer.self_attn for layer in decoder.model.layers], memory)
 
         def forward(

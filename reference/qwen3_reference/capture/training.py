@@ -15,10 +15,10 @@ import torch
 from torch import nn
 
 from qwen3_golden.taps import table
-from qwen3_reference.binding import attach, encoder_half, everything
-from qwen3_reference.capture.merged_cache import Memory, MergedCache
+from qwen3_reference.binding import attach, everything
+from qwen3_reference.capture.merged_cache import MergedCache
 from qwen3_reference.capture.models import Reference
-from qwen3_reference.capture.run import Inputs, StepSink, as_tensor, merged_masks
+from qwen3_reference.capture.run import Inputs, StepSink, as_tensor, memory_of, merged_masks
 from qwen3_reference.checkpoints.weights import canonical
 
 LOSS, GRADIENT = "loss", "gradient."
@@ -80,7 +80,9 @@ def train(reference: Reference, inputs: Inputs, wanted: Callable[[str], bool] = 
     given = {"labels": labels, "shift_labels": labels} | loss
     step = _causal if reference.encoder is None else _merged
     result = Trained()
-    result.loss = step(reference, inputs, result, wanted, given)
+    output = step(reference, inputs, result, wanted, given)
+    result.keep("logits", output.logits)
+    result.loss = output.loss
     result.loss.backward()  # type: ignore[no-untyped-call]
     for role, model in (("encoder", reference.encoder), ("decoder", reference.decoder)):
         for name, parameter in () if model is None else model.named_parameters():
@@ -95,7 +97,7 @@ def _of(inputs: Inputs, stack: str) -> dict[str, torch.Tensor]:
 
 def _merged(
     reference: Reference, inputs: Inputs, result: Trained, wanted: Callable[[str], bool], labels: dict[str, Any]
-) -> torch.Tensor:
+) -> Any:
     encoder, decoder = reference.encoder, reference.decoder
     source, target = _of(inputs, "encoder"), _of(inputs, "decoder")
     with attach(encoder, "encoder", result.keep, wanted=wanted):
@@ -103,28 +105,19 @@ def _merged(
         hidden = encoder(**padded, use_cache=False).last_hidden_state
     length = hidden.shape[1]
     with attach(decoder.model, "decoder", result.keep, wanted=wanted, encoder_length=length):
-        tables = None
-        if reference.rotate_encoder_keys:
-            with encoder_half():
-                tables = decoder.model.rotary_emb(hidden, source["position_ids"])
-        cache = MergedCache([layer.self_attn for layer in decoder.model.layers], Memory(hidden, tables))
+        memory = memory_of(reference, hidden, source["position_ids"])
+        cache = MergedCache([layer.self_attn for layer in decoder.model.layers], memory)
         masks = merged_masks(decoder, cache, target["input_ids"], target["attention_mask"], source["attention_mask"])
-        output = decoder(**(target | {"attention_mask": masks}), past_key_values=cache, **labels)
-    result.keep("logits", output.logits)
-    loss: torch.Tensor = output.loss
-    return loss
+        return decoder(**(target | {"attention_mask": masks}), past_key_values=cache, **labels)
 
 
 def _causal(
     reference: Reference, inputs: Inputs, result: Trained, wanted: Callable[[str], bool], labels: dict[str, Any]
-) -> torch.Tensor:
+) -> Any:
     target = _of(inputs, "decoder")
     padded = target | {"attention_mask": target["attention_mask"].long()}
     with attach(reference.decoder.model, "decoder", result.keep, wanted=wanted):
-        output = reference.decoder(**padded, use_cache=False, **labels)
-    result.keep("logits", output.logits)
-    loss: torch.Tensor = output.loss
-    return loss
+        return reference.decoder(**padded, use_cache=False, **labels)
 
 
 def train_reference(reference: Reference, inputs: Inputs, sink: StepSink, wanted: Callable[[str], bool]) -> None:

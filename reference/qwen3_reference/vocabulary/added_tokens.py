@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from qwen3_golden import ParityError
+from qwen3_reference.vocabulary.files import refuse_existing
 
 FLAGS = ("lstrip", "normalized", "rstrip", "single_word", "special")
 ADDED: dict[str, tuple[str, ...]] = {
@@ -28,14 +28,7 @@ def _entry(content: str) -> dict[str, Any]:
 
 def write_added(tiny: Path, out: Path) -> None:
     """`out` from the committed `tiny`; `ParityError` when it exists."""
-    if out.exists():
-        raise ParityError(
-            out,
-            "goldens hang on the bytes of a committed tokenizer",
-            expected="a directory that does not exist",
-            got="an existing one",
-            next_step="write to another folder and compare",
-        )
+    refuse_existing(out)
     whole, config = (json.loads((tiny / f"tokenizer{name}.json").read_text("utf-8")) for name in ("", "_config"))
     first = 1 + max(one["id"] for one in whole["added_tokens"])
     entries = {first + index: _entry(content) for index, content in enumerate(ADDED)}

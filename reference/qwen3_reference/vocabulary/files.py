@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tokenizers import AddedToken, decoders, processors
 
+from qwen3_golden import ParityError
 from qwen3_reference.vocabulary.training import Merge, model_of, pipeline
 
 PAD, EOS = "<|endoftext|>", "<|im_end|>"
@@ -24,6 +25,18 @@ OTHER_ADDED_TOKENS = (
 
 ADDED_TOKENS = (*SPECIAL_TOKENS, *OTHER_ADDED_TOKENS)
 """Qwen3's, in the order of their ids."""
+
+
+def refuse_existing(directory: Path) -> None:
+    """Committed tokenizers are bytes: none is written over."""
+    if directory.exists():
+        raise ParityError(
+            directory,
+            "goldens hang on the bytes of a committed tokenizer",
+            expected="a directory that does not exist",
+            got="an existing one",
+            next_step="write to another folder and compare",
+        )
 
 
 def added_token(content: str) -> AddedToken:

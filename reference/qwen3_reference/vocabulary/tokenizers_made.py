@@ -9,9 +9,14 @@ from pathlib import Path
 
 from transformers import AutoTokenizer
 
-from qwen3_golden import ParityError
 from qwen3_reference.vocabulary.corpus import read_corpus
-from qwen3_reference.vocabulary.files import ADDED_TOKENS, write_config, write_legacy_files, write_tokenizer_json
+from qwen3_reference.vocabulary.files import (
+    ADDED_TOKENS,
+    refuse_existing,
+    write_config,
+    write_legacy_files,
+    write_tokenizer_json,
+)
 from qwen3_reference.vocabulary.loudness import TEMPTING, idle_entries, merges_across, numbered
 from qwen3_reference.vocabulary.training import Merge, pieces_of, train
 
@@ -52,14 +57,7 @@ def write_both(corpus: Path, out: Path) -> None:
     """`out`/tiny and `out`/tiny-sentinels; `ParityError` when one exists or the corpus is empty."""
     tiny, sentinels = out / "tiny", out / "tiny-sentinels"
     for directory in (tiny, sentinels):
-        if directory.exists():
-            raise ParityError(
-                directory,
-                "goldens hang on the bytes of a committed tokenizer",
-                expected="a directory that does not exist",
-                got="an existing one",
-                next_step="write to another folder and compare",
-            )
+        refuse_existing(directory)
     vocabulary, merges = make_vocabulary(corpus)
     added = qwen_tokens(vocabulary)
     tiny.mkdir(parents=True)
