@@ -32,57 +32,29 @@ class Row:
     stacks: tuple[str, ...] = ("encoder", "decoder")
 
 
+def _of_a_layer(name: str, part: str, when: str = "") -> Row:
+    """A tensor that each layer of both stacks has, by Hugging Face's name within the layer."""
+    ours = name.replace("self_attn", "{attn}")
+    return Row(f"model.layers.{{layer}}.{name}", f"{{stack}}.layers.{{layer}}.{ours}", part, when)
+
+
 TABLE = (
     Row("model.embed_tokens.weight", "shared.weight", "embedding"),
-    Row("model.layers.{layer}.input_layernorm.weight", "{stack}.layers.{layer}.input_layernorm.weight", "norms"),
-    Row("model.layers.{layer}.self_attn.q_proj.weight", "{stack}.layers.{layer}.{attn}.q_proj.weight", "attention"),
-    Row("model.layers.{layer}.self_attn.k_proj.weight", "{stack}.layers.{layer}.{attn}.k_proj.weight", "attention"),
-    Row("model.layers.{layer}.self_attn.v_proj.weight", "{stack}.layers.{layer}.{attn}.v_proj.weight", "attention"),
-    Row("model.layers.{layer}.self_attn.o_proj.weight", "{stack}.layers.{layer}.{attn}.o_proj.weight", "attention"),
-    Row(
-        "model.layers.{layer}.self_attn.q_proj.bias",
-        "{stack}.layers.{layer}.{attn}.q_proj.bias",
-        "attention",
-        "attention_bias",
-    ),
-    Row(
-        "model.layers.{layer}.self_attn.k_proj.bias",
-        "{stack}.layers.{layer}.{attn}.k_proj.bias",
-        "attention",
-        "attention_bias",
-    ),
-    Row(
-        "model.layers.{layer}.self_attn.v_proj.bias",
-        "{stack}.layers.{layer}.{attn}.v_proj.bias",
-        "attention",
-        "attention_bias",
-    ),
-    Row(
-        "model.layers.{layer}.self_attn.o_proj.bias",
-        "{stack}.layers.{layer}.{attn}.o_proj.bias",
-        "attention",
-        "attention_out_bias",
-    ),
-    Row(
-        "model.layers.{layer}.self_attn.q_norm.weight",
-        "{stack}.layers.{layer}.{attn}.q_norm.weight",
-        "attention",
-        "use_qk_norm",
-    ),
-    Row(
-        "model.layers.{layer}.self_attn.k_norm.weight",
-        "{stack}.layers.{layer}.{attn}.k_norm.weight",
-        "attention",
-        "use_qk_norm",
-    ),
-    Row(
-        "model.layers.{layer}.post_attention_layernorm.weight",
-        "{stack}.layers.{layer}.post_attention_layernorm.weight",
-        "norms",
-    ),
-    Row("model.layers.{layer}.mlp.gate_proj.weight", "{stack}.layers.{layer}.mlp.gate_proj.weight", "mlp"),
-    Row("model.layers.{layer}.mlp.up_proj.weight", "{stack}.layers.{layer}.mlp.up_proj.weight", "mlp"),
-    Row("model.layers.{layer}.mlp.down_proj.weight", "{stack}.layers.{layer}.mlp.down_proj.weight", "mlp"),
+    _of_a_layer("input_layernorm.weight", "norms"),
+    _of_a_layer("self_attn.q_proj.weight", "attention"),
+    _of_a_layer("self_attn.k_proj.weight", "attention"),
+    _of_a_layer("self_attn.v_proj.weight", "attention"),
+    _of_a_layer("self_attn.o_proj.weight", "attention"),
+    _of_a_layer("self_attn.q_proj.bias", "attention", "attention_bias"),
+    _of_a_layer("self_attn.k_proj.bias", "attention", "attention_bias"),
+    _of_a_layer("self_attn.v_proj.bias", "attention", "attention_bias"),
+    _of_a_layer("self_attn.o_proj.bias", "attention", "attention_out_bias"),
+    _of_a_layer("self_attn.q_norm.weight", "attention", "use_qk_norm"),
+    _of_a_layer("self_attn.k_norm.weight", "attention", "use_qk_norm"),
+    _of_a_layer("post_attention_layernorm.weight", "norms"),
+    _of_a_layer("mlp.gate_proj.weight", "mlp"),
+    _of_a_layer("mlp.up_proj.weight", "mlp"),
+    _of_a_layer("mlp.down_proj.weight", "mlp"),
     Row("model.norm.weight", "{stack}.norm.weight", "norms"),
     Row("lm_head.weight", "lm_head.weight", "head", stacks=("decoder",)),
 )
