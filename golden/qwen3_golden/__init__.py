@@ -3,7 +3,7 @@
 from qwen3_golden import golden_pb2 as pb
 from qwen3_golden.bug_table import BUG_ID, bug, bugs
 from qwen3_golden.dtypes import Array, to_bfloat16, to_float32
-from qwen3_golden.errors import ParityError
+from qwen3_golden.errors import ParityError, refusals
 from qwen3_golden.reader import read, verify
 from qwen3_golden.recording import Recording, Tensor, minor_of
 from qwen3_golden.stages import STAGES
@@ -48,6 +48,7 @@ __all__ = [
     "place",
     "read",
     "read_parts",
+    "refusals",
     "selected",
     "table",
     "tensor",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 
 def printable(text: str) -> str:
     """The text with everything that a terminal would obey or hide escaped, line ends apart.
@@ -30,3 +32,12 @@ class ParityError(Exception):
         prefix = "" if fault == "input" else f"{fault}: "
         text = f"{prefix}{where}: {rule}\n  expected: {expected}\n  got:      {got}\n  next:     {next_step}"
         super().__init__(printable(text))
+
+
+def refusals(next_step: str, fault: str = "input") -> Callable[[object, str, object, object], ParityError]:
+    """`refuse(where, rule, expected, got)`: the error of one of several refusals after which the same is to be done."""
+
+    def refuse(where: object, rule: str, expected: object, got: object) -> ParityError:
+        return ParityError(where, rule, expected=expected, got=got, next_step=next_step, fault=fault)
+
+    return refuse

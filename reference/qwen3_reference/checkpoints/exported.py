@@ -8,8 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from qwen3_golden import ParityError, Recording, Tensor, pb, read_parts
+from qwen3_golden import Recording, Tensor, pb, read_parts, refusals
 from qwen3_reference.checkpoints.safetensors_header import SIZE_BYTES, Entry, read_header
+
+_refuse = refusals("export the checkpoint again")
 
 Buffer = bytes | memoryview
 _NAMES = {
@@ -77,10 +79,6 @@ def _pieces(header: bytes, tensors: Sequence[Tensor]) -> Iterator[Buffer]:
     yield header
     for item in tensors:
         yield np.ascontiguousarray(item.array).reshape(-1).view(np.uint8).data
-
-
-def _refuse(where: object, rule: str, expected: object, got: object) -> ParityError:
-    return ParityError(where, rule, expected=expected, got=got, next_step="export the checkpoint again")
 
 
 def content_of(parts: Sequence[Recording], name: str) -> bytes:

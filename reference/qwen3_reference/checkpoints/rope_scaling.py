@@ -8,8 +8,11 @@ from typing import Any
 
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
-from qwen3_golden import ParityError, pb
+from qwen3_golden import pb, refusals
 from qwen3_reference.checkpoints.spec_configs import spec_scaling
+
+refuse = refusals("use the checkpoint's own, complete config.json")
+"""The refusal of a config.json."""
 
 _LENGTH = "original_max_position_embeddings"
 _PLAIN = ("rope_type", "type", "rope_theta", "partial_rotary_factor")
@@ -79,10 +82,3 @@ def _yarn(config: Any, found: Mapping[str, Any]) -> dict[str, Any]:
 
 def _is_number(value: object) -> bool:
     return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
-
-
-def refuse(path: Path, rule: str, expected: object, got: object) -> ParityError:
-    """The refusal of a config.json."""
-    return ParityError(
-        path, rule, expected=expected, got=got, next_step="use the checkpoint's own, complete config.json"
-    )

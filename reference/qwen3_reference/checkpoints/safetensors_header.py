@@ -13,7 +13,10 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from qwen3_golden import ParityError, pb
+from qwen3_golden import pb, refusals
+
+broken = refusals("download or save the checkpoint again")
+"""The refusal of a checkpoint's file that is not what it should be."""
 
 SIZE_BYTES = 8
 DTYPES: dict[str, tuple[pb.DType, str]] = {
@@ -33,11 +36,6 @@ class Entry(NamedTuple):
     shape: tuple[int, ...]
     begin: int
     end: int
-
-
-def broken(path: object, rule: str, expected: object, got: object) -> ParityError:
-    """The error of a checkpoint file that is not what it should be."""
-    return ParityError(path, rule, expected=expected, got=got, next_step="download or save the checkpoint again")
 
 
 def each_once(path: object, rule: str) -> Callable[[list[tuple[str, Any]]], dict[str, Any]]:

@@ -9,13 +9,15 @@ from typing import cast
 
 import numpy as np
 
-from qwen3_golden import Array, ParityError, is_exported, pb
+from qwen3_golden import Array, ParityError, is_exported, pb, refusals
 from qwen3_golden.regular_file import open_inside, sha256_of
 from qwen3_golden.weight_axes import EMBEDDING, HEAD, axis_sizes, weight_axes
 from qwen3_reference.checkpoints.exported import source_files
 from qwen3_reference.checkpoints.safetensors_header import broken
 from qwen3_reference.checkpoints.stored import INDEX, Stored, read_directory, weight_files
 from qwen3_reference.checkpoints.widened import Widened
+
+_refuse = refusals("check config.json against the weights")
 
 Shape = tuple[int, ...]
 _BLOCK = 1 << 22  # elements digested at a time
@@ -60,10 +62,6 @@ def check_finite(stored: Mapping[str, Stored]) -> None:
     for name, tensor in stored.items():
         if (found := tensor.not_finite()) is not None:
             raise broken(tensor.file, f"{name} is not finite", "finite weights", "{} at {}".format(*found))
-
-
-def _refuse(directory: Path, rule: str, expected: object, got: object) -> ParityError:
-    return ParityError(directory, rule, expected=expected, got=got, next_step="check config.json against the weights")
 
 
 def stored_tensors(directory: Path, config: pb.ModelConfig | None = None) -> dict[str, Stored]:

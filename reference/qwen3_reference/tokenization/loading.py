@@ -13,11 +13,11 @@ from transformers import AutoTokenizer
 from transformers.models.qwen2.tokenization_qwen2 import Qwen2Tokenizer
 from transformers.tokenization_utils_tokenizers import TokenizersBackend
 
-from qwen3_golden import ParityError, pb
+from qwen3_golden import pb, refusals
 from qwen3_golden.regular_file import open_inside, refuse_irregular, sha256_of
 from qwen3_reference.tokenization.merges import MergeTable, merge_table
 
-_NEXT = "give the directory of a Qwen3-type tokenizer, as save_pretrained writes it"
+_refused = refusals("give the directory of a Qwen3-type tokenizer, as save_pretrained writes it")
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +95,3 @@ def _kind(settings: dict[str, object]) -> list[tuple[str, object, object]]:
 def _pair(merge: str | list[str]) -> tuple[str, str]:
     left, right = merge.split(" ") if isinstance(merge, str) else merge
     return left, right
-
-
-def _refused(directory: Path, rule: str, expected: object, got: object) -> ParityError:
-    return ParityError(directory, rule, expected=expected, got=got, next_step=_NEXT)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from qwen3_golden import GOLDEN_ROOT, ParityError, read
+from qwen3_golden import GOLDEN_ROOT, ParityError, read, refusals
 
-_NEXT = "give the folder that holds the recordings, *.pb at any depth"
+_refused = refusals("give the folder that holds the recordings, *.pb at any depth")
 
 
 def golden_names(root: Path = GOLDEN_ROOT) -> dict[str, Path]:
@@ -52,7 +52,3 @@ def candidates(folder: Path, goldens: Mapping[str, Path]) -> dict[str, Path]:
     if refused:
         raise refused[0]
     return found
-
-
-def _refused(where: Path, rule: str, expected: str, got: str) -> ParityError:
-    return ParityError(where, rule, expected=expected, got=got, next_step=_NEXT)

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qwen3_golden import Array, ParityError, Recording, place
+from qwen3_golden import Array, Recording, place, refusals
 from qwen3_parity.judge.match import same_case
 from qwen3_parity.judge.scope import Scope
+
+_refused = refusals("record logits at every step: --taps logits, or all taps")
 
 TOP = 10
 
@@ -105,12 +107,6 @@ def predictions(golden: Recording, candidate: Recording) -> Predictions:
     if not tokens:
         raise _refused(golden.source, "the golden has no logits at any judged position", "logits", "none")
     return Predictions(tokens, min(TOP, vocab))
-
-
-def _refused(where: str, rule: str, expected: object, got: object) -> ParityError:
-    return ParityError(
-        where, rule, expected=expected, got=got, next_step="record logits at every step: --taps logits, or all taps"
-    )
 
 
 def _step(step: int, golden: Array, candidate: Array, shown: Array) -> Iterator[Prediction]:

@@ -19,8 +19,10 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from qwen3_golden import Array, ParityError, pattern_of, place, table
+from qwen3_golden import Array, ParityError, pattern_of, place, refusals, table
 from qwen3_parity.recording.layout import parse_axes, split, split_axes, width_of
+
+_refused = refusals("correct the name map")
 
 Names = Mapping[str, Any] | str | Path
 """A name map, or the TOML file of one."""
@@ -183,7 +185,3 @@ def _named(where: str, key: str, value: Any, known: Sequence[str]) -> Named:
         axes,
         fields.get("groups", ""),
     )
-
-
-def _refused(where: object, rule: str, expected: object, got: object) -> ParityError:
-    return ParityError(where, rule, expected=expected, got=got, next_step="correct the name map")
