@@ -23,7 +23,14 @@ NUMPY: dict[pb.DType, np.dtype[Any]] = {
     pb.U8: np.dtype("u1"),
     pb.BOOL: np.dtype("?"),
 }
-FLOATS = frozenset({pb.F64, pb.F32, pb.F16, pb.BF16})
+ARITHMETIC = {
+    pb.F64: pb.ARITHMETIC_F64,
+    pb.F32: pb.ARITHMETIC_F32,
+    pb.F16: pb.ARITHMETIC_F16,
+    pb.BF16: pb.ARITHMETIC_BF16,
+}
+"""What a run in a float dtype is called."""
+FLOATS = frozenset(ARITHMETIC)
 _BY_NUMPY = {dtype: code for code, dtype in NUMPY.items() if code != pb.BF16}
 
 

@@ -34,10 +34,10 @@ class ParityError(Exception):
         super().__init__(printable(text))
 
 
-def refusals(next_step: str, fault: str = "input") -> Callable[[object, str, object, object], ParityError]:
+def refusals(next_step: str) -> Callable[[object, str, object, object], ParityError]:
     """`refuse(where, rule, expected, got)`: the error of one of several refusals after which the same is to be done."""
 
     def refuse(where: object, rule: str, expected: object, got: object) -> ParityError:
-        return ParityError(where, rule, expected=expected, got=got, next_step=next_step, fault=fault)
+        return ParityError(where, rule, expected=expected, got=got, next_step=next_step)
 
     return refuse

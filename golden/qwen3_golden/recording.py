@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Any
 
 from qwen3_golden import golden_pb2 as pb
 from qwen3_golden.dtypes import FLOATS, Array, to_float32
@@ -24,6 +27,17 @@ def minor_of(case: pb.Case) -> int:
     if case.mode == pb.WEIGHTS or case.config.HasField("rope_scaling"):
         return 2
     return int(case.mode == pb.TOKENIZATION)
+
+
+def plain_provenance(producer: str, **more: Any) -> pb.Provenance:
+    """That of a run in which no library but NumPy computes."""
+    versions = {"numpy": version("numpy"), "python": platform.python_version()}
+    return pb.Provenance(
+        producer=producer,
+        versions=[pb.Pair(key=key, value=value) for key, value in versions.items()],
+        platform=f"{platform.system().lower()}-{platform.machine()}",
+        **more,
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

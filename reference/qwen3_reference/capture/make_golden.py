@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from qwen3_golden import ParityError, Recording, Tensor, Writer, minor_of, pb, tensor
+from qwen3_golden.dtypes import ARITHMETIC
 from qwen3_reference.capture.generation import FreeRun
 from qwen3_reference.capture.generation_choices import chosen
 from qwen3_reference.capture.models import Reference
@@ -21,8 +22,6 @@ from qwen3_reference.capture.work_folder import work_folder
 from qwen3_reference.checkpoints.weights import Weights, parameters
 from qwen3_reference.floors.measure import Floors, measure, passes
 from qwen3_reference.floors.resume import Pass
-
-_ARITHMETIC = {pb.F32: pb.ARITHMETIC_F32, pb.BF16: pb.ARITHMETIC_BF16, pb.F16: pb.ARITHMETIC_F16}
 
 
 def silent(_stage: str) -> None:
@@ -147,7 +146,7 @@ def make_golden(request: Request, path: Path, way: Way, *, floors: bool) -> None
     message, weights, layers = request.message, request.weights, request.layers()
     origin = provenance("qwen3_reference", request.seed)
     given = [tensor(name, array) for name, array in request.inputs.items()]
-    asked = Recording(message, origin, pb.Run(arithmetic=_ARITHMETIC[weights.dtype], backend=pb.EAGER), given)
+    asked = Recording(message, origin, pb.Run(arithmetic=ARITHMETIC[weights.dtype], backend=pb.EAGER), given)
     total = layers * (1 + passes(weights.dtype) if floors else 1)
 
     def advance(before: int, done: int) -> None:

@@ -8,15 +8,15 @@ import numpy as np
 import torch
 
 from qwen3_golden import Array, Recording, Tensor, pb, tensor, to_float32, write
+from qwen3_golden.dtypes import ARITHMETIC
 from qwen3_reference.capture.provenance import provenance
-from qwen3_reference.capture.torch_tensors import to_numpy
+from qwen3_reference.capture.torch_tensors import DTYPES, to_numpy
 from qwen3_reference.cases.op_case import OpCase
 from qwen3_reference.cases.op_specs import EXACT, SPECS, rope_numbers
 from qwen3_reference.floors.arithmetics import error, frequency_floor, larger, least
 from qwen3_spec import FLOAT64, SEQUENTIAL_FLOAT32
 
 _SEED = 7001
-_ARITHMETIC = {torch.float32: pb.ARITHMETIC_F32, torch.bfloat16: pb.ARITHMETIC_BF16, torch.float16: pb.ARITHMETIC_F16}
 
 
 def _tensor(name: str, value: torch.Tensor, op: str, axes: tuple[str, ...] = ()) -> Tensor:
@@ -70,6 +70,8 @@ def record_op(case: OpCase, path: Path) -> None:
     )
     dtype = next((value.dtype for value in case.outputs.values() if value.is_floating_point()), torch.float32)
     run = pb.Run(
-        arithmetic=_ARITHMETIC[dtype], backend=pb.EAGER, materialised=[item.info.name for item in (*inputs, *outputs)]
+        arithmetic=ARITHMETIC[DTYPES[dtype]],
+        backend=pb.EAGER,
+        materialised=[item.info.name for item in (*inputs, *outputs)],
     )
     write(path, Recording(message, provenance("qwen3_reference", _SEED), run, [*inputs, *outputs]))

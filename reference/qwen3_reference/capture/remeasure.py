@@ -16,12 +16,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from qwen3_golden import GOLDEN_ROOT, ParityError, Recording, Tensor, pb, read, write
+from qwen3_golden.dtypes import ARITHMETIC
 from qwen3_reference.capture.make_golden import with_floors
 from qwen3_reference.checkpoints.weights import load_weights
 from qwen3_reference.floors.measure import measure
 from qwen3_reference.floors.own_angles import rope_tables
 
-_DTYPES = {pb.ARITHMETIC_F32: pb.F32, pb.ARITHMETIC_BF16: pb.BF16, pb.ARITHMETIC_F16: pb.F16}
+_DTYPES = {arithmetic: dtype for dtype, arithmetic in ARITHMETIC.items()}
 _NETWORKS = (pb.ENCODER, pb.CAUSAL, pb.ENCODER_DECODER, pb.BLOCK)
 
 

@@ -6,7 +6,6 @@ Its values are those of float64, rounded once; its floors are what honest float3
 from __future__ import annotations
 
 import json
-import platform
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from qwen3_golden import Array, Recording, Tensor, pattern_of, pb, place, table, tensor, write
+from qwen3_golden.recording import plain_provenance
 from qwen3_golden.weight_axes import HEAD
 from qwen3_parity.check import SPECIFICATION
 from qwen3_parity.conformance.run import CHECKPOINT, GOLDEN
@@ -37,18 +37,6 @@ from qwen3_spec import FLOAT64, SEQUENTIAL_FLOAT32, Arithmetic, ops
 from qwen3_spec.ops import OPS
 from qwen3_spec.site import Result, Site
 from qwen3_spec.sweep import Key, Specification
-
-
-def provenance(seed: int) -> pb.Provenance:
-    """What such a golden was made by."""
-    versions = {"numpy": np.__version__, "python": platform.python_version()}
-    return pb.Provenance(
-        producer=SPECIFICATION,
-        versions=[pb.Pair(key=key, value=value) for key, value in versions.items()],
-        platform=f"{platform.system().lower()}-{platform.machine()}",
-        threads=1,
-        seed=seed,
-    )
 
 
 def write_checkpoint(config: pb.ModelConfig, weight: Callable[[str, tuple[int, ...]], Array], folder: Path) -> None:
@@ -84,7 +72,9 @@ def write_network(
         backend=pb.EAGER,
         materialised=[row.pattern for row in table() if row.pattern in patterns],
     )
-    recording = Recording(case, provenance(seed), said, taps, parameters=parameters(weights))
+    recording = Recording(
+        case, plain_provenance(SPECIFICATION, threads=1, seed=seed), said, taps, parameters=parameters(weights)
+    )
     floors = table_floors(recording, run.tables)
     floors, own_angles = run.floors({item.key: item for item in taps}, truth, floors)
     for item in taps:
@@ -253,7 +243,9 @@ def write_op(case: pb.Case, given: Sequence[Tensor], axes: tuple[str, ...], seed
     names = [item.info.name for item in (*given, *outputs)]
     run = pb.Run(arithmetic=pb.ARITHMETIC_F32, backend=pb.EAGER, materialised=names)
     folder.mkdir(parents=True, exist_ok=True)
-    write(folder / GOLDEN, Recording(case, provenance(seed), run, [*given, *outputs]))
+    write(
+        folder / GOLDEN, Recording(case, plain_provenance(SPECIFICATION, threads=1, seed=seed), run, [*given, *outputs])
+    )
 
 
 def _rounded(array: Array, draw: np.random.Generator) -> Array:

@@ -27,22 +27,18 @@ from qwen3_golden import (
     selected,
     tensor,
 )
+from qwen3_golden.dtypes import ARITHMETIC as ARITHMETIC_OF
 from qwen3_parity.checkpoints.weights import checkpoint_directories
 from qwen3_parity.judge.declared import known_patterns, nearest, patterns_of
 from qwen3_parity.judge.match import GIVEN, refuse_weights
 from qwen3_reference.capture.provenance import provenance
-from qwen3_reference.capture.torch_tensors import parameter_messages, to_numpy
+from qwen3_reference.capture.torch_tensors import DTYPES, parameter_messages, to_numpy
 
 Value = torch.Tensor | Array
 Tap = Callable[[str, int, Value], None]
 """`tap(name, step, value)`: hands over the tensor of a tap of taps.textproto; the value must not change afterwards."""
 
-ARITHMETIC = {
-    torch.float64: pb.ARITHMETIC_F64,
-    torch.float32: pb.ARITHMETIC_F32,
-    torch.bfloat16: pb.ARITHMETIC_BF16,
-    torch.float16: pb.ARITHMETIC_F16,
-}
+ARITHMETIC = {torch_dtype: ARITHMETIC_OF[code] for torch_dtype, code in DTYPES.items() if code in ARITHMETIC_OF}
 
 
 class Runner(Protocol):

@@ -5,12 +5,10 @@ Every array is laid out as its tap, cut into the golden's steps, and written as 
 
 from __future__ import annotations
 
-import platform
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from itertools import accumulate, pairwise
 from math import prod
 from pathlib import Path
@@ -20,6 +18,7 @@ import numpy as np
 
 from qwen3_golden import Array, ParityError, Writer, last_rows, minor_of, pattern_of, pb, place, tensor
 from qwen3_golden.dtypes import NUMPY
+from qwen3_golden.recording import plain_provenance
 from qwen3_parity.judge.match import GIVEN
 from qwen3_parity.recording.case import Case
 from qwen3_parity.recording.layout import is_ambiguous, lay_out, readings, sizes_of, split_axes
@@ -250,9 +249,4 @@ def _provenance(producer: str) -> pb.Provenance:
         from qwen3_reference.capture.provenance import provenance
 
         return provenance(producer)
-    versions = {"numpy": version("numpy"), "python": platform.python_version()}
-    return pb.Provenance(
-        producer=producer,
-        versions=[pb.Pair(key=key, value=value) for key, value in versions.items()],
-        platform=f"{platform.system().lower()}-{platform.machine()}",
-    )
+    return plain_provenance(producer)

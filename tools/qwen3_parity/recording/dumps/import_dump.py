@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from qwen3_golden import Array, pattern_of, pb, place
-from qwen3_golden.dtypes import FLOATS
+from qwen3_golden.dtypes import ARITHMETIC, FLOATS
 from qwen3_parity.judge.match import GIVEN
 from qwen3_parity.recording.case import Case
 from qwen3_parity.recording.dumps.dump import Dump, Dumped, refused, shown
@@ -24,12 +24,6 @@ from qwen3_parity.recording.layout import readings, split_axes, width_of
 from qwen3_parity.recording.names import Named, Names, name_map, part_of
 from qwen3_parity.recording.recorder import Forward, Recorder, recorder
 
-_ARITHMETIC = {
-    pb.F64: pb.ARITHMETIC_F64,
-    pb.F32: pb.ARITHMETIC_F32,
-    pb.BF16: pb.ARITHMETIC_BF16,
-    pb.F16: pb.ARITHMETIC_F16,
-}
 _BROADCAST = ("cos", "sin", "position_ids")
 """Taps that a model may have once for all rows."""
 _SHOWN, _SHOWN_IDS = 6, 64
@@ -117,7 +111,7 @@ def _arithmetic(matched: Sequence[_Matched]) -> pb.Arithmetic:
     """What most floats of the dump are stored in: a model in bfloat16 has a few taps in float32."""
     counted = Counter(one.one.dtype for one in matched if one.one.dtype in FLOATS)
     most = counted.most_common(1)
-    return _ARITHMETIC[most[0][0]] if most else pb.ARITHMETIC_UNSPECIFIED
+    return ARITHMETIC[most[0][0]] if most else pb.ARITHMETIC_UNSPECIFIED
 
 
 def _slots(recording: Recorder, members: Sequence[_Matched], before: Sequence[Forward], path: Path) -> Forward:
