@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qwen3_golden import Array, Tensor, pb
-from qwen3_parity.judge.elements import Element
+from qwen3_golden import Array, Tensor
+from qwen3_parity.judge.elements import Element, narrow_of
 from qwen3_parity.judge.tiles import ordered
 
 
@@ -39,7 +39,7 @@ def differences(
     count, of = int(np.count_nonzero(wrong)), int(np.count_nonzero(scope))
     if not count:
         return Differences(0, of)
-    narrow = _narrow(actual, expected)
+    narrow = narrow_of(actual, expected)
     ranked = np.where(wrong, np.where(finite, error, np.inf), -1.0)
     first, worst = (np.unravel_index(int(one.argmax()), a.shape) if a.ndim else () for one in (wrong, ranked))
     return Differences(count, of, *(_element(a, b, tuple(map(int, at)), narrow) for at in (first, worst)))
@@ -47,12 +47,6 @@ def differences(
 
 def _floats(a: Array, b: Array) -> bool:
     return a.dtype.kind == b.dtype.kind == "f"
-
-
-def _narrow(actual: Tensor, expected: Tensor) -> str:
-    if pb.BF16 in (actual.info.dtype, expected.info.dtype):
-        return "bf16"
-    return f"f{min(actual.array.itemsize, expected.array.itemsize)}"
 
 
 def _element(a: Array, b: Array, at: tuple[int, ...], narrow: str) -> Element:

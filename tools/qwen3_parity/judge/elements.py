@@ -74,13 +74,18 @@ def elements(actual: Tensor, expected: Tensor, judged: Array | None, units: Arra
     return Elements(axes, starts, heat, unit, _bins(spread[counts]), tuple(_worst(a, b, error, ulps)))
 
 
+def narrow_of(actual: Tensor, expected: Tensor) -> str:
+    """The narrower of two float types, whose ULPs are counted: "bf16", or NumPy's "f2", "f4", "f8"."""
+    half = pb.BF16 in (actual.info.dtype, expected.info.dtype)
+    return "bf16" if half else f"f{min(actual.array.itemsize, expected.array.itemsize)}"
+
+
 def _ulps(actual: Tensor, expected: Tensor) -> Array | None:
     """Distances in representable numbers of the narrower type, float64; infinite where a side is not finite."""
     if not (actual.is_float and expected.is_float):
         return None
     a, b = actual.values(), expected.values()
-    half = pb.BF16 in (actual.info.dtype, expected.info.dtype)
-    narrow = "bf16" if half else f"f{min(actual.array.itemsize, expected.array.itemsize)}"
+    narrow = narrow_of(actual, expected)
     finite = np.isfinite(a) & np.isfinite(b)
     with np.errstate(all="ignore"):
         ranks = (ordered(np.where(finite, side, 0), narrow).astype(np.float64) for side in (a, b))

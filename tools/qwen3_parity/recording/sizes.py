@@ -8,6 +8,7 @@ from math import prod
 
 from qwen3_golden import kept_whole, pb, selected, table
 from qwen3_golden.taps import GIVEN_OR_NOT
+from qwen3_parity.recording.layout import sizes_of
 
 _BYTES = {pb.ARITHMETIC_F64: 8, pb.ARITHMETIC_F32: 4, pb.ARITHMETIC_BF16: 2, pb.ARITHMETIC_F16: 2}
 _INTEGERS = ("position_ids", "input")
@@ -55,20 +56,9 @@ def _shapes(row: pb.Tap, config: pb.ModelConfig, lengths: Lengths, rows: int) ->
         key = past + (lengths.encoder if last in ("mask", "scores", "probs") else 0)
         if in_encoder or "encoder_" in last:
             key = lengths.encoder
-        size = {
-            "batch": lengths.batch,
-            "query": min(query, rows) if rows and not kept_whole(pattern) else query,
-            "key": key,
-            "total": sum(lengths.steps),
-            "pair": config.head_dim // 2,
-            "head_dim": config.head_dim,
-            "heads": config.num_attention_heads,
-            "kv_heads": config.num_key_value_heads,
-            "hidden": config.hidden_size,
-            "intermediate": config.intermediate_size,
-            "vocab": config.vocab_size,
-            "channel": _channels(pattern, config),
-        }
+        query = min(query, rows) if rows and not kept_whole(pattern) else query
+        size = sizes_of(config, lengths.batch, query, key)
+        size |= {"total": sum(lengths.steps), "channel": _channels(pattern, config)}
         yield [size[axis] for axis in row.axes]
         if once:
             return

@@ -8,6 +8,7 @@ from pathlib import Path
 from qwen3_golden import GOLDEN_ROOT, ParityError, pb, read
 from qwen3_parity.check import check
 from qwen3_parity.checkpoints.weights import weights_at_hand
+from qwen3_parity.judge.golden_path import case_names, golden_path
 from qwen3_parity.judge.selection import EVERY, Selection
 from qwen3_parity.judge.verdict import Verdicts
 
@@ -15,7 +16,7 @@ OURS = ("", "qwen3", "qwen2", "transformer_encoder")
 """What our own implementation is, by model_type; a case of one op has none."""
 
 
-def goldens(selection: Selection = EVERY, root: Path = GOLDEN_ROOT, *, kinds: Collection[str] = OURS) -> list[Path]:
+def goldens(selection: Selection = EVERY, *, kinds: Collection[str] = OURS) -> list[Path]:
     """The committed goldens of networks of some model_types, of any without one, sorted by name.
 
     Raises `ParityError` when there are none.
@@ -25,17 +26,17 @@ def goldens(selection: Selection = EVERY, root: Path = GOLDEN_ROOT, *, kinds: Co
         network = case.mode not in (pb.PLUMBING, pb.TOKENIZATION)
         return network and (not kinds or case.config.model_type in kinds)
 
-    return _some([path for path in _paths(selection, root) if chosen(read(path).case)], selection, root)
+    return _some([path for path in _paths(selection) if chosen(read(path).case)], selection)
 
 
-def tokenization_goldens(selection: Selection = EVERY, root: Path = GOLDEN_ROOT) -> list[Path]:
+def tokenization_goldens(selection: Selection = EVERY) -> list[Path]:
     """The committed goldens that a tokenizer can be judged on, likewise."""
-    return _some([p for p in _paths(selection, root) if read(p).case.mode == pb.TOKENIZATION], selection, root)
+    return _some([p for p in _paths(selection) if read(p).case.mode == pb.TOKENIZATION], selection)
 
 
-def plumbing_goldens(selection: Selection = EVERY, root: Path = GOLDEN_ROOT) -> list[Path]:
+def plumbing_goldens(selection: Selection = EVERY) -> list[Path]:
     """The committed goldens of the format alone, which a reader and a writer can be judged on, likewise."""
-    return _some([p for p in _paths(selection, root) if read(p).case.mode == pb.PLUMBING], selection, root)
+    return _some([p for p in _paths(selection) if read(p).case.mode == pb.PLUMBING], selection)
 
 
 def chosen_goldens(selection: Selection, impl: str | None) -> list[Path]:
@@ -43,28 +44,25 @@ def chosen_goldens(selection: Selection, impl: str | None) -> list[Path]:
 
     That is a network of any kind, unless `selection` takes tokenization cases alone. Raises `ParityError` for none.
     """
-    cases = {path: read(path).case for path in _paths(selection, GOLDEN_ROOT)}
+    cases = {path: read(path).case for path in _paths(selection)}
     texts = [path for path, case in cases.items() if case.mode == pb.TOKENIZATION]
     networks = [path for path, case in cases.items() if case.mode not in (pb.PLUMBING, pb.TOKENIZATION)]
     ours = [path for path in networks if cases[path].config.model_type in OURS]
-    return _some((networks or texts) if impl else sorted([*ours, *texts]), selection, GOLDEN_ROOT)
+    return _some((networks or texts) if impl else sorted([*ours, *texts]), selection)
 
 
-def _name(path: Path, root: Path) -> str:
-    return str(path.relative_to(root / "cases").with_suffix(""))
+def _paths(selection: Selection) -> list[Path]:
+    files = {name: golden_path(name) for name in case_names()}
+    return sorted(path for name, path in files.items() if selection.takes(name, path))
 
 
-def _paths(selection: Selection, root: Path) -> list[Path]:
-    return [path for path in sorted((root / "cases").rglob("*.pb")) if selection.takes(_name(path, root), path)]
-
-
-def _some(chosen: list[Path], selection: Selection, root: Path) -> list[Path]:
+def _some(chosen: list[Path], selection: Selection) -> list[Path]:
     if not chosen:
         raise ParityError(
-            root / "cases",
+            GOLDEN_ROOT / "cases",
             "there is nothing to compare",
             expected=f"goldens by {selection}",
-            got="none of " + ", ".join(_name(path, root) for path in _paths(EVERY, root)),
+            got="none of " + ", ".join(case_names()),
             next_step="give other globs, or leave out fewer features",
         )
     return chosen
