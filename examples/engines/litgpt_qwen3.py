@@ -10,7 +10,7 @@ import torch
 from litgpt.config import Config
 from litgpt.model import GPT
 from litgpt.scripts.convert_hf_checkpoint import copy_weights_qwen_3
-from shared import MODULES, Taken, causal_runner, layer_name, watch, weights
+from shared import MODULES, Taken, causal_runner, layer_name, watch, watch_network, weights
 
 PACKAGE, HAS = "litgpt", {"qk_norm"}
 LAYER = {
@@ -58,10 +58,7 @@ def factory(case: Any, checkpoints: Mapping[str, Path]) -> Callable[..., None]:
     for index, block in enumerate(model.transformer.h):
         names = [layer_name(index, f"merged_attn.{one}_proj") for one in "qkv"]
         watch(block.attn.qkv, taken, "", tuple(zip(names, (q, k, k), strict=True)))
-        for path, (before, after) in LAYER.items():
-            watch(block.get_submodule(path), taken, before and layer_name(index, before), layer_name(index, after))
-    watch(model.transformer.wte, taken, "", "decoder.embed_tokens")
-    watch(model.transformer.ln_f, taken, "", "decoder.norm")
+    watch_network(taken, model.transformer.h, LAYER, model.transformer.wte, model.transformer.ln_f)
 
     @torch.no_grad()
     def forward(ids: Any, now: slice) -> torch.Tensor:

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from llms_from_scratch.qwen3 import Qwen3Model, load_weights_into_qwen
-from shared import MODULES, Taken, causal_runner, layer_name, watch, weights
+from shared import MODULES, Taken, causal_runner, watch_network, weights
 
 PACKAGE, HAS = "llms-from-scratch", {"qk_norm"}
 LAYER = {
@@ -49,11 +49,7 @@ def factory(case: Any, checkpoints: Mapping[str, Path]) -> Callable[..., None]:
     model = Qwen3Model(config).eval()
     tensors = {name: torch.from_numpy(value) for name, value in weights(checkpoints["decoder"]).items()}
     load_weights_into_qwen(model, config, tensors)
-    for index, block in enumerate(model.trf_blocks):
-        for path, (before, after) in LAYER.items():
-            watch(block.get_submodule(path), taken, before and layer_name(index, before), layer_name(index, after))
-    watch(model.tok_emb, taken, "", "decoder.embed_tokens")
-    watch(model.final_norm, taken, "", "decoder.norm")
+    watch_network(taken, model.trf_blocks, LAYER, model.tok_emb, model.final_norm)
 
     @torch.no_grad()
     def forward(ids: Any, now: slice) -> torch.Tensor:

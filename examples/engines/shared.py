@@ -67,6 +67,15 @@ def watch(module: Any, taken: Taken, before: str, after: str | tuple[tuple[str, 
     module.register_forward_hook(hook, with_kwargs=True)
 
 
+def watch_network(taken: Taken, layers: Any, modules: Mapping[str, tuple[str, str]], embedding: Any, norm: Any) -> None:
+    """Watch `modules` of each layer by their paths, with the taps that go in and come out, and what stands around."""
+    for index, layer in enumerate(layers):
+        for path, (before, after) in modules.items():
+            watch(layer.get_submodule(path), taken, before and layer_name(index, before), layer_name(index, after))
+    watch(embedding, taken, "", "decoder.embed_tokens")
+    watch(norm, taken, "", "decoder.norm")
+
+
 class Watched:
     """A callable in the place of a module: it appends what goes in and what comes out under the next name."""
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from shared import MODULES, Inputs, Taken, layer_name, runner, watch
+from shared import MODULES, Inputs, Taken, runner, watch_network
 from transformers import AutoModelForCausalLM, DynamicCache
 
 PACKAGE, VARIANT = "transformers", "eager"
@@ -35,11 +35,7 @@ def build(attention: str, case: Any, checkpoints: Mapping[str, Path]) -> Callabl
     model = AutoModelForCausalLM.from_pretrained(
         checkpoints["decoder"], attn_implementation=attention, dtype=torch.float32, local_files_only=True
     ).eval()
-    for index, layer in enumerate(model.model.layers):
-        for path, (before, after) in LAYER.items():
-            watch(layer.get_submodule(path), taken, before and layer_name(index, before), layer_name(index, after))
-    watch(model.model.embed_tokens, taken, "", "decoder.embed_tokens")
-    watch(model.model.norm, taken, "", "decoder.norm")
+    watch_network(taken, model.model.layers, LAYER, model.model.embed_tokens, model.model.norm)
     cache: Any = None
 
     @torch.no_grad()
