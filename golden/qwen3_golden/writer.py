@@ -18,7 +18,7 @@ import numpy as np
 from qwen3_golden import golden_pb2 as pb
 from qwen3_golden import wire
 from qwen3_golden.dtypes import NUMPY, Array, dtype_of
-from qwen3_golden.errors import ParityError
+from qwen3_golden.errors import ParityError, unwritable
 from qwen3_golden.recording import MAGIC, SCHEMA_MAJOR, Recording, Tensor, minor_of
 from qwen3_golden.rules import check_metadata, check_tensor
 from qwen3_golden.whole import temporary
@@ -70,17 +70,8 @@ class Writer:
             self._file = self._temporary.open("xb")
             self._file.write(content)
         except OSError as error:
-            raise self._disk_error(error) from None
+            raise unwritable(self.path, "recording", error) from None
         self._worker = ThreadPoolExecutor(1)
-
-    def _disk_error(self, error: OSError) -> ParityError:
-        return ParityError(
-            self.path,
-            "the recording cannot be written",
-            expected="a folder that can be written to and a disk with space",
-            got=error.strerror or error,
-            next_step="free space or choose another folder; nothing was left behind",
-        )
 
     def _reserve(self, size: int, what: str) -> None:
         if self._position + size > wire.MAX_FILE_BYTES:
@@ -139,7 +130,7 @@ class Writer:
         try:
             future.result()
         except OSError as error:
-            raise self._disk_error(error) from None
+            raise unwritable(self.path, "recording", error) from None
         self._pending.popleft()
         self._pending_bytes -= size
 
@@ -187,7 +178,7 @@ class Writer:
                 self._file.close()
                 self._temporary.replace(self.path)
             except OSError as error:
-                raise self._disk_error(error) from None
+                raise unwritable(self.path, "recording", error) from None
 
     def __enter__(self) -> Self:
         return self

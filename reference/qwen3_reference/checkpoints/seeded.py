@@ -23,6 +23,7 @@ import numpy as np
 import torch
 
 from qwen3_golden import Array, ParityError, pb
+from qwen3_golden.errors import unwritable
 from qwen3_golden.models import model
 from qwen3_reference.checkpoints.configs import model_config
 from qwen3_reference.checkpoints.published import config_json
@@ -132,13 +133,7 @@ def write_seeded(config_json: Mapping[str, Any], directory: Path, dtype: str, sh
             write_shards(made, shapes, code, shards, lambda name: _blocks(name, shapes[name], config, seed, kind))
             made.rename(directory)
     except OSError as error:
-        raise _refuse(
-            directory,
-            "the checkpoint cannot be written",
-            "a folder that can be written to and a disk with space",
-            error.strerror or error,
-            "free space or choose another folder; nothing was left behind",
-        ) from None
+        raise unwritable(directory, "checkpoint", error) from None
 
 
 def _check_sizes(directory: Path, config: pb.ModelConfig) -> None:

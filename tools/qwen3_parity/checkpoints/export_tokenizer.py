@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 
 from qwen3_encdec.tokenizer.byte_symbols import to_bytes
@@ -11,6 +12,7 @@ from qwen3_encdec.tokenizer.errors import TokenizerError
 from qwen3_encdec.tokenizer.tokenizer import ByteLevelTokenizer
 from qwen3_encdec.tokenizer.unicode_tables import UnicodeTables, unicode_tables
 from qwen3_golden import ParityError, pb
+from qwen3_golden.errors import unwritable
 from qwen3_golden.whole import write_whole
 from qwen3_parity.text.runner import as_parity_error, read_tokenizer
 from qwen3_reference.capture.provenance import provenance
@@ -29,13 +31,7 @@ def export_tokenizer(directory: Path, path: Path) -> pb.Tokenizer:
     try:
         write_whole(path, message.SerializeToString(deterministic=True))
     except OSError as error:
-        raise ParityError(
-            path,
-            "the tokenizer cannot be written",
-            expected="a folder that can be written to and a disk with space",
-            got=error.strerror or error,
-            next_step="free space or choose another folder; nothing was left behind",
-        ) from None
+        raise unwritable(path, "tokenizer", error) from None
     return message
 
 
@@ -53,18 +49,7 @@ def tokenizer_message(tokenizer: ByteLevelTokenizer) -> pb.Tokenizer:
             pb.MergeRule(left=vocabulary[left], right=vocabulary[right], result=vocabulary[left + right])
             for left, right in files.merges
         ],
-        added_token=[
-            pb.AddedToken(
-                id=token.id,
-                content=token.content,
-                special=token.special,
-                lstrip=token.lstrip,
-                rstrip=token.rstrip,
-                single_word=token.single_word,
-                normalized=token.normalized,
-            )
-            for token in files.added_tokens
-        ],
+        added_token=[pb.AddedToken(**asdict(token)) for token in files.added_tokens],
         normalizer=files.normalizer,
         pre_tokenizer=re.escape(files.pattern) if files.pattern_is_literal else files.pattern,
         unicode=tables_message(unicode_tables()),

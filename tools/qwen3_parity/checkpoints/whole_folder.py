@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from qwen3_golden import ParityError
+from qwen3_golden.errors import unwritable
 
 
 @contextmanager
@@ -33,12 +34,6 @@ def whole_folder(path: Path) -> Iterator[Path]:
         yield temporary
         temporary.replace(path)
     except OSError as error:
-        raise ParityError(
-            path,
-            "the folder cannot be written",
-            expected="a folder that can be written to and a disk with space",
-            got=error.strerror or error,
-            next_step="free space or choose another folder; nothing was left behind",
-        ) from None
+        raise unwritable(path, "folder", error) from None
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
