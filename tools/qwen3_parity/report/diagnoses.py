@@ -102,13 +102,10 @@ def _listed(places: Sequence[str]) -> str:
 
 def explained(fault: Explained, *, every: bool = False) -> list[RenderableType]:
     """One fault: how large it is, what explains it, and what to record next."""
-    worst, most = fault.fault.worst, None if every else _EACH
+    most = None if every else _EACH
     lines: list[RenderableType] = [
         Text(f"\n{name(fault)}", style="bold red"),
-        Text(
-            f"  {len(fault.fault.wrong)} of {len(fault.fault.wrong) + len(fault.fault.right)} taps wrong"
-            f"{', ' + fault.where if fault.where else ''}; own error {of_budget(worst.share)}"
-        ),
+        Text(f"  {size(fault)}"),
     ]
     lines += [Text(line) for one in fault.explanations[:most] for line in _explanation(one, fault)]
     if fault.findings:
@@ -123,17 +120,23 @@ def explained(fault: Explained, *, every: bool = False) -> list[RenderableType]:
 
 def _explanation(one: Explanation, fault: Explained) -> list[str]:
     where = "" if one.place == fault.fault.place else f" (in {_pattern(one.place)})"
-    some = f"{one.whole} of {one.of} taps" if one.whole == one.of or not one.partly else _partly(one)
+    return [f"  {one.name}: {one.says}{where}", f"    {reproduces(one, 'your')}", f"    fix: {one.fix}"]
+
+
+def size(fault: Explained) -> str:
+    """How many taps of a fault are wrong, where, and by how much."""
+    wrong, right = len(fault.fault.wrong), len(fault.fault.right)
+    where = f", {fault.where}" if fault.where else ""
+    return f"{wrong} of {wrong + right} taps wrong{where}; own error {of_budget(fault.fault.worst.share)}"
+
+
+def reproduces(one: Explanation, whose: str) -> str:
+    """How near a mistake comes to the numbers, at how many taps."""
+    some = f"{one.whole} of {one.of} taps"
+    if one.partly and one.whole != one.of:
+        some = f"the wrong cells of {one.partly} and all of {some}"
     doubt = f", though {one.contradicted} right taps would be wrong too" if one.contradicted else ""
-    return [
-        f"  {one.name}: {one.says}{where}",
-        f"    reproduces your numbers within {one.share:.2g} of the budget at {some}{doubt}",
-        f"    fix: {one.fix}",
-    ]
-
-
-def _partly(one: Explanation) -> str:
-    return f"the wrong cells of {one.partly} and all of {one.whole} of {one.of} taps"
+    return f"reproduces {whose} numbers within {one.share:.2g} of the budget at {some}{doubt}"
 
 
 def _errors(diagnosis: Diagnosis, most: int | None) -> Table:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from qwen3_parity.report.diagnoses import name as place_of
-from qwen3_parity.report.verdicts import of_budget
+from qwen3_parity.report.diagnoses import reproduces, size
 
 if TYPE_CHECKING:  # a diagnosis of texts needs the extra [reference]
     from qwen3_parity.diagnosis.diagnose import Diagnosis
@@ -65,19 +65,13 @@ def _of_fault(fault: Explained, case: str) -> Mistake:
     first = fault.fault.wrong[0]
     link = case, first.name, first.step
     short = fault.fault.place.rpartition(".")[2]
-    wrong, of = len(fault.fault.wrong), len(fault.fault.wrong) + len(fault.fault.right)
-    size = f"{short}: {wrong} of {of} taps wrong{', ' + fault.where if fault.where else ''}"
-    evidence = [f"{size}; own error {of_budget(fault.fault.worst.share)}"]
+    evidence = [f"{short}: {size(fault)}"]
     if not fault.explanations:
         says = "; ".join(one.says for one in fault.findings[:2]) or "no known mistake reproduces these numbers"
         more = [fault.record] if fault.record else []
         return Mistake("", says, "", (place_of(fault),), (*evidence, *more), link=link)
     best = fault.explanations[0]
-    some = f"{best.whole} of {best.of} taps"
-    if best.partly and best.whole != best.of:
-        some = f"the wrong cells of {best.partly} and all of {best.whole} of {best.of} taps"
-    doubt = f", though {best.contradicted} right taps would be wrong too" if best.contradicted else ""
-    evidence.append(f"{short}: reproduces the numbers within {best.share:.2g} of the budget at {some}{doubt}")
+    evidence.append(f"{short}: {reproduces(best, 'the')}")
     others = [one.name for one in fault.explanations[1:_OTHERWISE] if one.as_good_as(best)]
     evidence += [fault.record] if fault.record else []
     return Mistake(best.name, best.says, best.fix, (place_of(fault),), tuple(evidence), tuple(others), link=link)
