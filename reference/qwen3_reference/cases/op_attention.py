@@ -73,28 +73,41 @@ def softmax_case(draw: np.random.Generator, name: str, text: str, scale: float, 
     return OpCase(name, "softmax", text, given, {"output.probs": probs}, _PAIRS, {}, exposes, judged)
 
 
-def attention_cases(draw: np.random.Generator) -> list[OpCase]:
-    q = torch.from_numpy(draw.standard_normal((2, 6, 5, 10)) * 2).float()
-    k = torch.from_numpy(draw.standard_normal((2, 2, 7, 10)) * 2).float()
-    v = torch.from_numpy(draw.standard_normal((2, 2, 7, 10)) * 2).float()
-    groups, scaling = 3, 10**-0.5
+def scores_and_context(
+    draw: np.random.Generator, kind: str, text: str, queries: tuple[int, int, int, int], kv_heads: int, keys: int
+) -> tuple[OpCase, OpCase]:
+    """The two products of attention, of drawn queries `[batch, heads, query, head_dim]` and as many keys as wanted."""
+    batch, heads, query, head_dim = queries
+    shape = (batch, kv_heads, keys, head_dim)
+    q, k, v = (torch.from_numpy(draw.standard_normal(one) * 2).float() for one in (queries, shape, shape))
+    groups, scaling = heads // kv_heads, head_dim**-0.5
     products = torch.matmul(q, hf.repeat_kv(k, groups).transpose(2, 3)) * scaling
     # Quotients of counts, not a softmax: a case's inputs are the same bits whatever kernels record it.
-    counts = draw.integers(0, 50, (2, 6, 5, 7)) ** 2
+    counts = draw.integers(0, 50, (batch, heads, query, keys)) ** 2
     probs = torch.from_numpy(counts / counts.sum(axis=-1, keepdims=True)).float()
     context = torch.matmul(probs, hf.repeat_kv(v, groups)).transpose(1, 2).contiguous()
+    given, scaled = {"input.q": q, "input.k": k}, {"scaling": scaling}
+    weighted = {"input.probs": probs, "input.v": v}
+    return (
+        OpCase(f"scores{kind}", "scores", text, given, {"output.scores": products}, _PAIRS, scaled),
+        OpCase(f"context{kind}", "context", text, weighted, {"output.context": context}, _CONTEXT),
+    )
+
+
+def attention_cases(draw: np.random.Generator) -> list[OpCase]:
+    text, groups = "Groups of 3 for 2 KV heads.", 3
+    scores, context = scores_and_context(draw, "", text, (2, 6, 5, 10), 2, 7)
+    k = scores.given["input.k"]
     some = draw.random((2, 5, 300)) < 0.8
     none = draw.random((3, 4, 7)) < 0.6
     none[1], none[2, 2] = False, False
     repeated = {"output.y": hf.repeat_kv(k, groups)}
-    text = "Groups of 3 for 2 KV heads."
     attributes = {"groups": float(groups)}
-    scaled = {"scaling": scaling}
     return [
         OpCase("repeat_kv", "repeat_kv", text, {"input.x": k}, repeated, _KEYS, attributes, ("GQA-01",)),
-        OpCase("scores", "scores", text, {"input.q": q, "input.k": k}, {"output.scores": products}, _PAIRS, scaled),
+        scores,
         softmax_case(draw, "softmax_large", "Scores far above 88, where a plain exp overflows.", 90.0, some[:, :, :20]),
         softmax_case(draw, "softmax_many_keys", "300 keys.", 2.0, some),
         softmax_case(draw, "softmax_hidden_rows", "Rows and a batch row without a visible key.", 2.0, none),
-        OpCase("context", "context", text, {"input.probs": probs, "input.v": v}, {"output.context": context}, _CONTEXT),
+        context,
     ]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from transformers.models.qwen3 import modeling_qwen3 as hf
 
-from qwen3_reference.cases.op_attention import softmax_case
+from qwen3_reference.cases.op_attention import scores_and_context, softmax_case
 from qwen3_reference.cases.op_case import OpCase
 
 _SEED = 7003
@@ -28,38 +27,10 @@ def _embedding() -> OpCase:
     )
 
 
-def _attention(draw: np.random.Generator) -> list[OpCase]:
-    q = torch.from_numpy(draw.standard_normal((1, 4, 2, 6)) * 2).float()
-    k, v = (torch.from_numpy(draw.standard_normal((1, 2, 300, 6)) * 2).float() for _ in "kv")
-    groups, scaling = 2, 6**-0.5
-    products = torch.matmul(q, hf.repeat_kv(k, groups).transpose(2, 3)) * scaling
-    counts = draw.integers(0, 50, (1, 4, 2, 300)) ** 2  # quotients of counts: the same bits whatever kernels record
-    probs = torch.from_numpy(counts / counts.sum(axis=-1, keepdims=True)).float()
-    context = torch.matmul(probs, hf.repeat_kv(v, groups)).transpose(1, 2).contiguous()
-    return [
-        OpCase(
-            "scores_many_keys",
-            "scores",
-            "300 keys.",
-            {"input.q": q, "input.k": k},
-            {"output.scores": products},
-            ("batch", "heads", "query", "key"),
-            {"scaling": scaling},
-        ),
-        OpCase(
-            "context_many_keys",
-            "context",
-            "300 keys.",
-            {"input.probs": probs, "input.v": v},
-            {"output.context": context},
-            ("batch", "query", "heads", "head_dim"),
-        ),
-    ]
-
-
 def large_cases() -> list[OpCase]:
     """Every case of this file; inputs are drawn with PCG64, the same at each call."""
     draw = np.random.Generator(np.random.PCG64(_SEED))
     some = draw.random((1, 2, 1100)) < 0.9
+    products = scores_and_context(draw, "_many_keys", "300 keys.", (1, 4, 2, 6), 2, 300)
     text = "1,100 keys, more than a block of 1,024."
-    return [_embedding(), *_attention(draw), softmax_case(draw, "softmax_1100_keys", text, 2.0, some)]
+    return [_embedding(), *products, softmax_case(draw, "softmax_1100_keys", text, 2.0, some)]
