@@ -93,12 +93,7 @@ def error(actual: Array, expected: Array, judged: Array, axes: Iterable[str]) ->
 def larger(floors: Iterable[pb.Floor]) -> pb.Floor:
     """The larger of each number."""
     given = list(floors)
-    return pb.Floor(
-        rms=max(f.rms for f in given),
-        max=max(f.max for f in given),
-        row=max(f.row for f in given),
-        head=max(f.head for f in given),
-    )
+    return pb.Floor(**{name: max(getattr(floor, name) for floor in given) for name in ("rms", "max", "row", "head")})
 
 
 def half_ulp(value: float, dtype: int) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from qwen3_golden import Recording, pb, write
-from qwen3_golden.stages import BATCH, CONVERSATION, DECODING, ENCODING
+from qwen3_golden.stages import stages_in
 from qwen3_reference.capture.provenance import provenance
 from qwen3_reference.tokenization.cases import TokenizationCase
 from qwen3_reference.tokenization.chat import batch, conversation
@@ -31,17 +31,7 @@ def record_tokenization(definition: TokenizationCase, tokenizers_root: Path, pat
     directory = tokenizers_root / definition.tokenizer
     reference = load_tokenizer(directory)
     recorded = tokenize(reference, definition.given(reference))
-    stages = [
-        stage
-        for names, items in (
-            (ENCODING, recorded.encoding),
-            (DECODING, recorded.decoding),
-            (BATCH, recorded.batch),
-            (CONVERSATION, recorded.conversation),
-        )
-        for stage in names
-        if items
-    ]
+    stages = stages_in(recorded)
     case = pb.Case(
         name=definition.name,
         tier=pb.TIER_TEXT,

@@ -9,8 +9,9 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from qwen3_golden import GOLDEN_ROOT, Recording, pb, read
+from qwen3_golden.stages import STAGES_OF
 from qwen3_parity.diagnosis.text import TokenDiagnosis, diagnose_tokenization, directory_of
-from qwen3_parity.text.inputs import STAGES_OF, messages_of
+from qwen3_parity.text.inputs import messages_of
 from qwen3_parity.text.mistakes import run_with
 from qwen3_parity.text.oracle import Oracle
 from qwen3_parity.text.stage import State, Wrong

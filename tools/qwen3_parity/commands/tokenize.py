@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +12,7 @@ from rich.console import RenderableType
 
 from qwen3_golden import ParityError, Recording, pb, write
 from qwen3_golden.regular_file import open_regular
+from qwen3_golden.stages import stages_in
 from qwen3_parity.commands import DIRECTORY, examples, output_options
 from qwen3_parity.report.output import Output
 
@@ -64,7 +65,7 @@ def tokenize(
         for name, text in named.items():
             for one in _encodings(reference, name, text):
                 captured = replace(golden, tokenization=_captured(reference, one))
-                golden.run.materialised[:] = _stages(captured.tokenization)
+                golden.run.materialised[:] = stages_in(captured.tokenization)
                 candidate = recorded(captured, directory, lambda *_: runner)
                 parts.append(check_tokenization(captured, candidate))
                 counts[name] += len(captured.tokenization.encoding[0].id)
@@ -114,12 +115,6 @@ def _captured(reference: ReferenceTokenizer, one: pb.Encoding) -> pb.Tokenizatio
     back = pb.Tokenization(decoding=[pb.Decoding(name=one.name, id=made.encoding[0].id)])
     made.MergeFrom(tokenize(reference, back))
     return made
-
-
-def _stages(made: pb.Tokenization) -> Sequence[str]:
-    from qwen3_parity.text.inputs import STAGES_OF, messages_of
-
-    return [stage for kind, stages in STAGES_OF.items() if messages_of(made, kind) for stage in stages]
 
 
 def _content(path: Path) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from qwen3_golden import GOLDEN_ROOT, STAGES, ParityError, Recording, pb, write
+from qwen3_golden.stages import stages_in
 from qwen3_parity.recording.record import foreign_code
-from qwen3_parity.text.inputs import STAGES_OF, inputs_of, messages_of
+from qwen3_parity.text.inputs import inputs_of
 from qwen3_parity.text.runner import Factory, Runner, ours
 from qwen3_reference.capture.provenance import provenance
 from qwen3_reference.tokenization.loading import tokenizer_checkpoint
@@ -64,12 +65,9 @@ def _run(runner: Runner, tokenization: pb.Tokenization) -> pb.Run:
     """What the runner says of itself, stages that the case has nothing for left out; without a word, every stage."""
     said = getattr(runner, "run", None)
     names = list(said.materialised) if said is not None and said.materialised else list(STAGES)
-    idle = {stage for kind, stages in STAGES_OF.items() if not messages_of(tokenization, kind) for stage in stages}
-    return pb.Run(
-        arithmetic=pb.ARITHMETIC_NONE,
-        backend=pb.BACKEND_NONE,
-        materialised=[name for name in names if name not in idle],
-    )
+    idle = set(STAGES).difference(stages_in(tokenization))
+    shown = [name for name in names if name not in idle]
+    return pb.Run(arithmetic=pb.ARITHMETIC_NONE, backend=pb.BACKEND_NONE, materialised=shown)
 
 
 def tokenizer_directory(case: pb.Case, root: Path, directory: Path | None = None) -> Path:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from qwen3_golden import Recording
-from qwen3_parity.text.inputs import STAGES_OF, messages_of
+from qwen3_golden.stages import STAGES_OF
+from qwen3_parity.text.inputs import messages_of
 from qwen3_parity.text.oracle import Oracle
 from qwen3_parity.text.stage import State
 from qwen3_parity.text.stages.ids import follow_from_merges

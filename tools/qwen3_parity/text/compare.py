@@ -8,11 +8,12 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from qwen3_golden import STAGES, ParityError, Recording
+from qwen3_golden.stages import STAGES_OF
 from qwen3_parity.judge.compare import Metrics
 from qwen3_parity.judge.match import refuse, same_case
 from qwen3_parity.judge.next_command import diagnose_command
 from qwen3_parity.judge.verdict import Problem, Verdict, Verdicts
-from qwen3_parity.text.inputs import RESULT, STAGES_OF, inputs_of, messages_of
+from qwen3_parity.text.inputs import RESULT, inputs_of, messages_of
 from qwen3_parity.text.stages.ids import EACH
 from qwen3_parity.text.table import SHOW_PRE_TOKENS, TABLE
 from qwen3_parity.text.view import Difference, Views, compared, escaped

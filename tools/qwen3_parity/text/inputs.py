@@ -5,17 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from qwen3_golden import pb
-from qwen3_golden.stages import BATCH, CONVERSATION, DECODING, ENCODING
 
 Message = pb.Encoding | pb.Decoding | pb.Batch | pb.Conversation
-
-STAGES_OF: Mapping[str, Sequence[str]] = {
-    "encoding": ENCODING,
-    "decoding": DECODING,
-    "batch": BATCH,
-    "conversation": CONVERSATION,
-}
-"""The lists of a tokenization, and the stages of what stands in each."""
 
 RESULT: Mapping[str, str] = {
     "encoding": "ids",

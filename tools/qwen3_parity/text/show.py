@@ -9,8 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from qwen3_golden import Recording, pb, selected
+from qwen3_golden.stages import STAGES_OF
 from qwen3_parity.judge.verdict import Problem, Verdicts
-from qwen3_parity.text.inputs import STAGES_OF, messages_of
+from qwen3_parity.text.inputs import messages_of
 from qwen3_parity.text.stages.ids import EACH
 from qwen3_parity.text.table import TABLE
 from qwen3_parity.text.view import View, escaped

@@ -7,8 +7,9 @@ from itertools import zip_longest
 from typing import Any
 
 from qwen3_golden import Recording
+from qwen3_golden.stages import STAGES_OF
 from qwen3_parity.judge.verdict import Verdicts
-from qwen3_parity.text.inputs import STAGES_OF, messages_of
+from qwen3_parity.text.inputs import messages_of
 from qwen3_parity.text.table import TABLE
 from qwen3_parity.text.view import View, printable
 
