@@ -18,6 +18,7 @@ from torch import distributed as dist
 
 from qwen3_golden import Array, ParityError, pb, read
 from qwen3_reference.capture import sharded
+from qwen3_reference.capture.make_golden import Way
 from qwen3_reference.capture.record import record_request
 from qwen3_reference.capture.run import StepSink
 from qwen3_reference.capture.sharded import distributed, gathered, is_main, load_sharded
@@ -106,9 +107,7 @@ def _record(job: dict[str, str]) -> None:
             name=golden.case.name,
             labels=[one.name for one in golden.case.checkpoint],
             load=load,
-            around=_watched(golden.case.config, shapes, mistake),
-            writes=is_main(),
-            resume=False,
+            way=Way(around=_watched(golden.case.config, shapes, mistake), writes=is_main(), resume=False),
         )
     Path(f"{out}.{dist.get_rank()}.json").write_text(json.dumps(shapes))
 

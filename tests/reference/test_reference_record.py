@@ -10,6 +10,7 @@ import torch
 
 from qwen3_golden import GOLDEN_ROOT, ParityError, pattern_of, pb, read, table, verify
 from qwen3_reference.__main__ import main
+from qwen3_reference.capture.make_golden import Way
 from qwen3_reference.capture.record import record, record_request
 from qwen3_reference.cases.networks import CASES, case, inputs
 from qwen3_reference.checkpoints.configs import model_config
@@ -106,7 +107,7 @@ def test_a_users_request_is_recorded_with_the_taps_that_were_asked_for(checkpoin
     }
     stages: list[str] = []
     path = tmp_path / "mine.pb"
-    record_request(directory, directory, given, (2, 1), path, taps=("*.output", "logits"), progress=stages.append)
+    record_request(directory, directory, given, (2, 1), path, taps=("*.output", "logits"), way=Way(stages.append))
     recording = read(path, digests=True)
     assert recording.case.name == "capture/mine" and recording.case.tier == pb.TIER_UNSPECIFIED
     assert {item.info.name for item in recording} == {

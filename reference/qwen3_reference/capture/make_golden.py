@@ -53,6 +53,10 @@ class Way:
     resume: bool = True
 
 
+PLAIN = Way()
+"""In one process, without a word."""
+
+
 @dataclass(frozen=True)
 class Request:
     """What is to be recorded: inputs by name, the case, the weights; `models` loads HF's, when they are needed.

@@ -10,9 +10,9 @@ import torch
 
 from qwen3_golden import pb
 from qwen3_reference.capture.generation import FreeRun, free_run
-from qwen3_reference.capture.make_golden import Request, Way, identity, make_golden, silent, uncounted
+from qwen3_reference.capture.make_golden import PLAIN, Request, Way, make_golden
 from qwen3_reference.capture.models import Loader, Reference, load_in_memory, load_reference
-from qwen3_reference.capture.run import Inputs, StepSink, run_reference
+from qwen3_reference.capture.run import Inputs, run_reference
 from qwen3_reference.capture.torch_tensors import DTYPES
 from qwen3_reference.cases.networks import CaseDefinition, case, inputs
 from qwen3_reference.checkpoints.configs import model_config
@@ -39,12 +39,8 @@ def record_request(
     name: str = "",
     description: str = "",
     labels: Sequence[str] = (),
-    progress: Callable[[str], None] = silent,
-    layers: Callable[[int, int], None] = uncounted,
     load: Loader = load_in_memory,
-    around: Callable[[StepSink], StepSink] = identity,
-    writes: bool = True,
-    resume: bool = True,
+    way: Way = PLAIN,
 ) -> None:
     """Record Hugging Face on somebody's own checkpoint and inputs; a Qwen3 checkpoint may be both roles at once.
 
@@ -52,10 +48,10 @@ def record_request(
     decoder's query lengths, empty without a decoder; `taps` globs, empty = every tap; `rows` how many of the last query
     positions each step keeps, 0 = all; `labels` names for the checkpoints in messages, the folders' names by default.
     With `generation`, `steps` are the prompt's, and `max_new_tokens` are chosen and fed behind it, one a step.
-    `floors=False` leaves the noise floors out: they cost four runs in NumPy. `load` brings the weights into the models;
-    `progress`, `layers`, `around`, `writes` and `resume` are those of `Way`. A run that is interrupted is gone on with
-    by the same call; until then its finished layers lie in a folder beside `path` (`work_folder`). Raises `ParityError`
-    for a checkpoint that cannot be used, and for a name at which another request was interrupted.
+    `floors=False` leaves the noise floors out: they cost four runs in NumPy. `load` brings the weights into the models.
+    A run that is interrupted is gone on with by the same call; until then its finished layers lie in a folder beside
+    `path` (`work_folder`). Raises `ParityError` for a checkpoint that cannot be used, and for a name at which another
+    request was interrupted.
     """
     code = DTYPES[dtype]
     given = [(role, d) for role, d in (("encoder", encoder_directory), ("decoder", decoder_directory)) if d is not None]
@@ -75,14 +71,14 @@ def record_request(
     )
 
     def models() -> Reference:
-        progress("loading")
+        way.progress("loading")
         return load_reference(
             encoder_directory, decoder_directory, dtype=dtype, rotate_encoder_keys=rotate_encoder_keys, load=load
         )
 
     free = None if generation is None else _freely(models, message, inputs, generation)
     request = Request(free.inputs if free else inputs, message, weights, models, free=free)
-    make_golden(request, Path(path), Way(progress, layers, around, writes, resume), floors=floors)
+    make_golden(request, Path(path), way, floors=floors)
 
 
 def _freely(
@@ -138,4 +134,4 @@ def record(definition: CaseDefinition, checkpoints: Path, path: Path) -> None:
         free = _freely(models, message, given, definition.generation, definition.seed)
         given = free.inputs
     request = Request(given, message, weights, models, definition.seed, free)
-    make_golden(request, path, Way(), floors=True)
+    make_golden(request, path, PLAIN, floors=True)

@@ -15,7 +15,7 @@ from qwen3_parity.recording.memory import available_memory, model_bytes
 from qwen3_parity.recording.record import ARITHMETIC
 from qwen3_parity.recording.request import request_inputs, step_lengths
 from qwen3_parity.recording.sizes import Lengths, expected_bytes, expected_names, work_bytes
-from qwen3_reference.capture.make_golden import identity
+from qwen3_reference.capture.make_golden import Way, identity
 from qwen3_reference.capture.models import load_in_memory
 from qwen3_reference.capture.record import record_request
 from qwen3_reference.capture.sharded import gathered, load_sharded
@@ -148,6 +148,7 @@ def capture(
     processes (inside `distributed`), they share the model, and rank 0 writes.
     """
     shared = processes() > 1
+    around = gathered(made.config) if shared else identity
     both = {name.split(".")[1].split("_")[0] for name in made.inputs}
     record_request(
         made.directory if "encoder" in both else None,
@@ -164,12 +165,8 @@ def capture(
         rotate_encoder_keys=made.rotate_encoder_keys,
         name=f"capture/{path.stem}",
         description="A user's own checkpoint and inputs.",
-        progress=progress,
-        layers=layers,
         load=load_sharded if shared else load_streamed if stream else load_in_memory,
-        around=gathered(made.config) if shared else identity,
-        writes=is_main(),
-        resume=not shared,
+        way=Way(progress, layers, around, writes=is_main(), resume=not shared),
     )
 
 

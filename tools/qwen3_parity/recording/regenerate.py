@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from qwen3_golden import GOLDEN_ROOT, ParityError, Recording, pb, read
+from qwen3_golden import GOLDEN_ROOT, ParityError, pb, read
 from qwen3_golden import manifest as manifests
 from qwen3_golden.whole import change_together
 from qwen3_parity.check import check_run
@@ -75,10 +75,6 @@ def record_reference(
         )
 
 
-def _same_environment(a: Recording, b: Recording) -> bool:
-    return a.provenance == b.provenance
-
-
 def _compare(name: str, old: Path, new: Path) -> Difference:
     if old.read_bytes() == new.read_bytes():
         return Difference(name, SAME, equal_bytes=True)
@@ -90,7 +86,7 @@ def _compare(name: str, old: Path, new: Path) -> Difference:
             raise
         return Difference(name, MOVED, math.inf, text=f"another case: {error.where.rpartition(': ')[2]}")
     share = verdicts.worst.share if verdicts.worst else 0.0
-    if _same_environment(committed, staged):
+    if committed.provenance == staged.provenance:
         return Difference(name, MOVED, share, text="other bytes in the same environment")
     if committed.tokenization != staged.tokenization:
         first = verdicts.problems[0].where if verdicts.problems else "tokenizer.chunks"
