@@ -1,8 +1,9 @@
-"""The ports, each compiled once."""
+"""The ports, each compiled once; the tests of this folder share `jvm`."""
 
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -10,8 +11,13 @@ from pathlib import Path
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parent))
+
+from jvm import JAVA
+
 from qwen3_golden import GOLDEN_ROOT
 
+PORTS = GOLDEN_ROOT.parent / "ports"
 RUNTIME = Path(os.environ.get("PROTOBUF_JAR", "/usr/share/java/protobuf.jar"))
 
 
@@ -36,10 +42,9 @@ def _compiled(name: str, folder: Path) -> Port:
         there, packages = _has_cpp(), "g++ libprotobuf-dev"
     if not (there and shutil.which("protoc")):
         pytest.skip(f"apt-get install protobuf-compiler {packages}")
-    script = GOLDEN_ROOT.parent / "ports" / name / "build.sh"
-    built = subprocess.run([script, folder], capture_output=True, text=True, check=False)
+    built = subprocess.run([PORTS / name / "build.sh", folder], capture_output=True, text=True, check=False)
     assert built.returncode == 0, built.stdout + built.stderr
-    command = ["java", "-jar", str(folder / "qwen3-port.jar")] if name == "java" else [str(folder / "qwen3-port")]
+    command = [*JAVA, "-jar", str(folder / "qwen3-port.jar")] if name == "java" else [str(folder / "qwen3-port")]
     return Port(name, command, folder)
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import pytest
 from click.testing import CliRunner
+from jvm import JAVA, JAVAC
 
 from qwen3_golden import GOLDEN_ROOT
 from qwen3_parity.cli import main
@@ -125,9 +126,9 @@ def test_a_classic_bug_in_the_java_port_is_blamed_on_its_ops_and_named_first(
     assert source.count(bug.right) == 1
     (tmp_path / f"{bug.file}.java").write_text(source.replace(bug.right, bug.wrong), encoding="utf-8")
     path = f"{tmp_path}:{java_port}/classes:{java_port}/protobuf.jar"
-    subprocess.run(["javac", "-cp", path, "-d", tmp_path, tmp_path / f"{bug.file}.java"], check=True)
+    subprocess.run([*JAVAC, "-cp", path, "-d", tmp_path, tmp_path / f"{bug.file}.java"], check=True)
     arguments: list[str | Path] = ["run", CASES / f"{bug.case}.pb", tmp_path / "wrong.pb"]
-    subprocess.run(["java", "-cp", path, "qwen3.port.Main", *arguments], check=True)
+    subprocess.run([*JAVA, "-cp", path, "qwen3.port.Main", *arguments], check=True)
     judged = CliRunner().invoke(main, ["diagnose", str(tmp_path / "wrong.pb"), "--json"])
     assert judged.exit_code == 1
     faults = json.loads(judged.stdout)["faults"]

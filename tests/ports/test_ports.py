@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from jvm import JAVA, JAVAC
 
 from qwen3_golden import GOLDEN_ROOT, pb, read, tensor, write
 from qwen3_parity import check
@@ -22,6 +23,7 @@ CASES = GOLDEN_ROOT / "cases"
 NOT_PORTED = ("classic", "training")
 COMMITTED = sorted(path.relative_to(CASES).with_suffix("").as_posix() for path in CASES.rglob("*.pb"))
 CLAIMED = [name for name in COMMITTED if not name.startswith(NOT_PORTED)]
+COMPARE = GOLDEN_ROOT.parent / "ports" / "java" / "Compare.java"
 LARGEST = max(CASES.rglob("*.pb"), key=lambda path: path.stat().st_size)
 NEVER_SHOWN = {"java": (), "cpp": ("scores", "probs")}  # a fused attention has neither
 each_port = pytest.mark.parametrize("port", NEVER_SHOWN, indirect=True)
@@ -138,11 +140,23 @@ def test_a_port_answers_over_a_pipe_from_what_a_request_brings(port: Any, tmp_pa
     assert found.folder is not None and {one.word for one in found.folder.results} == {"parity"}
 
 
-def compared(port: Any, candidate: Path) -> subprocess.CompletedProcess[str]:
+@pytest.fixture(scope="module")
+def compare(compiled: Callable[[str], Any], tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[str]]:
+    """How compare.cpp of a port is started, or Compare.java, compiled here: from its source each start compiles it."""
+
+    def command(name: str) -> list[str]:
+        build = compiled(name).build
+        if name == "cpp":
+            return [str(build / "qwen3-compare")]
+        path = f"{build}/classes:{build}/protobuf.jar:{(classes := tmp_path_factory.mktemp('compare'))}"
+        subprocess.run([*JAVAC, "-cp", path, "-d", classes, COMPARE], check=True)
+        return [*JAVA, "-cp", path, "Compare"]
+
+    return cache(command)
+
+
+def compared(command: Sequence[str], candidate: Path) -> subprocess.CompletedProcess[str]:
     """What Compare.java or compare.cpp says of a recording of the largest golden."""
-    source = GOLDEN_ROOT.parent / "ports" / "java" / "Compare.java"
-    java = ["java", "-cp", f"{port.build}/classes:{port.build}/protobuf.jar", str(source)]
-    command = java if port.name == "java" else [str(port.build / "qwen3-compare")]
     files = [LARGEST, candidate, GOLDEN_ROOT / "tolerances.textproto"]
     return subprocess.run([*command, *map(str, files)], capture_output=True, text=True, check=False)
 
@@ -160,19 +174,21 @@ def changed(path: Path, name: str, step: int, to: Path) -> Path:
 
 @each_port
 def test_the_largest_golden_is_compared_within_its_budgets_and_one_wrong_number_is_not(
-    port: Any, tmp_path: Path
+    port: Any, compare: Callable[[str], list[str]], tmp_path: Path
 ) -> None:
     subprocess.run([*port.command, "run", LARGEST, tmp_path / "own.pb"], check=True)
-    right = compared(port, tmp_path / "own.pb")
+    right = compared(compare(port.name), tmp_path / "own.pb")
     assert right.returncode == 0, right.stdout + right.stderr
     assert right.stdout.endswith("taps compared, 0 beyond their budgets\n")
-    wrong = compared(port, changed(tmp_path / "own.pb", "logits", 1, tmp_path / "wrong.pb"))
+    wrong = compared(compare(port.name), changed(tmp_path / "own.pb", "logits", 1, tmp_path / "wrong.pb"))
     assert wrong.returncode == 1
     assert wrong.stdout.startswith("logits, step 1: ") and len(wrong.stdout.splitlines()) == 2
 
 
 @each_port
-def test_what_is_no_recording_or_has_nothing_to_compare_is_one_line(port: Any, tmp_path: Path) -> None:
+def test_what_is_no_recording_or_has_nothing_to_compare_is_one_line(
+    port: Any, compare: Callable[[str], list[str]], tmp_path: Path
+) -> None:
     content = LARGEST.read_bytes()
     (tmp_path / "cut.pb").write_bytes(content[: len(content) // 2])
     damaged = bytearray(content)
@@ -180,5 +196,5 @@ def test_what_is_no_recording_or_has_nothing_to_compare_is_one_line(port: Any, t
     (tmp_path / "damaged.pb").write_bytes(damaged)
     op = GOLDEN_ROOT / "cases" / "op" / "rope.pb"
     for file in (tmp_path / "none.pb", tmp_path / "cut.pb", tmp_path / "damaged.pb", op):
-        ran = compared(port, file)
+        ran = compared(compare(port.name), file)
         assert (ran.returncode, ran.stdout, len(ran.stderr.splitlines())) == (2, "", 1)
