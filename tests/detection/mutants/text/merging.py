@@ -34,18 +34,22 @@ def best_first(order: Callable[[int, str, int], Any]) -> Callable[[str, Ranks], 
     """The pair with the smallest `order(rank, its result, its place)` first, until no pair is left."""
 
     def by(symbols: str, ranks: Ranks) -> Merged:
-        pieces, applied = list(symbols), list[int]()
-        while True:
-            able = [
-                (order(rank, left + right, at), at, rank)
-                for at, (left, right) in enumerate(pairwise(pieces))
-                if (rank := ranks.get((left, right))) is not None
-            ]
-            if not able:
-                return pieces, applied
-            _, at, rank = min(able)
+        pieces, starts, applied = list(symbols), list(range(len(symbols))), list[int]()
+
+        def able(at: int) -> tuple[Any, int, int] | None:
+            pair = tuple(pieces[at : at + 2])
+            rank = ranks.get(pair) if len(pair) == 2 else None
+            return None if rank is None else (order(rank, "".join(pair), starts[at]), starts[at], rank)
+
+        waiting = [able(at) for at in range(len(pieces))]
+        while best := min(filter(None, waiting), default=None):
+            at = waiting.index(best)
             pieces[at : at + 2] = ["".join(pieces[at : at + 2])]
-            applied.append(rank)
+            del starts[at + 1], waiting[at + 1]
+            for changed in (at - 1, at) if at else (at,):
+                waiting[changed] = able(changed)
+            applied.append(best[2])
+        return pieces, applied
 
     return by
 
