@@ -102,7 +102,9 @@ def mutants(path: Path, module: str = "") -> list[Mutant]:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     found: list[Mutant] = []
     seen: Counter[tuple[str, ...]] = Counter()
-    texts, top = {ast.unparse(tree)}, _bound(tree)
+    parts = [ast.unparse(part) for part in tree.body]
+    part_of = {id(node): number for number, part in enumerate(tree.body) for node in ast.walk(part)}
+    texts, top = {"\n".join(parts)}, _bound(tree)
     for spot in list(_walk(tree, "", (1, 1), frozenset())):
         for operator, change in OPERATORS.items():
             if operator == "statement" and not _may_go(spot):
@@ -111,9 +113,11 @@ def mutants(path: Path, module: str = "") -> list[Mutant]:
                 if isinstance(new, ast.Name) and operator == "name" and new.id not in spot.bound | top:
                     continue
                 before, after = _shown(_flat(spot.node), "nothing" if isinstance(new, ast.Pass) else _flat(new))
+                number = part_of[id(spot.node)]
                 spot.put(new)
-                text = ast.unparse(ast.fix_missing_locations(tree))
+                changed = ast.unparse(ast.fix_missing_locations(tree.body[number]))
                 spot.put(spot.node)
+                text = "\n".join((*parts[:number], changed, *parts[number + 1 :]))
                 if text in texts:
                     continue
                 texts.add(text)
