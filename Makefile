@@ -18,7 +18,8 @@ test: .venv/ready  ## what CI runs: lint and types beside two processes of tests
 
 check: lint types
 
-tests: .venv/ready
+tests: export PYTHONDONTWRITEBYTECODE =
+tests: .venv/ready  ## a hundred processes start: each would compile the sources again
 	OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(BIN)/python -m pytest -n 2 --dist loadfile
 
 # What the tests must not depend on, each alone: `make --keep-going settings`, an hour and a half on two cores.
