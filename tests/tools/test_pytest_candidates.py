@@ -28,7 +28,7 @@ def test_a_folder_of_recordings_is_judged_and_what_it_lacks_is_skipped(tmp_path:
     (tmp_path / "encoder").mkdir()
     for golden, name in ((CASE, "any.pb"), (CASES / "encoder" / "ragged.pb", "encoder/name.pb")):
         (tmp_path / name).write_bytes(golden.read_bytes())
-    files = [f"tests/parity/test_parity_{part}.py" for part in ("components", "classic")]
+    files = [f"tests/parity/test_parity_{part}.py" for part in ("components", "engines")]
     code, output = judged(tmp_path, *files, "-p", "no:xdist")
     assert code == 0, output
     assert "taps compared in 2 cases; largest share of a budget 0 at" in output
