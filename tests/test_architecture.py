@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Collection, Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -76,12 +77,19 @@ def sources(package: str) -> list[Path]:
     return sorted(p for p in (ROOT / HOMES[package] / package).rglob("*.py") if p.name != "golden_pb2.py")
 
 
+@cache
+def import_nodes(path: Path) -> list[ast.Import | ast.ImportFrom]:
+    """Also those inside functions."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+
+
 def imports(path: Path) -> Iterator[str]:
     """Every imported module as a dotted name, `from m import n` as m.n; also those inside functions."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in import_nodes(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
+        else:
             if node.level == 0:  # a relative import stays inside its package
                 yield from (f"{node.module}.{alias.name}" for alias in node.names)
             assert node.level < 2, f"{path}: an import from above the package"
@@ -192,7 +200,7 @@ def imported_modules(package: str) -> dict[str, set[str]]:
     for name, path in known.items():
         parent = name if path.name == "__init__.py" else name.rpartition(".")[0]
         targets = set(imports(path))
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in import_nodes(path):
             if isinstance(node, ast.ImportFrom) and node.level:
                 above = ".".join(parent.split(".")[: len(parent.split(".")) - node.level + 1])
                 base = f"{above}.{node.module}" if node.module else above
