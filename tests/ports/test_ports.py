@@ -198,3 +198,9 @@ def test_what_is_no_recording_or_has_nothing_to_compare_is_one_line(
     for file in (tmp_path / "none.pb", tmp_path / "cut.pb", tmp_path / "damaged.pb", op):
         ran = compared(compare(port.name), file)
         assert (ran.returncode, ran.stdout, len(ran.stderr.splitlines())) == (2, "", 1)
+
+
+def test_compare_java_runs_from_its_source(compiled: Callable[[str], Any], tmp_path: Path) -> None:
+    build = compiled("java").build
+    command = [*JAVA, "-cp", f"{build}/classes:{build}/protobuf.jar", str(COMPARE)]
+    assert compared(command, tmp_path / "none.pb").returncode == 2
