@@ -13,7 +13,7 @@ from detection.levels.thinned import recorded
 from qwen3_parity.blame.values import Values
 from qwen3_parity.diagnosis.faults import blame
 from qwen3_parity.diagnosis.judged import Judged, judged, predicted, predictions
-from qwen3_parity.diagnosis.stacked import Stacked
+from qwen3_parity.diagnosis.stacked import Stacked, runs_at_a_time
 from qwen3_parity.diagnosis.suspects import Suspect, every_suspect
 from qwen3_spec.ops import OPS
 from qwen3_spec.site import Result, Site
@@ -45,7 +45,7 @@ def _suspects(one: Judged) -> Sequence[Suspect]:
     return some
 
 
-@pytest.mark.parametrize(("case", "level"), [(_CASE, "layer"), (_CASE, "logits"), ("decoder/ragged_decode", "layer")])
+@pytest.mark.parametrize(("case", "level"), [(_CASE, "layer"), (_CASE, "logits"), ("generation/beams", "layer")])
 def test_a_mistake_makes_in_a_stack_what_it_makes_alone(case: str, level: str) -> None:
     one = _of(case, level)
     assert one.runs > 1
@@ -119,5 +119,6 @@ def test_a_mistake_that_cannot_be_made_fails_by_itself() -> None:
     assert results[1] is not None
 
 
-def test_rows_that_beams_exchange_are_run_one_by_one() -> None:
-    assert _of("generation/beams", "layer").runs == 1
+def test_gradients_that_add_up_all_rows_are_run_one_by_one() -> None:
+    values = Values(case_of("training/causal").golden, case_of("training/causal").weights)
+    assert runs_at_a_time(values) == 1

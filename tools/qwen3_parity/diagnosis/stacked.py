@@ -40,7 +40,7 @@ def runs_at_a_time(base: Values) -> int:
 
     `base` has the taps of the group that is run, computed.
     """
-    if base.case.HasField("training") or base.recorded("input.beam_idx", 0) is not None:
+    if base.case.HasField("training"):
         return 1
     widest = max((value.size for value in base.computed.values() if value is not None), default=1)
     return max(1, min(_MOST, _ELEMENTS // max(1, widest)))
@@ -154,6 +154,8 @@ class Stacked(Sweep):
         return alone
 
     def _repeated(self, name: str, value: Array) -> Array:
+        if name == "input.beam_idx":  # [step, batch]: which row of its own run each goes on from
+            return np.concatenate([value + number * value.shape[1] for number in range(len(self.runs))], axis=1)
         return np.concatenate([value] * len(self.runs)) if by_batch(self.place(name)) else value
 
     def _own(self, number: int, value: Array) -> Array:
