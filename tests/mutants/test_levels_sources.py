@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from detection.levels.command import levels
+from detection.kernels import catalogue, is_open
+from detection.levels.command import levels, listed
+from detection.levels.measure import Row
 
 
 def rows(out: Path, *arguments: str) -> list[dict[str, Any]]:
@@ -56,3 +58,10 @@ def test_every_so_manieth_bug_alone_is_run(tmp_path: Path) -> None:
 def test_bugs_without_such_a_name_are_refused() -> None:
     done = CliRunner().invoke(levels, ["kernel/nothing", "--of", "kernels"])
     assert done.exit_code == 2 and "no bug has such a name" in done.output
+
+
+def test_a_kernel_bug_of_the_closed_half_is_not_listed() -> None:
+    names = [one.name for one in catalogue()]
+    shown = [name for name in names if listed("kernels", Row(name, "layer", caught=True))]
+    assert shown == [name for name in names if is_open(name)]
+    assert listed("mutants", Row(next(name for name in names if not is_open(name)), "layer", caught=True))
