@@ -38,12 +38,20 @@ def _added_up_in_bfloat16(site: Site) -> Result:
     return total * site.scaling, OPS["scores"].truth(site)[1]
 
 
+def _product_added_up_in_bfloat16(site: Site) -> Result:
+    x, weight, total = site.inputs[0], np.asarray(site.parameters["weight"], np.float64), np.zeros(())
+    for channel in range(x.shape[-1]):
+        total = bfloat16(total + bfloat16(x[..., channel, None] * weight[:, channel])).astype(np.float64)
+    return total, OPS["linear"].truth(site)[1]
+
+
 @pytest.mark.parametrize(
     ("tap", "wrong", "level", "name"),
     [
         ("attn_residual", _rest_never_written, "layer", "tail.zero"),
         ("post_attention_layernorm", _filled_up_to_64, "layer", "norm.width"),
         ("merged_attn.scores", _added_up_in_bfloat16, "fused", "sum.half_precision"),
+        ("mlp.up_proj", _product_added_up_in_bfloat16, "layer", "sum.half_precision"),
     ],
 )
 def test_a_mistake_of_a_kernel_is_named_without_its_tap(tap: str, wrong: Compute, level: str, name: str) -> None:

@@ -140,7 +140,7 @@ def _for(
     group = bool(first.evidence.others)
     enough: tuple[float, float] = (math.inf, math.inf)
     for suspect, result in predictions((one for one in tried if not one.plainness > enough), first):
-        if suspect.plainness > enough:
+        if suspect.plainness > enough:  # run beside the one that is enough
             continue
         shares = [share_of(result, suspect, first)]
         if shares[0][0] > 1:

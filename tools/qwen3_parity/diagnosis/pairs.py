@@ -1,4 +1,4 @@
-"""Two plain mistakes at once, for what none of them explains alone."""
+"""Two plain mistakes at once among places without a tap, for what none of them explains alone."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from qwen3_parity.diagnosis.search import Search
 from qwen3_parity.diagnosis.suspects import Suspect, every_suspect
 from qwen3_parity.mistakes.hypothesis import Hypothesis, both
 
-_PLAIN, _PLAIN_OF_GROUP = (3, 0), (0, 1)
-"""How plain a mistake must be to be thought of as one of two; in a group, where each costs a run of it, plainer."""
-_RANK = 4
+_PLAIN = (0, 1)
+"""How plain a mistake must be to be thought of as one of two: each costs a run of the group."""
+RANK = 4
 """What two mistakes are rarer than one."""
 _TRIED = 2000
 """Pairs that are computed: those whose effects come closest to the error when they are added."""
@@ -29,11 +29,10 @@ _SAME = 1e-9
 
 
 def pairs(first: Judged, search: Search) -> Iterator[Suspect]:
-    """Two mistakes at a time, those first whose effects on a tap add up to its error."""
+    """Two mistakes in a tap's group at a time, those first whose effects on the tap add up to its error."""
     if not first.in_shape or first.large:
         return
-    enough = _PLAIN_OF_GROUP if first.evidence.others else _PLAIN
-    plain = [one for one in every_suspect(first.evidence, search.failures) if one.plainness <= enough]
+    plain = [one for one in every_suspect(first.evidence, search.failures) if one.plainness <= _PLAIN]
     plain.sort(key=lambda one: (one.plainness, len(one.at)))
     shown = list(_effects(first, plain, search))
     if len(shown) < 2:
@@ -52,7 +51,7 @@ def pairs(first: Judged, search: Search) -> Iterator[Suspect]:
 def _effects(first: Judged, suspects: Sequence[Suspect], search: Search) -> Iterator[tuple[Suspect, Array]]:
     """What each mistake alone changes, in rounding units; the first of those that change the same."""
     right, seen = first.in_units(first.truth[0]), set[bytes]()
-    in_time = takewhile(lambda _: not (first.evidence.others and search.over()), suspects)
+    in_time = takewhile(lambda _: not search.over(), suspects)
     for suspect, result in predictions(in_time, first):
         if result is None or result[0].shape != first.truth[0].shape:
             continue
@@ -72,7 +71,7 @@ def _some(cells: Array) -> Array:
 
 def _pair(one: Suspect, other: Suspect) -> Suspect | None:
     """Both, each at its places; None where they meet in an op that cannot be wrong in both ways."""
-    name = "+".join(sorted({one.hypothesis.name, other.hypothesis.name}))
+    name = name_of(one.hypothesis, other.hypothesis)
     says = f"{one.hypothesis.says} (in {_leaves(one)}), and {other.hypothesis.says} (in {_leaves(other)})"
     fix = f"{one.hypothesis.fix}; {other.hypothesis.fix}"
     at = {}
@@ -81,8 +80,13 @@ def _pair(one: Suspect, other: Suspect) -> Suspect | None:
         compute = mistakes[0] if len(mistakes) == 1 else both(*mistakes)
         if compute is None:
             return None
-        at[pattern] = Hypothesis(name, says, fix, compute, _RANK + one.hypothesis.rank + other.hypothesis.rank)
+        at[pattern] = Hypothesis(name, says, fix, compute, RANK + one.hypothesis.rank + other.hypothesis.rank)
     return Suspect(next(iter(at.values())), at)
+
+
+def name_of(one: Hypothesis, other: Hypothesis) -> str:
+    """The name of two mistakes at once."""
+    return "+".join(sorted({one.name, other.name}))
 
 
 def _leaves(suspect: Suspect) -> str:

@@ -8,21 +8,20 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.judged import Judged, predicted
+from qwen3_parity.diagnosis.pairs import RANK, name_of
 from qwen3_parity.diagnosis.search import Search
 from qwen3_parity.diagnosis.suspects import Suspect, every_suspect, library_of
 from qwen3_parity.mistakes.hypothesis import Hypothesis, OfSite
 
 _PLAIN = 3
 """How plain a mistake must be to be thought of as one of two."""
-_RANK = 4
-"""What two mistakes are rarer than one."""
 _SAME = 6
 """Digits to which two changes of a tap are the same."""
 
 
 def pairs_in_op(first: Judged, search: Search) -> Iterator[Suspect]:
-    """Two mistakes at a time of a tap that has a group of its own, those first that come closest by themselves."""
-    if not first.in_shape or first.large or first.evidence.others:
+    """Two mistakes at a time of a tap whose op was given what was recorded, those first that come closest alone."""
+    if not first.in_shape or first.large:
         return
     site = first.evidence.site
     for one in _changes(first, search):
@@ -65,13 +64,12 @@ def _key(values: Array) -> bytes:
 
 
 def _pair(one: Hypothesis, other: Hypothesis) -> Hypothesis:
-    name = "+".join(sorted({one.name, other.name}))
     compute = one.compute
     assert isinstance(compute, OfSite)
     return Hypothesis(
-        name,
+        name_of(one, other),
         f"{one.says}, and {other.says}",
         f"{one.fix}; {other.fix}",
         compute.then(other.compute),
-        _RANK + one.rank + other.rank,
+        RANK + one.rank + other.rank,
     )
