@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from zlib import crc32
 
 import numpy as np
 
 from qwen3_golden import Array, ParityError, Place, Recording, Tensor
 from qwen3_parity.blame.absorbed import Reads, absorbed
 from qwen3_parity.blame.evidence import Evidence, worst_share
+from qwen3_parity.blame.noise import group_noise
 from qwen3_parity.blame.rotations import by_nearest_angles
 from qwen3_parity.blame.values import Values
 from qwen3_parity.blame.way_back import excused
@@ -25,12 +25,10 @@ from qwen3_parity.judge.scope import Scope
 from qwen3_spec.ops import OPS
 from qwen3_spec.site import Result, Site
 
-__all__ = ["OpVerdict", "gather", "group_noise", "judge", "replay", "settled"]
+__all__ = ["OpVerdict", "gather", "judge", "replay", "settled"]
 
 _CLEAR = 0.25
 """A share of the headroom that leaves nothing to ask."""
-_DRAWS = 4
-"""Perturbed replays that measure the noise of a group; their RMS is within a factor of 2 of it."""
 
 
 def replay(
@@ -201,20 +199,3 @@ def expected(evidence: Evidence, extra: Array | float = 0.0) -> Result:
         return truth, unit if unit is None else np.hypot(unit, extra)
     own = 0 if unit is None else unit * unit  # a copy adds nothing to the noise of what it copies
     return truth, np.sqrt(own + group_noise(site, truth) + np.square(extra))
-
-
-def group_noise(site: Site, truth: Array) -> Array:
-    """The mean square of what perturbing every op of the group by its own unit does to the group's output `truth`."""
-    seed = crc32(f"{site.place.name}/{site.step}".encode())
-    total = np.zeros(truth.shape)
-    for draw in range(_DRAWS):
-        noisy = site.values.another(noise=np.random.Generator(np.random.PCG64([seed, draw])))
-        again = noisy.site(site.place.name, site.step)
-        if again is None:
-            return total
-        with np.errstate(all="ignore"):
-            moved = noisy.compute(again)[0] - truth
-        total += np.where(np.isfinite(moved), moved * moved, 0)
-    total /= _DRAWS
-    # A few draws say little of a single cell: no cell counts as quieter than its row.
-    return np.asarray(np.maximum(total, total.mean(axis=-1, keepdims=True))) if total.ndim else total

@@ -7,13 +7,14 @@ outputs). What lies between is then computed by the specification, and ops witho
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from threading import Lock
 from typing import Any
 
 import numpy as np
 
 from qwen3_golden import Array, Network, Recording, pb
-from qwen3_parity.blame.evidence import as_stored
 from qwen3_reference.checkpoints.spec_configs import spec_config
 from qwen3_spec.arithmetic import FLOAT64
 from qwen3_spec.ops import OPS
@@ -33,10 +34,10 @@ class Values(Sweep):
     """The taps of `recording`, what they imply, and the parameters in `weights` (by canonical name).
 
     `given` is the recording whose `input.*` count: what a case is given is never taken from a candidate's word.
-    `dropped` are patterns to be treated as not recorded; `overrides` computes some places in another way; `noise` adds
-    to every computed value a random multiple of its rounding unit; `given_tables` takes cos and sin from `given`.
-    `computed` has the taps that `value` had to compute since it was cleared, None for those that cannot be had;
-    `readers` who asked for a tap on the way.
+    `dropped` are patterns to be treated as not recorded; `overrides` computes some places in another way;
+    `given_tables` takes cos and sin from `given`. `computed` has the taps that `value` had to compute since it was
+    cleared, None for those that cannot be had; `readers` who asked for a tap on the way. Beside `lock`, for all
+    threads: `noises` has what a tap of a group is, and its noise, `perturbed` the runs that told it.
     """
 
     recording: Recording
@@ -44,11 +45,13 @@ class Values(Sweep):
     given: Recording | None = None
     dropped: frozenset[str] = frozenset()
     overrides: Overrides = field(default_factory=dict)
-    noise: np.random.Generator | None = None
     given_tables: bool = False
     computed: dict[Key, Array | None] = field(default_factory=dict)
     readers: dict[Key, set[Key]] | None = field(default_factory=dict)
     units: bool = True
+    noises: dict[Key, tuple[Array, Array]] = field(default_factory=dict)
+    perturbed: dict[tuple[int, int], Sweep] = field(default_factory=dict)
+    lock: AbstractContextManager[Any] = field(default_factory=Lock)
     _plans: dict[Key, Plan | None] = field(default_factory=dict)
     _computing: list[Key] = field(default_factory=list)
 
@@ -77,8 +80,9 @@ class Values(Sweep):
 
     def another(self, **changes: Any) -> Values:
         """The same run with some of its fields changed, and nothing computed yet."""
-        plans = self._plans if changes.keys() <= {"noise"} else {}  # the same taps are known: the plans stand
-        return super().another(readers={}, _computing=[], _plans=plans, **changes)
+        if not changes:  # the same taps are known: plans and noise stand
+            return super().another(readers={}, _computing=[])
+        return super().another(readers={}, _computing=[], _plans={}, noises={}, perturbed={}, **changes)
 
     def plan(self, name: str, step: int) -> Plan | None:
         """What a tap is computed from; worked out once."""
@@ -103,9 +107,7 @@ class Values(Sweep):
             self._computing.pop()
 
     def evaluated(self, site: Site) -> Array:
-        """What later places read of a site that was not recorded: without noise nobody asks for its unit."""
-        if self.noise is not None:
-            return super().evaluated(site)
+        """What later places read of a site that was not recorded: nobody asks for its unit."""
         other = self.overrides.get(site.place.pattern)
         if self.readers is None:  # one of many runs that differ little: who asks for them has silenced NumPy
             return OPS[site.place.op].at_site(site, FLOAT64) if other is None else other(site)[0]
@@ -119,7 +121,7 @@ class Values(Sweep):
         """
         follows = self.follows(overrides)
         kept = {key: value for key, value in self.computed.items() if key not in follows}
-        return replace(self, computed=kept, readers=None, overrides=overrides, units=False)
+        return replace(self, computed=kept, readers=None, overrides=overrides, units=False, noises={}, perturbed={})
 
     def follows(self, patterns: Collection[str]) -> set[Key]:
         """What was computed at places of these patterns, and from those; of a run that noted its readers."""
@@ -136,10 +138,3 @@ class Values(Sweep):
         """The op of a site on its inputs, by the specification or as an override has it."""
         with np.errstate(all="ignore"):
             return self.overrides.get(site.place.pattern, OPS[site.place.op].truth)(site)
-
-    def kept(self, site: Site, result: Result) -> Array:
-        """What was computed, with the noise that later places are to see."""
-        y, unit = result
-        if self.noise is None or unit is None:
-            return y
-        return np.asarray(y + as_stored(unit, y, site.place.op, self.dtype) * self.noise.standard_normal(y.shape))

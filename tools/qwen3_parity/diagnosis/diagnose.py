@@ -83,9 +83,10 @@ def diagnose(
 
     `weights` has the case's parameters by canonical name. `progress` is told what is being looked at. `partial`: the
     case's results need not be there. `known` are mistakes of the same candidate in other cases, tried first. `budget`:
-    seconds of the `clock` for which mistakes are looked for among places without a tap. Raises `ParityError` when the
-    two recordings do not belong together.
+    seconds of the `clock` after which no more mistakes are looked for among places without a tap; half of them at least
+    are for that. Raises `ParityError` when the two recordings do not belong together.
     """
+    start = clock()
     progress("the whole run")
     if golden.case.mode in (pb.OP, pb.PLUMBING, pb.TOKENIZATION):  # no network to look for somebody else in
         verdicts = check(golden, candidate, partial=partial)
@@ -102,6 +103,7 @@ def diagnose(
     found = blame(Values(candidate, weights, golden), golden, progress)
     verdicts = with_ops(run, found.own)
     search = Search(known, clock=clock, progress=progress)
+    budget = max(budget - (clock() - start), budget / 2)
     with threadpool_limits(1, user_api="blas"):  # the products are small
         faults = together(found.faults, with_first(_explained, found), search, budget)
     faults = [replace(one, record=_next(found, one)) for one in faults]

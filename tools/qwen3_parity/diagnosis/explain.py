@@ -11,7 +11,7 @@ from qwen3_parity.diagnosis.judged import Judged, contradicts, predictions, shar
 from qwen3_parity.diagnosis.pairs import pairs
 from qwen3_parity.diagnosis.pairs_in_op import pairs_in_op
 from qwen3_parity.diagnosis.search import Search
-from qwen3_parity.diagnosis.suspects import Suspect, suspects
+from qwen3_parity.diagnosis.suspects import Suspect, own_suspects, plainest_first
 
 _PLAIN = 1
 """The rank up to which a mistake is plain."""
@@ -68,8 +68,10 @@ def explain(blamed: Sequence[Judged], passing: Sequence[Judged], search: Search)
     # A tap that fails where nothing is judged (a NaN in padding) is explained by anything, the truth among it.
     blamed = [one for one in blamed if not one.evidence.share(one.truth) <= 1]
     open_ = sorted(blamed, key=_first)
+    if open_ and open_[0].evidence.others and search.over():
+        return []
     if open_ and search.known:
-        here = (one for one in suspects(open_[0].evidence, search.failures) if one.hypothesis.name in search.known)
+        here = (one for one in _suspects(open_[0], search) if one.hypothesis.name in search.known)
         again = sorted(_for(open_[0], here, open_, passing), key=lambda pair: pair[0].order)
         if again and again[0][0].whole == again[0][0].of and not again[0][0].contradicted:
             return [one for one, _ in _once(again)]
@@ -96,13 +98,23 @@ def _tries(open_: Sequence[Judged], search: Search) -> Iterator[tuple[Judged, It
     its own; numbers that places of a group may be multiplied with; two mistakes at once.
     """
     first, last = open_[0], open_[-1]
-    yield first, suspects(first.evidence, search.failures, later=search.later)
+    yield first, _suspects(first, search)
+    if first.evidence.others and search.over():
+        return
     if last is not first:
-        plain = suspects(last.evidence, search.failures, later=search.later)
+        plain = _suspects(last, search)
         yield last, (one for one in plain if not last.evidence.others or one.hypothesis.rank <= _PLAIN)
     if first.evidence.others:
         yield first, factors(first)
     yield first, pairs(first, search) if first.evidence.others else pairs_in_op(first, search)
+
+
+def _suspects(one: Judged, search: Search) -> Iterable[Suspect]:
+    """What may be wrong with a tap, in the order in which it is tried."""
+    if not one.evidence.others:
+        return own_suspects(one.evidence, search.failures)
+    every = one.every_suspect(search.failures)
+    return plainest_first(every, one.evidence.site.place.pattern, later=search.later)
 
 
 def _in_time(first: Judged, tried: Iterable[Suspect], search: Search) -> Iterator[Suspect]:

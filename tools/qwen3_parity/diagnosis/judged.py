@@ -12,10 +12,12 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.blame.evidence import Evidence, worst_share
-from qwen3_parity.blame.replay import expected, group_noise
+from qwen3_parity.blame.noise import group_noise
+from qwen3_parity.blame.repeated import by_batch
+from qwen3_parity.blame.replay import expected
 from qwen3_parity.blame.values import Values
-from qwen3_parity.diagnosis.stacked import Memory, Stacked, by_batch, runs_at_a_time
-from qwen3_parity.diagnosis.suspects import Suspect
+from qwen3_parity.diagnosis.stacked import Memory, Stacked, runs_at_a_time
+from qwen3_parity.diagnosis.suspects import Suspect, every_suspect
 from qwen3_parity.judge.budgets import headroom
 from qwen3_spec.site import Result, Site
 
@@ -40,6 +42,7 @@ class Judged:
     truth: Result
     cells: Array = field(repr=False)
     memory: Memory = field(default_factory=Memory, repr=False, compare=False)
+    _suspects: list[Suspect] = field(default_factory=list, repr=False, compare=False)
 
     @cached_property
     def room(self) -> float:
@@ -67,6 +70,12 @@ class Judged:
         found: Array = (np.asarray(values, np.float64) / scale)[cells]
         return found
 
+    def every_suspect(self, failures: list[str]) -> Sequence[Suspect]:
+        """The mistakes that can be made in the tap or its group; thought of once."""
+        if not self._suspects:
+            self._suspects.extend(every_suspect(self.evidence, failures))
+        return self._suspects
+
     @cached_property
     def replayed(self) -> Values:
         """The run up to the tap, computed once: what a mistake does not touch is read from it."""
@@ -75,6 +84,11 @@ class Judged:
         assert isinstance(values, Values)
         values.site(site.place.name, site.step)
         return values
+
+    @cached_property
+    def bare(self) -> Site:
+        """The site where nobody asks for rounding units: a group has its own."""
+        return replace(self.evidence.site, values=self.replayed.overridden({}))
 
     @cached_property
     def runs(self) -> int:
@@ -102,7 +116,7 @@ def predicted(suspect: Suspect, one: Judged) -> Result | None:
         with np.errstate(all="ignore"):
             own = suspect.at.get(site.place.pattern)
             if own is not None and len(suspect.at) == 1:
-                found = own.compute(site)
+                found = own.compute(one.bare if one.evidence.others else site)
                 return found if found is None or not one.evidence.others else (found[0], unit)
             values = one.replayed.overridden(suspect.overrides())
             again = values.site(site.place.name, site.step)

@@ -11,7 +11,7 @@ import numpy as np
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.judged import Judged, predictions
 from qwen3_parity.diagnosis.search import Search
-from qwen3_parity.diagnosis.suspects import Suspect, every_suspect
+from qwen3_parity.diagnosis.suspects import Suspect
 from qwen3_parity.mistakes.hypothesis import Hypothesis, both
 
 _PLAIN = (0, 1)
@@ -32,7 +32,7 @@ def pairs(first: Judged, search: Search) -> Iterator[Suspect]:
     """Two mistakes in a tap's group at a time, those first whose effects on the tap add up to its error."""
     if not first.in_shape or first.large:
         return
-    plain = [one for one in every_suspect(first.evidence, search.failures) if one.plainness <= _PLAIN]
+    plain = [one for one in first.every_suspect(search.failures) if one.plainness <= _PLAIN]
     plain.sort(key=lambda one: (one.plainness, len(one.at)))
     shown = list(_effects(first, plain, search))
     if len(shown) < 2:

@@ -9,14 +9,13 @@ from typing import Any, cast
 import numpy as np
 
 from qwen3_golden import Array
+from qwen3_parity.blame.repeated import Repeated, by_batch, copies_at_a_time
 from qwen3_parity.blame.values import Overrides, Values
 from qwen3_spec.arithmetic import FLOAT64
 from qwen3_spec.ops import OPS
 from qwen3_spec.site import Result, Site, Taps
-from qwen3_spec.sweep import Key, Plan, Sweep, made_once
+from qwen3_spec.sweep import Key, made_once
 
-_ELEMENTS = 1 << 18
-"""Elements of the widest tap of a stack."""
 _MOST = 64
 """Runs in a stack."""
 _REMEMBERED = 1 << 27
@@ -38,23 +37,12 @@ class Memory:
 
 
 def runs_at_a_time(base: Values) -> int:
-    """How many runs of a network stand side by side: fewer the larger its taps are, one where its rows are not apart.
-
-    `base` has the taps of the group that is run, computed.
-    """
-    if base.case.HasField("training"):
-        return 1
-    widest = max((value.size for value in base.computed.values() if value is not None), default=1)
-    return max(1, min(_MOST, _ELEMENTS // max(1, widest)))
-
-
-def by_batch(place: Any) -> bool:
-    """Whether a place has a row for each text: those of several runs can be stacked."""
-    return place is not None and place.axes[:1] == ("batch",)
+    """How many runs of a network stand side by side."""
+    return copies_at_a_time(base, _MOST)
 
 
 @dataclass
-class Stacked(Sweep):
+class Stacked(Repeated):
     """Runs of a network, the n-th with the n-th of `runs` as its overrides, each tap `[runs * batch, …]`.
 
     `base` is the right run, which noted its readers: what follows from no override is its own, repeated. `failed` are
@@ -62,38 +50,31 @@ class Stacked(Sweep):
     to be run alone.
     """
 
-    base: Values
-    runs: Sequence[Overrides]
+    runs: Sequence[Overrides] = ()
     memory: Memory = field(default_factory=Memory)
-    computed: dict[Key, Array | None] = field(default_factory=dict)
     failed: set[int] = field(default_factory=set)
     apart: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        base = self.base
-        self.network, self.case, self.config, self.weights = base.network, base.case, base.config, base.weights
-        self.recording, self.given, self.dtype, self.units = base.recording, base.given, base.dtype, False
+        super().__post_init__()
+        self.units = False
         self.overrides = {pattern: _never for overrides in self.runs for pattern in overrides}
-        self.right = base.overridden(self.overrides)
+        self.right = self.base.overridden(self.overrides)
         for pattern in self.overrides.keys() - self.memory.follows.keys():
-            self.memory.follows[pattern] = frozenset(base.follows([pattern]))
+            self.memory.follows[pattern] = frozenset(self.base.follows([pattern]))
         self._alone: dict[int, Values] = {}
 
-    def plan(self, name: str, step: int) -> Plan | None:
-        """What a tap is computed from: the same in every run."""
-        return self.base.plan(name, step)
-
-    def recorded(self, name: str, step: int) -> Array | None:
-        """A tap as it was recorded, once for each run."""
-        found = self.right.recorded(name, step)
-        return None if found is None else self._repeated(name, found)
+    @property
+    def copies(self) -> int:
+        """How many runs stand side by side."""
+        return len(self.runs)
 
     def value(self, name: str, step: int) -> Array | None:
         """A tap of every run."""
         key = name, 0 if made_once(name) else step
         if key not in self.computed and key in self.right.computed:
             right = self.right.computed[key]
-            self.computed[key] = None if right is None else self._repeated(name, right)
+            self.computed[key] = None if right is None else self.repeated(name, right)
         return self.computed[key] if key in self.computed else super().value(name, step)
 
     def evaluated(self, site: Site) -> Array:
@@ -112,7 +93,7 @@ class Stacked(Sweep):
         site = self.site(name, step)
         y = None if site is None else self.evaluated(site)
         made = (number for number in range(len(self.runs)) if number not in self.apart)
-        return {n: None if y is None or n in self.failed else self._own(n, y) for n in made}
+        return {n: None if y is None or n in self.failed else self.own(n, y) for n in made}
 
     def _make(self, number: int, site: Site, y: Array, *, first: bool) -> None:
         """A run's mistake, written into `y`; the `first` on the way is the same in every stack."""
@@ -127,7 +108,7 @@ class Stacked(Sweep):
                 return
             if first and not run.asked and known.nbytes * len(self.memory.made) < _REMEMBERED:
                 self.memory.made[site.place.name, site.step, override] = known
-        own = self._own(number, y)
+        own = self.own(number, y)
         if known.shape == own.shape and np.can_cast(known.dtype, own.dtype, "safe"):
             own[...] = known
         else:
@@ -136,10 +117,10 @@ class Stacked(Sweep):
     def _site(self, number: int, site: Site, run: _Run) -> Site:
         """A site as it is in one of the runs."""
         inputs = (
-            self._own(number, value) if by_batch(self.place(name)) else value
+            self.own(number, value) if by_batch(self.place(name)) else value
             for name, value in zip(site.names, site.inputs, strict=True)
         )
-        before = None if site.before is None else self._own(number, site.before)
+        before = None if site.before is None else self.own(number, site.before)
         return replace(site, inputs=tuple(inputs), before=before, values=cast(Taps, run))
 
     def alone(self, number: int) -> Values:
@@ -152,17 +133,8 @@ class Stacked(Sweep):
             if alone.computed.get(key) is None:  # what was on its way before may be there now
                 alone.computed[key] = value
                 if value is not None and by_batch(self.place(key[0])):
-                    alone.computed[key] = self._own(number, value)
+                    alone.computed[key] = self.own(number, value)
         return alone
-
-    def _repeated(self, name: str, value: Array) -> Array:
-        if name == "input.beam_idx":  # [step, batch]: which row of its own run each goes on from
-            return np.concatenate([value + number * value.shape[1] for number in range(len(self.runs))], axis=1)
-        return np.concatenate([value] * len(self.runs)) if by_batch(self.place(name)) else value
-
-    def _own(self, number: int, value: Array) -> Array:
-        rows = len(value) // len(self.runs)
-        return value[number * rows : (number + 1) * rows]
 
 
 class _Run:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 
@@ -81,22 +82,24 @@ class _Override:
         return found or OPS[site.place.op].truth(site)
 
 
-def suspects(evidence: Evidence, failures: list[str], *, later: bool = False) -> Iterator[Suspect]:
-    """The mistakes that may explain a tap; of a group the plainest first, everywhere before at one place.
+def own_suspects(evidence: Evidence, failures: list[str]) -> Iterator[Suspect]:
+    """The mistakes that may explain a tap whose inputs were recorded, in the library's order.
 
-    With `later` each is also thought of as made in steps with a past alone: what a prompt's caches hold is right then.
     A library that fails is our own fault: it is told in `failures`.
     """
     own = evidence.site.place.pattern
-    if not evidence.others:
-        for one in library_of(evidence.site, failures):
-            yield Suspect(one, {own: one})
-        return
-    every = list(every_suspect(evidence, failures))
-    if later:
-        every += [_later(one) for one in every if one.hypothesis.rank <= _PLAIN]
-    # What is made at the tap itself takes no replay: it comes first.
-    yield from sorted(every, key=lambda one: (tuple(one.at) != (own,), one.plainness))
+    for one in library_of(evidence.site, failures):
+        yield Suspect(one, {own: one})
+
+
+def plainest_first(every: Sequence[Suspect], own: str, *, later: bool = False) -> list[Suspect]:
+    """The mistakes that can be made in a group: the plainest first, everywhere before at one place.
+
+    With `later` each is also thought of as made in steps with a past alone: what a prompt's caches hold is right then.
+    """
+    again = [_later(one) for one in every if later and one.hypothesis.rank <= _PLAIN]
+    # What is made at the tap itself, whose pattern is `own`, takes no replay: it comes first.
+    return sorted([*every, *again], key=lambda one: (tuple(one.at) != (own,), one.plainness))
 
 
 def _later(suspect: Suspect) -> Suspect:
@@ -106,7 +109,10 @@ def _later(suspect: Suspect) -> Suspect:
 
 
 def every_suspect(evidence: Evidence, failures: list[str]) -> Iterator[Suspect]:
-    """The mistakes that can be made in a tap or its group, whether they alone can explain it or not."""
+    """The mistakes that can be made in a tap or its group, whether they alone can explain it or not.
+
+    A library that fails is our own fault: it is told in `failures`.
+    """
     sites = dict(members(evidence))
     made: dict[str, dict[str, Hypothesis]] = {}
     for pattern, site in sites.items():
@@ -121,23 +127,30 @@ def every_suspect(evidence: Evidence, failures: list[str]) -> Iterator[Suspect]:
 
 
 def made_at(at: Mapping[str, Hypothesis]) -> Iterator[Suspect]:
-    """A mistake at all the places where it can be made, at those of one line, at one.
+    """A mistake at all the places where it can be made, at those of one line, at one."""
+    together = any(one.everywhere or one.leaves for one in at.values())
+    for some, partial in _places(tuple(at), together=together).items():
+        yield Suspect(at[some[0]], {pattern: at[pattern] for pattern in some}, partial)
+
+
+@cache
+def _places(patterns: tuple[str, ...], *, together: bool) -> Mapping[tuple[str, ...], int]:
+    """The places out of these at which one mistake is made, and how partial each such choice is.
 
     Encoder keys are made by the lines that make keys, or not, or by lines of their own.
     """
-    patterns = tuple(at)
-    sets: dict[tuple[str, ...], int] = {patterns: 0}
-    if len(patterns) > 1 and not (at[patterns[0]].everywhere or at[patterns[0]].leaves):
-        own = {pattern: pattern.rpartition(".")[2] for pattern in patterns}
-        leaves = {pattern: leaf.removeprefix("encoder_") for pattern, leaf in own.items()}
-        for group in (*_TOGETHER, *(frozenset({leaf}) for leaf in leaves.values())):
-            sets.setdefault(tuple(p for p in patterns if {own[p], leaves[p]} & group), 1)
-            sets.setdefault(tuple(p for p in patterns if own[p] in group), 1)
-        for pattern in patterns:
-            sets.setdefault((pattern,), 2)
-    for some, partial in sets.items():
-        if some:
-            yield Suspect(at[some[0]], {pattern: at[pattern] for pattern in some}, partial)
+    found = {patterns: 0} if patterns else {}
+    if len(patterns) < 2 or together:
+        return found
+    own = {pattern: pattern.rpartition(".")[2] for pattern in patterns}
+    leaves = {pattern: leaf.removeprefix("encoder_") for pattern, leaf in own.items()}
+    for group in (*_TOGETHER, *(frozenset({leaf}) for leaf in leaves.values())):
+        found.setdefault(tuple(p for p in patterns if {own[p], leaves[p]} & group), 1)
+        found.setdefault(tuple(p for p in patterns if own[p] in group), 1)
+    for pattern in patterns:
+        found.setdefault((pattern,), 2)
+    found.pop((), None)
+    return found
 
 
 def library_of(site: Site, failures: list[str]) -> Iterator[Hypothesis]:

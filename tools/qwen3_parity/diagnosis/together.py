@@ -25,7 +25,7 @@ def together(faults: Sequence[Fault], explain: _Explain, search: Search, budget:
         known = {*search.known, *(_names(done) if fault.others else ())}
         done.append(explain(fault, replace(search, known=known, until=start + share * (number + 1))))
     for number, one in enumerate(done):
-        if one.stopped and not one.is_known:
+        if one.stopped and not one.is_known and search.clock() < start + budget:
             again = explain(one.fault, replace(search, known={*search.known, *_names(done)}, until=start + budget))
             done[number] = again if again.is_known else one
     return agreed(done)

@@ -14,7 +14,7 @@ import numpy as np
 from qwen3_golden import Array
 from qwen3_parity.mistakes.generic import BLOCKS, Counts, casts, clamped, miscounted, scaled
 from qwen3_parity.mistakes.gradients import cut, uses
-from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
+from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes, with_config
 from qwen3_parity.mistakes.narrow_sums import narrow_sums
 from qwen3_parity.mistakes.observed import Observed, factor_between, likely, observe, settles, unit_of
 from qwen3_parity.mistakes.parameters import other_tensors
@@ -216,12 +216,8 @@ def _eps(site: Site, what: Observed | None) -> Iterator[Hypothesis]:
 
 
 def _with_eps(eps: float, right: float, rank: int) -> Hypothesis:
-    def compute(site: Site) -> Result:
-        x = rows(site)
-        y = ops.rms_norm.forward(x, site.parameters["weight"], eps)
-        return y, ops.rms_norm.unit(y, x)
-
-    return Hypothesis("norm.eps", f"uses eps {eps:.7g} instead of {right:.7g}", "read rms_norm_eps", compute, rank)
+    says = f"uses eps {eps:.7g} instead of {right:.7g}"
+    return Hypothesis("norm.eps", says, "read rms_norm_eps", with_config(rms_norm_eps=eps), rank)
 
 
 def _fitted(site: Site, what: Observed) -> tuple[float, float] | None:
