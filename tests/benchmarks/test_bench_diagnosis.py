@@ -1,9 +1,12 @@
-"""How long a diagnosis takes at every level of recording, beside a check of the same file: ratios within one run."""
+"""How long `diagnose` takes at every level of recording, beside `check` of the same file, both as they are typed."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 from time import perf_counter
 from typing import Any
@@ -14,8 +17,7 @@ from ratios import report
 
 from detection.derived.seed import Compute, case_of
 from detection.levels.thinned import recorded
-from qwen3_parity.check import check
-from qwen3_parity.diagnosis.diagnose import diagnose
+from qwen3_golden import GOLDEN_ROOT, write
 from qwen3_parity.recording.levels import LEVELS
 from qwen3_spec.heads import heads_first
 from qwen3_spec.site import Result, Site
@@ -26,8 +28,6 @@ CASES = (
     *("decoder/ragged_decode", "encoder/ragged", "encdec/ragged", "encdec/window", "generation/greedy"),
     *("long/deep", "models/qwen3-8b", "models/qwen3-0.6b"),
 )
-BUDGET = 10.0
-"""Seconds, as those of the command line."""
 AT_MOST = {"median seconds": 2, "worst seconds": 10, "median of a check": 10, "worst of a check": 50}
 
 
@@ -63,7 +63,7 @@ MISTAKES: Mapping[str, Mapping[str, Compute]] = {
 
 @dataclass(frozen=True)
 class Timed:
-    """The seconds of a diagnosis, and of a check of the same file."""
+    """The seconds of `diagnose`, and of `check` of the same file, from their start to their end."""
 
     what: str
     diagnosis: float
@@ -75,24 +75,28 @@ class Timed:
         return self.diagnosis / self.check
 
 
-def timed(case: str, mistake: str, level: str) -> Timed | None:
+def timed(case: str, mistake: str, level: str, path: Path) -> Timed | None:
     """None where the case does not show the mistake at the level."""
-    golden, candidate = recorded(case, MISTAKES[mistake], level)
-    check(golden, candidate)  # warm
-    start = perf_counter()
-    verdicts = check(golden, candidate)
-    middle = perf_counter()
-    if not verdicts.exit_code:
+    _, candidate = recorded(case, MISTAKES[mistake], level)
+    write(path, candidate)
+    judged, code = _seconds("check", case, path)
+    if not code:
         return None
-    diagnose(golden, candidate, case_of(case).weights, budget=BUDGET)
-    return Timed(f"{mistake}, {case}, {level}", perf_counter() - middle, middle - start)
+    return Timed(f"{mistake}, {case}, {level}", _seconds("diagnose", case, path)[0], judged)
+
+
+def _seconds(verb: str, case: str, path: Path) -> tuple[float, int]:
+    command = [sys.executable, "-m", "qwen3_parity", verb, str(GOLDEN_ROOT / "cases" / f"{case}.pb"), str(path)]
+    start = perf_counter()
+    done = subprocess.run(command, capture_output=True, check=False)
+    return perf_counter() - start, done.returncode
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_diagnosis_takes_seconds_at_every_level(
-    mistake: str, benchmark: Any, capsys: pytest.CaptureFixture[str]
+    mistake: str, benchmark: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    found = list(every(mistake))
+    found = list(every(mistake, tmp_path / "candidate.pb"))
     slowest = max(found, key=lambda one: one.diagnosis)
     furthest = max(found, key=lambda one: one.ratio)
     figures = {
@@ -107,10 +111,10 @@ def test_a_diagnosis_takes_seconds_at_every_level(
         print(f"hoped for at most {AT_MOST}; slowest {slowest.what}, furthest from its check {furthest.what}")
 
 
-def every(mistake: str) -> Iterator[Timed]:
+def every(mistake: str, path: Path) -> Iterator[Timed]:
     """The mistake in every case at every level, where it shows."""
     for case in CASES:
         for level in LEVELS:
-            one = timed(case, mistake, level)
+            one = timed(case, mistake, level, path)
             if one is not None:
                 yield one

@@ -17,8 +17,10 @@ from qwen3_spec.sweep import Sweep
 
 _DRAWS = 4
 """Perturbed replays that measure the noise of a group; their RMS is within a factor of 2 of it."""
-_SHARED = 1 << 23
+_SHARED = 1 << 24
 """Elements of all copies up to which they are kept for the taps that are judged next."""
+_REMEMBERED = 1 << 20
+"""Elements of a tap up to which its noise is kept for whoever asks again."""
 
 
 @dataclass
@@ -60,12 +62,14 @@ def group_noise(site: Site, truth: Array) -> Array:
     if known is not None and np.array_equal(known[0], truth, equal_nan=True):
         return known[1]
     if _DRAWS * _elements(values) > _SHARED:
-        return _group_noise(values, site, truth, {})
-    with values.lock:  # other taps, in other threads, go on with the same copies
-        noise = _group_noise(values, site, truth, values.perturbed)
+        noise = _group_noise(values, site, truth, {})
+    else:
+        with values.lock:  # other taps, in other threads, go on with the same copies
+            noise = _group_noise(values, site, truth, values.perturbed)
+            if sum(map(_elements, values.perturbed.values())) > _SHARED:
+                values.perturbed.clear()
+    if truth.size < _REMEMBERED:
         values.noises[key] = truth, noise
-        if sum(map(_elements, values.perturbed.values())) > _SHARED:
-            values.perturbed.clear()
     return noise
 
 
