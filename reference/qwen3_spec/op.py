@@ -60,5 +60,5 @@ class Op:
             return self.both(site)
         y = self.at_site(site, FLOAT64)
         if self.unit is not None and not site.values.units:
-            return y, np.zeros(())
+            return y, np.broadcast_to(0.0, y.shape)
         return y, None if self.unit is None else self.unit(site, y)

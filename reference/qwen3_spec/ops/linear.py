@@ -124,7 +124,8 @@ def at_site(site: Site, arithmetic: Arithmetic, at: At = unchanged) -> Array:
 
 def _both(site: Site) -> Result:
     if not site.values.units:
-        return at_site(site, FLOAT64), np.zeros(())
+        y = at_site(site, FLOAT64)
+        return y, np.broadcast_to(0.0, y.shape)
     return judged(_flat(site.inputs[0]), site.parameters["weight"], site.parameters.get("bias"))
 
 

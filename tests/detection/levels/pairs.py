@@ -16,7 +16,7 @@ import numpy as np
 from detection.command import Command
 from detection.derived.derive import Seed, computed, possible, seeds, shows
 from detection.derived.outcome import judged
-from detection.derived.seed import case_of, seeded
+from detection.derived.seed import Case, case_of, seeded
 from detection.levels.thinned import thinned
 from detection.mutants import catalogue
 from detection.mutants.combined import CASES, drawn, together
@@ -87,9 +87,21 @@ def _in_one_op(one: Seed, other: Seed) -> Pair | None:
     results = [x for x in (computed(y, site) for y in (pair, one.hypothesis, other.hypothesis)) if x is not None]
     if len(results) < 3 or any(np.allclose(results[0][0], x[0], equal_nan=True) for x in results[1:]):
         return None  # one of them hides the other
+    if _one_is_enough(case, pair, one.pattern):
+        return None
     candidate = seeded(case, {one.pattern: lambda site: computed(pair, site)})
     right = {one.name, found[0].first}, {other.name, found[1].first}
     return Pair(one.case, (f"{one.pattern}: {one.name}", other.name), right, candidate)
+
+
+def _one_is_enough(case: Case, pair: Hypothesis, pattern: str) -> bool:
+    """Whether one mistake alone makes the numbers of two, wherever both can be made: nobody can tell it from them."""
+    sites = [(site, made[0]) for site in case.sites(pattern) if (made := computed(pair, site)) is not None]
+    alike = [one.hypothesis for one in seeds(case.name) if one.pattern == pattern]
+    for site, y in sites:
+        results = [(one, computed(one, site)) for one in alike]
+        alike = [one for one, made in results if made is not None and np.allclose(made[0], y, 1e-6, 0, equal_nan=True)]
+    return bool(alike)
 
 
 def named(pair: Pair, found: Diagnosis) -> bool:

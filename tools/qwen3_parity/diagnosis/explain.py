@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from qwen3_parity.diagnosis.hidden_factors import factors
 from qwen3_parity.diagnosis.judged import Judged, contradicts, predictions, share, share_of
 from qwen3_parity.diagnosis.pairs import pairs
-from qwen3_parity.diagnosis.pairs_in_op import pairs_in_op
+from qwen3_parity.diagnosis.pairs_in_op import pairs_in_op, read_off_in_op
 from qwen3_parity.diagnosis.search import Search
 from qwen3_parity.diagnosis.suspects import Suspect, own_suspects, plainest_first
 
@@ -106,7 +106,8 @@ def _tries(open_: Sequence[Judged], search: Search) -> Iterator[tuple[Judged, It
         yield last, (one for one in plain if not last.evidence.others or one.hypothesis.rank <= _PLAIN)
     if first.evidence.others:
         yield first, factors(first)
-    yield first, pairs(first, search) if first.evidence.others else pairs_in_op(first, search)
+    for two in (pairs,) if first.evidence.others else (pairs_in_op, read_off_in_op):
+        yield first, two(first, search)
 
 
 def _suspects(one: Judged, search: Search) -> Iterable[Suspect]:

@@ -1,61 +1,104 @@
-"""Two mistakes in one op: one changes what the op is given, the other one is looked for on that."""
+"""Two mistakes in one op: one changes what the op is given, the other one is made on that."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any
 
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.diagnosis.judged import Judged, predicted
+from qwen3_parity.blame.values import Values
+from qwen3_parity.diagnosis.judged import Judged
 from qwen3_parity.diagnosis.pairs import RANK, name_of
 from qwen3_parity.diagnosis.search import Search
 from qwen3_parity.diagnosis.suspects import Suspect, every_suspect, library_of
-from qwen3_parity.mistakes.hypothesis import Hypothesis, OfSite
+from qwen3_parity.mistakes.hypothesis import Compute, Hypothesis, OfSite
+from qwen3_parity.mistakes.wiring import rewired
+from qwen3_spec.site import Site
 
+_RIGHT: Compute = OfSite(lambda site: site)
 _PLAIN = 3
-"""How plain a mistake must be to be thought of as one of two."""
+"""How plain a mistake must be to be thought of as made on a changed site."""
 _SAME = 6
 """Digits to which two changes of a tap are the same."""
+_NEARLY = 1e-3
+"""The part of the error that two mistakes may leave before they are judged in rounding units."""
+_FITTED = 8
+"""The rank from which on a mistake was fitted to the tap: it says nothing beside another one."""
+_NEAREST = 12
+"""Changes on which mistakes are looked for whose numbers are read off the tap: those that come closest to it alone."""
+_RAREST = 2
+"""What the rarest two mistakes are rarer than the plainest two."""
+
+
+@dataclass(frozen=True)
+class _Change:
+    """A mistake that is a changed site, and the site; `parts` of it are others than right, by name."""
+
+    hypothesis: Hypothesis
+    compute: OfSite
+    site: Site
+    parts: Mapping[str, Any]
 
 
 def pairs_in_op(first: Judged, search: Search) -> Iterator[Suspect]:
-    """Two mistakes at a time of a tap whose op was given what was recorded, those first that come closest alone."""
-    if not first.in_shape or first.large:
-        return
-    site = first.evidence.site
-    for one in _changes(first, search):
-        assert isinstance(one.compute, OfSite)
+    """Two known mistakes at a time of a tap whose op was given what was recorded."""
+    near = _nearness(first)
+    changes, others = _known(first, search)
+    others += [one.hypothesis for one in changes if not _hides(one, changes)]
+    for number, one in enumerate(changes):
         if search.over():
             return
-        changed = one.compute.change(site)
-        if changed is None or changed.place.op != site.place.op:
-            continue
-        for other in library_of(changed, search.failures):
-            pair = _pair(one, other)
-            yield Suspect(pair, {site.place.pattern: pair})
+        apart = (x for x in changes[number + 1 :] if x.parts.keys().isdisjoint(one.parts))
+        yield from (_pair(first, one, x.hypothesis) for x in apart if near(_RIGHT, _with_parts(one.site, x.parts)))
+        yield from (_pair(first, one, x) for x in others if near(x.compute, one.site))
 
 
-def _changes(first: Judged, search: Search) -> Sequence[Hypothesis]:
-    """Plain mistakes that are a changed site, one of those that make the same of the tap, the closest first."""
-    made: dict[bytes, tuple[float, Hypothesis]] = {}
-    actual, right = first.in_units(first.evidence.actual), first.in_units(first.truth[0])
-    plain = [x for x in every_suspect(first.evidence, search.failures) if x.hypothesis.rank <= _PLAIN]
-    for suspect in sorted(plain, key=lambda x: x.hypothesis.rank):
-        result = predicted(suspect, first) if isinstance(suspect.hypothesis.compute, OfSite) else None
-        if result is None or result[0].shape != first.truth[0].shape:
+def read_off_in_op(first: Judged, search: Search) -> Iterator[Suspect]:
+    """A mistake whose numbers are read off the tap, made on one of the changed sites that come closest to it."""
+    for one in islice(_known(first, search)[0], _NEAREST):
+        changed = None if search.over() else _made(one.compute.change, first.evidence.site)
+        for other in () if changed is None else library_of(changed, search.failures):
+            if other.rank < _FITTED:
+                yield _pair(first, one, other)
+
+
+def _known(first: Judged, search: Search) -> tuple[Sequence[_Change], list[Hypothesis]]:
+    """The mistakes that are a changed site, those first that come closest but for a factor, and the plain others.
+
+    One of those that make the same of the tap.
+    """
+    if not first.in_shape or first.large:
+        return [], []
+    site, values = first.evidence.site, first.evidence.site.values
+    assert isinstance(values, Values)
+    right = replace(site, values=replace(values, units=False))  # each takes a part of the time without rounding units
+    actual, truth = first.in_units(first.evidence.actual), first.in_units(first.truth[0])
+    changes: dict[tuple[frozenset[str], bytes], tuple[float, _Change]] = {}
+    effects: dict[bytes, Hypothesis] = {}
+    every = [*(one.hypothesis for one in every_suspect(first.evidence, search.failures)), *rewired(site)]
+    for one in sorted(every, key=lambda one: one.rank):
+        change = one.compute if isinstance(one.compute, OfSite) else None
+        changed = right if change is None else _made(change.change, right)
+        result = None if changed is None or changed.place.op != right.place.op else _made(one.compute, right)
+        if changed is None or result is None or result[0].shape != first.truth[0].shape:
             continue
         with np.errstate(all="ignore"):
-            values = first.in_units(result[0])
-            left = _size(values - actual)
-        if not np.array_equal(values, right):
-            made.setdefault(_key(values), (left, suspect.hypothesis))
-    return [one for _, one in sorted(made.values(), key=lambda pair: pair[0])]
-
-
-def _size(error: Array) -> float:
-    found = float(np.linalg.norm(error))
-    return found if np.isfinite(found) else np.inf
+            made = first.in_units(result[0])
+            left = float(np.linalg.norm(made * (np.vdot(made, actual) / np.vdot(made, made)) - actual))
+        if np.array_equal(made, truth):
+            continue
+        if change is None:
+            if one.rank <= _PLAIN:
+                effects.setdefault(_key(made), one)
+            continue
+        parts = {name: part for name, part in _parts(changed).items() if part is not _parts(right).get(name)}
+        key = frozenset(parts), _key(made)
+        changes.setdefault(key, (left if np.isfinite(left) else np.inf, _Change(one, change, changed, parts)))
+    return [one for _, one in sorted(changes.values(), key=lambda pair: pair[0])], list(effects.values())
 
 
 def _key(values: Array) -> bytes:
@@ -63,13 +106,70 @@ def _key(values: Array) -> bytes:
     return np.round(values / size, _SAME).tobytes()
 
 
-def _pair(one: Hypothesis, other: Hypothesis) -> Hypothesis:
-    compute = one.compute
-    assert isinstance(compute, OfSite)
-    return Hypothesis(
-        name_of(one, other),
-        f"{one.says}, and {other.says}",
-        f"{one.fix}; {other.fix}",
-        compute.then(other.compute),
-        RANK + one.rank + other.rank,
+def _parts(site: Site) -> dict[str, Any]:
+    """What mistakes change of a site, by name."""
+    slots = {f"slot {number}": value for number, value in enumerate(site.inputs)}
+    return {**slots, **site.parameters, "config": site.config, "before": site.before}
+
+
+def _with_parts(site: Site, parts: Mapping[str, Any]) -> Site:
+    """A site with other parts."""
+    every = {**_parts(site), **parts}
+    return replace(
+        site,
+        inputs=tuple(every.pop(f"slot {number}") for number in range(len(site.inputs))),
+        config=every.pop("config"),
+        before=every.pop("before"),
+        parameters=every,
     )
+
+
+def _hides(one: _Change, changes: Sequence[_Change]) -> bool:
+    """Whether nothing is left of a change that this one is made on: a slot reads another tap, whatever it read."""
+    for other in changes:
+        if other is not one and other.parts.keys() == one.parts.keys():
+            again = _made(one.compute.change, other.site)
+            if again is not None:
+                return all(np.array_equal(_parts(again)[name], part) for name, part in one.parts.items())
+    return False
+
+
+def _made(compute: Callable[[Site], Any], site: Site) -> Any:
+    """What is made of a site; None where it cannot be."""
+    try:
+        with np.errstate(all="ignore"):
+            return compute(site)
+    except (
+        ValueError,
+        IndexError,
+        KeyError,
+        TypeError,
+    ):  # shapes that do not fit, a place that this network does not have
+        return None
+
+
+def _nearness(first: Judged) -> Callable[[Compute, Site], bool]:
+    """Whether a mistake made on a site leaves a small part of the error."""
+    cells = first.cells if first.cells.any() else first.evidence.judged
+    actual = first.evidence.actual[cells].astype(np.float64)
+    bound = _NEARLY * float(np.abs(actual - first.truth[0][cells]).max(initial=0))
+
+    def near(compute: Compute, site: Site) -> bool:
+        result = _made(compute, site)
+        if result is None or result[0].shape != cells.shape:
+            return False
+        with np.errstate(all="ignore"):
+            return bool((np.abs(result[0][cells] - actual) <= bound).all())
+
+    return near
+
+
+def _pair(first: Judged, one: _Change, other: Hypothesis) -> Suspect:
+    pair = Hypothesis(
+        name_of(one.hypothesis, other),
+        f"{one.hypothesis.says}, and {other.says}",
+        f"{one.hypothesis.fix}; {other.fix}",
+        one.compute.then(other.compute),
+        RANK + min(_RAREST, (one.hypothesis.rank + other.rank) // 2),
+    )
+    return Suspect(pair, {first.evidence.site.place.pattern: pair})

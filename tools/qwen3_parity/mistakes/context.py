@@ -35,9 +35,10 @@ def _scores(site: Site) -> Array:
 
 def weighed(site: Site, probs: Array, values: Array, scores: Array | None = None) -> Result:
     """The context of other probabilities and values, `values[batch, kv_heads or heads, key, head_dim]`."""
-    return ops.context.forward(probs, values), ops.context.unit(
-        probs, values, _scores(site) if scores is None else scores
-    )
+    y = ops.context.forward(probs, values)
+    if not site.values.units:
+        return y, np.broadcast_to(0.0, y.shape)
+    return y, ops.context.unit(probs, values, _scores(site) if scores is None else scores)
 
 
 def own_keys(site: Site) -> int:

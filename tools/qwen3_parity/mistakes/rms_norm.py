@@ -177,7 +177,7 @@ def _divided(divisor: Divisor, weight: Callable[[Array], Array], *, centred: boo
         if y.shape != x.shape:
             return None
         if not site.values.units:
-            return y, np.zeros(())
+            return y, np.broadcast_to(0.0, y.shape)
         unit = ops.rms_norm.unit(y, x)
         if centred:  # the subtraction keeps the rounding of what it cancels
             averaged = ops.linear.unit(x, np.full((1, x.shape[-1]), 1 / x.shape[-1]))

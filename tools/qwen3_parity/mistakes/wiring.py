@@ -79,6 +79,15 @@ def wiring(site: Site) -> Iterator[Hypothesis]:
         yield from _copies(site, reads)
 
 
+def rewired(site: Site) -> Iterator[Hypothesis]:
+    """The same for one of two mistakes: no change of a slot need look likely by itself."""
+    reads = list(_reads(site, near=False))
+    for slot in range(len(site.inputs)):
+        yield from (one[0] for read in reads if (one := _reading(site, slot, read)) is not None)
+        yield from (one for one, _ in changes(site, slot))
+    yield from (one[0] for slot in range(len(site.inputs) - 1) if (one := _exchanged(site, slot)) is not None)
+
+
 _Change = Callable[[Site], "Site | None"]
 
 
