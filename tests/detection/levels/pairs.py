@@ -15,7 +15,6 @@ import numpy as np
 
 from detection.command import Command
 from detection.derived.derive import Seed, computed, possible, seeds, shows
-from detection.derived.outcome import judged
 from detection.derived.seed import Case, case_of, seeded
 from detection.levels.thinned import thinned
 from detection.mutants import catalogue
@@ -59,7 +58,8 @@ def across(seed: int) -> Iterator[Pair]:
 def inside(seed: int) -> Iterator[Pair]:
     """Random mistakes of the library, two at a time in one op, where one is a changed input that the other is made on.
 
-    Both are seen and named alone there, whatever the name: the right ones are what is said of each alone.
+    Both are seen and named alone there, whatever the name: the right ones are what is said of each alone. No single
+    mistake makes the same numbers.
     """
     draw = np.random.Generator(np.random.PCG64(seed))
     while True:
@@ -78,8 +78,8 @@ def _in_one_op(one: Seed, other: Seed) -> Pair | None:
     compute = both(one.hypothesis.compute, other.hypothesis.compute)
     if one.name == other.name or compute is None or not all(possible(x) and shows(x) for x in (one, other)):
         return None
-    found = [x for x in map(judged, (one, other)) if x is not None and x.first]
-    if len({x.first for x in found}) < 2:
+    said = [_said(x) for x in (one, other)]
+    if not all(said) or said[0][0] == said[1][0]:
         return None
     case = case_of(one.case)
     pair = Hypothesis("", "", "", compute)
@@ -90,8 +90,22 @@ def _in_one_op(one: Seed, other: Seed) -> Pair | None:
     if _one_is_enough(case, pair, one.pattern):
         return None
     candidate = seeded(case, {one.pattern: lambda site: computed(pair, site)})
-    right = {one.name, found[0].first}, {other.name, found[1].first}
+    right = {one.name, *said[0]}, {other.name, *said[1]}
     return Pair(one.case, (f"{one.pattern}: {one.name}", other.name), right, candidate)
+
+
+def _said(seed: Seed) -> Sequence[str]:
+    """The names of a mistake made alone: the first one, then others that are no rarer and explain every wrong tap."""
+    case = case_of(seed.case)
+    try:
+        candidate = seeded(case, seed.wrong)
+    except ParityError:
+        return ()
+    with np.errstate(all="ignore"):
+        faults = diagnose(case.golden, candidate, case.weights).faults
+    names = [name for fault in faults for name in (fault.name,) if name]
+    every = [one for fault in faults for one in fault.explanations]
+    return names + [x.name for x in every if x.whole == x.of and not x.contradicted and x.rank <= seed.hypothesis.rank]
 
 
 def _one_is_enough(case: Case, pair: Hypothesis, pattern: str) -> bool:

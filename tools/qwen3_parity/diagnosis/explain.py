@@ -81,12 +81,15 @@ def explain(blamed: Sequence[Judged], passing: Sequence[Judged], search: Search)
             break
         best: list[tuple[Explanation, list[Judged]]] = []
         for first, tried in _tries(open_, search):
-            some = _for(first, _in_time(first, tried, search), open_, passing)
+            explained = [one for one in blamed if not any(one is other for other in open_)]
+            some = _for(first, _in_time(first, tried, search), open_, passing, explained)
             best = sorted([*best, *some], key=lambda pair: pair[0].order)
             if best and best[0][0].rank <= _TOLD_BY_NAME:
                 break
         if not best:
             break
+        if best[0][0].whole == len(blamed):
+            found = []  # each of them explains a part of it
         seen = {one.name for one in found}
         found += [one for one, _ in _once(best) if one.name not in seen]
         open_ = best[0][1]
@@ -143,10 +146,15 @@ def _once(best: Sequence[tuple[Explanation, list[Judged]]]) -> list[tuple[Explan
 
 
 def _for(
-    first: Judged, tried: Iterable[Suspect], blamed: Sequence[Judged], passing: Sequence[Judged]
+    first: Judged,
+    tried: Iterable[Suspect],
+    blamed: Sequence[Judged],
+    passing: Sequence[Judged],
+    explained: Sequence[Judged] = (),
 ) -> Iterator[tuple[Explanation, list[Judged]]]:
     """Every suspect that explains `first`, tried on the others; with the taps that it leaves unexplained.
 
+    One that leaves none is also tried on those that were `explained` before: it may explain all of them.
     A mistake that explains everything and contradicts nothing ends the search in a group, where the plainest come
     first: no rarer one is better. So does a plain one in a large tap.
     """
@@ -161,6 +169,9 @@ def _for(
         shares += [share(suspect, one) for one in blamed if one is not first]
         ordered = [first, *(one for one in blamed if one is not first)]
         left = [one for one, (share, _) in zip(ordered, shares, strict=True) if not share <= 1]
+        again = [] if left else [share(suspect, one) for one in explained]
+        if all(share <= 1 for share, _ in again):
+            shares += again
         hypothesis = suspect.hypothesis
         found = Explanation(
             name=hypothesis.name,
