@@ -9,6 +9,7 @@ import pytest
 
 from detection.derived.seed import Compute
 from detection.levels.thinned import diagnosis
+from qwen3_parity.mistakes.rounding import bfloat16
 from qwen3_spec.ops import OPS
 from qwen3_spec.site import Result, Site
 
@@ -37,11 +38,25 @@ def _rest_of_a_negated_branch_left_out(site: Site) -> Result:
     return y, unit
 
 
+def _rounded_of_another_tap(site: Site) -> Result:
+    other = site.values.value(site.place.name.replace("mlp.up_proj", "merged_attn.o_proj"), site.step)
+    assert other is not None
+    y, unit = OPS["linear"].truth(replace(site, inputs=(other,)))
+    return bfloat16(y).astype(np.float64), unit
+
+
+def _reversed_tokens_of_a_shifted_table(site: Site) -> Result:
+    table = {"weight": np.roll(site.parameters["weight"], 1, axis=1)}
+    y, unit = OPS["embedding"].truth(replace(site, parameters=table))
+    return y[:, ::-1], unit
+
+
 @pytest.mark.parametrize(
     ("tap", "wrong", "names"),
     [
         ("merged_attn.scores", _scaled_scores_of_late_keys, {"scores.scale", "wiring.shifted"}),
         ("merged_attn.v_proj", _other_factor_on_a_shifted_weight, {"weight.scaled", "weight.shifted"}),
+        ("mlp.up_proj", _rounded_of_another_tap, {"linear.half_precision", "wiring.other_input"}),
         ("attn_residual", _rest_of_a_negated_branch_left_out, {"tail.zero", "wiring.negated"}),
     ],
 )
@@ -49,3 +64,9 @@ def test_two_mistakes_in_one_op_are_both_named(tap: str, wrong: Compute, names: 
     found = diagnosis(_CASE, {f"decoder.layers.{{layer}}.{tap}": wrong}, "all")
     assert [one.fault.place.rpartition("layer}.")[2] for one in found.faults] == [tap]
     assert set(found.faults[0].name.split("+")) == names
+
+
+def test_two_mistakes_that_explain_every_step_stand_before_one_that_explains_some() -> None:
+    """In steps of one token nothing is reversed."""
+    (fault,) = diagnosis(_CASE, {"decoder.embed_tokens": _reversed_tokens_of_a_shifted_table}, "all").faults
+    assert fault.name == "embedding.other_slot+weight.shifted"
