@@ -218,3 +218,13 @@ def test_numbers_of_another_shape_are_no_pair_of_mistakes_and_no_factor(tap: str
     found = diagnose(golden, spoilt, weights_of(golden, GOLDEN_ROOT / "checkpoints"))
     (fault,) = (one for one in found.faults if one.fault.wrong[0].name == tap)
     assert not fault.explanations
+
+
+def rolled_heads(site: Site) -> Result:
+    y, unit = OPS["context"].truth(site)
+    return np.roll(y, 1, axis=2), unit
+
+
+def test_heads_in_another_order_are_named_where_the_context_has_no_tap() -> None:
+    (found,) = diagnosis("encoder/ragged", {"encoder.*.context": rolled_heads}, "sub-layer").faults
+    assert found.name == "context.head_order"
