@@ -46,8 +46,10 @@ class _Change:
 
 def pairs_in_op(first: Judged, search: Search) -> Iterator[Suspect]:
     """Two known mistakes at a time of a tap whose op was given what was recorded."""
-    near = _nearness(first)
     changes, others = _known(first, search)
+    if not changes:
+        return
+    near = _nearness(first)
     others += [one.hypothesis for one in changes if not _hides(one, changes)]
     for number, one in enumerate(changes):
         if search.over():
