@@ -26,12 +26,12 @@ _SAME = 6
 """Digits to which two changes of a tap are the same."""
 _NEARLY = 1e-3
 """The part of the error that two mistakes may leave before they are judged in rounding units."""
-_FITTED = 8
-"""The rank from which on a mistake was fitted to the tap: it says nothing beside another one."""
+_RAREST = 8
+"""The rank beyond which a mistake is fitted so closely to a tap that it says nothing beside another one."""
 _NEAREST = 12
 """Changes on which mistakes are looked for whose numbers are read off the tap: those that come closest to it alone."""
-_RAREST = 2
-"""What the rarest two mistakes are rarer than the plainest two."""
+_RARER = 2
+"""What the rarest two known mistakes are rarer than the plainest two."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def read_off_in_op(first: Judged, search: Search) -> Iterator[Suspect]:
     for one in islice(_known(first, search)[0], _NEAREST):
         changed = None if search.over() else _made(one.compute.change, first.evidence.site)
         for other in () if changed is None else library_of(changed, search.failures):
-            if other.rank < _FITTED:
+            if other.rank <= _RAREST:
                 yield _pair(first, one, other)
 
 
@@ -172,6 +172,6 @@ def _pair(first: Judged, one: _Change, other: Hypothesis) -> Suspect:
         f"{one.hypothesis.says}, and {other.says}",
         f"{one.hypothesis.fix}; {other.fix}",
         one.compute.then(other.compute),
-        RANK + min(_RAREST, (one.hypothesis.rank + other.rank) // 2),
+        max(RANK + min(_RARER, (one.hypothesis.rank + other.rank) // 2), other.rank + 1),
     )
     return Suspect(pair, {first.evidence.site.place.pattern: pair})
