@@ -14,7 +14,7 @@ from qwen3_parity.blame.values import Values
 from qwen3_parity.diagnosis.judged import Judged
 from qwen3_parity.diagnosis.pairs import RANK, name_of
 from qwen3_parity.diagnosis.search import Search
-from qwen3_parity.diagnosis.suspects import Suspect, every_suspect, library_of
+from qwen3_parity.diagnosis.suspects import Suspect, library_of
 from qwen3_parity.mistakes.hypothesis import Compute, Hypothesis, OfSite
 from qwen3_parity.mistakes.wiring import rewired
 from qwen3_spec.site import Site
@@ -81,7 +81,7 @@ def _known(first: Judged, search: Search) -> tuple[Sequence[_Change], list[Hypot
     actual, truth = first.in_units(first.evidence.actual), first.in_units(first.truth[0])
     changes: dict[tuple[frozenset[str], bytes], tuple[float, _Change]] = {}
     effects: dict[bytes, Hypothesis] = {}
-    every = [*(one.hypothesis for one in every_suspect(first.evidence, search.failures)), *rewired(site)]
+    every = [*(one.hypothesis for one in first.every_suspect(search.failures)), *rewired(site)]
     for one in sorted(every, key=lambda one: one.rank):
         change = one.compute if isinstance(one.compute, OfSite) else None
         changed = right if change is None else _made(change.change, right)
@@ -141,12 +141,7 @@ def _made(compute: Callable[[Site], Any], site: Site) -> Any:
     try:
         with np.errstate(all="ignore"):
             return compute(site)
-    except (
-        ValueError,
-        IndexError,
-        KeyError,
-        TypeError,
-    ):  # shapes that do not fit, a place that this network does not have
+    except (ValueError, IndexError, KeyError, TypeError):  # shapes that do not fit, a place that is not there
         return None
 
 
