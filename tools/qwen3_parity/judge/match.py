@@ -203,8 +203,8 @@ def delivered(actual: Recording, expected: Recording, *, partial: bool = False) 
         )
     problems: list[Problem] = []
 
-    def problem(where: str, rule: str, wanted: str, got: str) -> None:
-        problems.append(Problem(where, rule, wanted, got, f"qwen3-parity show {actual.source}"))
+    def problem(where: str, rule: str, wanted: str, got: str, next_step: str = "") -> None:
+        problems.append(Problem(where, rule, wanted, got, next_step or f"qwen3-parity show {actual.source}"))
 
     known = known_patterns(expected)
     said = {one: patterns_of(one, known) for one in actual.run.materialised}
@@ -242,7 +242,8 @@ def delivered(actual: Recording, expected: Recording, *, partial: bool = False) 
                 places.append(ahead[item.key])
                 if partial:
                     continue
-            problem(f"{name} (step {step})", "missing tap", "delivered, as declared", "nothing")
+            undeclared = "" if given else "deliver it, or leave its pattern out of run.materialised"
+            problem(f"{name} (step {step})", "missing tap", "delivered, as declared", "nothing", undeclared)
         else:
             absent.append(f"{name} (step {step})")
     return Match(both, problems, absent, missing, list(in_words(places)))
