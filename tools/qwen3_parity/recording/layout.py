@@ -52,8 +52,8 @@ def _is_grouping(shape: Sequence[int], sizes: Sequence[int]) -> bool:
 def readings(shape: Sequence[int], axes: Sequence[str], sizes: Mapping[str, int]) -> Iterator[tuple[str, ...]]:
     """The orders of a tap's axes in which a tensor of `shape` can hold it, its own order first, each once.
 
-    The last axis stays the last, neighbours may be joined, and axes of length 1 change nothing. Nobody has the rows of a
-    batch within a head.
+    The last axis stays the last, neighbours may be joined, and axes of length 1 change nothing.
+    Nobody has the rows of a batch within a head.
     """
     known = set[tuple[str, ...]]()
     *outer, last = axes
