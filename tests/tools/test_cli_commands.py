@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -42,6 +43,21 @@ def test_check_finds_the_golden_by_the_name_of_the_case(tmp_path: Path) -> None:
     copy = tmp_path / "copy.pb"
     copy.write_bytes(GOLDEN.read_bytes())
     assert run("check", copy).exit_code == 0
+
+
+@pytest.mark.parametrize("verb", ["check", "diagnose"])
+def test_a_golden_is_given_by_the_name_of_its_case(verb: str) -> None:
+    assert run(verb, "encoder/one_token", GOLDEN).exit_code == run(verb, GOLDEN, GOLDEN).exit_code == 0
+
+
+def test_a_report_is_given_its_golden_by_name(tmp_path: Path) -> None:
+    assert run("report", "encoder/one_token", GOLDEN, "--out", tmp_path / "page.html").exit_code == 0
+
+
+def test_the_next_command_of_a_recording_runs_as_it_stands(tmp_path: Path) -> None:
+    recorded = run("record", "encoder/one_token", "--out", tmp_path / "in a folder" / "it's.pb")
+    _, verb, *arguments = shlex.split(recorded.output.partition("next: ")[2])
+    assert (verb, run(verb, *arguments).exit_code) == ("check", 0)
 
 
 def test_check_of_a_divergence_exits_with_1_and_names_the_tap(tmp_path: Path) -> None:
