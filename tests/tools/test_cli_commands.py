@@ -95,6 +95,13 @@ def test_output_that_cannot_be_written_is_refused_with_json_too() -> None:
     assert done.returncode == 2 and "No space left" in done.stderr and "Traceback" not in done.stderr
 
 
+def test_a_terminal_without_a_character_shows_its_number(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    changed = altered(tmp_path / "c.pb", "encoder.layers.1.output", 0.5)
+    done = subprocess.run([*COMMAND, "check", changed], capture_output=True, text=True, check=False, env=environment)
+    assert (done.returncode, done.stderr) == (1, "") and r"\xd7 of its budget" in done.stdout
+
+
 def test_check_as_json_holds_every_tap(tmp_path: Path) -> None:
     result = run("check", GOLDEN, altered(tmp_path / "c.pb", "encoder.norm", np.nan), "--json")
     report = json.loads(result.output)

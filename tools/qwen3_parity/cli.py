@@ -12,7 +12,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import NoReturn
+from io import TextIOWrapper
+from typing import Any, NoReturn
 
 import click
 
@@ -32,6 +33,13 @@ class Group(click.Group):
     A file has the command under its own name, a trailing _ left out of the verb: `import_.py` is `import`,
     `match_names.py` is `match-names`.
     """
+
+    def main(self, *args: Any, **named: Any) -> Any:
+        """As click does; a terminal that lacks a character shows its number."""
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")
+        return super().main(*args, **named)
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
         """The verbs, by the names of the files."""
