@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner
 from google.protobuf import text_format
 
-from detection.honest import VARIATIONS, network_goldens, run
 from detection.honest.command import TOLERANCES, budgets, smallest
 from detection.honest.measure import Key, Row, Worst, errors_of, proposed, rows, worst, written
+from detection.honest.run import VARIATIONS, network_goldens, run
 from qwen3_golden import GOLDEN_ROOT, ParityError, pb
 
 RULED = pb.Tolerances(

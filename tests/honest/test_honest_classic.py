@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from detection.honest import VARIATIONS, Variation, classic, run
+from detection.honest import classic
+from detection.honest.run import VARIATIONS, run
+from detection.honest.variation import Variation
 from qwen3_golden import GOLDEN_ROOT
 
 GOLDENS = sorted((GOLDEN_ROOT / "cases" / "classic").glob("*.pb"))

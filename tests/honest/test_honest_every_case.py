@@ -10,8 +10,9 @@ import pytest
 import torch
 from torch import nn
 
-from detection.honest import VARIATIONS, Variation, network_goldens, record_all
 from detection.honest.ours import Patch, ours
+from detection.honest.run import VARIATIONS, network_goldens, record_all
+from detection.honest.variation import Variation
 from qwen3_golden import GOLDEN_ROOT, read
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis import diagnose

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from detection.honest import VARIATIONS, run
+from detection.honest.run import VARIATIONS, run
 from qwen3_golden import GOLDEN_ROOT
 
 GOLDENS = sorted((GOLDEN_ROOT / "cases" / "generation").glob("*.pb"))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from detection.honest import VARIATIONS, run
+from detection.honest.run import VARIATIONS, run
 from detection.honest.training import differentiable
 from qwen3_golden import GOLDEN_ROOT, read
 

@@ -11,9 +11,9 @@ import pytest
 import torch
 from torch import nn
 
-from detection.honest import VARIATIONS, Outcome, Variation, run
 from detection.honest.ours import Patch, ours
-from detection.honest.variation import everywhere
+from detection.honest.run import VARIATIONS, Outcome, run
+from detection.honest.variation import Variation, everywhere
 from qwen3_golden import GOLDEN_ROOT, read
 from qwen3_parity.recording.ours.network import EncoderDecoder
 

@@ -38,11 +38,12 @@ def test_an_instrument_has_the_options_that_its_verb_had(command):
     assert done.exit_code == 0 and [name for name in OPTIONS[command].split() if name not in done.output] == []
 
 
-@pytest.mark.parametrize("module", ["mutants", "mechanical", "honest"])
-def test_an_instrument_starts_in_the_folder_tests(module):
-    command = [sys.executable, "-m", f"detection.{module}", "--help"]
+@pytest.mark.parametrize("module", ["mutants", "kernels", "mechanical", "honest", "derived"])
+def test_an_instrument_starts_in_the_folder_tests_and_its_help_waits_for_no_framework(module):
+    command = [sys.executable, "-X", "importtime", "-m", f"detection.{module}", "--help"]
     done = subprocess.run(command, cwd=TESTS, env=_without_tests(), capture_output=True, text=True, check=False)
     assert done.returncode == 0 and done.stdout.startswith(f"Usage: python -m detection.{module} ")
+    assert not {"torch", "transformers"} & {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
 
 
 def test_a_variation_with_an_environment_is_recorded_wherever_the_package_was_found(tmp_path, monkeypatch):

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from detection.kernels import catalogue, is_open
+from detection.levels import command
 from detection.levels.command import levels, listed
 from detection.levels.measure import Row
+
+
+class InProcess:
+    """A pool of processes that has none."""
+
+    Pool = lambda *_, **__: nullcontext(SimpleNamespace(imap_unordered=map))  # noqa: E731
 
 
 def rows(out: Path, *arguments: str) -> list[dict[str, Any]]:
@@ -53,6 +62,33 @@ def test_every_so_manieth_bug_alone_is_run(tmp_path: Path) -> None:
         "all",
     )
     assert len({one["bug"] for one in some}) == 1
+
+
+def test_rows_are_kept_as_they_come_and_not_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(name: str, **_: Any) -> list[Row]:
+        if name == "two":
+            raise KeyboardInterrupt
+        return [Row(name, "all", caught=True)]
+
+    def go_on(name: str, **_: Any) -> list[Row]:
+        return [Row(name, "all", caught=True, said=(("norm.eps",),))]
+
+    out = tmp_path / "rows.json"
+    monkeypatch.setattr(command, "chosen", lambda *_: ["one", "two"])
+    monkeypatch.setattr(command.multiprocessing, "get_context", lambda _: InProcess)
+    monkeypatch.setattr(command, "measured", interrupted)
+    CliRunner().invoke(levels, ["--level", "all", "--json", str(out)])
+    assert [one["bug"] for one in json.loads(out.read_text())] == ["one"]
+    monkeypatch.setattr(command, "measured", go_on)
+    assert [(one["bug"], one["said"]) for one in rows(out, "--level", "all")] == [("one", []), ("two", [["norm.eps"]])]
+
+
+@pytest.mark.parametrize("text", ["", "{}x", "[1]", '[{"of": "mutants"}]'])
+def test_a_file_of_something_else_is_refused(text: str, tmp_path: Path) -> None:
+    out = tmp_path / "rows.json"
+    out.write_text(text)
+    done = CliRunner().invoke(levels, ["kernel/norm-one-plus-weight", "--of", "kernels", "--json", str(out)])
+    assert done.exit_code == 2 and "no rows of levels" in done.output and out.read_text() == text
 
 
 def test_bugs_without_such_a_name_are_refused() -> None:

@@ -49,6 +49,7 @@ def test_verdicts_stand_in_execution_order(world):
 def test_a_declared_tap_that_is_missing_is_named(world):
     problem = only(check(world.golden, world.without(OUTPUT)))
     assert (problem.where, problem.rule) == (f"{OUTPUT} (step 0)", "missing tap")
+    assert "leave its pattern out" in problem.next_step
 
 
 def test_a_missing_tap_lowers_the_share_of_taps_compared(world):

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +16,7 @@ from click.testing import CliRunner, Result
 from qwen3_golden import GOLDEN_ROOT, Recording, Tensor, bug, pb, read, write
 from qwen3_parity.cli import main
 
+COMMAND = (sys.executable, "-m", "qwen3_parity")
 GOLDEN = GOLDEN_ROOT / "cases" / "encoder" / "one_token.pb"
 
 
@@ -44,10 +49,57 @@ def test_check_finds_the_golden_by_the_name_of_the_case(tmp_path: Path) -> None:
     assert run("check", copy).exit_code == 0
 
 
+@pytest.mark.parametrize("verb", ["check", "diagnose"])
+def test_a_golden_is_given_by_the_name_of_its_case(verb: str) -> None:
+    assert run(verb, "encoder/one_token", GOLDEN).exit_code == run(verb, GOLDEN, GOLDEN).exit_code == 0
+
+
+def test_a_report_is_given_its_golden_by_name(tmp_path: Path) -> None:
+    assert run("report", "encoder/one_token", GOLDEN, "--out", tmp_path / "page.html").exit_code == 0
+
+
+def test_the_next_command_of_a_recording_runs_as_it_stands(tmp_path: Path) -> None:
+    recorded = run("record", "encoder/one_token", "--out", tmp_path / "in a folder" / "it's.pb")
+    _, verb, *arguments = shlex.split(recorded.output.partition("next: ")[2])
+    assert (verb, run(verb, *arguments).exit_code) == ("check", 0)
+
+
 def test_check_of_a_divergence_exits_with_1_and_names_the_tap(tmp_path: Path) -> None:
     result = run("check", altered(tmp_path / "c.pb", "encoder.layers.1.output", 0.5))
     assert result.exit_code == 1
     assert "encoder.layers.1.output (step 0)" in result.output
+
+
+def test_an_interrupt_is_no_divergence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("qwen3_parity.commands.check.read", interrupted)
+    result = run("check", GOLDEN, GOLDEN)
+    assert result.exit_code == 130 and "interrupted" in result.output
+
+
+def test_output_that_nobody_reads_is_no_divergence() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([*COMMAND, "show", GOLDEN], stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_output_that_cannot_be_written_is_refused_with_json_too() -> None:
+    with Path("/dev/full").open("w") as full:
+        command = [*COMMAND, "show", GOLDEN, "--json"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2 and "No space left" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_terminal_without_a_character_shows_its_number(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    changed = altered(tmp_path / "c.pb", "encoder.layers.1.output", 0.5)
+    done = subprocess.run([*COMMAND, "check", changed], capture_output=True, text=True, check=False, env=environment)
+    assert (done.returncode, done.stderr) == (1, "") and r"\xd7 of its budget" in done.stdout
 
 
 def test_check_as_json_holds_every_tap(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from qwen3_golden import GOLDEN_ROOT, pb, read, write
+from qwen3_golden import GOLDEN_ROOT, Tensor, pb, read, write
+from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.cli import main
 from qwen3_parity.diagnosis import diagnose
 from qwen3_parity.diagnosis.near_ties import flips
@@ -50,6 +51,14 @@ def test_a_wrong_tap_that_is_read_as_it_is_recorded_is_not_misplaced(world):
     spoilt = replace(world, golden=doubled).holding("logits", world.golden["logits", 0].array * 2)
     found = diagnose(world.golden, spoilt, world.weights)
     assert ([one.fault.place for one in found.faults], list(found.misplaced)) == ([name], [])
+
+
+def test_a_tap_of_another_number_of_axes_is_said_and_fails_no_hypothesis():
+    golden = read(GOLDEN_ROOT / "cases" / "decoder" / "ragged_decode.pb")
+    last = [Tensor(t.info, t.array[:, -1] if t.key == ("logits", 0) else t.array) for t in golden]
+    found = diagnose(golden, replace(golden, tensors=last), weights_of(golden, GOLDEN_ROOT / "checkpoints"))
+    assert [(one.fault.place, one.name) for one in found.faults] == [("logits", "fit.shape")]
+    assert not found.failures
 
 
 def digests(recording, names, weights):

@@ -1,11 +1,13 @@
 """A torch model of any names is recorded in three lines, and what it computes is judged."""
 
+from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 from plain_qwen3 import PlainQwen3
+from torch import nn
 from torch.nn import functional as F  # noqa: N812
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
@@ -90,6 +92,23 @@ def test_own_names_fused_products_and_positions_first_are_read_as_taps(name: str
     recorded = read(recording.path)
     assert shown(case.golden) - shown(recorded) == UNSEEN
     assert recorded.run.backend == pb.SDPA
+
+
+def test_as_many_rows_as_kv_heads_leave_nothing_open(tmp_path: Path) -> None:
+    case = qwen3_parity.golden("decoder/window_even")
+    assert len(case.arrays["input_ids"]) == case.golden.case.config.num_key_value_heads
+    hugging_face = AutoModelForCausalLM.from_pretrained(case.checkpoint, dtype=torch.float32)
+    names = {"model.layers.{layer}.self_attn.k_norm": "k_norm", "model.layers.{layer}.self_attn.v_proj": "v_proj"}
+    with qwen3_parity.record(hugging_face, case, names, tmp_path / "rows.pb") as recording, torch.no_grad():
+        hugging_face(**case.inputs)
+    assert qwen3_parity.check(case, recording).word == "parity"
+
+
+def test_a_head_is_enough_of_a_name_map(case: Case, tmp_path: Path) -> None:
+    model = nn.Sequential(OrderedDict(all=PlainQwen3(case.checkpoint)))
+    with qwen3_parity.record(model, case, {"all": "logits"}, tmp_path / "head.pb") as recording:
+        model(case.inputs["input_ids"])
+    assert "logits" in shown(read(recording.path))
 
 
 def test_a_rotation_of_neighbours_is_named(case: Case, tmp_path: Path) -> None:

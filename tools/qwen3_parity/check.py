@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from os import fspath
 from pathlib import Path
 
 from qwen3_golden import Array, ParityError, Recording, pb, read
@@ -12,6 +13,7 @@ from qwen3_parity.blame.ops_alone import comparable, nothing_judged, op_alone, w
 from qwen3_parity.blame.replay import replay
 from qwen3_parity.blame.tables import wrong_tables
 from qwen3_parity.judge.conventions import conventional
+from qwen3_parity.judge.golden_path import golden_path
 from qwen3_parity.judge.match import delivered, is_input, parameters_differ, refuse_weights, results, same_case
 from qwen3_parity.judge.scope import Scope
 from qwen3_parity.judge.tap_verdict import far_table, is_exact, judge_tap, op_of
@@ -36,7 +38,7 @@ def check(
     file cannot be read, when the candidate ran another case (the field is named), when the golden has no noise floors
     and there are no weights, or when it lacks some of its floors (harness bug). What else is wrong is in the verdicts.
     """
-    expected = golden if isinstance(golden, Recording) else read(golden, digests=True)
+    expected = golden if isinstance(golden, Recording) else read(golden_path(fspath(golden)), digests=True)
     actual = candidate if isinstance(candidate, Recording) else read(candidate, digests=True)
     actual, unconventional = conventional(actual, expected)
     verdicts = replace(check_run(expected, actual, partial=partial), contract=contract_of(expected))

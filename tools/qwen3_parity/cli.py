@@ -6,12 +6,14 @@ Each command imports what it runs when it runs: nobody who asks for help waits f
 from __future__ import annotations
 
 import errno
+import os
 import pkgutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import NoReturn
+from io import TextIOWrapper
+from typing import Any, NoReturn
 
 import click
 
@@ -31,6 +33,13 @@ class Group(click.Group):
     A file has the command under its own name, a trailing _ left out of the verb: `import_.py` is `import`,
     `match_names.py` is `match-names`.
     """
+
+    def main(self, *args: Any, **named: Any) -> Any:
+        """As click does; a terminal that lacks a character shows its number."""
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")
+        return super().main(*args, **named)
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
         """The verbs, by the names of the files."""
@@ -61,7 +70,8 @@ def refusals(ctx: click.Context | None = None) -> Iterator[None]:
     """A command's work: a change of the golden set that was interrupted is carried out or undone before it.
 
     A `ParityError`, a package of an extra that is not installed, and what a disk refuses, end in a message and exit
-    code 2; with --json so does a wrong usage, and the message is on standard output, too.
+    code 2; with --json so does a wrong usage, and the message is on standard output, too. An interrupt, and a pipe that
+    nobody reads, end in the codes that shells have for them: 1 is a divergence and nothing else.
     """
     try:
         finish_change(GOLDEN_ROOT)
@@ -74,9 +84,13 @@ def refusals(ctx: click.Context | None = None) -> Iterator[None]:
             raise
         _refuse(ctx, _missing(error, extra))
     except OSError as error:
-        if error.errno == errno.EPIPE:  # whoever reads our output has enough of it; click ends quietly
-            raise
+        if error.errno == errno.EPIPE:  # whoever reads our output has enough of it
+            _close_output()
+            sys.exit(141)
         _refuse(ctx, _refused(error))
+    except KeyboardInterrupt:
+        click.echo("\ninterrupted", err=True)
+        sys.exit(130)
     except RuntimeError as error:
         if not str(error).startswith("Symlink loop"):  # as Path.resolve says before Python 3.13
             raise
@@ -88,10 +102,18 @@ def refusals(ctx: click.Context | None = None) -> Iterator[None]:
 
 
 def _refuse(ctx: click.Context | None, error: ParityError) -> NoReturn:
-    if ctx is not None and ctx.obj:
-        click.echo(envelope(ctx.invoked_subcommand or "", 2, {"error": refusal(error)}))
     click.echo(str(error), err=True)
+    if ctx is not None and ctx.obj:
+        try:
+            click.echo(envelope(ctx.invoked_subcommand or "", 2, {"error": refusal(error)}))
+        except OSError:  # it is standard output that cannot be written
+            _close_output()
     sys.exit(2)
+
+
+def _close_output() -> None:
+    """Nothing more goes to standard output, what is left in its buffer neither."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _misused(error: click.UsageError) -> ParityError:

@@ -65,7 +65,7 @@ def measure(
     variation: str = "*", only: str = "*", quick: bool = False, levels: Sequence[str] = ("all",)
 ) -> tuple[Errors, list[str]]:
     """The worst errors of the variations and cases that match, and every false alarm at these levels of recording."""
-    from detection.honest import VARIATIONS, network_goldens, run
+    from detection.honest.run import VARIATIONS, network_goldens, run
 
     chosen = [one for one in VARIATIONS if fnmatchcase(one.name, variation) and not (quick and one.slow)]
     if not chosen:

@@ -20,6 +20,7 @@ from detection.kernels import is_open
 from detection.levels.measure import Row, measured
 from detection.levels.sources import SOURCES, chosen
 from qwen3_golden import ParityError
+from qwen3_golden.whole import write_whole
 from qwen3_parity.recording.levels import LEVELS
 from qwen3_parity.report.terminal import console
 
@@ -38,7 +39,12 @@ _COLUMNS = (
 @click.option("--budget", type=click.FloatRange(0), default=10.0, show_default=True, help="Seconds, as of diagnose.")
 @click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="Processes at a time.")
 @click.option("--wrong", is_flag=True, help="Also list what is not named first.")
-@click.option("--json", "out", type=click.Path(path_type=Path), help="Every row as JSON, to this file.")
+@click.option(
+    "--json",
+    "out",
+    type=click.Path(path_type=Path),
+    help="Every row as JSON, to this file as they come; bugs that it has are not run again.",
+)
 def levels(
     globs: tuple[str, ...],
     sources: tuple[str, ...],
@@ -65,13 +71,18 @@ def levels(
             next_step="python -m detection.mutants --list",
         )
     context = multiprocessing.get_context("fork")  # what is imported and read stays warm
-    found: dict[str, list[Row]] = {}
+    asked = wanted or tuple(LEVELS)
+    found = rows_of(out) if out is not None and out.exists() else {}
     for source, bugs in names.items():
-        measure = partial(measured, source=source, levels=wanted or tuple(LEVELS), budget=budget)
         rows = found.setdefault(source, [])
+        before = {(row.bug, row.level) for row in rows}
+        left = [bug for bug in bugs if not before.issuperset((bug, level) for level in asked)]
+        measure = partial(measured, source=source, levels=asked, budget=budget)
         with context.Pool(workers, maxtasksperchild=1) as pool:
-            for some in track(pool.imap_unordered(measure, bugs), source, len(bugs), console=console(stderr=True)):
-                rows += some
+            for some in track(pool.imap_unordered(measure, left), source, len(left), console=console(stderr=True)):
+                rows += [row for row in some if (row.bug, row.level) not in before]
+                if out is not None:
+                    write_whole(out, as_json(found))
         rows.sort(key=lambda row: row.bug)
     console().print(table(found))
     every_row = [row for rows in found.values() for row in rows]
@@ -81,10 +92,32 @@ def levels(
     for row in (row for source, rows in found.items() for row in rows if wrong and listed(source, row)):
         click.echo(f"{row.level} {row.bug}: {'; '.join(' '.join(names[:3]) for names in row.said)}")
     if out is not None:
-        json_rows = [{"of": source, **asdict(row)} for source, rows in found.items() for row in rows]
-        out.write_text(json.dumps(json_rows, indent=1) + "\n")
+        write_whole(out, as_json(found))
     lost = {row.bug for row in every_row} - {row.bug for row in every_row if row.caught}
     sys.exit(1 if lost or failures or any(row.innocents for row in every_row) else 0)
+
+
+def as_json(found: Mapping[str, Sequence[Row]]) -> str:
+    """The rows of each source."""
+    return json.dumps([{"of": of, **asdict(row)} for of, rows in found.items() for row in rows], indent=1) + "\n"
+
+
+def rows_of(path: Path) -> dict[str, list[Row]]:
+    """What `as_json` wrote; raises `ParityError` for anything else."""
+    found: dict[str, list[Row]] = {}
+    try:
+        for one in json.loads(path.read_text(encoding="utf-8")):
+            said, innocents = tuple(map(tuple, one.pop("said"))), tuple(one.pop("innocents"))
+            found.setdefault(one.pop("of"), []).append(Row(**one, said=said, innocents=innocents))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ParityError(
+            path,
+            "these are no rows of levels",
+            expected="a file that --json wrote, or none",
+            got=repr(error),
+            next_step="give another file",
+        ) from None
+    return found
 
 
 def listed(source: str, row: Row) -> bool:

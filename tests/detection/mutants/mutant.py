@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from qwen3_encdec.weights.fault import CHECKS
 from qwen3_golden import STAGES
 
 Seed = Callable[[Any], None]
@@ -43,6 +42,8 @@ class Mutant:
     @property
     def of_weights(self) -> bool:
         """Whether it is seeded in the loading of a checkpoint."""
+        from qwen3_encdec.weights.fault import CHECKS
+
         return bool(self.wrong) and self.wrong <= {*CHECKS, REFUSED}
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from qwen3_parity.commands import DIRECTORY, examples, output_options, tap_names
+from qwen3_parity.judge.next_command import command
 from qwen3_parity.report.output import Output
 
 FILE = click.Path(path_type=Path)
@@ -131,7 +132,7 @@ def capture(
         if not is_main():
             return
     recorded = read(path)
-    missing, next_step = missing_results(recorded), f"qwen3-parity record {path} --model {model}"
+    missing, next_step = missing_results(recorded), command("record", path, "--model", model)
     lines = [tensor.info.name for tensor in recorded] if output.verbose else []
     if missing:
         lines.append(f"a verdict by it is partial, exit code 1 unless --partial: it has no {', '.join(missing)}")

@@ -13,7 +13,7 @@ from qwen3_parity.commands import examples, output_options
 from qwen3_parity.folder.check import Folder, check_folder
 from qwen3_parity.folder.levels import LEVELS, cases_of
 from qwen3_parity.judge.candidates import golden_names
-from qwen3_parity.judge.golden_path import golden_of
+from qwen3_parity.judge.golden_path import golden_of, golden_path
 from qwen3_parity.judge.predictions import predictions as compare_predictions
 from qwen3_parity.report import folder as folders
 from qwen3_parity.report import verdicts as report
@@ -53,7 +53,7 @@ def check(
     levels: tuple[str, ...],
     partial: bool,
 ) -> None:
-    """Judge a recording against a golden (found by the case's name when left out), or any two recordings.
+    """Judge a recording against a golden (a file, or a case's name; else that of its case), or any two.
 
     A folder is judged in one go: every *.pb in it, at any depth, by the golden of the case that it says it ran. Where
     the checkpoint is at hand, every op of the candidate is also judged alone, on the candidate's own inputs; without it
@@ -80,7 +80,7 @@ def check(
     if levels:
         raise click.UsageError("--level is for a folder of candidates")
     candidate = read(files[-1], digests=True)
-    golden = read(files[0] if len(files) == 2 else golden_of(candidate), digests=True)
+    golden = read(golden_path(str(files[0])) if len(files) == 2 else golden_of(candidate), digests=True)
     verdicts = judge(golden, candidate, weights_at_hand(golden, GOLDEN_ROOT / "checkpoints", model), partial=partial)
     _write(Folder(files[-1], [verdicts]), html, junit)
     shown = [report.terminal(verdicts, every=every or output.verbose)]

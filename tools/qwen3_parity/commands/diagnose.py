@@ -9,7 +9,7 @@ import click
 
 from qwen3_golden import GOLDEN_ROOT, Recording, pb, read
 from qwen3_parity.commands import examples, output_options
-from qwen3_parity.judge.golden_path import golden_of
+from qwen3_parity.judge.golden_path import golden_of, golden_path
 from qwen3_parity.judge.match import refuse_weights
 from qwen3_parity.report.output import Output
 
@@ -45,7 +45,7 @@ def diagnose(
             raise click.UsageError("--model and --checkpoints are for one candidate, and this is a folder")
         folders(files[0], output, partial=partial, budget=budget)
     candidate = read(files[-1], digests=True)
-    golden = read(files[0] if len(files) == 2 else golden_of(candidate), digests=True)
+    golden = read(golden_path(str(files[0])) if len(files) == 2 else golden_of(candidate), digests=True)
     refuse_weights(candidate, golden)
     if golden.case.mode == pb.TOKENIZATION:
         tokenizers(golden, candidate, model, output, partial=partial)

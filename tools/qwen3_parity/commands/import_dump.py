@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from qwen3_parity.commands import CASE_OR_FILE, examples, output_options
+from qwen3_parity.judge.next_command import command
 from qwen3_parity.report.output import Output
 
 _SHOWN = 12
@@ -38,7 +39,7 @@ def import_dump(golden: str, dump: Path, names: str | None, out: Path | None, ou
 
     with output.progress(f"reading {dump}"):
         made = make(dump, case_of(golden), names, out)
-    next_step = f"qwen3-parity check {golden} {made.path}"
+    next_step = command("check", golden, made.path)
     forwards = f"{len(made.forwards)} forward{'s' if len(made.forwards) > 1 else ''}"
     line = f"{made.path}: {made.tensors} tensors from {made.arrays} arrays ({made.kind}), {forwards}"
     unmatched = [f"{shown(name)}: like {like or 'no tap'}" for name, like in made.unmatched.items()]

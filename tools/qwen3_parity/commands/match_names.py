@@ -9,6 +9,7 @@ import click
 from qwen3_golden import GOLDEN_ROOT, ParityError
 from qwen3_golden.whole import write_whole
 from qwen3_parity.commands import CASE_OR_FILE, examples, output_options
+from qwen3_parity.judge.next_command import command
 from qwen3_parity.report.output import Output
 
 
@@ -72,6 +73,6 @@ def match_names(model: str, golden: str, out: Path, output: Output) -> None:
         "missing": list(missing),
     }
     shown = [text, *[f"no place was found for {', '.join(missing)}"] * bool(missing)]
-    shown.append(f"{out}\nnext: qwen3-parity record {golden} --impl {model} --names {out}")
+    shown.append(f"{out}\nnext: {command('record', golden, '--impl', model, '--names', out)}")
     line = f"{out}: {len(found)} names, none found for {len(missing)} taps"
     output.finish(0, line, lambda: data, lambda: shown)

@@ -8,7 +8,7 @@ import click
 
 from qwen3_golden import read
 from qwen3_parity.commands import examples, output_options
-from qwen3_parity.judge.golden_path import golden_of
+from qwen3_parity.judge.golden_path import golden_of, golden_path
 from qwen3_parity.judge.predictions import predictions as compare
 from qwen3_parity.report import predictions as report
 from qwen3_parity.report.output import Output
@@ -28,7 +28,7 @@ def predictions(files: tuple[Path, ...], output: Output) -> None:
     if len(files) > 2:
         raise click.UsageError("give one candidate, or a golden and a candidate")
     candidate = read(files[-1], digests=True)
-    golden = read(files[0] if len(files) == 2 else golden_of(candidate), digests=True)
+    golden = read(golden_path(str(files[0])) if len(files) == 2 else golden_of(candidate), digests=True)
     found = compare(golden, candidate)
     shown = report.terminal(found, every=output.verbose)
     output.finish(0, "; ".join(report.summary(found)), lambda: report.to_json(found), lambda: [shown])

@@ -9,6 +9,7 @@ import click
 from qwen3_golden import GOLDEN_ROOT, pb, read
 from qwen3_parity.commands import CASE_OR_FILE, examples, output_options, tap_names
 from qwen3_parity.judge.golden_path import golden_path
+from qwen3_parity.judge.next_command import command
 from qwen3_parity.recording.levels import LEVELS
 from qwen3_parity.report.output import Output
 
@@ -88,7 +89,7 @@ def record(
                 recorder.record(reference, path, lambda *_: made, checkpoints=checkpoints, model=model, taps=globs)
     recorded = read(path)
     lines = [tensor.info.name for tensor in recorded] if output.verbose else []
-    next_step = f"qwen3-parity check {golden} {path}{f' --model {model}' if model else ''}"
+    next_step = command("check", golden, path, *(("--model", model) if model else ()))
     data = {"case": reference.case.name, "golden": str(golden), "recording": str(path), "taps": len(recorded.tensors)}
     lines += [f"{path}", f"next: {next_step}"]
     output.finish(0, str(path), lambda: data | {"next_step": next_step}, lambda: lines)

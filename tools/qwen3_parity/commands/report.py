@@ -13,7 +13,7 @@ import click
 from qwen3_golden import GOLDEN_ROOT, ParityError, Recording, pb, read
 from qwen3_golden.whole import write_whole
 from qwen3_parity.commands import examples
-from qwen3_parity.judge.golden_path import golden_of
+from qwen3_parity.judge.golden_path import golden_of, golden_path
 from qwen3_parity.report.output import envelope
 from qwen3_parity.report.progress import progress
 from qwen3_parity.report.terminal import console
@@ -113,7 +113,7 @@ def _of_one(files: tuple[str, ...], options: _Options) -> tuple[Report, Callable
     from qwen3_parity.report.page.mistakes import mistakes_of, mistakes_of_texts
 
     candidate = read(Path(files[-1]), digests=True)
-    golden = read(Path(files[0]) if len(files) == 2 else golden_of(candidate), digests=True)
+    golden = read(golden_path(str(files[0])) if len(files) == 2 else golden_of(candidate), digests=True)
     refuse_weights(candidate, golden)
     if golden.case.mode == pb.TOKENIZATION:
         from qwen3_parity.diagnosis.text import diagnose_tokenization, directory_of

@@ -39,7 +39,7 @@ def show(file: Path, taps: tuple[str, ...], diff: str | None, output: Output) ->
         row = bug(str(file))
         output.finish(0, row.wrong, lambda: pages.bug_to_json(row), lambda: [pages.describe_bug(row)])
     else:
-        path = file if file.exists() or file.suffix == ".pb" else golden_path(str(file))
+        path = golden_path(str(file))
         recording = read(path, digests=True)
         output.finish(
             0,

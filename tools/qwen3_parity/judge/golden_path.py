@@ -11,7 +11,7 @@ from qwen3_parity.judge.match import refuse_weights
 def golden_path(name: str, root: Path = GOLDEN_ROOT) -> Path:
     """A golden's file from its path or from its case name; raises `ParityError` with the names there are."""
     path = Path(name)
-    return path if path.suffix == ".pb" else _committed(name, root)
+    return path if path.suffix == ".pb" or path.is_file() else _committed(name, root)
 
 
 def case_names(root: Path = GOLDEN_ROOT) -> list[str]:

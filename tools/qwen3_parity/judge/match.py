@@ -10,6 +10,7 @@ from google.protobuf.message import Message
 from qwen3_golden import ParityError, Recording, Tensor, pattern_of, pb
 from qwen3_parity.judge.compare import exact
 from qwen3_parity.judge.declared import known_patterns, nearest, patterns_of
+from qwen3_parity.judge.next_command import command
 from qwen3_parity.judge.unreached import in_words, unreached
 from qwen3_parity.judge.verdict import Problem
 
@@ -203,8 +204,8 @@ def delivered(actual: Recording, expected: Recording, *, partial: bool = False) 
         )
     problems: list[Problem] = []
 
-    def problem(where: str, rule: str, wanted: str, got: str) -> None:
-        problems.append(Problem(where, rule, wanted, got, f"qwen3-parity show {actual.source}"))
+    def problem(where: str, rule: str, wanted: str, got: str, next_step: str = "") -> None:
+        problems.append(Problem(where, rule, wanted, got, next_step or command("show", actual.source)))
 
     known = known_patterns(expected)
     said = {one: patterns_of(one, known) for one in actual.run.materialised}
@@ -242,7 +243,8 @@ def delivered(actual: Recording, expected: Recording, *, partial: bool = False) 
                 places.append(ahead[item.key])
                 if partial:
                     continue
-            problem(f"{name} (step {step})", "missing tap", "delivered, as declared", "nothing")
+            undeclared = "" if given else "deliver it, or leave its pattern out of run.materialised"
+            problem(f"{name} (step {step})", "missing tap", "delivered, as declared", "nothing", undeclared)
         else:
             absent.append(f"{name} (step {step})")
     return Match(both, problems, absent, missing, list(in_words(places)))

@@ -16,4 +16,9 @@ def diagnose_command(golden: str, candidate: str) -> str:
     if IN_MEMORY in (golden, candidate):
         return "write the recording to a file, then: qwen3-parity diagnose FILE"
     committed = Path(golden).is_relative_to(GOLDEN_ROOT / "cases")
-    return shlex.join(["qwen3-parity", "diagnose", *([] if committed else [golden]), candidate])
+    return command("diagnose", *([] if committed else [golden]), candidate)
+
+
+def command(verb: str, *arguments: str | Path) -> str:
+    """A command for a shell, whatever stands in its paths."""
+    return shlex.join(["qwen3-parity", verb, *map(str, arguments)])

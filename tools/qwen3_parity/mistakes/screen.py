@@ -26,9 +26,12 @@ def screen(site: Site) -> Screen | None:
     actual = site.values.recorded(site.place.name, site.step)
     if actual is None or actual.dtype.kind != "f":
         return None if actual is None else lambda changed: True
-    rows = _rows(site, actual)
     columns = _columns(site)
-    part = _output(actual, site, rows, columns)
+    try:
+        rows = _rows(site, actual)
+        part = _output(actual, site, rows, columns)
+    except IndexError:  # another shape than the tap's
+        return lambda changed: True
     wrong = _wrong(site, rows, columns, part)
     if wrong is None:
         return lambda changed: True

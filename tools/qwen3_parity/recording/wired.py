@@ -86,7 +86,7 @@ def rows_of(model: nn.Module, case: Case, named: Sequence[Named]) -> tuple[Bound
     usual = [one for one in usual_rows(own, case.stack) if one.pattern not in taken]
     if case.stack == "decoder" and "logits" not in taken:
         usual.append(row_of(Named("", ("logits",)), "logits"))
-    if len(usual) + len(mapped) < 2:  # logits alone are what any model gives
+    if not mapped and len(usual) < 2:  # logits alone are what any model gives
         raise ParityError(
             type(model).__name__,
             "none of its modules has a name that Hugging Face's Qwen3 has",

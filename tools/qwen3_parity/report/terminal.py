@@ -21,6 +21,10 @@ class PlainConsole(Console):
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(printable(segment.text), segment.style)
 
+    def on_broken_pipe(self) -> None:
+        """As `refusals` has it, for every command alike."""
+        raise  # rich calls it where the error is caught
+
 
 def console(*, stderr: bool = False) -> Console:
     """Standard output for tables, which are never cut where nobody sees an edge; or standard error for progress."""
