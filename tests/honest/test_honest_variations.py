@@ -47,6 +47,11 @@ def test_an_honest_variation_passes_and_nobody_is_blamed(variation: Variation, t
     assert not alarms(outcomes)
 
 
+def test_a_case_without_a_tap_of_a_level_is_not_judged_there(tmp_path: Path) -> None:
+    outcomes = run(named("eager"), [ENCDEC.parent / "block" / "causal.pb"], tmp_path, ("logits", "layer"))
+    assert [one.level for one in outcomes] == ["layer"]
+
+
 @compiles
 @pytest.mark.slow  # compiled by the machine's own C++, minutes; not for every ATEN_CPU_CAPABILITY
 @pytest.mark.parametrize(("name", "cases"), [("compiled", ["window_odd", "ragged"]), ("flex_compiled", ["window_odd"])])

@@ -228,3 +228,27 @@ def rolled_heads(site: Site) -> Result:
 def test_heads_in_another_order_are_named_where_the_context_has_no_tap() -> None:
     (found,) = diagnosis("encoder/ragged", {"encoder.*.context": rolled_heads}, "sub-layer").faults
     assert found.name == "context.head_order"
+
+
+def last_of_the_prompt_lost(site: Site) -> Result:
+    y, unit = OPS["cache"].truth(site)
+    stop = site.case.steps[0]
+    if site.step:
+        y[:, :, stop - 1] = y[:, :, stop - 2]
+    return y, unit
+
+
+def test_what_spoils_fewer_right_cells_of_a_tap_comes_first() -> None:
+    faults = diagnosis("decoder/ragged_decode", {"*.cache_values": last_of_the_prompt_lost}, "sub-layer").faults
+    assert [one.name for one in faults] == ["cache.shifted"]
+    assert all(one.spoiled for one in faults[0].explanations)
+
+
+def strange(site: Site) -> Result:
+    stream, branch = (np.asarray(one, np.float64) for one in site.inputs)
+    return stream + np.sin(3 * branch), np.zeros(stream.shape)
+
+
+def test_a_weight_that_fewer_positions_than_it_has_columns_tell_explains_no_group() -> None:
+    (fault,) = diagnosis("decoder/ragged_decode", {"*.layers.{layer}.output": strange}, "logits", budget=2).faults
+    assert "weight.unknown" not in [one.name for one in fault.explanations]

@@ -47,6 +47,15 @@ def test_without_a_known_mistake_the_tap_halves_the_group() -> None:
     )
 
 
+def test_a_copy_of_what_is_recorded_is_not_asked_for() -> None:
+    layer = "decoder.layers.1"
+    hidden = (f"{layer}.input", f"{layer}.input_layernorm", f"{layer}.merged_attn.v_proj")
+    name = f"{layer}.merged_attn.cache_values"
+    fault = Fault(name, hidden, (OpVerdict(name, 0, "cache", others=hidden),))
+    said = f"record {layer}.input_layernorm next: it says whether the mistake is in the 1 of 2 hidden ops up to it"
+    assert next_tap(fault, [], VALUES) == said
+
+
 def test_without_a_hidden_tap_there_is_nothing_to_record() -> None:
     fault = Fault(f"{ATTENTION}.context", (), (OpVerdict(f"{ATTENTION}.context", 0, "context"),))
     assert next_tap(fault, [], VALUES) == ""

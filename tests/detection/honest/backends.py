@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 from copy import deepcopy
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import torch
@@ -31,7 +31,7 @@ def _flex(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor, 
 def _flex_compiled(
     module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor, scaling: float, **more: Any
 ) -> Any:
-    return _by_flex(torch.compile(flex_attention, dynamic=False), query, key, value, mask, scaling)
+    return _by_flex(_compile(), query, key, value, mask, scaling)
 
 
 def _by_flex(function: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor, scaling: float) -> Any:
@@ -76,6 +76,24 @@ def _short(golden: Recording) -> bool:
     return golden.case.name in ("encoder/window_odd", "encdec/qwen2", "encdec/bfloat16")
 
 
+def _compiled_flex(golden: Recording) -> bool:
+    """Those where torch's compiled kernel is right: torch 2.13 reads what nobody wrote where head_dim is 8 or 16 and
+    the processor has no AVX-512."""
+    return _short(golden) and _compiled_as_it_is(golden.case.config.head_dim)
+
+
+@cache
+def _compiled_as_it_is(head_dim: int) -> bool:
+    query, key = torch.randn(1, 2, 3, head_dim), torch.randn(1, 2, 8, head_dim)
+    mask = torch.zeros(1, 1, 3, 8)
+    one, other = (_by_flex(function, query, key, key, mask, 1.0)[0] for function in (flex_attention, _compile()))
+    return torch.allclose(one, other, rtol=1e-4, atol=1e-4)
+
+
+def _compile() -> Any:
+    return torch.compile(flex_attention, dynamic=False)
+
+
 VARIATIONS = (
     Variation("eager", "our implementation as it is", ours()),
     Variation("sdpa", "torch's scaled_dot_product_attention", ours(backend="sdpa")),
@@ -88,7 +106,7 @@ VARIATIONS = (
         "flex_compiled",
         "torch's flex_attention, compiled",
         ours(attending("flex_compiled", _flex_compiled, materialise=False), run={"backend": pb.FLEX}, shows=_unfused),
-        _short,
+        _compiled_flex,
         slow=True,
     ),
     Variation(

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from qwen3_parity.diagnosis.hidden_factors import factors
-from qwen3_parity.diagnosis.judged import Judged, contradicts, predictions, share, share_of
+from qwen3_parity.diagnosis.judged import Judged, contradicts, fit, fit_of, predictions
 from qwen3_parity.diagnosis.pairs import pairs
 from qwen3_parity.diagnosis.pairs_in_op import pairs_in_op, read_off_in_op
 from qwen3_parity.diagnosis.search import Search
@@ -32,7 +32,7 @@ class Explanation:
 
     `whole` taps are reproduced in every cell, `partly` in every wrong cell (the mistake is made for some of the tap);
     `of` were tried. `kinds` of places are wrong together. `contradicted` counts passing taps of the same place that the
-    mistake would have made wrong.
+    mistake would have made wrong, `spoiled` is the part of the right cells of a tap explained partly.
     """
 
     name: str
@@ -44,14 +44,15 @@ class Explanation:
     partly: int
     of: int
     contradicted: int
+    spoiled: float = 0.0
     rank: int = 0
     kinds: int = 1
 
     @property
     def order(self) -> tuple[float, ...]:
         """Smaller is better: is no fit of each tap, explains more, contradicts less, is plainer, is closer."""
-        fitted = self.rank >= FITTED
-        return fitted, -self.whole, -self.partly, self.contradicted, self.rank, self.kinds, self.share
+        fitted, spoiled = self.rank >= FITTED, round(self.spoiled, 1)
+        return fitted, -self.whole, -self.partly, self.contradicted, spoiled, self.rank, self.kinds, self.share
 
     def as_good_as(self, other: Explanation) -> bool:
         """Whether it explains as much as another one and contradicts no more: the plainer of the two is no surer."""
@@ -163,26 +164,28 @@ def _for(
     for suspect, result in predictions((one for one in tried if not one.plainness > enough), first):
         if suspect.plainness > enough:  # run beside the one that is enough
             continue
-        shares = [share_of(result, suspect, first)]
-        if shares[0][0] > 1:
+        fits = [fit_of(result, suspect, first)]
+        if fits[0].share > 1:
             continue
-        shares += [share(suspect, one) for one in blamed if one is not first]
+        fits += [fit(suspect, one) for one in blamed if one is not first]
         ordered = [first, *(one for one in blamed if one is not first)]
-        left = [one for one, (share, _) in zip(ordered, shares, strict=True) if not share <= 1]
-        again = [] if left else [share(suspect, one) for one in explained]
-        if all(share <= 1 for share, _ in again):
-            shares += again
+        left = [one for one, found in zip(ordered, fits, strict=True) if not found.share <= 1]
+        again = [] if left else [fit(suspect, one) for one in explained]
+        if all(one.share <= 1 for one in again):
+            fits += again
+        good = [one for one in fits if one.share <= 1]
         hypothesis = suspect.hypothesis
         found = Explanation(
             name=hypothesis.name,
             says=hypothesis.says,
             fix=hypothesis.fix,
             place=suspect.where,
-            share=max(share for share, _ in shares if share <= 1),
-            whole=sum(share <= 1 and whole for share, whole in shares),
-            partly=sum(share <= 1 and not whole for share, whole in shares),
-            of=len(shares),
+            share=max(one.share for one in good),
+            whole=sum(one.whole for one in good),
+            partly=sum(not one.whole for one in good),
+            of=len(fits),
             contradicted=sum(contradicts(suspect, one) for one in passing),
+            spoiled=max(one.spoiled for one in good),
             rank=hypothesis.rank,
             kinds=len({pattern.rpartition(".")[2].removeprefix("encoder_") for pattern in suspect.at}),
         )

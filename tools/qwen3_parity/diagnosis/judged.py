@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 
@@ -178,18 +179,30 @@ def _with_its_noise(suspect: Suspect, one: Judged, result: Result) -> Result:
     return found, noise if unit is None or unit.shape != noise.shape else np.maximum(unit, noise)
 
 
-def share(suspect: Suspect, one: Judged) -> tuple[float, bool]:
-    """The share of the budget that a suspect leaves, and whether of the whole tap or of the wrong cells alone."""
-    return share_of(predicted(suspect, one), suspect, one)
+class Fit(NamedTuple):
+    """The `share` of a tap's budget that a mistake leaves, infinite where it explains nothing; of the `whole` tap, or
+    of its wrong cells alone: then it spoils a part of the right ones."""
+
+    share: float
+    whole: bool
+    spoiled: float = 0.0
 
 
-def share_of(result: Result | None, suspect: Suspect, one: Judged) -> tuple[float, bool]:
-    """As `share`, of what a suspect is known to make of a tap."""
+_NONE = Fit(math.inf, whole=False)
+
+
+def fit(suspect: Suspect, one: Judged) -> Fit:
+    """How a suspect fits a tap."""
+    return fit_of(predicted(suspect, one), suspect, one)
+
+
+def fit_of(result: Result | None, suspect: Suspect, one: Judged) -> Fit:
+    """As `fit`, of what a suspect is known to make of a tap."""
     if result is None or result[0].shape != one.evidence.actual.shape:
-        return math.inf, False
+        return _NONE
     group = bool(one.evidence.others)
     if group and one.cells.any() and np.isnan(one.evidence.actual[one.cells]).all():
-        return math.inf, False  # NaN is what many mistakes make, and what whoever reads it makes of it
+        return _NONE  # NaN is what many mistakes make, and what whoever reads it makes of it
     if group and result[1] is not None and result[1].shape != result[0].shape:
         result = _with_its_noise(suspect, one, result)
     errors = one.evidence.errors(result)
@@ -200,13 +213,14 @@ def share_of(result: Result | None, suspect: Suspect, one: Judged) -> tuple[floa
         assert errors is not None
         wrong = float(errors[one.cells].max(initial=0)) / one.room
     if wrong > 1:
-        return math.inf, False
+        return _NONE
     share = worst_share(one.evidence.measure(errors), one.evidence.ops)
     if share <= 1:
-        return share, True
+        return Fit(share, whole=True)
     if one.evidence.actual.dtype.kind != "f" or len(np.unique(one.evidence.actual[one.cells])) < _TELLING:
-        return math.inf, False  # a few bools, integers or zeros are right by chance
-    return wrong, False
+        return _NONE  # a few bools, integers or zeros are right by chance
+    right = one.evidence.judged & ~one.cells
+    return Fit(wrong, whole=False, spoiled=float((errors[right] > one.room).mean()) if right.any() else 0.0)
 
 
 def contradicts(suspect: Suspect, one: Judged) -> bool:

@@ -41,7 +41,8 @@ def _wrong(some: frozenset[str], explanation: Explanation) -> bool:
 
 def _made_of(fault: Fault, values: Values) -> Mapping[str, frozenset[str]]:
     """Of each hidden tap of the first wrong group: the patterns of the group's places that lead to it, its own too."""
-    hidden = frozenset(fault.wrong[0].others)
+    others = frozenset(fault.wrong[0].others)
+    hidden = frozenset(name for name in others if not _is_recorded(name, others, values))
     found: dict[str, frozenset[str]] = {}
 
     def lead(name: str) -> frozenset[str]:
@@ -53,3 +54,9 @@ def _made_of(fault: Fault, values: Values) -> Mapping[str, frozenset[str]]:
         return found[name]
 
     return {name: lead(name) for name in sorted(hidden)}
+
+
+def _is_recorded(name: str, hidden: frozenset[str], values: Values) -> bool:
+    """Whether a hidden tap is a copy of recorded ones: it would say nothing new."""
+    place = values.place(name)
+    return place is not None and place.op == "copy" and hidden.isdisjoint(values.reads(place))

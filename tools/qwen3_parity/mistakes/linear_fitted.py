@@ -47,6 +47,8 @@ def _linear(site: Site, what: Observed) -> Iterator[Hypothesis]:
     x = np.unique(x, axis=0)  # what comes again says nothing new
     independent = int(np.linalg.matrix_rank(x))
     fewer = independent < x.shape[-1] or len(x) == x.shape[-1]
+    if fewer and site.values.recorded(site.names[0], site.step) is None:
+        return  # any numbers fit, and the mistake may be ahead of the op
     where = "" if len(outputs) == every else f" in output channels {_listed(outputs)}"
     says = f"has a weight of no tensor of the checkpoint{where}" + (
         f" (or another mistake of each position's own: {independent} different positions cannot tell {x.shape[-1]} weights)"

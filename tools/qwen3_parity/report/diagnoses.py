@@ -20,6 +20,8 @@ from qwen3_parity.report.verdicts import of_budget, own_error, summary
 
 _TAPS = 16
 _FLIPS = 5
+_SOME = 0.005
+"""The part of the right cells from which on it is told that they would be wrong."""
 _EACH = 4
 
 
@@ -135,7 +137,9 @@ def reproduces(one: Explanation, whose: str) -> str:
     some = f"{one.whole} of {one.of} taps"
     if one.partly and one.whole != one.of:
         some = f"the wrong cells of {one.partly} and all of {some}"
-    doubt = f", though {one.contradicted} right taps would be wrong too" if one.contradicted else ""
+    right = [f"{one.contradicted} right taps"] if one.contradicted else []
+    right += [f"{one.spoiled:.0%} of a tap's right cells"] if one.spoiled >= _SOME else []
+    doubt = f", though {' and '.join(right)} would be wrong too" if right else ""
     return f"reproduces {whose} numbers within {one.share:.2g} of the budget at {some}{doubt}"
 
 
