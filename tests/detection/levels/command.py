@@ -36,7 +36,7 @@ _COLUMNS = (
               show_default=True, help="Which bugs; repeatable.")  # fmt: skip
 @click.option("--every", type=click.IntRange(1), default=1, show_default=True, help="Every so-manieth bug alone.")
 @click.option("--level", "wanted", multiple=True, type=click.Choice(list(LEVELS)), help="Only this level; repeatable.")
-@click.option("--budget", type=click.FloatRange(0), default=10.0, show_default=True, help="Seconds, as of diagnose.")
+@click.option("--budget", type=click.FloatRange(0), default=8.0, show_default=True, help="Seconds, as of diagnose.")
 @click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="Processes at a time.")
 @click.option("--wrong", is_flag=True, help="Also list what is not named first.")
 @click.option(

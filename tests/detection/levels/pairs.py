@@ -134,7 +134,7 @@ def _first(fault: Explained) -> Sequence[str]:
 @click.option("--inside", "near", type=click.IntRange(0), default=20, show_default=True, help="Pairs in one op.")
 @click.option("--level", "levels", multiple=True, type=click.Choice(list(LEVELS)), default=("all", "modules"))
 @click.option("--seed", default=0, show_default=True, help="Which pairs are drawn.")
-@click.option("--budget", type=click.FloatRange(0), default=10.0, show_default=True, help="Seconds of the processor.")
+@click.option("--budget", type=click.FloatRange(0), default=8.0, show_default=True, help="Seconds of the processor.")
 def pairs(far: int, near: int, levels: tuple[str, ...], seed: int, budget: float) -> None:
     """Make two mistakes at once, draw them anew from a seed, and ask for the names of both."""
     for kind, count, make in (("across ops", far, across), ("inside one op", near, inside)):

@@ -23,8 +23,8 @@ FILE = click.Path(path_type=Path)
 @output_options("Every tap that is wrong, and everything that explains a fault.")
 @click.option("--model", type=FILE, help="The checkpoint or tokenizer directory of a captured case.")
 @click.option("--checkpoints", type=FILE, default=GOLDEN_ROOT / "checkpoints", help="Where the case's checkpoints are.")
-@click.option("--budget", type=click.FloatRange(0), default=10.0, show_default=True, metavar="SECONDS",
-              help="How long the mistake is looked for among ops without a tap.")  # fmt: skip
+@click.option("--budget", type=click.FloatRange(0), default=8.0, show_default=True, metavar="SECONDS",
+              help="How long it may take: then the best so far is told.")  # fmt: skip
 @click.option("--partial", is_flag=True, help="The case's results (logits, generated ids, …) need not be there.")
 def diagnose(
     files: tuple[Path, ...], output: Output, model: Path | None, checkpoints: Path, partial: bool, budget: float
