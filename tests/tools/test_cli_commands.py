@@ -88,11 +88,21 @@ def test_output_that_nobody_reads_is_no_divergence() -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
-def test_output_that_cannot_be_written_is_refused_with_json_too() -> None:
+@pytest.mark.parametrize(
+    "words", [["show", GOLDEN, "--json"], ["--help"], ["check", "--help"]], ids=["json", "help", "help of a verb"]
+)
+def test_output_that_cannot_be_written_is_refused_with_json_too(words: list[str]) -> None:
     with Path("/dev/full").open("w") as full:
-        command = [*COMMAND, "show", GOLDEN, "--json"]
+        command = [*COMMAND, *words]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 2 and "No space left" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_another_checkpoint_than_the_cases_is_not_recorded(tmp_path: Path) -> None:
+    path = tmp_path / "other.pb"
+    command = [*COMMAND, "record", "decoder/plain", "--model", GOLDEN_ROOT / "checkpoints" / "deep", "--out", path]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "this is not the checkpoint" in done.stderr and not path.exists()
 
 
 def test_a_terminal_without_a_character_shows_its_number(tmp_path: Path) -> None:

@@ -39,7 +39,10 @@ class Group(click.Group):
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, TextIOWrapper):
                 stream.reconfigure(errors="backslashreplace")
-        return super().main(*args, **named)
+        try:
+            return super().main(*args, **named)
+        except OSError as error:  # help that cannot be written
+            _refuse(None, _refused(error))
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
         """The verbs, by the names of the files."""

@@ -47,15 +47,7 @@ def weights_of(recording: Recording, root: Path, model: Path | None = None) -> M
     from qwen3_reference.checkpoints.classic_weights import load_classic
     from qwen3_reference.checkpoints.weights import load_weights
 
-    if others := other_checkpoints(recording.case, root, model):
-        name, directory = next(iter(others.items()))
-        raise ParityError(
-            directory,
-            f"this is not the checkpoint {name!r} that {recording.case.name} was recorded from",
-            expected="config and weights of the digest that the case states",
-            got="others",
-            next_step="give the case's own checkpoint with --model",
-        )
+    refuse_others(recording.case, root, model)
     dtype = _STORED.get(recording.run.arithmetic, pb.F32)
     if recording.case.mode == pb.CLASSIC_ENCODER:
         return load_classic(directories["encoder"], dtype)
@@ -87,3 +79,15 @@ def other_checkpoints(case: pb.Case, root: Path, model: Path | None = None) -> d
         for checkpoint in case.checkpoint
         if checkpoint.sha256 and checkpoint.sha256 != known[directories[checkpoint.role]]
     }
+
+
+def refuse_others(case: pb.Case, root: Path, model: Path | None = None) -> None:
+    """Raise `ParityError` for a checkpoint of the case that is another one than the case states."""
+    for name, directory in other_checkpoints(case, root, model).items():
+        raise ParityError(
+            directory,
+            f"this is not the checkpoint {name!r} that {case.name} was recorded from",
+            expected="config and weights of the digest that the case states",
+            got="others",
+            next_step="give the case's own checkpoint with --model",
+        )

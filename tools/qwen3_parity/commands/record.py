@@ -54,7 +54,7 @@ def record(
     """Run an implementation (ours, unless --impl) on the case of GOLDEN, a file or a case's name, and record it."""
     from torch import nn
 
-    from qwen3_parity.checkpoints.weights import checkpoint_directories
+    from qwen3_parity.checkpoints.weights import checkpoint_directories, refuse_others
     from qwen3_parity.judge.match import refuse_weights
     from qwen3_parity.recording import record as recorder
     from qwen3_parity.recording.case import Case
@@ -77,6 +77,7 @@ def record(
             raise click.UsageError("--tokenizer is for tokenization cases; this one is a network's")
         globs = tuple(glob for word in taps for glob in LEVELS.get(word, (word,)))
         directories = checkpoint_directories(reference.case, checkpoints, model)
+        refuse_others(reference.case, checkpoints, model)
         with output.progress(f"recording {reference.case.name}"):
             build = recorder.load_factory(impl) if impl else factory(backend, golden_dtype(reference))
             with recorder.foreign_code(reference.case):
