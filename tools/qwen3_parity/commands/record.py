@@ -77,11 +77,11 @@ def record(
             raise click.UsageError("--tokenizer is for tokenization cases; this one is a network's")
         globs = tuple(glob for word in taps for glob in LEVELS.get(word, (word,)))
         directories = checkpoint_directories(reference.case, checkpoints, model)
-        refuse_others(reference.case, checkpoints, model)
         with output.progress(f"recording {reference.case.name}"):
             build = recorder.load_factory(impl) if impl else factory(backend, golden_dtype(reference))
             with recorder.foreign_code(reference.case):
                 made = build(reference.case, directories)
+            refuse_others(reference.case, checkpoints, model)  # behind what a loader says of a damaged one
             if isinstance(made, nn.Module):
                 case = Case(golden_path(golden), reference, model)
                 with recorder.foreign_code(reference.case), record_module(made, case, names, path):
