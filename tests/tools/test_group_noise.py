@@ -56,3 +56,16 @@ def test_noise_of_a_run_in_which_something_is_known_otherwise_is_its_own() -> No
     first = _noise(values, 0)
     assert _noise(values.overridden({}), 0) is not first
     assert _noise(values.another(dropped=frozenset({"nothing"})), 0) is not first
+
+
+def test_a_run_that_failed_midway_is_thrown_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    values, right = _values(), noise.as_stored
+
+    def fails(*_: object) -> Array:
+        raise ValueError
+
+    monkeypatch.setattr(noise, "as_stored", fails)
+    with pytest.raises(ValueError):
+        _noise(values, 0)
+    monkeypatch.setattr(noise, "as_stored", right)
+    np.testing.assert_array_equal(_noise(values, 0), _noise(_values(), 0))

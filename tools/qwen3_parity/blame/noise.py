@@ -64,10 +64,12 @@ def group_noise(site: Site, truth: Array) -> Array:
     if _DRAWS * _elements(values) > _SHARED:
         noise = _group_noise(values, site, truth, {})
     else:
-        with values.lock:  # other taps, in other threads, go on with the same copies
-            noise = _group_noise(values, site, truth, values.perturbed)
-            if sum(map(_elements, values.perturbed.values())) > _SHARED:
-                values.perturbed.clear()
+        with values.lock:  # other taps, in other threads, go on with the same copies, but for those that failed midway
+            runs = dict(values.perturbed)
+            values.perturbed.clear()
+            noise = _group_noise(values, site, truth, runs)
+            if sum(map(_elements, runs.values())) < _SHARED:
+                values.perturbed.update(runs)
     if truth.size < _REMEMBERED:
         values.noises[key] = truth, noise
     return noise
