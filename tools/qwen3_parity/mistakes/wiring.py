@@ -167,7 +167,8 @@ def _reading(site: Site, slot: int, read: Read) -> tuple[Hypothesis, _Change] | 
     rank += 0 if read.offset in (0, None) else min(abs(read.offset), 2)
     if site.values.recorded(site.place.name, site.step) is None and _wrong(site, read):
         rank = _OF_WRONG
-    always = ", in every layer" if read.offset is None and "{layer}" in read.pattern else ""
+    every = read.offset is None and "{layer}" in read.pattern and site.place.layer is not None
+    always = ", in every layer" if every else ""
     says = f"reads {where}{before} where {given} belongs{always}"
     return Hypothesis(name, says, f"read {pattern_of(given)}", OfSite(change), rank), change
 
