@@ -150,7 +150,7 @@ def nonsense(site: Site) -> Result:
 def test_where_no_mistake_is_known_the_tap_to_record_next_halves_the_group() -> None:
     (found,) = diagnosis("decoder/plain", {"*.mlp.act": nonsense}, "layer").faults
     assert not found.explanations
-    assert found.record.startswith("record decoder.layers.0.") and "of 21 hidden ops" in found.record
+    assert found.record.startswith("record decoder.layers.0.") and "of 20 hidden ops" in found.record
 
 
 def test_without_time_the_answer_says_that_not_every_mistake_was_tried() -> None:

@@ -38,12 +38,7 @@ def test_what_explains_less_stays_behind_however_many_groups_share_it() -> None:
     assert agreed(done)[0].name == "norm.twice"
 
 
-def test_of_equal_explanations_the_one_that_other_ops_share_comes_first() -> None:
-    done = [explained(Fault("d"), PLAIN, RARER), explained(Fault("e"), RARER), explained(Fault("f"), PLAIN, RARER)]
-    assert first_names(agreed(done)) == ["wiring.extra_norm"] * 3
-
-
-def test_an_op_with_all_its_taps_keeps_its_own_order_whatever_groups_have() -> None:
+def test_an_op_with_all_its_taps_keeps_its_own_order() -> None:
     alone = Fault("d")
     done = [explained(alone, PLAIN, RARER), explained(GROUPS[1], RARER)]
     assert agreed(done)[0].name == "norm.twice"

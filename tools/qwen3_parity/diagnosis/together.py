@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from qwen3_parity.diagnosis.explain import FITTED, Explanation
+from qwen3_parity.diagnosis.explain import FITTED
 from qwen3_parity.diagnosis.explained import Explained
 from qwen3_parity.diagnosis.faults import Fault
 from qwen3_parity.diagnosis.search import Search
@@ -32,23 +32,15 @@ def together(faults: Sequence[Fault], explain: _Explain, search: Search, budget:
 
 
 def agreed(done: Sequence[Explained]) -> list[Explained]:
-    """Of what explains a fault equally well, what explains most of the others first, ops and groups each by themselves.
-
-    One careless line is one mistake.
-    """
-    counts = Counter(x for one in done for x in {_of(one, x) for x in one.explanations})
-    return [_with_most(one, counts) for one in done]
+    """Of what explains a group equally well, what explains most of the other groups first."""
+    counts = Counter(name for one in done if one.fault.others for name in {x.name for x in one.explanations})
+    return [_with_most(one, counts) if one.fault.others else one for one in done]
 
 
-def _with_most(one: Explained, counts: Counter[tuple[bool, str]]) -> Explained:
+def _with_most(one: Explained, counts: Counter[str]) -> Explained:
     equal = [x for x in one.explanations if x.as_good_as(one.explanations[0])]
     rest = [x for x in one.explanations if x not in equal]
-    return replace(one, explanations=[*sorted(equal, key=lambda x: -counts[_of(one, x)]), *rest])
-
-
-def _of(one: Explained, x: Explanation) -> tuple[bool, str]:
-    """Whether a mistake explains a group, and its name."""
-    return bool(one.fault.others), x.name
+    return replace(one, explanations=[*sorted(equal, key=lambda x: -counts[x.name]), *rest])
 
 
 def _names(done: Sequence[Explained]) -> set[str]:
