@@ -11,10 +11,12 @@ from rich.console import Console
 
 from detection.derived.seed import Compute
 from detection.levels.thinned import diagnosis, recorded
-from qwen3_golden import GOLDEN_ROOT, Array, tensor
+from qwen3_golden import GOLDEN_ROOT, Array, Recording, tensor
+from qwen3_parity.blame.values import Values
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis.diagnose import diagnose
 from qwen3_parity.diagnosis.explained import Explained
+from qwen3_parity.mistakes.linear_fitted import unknown
 from qwen3_parity.report.diagnoses import explained
 from qwen3_spec.heads import heads_first
 from qwen3_spec.ops import OPS
@@ -249,6 +251,25 @@ def strange(site: Site) -> Result:
     return stream + np.sin(3 * branch), np.zeros(stream.shape)
 
 
+def with_norm(candidate: Recording, values: Array) -> Recording:
+    """The recording with its first step's last norm, too."""
+    return replace(candidate, tensors=[tensor("decoder.norm", values.astype(np.float32)), *candidate.tensors])
+
+
 def test_a_weight_that_fewer_positions_than_it_has_columns_tell_explains_no_group() -> None:
-    (fault,) = diagnosis("decoder/ragged_decode", {"*.layers.{layer}.output": strange}, "logits", budget=2).faults
-    assert "weight.unknown" not in [one.name for one in fault.explanations]
+    golden, candidate = recorded("decoder/ragged_decode", {"*.layers.{layer}.output": strange}, "logits")
+    values = Values(candidate, weights_of(golden, GOLDEN_ROOT / "checkpoints"), golden)
+    site = values.site("logits", 0)
+    assert site is not None and site.names == ("decoder.norm",)
+    assert [one.name for one in unknown(site)] == []
+    of_its_tap = replace(site, values=replace(values, recording=with_norm(candidate, site.inputs[0])))
+    assert [one.name for one in unknown(of_its_tap)] == ["weight.unknown"]
+
+
+def test_when_time_is_over_no_mistake_in_a_group_is_thought_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    def thought_of(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr("qwen3_parity.diagnosis.judged.every_suspect", thought_of)
+    (fault,) = diagnosis("encoder/ragged", {"*[qk]_rope": interleaved}, "logits", budget=0).faults
+    assert fault.stopped and not fault.explanations

@@ -177,7 +177,7 @@ def test_a_wrong_activation_of_one_token_alone_keeps_its_name_in_part() -> None:
 
     found = evidence(CASE, f"{LAYER}.mlp.act", wrong)
     assert explanations(found) == []
-    from qwen3_parity.mistakes.library import LIBRARY
+    from qwen3_parity.mistakes.by_op import LIBRARY
 
     guesses = [one for library in LIBRARY["swiglu"] for one in library(found.site)]
     assert any(one.name == "mlp.activation" and "with gelu for act" in one.says for one in guesses)

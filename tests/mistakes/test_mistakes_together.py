@@ -70,6 +70,17 @@ def test_who_ran_out_of_time_is_asked_again_with_the_names_and_the_time_of_the_o
     assert [one.until for one in searches] == ([105, 110] if stopped else [105])
 
 
+def test_nobody_is_asked_again_when_all_time_is_over() -> None:
+    times, asked = iter((0.0, 11.0)), list[Fault]()
+
+    def explain(fault: Fault, _: Search) -> Explained:
+        asked.append(fault)
+        return explained(fault, FIT, stopped=True)
+
+    together(GROUPS[:1], explain, Search(clock=lambda: next(times)), 10)
+    assert asked == GROUPS[:1]
+
+
 def test_a_fit_of_each_tap_by_itself_stands_behind_a_mistake_that_explains_some() -> None:
     some = replace(RARER, whole=3, of=4)
     every = replace(FIT, whole=4, of=4)

@@ -15,7 +15,7 @@ from qwen3_parity.blame.values import Values
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.judge.scope import Scope
 from qwen3_parity.mistakes import Hypothesis
-from qwen3_parity.mistakes.library import LIBRARY
+from qwen3_parity.mistakes.by_op import LIBRARY
 from qwen3_spec.site import Site
 
 Wrong = Callable[[Site], Array]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import replace
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -59,6 +60,16 @@ def test_a_tap_of_another_number_of_axes_is_said_and_fails_no_hypothesis():
     found = diagnose(golden, replace(golden, tensors=last), weights_of(golden, GOLDEN_ROOT / "checkpoints"))
     assert [(one.fault.place, one.name) for one in found.faults] == [("logits", "fit.shape")]
     assert not found.failures
+
+
+@pytest.mark.parametrize(("judged", "left"), [(3, 5), (7, 4)], ids=["what is left", "half at least"])
+def test_the_budget_counts_what_judging_took(judged, left, monkeypatch):
+    asked, times = [], iter((0, judged))
+    module = import_module("qwen3_parity.diagnosis.diagnose")
+    monkeypatch.setattr(module, "together", lambda faults, explain, search, budget: asked.append(budget) or [])
+    golden = read(GOLDEN_ROOT / "cases" / "encoder" / "one_token.pb")
+    diagnose(golden, golden, weights_of(golden, GOLDEN_ROOT / "checkpoints"), budget=8, clock=lambda: next(times))
+    assert asked == [left]
 
 
 def digests(recording, names, weights):

@@ -15,7 +15,7 @@ from qwen3_golden import Array
 from qwen3_parity.blame.evidence import as_stored
 from qwen3_parity.judge.budgets import headroom
 from qwen3_parity.mistakes import Hypothesis
-from qwen3_parity.mistakes.library import LIBRARY
+from qwen3_parity.mistakes.by_op import LIBRARY
 from qwen3_parity.mistakes.observed import every_guess, real
 from qwen3_parity.mistakes.slot_changes import changes
 from qwen3_spec.ops import OPS

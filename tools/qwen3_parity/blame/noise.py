@@ -30,13 +30,7 @@ class _Perturbed(Repeated):
     How far it is off follows from the tap's name and the number of the `first` copy, in whatever order taps are asked.
     """
 
-    count: int
     first: int
-
-    @property
-    def copies(self) -> int:
-        """How many draws are made at once."""
-        return self.count
 
     def compute(self, site: Site) -> Result:
         """The op of a site, by the specification or as an override has it."""

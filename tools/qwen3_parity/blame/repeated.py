@@ -33,20 +33,16 @@ def by_batch(place: Any) -> bool:
 
 @dataclass
 class Repeated(Sweep):
-    """Copies of the run `base`, each tap `[copies * batch, …]`."""
+    """So many `copies` of the run `base`, each tap `[copies * batch, …]`."""
 
     base: Values
+    copies: int
     computed: dict[Key, Array | None] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         base = self.base
         self.network, self.case, self.config, self.weights = base.network, base.case, base.config, base.weights
         self.recording, self.given, self.dtype, self.overrides = base.recording, base.given, base.dtype, base.overrides
-
-    @property
-    def copies(self) -> int:
-        """How many there are."""
-        raise NotImplementedError
 
     def plan(self, name: str, step: int) -> Plan | None:
         """What a tap is computed from: the same in every copy."""

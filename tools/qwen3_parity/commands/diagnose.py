@@ -24,7 +24,7 @@ FILE = click.Path(path_type=Path)
 @click.option("--model", type=FILE, help="The checkpoint or tokenizer directory of a captured case.")
 @click.option("--checkpoints", type=FILE, default=GOLDEN_ROOT / "checkpoints", help="Where the case's checkpoints are.")
 @click.option("--budget", type=click.FloatRange(0), default=8.0, show_default=True, metavar="SECONDS",
-              help="How long it may take: then the best so far is told.")  # fmt: skip
+              help="When the search ends with the best so far; half is its own.")  # fmt: skip
 @click.option("--partial", is_flag=True, help="The case's results (logits, generated ids, …) need not be there.")
 def diagnose(
     files: tuple[Path, ...], output: Output, model: Path | None, checkpoints: Path, partial: bool, budget: float

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from qwen3_golden import Array, Recording
 from qwen3_parity.blame.rerun import Rerun, seeded
-from qwen3_parity.mistakes.library import LIBRARY
+from qwen3_parity.mistakes.by_op import LIBRARY
 
 
 def with_mistake(golden: Recording, weights: Mapping[str, Array], name: str, places: Sequence[str]) -> Recording:

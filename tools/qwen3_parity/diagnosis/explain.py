@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from qwen3_parity.diagnosis.hidden_factors import factors
 from qwen3_parity.diagnosis.judged import Judged, contradicts, fit, fit_of, predictions
 from qwen3_parity.diagnosis.pairs import pairs
-from qwen3_parity.diagnosis.pairs_in_op import pairs_in_op, read_off_in_op
+from qwen3_parity.diagnosis.pairs_in_op import pairs_in_op
 from qwen3_parity.diagnosis.search import Search
 from qwen3_parity.diagnosis.suspects import Suspect, own_suspects, plainest_first
 
@@ -110,8 +110,8 @@ def _tries(open_: Sequence[Judged], search: Search) -> Iterator[tuple[Judged, It
         yield last, (one for one in plain if not last.evidence.others or one.hypothesis.rank <= _PLAIN)
     if first.evidence.others:
         yield first, factors(first)
-    for two in (pairs,) if first.evidence.others else (pairs_in_op, read_off_in_op):
-        yield first, two(first, search)
+    for two in (pairs(first, search),) if first.evidence.others else pairs_in_op(first, search):
+        yield first, two
 
 
 def _suspects(one: Judged, search: Search) -> Iterable[Suspect]:
@@ -169,7 +169,7 @@ def _for(
             continue
         fits += [fit(suspect, one) for one in blamed if one is not first]
         ordered = [first, *(one for one in blamed if one is not first)]
-        left = [one for one, found in zip(ordered, fits, strict=True) if not found.share <= 1]
+        left = [one for one, fitted in zip(ordered, fits, strict=True) if not fitted.share <= 1]
         again = [] if left else [fit(suspect, one) for one in explained]
         if all(one.share <= 1 for one in again):
             fits += again

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -44,13 +43,19 @@ class _Change:
     parts: Mapping[str, Any]
 
 
-def pairs_in_op(first: Judged, search: Search) -> Iterator[Suspect]:
-    """Two known mistakes at a time of a tap whose op was given what was recorded."""
+def pairs_in_op(first: Judged, search: Search) -> tuple[Iterator[Suspect], Iterator[Suspect]]:
+    """Two mistakes at a time of a tap whose op was given what was recorded: known ones, then one read off the tap."""
     changes, others = _known(first, search)
+    return _both_known(first, changes, others, search), _read_off(first, changes, search)
+
+
+def _both_known(
+    first: Judged, changes: Sequence[_Change], plain: Sequence[Hypothesis], search: Search
+) -> Iterator[Suspect]:
     if not changes:
         return
     near = _nearness(first)
-    others += [one.hypothesis for one in changes if not _hides(one, changes)]
+    others = [*plain, *(one.hypothesis for one in changes if not _hides(one, changes))]
     for number, one in enumerate(changes):
         if search.over():
             return
@@ -59,9 +64,9 @@ def pairs_in_op(first: Judged, search: Search) -> Iterator[Suspect]:
         yield from (_pair(first, one, x) for x in others if near(x.compute, one.site))
 
 
-def read_off_in_op(first: Judged, search: Search) -> Iterator[Suspect]:
+def _read_off(first: Judged, changes: Sequence[_Change], search: Search) -> Iterator[Suspect]:
     """A mistake whose numbers are read off the tap, made on one of the changed sites that come closest to it."""
-    for one in islice(_known(first, search)[0], _NEAREST):
+    for one in changes[:_NEAREST]:
         changed = None if search.over() else _made(one.compute.change, first.evidence.site)
         for other in () if changed is None else library_of(changed, search.failures):
             if other.rank <= _RAREST:

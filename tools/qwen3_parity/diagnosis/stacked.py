@@ -50,24 +50,21 @@ class Stacked(Repeated):
     to be run alone.
     """
 
-    runs: Sequence[Overrides] = ()
+    copies: int = field(init=False)
+    runs: Sequence[Overrides]
     memory: Memory = field(default_factory=Memory)
     failed: set[int] = field(default_factory=set)
     apart: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.copies = len(self.runs)
         self.units = False
         self.overrides = {pattern: _never for overrides in self.runs for pattern in overrides}
         self.right = self.base.overridden(self.overrides)
         for pattern in self.overrides.keys() - self.memory.follows.keys():
             self.memory.follows[pattern] = frozenset(self.base.follows([pattern]))
         self._alone: dict[int, Values] = {}
-
-    @property
-    def copies(self) -> int:
-        """How many runs stand side by side."""
-        return len(self.runs)
 
     def value(self, name: str, step: int) -> Array | None:
         """A tap of every run."""

@@ -9,8 +9,8 @@ from functools import cache
 import numpy as np
 
 from qwen3_parity.blame.evidence import Evidence
+from qwen3_parity.mistakes.by_op import LIBRARY
 from qwen3_parity.mistakes.hypothesis import Compute, Hypothesis
-from qwen3_parity.mistakes.library import LIBRARY
 from qwen3_parity.mistakes.observed import every_guess
 from qwen3_spec.ops import OPS
 from qwen3_spec.site import Result, Site
