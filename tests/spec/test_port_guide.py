@@ -21,7 +21,7 @@ from qwen3_golden import GOLDEN_ROOT, Array, Recording, pb, read, tensor, to_bfl
 from qwen3_parity import check
 from qwen3_parity.cli import main
 from qwen3_parity.folder.levels import LEVELS, cases_of
-from qwen3_parity.mistakes import library
+from qwen3_parity import mistakes
 from qwen3_parity.recording.record import record
 
 TEXT = (GOLDEN_ROOT.parent / "docs" / "port-to-another-language.md").read_text(encoding="utf-8")
@@ -202,7 +202,7 @@ def test_the_guides_order_is_that_of_the_levels_with_their_cases() -> None:
 
 
 def test_every_mistake_that_the_guides_prose_names_is_in_the_library() -> None:
-    source = "".join(path.read_text(encoding="utf-8") for path in Path(library.__file__).parent.glob("*.py"))
+    source = "".join(path.read_text(encoding="utf-8") for path in Path(mistakes.__file__).parent.glob("*.py"))
     named = re.findall(r"`([a-z]+\.[a-z_]+)`", TEXT.partition("A decode step that goes wrong")[2].partition("\n## ")[0])
     assert len(named) > 5 and not [name for name in named if f'"{name}"' not in source]
 
