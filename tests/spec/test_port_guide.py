@@ -18,10 +18,9 @@ from click.testing import CliRunner
 from safetensors.numpy import load_file
 
 from qwen3_golden import GOLDEN_ROOT, Array, Recording, pb, read, tensor, to_bfloat16, write
-from qwen3_parity import check
+from qwen3_parity import check, mistakes
 from qwen3_parity.cli import main
 from qwen3_parity.folder.levels import LEVELS, cases_of
-from qwen3_parity import mistakes
 from qwen3_parity.recording.record import record
 
 TEXT = (GOLDEN_ROOT.parent / "docs" / "port-to-another-language.md").read_text(encoding="utf-8")
