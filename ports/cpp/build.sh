@@ -8,11 +8,12 @@ build=${1:-build}
 mkdir -p "$build"
 build=$(cd "$build" && pwd)
 protoc -I ../../golden --cpp_out="$build" golden.proto
-flags="-std=c++17 ${CXXFLAGS:--O2} -pthread -Wall -Wextra -Werror -isystem $build"
-g++ $flags -O0 -c "$build/golden.pb.cc" -o "$build/golden.pb.cc.o" & # generated: moves bytes, however it is compiled
-g++ $flags -x c++-header "$build/golden.pb.h" -o "$build/golden.pb.h.gch" # every file would parse it again
+compile="g++ -std=c++17 ${CXXFLAGS:--O2} -pthread -Wall -Wextra -Werror -isystem $build -I ."
+$compile -O0 -c "$build/golden.pb.cc" -o "$build/golden.pb.cc.o" & # generated: moves bytes, however it is compiled
+printf '#include "%s"\n' src/*.cpp >"$build/all.cpp"               # one unit: the headers are most of the work
+$compile -c "$build/all.cpp" -o "$build/all.cpp.o"
 wait $!
-flags="$flags -include golden.pb.h"
-printf '%s\n' src/*.cpp | xargs -P 2 -I{} sh -c "g++ $flags -c {} -o $build/\$(basename {}).o"
-g++ -pthread "$build"/*.o ${LIBS:--lprotobuf} -o "$build/qwen3-port"
-g++ $flags -I . compare.cpp "$build/golden.pb.cc.o" "$build/sha256.cpp.o" ${LIBS:--lprotobuf} -o "$build/qwen3-compare"  # a file called compare would stand in the way of <compare>
+libs=${LIBS:--lprotobuf}
+g++ -pthread "$build/all.cpp.o" "$build/golden.pb.cc.o" $libs -o "$build/qwen3-port"
+# a file called compare would stand in the way of <compare>
+$compile compare.cpp src/sha256.cpp "$build/golden.pb.cc.o" $libs -o "$build/qwen3-compare"

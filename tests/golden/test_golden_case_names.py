@@ -44,8 +44,10 @@ def test_a_plain_name_is_one(name: str) -> None:
     assert is_plain_name(name)
 
 
-def test_every_committed_case_has_a_plain_name() -> None:
-    assert all(is_plain_name(read(path).case.name) for path in (GOLDEN_ROOT / "cases").rglob("*.pb"))
+def test_every_committed_golden_stands_in_the_file_of_its_cases_plain_name() -> None:
+    cases = GOLDEN_ROOT / "cases"
+    names = {path: read(path).case.name for path in cases.rglob("*.pb")}
+    assert names and all(is_plain_name(name) and path == cases / f"{name}.pb" for path, name in names.items())
 
 
 def _forged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **fields: str) -> Path:

@@ -18,7 +18,11 @@ from qwen3_golden import GOLDEN_ROOT, read
 from qwen3_parity.recording.ours.network import EncoderDecoder
 
 ENCDEC = GOLDEN_ROOT / "cases" / "encdec"
-QUICK = [one for one in VARIATIONS if not one.slow]
+QUICK = [
+    pytest.param(one, id=one.name, marks=[] if number % 3 == 0 else pytest.mark.slow)
+    for number, one in enumerate(one for one in VARIATIONS if not one.slow)
+]
+"""Every third is run by `make test`, all of them by `make slow`."""
 FEW = [
     *(ENCDEC / "unrotated.pb", ENCDEC.parent / "decoder" / "window_even.pb", ENCDEC / "bfloat16.pb"),
     ENCDEC.parent / "training" / "causal.pb",
@@ -39,7 +43,7 @@ def test_there_are_many_variations_each_with_a_name_of_its_own() -> None:
     assert len({one.name for one in VARIATIONS}) == len(VARIATIONS) >= 28
 
 
-@pytest.mark.parametrize("variation", QUICK, ids=lambda one: one.name)
+@pytest.mark.parametrize("variation", QUICK)
 def test_an_honest_variation_passes_and_nobody_is_blamed(variation: Variation, tmp_path: Path) -> None:
     path = next(path for path in FEW if variation.applies(read(path)))
     outcomes = list(run(variation, [path], tmp_path))
@@ -87,6 +91,7 @@ def test_a_change_lasts_no_longer_than_the_run(tmp_path: Path) -> None:
     assert nn.Linear.forward is before
 
 
+@pytest.mark.slow  # a process that waits for every import
 def test_a_variation_with_an_environment_runs_in_it(tmp_path: Path) -> None:
     (outcome,) = run(replace(named("kernels_default")), FEW[:1], tmp_path)
     kernels = read(tmp_path / "encdec" / "unrotated.pb").provenance.kernels

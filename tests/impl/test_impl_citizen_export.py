@@ -47,7 +47,7 @@ def _stored_and_read(program: ExportedProgram) -> Any:
     return torch.export.load(buffer).module()
 
 
-@pytest.fixture(params=["eager", "sdpa"])
+@pytest.fixture(params=[pytest.param("eager", marks=pytest.mark.slow), "sdpa"])
 def model(request: pytest.FixtureRequest, make_model: Any) -> Any:
     return make_model(num_hidden_layers=2, attn_implementation=request.param, bos_token_id=3)
 

@@ -118,7 +118,7 @@ BUGS: Mapping[str, tuple[Mapping[str, Compute], str]] = {
 
 
 @pytest.mark.parametrize("bug", BUGS)
-@pytest.mark.parametrize("case", ["models/qwen3-8b", "encdec/ragged"])
+@pytest.mark.parametrize("case", ["models/qwen3-8b", pytest.param("encdec/ragged", marks=pytest.mark.slow)])
 def test_a_bug_is_named_from_layer_outputs(case: str, bug: str) -> None:
     wrong, name = BUGS[bug]
     found = diagnosis(case, wrong, "layer").faults

@@ -15,8 +15,8 @@ def inexact(found: Sequence[Combination]) -> list[Combination]:
 
 
 def test_a_pair_and_a_triple_are_blamed_exactly() -> None:
-    found = list(combinations(catalogue(), 4))
-    assert sorted(len(one.names) for one in found) == [2, 2, 3, 3]
+    found = list(combinations(catalogue(), 2))
+    assert sorted(len(one.names) for one in found) == [2, 3]
     assert not inexact(found)
 
 

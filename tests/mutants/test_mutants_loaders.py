@@ -62,13 +62,15 @@ def test_every_row_about_weights_has_a_bug_or_a_reason_for_none() -> None:
     assert rows - seeded - REASONS.keys() == set()
 
 
-@pytest.fixture(scope="module")
-def outcomes() -> Mapping[str, CaseOutcome]:
-    return {f"{one.name} on {case}": run_case(one, case) for one in LOADERS.values() for case in one.cases}
+@pytest.fixture(scope="module", params=[1, pytest.param(None, marks=pytest.mark.slow)], ids=["one", "every"])
+def outcomes(request: pytest.FixtureRequest) -> Mapping[str, CaseOutcome]:
+    """Every bug on one checkpoint that shows it; `make slow` takes them all."""
+    chosen = slice(request.param)
+    return {f"{one.name} on {case}": run_case(one, case) for one in LOADERS.values() for case in one.cases[chosen]}
 
 
 def test_every_bug_is_caught_on_every_checkpoint(outcomes: Mapping[str, CaseOutcome]) -> None:
-    assert len(LOADERS) > 60 and len(outcomes) > 110
+    assert len(LOADERS) > 60 and len(outcomes) >= len(LOADERS)
     assert [name for name, one in outcomes.items() if not one.caught or one.failure] == []
 
 

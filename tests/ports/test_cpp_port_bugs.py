@@ -189,15 +189,17 @@ BUGS = {
 
 
 def built(bug: Bug, build: Path, folder: Path) -> Path:
-    """The port with the bug; only the file that it is in is compiled."""
+    """The port with the bug: everything is one unit, which reads the wrong file in place of the right one."""
     source = (SOURCES / f"{bug.file}.cpp").read_text(encoding="utf-8")
     assert source.count(bug.right) == 1
     source = source.replace(bug.right, bug.wrong).replace("kTile = 32", "kTile = 4").replace("1 << 18", "1")
     (folder / "wrong.cpp").write_text(source, encoding="utf-8")
-    include = ["-isystem", str(build), "-I", str(SOURCES)]
-    others = [item for item in build.glob("*.o") if item.name != f"{bug.file}.cpp.o"]
-    subprocess.run(["g++", "-std=c++17", "-pthread", *include, "-w", "-c", "wrong.cpp"], cwd=folder, check=True)
-    subprocess.run(["g++", "-pthread", "wrong.o", *others, "-lprotobuf", "-o", "wrong"], cwd=folder, check=True)
+    every = (build / "all.cpp").read_text(encoding="utf-8")
+    assert every.count(f'"src/{bug.file}.cpp"') == 1
+    (folder / "all.cpp").write_text(every.replace(f'"src/{bug.file}.cpp"', '"wrong.cpp"'), encoding="utf-8")
+    include = ["-isystem", str(build), "-I", str(SOURCES.parent), "-I", str(SOURCES), "-I", str(folder)]
+    compiled = ["all.cpp", str(build / "golden.pb.cc.o"), "-lprotobuf", "-o", "wrong"]
+    subprocess.run(["g++", "-std=c++17", "-pthread", *include, "-w", *compiled], cwd=folder, check=True)
     return folder / "wrong"
 
 

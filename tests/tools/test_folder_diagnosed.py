@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -87,15 +89,22 @@ def test_a_case_that_is_red_for_another_reason_stands_apart(found: FolderDiagnos
     assert found.apart[0].reason.endswith("numbers of output.act")
 
 
-def test_the_terminal_says_how_many_cases_the_mistake_is_behind(folder: Path) -> None:
-    done = run("diagnose", folder)
+@pytest.fixture
+def said(folder: Path, found: FolderDiagnosis, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """What `diagnose` prints of the folder, which is diagnosed once."""
+    monkeypatch.setattr("qwen3_parity.folder.diagnose.diagnose_folder", lambda *_, **__: found)
+    return partial(run, "diagnose", folder)
+
+
+def test_the_terminal_says_how_many_cases_the_mistake_is_behind(said: Callable[..., Result]) -> None:
+    done = said()
     assert done.exit_code == 1, done.output
     assert "one mistake is behind 4 of 5 red cases; in 1 it is something else" in done.stdout
     assert done.stdout.count(MISTAKE) == 1
 
 
-def test_json_has_mistakes_with_cases_and_what_stands_apart(folder: Path) -> None:
-    report = json.loads(run("diagnose", folder, "--json").stdout)
+def test_json_has_mistakes_with_cases_and_what_stands_apart(said: Callable[..., Result]) -> None:
+    report = json.loads(said("--json").stdout)
     assert [set(one["cases"]) for one in report["mistakes"]] == [set(ROTATED)]
     assert report["apart"][0]["cases"] == [OTHERWISE]
     assert report["verdicts"][RIGHT] == "parity" and report["exit_code"] == 1

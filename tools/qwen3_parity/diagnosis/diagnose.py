@@ -19,7 +19,7 @@ from qwen3_parity.blame.replay import OpVerdict
 from qwen3_parity.blame.values import Values
 from qwen3_parity.check import check, check_run
 from qwen3_parity.diagnosis.casts import Casts, casts_elsewhere
-from qwen3_parity.diagnosis.explain import FITTED, explain
+from qwen3_parity.diagnosis.explain import FITTED, Explanation, explain
 from qwen3_parity.diagnosis.explained import Explained
 from qwen3_parity.diagnosis.faults import Blame, Fault, Progress, blame, blame_outputs
 from qwen3_parity.diagnosis.fits import FITS, Finding
@@ -158,11 +158,12 @@ def _explained(found: Blame, fault: Fault, search: Search) -> Explained:
         return Explained(fault, "")
     where, past = whereabouts(fault, worst), _wrong_with_a_past(fault)
     search = replace(search, later=past)
-    explanations = explain(blamed, _judged(found, right), search)
-    if worst.evidence.ops == {"rope"} and sum(one.whole for one in explanations[:1]) < len(blamed):
-        search = replace(search, known=())
-        again = explain(_judged(found, wrong, given_tables=True), _judged(found, right, given_tables=True), search)
-        explanations = max(explanations, again, key=lambda some: sum(one.whole for one in some[:1]))
+    passing = _judged(found, right)
+    if worst.evidence.ops == {"rope"}:
+        golden_angles = _judged(found, wrong, given_tables=True), _judged(found, right, given_tables=True)
+        explanations = _explain_rotation((blamed, passing), golden_angles, search)
+    else:
+        explanations = explain(blamed, passing, search)
     if explanations and explanations[0].rank < FITTED:
         return Explained(fault, where, explanations, stopped=search.stopped)
     with np.errstate(all="ignore"):
@@ -171,6 +172,21 @@ def _explained(found: Blame, fault: Fault, search: Search) -> Explained:
         findings.append(_WITH_A_PAST)
     findings.sort(key=lambda one: -one.weight)
     return Explained(fault, where, explanations, findings, stopped=search.stopped)
+
+
+_Taps = tuple[Sequence[Judged], Sequence[Judged]]
+"""The wrong ones and the right ones."""
+
+
+def _explain_rotation(own: _Taps, golden_angles: _Taps, search: Search) -> list[Explanation]:
+    """One mistake by the candidate's angles or, where those are others, by the golden's; then two mistakes at once."""
+    one = replace(search, pairs=False)
+    best: list[Explanation] = []
+    for taps, some in ((own, one), (golden_angles, replace(one, known=())), (own, search)):
+        best = max(best, explain(*taps, some), key=lambda some: sum(each.whole for each in some[:1]))
+        if best and best[0].whole >= len(own[0]):
+            break
+    return best
 
 
 def _next(found: Blame, one: Explained) -> str:

@@ -110,8 +110,10 @@ def _tries(open_: Sequence[Judged], search: Search) -> Iterator[tuple[Judged, It
         yield last, (one for one in plain if not last.evidence.others or one.hypothesis.rank <= _PLAIN)
     if first.evidence.others:
         yield first, factors(first)
-    for two in (pairs(first, search),) if first.evidence.others else pairs_in_op(first, search):
-        yield first, two
+        yield first, pairs(first, search)
+    elif search.pairs:
+        for two in pairs_in_op(first, search):
+            yield first, two
 
 
 def _suspects(one: Judged, search: Search) -> Iterable[Suspect]:

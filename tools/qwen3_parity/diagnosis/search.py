@@ -13,14 +13,16 @@ class Search:
     """The search for the mistake in one place.
 
     `known` are names to try first; `until` is a moment of the `clock` in seconds, `stopped` whether anybody had to stop
-    there; `later`: what has no past is right, mistakes may be made in the other steps alone; `progress` is told
-    what is done; `failures` are hypotheses of ours that could not be tried.
+    there; `later`: what has no past is right, mistakes may be made in the other steps alone; without `pairs` no two
+    mistakes are looked for in one op; `progress` is told what is done; `failures` are hypotheses of ours that could
+    not be tried.
     """
 
     known: Collection[str] = ()
     until: float = math.inf
     clock: Callable[[], float] = monotonic
     later: bool = False
+    pairs: bool = True
     progress: Callable[[str], None] = lambda _: None
     failures: list[str] = field(default_factory=list)
     stopped: bool = False
