@@ -49,6 +49,11 @@ def unrotated(site: Site) -> Result:
     return exact(heads_first(site.inputs[0], site.config.head_dim))
 
 
+def turned_by_sin_alone(site: Site) -> Result:
+    x, _, sin = site.inputs
+    return exact(truth(replace(site, inputs=(x, sin, sin))))
+
+
 def unscaled(site: Site) -> Result:
     return exact(truth(site) / site.scaling)
 
@@ -156,6 +161,7 @@ BUGS: Mapping[str, tuple[str, str, Mapping[str, Compute], str]] = {
     "probabilities_left_out": ("encdec/ragged", "fused", {"*.probs": left_out}, "wiring.skipped"),
     "scale_left_out": ("encdec/ragged", "fused", {"*.scores": unscaled}, "scores.scale"),
     "encoder_keys_unrotated": ("encdec/ragged", "fused", {"*.encoder_k_rope": unrotated}, "rope.not_applied"),
+    "sin_for_cos": ("encdec/ragged", "fused", {"*_rope": turned_by_sin_alone}, "wiring.other_input"),
     "own_mask_added": ("encdec/ragged", "fused", {"decoder.*.probs": own_mask_added}, "softmax.boolean_added"),
     "padding_late": ("encdec/ragged", "fused", {"decoder.*.mask": padding_late}, "mask.padding_shifted"),
     "hidden_from_itself_in_decode_steps": ("decoder/ragged_decode", "logits", {"*.mask": own_hidden_late},

@@ -172,7 +172,10 @@ def _reading(site: Site, slot: int, read: Read) -> tuple[Hypothesis, _Change] | 
     every = read.offset is None and "{layer}" in read.pattern and site.place.layer is not None
     always = ", in every layer" if every else ""
     says = f"reads {where}{before} where {given} belongs{always}"
-    return Hypothesis(name, says, f"read {pattern_of(given)}", OfSite(change), rank), change
+    other = read.name(site)
+    own = other in site.names and not read.back  # one careless function, wherever it is called
+    cause = f"{site.place.op} reads its input {site.names.index(other)} as {slot}" if own and other is not None else ""
+    return Hypothesis(name, says, f"read {pattern_of(given)}", OfSite(change), rank, cause=cause), change
 
 
 def _name(site: Site, given: str, read: Read) -> str:
