@@ -19,7 +19,6 @@ ALSO: Mapping[str, str] = {
     "own/memory-states-late": "wiring.shifted cache.shifted",
     "own/memory-states-row": "cache.other_row",
     "own/memory-layer-before": "weight.other_tensor",  # every layer reads the same states
-    "own/cache-unrotated": "rope.not_applied",  # where keys have no tap before the cache
     "own/cache-row-late": "cache.shifted",
     "own/unnormed-attention": "norm.no_norm",  # where neither the norm nor what reads it is recorded
     "own/unnormed-block": "norm.no_norm",
