@@ -13,6 +13,7 @@ from detection.levels.thinned import diagnosis, recorded
 from qwen3_golden import GOLDEN_ROOT, Array
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis.diagnose import diagnose
+from qwen3_spec.heads import heads_first
 from qwen3_spec.ops import OPS
 from qwen3_spec.site import Result, Site
 
@@ -42,6 +43,36 @@ def reading(name: str, slot: int = 0) -> Compute:
 
 def left_out(site: Site) -> Result:
     return exact(site.inputs[0])
+
+
+def unrotated(site: Site) -> Result:
+    return exact(heads_first(site.inputs[0], site.config.head_dim))
+
+
+def turned_by_sin_alone(site: Site) -> Result:
+    x, _, sin = site.inputs
+    return exact(truth(replace(site, inputs=(x, sin, sin))))
+
+
+def unscaled(site: Site) -> Result:
+    return exact(truth(site) / site.scaling)
+
+
+def own_mask_added(site: Site) -> Result:
+    """The mask over the stack's own keys is added as 1 and 0, the encoder's half hides."""
+    scores, mask = site.inputs
+    scores, visible = scores.copy(), np.broadcast_to(mask[:, None], scores.shape).copy()
+    scores[..., : site.stop] += visible[..., : site.stop]
+    visible[..., : site.stop] = True
+    weight = np.where(visible, np.exp(scores - scores.max(-1, keepdims=True)), 0)
+    return exact(weight / weight.sum(-1, keepdims=True))
+
+
+def padding_late(site: Site) -> Result:
+    """The decoder's padding one slot late, with padding moved in."""
+    padding = np.roll(site.inputs[0], 1, 1)
+    padding[:, 0] = 0
+    return exact(truth(replace(site, inputs=(padding, *site.inputs[1:]))))
 
 
 def norm(x: Array, weight: Array, eps: float) -> Array:
@@ -127,6 +158,12 @@ BUGS: Mapping[str, tuple[str, str, Mapping[str, Compute], str]] = {
     "keys_normed_again": ("decoder/plain", "sub-layer", {"*.cache_keys": normed_again}, "cache.renormed"),
     "prompt_overwritten": ("decoder/plain", "layer", {"*.cache_keys": wrapped, "*.cache_values": wrapped},
                            "cache.ring"),
+    "probabilities_left_out": ("encdec/ragged", "fused", {"*.probs": left_out}, "wiring.skipped"),
+    "scale_left_out": ("encdec/ragged", "fused", {"*.scores": unscaled}, "scores.scale"),
+    "encoder_keys_unrotated": ("encdec/ragged", "fused", {"*.encoder_k_rope": unrotated}, "rope.not_applied"),
+    "sin_for_cos": ("encdec/ragged", "fused", {"*_rope": turned_by_sin_alone}, "wiring.other_input"),
+    "own_mask_added": ("encdec/ragged", "fused", {"decoder.*.probs": own_mask_added}, "softmax.boolean_added"),
+    "padding_late": ("encdec/ragged", "fused", {"decoder.*.mask": padding_late}, "mask.padding_shifted"),
     "hidden_from_itself_in_decode_steps": ("decoder/ragged_decode", "logits", {"*.mask": own_hidden_late},
                                            "mask.off_by_one"),
 }  # fmt: skip

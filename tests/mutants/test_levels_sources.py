@@ -12,9 +12,14 @@ import pytest
 from click.testing import CliRunner
 
 from detection.kernels import catalogue, is_open
-from detection.levels import command
+from detection.levels import command, measure
 from detection.levels.command import levels, listed
 from detection.levels.measure import Row
+from detection.levels.sources import Bug
+from detection.mutants.isolated import golden_of
+from qwen3_parity.diagnosis.explain import FITTED, Explanation
+from qwen3_parity.diagnosis.explained import Explained
+from qwen3_parity.diagnosis.faults import Fault
 
 
 class InProcess:
@@ -101,3 +106,14 @@ def test_a_kernel_bug_of_the_closed_half_is_not_listed() -> None:
     shown = [name for name in names if listed("kernels", Row(name, "layer", caught=True))]
     assert shown == [name for name in names if is_open(name)]
     assert listed("mutants", Row(next(name for name in names if not is_open(name)), "layer", caught=True))
+
+
+@pytest.mark.parametrize(("rank", "answers"), [(0, {"norm.eps"}), (FITTED, set())])
+def test_what_is_fitted_to_every_tap_is_no_answer_to_a_mechanical_change(
+    rank: int, answers: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = Explanation("norm.eps", "", "", "decoder.norm", 0, 1, 0, 1, 0, rank=rank)
+    found = SimpleNamespace(faults=[Explained(Fault("decoder.norm"), "", [said])], misplaced=[])
+    monkeypatch.setattr(measure, "diagnose", lambda *_: found)
+    golden = golden_of("decoder/plain")
+    assert measure._with_answers(Bug("change", golden, golden)).named == answers

@@ -63,7 +63,7 @@ def _with_answers(bug: Bug) -> Bug:
     found = diagnose(bug.golden, bug.candidate, weights_of(bug.candidate, CHECKPOINTS))
     groups = [*(one.places for one in found.faults), *(one.places for one in found.misplaced)]
     wrong = {short(place) for places in groups for place in places}
-    named = {one.explanations[0].name for one in found.faults if one.explanations}
+    named = {one.explanations[0].name for one in found.faults if one.is_known}
     return replace(bug, wrong=frozenset(wrong), named=frozenset(named | ({MISPLACED} if found.misplaced else set())))
 
 

@@ -262,7 +262,8 @@ def other_kind(site: Site) -> Iterator[Hypothesis]:
         fix = f"append {site.place.inputs[0][0].rpartition('.')[2]}"
         both = tap.endswith(("v_proj", "k_rope"))  # what the other cache should hold
         cause = f"{name} of both caches" if both else ""
-        yield Hypothesis(name, says, fix, _every_step(tap), 0, cause=cause)
+        elsewhere = name == "cache.unrotated" and site.values.recorded(site.names[0], site.step) is None
+        yield Hypothesis(name, says, fix, _every_step(tap), int(elsewhere), cause=cause)
         yield Hypothesis(name, f"{says}, in the new slots", fix, _new_from(tap), 1, cause=cause and f"{cause}, new")
     for layer in range(site.config.num_hidden_layers):
         if layer != site.place.layer:

@@ -30,9 +30,9 @@ def fitted(real: Array, length: int, *, at_end: bool = False) -> Array:
     return real[:, -length:] if at_end and not missing else np.concatenate([real, filler], axis=1)[:, :length]
 
 
-def _moved(real: Array, by: int) -> Array:
-    """`real` moved along the slots, tokens filled in."""
-    moved = np.ones_like(real)
+def _moved(real: Array, by: int, *, filled: bool = True) -> Array:
+    """`real` moved along the slots, tokens filled in, or padding."""
+    moved = np.full_like(real, filled)
     if by > 0:
         moved[:, by:] = real[:, :-by]
     elif by < 0:
@@ -62,6 +62,9 @@ MISREAD: tuple[tuple[str, str, Callable[[Array], Array], int], ...] = (
     ("padding_reversed", "reads the padding mask from its end", lambda r: r[:, ::-1], 1),
     ("padding_shifted", "has the padding one slot late", lambda r: _moved(r, 1), 1),
     ("padding_shifted", "has the padding one slot early", lambda r: _moved(r, -1), 1),
+    ("padding_shifted", "has the padding one slot late, slot 0 too", lambda r: _moved(r, 1, filled=False), 2),
+    ("padding_shifted", "has the padding one slot early, the last slot too",
+     lambda r: _moved(r, -1, filled=False), 2),
     ("padding_ignored", "shows the last slot of padding on the left",
      lambda r: r | (leading(r) & _moved(r, -1)), 1),
     ("padding_ignored", "shows the first slot of padding", lambda r: r | ((~r).cumsum(1) == 1) & ~r, 2),

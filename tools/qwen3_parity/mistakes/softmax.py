@@ -65,6 +65,22 @@ def _half_unmasked(memory: bool) -> Shaped:
     return shaped
 
 
+def _half_added(shown: float, hidden: float, memory: bool) -> Shaped:
+    """The mask of one half is added as numbers, the other half's hides."""
+
+    def shaped(s: Array, visible: Array, site: Site) -> tuple[Array, Array] | None:
+        own = own_keys(site, s)
+        if own >= s.shape[-1]:
+            return None
+        half = slice(own, None) if memory else slice(own)
+        s, seen = s.copy(), visible.copy()
+        s[..., half] += np.where(visible[..., half], shown, hidden)
+        seen[..., half] = True
+        return soft(s, seen), seen
+
+    return shaped
+
+
 def _half_hidden(memory: bool) -> Shaped:
     def shaped(s: Array, visible: Array, site: Site) -> tuple[Array, Array] | None:
         own = own_keys(site, s)
@@ -162,6 +178,9 @@ _NAMED: tuple[tuple[str, str, str, Shaped, int], ...] = (
     ("mask_multiplied", "multiplies scores with the mask: hidden keys have score 0", MASK_FIX, _zeroed, 0),
     ("boolean_added", "adds the mask as 1 and 0", MASK_FIX, added(1, 0), 0),
     ("boolean_added", "adds the inverted mask as 0 and 1", MASK_FIX, added(0, 1), 0),
+    *(("boolean_added", f"adds the {kind} over {whose} keys", MASK_FIX, _half_added(shown, 1 - shown, memory), 1)
+      for shown, kind in ((1, "mask as 1 and 0"), (0, "inverted mask as 0 and 1"))
+      for memory, whose in ((False, "its own"), (True, "the encoder's"))),
     ("mask_inverted", "hides visible keys and sees hidden ones", MASK_FIX,
      lambda s, visible, _: (soft(s, ~visible), ~visible), 0),
     ("weak_mask", "adds -1 to hidden scores", MASK_FIX, added(0, -1), 0),
@@ -181,9 +200,9 @@ _NAMED: tuple[tuple[str, str, str, Shaped, int], ...] = (
     ("sink", "adds exp(0) to the sum: a further key of score 0", SUM_FIX,
      lambda s, visible, _: (soft(s, visible, np.exp(-peak(s, visible))), visible), 0),
     ("temperature", "multiplies by head_dim ** -0.5 once more", "the scores are scaled already",
-     times(lambda site: site.scaling), 0),
+     times(lambda site: site.scaling), 1),
     ("temperature", "divides by head_dim ** -0.5", "the scores are scaled already",
-     times(lambda site: 1 / site.scaling), 0),
+     times(lambda site: 1 / site.scaling), 1),
     ("temperature", "is of base 2: exp2 without the factor 1 / ln 2", SUM_FIX, times(lambda _: math.log(2)), 0),
     ("temperature", "has the factor 1 / ln 2 of exp2, with exp", SUM_FIX, times(lambda _: 1 / math.log(2)), 0),
     ("temperature", "negates the scores", SUM_FIX, times(lambda _: -1.0), 0),

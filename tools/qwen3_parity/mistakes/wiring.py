@@ -18,7 +18,7 @@ from qwen3_parity.mistakes.observed import asks_for_all
 from qwen3_parity.mistakes.screen import screen
 from qwen3_parity.mistakes.slot_changes import changes
 from qwen3_spec.ops import OPS
-from qwen3_spec.site import Site
+from qwen3_spec.site import Result, Site
 
 _LAYER = re.compile(r"\.layers\.(\d+)\.")
 _CACHED = ("cache", "cache_once")
@@ -75,7 +75,9 @@ def wiring(site: Site) -> Iterator[Hypothesis]:
                 yield from _yielded(site, None if plain and asks_for_all() else quick, one)
     for slot in range(len(site.inputs) - 1):
         yield from _yielded(site, quick, _exchanged(site, slot))
-    if quick is not None:
+    if quick is None:
+        yield from _left_out(site)
+    else:
         yield from _copies(site, reads)
 
 
@@ -170,7 +172,10 @@ def _reading(site: Site, slot: int, read: Read) -> tuple[Hypothesis, _Change] | 
     every = read.offset is None and "{layer}" in read.pattern and site.place.layer is not None
     always = ", in every layer" if every else ""
     says = f"reads {where}{before} where {given} belongs{always}"
-    return Hypothesis(name, says, f"read {pattern_of(given)}", OfSite(change), rank), change
+    other = read.name(site)
+    own = other in site.names and not read.back  # one careless function, wherever it is called
+    cause = f"{site.place.op} reads its input {site.names.index(other)} as {slot}" if own and other is not None else ""
+    return Hypothesis(name, says, f"read {pattern_of(given)}", OfSite(change), rank, cause=cause), change
 
 
 def _name(site: Site, given: str, read: Read) -> str:
@@ -207,6 +212,20 @@ def _exchanged(site: Site, slot: int) -> tuple[Hypothesis, _Change] | None:
     says = f"has {site.names[slot]} and {site.names[slot + 1]} exchanged"
     fix = f"the order is {', '.join(map(pattern_of, site.names))}"
     return Hypothesis("wiring.exchanged", says, fix, OfSite(change), 3), change
+
+
+def _left_out(site: Site) -> Iterator[Hypothesis]:
+    """A place without a tap passes on what it reads, as it stands."""
+    if site.inputs and site.inputs[0].dtype.kind == "f" and site.place.op not in (*_CACHED, "copy", "residual"):
+        fix = f"compute {site.place.op} of {', '.join(map(pattern_of, site.names))}"
+        yield Hypothesis("wiring.skipped", f"is left out: its output is {site.names[0]}", fix, _passed_on, 1)
+
+
+def _passed_on(site: Site) -> Result | None:
+    y, other = site.inputs[0], site.values.place(site.names[0])
+    right = OPS[site.place.op].truth(site)[0]
+    fitted = None if other is None else as_form(y, other.axes, right.shape, site.place.axes)
+    return None if fitted is None else (fitted, None)
 
 
 def _copies(site: Site, reads: list[Read]) -> Iterator[Hypothesis]:
