@@ -51,13 +51,38 @@ def _reversed_tokens_of_a_shifted_table(site: Site) -> Result:
     return y[:, ::-1], unit
 
 
+def _next_heads_of_rounded_keys(site: Site) -> Result:
+    keys = np.roll(site.inputs[1].astype(np.float16).astype(np.float64), 1, axis=1)
+    return OPS["scores"].truth(replace(site, inputs=(site.inputs[0], keys, *site.inputs[2:])))
+
+
+def _reversed_weight_of_the_last_layer(site: Site) -> Result:
+    """The last layer's own is right."""
+    last = site.config.num_hidden_layers - 1
+    if site.place.layer == last:
+        return OPS["head_norm"].truth(site)
+    weight = site.checkpoint[f"decoder.layers.{last}.merged_attn.q_norm.weight"][::-1]
+    return OPS["head_norm"].truth(replace(site, parameters={"weight": weight}))
+
+
+def _last_row_repeated_of_a_normed_branch(site: Site) -> Result:
+    """The last row is the row before it once more."""
+    weight = site.checkpoint["decoder.norm.weight"]
+    branch = OPS["rms_norm"].truth(replace(site, inputs=(site.inputs[1],), parameters={"weight": weight}))[0]
+    y, unit = OPS["residual"].truth(replace(site, inputs=(site.inputs[0], branch)))
+    return np.concatenate([y[:-1], y[-2:-1]]), unit
+
+
 @pytest.mark.parametrize(
     ("tap", "wrong", "names"),
     [
         ("merged_attn.scores", _scaled_scores_of_late_keys, {"scores.scale", "wiring.shifted"}),
         ("merged_attn.v_proj", _other_factor_on_a_shifted_weight, {"weight.scaled", "weight.shifted"}),
         ("mlp.up_proj", _rounded_of_another_tap, {"linear.half_precision", "wiring.other_input"}),
-        ("attn_residual", _rest_of_a_negated_branch_left_out, {"tail.zero", "wiring.negated"}),
+        ("merged_attn.scores", _next_heads_of_rounded_keys, {"scores.half_precision", "scores.kv_heads"}),
+        ("merged_attn.q_norm", _reversed_weight_of_the_last_layer, {"weight.other_tensor", "weight.shifted"}),
+        ("attn_residual", _last_row_repeated_of_a_normed_branch, {"tail.repeated", "wiring.extra_norm"}),
+        ("attn_residual", _rest_of_a_negated_branch_left_out, {"tail.zero", "residual.subtracted"}),
     ],
 )
 def test_two_mistakes_in_one_op_are_both_named(tap: str, wrong: Compute, names: set[str]) -> None:
