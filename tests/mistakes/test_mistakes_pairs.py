@@ -73,6 +73,18 @@ def _last_row_repeated_of_a_normed_branch(site: Site) -> Result:
     return np.concatenate([y[:-1], y[-2:-1]]), unit
 
 
+def _embeddings_for_a_shifted_branch(site: Site) -> Result:
+    """In the first layer a stream of twice the size, which is no stream alone."""
+    branch = site.values.value("decoder.embed_tokens", site.step)
+    assert branch is not None
+    return OPS["residual"].truth(replace(site, inputs=(site.inputs[0], np.roll(branch, 1, axis=0))))
+
+
+def _rounded_weight_of_exchanged_halves(site: Site) -> Result:
+    weight = bfloat16(np.roll(site.parameters["weight"], site.parameters["weight"].shape[1] // 2, axis=1))
+    return OPS["linear"].truth(replace(site, parameters={**site.parameters, "weight": weight.astype(np.float64)}))
+
+
 @pytest.mark.parametrize(
     ("tap", "wrong", "names"),
     [
@@ -82,6 +94,8 @@ def _last_row_repeated_of_a_normed_branch(site: Site) -> Result:
         ("merged_attn.scores", _next_heads_of_rounded_keys, {"scores.half_precision", "scores.kv_heads"}),
         ("merged_attn.q_norm", _reversed_weight_of_the_last_layer, {"weight.other_tensor", "weight.shifted"}),
         ("attn_residual", _last_row_repeated_of_a_normed_branch, {"tail.repeated", "wiring.extra_norm"}),
+        ("attn_residual", _embeddings_for_a_shifted_branch, {"residual.shifted", "wiring.other_input"}),
+        ("mlp.up_proj", _rounded_weight_of_exchanged_halves, {"weight.rounded", "weight.shards_shuffled"}),
         ("attn_residual", _rest_of_a_negated_branch_left_out, {"tail.zero", "residual.subtracted"}),
     ],
 )

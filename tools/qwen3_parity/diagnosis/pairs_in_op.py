@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from qwen3_golden import Array
 from qwen3_parity.blame.values import Values
 from qwen3_parity.diagnosis.judged import Judged
 from qwen3_parity.diagnosis.pairs import RANK, name_of
@@ -23,7 +22,7 @@ _RIGHT: Compute = OfSite(lambda site: site)
 _PLAIN = 3
 """How plain a mistake must be to be thought of as made on a changed site."""
 _SAME = 6
-"""Digits to which two changes of a tap are the same."""
+"""Digits, of the largest number of the right tap, to which two changes are the same."""
 _NEARLY = 1e-3
 """The part of the error that two mistakes may leave before they are judged in rounding units."""
 _RAREST = 8
@@ -86,6 +85,7 @@ def _known(first: Judged, search: Search) -> tuple[Sequence[_Change], Sequence[A
     assert isinstance(values, Values)
     right = replace(site, values=replace(values, units=False))  # each takes a part of the time without rounding units
     actual, truth = first.in_units(first.evidence.actual), first.in_units(first.truth[0])
+    size = float(np.abs(truth[np.isfinite(truth)]).max(initial=0)) or 1.0
     changes: dict[tuple[frozenset[str], bytes], tuple[float, _Change]] = {}
     effects: dict[bytes, list[Hypothesis]] = {}
     every = (*rewired(site), *(one.hypothesis for one in first.every_suspect(search.failures)))
@@ -100,23 +100,19 @@ def _known(first: Judged, search: Search) -> tuple[Sequence[_Change], Sequence[A
             left = float(np.linalg.norm(made * (np.vdot(made, actual) / np.vdot(made, made)) - actual))
         if np.array_equal(made, truth):
             continue
+        same = np.round(made / size, _SAME).tobytes()
         if change is None:
             if one.rank <= _PLAIN:
-                effects.setdefault(_key(made), []).append(one)
+                effects.setdefault(same, []).append(one)
             continue
         parts = {name: part for name, part in _parts(changed).items() if part is not _parts(right).get(name)}
-        key = frozenset(parts), _key(made)
+        key = frozenset(parts), same
         if key not in changes:  # what the op's own library calls it comes first, where that is as plain
-            own = {x.name: replace(x, compute=change) for x in reversed(effects.get(key[1], []))}
+            own = {x.name: replace(x, compute=change) for x in reversed(effects.get(same, []))}
             alike = sorted(own.values(), key=lambda x: x.rank)
             changes[key] = left if np.isfinite(left) else np.inf, _Change(alike, change, changed, parts)
         changes[key][1].alike.append(one)
     return [one for _, one in sorted(changes.values(), key=lambda pair: pair[0])], list(effects.values())
-
-
-def _key(values: Array) -> bytes:
-    size = float(np.abs(values[np.isfinite(values)]).max(initial=0)) or 1.0
-    return np.round(values / size, _SAME).tobytes()
 
 
 def _parts(site: Site) -> dict[str, Any]:
@@ -179,6 +175,6 @@ def _pair(first: Judged, one: Hypothesis, other: Hypothesis) -> Suspect:
         f"{one.says}, and {other.says}",
         f"{one.fix}; {other.fix}",
         one.compute.then(other.compute),
-        max(RANK + min(_RARER, (one.rank + other.rank) // 2), other.rank + 1),
+        max(RANK + min(_RARER, (one.rank + other.rank) / 2), other.rank + 1),
     )
     return Suspect(pair, {first.evidence.site.place.pattern: pair})
