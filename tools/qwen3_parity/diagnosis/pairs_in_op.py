@@ -34,6 +34,8 @@ _RARER = 2
 
 Alike = list[Hypothesis]
 """Mistakes that make the same of the first tap, the plainest first: other layers may tell them apart."""
+Near = Callable[[Compute, Site], bool]
+"""Whether a mistake made on a site leaves a small part of the first tap's error."""
 
 
 @dataclass(frozen=True)
@@ -49,13 +51,15 @@ class _Change:
 def pairs_in_op(first: Judged, search: Search) -> tuple[Iterator[Suspect], Iterator[Suspect]]:
     """Two mistakes at a time of a tap whose op was given what was recorded: known ones, then one read off the tap."""
     changes, others = _known(first, search)
-    return _both_known(first, changes, others, search), _read_off(first, changes, search)
-
-
-def _both_known(first: Judged, changes: Sequence[_Change], plain: Sequence[Alike], search: Search) -> Iterator[Suspect]:
     if not changes:
-        return
+        return iter(()), iter(())
     near = _nearness(first)
+    return _both_known(first, changes, others, near, search), _read_off(first, changes, near, search)
+
+
+def _both_known(
+    first: Judged, changes: Sequence[_Change], plain: Sequence[Alike], near: Near, search: Search
+) -> Iterator[Suspect]:
     others = [*plain, *(one.alike for one in changes if not _hides(one, changes))]
     for number, one in enumerate(changes):
         if search.over():
@@ -66,9 +70,8 @@ def _both_known(first: Judged, changes: Sequence[_Change], plain: Sequence[Alike
         yield from (_pair(first, *pair) for x in both for pair in product(one.alike, x))
 
 
-def _read_off(first: Judged, changes: Sequence[_Change], search: Search) -> Iterator[Suspect]:
+def _read_off(first: Judged, changes: Sequence[_Change], near: Near, search: Search) -> Iterator[Suspect]:
     """A mistake whose numbers are read off the tap, made on one of the changed sites that come closest to it."""
-    near = _nearness(first)
     for one in changes[:_NEAREST]:
         changed = None if search.over() else _made(one.compute.change, first.evidence.site)
         for other in () if changed is None else library_of(changed, search.failures):
@@ -152,8 +155,7 @@ def _made(compute: Callable[[Site], Any], site: Site) -> Any:
         return None
 
 
-def _nearness(first: Judged) -> Callable[[Compute, Site], bool]:
-    """Whether a mistake made on a site leaves a small part of the error."""
+def _nearness(first: Judged) -> Near:
     cells = first.cells if first.cells.any() else first.evidence.judged
     actual = first.evidence.actual[cells].astype(np.float64)
     bound = _NEARLY * float(np.abs(actual - first.truth[0][cells]).max(initial=0))
