@@ -73,6 +73,13 @@ def _last_row_repeated_of_a_normed_branch(site: Site) -> Result:
     return np.concatenate([y[:-1], y[-2:-1]]), unit
 
 
+def _rounded_stream_of_a_normed_branch(site: Site) -> Result:
+    """The MLP's norm is right: nothing was moved."""
+    weight = site.checkpoint[f"decoder.layers.{site.place.layer}.post_attention_layernorm.weight"]
+    branch = OPS["rms_norm"].truth(replace(site, inputs=(site.inputs[1],), parameters={"weight": weight}))[0]
+    return OPS["residual"].truth(replace(site, inputs=(bfloat16(site.inputs[0]).astype(np.float64), branch)))
+
+
 def _embeddings_for_a_shifted_branch(site: Site) -> Result:
     """In the first layer a stream of twice the size, which is no stream alone."""
     branch = site.values.value("decoder.embed_tokens", site.step)
@@ -94,6 +101,7 @@ def _rounded_weight_of_exchanged_halves(site: Site) -> Result:
         ("merged_attn.scores", _next_heads_of_rounded_keys, {"scores.half_precision", "scores.kv_heads"}),
         ("merged_attn.q_norm", _reversed_weight_of_the_last_layer, {"weight.other_tensor", "weight.shifted"}),
         ("attn_residual", _last_row_repeated_of_a_normed_branch, {"tail.repeated", "wiring.extra_norm"}),
+        ("attn_residual", _rounded_stream_of_a_normed_branch, {"residual.branch_normed", "residual.half_precision"}),
         ("attn_residual", _embeddings_for_a_shifted_branch, {"residual.shifted", "wiring.other_input"}),
         ("mlp.up_proj", _rounded_weight_of_exchanged_halves, {"weight.rounded", "weight.shards_shuffled"}),
         ("attn_residual", _rest_of_a_negated_branch_left_out, {"tail.zero", "residual.subtracted"}),

@@ -105,17 +105,29 @@ def _known(first: Judged, search: Search) -> tuple[Sequence[_Change], Sequence[A
             continue
         same = np.round(made / size, _SAME).tobytes()
         if change is None:
-            if one.rank <= _PLAIN:
+            if one.rank <= _PLAIN and not one.leaves:  # not one that other ops would show, too
                 effects.setdefault(same, []).append(one)
             continue
         parts = {name: part for name, part in _parts(changed).items() if part is not _parts(right).get(name)}
         key = frozenset(parts), same
         if key not in changes:  # what the op's own library calls it comes first, where that is as plain
-            own = {x.name: replace(x, compute=change) for x in reversed(effects.get(same, []))}
+            own = {x.name: _by_name(x, change) for x in reversed(effects.get(same, []))}
             alike = sorted(own.values(), key=lambda x: x.rank)
             changes[key] = left if np.isfinite(left) else np.inf, _Change(alike, change, changed, parts)
         changes[key][1].alike.append(one)
     return [one for _, one in sorted(changes.values(), key=lambda pair: pair[0])], list(effects.values())
+
+
+def _by_name(mistake: Hypothesis, change: OfSite) -> Hypothesis:
+    """A change by the name of a mistake, where it makes the same."""
+
+    def changed(site: Site) -> Site | None:
+        result, own = change(site), mistake.compute(site)
+        if result is None or own is None or result[0].shape != own[0].shape:
+            return None
+        return change.change(site) if np.allclose(result[0], own[0], 1e-6, 1e-9, equal_nan=True) else None
+
+    return replace(mistake, compute=OfSite(changed))
 
 
 def _parts(site: Site) -> dict[str, Any]:
