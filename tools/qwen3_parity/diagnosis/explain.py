@@ -45,7 +45,7 @@ class Explanation:
     of: int
     contradicted: int
     spoiled: float = 0.0
-    rank: int = 0
+    rank: float = 0
     kinds: int = 1
 
     @property

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
 
-from qwen3_golden import Array
 from qwen3_parity.blame.values import Values
 from qwen3_parity.diagnosis.judged import Judged
 from qwen3_parity.diagnosis.pairs import RANK, name_of
@@ -22,7 +22,7 @@ _RIGHT: Compute = OfSite(lambda site: site)
 _PLAIN = 3
 """How plain a mistake must be to be thought of as made on a changed site."""
 _SAME = 6
-"""Digits to which two changes of a tap are the same."""
+"""Digits, of the largest number of the right tap, to which two changes are the same."""
 _NEARLY = 1e-3
 """The part of the error that two mistakes may leave before they are judged in rounding units."""
 _RAREST = 8
@@ -32,12 +32,17 @@ _NEAREST = 12
 _RARER = 2
 """What the rarest two known mistakes are rarer than the plainest two."""
 
+Alike = list[Hypothesis]
+"""Mistakes that make the same of the first tap, the plainest first: other layers may tell them apart."""
+Near = Callable[[Compute, Site], bool]
+"""Whether a mistake made on a site leaves a small part of the first tap's error."""
+
 
 @dataclass(frozen=True)
 class _Change:
-    """A mistake that is a changed site, and the site; `parts` of it are others than right, by name."""
+    """A changed site, whose `parts` are others than right, by name; the mistakes that are it, each with its change."""
 
-    hypothesis: Hypothesis
+    alike: Alike
     compute: OfSite
     site: Site
     parts: Mapping[str, Any]
@@ -46,48 +51,48 @@ class _Change:
 def pairs_in_op(first: Judged, search: Search) -> tuple[Iterator[Suspect], Iterator[Suspect]]:
     """Two mistakes at a time of a tap whose op was given what was recorded: known ones, then one read off the tap."""
     changes, others = _known(first, search)
-    return _both_known(first, changes, others, search), _read_off(first, changes, search)
+    if not changes:
+        return iter(()), iter(())
+    near = _nearness(first)
+    return _both_known(first, changes, others, near, search), _read_off(first, changes, near, search)
 
 
 def _both_known(
-    first: Judged, changes: Sequence[_Change], plain: Sequence[Hypothesis], search: Search
+    first: Judged, changes: Sequence[_Change], plain: Sequence[Alike], near: Near, search: Search
 ) -> Iterator[Suspect]:
-    if not changes:
-        return
-    near = _nearness(first)
-    others = [*plain, *(one.hypothesis for one in changes if not _hides(one, changes))]
+    others = [*plain, *(one.alike for one in changes if not _hides(one, changes))]
     for number, one in enumerate(changes):
         if search.over():
             return
         apart = (x for x in changes[number + 1 :] if x.parts.keys().isdisjoint(one.parts))
-        yield from (_pair(first, one, x.hypothesis) for x in apart if near(_RIGHT, _with_parts(one.site, x.parts)))
-        yield from (_pair(first, one, x) for x in others if near(x.compute, one.site))
+        both = [x.alike for x in apart if near(_RIGHT, _with_parts(one.site, x.parts))]
+        both += [x for x in others if near(x[0].compute, one.site)]
+        yield from (_pair(first, *pair) for x in both for pair in product(one.alike, x))
 
 
-def _read_off(first: Judged, changes: Sequence[_Change], search: Search) -> Iterator[Suspect]:
+def _read_off(first: Judged, changes: Sequence[_Change], near: Near, search: Search) -> Iterator[Suspect]:
     """A mistake whose numbers are read off the tap, made on one of the changed sites that come closest to it."""
     for one in changes[:_NEAREST]:
         changed = None if search.over() else _made(one.compute.change, first.evidence.site)
         for other in () if changed is None else library_of(changed, search.failures):
             if other.rank <= _RAREST:
-                yield _pair(first, one, other)
+                alike = one.alike if near(other.compute, one.site) else one.alike[:1]
+                yield from (_pair(first, x, other) for x in alike)
 
 
-def _known(first: Judged, search: Search) -> tuple[Sequence[_Change], list[Hypothesis]]:
-    """The mistakes that are a changed site, those first that come closest but for a factor, and the plain others.
-
-    One of those that make the same of the tap.
-    """
+def _known(first: Judged, search: Search) -> tuple[Sequence[_Change], Sequence[Alike]]:
+    """The mistakes that are a changed site, those first that come closest but for a factor, and the plain others."""
     if not first.in_shape or first.large:
         return [], []
     site, values = first.evidence.site, first.evidence.site.values
     assert isinstance(values, Values)
     right = replace(site, values=replace(values, units=False))  # each takes a part of the time without rounding units
     actual, truth = first.in_units(first.evidence.actual), first.in_units(first.truth[0])
+    size = float(np.abs(truth[np.isfinite(truth)]).max(initial=0)) or 1.0
     changes: dict[tuple[frozenset[str], bytes], tuple[float, _Change]] = {}
-    effects: dict[bytes, Hypothesis] = {}
-    every = [*(one.hypothesis for one in first.every_suspect(search.failures)), *rewired(site)]
-    for one in sorted(every, key=lambda one: one.rank):
+    effects: dict[bytes, list[Hypothesis]] = {}
+    every = (*rewired(site), *(one.hypothesis for one in first.every_suspect(search.failures)))
+    for one in sorted({one.says: one for one in every}.values(), key=lambda one: one.rank):
         change = one.compute if isinstance(one.compute, OfSite) else None
         changed = right if change is None else _made(change.change, right)
         result = None if changed is None or changed.place.op != right.place.op else _made(one.compute, right)
@@ -98,19 +103,31 @@ def _known(first: Judged, search: Search) -> tuple[Sequence[_Change], list[Hypot
             left = float(np.linalg.norm(made * (np.vdot(made, actual) / np.vdot(made, made)) - actual))
         if np.array_equal(made, truth):
             continue
+        same = np.round(made / size, _SAME).tobytes()
         if change is None:
-            if one.rank <= _PLAIN:
-                effects.setdefault(_key(made), one)
+            if one.rank <= _PLAIN and not one.leaves:  # not one that other ops would show, too
+                effects.setdefault(same, []).append(one)
             continue
         parts = {name: part for name, part in _parts(changed).items() if part is not _parts(right).get(name)}
-        key = frozenset(parts), _key(made)
-        changes.setdefault(key, (left if np.isfinite(left) else np.inf, _Change(one, change, changed, parts)))
+        key = frozenset(parts), same
+        if key not in changes:  # what the op's own library calls it comes first, where that is as plain
+            own = {x.name: _by_name(x, change) for x in reversed(effects.get(same, []))}
+            alike = sorted(own.values(), key=lambda x: x.rank)
+            changes[key] = left if np.isfinite(left) else np.inf, _Change(alike, change, changed, parts)
+        changes[key][1].alike.append(one)
     return [one for _, one in sorted(changes.values(), key=lambda pair: pair[0])], list(effects.values())
 
 
-def _key(values: Array) -> bytes:
-    size = float(np.abs(values[np.isfinite(values)]).max(initial=0)) or 1.0
-    return np.round(values / size, _SAME).tobytes()
+def _by_name(mistake: Hypothesis, change: OfSite) -> Hypothesis:
+    """A change by the name of a mistake, where it makes the same."""
+
+    def changed(site: Site) -> Site | None:
+        result, own = change(site), mistake.compute(site)
+        if result is None or own is None or result[0].shape != own[0].shape:
+            return None
+        return change.change(site) if np.allclose(result[0], own[0], 1e-6, 1e-9, equal_nan=True) else None
+
+    return replace(mistake, compute=OfSite(changed))
 
 
 def _parts(site: Site) -> dict[str, Any]:
@@ -150,8 +167,7 @@ def _made(compute: Callable[[Site], Any], site: Site) -> Any:
         return None
 
 
-def _nearness(first: Judged) -> Callable[[Compute, Site], bool]:
-    """Whether a mistake made on a site leaves a small part of the error."""
+def _nearness(first: Judged) -> Near:
     cells = first.cells if first.cells.any() else first.evidence.judged
     actual = first.evidence.actual[cells].astype(np.float64)
     bound = _NEARLY * float(np.abs(actual - first.truth[0][cells]).max(initial=0))
@@ -166,12 +182,13 @@ def _nearness(first: Judged) -> Callable[[Compute, Site], bool]:
     return near
 
 
-def _pair(first: Judged, one: _Change, other: Hypothesis) -> Suspect:
+def _pair(first: Judged, one: Hypothesis, other: Hypothesis) -> Suspect:
+    assert isinstance(one.compute, OfSite)
     pair = Hypothesis(
-        name_of(one.hypothesis, other),
-        f"{one.hypothesis.says}, and {other.says}",
-        f"{one.hypothesis.fix}; {other.fix}",
+        name_of(one, other),
+        f"{one.says}, and {other.says}",
+        f"{one.fix}; {other.fix}",
         one.compute.then(other.compute),
-        max(RANK + min(_RARER, (one.hypothesis.rank + other.rank) // 2), other.rank + 1),
+        max(RANK + min(_RARER, (one.rank + other.rank) / 2), other.rank + 1),
     )
     return Suspect(pair, {first.evidence.site.place.pattern: pair})

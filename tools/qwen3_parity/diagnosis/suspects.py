@@ -56,7 +56,7 @@ class Suspect:
     later: bool = False
 
     @property
-    def plainness(self) -> tuple[int, int]:
+    def plainness(self) -> tuple[float, int]:
         """Smaller is plainer: what is tried before."""
         return self.hypothesis.rank, self.partial
 

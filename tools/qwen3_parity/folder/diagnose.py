@@ -33,7 +33,7 @@ class Way(NamedTuple):
     says: str
     fix: str
     place: str
-    rank: int = 0
+    rank: float = 0
 
 
 class Sign(NamedTuple):

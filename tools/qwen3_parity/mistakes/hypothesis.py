@@ -29,7 +29,7 @@ class Hypothesis:
     says: str
     fix: str
     compute: Compute
-    rank: int = 0
+    rank: float = 0
     everywhere: bool = False
     leaves: frozenset[str] = frozenset()
     cause: str = ""

@@ -119,10 +119,17 @@ def _filled(axes: Axes, block: int, fill: Fill, alone: bool, site: Site) -> Resu
     other = fill(site, _flat(y, axes), axes, start)
     if other is None:
         return None
-    index = np.arange(size).reshape(-1, *[1] * (other.ndim - 1))
+    if unit is not None and fill is _last_whole:
+        unit = _with_rest(unit, np.broadcast_to(_flat(unit, axes)[start - 1], other.shape), axes, start)
+    return _with_rest(y, other, axes, start), unit
+
+
+def _with_rest(y: Array, other: Array, axes: Axes, start: int) -> Array:
+    """`y` with what stands beyond the last whole block."""
+    index = np.arange(len(other)).reshape(-1, *[1] * (other.ndim - 1))
     found = np.where(index < start, _flat(y, axes), other)
     shape = [y.shape[i] for i in axes] + [y.shape[i] for i in range(y.ndim) if i not in axes]
-    return np.moveaxis(found.reshape(shape), range(len(axes)), axes).astype(y.dtype), unit
+    return np.moveaxis(found.reshape(shape), range(len(axes)), axes).astype(y.dtype)
 
 
 def _flat(y: Array, axes: Axes) -> Array:
