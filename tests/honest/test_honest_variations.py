@@ -19,10 +19,10 @@ from qwen3_parity.recording.ours.network import EncoderDecoder
 
 ENCDEC = GOLDEN_ROOT / "cases" / "encdec"
 QUICK = [
-    pytest.param(one, id=one.name, marks=[] if number % 3 == 0 else pytest.mark.slow)
+    pytest.param(one, id=one.name, marks=[] if number % 5 == 0 else pytest.mark.slow)
     for number, one in enumerate(one for one in VARIATIONS if not one.slow)
 ]
-"""Every third is run by `make test`, all of them by `make slow`."""
+"""Every fifth is run by `make test`, all of them by `make slow`."""
 FEW = [
     *(ENCDEC / "unrotated.pb", ENCDEC.parent / "decoder" / "window_even.pb", ENCDEC / "bfloat16.pb"),
     ENCDEC.parent / "training" / "causal.pb",

@@ -33,7 +33,10 @@ def test_a_bug_of_a_kernel_is_blamed_on_its_op_alone(name: str) -> None:
     assert found.caught and found.exactly_blamed, found
 
 
-NAMED = ("scores-keys-contiguous", "online-accumulator", "query-rows-tail-8", "norm-width-16", "silu-crude-exp")
+NAMED = (
+    *("scores-keys-contiguous", "online-accumulator", "query-rows-tail-8", "norm-width-16"),
+    pytest.param("silu-crude-exp", marks=pytest.mark.slow),  # a fit comes behind two mistakes at once
+)
 
 
 @pytest.mark.parametrize("name", NAMED)

@@ -262,7 +262,8 @@ def other_kind(site: Site) -> Iterator[Hypothesis]:
         fix = f"append {site.place.inputs[0][0].rpartition('.')[2]}"
         both = tap.endswith(("v_proj", "k_rope"))  # what the other cache should hold
         cause = f"{name} of both caches" if both else ""
-        elsewhere = name == "cache.unrotated" and site.values.recorded(site.names[0], site.step) is None
+        hidden = all(site.values.recorded(each, site.step) is None for each in site.names)
+        elsewhere = name == "cache.unrotated" and hidden  # the same as keys that are not rotated at all
         yield Hypothesis(name, says, fix, _every_step(tap), int(elsewhere), cause=cause)
         yield Hypothesis(name, f"{says}, in the new slots", fix, _new_from(tap), 1, cause=cause and f"{cause}, new")
     for layer in range(site.config.num_hidden_layers):
