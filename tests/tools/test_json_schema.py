@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from jsonschema import Draft202012Validator
 
 from qwen3_golden import GOLDEN_ROOT, Tensor, read, write
 from qwen3_parity.cli import main
+from qwen3_parity.diagnosis.explain import Explanation
 from qwen3_parity.judge.selection import Selection
 from qwen3_parity.recording import regenerate
 from qwen3_parity.report import output
@@ -175,6 +177,13 @@ def test_a_refusal_is_json_too_and_a_message_on_standard_error(outputs: dict[str
 @pytest.mark.parametrize("change", [{"surplus": 1}, {"schema": 2}, {"verdict": "fine"}, {"of": "380"}])
 def test_the_schema_refuses_what_is_not_of_it(outputs: dict[str, Result], change: dict[str, object]) -> None:
     assert faults(strict(outputs["check {folder}/op/rope.pb"].stdout) | change)
+
+
+def test_the_rank_of_two_mistakes_may_be_a_half(outputs: dict[str, Result]) -> None:
+    said = strict(outputs["diagnose {folder}/encoder/one_token.pb"].stdout)
+    two = Explanation("one+other", "says", "fix", "place", share=0.5, whole=1, partly=0, of=1, contradicted=0, rank=5.5)
+    said["faults"][0]["explanations"] = [asdict(two)]
+    assert faults(said) == []
 
 
 def test_what_json_cannot_say_is_a_string() -> None:

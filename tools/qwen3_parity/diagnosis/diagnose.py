@@ -180,10 +180,10 @@ _Taps = tuple[Sequence[Judged], Sequence[Judged]]
 
 def _explain_rotation(own: _Taps, golden_angles: _Taps, search: Search) -> list[Explanation]:
     """One mistake by the candidate's angles or, where those are others, by the golden's; then two mistakes at once."""
-    one = replace(search, pairs=False)
+    alone = replace(search, pairs=False)
     best: list[Explanation] = []
-    for taps, some in ((own, one), (golden_angles, replace(one, known=())), (own, search)):
-        best = max(best, explain(*taps, some), key=lambda some: sum(each.whole for each in some[:1]))
+    for taps, how in ((own, alone), (golden_angles, replace(alone, known=())), (own, search)):
+        best = max(best, explain(*taps, how), key=lambda found: sum(each.whole for each in found[:1]))
         if best and best[0].whole >= len(own[0]):
             break
     return best
