@@ -9,7 +9,7 @@ import pytest
 
 from detection.derived.seed import Compute
 from detection.levels.thinned import diagnosis
-from qwen3_parity.mistakes.rounding import bfloat16
+from qwen3_parity.mistakes.rounding import EIGHT_BITS, bfloat16, float16
 from qwen3_spec.ops import OPS
 from qwen3_spec.site import Result, Site
 
@@ -45,6 +45,28 @@ def _product_added_up_in_bfloat16(site: Site) -> Result:
     return total, OPS["linear"].truth(site)[1]
 
 
+def _narrow_queries_and_keys(site: Site) -> Result:
+    return OPS["scores"].truth(replace(site, inputs=tuple(float16(one) for one in site.inputs)))
+
+
+def _narrow_probabilities(site: Site) -> Result:
+    return OPS["context"].truth(replace(site, inputs=(bfloat16(site.inputs[0]), *site.inputs[1:])))
+
+
+def _exp2_with_a_short_constant(site: Site) -> Result:
+    scores, mask = site.inputs
+    return OPS["softmax"].truth(replace(site, inputs=(scores * 1.44 * np.log(2), mask)))
+
+
+def _stored_in_eight_bits(site: Site) -> Result:
+    return dict(EIGHT_BITS)["float8 (e5m2)"](OPS[site.place.op].truth(site)[0]), None
+
+
+def _by_exchanged_tables(site: Site) -> Result:
+    x, cos, sin = site.inputs
+    return OPS["rope"].truth(replace(site, inputs=(x, sin, cos)))
+
+
 @pytest.mark.parametrize(
     ("tap", "wrong", "level", "name"),
     [
@@ -52,9 +74,24 @@ def _product_added_up_in_bfloat16(site: Site) -> Result:
         ("post_attention_layernorm", _filled_up_to_64, "layer", "norm.width"),
         ("merged_attn.scores", _added_up_in_bfloat16, "fused", "sum.half_precision"),
         ("mlp.up_proj", _product_added_up_in_bfloat16, "layer", "sum.half_precision"),
+        ("merged_attn.scores", _narrow_queries_and_keys, "fused", "scores.half_precision"),
+        ("merged_attn.context", _narrow_probabilities, "fused", "context.half_precision"),
+        ("merged_attn.probs", _exp2_with_a_short_constant, "fused", "softmax.temperature"),
     ],
 )
 def test_a_mistake_of_a_kernel_is_named_without_its_tap(tap: str, wrong: Compute, level: str, name: str) -> None:
     found = diagnosis(_CASE, {f"decoder.layers.{{layer}}.{tap}": wrong}, level)
     assert [one.name for one in found.faults] == [name]
     assert tap in found.faults[0].explanations[0].place
+
+
+def test_keys_of_both_halves_are_cached_in_one_narrow_type() -> None:
+    wrong = dict.fromkeys(("decoder.*.cache_keys", "decoder.*.cache_encoder_keys"), _stored_in_eight_bits)
+    found = diagnosis("encdec/ragged", wrong, "fused")
+    assert [one.name for one in found.faults] == ["cache.half_precision"]
+
+
+def test_of_rotations_with_equal_scores_the_plainer_come_first() -> None:
+    found = diagnosis(_CASE, dict.fromkeys(("decoder.*.q_rope", "decoder.*.k_rope"), _by_exchanged_tables), "fused")
+    names = [one.name for one in found.faults[0].explanations]
+    assert names == ["rope.swapped_cos_sin", "rope.negative_angle"]

@@ -70,6 +70,8 @@ WEIGHTS: dict[str, tuple[str, str, Weight]] = {
     "heads innermost": (Q, "weight.heads_shuffled", lambda s, w: w.reshape(10, 6, 40).swapaxes(0, 1).reshape(60, 40)),
     "heads rolled": (Q, "weight.heads_shuffled", lambda s, w: np.roll(w, 10, 0)),
     "one head for all": (Q, "weight.heads_shuffled", lambda s, w: np.tile(w[:10], (6, 1))),
+    "rows exchanged by twos": (Q, "weight.shards_shuffled", lambda s, w: w.reshape(15, 2, 2, 40)[:, ::-1].reshape(60, 40)),
+    "rows in no order": (Q, "weight.permuted", lambda s, w: w[np.random.Generator(np.random.PCG64(0)).permutation(60)]),
     "columns by tiled heads": (O, "weight.heads_shuffled", lambda s, w: w.reshape(40, 2, 3, 10).swapaxes(1, 2).reshape(40, 60)),
     "bfloat16": (Q, "weight.rounded", lambda s, w: torch.tensor(w).bfloat16().float().numpy()),
     "8 bits": (Q, "weight.quantised", lambda s, w: quantised(w)),

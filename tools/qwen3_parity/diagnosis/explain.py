@@ -50,9 +50,12 @@ class Explanation:
 
     @property
     def order(self) -> tuple[float, ...]:
-        """Smaller is better: is no fit of each tap, explains more, contradicts less, is plainer, is closer."""
-        fitted, spoiled = self.rank >= FITTED, round(self.spoiled, 1)
-        return fitted, -self.whole, -self.partly, self.contradicted, spoiled, self.rank, self.kinds, self.share
+        """Smaller is better: is no fit of each tap, explains more, contradicts less, is plainer, is closer.
+
+        Shares that differ by rounding alone are equal: the library's order, the plainer first, stays.
+        """
+        fitted, spoiled, share = self.rank >= FITTED, round(self.spoiled, 1), float(f"{self.share:.3g}")
+        return fitted, -self.whole, -self.partly, self.contradicted, spoiled, self.rank, self.kinds, share
 
     def as_good_as(self, other: Explanation) -> bool:
         """Whether it explains as much as another one and contradicts no more: the plainer of the two is no surer."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import takewhile
@@ -24,6 +25,8 @@ _CELLS = 4096
 """So many cells, spread over the tap, say what comes close."""
 _LARGEST = 1e150
 """A change of the tap, in rounding units, whose square is a number."""
+_EQUAL = 1e-6
+"""A part of an effect by which an equal one may differ."""
 _SAME = 1e-9
 """A change of the tap, of its size, that is none."""
 
@@ -50,7 +53,7 @@ def pairs(first: Judged, search: Search) -> Iterator[Suspect]:
 
 def _effects(first: Judged, suspects: Sequence[Suspect], search: Search) -> Iterator[tuple[Suspect, Array]]:
     """What each mistake alone changes, in rounding units; the first of those that change the same."""
-    right, seen = first.in_units(first.truth[0]), set[bytes]()
+    right, distinct = first.in_units(first.truth[0]), _Distinct()
     in_time = takewhile(lambda _: not search.over(), suspects)
     for suspect, result in predictions(in_time, first):
         if result is None or result[0].shape != first.truth[0].shape:
@@ -58,10 +61,31 @@ def _effects(first: Judged, suspects: Sequence[Suspect], search: Search) -> Iter
         with np.errstate(all="ignore"):  # an effect beyond all numbers is none of two plain mistakes
             effect = _some(first.in_units(result[0]) - right)
             size = float(np.linalg.norm(effect))
-            key = np.round(effect / max(size, 1e-300), 6).tobytes()
-        if _SAME * float(np.linalg.norm(right)) < size < _LARGEST and key not in seen:
-            seen.add(key)
+        if _SAME * float(np.linalg.norm(right)) < size < _LARGEST and distinct.add(effect, size):
             yield suspect, effect
+
+
+class _Distinct:
+    """Effects that differ by more than rounding: sorted by one number each, so that few are compared."""
+
+    def __init__(self) -> None:
+        self.sums: list[float] = []
+        self.effects: list[Array] = []
+        self.weights = np.zeros(0)
+
+    def add(self, effect: Array, size: float) -> bool:
+        """Keep an effect of this norm; whether it is another one than all before."""
+        if not self.effects:
+            self.weights = np.random.Generator(np.random.PCG64(0)).standard_normal(len(effect))
+        number, near = float(self.weights @ effect), _EQUAL * size
+        reach = near * float(np.linalg.norm(self.weights))
+        low, high = bisect_left(self.sums, number - reach), bisect_right(self.sums, number + reach)
+        if any(float(np.linalg.norm(effect - other)) <= near for other in self.effects[low:high]):
+            return False
+        place = bisect_left(self.sums, number)
+        self.sums.insert(place, number)
+        self.effects.insert(place, effect)
+        return True
 
 
 def _some(cells: Array) -> Array:

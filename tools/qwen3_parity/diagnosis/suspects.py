@@ -33,6 +33,8 @@ _TOGETHER: tuple[frozenset[str], ...] = tuple(
         "scores context",
         "cache_keys cache_values",
         "cache_encoder_keys cache_encoder_values",
+        "cache_keys cache_encoder_keys",
+        "cache_values cache_encoder_values",
         "encoder_k_proj encoder_v_proj",
         "cos sin",
     )

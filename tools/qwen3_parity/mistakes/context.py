@@ -315,7 +315,7 @@ _WEIGHINGS: tuple[tuple[str, str, Callable[[Array, Site], Array | None], int], .
 
 def narrow(site: Site) -> Iterator[Hypothesis]:
     """Probabilities, values or the result in narrower types."""
-    return casts(site, observe(site), "context.half_precision", "weigh in the inputs' precision")
+    return casts(site, observe(site), "context.half_precision", "weigh in the inputs' precision", operands=2)
 
 
 def miscounted_keys(site: Site) -> Iterator[Hypothesis]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import product
 
@@ -23,16 +24,33 @@ Rounded = Callable[[Array], Array]
 
 
 def casts(
-    site: Site, what: Observed | None, name: str, fix: str, types: Iterable[tuple[str, Rounded]] = ROUNDED
+    site: Site,
+    what: Observed | None,
+    name: str,
+    fix: str,
+    types: Iterable[tuple[str, Rounded]] = ROUNDED,
+    *,
+    operands: int = 0,
+    multiplied: bool = False,
 ) -> Iterator[Hypothesis]:
-    """Narrower types: at one step of the op, at its first or last ones, at both ends, throughout."""
-    passed, found = steps_at(site), False
-    stored = OPS[site.place.op].stored
-    for type_, rounded in types:
+    """Narrower types: at one step of the op, at its first or last ones, at both ends, throughout.
+
+    Without a tap, the first `operands` steps are what a kernel of products reads in its own type: narrow ones are as
+    plain as a narrow result, and plainer than that of an op which is `multiplied` there. In 8 bits a cache is plainer.
+    """
+    passed, found, hidden = steps_at(site), False, asks_for_all()
+    stored, read = OPS[site.place.op].stored, frozenset(passed[:operands])
+    for type_, rounded in (*types, *(EIGHT_BITS if hidden and operands else ())):
         for says, steps, rank in _choices(passed, stored):
+            if (type_, rounded) in EIGHT_BITS and not read.issuperset(steps):
+                continue
             compute = partial(_cast, steps, rounded)
             one = Hypothesis(name, says.format(type_), f"{fix}; in float32", compute, rank)
-            if asks_for_all() or (rank <= 1 if what is None else explains(site, what, _quick(steps, rounded, site))):
+            if hidden and read.issuperset(steps):
+                one = replace(one, rank=2 * ((type_, rounded) in EIGHT_BITS))
+            elif hidden and multiplied and steps == passed[-1:]:
+                one = replace(one, rank=0.5)
+            if hidden or (rank <= 1 if what is None else explains(site, what, _quick(steps, rounded, site))):
                 found = True
                 yield one
     if found or what is None:

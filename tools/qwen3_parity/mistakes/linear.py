@@ -12,7 +12,7 @@ from qwen3_golden import Array
 from qwen3_parity.mistakes.generic import Counts, casts, clamped, miscounted, scaled, softly_capped
 from qwen3_parity.mistakes.gradients import cut, uses
 from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
-from qwen3_parity.mistakes.linear_fitted import unknown
+from qwen3_parity.mistakes.linear_fitted import reordered, unknown
 from qwen3_parity.mistakes.narrow_sums import narrow_sums
 from qwen3_parity.mistakes.norm_placement import placement
 from qwen3_parity.mistakes.observed import Observed, asks_for_all, explains, factor_between, likely, observe
@@ -225,7 +225,7 @@ def _quick(site: Site, small: Sample | None, guesses: Iterator[tuple[Hypothesis,
 
 
 MISTAKES: Mapping[str, Mistakes] = {
-    "linear": Mistakes((placement, linear), (unknown,)),
+    "linear": Mistakes((placement, linear), (reordered, unknown)),
     "linear_input_gradient": Mistakes((uses, cut)),
     "weight_gradient": Mistakes((uses, cut)),
     "bias_gradient": Mistakes((uses, cut)),

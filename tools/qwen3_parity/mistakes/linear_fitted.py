@@ -13,7 +13,7 @@ from qwen3_golden import Array
 from qwen3_parity.blame.values import made_once
 from qwen3_parity.judge.budgets import headroom
 from qwen3_parity.mistakes.hypothesis import Compute, Hypothesis
-from qwen3_parity.mistakes.observed import Observed, observe, real
+from qwen3_parity.mistakes.observed import Observed, likely, observe, real
 from qwen3_parity.mistakes.rounding import ROUNDED
 from qwen3_spec.ops import OPS
 from qwen3_spec.site import Result, Site
@@ -21,6 +21,51 @@ from qwen3_spec.site import Result, Site
 _FIX = "compare what is loaded with the checkpoint, element by element"
 _MOST = 64
 """Output channels whose elements are looked for one by one."""
+_MOST_ROWS = 1 << 12
+"""Rows whose order is looked for: each is compared with each."""
+
+
+def reordered(site: Site) -> Iterator[Hypothesis]:
+    """The order of the weight's rows that the numbers of one tap tell: the same one must explain every layer's."""
+    what = observe(site)
+    if what is None or what.actual.ndim != 3 or what.actual.shape[-1] > _MOST_ROWS:
+        return
+    cells = np.isfinite(what.actual).all(axis=-1)
+    shown = real(site)
+    cells &= True if shown is None else shown.reshape(cells.shape)
+    actual, truth = what.actual[cells].astype(np.float64).T, what.truth[cells].T  # [channel, position]
+    if actual.shape[1] < 2:
+        return
+    far = np.square(actual).sum(1)[:, None] + np.square(truth).sum(1) - 2 * actual @ truth.T
+    order = np.argmin(far, axis=1)
+    if len(np.unique(order)) < len(order):
+        return
+    size, count = _block(order), len(order)
+    name = "weight.permuted" if size == 1 else "weight.shards_shuffled"
+    blocks = f"blocks of {size} rows" if size > 1 else "rows"
+    says = f"has a weight with its {blocks} in another order: {_listed(order[::size] // size)} stand at 0, 1, 2 …"
+    yield from likely(site, what, [Hypothesis(name, says, _FIX, _taken(order, count), 3)])
+
+
+def _block(order: Array) -> int:
+    """How many rows stay together wherever they go."""
+    count = len(order)
+    for size in range(count // 2, 1, -1):
+        if count % size == 0:
+            blocks = order.reshape(-1, size)
+            if (np.diff(blocks, axis=1) == 1).all() and not (blocks[:, 0] % size).any():
+                return size
+    return 1
+
+
+def _taken(order: Array, count: int) -> Compute:
+    def compute(site: Site) -> Result | None:
+        truth, unit = OPS["linear"].truth(site)
+        if truth.shape[-1] != count or unit is None:
+            return None
+        return truth[..., order], unit[..., order]
+
+    return compute
 
 
 def unknown(site: Site) -> Iterator[Hypothesis]:

@@ -114,7 +114,7 @@ def capped(site: Site) -> Iterator[Hypothesis]:
 
 def narrow(site: Site) -> Iterator[Hypothesis]:
     """Operands, products or results in narrower types."""
-    return casts(site, observe(site), "scores.half_precision", "compute scores in the inputs' precision")
+    return casts(site, observe(site), "scores.half_precision", "compute scores in the inputs' precision", operands=2)
 
 
 def miscounted_channels(site: Site) -> Iterator[Hypothesis]:

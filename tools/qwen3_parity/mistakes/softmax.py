@@ -166,6 +166,10 @@ def _tail(size: int, *, after: bool) -> Shaped:
     return shaped
 
 
+def _exp2(log2e: float) -> Shaped:
+    return times(lambda _: log2e * math.log(2))
+
+
 def _sigmoid(x: Array) -> Array:
     return np.asarray(np.exp(-np.logaddexp(0, -x)))
 
@@ -205,6 +209,7 @@ _NAMED: tuple[tuple[str, str, str, Shaped, int], ...] = (
      times(lambda site: 1 / site.scaling), 1),
     ("temperature", "is of base 2: exp2 without the factor 1 / ln 2", SUM_FIX, times(lambda _: math.log(2)), 0),
     ("temperature", "has the factor 1 / ln 2 of exp2, with exp", SUM_FIX, times(lambda _: 1 / math.log(2)), 0),
+    *(("temperature", f"is exp2 with {cut} for log2(e)", SUM_FIX, _exp2(cut), 0) for cut in (1.44, 1.443, 1.4427)),
     ("temperature", "negates the scores", SUM_FIX, times(lambda _: -1.0), 0),
     ("not_normalised", "does not divide by the sum", SUM_FIX,
      lambda s, visible, _: (np.where(visible, np.exp(s - peak(s, visible)), 0.0), visible), 0),
@@ -246,7 +251,7 @@ _NAMED: tuple[tuple[str, str, str, Shaped, int], ...] = (
 
 def narrow(site: Site) -> Iterator[Hypothesis]:
     """Scores, exponentials or probabilities in narrower types."""
-    return casts(site, observe(site), "softmax.half_precision", "compute the softmax in float32")
+    return casts(site, observe(site), "softmax.half_precision", "compute the softmax in float32", multiplied=True)
 
 
 def miscounted_keys(site: Site) -> Iterator[Hypothesis]:
