@@ -94,4 +94,4 @@ def test_keys_of_both_halves_are_cached_in_one_narrow_type() -> None:
 def test_of_rotations_with_equal_scores_the_plainer_come_first() -> None:
     found = diagnosis(_CASE, dict.fromkeys(("decoder.*.q_rope", "decoder.*.k_rope"), _by_exchanged_tables), "fused")
     names = [one.name for one in found.faults[0].explanations]
-    assert names == ["rope.swapped_cos_sin", "rope.negative_angle"]
+    assert names == ["rope.negative_angle", "rope.swapped_cos_sin"]

@@ -92,6 +92,20 @@ def _rounded_weight_of_exchanged_halves(site: Site) -> Result:
     return OPS["linear"].truth(replace(site, parameters={**site.parameters, "weight": weight.astype(np.float64)}))
 
 
+def _last_row_repeated_of_a_normed_input(site: Site) -> Result:
+    weight = site.checkpoint["decoder.norm.weight"]
+    y, unit = OPS["rms_norm"].truth(replace(site, inputs=site.inputs[:1], parameters={"weight": weight}))
+    assert unit is not None
+    return np.concatenate([y[:-1], y[-2:-1]]), np.concatenate([unit[:-1], unit[-2:-1]])
+
+
+def _embeddings_cut_off_for_the_stream(site: Site) -> Result:
+    """Behind the first layer every layer has the same wrong input."""
+    embedded = site.values.value("decoder.embed_tokens", site.step)
+    assert embedded is not None
+    return (np.clip(embedded, -0.5, 0.5) if site.place.layer else site.inputs[0]), None
+
+
 @pytest.mark.parametrize(
     ("tap", "wrong", "names"),
     [
@@ -105,6 +119,8 @@ def _rounded_weight_of_exchanged_halves(site: Site) -> Result:
         ("attn_residual", _embeddings_for_a_shifted_branch, {"residual.shifted", "wiring.other_input"}),
         ("mlp.up_proj", _rounded_weight_of_exchanged_halves, {"weight.rounded", "weight.shards_shuffled"}),
         ("attn_residual", _rest_of_a_negated_branch_left_out, {"tail.zero", "residual.subtracted"}),
+        ("input", _last_row_repeated_of_a_normed_input, {"tail.repeated", "wiring.extra_norm"}),
+        ("input", _embeddings_cut_off_for_the_stream, {"wiring.clamped", "wiring.other_input"}),
     ],
 )
 def test_two_mistakes_in_one_op_are_both_named(tap: str, wrong: Compute, names: set[str]) -> None:

@@ -95,7 +95,7 @@ def _known(first: Judged, search: Search) -> tuple[Sequence[_Change], Sequence[A
     for one in sorted({one.says: one for one in every}.values(), key=lambda one: one.rank):
         change = one.compute if isinstance(one.compute, OfSite) else None
         changed = right if change is None else _made(change.change, right)
-        result = None if changed is None or changed.place.op != right.place.op else _made(one.compute, right)
+        result = None if changed is None else _made(one.compute, right)
         if changed is None or result is None or result[0].shape != first.truth[0].shape:
             continue
         with np.errstate(all="ignore"):

@@ -149,7 +149,7 @@ def _layout_name(pairs: int, tables: int, put: int) -> tuple[str, str, int]:
 def _rotations() -> Iterator[Hypothesis]:
     for pairs, tables, put in product((0, 1), range(3), (0, 1)):
         name, says, rank = _layout_name(pairs, tables, put)
-        for (sign, says_sign, *signs), (swap, says_swap, swapped), moved in product(_SIGNS, _EXCHANGED, (False, True)):
+        for (swap, says_swap, swapped), (sign, says_sign, *signs), moved in product(_EXCHANGED, _SIGNS, (False, True)):
             names = [one for one in (name, sign, swap, "rope.half_order" if moved else "") if one]
             texts = (says, says_sign, says_swap, "exchanges the two channels of a pair" if moved else "")
             choice = (pairs, tables, put, swapped, (signs[0], signs[1]), moved)

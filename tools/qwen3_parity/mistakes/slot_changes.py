@@ -186,7 +186,9 @@ def _norms(site: Site, slot: int) -> Iterator[tuple[Hypothesis, Change]]:
                 return None
             if site.place.op == "copy":  # what is normed is no copy: it rounds
                 norm: Any = site.place
-                return replace(site, place=replace(norm, op="rms_norm"), parameters={"weight": weight})
+                return replace(
+                    site, place=replace(norm, op="rms_norm", parameters=(pattern,)), parameters={"weight": weight}
+                )
             inputs = list(site.inputs)
             inputs[slot] = normed(site, inputs[slot], weight)[0]
             return replace(site, inputs=tuple(inputs))

@@ -167,7 +167,8 @@ def _reading(site: Site, slot: int, read: Read) -> tuple[Hypothesis, _Change] | 
     before = " of the step before" if read.back else ""
     rank = 2 + (read.offset is None and "{layer}" in read.pattern) + (read.back > 0)
     rank += 0 if read.offset in (0, None) else min(abs(read.offset), 2)
-    if site.values.recorded(site.place.name, site.step) is None and _wrong(site, read):
+    same = read.pattern == site.place.pattern  # layers that are wrong alike need not read each other
+    if (same or site.values.recorded(site.place.name, site.step) is None) and _wrong(site, read):
         rank = _OF_WRONG
     every = read.offset is None and "{layer}" in read.pattern and site.place.layer is not None
     always = ", in every layer" if every else ""
