@@ -144,6 +144,26 @@ def test_a_factor_inside_a_group_is_solved_for() -> None:
     assert "1.25" in found.explanations[0].says
 
 
+def negated(site: Site) -> Result:
+    """With the factor -0.5 for the root of head_dim."""
+    return exact(truth(site) / site.scaling * -0.5)
+
+
+def test_a_factor_of_scores_is_found_though_it_is_far_from_the_right_one() -> None:
+    (found,) = diagnosis("decoder/plain", {"*.merged_attn.scores": negated}, "fused").faults
+    assert {one.name for one in found.explanations} == {"scores.scale"}
+    assert "the factor -0.5, not 0.316228" in found.explanations[0].says
+
+
+def no_attention(site: Site) -> Result:
+    return exact(site.inputs[0])
+
+
+def test_a_branch_that_is_not_added_is_plainer_than_a_cache_that_holds_nothing() -> None:
+    (found,) = diagnosis("decoder/ragged_decode", {"decoder.*.attn_residual": no_attention}, "layer").faults
+    assert found.name == "residual.branch_missing"
+
+
 def nonsense(site: Site) -> Result:
     y = truth(site)
     return exact(y + np.random.default_rng(y.size).standard_normal(y.shape))

@@ -36,6 +36,8 @@ _STEP = 2.0**-12
 _ROUNDS = 6
 _LEFT = 0.5
 """The part of the error that the first straight line must take away: else a factor is not what is wrong."""
+_FAR = (-1.0, 0.25, 4.0)
+"""Factors of scores that are started from, too: behind a softmax no straight line leads far."""
 
 
 def factors(first: Judged) -> Iterator[Suspect]:
@@ -54,6 +56,9 @@ def factors(first: Judged) -> Iterator[Suspect]:
         if factor is not None:
             words = named(factor, first.evidence.site.config, tolerance=1e-4) or f"{factor:.6g}"
             says = f"is multiplied by {words}"
+            if suspect.hypothesis.name == _NAMES["scores"]:
+                scaling = first.evidence.site.scaling
+                says += f": q·k has the factor {factor * scaling:.6g}, not {scaling:.6g}"
             one = replace(suspect.hypothesis, says=says, fix="leave the factor out", compute=partial(_times, factor))
             yield Suspect(one, dict.fromkeys(suspect.at, one), suspect.partial)
 
@@ -75,10 +80,16 @@ class _Fit:
         return found if np.isfinite(found).all() else None
 
     def solved(self, suspect: Suspect) -> float | None:
-        """The factor that brings the tap closest, by Newton's method; None where none comes near."""
-        factor = 1.0
+        """The factor that brings the tap closest; None where none comes near."""
+        found = self._from(suspect, 1.0)
+        if found is not None or suspect.hypothesis.name != _NAMES["scores"]:
+            return found
+        return next((far for start in _FAR if (far := self._from(suspect, start)) is not None), None)
+
+    def _from(self, suspect: Suspect, factor: float) -> float | None:
+        """The same by Newton's method from a factor on."""
         before = size = float(np.linalg.norm(self.error))
-        for _ in range(_ROUNDS):
+        for number in range(_ROUNDS):
             here, there = self._with(suspect, factor), self._with(suspect, factor * (1 + _STEP))
             if here is None or there is None:
                 return None
@@ -87,7 +98,7 @@ class _Fit:
             if not steep or not np.isfinite(steep):
                 return None
             by = float(slope @ left) / steep
-            if factor == 1.0 and float(np.linalg.norm(left - by * slope)) > _LEFT * before:
+            if number == 0 and float(np.linalg.norm(left - by * slope)) > _LEFT * before:
                 return None
             factor, size = factor + by, float(np.linalg.norm(left))
             if abs(by) < 1e-7 * abs(factor):

@@ -121,7 +121,7 @@ def _following(n: int) -> Array:
 
 
 _CONTENTS: tuple[tuple[str, str, _Contents, int], ...] = (
-    ("not_written", "leaves the new slots zero", lambda b, n, _: joined(b, np.zeros_like(n)), 0),
+    ("not_written", "leaves the new slots zero", lambda b, n, _: joined(b, np.zeros_like(n)), 1),
     ("not_written", "is all zero", lambda b, n, _: joined(np.zeros_like(b), np.zeros_like(n)), 1),
     ("not_written", "loses what it held: the old slots are zero", lambda b, n, _: joined(np.zeros_like(b), n), 0),
     ("stale", "repeats its last slot where the new ones belong",
