@@ -1,4 +1,4 @@
-"""What is collected is not walked by the garbage collector, and of a test with many parameters `make test` runs a sample."""
+"""Collected once, and not walked by the garbage collector; of tests with many parameters `make test` runs a sample."""
 
 import gc
 from collections import Counter

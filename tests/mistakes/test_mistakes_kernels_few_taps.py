@@ -45,6 +45,7 @@ def _product_added_up_in_bfloat16(site: Site) -> Result:
     return total, OPS["linear"].truth(site)[1]
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize(
     ("tap", "wrong", "level", "name"),
     [

@@ -92,6 +92,7 @@ def _rounded_weight_of_exchanged_halves(site: Site) -> Result:
     return OPS["linear"].truth(replace(site, parameters={**site.parameters, "weight": weight.astype(np.float64)}))
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize(
     ("tap", "wrong", "names"),
     [
