@@ -46,6 +46,7 @@ def test_an_instrument_starts_in_the_folder_tests_and_its_help_waits_for_no_fram
     assert not {"torch", "transformers"} & {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
 
 
+@pytest.mark.slow  # a process that waits for every import
 def test_a_variation_with_an_environment_is_recorded_wherever_the_package_was_found(tmp_path, monkeypatch):
     """Its process is told where the package is: by no installation and by nobody's PYTHONPATH."""
     monkeypatch.setenv("PYTHONPATH", _without_tests()["PYTHONPATH"])
