@@ -160,6 +160,7 @@ CONTEXT: dict[str, tuple[str, Context]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("what", CONTEXT)
 def test_a_wrong_context_is_named(what: str) -> None:
     name, wrong = CONTEXT[what]

@@ -118,6 +118,7 @@ FACTORS: dict[str, tuple[str, float]] = {
 }
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("kind", ["cos", "sin"])
 @pytest.mark.parametrize("what", FACTORS)
 def test_a_wrong_attention_factor_is_named(what: str, kind: str) -> None:
