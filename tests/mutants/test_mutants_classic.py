@@ -27,7 +27,6 @@ def test_the_catalogue_has_bugs_of_the_classic_encoder() -> None:
     assert len(CLASSIC) == 8 and all(case.startswith("classic/") for one in CLASSIC for case in one.cases)
 
 
-@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_bug_of_the_classic_encoder_is_caught_blamed_and_named(kind: str, few: Mapping[str, Outcome]) -> None:
     found = few[f"own/classic-{kind}"]
