@@ -20,7 +20,10 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.hookimpl(tryfirst=True)  # before anybody leaves out tests, or puts them in another order
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """`sample(every=n)`: of a test's parameters the first of each n stay as they are, the others become slow."""
+    """`sample(every=n)`: of a test's parameters the first of each n stay as they are, the others become slow.
+
+    Where parameters are multiplied, n has no divisor in common with how many the inner ones are: all of them come up.
+    """
     seen = Counter[str]()
     for item in items:
         sample = item.get_closest_marker("sample")

@@ -334,7 +334,7 @@ def test_a_model_is_streamed_when_memory_is_short_or_when_asked(
     assert loaded == ["load_streamed" if streams else "load_in_memory"]
 
 
-@pytest.mark.sample(every=2)
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize(
     ("floors", "options"),
     [
