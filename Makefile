@@ -62,7 +62,7 @@ lint: .venv/ready
 types: .venv/ready
 	$(BIN)/mypy
 
-slow: .venv/ready  ## minutes, not seconds: real sizes, other kernels
+slow: .venv/ready  ## minutes, not seconds: real sizes, other kernels, and what `make test` takes samples of
 	$(BIN)/python -m pytest -m slow -s
 
 bench: .venv/ready  ## ratios of timings within one run, printed beside what was hoped for

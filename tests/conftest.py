@@ -1,6 +1,7 @@
-"""The garbage collector leaves out what lives until the end: PyTorch, Hugging Face's modules, ten thousand tests."""
+"""Collected once, and not walked by the garbage collector; of tests with many parameters `make test` runs a sample."""
 
 import gc
+from collections import Counter
 from collections.abc import Generator
 
 import pytest
@@ -8,9 +9,27 @@ import pytest
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection() -> Generator[None, object, object]:
+    """The collector leaves out what lives until the end: PyTorch, Hugging Face's modules, ten thousand tests."""
     gc.disable()
     try:
         return (yield)
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)  # before anybody leaves out tests, or puts them in another order
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """`sample(every=n)`: of a test's parameters the first of each n stay as they are, the others become slow.
+
+    Where parameters are multiplied, n has no divisor in common with how many the inner ones are: all of them come up.
+    """
+    seen = Counter[str]()
+    for item in items:
+        sample = item.get_closest_marker("sample")
+        if sample is None or item.get_closest_marker("slow"):
+            continue
+        test = item.nodeid.partition("[")[0]
+        if seen[test] % sample.kwargs["every"]:
+            item.add_marker("slow")
+        seen[test] += 1

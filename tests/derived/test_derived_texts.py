@@ -33,8 +33,8 @@ EVERY = {
 
 @pytest.fixture(scope="module", params=["sample", pytest.param("all", marks=pytest.mark.slow)])
 def answers(request: pytest.FixtureRequest) -> Mapping[str, Sequence[Answer]]:
-    """Of each name (of a sample: of every tenth) all ways that show, or the first one."""
-    chosen = list(EVERY)[:: 1 if request.param == "all" else 10]
+    """Of each name (of a sample: of every twentieth) all ways that show, or the first one."""
+    chosen = list(EVERY)[:: 1 if request.param == "all" else 20]
     found = {name: (one for way in EVERY[name] if (one := answer(way)) is not None) for name in chosen}
     return {name: list(islice(some, None if request.param == "all" else 1)) for name, some in found.items()}
 
@@ -63,6 +63,7 @@ def test_the_mistakes_of_tokenizers_that_never_show_are_listed_with_a_reason(
 SHOWN = " ".join(EVERY.keys() - SILENT.keys())
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize(
     "names",
     [*OF_TEXT.values(), pytest.param(SHOWN, marks=pytest.mark.slow)],

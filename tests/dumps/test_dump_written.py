@@ -87,6 +87,7 @@ def candidates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return found | {"wrong": folder / "wrong.pb"}
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("ending", ["safetensors", "npz"])
 @pytest.mark.parametrize("name", ["decoder/plain", "llama/bfloat16", "encoder/ragged", "wrong"])
 def test_there_and_back_the_verdict_is_the_same(

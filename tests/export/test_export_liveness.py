@@ -69,6 +69,7 @@ def changed(one: Taps, two: Taps) -> Iterator[str]:
             yield key[0]
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("name", sorted(build().parameters))
 def test_a_disturbed_parameter_changes_its_own_op_first(name: str, runner: EncoderDecoder, undisturbed: Taps) -> None:
     parameter = runner.parameters[name]

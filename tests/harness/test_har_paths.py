@@ -200,6 +200,7 @@ LOADERS: dict[str, Loader] = {
 }
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("loader", LOADERS)
 @pytest.mark.parametrize("name", ["encdec/ragged", "encdec/qwen2"])
 def test_har_23_a_model_from_any_loader_is_at_parity(name: str, loader: str, golden: Golden, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from qwen3_golden import GOLDEN_ROOT
 GOLDENS = sorted((GOLDEN_ROOT / "cases" / "classic").glob("*.pb"))
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("variation", classic.VARIATIONS, ids=lambda one: one.name)
 def test_an_honest_classic_encoder_passes_everywhere(variation: Variation, tmp_path: Path) -> None:
     outcomes = list(run(variation, GOLDENS, tmp_path))

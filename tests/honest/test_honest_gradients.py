@@ -18,6 +18,7 @@ QUICK = (
 BY_NAME = {one.name: one for one in VARIATIONS}
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("name", QUICK)
 def test_an_honest_training_step_passes_and_nobody_is_blamed(name: str, tmp_path: Path) -> None:
     path = TRAINING / ("untied.pb" if name in QUICK[:5] else "causal.pb")

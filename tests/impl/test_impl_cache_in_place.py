@@ -106,6 +106,7 @@ def _lengths(model: Any, mask: bool) -> dict[str, torch.Tensor]:
     return {"attention_mask": found}
 
 
+@pytest.mark.sample(every=5)
 @pytest.mark.parametrize("sizes", [{}, WINDOWED], ids=["full", "windowed"])
 @pytest.mark.parametrize("padded", [False, True], ids=["unpadded", "padded"])
 @pytest.mark.parametrize("length", [0, 7])

@@ -255,6 +255,7 @@ def test_initialisation_refuses_it_in_the_same_words(spoilt: tuple[Damage, Path]
     assert unnamed(str(caught.value), damage) == [], str(caught.value)
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("command", ["capture", "record", "initialize"])
 @every_damage
 def test_a_command_says_so_in_one_message_and_writes_nothing(

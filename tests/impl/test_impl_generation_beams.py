@@ -109,6 +109,7 @@ def _starts() -> torch.Tensor:
     return torch.full((2, 1), START)
 
 
+@pytest.mark.sample(every=5)
 @pytest.mark.parametrize("cache", ["dynamic", "static"])
 @pytest.mark.parametrize(("width", "penalty", "stop"), [(3, 0.5, False), (4, 0.0, True), (5, 1.5, "never")])
 def test_beam_search_is_the_plain_one(

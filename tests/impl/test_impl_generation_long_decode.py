@@ -31,6 +31,7 @@ def _chunks(kind: str) -> list[int]:
     return {"step by step": [1] * STEPS, "prefill of 50": [50] + [1] * 150, "chunks": [7, 33, 1, 60, 99]}[kind]
 
 
+@pytest.mark.sample(every=5)
 @pytest.mark.parametrize("backend", ["eager", "sdpa"])
 @pytest.mark.parametrize("kind", ["dynamic", "evicting", "static"])
 @pytest.mark.parametrize("sizes", ["step by step", "prefill of 50", "chunks"])

@@ -88,6 +88,7 @@ def model(request: pytest.FixtureRequest, make_model: Any) -> Any:
 ALL = {"temperature": 0.8, "top_k": 30, "top_p": 0.9, "min_p": 0.02, "repetition_penalty": 1.3}
 
 
+@pytest.mark.sample(every=5)
 @pytest.mark.parametrize("cache", ["dynamic", "static"])
 @pytest.mark.parametrize(
     "options", [{"top_k": 0}, *({"top_k": 0} | {name: value} for name, value in ALL.items()), ALL], ids=str

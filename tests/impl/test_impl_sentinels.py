@@ -126,6 +126,7 @@ def test_a_source_beyond_its_embedding_is_refused(source: Path) -> None:
         add_sentinels(source, 300, COUNT)
 
 
+@pytest.mark.sample(every=2)
 def test_sentinels_are_not_added_twice(again: Any, rows: int, tmp_path: Path) -> None:
     again.save_pretrained(tmp_path)
     with pytest.raises(ValueError, match="already has <extra_id_0>"):
@@ -151,6 +152,7 @@ def test_a_config_that_disagrees_is_refused(again: Any, rows: int, fields: dict[
         check_agreement(again, config_for(again, rows, **fields))
 
 
+@pytest.mark.sample(every=2)
 def test_a_token_that_was_added_later_needs_a_row(again: Any, rows: int, tmp_path: Path) -> None:
     again.save_pretrained(tmp_path)
     grown = AutoTokenizer.from_pretrained(tmp_path)
@@ -191,6 +193,7 @@ def test_growing_behind_the_sentinels_leaves_them_their_rows(again: Any, rows: i
     check_agreement(again, config, model)
 
 
+@pytest.mark.sample(every=2)
 def test_model_and_tokenizer_share_a_folder(again: Any, rows: int, tmp_path: Path) -> None:
     Qwen3ForSeq2SeqLM(config_for(again, rows)).save_pretrained(tmp_path)
     again.save_pretrained(tmp_path)

@@ -207,6 +207,7 @@ def test_a_model_read_back_from_disk_has_no_fault(narrow: Any, tmp_path: Path, d
     assert weight_faults(Qwen3ForSeq2SeqLM.from_pretrained(tmp_path, dtype="auto"), narrow[False]) == []
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("mistake", WEIGHTS)
 def test_a_wrong_weight_is_the_one_fault_and_its_mistake_is_named(source: Path, narrow: Any, mistake: str) -> None:
     spoil, expected = WEIGHTS[mistake]

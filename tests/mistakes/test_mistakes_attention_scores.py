@@ -61,6 +61,7 @@ SCORES: dict[str, tuple[str, Scores]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("what", SCORES)
 def test_wrong_scores_are_named(what: str) -> None:
     name, wrong = SCORES[what]
@@ -123,6 +124,7 @@ def masked(site: Site) -> tuple[torch.Tensor, torch.Tensor, int]:
     return torch.tensor(site.inputs[0]), torch.tensor(site.inputs[1].astype(bool))[:, None], site.stop
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("what", PROBS)
 def test_wrong_probabilities_are_named(what: str) -> None:
     name, wrong = PROBS[what]
@@ -158,6 +160,7 @@ CONTEXT: dict[str, tuple[str, Context]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("what", CONTEXT)
 def test_a_wrong_context_is_named(what: str) -> None:
     name, wrong = CONTEXT[what]

@@ -69,6 +69,7 @@ CLASSIC: dict[str, tuple[str, str, str, Numbers]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("what", CLASSIC)
 def test_a_wrong_part_of_the_classic_encoder_is_named(what: str) -> None:
     name, case, tap, numbers = CLASSIC[what]

@@ -117,6 +117,7 @@ BUGS: Mapping[str, tuple[Mapping[str, Compute], str]] = {
 }
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("bug", BUGS)
 @pytest.mark.parametrize("case", ["models/qwen3-8b", pytest.param("encdec/ragged", marks=pytest.mark.slow)])
 def test_a_bug_is_named_from_layer_outputs(case: str, bug: str) -> None:
@@ -196,6 +197,7 @@ PAIRS = (
 )
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize(("one", "other", "level", "name"), PAIRS)
 def test_two_mistakes_in_one_group_are_both_named(one: str, other: str, level: str, name: str) -> None:
     found = diagnosis("decoder/plain", {**BUGS[one][0], **BUGS[other][0]}, level).faults

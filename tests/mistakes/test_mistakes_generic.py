@@ -92,6 +92,7 @@ def narrow(op: str) -> Iterator[str]:
             yield step
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("op", PLACES)
 def test_a_step_in_bfloat16_is_said_by_its_name(op: str) -> None:
     assert not list(narrow(op))

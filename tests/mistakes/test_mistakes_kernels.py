@@ -207,6 +207,7 @@ WRONG: dict[str, tuple[str, str, Callable[[Site], Array]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("what", WRONG)
 def test_a_mistake_of_a_kernel_is_named(what: str) -> None:
     name, tap, wrong = WRONG[what]

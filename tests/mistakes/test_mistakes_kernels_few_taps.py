@@ -67,6 +67,7 @@ def _by_exchanged_tables(site: Site) -> Result:
     return OPS["rope"].truth(replace(site, inputs=(x, sin, cos)))
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize(
     ("tap", "wrong", "level", "name"),
     [

@@ -74,6 +74,7 @@ NORMS: dict[str, tuple[str, Norm]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("what", NORMS)
 def test_a_wrong_norm_of_the_stream_is_named(what: str) -> None:
     name, norm = NORMS[what]

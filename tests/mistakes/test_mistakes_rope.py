@@ -69,6 +69,7 @@ ROPES: dict[str, tuple[str, Rope]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("what", ROPES)
 def test_a_wrong_rotation_is_named(what: str) -> None:
     name, rope = ROPES[what]
@@ -114,6 +115,7 @@ ANGLES: dict[str, tuple[str, Numbers, Numbers]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("what", ANGLES)
 def test_a_rotation_by_wrong_angles_is_named(what: str) -> None:
     name, positions, frequencies = ANGLES[what]

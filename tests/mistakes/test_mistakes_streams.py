@@ -107,6 +107,7 @@ ACTS: dict[str, tuple[str, Pair]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("what", ACTS)
 def test_a_wrong_activation_is_named(what: str) -> None:
     name, pair = ACTS[what]

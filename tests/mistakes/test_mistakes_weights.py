@@ -89,6 +89,7 @@ WEIGHTS: dict[str, tuple[str, str, Weight]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("what", WEIGHTS)
 def test_a_wrong_weight_is_named(what: str) -> None:
     tap, name, weight = WEIGHTS[what]

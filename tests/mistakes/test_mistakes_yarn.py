@@ -118,6 +118,7 @@ FACTORS: dict[str, tuple[str, float]] = {
 }
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("kind", ["cos", "sin"])
 @pytest.mark.parametrize("what", FACTORS)
 def test_a_wrong_attention_factor_is_named(what: str, kind: str) -> None:
@@ -183,6 +184,7 @@ def turned_by(frequencies: torch.Tensor, factor: float) -> set[str]:
     return {fault.name for fault in found.faults}
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("unread", UNREAD)
 def test_two_numbers_that_a_kernel_does_not_read_are_both_named(unread: str) -> None:
     frequencies, factor, name = UNREAD[unread]

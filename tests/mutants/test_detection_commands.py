@@ -38,6 +38,7 @@ def test_an_instrument_has_the_options_that_its_verb_had(command):
     assert done.exit_code == 0 and [name for name in OPTIONS[command].split() if name not in done.output] == []
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("module", ["mutants", "kernels", "mechanical", "honest", "derived"])
 def test_an_instrument_starts_in_the_folder_tests_and_its_help_waits_for_no_framework(module):
     command = [sys.executable, "-X", "importtime", "-m", f"detection.{module}", "--help"]
@@ -46,6 +47,7 @@ def test_an_instrument_starts_in_the_folder_tests_and_its_help_waits_for_no_fram
     assert not {"torch", "transformers"} & {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
 
 
+@pytest.mark.slow  # a process that waits for every import
 def test_a_variation_with_an_environment_is_recorded_wherever_the_package_was_found(tmp_path, monkeypatch):
     """Its process is told where the package is: by no installation and by nobody's PYTHONPATH."""
     monkeypatch.setenv("PYTHONPATH", _without_tests()["PYTHONPATH"])

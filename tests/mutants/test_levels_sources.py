@@ -88,6 +88,7 @@ def test_rows_are_kept_as_they_come_and_not_measured_again(tmp_path: Path, monke
     assert [(one["bug"], one["said"]) for one in rows(out, "--level", "all")] == [("one", []), ("two", [["norm.eps"]])]
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("text", ["", "{}x", "[1]", '[{"of": "mutants"}]'])
 def test_a_file_of_something_else_is_refused(text: str, tmp_path: Path) -> None:
     out = tmp_path / "rows.json"

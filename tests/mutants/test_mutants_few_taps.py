@@ -30,6 +30,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
     return run
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("granularity", ["sub-layer", "layer", "logits"])
 @pytest.mark.parametrize("name", FEW)
 def test_a_wrong_op_without_a_tap_is_blamed_in_its_group(name: str, granularity: str, runs: Runs) -> None:

@@ -31,6 +31,7 @@ def test_there_is_a_bug_of_every_kind() -> None:
     }
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("name", QUICK)
 def test_a_bug_of_training_is_caught_and_blamed_on_no_innocent(name: str, outcomes: Mapping[str, Outcome]) -> None:
     found = outcomes[name]

@@ -26,6 +26,7 @@ def test_there_are_sixty_bugs_of_kernels_and_thirty_at_least_of_each_half() -> N
     assert min(sum(map(is_open, names)), len(names) - sum(map(is_open, names))) >= 30
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("name", FEW)
 def test_a_bug_of_a_kernel_is_blamed_on_its_op_alone(name: str) -> None:
     mutant = next(one for one in catalogue() if one.name == f"kernel/{name}")
@@ -39,6 +40,7 @@ NAMED = (
 )
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("name", NAMED)
 def test_a_bug_of_a_kernel_is_named_by_what_it_does(name: str) -> None:
     mutant = next(one for one in catalogue() if one.name == f"kernel/{name}")

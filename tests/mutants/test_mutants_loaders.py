@@ -90,6 +90,7 @@ def test_every_check_has_a_bug_that_it_alone_must_find() -> None:
     assert {*CHECKS, REFUSED} - alone == {"sentinel_rows_match_statistics"}  # other rows are not the seed's either
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize(
     ("dtype", "sentinels"),
     [
@@ -143,6 +144,7 @@ def of_network(mutant: Mutant, tmp_path: Path) -> Mapping[str, Sequence[str]]:
         found.undo()
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("mutant", bugs_of_the_networks_weights(), ids=lambda one: one.name)
 def test_what_the_diagnosis_finds_in_weights_the_verification_finds_too(mutant: Mutant, tmp_path: Path) -> None:
     assert of_network(mutant, tmp_path)

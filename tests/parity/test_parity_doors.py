@@ -141,6 +141,7 @@ DOORS: dict[str, Callable[[Qwen3ForSeq2SeqLM, Given], torch.Tensor]] = {
 }
 
 
+@pytest.mark.sample(every=4)
 @torch.no_grad()
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("door", DOORS)

@@ -104,6 +104,7 @@ def error(actual: Array, expected: Array) -> float:
     return float(np.linalg.norm(actual - expected) / np.linalg.norm(expected))
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])
 @pytest.mark.parametrize("name", CASES)
 def test_every_gradient_of_ours_is_the_specifications(name: str, attention: str) -> None:

@@ -132,6 +132,7 @@ MISTAKES: dict[str, tuple[Callable[[Any], None], str, str]] = {
 }
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("what", MISTAKES)
 def test_what_a_port_gets_wrong_is_blamed_and_named(what: str) -> None:
     change, place, name = MISTAKES[what]

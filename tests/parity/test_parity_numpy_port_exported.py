@@ -42,6 +42,7 @@ def exports(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("path", CASES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_the_numpy_port_is_within_budget_from_an_exported_checkpoint(
     path: Path, port: Any, exports: Path, tmp_path: Path

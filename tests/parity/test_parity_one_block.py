@@ -108,6 +108,7 @@ def test_a_wrong_residual_is_found_in_a_block_that_shows_its_output_alone(
     assert {one.name for one in ops if not one.passed} == {"decoder.layers.0.output"}
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize(
     ("name", "case"),
     [

@@ -37,6 +37,7 @@ def explain(verdicts: list[OpVerdict]) -> str:
     )
 
 
+@pytest.mark.sample(every=3)
 @each_golden
 def test_hugging_face_agrees_with_the_specification_at_every_op(path: Path) -> None:
     golden = read(path)
@@ -45,6 +46,7 @@ def test_hugging_face_agrees_with_the_specification_at_every_op(path: Path) -> N
     assert judged and not wrong, explain(wrong)
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("path", QWEN3, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_every_op_of_ours_is_right_on_hugging_faces_inputs(path: Path) -> None:
     golden = read(path)

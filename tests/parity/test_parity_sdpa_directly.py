@@ -94,6 +94,7 @@ def judged(name: str, folder: Path, factory: Callable[..., Any] = directly) -> V
     return check(golden, folder / "direct.pb")
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("name", CASES)
 def test_a_run_without_the_recorders_attention_is_within_budget(name: str, tmp_path: Path) -> None:
     found = judged(name, tmp_path)

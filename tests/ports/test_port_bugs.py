@@ -118,13 +118,8 @@ BUGS = {
 }
 
 
-@pytest.mark.parametrize(
-    "bug",
-    [
-        pytest.param(bug, id=name, marks=[] if number % 3 == 2 else pytest.mark.slow)
-        for number, (name, bug) in enumerate(BUGS.items())
-    ],
-)
+@pytest.mark.sample(every=5)
+@pytest.mark.parametrize("bug", BUGS.values(), ids=BUGS)
 def test_a_classic_bug_in_the_java_port_is_blamed_on_its_ops_and_named_first(
     bug: Bug, java_port: Path, tmp_path: Path
 ) -> None:

@@ -50,6 +50,7 @@ def recordings(port: Any, recorded: Callable[[str], Path]) -> Path:
     return recorded(port.name)
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("name", CLAIMED)
 @each_port
 def test_a_port_is_at_parity_at_every_tap_that_it_has(name: str, port: Any, recordings: Path) -> None:

@@ -52,6 +52,7 @@ def collect(name: str, arithmetic: object) -> dict[tuple[str, int], Array]:
     return taps
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("name", FLOAT32)
 def test_hf_is_as_near_to_the_truth_as_plain_float32_sums(name: str) -> None:
     recording, scope, _, _ = parts(name)

@@ -22,6 +22,7 @@ Load = Callable[..., Reference]
 Inputs = Callable[[str], dict[str, Array]]
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("name", FLOAT32)
 def test_recording_leaves_the_results_bits_unchanged(
     reference_of: Load, inputs_of: Inputs, taps_of: Any, name: str

@@ -44,6 +44,7 @@ def digests(name: str, checkpoints: Path, path: Path, load: Callable[..., object
     return {item.key: bytes(item.info.sha256) for item in read(path)}
 
 
+@pytest.mark.sample(every=5)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
     "name",

@@ -113,8 +113,9 @@ def test_entries_that_no_merge_makes_do_not_come_from_text() -> None:
 
 
 def test_special_tokens_are_found_and_as_plain_text_are_not() -> None:
+    added = _added("tiny")
     for name, item in encodings("special_tokens").items():
-        special = [i for i in item.id if i in _added("tiny") and _added("tiny")[i]["special"]]
+        special = [i for i in item.id if i in added and added[i]["special"]]
         if item.split_special_tokens:
             assert name.endswith("/split") and not special
         elif "<|im_end|>" in item.text:

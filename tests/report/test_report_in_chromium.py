@@ -128,6 +128,7 @@ def test_a_page_complains_of_nothing_asks_nobody_and_everybody_can_read_it(opene
     assert [url.partition("#")[0].rpartition("/")[2] for url in one.asked] == [f"{name}.html"]
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", ["bug", "folder"])
 def test_the_blamed_op_and_the_fix_are_on_the_first_screen(opened: Any, name: str, size: str) -> None:

@@ -189,6 +189,7 @@ def check_directions(loss: Callable[[np.ndarray], float], gradient: np.ndarray, 
     assert abs(slope - np.sum(gradient * direction)) <= RELATIVE * np.linalg.norm(gradient), name
 
 
+@pytest.mark.sample(every=5)
 @pytest.mark.parametrize("causal", [False, True], ids=["encoder_decoder", "causal"])
 @pytest.mark.parametrize("name", CONFIGS)
 def test_every_parameters_gradient_is_the_slope_of_the_loss(name: str, causal: bool) -> None:

@@ -176,6 +176,7 @@ MADE: dict[str, tuple[str, Change]] = {
 }
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("name", MADE)
 def test_a_mistake_made_by_hand_is_named(name: str) -> None:
     case, change = MADE[name]

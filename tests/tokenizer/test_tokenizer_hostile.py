@@ -37,6 +37,7 @@ HARMLESS = [
 ]
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_a_template_that_takes_too_much_says_which_limit_it_met(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     template, met = TEMPLATES[name]

@@ -69,6 +69,7 @@ def test_merging_by_definition_is_linear_too(ours: ByteLevelTokenizer, name: str
     assert 1000 < steps(lambda: ours.merge(large)) < 12 * steps(lambda: ours.merge(small))
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("name", ["a", "Chinese"])
 def test_a_megabyte_without_spaces_has_hugging_faces_ids(ours: ByteLevelTokenizer, hf: Any, name: str) -> None:
     text = run(name, MEGABYTE)

@@ -42,6 +42,7 @@ def blamed(golden, candidate):
     return {one.name: one for one in replay(candidate, weights_of(golden, CHECKPOINTS), golden) if not one.passed}
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("granularity", ["fused", "modules", "sub-layer", "layer", "logits"])
 @pytest.mark.parametrize(
     "path",

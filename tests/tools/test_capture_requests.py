@@ -74,6 +74,7 @@ def test_a_capture_without_its_results_says_that_verdicts_by_it_are_partial(
     assert not partial or "it has no logits" in result.output
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("rotated", [True, False])
 @pytest.mark.parametrize(

@@ -129,6 +129,7 @@ def test_a_killed_capture_goes_on_at_the_layer_where_it_stopped(
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("stop", [("hf", 2), ("hf", 7), ("spec", 0), ("spec", 4), ("spec", 13)])
 def test_a_capture_that_is_broken_off_goes_on_where_it_stopped(
     stop: tuple[str, int], uninterrupted: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -192,6 +193,7 @@ def test_an_older_golden_stays_until_the_new_one_is_whole(tmp_path: Path, monkey
     assert len(read(path).tensors) > len(older) / 1e5 and path.read_bytes() != older
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("options", [{"taps": ("logits",)}, {"rows": 1}, {"dtype": torch.bfloat16}])
 def test_what_a_golden_leaves_out_is_there_to_go_on_from(
     options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -203,6 +205,7 @@ def test_what_a_golden_leaves_out_is_there_to_go_on_from(
     assert (tmp_path / "request.pb").read_bytes() == (tmp_path / "whole" / "request.pb").read_bytes()
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize(
     ("options", "named"),
     [
@@ -251,6 +254,7 @@ def test_two_captures_of_one_golden_at_a_time_are_refused(tmp_path: Path) -> Non
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("damage", [lambda whole: whole[:-20], lambda _: b"", lambda _: b"x" * 100])
 def test_a_part_that_is_damaged_is_computed_again(
     damage: Callable[[bytes], bytes], uninterrupted: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -330,6 +334,7 @@ def test_a_model_is_streamed_when_memory_is_short_or_when_asked(
     assert loaded == ["load_streamed" if streams else "load_in_memory"]
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize(
     ("floors", "options"),
     [

@@ -145,6 +145,7 @@ EDITS: dict[Callable[[Card], None], str] = {
 }
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("edit", EDITS, ids=lambda edit: edit.__name__)
 def test_what_an_edited_card_says_otherwise_is_told(edit: Callable[[Card], None], path: Path, folder: Path) -> None:
     card = json.loads(path.read_text())

@@ -37,6 +37,7 @@ def named(name: str) -> Variation:
     return next(one for one in VARIATIONS if one.name == name)
 
 
+@pytest.mark.sample(every=5)
 @pytest.mark.parametrize("case", FAR)
 @pytest.mark.parametrize("variation", VARIATIONS, ids=lambda one: one.name)
 def test_honest_angles_pass_at_far_positions_and_no_rotation_is_blamed(

@@ -100,9 +100,8 @@ def test_output_that_cannot_be_written_is_refused_with_json_too(words: list[str]
 
 def test_another_checkpoint_than_the_cases_is_not_recorded(tmp_path: Path) -> None:
     path = tmp_path / "other.pb"
-    command = [*COMMAND, "record", "decoder/plain", "--model", GOLDEN_ROOT / "checkpoints" / "deep", "--out", path]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 2 and "this is not the checkpoint" in done.stderr and not path.exists()
+    result = run("record", "decoder/plain", "--model", GOLDEN_ROOT / "checkpoints" / "deep", "--out", path)
+    assert result.exit_code == 2 and "this is not the checkpoint" in result.stderr and not path.exists()
 
 
 def test_a_terminal_without_a_character_shows_its_number(tmp_path: Path) -> None:

@@ -197,6 +197,7 @@ def test_what_is_in_the_place_is_never_replaced(tmp_path: Path, present: str) ->
     assert sorted(tmp_path.rglob("*")) == before
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("damage", ["weights cut", "weights gone", "info broken", "another height"])
 def test_a_folder_that_cannot_be_loaded_is_refused(tmp_path: Path, damage: str) -> None:
     out = tmp_path / "out"

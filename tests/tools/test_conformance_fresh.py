@@ -340,6 +340,7 @@ def answered(request: pb.ConformanceRequest, outputs: Callable[[dict[str, Any]],
         return pb.ConformanceAnswer(id=request.id, recording=file.read_bytes())
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("op", OPS)
 def test_every_op_alone_passes_in_float32_whatever_its_values(op: str, tmp_path: Path) -> None:
     for values in VALUES:

@@ -93,6 +93,7 @@ def one_line(done: Result, text: str) -> None:
     assert text in line and len(line) < 400 and line.isprintable()
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("what", PROCESSES)
 def test_whatever_a_process_does_is_one_line(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("qwen3_parity.conformance.port._ENDS", 0.2)

@@ -114,6 +114,7 @@ SEEDED: list[tuple[str, str, Callable[[Tensors], Tensors]]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize(("case", "name", "wrong"), SEEDED, ids=[f"{case}-{name}" for case, name, _ in SEEDED])
 def test_a_mistake_in_an_op_alone_is_named(case, name, wrong):
     golden = golden_of(case)

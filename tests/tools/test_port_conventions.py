@@ -107,11 +107,13 @@ def one_problem(verdicts: Verdicts, change: Change) -> None:
     assert verdicts.exit_code == 1 and verdicts.compared == verdicts.of
 
 
+@pytest.mark.sample(every=3)
 @changes
 def test_check_says_in_one_problem_what_the_recorder_has_to_mend(change: Change) -> None:
     one_problem(check(GOLDEN, candidate(change), WEIGHTS), change)
 
 
+@pytest.mark.sample(every=3)
 @changes
 def test_diagnose_says_the_same_and_accuses_no_op(change: Change) -> None:
     found = diagnose(GOLDEN, candidate(change), WEIGHTS)

@@ -45,6 +45,7 @@ def _suspects(one: Judged) -> Sequence[Suspect]:
     return some
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize(("case", "level"), [(_CASE, "layer"), (_CASE, "logits"), ("generation/beams", "layer")])
 def test_a_mistake_makes_in_a_stack_what_it_makes_alone(case: str, level: str) -> None:
     one = _of(case, level)

@@ -31,6 +31,7 @@ def imported(code: str, *arguments: str) -> list[str]:
     return done.stderr.splitlines()[-1].split()
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -61,6 +62,7 @@ importlib.metadata.version = version
 """
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("model", ["safetensors", "exported"])
 @pytest.mark.parametrize("command", ["check", "diagnose"])
 def test_a_network_is_judged_where_no_framework_is_installed(command: str, model: str, tmp_path: Path) -> None:

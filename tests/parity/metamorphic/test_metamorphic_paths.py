@@ -97,6 +97,7 @@ def forgotten_chunk(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(DynamicLayer, "update", update)
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("path", [path for path in PATHS if path != "chunks of 64"])
 @pytest.mark.parametrize("name", NAMES)
 def test_every_path_gives_the_same_logits_and_caches(name: str, path: str, subject: Any) -> None:
