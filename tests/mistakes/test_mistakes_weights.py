@@ -128,6 +128,11 @@ def test_a_transposed_square_weight_is_named() -> None:
     assert first_name("encdec/qwen2", Q, of(lambda s, w: w.T)) == "weight.transposed"
 
 
+def test_rows_in_another_order_are_named_beside_a_bias_that_stays() -> None:
+    exchanged = of(lambda s, w: w.reshape(len(w) // 4, 2, 2, -1)[:, ::-1].reshape(w.shape))
+    assert first_name("encdec/qwen2", Q, exchanged) == "weight.shards_shuffled"
+
+
 RESULTS: dict[str, tuple[str, Callable[[torch.Tensor], torch.Tensor]]] = {
     "log_softmax": ("logits.log_softmax", lambda y: y.log_softmax(-1)),
     "softmax": ("logits.softmax", lambda y: y.softmax(-1)),

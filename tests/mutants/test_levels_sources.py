@@ -15,7 +15,7 @@ from detection.kernels import catalogue, is_open
 from detection.levels import command, measure
 from detection.levels.command import levels, listed
 from detection.levels.measure import Row
-from detection.levels.sources import Bug
+from detection.levels.sources import Bug, chosen
 from detection.mutants.isolated import golden_of
 from qwen3_parity.diagnosis.explain import FITTED, Explanation
 from qwen3_parity.diagnosis.explained import Explained
@@ -67,6 +67,11 @@ def test_every_so_manieth_bug_alone_is_run(tmp_path: Path) -> None:
         "all",
     )
     assert len({one["bug"] for one in some}) == 1
+
+
+def test_a_draw_is_that_of_its_seed() -> None:
+    one, again, other = (chosen("kernels", ("kernel/*",), draw=9, seed=seed) for seed in (1, 1, 2))
+    assert one == again != other and len(set(one)) == 9 and set(one) <= set(chosen("kernels", ()))
 
 
 def test_rows_are_kept_as_they_come_and_not_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,6 +35,8 @@ _COLUMNS = (
 @click.option("--of", "sources", multiple=True, type=click.Choice(list(SOURCES)), default=("mutants",),
               show_default=True, help="Which bugs; repeatable.")  # fmt: skip
 @click.option("--every", type=click.IntRange(1), default=1, show_default=True, help="Every so-manieth bug alone.")
+@click.option("--draw", type=click.IntRange(1), help="So many bugs alone, drawn at random by --seed.")
+@click.option("--seed", default=0, show_default=True, help="Of --draw.")
 @click.option("--level", "wanted", multiple=True, type=click.Choice(list(LEVELS)), help="Only this level; repeatable.")
 @click.option("--budget", type=click.FloatRange(0), default=8.0, show_default=True, help="Seconds, as of diagnose.")
 @click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="Processes at a time.")
@@ -49,6 +51,8 @@ def levels(
     globs: tuple[str, ...],
     sources: tuple[str, ...],
     every: int,
+    draw: int | None,
+    seed: int,
     wanted: tuple[str, ...],
     budget: float,
     workers: int,
@@ -61,7 +65,7 @@ def levels(
     and is no rate of naming. Exit code 1 when a bug is caught nowhere, a group without it is accused, or the judge
     fails.
     """
-    names = {source: chosen(source, globs, every) for source in sources}
+    names = {source: chosen(source, globs, every, draw, seed) for source in sources}
     if not any(names.values()):
         raise ParityError(
             " ".join(globs),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from detection import kernels, mutants
@@ -137,7 +138,8 @@ SOURCES: Mapping[str, Source] = {
 """By the word of the command. The rate of derived seeds says that the library is sound, and is no rate of naming."""
 
 
-def chosen(source: str, globs: Sequence[str], every: int = 1) -> list[str]:
-    """The names of a source's bugs that match a glob, all without one; every so-manieth of them."""
+def chosen(source: str, globs: Sequence[str], every: int = 1, draw: int | None = None, seed: int = 0) -> list[str]:
+    """The names of a source's bugs that match a glob, all without one; every so-manieth, or so many drawn by a seed."""
     names = SOURCES[source].names()
-    return [one for one in names if not globs or any(fnmatchcase(one, glob) for glob in globs)][::every]
+    found = [one for one in names if not globs or any(fnmatchcase(one, glob) for glob in globs)][::every]
+    return found if draw is None else Random(seed).sample(found, min(draw, len(found)))

@@ -120,8 +120,10 @@ def _following(n: int) -> Array:
     return np.asarray((np.arange(n) + 1) % n)
 
 
+_EMPTY = "leaves the new slots zero"
+
 _CONTENTS: tuple[tuple[str, str, _Contents, int], ...] = (
-    ("not_written", "leaves the new slots zero", lambda b, n, _: joined(b, np.zeros_like(n)), 0),
+    ("not_written", _EMPTY, lambda b, n, _: joined(b, np.zeros_like(n)), 0),
     ("not_written", "is all zero", lambda b, n, _: joined(np.zeros_like(b), np.zeros_like(n)), 1),
     ("not_written", "loses what it held: the old slots are zero", lambda b, n, _: joined(np.zeros_like(b), n), 0),
     ("stale", "repeats its last slot where the new ones belong",
@@ -215,7 +217,7 @@ def contents(site: Site) -> Iterator[Hypothesis]:
     """The mistakes of the table, for a cache that grows and for one that is filled once."""
     fix = ONCE if site.place.op == "cache_once" else FIX
     for name, says, what, rank in _CONTENTS:
-        if name == "not_written" and asks_for_all():  # a branch that is not added gives the same, and is plainer
+        if says == _EMPTY and asks_for_all():  # a branch that is not added gives the same, and is plainer
             rank = 1
         yield Hypothesis(f"cache.{name}", says, fix, _exact(what), rank)
         if name in _WRITTEN:

@@ -12,8 +12,9 @@ import numpy as np
 from qwen3_golden import Array
 from qwen3_parity.blame.values import made_once
 from qwen3_parity.judge.budgets import headroom
-from qwen3_parity.mistakes.hypothesis import Compute, Hypothesis
+from qwen3_parity.mistakes.hypothesis import Compute, Hypothesis, OfSite
 from qwen3_parity.mistakes.observed import Observed, likely, observe, real
+from qwen3_parity.mistakes.parameters import with_weight
 from qwen3_parity.mistakes.rounding import ROUNDED
 from qwen3_spec.ops import OPS
 from qwen3_spec.site import Result, Site
@@ -33,39 +34,34 @@ def reordered(site: Site) -> Iterator[Hypothesis]:
     cells = np.isfinite(what.actual).all(axis=-1)
     shown = real(site)
     cells &= True if shown is None else shown.reshape(cells.shape)
-    actual, truth = what.actual[cells].astype(np.float64).T, what.truth[cells].T  # [channel, position]
+    bias = site.parameters.get("bias", 0.0)  # it stays where it is
+    actual, truth = ((values[cells].astype(np.float64) - bias).T for values in (what.actual, what.truth))
     if actual.shape[1] < 2:
         return
-    far = np.square(actual).sum(1)[:, None] + np.square(truth).sum(1) - 2 * actual @ truth.T
+    far = np.square(actual).sum(1)[:, None] + np.square(truth).sum(1) - 2 * actual @ truth.T  # [row, row]
     order = np.argmin(far, axis=1)
     if len(np.unique(order)) < len(order):
         return
-    size, count = _block(order), len(order)
+
+    def taken(site: Site) -> Site | None:
+        weight = site.parameters["weight"]
+        return with_weight(site, weight[order]) if len(weight) == len(order) else None
+
+    size = _block(order)
     name = "weight.permuted" if size == 1 else "weight.shards_shuffled"
     blocks = f"blocks of {size} rows" if size > 1 else "rows"
     says = f"has a weight with its {blocks} in another order: {_listed(order[::size] // size)} stand at 0, 1, 2 …"
-    yield from likely(site, what, [Hypothesis(name, says, _FIX, _taken(order, count), 3)])
+    yield from likely(site, what, [Hypothesis(name, says, _FIX, OfSite(taken), 3)])
 
 
 def _block(order: Array) -> int:
     """How many rows stay together wherever they go."""
-    count = len(order)
-    for size in range(count // 2, 1, -1):
-        if count % size == 0:
+    for size in range(len(order) // 2, 1, -1):
+        if len(order) % size == 0:
             blocks = order.reshape(-1, size)
             if (np.diff(blocks, axis=1) == 1).all() and not (blocks[:, 0] % size).any():
                 return size
     return 1
-
-
-def _taken(order: Array, count: int) -> Compute:
-    def compute(site: Site) -> Result | None:
-        truth, unit = OPS["linear"].truth(site)
-        if truth.shape[-1] != count or unit is None:
-            return None
-        return truth[..., order], unit[..., order]
-
-    return compute
 
 
 def unknown(site: Site) -> Iterator[Hypothesis]:

@@ -122,7 +122,7 @@ _LARGE = 1 << 24
 """Elements of a weight that is not tried in other forms: an embedding of a real vocabulary."""
 
 
-def _given(site: Site, weight: Array | None, bias: Array | None = None) -> Site | None:
+def with_weight(site: Site, weight: Array | None, bias: Array | None = None) -> Site | None:
     """The site with another weight (and bias) of the same shape."""
     if weight is None or weight.shape != site.parameters["weight"].shape:
         return None
@@ -133,7 +133,7 @@ def _given(site: Site, weight: Array | None, bias: Array | None = None) -> Site 
 
 
 def _changed(compute: Callable[[Site], Array | None], site: Site) -> Site | None:
-    return _given(site, compute(site))
+    return with_weight(site, compute(site))
 
 
 def tensors(site: Site) -> Iterator[tuple[Hypothesis, Change]]:
@@ -156,8 +156,8 @@ def _exchanged(find: Callable[[Site], str | None], site: Site) -> Site | None:
     if name is None or name not in site.checkpoint:
         return None
     bias = site.checkpoint.get(name.removesuffix(".weight") + ".bias") if "bias" in site.parameters else None
-    return _given(site, site.checkpoint[name], bias)
+    return with_weight(site, site.checkpoint[name], bias)
 
 
 def _reformed(form: Callable[[Site, Array], Array | None], site: Site) -> Site | None:
-    return _given(site, form(site, site.parameters["weight"]))
+    return with_weight(site, form(site, site.parameters["weight"]))
