@@ -176,11 +176,29 @@ def test_where_no_mistake_is_known_the_tap_to_record_next_halves_the_group() -> 
     assert found.record.startswith("record decoder.layers.0.") and "of 20 hidden ops" in found.record
 
 
-def test_without_time_the_answer_says_that_not_every_mistake_was_tried() -> None:
+def test_a_search_that_ends_too_early_says_that_not_every_mistake_was_tried() -> None:
     wrong, _ = BUGS["interleaved"]
-    (found,) = diagnosis("decoder/plain", wrong, "layer", budget=0).faults
-    assert found.stopped and not found.explanations
-    assert "--budget" in to_text(found)
+    (fault,) = diagnosis("decoder/plain", wrong, "layer", work=0).faults
+    assert fault.stopped and not fault.cut and not fault.explanations
+    assert "--effort" in to_text(fault)
+
+
+def test_a_search_that_the_clock_cuts_says_that_another_answer_may_follow() -> None:
+    wrong, _ = BUGS["interleaved"]
+    golden, candidate = recorded("decoder/plain", wrong, "layer")
+    weights = weights_of(golden, GOLDEN_ROOT / "checkpoints")
+    (fault,) = diagnose(golden, candidate, weights, deadline=1.0, clock=lambda: 2.0).faults
+    assert fault.stopped and fault.cut and not fault.explanations
+    assert "--budget cut the search" in to_text(fault)
+
+
+def test_a_search_ends_after_the_same_work_with_the_same_answer() -> None:
+    work = 50_000_000
+    first, second = (diagnosis("decoder/plain", {"*.mlp.act": nonsense}, "layer", work=work) for _ in range(2))
+    assert [fault.stopped for fault in first.faults] == [True]
+    assert work <= first.work < 2 * work
+    assert first.work == second.work
+    assert [to_text(fault) for fault in first.faults] == [to_text(fault) for fault in second.faults]
 
 
 def to_text(found: Explained) -> str:
@@ -288,10 +306,10 @@ def test_a_weight_that_fewer_positions_than_it_has_columns_tell_explains_no_grou
     assert [one.name for one in unknown(of_its_tap)] == ["weight.unknown"]
 
 
-def test_when_time_is_over_no_mistake_in_a_group_is_thought_of(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_when_the_search_is_over_no_mistake_in_a_group_is_thought_of(monkeypatch: pytest.MonkeyPatch) -> None:
     def thought_of(*_: object) -> None:
         raise AssertionError
 
     monkeypatch.setattr("qwen3_parity.diagnosis.judged.every_suspect", thought_of)
-    (fault,) = diagnosis("encoder/ragged", {"*[qk]_rope": interleaved}, "logits", budget=0).faults
+    (fault,) = diagnosis("encoder/ragged", {"*[qk]_rope": interleaved}, "logits", work=0).faults
     assert fault.stopped and not fault.explanations

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
 
+from qwen3_parity.blame.work import Work
 from qwen3_parity.diagnosis.explain import FITTED, Explanation
 from qwen3_parity.diagnosis.explained import Explained
 from qwen3_parity.diagnosis.faults import Fault
 from qwen3_parity.diagnosis.search import Search
 from qwen3_parity.diagnosis.together import agreed, together
+from qwen3_parity.judge.op_verdict import OpVerdict
 
 PLAIN = Explanation("norm.twice", "", "", "", share=0.5, whole=1, partly=0, of=1, contradicted=0)
 RARER = replace(PLAIN, name="wiring.extra_norm", rank=2)
 OTHER = replace(PLAIN, name="wiring.other_input", rank=2)
 FIT = replace(PLAIN, name="weight.unknown", rank=FITTED)
+SHARES = {"a": 2.0, "b": 9.0, "c": 2.0, "d": math.inf}
 GROUPS = [Fault(place, others=("hidden",)) for place in "abc"]
 
 
@@ -56,7 +60,7 @@ def test_what_explains_a_group_is_tried_first_on_the_next_one_and_in_no_op_with_
 
 
 @pytest.mark.parametrize("stopped", [True, False])
-def test_who_ran_out_of_time_is_asked_again_with_the_names_and_the_time_of_the_others(stopped: bool) -> None:
+def test_who_had_not_enough_is_asked_again_with_the_names_and_what_the_others_left(stopped: bool) -> None:
     searches: list[Search] = []
 
     def explain(fault: Fault, search: Search) -> Explained:
@@ -65,20 +69,35 @@ def test_who_ran_out_of_time_is_asked_again_with_the_names_and_the_time_of_the_o
         searches.append(search)
         return explained(fault, RARER if RARER.name in search.known else FIT, stopped=stopped)
 
-    done = together(GROUPS[:2], explain, Search(clock=lambda: 100.0), 10)
+    done = together(GROUPS[:2], explain, Search(work=Work(100)), 10)
     assert done[0].name == ("wiring.extra_norm" if stopped else "weight.unknown")
     assert [one.until for one in searches] == ([105, 110] if stopped else [105])
 
 
-def test_nobody_is_asked_again_when_all_time_is_over() -> None:
-    times, asked = iter((0.0, 11.0)), list[Fault]()
+@pytest.mark.parametrize(("spent", "cut"), [(11, False), (1, True)])
+def test_nobody_is_asked_again_when_all_is_spent_or_the_clock_has_cut(spent: int, cut: bool) -> None:
+    asked = list[Fault]()
+
+    def explain(fault: Fault, search: Search) -> Explained:
+        asked.append(fault)
+        search.work.done += spent
+        return replace(explained(fault, FIT, stopped=True), cut=cut)
+
+    together(GROUPS[:1], explain, Search(), 10)
+    assert asked == GROUPS[:1]
+
+
+def test_the_largest_error_is_explained_first_and_the_faults_keep_their_order() -> None:
+    faults = [Fault(place, wrong=(OpVerdict(place, 0, "linear", share=share),)) for place, share in SHARES.items()]
+    asked = list[str]()
 
     def explain(fault: Fault, _: Search) -> Explained:
-        asked.append(fault)
-        return explained(fault, FIT, stopped=True)
+        asked.append(fault.place)
+        return explained(fault, PLAIN)
 
-    together(GROUPS[:1], explain, Search(clock=lambda: next(times)), 10)
-    assert asked == GROUPS[:1]
+    done = together(faults, explain, Search(), 10)
+    assert asked == ["d", "b", "a", "c"]
+    assert [one.fault for one in done] == faults
 
 
 def test_a_fit_of_each_tap_by_itself_stands_behind_a_mistake_that_explains_some() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import replace
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -17,6 +17,7 @@ from qwen3_parity.cli import main
 from qwen3_parity.diagnosis import diagnose
 from qwen3_parity.diagnosis.near_ties import flips
 from qwen3_parity.diagnosis.parameters import parameter_faults
+from qwen3_parity.diagnosis.search import ENOUGH
 from qwen3_parity.diagnosis.whereabouts import ranges
 from qwen3_parity.recording.ours.network import factory
 from qwen3_parity.recording.record import record
@@ -62,14 +63,13 @@ def test_a_tap_of_another_number_of_axes_is_said_and_fails_no_hypothesis():
     assert not found.failures
 
 
-@pytest.mark.parametrize(("judged", "left"), [(3, 5), (7, 4)], ids=["what is left", "half at least"])
-def test_the_budget_counts_what_judging_took(judged, left, monkeypatch):
-    asked, times = [], iter((0, judged))
-    module = import_module("qwen3_parity.diagnosis.diagnose")
-    monkeypatch.setattr(module, "together", lambda faults, explain, search, budget: asked.append(budget) or [])
-    golden = read(GOLDEN_ROOT / "cases" / "encoder" / "one_token.pb")
-    diagnose(golden, golden, weights_of(golden, GOLDEN_ROOT / "checkpoints"), budget=8, clock=lambda: next(times))
-    assert asked == [left]
+@pytest.mark.parametrize(("options", "bounded"), [((), False), (("--budget", "8"), True)])
+def test_no_clock_ends_a_search_unless_the_user_asks_for_it(options, bounded, monkeypatch):
+    asked = []
+    monkeypatch.setattr("qwen3_parity.diagnosis.diagnose", lambda *_, **bounds: asked.append(bounds))
+    path = str(GOLDEN_ROOT / "cases" / "encoder" / "one_token.pb")
+    CliRunner().invoke(main, ["diagnose", path, path, *options])
+    assert [(bounds["deadline"] < math.inf, bounds["work"]) for bounds in asked] == [(bounded, ENOUGH)]
 
 
 def digests(recording, names, weights):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -70,7 +71,7 @@ def configured(folder: Path | None) -> Any:
         "parity_candidate": folder,
         "parity_backend": "eager",
         "parity_partial": False,
-        "parity_budget": 60.0,
+        "parity_budget": math.inf,
         "tbstyle": "auto",
     }
     config: Any = SimpleNamespace(stash=pytest.Stash(), getoption=options.get, get_verbosity=lambda: 0)

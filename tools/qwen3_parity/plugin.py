@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from functools import cache
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -58,9 +60,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--parity-budget",
         type=float,
-        default=60.0,
+        default=math.inf,
         metavar="SECONDS",
-        help="how long mistakes are looked for in the end, 60 if not given",
+        help="when the search for mistakes in the end is cut; without it, it ends by itself, everywhere alike",
     )
 
 
@@ -295,12 +297,12 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
 def _diagnosis(red: Collection[Sums], budget: float, folder: Path | None, *, every: bool) -> Iterator[str]:
     """What is wrong and what to run next, then a line a case; on GitHub also annotations."""
     from qwen3_golden.errors import printable
-    from qwen3_parity.folder.diagnose import Red, diagnose_cases
+    from qwen3_parity.folder.diagnose import IN_ALL, Red, diagnose_cases
     from qwen3_parity.judge.next_command import diagnose_command
     from qwen3_parity.report import closing
 
     cases = [Red(one.case, one.golden, one.candidate, one.alone, one.compared) for one in red]
-    mistakes, apart = diagnose_cases(cases, partial=True, budget=budget, whole=budget)
+    mistakes, apart = diagnose_cases(cases, partial=True, whole=IN_ALL, deadline=monotonic() + budget)
     first = next((one for one in red if mistakes and one.case in mistakes[0].cases), next(iter(red)))
     yield from map(printable, closing.diagnosis(mistakes, apart, len(red), every=every))
     yield (

@@ -38,7 +38,6 @@ _COLUMNS = (
 @click.option("--draw", type=click.IntRange(1), help="So many bugs alone, drawn at random by --seed.")
 @click.option("--seed", default=0, show_default=True, help="Of --draw.")
 @click.option("--level", "wanted", multiple=True, type=click.Choice(list(LEVELS)), help="Only this level; repeatable.")
-@click.option("--budget", type=click.FloatRange(0), default=8.0, show_default=True, help="Seconds, as of diagnose.")
 @click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="Processes at a time.")
 @click.option("--wrong", is_flag=True, help="Also list what is not named first.")
 @click.option(
@@ -54,7 +53,6 @@ def levels(
     draw: int | None,
     seed: int,
     wanted: tuple[str, ...],
-    budget: float,
     workers: int,
     wrong: bool,
     out: Path | None,
@@ -81,7 +79,7 @@ def levels(
         rows = found.setdefault(source, [])
         before = {(row.bug, row.level) for row in rows}
         left = [bug for bug in bugs if not before.issuperset((bug, level) for level in asked)]
-        measure = partial(measured, source=source, levels=asked, budget=budget)
+        measure = partial(measured, source=source, levels=asked)
         with context.Pool(workers, maxtasksperchild=1) as pool:
             for some in track(pool.imap_unordered(measure, left), source, len(left), console=console(stderr=True)):
                 rows += [row for row in some if (row.bug, row.level) not in before]

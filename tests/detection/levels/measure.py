@@ -46,7 +46,7 @@ class Row:
     failure: str = ""
 
 
-def measured(name: str, source: str, levels: Sequence[str], budget: float) -> list[Row]:
+def measured(name: str, source: str, levels: Sequence[str]) -> list[Row]:
     """The rows of a bug on its first case; none where our implementation refuses to run it, or nothing changes."""
     torch.set_num_threads(1)
     with TemporaryDirectory() as folder:
@@ -55,7 +55,7 @@ def measured(name: str, source: str, levels: Sequence[str], budget: float) -> li
             return []
         if bug.named is None:
             bug = _with_answers(bug)
-        return [_row(bug, level, thinned(bug.candidate, level), budget) for level in levels]
+        return [_row(bug, level, thinned(bug.candidate, level)) for level in levels]
 
 
 def _with_answers(bug: Bug) -> Bug:
@@ -67,7 +67,7 @@ def _with_answers(bug: Bug) -> Bug:
     return replace(bug, wrong=frozenset(wrong), named=frozenset(named | ({MISPLACED} if found.misplaced else set())))
 
 
-def _row(bug: Bug, level: str, candidate: Recording, budget: float) -> Row:
+def _row(bug: Bug, level: str, candidate: Recording) -> Row:
     assert bug.wrong is not None
     assert bug.named is not None
     start = process_time()
@@ -76,7 +76,7 @@ def _row(bug: Bug, level: str, candidate: Recording, budget: float) -> Row:
     if not caught:
         return Row(bug.name, level, caught=False, check_seconds=middle - start)
     try:
-        found = diagnose(bug.golden, candidate, weights_of(candidate, CHECKPOINTS), budget=budget, clock=process_time)
+        found = diagnose(bug.golden, candidate, weights_of(candidate, CHECKPOINTS))
     except Exception as error:  # caught is caught, and the other bugs go on
         return Row(bug.name, level, caught=True, failure=f"{type(error).__name__}: {error}")
     seconds = process_time() - middle

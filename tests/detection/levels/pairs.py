@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from itertools import islice, repeat
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import process_time
 
 import click
 import numpy as np
@@ -134,8 +133,7 @@ def _first(fault: Explained) -> Sequence[str]:
 @click.option("--inside", "near", type=click.IntRange(0), default=20, show_default=True, help="Pairs in one op.")
 @click.option("--level", "levels", multiple=True, type=click.Choice(list(LEVELS)), default=("all", "modules"))
 @click.option("--seed", default=0, show_default=True, help="Which pairs are drawn.")
-@click.option("--budget", type=click.FloatRange(0), default=8.0, show_default=True, help="Seconds of the processor.")
-def pairs(far: int, near: int, levels: tuple[str, ...], seed: int, budget: float) -> None:
+def pairs(far: int, near: int, levels: tuple[str, ...], seed: int) -> None:
     """Make two mistakes at once, draw them anew from a seed, and ask for the names of both."""
     for kind, count, make in (("across ops", far, across), ("inside one op", near, inside)):
         hits = dict.fromkeys(levels, 0)
@@ -143,7 +141,7 @@ def pairs(far: int, near: int, levels: tuple[str, ...], seed: int, budget: float
             golden = golden_of(pair.case)
             for level in levels:
                 weights = weights_of(pair.candidate, CHECKPOINTS)
-                found = diagnose(golden, thinned(pair.candidate, level), weights, budget=budget, clock=process_time)
+                found = diagnose(golden, thinned(pair.candidate, level), weights)
                 hits[level] += named(pair, found)
                 if not named(pair, found):
                     said = "; ".join("+".join(_first(one)) or "nothing" for one in found.faults)

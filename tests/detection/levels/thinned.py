@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -11,6 +10,7 @@ from detection.derived.seed import Compute, case_of, seeded
 from qwen3_golden import GOLDEN_ROOT, Recording, pb, selected, table
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis.diagnose import Diagnosis, diagnose
+from qwen3_parity.diagnosis.search import ENOUGH
 from qwen3_parity.recording.levels import LEVELS
 from qwen3_spec.ops import OPS
 
@@ -36,7 +36,7 @@ def recorded(case: str, wrong: Mapping[str, Compute], level: str) -> tuple[Recor
     return case_of(case).golden, thinned(seeded(case_of(case), made), level)
 
 
-def diagnosis(case: str, wrong: Mapping[str, Compute], level: str, budget: float = math.inf) -> Diagnosis:
-    """What is said of such a recording; `budget` as of `diagnose`, in seconds."""
+def diagnosis(case: str, wrong: Mapping[str, Compute], level: str, work: float = ENOUGH) -> Diagnosis:
+    """What is said of such a recording; `work` as of `diagnose`."""
     golden, candidate = recorded(case, wrong, level)
-    return diagnose(golden, candidate, weights_of(golden, GOLDEN_ROOT / "checkpoints"), budget=budget)
+    return diagnose(golden, candidate, weights_of(golden, GOLDEN_ROOT / "checkpoints"), work=work)

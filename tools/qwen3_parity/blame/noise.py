@@ -15,7 +15,7 @@ from qwen3_spec.ops import OPS
 from qwen3_spec.site import Result, Site
 from qwen3_spec.sweep import Sweep
 
-_DRAWS = 4
+DRAWS = 4
 """Perturbed replays that measure the noise of a group; their RMS is within a factor of 2 of it."""
 _SHARED = 1 << 24
 """Elements of all copies up to which they are kept for the taps that are judged next."""
@@ -55,7 +55,7 @@ def group_noise(site: Site, truth: Array) -> Array:
     known = values.noises.get(key)
     if known is not None and np.array_equal(known[0], truth, equal_nan=True):
         return known[1]
-    if _DRAWS * _elements(values) > _SHARED:
+    if DRAWS * _elements(values) > _SHARED:
         noise = _group_noise(values, site, truth, {})
     else:
         with values.lock:  # other taps, in other threads, go on with the same copies, but for those that failed midway
@@ -74,10 +74,10 @@ def _elements(run: Sweep) -> int:
 
 
 def _group_noise(values: Values, site: Site, truth: Array, perturbed: dict[tuple[int, int], Sweep]) -> Array:
-    copies = copies_at_a_time(values, _DRAWS) if by_batch(site.place) and not values.overrides else 1
+    copies = copies_at_a_time(values, DRAWS) if by_batch(site.place) and not values.overrides else 1
     total = np.zeros(truth.shape)
-    for first in range(0, _DRAWS, copies):
-        count = min(copies, _DRAWS - first)
+    for first in range(0, DRAWS, copies):
+        count = min(copies, DRAWS - first)
         noisy = perturbed.setdefault((first, count), _Perturbed(values, count, first))
         again = noisy.site(site.place.name, site.step)
         if again is None:
@@ -85,6 +85,6 @@ def _group_noise(values: Values, site: Site, truth: Array, perturbed: dict[tuple
         with np.errstate(all="ignore"):
             moved = noisy.compute(again)[0].reshape(-1, *truth.shape) - truth
         total += np.where(np.isfinite(moved), moved * moved, 0).sum(axis=0)
-    total /= _DRAWS
+    total /= DRAWS
     # A few draws say little of a single cell: no cell counts as quieter than its row.
     return np.asarray(np.maximum(total, total.mean(axis=-1, keepdims=True))) if total.ndim else total

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from qwen3_golden import Array, Network, Recording, pb
+from qwen3_parity.blame.work import Work
 from qwen3_reference.checkpoints.spec_configs import spec_config
 from qwen3_spec.arithmetic import FLOAT64
 from qwen3_spec.ops import OPS
@@ -36,8 +37,9 @@ class Values(Sweep):
     `given` is the recording whose `input.*` count: what a case is given is never taken from a candidate's word.
     `dropped` are patterns to be treated as not recorded; `overrides` computes some places in another way;
     `given_tables` takes cos and sin from `given`. `computed` has the taps that `value` had to compute since it was
-    cleared, None for those that cannot be had; `readers` who asked for a tap on the way. Beside `lock`, for all
-    threads: `noises` has what a tap of a group is, and its noise, `perturbed` the runs that told it.
+    cleared, None for those that cannot be had; `readers` who asked for a tap on the way; `work` counts what this run
+    evaluates, and those made of it. Beside `lock`, for all threads: `noises` has what a tap of a group is, and its
+    noise, `perturbed` the runs that told it.
     """
 
     recording: Recording
@@ -49,6 +51,7 @@ class Values(Sweep):
     computed: dict[Key, Array | None] = field(default_factory=dict)
     readers: dict[Key, set[Key]] | None = field(default_factory=dict)
     units: bool = True
+    work: Work = field(default_factory=Work)
     noises: dict[Key, tuple[Array, Array]] = field(default_factory=dict)
     perturbed: dict[tuple[int, int], Sweep] = field(default_factory=dict)
     lock: AbstractContextManager[Any] = field(default_factory=Lock)
@@ -110,9 +113,12 @@ class Values(Sweep):
         """What later places read of a site that was not recorded: nobody asks for its unit."""
         other = self.overrides.get(site.place.pattern)
         if self.readers is None:  # one of many runs that differ little: who asks for them has silenced NumPy
-            return OPS[site.place.op].at_site(site, FLOAT64) if other is None else other(site)[0]
-        with np.errstate(all="ignore"):
-            return OPS[site.place.op].at_site(site, FLOAT64) if other is None else other(site)[0]
+            y = OPS[site.place.op].at_site(site, FLOAT64) if other is None else other(site)[0]
+        else:
+            with np.errstate(all="ignore"):
+                y = OPS[site.place.op].at_site(site, FLOAT64) if other is None else other(site)[0]
+        self.work.evaluated(site, y)
+        return y
 
     def overridden(self, overrides: Overrides) -> Values:
         """The same run with places computed in another way, by pattern; what does not follow from them is kept.
@@ -137,4 +143,6 @@ class Values(Sweep):
     def compute(self, site: Site) -> Result:
         """The op of a site on its inputs, by the specification or as an override has it."""
         with np.errstate(all="ignore"):
-            return self.overrides.get(site.place.pattern, OPS[site.place.op].truth)(site)
+            result = self.overrides.get(site.place.pattern, OPS[site.place.op].truth)(site)
+        self.work.evaluated(site, result[0])
+        return result

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from functools import wraps
+from time import monotonic
 from typing import Any
 
 import click
@@ -84,6 +86,21 @@ def output_options(more: str) -> Callable[[Callable[..., Any]], Callable[..., An
         return answering
 
     return with_options
+
+
+def _moment(_ctx: click.Context, _param: click.Parameter, seconds: float | None) -> float:
+    return math.inf if seconds is None else monotonic() + seconds
+
+
+budget_option = click.option(
+    "--budget",
+    "deadline",
+    type=click.FloatRange(0),
+    callback=_moment,
+    metavar="SECONDS",
+    help="Cut the search for mistakes then, and say so; without it, it ends by itself, on every machine alike.",
+)
+"""--budget, which the command gets as `deadline`, a moment of the monotonic clock in seconds."""
 
 
 def examples(*commands: str) -> str:

@@ -8,7 +8,7 @@ from typing import NoReturn
 import click
 
 from qwen3_golden import GOLDEN_ROOT, Recording, pb, read
-from qwen3_parity.commands import examples, output_options
+from qwen3_parity.commands import budget_option, examples, output_options
 from qwen3_parity.judge.golden_path import golden_of, golden_path
 from qwen3_parity.judge.match import refuse_weights
 from qwen3_parity.report.output import Output
@@ -23,11 +23,18 @@ FILE = click.Path(path_type=Path)
 @output_options("Every tap that is wrong, and everything that explains a fault.")
 @click.option("--model", type=FILE, help="The checkpoint or tokenizer directory of a captured case.")
 @click.option("--checkpoints", type=FILE, default=GOLDEN_ROOT / "checkpoints", help="Where the case's checkpoints are.")
-@click.option("--budget", type=click.FloatRange(0), default=8.0, show_default=True, metavar="SECONDS",
-              help="When the search ends with the best so far; half is its own.")  # fmt: skip
+@budget_option
+@click.option("--effort", type=click.FloatRange(0), default=1.0, show_default=True, metavar="TIMES",
+              help="How much is searched where no tap is, in times of what is usual.")  # fmt: skip
 @click.option("--partial", is_flag=True, help="The case's results (logits, generated ids, …) need not be there.")
 def diagnose(
-    files: tuple[Path, ...], output: Output, model: Path | None, checkpoints: Path, partial: bool, budget: float
+    files: tuple[Path, ...],
+    output: Output,
+    model: Path | None,
+    checkpoints: Path,
+    partial: bool,
+    deadline: float,
+    effort: float,
 ) -> None:
     """Name the ops (a tokenizer's stages) that are wrong on their own inputs, and the mistake that reproduces them.
 
@@ -36,6 +43,7 @@ def diagnose(
     """
     from qwen3_parity.checkpoints.weights import weights_of
     from qwen3_parity.diagnosis import diagnose as find
+    from qwen3_parity.diagnosis.search import ENOUGH
     from qwen3_parity.report import diagnoses as pages
 
     if len(files) > 2:
@@ -43,14 +51,15 @@ def diagnose(
     if len(files) == 1 and files[0].is_dir():
         if model or checkpoints != GOLDEN_ROOT / "checkpoints":
             raise click.UsageError("--model and --checkpoints are for one candidate, and this is a folder")
-        folders(files[0], output, partial=partial, budget=budget)
+        folders(files[0], output, partial=partial, work=effort * ENOUGH, deadline=deadline)
     candidate = read(files[-1], digests=True)
     golden = read(golden_path(str(files[0])) if len(files) == 2 else golden_of(candidate), digests=True)
     refuse_weights(candidate, golden)
     if golden.case.mode == pb.TOKENIZATION:
         tokenizers(golden, candidate, model, output, partial=partial)
     with output.progress("reading") as update:
-        found = find(golden, candidate, weights_of(golden, checkpoints, model), update, partial=partial, budget=budget)
+        weights = weights_of(golden, checkpoints, model)
+        found = find(golden, candidate, weights, update, partial=partial, work=effort * ENOUGH, deadline=deadline)
     output.finish(
         found.verdicts.exit_code,
         pages.verdict(found),
@@ -59,7 +68,7 @@ def diagnose(
     )
 
 
-def folders(path: Path, output: Output, *, partial: bool, budget: float) -> NoReturn:
+def folders(path: Path, output: Output, *, partial: bool, work: float, deadline: float) -> NoReturn:
     """Print the one diagnosis of a folder and exit with the folder's code."""
     from qwen3_parity.folder.check import check_folder
     from qwen3_parity.folder.diagnose import diagnose_folder
@@ -67,7 +76,7 @@ def folders(path: Path, output: Output, *, partial: bool, budget: float) -> NoRe
 
     with output.progress("judging", "cases") as update:
         judged = check_folder(path, partial=partial, count=update.count)
-        found = diagnose_folder(judged, update, partial=partial, budget=budget, count=update.count)
+        found = diagnose_folder(judged, update, partial=partial, work=work, deadline=deadline, count=update.count)
     output.finish(
         found.folder.exit_code,
         pages.verdict(found),

@@ -9,9 +9,9 @@ import click
 from rich.console import RenderableType
 
 from qwen3_golden.whole import write_whole
-from qwen3_parity.commands import examples, output_options, selection_options
+from qwen3_parity.commands import budget_option, examples, output_options, selection_options
 from qwen3_parity.folder.check import Folder
-from qwen3_parity.folder.diagnose import diagnose_folder
+from qwen3_parity.folder.diagnose import IN_ALL, diagnose_folder
 from qwen3_parity.judge.selection import Selection
 from qwen3_parity.report import folder as folders
 from qwen3_parity.report import folder_diagnosis as diagnoses
@@ -33,11 +33,10 @@ FILE = click.Path(path_type=Path)
 @click.option("--backend", type=click.Choice(["eager", "sdpa", "flex"]), default="eager", show_default=True)
 @click.option("--out", type=FILE, default="build/parity", show_default=True, help="Recordings and report.html go here.")
 @output_options("")
-@click.option("--budget", type=click.FloatRange(0), default=60.0, show_default=True, metavar="SECONDS",
-              help="How long mistakes are looked for when cases are red.")  # fmt: skip
+@budget_option
 @click.option("--partial", is_flag=True, help="The cases' results (logits, generated ids, …) need not be there.")
 def parity(
-    selection: Selection, impl: str | None, backend: str, out: Path, output: Output, budget: float, partial: bool
+    selection: Selection, impl: str | None, backend: str, out: Path, output: Output, deadline: float, partial: bool
 ) -> None:
     """Record an implementation on every committed golden, judge it, and write a report, with plots where the extra
     [report] is installed.
@@ -54,7 +53,7 @@ def parity(
         results = run(out, selection, impl=impl, backend=backend, partial=partial, count=update.count)
         folder = Folder(out, results)
         update("diagnosing")
-        found = diagnose_folder(folder, update, partial=partial, budget=budget, whole=budget, count=update.count)
+        found = diagnose_folder(folder, update, partial=partial, whole=IN_ALL, deadline=deadline, count=update.count)
     page = out / "report.html"
     write_whole(page, html(Report(folder.results, mistakes_of_folder(found) if folder.red else ())))
 

@@ -12,7 +12,7 @@ import click
 
 from qwen3_golden import GOLDEN_ROOT, ParityError, Recording, pb, read
 from qwen3_golden.whole import write_whole
-from qwen3_parity.commands import examples
+from qwen3_parity.commands import budget_option, examples
 from qwen3_parity.judge.golden_path import golden_of, golden_path
 from qwen3_parity.report.output import envelope
 from qwen3_parity.report.progress import progress
@@ -28,12 +28,12 @@ _PAGE = Path("build/report.html")
 
 @dataclass(frozen=True)
 class _Options:
-    """Where checkpoints are, and how long a mistake is looked for."""
+    """Where checkpoints are, and until when a mistake is looked for, in seconds of the monotonic clock."""
 
     model: Path | None
     checkpoints: Path
     partial: bool
-    budget: float
+    deadline: float
 
 
 @click.command(
@@ -47,8 +47,7 @@ class _Options:
 @click.option("--label", help="What the history calls this run: a version, a commit.")
 @click.option("--model", type=FILE, help="The checkpoint or tokenizer directory of a captured case.")
 @click.option("--checkpoints", type=FILE, default=GOLDEN_ROOT / "checkpoints", help="Where the case's checkpoints are.")
-@click.option("--budget", type=click.FloatRange(0), default=10.0, show_default=True, metavar="SECONDS",
-              help="How long the mistake is looked for among ops without a tap.")  # fmt: skip
+@budget_option
 @click.option("--partial", is_flag=True, help="The case's results (logits, generated ids, …) need not be there.")
 def report(
     files: tuple[str, ...],
@@ -59,7 +58,7 @@ def report(
     label: str | None,
     model: Path | None,
     checkpoints: Path,
-    budget: float,
+    deadline: float,
     partial: bool,
 ) -> None:
     """Write what a run, or a folder of them, came to: one page for a browser that needs nothing else.
@@ -75,7 +74,7 @@ def report(
         from qwen3_parity.report.page.plots import drawing_code
 
         drawing_code()  # without the extra, nobody waits for a diagnosis first
-    options = _Options(model, checkpoints, partial, budget)
+    options = _Options(model, checkpoints, partial, deadline)
     folder = len(files) == 1 and Path(files[0]).is_dir()
     if folder and (model or checkpoints != GOLDEN_ROOT / "checkpoints"):
         raise click.UsageError("--model and --checkpoints are for one candidate, and this is a folder")
@@ -100,7 +99,7 @@ def _of_folder(path: Path, options: _Options) -> tuple[Report, Callable[[], str]
 
     with progress("judging") as update:
         folder = check_folder(path, partial=options.partial)
-        found = diagnose_folder(folder, update, partial=options.partial, budget=options.budget)
+        found = diagnose_folder(folder, update, partial=options.partial, deadline=options.deadline)
     made = Report(folder.results, mistakes_of_folder(found), folder.refused, folder.missing)
     return made, lambda: envelope("diagnose", folder.exit_code, folder_diagnosis.to_json(found)), folder.exit_code
 
@@ -136,7 +135,7 @@ def _of_one(files: tuple[str, ...], options: _Options) -> tuple[Report, Callable
         return Report([verdicts]), lambda: envelope("check", code, verdicts.to_json()), code
     weights = weights or {}
     with progress("reading") as update:
-        found = diagnose(golden, candidate, weights, update, partial=options.partial, budget=options.budget)
+        found = diagnose(golden, candidate, weights, update, partial=options.partial, deadline=options.deadline)
     made = Report([found.verdicts], mistakes_of(found), weights=weights)
     code = found.verdicts.exit_code
     return made, lambda: envelope("diagnose", code, diagnoses.to_json(found)), code

@@ -29,7 +29,7 @@ from qwen3_parity.diagnosis.next_tap import next_tap
 from qwen3_parity.diagnosis.own_angles import Angles, angles_differ
 from qwen3_parity.diagnosis.parameters import ParameterFault, parameter_faults
 from qwen3_parity.diagnosis.right_alone import meaning
-from qwen3_parity.diagnosis.search import Search
+from qwen3_parity.diagnosis.search import ENOUGH, Search
 from qwen3_parity.diagnosis.together import together
 from qwen3_parity.diagnosis.whereabouts import whereabouts
 from qwen3_parity.judge.conventions import conventional, judged_kinds
@@ -53,7 +53,8 @@ class Diagnosis:
     they are stored. `flips` are positions where another token is the best, near-ties among them. `failures` are
     hypotheses of ours that could not be tried. `casts` are places that round elsewhere than Hugging Face, in bfloat16
     or float16; nobody is judged by them. `angles`: how far the candidate's are from the golden's, where the run is
-    wrong and every op is right alone; `meaning` says what that means.
+    wrong and every op is right alone; `meaning` says what that means. `work` is what the search came to, counted in
+    evaluated elements.
     """
 
     verdicts: Verdicts
@@ -66,6 +67,7 @@ class Diagnosis:
     casts: Sequence[Casts] = ()
     angles: Angles | None = None
     meaning: Sequence[str] = ()
+    work: int = 0
 
 
 def diagnose(
@@ -76,17 +78,18 @@ def diagnose(
     *,
     partial: bool = False,
     known: Collection[str] = (),
-    budget: float = math.inf,
+    work: float = ENOUGH,
+    deadline: float = math.inf,
     clock: Callable[[], float] = monotonic,
 ) -> Diagnosis:
     """Judge a candidate as a whole and op by op, and explain each op that is wrong.
 
     `weights` has the case's parameters by canonical name. `progress` is told what is being looked at. `partial`: the
-    case's results need not be there. `known` are mistakes of the same candidate in other cases, tried first. `budget`:
-    seconds of the `clock` after which no more mistakes are looked for among places without a tap; half of them at least
-    are for that. Raises `ParityError` when the two recordings do not belong together.
+    case's results need not be there. `known` are mistakes of the same candidate in other cases, tried first. `work`:
+    evaluated elements after which no more mistakes are looked for among places without a tap, the same on every
+    machine; at `deadline`, a moment of the `clock` in seconds, the search ends as well, and the answer says so. Raises
+    `ParityError` when the two recordings do not belong together.
     """
-    start = clock()
     progress("the whole run")
     if golden.case.mode in (pb.OP, pb.PLUMBING, pb.TOKENIZATION):  # no network to look for somebody else in
         verdicts = check(golden, candidate, partial=partial)
@@ -102,17 +105,27 @@ def diagnose(
     candidate = judged_kinds(candidate, golden)
     found = blame(Values(candidate, weights, golden), golden, progress)
     verdicts = with_ops(run, found.own)
-    search = Search(known, clock=clock, progress=progress)
-    budget = max(budget - (clock() - start), budget / 2)
+    search = Search(known, found.values.work, deadline=deadline, clock=clock, progress=progress)
+    begin = search.work.done
     with threadpool_limits(1, user_api="blas"):  # the products are small
-        faults = together(found.faults, with_first(_explained, found), search, budget)
+        faults = together(found.faults, with_first(_explained, found), search, work)
     faults = [replace(one, record=_next(found, one)) for one in faults]
     parameters = parameter_faults(candidate, golden, weights)
     ties, casts = flips(golden, candidate), casts_elsewhere(found.values, golden, found.own)
     angles = angles_differ(found.values, golden) if verdicts.exit_code and not faults else None
     means = [] if parameters else meaning(verdicts, found, angles)
     return Diagnosis(
-        verdicts, found.own, faults, found.misplaced, parameters, ties, search.failures, casts, angles, means
+        verdicts,
+        found.own,
+        faults,
+        found.misplaced,
+        parameters,
+        ties,
+        search.failures,
+        casts,
+        angles,
+        means,
+        search.work.done - begin,
     )
 
 
@@ -165,13 +178,13 @@ def _explained(found: Blame, fault: Fault, search: Search) -> Explained:
     else:
         explanations = explain(blamed, passing, search)
     if explanations and explanations[0].rank < FITTED:
-        return Explained(fault, where, explanations, stopped=search.stopped)
+        return Explained(fault, where, explanations, stopped=search.stopped, cut=search.cut)
     with np.errstate(all="ignore"):
         findings = [one for fit in FITS if (one := fit(worst.evidence, worst.truth)) is not None]
     if past and "cache" in worst.evidence.ops:
         findings.append(_WITH_A_PAST)
     findings.sort(key=lambda one: -one.weight)
-    return Explained(fault, where, explanations, findings, stopped=search.stopped)
+    return Explained(fault, where, explanations, findings, stopped=search.stopped, cut=search.cut)
 
 
 _Taps = tuple[Sequence[Judged], Sequence[Judged]]

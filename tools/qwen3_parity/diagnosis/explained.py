@@ -15,7 +15,7 @@ class Explained:
     """A fault with what explains it: mistakes that reproduce its numbers, best first, or else findings.
 
     `where` says which layers and steps, and which rows, heads or channels carry the error; `record` which hidden tap
-    would tell more. `stopped`: not every known mistake was tried, there was no time.
+    would tell more. `stopped`: not every known mistake was tried, and `cut`: because there was no time.
     """
 
     fault: Fault
@@ -24,6 +24,7 @@ class Explained:
     findings: Sequence[Finding] = ()
     record: str = ""
     stopped: bool = False
+    cut: bool = False
 
     @property
     def places(self) -> tuple[str, ...]:

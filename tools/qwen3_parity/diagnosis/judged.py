@@ -13,10 +13,11 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.blame.evidence import Evidence, worst_share
-from qwen3_parity.blame.noise import group_noise
+from qwen3_parity.blame.noise import DRAWS, group_noise
 from qwen3_parity.blame.repeated import by_batch
 from qwen3_parity.blame.replay import expected
 from qwen3_parity.blame.values import Values
+from qwen3_parity.blame.work import Work
 from qwen3_parity.diagnosis.stacked import Memory, Stacked, runs_at_a_time
 from qwen3_parity.diagnosis.suspects import Suspect, every_suspect
 from qwen3_parity.judge.budgets import headroom
@@ -91,6 +92,13 @@ class Judged:
         """The site where nobody asks for rounding units: a group has its own."""
         return replace(self.evidence.site, values=self.replayed.overridden({}))
 
+    @property
+    def work(self) -> Work:
+        """What counts the evaluations of the tap's run."""
+        values = self.evidence.site.values
+        assert isinstance(values, Values)
+        return values.work
+
     @cached_property
     def runs(self) -> int:
         """How many mistakes the group is run with at once."""
@@ -113,11 +121,14 @@ def judged(evidence: Evidence) -> Judged:
 def predicted(suspect: Suspect, one: Judged) -> Result | None:
     """What the tap would be with this mistake, and the noise of the group where it has one."""
     site, unit = one.evidence.site, one.truth[1]
+    one.work.call()
     try:
         with np.errstate(all="ignore"):
             own = suspect.at.get(site.place.pattern)
             if own is not None and len(suspect.at) == 1:
                 found = own.compute(one.bare if one.evidence.others else site)
+                if found is not None:
+                    one.work.evaluated(site, found[0])
                 return found if found is None or not one.evidence.others else (found[0], unit)
             values = one.replayed.overridden(suspect.overrides())
             again = values.site(site.place.name, site.step)
@@ -171,10 +182,12 @@ def _with_its_noise(suspect: Suspect, one: Judged, result: Result) -> Result:
     """A group's tap with a mistake in it, and the noise of the wrong group where that is more than the right one's."""
     found, unit = result
     values = one.evidence.site.values.another(overrides=suspect.overrides())
+    before = one.work.done
     site = values.site(one.evidence.site.place.name, one.evidence.site.step)
     if site is None:
         return result
     own = values.compute(site)[1]  # of the wrong op: it may round what the right one copies
+    one.work.done += DRAWS * (one.work.done - before)  # the same again, for each draw of the noise
     noise = np.sqrt(group_noise(site, found) + (0 if own is None else np.square(own)))
     return found, noise if unit is None or unit.shape != noise.shape else np.maximum(unit, noise)
 

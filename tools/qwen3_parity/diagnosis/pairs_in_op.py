@@ -96,6 +96,7 @@ def _known(first: Judged, search: Search) -> tuple[Sequence[_Change], Sequence[A
         change = one.compute if isinstance(one.compute, OfSite) else None
         changed = right if change is None else _made(change.change, right)
         result = None if changed is None else _made(one.compute, right)
+        first.work.call()
         if changed is None or result is None or result[0].shape != first.truth[0].shape:
             continue
         with np.errstate(all="ignore"):
@@ -174,6 +175,7 @@ def _nearness(first: Judged) -> Near:
 
     def near(compute: Compute, site: Site) -> bool:
         result = _made(compute, site)
+        first.work.call()
         if result is None or result[0].shape != cells.shape:
             return False
         with np.errstate(all="ignore"):

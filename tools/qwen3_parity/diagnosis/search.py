@@ -1,4 +1,4 @@
-"""How mistakes are looked for: what is tried first, until when, who is told, and what of ours failed on the way."""
+"""How mistakes are looked for: what is tried first, how long, who is told, and what of ours failed on the way."""
 
 from __future__ import annotations
 
@@ -7,27 +7,37 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from time import monotonic
 
+from qwen3_parity.blame.work import Work
+
+ENOUGH = 2_500_000_000
+"""Counted work, in evaluated elements, after which the search in a candidate ends: seven seconds of a quiet core."""
+
 
 @dataclass
 class Search:
     """The search for the mistake in one place.
 
-    `known` are names to try first; `until` is a moment of the `clock` in seconds, `stopped` whether anybody had to stop
-    there; `later`: what has no past is right, mistakes may be made in the other steps alone; without `pairs` no two
-    mistakes are looked for in one op; `progress` is told what is done; `failures` are hypotheses of ours that could
-    not be tried.
+    `known` are names to try first; `work` counts what is evaluated, and the search ends with the best so far where it
+    reaches `until`; `later`: what has no past is right, mistakes may be made in the other steps alone; without `pairs`
+    no two mistakes are looked for in one op; `progress` is told what is done; `failures` are hypotheses of ours that
+    could not be tried. At `deadline`, in seconds of the `clock`, it ends as well. `stopped`: it had to end before
+    everything was tried, and `cut`: by the clock.
     """
 
     known: Collection[str] = ()
+    work: Work = field(default_factory=Work)
     until: float = math.inf
+    deadline: float = math.inf
     clock: Callable[[], float] = monotonic
     later: bool = False
     pairs: bool = True
     progress: Callable[[str], None] = lambda _: None
     failures: list[str] = field(default_factory=list)
     stopped: bool = False
+    cut: bool = False
 
     def over(self) -> bool:
-        """Whether it is time to stop with the best so far."""
-        self.stopped = self.stopped or self.clock() >= self.until
+        """Whether to stop with the best so far."""
+        self.cut = self.cut or (self.deadline < math.inf and self.clock() >= self.deadline)
+        self.stopped = self.stopped or self.cut or self.work.done >= self.until
         return self.stopped

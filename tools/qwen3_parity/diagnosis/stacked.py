@@ -77,6 +77,7 @@ class Stacked(Repeated):
     def evaluated(self, site: Site) -> Array:
         """A tap of every run: the right op's, and the mistakes' where runs have one."""
         y = np.array(OPS[site.place.op].at_site(site, FLOAT64))
+        self.base.work.evaluated(site, y)
         read = [(name, 0 if made_once(name) else site.step) for name in site.names]
         read += [(site.place.name, site.step - 1)] if site.before is not None else []
         for number, overrides in enumerate(self.runs):
@@ -96,6 +97,7 @@ class Stacked(Repeated):
         """A run's mistake, written into `y`; the `first` on the way is the same in every stack."""
         override = self.runs[number][site.place.pattern]
         known = self.memory.made.get((site.place.name, site.step, override)) if first else None
+        self.base.work.call()
         if known is None:
             run = _Run(self, number)
             try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from qwen3_parity.diagnosis.explain import FITTED
@@ -14,21 +14,29 @@ from qwen3_parity.diagnosis.search import Search
 _Explain = Callable[[Fault, Search], Explained]
 
 
-def together(faults: Sequence[Fault], explain: _Explain, search: Search, budget: float) -> list[Explained]:
-    """Every fault explained, each in its share of the time and in what those before it left.
+def together(faults: Sequence[Fault], explain: _Explain, search: Search, work: float) -> list[Explained]:
+    """Every fault explained, in their order: each with its share of the `work`, and with what those before it left.
 
-    In groups, what explains one is tried first on the next; who ran out of time is asked again when all are done.
+    Those with the largest errors come first. In groups, what explains one is tried first on the next; who had not
+    enough is asked again when all are done.
     """
-    start, share = search.clock(), budget / max(1, len(faults))
-    done = list[Explained]()
-    for number, fault in enumerate(faults):
-        known = {*search.known, *(_names(done) if fault.others else ())}
-        done.append(explain(fault, replace(search, known=known, until=start + share * (number + 1))))
-    for number, one in enumerate(done):
-        if one.stopped and not one.is_known and search.clock() < start + budget:
-            again = explain(one.fault, replace(search, known={*search.known, *_names(done)}, until=start + budget))
-            done[number] = again if again.is_known else one
-    return agreed(done)
+    begin, share = search.work.done, work / max(1, len(faults))
+    largest = sorted(range(len(faults)), key=lambda number: (-_size(faults[number]), number))
+    done: dict[int, Explained] = {}
+    for turn, number in enumerate(largest, 1):
+        known = {*search.known, *(_names(done.values()) if faults[number].others else ())}
+        done[number] = explain(faults[number], replace(search, known=known, until=begin + share * turn))
+    for number in largest:
+        first = done[number]
+        if first.stopped and not first.is_known and search.work.done < begin + work and not first.cut:
+            known = {*search.known, *_names(done.values())}
+            again = explain(first.fault, replace(search, known=known, until=begin + work))
+            done[number] = again if again.is_known else first
+    return agreed([done[number] for number in range(len(faults))])
+
+
+def _size(fault: Fault) -> float:
+    return fault.worst.share if fault.wrong else 0.0
 
 
 def agreed(done: Sequence[Explained]) -> list[Explained]:
@@ -43,6 +51,6 @@ def _with_most(one: Explained, counts: Counter[str]) -> Explained:
     return replace(one, explanations=[*sorted(equal, key=lambda x: -counts[x.name]), *rest])
 
 
-def _names(done: Sequence[Explained]) -> set[str]:
+def _names(done: Iterable[Explained]) -> set[str]:
     """The names of mistakes that explain groups."""
     return {x.name for one in done if one.fault.others for x in one.explanations if x.rank < FITTED}

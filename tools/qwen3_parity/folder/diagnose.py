@@ -16,6 +16,7 @@ from qwen3_parity.diagnosis import diagnose
 from qwen3_parity.diagnosis.diagnose import Diagnosis
 from qwen3_parity.diagnosis.explain import FITTED
 from qwen3_parity.diagnosis.explained import Explained
+from qwen3_parity.diagnosis.search import ENOUGH
 from qwen3_parity.folder.check import Folder
 from qwen3_parity.judge.verdict import Verdicts
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 _NAMED = 8
 """Names of mistakes that further cases are tried with first."""
+IN_ALL = 8 * ENOUGH
+"""Counted work, in evaluated elements, that a run over all goldens spends in the end: a minute of a quiet core."""
 
 
 class Way(NamedTuple):
@@ -97,13 +100,16 @@ def diagnose_folder(
     progress: Callable[[str], None] = lambda _: None,
     *,
     partial: bool = False,
-    budget: float = math.inf,
+    work: float = ENOUGH,
     whole: float = math.inf,
+    deadline: float = math.inf,
     count: Callable[[int, int], None] = lambda done, total: None,
 ) -> FolderDiagnosis:
-    """Diagnose every red case and put equal mistakes together; the numbers of seconds are those of `diagnose_cases`."""
+    """Diagnose every red case and put equal mistakes together; the bounds are those of `diagnose_cases`."""
     red = [red_of(one) for one in folder.red]
-    mistakes, apart = diagnose_cases(red, progress, partial=partial, budget=budget, whole=whole, count=count)
+    mistakes, apart = diagnose_cases(
+        red, progress, partial=partial, work=work, whole=whole, deadline=deadline, count=count
+    )
     return FolderDiagnosis(folder, mistakes, apart)
 
 
@@ -112,28 +118,30 @@ def diagnose_cases(
     progress: Callable[[str], None] = lambda _: None,
     *,
     partial: bool = False,
-    budget: float = math.inf,
+    work: float = ENOUGH,
     whole: float = math.inf,
+    deadline: float = math.inf,
     count: Callable[[int, int], None] = lambda done, total: None,
 ) -> tuple[list[Mistake], list[Apart]]:
     """The mistakes behind red cases, and what stands apart; those are diagnosed first that show most taps.
 
-    What was named once is tried first in the cases that follow. `budget`: seconds a case, as of `diagnose`; `whole`:
-    seconds after which no further case is begun, the first apart, and those that are left stand apart. `count` gets how
-    many of how many cases are done.
+    What was named once is tried first in the cases that follow. `work`: evaluated elements of the search in a case, as
+    of `diagnose`; `whole`: of all cases: behind it none is begun, the first apart, and those that are left stand apart.
+    So they do behind `deadline`, a moment of the monotonic clock in seconds. `count` gets how many of how many cases
+    are done.
     """
     signs: list[Sign] = []
     known: Counter[str] = Counter()
-    until = monotonic() + whole
     for number, one in enumerate(sorted(red, key=lambda one: (not one.alone, -one.compared))):
         count(number, len(red))
-        left = until - monotonic()
-        if number and left <= 0:
-            signs.append(Sign(one.case, "", otherwise="not diagnosed: the time for it was over"))
+        if number and (whole <= 0 or monotonic() >= deadline):
+            why = "--budget was over before" if whole > 0 else "the cases before took what is searched in all of them"
+            signs.append(Sign(one.case, "", otherwise=f"not diagnosed: {why}; next: diagnose it alone"))
             continue
         told = lambda text, name=one.case: progress(f"{name}: {text}")  # noqa: E731
         try:
-            found = list(_signs(one, told, known, partial, min(budget, max(left, 0))))
+            found, spent = _signs(one, told, known, partial, min(work, whole), deadline)
+            whole -= spent
         except ParityError as error:
             found = [Sign(one.case, "", otherwise=f"cannot be diagnosed: {error.rule}; next: {error.next_step}")]
         except ModuleNotFoundError as error:  # tokenizers are diagnosed by Hugging Face's own parts
@@ -146,19 +154,20 @@ def diagnose_cases(
 
 
 def _signs(
-    red: Red, progress: Callable[[str], None], known: Counter[str], partial: bool, budget: float
-) -> Iterator[Sign]:
+    red: Red, progress: Callable[[str], None], known: Counter[str], partial: bool, work: float, deadline: float
+) -> tuple[list[Sign], int]:
+    """What a case shows, and the counted work of finding it."""
     golden, candidate = (read(Path(path), digests=True) for path in (red.golden, red.candidate))
     if golden.case.mode == pb.TOKENIZATION:
         from qwen3_parity.diagnosis.text import diagnose_tokenization, directory_of
 
         directory = directory_of(golden, None)
-        yield from _of_texts(diagnose_tokenization(golden, candidate, directory, progress, partial=partial), red.case)
-        return
+        texts = diagnose_tokenization(golden, candidate, directory, progress, partial=partial)
+        return list(_of_texts(texts, red.case)), 0
     weights = weights_of(golden, checkpoints_of(Path(red.golden)))
     names = [name for name, _ in known.most_common(_NAMED)]
-    found = diagnose(golden, candidate, weights, progress, partial=partial, known=names, budget=budget)
-    yield from _of_network(found, red.case)
+    found = diagnose(golden, candidate, weights, progress, partial=partial, known=names, work=work, deadline=deadline)
+    return list(_of_network(found, red.case)), found.work
 
 
 def _of_texts(found: TokenDiagnosis, case: str) -> Iterator[Sign]:

@@ -23,6 +23,7 @@ _FLIPS = 5
 _SOME = 0.005
 """The part of the right cells from which on it is told that they would be wrong."""
 _EACH = 4
+_CUT = "--budget cut the search; with more seconds, or on a faster machine, the answer may be another one"
 
 
 def verdict(diagnosis: Diagnosis) -> str:
@@ -114,9 +115,8 @@ def explained(fault: Explained, *, every: bool = False) -> list[RenderableType]:
         what = "what the numbers say" if fault.explanations else "no known mistake reproduces these numbers; they say"
         lines.append(Text(f"  {what}:"))
         lines += [Text(f"  {one.name}: {one.says}") for one in fault.findings[:most]]
-    lines += (
-        [Text("  time was over before every mistake was tried: --budget SECONDS gives more")] if fault.stopped else []
-    )
+    if fault.stopped:
+        lines.append(Text(f"  not every mistake was tried: {_CUT if fault.cut else 'diagnose --effort 4 tries more'}"))
     return [*lines, Text(f"  {fault.record}")] if fault.record else lines
 
 
@@ -175,6 +175,7 @@ def to_json(diagnosis: Diagnosis) -> dict[str, Any]:
                 "findings": [plain(asdict(one)) for one in fault.findings],
                 "record_next": fault.record,
                 "stopped": fault.stopped,
+                "cut": fault.cut,
             }
             for fault in diagnosis.faults
         ],
