@@ -117,8 +117,8 @@ def answer(request: pb.ConformanceRequest) -> pb.ConformanceAnswer:
     with tempfile.TemporaryDirectory() as name:
         file = Path(name) / "recording.pb"
         file.write_bytes(request.recording)
-        golden = read(file)
         try:
+            golden = read(file)
             if lacks := lacking(golden.case):
                 return pb.ConformanceAnswer(id=request.id, unsupported=lacks)
             write(file, recorded(golden, Path(name)))
