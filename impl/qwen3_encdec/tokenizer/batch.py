@@ -52,8 +52,8 @@ def rectangle(
 ) -> Batch:
     """Cut each row to `max_length` ids (0: to none) and pad all to the longest, rounded up to a multiple (0: of 1).
 
-    `max_length` need not be such a multiple: rows of 5 ids are padded to 8 where it is one of 4. The sides are where ids
-    are cut off and where padding is put. Bad settings raise `TokenizerError`.
+    `max_length` need not be such a multiple: rows of 5 ids are padded to 8 where it is one of 4. The sides are where
+    ids are cut off and where padding is put. Bad settings raise `TokenizerError`.
     """
     for name, side in (("padding_side", padding_side), ("truncation_side", truncation_side)):
         if side not in ("left", "right"):
