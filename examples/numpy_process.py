@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 from numpy_port import Array, factory, operation
 from safetensors.numpy import save_file
 
-from qwen3_golden import Recording, pattern_of, pb, read, selected, to_bfloat16, to_float32, write
+from qwen3_golden import ParityError, Recording, pattern_of, pb, read, selected, to_bfloat16, to_float32, write
 from qwen3_golden.writer import tensor
 
 NETWORKS = (pb.ENCODER, pb.CAUSAL, pb.ENCODER_DECODER, pb.BLOCK)
@@ -31,13 +32,28 @@ def widened(value: Array) -> Array:
     return value.astype(np.float32) if value.dtype == np.float16 else value
 
 
-def operated(golden: Recording) -> Recording:
+def refused(operands: Mapping[str, Array], folder: Path) -> dict[str, Array]:
+    """The op `read`: of each file, by its bytes, whether the port's reader refuses it."""
+    outputs = {}
+    for name, content in operands.items():
+        file = folder / "file.pb"
+        file.write_bytes(content.tobytes())
+        try:
+            read(file, digests=True)
+            outputs[name] = np.array(False)
+        except ParityError:
+            outputs[name] = np.array(True)
+    return outputs
+
+
+def operated(golden: Recording, folder: Path) -> Recording:
     """An op's recording: what is given, copied, and the outputs."""
     given = [item for item in golden if not item.info.name.startswith("output.")]
     operands = {item.info.name.partition(".")[2]: widened(item.values()) for item in given}
     numbers = {one.key: one.value for one in golden.case.attributes}
-    outputs = operation(golden.case.op, numbers, operands)
-    taps = [*given, *(tensor(f"output.{name}", np.ascontiguousarray(value)) for name, value in outputs.items())]
+    op = golden.case.op
+    outputs = refused(operands, folder) if op == "read" else operation(op, numbers, operands)
+    taps = [*given, *(tensor(f"output.{name}", np.asarray(value, order="C")) for name, value in outputs.items())]
     return Recording(golden.case, pb.Provenance(producer="numpy_port"), said(golden), taps)
 
 
@@ -93,7 +109,7 @@ def recorded(golden: Recording, folder: Path) -> Recording:
     """The answer's recording; of plumbing what was read."""
     if golden.case.mode == pb.PLUMBING:
         return Recording(golden.case, pb.Provenance(producer="numpy_port"), golden.run, list(golden))
-    return operated(golden) if golden.case.mode == pb.OP else computed(golden, folder)
+    return operated(golden, folder) if golden.case.mode == pb.OP else computed(golden, folder)
 
 
 def answer(request: pb.ConformanceRequest) -> pb.ConformanceAnswer:
@@ -101,8 +117,8 @@ def answer(request: pb.ConformanceRequest) -> pb.ConformanceAnswer:
     with tempfile.TemporaryDirectory() as name:
         file = Path(name) / "recording.pb"
         file.write_bytes(request.recording)
-        golden = read(file)
         try:
+            golden = read(file)
             if lacks := lacking(golden.case):
                 return pb.ConformanceAnswer(id=request.id, unsupported=lacks)
             write(file, recorded(golden, Path(name)))

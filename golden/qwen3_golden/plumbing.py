@@ -6,11 +6,12 @@ golden/README.md lists their bytes, so that a port can check its reader and its 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
 
+from qwen3_golden import damaged
 from qwen3_golden import golden_pb2 as pb
 from qwen3_golden.dtypes import NUMPY, Array
 from qwen3_golden.reader import read
@@ -22,6 +23,7 @@ _DESCRIPTIONS = {
     "dtypes": "Every dtype, in a matrix that shows the order of its elements.",
     "shapes": "Scalars, arrays without elements and many axes.",
     "specials": "NaN, infinities, -0.0, subnormal, smallest and largest numbers, bit for bit.",
+    "damaged": "Files that a reader refuses, each for one rule, and files that it reads.",
     "unpadded": "The tensors of plumbing/dtypes as a stock protobuf library writes them.",
 }
 _MATRICES: dict[pb.DType, list[float]] = {  # two rows of three
@@ -83,12 +85,13 @@ def _tensor(name: str, array: Array, dtype: pb.DType, axes: tuple[str, ...], ste
     return tensor(full_name, array, step=step, dtype=dtype, axes=axes)
 
 
-def _write(folder: Path, name: str, tensors: Iterator[Tensor]) -> Path:
+def _write(folder: Path, name: str, tensors: Iterable[Tensor], op: str = "") -> Path:
     path = folder / f"{name}.pb"
     items = tuple(tensors)
-    case = pb.Case(name=f"{_FOLDER}/{name}", tier=pb.TIER_OP, mode=pb.PLUMBING, description=_DESCRIPTIONS[name])
+    mode = pb.OP if op else pb.PLUMBING
+    case = pb.Case(name=f"{_FOLDER}/{name}", tier=pb.TIER_OP, mode=mode, op=op, description=_DESCRIPTIONS[name])
     provenance = pb.Provenance(producer="qwen3_golden.plumbing")
-    names = sorted({item.info.name for item in items})
+    names = sorted({item.info.name for item in items if not item.info.name.startswith("input.")})
     run = pb.Run(arithmetic=pb.ARITHMETIC_F32, backend=pb.FOREIGN, materialised=names)
     write(path, Recording(case, provenance, run, items))
     return path
@@ -99,6 +102,7 @@ def build(folder: Path) -> None:
     _write(folder, "dtypes", _dtypes())
     _write(folder, "shapes", _shapes())
     _write(folder, "specials", _specials())
+    _write(folder, "damaged", [*damaged.inputs(), *damaged.outputs()], op=damaged.OP)
     path = _write(folder, "unpadded", _dtypes())
     message = pb.Recording.FromString(path.read_bytes())
     message.ClearField("padding")

@@ -18,7 +18,7 @@ from qwen3_golden.dtypes import NUMPY, Array
 from qwen3_golden.errors import ParityError
 from qwen3_golden.recording import MAGIC, SCHEMA_MAJOR, SCHEMA_MINOR, Recording, Tensor
 from qwen3_golden.regular_file import open_regular
-from qwen3_golden.rules import check_metadata, check_tensor
+from qwen3_golden.rules import check_metadata, check_once, check_tensor
 
 _ONCE = {
     wire.HEADER: "header",
@@ -122,9 +122,9 @@ def verify(recording: Recording) -> None:
 def read(path: str | Path, *, digests: bool = False) -> Recording:
     """Map a golden file into memory and give its recording; the arrays are read-only views of the file.
 
-    Counts, sizes, shapes, the order of the file and the metadata's digest are always checked; `digests` also hashes
-    every tensor. Raises `ParityError` for a file that is missing, damaged, of another schema or not a golden file.
-    The file must not shrink while its arrays are in use; `Writer` replaces files and never changes one.
+    Counts, sizes, shapes, names, the order of the file and the metadata's digest are always checked; `digests` also
+    hashes every tensor. Raises `ParityError` for a file that is missing, damaged, of another schema or not a golden
+    file. The file must not shrink while its arrays are in use; `Writer` replaces files and never changes one.
     """
     path = Path(path)
     data = _map(path)
@@ -154,9 +154,10 @@ def read(path: str | Path, *, digests: bool = False) -> Recording:
         got = digest.hex()
         _refuse(path, "the metadata was changed after it was written", f"SHA-256 {message.end.digest.hex()}", got)
     check_metadata(path, message.case, message.run, message.parameter)
-    tensors = []
+    tensors, keys = [], set[tuple[str, int]]()
     for info, field in zip(message.tensor, payloads, strict=True):
         check_tensor(path, info, field.end - field.begin)
+        check_once(path, info, keys)
         tensors.append(Tensor(info, _array(data, info, field.begin, path)))
     recording = Recording(
         case=message.case,

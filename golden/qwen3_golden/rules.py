@@ -40,6 +40,14 @@ def check_tensor(where: object, info: pb.Tensor, size: int) -> None:
         raise refuse("its digest is no SHA-256", "32 bytes, or none", f"{len(info.sha256)} bytes")
 
 
+def check_once(where: object, info: pb.Tensor, keys: set[tuple[str, int]]) -> None:
+    """A tensor is not one of those that stand there already, by name and step, and becomes one; or `ParityError`."""
+    if (info.name, info.step) in keys:
+        rule = f"{info.name} (step {info.step}) stands there twice"
+        raise ParityError(where, rule, expected="each name once in a step", got="another", next_step=_NEXT)
+    keys.add((info.name, info.step))
+
+
 def check_metadata(where: object, case: pb.Case, run: pb.Run, parameters: Iterable[pb.Parameter]) -> None:
     """Names of cases lead to no other file, enums have values of this schema, a network can be, or `ParityError`.
 

@@ -20,7 +20,7 @@ from qwen3_golden import wire
 from qwen3_golden.dtypes import NUMPY, Array, dtype_of
 from qwen3_golden.errors import ParityError, unwritable
 from qwen3_golden.recording import MAGIC, SCHEMA_MAJOR, Recording, Tensor, minor_of
-from qwen3_golden.rules import check_metadata, check_tensor
+from qwen3_golden.rules import check_metadata, check_once, check_tensor
 from qwen3_golden.whole import temporary
 
 _SYNC_BYTES = 1 << 23  # syncing as it goes, beside the caller, leaves little to wait for at the end
@@ -56,6 +56,7 @@ class Writer:
     def __init__(self, path: str | Path, *, digests: bool = True, schema_minor: int = 0) -> None:
         self.path = Path(path)
         self.infos: list[pb.Tensor] = []
+        self._keys: set[tuple[str, int]] = set()
         self._schema_minor = schema_minor
         self._digests = digests
         self._position = self._payload_bytes = self._pending_bytes = self._unsynced = 0
@@ -99,7 +100,8 @@ class Writer:
     def add(self, item: Tensor) -> None:
         """Append a tensor; its bytes are written as they are, row-major and little-endian.
 
-        Raises `ParityError` for an array that is not what its metadata says, and for a disk that is full.
+        Raises `ParityError` for an array that is not what its metadata says, for a name that its step has already, and
+        for a disk that is full.
         """
         info = pb.Tensor()
         info.CopyFrom(item.info)
@@ -115,6 +117,7 @@ class Writer:
             )
         array = item.array.astype(NUMPY[info.dtype], copy=False)
         with self._lock:
+            check_once(self.path, info, self._keys)
             head = wire.payload_head(self._position, info.bytes)
             self._reserve(len(head) + info.bytes, info.name)
             self.infos.append(info)

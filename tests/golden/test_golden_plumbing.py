@@ -9,7 +9,7 @@ import pytest
 from qwen3_golden import GOLDEN_ROOT, pb, plumbing, read, wire
 
 FOLDER = GOLDEN_ROOT / "cases" / "plumbing"
-FILES = sorted(FOLDER.glob("*.pb"))
+FILES = sorted(path for path in FOLDER.glob("*.pb") if path.stem != "damaged")  # of which nothing is written again
 LINE = re.compile(
     r"^\| `(plumbing\.[a-z0-9_.]+)` \| ([A-Z0-9]+) \| `\[([0-9, ]*)\]` \| (\d) \|[^|]*\| `([0-9a-f ]*)` \|$", re.M
 )

@@ -84,10 +84,19 @@ def test_writing_leaves_the_given_metadata_alone(tmp_path: Path) -> None:
     assert not item.info.sha256
 
 
+def test_a_name_twice_in_a_step_is_not_written(tmp_path: Path) -> None:
+    values = np.zeros(2, "f4")
+    with pytest.raises(ParityError, match=r"a \(step 0\) stands there twice"):
+        write(tmp_path / "a.pb", Recording(CASE, pb.Provenance(), RUN, [tensor("a", values), tensor("a", values)]))
+    assert not list(tmp_path.iterdir())
+
+
 def test_arrays_of_any_memory_order_are_written_row_major_and_little_endian(tmp_path: Path) -> None:
     values = np.arange(24, dtype="f4").reshape(2, 3, 4)
     variants = [values, values.astype(">f4"), np.asfortranarray(values), values[::-1, :, ::-1], values.T, values[:, 1]]
-    write(tmp_path / "a.pb", Recording(CASE, pb.Provenance(), RUN, [tensor("a", a) for a in variants]))
+    write(
+        tmp_path / "a.pb", Recording(CASE, pb.Provenance(), RUN, [tensor(f"a{i}", a) for i, a in enumerate(variants)])
+    )
     for actual, expected in zip(read(tmp_path / "a.pb", digests=True), variants, strict=True):
         assert np.array_equal(actual.array, expected)
 
@@ -167,15 +176,16 @@ def test_an_error_keeps_the_file_that_was_there(golden: Path, tmp_path: Path) ->
 @pytest.mark.parametrize("elements", [100, 1 << 20])
 def test_a_full_disk_is_one_error_and_leaves_nothing(elements: int, tmp_path: Path) -> None:
     with files_of_at_most(512), pytest.raises(ParityError, match="the recording cannot be written"):
-        write(tmp_path / "a.pb", Recording(CASE, pb.Provenance(), RUN, [tensor("a", np.ones(elements))] * 3))
+        tensors = [tensor(name, np.ones(elements)) for name in "abc"]
+        write(tmp_path / "a.pb", Recording(CASE, pb.Provenance(), RUN, tensors))
     assert not list(tmp_path.iterdir())
 
 
 def test_nothing_is_finished_after_a_payload_that_failed(tmp_path: Path) -> None:
     with Writer(tmp_path / "a.pb") as writer:
         with files_of_at_most(512), pytest.raises(ParityError, match="cannot be written"):
-            for _ in range(1000):
-                writer.add(tensor("a", np.ones(1 << 14)))
+            for step in range(1000):
+                writer.add(tensor("a", np.ones(1 << 14), step=step))
         with pytest.raises(ParityError, match="cannot be written"):
             finish(writer)
     assert not list(tmp_path.iterdir())

@@ -134,7 +134,14 @@ def test_a_damaged_golden_is_one_line_and_the_run_goes_on(port: Any, tmp_path: P
 
 @each_port
 def test_a_port_answers_over_a_pipe_from_what_a_request_brings(port: Any, tmp_path: Path) -> None:
-    names = ["block/causal", "encdec/second_request", "generation/beams", "op/rope", "plumbing/dtypes"]
+    names = [
+        "block/causal",
+        "encdec/second_request",
+        "generation/beams",
+        "op/rope",
+        "plumbing/dtypes",
+        "plumbing/damaged",
+    ]
     names += ["decoder/plain", "encoder/ragged", "encdec/bfloat16", "classic/bert", "tokenization/words"]
     found = conformance([*port.command, "answer"], names, tmp_path / "answers", limits=Limits(60.0))
     assert not found.failed and found.answers.unsupported == {"classic/bert": "mode CLASSIC_ENCODER"}

@@ -54,6 +54,8 @@ def test_the_goldens_are_small_and_the_texts_many() -> None:
     assert sizes.keys() == CASES.keys()
     assert max(sizes.values()) < 300_000 and sum(sizes.values()) < 1_200_000
     assert 150 <= len(every_encoding()) <= 350
+    page = (GOLDEN_ROOT.parent / "docs" / "what-it-catches.md").read_text(encoding="utf-8")
+    assert f"{len(every_encoding())} committed texts" in page
 
 
 def test_names_are_unique_in_a_case() -> None:

@@ -69,7 +69,7 @@ def test_the_tool_refuses_an_empty_corpus(tmp_path: Path, capsys: pytest.Capture
 
 def test_the_tokenizers_are_small() -> None:
     sizes = {path: path.stat().st_size for path in TOKENIZERS.rglob("*") if path.is_file()}
-    assert sum(sizes.values()) < 1_500_000 and max(sizes.values()) < 1_000_000
+    assert sum(sizes.values()) < 1_700_000 and max(sizes.values()) < 1_000_000
 
 
 @pytest.mark.parametrize("folder", [TINY, WITH_SENTINELS])

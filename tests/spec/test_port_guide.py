@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import shutil
+import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -204,6 +206,60 @@ def test_every_mistake_that_the_guides_prose_names_is_in_the_library() -> None:
     source = "".join(path.read_text(encoding="utf-8") for path in Path(mistakes.__file__).parent.glob("*.py"))
     named = re.findall(r"`([a-z]+\.[a-z_]+)`", TEXT.partition("A decode step that goes wrong")[2].partition("\n## ")[0])
     assert len(named) > 5 and not [name for name in named if f'"{name}"' not in source]
+
+
+def encodings() -> list[pb.Encoding]:
+    return [one for path in sorted(CASES.glob("tokenization/*.pb")) for one in read(path).tokenization.encoding]
+
+
+def test_the_guides_byte_map_makes_the_symbols_of_every_text() -> None:
+    symbols = formulas().byte_symbols()
+    assert len(set(symbols)) == 256 and all(one.isprintable() for one in symbols)
+    pieces = [(s.normalized, p) for one in encodings() for s in one.segment for p in s.pre_token]
+    assert len(pieces) > 1000
+    for text, piece in pieces:
+        assert piece.symbols == "".join(symbols[byte] for byte in text[piece.begin : piece.end].encode())
+
+
+def test_the_guides_spans_of_pre_tokens_are_half_open_in_characters_and_in_bytes() -> None:
+    for one in encodings():
+        for segment in one.segment:
+            content = segment.normalized.encode()
+            for piece in segment.pre_token:
+                text = segment.normalized[piece.begin : piece.end]
+                assert text and content[piece.begin_byte : piece.end_byte] == text.encode()
+
+
+def test_segments_meet_without_a_gap_and_never_overlap() -> None:
+    for one in encodings():
+        ends = [segment.end for segment in one.segment]
+        assert [segment.begin for segment in one.segment] == [0, *ends][: len(ends)]
+        assert all(segment.begin < segment.end for segment in one.segment) and ends[-1:] == [len(one.text)] * bool(ends)
+
+
+def test_the_offsets_that_the_guide_shows_are_the_goldens() -> None:
+    table = re.findall(r'^\| `(".+?")` \| `([(), 0-9]+)` \|', TEXT, re.MULTILINE)
+    found = {one.text: " ".join(f"({span.begin}, {span.end})" for span in one.offset) for one in encodings()}
+    assert len(table) == 3
+    for text, offsets in table:
+        assert found[ast.literal_eval(text)] == offsets
+
+
+def test_the_guides_hangul_is_that_of_unicode() -> None:
+    page = formulas()
+    for syllable in range(0xAC00, 0xD7A4):
+        parts = page.hangul_parts(syllable)
+        assert "".join(map(chr, parts)) == unicodedata.normalize("NFD", chr(syllable))
+        joined = parts[0]
+        for part in parts[1:]:
+            joined = page.hangul_joined(joined, part)
+        assert joined == syllable
+    around = [0x10FF, 0x1100, 0x1112, 0x1113, 0x1160, 0x1161, 0x1175, 0x1176, 0x11A7, 0x11A8, 0x11C2, 0x11C3]
+    for first in [*around, 0xABFF, 0xAC00, 0xAC01, 0xAC1C, 0xD788, 0xD7A3, 0xD7A4]:
+        for second in around:
+            pair = chr(first) + chr(second)
+            joined = page.hangul_joined(first, second)
+            assert unicodedata.normalize("NFC", pair) == (pair if joined is None else chr(joined))
 
 
 def test_the_guides_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

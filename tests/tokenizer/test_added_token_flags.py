@@ -12,7 +12,7 @@ from qwen3_golden import GOLDEN_ROOT, ParityError, read
 from qwen3_parity import check
 from qwen3_parity.recording.text import record_tokenization
 from qwen3_parity.text.runner import ours
-from qwen3_reference.vocabulary.added_tokens import ADDED, FLAGS, write_added
+from qwen3_reference.vocabulary.added_tokens import ADDED, FLAGS, OVERLAPS, write_added
 
 TOKENIZERS, CASES = GOLDEN_ROOT / "tokenizers", GOLDEN_ROOT / "cases" / "tokenization"
 
@@ -48,9 +48,12 @@ def test_every_flag_is_set_for_a_token_that_is_not_ascii_and_not_for_another() -
     assert not any(content.isascii() for content in ADDED)
 
 
-def test_the_committed_tokenizer_is_what_is_written_and_is_never_written_again(tmp_path: Path) -> None:
-    write_added(TOKENIZERS / "tiny", tmp_path / "again")
-    for path in (TOKENIZERS / "tiny-added").iterdir():
+@pytest.mark.parametrize(("name", "added"), [("tiny-added", ADDED), ("tiny-overlaps", OVERLAPS)])
+def test_the_committed_tokenizer_is_what_is_written_and_is_never_written_again(
+    name: str, added: dict[str, tuple[str, ...]], tmp_path: Path
+) -> None:
+    write_added(TOKENIZERS / "tiny", tmp_path / "again", added)
+    for path in (TOKENIZERS / name).iterdir():
         assert path.read_bytes() == (tmp_path / "again" / path.name).read_bytes()
     with pytest.raises(ParityError, match="committed tokenizer"):
         write_added(TOKENIZERS / "tiny", tmp_path / "again")

@@ -202,7 +202,7 @@ def test_a_place_that_cannot_be_written_exits_with_2(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "t.pb"]
 
 
-@pytest.mark.parametrize("name", ["tiny", "tiny-added", "tiny-sentinels"])
+@pytest.mark.parametrize("name", ["tiny", "tiny-added", "tiny-overlaps", "tiny-sentinels"])
 def test_the_committed_message_of_a_tokenizer_is_what_its_directory_exports(name: str) -> None:
     committed = pb.Tokenizer.FromString((TINY.parent / f"{name}.pb").read_bytes())
     exported = tokenizer_message(read_tokenizer(TINY.parent / name))

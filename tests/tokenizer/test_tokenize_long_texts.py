@@ -49,7 +49,7 @@ def test_a_further_character_takes_at_most_20_bytes(tmp_path: Path, monkeypatch:
     assert grown / (longer - shorter) <= 20
 
 
-@pytest.fixture(scope="module", params=["tiny", "tiny-added", "tiny-sentinels"])
+@pytest.fixture(scope="module", params=["tiny", "tiny-added", "tiny-overlaps", "tiny-sentinels"])
 def reference(request: pytest.FixtureRequest) -> ReferenceTokenizer:
     return load_tokenizer(TOKENIZERS / request.param)
 

@@ -214,7 +214,7 @@ def test_a_port_that_is_not_there_is_refused() -> None:
 
 def test_the_command_judges_a_level(port: Path) -> None:
     done = run("--level", "reader", "--", sys.executable, port, "honest", "")
-    assert done.exit_code == 0 and "parity in 4 of 4 cases" in done.stdout, done.output
+    assert done.exit_code == 0 and "parity in 5 of 5 cases" in done.stdout, done.output
 
 
 def test_the_command_exits_with_1_for_a_failure_and_with_0_where_it_is_known(port: Path, tmp_path: Path) -> None:

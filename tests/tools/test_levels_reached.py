@@ -62,7 +62,7 @@ def test_no_case_is_of_two_levels_but_those_of_generation() -> None:
 def test_a_level_is_passed_with_each_of_its_cases(reader: Path) -> None:
     done = run("check", reader, "--level", "reader")
     assert done.exit_code == 0, done.output
-    assert "parity in 4 of 4 cases" in done.stdout
+    assert "parity in 5 of 5 cases" in done.stdout
 
 
 def test_what_no_level_asked_for_is_said_and_not_judged(reader: Path) -> None:

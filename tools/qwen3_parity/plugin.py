@@ -122,7 +122,7 @@ class Judge:
         return path
 
     def _record(self, file: Path, path: Path) -> None:
-        from qwen3_golden import pb, read, write
+        from qwen3_golden import damaged, pb, read, write
         from qwen3_parity.recording.ours.network import factory, golden_dtype
         from qwen3_parity.recording.record import record
         from qwen3_parity.recording.text import record_tokenization
@@ -130,6 +130,8 @@ class Judge:
         golden = read(file)
         if golden.case.mode == pb.PLUMBING:  # nothing is computed: what our reader and writer make of the file
             write(path, golden)
+        elif golden.case.op == damaged.OP:
+            write(path, damaged.answered(golden))
         elif golden.case.mode == pb.TOKENIZATION:
             record_tokenization(golden, path)
         else:

@@ -52,7 +52,8 @@ def rectangle(
 ) -> Batch:
     """Cut each row to `max_length` ids (0: to none) and pad all to the longest, rounded up to a multiple (0: of 1).
 
-    The sides are where ids are cut off and where padding is put. Bad settings raise `TokenizerError`.
+    `max_length` need not be such a multiple: rows of 5 ids are padded to 8 where it is one of 4. The sides are where
+    ids are cut off and where padding is put. Bad settings raise `TokenizerError`.
     """
     for name, side in (("padding_side", padding_side), ("truncation_side", truncation_side)):
         if side not in ("left", "right"):
@@ -60,12 +61,6 @@ def rectangle(
     for name, number in (("max_length", max_length), ("pad_to_multiple_of", pad_to_multiple_of)):
         if not isinstance(number, int) or number < 0:
             raise _refused(f"{name} is a count; 0 leaves it out", expected="0 or more", got=repr(number))
-    if max_length and pad_to_multiple_of and max_length % pad_to_multiple_of:
-        raise _refused(
-            "a length that rows are cut to and padded at is a multiple of pad_to_multiple_of",
-            expected=f"a multiple of {pad_to_multiple_of}",
-            got=str(max_length),
-        )
     if max_length:
         rows = [row[:max_length] if truncation_side == "right" else row[-max_length:] for row in rows]
     length = max(map(len, rows), default=0)

@@ -43,11 +43,14 @@ void require_layout(const std::string& bytes, const pb::Recording& message) {
 Stored taken(const pb::Tensor& info, std::string&& data) {
   Stored stored{info.dtype(), Shape(info.shape().begin(), info.shape().end()), std::move(data)};
   int64_t expected = element_size(info.dtype());
+  for (int64_t length : stored.shape) require(length >= 0, info.name() + " has a negative size");
   for (int64_t length : stored.shape) require(!__builtin_mul_overflow(expected, length, &expected), info.name() + " is too large");
   auto size = static_cast<int64_t>(stored.bytes.size());
   require(size == static_cast<int64_t>(info.bytes()) && size == expected, info.name() + " has another size");
   require(info.axes().empty() || info.axes_size() == info.shape_size(), info.name() + " has a name too many or too few for its axes");
   require(info.sha256().empty() || info.sha256() == sha256(stored.bytes), info.name() + " has another digest");
+  bool bools = info.dtype() != pb::BOOL || stored.bytes.find_first_not_of(std::string("\0\1", 2)) == std::string::npos;
+  require(bools, info.name() + " has a bool that is neither 0 nor 1");
   return stored;
 }
 

@@ -1,6 +1,8 @@
 #include "json.hpp"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <stdexcept>
 
 #include "unicode.hpp"
@@ -128,6 +130,25 @@ std::string quoted(const std::string& text) {
   return quoted + "\"";
 }
 
+// As Python writes it: a whole number as it is, another one by the fewest digits that are read as the same double.
+std::string number(const std::string& text) {
+  if (text.find_first_of(".eE") == std::string::npos) return text == "-0" ? "0" : text;
+  double value = std::strtod(text.c_str(), nullptr);
+  std::string sign = std::signbit(value) ? "-" : "";
+  if (std::isinf(value)) return sign + "Infinity";
+  char buffer[32];
+  auto end = std::to_chars(buffer, buffer + sizeof buffer, std::abs(value), std::chars_format::scientific).ptr;
+  std::string shortest(buffer, end);  // d.ddde+dd
+  size_t e = shortest.find('e');
+  int point = std::stoi(shortest.substr(e + 1)) + 1;  // how many digits stand before it
+  if (value != 0 && (point <= -4 || point > 16)) return sign + shortest;
+  std::string digits = shortest.substr(0, 1) + (e > 2 ? shortest.substr(2, e - 2) : "");
+  if (point < 1) digits.insert(0, 1 - point, '0');
+  size_t before = std::max(1, point);
+  digits.resize(std::max(digits.size(), before + 1), '0');
+  return sign + digits.insert(before, ".");
+}
+
 }  // namespace
 
 Json Json::parse(std::string_view text) { return Parser(text).whole(); }
@@ -140,7 +161,7 @@ const Json* Json::find(std::string_view name) const {
 }
 
 std::string Json::written() const {
-  if (kind == kLiteral) return text;
+  if (kind == kLiteral) return text.find_first_of("0123456789") == std::string::npos ? text : number(text);
   if (kind == kString) return quoted(text);
   std::string all;
   for (size_t i = 0; i < items.size(); i++) {

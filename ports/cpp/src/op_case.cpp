@@ -75,6 +75,18 @@ void run_op(const Golden& golden, Recorder& recorder) {
       had.emplace_back(ids.data.begin() + row * ids.last(), ids.data.begin() + (row + 1) * ids.last());
     }
     output("probs", next_token_probs(input("logits"), had, how));
+  } else if (op == "read") {  // of each file, by its bytes, whether the reader refuses it
+    for (const auto& [name, step, file] : golden.tensors) {
+      if (name.rfind("input.", 0) != 0) continue;
+      Bools refused(Shape{});
+      try {
+        parse(file.bytes, name);
+        refused.data[0] = 0;
+      } catch (const std::exception&) {
+        refused.data[0] = 1;
+      }
+      output(name.substr(std::string("input.").size()), refused);
+    }
   } else {
     throw Unsupported("op " + op);
   }

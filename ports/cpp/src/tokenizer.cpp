@@ -8,16 +8,31 @@ namespace port {
 namespace {
 
 // GPT-2's map: bytes that are printable in Latin-1 stand for themselves, the other 68 are U+0100 and up, in order.
-std::string symbols_of(const std::string& bytes) {
+const Text& byte_symbols() {
   static const Text symbols = [] {
     Text map;
     char32_t next = 0x100;
     for (char32_t b = 0; b < 256; b++) map += (0x21 <= b && b <= 0x7e) || (0xa1 <= b && b != 0xad) ? b : next++;
     return map;
   }();
+  return symbols;
+}
+
+std::string symbols_of(const std::string& bytes) {
   Text text;
-  for (char b : bytes) text += symbols[static_cast<uint8_t>(b)];
+  for (char b : bytes) text += byte_symbols()[static_cast<uint8_t>(b)];
   return utf8_of(text);
+}
+
+// The bytes that an added token is decoded to: a byte for each character, or its UTF-8 where one stands for none.
+std::string decoded_content(const std::string& content) {
+  std::string bytes;
+  for (char32_t symbol : text_of(content)) {
+    size_t byte = byte_symbols().find(symbol);
+    if (byte == Text::npos) return content;
+    bytes += static_cast<char>(byte);
+  }
+  return bytes;
 }
 
 // The characters of the text from which some of the normalised ones came.
@@ -101,7 +116,7 @@ Tokenizer::Tokenizer(const std::string& bytes) : message_(parsed(bytes)), unicod
     if (token.bytes().size() == 1) id_of_byte_[token.bytes()[0]] = token.id();
   }
   for (const pb::AddedToken& token : message_.added_token()) {
-    pieces_[token.id()] = token.content();
+    pieces_[token.id()] = decoded_content(token.content());
     if (token.special()) special_.insert(token.id());
   }
 }

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
 from qwen3_golden import pb
-from qwen3_reference.tokenization.conversations import conversations
+from qwen3_reference.tokenization.conversations import conversations, members
 from qwen3_reference.tokenization.decoding import piece_bytes
-from qwen3_reference.tokenization.ids import decodings
+from qwen3_reference.tokenization.ids import added_decodings, decodings
 from qwen3_reference.tokenization.loading import ReferenceTokenizer
 from qwen3_reference.tokenization.texts import CODE, MERGES, NUMBERS, WHITESPACE, WORDS
-from qwen3_reference.tokenization.texts_unicode import ADDED_TOKENS, SENTINELS, SPECIAL_TOKENS, UNICODE
+from qwen3_reference.tokenization.texts_unicode import ADDED_TOKENS, OVERLAPS, SENTINELS, SPECIAL_TOKENS, UNICODE
 
 
 @dataclass(frozen=True)
@@ -72,13 +72,14 @@ _ROWS = (
     "<think> x </think>",
 )
 
-# max_length and pad_to_multiple_of: Hugging Face refuses a length that is no multiple.
 _LENGTHS = ((0, 0), (1, 0), (6, 0), (100, 0), (0, 8), (8, 8), (4, 2))
+_UNEVEN = ((5, 4), (1, 8), (7, 3))
+"""max_length and pad_to_multiple_of."""
+_SIDES = ("left", "right")
 
 
-def _batches(_: ReferenceTokenizer) -> pb.Tokenization:
-    sides = ("left", "right")
-    batches = [
+def _cut_and_padded(lengths: Sequence[tuple[int, int]]) -> list[pb.Batch]:
+    return [
         pb.Batch(
             name=f"pad_{padding}/cut_{cut}/length_{length}/multiple_{multiple}",
             text=_ROWS,
@@ -87,12 +88,16 @@ def _batches(_: ReferenceTokenizer) -> pb.Tokenization:
             max_length=length,
             pad_to_multiple_of=multiple,
         )
-        for padding, cut, (length, multiple) in product(sides, sides, _LENGTHS)
+        for padding, cut, (length, multiple) in product(_SIDES, _SIDES, lengths)
     ]
+
+
+def _batches(_: ReferenceTokenizer) -> pb.Tokenization:
+    batches = _cut_and_padded(_LENGTHS)
     shapes = {"one_row": ("alone",), "equal_rows": ("same", "same"), "empty_rows": ("", ""), "one_empty_row": ("",)}
     batches += [
         pb.Batch(name=f"{name}/pad_{side}", text=texts, padding_side=side, truncation_side="right")
-        for (name, texts), side in product(shapes.items(), sides)
+        for (name, texts), side in product(shapes.items(), _SIDES)
     ]
     return pb.Tokenization(batch=batches)
 
@@ -180,5 +185,31 @@ TOKENIZATION_CASES = (
         "The chat template: system, tools, several turns, reasoning in earlier turns, thinking on, off and absent.",
         ("TKS-01", "TKS-02", "TKS-04", "TKS-12", "TKS-17"),
         lambda _: pb.Tokenization(conversation=conversations()),
+    ),
+    TokenizationCase(
+        "tokenization/added_overlaps",
+        "Added tokens that begin one another, stand in one another or overlap themselves, inside of words and not.",
+        ("TKS-06", "TKS-08"),
+        _both_ways(OVERLAPS),
+        tokenizer="tiny-overlaps",
+    ),
+    TokenizationCase(
+        "tokenization/added_decoded",
+        "Added tokens that are not ASCII as bytes and text: alone, between words, in a character, before more bytes.",
+        ("TKB-05", "TKB-06"),
+        lambda reference: pb.Tokenization(decoding=added_decodings(reference)),
+        tokenizer="tiny-added",
+    ),
+    TokenizationCase(
+        "tokenization/batch_lengths",
+        "Rows that are cut to a length which is no multiple of what they are padded to.",
+        ("TKS-16",),
+        lambda _: pb.Tokenization(batch=_cut_and_padded(_UNEVEN)),
+    ),
+    TokenizationCase(
+        "tokenization/chat_members",
+        "Messages and tools as JSON: other names of reasoning, null, floats, keys that stand twice, no tools, no text.",
+        ("TKS-02", "TKS-12"),
+        lambda _: pb.Tokenization(conversation=members()),
     ),
 )

@@ -12,7 +12,10 @@ _THINKING = {pb.THINKING_ON: True, pb.THINKING_OFF: False}
 
 
 def batch(reference: ReferenceTokenizer, given: pb.Batch) -> pb.Batch:
-    """`given` with its rows filled in, padded to the longest after truncation."""
+    """`given` with its rows filled in, padded to the longest after truncation.
+
+    Hugging Face does the two by two calls here: in one it refuses a length that is no multiple.
+    """
     result = pb.Batch()
     result.CopyFrom(given)
     result.ClearField("row")
@@ -22,13 +25,16 @@ def batch(reference: ReferenceTokenizer, given: pb.Batch) -> pb.Batch:
     encoded = tokenizer(
         list(given.text),
         add_special_tokens=False,
-        padding="longest",
-        padding_side=given.padding_side,
         truncation=given.max_length > 0,
         max_length=given.max_length or None,
-        pad_to_multiple_of=given.pad_to_multiple_of or None,
     )
     tokenizer.truncation_side = before
+    encoded = tokenizer.pad(
+        encoded,
+        padding="longest",
+        padding_side=given.padding_side,
+        pad_to_multiple_of=given.pad_to_multiple_of or None,
+    )
     for ids, mask in zip(encoded["input_ids"], encoded["attention_mask"], strict=True):
         result.row.append(pb.BatchRow(input_id=ids, attention_mask=mask))
     return result

@@ -48,6 +48,16 @@ def decodings(reference: ReferenceTokenizer, seed: int) -> list[pb.Decoding]:
     return [*drawn, pb.Decoding(name="nothing")]
 
 
+def added_decodings(reference: ReferenceTokenizer) -> list[pb.Decoding]:
+    """As `decodings`, of the added tokens alone: between words, and those that are not ASCII in front of more bytes."""
+    single, drawn = _single_bytes(reference), [*_special_tokens(reference)]
+    contents = reference.backend.get_added_tokens_decoder()
+    for number in sorted(number for number, token in contents.items() if not token.content.isascii()):
+        drawn.append((f"added/{number}", [number], False))
+        drawn.append((f"added/{number}_then_bytes", [number, single[0x80], single[0x80], *_ids(reference, "x")], False))
+    return [pb.Decoding(name=name, id=ids, skip_special_tokens=skip) for name, ids, skip in drawn]
+
+
 Given = tuple[str, Sequence[int], bool]
 
 

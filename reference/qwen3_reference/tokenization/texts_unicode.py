@@ -147,3 +147,20 @@ ADDED_TOKENS: Mapping[str, str] = {
     "beside_special": "<|im_start|>été<|im_end|> été <|im_end|>naïve<|im_end|>",
 }
 """Added tokens that are not ASCII, and texts that tell each flag set from not set."""
+
+OVERLAPS: Mapping[str, str] = {
+    "longest": "<a>b <a> <a>bb b<a>b<a>",
+    "longest_cut_short": "<a <a>B <a>",
+    "raw_before_normalized": "<a>c <a> c <a>cb",
+    "single_words": "vim vimrc vim. (vimrc)",
+    "longest_is_part_of_a_word": "vimrcs vimrc_ vimvim avimrc",
+    "shorter_is_part_of_a_word": "vimed avim _vim vimr",
+    "overlaps_itself": "go-go go-go-go go-go-go-go",
+    "overlaps_itself_in_a_word": "xgo-go-go go-goa-go go-go2go-go",
+    "inside_another": "[x[y]x] [y] x[y]x [x[y]x",
+    "ends_where_another_begins": "[x[y]x]z y]x]z [y]x]z",
+    "across_a_space": "ab bq  c ab bq. bq ab bq",
+    "across_a_space_in_a_word": "cab bq ab bqb ab bq",
+    "shares_its_end": "ab bqbq ab bqbb",
+}
+"""Added tokens that overlap, on `tiny-overlaps`."""

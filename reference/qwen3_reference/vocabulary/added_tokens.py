@@ -1,11 +1,11 @@
-"""The third committed tokenizer, `tiny-added`: `tiny` with added tokens that are not ASCII and have each flag once."""
+"""Two more committed tokenizers, `tiny` with other added tokens: `tiny-added` and `tiny-overlaps`."""
 
 from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
 
 from qwen3_reference.vocabulary.files import refuse_existing
 
@@ -19,19 +19,33 @@ ADDED: dict[str, tuple[str, ...]] = {
     "両側": ("lstrip", "rstrip"),
     "naïve": ("normalized", "single_word"),
 }
-"""Content to the flags that are set; ids follow on those of `tiny`."""
+"""Of `tiny-added`: they are not ASCII, and have each flag once. Content to the flags that are set; ids follow on those
+of `tiny`."""
+OVERLAPS: dict[str, tuple[str, ...]] = {
+    "<a>": (),
+    "<a>b": (),
+    "<a>c": ("normalized",),
+    "vim": ("single_word",),
+    "vimrc": ("single_word",),
+    "go-go": ("single_word",),
+    "[x[y]x]": ("special",),
+    "[y]": (),
+    "y]x]z": (),
+    "ab bq": ("rstrip", "single_word"),
+    "bq": (),
+}
+"""Of `tiny-overlaps`: one begins another, stands in another, or ends where another begins."""
 
 
-def _entry(content: str) -> dict[str, Any]:
-    return {"content": content, **{flag: flag in ADDED[content] for flag in FLAGS}}
-
-
-def write_added(tiny: Path, out: Path) -> None:
-    """`out` from the committed `tiny`; `ParityError` when it exists."""
+def write_added(tiny: Path, out: Path, added: Mapping[str, Collection[str]] = ADDED) -> None:
+    """`out` from the committed `tiny` with these added tokens; `ParityError` when it exists."""
     refuse_existing(out)
     whole, config = (json.loads((tiny / f"tokenizer{name}.json").read_text("utf-8")) for name in ("", "_config"))
     first = 1 + max(one["id"] for one in whole["added_tokens"])
-    entries = {first + index: _entry(content) for index, content in enumerate(ADDED)}
+    entries = {
+        first + index: {"content": content, **{flag: flag in flags for flag in FLAGS}}
+        for index, (content, flags) in enumerate(added.items())
+    }
     whole["added_tokens"] += [{"id": number, **entry} for number, entry in entries.items()]
     config["added_tokens_decoder"] |= {str(number): entry for number, entry in entries.items()}
     out.mkdir(parents=True)

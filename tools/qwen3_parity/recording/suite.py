@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from qwen3_golden import GOLDEN_ROOT, ParityError, pb, read
+from qwen3_golden import GOLDEN_ROOT, ParityError, damaged, pb, read
 from qwen3_parity.check import check
 from qwen3_parity.checkpoints.weights import weights_at_hand
 from qwen3_parity.judge.golden_path import case_names, golden_path
@@ -16,6 +16,11 @@ OURS = ("", "qwen3", "qwen2", "transformer_encoder")
 """What our own implementation is, by model_type; a case of one op has none."""
 
 
+def of_the_format(case: pb.Case) -> bool:
+    """Whether a case is about the files alone, so that a reader and a writer are all it needs."""
+    return case.mode == pb.PLUMBING or case.op == damaged.OP
+
+
 def goldens(selection: Selection = EVERY, *, kinds: Collection[str] = OURS) -> list[Path]:
     """The committed goldens of networks of some model_types, of any without one, sorted by name.
 
@@ -23,7 +28,7 @@ def goldens(selection: Selection = EVERY, *, kinds: Collection[str] = OURS) -> l
     """
 
     def chosen(case: pb.Case) -> bool:
-        network = case.mode not in (pb.PLUMBING, pb.TOKENIZATION)
+        network = case.mode != pb.TOKENIZATION and not of_the_format(case)
         return network and (not kinds or case.config.model_type in kinds)
 
     return _some([path for path in _paths(selection) if chosen(read(path).case)], selection)
@@ -36,7 +41,7 @@ def tokenization_goldens(selection: Selection = EVERY) -> list[Path]:
 
 def plumbing_goldens(selection: Selection = EVERY) -> list[Path]:
     """The committed goldens of the format alone, which a reader and a writer can be judged on, likewise."""
-    return _some([p for p in _paths(selection) if read(p).case.mode == pb.PLUMBING], selection)
+    return _some([p for p in _paths(selection) if of_the_format(read(p).case)], selection)
 
 
 def chosen_goldens(selection: Selection, impl: str | None) -> list[Path]:
@@ -46,7 +51,7 @@ def chosen_goldens(selection: Selection, impl: str | None) -> list[Path]:
     """
     cases = {path: read(path).case for path in _paths(selection)}
     texts = [path for path, case in cases.items() if case.mode == pb.TOKENIZATION]
-    networks = [path for path, case in cases.items() if case.mode not in (pb.PLUMBING, pb.TOKENIZATION)]
+    networks = [path for path, case in cases.items() if case.mode != pb.TOKENIZATION and not of_the_format(case)]
     ours = [path for path in networks if cases[path].config.model_type in OURS]
     return _some((networks or texts) if impl else sorted([*ours, *texts]), selection)
 

@@ -1,5 +1,7 @@
 package qwen3.port;
 
+import com.google.protobuf.ByteString;
+
 /**
  * Byte-level BPE writes each byte as one printable character: those of Latin-1 that are printable are themselves, the other 68
  * are U+0100 and up, in ascending order; the space is "Ġ".
@@ -23,5 +25,19 @@ final class ByteSymbols {
       symbols.append(SYMBOLS[b & 0xff]);
     }
     return symbols.toString();
+  }
+
+  /** The bytes that an added token is decoded to: a byte for each character, or its UTF-8 where one stands for none. */
+  static ByteString bytes(String symbols) {
+    String known = new String(SYMBOLS);
+    byte[] bytes = new byte[symbols.length()];
+    for (int i = 0; i < bytes.length; i++) {
+      int b = known.indexOf(symbols.charAt(i));
+      if (b < 0) {
+        return ByteString.copyFromUtf8(symbols);
+      }
+      bytes[i] = (byte) b;
+    }
+    return ByteString.copyFrom(bytes);
   }
 }

@@ -13,6 +13,7 @@ import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import qwen3.golden.v1.Case;
+import qwen3.golden.v1.DType;
 import qwen3.golden.v1.Recording;
 
 /** A recording that was read and verified: its metadata, and every tensor by name and step, in their order. */
@@ -23,6 +24,15 @@ public record Golden(Recording message, Map<Tap.Key, Tensor.Stored> tensors) {
   public static Golden read(Path path) throws IOException {
     byte[] bytes = Files.readAllBytes(path);
     try {
+      return parse(bytes);
+    } catch (IOException error) {
+      throw new IOException(path + ": " + error.getMessage(), error);
+    }
+  }
+
+  /** As {@link #read}, of a file's content. */
+  static Golden parse(byte[] bytes) throws IOException {
+    try {
       Recording message = Recording.parseFrom(bytes);
       require(message.getHeader().getMagic().equals(MAGIC), "it is no recording");
       require(message.getHeader().getSchemaMajor() == 1, "its major version is another one");
@@ -31,8 +41,8 @@ public record Golden(Recording message, Map<Tap.Key, Tensor.Stored> tensors) {
       require(message.hasProvenance() && message.hasCase() && message.hasRun(), "its metadata is not complete");
       requireLayout(bytes, message);
       return new Golden(message, tensors(message));
-    } catch (IOException | RuntimeException error) {
-      throw new IOException(path + ": " + error.getMessage(), error);
+    } catch (RuntimeException error) {
+      throw new IOException(error.getMessage(), error);
     }
   }
 
@@ -65,12 +75,14 @@ public record Golden(Recording message, Map<Tap.Key, Tensor.Stored> tensors) {
       ByteString data = message.getPayload(i);
       total += data.size();
       int[] shape = info.getShapeList().stream().mapToInt(Math::toIntExact).toArray();
+      require(Arrays.stream(shape).allMatch(length -> length >= 0), info.getName() + " has a negative size");
       long expected = (long) Tensor.size(shape) * Tensor.elementSize(info.getDtype());
       require(data.size() == info.getBytes() && data.size() == expected, info.getName() + " has another size");
       boolean axes = info.getAxesCount() == 0 || info.getAxesCount() == shape.length;
       require(axes, info.getName() + " has a name too many or too few for its axes");
       boolean digest = info.getSha256().isEmpty() || info.getSha256().equals(sha256(data.toByteArray()));
       require(digest, info.getName() + " has another digest");
+      require(info.getDtype() != DType.BOOL || areBools(data), info.getName() + " has a bool that is neither 0 nor 1");
       var previous = tensors.put(new Tap.Key(info.getName(), info.getStep()), new Tensor.Stored(info.getDtype(), data, shape));
       require(previous == null, info.getName() + " stands twice");
     }
@@ -107,6 +119,15 @@ public record Golden(Recording message, Map<Tap.Key, Tensor.Stored> tensors) {
     }
     ByteString digest = sha256(Arrays.copyOfRange(bytes, metadata, end));
     require(digest.equals(message.getEnd().getDigest()), "its metadata has another digest");
+  }
+
+  private static boolean areBools(ByteString data) {
+    for (int i = 0; i < data.size(); i++) {
+      if ((data.byteAt(i) & ~1) != 0) {
+        return false;
+      }
+    }
+    return true;
   }
 
   /** Whether an enum is set, to a value of this schema. */

@@ -1,8 +1,12 @@
 package qwen3.port;
 
+import java.math.BigDecimal;
+import java.math.BigInteger;
+import java.math.MathContext;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 
 /**
@@ -14,6 +18,32 @@ public final class Json {
   public record Number(String text) {
     public int asInt() {
       return Integer.parseInt(text);
+    }
+
+    /** As Python writes it: a whole number as it is, another one by the fewest digits that are read as the same double. */
+    String written() {
+      if (text.matches("-?[0-9]+")) {
+        return new BigInteger(text).toString(); // -0 is 0
+      }
+      double value = Double.parseDouble(text);
+      String sign = Math.copySign(1, value) < 0 ? "-" : "";
+      if (value == 0 || Double.isInfinite(value)) {
+        return sign + (value == 0 ? "0.0" : "Infinity");
+      }
+      BigDecimal exact = new BigDecimal(Math.abs(value));
+      BigDecimal shortest = exact;
+      for (int digits = 17; digits > 0 && exact.round(new MathContext(digits)).doubleValue() == Math.abs(value); digits--) {
+        shortest = exact.round(new MathContext(digits));
+      }
+      String digits = shortest.stripTrailingZeros().unscaledValue().toString();
+      int point = shortest.precision() - shortest.scale(); // how many digits stand before it
+      if (-4 < point && point <= 16) {
+        String padded = "0".repeat(Math.max(0, 1 - point)) + digits + "0".repeat(Math.max(0, point + 1 - digits.length()));
+        int before = Math.max(1, point);
+        return sign + padded.substring(0, before) + "." + padded.substring(before);
+      }
+      String fraction = digits.length() > 1 ? "." + digits.substring(1) : "";
+      return sign + digits.charAt(0) + fraction + String.format(Locale.ROOT, "e%+03d", point - 1);
     }
   }
 
@@ -55,7 +85,7 @@ public final class Json {
       return "[" + String.join(", ", items.stream().map(Json::write).toList()) + "]";
     }
     if (value instanceof Number number) {
-      return number.text();
+      return number.written();
     }
     return value instanceof String string ? quoted(string) : String.valueOf(value);
   }

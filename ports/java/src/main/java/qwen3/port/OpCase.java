@@ -51,6 +51,7 @@ final class OpCase {
       case "softmax" -> output("probs", Ops.softmax(floats("scores"), bools("mask")));
       case "context" -> output("context", Ops.context(floats("probs"), floats("v")));
       case "next_token_probs" -> output("probs", nextTokenProbs());
+      case "read" -> read();
       default -> throw new UnsupportedOperationException("op " + op);
     }
     recorder.finish();
@@ -100,6 +101,23 @@ final class OpCase {
             .setMinP(number("min_p", 0))
             .build();
     return Sampling.nextTokenProbs(floats("logits"), had, filters);
+  }
+
+  /** Of each file, by its bytes, whether the reader refuses it. */
+  private void read() throws IOException {
+    for (var file : golden.tensors().entrySet()) {
+      String name = file.getKey().name();
+      if (!name.startsWith("input.")) {
+        continue;
+      }
+      boolean refused = false;
+      try {
+        Golden.parse(file.getValue().bytes().toByteArray());
+      } catch (IOException error) {
+        refused = true;
+      }
+      output(name.substring("input.".length()), new Bools(new boolean[] {refused}));
+    }
   }
 
   private double number(String name, double otherwise) {

@@ -48,7 +48,7 @@ public final class Tokenizer {
       }
     }
     for (AddedToken token : message.getAddedTokenList()) {
-      pieces.put(token.getId(), token.getContentBytes());
+      pieces.put(token.getId(), ByteSymbols.bytes(token.getContent()));
       if (token.getSpecial()) {
         special.add(token.getId());
       }
