@@ -164,9 +164,15 @@ def _halves(truth: Array, site: Site) -> Array | None:
     return np.concatenate([truth[..., own:], truth[..., :own]], axis=-1)
 
 
-def _before(truth: Array, site: Site, *, new: bool) -> Array | None:
-    """The last row of the step before for every query, its missing columns `new`."""
-    before = site.values.value(site.place.name, site.step - 1) if site.step else None
+def _right(site: Site, name: str, step: int) -> Array | None:
+    """The right mask of another layer or step: a recorded one may be wrong in the same way as the site's."""
+    of = site.values.site(name, step) if step >= 0 else None
+    return None if of is None else OPS["mask"].truth(of)[0]
+
+
+def _before(truth: Array, site: Site, *, new: bool, back: int = 1) -> Array | None:
+    """The last row of a step before for every query, its missing columns `new`."""
+    before = _right(site, site.place.name, site.step - back)
     if before is None:
         return None
     memory = site.inputs[1].shape[1] if len(site.inputs) > 1 else 0
@@ -178,6 +184,11 @@ def _before(truth: Array, site: Site, *, new: bool) -> Array | None:
     own = row.shape[2] - memory
     wide = np.concatenate([row[..., :own], filler, row[..., own:]], axis=-1)
     return np.broadcast_to(wide, truth.shape)
+
+
+def _first(truth: Array, site: Site, *, new: bool) -> Array | None:
+    """The same of the first step, whose mask each later one was made from."""
+    return _before(truth, site, new=new, back=site.step) if site.step > 1 else None
 
 
 def _rebuilt(truth: Array, site: Site) -> Array | None:
@@ -193,8 +204,8 @@ def _given(site: Site) -> bool:
 def _other_layer(truth: Array, site: Site, layer: int) -> Array | None:
     prefix, _, rest = site.place.name.partition(".layers.")
     name = f"{prefix}.layers.{layer}.{rest.partition('.')[2]}"
-    found = site.values.value(name, site.step)
-    return found if found is not None and found.shape == truth.shape and layer != site.place.layer else None
+    found = None if layer == site.place.layer else _right(site, name, site.step)
+    return None if found is None or found.shape != truth.shape else found
 
 
 WHOLE: tuple[tuple[str, str, MaskChange, int], ...] = (
@@ -223,6 +234,10 @@ WHOLE: tuple[tuple[str, str, MaskChange, int], ...] = (
      lambda m, s: _before(m, s, new=True), 1),
     ("wiring.previous_step", "uses the mask of the step before, new keys hidden",
      lambda m, s: _before(m, s, new=False), 1),
+    ("wiring.previous_step", "goes on with the mask of the first step, new keys visible",
+     lambda m, s: _first(m, s, new=True), 1),
+    ("wiring.previous_step", "goes on with the mask of the first step, new keys hidden",
+     lambda m, s: _first(m, s, new=False), 1),
     ("mask.other_layer", "uses the first layer's mask", lambda m, s: _other_layer(m, s, 0), 3),
 )  # fmt: skip
 """Mistakes with a mask as a whole: name, what is wrong, the change, rank."""
