@@ -115,7 +115,7 @@ def test_a_mask_is_told_in_counts_and_distances() -> None:
 CACHES: dict[str, tuple[str, str, Callable[[Array], Array]]] = {
     "another slot": ("cache.slot_map", "slots 2 to 3 hold what belongs in slots 3 to 4 of batch row 0",
                      lambda c: c[:, :, [0, 1, 3, 4, 4, 5]]),
-    "another request's": ("cache.stale", "stands nowhere",
+    "nobody's": ("cache.unknown", "stands nowhere",
               lambda c: np.concatenate([c[:, :, :3], np.cos(9 * c[:, :, 3:])], 2)),
     "zeros": ("cache.not_written", "slot 5 holds zeros",
               lambda c: c * (np.arange(6) < 5)[:, None].astype(np.float32)),

@@ -53,7 +53,7 @@ class Diagnosis:
     they are stored. `flips` are positions where another token is the best, near-ties among them. `failures` are
     hypotheses of ours that could not be tried. `casts` are places that round elsewhere than Hugging Face, in bfloat16
     or float16; nobody is judged by them. `angles`: how far the candidate's are from the golden's, where the run is
-    wrong and every op is right alone; `meaning` says what that means.
+    wrong and every op is right alone; `meaning` says what that means, and what a request before may have to do with it.
     """
 
     verdicts: Verdicts
@@ -110,7 +110,7 @@ def diagnose(
     parameters = parameter_faults(candidate, golden, weights)
     ties, casts = flips(golden, candidate), casts_elsewhere(found.values, golden, found.own)
     angles = angles_differ(found.values, golden) if verdicts.exit_code and not faults else None
-    means = [] if parameters else meaning(verdicts, found, angles)
+    means = [*_after(golden, faults), *([] if parameters else meaning(verdicts, found, angles))]
     return Diagnosis(
         verdicts, found.own, faults, found.misplaced, parameters, ties, search.failures, casts, angles, means
     )
@@ -187,6 +187,17 @@ def _explain_rotation(own: _Taps, golden_angles: _Taps, search: Search) -> list[
         if best and best[0].whole >= len(own[0]):
             break
     return best
+
+
+def _after(golden: Recording, faults: Sequence[Explained]) -> list[str]:
+    """Where a case that runs behind another one is wrong: that one may have left what is wrong."""
+    after = golden.case.after
+    if not after or not faults:
+        return []
+    return [
+        f"this case runs after {after} on the same object: if that one is right, look at what one request keeps for "
+        "the next, a mask, positions, frequencies or a cache, before anything else"
+    ]
 
 
 def _next(found: Blame, one: Explained) -> str:

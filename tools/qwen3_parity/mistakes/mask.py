@@ -12,8 +12,9 @@ from qwen3_golden import Array
 from qwen3_parity.mistakes.hypothesis import Compute, Hypothesis, Mistakes
 from qwen3_parity.mistakes.mask_memory import MEMORY
 from qwen3_parity.mistakes.mask_near import NEAR
-from qwen3_parity.mistakes.mask_padding import MISREAD, OWN, by_id
+from qwen3_parity.mistakes.mask_padding import MISREAD, OWN, by_id, fitted
 from qwen3_parity.mistakes.mask_parts import Rule, Slots, slots
+from qwen3_parity.mistakes.requests import earlier_input
 from qwen3_spec import ops
 from qwen3_spec.ops import OPS
 from qwen3_spec.site import Result, Site
@@ -21,6 +22,7 @@ from qwen3_spec.site import Result, Site
 _MOST = 80
 """Combinations that are handed on, those with the fewest mistakes first."""
 _FIX = {
+    "mask.earlier_request": "make each request's mask of its own attention_mask: keep none for the next request",
     "mask.memory": "the encoder's keys are visible to every query unless they are the encoder's padding",
     "mask.window": "0 <= query - key < window in the decoder, |query - key| <= window in the encoder, in slots",
     "mask.given": "the mask that is given says of each query and key whether it is visible: take it as it stands",
@@ -208,7 +210,26 @@ def _other_layer(truth: Array, site: Site, layer: int) -> Array | None:
     return None if found is None or found.shape != truth.shape else found
 
 
+def _earlier(_: Array, site: Site, stack: str) -> Array | None:
+    """The mask by the padding of the request before, of one stack's keys or ("") of all."""
+    inputs = list(site.inputs)
+    for slot, name in enumerate(site.names):
+        found = earlier_input(site, name) if f"input.{stack}" in name else None
+        if found is not None:
+            same = found.shape == inputs[slot].shape
+            if len(found) != len(inputs[slot]) or found.ndim != inputs[slot].ndim or not (same or found.ndim == 2):
+                return None
+            inputs[slot] = found if same else fitted(found.astype(bool), inputs[slot].shape[1])
+    return OPS["mask"].truth(replace(site, inputs=tuple(inputs)))[0]
+
+
 WHOLE: tuple[tuple[str, str, MaskChange, int], ...] = (
+    ("mask.earlier_request", "hides the padding of the request before, not of its own",
+     lambda m, s: _earlier(m, s, ""), 0),
+    ("mask.earlier_request", "hides the encoder's padding of the request before, not of its own",
+     lambda m, s: _earlier(m, s, "encoder"), 0),
+    ("mask.earlier_request", "hides the decoder's padding of the request before, not of its own",
+     lambda m, s: _earlier(m, s, "decoder"), 0),
     ("mask.none", "shows every key to every query", lambda m, _: np.ones_like(m), 1),
     ("mask.keys_hidden", "hides every key", lambda m, _: np.zeros_like(m), 1),
     ("mask.inverted", "shows what should be hidden and hides what should be seen", lambda m, _: ~m, 0),

@@ -7,11 +7,13 @@ from qwen3_parity.diagnosis.fits.factors import axis_factor, axis_offset, factor
 from qwen3_parity.diagnosis.fits.finding import Finding, Fit
 from qwen3_parity.diagnosis.fits.masks import bands
 from qwen3_parity.diagnosis.fits.places import axis_order, permuted, shape, shift
+from qwen3_parity.diagnosis.fits.requests import earlier_request
 from qwen3_parity.diagnosis.fits.values import dropout, grid, not_finite
 
 FITS: tuple[Fit, ...] = (
     shape,
     slot_map,
+    earlier_request,
     not_finite,
     bands,
     factor,
