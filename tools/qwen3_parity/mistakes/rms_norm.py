@@ -17,7 +17,7 @@ from qwen3_parity.mistakes.gradients import cut, uses
 from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes, with_config
 from qwen3_parity.mistakes.narrow_sums import narrow_sums
 from qwen3_parity.mistakes.observed import Observed, factor_between, likely, observe, settles, unit_of
-from qwen3_parity.mistakes.parameters import other_tensors
+from qwen3_parity.mistakes.parameters import loaded_as_stored, other_tensors
 from qwen3_parity.mistakes.streams import skips
 from qwen3_spec import ops
 from qwen3_spec.heads import split_heads
@@ -313,7 +313,7 @@ def _norm_without_mean(site: Site) -> Result | None:
 
 def other_weight(site: Site) -> Iterator[Hypothesis]:
     """The weight of each channel that its rows tell."""
-    weight = None if observe(site) is None else weight_of_rows(site)
+    weight = None if observe(site) is None or loaded_as_stored(site) else weight_of_rows(site)
     if weight is None:
         return
     right = np.asarray(site.parameters["weight"], np.float64)
