@@ -33,6 +33,23 @@ _FIX = {
 
 def mask(site: Site) -> Iterator[Hypothesis]:
     """Masks with wrong parts that give exactly what was recorded at this site, and wrong masks as a whole."""
+    for one in _masks(site):
+        yield replace(one, fix=_window_fix(site)) if one.name.startswith("mask.window") else one
+
+
+def _window_fix(site: Site) -> str:
+    """Which keys a window lets a query see, by the configuration's keys and numbers."""
+    width = site.config.sliding_window
+    if width is None:
+        return "no layer has a window: sliding_window is not set"
+    layers = [str(i) for i in range(site.config.num_hidden_layers) if site.config.window(i) is not None]
+    return (
+        f"{_FIX['mask.window']}, with sliding_window {width}, in the layers that layer_types calls sliding_attention "
+        f"({', '.join(layers) or 'none'}), and in no other"
+    )
+
+
+def _masks(site: Site) -> Iterator[Hypothesis]:
     yield from _whole(site)
     actual = site.values.recorded(site.place.name, site.step)
     if _given(site):  # a mask that is given has no parts

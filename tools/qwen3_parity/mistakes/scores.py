@@ -18,7 +18,7 @@ from qwen3_parity.mistakes.merged_orders import ORDERS, Order
 from qwen3_parity.mistakes.narrow_sums import narrow_sums
 from qwen3_parity.mistakes.observed import likely, observe, recorded, visible_cells, wrong_cells
 from qwen3_parity.mistakes.strides import ORDER, READS, Read
-from qwen3_parity.mistakes.yarn import FACTOR, FIX_FACTOR
+from qwen3_parity.mistakes.yarn import FACTOR, fix_factor
 from qwen3_spec import ops
 from qwen3_spec.ops import OPS
 from qwen3_spec.site import Result, Site
@@ -43,11 +43,12 @@ def scaled(site: Site) -> Iterator[Hypothesis]:
         return lambda site: _scored(*_inputs(site)[:2], scaling(site))
 
     if (factor := site.config.attention_factor) != 1:
+        fix = fix_factor(site.config)
         for power, words in ((2, "the square of the attention factor"), (1, "the attention factor")):
             for sign, verb in ((power, "multiplied"), (-power, "divided")):
                 scaling = site.scaling * factor**sign
                 says = f"is {verb} by {words}, which belongs on cos and sin"
-                yield Hypothesis(FACTOR, says, FIX_FACTOR, times(lambda _, number=scaling: number), abs(power) % 2)  # type: ignore[misc]
+                yield Hypothesis(FACTOR, says, fix, times(lambda _, number=scaling: number), abs(power) % 2)  # type: ignore[misc]
     for rank, (text, number) in enumerate(scalings(site.config)):
         says = f"multiplies by {text}"
         yield Hypothesis("scores.scale", says, _SCALE, times(lambda _, number=number: number), rank > 20)  # type: ignore[misc]
