@@ -211,8 +211,22 @@ def _eps(site: Site, what: Observed | None) -> Iterator[Hypothesis]:
         # A number that is as close as rounding can tell needs no fit.
         if found is None or abs(eps - found[0]) <= found[1]:
             yield _with_eps(eps, right, 0)
-    if found is not None and -found[1] < found[0] < 1e3:
+    if found is not None and -found[1] < found[0] <= _LARGEST_EPS:
         yield _with_eps(found[0], right, 1)
+    width = rows(site).shape[-1]
+    padded = sorted({-(-width // block) * block - width for block in BLOCKS} - {0})
+    for lanes in padded:
+        if found is None or abs(right + lanes / width - found[0]) <= found[1]:
+            says = f"takes {lanes} numbers more into the mean square, each 1: a row filled up to {width + lanes}"
+            fix = "load the lanes behind a row's end as 0, and divide by the numbers of the row"
+            yield Hypothesis("norm.padded_lanes", says, fix, with_config(rms_norm_eps=right + lanes / width), 1)
+    if found is not None and _LARGEST_EPS < found[0] < 1e3:
+        says = f"adds {found[0] - right:.7g} to the mean square, {(found[0] - right) * width:.4g} to the sum of squares"
+        yield Hypothesis("norm.constant_added", says, FIX, with_config(rms_norm_eps=found[0]), 2)
+
+
+_LARGEST_EPS = 0.01
+"""What nobody would write as an eps is more."""
 
 
 def _with_eps(eps: float, right: float, rank: int) -> Hypothesis:
