@@ -10,7 +10,7 @@ from seeded import Compute, changed, diagnosed, fault
 
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.explain import Explanation
-from qwen3_parity.diagnosis.explained import by_half
+from qwen3_parity.diagnosis.explained import certain
 from qwen3_parity.report.diagnoses import to_json, verdict
 from qwen3_spec.site import Site
 
@@ -55,9 +55,18 @@ HALF = Explanation("norm.scaled", "is scaled by 1.12", "", "", share=0.5, whole=
 
 
 def test_half_of_the_taps_are_enough_and_fewer_are_not() -> None:
-    assert by_half([HALF]) == ([HALF], [])
-    names, (finding,) = by_half([replace(HALF, partly=0)])
+    assert certain([HALF]) == ([HALF], [])
+    names, (finding,) = certain([replace(HALF, partly=0)])
     assert not names and finding.name == "fit.few_taps"
     assert finding.says == (
-        "at 5 of 12 taps this fits: it is scaled by 1.12 (norm.scaled), and 3 right taps would be wrong too"
+        "at 5 of 12 taps this fits: it is scaled by 1.12, though 3 right taps would be wrong too (norm.scaled)"
     )
+
+
+def test_two_taps_that_are_wrong_alike_do_not_explain_each_other() -> None:
+    attention = "decoder.layers.{layer}.merged_attn"
+    both = {f"{attention}.{name}": changed(lambda y, _: np.cos(9 * np.arange(y.size)).reshape(y.shape)) for name in
+            ("k_proj", "v_proj")}  # fmt: skip
+    for said in diagnosed(CASE, both).faults:
+        assert not said.explanations
+        assert "wrong itself" in next(one.says for one in said.findings if one.name == "fit.wrong_alike")

@@ -20,7 +20,7 @@ from qwen3_parity.blame.values import Values
 from qwen3_parity.check import check, check_run
 from qwen3_parity.diagnosis.casts import Casts, casts_elsewhere
 from qwen3_parity.diagnosis.explain import FITTED, Explanation, explain
-from qwen3_parity.diagnosis.explained import Explained, by_half
+from qwen3_parity.diagnosis.explained import Explained, certain
 from qwen3_parity.diagnosis.faults import Blame, Fault, Progress, blame, blame_outputs
 from qwen3_parity.diagnosis.fits import FITS, Finding
 from qwen3_parity.diagnosis.judged import Judged, judged
@@ -164,12 +164,12 @@ def _explained(found: Blame, fault: Fault, search: Search) -> Explained:
         explanations = _explain_rotation((blamed, passing), golden_angles, search)
     else:
         explanations = explain(blamed, passing, search)
-    explanations, few = by_half(explanations)
+    explanations, no_names = certain(explanations)
     if explanations and explanations[0].rank < FITTED:
         return Explained(fault, where, explanations, stopped=search.stopped)
     with np.errstate(all="ignore"):
         findings = [one for fit in FITS if (one := fit(worst.evidence, worst.truth)) is not None]
-    findings += few
+    findings += no_names
     if past and "cache" in worst.evidence.ops:
         findings.append(_WITH_A_PAST)
     findings.sort(key=lambda one: -one.weight)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from qwen3_parity.diagnosis.explain import FITTED, Explanation
 from qwen3_parity.diagnosis.faults import Fault
 from qwen3_parity.diagnosis.fits import Finding
+from qwen3_parity.mistakes.wiring import OF_WRONG
 
 
 @dataclass(frozen=True)
@@ -42,24 +43,29 @@ class Explained:
         return bool(self.explanations) and self.explanations[0].rank < FITTED
 
 
-_FEW_TAPS = 0.2
-"""What an explanation of few taps tells: less than where the error is, more than how large it is."""
+_FEW_TAPS, _WRONG_ALIKE = 0.2, 0.4
+"""What an explanation of few taps tells: less than where the error is, more than how large it is; and what another
+wrong tap tells."""
 
 
-def by_half(explanations: Sequence[Explanation]) -> tuple[Sequence[Explanation], list[Finding]]:
-    """The explanations where the best reproduces at least half of the wrong taps; else what each fits, as findings.
+def certain(explanations: Sequence[Explanation]) -> tuple[Sequence[Explanation], list[Finding]]:
+    """The explanations that are names with a fix, and those that are no more than what the numbers say.
 
-    A number that is read off one tap fits that tap: it is no name for what is wrong with the others.
+    A number that is read off one tap fits that tap: the best must reproduce at least half of the wrong ones. That a tap
+    is the same as one that is wrong itself says that the two have a cause in common, and not which.
     """
-    if not explanations or 2 * _reproduced(explanations[0]) >= explanations[0].of:
-        return explanations, []
-    return [], [Finding("fit.few_taps", _at_few(one), _FEW_TAPS) for one in explanations]
+    alike = [one for one in explanations if one.rank >= OF_WRONG]
+    names = [one for one in explanations if one.rank < OF_WRONG]
+    findings = [Finding("fit.wrong_alike", f"{_at(one)}; what it reads is wrong itself", _WRONG_ALIKE) for one in alike]
+    if not names or 2 * _reproduced(names[0]) >= names[0].of:
+        return names, findings
+    return [], [*findings, *(Finding("fit.few_taps", f"{_at(one)} ({one.name})", _FEW_TAPS) for one in names)]
 
 
 def _reproduced(one: Explanation) -> int:
     return one.whole + one.partly
 
 
-def _at_few(one: Explanation) -> str:
-    doubt = f", and {one.contradicted} right taps would be wrong too" if one.contradicted else ""
-    return f"at {_reproduced(one)} of {one.of} taps this fits: it {one.says} ({one.name}){doubt}"
+def _at(one: Explanation) -> str:
+    doubt = f", though {one.contradicted} right taps would be wrong too" if one.contradicted else ""
+    return f"at {_reproduced(one)} of {one.of} taps this fits: it {one.says}{doubt}"
