@@ -43,19 +43,23 @@ def changed(change: Callable[[Array, Site], Array]) -> Compute:
     return compute
 
 
-def seeded(case: str, wrong: Mapping[str, Compute], *, taps: str = "*") -> Recording:
-    """The case with the places of these patterns computed wrongly; of its taps those that a glob matches."""
+def seeded(case: str, wrong: Mapping[str, Compute], *, taps: str = "*", without: tuple[str, ...] = ()) -> Recording:
+    """The case with the places of these patterns computed wrongly; of its taps those that a glob matches.
+
+    `without` are the ends of names that are left out.
+    """
     made = rerun(_case(case), wrong)
-    recorded = (one for one in made if one.info.name.startswith("input.") or PurePath(one.info.name).match(taps))
+    named = (one for one in made if not without or not one.info.name.endswith(without))
+    recorded = (one for one in named if one.info.name.startswith("input.") or PurePath(one.info.name).match(taps))
     return replace(made, tensors=list(recorded))
 
 
-def diagnosed(case: str, wrong: Mapping[str, Compute], *, taps: str = "*") -> Diagnosis:
+def diagnosed(case: str, wrong: Mapping[str, Compute], *, taps: str = "*", without: tuple[str, ...] = ()) -> Diagnosis:
     """The diagnosis of `seeded`."""
-    return diagnose(golden(case), seeded(case, wrong, taps=taps), weights(case), partial=True)
+    return diagnose(golden(case), seeded(case, wrong, taps=taps, without=without), weights(case), partial=True)
 
 
-def fault(case: str, wrong: Mapping[str, Compute], *, taps: str = "*") -> Explained:
+def fault(case: str, wrong: Mapping[str, Compute], *, taps: str = "*", without: tuple[str, ...] = ()) -> Explained:
     """The only fault of `seeded`."""
-    (found,) = diagnosed(case, wrong, taps=taps).faults
+    (found,) = diagnosed(case, wrong, taps=taps, without=without).faults
     return found

@@ -9,6 +9,7 @@ import numpy as np
 from qwen3_golden import Array
 from qwen3_parity.mistakes.bias_tables import GROUPINGS, Labels, fitted, spread_out
 from qwen3_parity.mistakes.factors import named, scalings
+from qwen3_parity.mistakes.fused_attention import operands
 from qwen3_parity.mistakes.generic import Counts, casts, clamped, miscounted, softly_capped
 from qwen3_parity.mistakes.gradients import cut
 from qwen3_parity.mistakes.grouped_heads import groups
@@ -17,6 +18,7 @@ from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
 from qwen3_parity.mistakes.merged_orders import ORDERS, Order
 from qwen3_parity.mistakes.narrow_sums import narrow_sums
 from qwen3_parity.mistakes.observed import likely, observe, recorded, visible_cells, wrong_cells
+from qwen3_parity.mistakes.split_products import three_products
 from qwen3_parity.mistakes.strides import ORDER, READS, Read
 from qwen3_parity.mistakes.yarn import FACTOR, fix_factor
 from qwen3_spec import ops
@@ -115,7 +117,10 @@ def capped(site: Site) -> Iterator[Hypothesis]:
 
 def narrow(site: Site) -> Iterator[Hypothesis]:
     """Operands, products or results in narrower types."""
-    return casts(site, observe(site), "scores.half_precision", "compute scores in the inputs' precision", operands=2)
+    fix = "compute scores in the inputs' precision"
+    yield from casts(site, observe(site), "scores.half_precision", fix, operands=2)
+    yield from three_products(site, observe(site), "scores.half_precision")
+    yield from operands(site)
 
 
 def miscounted_channels(site: Site) -> Iterator[Hypothesis]:
