@@ -93,6 +93,20 @@ def test_a_tap_of_nan_alone_has_findings_and_no_warning() -> None:
     assert {one.name for one in found} == {"fit.not_finite"}
 
 
+NO_MOVES: dict[str, Callable[[Array], Array]] = {
+    "a row of huge numbers, which is the edge of a move": lambda y: (
+        y * np.array([1, 1.2, 1615], np.float32)[:, None, None, None]
+    ),
+    "numbers that come near to zeros": lambda y: np.roll(y, 1, 1) * np.float32(1e-3),
+    "nothing but noise": lambda y: y + np.random.default_rng(3).standard_normal(y.shape).astype(np.float32),
+}
+
+
+@pytest.mark.parametrize("what", NO_MOVES)
+def test_what_no_move_reproduces_is_not_moved(what: str) -> None:
+    assert "fit.shift" not in {one.name for one in findings(CONTEXT, lambda site: NO_MOVES[what](right()))}
+
+
 def test_an_honest_tap_has_no_finding_of_weight() -> None:
     found = evidence(CASE, CONTEXT, lambda site: np.nextafter(right(), np.float32(9)))
     assert all(one.weight < 0.5 for fit in FITS if (one := fit(found, expected(found))) is not None)
@@ -115,7 +129,7 @@ def test_a_mask_is_told_in_counts_and_distances() -> None:
 CACHES: dict[str, tuple[str, str, Callable[[Array], Array]]] = {
     "another slot": ("cache.slot_map", "slots 2 to 3 hold what belongs in slots 3 to 4 of batch row 0",
                      lambda c: c[:, :, [0, 1, 3, 4, 4, 5]]),
-    "another request's": ("cache.stale", "stands nowhere",
+    "nobody's": ("cache.unknown", "stands nowhere",
               lambda c: np.concatenate([c[:, :, :3], np.cos(9 * c[:, :, 3:])], 2)),
     "zeros": ("cache.not_written", "slot 5 holds zeros",
               lambda c: c * (np.arange(6) < 5)[:, None].astype(np.float32)),

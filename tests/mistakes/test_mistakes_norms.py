@@ -42,6 +42,8 @@ def of(norm: Norm) -> Callable[[Site], Array]:
 NORMS: dict[str, tuple[str, Norm]] = {
     "a common eps": ("norm.eps", lambda x, w: right(x, w, 1e-6)),
     "an unheard-of eps": ("norm.eps", lambda x, w: right(x, w, 4.321e-3)),
+    "lanes of 1 behind a row": ("norm.padded_lanes", lambda x, w: right(x, w, EPS + (-x.shape[-1] % 64) / x.shape[-1])),
+    "more than any eps": ("norm.constant_added", lambda x, w: right(x, w, 0.37)),
     "no eps": ("norm.eps", lambda x, w: right(x, w, 0.0)),
     "eps outside": ("norm.eps_outside_root", lambda x, w: w * x / (mean_square(x).sqrt() + EPS)),
     "eps as floor": ("norm.eps_as_floor", lambda x, w: w * x / mean_square(x).clamp(min=EPS).sqrt()),

@@ -10,13 +10,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from seeded import seeded, weights
 from torch.nn.functional import linear
-from wrong_numbers import evidence, explanations, first_name
+from wrong_numbers import evidence, explanations, first_name, golden
 
 from qwen3_golden import Array
+from qwen3_parity.blame.evidence import Evidence
 from qwen3_parity.blame.replay import expected
+from qwen3_parity.diagnosis import diagnose
+from qwen3_parity.diagnosis.fits import FITS, Finding
 from qwen3_parity.mistakes.rms_norm import weight_of_rows
-from qwen3_spec.site import Site
+from qwen3_spec.ops import OPS
+from qwen3_spec.site import Result, Site
 
 CASE, LAYER = "encdec/ragged", "decoder.layers.1"
 ATTENTION = f"{LAYER}.merged_attn"
@@ -84,8 +89,6 @@ WEIGHTS: dict[str, tuple[str, str, Weight]] = {
     "one element": (Q, "weight.unknown", lambda s, w: shown(w, 7, 3, 0.5)),
     "one column": (Q, "weight.unknown", lambda s, w: shown(w, slice(None), 3, 1.5 * w[:, 3])),
     "a row of zeros": (Q, "weight.unknown", lambda s, w: shown(w, 3, slice(None), 0.0)),
-    "a random row": (ALONE, "weight.unknown", lambda s, w: shown(w, 3, slice(None), draws(40))),
-    "random": (ALONE, "weight.unknown", lambda s, w: draws(60, 40)),
 }  # fmt: skip
 
 
@@ -203,12 +206,60 @@ def test_dropped_first_terms_are_named() -> None:
     assert first_name(CASE, Q, wrong) == "linear.lost_terms"
 
 
+def findings(found: Evidence) -> list[Finding]:
+    """What the numbers say, what tells most first."""
+    every = (fit(found, expected(found)) for fit in FITS)
+    return sorted((one for one in every if one is not None), key=lambda one: -one.weight)
+
+
 def test_encoder_rows_count_once_however_many_steps_read_them() -> None:
     found = evidence(CASE, MEMORY_K, of(lambda s, w: draws(*w.shape)))
     positions = int(found.judged.any(axis=-1).sum())
     assert positions < 40 < positions * len(found.site.case.steps)
-    says = next(one.says for one in explanations(found) if one.name == "weight.unknown")
-    assert f"{positions} different positions cannot tell 40 weights" in says
+    assert f"{positions} different positions cannot tell 40 weights" in findings(found)[-1].says
+
+
+FEW: dict[str, Callable[[Site], Array]] = {
+    "any weight": of(lambda s, w: draws(60, 40)),
+    "inputs rounded to 8 bits": lambda s: (
+        product(s, s.parameters["weight"], None).numpy()
+        + 0.01 * np.sin(999 * np.asarray(s.inputs[0]).sum(axis=-1, keepdims=True) + np.arange(60, dtype=np.float32))
+    ),
+}
+
+
+@pytest.mark.parametrize("what", FEW)
+def test_a_weight_that_too_few_positions_tell_is_the_last_thing_to_say(what: str) -> None:
+    found = evidence("encoder/ragged", ALONE, FEW[what])
+    assert "weight.unknown" not in [one.name for one in explanations(found)]
+    said = findings(found)
+    assert len(said) > 1 and said[-1].name == "fit.weight"
+    assert said[-1].says.startswith("a weight of no tensor of the checkpoint would fit, too: ")
+
+
+def with_other_weight(site: Site) -> Result:
+    weight = site.parameters["weight"]
+    other = weight + 0.1 * draws(*weight.shape)
+    return OPS[site.place.op].truth(replace(site, parameters={**site.parameters, "weight": other}))
+
+
+UNKNOWN = {
+    "a linear that more positions tell than it has columns": ("generation/greedy", "logits"),
+    "a norm": (CASE, "decoder.norm"),
+    "an embedding": (CASE, "decoder.embed_tokens"),
+}
+
+
+@pytest.mark.parametrize("what", UNKNOWN)
+def test_an_unknown_weight_is_named_unless_the_digest_is_the_checkpoints(what: str) -> None:
+    case, place = UNKNOWN[what]
+    candidate = seeded(case, {place: with_other_weight})
+    (found,) = diagnose(golden(case), candidate, weights(case)).faults
+    assert found.name == "weight.unknown"
+    loaded = replace(candidate, parameters=golden(case).parameters)
+    (found,) = diagnose(golden(case), loaded, weights(case)).faults
+    assert "weight.unknown" not in [one.name for one in found.explanations]
+    assert not any("compare what is loaded" in one.fix for one in found.explanations)
 
 
 def test_one_position_that_comes_again_tells_no_weight_of_a_norm() -> None:

@@ -28,7 +28,7 @@ def golden(case: str) -> Recording:
 
 
 def evidence(case: str, tap: str, wrong: Wrong | None = None, step: int = 0) -> Evidence:
-    """The evidence of a tap whose numbers are `wrong`'s, in the tap's own type."""
+    """The evidence of a tap whose numbers are `wrong`'s, in the tap's own type; of parameters there are no digests."""
     right = golden(case)
     weights = weights_of(right, GOLDEN_ROOT / "checkpoints")
     item = right[tap, step]
@@ -38,7 +38,8 @@ def evidence(case: str, tap: str, wrong: Wrong | None = None, step: int = 0) -> 
         numbers = np.array(wrong(site), item.array.dtype, order="C")
         assert numbers.shape == item.array.shape
         item = tensor(tap, numbers, step=step, axes=item.info.axes, op=item.info.op, inputs=item.info.inputs)
-    candidate = replace(right, tensors=[item if one.key == item.key else one for one in right])
+    tensors = [item if one.key == item.key else one for one in right]
+    candidate = replace(right, tensors=tensors, parameters=[])
     found = gather(Values(candidate, weights, right), item, Scope(right))
     assert isinstance(found, Evidence)
     return found

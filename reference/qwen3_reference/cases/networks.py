@@ -109,6 +109,18 @@ CASES = (
         exposes=("KVC-02", "KVC-16", "MRG-12"),
     ),
     CaseDefinition(
+        "encdec/shorter_request",
+        "After a longer request on the same object: fewer slots of both stacks, as many of neither, and other padding.",
+        2031,
+        encoder="qwen2-encoder",
+        decoder="qwen2-decoder",
+        encoder_rows=("1111", "0011", "1110"),
+        decoder_rows=("111", "011", "111"),
+        steps=(2, 1),
+        after="encdec/qwen2",
+        exposes=("KVC-02", "MRG-12"),
+    ),
+    CaseDefinition(
         "encdec/bfloat16",
         "One bfloat16 checkpoint in both roles, run in bfloat16, at positions above 256.",
         14,

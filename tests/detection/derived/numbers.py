@@ -198,6 +198,8 @@ _ROWS: tuple[tuple[str, tuple[str, ...], str, Change], ...] = (
      lambda s, y: y * (1 + 0.3 * np.abs(_random(s, *y.shape[:-1], 1)))),
     ("norm.eps", _NORMS, "has an eps of 3.3e-4", lambda s, y: OPS[s.place.op].truth(
         replace(s, config=replace(s.config, rms_norm_eps=3.3e-4)))[0]),
+    ("norm.constant_added", _NORMS, "adds 0.37 to the mean square", lambda s, y: OPS[s.place.op].truth(
+        replace(s, config=replace(s.config, rms_norm_eps=0.37)))[0]),
     ("rope.other_angle", ("rope",), "turns by angles of no rule", _turned),
     ("table.unknown", ("inv_freq",), "has frequencies of no rule",
      lambda s, y: y * (1 + 0.3 * np.abs(_random(s, len(y))))),

@@ -57,13 +57,14 @@ class Rerun:
 def seeded(case: Rerun, wrong: Mapping[str, Compute]) -> Recording:
     """The case as an implementation would record it that computes some patterns wrongly.
 
-    Float64 between taps, stored as the golden stores them. What is given (inputs, parameters) is the golden's, and
-    tokens that were chosen stay those that were fed. Raises `ParityError` for a tap that cannot be computed.
+    Float64 between taps, stored as the golden stores them. What is given is the golden's, and tokens that were chosen
+    stay those that were fed; of parameters it has no digests, since a wrong one may be what is seeded. Raises
+    `ParityError` for a tap that cannot be computed.
     """
     values = case.values(wrong)
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a wrong number may be too large for its type
-        return replace(case.golden, tensors=[_again(item, values) for item in case.golden])
+        return replace(case.golden, tensors=[_again(item, values) for item in case.golden], parameters=[])
 
 
 def _again(item: Tensor, values: Values) -> Tensor:

@@ -20,7 +20,7 @@ from qwen3_parity.blame.values import Values
 from qwen3_parity.check import check, check_run
 from qwen3_parity.diagnosis.casts import Casts, casts_elsewhere
 from qwen3_parity.diagnosis.explain import FITTED, Explanation, explain
-from qwen3_parity.diagnosis.explained import Explained
+from qwen3_parity.diagnosis.explained import Explained, certain
 from qwen3_parity.diagnosis.faults import Blame, Fault, Progress, blame, blame_outputs
 from qwen3_parity.diagnosis.fits import FITS, Finding
 from qwen3_parity.diagnosis.judged import Judged, judged
@@ -53,8 +53,8 @@ class Diagnosis:
     they are stored. `flips` are positions where another token is the best, near-ties among them. `failures` are
     hypotheses of ours that could not be tried. `casts` are places that round elsewhere than Hugging Face, in bfloat16
     or float16; nobody is judged by them. `angles`: how far the candidate's are from the golden's, where the run is
-    wrong and every op is right alone; `meaning` says what that means. `work` is what the search came to, counted in
-    evaluated elements.
+    wrong and every op is right alone; `meaning` says what that means, and what a request before may have to do with it.
+    `work` is what the search came to, counted in evaluated elements.
     """
 
     verdicts: Verdicts
@@ -113,7 +113,7 @@ def diagnose(
     parameters = parameter_faults(candidate, golden, weights)
     ties, casts = flips(golden, candidate), casts_elsewhere(found.values, golden, found.own)
     angles = angles_differ(found.values, golden) if verdicts.exit_code and not faults else None
-    means = [] if parameters else meaning(verdicts, found, angles)
+    means = [*_after(golden, faults), *([] if parameters else meaning(verdicts, found, angles))]
     return Diagnosis(
         verdicts,
         found.own,
@@ -177,10 +177,12 @@ def _explained(found: Blame, fault: Fault, search: Search) -> Explained:
         explanations = _explain_rotation((blamed, passing), golden_angles, search)
     else:
         explanations = explain(blamed, passing, search)
+    explanations, no_names = certain(explanations)
     if explanations and explanations[0].rank < FITTED:
         return Explained(fault, where, explanations, stopped=search.stopped, cut=search.cut)
     with np.errstate(all="ignore"):
         findings = [one for fit in FITS if (one := fit(worst.evidence, worst.truth)) is not None]
+    findings += no_names
     if past and "cache" in worst.evidence.ops:
         findings.append(_WITH_A_PAST)
     findings.sort(key=lambda one: -one.weight)
@@ -200,6 +202,17 @@ def _explain_rotation(own: _Taps, golden_angles: _Taps, search: Search) -> list[
         if best and best[0].whole >= len(own[0]):
             break
     return best
+
+
+def _after(golden: Recording, faults: Sequence[Explained]) -> list[str]:
+    """Where a case that runs behind another one is wrong: that one may have left what is wrong."""
+    after = golden.case.after
+    if not after or not faults:
+        return []
+    return [
+        f"this case runs after {after} on the same object: if that one is right, look at what one request keeps for "
+        "the next, a mask, positions, frequencies or a cache, before anything else"
+    ]
 
 
 def _next(found: Blame, one: Explained) -> str:

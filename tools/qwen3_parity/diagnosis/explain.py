@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from qwen3_parity.diagnosis.hidden_factors import factors
 from qwen3_parity.diagnosis.judged import Judged, contradicts, fit, fit_of, predictions
@@ -12,6 +12,7 @@ from qwen3_parity.diagnosis.pairs import pairs
 from qwen3_parity.diagnosis.pairs_in_op import pairs_in_op
 from qwen3_parity.diagnosis.search import Search
 from qwen3_parity.diagnosis.suspects import Suspect, own_suspects, plainest_first
+from qwen3_parity.mistakes.rounding import as_tf32, in_either
 
 _PLAIN = 1
 """The rank up to which a mistake is plain."""
@@ -143,11 +144,17 @@ def _first(one: Judged) -> tuple[int, int]:
 
 
 def _once(best: Sequence[tuple[Explanation, list[Judged]]]) -> list[tuple[Explanation, list[Judged]]]:
-    """The first of each name among those that explain as much as the best and contradict no more."""
+    """The first of each name among those that explain as much as the best and contradict no more.
+
+    The bits of float16 are TF32's: where no number leaves its range, what fits is said of both.
+    """
     kept: dict[str, tuple[Explanation, list[Judged]]] = {}
-    for one, rest in best:
-        if one.as_good_as(best[0][0]):
-            kept.setdefault(one.name, (one, rest))
+    equal = [(one, rest) for one, rest in best if one.as_good_as(best[0][0])]
+    said = {one.says for one, _ in equal}
+    for one, rest in equal:
+        if (other := as_tf32(one.says)) != one.says and other in said:
+            one = replace(one, says=in_either(one.says))
+        kept.setdefault(one.name, (one, rest))
     return list(kept.values())
 
 
@@ -166,7 +173,10 @@ def _for(
     """
     group = bool(first.evidence.others)
     enough: tuple[float, float] = (math.inf, math.inf)
+    last = ""
     for suspect, result in predictions((one for one in tried if not one.plainness > enough), first):
+        if last and suspect.hypothesis.says != as_tf32(last):
+            return
         if suspect.plainness > enough:  # run beside the one that is enough
             continue
         fits = [fit_of(result, suspect, first)]
@@ -195,7 +205,11 @@ def _for(
             kinds=len({pattern.rpartition(".")[2].removeprefix("encoder_") for pattern in suspect.at}),
         )
         yield found, left
-        if first.large and found.whole == found.of and found.rank <= 2:
+        if last:
             return
+        if first.large and found.whole == found.of and found.rank <= 2:
+            last = hypothesis.says
+            if as_tf32(last) == last:
+                return
         if group and found.whole == found.of and not found.contradicted:
             enough = min(enough, suspect.plainness)

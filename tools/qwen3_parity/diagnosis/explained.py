@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from qwen3_parity.diagnosis.explain import FITTED, Explanation
 from qwen3_parity.diagnosis.faults import Fault
 from qwen3_parity.diagnosis.fits import Finding
+from qwen3_parity.mistakes.wiring import OF_WRONG
 
 
 @dataclass(frozen=True)
@@ -41,3 +42,31 @@ class Explained:
     def is_known(self) -> bool:
         """Whether the first explanation is a known mistake, and no fit of each tap by itself."""
         return bool(self.explanations) and self.explanations[0].rank < FITTED
+
+
+_FEW_TAPS, _WRONG_ALIKE = 0.2, 0.4
+"""What an explanation of few taps tells: less than where the error is, more than how large it is; and what another
+wrong tap tells."""
+
+
+def certain(explanations: Sequence[Explanation]) -> tuple[Sequence[Explanation], list[Finding]]:
+    """The explanations that are names with a fix, and those that are no more than what the numbers say.
+
+    A number that is read off one tap fits that tap: the best must reproduce at least half of the wrong ones. That a tap
+    is the same as one that is wrong itself says that the two have a cause in common, and not which.
+    """
+    alike = [one for one in explanations if one.rank >= OF_WRONG]
+    names = [one for one in explanations if one.rank < OF_WRONG]
+    findings = [Finding("fit.wrong_alike", f"{_at(one)}; what it reads is wrong itself", _WRONG_ALIKE) for one in alike]
+    if not names or 2 * _reproduced(names[0]) >= names[0].of:
+        return names, findings
+    return [], [*findings, *(Finding("fit.few_taps", f"{_at(one)} ({one.name})", _FEW_TAPS) for one in names)]
+
+
+def _reproduced(one: Explanation) -> int:
+    return one.whole + one.partly
+
+
+def _at(one: Explanation) -> str:
+    doubt = f", though {one.contradicted} right taps would be wrong too" if one.contradicted else ""
+    return f"at {_reproduced(one)} of {one.of} taps this fits: it {one.says}{doubt}"

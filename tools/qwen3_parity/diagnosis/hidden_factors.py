@@ -13,6 +13,7 @@ from qwen3_parity.diagnosis.judged import Judged, predicted
 from qwen3_parity.diagnosis.suspects import Suspect, made_at, members
 from qwen3_parity.mistakes.factors import named
 from qwen3_parity.mistakes.hypothesis import Hypothesis
+from qwen3_parity.mistakes.yarn import fix_factor
 from qwen3_spec.ops import OPS
 from qwen3_spec.site import Result, Site
 
@@ -59,7 +60,10 @@ def factors(first: Judged) -> Iterator[Suspect]:
             if suspect.hypothesis.name == _NAMES["scores"]:
                 scaling = first.evidence.site.scaling
                 says += f": q·k has the factor {factor * scaling:.6g}, not {scaling:.6g}"
-            one = replace(suspect.hypothesis, says=says, fix="leave the factor out", compute=partial(_times, factor))
+            fix = "leave the factor out"
+            if suspect.hypothesis.name == _NAMES["cos"]:
+                fix = fix_factor(first.evidence.site.config)
+            one = replace(suspect.hypothesis, says=says, fix=fix, compute=partial(_times, factor))
             yield Suspect(one, dict.fromkeys(suspect.at, one), suspect.partial)
 
 

@@ -18,7 +18,8 @@ def next_tap(fault: Fault, explanations: Sequence[Explanation], values: Values) 
     if not explanations:
         half = min(behind, key=lambda name: abs(2 * len(behind[name]) - len(behind)))
         few = len(behind[half])
-        return f"record {half} next: it says whether the mistake is in the {few} of {len(behind)} hidden ops up to it"
+        says = f"record {half} next: it says whether the mistake is in the {few} of {len(behind)} hidden ops up to it"
+        return says + _of_a_kernel(half)
     equal = [one for one in explanations if one.as_good_as(explanations[0])]
     best, others = equal[0], [one for one in equal[1:] if one.name != equal[0].name]
     if not others:
@@ -26,11 +27,22 @@ def next_tap(fault: Fault, explanations: Sequence[Explanation], values: Values) 
     apart = {name: [one for one in others if _wrong(some, best) != _wrong(some, one)] for name, some in behind.items()}
     tap = max(apart, key=lambda name: len(apart[name]))
     if apart[tap]:
-        return f"record {tap} next: it tells {best.name} from {', '.join(one.name for one in apart[tap])}"
+        names = ", ".join(one.name for one in apart[tap])
+        return f"record {tap} next: it tells {best.name} from {names}" + _of_a_kernel(tap)
     own = next((name for name, some in behind.items() if _wrong(some, best)), None)
     names = ", ".join(one.name for one in others)
+    if own is None:
+        return ""
+    return f"record {own} next, and what it reads: {best.name} and {names} are the same from here{_of_a_kernel(own)}"
+
+
+def _of_a_kernel(tap: str) -> str:
+    """What to do where the tap is inside of a fused attention kernel, which shows none."""
+    if tap.rpartition(".")[2] not in ("scores", "probs"):
+        return ""
     return (
-        "" if own is None else f"record {own} next, and what it reads: {best.name} and {names} are the same from here"
+        "; where a fused kernel has none to record, run the case once with plain attention: if that is right, it is "
+        "the kernel: the type that it holds Q, K, V and its sums in, its mask, its scaling"
     )
 
 

@@ -33,6 +33,7 @@ from qwen3_parity.mistakes.norm_placement import placement
 from qwen3_parity.mistakes.observed import observe, settles
 from qwen3_parity.mistakes.streams import skips
 from qwen3_parity.mistakes.tails import tails
+from qwen3_parity.mistakes.upstream import upstream
 from qwen3_parity.mistakes.wiring import wiring
 from qwen3_spec.ops import OPS
 from qwen3_spec.site import Site
@@ -68,8 +69,11 @@ _COPIED = Mistakes((placement, skips))
 """An op that computes nothing reads the wrong thing, or is none."""
 
 
+_UPSTREAM = upstream(_MISTAKES)
+
+
 def _libraries(mistakes: Mistakes) -> tuple[Library, ...]:
-    known = (*mistakes.known, tails, wiring)  # the wiring comes last, because it is the slowest
+    known = (*mistakes.known, tails, wiring, _UPSTREAM)  # the slowest come last
 
     def library(site: Site) -> Iterator[Hypothesis]:
         what, explained = observe(site), False

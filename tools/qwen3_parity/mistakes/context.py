@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 
 from qwen3_golden import Array
+from qwen3_parity.mistakes.fused_attention import accumulator
 from qwen3_parity.mistakes.generic import Counts, casts, miscounted, scaled
 from qwen3_parity.mistakes.gradients import cut
 from qwen3_parity.mistakes.grouped_heads import groups
@@ -17,6 +18,7 @@ from qwen3_parity.mistakes.narrow_sums import narrow_sums
 from qwen3_parity.mistakes.normed import normed
 from qwen3_parity.mistakes.observed import likely, observe, real_queries, recorded
 from qwen3_parity.mistakes.split_keys import Change, ways
+from qwen3_parity.mistakes.split_products import three_products
 from qwen3_parity.mistakes.strides import ORDER, READS, Read
 from qwen3_spec import ops
 from qwen3_spec.heads import heads_first
@@ -315,7 +317,9 @@ _WEIGHINGS: tuple[tuple[str, str, Callable[[Array, Site], Array | None], int], .
 
 def narrow(site: Site) -> Iterator[Hypothesis]:
     """Probabilities, values or the result in narrower types."""
-    return casts(site, observe(site), "context.half_precision", "weigh in the inputs' precision", operands=2)
+    yield from casts(site, observe(site), "context.half_precision", "weigh in the inputs' precision", operands=2)
+    yield from three_products(site, observe(site), "context.half_precision")
+    yield from accumulator(site)
 
 
 def miscounted_keys(site: Site) -> Iterator[Hypothesis]:

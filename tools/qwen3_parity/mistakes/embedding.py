@@ -17,7 +17,7 @@ from qwen3_parity.mistakes.gradients import SUM, cut
 from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
 from qwen3_parity.mistakes.normed import normed
 from qwen3_parity.mistakes.observed import Observed, encoder_slots, factor_between, likely, observe, real, unit_of
-from qwen3_parity.mistakes.parameters import other_tensors
+from qwen3_parity.mistakes.parameters import loaded_as_stored, other_tensors
 from qwen3_parity.mistakes.rounding import ROUNDED, bfloat16
 from qwen3_spec import SpecConfig
 from qwen3_spec.ops import OPS, linear
@@ -119,6 +119,8 @@ def shared_additions(site: Site) -> Iterator[Hypothesis]:
         ("embedding.constant_added", "adds the same vector to every token", "", 6),
         ("weight.unknown", "has rows of no tensor of the checkpoint, the same whenever an id comes again", "id", 9),
     ):
+        if key == "id" and loaded_as_stored(site):
+            continue
         yield Hypothesis(name, says, FIX, partial(_plus_fitted, key), rank)
 
 

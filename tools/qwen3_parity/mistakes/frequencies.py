@@ -15,8 +15,6 @@ from qwen3_golden import Array
 from qwen3_parity.mistakes.rounding import ROUNDED
 from qwen3_spec import SpecConfig, ops
 
-FIX = "rope_theta ** (-2 i / head_dim) for i = 0 … head_dim / 2 - 1, in float32"
-
 Change = Callable[[Array, SpecConfig], Array]
 """Right frequencies `[pair]` and the configuration -> wrong ones."""
 
@@ -29,7 +27,7 @@ class Rule:
     says: str
     change: Change
     rank: int = 0
-    fix: str = FIX
+    fix: str = ""
 
 
 def _indices(f: Array) -> Array:

@@ -14,7 +14,7 @@ from qwen3_parity.judge.budgets import headroom
 from qwen3_parity.mistakes.factors import named
 from qwen3_parity.mistakes.hypothesis import Hypothesis
 from qwen3_parity.mistakes.observed import Observed, asks_for_all, explains, factor_between, likely, narrowed, unit_of
-from qwen3_parity.mistakes.rounding import EIGHT_BITS, ROUNDED
+from qwen3_parity.mistakes.rounding import EIGHT_BITS, ROUNDED, as_tf32
 from qwen3_spec.arithmetic import FLOAT64
 from qwen3_spec.ops import OPS
 from qwen3_spec.rounding import FLOAT32_ROUNDOFF
@@ -40,25 +40,40 @@ def casts(
     """
     passed, found, hidden = steps_at(site), False, asks_for_all()
     stored, read = OPS[site.place.op].stored, frozenset(passed[:operands])
-    for type_, rounded in (*types, *(EIGHT_BITS if hidden and operands else ())):
-        for says, steps, rank in _choices(passed, stored):
-            if (type_, rounded) in EIGHT_BITS and not read.issuperset(steps):
-                continue
-            compute = partial(_cast, steps, rounded)
-            one = Hypothesis(name, says.format(type_), f"{fix}; in float32", compute, rank)
-            if hidden and read.issuperset(steps):
-                one = replace(one, rank=2 * ((type_, rounded) in EIGHT_BITS))
-            elif hidden and multiplied and steps == passed[-1:]:
-                one = replace(one, rank=0.5)
-            if hidden or (rank <= 1 if what is None else explains(site, what, _quick(steps, rounded, site))):
-                found = True
-                yield one
+    every = (*types, *(EIGHT_BITS if hidden and operands else ()))
+    for (says, steps, rank), (type_, rounded) in _in_types(every, lambda: _choices(passed, stored)):
+        if (type_, rounded) in EIGHT_BITS and not read.issuperset(steps):
+            continue
+        one = Hypothesis(name, says.format(type_), f"{fix}; in float32", partial(_cast, steps, rounded), rank)
+        if hidden and read.issuperset(steps):
+            one = replace(one, rank=2 * ((type_, rounded) in EIGHT_BITS))
+        elif hidden and multiplied and steps == passed[-1:]:
+            one = replace(one, rank=0.5)
+        if hidden or (rank <= 1 if what is None else explains(site, what, _quick(steps, rounded, site))):
+            found = True
+            yield one
     if found or what is None:
         return
     for step, (type_, rounded) in product(passed if types is ROUNDED else (), EIGHT_BITS):
         if explains(site, what, _quick([step], rounded, site)):
             says = f"rounds its {step} to {type_}"
             yield Hypothesis(name, says, f"{fix}; in float32", partial(_cast, [step], rounded), 2)
+
+
+_Type = tuple[str, Rounded]
+_Choice = tuple[str, list[str], int]
+
+
+def _in_types(types: Sequence[_Type], choices: Callable[[], Iterable[_Choice]]) -> Iterator[tuple[_Choice, _Type]]:
+    """Every choice of steps in every type; TF32, whose bits are float16's, beside that, choice by choice."""
+    groups: list[list[_Type]] = []
+    for type_ in types:
+        if groups and as_tf32(groups[-1][-1][0]) == type_[0]:
+            groups[-1].append(type_)
+        else:
+            groups.append([type_])
+    for group in groups:
+        yield from product(choices(), group)
 
 
 def steps_at(site: Site) -> list[str]:

@@ -22,7 +22,7 @@ def inv_freq(site: Site) -> Iterator[Hypothesis]:
     right = OPS["inv_freq"].truth(site)[0]
     found = list(rope_scaling.rules(site, right))
     if what is not None:
-        found += frequencies.fitted(right, np.asarray(what.actual, np.float64), site.config)
+        found += rope_scaling.fitted(site, right, np.asarray(what.actual, np.float64))
     yield from likely(site, what, (Hypothesis(r.name, r.says, r.fix, partial(_frequencies, r), r.rank) for r in found))
 
 

@@ -18,6 +18,7 @@ from qwen3_parity.mistakes.norm_placement import placement
 from qwen3_parity.mistakes.observed import Observed, asks_for_all, explains, factor_between, likely, observe
 from qwen3_parity.mistakes.parameters import Change, guess, others, tensors
 from qwen3_parity.mistakes.rounding import ROUNDED
+from qwen3_parity.mistakes.split_products import three_products
 from qwen3_spec.ops import OPS
 from qwen3_spec.rounding import FLOAT32_ROUNDOFF
 from qwen3_spec.site import Result, Site
@@ -167,12 +168,14 @@ def linear(site: Site) -> Iterator[Hypothesis]:
         width = site.parameters["weight"].shape[1]
         if small is None or what is None:
             yield from casts(site, None, "linear.half_precision", "multiply in float32", _NARROW)
+            yield from three_products(site, None, "linear.half_precision")
             yield from miscounted(site, None, "linear.lost_terms", width, _counted)
             yield from narrow_sums(site, None)
             return
         part = small[0](site)
         fix = "hand on x @ weight.T as it is"
         yield from casts(part, small[1], "linear.half_precision", "multiply in float32", _NARROW)
+        yield from three_products(part, small[1], "linear.half_precision")
         yield from scaled(part, small[1], "weight.scaled", fix)
         yield from clamped(part, small[1], "linear.clamped", fix, (1, 10, 30, 50, 100, 65504), 2)
         kind = "logits" if site.place.name == "logits" else "linear"

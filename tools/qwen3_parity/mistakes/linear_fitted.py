@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from qwen3_parity.blame.values import made_once
 from qwen3_parity.judge.budgets import headroom
 from qwen3_parity.mistakes.hypothesis import Compute, Hypothesis, OfSite
 from qwen3_parity.mistakes.observed import Observed, likely, observe, real
-from qwen3_parity.mistakes.parameters import with_weight
+from qwen3_parity.mistakes.parameters import loaded_as_stored, with_weight
 from qwen3_parity.mistakes.rounding import ROUNDED
 from qwen3_spec.ops import OPS
 from qwen3_spec.site import Result, Site
@@ -65,9 +66,9 @@ def _block(order: Array) -> int:
 
 
 def unknown(site: Site) -> Iterator[Hypothesis]:
-    """What the recorded numbers say of a weight that is none of the checkpoint's."""
+    """What the recorded numbers say of a weight that is none of the checkpoint's, where none is known to be loaded."""
     what = observe(site)
-    if what is None:
+    if what is None or loaded_as_stored(site):
         return
     with np.errstate(all="ignore"):
         yield from _linear(site, what)
@@ -82,21 +83,34 @@ def _linear(site: Site, what: Observed) -> Iterator[Hypothesis]:
             yield from _changed_elements(site, *elements, complete=len(outputs) <= _MOST)
     if not what.actual[..., outputs].any():
         yield Hypothesis("weight.unknown", f"has no weights in output channels {_listed(outputs)}: zeros", _FIX, _zeroed(outputs), 5)  # fmt: skip
+    if not (told := weight_told(site)) or told.fewer:
+        return  # any numbers fit
+    where = "" if len(outputs) == every else f" in output channels {_listed(outputs)}"
+    yield Hypothesis("weight.unknown", f"has a weight of no tensor of the checkpoint{where}", _FIX, _solved, 7)
+
+
+class Told(NamedTuple):
+    """How many positions that differ there are to tell a weight from, of so many columns; whether that is too few."""
+
+    positions: int
+    columns: int
+    fewer: bool
+
+
+def weight_told(site: Site) -> Told | None:
+    """Whether the numbers of a linear can come from another weight; None where they cannot, or its input is hidden."""
+    what = observe(site)
+    if what is None or site.place.op != "linear":
+        return None
+    outputs = np.flatnonzero(what.wrong.reshape(-1, what.wrong.shape[-1]).any(axis=0))
     x, difference = _rows_of(site)
     if not _everywhere(what, difference[:, outputs]):
-        return
+        return None
     x = np.unique(x, axis=0)  # what comes again says nothing new
     independent = int(np.linalg.matrix_rank(x))
     fewer = independent < x.shape[-1] or len(x) == x.shape[-1]
-    if fewer and site.values.recorded(site.names[0], site.step) is None:
-        return  # any numbers fit, and the mistake may be ahead of the op
-    where = "" if len(outputs) == every else f" in output channels {_listed(outputs)}"
-    says = f"has a weight of no tensor of the checkpoint{where}" + (
-        f" (or another mistake of each position's own: {independent} different positions cannot tell {x.shape[-1]} weights)"
-        if fewer
-        else ""
-    )
-    yield Hypothesis("weight.unknown", says, _FIX, _solved, 9 if fewer else 7)
+    hidden = site.values.recorded(site.names[0], site.step) is None
+    return None if fewer and hidden else Told(independent, x.shape[-1], fewer)  # the mistake may be ahead of the op
 
 
 def _everywhere(what: Observed, difference: Array) -> bool:

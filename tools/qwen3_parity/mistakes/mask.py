@@ -12,8 +12,9 @@ from qwen3_golden import Array
 from qwen3_parity.mistakes.hypothesis import Compute, Hypothesis, Mistakes
 from qwen3_parity.mistakes.mask_memory import MEMORY
 from qwen3_parity.mistakes.mask_near import NEAR
-from qwen3_parity.mistakes.mask_padding import MISREAD, OWN, by_id
+from qwen3_parity.mistakes.mask_padding import MISREAD, OWN, by_id, fitted
 from qwen3_parity.mistakes.mask_parts import Rule, Slots, slots
+from qwen3_parity.mistakes.requests import earlier_input
 from qwen3_spec import ops
 from qwen3_spec.ops import OPS
 from qwen3_spec.site import Result, Site
@@ -21,6 +22,7 @@ from qwen3_spec.site import Result, Site
 _MOST = 80
 """Combinations that are handed on, those with the fewest mistakes first."""
 _FIX = {
+    "mask.earlier_request": "make each request's mask of its own attention_mask: keep none for the next request",
     "mask.memory": "the encoder's keys are visible to every query unless they are the encoder's padding",
     "mask.window": "0 <= query - key < window in the decoder, |query - key| <= window in the encoder, in slots",
     "mask.given": "the mask that is given says of each query and key whether it is visible: take it as it stands",
@@ -31,6 +33,23 @@ _FIX = {
 
 def mask(site: Site) -> Iterator[Hypothesis]:
     """Masks with wrong parts that give exactly what was recorded at this site, and wrong masks as a whole."""
+    for one in _masks(site):
+        yield replace(one, fix=_window_fix(site)) if one.name.startswith("mask.window") else one
+
+
+def _window_fix(site: Site) -> str:
+    """Which keys a window lets a query see, by the configuration's keys and numbers."""
+    width = site.config.sliding_window
+    if width is None:
+        return "no layer has a window: sliding_window is not set"
+    layers = [str(i) for i in range(site.config.num_hidden_layers) if site.config.window(i) is not None]
+    return (
+        f"{_FIX['mask.window']}, with sliding_window {width}, in the layers that layer_types calls sliding_attention "
+        f"({', '.join(layers) or 'none'}), and in no other"
+    )
+
+
+def _masks(site: Site) -> Iterator[Hypothesis]:
     yield from _whole(site)
     actual = site.values.recorded(site.place.name, site.step)
     if _given(site):  # a mask that is given has no parts
@@ -164,9 +183,15 @@ def _halves(truth: Array, site: Site) -> Array | None:
     return np.concatenate([truth[..., own:], truth[..., :own]], axis=-1)
 
 
-def _before(truth: Array, site: Site, *, new: bool) -> Array | None:
-    """The last row of the step before for every query, its missing columns `new`."""
-    before = site.values.value(site.place.name, site.step - 1) if site.step else None
+def _right(site: Site, name: str, step: int) -> Array | None:
+    """The right mask of another layer or step: a recorded one may be wrong in the same way as the site's."""
+    of = site.values.site(name, step) if step >= 0 else None
+    return None if of is None else OPS["mask"].truth(of)[0]
+
+
+def _before(truth: Array, site: Site, *, new: bool, back: int = 1) -> Array | None:
+    """The last row of a step before for every query, its missing columns `new`."""
+    before = _right(site, site.place.name, site.step - back)
     if before is None:
         return None
     memory = site.inputs[1].shape[1] if len(site.inputs) > 1 else 0
@@ -178,6 +203,11 @@ def _before(truth: Array, site: Site, *, new: bool) -> Array | None:
     own = row.shape[2] - memory
     wide = np.concatenate([row[..., :own], filler, row[..., own:]], axis=-1)
     return np.broadcast_to(wide, truth.shape)
+
+
+def _first(truth: Array, site: Site, *, new: bool) -> Array | None:
+    """The same of the first step, whose mask each later one was made from."""
+    return _before(truth, site, new=new, back=site.step) if site.step > 1 else None
 
 
 def _rebuilt(truth: Array, site: Site) -> Array | None:
@@ -193,11 +223,30 @@ def _given(site: Site) -> bool:
 def _other_layer(truth: Array, site: Site, layer: int) -> Array | None:
     prefix, _, rest = site.place.name.partition(".layers.")
     name = f"{prefix}.layers.{layer}.{rest.partition('.')[2]}"
-    found = site.values.value(name, site.step)
-    return found if found is not None and found.shape == truth.shape and layer != site.place.layer else None
+    found = None if layer == site.place.layer else _right(site, name, site.step)
+    return None if found is None or found.shape != truth.shape else found
+
+
+def _earlier(_: Array, site: Site, stack: str) -> Array | None:
+    """The mask by the padding of the request before, of one stack's keys or ("") of all."""
+    inputs = list(site.inputs)
+    for slot, name in enumerate(site.names):
+        found = earlier_input(site, name) if f"input.{stack}" in name else None
+        if found is not None:
+            same = found.shape == inputs[slot].shape
+            if len(found) != len(inputs[slot]) or found.ndim != inputs[slot].ndim or not (same or found.ndim == 2):
+                return None
+            inputs[slot] = found if same else fitted(found.astype(bool), inputs[slot].shape[1])
+    return OPS["mask"].truth(replace(site, inputs=tuple(inputs)))[0]
 
 
 WHOLE: tuple[tuple[str, str, MaskChange, int], ...] = (
+    ("mask.earlier_request", "hides the padding of the request before, not of its own",
+     lambda m, s: _earlier(m, s, ""), 0),
+    ("mask.earlier_request", "hides the encoder's padding of the request before, not of its own",
+     lambda m, s: _earlier(m, s, "encoder"), 0),
+    ("mask.earlier_request", "hides the decoder's padding of the request before, not of its own",
+     lambda m, s: _earlier(m, s, "decoder"), 0),
     ("mask.none", "shows every key to every query", lambda m, _: np.ones_like(m), 1),
     ("mask.keys_hidden", "hides every key", lambda m, _: np.zeros_like(m), 1),
     ("mask.inverted", "shows what should be hidden and hides what should be seen", lambda m, _: ~m, 0),
@@ -223,6 +272,10 @@ WHOLE: tuple[tuple[str, str, MaskChange, int], ...] = (
      lambda m, s: _before(m, s, new=True), 1),
     ("wiring.previous_step", "uses the mask of the step before, new keys hidden",
      lambda m, s: _before(m, s, new=False), 1),
+    ("wiring.previous_step", "goes on with the mask of the first step, new keys visible",
+     lambda m, s: _first(m, s, new=True), 1),
+    ("wiring.previous_step", "goes on with the mask of the first step, new keys hidden",
+     lambda m, s: _first(m, s, new=False), 1),
     ("mask.other_layer", "uses the first layer's mask", lambda m, s: _other_layer(m, s, 0), 3),
 )  # fmt: skip
 """Mistakes with a mask as a whole: name, what is wrong, the change, rank."""

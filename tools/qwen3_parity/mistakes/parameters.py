@@ -37,6 +37,18 @@ def shapes(site: Site) -> Mapping[str, tuple[int, ...]]:
     return {name: known[name] if name in known else site.checkpoint[name].shape for name in site.checkpoint}
 
 
+def loaded_as_stored(site: Site) -> bool:
+    """Whether the candidate's digest of the site's weight is the checkpoint's: another one was not loaded."""
+    name, given = (*site.place.parameters, "")[0], site.values.given
+    right, own = (
+        next(((one.dtype, one.sha256) for one in recording.parameters if one.name == name and one.sha256), None)
+        if recording is not None
+        else None
+        for recording in (given, site.values.recording)
+    )
+    return right is not None and right == own
+
+
 def others(site: Site, own: str, size: tuple[int, ...]) -> Iterator[Other]:
     """Every tensor of `size` but `own`, as this layer sees it."""
     known = shapes(site)

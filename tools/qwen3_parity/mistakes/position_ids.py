@@ -13,16 +13,21 @@ import numpy as np
 from qwen3_golden import Array
 from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
 from qwen3_parity.mistakes.observed import encoder_slots, likely, observe, real
+from qwen3_parity.mistakes.requests import earlier_input
 from qwen3_parity.mistakes.rounding import ROUNDED
 from qwen3_spec.ops import OPS
 from qwen3_spec.site import Site
 
+_ANEW = "count each request's positions from 0: nothing of the request before goes on"
 FIX = "count a row's real tokens from 0: cumsum(attention_mask) - 1, going on from the cache in later steps"
 
 
 @dataclass(frozen=True)
 class Slots:
-    """Right positions `ids[batch, length]` of a step, with what a port may count instead."""
+    """Right positions `ids[batch, length]` of a step, with what a port may count instead.
+
+    `earlier[batch, slot]`, True = a token, and `earlier_ids`, its positions here, are of the request before.
+    """
 
     ids: Array
     past: int
@@ -30,6 +35,8 @@ class Slots:
     first: int
     tokens: Array | None
     memory: Array | None
+    earlier: Array | None = None
+    earlier_ids: Array | None = None
 
     @property
     def slots(self) -> Array:
@@ -48,6 +55,7 @@ class Rule:
     says: str
     change: Change
     rank: int = 0
+    fix: str = FIX
 
 
 def slots(site: Site, ids: Array) -> Slots:
@@ -59,7 +67,12 @@ def slots(site: Site, ids: Array) -> Slots:
     tokens = site.values.recorded(f"input.{stack}_input_ids", 0)
     here = None if tokens is None else tokens[:, past : past + ids.shape[1]]
     memory = site.values.recorded("input.encoder_attention_mask", 0) if decoder else None
-    return Slots(ids, past, site.step, first, here, memory)
+    earlier, their_ids = (earlier_input(site, f"input.{stack}_{one}") for one in ("attention_mask", "position_ids"))
+    if earlier is None or len(earlier) != len(ids):
+        return Slots(ids, past, site.step, first, here, memory)
+    theirs = None if their_ids is None else their_ids[:, past : past + ids.shape[1]]
+    theirs = theirs if theirs is not None and theirs.shape == ids.shape else None
+    return Slots(ids, past, site.step, first, here, memory, earlier.astype(bool), theirs)
 
 
 def _constant(value: Callable[[Slots], Array | int]) -> Change:
@@ -108,6 +121,11 @@ def _plus(n: int, s: Slots) -> Array:
 
 
 _RULES: tuple[Rule, ...] = (
+    Rule("positions.earlier_request", "goes on behind the slots of the request before",
+         _moved(lambda s: None if s.earlier is None else s.earlier.shape[1]), 0, _ANEW),
+    Rule("positions.earlier_request", "goes on behind the tokens of the request before",
+         _moved(lambda s: None if s.earlier is None else s.earlier.sum(axis=1, keepdims=True)), 0, _ANEW),
+    Rule("positions.earlier_request", "has the positions of the request before", lambda s: s.earlier_ids, 0, _ANEW),
     Rule("positions.constant", "has position 0 everywhere", _constant(lambda s: 0)),
     Rule("positions.constant", "gives every token of a step the step's first position", _constant(lambda s: s.ids[:, :1])),
     Rule("positions.constant", "gives every token of a step the step's last position", _constant(lambda s: s.ids[:, -1:])),
@@ -210,7 +228,7 @@ def positions(site: Site) -> Iterator[Hypothesis]:
         cells = real(site)
         one = fitted(what.truth, what.actual, np.ones(what.actual.shape, bool) if cells is None else cells)
         found += [] if one is None else [one]
-    yield from likely(site, what, (Hypothesis(r.name, r.says, FIX, partial(_renumbered, r), r.rank) for r in found))
+    yield from likely(site, what, (Hypothesis(r.name, r.says, r.fix, partial(_renumbered, r), r.rank) for r in found))
 
 
 def _renumbered(rule: Rule, site: Site) -> tuple[Array, None] | None:

@@ -17,7 +17,7 @@ from qwen3_parity.mistakes.gradients import cut, uses
 from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes, with_config
 from qwen3_parity.mistakes.narrow_sums import narrow_sums
 from qwen3_parity.mistakes.observed import Observed, factor_between, likely, observe, settles, unit_of
-from qwen3_parity.mistakes.parameters import other_tensors
+from qwen3_parity.mistakes.parameters import loaded_as_stored, other_tensors
 from qwen3_parity.mistakes.streams import skips
 from qwen3_spec import ops
 from qwen3_spec.heads import split_heads
@@ -211,8 +211,22 @@ def _eps(site: Site, what: Observed | None) -> Iterator[Hypothesis]:
         # A number that is as close as rounding can tell needs no fit.
         if found is None or abs(eps - found[0]) <= found[1]:
             yield _with_eps(eps, right, 0)
-    if found is not None and -found[1] < found[0] < 1e3:
+    if found is not None and -found[1] < found[0] <= _LARGEST_EPS:
         yield _with_eps(found[0], right, 1)
+    width = rows(site).shape[-1]
+    padded = sorted({-(-width // block) * block - width for block in BLOCKS} - {0})
+    for lanes in padded:
+        if found is None or abs(right + lanes / width - found[0]) <= found[1]:
+            says = f"takes {lanes} numbers more into the mean square, each 1: a row filled up to {width + lanes}"
+            fix = "load the lanes behind a row's end as 0, and divide by the numbers of the row"
+            yield Hypothesis("norm.padded_lanes", says, fix, with_config(rms_norm_eps=right + lanes / width), 1)
+    if found is not None and _LARGEST_EPS < found[0] < 1e3:
+        says = f"adds {found[0] - right:.7g} to the mean square, {(found[0] - right) * width:.4g} to the sum of squares"
+        yield Hypothesis("norm.constant_added", says, FIX, with_config(rms_norm_eps=found[0]), 2)
+
+
+_LARGEST_EPS = 0.01
+"""What nobody would write as an eps is more."""
 
 
 def _with_eps(eps: float, right: float, rank: int) -> Hypothesis:
@@ -313,7 +327,7 @@ def _norm_without_mean(site: Site) -> Result | None:
 
 def other_weight(site: Site) -> Iterator[Hypothesis]:
     """The weight of each channel that its rows tell."""
-    weight = None if observe(site) is None else weight_of_rows(site)
+    weight = None if observe(site) is None or loaded_as_stored(site) else weight_of_rows(site)
     if weight is None:
         return
     right = np.asarray(site.parameters["weight"], np.float64)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -12,10 +13,11 @@ from itertools import product
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.mistakes.generic import casts, scaled
+from qwen3_parity.mistakes import yarn
+from qwen3_parity.mistakes.generic import casts, scaled, times
 from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes, OfSite
 from qwen3_parity.mistakes.normed import normed
-from qwen3_parity.mistakes.observed import likely, observe, unit_of
+from qwen3_parity.mistakes.observed import Observed, factor_between, likely, observe, unit_of
 from qwen3_parity.mistakes.rope_angles import by_angles, other_angle
 from qwen3_spec import ops
 from qwen3_spec.heads import heads_first
@@ -24,6 +26,7 @@ from qwen3_spec.rounding import FLOAT32_ROUNDOFF, as_unit
 from qwen3_spec.site import Result, Site
 
 FIX = "x * cos + cat(-x[d/2:], x[:d/2]) * sin, after QK-norm, at the token's position"
+_WITHOUT_NORM = FIX.replace(" after QK-norm,", "")
 
 Parts = tuple[Array, Array]
 
@@ -108,6 +111,11 @@ _EXCHANGED = (("", "", False), ("rope.swapped_cos_sin", "exchanges cos and sin",
 
 def rope(site: Site) -> Iterator[Hypothesis]:
     """Wrong rotations."""
+    own = FIX if site.config.use_qk_norm else _WITHOUT_NORM
+    yield from (replace(one, fix=one.fix.replace(FIX, own)) for one in _rope(site))
+
+
+def _rope(site: Site) -> Iterator[Hypothesis]:
     what = observe(site)
     with np.errstate(all="ignore"):
         yield from likely(site, what, _rotations())
@@ -115,7 +123,22 @@ def rope(site: Site) -> Iterator[Hypothesis]:
         yield from likely(site, what, by_angles(site, what))
         yield from likely(site, what, partly(site))
         yield from casts(site, what, "rope.half_precision", FIX, multiplied=True)
-        yield from scaled(site, what, "rope.scaled", "do not scale cos and sin")
+        yield from _scaled(site, what)
+
+
+def _scaled(site: Site, what: Observed | None) -> Iterator[Hypothesis]:
+    """A factor on the rotation; where cos and sin have one, in its words."""
+    fix, right = yarn.fix_factor(site.config), site.config.attention_factor
+    if what is None or not yarn.applies(site):
+        yield from scaled(site, what, "rope.scaled", fix)
+        return
+    factor = right * factor_between(what.truth[what.wrong], what.actual[what.wrong].astype(np.float64))
+    known = [(says, one) for says, one in yarn.factors(site) if math.isclose(one, factor, rel_tol=1e-5)]
+    says = f"is multiplied by {factor:.7g}, not by the attention factor {right:.7g}"
+    for words, one in (*known, (says, factor)):
+        if np.isfinite(one) and one:
+            guess = Hypothesis(yarn.FACTOR, words, fix, partial(times, one / right), 1 if known else 2)
+            yield from likely(site, what, [guess])
 
 
 def _rotated(x: Array, cos: Array, sin: Array, choice: Choice) -> Result:

@@ -39,7 +39,7 @@ def by_angles(site: Site, what: Observed | None) -> Iterator[Hypothesis]:
         known = np.ones(ids.shape, bool) if (cells := _known(site)) is None else cells
         one = positions.fitted(ids, _nearest(ids, freq, solved), known)
         near += [] if one is None else [one]
-        tables += frequencies.fitted(freq, _frequencies(ids, solved, freq), site.config)
+        tables += rope_scaling.fitted(site, freq, _frequencies(ids, solved, freq))
     for rule in near:
         name = _NAMES.get(
             rule.name, "rope.half_precision" if rule.name.endswith("precision") else "rope.other_position"

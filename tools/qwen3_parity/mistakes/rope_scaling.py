@@ -3,24 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.mistakes import frequencies, llama3, yarn
 from qwen3_parity.mistakes.frequencies import Rule
+from qwen3_spec import SpecConfig
 from qwen3_spec.site import Site
 
 _KINDS = {"yarn": (yarn.table, yarn.FIX), "llama3": (llama3.table, llama3.FIX)}
+_ORIGINAL = "original_max_position_embeddings"
+_NUMBERS = {
+    "yarn": (_ORIGINAL, "beta_fast", "beta_slow", "truncate"),
+    "llama3": (_ORIGINAL, "low_freq_factor", "high_freq_factor"),
+}
+"""By rope_type, the numbers that its frequencies are made from, beside the factor."""
 """By rope_type: a site's wrong tables (name, what completes "this op …", change, rank), and what is right."""
+
+
+def fix(config: SpecConfig) -> str:
+    """What is right of the frequencies, by the configuration's keys and numbers."""
+    plain = (
+        "rope_theta ** (-2 i / head_dim) for i = 0 … head_dim / 2 - 1, in float32, with rope_theta "
+        f"{config.rope_theta:.10g} and head_dim {config.head_dim}"
+    )
+    scaling = config.rope_scaling
+    if scaling is None:
+        return plain
+    numbers = ", ".join(f"{key} {getattr(scaling, key):g}" for key in ("factor", *_NUMBERS[scaling.rope_type]))
+    return f"{plain}; of these {_KINDS[scaling.rope_type][1]}; rope_scaling is {scaling.rope_type} with {numbers}"
 
 
 def rules(site: Site, right: Array) -> Iterator[Rule]:
     """Every rule that gives another table than `right[pair]`: those of the scaling's kind, then those of any RoPE."""
-    scaling = site.config.rope_scaling
+    scaling, words = site.config.rope_scaling, fix(site.config)
     if scaling is not None:
-        table, fix = _KINDS[scaling.rope_type]
-        for name, says, change, rank in table(site):
+        for name, says, change, rank in _KINDS[scaling.rope_type][0](site):
             if not np.allclose(change(right, site.config), right, rtol=1e-9, atol=0):
-                yield Rule(f"{scaling.rope_type}.{name}", says, change, rank, fix)
-    yield from frequencies.rules(right, site.config)
+                yield Rule(f"{scaling.rope_type}.{name}", says, change, rank, words)
+    yield from (replace(one, fix=words) for one in frequencies.rules(right, site.config))
+
+
+def fitted(site: Site, right: Array, found: Array) -> Iterator[Rule]:
+    """What a whole table `found[pair]` of wrong frequencies tells."""
+    yield from (replace(one, fix=fix(site.config)) for one in frequencies.fitted(right, found, site.config))

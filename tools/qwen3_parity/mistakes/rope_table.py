@@ -83,7 +83,7 @@ def _by_frequencies(site: Site) -> Iterator[Hypothesis]:
     found = list(rope_scaling.rules(site, right))
     angles = _angles(site)
     if angles is not None:
-        found += frequencies.fitted(right, angles, site.config)
+        found += rope_scaling.fitted(site, right, angles)
     for rule in found:
         yield Hypothesis(rule.name, f"{rule.says} where the table is made", rule.fix, partial(compute, rule), rule.rank)
 
@@ -169,7 +169,7 @@ def _times(factor: float, site: Site) -> Result:
 
 def _attention_factors(site: Site) -> Iterator[Hypothesis]:
     for says, factor in yarn.factors(site):
-        yield Hypothesis(yarn.FACTOR, says, yarn.FIX_FACTOR, partial(_times, factor))
+        yield Hypothesis(yarn.FACTOR, says, yarn.fix_factor(site.config), partial(_times, factor))
 
 
 def _unread(site: Site) -> Iterator[Hypothesis]:
@@ -182,7 +182,8 @@ def _unread(site: Site) -> Iterator[Hypothesis]:
     right = np.asarray(site.inputs[1], np.float64)
     for (name, says, change, rank), says_factor, factor in yarn.unread(site):
         if not np.allclose(change(right, site.config), right, rtol=1e-6, atol=0):
-            both = f"yarn.{name}+{yarn.FACTOR}", f"{says} and {says_factor}", f"{yarn.FIX}; {yarn.FIX_FACTOR}"
+            fix = f"{rope_scaling.fix(site.config)}; {yarn.fix_factor(site.config)}"
+            both = f"yarn.{name}+{yarn.FACTOR}", f"{says} and {says_factor}", fix
             yield Hypothesis(*both, partial(compute, change, factor), rank + 1)
 
 
@@ -198,11 +199,11 @@ def _factor(site: Site, what: Observed) -> Iterator[Hypothesis]:
     if np.isfinite(factor) and yarn.applies(site):
         right = site.config.attention_factor
         says = f"is multiplied by {factor * right:.7g}, not by the attention factor {right:.7g}"
-        yield Hypothesis(yarn.FACTOR, says, yarn.FIX_FACTOR, compute, 1)
+        yield Hypothesis(yarn.FACTOR, says, yarn.fix_factor(site.config), compute, 1)
     elif np.isfinite(factor):
         words = named(factor, site.config) or f"{factor:.7g}"
         yield Hypothesis(
-            "table.scaled", f"is scaled by {words} (an attention factor)", "do not scale cos and sin", compute, 1
+            "table.scaled", f"is scaled by {words} (an attention factor)", yarn.fix_factor(site.config), compute, 1
         )
 
 

@@ -41,6 +41,19 @@ ROUNDED: tuple[tuple[str, Callable[[Array], Array]], ...] = (
     ("TF32", tf32),
 )
 """The narrower types by name."""
+_HALF, _TENSOR = "float16", "TF32"
+BOTH = f"{_HALF} or {_TENSOR} (no number here is beyond what both can hold)"
+"""What numbers of 10 bits are in that do not leave float16's range."""
+
+
+def as_tf32(says: str) -> str:
+    """What is said of a mistake in float16, of the same one in TF32."""
+    return says.replace(_HALF, _TENSOR)
+
+
+def in_either(says: str) -> str:
+    """What is said of a mistake in float16 that TF32 would make as well."""
+    return says.replace(_HALF, BOTH)
 
 
 def _eight_bits(bits: int, smallest: int, largest: float) -> Callable[[Array], Array]:

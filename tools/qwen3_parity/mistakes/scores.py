@@ -9,6 +9,7 @@ import numpy as np
 from qwen3_golden import Array
 from qwen3_parity.mistakes.bias_tables import GROUPINGS, Labels, fitted, spread_out
 from qwen3_parity.mistakes.factors import named, scalings
+from qwen3_parity.mistakes.fused_attention import operands
 from qwen3_parity.mistakes.generic import Counts, casts, clamped, miscounted, softly_capped
 from qwen3_parity.mistakes.gradients import cut
 from qwen3_parity.mistakes.grouped_heads import groups
@@ -17,8 +18,9 @@ from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
 from qwen3_parity.mistakes.merged_orders import ORDERS, Order
 from qwen3_parity.mistakes.narrow_sums import narrow_sums
 from qwen3_parity.mistakes.observed import likely, observe, recorded, visible_cells, wrong_cells
+from qwen3_parity.mistakes.split_products import three_products
 from qwen3_parity.mistakes.strides import ORDER, READS, Read
-from qwen3_parity.mistakes.yarn import FACTOR, FIX_FACTOR
+from qwen3_parity.mistakes.yarn import FACTOR, fix_factor
 from qwen3_spec import ops
 from qwen3_spec.ops import OPS
 from qwen3_spec.site import Result, Site
@@ -43,11 +45,12 @@ def scaled(site: Site) -> Iterator[Hypothesis]:
         return lambda site: _scored(*_inputs(site)[:2], scaling(site))
 
     if (factor := site.config.attention_factor) != 1:
+        fix = fix_factor(site.config)
         for power, words in ((2, "the square of the attention factor"), (1, "the attention factor")):
             for sign, verb in ((power, "multiplied"), (-power, "divided")):
                 scaling = site.scaling * factor**sign
                 says = f"is {verb} by {words}, which belongs on cos and sin"
-                yield Hypothesis(FACTOR, says, FIX_FACTOR, times(lambda _, number=scaling: number), abs(power) % 2)  # type: ignore[misc]
+                yield Hypothesis(FACTOR, says, fix, times(lambda _, number=scaling: number), abs(power) % 2)  # type: ignore[misc]
     for rank, (text, number) in enumerate(scalings(site.config)):
         says = f"multiplies by {text}"
         yield Hypothesis("scores.scale", says, _SCALE, times(lambda _, number=number: number), rank > 20)  # type: ignore[misc]
@@ -114,7 +117,10 @@ def capped(site: Site) -> Iterator[Hypothesis]:
 
 def narrow(site: Site) -> Iterator[Hypothesis]:
     """Operands, products or results in narrower types."""
-    return casts(site, observe(site), "scores.half_precision", "compute scores in the inputs' precision", operands=2)
+    fix = "compute scores in the inputs' precision"
+    yield from casts(site, observe(site), "scores.half_precision", fix, operands=2)
+    yield from three_products(site, observe(site), "scores.half_precision")
+    yield from operands(site)
 
 
 def miscounted_channels(site: Site) -> Iterator[Hypothesis]:

@@ -22,7 +22,7 @@ from qwen3_spec.site import Result, Site
 
 _LAYER = re.compile(r"\.layers\.(\d+)\.")
 _CACHED = ("cache", "cache_once")
-_OF_WRONG = 10
+OF_WRONG = 10
 """The rank of a copy of a tap that is wrong itself: behind what explains the two by what they have in common."""
 _STREAM = ("input", "input_layernorm", "attn_residual", "post_attention_layernorm")
 _PLAIN = 3
@@ -169,7 +169,7 @@ def _reading(site: Site, slot: int, read: Read) -> tuple[Hypothesis, _Change] | 
     rank += 0 if read.offset in (0, None) else min(abs(read.offset), 2)
     same = read.pattern == site.place.pattern  # layers that are wrong alike need not read each other
     if (same or site.values.recorded(site.place.name, site.step) is None) and _wrong(site, read):
-        rank = _OF_WRONG
+        rank = OF_WRONG
     every = read.offset is None and "{layer}" in read.pattern and site.place.layer is not None
     always = ", in every layer" if every else ""
     says = f"reads {where}{before} where {given} belongs{always}"
@@ -250,7 +250,7 @@ def _copies(site: Site, reads: list[Read]) -> Iterator[Hypothesis]:
             f"is left out: its output is {name}{before}" if own else f"holds {name}{before}, bit for bit",
             f"compute {site.place.op} of {', '.join(map(pattern_of, site.names)) or 'the configuration'}",
             lambda site, read=read: None if (y := _copied(site, read)) is None else (y, None),  # type: ignore[misc]
-            _OF_WRONG if not own and _wrong(site, read) else 1 if own else 3,
+            OF_WRONG if not own and _wrong(site, read) else 1 if own else 3,
         )
 
 

@@ -21,10 +21,21 @@ FIX = (
     "keep a pair that turns beta_fast times over original_max_position_embeddings, divide by factor one that turns "
     "beta_slow times, go over linearly in the pair's index between them (whole pairs where truncate says so)"
 )
-FIX_FACTOR = (
-    "multiply both cos and sin, and nothing else, once by attention_factor: the stated number, else "
-    "0.1 mscale ln(factor) + 1 over the same with mscale_all_dim where both are stated, else 0.1 ln(factor) + 1"
-)
+
+
+def fix_factor(config: SpecConfig) -> str:
+    """What is right of the factor on cos and sin, by the configuration."""
+    if not _stretches(config):
+        return "do not scale cos and sin"
+    return (
+        "multiply both cos and sin, and nothing else, once by rope_scaling's attention_factor, which is "
+        f"{config.attention_factor:.7g} here: the stated number, else 0.1 mscale ln(factor) + 1 over the same with "
+        "mscale_all_dim where both are stated, else 0.1 ln(factor) + 1"
+    )
+
+
+def _stretches(config: SpecConfig) -> bool:
+    return config.rope_scaling is not None and config.rope_scaling.rope_type == "yarn"
 
 
 def _ramp(index: Array, c: SpecConfig, scale: float = 1.0, theta: float = 0.0) -> Array:
@@ -95,7 +106,7 @@ def unread(site: Site) -> Iterator[tuple[Row, str, float]]:
 
 def applies(site: Site) -> bool:
     """Whether RoPE is stretched by YaRN, so that cos and sin have a factor."""
-    return site.config.rope_scaling is not None and site.config.rope_scaling.rope_type == "yarn"
+    return _stretches(site.config)
 
 
 def factors(site: Site) -> Iterator[tuple[str, float]]:

@@ -7,11 +7,14 @@ from qwen3_parity.diagnosis.fits.factors import axis_factor, axis_offset, factor
 from qwen3_parity.diagnosis.fits.finding import Finding, Fit
 from qwen3_parity.diagnosis.fits.masks import bands
 from qwen3_parity.diagnosis.fits.places import axis_order, permuted, shape, shift
+from qwen3_parity.diagnosis.fits.requests import earlier_request
 from qwen3_parity.diagnosis.fits.values import dropout, grid, not_finite
+from qwen3_parity.diagnosis.fits.weights import any_weight
 
 FITS: tuple[Fit, ...] = (
     shape,
     slot_map,
+    earlier_request,
     not_finite,
     bands,
     factor,
@@ -25,6 +28,7 @@ FITS: tuple[Fit, ...] = (
     approximated,
     concentrated,
     size,
+    any_weight,
 )
 """In the order of preference among findings that tell equally much."""
 

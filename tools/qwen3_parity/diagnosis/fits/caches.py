@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.blame.evidence import Evidence
 from qwen3_parity.diagnosis.fits.finding import Finding
+from qwen3_parity.diagnosis.fits.requests import earlier_positions, of_earlier
+from qwen3_parity.diagnosis.fits.slots import Slot, listed_by_row
 from qwen3_parity.judge.budgets import headroom
 from qwen3_spec.heads import heads_first
 from qwen3_spec.site import Result, Site
@@ -18,16 +19,19 @@ _CACHES = ("cache_keys", "cache_values", "cache_encoder_keys", "cache_encoder_va
 _TAPS = ("k_rope", "k_norm", "k_proj", "v_proj", "encoder_k_rope", "encoder_k_norm", "encoder_k_proj", "encoder_v_proj")
 
 _MOST = 0.75
-"""The share of slots with unknown contents from which on a cache is stale: two requests may share a token, whose values
-in the first layer are the same bits."""
+"""The share of slots with unknown contents from which on that is all there is to say: two requests may share a token,
+whose values in the first layer are the same bits."""
 
 
 def slot_map(evidence: Evidence, result: Result) -> Finding | None:
-    """Which slot holds what, where it is wrong; or that it stands nowhere in the recording."""
+    """Which slot holds what, where it is wrong: what the request before left, or what stands nowhere.
+
+    A cache is stale where the golden of the request before has what it holds, and not where nobody knows it.
+    """
     site, truth, actual = evidence.site, result[0], evidence.actual
     if not site.place.op.startswith("cache") or actual.ndim != 4 or actual.dtype.kind != "f":
         return None
-    known = _known(site, truth)
+    known, before = _known(site, truth), earlier_positions(site)
     batch, length = actual.shape[0], actual.shape[2]
     computed = _computed_right(evidence, result)
     wrong: dict[int, list[tuple[int, Slot]]] = {}
@@ -38,18 +42,20 @@ def slot_map(evidence: Evidence, result: Result) -> Finding | None:
             found = actual[row, :, slot]
             right = truth[row, :, slot] if slot < truth.shape[2] and row < len(truth) else None
             if right is None or not (np.array_equal(found, right) or computed[row, slot]):
-                wrong.setdefault(row, []).append((slot, _what(found, known)))
+                what = _what(found, known)
+                what = of_earlier(found.ravel(), *before) or what if what == NOWHERE else what
+                wrong.setdefault(row, []).append((slot, what))
     if not wrong:
         return None
     every = [what for some in wrong.values() for _, what in some]
     if evidence.others and _new_alone(site, wrong):
         return None  # what was wrong before it was written
-    says = "; ".join(f"batch row {row}: {_text(some)}" for row, some in list(wrong.items())[:3])
+    says = listed_by_row(wrong)
+    if any(what in before[1] for what in every):
+        return Finding("cache.stale", f"{says}: a request begins with an empty cache", 1.0)
     lost = sum(what == NOWHERE for what in every)
     if lost >= _MOST * len(every):
-        if _close(evidence, truth):
-            return None
-        return Finding("cache.stale", f"{says}: what an earlier request left, or memory that was never written", 0.8)
+        return None if _close(evidence, truth) else Finding("cache.unknown", says, 0.5)
     if all(what in (ZEROS, NAN) for what in every):
         return Finding("cache.not_written", says, 1.0)
     return Finding("cache.slot_map", says, 0.5 if lost else 1.0)
@@ -79,15 +85,6 @@ def _close(evidence: Evidence, truth: Array) -> bool:
     return error < 0.2 * float(np.sqrt(np.mean(truth[evidence.judged] ** 2)))
 
 
-@dataclass(frozen=True)
-class Slot:
-    """Where the content of a slot comes from."""
-
-    where: str
-    row: int = -1
-    slot: int = -1
-
-
 NOWHERE = Slot("something that stands nowhere in this recording")
 ZEROS = Slot("zeros")
 NAN = Slot("NaN")
@@ -103,34 +100,6 @@ def _what(found: Array, known: dict[bytes, Slot]) -> Slot:
 
 def _key(values: Array) -> bytes:
     return np.ascontiguousarray(values, dtype=np.float32).tobytes()
-
-
-def _text(some: Sequence[tuple[int, Slot]]) -> str:
-    """Neighbouring slots whose content comes from neighbouring slots in one phrase."""
-    runs: list[list[tuple[int, Slot]]] = []
-    for at, what in some:
-        if runs and _follows(runs[-1], at, what):
-            runs[-1].append((at, what))
-        else:
-            runs.append([(at, what)])
-    return ", ".join(map(_phrase, runs[:4])) + (" …" if len(runs) > 4 else "")
-
-
-def _follows(run: Sequence[tuple[int, Slot]], at: int, what: Slot) -> bool:
-    last, source = run[-1]
-    if last != at - 1 or (source.where, source.row) != (what.where, what.row):
-        return False
-    step = what.slot - source.slot
-    return step in (0, 1) and (len(run) < 2 or step == source.slot - run[-2][1].slot)
-
-
-def _phrase(run: Sequence[tuple[int, Slot]]) -> str:
-    (first, source), (last, end) = run[0], run[-1]
-    text = f"slot {first} holds {source.where}" if first == last else f"slots {first} to {last} hold {source.where}"
-    if source.slot < 0:
-        return text
-    slots = f"slot {source.slot}" if source.slot == end.slot else f"slots {source.slot} to {end.slot}"
-    return f"{text} {slots} of batch row {source.row}"
 
 
 def _known(site: Site, truth: Array) -> dict[bytes, Slot]:

@@ -1,0 +1,65 @@
+"""A mask that is wrong in an unheard-of way is not explained by a tap that is wrong in the same way."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from seeded import Compute, changed, fault
+
+from qwen3_golden import Array
+from qwen3_spec.ops import OPS
+from qwen3_spec.site import Site
+
+MASK = "decoder.layers.{layer}.merged_attn.mask"
+WINDOW = "decoder/window_chunks"
+
+
+def slots(m: Array, site: Site) -> tuple[Array, Array]:
+    """Slots of queries `[query, 1]` and of the keys, which are all the decoder's own."""
+    return site.stop - site.length + np.arange(m.shape[1])[:, None], np.arange(m.shape[2])
+
+
+def tiles(m: Array, site: Site) -> Array:
+    query, key = slots(m, site)
+    return m | (key // 4 == query // 4)
+
+
+def sink(m: Array, site: Site) -> Array:
+    real = site.inputs[0].astype(bool)[:, None, : m.shape[2]]
+    return m | (real & (slots(m, site)[1] == 0))
+
+
+def past_of_chunks(m: Array, site: Site) -> Array:
+    hidden = slots(m, site)[1] < site.stop - site.length
+    return m & ~hidden if site.length > 1 else m
+
+
+def hole(m: Array, site: Site) -> Array:
+    """Two slots are never seen: each step's row is the one before and a new key."""
+    return m & ~np.isin(slots(m, site)[1], (1, 3))
+
+
+UNHEARD: dict[str, tuple[str, Compute]] = {
+    "whole tiles of 4 are seen": ("decoder/plain", changed(tiles)),
+    "slot 0 stays visible outside of the window": (WINDOW, changed(sink)),
+    "the past of a later chunk is hidden": (WINDOW, changed(past_of_chunks)),
+    "two slots are never seen": ("decoder/plain", changed(hole)),
+}
+
+
+@pytest.mark.parametrize("what", UNHEARD)
+def test_an_unheard_of_mask_is_explained_by_no_mask_that_is_wrong_like_it(what: str) -> None:
+    case, wrong = UNHEARD[what]
+    found = fault(case, {MASK: wrong})
+    assert not {one.name for one in found.explanations} & {"mask.other_layer", "wiring.previous_step"}
+    assert found.findings[0].name == "mask.bands"
+
+
+def first_layers(m: Array, site: Site) -> Array:
+    of = site.values.site(MASK.format(layer=0), site.step)
+    assert of is not None
+    return OPS["mask"].truth(of)[0]
+
+
+def test_a_mask_that_is_the_first_layers_is_named() -> None:
+    assert "mask.other_layer" in [one.name for one in fault(WINDOW, {MASK: changed(first_layers)}).explanations]
