@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from qwen3_golden import Array, ParityError, Place, Recording, Tensor
+from qwen3_golden import Array, ParityError, Place, Recording, Tensor, pb
 from qwen3_parity.blame.absorbed import Reads, absorbed
 from qwen3_parity.blame.evidence import Evidence, worst_share
 from qwen3_parity.blame.noise import group_noise
@@ -82,8 +82,15 @@ def gather(values: Values, item: Tensor, scope: Scope) -> Evidence | str:
         return "some of its rows were not recorded"
     others = tuple(dict.fromkeys(name for (name, _), value in values.computed.items() if value is not None))
     judged = _judged(scope, site, item) & _with_a_key(values, item, site, others)
-    evidence = Evidence(site, item.values(), judged, item.info.dtype, others, _narrow(values, item))
+    evidence = Evidence(site, item.values(), judged, _stored(values, item), others, _narrow(values, item))
     return by_nearest_angles(evidence) if site.place.op == "rope" else evidence
+
+
+def _stored(values: Values, item: Tensor) -> int:
+    """The type that a tap's numbers were rounded to: a run in half precision may be saved in wider numbers."""
+    right = None if values.given is None else values.given.get(*item.key)
+    half = right is not None and right.info.dtype == values.dtype != pb.F32 and item.is_float
+    return values.dtype if half else item.info.dtype
 
 
 def _narrow(values: Values, item: Tensor) -> bool:

@@ -60,7 +60,9 @@ class Values(Sweep):
         self.config = spec_config(self.case.config)
         merged = self.case.mode == pb.ENCODER_DECODER
         self.network = Network(self.case.config, _EVERY if merged else _EVERY - {"encoder"})
-        self.dtype = _STORED.get(self.recording.run.arithmetic, pb.F32)
+        arithmetic = self.recording.run.arithmetic
+        asked = self.given is None or self.given.run.arithmetic == arithmetic  # a candidate's word widens no noise
+        self.dtype = _STORED.get(arithmetic, pb.F32) if asked else pb.F32
 
     def recorded(self, name: str, step: int) -> Array | None:
         """A tap as it was recorded (bfloat16 widened), or None."""

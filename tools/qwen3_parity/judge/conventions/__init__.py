@@ -21,6 +21,7 @@ from qwen3_parity.judge.conventions.names import (
     steps_from_0,
     unset_run,
 )
+from qwen3_parity.judge.conventions.narrow_numbers import narrow_numbers
 from qwen3_parity.judge.conventions.numbers import byte_and_memory_order, judged_kinds, kinds_of_numbers, layouts
 from qwen3_parity.judge.verdict import Problem
 
@@ -42,7 +43,7 @@ RULES: tuple[Rule, ...] = (
 
 Equal = Callable[[Recording, Recording, Mapping[str, Array] | None], tuple[Recording, list[str]]]
 
-EQUALS: tuple[Equal, ...] = (masked_scores, interleaved_heads)
+EQUALS: tuple[Equal, ...] = (masked_scores, narrow_numbers, interleaved_heads)
 """Conventions that are as good as the golden's: the recording as the golden has it, and a note that says so."""
 
 

@@ -66,7 +66,7 @@ def interleaved_heads(
     some = "" if len(chosen) == len(orders) else f", in {len(chosen)} of {len(orders)} layers"
     note = (
         "convention recognised: the channels of q and k stand in the order of interleaved RoPE "
-        f"(0, d/2, 1, d/2 + 1, …) in {where}{some}, projection and rotation alike, and were judged in the order of halves"
+        f"(0, d/2, 1, d/2 + 1, …) in {where}{some}, projection and rotation alike; judged in the order of halves"
     )
     return replace(actual, tensors=tensors, parameters=parameters), [note]
 
