@@ -170,10 +170,10 @@ def test_heads_and_positions_of_one_length_are_told_apart_by_the_map(model: PreT
         (forward,) = hooked(model, lambda stop=stop: model(case.inputs["input_ids"][:, :stop]))  # type: ignore[misc]
         q = {f"q{layer}": forward[f"model.layers.{layer}.self_attn.q_norm"].transpose(1, 2) for layer in range(3)}
         saved({**q, "logits": forward["lm_head"]}, tmp_path / "dump" / f"{stop}.safetensors")
-    names = {"q{layer}": "q_norm"}
+    names = {"q{layer}": "q_norm", "logits": "logits"}
     with pytest.raises(ParityError, match="say its axes in the name map"):
         import_dump(tmp_path / "dump", case, names, tmp_path / "x.pb")
-    with_axes = {"q{layer}": {"tap": "q_norm", "axes": "batch heads query head_dim"}}
+    with_axes = names | {"q{layer}": {"tap": "q_norm", "axes": "batch heads query head_dim"}}
     import_dump(tmp_path / "dump", case, with_axes, tmp_path / "x.pb")
     assert qwen3_parity.check(case, tmp_path / "x.pb").word == "parity"
 
@@ -197,3 +197,33 @@ def test_a_dump_is_of_the_arithmetic_that_most_of_it_is_stored_in(whole: Tensors
 def test_a_case_of_several_stacks_has_no_dump(whole: Tensors, tmp_path: Path) -> None:
     made = imported(saved(whole, tmp_path / "d.safetensors"), golden="encdec/ragged")
     assert made.exit_code == 2 and "a dump is of one stack of layers" in made.output
+
+
+def test_a_map_says_all_that_is_taken(whole: Tensors, case: Case, tmp_path: Path) -> None:
+    names = {"model.layers.{layer}": "down_proj", "lm_head": "logits"}
+    made = import_dump(saved(whole, tmp_path / "d.safetensors"), case, names, tmp_path / "x.pb")
+    taken = {pattern.rpartition(".")[2] for pattern in read(made.path).run.materialised if "input." not in pattern}
+    assert taken == {"down_proj", "logits"}
+    assert "model.layers.{layer}.self_attn.q_proj" in made.unmatched
+
+
+def test_a_map_that_leaves_names_out_leaves_the_others_as_they_are(whole: Tensors, case: Case, tmp_path: Path) -> None:
+    path = saved(whole, tmp_path / "d.safetensors")
+    without = {"model.layers.{layer}": "", "model.layers.{layer}.post_attention_layernorm:input": ""}
+    import_dump(path, case, None, tmp_path / "all.pb")
+    made = import_dump(path, case, without, tmp_path / "x.pb")
+    every, some = ({item.info.name for item in read(tmp_path / name)} for name in ("all.pb", "x.pb"))
+    left = {name.rpartition(".")[2] for name in every - some}
+    assert left == {"output", "attn_residual"} and not some - every
+    assert not made.unmatched.keys() & {"model.layers.{layer}", "model.layers.{layer}.post_attention_layernorm:input"}
+    assert qwen3_parity.check(case, made.path).word == "parity"
+
+
+def test_logits_of_the_last_position_alone_are_those_of_the_last_step(
+    whole: Tensors, case: Case, tmp_path: Path
+) -> None:
+    some = whole | {"lm_head": whole["lm_head"][:, -1]}
+    made = import_dump(saved(some, tmp_path / "d.safetensors"), case, None, tmp_path / "x.pb")
+    verdicts = qwen3_parity.check(case, made.path)
+    assert not made.misfits and verdicts.word == "partial" and not verdicts.problems
+    assert verdicts.no_results == [f"logits (step {step})" for step in range(4)]

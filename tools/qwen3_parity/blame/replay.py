@@ -22,6 +22,7 @@ from qwen3_parity.blame.way_back import excused
 from qwen3_parity.judge.budgets import ROUNDOFF
 from qwen3_parity.judge.op_verdict import Errors, OpVerdict
 from qwen3_parity.judge.scope import Scope
+from qwen3_parity.judge.tap_verdict import last_rows_of
 from qwen3_spec.ops import OPS
 from qwen3_spec.site import Result, Site
 
@@ -78,7 +79,7 @@ def gather(values: Values, item: Tensor, scope: Scope) -> Evidence | str:
         return "an input has another shape"
     if site is None:
         return "an input was not recorded"
-    if values.case.rows and _cut(values, item, site):
+    if (values.case.rows and _cut(values, item, site)) or _last_alone(values, item):
         return "some of its rows were not recorded"
     others = tuple(dict.fromkeys(name for (name, _), value in values.computed.items() if value is not None))
     judged = _judged(scope, site, item) & _with_a_key(values, item, site, others)
@@ -147,6 +148,12 @@ def _cut(values: Values, item: Tensor, site: Site) -> bool:
     axes = [(spot.axes, shape) for spot, shape in _shapes(values, of, site)]
     axes.append((site.place.axes, item.array.shape))
     return len({shape[names.index("query")] for names, shape in axes if "query" in names}) > 1
+
+
+def _last_alone(values: Values, item: Tensor) -> bool:
+    """Whether these are logits of the last position alone, made of the norm of every position."""
+    right = None if values.given is None else values.given.get(*item.key)
+    return right is not None and last_rows_of(item, right) > 0
 
 
 def _shapes(values: Values, names: tuple[str, ...], site: Site) -> Iterator[tuple[Place, tuple[int, ...]]]:

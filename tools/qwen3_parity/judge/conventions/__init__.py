@@ -12,7 +12,9 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from qwen3_golden import Array, Recording, pb
+from qwen3_parity.judge.conventions.dual_streams import dual_streams
 from qwen3_parity.judge.conventions.head_channels import interleaved_heads
+from qwen3_parity.judge.conventions.last_logits import last_logits
 from qwen3_parity.judge.conventions.masked_scores import masked_scores
 from qwen3_parity.judge.conventions.names import (
     inputs_are_copied,
@@ -43,7 +45,7 @@ RULES: tuple[Rule, ...] = (
 
 Equal = Callable[[Recording, Recording, Mapping[str, Array] | None], tuple[Recording, list[str]]]
 
-EQUALS: tuple[Equal, ...] = (masked_scores, narrow_numbers, interleaved_heads)
+EQUALS: tuple[Equal, ...] = (masked_scores, narrow_numbers, interleaved_heads, dual_streams, last_logits)
 """Conventions that are as good as the golden's: the recording as the golden has it, and a note that says so."""
 
 
@@ -68,7 +70,7 @@ def conventional(actual: Recording, expected: Recording, weights: Mapping[str, A
     for rule in RULES:
         actual, found = rule(actual, expected)
         problems += found
-    for equal in () if expected.case.mode in (pb.OP, pb.PLUMBING) else EQUALS:
+    for equal in EQUALS if expected.case.mode not in (pb.OP, pb.PLUMBING) else ():
         actual, said = equal(actual, expected, weights)
         notes += said
     return Conventional(actual, problems, notes)

@@ -14,7 +14,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from qwen3_golden import Array, Recording, Tensor, pb, place, to_bfloat16
+from qwen3_golden import Array, Recording, Tensor, pb, to_bfloat16
+from qwen3_parity.judge.conventions.distances import distance
 from qwen3_parity.judge.scope import Scope
 
 _ATTENTION = re.compile(r"(gradient\.)?(\w+\.layers\.\d+\.(?:self_attn|merged_attn))\.(.+)")
@@ -86,30 +87,32 @@ def _order(name: str, items: Sequence[Tensor], actual: Recording, expected: Reco
     """In which order the recorded q and k of an attention are."""
     found, worst = dict[str, str](), 0.0
     for item in items:
-        order, distance = _order_of(item, expected, scope)
+        order, size = _order_of(item, expected, scope)
         if order == _HALVES:
             return _HALVES
         if order == _INTERLEAVED:
             found[item.info.name.removeprefix(f"{name}.")] = order
-            worst = max(worst, distance)
+            worst = max(worst, size)
     if not found:
         return _UNCLEAR
     turned = any(one in found for one in _QUERIES) and any(one in found for one in _KEYS)
     limit = _FOLLOWS + _GROWTH * worst
     steps = dict.fromkeys(item.info.step for item in items)
     behind = (_behind(name, step, actual, expected) for step in steps)
-    follows = all(_distance(one, expected, scope, one.values()) <= limit for one in behind if one is not None)
+    follows = all(distance(one, expected[one.key], scope) <= limit for one in behind if one is not None)
     return _INTERLEAVED if turned or follows else _HALVES
 
 
 def _order_of(item: Tensor, expected: Recording, scope: Scope) -> tuple[str, float]:
     """The order of the channels of a tap, and how far from the golden it is in that order."""
-    halves = _distance(item, expected, scope, item.values())
+    other = expected[item.key]
+    halves = distance(item, other, scope)
     if halves <= _NEARER * _NEAR:
-        other = _permuted(expected[item.key], expected, back=False)
-        same = _distance(item, expected, scope, other) == 0  # no position turns, all channels are equal
+        same = (
+            distance(item, other, scope, _permuted(other, expected, back=False)) == 0
+        )  # no position turns, all channels are equal
         return (_UNCLEAR if same else _HALVES), halves
-    interleaved = _distance(item, expected, scope, _permuted(item, expected, back=True))
+    interleaved = distance(item, other, scope, _permuted(item, expected, back=True))
     if interleaved <= min(_NEAR, _NEARER * halves):
         return _INTERLEAVED, interleaved
     return (_HALVES if halves <= min(_NEAR, _NEARER * interleaved) else _UNCLEAR), halves
@@ -129,20 +132,6 @@ def _behind(name: str, step: int, actual: Recording, expected: Recording) -> Ten
             if mine is not None and _fits(mine, expected):
                 return mine
     return None
-
-
-def _distance(item: Tensor, expected: Recording, scope: Scope, values: Array) -> float:
-    """RMS of the difference of judged elements over the RMS of the golden's; infinite where one is not finite."""
-    other = expected[item.key]
-    judged = scope.judged(other, place(item.info.name, expected.case.config.num_hidden_layers))
-    a, b = values.astype(np.float64), other.values().astype(np.float64)
-    if judged is not None:
-        counts = np.broadcast_to(judged, b.shape)
-        a, b = a[counts], b[counts]
-    with np.errstate(all="ignore"):
-        size, error = float(np.sqrt(np.mean(b * b))) if b.size else 0.0, a - b
-        found = float(np.sqrt(np.mean(error * error))) / size if size else 0.0
-    return found if np.isfinite(found) else np.inf
 
 
 def _permuted(item: Tensor, expected: Recording, *, back: bool) -> Array:
@@ -186,13 +175,16 @@ def _as_stored(
         return one
     stored = next((right for right in expected.parameters if right.name == one.name), None)
     values = _channels(weights[one.name], expected.case.config.head_dim, 0, back=False)
-    right = stored is not None and any(digest == one.sha256 for digest in _digests(values, one.dtype))
+    right = stored is not None and one.sha256 in _digests(values, one.dtype)
     return stored if right and stored is not None and stored.dtype == one.dtype else one
 
 
 def _digests(values: Array, dtype: int) -> Iterator[bytes]:
-    kinds = {pb.F32: np.float32, pb.F16: np.float16}
-    if dtype in kinds:
-        yield hashlib.sha256(np.ascontiguousarray(values, kinds[dtype]).tobytes()).digest()
-    if dtype == pb.BF16:
-        yield hashlib.sha256(to_bfloat16(np.ascontiguousarray(values, np.float32)).tobytes()).digest()
+    """The digest of a parameter as it is stored in a float type; none for another type."""
+    narrow = np.ascontiguousarray(values, np.float32)
+    if dtype == pb.F32:
+        yield hashlib.sha256(narrow.tobytes()).digest()
+    elif dtype == pb.F16:
+        yield hashlib.sha256(narrow.astype(np.float16).tobytes()).digest()
+    elif dtype == pb.BF16:
+        yield hashlib.sha256(to_bfloat16(narrow).tobytes()).digest()
