@@ -80,6 +80,11 @@ class Values(Sweep):
             return None
         return found.values()
 
+    def is_choice(self, name: str, step: int) -> bool:
+        """Whether a recorded tap holds integers: ids, positions, indices, which are right or wrong and never near."""
+        found = self.recording.get(name, step) or (self.recording.get(name, 0) if made_once(name) else None)
+        return found is not None and found.info.dtype in (pb.I64, pb.I32, pb.U8)
+
     def another(self, **changes: Any) -> Values:
         """The same run with some of its fields changed, and nothing computed yet."""
         if not changes:  # the same taps are known: plans and noise stand
