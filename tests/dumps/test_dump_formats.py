@@ -112,7 +112,7 @@ def test_a_tree_of_texts_asks_for_tensors(model: PreTrainedModel, case: Case, tm
 
 
 LLAMA_CPP = {
-    "model.embed_tokens": "inp_embd",
+    "model.embed_tokens": "embd",
     "input_layernorm": "attn_norm",
     "self_attn.q_norm": "Qcur_normed",
     "self_attn.k_norm": "Kcur_normed",

@@ -170,10 +170,10 @@ def test_heads_and_positions_of_one_length_are_told_apart_by_the_map(model: PreT
         (forward,) = hooked(model, lambda stop=stop: model(case.inputs["input_ids"][:, :stop]))  # type: ignore[misc]
         q = {f"q{layer}": forward[f"model.layers.{layer}.self_attn.q_norm"].transpose(1, 2) for layer in range(3)}
         saved({**q, "logits": forward["lm_head"]}, tmp_path / "dump" / f"{stop}.safetensors")
-    names = {"q{layer}": "q_norm"}
+    names = {"q{layer}": "q_norm", "logits": "logits"}
     with pytest.raises(ParityError, match="say its axes in the name map"):
         import_dump(tmp_path / "dump", case, names, tmp_path / "x.pb")
-    with_axes = {"q{layer}": {"tap": "q_norm", "axes": "batch heads query head_dim"}}
+    with_axes = names | {"q{layer}": {"tap": "q_norm", "axes": "batch heads query head_dim"}}
     import_dump(tmp_path / "dump", case, with_axes, tmp_path / "x.pb")
     assert qwen3_parity.check(case, tmp_path / "x.pb").word == "parity"
 
@@ -197,3 +197,80 @@ def test_a_dump_is_of_the_arithmetic_that_most_of_it_is_stored_in(whole: Tensors
 def test_a_case_of_several_stacks_has_no_dump(whole: Tensors, tmp_path: Path) -> None:
     made = imported(saved(whole, tmp_path / "d.safetensors"), golden="encdec/ragged")
     assert made.exit_code == 2 and "a dump is of one stack of layers" in made.output
+
+
+def test_a_map_says_all_that_is_taken(whole: Tensors, case: Case, tmp_path: Path) -> None:
+    names = {"model.layers.{layer}": "down_proj", "lm_head": "logits"}
+    made = import_dump(saved(whole, tmp_path / "d.safetensors"), case, names, tmp_path / "x.pb")
+    taken = {pattern.rpartition(".")[2] for pattern in read(made.path).run.materialised if "input." not in pattern}
+    assert taken == {"down_proj", "logits"}
+    assert "model.layers.{layer}.self_attn.q_proj" in made.unmatched
+
+
+def test_a_map_that_leaves_names_out_leaves_the_others_as_they_are(whole: Tensors, case: Case, tmp_path: Path) -> None:
+    path = saved(whole, tmp_path / "d.safetensors")
+    without = {"model.layers.{layer}": "", "model.layers.{layer}.post_attention_layernorm:input": ""}
+    import_dump(path, case, None, tmp_path / "all.pb")
+    made = import_dump(path, case, without, tmp_path / "x.pb")
+    every, some = ({item.info.name for item in read(tmp_path / name)} for name in ("all.pb", "x.pb"))
+    left = {name.rpartition(".")[2] for name in every - some}
+    assert left == {"output", "attn_residual"} and not some - every
+    assert not made.unmatched.keys() & {"model.layers.{layer}", "model.layers.{layer}.post_attention_layernorm:input"}
+    assert qwen3_parity.check(case, made.path).word == "parity"
+
+
+def test_logits_of_the_last_position_alone_are_those_of_the_last_step(
+    whole: Tensors, case: Case, tmp_path: Path
+) -> None:
+    some = whole | {"lm_head": whole["lm_head"][:, -1]}
+    made = import_dump(saved(some, tmp_path / "d.safetensors"), case, None, tmp_path / "x.pb")
+    verdicts = qwen3_parity.check(case, made.path)
+    assert not made.misfits and verdicts.word == "partial" and not verdicts.problems
+    assert verdicts.no_results == [f"logits (step {step})" for step in range(4)]
+
+
+def vllms(whole: Tensors) -> Tensors:
+    """The tensors as vLLM's modules have them: tokens in a row, fused products, a layer that adds in the next norm."""
+    found = {name: value for name, value in whole.items() if "q_proj" not in name and "gate_proj" not in name}
+    for layer in range(3):
+        path = f"model.layers.{layer}"
+        attention, mlp, norm = f"{path}.self_attn", f"{path}.mlp", f"{path}.post_attention_layernorm"
+        for fused, parts in (
+            (f"{attention}.qkv_proj", [f"{attention}.{one}_proj" for one in "qkv"]),
+            (f"{mlp}.gate_up_proj", [f"{mlp}.gate_proj", f"{mlp}.up_proj"]),
+        ):
+            found[fused] = torch.cat([whole[one] for one in parts], -1)
+            found = {name: value for name, value in found.items() if name.partition(":")[0] not in parts}
+        stream = whole[f"{norm}:input"]
+        found |= {path: whole[f"{mlp}.down_proj"], f"{path}:output.1": stream, f"{norm}:output.1": stream}
+        found[f"{norm}:input"] = whole[f"{attention}.o_proj"]
+        found.pop(f"{path}:input", None)
+    found["lm_head"] = whole["lm_head"][:, -1]  # what it generates from
+    return {name: value.flatten(0, 1) if value.ndim > 2 else value for name, value in found.items()}
+
+
+VLLM = {
+    "model.embed_tokens": "embed_tokens",
+    "model.layers.{layer}.input_layernorm": "input_layernorm",
+    "model.layers.{layer}.self_attn.qkv_proj": ["q_proj", "k_proj", "v_proj"],
+    "model.layers.{layer}.self_attn.o_proj": "o_proj",
+    "model.layers.{layer}.post_attention_layernorm": "post_attention_layernorm",
+    "model.layers.{layer}.post_attention_layernorm:output.1": "attn_residual",
+    "model.layers.{layer}.mlp.gate_up_proj": ["gate_proj", "up_proj"],
+    "model.layers.{layer}": "down_proj",
+    "model.norm": "norm",
+    "lm_head": "logits",
+}
+
+
+@pytest.mark.parametrize("names", [None, VLLM], ids=["by their names", "by a map"])
+def test_a_dump_of_vllms_layers_is_partial_and_says_what_its_layers_give(
+    names: dict[str, str | list[str]] | None, whole: Tensors, case: Case, tmp_path: Path
+) -> None:
+    made = import_dump(saved(vllms(whole), tmp_path / "d.safetensors"), case, names, tmp_path / "x.pb")
+    found = qwen3_parity.diagnose(case, made.path)
+    assert found.verdicts.word == "partial" and not found.verdicts.problems and not found.faults
+    assert any("dual residual stream" in note for note in found.verdicts.notes) == (names is None)
+    assert {one.rpartition(" (")[0] for one in found.verdicts.no_results} == {"logits"}
+    taken = {item.info.name for item in read(made.path)}
+    assert ("decoder.layers.1.merged_attn.q_proj" in taken) == (names is not None)

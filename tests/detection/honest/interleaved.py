@@ -1,9 +1,8 @@
-"""RoPE on neighbouring channels, with the weights permuted to fit: equal to halves, once put back in order."""
+"""RoPE on neighbouring channels, with the weights permuted to fit, recorded as such code has it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import torch
 from torch import nn
@@ -11,12 +10,9 @@ from torch import nn
 from detection.honest.ours import Patch, ours
 from detection.honest.variation import Variation
 from qwen3_encdec import merged_attention, rope
-from qwen3_golden import pb
 from qwen3_parity.recording.ours.network import EncoderDecoder
 
 Tensor = torch.Tensor
-_TURNED = ("q_proj", "q_norm", "q_rope", "k_proj", "k_norm", "k_rope", "cache_keys", "encoder_keys")
-"""How the names of taps end whose heads are laid out in pairs."""
 
 
 def _pairs(dim: int) -> Tensor:
@@ -50,18 +46,10 @@ def _permuted(runner: EncoderDecoder) -> Iterable[Patch]:
     return ((rope, "apply_rotary", _turn), (merged_attention, "apply_rotary", _turn))
 
 
-def _in_halves(case: pb.Case, name: str, _step: int, value: Any) -> Iterable[tuple[str, Any]]:
-    if not name.endswith(_TURNED):
-        return ((name, value),)
-    back = _pairs(case.config.head_dim).argsort()
-    apart = value.unflatten(-1, (-1, case.config.head_dim))[..., back]
-    return ((name, apart.flatten(-2)),)
-
-
 VARIATIONS = (
     Variation(
         "rope_interleaved",
         "neighbouring channels turn together, with weights permuted to fit",
-        ours(_permuted, see=_in_halves),
+        ours(_permuted),
     ),
 )

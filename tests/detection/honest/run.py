@@ -34,6 +34,7 @@ from qwen3_golden import GOLDEN_ROOT, ParityError, Recording, pb, read
 from qwen3_parity.blame import OpVerdict, replay
 from qwen3_parity.check import check_run
 from qwen3_parity.checkpoints.weights import weights_of
+from qwen3_parity.judge.conventions import conventional
 from qwen3_parity.judge.selection import Selection
 from qwen3_parity.judge.verdict import Verdicts
 from qwen3_parity.recording.ours.network import golden_dtype
@@ -122,9 +123,10 @@ def _elsewhere(variation: Variation, paths: Sequence[Path], out: Path) -> None:
 
 def judge(variation: Variation, golden: Recording, candidate: Path, level: str = "all") -> Outcome:
     """Check the taps of a level of a recording against its golden, and every op or hidden group on its own inputs."""
-    recording = thinned(read(candidate, digests=True), level)
+    weights = weights_of(golden, GOLDEN_ROOT / "checkpoints")
+    recording = conventional(thinned(read(candidate, digests=True), level), golden, weights).recording
     verdicts = check_run(golden, recording)
-    ops = replay(recording, weights_of(recording, GOLDEN_ROOT / "checkpoints"), golden)
+    ops = replay(recording, weights, golden)
     blamed = [f"{op.name} (step {op.step}): {op.share:.3g} × its headroom" for op in ops if not op.passed]
     return Outcome(variation.name, golden.case.name, level, verdicts, ops, blamed)
 

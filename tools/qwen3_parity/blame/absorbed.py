@@ -41,14 +41,19 @@ def absorbed(
 ) -> list[OpVerdict]:
     """The verdicts, each of them at its best with what the op may have absorbed; `reads` as in `way_back.excused`.
 
-    Only ops that are right alone are computed through: a wrong one stays what is wrong.
+    Only ops that are right alone are computed through: a wrong one stays what is wrong. A choice never is: what was
+    chosen is what the op behind it was given, whatever else might have been chosen as well.
     """
     by_key = {(one.name, one.step): one for one in own}
     for key, verdict in by_key.items():
         if verdict.share <= _CLEAR or verdict.op in _CLOSE:
             continue
         item = values.recording[key]
-        names = tuple(name for name in reads[key] if _right_alone(by_key, name, verdict.step))
+        names = tuple(
+            name
+            for name in reads[key]
+            if _right_alone(by_key, name, verdict.step) and not values.is_choice(name, verdict.step)
+        )
         again = [judge(verdict, *wider) for wider in _wider(item, names, values, scope, gather)]
         # What stays wrong is a fault of its own: the ops that it might have absorbed have no part in it.
         by_key[key] = min(

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from qwen3_golden import Array, ParityError, Place, Recording, Tensor
+from qwen3_golden import Array, ParityError, Place, Recording, Tensor, pb
 from qwen3_parity.blame.absorbed import Reads, absorbed
 from qwen3_parity.blame.evidence import Evidence, worst_share
 from qwen3_parity.blame.noise import group_noise
@@ -22,6 +22,7 @@ from qwen3_parity.blame.way_back import excused
 from qwen3_parity.judge.budgets import ROUNDOFF
 from qwen3_parity.judge.op_verdict import Errors, OpVerdict
 from qwen3_parity.judge.scope import Scope
+from qwen3_parity.judge.tap_verdict import last_rows_of
 from qwen3_spec.ops import OPS
 from qwen3_spec.site import Result, Site
 
@@ -78,12 +79,19 @@ def gather(values: Values, item: Tensor, scope: Scope) -> Evidence | str:
         return "an input has another shape"
     if site is None:
         return "an input was not recorded"
-    if values.case.rows and _cut(values, item, site):
+    if (values.case.rows and _cut(values, item, site)) or _last_alone(values, item):
         return "some of its rows were not recorded"
     others = tuple(dict.fromkeys(name for (name, _), value in values.computed.items() if value is not None))
     judged = _judged(scope, site, item) & _with_a_key(values, item, site, others)
-    evidence = Evidence(site, item.values(), judged, item.info.dtype, others, _narrow(values, item))
+    evidence = Evidence(site, item.values(), judged, _stored(values, item), others, _narrow(values, item))
     return by_nearest_angles(evidence) if site.place.op == "rope" else evidence
+
+
+def _stored(values: Values, item: Tensor) -> int:
+    """The type that a tap's numbers were rounded to: a run in half precision may be saved in wider numbers."""
+    right = None if values.given is None else values.given.get(*item.key)
+    half = right is not None and right.info.dtype == values.dtype != pb.F32 and item.is_float
+    return values.dtype if half else item.info.dtype
 
 
 def _narrow(values: Values, item: Tensor) -> bool:
@@ -140,6 +148,12 @@ def _cut(values: Values, item: Tensor, site: Site) -> bool:
     axes = [(spot.axes, shape) for spot, shape in _shapes(values, of, site)]
     axes.append((site.place.axes, item.array.shape))
     return len({shape[names.index("query")] for names, shape in axes if "query" in names}) > 1
+
+
+def _last_alone(values: Values, item: Tensor) -> bool:
+    """Whether these are logits of the last position alone, made of the norm of every position."""
+    right = None if values.given is None else values.given.get(*item.key)
+    return right is not None and last_rows_of(item, right) > 0
 
 
 def _shapes(values: Values, names: tuple[str, ...], site: Site) -> Iterator[tuple[Place, tuple[int, ...]]]:

@@ -63,7 +63,9 @@ class Values(Sweep):
         self.config = spec_config(self.case.config)
         merged = self.case.mode == pb.ENCODER_DECODER
         self.network = Network(self.case.config, _EVERY if merged else _EVERY - {"encoder"})
-        self.dtype = _STORED.get(self.recording.run.arithmetic, pb.F32)
+        arithmetic = self.recording.run.arithmetic
+        asked = self.given is None or self.given.run.arithmetic == arithmetic  # a candidate's word widens no noise
+        self.dtype = _STORED.get(arithmetic, pb.F32) if asked else pb.F32
 
     def recorded(self, name: str, step: int) -> Array | None:
         """A tap as it was recorded (bfloat16 widened), or None."""
@@ -80,6 +82,11 @@ class Values(Sweep):
         if self.dropped and (place := self.place(name)) is not None and place.pattern in self.dropped:
             return None
         return found.values()
+
+    def is_choice(self, name: str, step: int) -> bool:
+        """Whether a recorded tap holds integers: ids, positions, indices, which are right or wrong and never near."""
+        found = self.recording.get(name, step) or (self.recording.get(name, 0) if made_once(name) else None)
+        return found is not None and found.info.dtype in (pb.I64, pb.I32, pb.U8)
 
     def another(self, **changes: Any) -> Values:
         """The same run with some of its fields changed, and nothing computed yet."""

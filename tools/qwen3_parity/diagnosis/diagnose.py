@@ -99,9 +99,9 @@ def diagnose(
             if network is None
             else _one_op(verdicts, network, Search(known, progress=progress))
         )
-    candidate, unconventional = conventional(candidate, golden)
+    candidate, unconventional, notes = conventional(candidate, golden, weights)
     run = replace(check_run(golden, candidate, partial=partial), contract=contract_of(golden))
-    run = replace(run, structural=[*unconventional, *run.structural])
+    run = replace(run, structural=[*unconventional, *run.structural], notes=[*run.notes, *notes])
     candidate = judged_kinds(candidate, golden)
     found = blame(Values(candidate, weights, golden), golden, progress)
     verdicts = with_ops(run, found.own)

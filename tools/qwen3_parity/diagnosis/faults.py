@@ -47,6 +47,7 @@ class Blame:
     """Every tap of a candidate judged alone: `own` in execution order, `faults` in the order of their first tap.
 
     `misplaced` are places whose taps were recorded somewhere else: without them, everything that reads them is right.
+    A choice (ids, positions, indices) is never that: it stays a fault, and what is right without it is none.
     """
 
     own: Sequence[OpVerdict]
@@ -75,9 +76,10 @@ def blame(values: Values, golden: Recording, progress: Progress = lambda _: None
 
     faults = by_place(own)
     misplaced = _misplaced(faults, reads, values, scope)
-    explained = {one for fault, readers in misplaced for one in (*fault.wrong, *readers)}
+    chosen = [fault for fault, _ in misplaced if any(values.is_choice(one.name, one.step) for one in fault.wrong)]
+    explained = {one for fault, readers in misplaced for one in (*(() if fault in chosen else fault.wrong), *readers)}
     rest = by_place([one for one in own if one not in explained])
-    return Blame(own, rest, [fault for fault, _ in misplaced], values, evidence)
+    return Blame(own, rest, [fault for fault, _ in misplaced if fault not in chosen], values, evidence)
 
 
 def blame_outputs(values: Values, golden: Recording, outputs: Collection[str]) -> Blame:

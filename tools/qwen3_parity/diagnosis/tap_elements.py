@@ -27,7 +27,7 @@ def elements_of(
     Counted in rounding units on the candidate's own inputs with the case's `weights`, or where an op's case brings what
     is needed; in ULPs otherwise.
     """
-    candidate, _ = conventional(candidate, golden)
+    candidate = conventional(candidate, golden).recording
     scope, alone = Scope(golden), _Alone(golden, candidate, weights)
     found = {}
     for key in keys:

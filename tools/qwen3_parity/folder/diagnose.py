@@ -186,7 +186,8 @@ def _of_network(found: Diagnosis, case: str) -> Iterator[Sign]:
     for one in found.parameters:
         yield Sign(case, one.name, otherwise=f"parameter {one.name} {one.says}")
     for misplaced in found.misplaced:
-        yield Sign(case, misplaced.place, otherwise=f"{_open(misplaced.place)}: recorded at another place, no bug")
+        says = "recorded at another place, no bug: record it where its name says, or leave it out"
+        yield Sign(case, misplaced.place, otherwise=f"{_open(misplaced.place)}: {says}")
     if not (found.faults or found.parameters or found.misplaced):
         meaning = "; ".join(found.meaning)
         yield Sign(case, "", otherwise=meaning) if meaning else _without_fault(found.verdicts)

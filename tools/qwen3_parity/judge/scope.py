@@ -26,6 +26,11 @@ class Scope:
         self._masks: dict[tuple[str, int, int], Array | None] = {}
         self._alone = golden.case.mode == pb.OP
 
+    @property
+    def layers(self) -> int:
+        """How many layers a stack of the golden has."""
+        return self._golden.case.config.num_hidden_layers
+
     def judged(self, tensor: Tensor, place: Place | None) -> Array | None:
         """A bool array that broadcasts to the tap's shape, True = judged; None for all of it.
 

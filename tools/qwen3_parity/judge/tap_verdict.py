@@ -62,7 +62,9 @@ def judge_tap(
             next_step="record the golden again with its floors: qwen3-parity regenerate",
             fault="harness bug",
         )
-    verdict = Verdict(name, step, op, exactly)
+    rows = last_rows_of(actual, expected)
+    expected = _last(expected, rows)
+    verdict = Verdict(name, step, op, exactly, last_rows=rows)
 
     def fail(rule: str, wanted: object, got: object, share: float | None = None) -> Problem:
         return Problem(
@@ -119,6 +121,21 @@ def judge_tap(
         floor = floor_for(candidate, expected)
         return replace(verdict, problem=fail(*_over(verdict, floor, actual, expected), verdict.share))
     return verdict
+
+
+def last_rows_of(actual: Tensor, expected: Tensor) -> int:
+    """How many of the golden's logits a candidate has that kept those of the last position alone; 0 for all or none.
+
+    An engine that generates computes no others.
+    """
+    shape = expected.array.shape
+    some = expected.info.name == "logits" and len(shape) == 3 and shape[1] > 1
+    return int(some and actual.array.shape == (shape[0], 1, shape[2]))
+
+
+def _last(item: Tensor, rows: int) -> Tensor:
+    """The last rows of logits, all of them for 0; info.shape stays that of the whole."""
+    return Tensor(item.info, item.array[:, -rows:]) if rows else item
 
 
 def far_table(verdict: Verdict, own: OpVerdict, candidate: Recording, golden: Recording) -> Verdict:

@@ -46,7 +46,8 @@ class Verdict:
     """One tap at one step. `shares` are of the budget; an exact tap has none and uses 0 or infinitely much of it.
 
     `metrics` is None when nothing could be compared: another shape or dtype, and then there is a `problem`, or a golden
-    without floors. `own` is the tap's op on the candidate's own inputs, None where no op was judged alone.
+    without floors. `own` is the tap's op on the candidate's own inputs, None where no op was judged alone. `last_rows`:
+    the candidate has that many of the tap's rows, the last ones, and no other was compared; 0 for all of them.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Verdict:
     shares: Shares | None = None
     problem: Problem | None = None
     own: OpVerdict | None = None
+    last_rows: int = 0
 
     @property
     def where(self) -> str:
@@ -148,8 +150,8 @@ class Verdicts:
 
     @property
     def no_results(self) -> list[str]:
-        """The results of the case that were not compared, as messages name them."""
-        compared = {(tap.name, tap.step) for tap in self.taps if tap.compared}
+        """The results of the case that were not compared, or not all of their rows, as messages name them."""
+        compared = {(tap.name, tap.step) for tap in self.taps if tap.compared and not tap.last_rows}
         return [f"{name} (step {step})" for name, step in self.results if (name, step) not in compared]
 
     @property

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from qwen3_golden import pb
 from qwen3_golden.networks import Bound, bound
-from qwen3_parity.recording.names import Named
+from qwen3_parity.recording.names import Named, left_out, says_all
 
 
 def row_of(entry: Named, pattern: str) -> Bound:
@@ -16,8 +16,23 @@ def row_of(entry: Named, pattern: str) -> Bound:
     return Bound(pattern, entry.path, row)
 
 
-def usual_rows(own: Iterable[str], stack: str) -> list[Bound]:
-    """The rows of a network whose modules the model has, below the prefix that has most of them."""
+def end_of(row: pb.Row) -> tuple[str, int]:
+    """Which end of its module a row is, and the number there: ("input", 0), ("output", 1)."""
+    return ("input", row.argument) if row.HasField("argument") else ("output", row.output)
+
+
+def usual_rows(own: Iterable[str], stack: str, named: Sequence[Named] = ()) -> list[Bound]:
+    """The rows of a network whose modules the model has, below the prefix that has most of them.
+
+    None beside a name map that names a tap, and without those that it leaves out.
+    """
+    if says_all(named):
+        return []
+    out = left_out(named)
+    return [one for one in _usual_rows(own, stack) if (one.module, *end_of(one.row)) not in out]
+
+
+def _usual_rows(own: Iterable[str], stack: str) -> list[Bound]:
     table = [one for one in bound(stack) if not one.row.inside and not one.row.encoder_half and one.module]
     there = set(own)
     ends = {one.module for one in table}

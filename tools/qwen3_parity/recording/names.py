@@ -7,6 +7,8 @@ A map is a dict, or a TOML file, from the path of a module (or the name of an ar
     "blocks.{layer}.attn.wqkv" = { taps = ["q_proj", "k_proj", "v_proj"], groups = "kv_heads" }
     "blocks.{layer}.attn.q_norm" = { tap = "q_norm", axes = "query batch heads head_dim" }
     "lm_head:output.0" = "logits"
+
+It says all that is taken. One that only leaves names out ("layers.{layer}" = "") leaves the others as they are.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ _LAYER = "{layer}"
 class Named:
     """What a module gives (`end` "output") or is given ("input"): the patterns of its taps, in the order they stand.
 
-    `axes` are those of what it gives, slowest first, empty where shapes tell; `groups` as in `layout.split`, an axis.
+    None of them: it is left out. `axes` are those of what it gives, slowest first, empty where shapes tell; `groups` as
+    in `layout.split`, an axis.
     """
 
     path: str
@@ -158,17 +161,31 @@ def _entries(names: Names) -> dict[str, Any]:
         raise _refused(path, "this is no TOML", '"path.of.{layer}.module" = "tap" on each line', error) from None
 
 
+def says_all(named: Iterable[Named]) -> bool:
+    """Whether a map names a tap: then nothing else is taken, whatever it is called."""
+    return any(one.patterns for one in named)
+
+
+def left_out(named: Iterable[Named]) -> frozenset[tuple[str, str, int]]:
+    """What a map leaves out: path, end and number of each such entry."""
+    return frozenset((one.path, one.end, one.number) for one in named if not one.patterns)
+
+
 def _named(where: str, key: str, value: Any, known: Sequence[str]) -> Named:
     match = _KEY.fullmatch(key)
     if match is None:
         raise _refused(where, "this is no module", "PATH, PATH:input or PATH:output.1", key)
+    if value == "":
+        return Named(match["path"], (), match["end"] or "output", int(match["number"] or 0))
     fields: Mapping[str, Any] = value if isinstance(value, Mapping) else {"taps": value}
     taps: Any = fields.get("taps", fields.get("tap", ()))
     taps = [taps] if isinstance(taps, str) else taps
     strings = isinstance(taps, list) and taps and all(isinstance(one, str) for one in taps)
     texts = all(isinstance(fields.get(name, ""), str) for name in ("axes", "groups"))
     if not strings or not texts or not fields.keys() <= _FIELDS:
-        wanted = '"q_proj", ["q_proj", "k_proj", "v_proj"], or { tap = …, axes = "batch heads query head_dim" }'
+        wanted = (
+            '"q_proj", ["q_proj", "k_proj", "v_proj"], { tap = …, axes = "batch heads query head_dim" }, or "" for none'
+        )
         raise _refused(where, "this says no tap", wanted, value)
     patterns = tuple(pattern_named(pattern_of(one.replace("*", _LAYER)), known) for one in taps)
     for pattern in patterns:

@@ -6,7 +6,7 @@ Every array is laid out as its tap, cut into the golden's steps, and written as 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
@@ -95,13 +95,16 @@ class Recorder:
             if spot is not None and pattern_of(name) in self.case.golden.run.materialised:
                 raise _no_such_layer(where, name, case.config)
             return  # a golden that was captured with some of its taps
+        sizes = self.sizes(forward)
+        if alone := is_last_alone(name, array.shape, sizes):
+            array, forward = array.reshape(sizes["batch"], 1, -1), forward._replace(first=forward.stop - 1)
         laid = self._laid_out(name, array, spot.axes, forward, where, order)
         query, key = ([axis == word for axis in spot.axes] for word in ("query", "key"))
         for step, (start, stop) in enumerate(self.bounds):
             known = self.case.golden.get(name, step)
-            if known is None or start < forward.new or stop > forward.stop:
+            if known is None or start < forward.new or stop > forward.stop or (alone and stop < forward.stop):
                 continue
-            rows, slots = slice(start - forward.first, stop - forward.first), slice(stop)
+            rows, slots = slice(max(0, start - forward.first), stop - forward.first), slice(stop)
             cut = tuple(rows if q else slots if k else slice(None) for q, k in zip(query, key, strict=True))
             part = np.ascontiguousarray(last_rows(laid[cut] if laid.ndim else laid, spot, case.rows))
             if known.info.dtype == pb.I64 and part.dtype.kind in "iu":  # JAX has int32 alone: wider is the same
@@ -197,6 +200,11 @@ def recorder(case: Case, path: Path | None = None, producer: str = "foreign") ->
         made = Recorder(case, file, writer, producer)
         yield made
         made.finish()
+
+
+def is_last_alone(name: str, shape: Sequence[int], sizes: Mapping[str, int]) -> bool:
+    """Whether these are logits of the last position of a forward over several, as an engine has them that generates."""
+    return name == "logits" and sizes["query"] > 1 and prod(shape) == sizes["batch"] * sizes["vocab"]
 
 
 def elements(value: Any, where: str) -> tuple[Array, pb.DType | None]:

@@ -66,7 +66,7 @@ def _recorded(model: nn.Module, case: Case, named: Sequence[Named], path: Path |
 
 
 def rows_of(model: nn.Module, case: Case, named: Sequence[Named]) -> tuple[Bound, ...]:
-    """What is hooked: the modules of a name map, and for other taps Hugging Face's where the model has them.
+    """What is hooked: the modules of a name map, or Hugging Face's that the model has; and what the model gives.
 
     Raises `ParityError` when there is not one, and for a path of the map that the model does not have.
     """
@@ -83,7 +83,7 @@ def rows_of(model: nn.Module, case: Case, named: Sequence[Named]) -> tuple[Bound
             )
     taken = {pattern for entry in named for pattern in entry.patterns}
     mapped = [row_of(entry, pattern) for entry in named for pattern in entry.patterns]
-    usual = [one for one in usual_rows(own, case.stack) if one.pattern not in taken]
+    usual = usual_rows(own, case.stack, named)
     if case.stack == "decoder" and "logits" not in taken:
         usual.append(row_of(Named("", ("logits",)), "logits"))
     if not mapped and len(usual) < 2:  # logits alone are what any model gives

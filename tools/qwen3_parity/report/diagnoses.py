@@ -18,6 +18,9 @@ from qwen3_parity.judge.plain import plain
 from qwen3_parity.report.remarks import remarks
 from qwen3_parity.report.verdicts import of_budget, own_error, summary
 
+MISPLACED = "recorded at another place, no bug: without it everything that reads it is right"
+TO_MEND = "record it where its name says, or leave it out: a tap that is declared and is another one is no parity"
+"""What is said of a misplaced tap, and why it is no parity."""
 _TAPS = 16
 _FLIPS = 5
 _SOME = 0.005
@@ -45,10 +48,7 @@ def terminal(diagnosis: Diagnosis, *, every: bool = False) -> RenderableType:
     parts += [Text(line, style="yellow") for line in remarks(verdicts)]
     for fault in diagnosis.faults:
         parts += explained(fault, every=every)
-    parts += [
-        Text(f"{_pattern(one.place)}: recorded at another place, no bug: without it everything that reads it is right")
-        for one in diagnosis.misplaced
-    ]
+    parts += [Text(f"{_pattern(one.place)}: {MISPLACED}; {TO_MEND}") for one in diagnosis.misplaced]
     parts += [Text(f"parameter {one.name} {one.says}", style="red") for one in diagnosis.parameters]
     parts += [Text(line) for line in diagnosis.meaning]
     parts += [] if diagnosis.angles is None else [Text(str(diagnosis.angles), style="yellow")]

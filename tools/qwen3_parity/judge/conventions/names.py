@@ -32,7 +32,7 @@ def layers_from_0(actual: Recording, expected: Recording) -> tuple[Recording, li
         match = _LAYER.match(item.info.name)
         stack, number = (match[1], int(match[2])) if match else ("", 0)
         if match and stack in from_1:
-            item = _renamed(item, f"{stack}layers.{number - 1}.{item.info.name[match.end() :]}", item.info.step)
+            item = renamed(item, f"{stack}layers.{number - 1}.{item.info.name[match.end() :]}", item.info.step)
         elif number > beyond.get(stack, number):
             dropped += 1
             continue
@@ -65,7 +65,7 @@ def steps_from_0(actual: Recording, expected: Recording) -> tuple[Recording, lis
     shifted = {name for name, some in ours.items() if name in theirs and some == {s + 1 for s in theirs[name]}}
     if not shifted:
         return actual, []
-    tensors = [_renamed(t, t.info.name, t.info.step - 1) if t.info.name in shifted else t for t in actual]
+    tensors = [renamed(t, t.info.name, t.info.step - 1) if t.info.name in shifted else t for t in actual]
     patterns = sorted({pattern_of(name) for name in shifted})
     found = problem(
         actual,
@@ -110,7 +110,7 @@ def names_of_taps(actual: Recording, expected: Recording) -> tuple[Recording, li
         if to:
             match = _LAYER.match(name)
             tensors.append(
-                item if to == name else _renamed(item, to.replace("{layer}", match[2] if match else ""), item.info.step)
+                item if to == name else renamed(item, to.replace("{layer}", match[2] if match else ""), item.info.step)
             )
     return replace(actual, tensors=tensors, run=run), problems
 
@@ -151,7 +151,8 @@ def unset_run(actual: Recording, expected: Recording) -> tuple[Recording, list[P
     return replace(actual, run=run), []
 
 
-def _renamed(item: Tensor, name: str, step: int) -> Tensor:
+def renamed(item: Tensor, name: str, step: int) -> Tensor:
+    """A tensor under another name, at another step."""
     info = pb.Tensor()
     info.CopyFrom(item.info)
     info.name, info.step = name, step

@@ -22,7 +22,7 @@ from qwen3_parity.recording.dumps.formats import read_dump
 from qwen3_parity.recording.dumps.meanings import Meaning, general, is_input, meanings, nearest, ready
 from qwen3_parity.recording.layout import readings, split_axes, width_of
 from qwen3_parity.recording.names import Named, Names, name_map, part_of
-from qwen3_parity.recording.recorder import Forward, Recorder, recorder
+from qwen3_parity.recording.recorder import Forward, Recorder, is_last_alone, recorder
 
 _BROADCAST = ("cos", "sin", "position_ids")
 """Taps that a model may have once for all rows."""
@@ -83,7 +83,7 @@ def import_dump(dump: Path, case: Case, names: Names | None = None, path: Path |
 
 def _imported(dump: Dump, case: Case, named: Sequence[Named], path: Path | None) -> Imported:
     known = meanings([one.name for one in dump.arrays], named, case.stack)
-    matched = [_Matched(one, known[one.name]) for one in dump.arrays if one.name in known]
+    matched = [_Matched(one, known[one.name]) for one in dump.arrays if one.name in known and known[one.name].taps]
     others = [one for one in dump.arrays if one.name not in known]
     inputs, left = ([one for one in others if _is_input(one.name) is wanted] for wanted in (True, False))
     if not matched:
@@ -152,6 +152,8 @@ def _fits(member: _Matched, sizes: Mapping[str, int]) -> bool:
         return False
     if member.meaning.entry.axes:
         return prod(shape) == prod(full)
+    if is_last_alone(name, shape, sizes):
+        return True
     if name.endswith(_BROADCAST) and tuple(shape) == tuple(full[1:]):
         return True
     return prod(shape) == prod(full) and any(True for _ in readings(shape, axes, sizes))

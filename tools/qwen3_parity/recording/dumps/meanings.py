@@ -9,8 +9,8 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from qwen3_golden import ParityError, pattern_of
-from qwen3_parity.recording.hugging_face import usual_rows
-from qwen3_parity.recording.names import Named, Names, pattern_named, patterns_of_stack
+from qwen3_parity.recording.hugging_face import end_of, usual_rows
+from qwen3_parity.recording.names import Named, Names, left_out, pattern_named, patterns_of_stack, says_all
 
 READY: Mapping[str, Path] = {"llama.cpp": Path(__file__).with_name("llama_cpp.toml")}
 """Name maps that come along, by what they are called instead of a file."""
@@ -59,9 +59,10 @@ def general(name: str) -> str:
 
 
 def meanings(names: Iterable[str], named: Sequence[Named], stack: str) -> dict[str, Meaning]:
-    """The meaning of each name that has one; `named` are the entries of a name map, which come first.
+    """The meaning of each name that has one, by the entries of a name map where it names a tap.
 
-    "3.NAME" is the NAME of the forward 3 where "3.NAME" means nothing itself.
+    A name that the map leaves out means no tap: its meaning has none. "3.NAME" is the NAME of the forward 3 where
+    "3.NAME" means nothing itself.
     """
     every = list(dict.fromkeys(names))
     rests = {name: match["rest"] for name in every if (match := _STEP.fullmatch(name))}
@@ -82,8 +83,10 @@ class _Known:
     def __init__(self, names: Sequence[str], named: Sequence[Named], stack: str) -> None:
         self.patterns = patterns_of_stack(stack)
         self.map = [(one, _expression(one.path)) for one in named]
-        self.taken = {pattern for one in named for pattern in one.patterns}
-        usual = (one for one in _usual(names, stack) if one.patterns[0] not in self.taken)
+        self.is_all, out = says_all(named), left_out(named)
+        usual = (
+            () if self.is_all else (one for one in _usual(names, stack) if (one.path, one.end, one.number) not in out)
+        )
         self.usual = {(one.path, one.end, one.number): one for one in usual}
 
     def meaning(self, name: str) -> Meaning | None:
@@ -94,8 +97,10 @@ class _Known:
                 match = expression.fullmatch(path) if (end, number) == (entry.end, entry.number) else None
                 if match is not None:
                     return Meaning(entry, match.groupdict().get("layer", ""), laid_out=False)
+        if self.is_all:
+            return None
         pattern, layer = pattern_of(name), _layer(name)
-        if pattern in self.patterns and pattern not in self.taken:
+        if pattern in self.patterns:
             return Meaning(Named(name, (pattern,)), layer)
         for path, end, number in reversed(readings):
             if usual := self.usual.get((general(path), end, number)):
@@ -104,7 +109,7 @@ class _Known:
             pattern = pattern_named(general(name), self.patterns)
         except ParityError:
             return None
-        if (_LAYER in pattern) != bool(layer) or pattern in self.taken:
+        if (_LAYER in pattern) != bool(layer):
             return None
         return Meaning(Named(name, (pattern,)), layer)
 
@@ -133,10 +138,8 @@ def _usual(names: Sequence[str], stack: str) -> list[Named]:
     paths |= {path.removesuffix(".inv_freq") for path in paths}
     found = [_HEAD] if stack == "decoder" else []
     for one in usual_rows(paths, stack):
-        argument = one.row.HasField("argument")
         path = f"{one.module}.{one.row.buffer}" if one.row.buffer else one.module
-        end, number = ("input", one.row.argument) if argument else ("output", one.row.output)
-        found.append(Named(path, (one.pattern,), end, number))
+        found.append(Named(path, (one.pattern,), *end_of(one.row)))
     return found
 
 

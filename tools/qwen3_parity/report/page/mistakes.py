@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from qwen3_parity.report.diagnoses import MISPLACED, TO_MEND, reproduces, size
 from qwen3_parity.report.diagnoses import name as place_of
-from qwen3_parity.report.diagnoses import reproduces, size
 
 if TYPE_CHECKING:  # a diagnosis of texts needs the extra [reference]
     from qwen3_parity.diagnosis.diagnose import Diagnosis
@@ -57,8 +57,7 @@ def _of_network(found: Diagnosis) -> Iterator[Mistake]:
         yield Mistake("", f"parameter {one.name} {one.says}", "", (one.name,))
     for misplaced in found.misplaced:
         place = misplaced.place.replace("{layer}", "*")
-        says = "was recorded at another place, no bug: without this tap everything that reads it is right"
-        yield Mistake("", says, "record it where its name says", (place,))
+        yield Mistake("", MISPLACED, TO_MEND, (place,))
 
 
 def _of_fault(fault: Explained, case: str) -> Mistake:

@@ -1,0 +1,61 @@
+"""Logits of the last position alone are judged there; the verdict stays partial."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from qwen3_golden import GOLDEN_ROOT, Array, Recording, read, tensor
+from qwen3_parity import check
+from qwen3_parity.checkpoints.weights import weights_of
+from qwen3_parity.diagnosis import diagnose
+
+GOLDEN = read(GOLDEN_ROOT / "cases" / "decoder" / "plain.pb")
+WEIGHTS = weights_of(GOLDEN, GOLDEN_ROOT / "checkpoints")
+Kept = Callable[[Array], Array]
+
+
+def engine(kept: Kept, steps: tuple[int, ...] = (0, 1, 2, 3, 4)) -> Recording:
+    tensors = [
+        tensor("logits", kept(item.array), step=item.info.step, op=item.info.op) if item.info.name == "logits" else item
+        for item in GOLDEN
+        if item.info.name != "logits" or item.info.step in steps
+    ]
+    return replace(GOLDEN, tensors=tensors, source="engine.pb")
+
+
+def last(logits: Array) -> Array:
+    return logits[:, -1:]
+
+
+def test_the_last_position_alone_is_compared_there_and_partial() -> None:
+    verdicts = check(GOLDEN, engine(last), WEIGHTS)
+    assert verdicts.word == "partial" and not verdicts.problems
+    assert verdicts.no_results == ["logits (step 0)"]
+    assert "logits of the last position alone" in verdicts.notes[0]
+    assert check(GOLDEN, engine(last), WEIGHTS, partial=True).exit_code == 0
+
+
+def test_the_last_step_alone_is_partial_too() -> None:
+    verdicts = check(GOLDEN, engine(last, (4,)), WEIGHTS)
+    assert verdicts.word == "partial" and not verdicts.problems
+    assert verdicts.no_results == [f"logits (step {step})" for step in range(4)]
+
+
+def test_a_last_position_that_is_wrong_is_a_divergence() -> None:
+    wrong = engine(lambda one: last(one) * np.float32(1.01))
+    verdicts = check(GOLDEN, wrong, WEIGHTS)
+    assert verdicts.word == "divergence" and {tap.step for tap in verdicts.taps if not tap.passed} == {0, 1, 2, 3, 4}
+    blamed = {one.fault.place for one in diagnose(GOLDEN, wrong, WEIGHTS).faults}
+    assert blamed == {"logits"}
+
+
+def test_another_position_than_the_last_is_a_divergence() -> None:
+    assert check(GOLDEN, engine(lambda one: one[:, :1]), WEIGHTS).word == "divergence"
+
+
+def test_the_first_steps_alone_lack_the_last_ones() -> None:
+    verdicts = check(GOLDEN, engine(lambda one: one, (0, 1)), WEIGHTS)
+    assert verdicts.word == "divergence" and {one.rule for one in verdicts.problems} == {"missing tap"}

@@ -1,0 +1,106 @@
+"""Layers that hand the residual on apart: what they give is a branch, and the sum is made in the next norm.
+
+vLLM and others fuse the residual into the norm behind it: a layer returns what its last product gives beside the
+stream that it is added to later. Recorded as the layer's output, the branch stands at a place that this network has
+nowhere. It is no divergence of the model, and it is no proof either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from qwen3_golden import Array, Place, Recording, Tensor, pattern_of, pb, place
+from qwen3_parity.judge.conventions.distances import distance
+from qwen3_parity.judge.conventions.names import listed, renamed
+from qwen3_parity.judge.scope import Scope
+
+_NEAR = 0.05
+"""How near the golden a branch comes, and what follows it, relative to the golden's RMS."""
+
+
+def dual_streams(
+    actual: Recording, expected: Recording, _weights: Mapping[str, Array] | None
+) -> tuple[Recording, list[str]]:
+    """Sums with the residual that hold the branch alone, where what follows them is right: judged as the branch.
+
+    Where the branch is recorded, too, they are left out. Nobody has compared the sums then, and the note says so.
+    """
+    scope, groups = Scope(expected), dict[str, list[tuple[Tensor, Place]]]()
+    for item in actual:
+        spot = place(item.info.name, expected.case.config.num_hidden_layers)
+        other = expected.get(*item.key)
+        if spot is not None and spot.op == "residual" and other is not None and _same_kind(item, other):
+            groups.setdefault(spot.pattern, []).append((item, spot))
+    dual = {
+        pattern: some
+        for pattern, some in groups.items()
+        if all(_is_branch(item, spot, actual, expected, scope) for item, spot in some)
+    }
+    behind = {
+        pattern: [_follows(item, dual, actual, expected, scope) for item, _ in some] for pattern, some in dual.items()
+    }
+    dual = {one: some for one, some in dual.items() if any(behind[one]) and False not in behind[one]}
+    if not dual:
+        return actual, []
+    tensors, branches = list[Tensor](), dict[str, str]()
+    for item in actual:
+        if pattern_of(item.info.name) not in dual:
+            tensors.append(item)
+            continue
+        spot = place(item.info.name, expected.case.config.num_hidden_layers)
+        assert spot is not None
+        branch = _branch(spot)
+        branches[pattern_of(branch)] = spot.pattern
+        if (branch, item.info.step) not in actual and (branch, item.info.step) in expected:
+            tensors.append(renamed(item, branch, item.info.step))
+    run = pb.Run.FromString(actual.run.SerializeToString())
+    there = {pattern_of(item.info.name) for item in tensors}
+    declared = [one for one in actual.run.materialised if one not in dual]
+    run.materialised[:] = dict.fromkeys([*declared, *(one for one in branches if one in there)])
+    first, sums = next(iter(branches)).rpartition(".")[2], sorted(branches.values())
+    note = (
+        f"dual residual stream: {listed(sums)} hold what {listed(sorted(branches))} give, and the residual is handed "
+        f'on apart; the sums were not compared: add both before they are recorded, or map it ("model.layers.{{layer}}" '
+        f'= "{first}")'
+    )
+    return replace(actual, tensors=tensors, run=run), [note]
+
+
+def _same_kind(item: Tensor, other: Tensor) -> bool:
+    return item.is_float and other.is_float and item.array.shape == other.array.shape
+
+
+def _branch(spot: Place) -> str:
+    """The product that a sum adds to the residual."""
+    return spot.inputs[-1][0]
+
+
+def _is_branch(item: Tensor, spot: Place, actual: Recording, expected: Recording, scope: Scope) -> bool:
+    """Whether a sum is far from the golden's, and is the branch: bit for bit the recorded one, or near the golden's."""
+    if distance(item, expected[item.key], scope) <= _NEAR:
+        return False
+    key = _branch(spot), item.info.step
+    recorded, right = actual.get(*key), expected.get(*key)
+    if recorded is not None:
+        return bool(np.array_equal(recorded.values(), item.values()))
+    return right is not None and _same_kind(item, right) and distance(item, right, scope) <= _NEAR
+
+
+def _follows(
+    item: Tensor, dual: Mapping[str, object], actual: Recording, expected: Recording, scope: Scope
+) -> bool | None:
+    """Whether the first recorded float behind a sum, no such sum itself, is near the golden; None without one."""
+    passed = False
+    for other in expected:
+        if other.key == item.key:
+            passed = True
+        elif passed and other.info.step == item.info.step and other.is_float:
+            spot = place(other.info.name, expected.case.config.num_hidden_layers)
+            mine = actual.get(*other.key)
+            copied = spot is None or spot.op == "copy" or spot.pattern in dual
+            if mine is not None and not copied and _same_kind(mine, other):
+                return distance(mine, other, scope) <= _NEAR
+    return None
