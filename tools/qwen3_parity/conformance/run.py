@@ -113,7 +113,7 @@ def conformance(
             out,
             "the folder for answers holds recordings",
             expected="an empty folder, or none",
-            got=next(out.rglob("*.pb")).name,
+            got=min(out.rglob("*.pb")).name,
             next_step="give another one with --out",
         )
     goldens, answers, stop = goldens or golden_names(), Answers(), Event()
