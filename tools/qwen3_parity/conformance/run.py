@@ -51,7 +51,7 @@ class Conformance:
 
 @dataclass(frozen=True)
 class Failure:
-    """The smallest case that fails, with what is said of it, and the folder of its golden, checkpoint and answer."""
+    """A fresh case that fails, with what is said of it, and the folder of its golden, checkpoint and answer."""
 
     name: str
     message: str
@@ -79,12 +79,13 @@ class Failure:
 @dataclass
 class Fresh:
     """A run of fresh cases: how many were judged, the worst share of a budget among those that passed, what was not
-    supported, and what failed."""
+    supported, the first that failed as it was drawn, and the `failure` that it was made small to."""
 
     seed: int
     judged: int = 0
     worst: float = 0.0
     unsupported: Counter[str] = field(default_factory=Counter)
+    drawn: Failure | None = None
     failure: Failure | None = None
     remarks: list[str] = field(default_factory=list)
 
