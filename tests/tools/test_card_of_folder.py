@@ -69,7 +69,7 @@ def test_a_card_has_each_case_with_its_recordings_digest_and_its_worst_share(pat
 def test_a_card_has_the_contracts_digest_and_the_versions(path: Path) -> None:
     card = json.loads(path.read_text())
     manifest = (GOLDEN_ROOT / "MANIFEST.textproto").read_bytes()
-    assert card["contract"] == {"digest": hashlib.sha256(manifest).hexdigest(), "edited": []}
+    assert card["contract"] == {"digest": hashlib.sha256(manifest).hexdigest(), "edited": [], "own_goldens": []}
     assert card["judge"].keys() == {"qwen3-parity", "schema"}
     assert any("numpy" in one["versions"] for one in card["producers"])
 

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import click
 
-from qwen3_golden import ParityError, read
+from qwen3_golden import GOLDEN_ROOT, ParityError, read
+from qwen3_golden.contract import released_cases
 from qwen3_golden.whole import write_whole
 from qwen3_parity.commands import examples, output_options, selection_options
 from qwen3_parity.conformance.known import load, surprises
@@ -90,7 +91,15 @@ def conformance(
     known one does not fail or fails otherwise, and where nothing was judged.
     """
     goldens = {read(file).case.name: file for file in files} or golden_names()
-    cases = cases_of(levels, list(goldens)) if levels else list(goldens)
+    cases = cases_of(levels, list(goldens) if files else released_cases()) if levels else list(goldens)
+    if lacks := [name for name in cases if name not in goldens]:
+        raise ParityError(
+            "--level",
+            "a level's cases are those of the release, and some of their goldens are not here",
+            expected=f"every golden of the levels in {GOLDEN_ROOT}",
+            got=f"no {', '.join(lacks)}",
+            next_step="unset QWEN3_PARITY_GOLDENS, or leave --level out",
+        )
     cases = [name for name in cases if selection.takes(name, goldens[name])]
     if not cases:
         raise click.UsageError("no case is left by --level, --only, --exclude and --without")

@@ -16,7 +16,6 @@ from qwen3_golden.recording import SCHEMA_MAJOR, SCHEMA_MINOR
 from qwen3_golden.regular_file import open_regular
 from qwen3_parity.folder.check import Folder, check_folder
 from qwen3_parity.folder.levels import reached
-from qwen3_parity.judge.candidates import golden_names
 from qwen3_parity.judge.verdict import Verdicts
 from qwen3_parity.text.show import is_tokenization
 
@@ -60,6 +59,7 @@ def card(
         "contract": {
             "digest": " ".join(sorted({one.digest for one in contracts})),
             "edited": sorted({file for one in contracts for file in one.edited}),
+            "own_goldens": sorted({one.own_golden for one in contracts if one.own_golden}),
         },
         "judge": {"qwen3-parity": version("qwen3-parity"), "schema": f"{SCHEMA_MAJOR}.{SCHEMA_MINOR}"},
         "producers": _producers(recordings),
@@ -101,7 +101,7 @@ def _worst(one: Verdicts) -> dict[str, Any]:
 def _levels(folder: Folder) -> dict[str, dict[str, Any]]:
     results = {one.case.name: one for one in folder.results}
     found = {}
-    for level in reached(folder, list(golden_names())):
+    for level in reached(folder):
         names = (*level.parity, *level.red)
         worst = max(names, key=lambda name: results[name].worst.share if results[name].worst else 0.0)  # type: ignore[union-attr]
         found[level.level] = {

@@ -46,8 +46,10 @@ def _lines(card: Mapping[str, Any]) -> Iterator[str]:
         versions = ", ".join(_code(f"{name} {one}") for name, one in made["versions"].items())
         ran = " ".join(_code(made[part]) for part in ("platform", "kernels") if made[part])
         yield f"Recorded by {_code(made['producer'])} ({'; '.join(part for part in (ran, versions) if part)}).  "
-    edited = card["contract"]["edited"]
-    state = f"edited: {', '.join(edited)}" if edited else "as released"
+    edited, own = card["contract"]["edited"], card["contract"]["own_goldens"]
+    states = [f"edited: {', '.join(edited)}"] * bool(edited)
+    states += [f"goldens that are none of the release: {', '.join(own)}"] * bool(own)
+    state = "; ".join(states) or "as released"
     yield f"Judged by qwen3-parity {card['judge']['qwen3-parity']}, contract {card['contract']['digest']}, {state}."
     yield "\nTo compute it again from the same recordings: `qwen3-parity card FOLDER --verify CARD.json`."
 
