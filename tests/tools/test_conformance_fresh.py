@@ -249,6 +249,36 @@ def test_what_is_not_supported_is_not_counted(port: tuple[Any, Answer], tmp_path
     assert found.judged == 0 and found.failure is None
 
 
+UNSUPPORTED = """
+import numpy_process
+right = numpy_process.answer
+def answer(request):
+    if b"fresh/" in request.recording:
+        return numpy_process.pb.ConformanceAnswer(id=request.id, unsupported="no such sizes")
+    return right(request)
+numpy_process.answer = answer
+numpy_process.main()
+"""
+
+
+def test_fresh_cases_that_were_asked_for_and_not_answered_are_no_success(tmp_path: Path) -> None:
+    port = tmp_path / "port.py"
+    port.write_text(f"import sys; sys.path.insert(0, {str(EXAMPLES)!r})\n{UNSUPPORTED}")
+    junit = tmp_path / "junit.xml"
+    words = ["conformance", "--only", "op/rms_norm", "--junit", str(junit), "--", sys.executable, str(port)]
+    assert CliRunner().invoke(main, words).exit_code == 0
+    for asked in (["--fresh", "3"], ["--seed", "1"]):
+        done = CliRunner().invoke(main, [*words[:1], *asked, *words[1:]])
+        assert done.exit_code == 1 and "fresh cases were asked for, and none was answered" in done.output
+        assert "none was answered" in junit.read_text()
+
+
+def test_fresh_cases_of_levels_that_have_none_are_refused() -> None:
+    for asked in (["--fresh", "3"], ["--seed", "1"]):
+        done = CliRunner().invoke(main, ["conformance", "--level", "reader", *asked, "--", "no-port"])
+        assert done.exit_code == 2 and "no fresh case is drawn for reader" in done.output
+
+
 def test_levels_without_networks_have_no_fresh_cases() -> None:
     assert strategy(("reader", "tokenizer")) is None and strategy(()) is not None
 

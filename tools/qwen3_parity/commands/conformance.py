@@ -6,7 +6,6 @@ import random
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from fnmatch import fnmatchcase
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -16,9 +15,9 @@ from qwen3_golden import GOLDEN_ROOT, ParityError, read
 from qwen3_golden.contract import released_cases
 from qwen3_golden.whole import write_whole
 from qwen3_parity.commands import examples, output_options, selection_options
-from qwen3_parity.conformance.known import load, surprises
+from qwen3_parity.conformance.known import expected, load, surprises
 from qwen3_parity.conformance.port import Limits, Port
-from qwen3_parity.conformance.run import Fresh
+from qwen3_parity.conformance.run import KINDS, Fresh
 from qwen3_parity.conformance.run import conformance as run
 from qwen3_parity.diagnosis.diagnose import Diagnosis
 from qwen3_parity.folder.levels import LEVELS, cases_of
@@ -108,6 +107,8 @@ def conformance(
     wanted = count is not None or seed is not None
     if count is None:
         count = FRESH if wanted or (selection == EVERY and not files) else 0
+    if count and wanted and levels and not any(KINDS.get(level) for level in levels):
+        raise click.UsageError(f"no fresh case is drawn for {', '.join(levels)}: leave --fresh and --seed out")
     lacking = "" if not count or find_spec("hypothesis") else "fresh cases are drawn by hypothesis"
     if lacking and wanted:
         raise ParityError(
@@ -132,16 +133,18 @@ def conformance(
         fresh = None
         if count and not lacking and found.folder is not None:
             fresh = _fresh(command, limits, levels, seed, count, save, update)
+        if wanted and fresh is not None and not fresh.judged:
+            fresh.remarks.append(f"{count} fresh cases were asked for, and none was answered")
     failed = dict(found.failed)
     if fresh and fresh.failure:
         failed[fresh.failure.name] = fresh.failure.message
     lines = list(surprises(listed, failed, [*cases, *(name for name in failed if name not in cases)]))
-    expected = [name for name in failed if any(fnmatchcase(name, one.glob) for one in listed)]
+    as_listed = expected(listed, failed)
     code = 1 if lines or found.answers.remarks or found.folder is None or (fresh and fresh.remarks) else 0
     if junit:
-        write_whole(junit, report.junit(found, fresh, cases, lines, expected))
+        write_whole(junit, report.junit(found, fresh, cases, lines, as_listed))
     diagnoses = {} if output.quiet and not output.as_json else _diagnosed(fresh)
-    shown = report.terminal(found, fresh, lines, len(expected), out, diagnoses, every=output.verbose)
+    shown = report.terminal(found, fresh, lines, len(as_listed), out, diagnoses, every=output.verbose)
     if lacking:
         shown.append(f"no fresh cases: {lacking}, pip install 'qwen3-parity[conformance]'")
     output.finish(

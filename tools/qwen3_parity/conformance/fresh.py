@@ -21,20 +21,12 @@ from qwen3_parity.conformance.drawn import networks
 from qwen3_parity.conformance.drawn_ops import single_ops
 from qwen3_parity.conformance.port import NoAnswerError
 from qwen3_parity.conformance.requests import given as bare
-from qwen3_parity.conformance.run import ANSWER, GOLDEN, Answers, Failure, Fresh, take, why
+from qwen3_parity.conformance.run import ANSWER, GOLDEN, KINDS, Answers, Failure, Fresh, take, why
 
 _SMALLER, _LATE = 400, 5
 """Cases that a failing one is made small by, at most; and how many without an answer in time."""
 _LACKING = 3
 """Cases of a kind that a port does not support before no more of the kind are drawn."""
-KINDS: Mapping[str, Collection[int]] = {
-    "ops": (pb.OP,),
-    "causal": (pb.CAUSAL,),
-    "cache": (pb.CAUSAL,),
-    "encoder": (pb.ENCODER,),
-    "encoder-decoder": (pb.ENCODER_DECODER,),
-}
-"""What is drawn for a level."""
 Ask = Callable[[pb.ConformanceRequest, str], pb.ConformanceAnswer]
 
 

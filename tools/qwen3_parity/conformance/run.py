@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +26,14 @@ _LINE = 300
 
 GOLDEN, CHECKPOINT, ANSWER = "golden.pb", "checkpoint", "answer.pb"
 """The files of a fresh case in its folder."""
+KINDS: Mapping[str, Collection[int]] = {
+    "ops": (pb.OP,),
+    "causal": (pb.CAUSAL,),
+    "cache": (pb.CAUSAL,),
+    "encoder": (pb.ENCODER,),
+    "encoder-decoder": (pb.ENCODER_DECODER,),
+}
+"""What is drawn of fresh cases for a level."""
 
 
 @dataclass
