@@ -28,6 +28,7 @@ from qwen3_parity.conformance.port import NoAnswerError
 from qwen3_parity.conformance.run import CHECKPOINT, GOLDEN, Answers, Conformance, Fresh
 from qwen3_parity.conformance.specified import write_checkpoint
 from qwen3_parity.diagnosis import diagnose
+from qwen3_parity.judge.by_reference import ITSELF
 from qwen3_parity.report import conformance as report
 from qwen3_reference.cases.op_specs import SPECS
 from qwen3_reference.checkpoints.weights import canonical
@@ -346,7 +347,10 @@ def test_a_golden_of_the_specification_has_floors_digests_and_parameters(tmp_pat
     floats = [item for item in golden if item.is_float and item.info.op not in ("embedding", "input")]
     assert floats and all(item.info.HasField("floor") for item in floats)
     verdicts = check(golden, golden, weights_of(golden, tmp_path))
-    assert verdicts.word == "parity" and verdicts.notes == ("judged against the specification, not Hugging Face",)
+    assert verdicts.word == "parity" and verdicts.notes == (
+        "judged against the specification, not Hugging Face",
+        ITSELF,
+    )
 
 
 def test_the_command_saves_diagnoses_and_asks_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from qwen3_golden.whole import write_whole
 from qwen3_parity.conformance.port import Limits, NoAnswerError, Port
 from qwen3_parity.conformance.requests import request_for
 from qwen3_parity.folder.check import Folder, check_folder
-from qwen3_parity.judge.candidates import golden_names
+from qwen3_parity.judge.candidates import files_of, golden_names
 from qwen3_parity.judge.verdict import Verdicts
 
 _SILENT = 5
@@ -117,12 +117,12 @@ def conformance(
     A process that breaks off, hangs or answers wrongly is ended, and the next case is asked of a new one. `required`:
     what is not supported fails. Raises `ParityError` when the port cannot be started, or `out` holds recordings.
     """
-    if out.is_dir() and any(out.rglob("*.pb")):
+    if out.is_dir() and (there := [*files_of(out)[0], *(error.where for error in files_of(out)[1])]):
         raise ParityError(
             out,
             "the folder for answers holds recordings",
             expected="an empty folder, or none",
-            got=min(out.rglob("*.pb")).name,
+            got=there[0],
             next_step="give another one with --out",
         )
     goldens, answers, stop = goldens or golden_names(), Answers(), Event()

@@ -16,6 +16,7 @@ from qwen3_golden.recording import SCHEMA_MAJOR, SCHEMA_MINOR
 from qwen3_golden.regular_file import open_regular
 from qwen3_parity.folder.check import Folder, check_folder
 from qwen3_parity.folder.levels import reached
+from qwen3_parity.judge.by_reference import cases_by_reference
 from qwen3_parity.judge.verdict import Verdicts
 from qwen3_parity.text.show import is_tokenization
 
@@ -63,6 +64,7 @@ def card(
         },
         "judge": {"qwen3-parity": version("qwen3-parity"), "schema": f"{SCHEMA_MAJOR}.{SCHEMA_MINOR}"},
         "producers": _producers(recordings),
+        "by_reference": cases_by_reference(judged.results),
         "levels": _levels(judged),
         "cases": {one.case.name: _case(one, recordings[one.case.name]) for one in judged.results},
     }

@@ -27,6 +27,8 @@ def _lines(card: Mapping[str, Any]) -> Iterator[str]:
     yield f"# Card of {_code(card['name'])}"
     done = [name for name, one in card["levels"].items() if one["reached"]]
     yield f"\n{card['date']}. Levels reached: {', '.join(done) or 'none'}.\n"
+    if cases := card["by_reference"]:
+        yield f"No implementation's, but the goldens themselves or recorded by the reference: {', '.join(cases)}.\n"
     yield "| level | reached | parity in | worst share of a budget | what it lacks |"
     yield "|---|---|---|---|---|"
     for name, one in card["levels"].items():
