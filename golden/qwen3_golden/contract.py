@@ -13,7 +13,7 @@ from pathlib import Path
 
 from qwen3_golden.manifest import NAME, RELEASED, load
 from qwen3_golden.recording import Recording
-from qwen3_golden.taps import GOLDEN_ROOT
+from qwen3_golden.taps import TABLES_ROOT
 
 _TABLES = ("taps.textproto", "tolerances.textproto")
 """What every verdict is judged by, beside its golden."""
@@ -21,10 +21,14 @@ _TABLES = ("taps.textproto", "tolerances.textproto")
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """The SHA-256 of what a verdict was judged by, and the files of it that are not the released ones."""
+    """The SHA-256 of what a verdict was judged by, and the files of it that are not the released ones.
+
+    `own_golden` is the case of a golden that is none of the release: the budgets are released, what it holds is not.
+    """
 
     digest: str
     edited: tuple[str, ...] = ()
+    own_golden: str = ""
 
     @property
     def short(self) -> str:
@@ -32,26 +36,40 @@ class Contract:
         return self.digest[:12]
 
     def __str__(self) -> str:
+        own = f"; the golden {self.own_golden!a} is none of the release" if self.own_golden else ""
         if not self.edited:
-            return f"contract {self.short}, as released"
+            return f"contract {self.short}{own or ', as released'}"
         are = "is not the released one" if len(self.edited) == 1 else "are not the released ones"
-        return f"contract {self.short}: {', '.join(self.edited)} {are}, so nothing is called parity"
+        return f"contract {self.short}: {', '.join(self.edited)} {are}, so nothing is called parity{own}"
+
+    @property
+    def released(self) -> bool:
+        """Whether everything that was judged by is as it was released, the golden too."""
+        return not (self.edited or self.own_golden)
 
 
-def contract_of(golden: Recording, root: Path = GOLDEN_ROOT) -> Contract:
-    """The contract of a golden that was read from a file: the set below `root`, and the golden if it is one of it.
+def contract_of(golden: Recording, root: Path = TABLES_ROOT) -> Contract:
+    """The contract of a golden: the set whose tables are below `root`, those that budgets are read from, and the golden
+    if it is one of the set.
 
-    A golden of a name that the set does not have, a user's own, is nobody's edit. Raises `ParityError` without a
-    manifest.
+    A golden of a name that the set does not have, a user's own, is nobody's edit, and nobody's release; neither is one
+    that was read from no file. Raises `ParityError` without a manifest.
     """
     digests, edited, tables = _set(root)
     name = f"cases/{golden.case.name}.pb"
     wrong = dict(edited)
     if golden.digest and digests.get(name, golden.digest.hex()) != golden.digest.hex():
         wrong[name] = golden.digest.hex()
+    own = golden.case.name if name not in digests or not golden.digest else ""
     lines = [tables, *(f"{one} {digest}" for one, digest in sorted(wrong.items()))]
     digest = hashlib.sha256("\n".join(lines).encode()).hexdigest() if wrong else tables
-    return Contract(digest, tuple(sorted(wrong)))
+    return Contract(digest, tuple(sorted(wrong)), own)
+
+
+def released_cases(root: Path = TABLES_ROOT) -> list[str]:
+    """The names of the cases of the set, by its manifest, whatever goldens are at hand; in order."""
+    cases = (path for path in _set(root)[0] if path.startswith("cases/"))
+    return [path.removeprefix("cases/").removesuffix(".pb") for path in sorted(cases)]
 
 
 @cache

@@ -69,7 +69,7 @@ def test_a_card_has_each_case_with_its_recordings_digest_and_its_worst_share(pat
 def test_a_card_has_the_contracts_digest_and_the_versions(path: Path) -> None:
     card = json.loads(path.read_text())
     manifest = (GOLDEN_ROOT / "MANIFEST.textproto").read_bytes()
-    assert card["contract"] == {"digest": hashlib.sha256(manifest).hexdigest(), "edited": []}
+    assert card["contract"] == {"digest": hashlib.sha256(manifest).hexdigest(), "edited": [], "own_goldens": []}
     assert card["judge"].keys() == {"qwen3-parity", "schema"}
     assert any("numpy" in one["versions"] for one in card["producers"])
 
@@ -80,14 +80,69 @@ def test_a_card_has_the_date_that_was_given(path: Path) -> None:
 
 def test_a_card_for_people_says_the_same(path: Path) -> None:
     page = path.with_suffix(".md").read_text()
-    assert page.startswith("# my\\_port 1.2\n\n2026-11-24. Levels reached: reader.\n")
+    assert page.startswith("# Card of `my_port 1.2`\n\n2026-11-24. Levels reached: reader.\n")
     assert "| ops | no | 0 of " in page and "| encoder/one_token | parity | run and ops |" in page
 
 
-def test_nothing_in_a_name_is_markdown(folder: Path, tmp_path: Path) -> None:
-    run("card", folder, "--date", "2026-11-24", "--name", "a|b\n# [c](d) <e>\x1b", "--out", tmp_path / "x")
-    first = (tmp_path / "x.md").read_text().splitlines()[0]
-    assert first == "# a\\|b \\# \\[c\\](d) \\<e\\>\\\\x1b"
+LEVELS = "1.2\n\n2026-11-24. Levels reached: ops, causal."
+FORGED = (
+    "a|b",
+    "[c](d)",
+    "<b>",
+    "# a",
+    "a `b`",
+    "a\tb",
+    "a\x1b[1m",
+    LEVELS,
+    "",
+    " a",
+    "a" * 81,
+    "\u202eport",
+    "*a*",
+    "a\r",
+)
+"""What is no name: Markdown, what a terminal obeys, more than a line, nothing."""
+
+
+@pytest.mark.sample(every=5)
+@pytest.mark.parametrize("name", FORGED)
+def test_a_name_that_could_be_read_as_something_else_is_refused(
+    name: str, folder: Path, path: Path, tmp_path: Path
+) -> None:
+    if name:
+        done = run("card", folder, "--date", "2026-11-24", f"--name={name}", "--out", tmp_path / "x")
+        assert done.exit_code == 2 and "a card's name is a name" in done.output and not (tmp_path / "x.md").exists()
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"name": name}))
+    done = run("card", folder, "--verify", path)
+    assert done.exit_code == 2 and "this is no card" in done.output
+
+
+@pytest.mark.parametrize("date", ["2026-02-30", "20260131", "2026-W05-6", "soon", LEVELS, "2026-11-24 ", ""])
+def test_a_card_whose_date_cannot_be_is_refused(date: str, folder: Path, path: Path) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"date": date}))
+    done = run("card", folder, "--verify", path)
+    assert done.exit_code == 2 and "this is no card" in done.output
+
+
+def test_a_card_with_a_key_twice_is_refused(folder: Path, path: Path) -> None:
+    text = path.read_text()
+    path.write_text(text.replace('"levels": {', '"levels": {"ops": {"reached": true}},\n "levels": {', 1))
+    done = run("card", folder, "--verify", path)
+    assert done.exit_code == 2 and "a key twice" in done.output
+
+
+def test_what_a_recording_says_of_its_maker_forges_nothing(folder: Path, tmp_path: Path) -> None:
+    golden = read(CASES / "encoder" / "one_token.pb")
+    golden.provenance.producer = (
+        "port`\n\n| ops | yes |\n\n# Levels :white_check_mark: reached `all` | *x* <b>\x1b\u2028"
+    )
+    write(folder / "encoder_one_token.pb", golden)
+    run("card", folder, "--date", "2026-11-24", "--name", "port", "--out", tmp_path / "x")
+    page = (tmp_path / "x.md").read_text()
+    (line,) = (line for line in page.splitlines() if "white_check_mark" in line)
+    assert line.startswith("Recorded by `port\\x60  \\x7c ops \\x7c yes \\x7c") and line.count("`") % 2 == 0
+    outside = "".join(line.split("`")[::2])
+    assert "Levels" not in outside and "|" not in line and "\x1b" not in page and "\u2028" not in page
 
 
 def test_a_card_without_a_date_is_refused(folder: Path) -> None:

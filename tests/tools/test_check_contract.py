@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -52,7 +55,11 @@ def test_the_committed_set_is_the_released_one() -> None:
 def test_a_verdict_by_the_released_set_names_its_digest() -> None:
     verdicts = check(GOLDEN, GOLDEN)
     assert verdicts.contract is not None and verdicts.word == "parity"
-    assert verdicts.to_json()["contract"] == {"digest": manifests.RELEASED.read_text().strip(), "edited": ()}
+    assert verdicts.to_json()["contract"] == {
+        "digest": manifests.RELEASED.read_text().strip(),
+        "edited": (),
+        "own_golden": "",
+    }
 
 
 def test_nothing_is_parity_by_an_edited_golden_and_the_verdict_says_so(tmp_path: Path) -> None:
@@ -103,10 +110,59 @@ def _sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def test_a_users_own_golden_is_nobodys_edit() -> None:
+def test_a_users_own_golden_is_nobodys_edit_and_not_called_released(tmp_path: Path) -> None:
     own = read(GOLDEN)
     own.case.name = "capture/request"
     assert contract_of(own).edited == ()
+    write(tmp_path / "own.pb", own)
+    done = CliRunner().invoke(main, ["check", str(tmp_path / "own.pb"), str(tmp_path / "own.pb")])
+    words = " ".join(done.output.split())
+    assert done.exit_code == 0 and "the golden 'capture/request' is none of the release" in words
+    assert "as released" not in words
+
+
+def test_a_golden_that_is_no_file_is_not_called_released() -> None:
+    golden = read(GOLDEN)
+    assert contract_of(golden).released
+    assert not contract_of(replace(golden, digest=b"")).released
+
+
+def in_another_set(folder: Path, *words: str) -> str:
+    """What the command says where QWEN3_PARITY_GOLDENS names a set of one case, whose tables are other ones."""
+    goldens = folder / "goldens"
+    (goldens / "cases" / "plumbing").mkdir(parents=True, exist_ok=True)
+    shutil.copy(GOLDEN_ROOT / "cases" / "plumbing" / "dtypes.pb", goldens / "cases" / "plumbing")
+    for name in (manifests.NAME, "taps.textproto", "tolerances.textproto"):
+        shutil.copy(GOLDEN_ROOT / name, goldens / name)
+    (goldens / "tolerances.textproto").write_text("")
+    done = subprocess.run(
+        [sys.executable, "-m", "qwen3_parity", *words],
+        env=os.environ | {"QWEN3_PARITY_GOLDENS": str(goldens), "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return f"{done.stdout}{done.stderr}exit code {done.returncode}"
+
+
+def test_fewer_goldens_make_no_level_smaller(tmp_path: Path) -> None:
+    port = tmp_path / "port"
+    port.mkdir()
+    shutil.copy(GOLDEN_ROOT / "cases" / "plumbing" / "dtypes.pb", port)
+    said = in_another_set(tmp_path, "check", str(port))
+    assert "level reader, 1 of 4 cases: missing plumbing/shapes" in said and "levels reached" not in said
+    said = in_another_set(tmp_path, "check", str(port), "--level", "reader")
+    assert "required and not delivered, 3: plumbing/shapes" in said and said.endswith("exit code 1")
+    said = in_another_set(tmp_path, "card", str(port), "--date", "2026-01-31", "--name", "port")
+    assert "Levels reached: none." in said and said.endswith("exit code 1")
+    said = in_another_set(tmp_path, "conformance", "--level", "reader", "--", "no-port")
+    assert "no plumbing/shapes, plumbing/specials, plumbing/unpadded" in said and said.endswith("exit code 2")
+
+
+def test_the_contract_is_that_of_the_folder_which_budgets_are_read_from(tmp_path: Path) -> None:
+    golden = GOLDEN_ROOT / "cases" / "plumbing" / "dtypes.pb"
+    said = in_another_set(tmp_path, "check", str(golden), str(golden))  # the tables beside the goldens are nobody's
+    assert f"contract {contract_of(read(GOLDEN)).short}, as released" in said and said.endswith("exit code 0")
 
 
 def test_the_contract_stands_in_the_terminal_and_on_the_page() -> None:

@@ -7,24 +7,29 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from rich.console import Console
 
 from qwen3_golden import GOLDEN_ROOT, Recording, pb, read, tensor, write
 from qwen3_parity.check import check
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.cli import main
+from qwen3_parity.commands.conformance import _diagnosed as diagnosed
 from qwen3_parity.conformance.drawn import Network
 from qwen3_parity.conformance.drawn_ops import OPS, VALUES, Op
 from qwen3_parity.conformance.fresh import fresh, judged, strategy
 from qwen3_parity.conformance.port import NoAnswerError
-from qwen3_parity.conformance.run import CHECKPOINT, GOLDEN, Fresh
+from qwen3_parity.conformance.run import CHECKPOINT, GOLDEN, Answers, Conformance, Fresh
 from qwen3_parity.conformance.specified import write_checkpoint
 from qwen3_parity.diagnosis import diagnose
+from qwen3_parity.judge.by_reference import ITSELF
+from qwen3_parity.report import conformance as report
 from qwen3_reference.cases.op_specs import SPECS
 from qwen3_reference.checkpoints.weights import canonical
 from qwen3_spec import Arithmetic
@@ -171,6 +176,42 @@ def test_a_bug_is_found_and_made_small(odd: Fresh) -> None:
     assert case.steps == [3] and case.config.num_hidden_layers == 1 and BUGS[odd_length](case)
 
 
+def wrapped_positions(port: Any) -> tuple[Any, str, Any]:
+    right = port.rope_tables
+    return port, "rope_tables", lambda places, *rest: right(np.asarray(places).astype(np.int16).astype(np.int64), *rest)
+
+
+@pytest.fixture(scope="module")
+def wrapped(port: tuple[Any, Answer], tmp_path_factory: pytest.TempPathFactory) -> Fresh:
+    """What fresh cases make of a port whose positions are numbers of 16 bits: alone, a token looks turned backwards."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(*wrapped_positions(port[0]))
+        return run(port[1], 1, 40, tmp_path_factory.mktemp("wrapped"))
+
+
+def test_a_case_that_fails_is_kept_and_diagnosed_as_it_was_drawn(wrapped: Fresh) -> None:
+    assert wrapped.drawn is not None and wrapped.failure is not None
+    assert wrapped.drawn.answer is not None and wrapped.failure.answer is not None
+    assert sum(read(wrapped.drawn.golden).case.steps) > sum(read(wrapped.failure.golden).case.steps) == 1
+    found = diagnosed(wrapped)
+    drawn, small = ({name for _, name in report.named(found[one.name])} for one in (wrapped.drawn, wrapped.failure))
+    assert drawn == {"table.wrapped_positions"} and small == {"table.negative_angle"}
+
+
+def test_the_terminal_and_json_have_both_and_say_which_to_believe(wrapped: Fresh) -> None:
+    assert wrapped.drawn is not None and wrapped.failure is not None
+    none, found = Conformance(Answers(), None, {}), diagnosed(wrapped)
+    console = Console(width=400, file=StringIO())
+    console.print(*report.terminal(none, wrapped, [], 0, None, found), sep="\n")
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert text.index("fails as it was drawn: ") < text.index("made small: ")
+    assert "    fix: " in text and "table.wrapped_positions" in text and "as it was drawn is to be believed" in text
+    fresh = report.to_json(none, wrapped, [], 1, found)["fresh"]
+    for key, name in (("drawn", "table.wrapped_positions"), ("failure", "table.negative_angle")):
+        assert {one["name"] for one in fresh[key]["named"]} == {name} and name in fresh[key]["diagnosis"]
+        assert Path(fresh[key]["golden"]).is_file() and Path(fresh[key]["answer"]).is_file()
+
+
 def test_what_failed_is_saved_for_check_and_diagnose(odd: Fresh) -> None:
     assert odd.failure is not None and odd.failure.answer is not None
     golden, answer = read(odd.failure.golden, digests=True), read(odd.failure.answer, digests=True)
@@ -207,6 +248,36 @@ def test_what_is_not_supported_is_not_counted(port: tuple[Any, Answer], tmp_path
     assert found.judged == 3 and set(found.unsupported) == {"encoder"} and found.failure is None
     found = run(causal, 1, 5, tmp_path, ("encoder",))
     assert found.judged == 0 and found.failure is None
+
+
+UNSUPPORTED = """
+import numpy_process
+right = numpy_process.answer
+def answer(request):
+    if b"fresh/" in request.recording:
+        return numpy_process.pb.ConformanceAnswer(id=request.id, unsupported="no such sizes")
+    return right(request)
+numpy_process.answer = answer
+numpy_process.main()
+"""
+
+
+def test_fresh_cases_that_were_asked_for_and_not_answered_are_no_success(tmp_path: Path) -> None:
+    port = tmp_path / "port.py"
+    port.write_text(f"import sys; sys.path.insert(0, {str(EXAMPLES)!r})\n{UNSUPPORTED}")
+    junit = tmp_path / "junit.xml"
+    words = ["conformance", "--only", "op/rms_norm", "--junit", str(junit), "--", sys.executable, str(port)]
+    assert CliRunner().invoke(main, words).exit_code == 0
+    for asked in (["--fresh", "3"], ["--seed", "1"]):
+        done = CliRunner().invoke(main, [*words[:1], *asked, *words[1:]])
+        assert done.exit_code == 1 and "fresh cases were asked for, and none was answered" in done.output
+        assert "none was answered" in junit.read_text()
+
+
+def test_fresh_cases_of_levels_that_have_none_are_refused() -> None:
+    for asked in (["--fresh", "3"], ["--seed", "1"]):
+        done = CliRunner().invoke(main, ["conformance", "--level", "reader", *asked, "--", "no-port"])
+        assert done.exit_code == 2 and "no fresh case is drawn for reader" in done.output
 
 
 def test_levels_without_networks_have_no_fresh_cases() -> None:
@@ -276,7 +347,10 @@ def test_a_golden_of_the_specification_has_floors_digests_and_parameters(tmp_pat
     floats = [item for item in golden if item.is_float and item.info.op not in ("embedding", "input")]
     assert floats and all(item.info.HasField("floor") for item in floats)
     verdicts = check(golden, golden, weights_of(golden, tmp_path))
-    assert verdicts.word == "parity" and verdicts.notes == ("judged against the specification, not Hugging Face",)
+    assert verdicts.word == "parity" and verdicts.notes == (
+        "judged against the specification, not Hugging Face",
+        ITSELF,
+    )
 
 
 def test_the_command_saves_diagnoses_and_asks_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -296,7 +370,8 @@ def test_the_command_saves_diagnoses_and_asks_again(tmp_path: Path, monkeypatch:
     words[2] = "decoder/multiples_of_256"
     done = CliRunner().invoke(main, [*words, sys.executable, str(wrong)])
     assert done.exit_code == 1 and "fresh cases from seed 3" in done.output and "probs" in done.output
-    (golden,) = (tmp_path / "build" / "fresh").glob("*/golden.pb")
+    golden = min((tmp_path / "build" / "fresh").glob("*/golden.pb"), key=lambda path: sum(read(path).case.steps))
+    assert len(list((tmp_path / "build" / "fresh").iterdir())) <= 2
     name = read(golden).case.name
     assert 'classname="fresh" name="seed_3"' in (tmp_path / "j.xml").read_text() and name in done.output
     again = ["conformance", "--case", str(golden), "--"]

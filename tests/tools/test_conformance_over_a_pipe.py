@@ -10,9 +10,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from qwen3_golden import GOLDEN_ROOT, Recording, pb, read
+from qwen3_golden.contract import released_cases
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.cli import main
-from qwen3_parity.conformance.known import Known, surprises
+from qwen3_parity.conformance.known import Known, expected, surprises
 from qwen3_parity.conformance.port import Limits
 from qwen3_parity.conformance.requests import request_for
 from qwen3_parity.conformance.run import Conformance, conformance
@@ -261,20 +262,21 @@ def test_the_numpy_port_computes_what_it_is_asked_from_requests_alone(tmp_path: 
 
 
 NAMES = [f"op/{n}" for n in range(30)]
+BEAMS, DIVERGES = Known(1, "op/1", "unsupported: beams"), Known(1, "op/2", "divergence: x")
 FAILED = {"op/1": "unsupported: beams", "op/2": "divergence: x"}
 LISTS = {
-    "exactly what fails": ([Known(1, "op/1", "unsupported: beams"), Known(2, "op/2", "")], []),
-    "one that is not listed": ([Known(1, "op/1", "")], ["op/2: divergence: x"]),
-    "one that passes": ([Known(1, "op/[12]", ""), Known(2, "op/3", "")], ["line 2, op/3: op/3 does not fail"]),
+    "exactly what fails": ([BEAMS, DIVERGES], []),
+    "one that is not listed": ([BEAMS], ["op/2: divergence: x"]),
+    "one that passes": ([BEAMS, DIVERGES, Known(2, "op/3", "x")], ["line 2, op/3: op/3 does not fail"]),
     "another message": (
-        [Known(1, "op/1", "y"), Known(2, "op/2", "")],
+        [Known(1, "op/1", "y"), DIVERGES],
         ["line 1, op/1: op/1 fails otherwise: unsupported: beams"],
     ),
     "no such case": (
-        [Known(1, "op/[12]", ""), Known(2, "nothing", "")],
+        [BEAMS, DIVERGES, Known(2, "nothing", "x")],
         ["line 2, nothing: no case of this run is called so"],
     ),
-    "twice": ([Known(1, "op/[12]", ""), Known(2, "op/2", "")], ["line 2, op/2: op/2 is in line 1, too"]),
+    "twice": ([BEAMS, DIVERGES, Known(2, "op/2", "divergence")], ["line 2, op/2: op/2 is in line 1, too"]),
 }
 
 
@@ -286,6 +288,37 @@ def test_the_list_of_known_failures_is_exactly_what_fails(what: str) -> None:
 
 def test_a_line_of_the_list_stands_for_twenty_cases_at_most() -> None:
     failed = dict.fromkeys(NAMES, "x")
-    assert list(surprises([Known(4, "op/*", "")], failed, NAMES)) == [
-        "line 4, op/*: stands for 30 cases, and 20 are allowed"
+    released = sum(name.startswith("op/") for name in released_cases())
+    assert list(surprises([Known(4, "op/*", "x")], failed, NAMES)) == [
+        f"line 4, op/*: stands for {released + 30} cases, and 20 are allowed"
     ]
+
+
+@pytest.mark.parametrize("glob", ["*", "op/*", "?p/*", "*/*"])
+def test_a_line_stands_for_as_many_cases_however_few_are_run(glob: str) -> None:
+    (line,) = surprises([Known(1, glob, "divergence")], {"op/rope": "divergence: x"}, ["op/rope"])
+    assert "cases, and 20 are allowed" in line
+
+
+@pytest.mark.parametrize("glob", ["fresh/*", "fresh/causal_????????", "*", "fresh/causal_[0-9a-f]*"])
+def test_no_line_stands_for_whatever_is_drawn(glob: str) -> None:
+    failed = {"fresh/causal_dab8ad52": "divergence: x"}
+    assert "fresh/causal_dab8ad52: divergence: x" in surprises([Known(1, glob, "divergence")], failed, list(failed))
+    assert not list(surprises([Known(1, *failed, "divergence")], failed, list(failed)))
+
+
+def test_a_message_is_known_by_how_it_begins_in_whole_words() -> None:
+    said = {"op/1": "divergence: output.y (step 0): too far"}
+    for message in ("divergence", "divergence: output.y (step 0)", said["op/1"]):
+        assert not list(surprises([Known(1, "op/1", message)], said, NAMES))
+        assert expected([Known(1, "op/1", message)], said) == ["op/1"]
+    for message in ("d", "divergence: out", "unsupported", "divergence: output.y (step 0): too far away"):
+        assert list(surprises([Known(1, "op/1", message)], said, NAMES))
+        assert not expected([Known(1, "op/1", message)], said)
+
+
+def test_a_line_that_does_not_say_how_a_case_fails_is_refused(port: Path, tmp_path: Path) -> None:
+    (tmp_path / "known.txt").write_text("# ours\nplumbing/dtypes\n")
+    words = ("--level", "reader", "--", sys.executable, port, "error", "plumbing/dtypes")
+    done = run("--known", tmp_path / "known.txt", *words)
+    assert done.exit_code == 2 and "known.txt, line 2" in done.output and "says how it fails" in done.output

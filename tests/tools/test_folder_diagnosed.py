@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,16 @@ import pytest
 from click.testing import CliRunner, Result
 
 from qwen3_golden import GOLDEN_ROOT, Recording, Tensor, read, write
+from qwen3_parity.check import check
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.cli import main
 from qwen3_parity.diagnosis import diagnose
+from qwen3_parity.diagnosis.diagnose import Diagnosis
+from qwen3_parity.diagnosis.near_ties import Flip
 from qwen3_parity.folder.check import check_folder
-from qwen3_parity.folder.diagnose import FolderDiagnosis, Sign, Way, _mistakes, diagnose_folder
+from qwen3_parity.folder.diagnose import FolderDiagnosis, Sign, Way, _mistakes, _of_network, diagnose_folder
 from qwen3_parity.recording.record import record
+from qwen3_parity.report.folder_diagnosis import to_json as diagnosis_json
 
 CASES = GOLDEN_ROOT / "cases"
 ROTATED = ("decoder/mask_4d", "decoder/yarn_stated", "llama/plain", "op/rope")
@@ -166,3 +170,74 @@ def test_a_wrong_rotation_by_the_goldens_angles_is_named_before_two_mistakes_are
     golden, candidate = (read(path / "decoder" / "yarn_stated.pb") for path in (CASES, folder))
     found = diagnose(golden, candidate, weights_of(golden, GOLDEN_ROOT / "checkpoints"))
     assert [one.name for one in found.faults] == [MISTAKE, MISTAKE] and not thought_of
+
+
+@pytest.fixture(scope="module")
+def hinted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Padding ignored in two networks of which little was recorded, and two ops that no mistake reproduces."""
+    out = tmp_path_factory.mktemp("hinted")
+    spec = importlib.util.spec_from_file_location("numpy_port", GOLDEN_ROOT.parent / "examples" / "numpy_port.py")
+    assert spec is not None and spec.loader is not None
+    port = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(port)
+    right = port.Qwen3.mask
+    port.Qwen3.mask = lambda self, layer, padding, query: right(self, layer, np.ones_like(padding), query)
+    for name in ("decoder/ragged_decode", "encoder/ragged"):
+        record(read(CASES / f"{name}.pb"), out / f"{name}.pb", port.factory, taps=("logits", "encoder.norm"))
+    for name, tap, value in (("op/softmax_many_keys", "output.probs", np.nan), ("op/swiglu", "output.act", 3.5)):
+
+        def spoilt(array: Any, value: float = value) -> Any:
+            array = array.copy()
+            array[0, -1] = value
+            return array
+
+        write(out / f"{name}.pb", with_tap(read(CASES / f"{name}.pb"), tap, spoilt))
+    return out
+
+
+def test_a_folder_says_of_each_case_what_its_own_diagnosis_says(hinted: Path) -> None:
+    report = diagnosis_json(diagnose_folder(check_folder(hinted)))
+    own: dict[str, set[tuple[str, str]]] = {"names": set(), "findings": set(), "record_next": set()}
+    for path in sorted(hinted.rglob("*.pb")):
+        case = path.relative_to(hinted).with_suffix("").as_posix()
+        golden = read(CASES / f"{case}.pb")
+        for fault in diagnose(golden, read(path), weights_of(golden, GOLDEN_ROOT / "checkpoints")).faults:
+            own["names"] |= {(one.name, case) for one in fault.explanations}
+            own["findings"] |= {(f"{one.name}: {one.says}", case) for one in fault.findings}
+            own["record_next"] |= {(fault.record, case)} if fault.record else set()
+    causes = [*report["mistakes"], *report["apart"]]
+    names = {(one["name"], case) for one in report["mistakes"] for case in one["cases"]}
+    names |= {(other, case) for one in report["mistakes"] for other in one["otherwise"] for case in one["cases"]}
+    names |= pairs(note for one in report["mistakes"] for note in one["otherwise_in"])
+    assert names == own["names"] and ("softmax.no_mask", "encoder/ragged") in names
+    assert pairs(note for one in causes for note in one["findings"]) == own["findings"]
+    assert pairs(note for one in causes for note in one["record_next"]) == own["record_next"]
+    assert any(says.startswith("softmax.not_finite: ") for says, _ in own["findings"]) and own["record_next"]
+
+
+def pairs(notes: Iterable[dict[str, Any]]) -> set[tuple[str, str]]:
+    return {(note["says"], case) for note in notes for case in note["cases"]}
+
+
+def test_the_terminal_has_hints_ties_and_the_next_tap(hinted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = diagnose_folder(check_folder(hinted))
+    monkeypatch.setattr("qwen3_parity.folder.diagnose.diagnose_folder", lambda *_, **__: found)
+    words = " ".join(run("diagnose", hinted).stdout.split())
+    assert "what the numbers say: softmax.not_finite: " in words
+    assert "in encoder/ragged also: softmax.no_mask" in words
+    assert "record encoder.layers.0.self_attn.mask next: it tells" in words
+
+
+def test_positions_that_noise_decides_are_told_of_a_folder_too() -> None:
+    flip = Flip("logits (step 1) [0, 0]", 3, 5, 1e-6, 0.5, near_tie=True)
+    verdicts = check(CASES / "op" / "rope.pb", CASES / "op" / "rope.pb")
+    signs = _of_network(Diagnosis(verdicts, [], [], [], [], [flip]), "decoder/plain")
+    assert [sign.note for sign in signs if sign.note] == [str(flip)]
+
+
+def test_what_a_case_is_called_first_by_its_own_diagnosis_is_first_in_the_folder() -> None:
+    plain, other = Way("b.plain", "x", "y", "here"), Way("a.other", "x", "y", "here")
+    (only,) = _mistakes([Sign("one", "here", [plain, other]), Sign("two", "here", [other, plain])])
+    assert only.name == "a.other"  # each is first once: the name decides
+    (only,) = _mistakes([Sign(case, "here", [plain, other]) for case in ("one", "two")])
+    assert only.name == "b.plain"

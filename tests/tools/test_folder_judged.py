@@ -172,3 +172,59 @@ def test_a_folder_without_results_is_partial_and_no_pass_unless_that_is_asked_fo
 @pytest.mark.parametrize("option", [("--all",), ("--model", "x")])
 def test_options_for_one_candidate_are_refused_with_a_folder(option: tuple[str, ...], right: Path) -> None:
     assert run("check", right, *option).exit_code == 2
+
+
+def test_a_recording_in_capitals_is_judged(tmp_path: Path) -> None:
+    (tmp_path / "a.PB").write_bytes((CASES / "op" / "rope.pb").read_bytes())
+    (tmp_path / "b.Pb").write_bytes((CASES / "op" / "swiglu.pb").read_bytes())
+    assert [one.case.name for one in check_folder(tmp_path).results] == ["op/rope", "op/swiglu"]
+
+
+@pytest.mark.parametrize("what", ["a folder", "a file"])
+def test_a_link_out_of_the_folder_is_not_followed_and_said(what: str, tmp_path: Path) -> None:
+    port, elsewhere = tmp_path / "port", tmp_path / "elsewhere"
+    deliver(port, "op/rope")
+    deliver(elsewhere, "op/swiglu")
+    link = port / ("linked" if what == "a folder" else "linked.pb")
+    link.symlink_to(elsewhere / "op" if what == "a folder" else elsewhere / "op" / "swiglu.pb")
+    folder = check_folder(port)
+    assert [one.case.name for one in folder.results] == ["op/rope"] and folder.exit_code == 2
+    assert [(error.where, "a link leads out of the folder" in error.rule) for error in folder.refused] == [
+        (str(link), True)
+    ]
+    done = run("check", port)
+    assert done.exit_code == 2 and "a link leads out of the folder" in done.output
+
+
+def test_a_folder_of_nothing_but_a_link_is_refused_for_it(tmp_path: Path) -> None:
+    (tmp_path / "port").mkdir()
+    (tmp_path / "port" / "linked").symlink_to(CASES / "op")
+    done = run("check", tmp_path / "port")
+    assert done.exit_code == 2 and "a link leads out" in done.output and "nothing was judged" in done.output
+
+
+def test_links_within_the_folder_hide_nothing_and_double_nothing(tmp_path: Path) -> None:
+    deliver(tmp_path / "port", "op/rope")
+    (tmp_path / "port" / "again").symlink_to(tmp_path / "port")  # a circle
+    (tmp_path / "link").symlink_to(tmp_path / "port")  # the folder itself may be one
+    for folder in (tmp_path / "port", tmp_path / "link"):
+        found = check_folder(folder)
+        assert [one.case.name for one in found.results] == ["op/rope"] and found.exit_code == 0
+
+
+def test_a_candidate_that_no_implementation_made_is_remarked(tmp_path: Path) -> None:
+    (tmp_path / "rope.pb").write_bytes((CASES / "op" / "rope.pb").read_bytes())
+    deliver(tmp_path, "op/swiglu", lambda golden: setattr(golden.provenance, "platform", "another"))
+    deliver(tmp_path, "op/linear", lambda golden: setattr(golden.provenance, "producer", "a port"))
+    deliver(tmp_path, "tokenization/words")
+    found = {one.case.name: one.notes for one in check_folder(tmp_path).results}
+    itself = "the candidate is the golden itself, so no implementation was judged"
+    reference = "the candidate was recorded by the reference, so no implementation of its own was judged"
+    assert found["op/rope"] == (itself,) and found["op/swiglu"] == (reference,) and found["op/linear"] == ()
+    assert found["tokenization/words"]
+    words = " ".join(run("check", tmp_path).output.split())
+    assert "recorded by the reference, no implementation of its own: op/rope, op/swiglu, tokenization/words" in words
+    assert itself in " ".join(run("check", tmp_path / "rope.pb").output.split())
+    run("card", tmp_path, "--date", "2026-01-31", "--name", "port", "--out", tmp_path / "card")
+    assert json.loads((tmp_path / "card.json").read_text())["by_reference"] == sorted(set(found) - {"op/linear"})
+    assert "recorded by the reference: op/rope, op/swiglu, tokenization/words." in (tmp_path / "card.md").read_text()

@@ -97,7 +97,7 @@ def test_the_levels_that_are_reached_are_said_and_what_others_need(reader: Path)
 
 
 def test_a_level_of_which_no_case_was_judged_is_not_begun(reader: Path) -> None:
-    assert [one.level for one in reached(check_folder(reader), NAMES)] == ["reader", "causal"]
+    assert [one.level for one in reached(check_folder(reader))] == ["reader", "causal"]
 
 
 def test_json_has_the_levels_with_what_is_missing(reader: Path) -> None:
@@ -112,7 +112,7 @@ def test_a_partial_verdict_reaches_no_level(reader: Path) -> None:
     folder = check_folder(reader)
     for one in folder.results:
         object.__setattr__(one, "results", [("logits", 9)])
-    assert not [one.level for one in reached(folder, NAMES) if one.reached]
+    assert not [one.level for one in reached(folder) if one.reached]
 
 
 def test_a_level_for_a_single_recording_is_refused() -> None:

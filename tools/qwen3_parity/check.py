@@ -12,6 +12,7 @@ from qwen3_golden.contract import contract_of
 from qwen3_parity.blame.ops_alone import comparable, nothing_judged, op_alone, with_ops
 from qwen3_parity.blame.replay import replay
 from qwen3_parity.blame.tables import wrong_tables
+from qwen3_parity.judge.by_reference import by_reference
 from qwen3_parity.judge.conventions import conventional
 from qwen3_parity.judge.golden_path import golden_path
 from qwen3_parity.judge.match import delivered, is_input, parameters_differ, refuse_weights, results, same_case
@@ -59,7 +60,7 @@ def check_run(expected: Recording, actual: Recording, *, partial: bool = False) 
     """
     refuse_weights(actual, expected)
     if expected.case.mode == pb.TOKENIZATION:
-        return replace(check_tokenization(expected, actual), partial=partial)
+        return replace(check_tokenization(expected, actual), partial=partial, notes=by_reference(actual, expected))
     same_case(actual, expected)
     structural = parameters_differ(actual, expected)
     match = delivered(actual, expected, partial=partial)
@@ -79,6 +80,7 @@ def check_run(expected: Recording, actual: Recording, *, partial: bool = False) 
         taps.append(verdict)
     if floors and not any(tap.metrics is not None and tap.metrics.count for tap in taps):
         structural.append(nothing_judged(expected.case.name, actual.source, f"{len(actual.tensors)} tensors"))
+    against = ("judged against the specification, not Hugging Face",) * (expected.provenance.producer == SPECIFICATION)
     return Verdicts(
         case=expected.case,
         golden=expected.source,
@@ -93,7 +95,7 @@ def check_run(expected: Recording, actual: Recording, *, partial: bool = False) 
         partial=partial,
         floors=floors,
         results=results(expected),
-        notes=("judged against the specification, not Hugging Face",) * (expected.provenance.producer == SPECIFICATION),
+        notes=(*against, *by_reference(actual, expected)),
     )
 
 

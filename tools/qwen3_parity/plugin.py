@@ -304,7 +304,7 @@ def _diagnosis(red: Collection[Sums], budget: float, folder: Path | None, *, eve
     from qwen3_parity.report import closing
 
     cases = [Red(one.case, one.golden, one.candidate, one.alone, one.compared) for one in red]
-    mistakes, apart = diagnose_cases(cases, partial=True, whole=IN_ALL, deadline=monotonic() + budget)
+    mistakes, apart, _ = diagnose_cases(cases, partial=True, whole=IN_ALL, deadline=monotonic() + budget)
     first = next((one for one in red if mistakes and one.case in mistakes[0].cases), next(iter(red)))
     yield from map(printable, closing.diagnosis(mistakes, apart, len(red), every=every))
     yield (

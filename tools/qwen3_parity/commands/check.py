@@ -7,12 +7,12 @@ from pathlib import Path
 import click
 
 from qwen3_golden import GOLDEN_ROOT, pb, read
+from qwen3_golden.contract import released_cases
 from qwen3_golden.whole import write_whole
 from qwen3_parity.check import check as judge
 from qwen3_parity.commands import examples, output_options
 from qwen3_parity.folder.check import Folder, check_folder
 from qwen3_parity.folder.levels import LEVELS, cases_of
-from qwen3_parity.judge.candidates import golden_names
 from qwen3_parity.judge.golden_path import golden_of, golden_path
 from qwen3_parity.judge.predictions import predictions as compare_predictions
 from qwen3_parity.report import folder as folders
@@ -66,7 +66,7 @@ def check(
     if len(files) == 1 and files[0].is_dir():
         if every or model:
             raise click.UsageError("--all and --model are for one candidate, and this is a folder")
-        cases = cases_of(levels, list(golden_names()))
+        cases = cases_of(levels, released_cases())
         with output.progress("judging", "cases") as update:
             folder = check_folder(files[0], cases, partial=partial, count=update.count)
             update("writing")

@@ -5,20 +5,21 @@ from __future__ import annotations
 import random
 import tempfile
 from collections.abc import Callable, Sequence
-from fnmatch import fnmatchcase
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
 import click
-from rich.console import RenderableType
 
-from qwen3_golden import ParityError, read
+from qwen3_golden import GOLDEN_ROOT, ParityError, read
+from qwen3_golden.contract import released_cases
 from qwen3_golden.whole import write_whole
 from qwen3_parity.commands import examples, output_options, selection_options
-from qwen3_parity.conformance.known import load, surprises
+from qwen3_parity.conformance.known import expected, load, surprises
 from qwen3_parity.conformance.port import Limits, Port
-from qwen3_parity.conformance.run import Failure, Fresh
+from qwen3_parity.conformance.run import KINDS, Fresh
 from qwen3_parity.conformance.run import conformance as run
+from qwen3_parity.diagnosis.diagnose import Diagnosis
 from qwen3_parity.folder.levels import LEVELS, cases_of
 from qwen3_parity.judge.candidates import golden_names
 from qwen3_parity.judge.selection import EVERY, Selection
@@ -82,13 +83,22 @@ def conformance(
     """Start a port, ask it for the committed cases over a pipe (see golden/README.md), and judge its answers.
 
     Then for fresh ones, drawn from a seed that is printed, and judged against the specification: of the levels that are
-    asked for, or whatever the port supports. The first that fails is made small, saved and diagnosed.
+    asked for, or whatever the port supports. The first that fails is diagnosed as it was drawn, made small, and both
+    are saved.
 
     Whatever the port does, the run goes on. Exit code 1 where a case fails that is not among the known ones, where a
     known one does not fail or fails otherwise, and where nothing was judged.
     """
     goldens = {read(file).case.name: file for file in files} or golden_names()
-    cases = cases_of(levels, list(goldens)) if levels else list(goldens)
+    cases = cases_of(levels, list(goldens) if files else released_cases()) if levels else list(goldens)
+    if lacks := [name for name in cases if name not in goldens]:
+        raise ParityError(
+            "--level",
+            "a level's cases are those of the release, and some of their goldens are not here",
+            expected=f"every golden of the levels in {GOLDEN_ROOT}",
+            got=f"no {', '.join(lacks)}",
+            next_step="unset QWEN3_PARITY_GOLDENS, or leave --level out",
+        )
     cases = [name for name in cases if selection.takes(name, goldens[name])]
     if not cases:
         raise click.UsageError("no case is left by --level, --only, --exclude and --without")
@@ -97,6 +107,8 @@ def conformance(
     wanted = count is not None or seed is not None
     if count is None:
         count = FRESH if wanted or (selection == EVERY and not files) else 0
+    if count and wanted and levels and not any(KINDS.get(level) for level in levels):
+        raise click.UsageError(f"no fresh case is drawn for {', '.join(levels)}: leave --fresh and --seed out")
     lacking = "" if not count or find_spec("hypothesis") else "fresh cases are drawn by hypothesis"
     if lacking and wanted:
         raise ParityError(
@@ -121,21 +133,25 @@ def conformance(
         fresh = None
         if count and not lacking and found.folder is not None:
             fresh = _fresh(command, limits, levels, seed, count, save, update)
+        if wanted and fresh is not None and not fresh.judged:
+            fresh.remarks.append(f"{count} fresh cases were asked for, and none was answered")
     failed = dict(found.failed)
     if fresh and fresh.failure:
         failed[fresh.failure.name] = fresh.failure.message
     lines = list(surprises(listed, failed, [*cases, *(name for name in failed if name not in cases)]))
-    expected = [name for name in failed if any(fnmatchcase(name, one.glob) for one in listed)]
+    as_listed = expected(listed, failed)
     code = 1 if lines or found.answers.remarks or found.folder is None or (fresh and fresh.remarks) else 0
     if junit:
-        write_whole(junit, report.junit(found, fresh, cases, lines, expected))
-    shown = report.terminal(found, fresh, lines, len(expected), out, every=output.verbose)
+        write_whole(junit, report.junit(found, fresh, cases, lines, as_listed))
+    diagnoses = {} if output.quiet and not output.as_json else _diagnosed(fresh)
+    shown = report.terminal(found, fresh, lines, len(as_listed), out, diagnoses, every=output.verbose)
     if lacking:
         shown.append(f"no fresh cases: {lacking}, pip install 'qwen3-parity[conformance]'")
-    if fresh and fresh.failure and fresh.failure.answer and not (output.as_json or output.quiet):
-        shown.append(_diagnosed(fresh.failure))
     output.finish(
-        code, report.verdict(found, fresh, lines), lambda: report.to_json(found, fresh, lines, code), lambda: shown
+        code,
+        report.verdict(found, fresh, lines),
+        lambda: report.to_json(found, fresh, lines, code, diagnoses),
+        lambda: shown,
     )
 
 
@@ -167,11 +183,16 @@ def _fresh(
     return found
 
 
-def _diagnosed(failure: Failure) -> RenderableType:
+def _diagnosed(fresh: Fresh | None) -> dict[str, Diagnosis]:
+    """The diagnoses of the case that failed, as it was drawn and made small, by name; none where nothing answers it."""
     from qwen3_parity.checkpoints.weights import weights_of
     from qwen3_parity.diagnosis import diagnose
-    from qwen3_parity.report.diagnoses import terminal
 
-    assert failure.answer is not None
-    golden, answer = read(failure.golden, digests=True), read(failure.answer, digests=True)
-    return terminal(diagnose(golden, answer, weights_of(golden, failure.folder)))
+    found = {}
+    for failure in (fresh.drawn, fresh.failure) if fresh else ():
+        if failure is None or failure.answer is None or failure.name in found:
+            continue
+        golden, answer = read(failure.golden, digests=True), read(failure.answer, digests=True)
+        with suppress(ParityError):  # an answer that check refuses, too, as its message says
+            found[failure.name] = diagnose(golden, answer, weights_of(golden, failure.folder))
+    return found

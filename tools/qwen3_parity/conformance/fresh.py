@@ -1,4 +1,5 @@
-"""Cases that nobody has run before: drawn from a seed, judged by the specification, the first failure made small."""
+"""Cases that nobody has run before: drawn from a seed, judged by the specification, the first failure kept as it was
+drawn and made small."""
 
 from __future__ import annotations
 
@@ -20,20 +21,12 @@ from qwen3_parity.conformance.drawn import networks
 from qwen3_parity.conformance.drawn_ops import single_ops
 from qwen3_parity.conformance.port import NoAnswerError
 from qwen3_parity.conformance.requests import given as bare
-from qwen3_parity.conformance.run import ANSWER, GOLDEN, Answers, Failure, Fresh, take, why
+from qwen3_parity.conformance.run import ANSWER, GOLDEN, KINDS, Answers, Failure, Fresh, take, why
 
 _SMALLER, _LATE = 400, 5
 """Cases that a failing one is made small by, at most; and how many without an answer in time."""
 _LACKING = 3
 """Cases of a kind that a port does not support before no more of the kind are drawn."""
-KINDS: Mapping[str, Collection[int]] = {
-    "ops": (pb.OP,),
-    "causal": (pb.CAUSAL,),
-    "cache": (pb.CAUSAL,),
-    "encoder": (pb.ENCODER,),
-    "encoder-decoder": (pb.ENCODER_DECODER,),
-}
-"""What is drawn for a level."""
 Ask = Callable[[pb.ConformanceRequest, str], pb.ConformanceAnswer]
 
 
@@ -67,7 +60,8 @@ def fresh(
     save: Path,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Fresh:
-    """Ask for `count` cases that are drawn from the seed `number`; the first that fails is made small, put into `save`.
+    """Ask for `count` cases that are drawn from the seed `number`; the first that fails is put into `save`, with its
+    answer, as it was drawn, and once more as the smallest case that fails.
 
     The same seed draws the same cases from the same code: hypothesis also takes numbers from the sources of modules
     that are loaded and not installed. What a port does not support is not counted.
@@ -95,6 +89,8 @@ def fresh(
                 except NoAnswerError as error:
                     message, share = str(error), None
                     late += error.late
+                if message and run.drawn is None:
+                    run.drawn = _kept(drawn.name, message, Path(folder), save)
             if share is None and not message:
                 run.unsupported[drawn.kind] += 1
                 reject()
@@ -117,15 +113,28 @@ def fresh(
     try:
         seed(number)(quiet(given(cases)(trial)))()
     except _FailedError as failed:
-        drawn: Drawn = failed.args[0]
-        folder = save / drawn.name
-        shutil.rmtree(folder, ignore_errors=True)
-        with suppress(NoAnswerError):
-            judged(ask, drawn, folder)
-        run.failure = Failure(drawn.name, messages[drawn.name], read(folder / GOLDEN).case.description, folder)
+        run.failure = _small(ask, failed.args[0], messages, run.drawn, save)
     except Unsatisfiable:  # nothing that was drawn is supported
         pass
     return run
+
+
+def _small(ask: Ask, drawn: Drawn, messages: Mapping[str, str], first: Failure | None, save: Path) -> Failure:
+    """The smallest case that fails, asked for once more; the `first` itself where none is smaller."""
+    if first is not None and first.name == drawn.name:
+        return first
+    with TemporaryDirectory() as folder:
+        with suppress(NoAnswerError):
+            judged(ask, drawn, Path(folder))
+        return _kept(drawn.name, messages[drawn.name], Path(folder), save)
+
+
+def _kept(name: str, message: str, source: Path, save: Path) -> Failure:
+    """A case that fails, its files taken over into `save`."""
+    folder = save / name
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(source, folder)
+    return Failure(name, message, read(folder / GOLDEN).case.description, folder)
 
 
 def judged(ask: Ask, drawn: Drawn, folder: Path) -> tuple[str, float | None]:

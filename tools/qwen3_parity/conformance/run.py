@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +16,7 @@ from qwen3_golden.whole import write_whole
 from qwen3_parity.conformance.port import Limits, NoAnswerError, Port
 from qwen3_parity.conformance.requests import request_for
 from qwen3_parity.folder.check import Folder, check_folder
-from qwen3_parity.judge.candidates import golden_names
+from qwen3_parity.judge.candidates import files_of, golden_names
 from qwen3_parity.judge.verdict import Verdicts
 
 _SILENT = 5
@@ -26,6 +26,14 @@ _LINE = 300
 
 GOLDEN, CHECKPOINT, ANSWER = "golden.pb", "checkpoint", "answer.pb"
 """The files of a fresh case in its folder."""
+KINDS: Mapping[str, Collection[int]] = {
+    "ops": (pb.OP,),
+    "causal": (pb.CAUSAL,),
+    "cache": (pb.CAUSAL,),
+    "encoder": (pb.ENCODER,),
+    "encoder-decoder": (pb.ENCODER_DECODER,),
+}
+"""What is drawn of fresh cases for a level."""
 
 
 @dataclass
@@ -51,7 +59,7 @@ class Conformance:
 
 @dataclass(frozen=True)
 class Failure:
-    """The smallest case that fails, with what is said of it, and the folder of its golden, checkpoint and answer."""
+    """A fresh case that fails, with what is said of it, and the folder of its golden, checkpoint and answer."""
 
     name: str
     message: str
@@ -79,12 +87,13 @@ class Failure:
 @dataclass
 class Fresh:
     """A run of fresh cases: how many were judged, the worst share of a budget among those that passed, what was not
-    supported, and what failed."""
+    supported, the first that failed as it was drawn, and the `failure` that it was made small to."""
 
     seed: int
     judged: int = 0
     worst: float = 0.0
     unsupported: Counter[str] = field(default_factory=Counter)
+    drawn: Failure | None = None
     failure: Failure | None = None
     remarks: list[str] = field(default_factory=list)
 
@@ -108,12 +117,12 @@ def conformance(
     A process that breaks off, hangs or answers wrongly is ended, and the next case is asked of a new one. `required`:
     what is not supported fails. Raises `ParityError` when the port cannot be started, or `out` holds recordings.
     """
-    if out.is_dir() and any(out.rglob("*.pb")):
+    if out.is_dir() and (there := [*files_of(out)[0], *(error.where for error in files_of(out)[1])]):
         raise ParityError(
             out,
             "the folder for answers holds recordings",
             expected="an empty folder, or none",
-            got=next(out.rglob("*.pb")).name,
+            got=there[0],
             next_step="give another one with --out",
         )
     goldens, answers, stop = goldens or golden_names(), Answers(), Event()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial as with_first
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
@@ -24,9 +25,11 @@ if TYPE_CHECKING:
     from qwen3_parity.diagnosis.text import TokenDiagnosis
 
 _NAMED = 8
-"""Names of mistakes that further cases are tried with first."""
+"""Names of mistakes that a case is tried with again where the search for its own ended too early."""
 IN_ALL = 8 * ENOUGH
 """Counted work, in evaluated elements, that a run over all goldens spends in the end: a minute of a quiet core."""
+_FLIPS = 5
+"""Positions of a case that are told where another token is the best."""
 
 
 class Way(NamedTuple):
@@ -40,19 +43,35 @@ class Way(NamedTuple):
 
 
 class Sign(NamedTuple):
-    """What is wrong at one place of a case; `ways` reproduce it equally well, `otherwise` says it where none does."""
+    """What is wrong at one place of a case; `ways` reproduce it equally well, `otherwise` says it where none does.
+
+    `findings` are what the numbers say, `record_next` which tap would tell more. With neither ways nor otherwise a sign
+    is a `note`: what the case's own diagnosis says beside its places.
+    """
 
     case: str
     place: str
     ways: Sequence[Way] = ()
     otherwise: str = ""
+    findings: Sequence[str] = ()
+    record_next: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Note:
+    """A line of the diagnoses of single cases, with the cases that it stands in."""
+
+    says: str
+    cases: Sequence[str]
 
 
 @dataclass(frozen=True)
 class Mistake:
     """A mistake with the cases that it was made in, and the places where; `says` may have other numbers by case.
 
-    `otherwise` are mistakes that the same numbers could as well be.
+    `otherwise` are mistakes that the same numbers could as well be in all of these cases, `otherwise_in` those that
+    they could be in some. `findings` are what the numbers say by themselves, `record_next` taps that would tell more.
     """
 
     name: str
@@ -61,23 +80,29 @@ class Mistake:
     places: Sequence[str]
     cases: Sequence[str]
     otherwise: Sequence[str] = ()
+    otherwise_in: Sequence[Note] = ()
+    findings: Sequence[Note] = ()
+    record_next: Sequence[Note] = ()
 
 
 @dataclass(frozen=True)
 class Apart:
-    """What no named mistake reproduces, by what is known of it, with the cases that show it."""
+    """What no named mistake reproduces, by what is known of it, with the cases that show it; see `Mistake`."""
 
     reason: str
     cases: Sequence[str]
+    findings: Sequence[Note] = ()
+    record_next: Sequence[Note] = ()
 
 
 @dataclass(frozen=True)
 class FolderDiagnosis:
-    """The folder judged, the mistakes that explain most cases first, and what stands apart."""
+    """The folder judged, the mistakes that explain most cases first, what stands apart, and what is told beside it."""
 
     folder: Folder
     mistakes: Sequence[Mistake]
     apart: Sequence[Apart]
+    notes: Sequence[Note] = ()
 
 
 class Red(NamedTuple):
@@ -107,10 +132,10 @@ def diagnose_folder(
 ) -> FolderDiagnosis:
     """Diagnose every red case and put equal mistakes together; the bounds are those of `diagnose_cases`."""
     red = [red_of(one) for one in folder.red]
-    mistakes, apart = diagnose_cases(
+    mistakes, apart, notes = diagnose_cases(
         red, progress, partial=partial, work=work, whole=whole, deadline=deadline, count=count
     )
-    return FolderDiagnosis(folder, mistakes, apart)
+    return FolderDiagnosis(folder, mistakes, apart, notes)
 
 
 def diagnose_cases(
@@ -122,17 +147,17 @@ def diagnose_cases(
     whole: float = math.inf,
     deadline: float = math.inf,
     count: Callable[[int, int], None] = lambda done, total: None,
-) -> tuple[list[Mistake], list[Apart]]:
-    """The mistakes behind red cases, and what stands apart; those are diagnosed first that show most taps.
+) -> tuple[list[Mistake], list[Apart], list[Note]]:
+    """The mistakes behind red cases, what stands apart, and notes; those are diagnosed first that show most taps.
 
-    What was named once is tried first in the cases that follow. `work`: evaluated elements of the search in a case, as
-    of `diagnose`; `whole`: of all cases: behind it none is begun, the first apart, and those that are left stand apart.
-    So they do behind `deadline`, a moment of the monotonic clock in seconds. `count` gets how many of how many cases
-    are done.
+    Each case is diagnosed as it would be by itself. Where its search ended before it named a mistake, those that the
+    cases before it have are tried. `work`: evaluated elements of the search in a case, as of `diagnose`; `whole`: of all
+    cases: behind it none is begun, the first apart, and those that are left stand apart. So they do behind `deadline`, a
+    moment of the monotonic clock in seconds. `count` gets how many of how many cases are done.
     """
     signs: list[Sign] = []
     known: Counter[str] = Counter()
-    for number, one in enumerate(sorted(red, key=lambda one: (not one.alone, -one.compared))):
+    for number, one in enumerate(sorted(red, key=lambda one: (not one.alone, -one.compared, one.case))):
         count(number, len(red))
         if number and (whole <= 0 or monotonic() >= deadline):
             why = "--budget was over before" if whole > 0 else "the cases before took what is searched in all of them"
@@ -146,11 +171,12 @@ def diagnose_cases(
             found = [Sign(one.case, "", otherwise=f"cannot be diagnosed: {error.rule}; next: {error.next_step}")]
         except ModuleNotFoundError as error:  # tokenizers are diagnosed by Hugging Face's own parts
             found = [Sign(one.case, "", otherwise=f"cannot be diagnosed here without the package {error.name}")]
-        known.update({way.name for sign in found for way in sign.ways})
+        known.update(sorted({way.name for sign in found for way in sign.ways}))
         signs += found
     order = {one.case: number for number, one in enumerate(red)}
     signs.sort(key=lambda sign: order[sign.case])
-    return list(_mistakes(signs)), list(_apart(signs))
+    notes = _notes((sign.note, sign.case) for sign in signs if sign.note)
+    return list(_mistakes(signs)), list(_apart(signs)), notes
 
 
 def _signs(
@@ -165,9 +191,15 @@ def _signs(
         texts = diagnose_tokenization(golden, candidate, directory, progress, partial=partial)
         return list(_of_texts(texts, red.case)), 0
     weights = weights_of(golden, checkpoints_of(Path(red.golden)))
-    names = [name for name, _ in known.most_common(_NAMED)]
-    found = diagnose(golden, candidate, weights, progress, partial=partial, known=names, work=work, deadline=deadline)
-    return list(_of_network(found, red.case)), found.work
+    search = with_first(diagnose, golden, candidate, weights, progress, partial=partial, work=work, deadline=deadline)
+    found = search()
+    spent, names = found.work, sorted(known, key=lambda name: (-known[name], name))[:_NAMED]
+    if names and any(one.stopped and not one.is_known for one in found.faults):
+        again = search(known=names)
+        both = zip(found.faults, again.faults, strict=True)
+        found = replace(found, faults=[late if late.is_known and not own.is_known else own for own, late in both])
+        spent += again.work
+    return list(_of_network(found, red.case)), spent
 
 
 def _of_texts(found: TokenDiagnosis, case: str) -> Iterator[Sign]:
@@ -175,7 +207,9 @@ def _of_texts(found: TokenDiagnosis, case: str) -> Iterator[Sign]:
         place = f"tokenizer.{fault.stage}"
         whole = [one for one in fault.explanations if one.whole == one.of]
         ways = [Way(one.name, one.says, one.fix, place) for one in whole if one.seen == whole[0].seen]
-        yield Sign(case, place, ways, f"no known mistake gives these values at {place}")
+        partly = [one for one in fault.explanations if one.whole < one.of]
+        findings = [f"{one.name}: {one.says}, in {one.whole} of {one.of} texts" for one in partly]
+        yield Sign(case, place, ways, f"no known mistake gives these values at {place}", findings)
     if not found.faults:
         yield _without_fault(found.verdicts)
 
@@ -191,23 +225,25 @@ def _of_network(found: Diagnosis, case: str) -> Iterator[Sign]:
     if not (found.faults or found.parameters or found.misplaced):
         meaning = "; ".join(found.meaning)
         yield Sign(case, "", otherwise=meaning) if meaning else _without_fault(found.verdicts)
+    flips = [flip for flip in found.flips if flip.near_tie or not found.faults][:_FLIPS]
+    beside = [*flips, *([] if found.angles is None else [found.angles]), *found.casts, *found.failures]
+    yield from (Sign(case, "", note=str(text)) for text in beside)
 
 
 def _of_fault(fault: Explained, case: str) -> Iterator[Sign]:
     """What explains a place: mistakes that explain the same taps are one sign, those behind the rest another."""
     place = _open(fault.fault.place)
+    findings = [f"{one.name}: {one.says}" for one in fault.findings]
     rounds: dict[int, list[Way]] = {}
     for one in fault.explanations:
         rounds.setdefault(one.of, []).append(Way(one.name, one.says, one.fix, _open(one.place), one.rank))
-    for ways in rounds.values():
-        yield Sign(case, place, ways)
+    signs = [Sign(case, place, ways) for ways in rounds.values()]
     last = fault.explanations[-1] if fault.explanations else None
     if last is None or last.whole + last.partly < last.of:
-        yield Sign(
-            case,
-            place,
-            otherwise=f"no known mistake reproduces {'these' if last is None else 'all'} numbers of {place}",
-        )
+        numbers = "these" if last is None else "all"
+        signs.append(Sign(case, place, otherwise=f"no known mistake reproduces {numbers} numbers of {place}"))
+    signs[0] = signs[0]._replace(findings=findings, record_next=fault.record)
+    yield from signs
 
 
 def _open(place: str) -> str:
@@ -224,30 +260,53 @@ def _without_fault(verdicts: Verdicts) -> Sign:
 def _mistakes(signs: Sequence[Sign]) -> Iterator[Mistake]:
     """The name that explains most signs with all of them, then the one that explains most of the rest.
 
-    What is fitted to numbers explains many, and comes after everything that is not.
+    What is fitted to numbers explains many, and comes after everything that is not. Of names that explain as many that
+    comes first which the cases' own diagnoses have first.
     """
     left = [sign for sign in signs if sign.ways]
     while left:
         ranks = {way.name: way.rank for sign in left for way in sign.ways}
         counts = Counter(name for sign in left for name in dict.fromkeys(way.name for way in sign.ways))
-        name = min(counts, key=lambda one: (ranks[one] >= FITTED, -counts[one], ranks[one]))
+        first = Counter(sign.ways[0].name for sign in left)
+        name = min(counts, key=lambda one: (ranks[one] >= FITTED, -counts[one], ranks[one], -first[one], one))
         own = [(sign, way) for sign in left for way in sign.ways if way.name == name]
-        others = set.intersection(*({way.name for way in sign.ways} for sign, _ in own)) - {name}
+        named = [sign for sign in left if name in {way.name for way in sign.ways}]
+        always = set.intersection(*({way.name for way in sign.ways} for sign in named))
+        other = [(way.name, sign.case) for sign in named for way in sign.ways if way.name != name]
         yield Mistake(
             name,
             list(dict.fromkeys(way.says for _, way in own)),
             own[0][1].fix,
             [place for place, _ in Counter(place for _, way in own for place in way.place.split(", ")).most_common()],
-            list(dict.fromkeys(sign.case for sign, _ in own)),
-            sorted(others),
+            list(dict.fromkeys(sign.case for sign in named)),
+            sorted(always - {name}),
+            _notes(pair for pair in other if pair[0] not in always),
+            _notes((text, sign.case) for sign in named for text in sign.findings),
+            _notes((sign.record_next, sign.case) for sign in named if sign.record_next),
         )
         left = [sign for sign in left if name not in {way.name for way in sign.ways}]
 
 
 def _apart(signs: Sequence[Sign]) -> Iterator[Apart]:
-    reasons: dict[str, dict[str, None]] = {}
+    reasons: dict[str, list[Sign]] = {}
     for sign in signs:
-        if not sign.ways:
-            reasons.setdefault(sign.otherwise, {})[sign.case] = None
-    for reason, cases in sorted(reasons.items(), key=lambda item: -len(item[1])):
-        yield Apart(reason, list(cases))
+        if not sign.ways and sign.otherwise:
+            reasons.setdefault(sign.otherwise, []).append(sign)
+    apart = [
+        Apart(
+            reason,
+            list(dict.fromkeys(sign.case for sign in those)),
+            _notes((text, sign.case) for sign in those for text in sign.findings),
+            _notes((sign.record_next, sign.case) for sign in those if sign.record_next),
+        )
+        for reason, those in reasons.items()
+    ]
+    yield from sorted(apart, key=lambda one: (-len(one.cases), one.reason))
+
+
+def _notes(lines: Iterable[tuple[str, str]]) -> list[Note]:
+    """Lines with their cases, those that stand in most cases first; equal ones in the order of the diagnoses."""
+    cases: dict[str, dict[str, None]] = {}
+    for text, case in lines:
+        cases.setdefault(text, {})[case] = None
+    return [Note(text, list(those)) for text, those in sorted(cases.items(), key=lambda item: -len(item[1]))]

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from qwen3_golden.contract import released_cases
 from qwen3_parity.folder.check import Folder
 
 _GREEDY = ("decoder/generation", "encdec/second_request", "generation/greedy", "generation/merged")
@@ -73,20 +74,23 @@ def level_of(name: str) -> str:
     return next((level for level in LEVELS if cases_of([level], [name])), "")
 
 
-def reached(folder: Folder, names: Sequence[str]) -> list[Reached]:
-    """Every level of which a case was judged, in order; `names` are those of the committed cases."""
-    return [one for one in _levels(folder, names) if one.parity or one.red]
+def reached(folder: Folder) -> list[Reached]:
+    """Every level of which a case was judged, in order."""
+    return [one for one in _levels(folder) if one.parity or one.red]
 
 
-def next_level(folder: Folder, names: Sequence[str]) -> Reached | None:
+def next_level(folder: Folder) -> Reached | None:
     """The first level that is not reached, begun or not; None where all are."""
-    return next((one for one in _levels(folder, names) if not one.reached), None)
+    return next((one for one in _levels(folder) if not one.reached), None)
 
 
-def _levels(folder: Folder, names: Sequence[str]) -> Iterator[Reached]:
-    words = {one.case.name: one.word for one in folder.results}
+def _levels(folder: Folder) -> Iterator[Reached]:
+    """Of the cases of the release: fewer goldens at hand, or others, make no level smaller."""
+    names = released_cases()
+    judged = {one.case.name: one for one in folder.results}
+    good = {name for name, one in judged.items() if one.word == "parity" and one.contract and one.contract.released}
     for level in LEVELS:
         cases = cases_of([level], names)
-        good = [name for name in cases if words.get(name) == "parity"]
-        red = [name for name in cases if name in words and name not in good]
-        yield Reached(level, good, red, [name for name in cases if name not in words])
+        red = [name for name in cases if name in judged and name not in good]
+        missing = [name for name in cases if name not in judged]
+        yield Reached(level, [name for name in cases if name in good], red, missing)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -20,19 +21,18 @@ def golden_names(root: Path = GOLDEN_ROOT) -> dict[str, Path]:
 
 
 def recordings(folder: Path, goldens: Mapping[str, Path]) -> tuple[dict[str, Path], list[ParityError]]:
-    """The recordings below `folder` by the name of their case, whatever their files are called, and what is refused:
-    a file that cannot be read, is of no golden's case, or is the second of its case.
+    """The recordings below `folder` by the name of their case, whatever their files are called, and what is refused: a
+    file that cannot be read, is of no golden's case, or is the second of its case, and a link that leads elsewhere.
 
     Raises `ParityError` when there is no such folder, and when it has no recording.
     """
     if not folder.is_dir():
         got = "a file" if folder.exists() else "nothing there"
         raise _refused(folder, "the folder of candidates cannot be used", "a folder", got)
-    files = sorted(folder.rglob("*.pb"))
-    if not files:
+    files, refused = files_of(folder)
+    if not (files or refused):
         raise _refused(folder, "there is no recording to judge", "*.pb files, at any depth", "none")
     found: dict[str, Path] = {}
-    refused: list[ParityError] = []
     for path in files:
         try:
             name = read(path).case.name
@@ -48,6 +48,31 @@ def recordings(folder: Path, goldens: Mapping[str, Path]) -> tuple[dict[str, Pat
         else:
             found[name] = path
     return found, refused
+
+
+def files_of(folder: Path) -> tuple[list[Path], list[ParityError]]:
+    """The files *.pb below `folder`, in capitals too, in order, and what is refused: a link that leads elsewhere,
+    to a folder or a recording, which is not followed, and a folder that cannot be opened.
+
+    A link to a folder within `folder` is passed over: what it leads to is found in its own place.
+    """
+    files, refused = list[Path](), list[ParityError]()
+    root = folder.resolve()
+
+    def unreadable(error: OSError) -> None:
+        refused.append(_refused(error.filename, "a folder cannot be opened", "one that can be read", error.strerror))
+
+    for place, folders, names in os.walk(folder, onerror=unreadable):
+        linked = [path for name in folders if (path := Path(place, name)).is_symlink()]
+        here = [path for name in names if (path := Path(place, name)).suffix.lower() == ".pb"]
+        for path in (*linked, *here):
+            target = path.resolve()
+            if not target.is_relative_to(root):
+                rule = "a link leads out of the folder of candidates, and is not followed"
+                refused.append(_refused(path, rule, "recordings in the folder itself", f"a link to {target}"))
+            elif path not in linked:
+                files.append(path)
+    return sorted(files), sorted(refused, key=lambda error: error.where)
 
 
 def candidates(folder: Path, goldens: Mapping[str, Path]) -> dict[str, Path]:

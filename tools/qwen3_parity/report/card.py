@@ -8,6 +8,9 @@ from typing import Any
 from qwen3_golden.errors import printable
 from qwen3_parity.judge.budgets import percent
 
+_WORDS = 200
+"""Characters of somebody's words that are shown."""
+
 
 def markdown(card: Mapping[str, Any]) -> str:
     """The levels and the cases as tables, with who made the recordings and what they were judged by."""
@@ -21,9 +24,11 @@ def verdict(card: Mapping[str, Any]) -> str:
 
 
 def _lines(card: Mapping[str, Any]) -> Iterator[str]:
-    yield f"# {_text(card['name'])}"
+    yield f"# Card of {_code(card['name'])}"
     done = [name for name, one in card["levels"].items() if one["reached"]]
     yield f"\n{card['date']}. Levels reached: {', '.join(done) or 'none'}.\n"
+    if cases := card["by_reference"]:
+        yield f"No implementation's, but the goldens themselves or recorded by the reference: {', '.join(cases)}.\n"
     yield "| level | reached | parity in | worst share of a budget | what it lacks |"
     yield "|---|---|---|---|---|"
     for name, one in card["levels"].items():
@@ -35,16 +40,18 @@ def _lines(card: Mapping[str, Any]) -> Iterator[str]:
     yield "\n| case | verdict | judged | compared | worst share of a budget |"
     yield "|---|---|---|---|---|"
     for name, one in card["cases"].items():
-        where = f", {_text(one['where'])}" if one["where"] else ""
+        where = f", {_code(one['where'])}" if one["where"] else ""
         taps = f"{one['compared']} of {one['of']}"
         yield f"| {name} | {one['verdict']} | {one['judged']} | {taps} | {_share(one['worst_share'])}{where} |"
     yield ""
     for made in card["producers"]:
-        versions = ", ".join(f"{_text(name)} {_text(one)}" for name, one in made["versions"].items())
-        ran = " ".join(_text(made[part]) for part in ("platform", "kernels") if made[part])
-        yield f"Recorded by {_text(made['producer'])} ({'; '.join(part for part in (ran, versions) if part)}).  "
-    edited = card["contract"]["edited"]
-    state = f"edited: {', '.join(edited)}" if edited else "as released"
+        versions = ", ".join(_code(f"{name} {one}") for name, one in made["versions"].items())
+        ran = " ".join(_code(made[part]) for part in ("platform", "kernels") if made[part])
+        yield f"Recorded by {_code(made['producer'])} ({'; '.join(part for part in (ran, versions) if part)}).  "
+    edited, own = card["contract"]["edited"], card["contract"]["own_goldens"]
+    states = [f"edited: {', '.join(edited)}"] * bool(edited)
+    states += [f"goldens that are none of the release: {', '.join(own)}"] * bool(own)
+    state = "; ".join(states) or "as released"
     yield f"Judged by qwen3-parity {card['judge']['qwen3-parity']}, contract {card['contract']['digest']}, {state}."
     yield "\nTo compute it again from the same recordings: `qwen3-parity card FOLDER --verify CARD.json`."
 
@@ -55,6 +62,10 @@ def _share(share: float | str | None) -> str:
     return share if isinstance(share, str) else percent(share)
 
 
-def _text(text: str) -> str:
-    """Somebody's words in one cell: nothing in them is Markdown, and nothing ends the line."""
-    return "".join(f"\\{one}" if one in "\\`*_{}[]<>#|!" else one for one in printable(text).replace("\n", " "))
+def _code(text: str) -> str:
+    """Somebody's words as code: nothing in them is Markdown, a sign of a table or of an emoji, and nothing ends the
+    line."""
+    words = printable(text).replace("\n", " ").strip()
+    for sign in "`|":
+        words = words.replace(sign, f"\\x{ord(sign):02x}")
+    return f"`{words[:_WORDS] or '-'}`"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -10,9 +10,11 @@ from xml.etree import ElementTree
 from rich.console import RenderableType
 from rich.text import Text
 
-from qwen3_parity.conformance.run import Conformance, Fresh
+from qwen3_parity.conformance.run import Conformance, Failure, Fresh
+from qwen3_parity.diagnosis.diagnose import Diagnosis
 from qwen3_parity.judge.budgets import percent
 from qwen3_parity.judge.plain import plain
+from qwen3_parity.report import diagnoses as pages
 from qwen3_parity.report import folder as folders
 from qwen3_parity.report.verdicts import cases_table, contracts
 from qwen3_parity.report.verdicts import terminal as in_full
@@ -31,12 +33,13 @@ def terminal(
     surprises: Sequence[str],
     known: int,
     out: Path | None,
+    diagnoses: Mapping[str, Diagnosis],
     *,
     every: bool = False,
 ) -> list[RenderableType]:
     """A row for each case that was judged, then what is not supported, and a line for each that fails unexpectedly.
 
-    `every`: each red case in full as well.
+    `diagnoses` are those of fresh cases, by name. `every`: each red case in full as well.
     """
     parts: list[RenderableType] = [cases_table(found.folder.results)] if found.folder else []
     if every and found.folder:
@@ -53,8 +56,29 @@ def terminal(
     if fresh is not None:
         parts += map(Text, _fresh(fresh))
     if found.folder is None:
-        return [*parts, Text("nothing was judged, and that is a failure", style="bold red")]
-    return [*parts, *map(Text, contracts(found.folder.results)), Text(folders.closing(found.folder))]
+        parts.append(Text("nothing was judged, and that is a failure", style="bold red"))
+    else:
+        parts += [*map(Text, contracts(found.folder.results)), Text(folders.closing(found.folder))]
+    return [*parts, *_diagnosed(fresh, diagnoses)]
+
+
+def _diagnosed(fresh: Fresh | None, diagnoses: Mapping[str, Diagnosis]) -> Iterator[RenderableType]:
+    """The diagnosis of the case that failed as it was drawn, and how the small one's differs."""
+    if fresh is None or fresh.drawn is None or fresh.failure is None:
+        return
+    drawn, small = diagnoses.get(fresh.drawn.name), diagnoses.get(fresh.failure.name)
+    if drawn is not None:
+        yield Text(f"\nthe case as it was drawn, {fresh.drawn.name}:", style="bold")
+        yield pages.terminal(drawn)
+    if small is not None and small is not drawn:
+        yield Text(f"\nmade small, {fresh.failure.name}: {pages.verdict(small)}")
+        if drawn is not None and named(drawn) != named(small):
+            yield Text("a small case tells less: where the two differ, the one as it was drawn is to be believed")
+
+
+def named(diagnosis: Diagnosis) -> list[tuple[str, str]]:
+    """The places that are wrong, each with the mistake that it is most likely to be."""
+    return sorted((fault.fault.place, fault.name) for fault in diagnosis.faults)
 
 
 def _remarks(found: Conformance, fresh: Fresh | None) -> list[str]:
@@ -66,19 +90,30 @@ def _fresh(fresh: Fresh) -> Iterator[str]:
     yield f"fresh cases from seed {fresh.seed}: {fresh.judged} judged against the specification{share}"
     if fresh.unsupported:
         yield f"  not supported: {', '.join(sorted(fresh.unsupported))}"
-    if (failure := fresh.failure) is None:
-        return
-    yield f"  made small: {failure.description}"
-    yield f"  saved with its checkpoint and the answer in {failure.folder}"
-    yield f"  ask for it again: qwen3-parity conformance --case {failure.golden} -- PORT"
+    if fresh.drawn is not None:
+        yield from _saved("fails as it was drawn", fresh.drawn)
+    if fresh.failure is not None and fresh.failure is not fresh.drawn:
+        yield from _saved("made small", fresh.failure)
+
+
+def _saved(state: str, failure: Failure) -> Iterator[str]:
+    yield f"  {state}: {failure.description}"
+    yield f"    {failure.message}"
+    yield f"    saved with its checkpoint and the answer in {failure.folder}"
+    yield f"    ask for it again: qwen3-parity conformance --case {failure.golden} -- PORT"
     if failure.answer is not None:
         model = f" --model {failure.checkpoint}" if failure.checkpoint else ""
-        yield f"  what is behind it: qwen3-parity diagnose {failure.golden} {failure.answer}{model}"
+        yield f"    what is behind it: qwen3-parity diagnose {failure.golden} {failure.answer}{model}"
 
 
-def to_json(found: Conformance, fresh: Fresh | None, surprises: Sequence[str], exit_code: int) -> dict[str, Any]:
+def to_json(
+    found: Conformance,
+    fresh: Fresh | None,
+    surprises: Sequence[str],
+    exit_code: int,
+    diagnoses: Mapping[str, Diagnosis],
+) -> dict[str, Any]:
     """Plain dicts, lists, strings and numbers."""
-    failure = fresh and fresh.failure
     return {
         "exit_code": exit_code,
         "judged": None if found.folder is None else folders.to_json(found.folder),
@@ -93,15 +128,22 @@ def to_json(found: Conformance, fresh: Fresh | None, surprises: Sequence[str], e
             "judged": fresh.judged,
             "worst": plain(fresh.worst),
             "unsupported": sorted(fresh.unsupported),
-            "failure": failure
-            and {
-                "case": failure.name,
-                "message": failure.message,
-                "description": failure.description,
-                "golden": str(failure.golden),
-                "answer": failure.answer and str(failure.answer),
-            },
+            "drawn": fresh.drawn and _failure(fresh.drawn, diagnoses),
+            "failure": fresh.failure and _failure(fresh.failure, diagnoses),
         },
+    }
+
+
+def _failure(failure: Failure, diagnoses: Mapping[str, Diagnosis]) -> dict[str, Any]:
+    found = diagnoses.get(failure.name)
+    return {
+        "case": failure.name,
+        "message": failure.message,
+        "description": failure.description,
+        "golden": str(failure.golden),
+        "answer": failure.answer and str(failure.answer),
+        "diagnosis": found and pages.verdict(found),
+        "named": [] if found is None else [{"place": place, "name": name} for place, name in named(found)],
     }
 
 

@@ -13,7 +13,6 @@ from rich.text import Text
 from qwen3_golden.errors import printable
 from qwen3_parity.folder.check import Folder
 from qwen3_parity.folder.levels import next_level, reached
-from qwen3_parity.judge.candidates import golden_names
 from qwen3_parity.report import verdicts as report
 from qwen3_parity.report.output import refusal
 
@@ -39,8 +38,7 @@ def terminal(folder: Folder, *, every: bool = False) -> RenderableType:
 
 def _levels(folder: Folder) -> Iterator[RenderableType]:
     """The levels that were reached, and what those that were begun still need."""
-    names = list(golden_names())
-    levels, following = reached(folder, names), next_level(folder, names)
+    levels, following = reached(folder), next_level(folder)
     lacks = {one.case.name: ", ".join(one.lacks) for one in folder.results if one.word == "partial"}
     done = [one.level for one in levels if one.reached]
     if done:
@@ -80,8 +78,7 @@ def closing(folder: Folder) -> str:
 
 def to_json(folder: Folder) -> dict[str, Any]:
     """Plain dicts, lists, strings and numbers."""
-    names = list(golden_names())
-    following = None if folder.required else next_level(folder, names)
+    following = None if folder.required else next_level(folder)
     return report.to_json(folder.results) | {
         "exit_code": folder.exit_code,
         "folder": str(folder.path),
@@ -89,7 +86,7 @@ def to_json(folder: Folder) -> dict[str, Any]:
         "missing": list(folder.missing),
         "required": folder.required,
         "extra": list(folder.extra),
-        "levels": [asdict(one) | {"reached": one.reached} for one in reached(folder, names)],
+        "levels": [asdict(one) | {"reached": one.reached} for one in reached(folder)],
         "next": following and {"level": following.level, "needs": [*following.red, *following.missing]},
     }
 

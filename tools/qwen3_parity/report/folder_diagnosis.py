@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from qwen3_parity.folder.diagnose import FolderDiagnosis
+from qwen3_parity.folder.diagnose import Apart, FolderDiagnosis, Mistake, Note
 from qwen3_parity.report.folder import absent, closing
 from qwen3_parity.report.output import refusal
 from qwen3_parity.report.verdicts import contracts
@@ -30,15 +30,35 @@ def terminal(found: FolderDiagnosis, *, every: bool = False) -> RenderableType:
         lines = [f"  it {says}" for says in one.says[: None if every else _FEW]]
         lines += [f"  at {', '.join(one.places)}", f"  in {_some(one.cases, red)}"]
         lines += [f"  these numbers could as well be: {', '.join(one.otherwise)}"] if one.otherwise else []
+        lines += [f"  in {', '.join(note.cases)} also: {note.says}" for note in one.otherwise_in]
         parts += [Text(f"\n{one.name}", style="bold red"), *map(Text, lines), Text(f"  fix: {one.fix}")]
+        parts += map(Text, _more(one, every=every))
     for apart in found.apart:
         parts += [Text(f"\n{apart.reason}", style="bold yellow"), Text(f"  in {_some(apart.cases, red)}")]
+        parts += map(Text, _more(apart, every=every))
+    parts += [Text(line, style="yellow") for line in _notes("", found.notes, every=every)]
     parts += [Text(str(error), style="bold red") for error in found.folder.refused]
     parts += [Text(line) for line in (*absent(found.folder), *contracts(found.folder.results))]
     if red:
         file = next(one for one in found.folder.red).candidate
         parts.append(Text(f"every tap of one case: qwen3-parity diagnose {file}"))
     return Group(*parts, Text(closing(found.folder)))
+
+
+def _more(one: Mistake | Apart, *, every: bool) -> Iterator[str]:
+    """What the numbers say by themselves, and which taps to record next."""
+    if one.findings:
+        yield "  what the numbers say:"
+    yield from _notes("  ", one.findings, every=every)
+    yield from _notes("  ", one.record_next, every=every)
+
+
+def _notes(indent: str, notes: Sequence[Note], *, every: bool) -> Iterator[str]:
+    """A line for each note with its cases; without `every` the first ones."""
+    shown = notes if every else notes[:_FEW]
+    yield from (f"{indent}{note.says} (in {', '.join(note.cases)})" for note in shown)
+    if len(notes) > len(shown):
+        yield f"{indent}… and {len(notes) - len(shown)} more, with -v"
 
 
 def _behind(found: FolderDiagnosis) -> str:
@@ -65,6 +85,7 @@ def to_json(found: FolderDiagnosis) -> dict[str, Any]:
         "verdicts": {one.case.name: one.word for one in found.folder.results},
         "mistakes": [asdict(one) for one in found.mistakes],
         "apart": [asdict(one) for one in found.apart],
+        "notes": [asdict(one) for one in found.notes],
         "refused": [refusal(error) for error in found.folder.refused],
         "missing": list(found.folder.missing),
     }

@@ -63,7 +63,7 @@ def network_graph(verdicts: Verdicts) -> dict[str, Any]:
     left_out = {name for name in every if "encoder_" in name and "encoder" not in stacks}
     left_out |= {name for name in every if "." not in name and name not in named}  # results of other cases
     spots = [spot for name in every if name not in left_out and (spot := network.place(name)) is not None]
-    modules = {one.pattern: one.says for stack in stacks for one in bound(stack)}
+    modules = {one.pattern: one.says for stack in sorted(stacks) for one in bound(stack)}
     inputs = {spot.name: network.inputs(spot, named.__contains__) for spot in spots}
     sources = {name: [one for one in some if one not in left_out] for name, some in inputs.items()}
     others = [one for some in sources.values() for one in some] + [tap.name for tap in verdicts.taps]

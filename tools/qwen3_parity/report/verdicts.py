@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from qwen3_parity.judge.budgets import percent
+from qwen3_parity.judge.by_reference import cases_by_reference
 from qwen3_parity.judge.op_verdict import OpVerdict
 from qwen3_parity.judge.verdict import Verdict, Verdicts
 from qwen3_parity.report.remarks import alone, less_than_both, remarks
@@ -133,8 +134,20 @@ def cases_table(results: Sequence[Verdicts]) -> Table:
 
 
 def contracts(results: Sequence[Verdicts]) -> list[str]:
-    """By which contracts the cases were judged, each once."""
-    return list(dict.fromkeys(f"judged by {one.contract}" for one in results if one.contract is not None))
+    """By which contracts the cases were judged, each once, and which candidates no implementation made."""
+    found = [one.contract for one in results if one.contract is not None]
+    lines = list(dict.fromkeys(f"judged by {one}" for one in found if not one.own_golden))
+    own = [one for one in found if one.own_golden]
+    if len(own) == 1:
+        lines.append(f"judged by {own[0]}")
+    elif own:
+        names = ", ".join(ascii(one.own_golden) for one in own)
+        lines.append(f"judged by contract {own[0].short}; {len(own)} goldens are none of the release: {names}")
+    if cases := cases_by_reference(results):
+        are = "candidate is" if len(cases) == 1 else "candidates are"
+        what = "the golden itself or recorded by the reference, no implementation of its own"
+        lines.append(f"{len(cases)} {are} {what}: {', '.join(cases)}")
+    return lines
 
 
 def worst(verdicts: Verdicts) -> tuple[str, str]:

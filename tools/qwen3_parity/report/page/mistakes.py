@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # a diagnosis of texts needs the extra [reference]
     from qwen3_parity.diagnosis.diagnose import Diagnosis
     from qwen3_parity.diagnosis.explained import Explained
     from qwen3_parity.diagnosis.text import TokenDiagnosis
-    from qwen3_parity.folder.diagnose import FolderDiagnosis
+    from qwen3_parity.folder.diagnose import FolderDiagnosis, Note
 
 _OTHERWISE = 4
 
@@ -99,10 +99,18 @@ def _of_folder(found: FolderDiagnosis) -> Iterator[Mistake]:
     red = len(found.folder.red)
     for one in found.mistakes:
         says, others = "; it ".join(one.says[:_OTHERWISE]), tuple(one.otherwise)
-        evidence = (f"in {len(one.cases)} of {red} red cases",)
+        evidence = (f"in {len(one.cases)} of {red} red cases", *_more(one.otherwise_in, one.findings, one.record_next))
         yield Mistake(one.name, says, one.fix, tuple(one.places), evidence, others, tuple(one.cases))
     for apart in found.apart:
-        yield Mistake("", apart.reason, "", (), (f"in {len(apart.cases)} of {red} red cases",), (), tuple(apart.cases))
+        evidence = (f"in {len(apart.cases)} of {red} red cases", *_more((), apart.findings, apart.record_next))
+        yield Mistake("", apart.reason, "", (), evidence, (), tuple(apart.cases))
+
+
+def _more(otherwise: Sequence[Note], findings: Sequence[Note], record_next: Sequence[Note]) -> Iterator[str]:
+    """What the cases' own diagnoses say of a mistake."""
+    yield from (f"in {', '.join(note.cases)} it could as well be {note.says}" for note in otherwise)
+    for note in (*findings[:_OTHERWISE], *record_next[:_OTHERWISE]):
+        yield f"{note.says} (in {', '.join(note.cases)})"
 
 
 def _together(single: Sequence[Mistake]) -> Iterator[Mistake]:
