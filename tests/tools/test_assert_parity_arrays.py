@@ -111,3 +111,33 @@ def test_a_golden_without_floors_passes_nobody(tmp_path: Any) -> None:
     write(path := tmp_path / "bare.pb", golden)
     with pytest.raises(ParityError, match="no noise floor"):
         assert_parity(right(), path, TAP)
+
+
+@pytest.mark.parametrize("step", [True, False, None, 1.0, "0"])
+def test_a_step_that_is_no_whole_number_is_an_error_of_the_call(step: Any) -> None:
+    with pytest.raises(ParityError, match="step: it is not a whole number"):
+        assert_parity(right(), CASE, TAP, step)
+
+
+@pytest.mark.parametrize("tap", [None, 3, b"q_norm", ("a", "b")])
+def test_a_tap_that_is_no_text_is_an_error_of_the_call(tap: Any) -> None:
+    with pytest.raises(ParityError, match="tap: it is not a tap's name"):
+        assert_parity(right(), CASE, tap)
+
+
+ODD = {
+    "meta": lambda one: one.to("meta"),
+    "sparse": torch.Tensor.to_sparse,
+    "complex": lambda one: one.to(torch.complex64),
+    "float8": lambda one: one.to(torch.float8_e4m3fn),
+    "uint16": lambda one: torch.zeros(one.shape, dtype=torch.uint16),
+    "uninitialised": lambda one: torch.nn.parameter.UninitializedParameter(),
+    "a class": lambda one: torch.Tensor,
+    "masked": lambda one: np.ma.masked_array(one.numpy(), mask=True),
+}
+
+
+@pytest.mark.parametrize("make", ODD.values(), ids=ODD)
+def test_a_tensor_that_has_no_numbers_to_compare_is_an_error_of_the_call(make: Any) -> None:
+    with pytest.raises(ParityError, match="actual: this cannot be recorded as an array"):
+        assert_parity(make(torch.from_numpy(right())), CASE, TAP)

@@ -30,6 +30,10 @@ def assert_parity(actual: Any, golden: Case | str | Path, tap: str, step: int = 
     step that is not there, and for another shape.
     """
     __tracebackhide__ = True
+    for name, value, kind, wanted in (("tap", tap, str, "a tap's name"), ("step", step, int, "a whole number")):
+        if not isinstance(value, kind) or isinstance(value, bool):
+            next_step = "assert_parity(actual, golden, tap, step=0): a golden's tap, and which of the case's forwards"
+            raise ParityError(name, f"it is not {wanted}", expected=wanted, got=repr(value), next_step=next_step)
     case = case_of(golden)
     expected = _tap(case, tap, step)
     array, dtype = elements(actual, "actual")
