@@ -29,7 +29,7 @@ def rms(values):
 
 
 @given(PAIRS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_rms_and_maximum_are_those_of_float64(pair):
     actual, expected = pair
     error = actual.astype(np.float64) - expected
@@ -41,7 +41,7 @@ def test_rms_and_maximum_are_those_of_float64(pair):
 
 @example((np.float32([0.125]), np.float32([2.563864])))  # a difference of squares cancels
 @given(PAIRS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_relative_error_and_cosine_are_those_of_float64(pair):
     actual, expected = (values.astype(np.float64) for values in pair)
     metrics = compare(*pair)
@@ -81,7 +81,7 @@ def test_a_cosine_looks_at_judged_elements_alone_and_is_nan_where_there_is_no_an
 
 
 @given(PAIRS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_ulps_are_steps_between_representable_numbers(pair):
     def rank(value):
         bits = int(np.float32(value).view(np.uint32))
@@ -93,14 +93,14 @@ def test_ulps_are_steps_between_representable_numbers(pair):
 
 
 @given(PAIRS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_differing_counts_other_bits(pair):
     actual, expected = pair
     assert compare(actual, expected).differing == np.count_nonzero(actual.view("u4") != expected.view("u4"))
 
 
 @given(hnp.array_shapes(min_dims=4, max_dims=4, max_side=5), st.integers(0, 2**32 - 1))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_rows_and_heads_are_the_worst_slices(shape, seed):
     actual, expected = noisy(*shape, seed=seed)
     error = actual.astype(np.float64) - expected
@@ -114,7 +114,7 @@ def test_rows_and_heads_are_the_worst_slices(shape, seed):
 
 
 @given(PAIRS, st.integers(0, 2**32 - 1))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_a_scope_is_the_same_as_choosing_the_elements(pair, seed):
     scope = np.random.default_rng(seed).random(pair[0].shape) < 0.6
     judged, chosen = compare(*pair, scope), compare(pair[0][scope], pair[1][scope])
