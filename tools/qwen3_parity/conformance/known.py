@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from qwen3_golden import ParityError
 from qwen3_golden.contract import released_cases
+from qwen3_golden.regular_file import open_regular
 
 _MOST = 20
 """Cases that one line may stand for."""
@@ -38,7 +39,8 @@ def load(path: Path) -> list[Known]:
     Raises `ParityError` for a file that cannot be read as text, and for a line that does not say how a case fails.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        with open_regular(path) as file:
+            lines = file.read().decode("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ParityError(
             path,

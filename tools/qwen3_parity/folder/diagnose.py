@@ -151,9 +151,9 @@ def diagnose_cases(
     """The mistakes behind red cases, what stands apart, and notes; those are diagnosed first that show most taps.
 
     Each case is diagnosed as it would be by itself. Where its search ended before it named a mistake, those that the
-    cases before it have are tried. `work`: evaluated elements of the search in a case, as of `diagnose`; `whole`: of all
-    cases: behind it none is begun, the first apart, and those that are left stand apart. So they do behind `deadline`, a
-    moment of the monotonic clock in seconds. `count` gets how many of how many cases are done.
+    cases before it have are tried. `work`: evaluated elements of the search in a case, as of `diagnose`; `whole`: of
+    all cases: behind it none is begun, the first apart, and those that are left stand apart. So they do behind
+    `deadline`, a moment of the monotonic clock in seconds. `count` gets how many of how many cases are done.
     """
     signs: list[Sign] = []
     known: Counter[str] = Counter()
