@@ -23,11 +23,11 @@ from qwen3_golden import GOLDEN_ROOT, Array, pattern_of, pb, place
 from qwen3_golden.networks import Bound, bound
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.judge.budgets import headroom
+from qwen3_parity.recording.attention_calls import Attention
 from qwen3_parity.recording.case import Case
 from qwen3_parity.recording.layout import is_ambiguous, lay_out, readings, sizes_of, split, split_axes, width_of
 from qwen3_parity.recording.names import Named
 from qwen3_parity.recording.recorder import elements
-from qwen3_parity.recording.wired import Attention
 
 _LAYER = "{layer}"
 _NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
@@ -101,7 +101,7 @@ def observe(model: nn.Module, case: Case) -> tuple[list[Observed], int]:
 
             undo.callback(module.register_forward_pre_hook(before, with_kwargs=True).remove)
             undo.callback(module.register_forward_hook(after).remove)
-        undo.enter_context(Attention(lambda *call: calls.append(call)))
+        undo.enter_context(Attention(calls.append))
         run(model, case)
     return list(places.values()), len(calls)
 

@@ -40,7 +40,8 @@ class Recorder:
     """What `record` gives: assign taps to it by name, at `step` or, as `recording[name, step]`, at another one.
 
     `recording[name, :] = array` is all steps in one array, as a forward over every slot makes it. `path` is the file,
-    whole when the `with` has ended; anything that takes a path takes the recorder.
+    whole when the `with` has ended; anything that takes a path takes the recorder. `left_out` says of patterns of taps
+    why they were not recorded.
     """
 
     case: Case
@@ -51,6 +52,7 @@ class Recorder:
     backend: pb.Backend = pb.FOREIGN
     step: int = 0
     parameters: Sequence[pb.Parameter] = ()
+    left_out: dict[str, ParityError] = field(default_factory=dict)
     _keys: set[tuple[str, int]] = field(default_factory=set)
     _orders: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
 
