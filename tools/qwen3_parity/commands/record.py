@@ -59,8 +59,8 @@ def record(
     from qwen3_parity.checkpoints.weights import checkpoint_directories, refuse_others
     from qwen3_parity.judge.match import refuse_weights
     from qwen3_parity.recording import record as recorder
+    from qwen3_parity.recording.arguments import run
     from qwen3_parity.recording.case import Case
-    from qwen3_parity.recording.match_names import run
     from qwen3_parity.recording.ours.network import factory, golden_dtype
     from qwen3_parity.recording.text import record_tokenization
     from qwen3_parity.recording.wired import LeftOut, record_module

@@ -43,16 +43,16 @@ class Attention(TorchFunctionMode):
         """Run the function as it is, and hand over a call of attention."""
         result = func(*args, **(kwargs or {}))
         if func is scaled_dot_product_attention:
-            given = dict(zip(("query", "key", "value", "attn_mask", "dropout_p", "is_causal"), args, strict=False))
-            given |= kwargs or {}
-            query, key = given["query"], given["key"]
+            passed = dict(zip(("query", "key", "value", "attn_mask", "dropout_p", "is_causal"), args, strict=False))
+            passed |= kwargs or {}
+            query, key = passed["query"], passed["key"]
             if query.ndim == 4:
-                mask = given.get("attn_mask")
-                if given.get("is_causal"):  # torch's own is aligned at the first query and the first key
+                mask = passed.get("attn_mask")
+                if passed.get("is_causal"):  # torch's own is aligned at the first query and the first key
                     mask = torch.ones(1, 1, query.shape[2], key.shape[2], dtype=torch.bool).tril()
                 elif mask is not None:
                     mask = mask.reshape((1,) * (4 - mask.ndim) + tuple(mask.shape)).cpu()
-                self.take(Call(query, key, given["value"], visible(mask, query, key), result))
+                self.take(Call(query, key, passed["value"], visible(mask, query, key), result))
         return result
 
 
@@ -63,7 +63,7 @@ def plain_call(call: Call, config: pb.ModelConfig, sizes: Mapping[str, int], ear
     forward before. A call in a layout of its own stays as it is in what is not recognised.
     """
     call = _written(_unpacked(call, config, sizes), sizes)
-    keys, values = (_without_repeats(one, config) for one in (call.key, call.value))
+    keys, values = (_without_repeats(item, config) for item in (call.key, call.value))
     return _with_dropped_slots(replace(call, key=keys, value=values), sizes, earlier)
 
 
@@ -93,7 +93,7 @@ def _unpacked(call: Call, config: pb.ModelConfig, sizes: Mapping[str, int]) -> C
     packed = (kv_heads, heads // kv_heads)
     if sizes["query"] != 1 or heads == kv_heads or call.query.shape[1:3] != packed or call.key.shape[1] != kv_heads:
         return call
-    query, context = (one.reshape(len(one), heads, 1, one.shape[-1]) for one in (call.query, call.context))
+    query, context = (item.reshape(len(item), heads, 1, item.shape[-1]) for item in (call.query, call.context))
     return replace(call, query=query, context=context, mask=call.mask.all(1, keepdim=True))
 
 

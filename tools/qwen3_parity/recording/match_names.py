@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from inspect import signature
 from itertools import permutations
 from typing import Any
 
@@ -23,6 +22,7 @@ from qwen3_golden import GOLDEN_ROOT, Array, pattern_of, pb, place
 from qwen3_golden.networks import Bound, bound
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.judge.budgets import headroom
+from qwen3_parity.recording.arguments import run
 from qwen3_parity.recording.attention_calls import Attention
 from qwen3_parity.recording.case import Case
 from qwen3_parity.recording.layout import is_ambiguous, lay_out, readings, sizes_of, split, split_axes, width_of
@@ -62,18 +62,6 @@ class Observed:
     def named(self, patterns: Sequence[str], axes: Sequence[str] = (), groups: str = "") -> Named:
         """The entry of a map."""
         return Named(self.path, tuple(patterns), self.end, self.number, tuple(axes), groups)
-
-
-def run(model: nn.Module, case: Case) -> Any:
-    """Call a model on all slots of a case: by the names of its arguments, else with the ids alone."""
-    inputs = case.inputs
-    parameters = signature(model.forward).parameters
-    anything = any(one.kind == one.VAR_KEYWORD for one in parameters.values())
-    kind = next(iter(inputs))
-    with torch.no_grad():
-        if kind in parameters or anything:
-            return model(**{name: one for name, one in inputs.items() if name in parameters or anything})
-        return model(inputs[kind])
 
 
 def observe(model: nn.Module, case: Case) -> tuple[list[Observed], int]:
