@@ -9,6 +9,7 @@ print(qwen3_parity.diagnose(case, recording))
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from importlib import import_module
 from os import PathLike, fspath
@@ -75,13 +76,20 @@ def __getattr__(name: str) -> Any:
 
 
 def record(
-    model: Any, case: Case | str | Path, names: Names | None = None, path: Path | None = None
+    model: Any,
+    case: Case | str | Path,
+    names: Names | None = None,
+    path: Path | None = None,
+    *,
+    taps: Sequence[str] = (),
 ) -> AbstractContextManager[Recorder]:
     """Record a torch model on a golden's case while it runs inside the `with`; without a model (None), tap by tap.
 
     `names` maps the modules that are not called as Hugging Face's are to their taps, see `recording.names`. The file is
-    `path`, or build/parity/CASE.pb, written when the `with` ends without an exception. Raises `ParityError` for a model
-    of which no module matches, for shapes that are no tap's, and for a case that was not run once from end to end.
+    `path`, or build/parity/CASE.pb, written when the `with` ends without an exception. `taps` are globs over taps, or
+    levels ("layer", "logits"), none for all; of a compiled module nothing inside is recorded. Raises `ParityError` for
+    a model of which no module matches, for shapes that are no tap's, and for a case that was not run once from end to
+    end.
     """
     from qwen3_parity.recording.case import golden
 
@@ -89,9 +97,10 @@ def record(
         from qwen3_parity.recording.recorder import recorder
 
         return recorder(golden(case), path)
+    from qwen3_parity.recording.levels import globs_of
     from qwen3_parity.recording.wired import record_module
 
-    made: AbstractContextManager[Recorder] = record_module(model, golden(case), names, path)
+    made: AbstractContextManager[Recorder] = record_module(model, golden(case), names, path, globs_of(taps))
     return made
 
 

@@ -10,7 +10,7 @@ from qwen3_golden import GOLDEN_ROOT, ParityError, pb, read
 from qwen3_parity.commands import CASE_OR_FILE, examples, output_options, tap_names
 from qwen3_parity.judge.golden_path import golden_path
 from qwen3_parity.judge.next_command import command
-from qwen3_parity.recording.levels import LEVELS
+from qwen3_parity.recording.levels import LEVELS, globs_of
 from qwen3_parity.report.output import Output
 
 FILE = click.Path(path_type=Path)
@@ -78,7 +78,7 @@ def record(
     else:
         if tokenizer:
             raise click.UsageError("--tokenizer is for tokenization cases; this one is a network's")
-        globs = tuple(glob for word in taps for glob in LEVELS.get(word, (word,)))
+        globs = globs_of(taps)
         directories = checkpoint_directories(reference.case, checkpoints, model)
         with output.progress(f"recording {reference.case.name}"):
             build = recorder.load_factory(impl) if impl else factory(backend, golden_dtype(reference))
@@ -89,7 +89,7 @@ def record(
                 case = Case(golden_path(golden), reference, model)
                 with recorder.foreign_code(reference.case), warnings.catch_warnings():
                     warnings.simplefilter("ignore", LeftOut)  # it is said below
-                    with record_module(made, case, names, path) as recording:
+                    with record_module(made, case, names, path, globs) as recording:
                         run(made, case)
                 left_out = recording.left_out
             else:
@@ -99,5 +99,5 @@ def record(
     next_step = command("check", golden, path, *(("--model", model) if model else ()))
     data = {"case": reference.case.name, "golden": str(golden), "recording": str(path), "taps": len(recorded.tensors)}
     data["left_out"] = sorted(left_out)
-    lines += [*map(str, left_out.values()), f"{path}", f"next: {next_step}"]
+    lines += [*dict.fromkeys(map(str, left_out.values())), f"{path}", f"next: {next_step}"]
     output.finish(0, str(path), lambda: data | {"next_step": next_step}, lambda: lines)

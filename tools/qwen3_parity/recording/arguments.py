@@ -12,6 +12,7 @@ from torch import nn
 
 from qwen3_golden import Array, ParityError
 from qwen3_parity.recording.case import Case
+from qwen3_parity.recording.compiled import plain_module
 
 ALIASES: Mapping[str, tuple[str, ...]] = {
     "input_ids": ("ids", "tokens", "token_ids", "input_tokens", "idx", "inputs", "input", "x"),
@@ -72,7 +73,7 @@ def arguments_of(model: nn.Module, case: Case) -> tuple[list[Any], dict[str, Any
 
 def _parameters(model: nn.Module) -> list[Parameter]:
     try:
-        return list(signature(model.forward).parameters.values())
+        return list(signature(plain_module(model).forward).parameters.values())
     except (TypeError, ValueError):  # not written in Python
         return [Parameter("args", Parameter.VAR_POSITIONAL)]
 
@@ -125,7 +126,7 @@ def _refused(model: nn.Module, case: Case, rule: str, parameters: Sequence[Param
     known = ", ".join(f"{name} (or {', '.join(ALIASES[name])})" if ALIASES.get(name) else name for name in case.inputs)
     theirs = ", ".join(str(item).partition(":")[0].partition("=")[0].strip() for item in parameters)
     return ParityError(
-        f"{type(model).__name__}.forward on {case.name}",
+        f"{type(plain_module(model)).__name__}.forward on {case.name}",
         rule,
         expected=f"arguments that are called {known}",
         got=f"forward({theirs})",

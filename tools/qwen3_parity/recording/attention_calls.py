@@ -42,7 +42,7 @@ class Attention(TorchFunctionMode):
     ) -> Any:
         """Run the function as it is, and hand over a call of attention."""
         result = func(*args, **(kwargs or {}))
-        if func is scaled_dot_product_attention:
+        if func is scaled_dot_product_attention and not torch.compiler.is_compiling():
             passed = dict(zip(("query", "key", "value", "attn_mask", "dropout_p", "is_causal"), args, strict=False))
             passed |= kwargs or {}
             query, key = passed["query"], passed["key"]

@@ -18,13 +18,14 @@ import numpy as np
 import torch
 from torch import nn
 
-from qwen3_golden import GOLDEN_ROOT, Array, pattern_of, pb, place
+from qwen3_golden import GOLDEN_ROOT, Array, ParityError, pattern_of, pb, place
 from qwen3_golden.networks import Bound, bound
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.judge.budgets import headroom
 from qwen3_parity.recording.arguments import run
 from qwen3_parity.recording.attention_calls import Attention
 from qwen3_parity.recording.case import Case
+from qwen3_parity.recording.compiled import compiled_paths, plain_module
 from qwen3_parity.recording.layout import is_ambiguous, lay_out, readings, sizes_of, split, split_axes, width_of
 from qwen3_parity.recording.names import Named
 from qwen3_parity.recording.recorder import elements
@@ -137,8 +138,17 @@ class _Golden:
 def match_names(model: nn.Module, case: Case) -> tuple[list[Match], list[str]]:
     """The proposed entries of a name map, in network order, and the taps for which there is none.
 
-    What attention's own calls show needs no entry and is left out. Raises what the model raises.
+    What attention's own calls show needs no entry and is left out. Raises what the model raises, and `ParityError` for
+    one that is compiled.
     """
+    if compiled := compiled_paths(model):
+        raise ParityError(
+            type(plain_module(model)).__name__,
+            "it is compiled, and no hook can stand inside of what is compiled",
+            expected="the model before it is compiled; the map serves both",
+            got=f"torch.compile of {', '.join(path or 'the model' for path in compiled[:3])}",
+            next_step="let the factory leave out torch.compile for match-names",
+        )
     golden = _Golden(case)
     places, calls = observe(model, case)
     if calls:

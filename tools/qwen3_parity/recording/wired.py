@@ -18,15 +18,23 @@ from typing import Any
 import torch
 from torch import nn
 
-from qwen3_golden import ParityError, pattern_of, pb
+from qwen3_golden import ParityError, pattern_of, pb, selected
 from qwen3_golden.networks import Bound
+from qwen3_parity.judge.match import GIVEN
 from qwen3_parity.recording.attention_calls import Attention, Call, plain_call, taps_of
 from qwen3_parity.recording.case import Case
+from qwen3_parity.recording.compiled import (
+    compiled_paths,
+    is_inside,
+    plain_module,
+    plain_path,
+    refuse_compiled_around,
+)
 from qwen3_parity.recording.hugging_face import row_of, usual_rows
 from qwen3_parity.recording.names import Named, Names, name_map, part_of
-from qwen3_parity.recording.record import ARITHMETIC
+from qwen3_parity.recording.record import ARITHMETIC, no_such_tap
 from qwen3_parity.recording.recorder import Forward, Recorder, elements, recorder
-from qwen3_reference.binding import attach
+from qwen3_reference.binding import attach, hooked
 
 _LAYER = "{layer}"
 _ATTENTION = "scaled_dot_product_attention"
@@ -40,9 +48,9 @@ class LeftOut(UserWarning):
 
 
 def record_module(
-    model: nn.Module, case: Case, names: Names | None = None, path: Path | None = None
+    model: nn.Module, case: Case, names: Names | None = None, path: Path | None = None, taps: Sequence[str] = ()
 ) -> Any:  # a context manager of a Recorder
-    """See `qwen3_parity.record`. Raises `ParityError` for what is no torch module."""
+    """See `qwen3_parity.record`; `taps` are globs. Raises `ParityError` for what is no torch module."""
     if not isinstance(model, nn.Module):
         raise ParityError(
             f"model {model!a:.60}",
@@ -51,32 +59,43 @@ def record_module(
             got=type(model).__name__,
             next_step="build your model, or record without torch: docs/check-your-model.md",
         )
-    return _recorded(model, case, [] if names is None else name_map(names, case.stack), path)
+    return _recorded(model, case, [] if names is None else name_map(names, case.stack), path, taps)
 
 
 @contextmanager
-def _recorded(model: nn.Module, case: Case, named: Sequence[Named], path: Path | None) -> Iterator[Recorder]:
+def _recorded(
+    model: nn.Module, case: Case, named: Sequence[Named], path: Path | None, taps: Sequence[str]
+) -> Iterator[Recorder]:
+    if not any(selected(t.info.name, taps) for t in case.golden if not t.info.name.startswith(GIVEN)):
+        raise no_such_tap(case.golden, taps)
     entries = {pattern: entry for entry in named for pattern in entry.patterns}
-    rows = rows_of(model, case, named)
-    with recorder(case, path, type(model).__name__) as recording, ExitStack() as undo:
+    compiled = compiled_paths(model)
+    rows, inside = rows_of(model, case, named, compiled)
+    with recorder(case, path, type(plain_module(model)).__name__) as recording, ExitStack() as undo:
         dtypes = [p.dtype for p in model.parameters() if p.is_floating_point()]
         recording.arithmetic = ARITHMETIC.get(dtypes[0], pb.ARITHMETIC_OTHER) if dtypes else recording.arithmetic
-        run = _Run(recording, entries)
-        undo.enter_context(attach(model, case.stack, run.tap, rows=rows))
-        undo.callback(model.register_forward_pre_hook(run.begin, with_kwargs=True, prepend=True).remove)
-        undo.callback(model.register_forward_hook(run.end, always_call=True).remove)
-        undo.enter_context(Attention(run.attention))
+        recording.backend = pb.COMPILED if compiled else recording.backend
+        recording.left_out |= _left_out(model, compiled, [one for one in inside if selected(_first(one), taps)])
+        run = _Run(recording, entries, taps)
+        undo.enter_context(attach(model, case.stack, run.tap, rows=rows, wanted=run.wanted))
+        undo.callback(hooked(model, before=run.begin, first=True))
+        undo.callback(hooked(model, after=run.end, always=True))
+        if not compiled or any("attn." in row.pattern for row in rows):  # else calls are inside, or cannot be counted
+            undo.enter_context(Attention(run.attention))
         yield recording
         run.finish()
     if recording.left_out:
-        text = "\n".join(str(said) for said in recording.left_out.values())
+        text = "\n".join(dict.fromkeys(str(said) for said in recording.left_out.values()))
         warnings.warn(LeftOut(text), stacklevel=3)  # of who wrote the with
 
 
-def rows_of(model: nn.Module, case: Case, named: Sequence[Named]) -> tuple[Bound, ...]:
+def rows_of(
+    model: nn.Module, case: Case, named: Sequence[Named], compiled: Sequence[str]
+) -> tuple[tuple[Bound, ...], list[str]]:
     """What is hooked: the modules of a name map, and for other taps Hugging Face's where the model has them.
 
-    Raises `ParityError` when there is not one, and for a path of the map that the model does not have.
+    Behind it the patterns whose modules are inside of those at the paths `compiled`. Raises `ParityError` when there
+    is nothing to hook, and for a path of the map that the model does not have, or inside of what is compiled.
     """
     own = paths_of(model)
     for entry in named:
@@ -89,12 +108,21 @@ def rows_of(model: nn.Module, case: Case, named: Sequence[Named]) -> tuple[Bound
                 got=entry.path,
                 next_step="correct the path, its layer's number written {layer}",
             )
+        if is_inside(entry.path, compiled):
+            raise ParityError(
+                f"names[{entry.key!r}]",
+                "this module is inside of one that is compiled, where no hook can stand",
+                expected="modules that are compiled themselves, whole, or not at all",
+                got=f"torch.compile of {_listed(compiled)}",
+                next_step="leave it out of the map, or record the model before it is compiled, with the same map",
+            )
     taken = {pattern for entry in named for pattern in entry.patterns}
     mapped = [row_of(entry, pattern) for entry in named for pattern in entry.patterns]
     usual = [one for one in usual_rows(own, case.stack) if one.pattern not in taken]
+    inside = [one.pattern for one in usual if is_inside(one.module, compiled)]
     if case.stack == "decoder" and "logits" not in taken:
         usual.append(row_of(Named("", ("logits",)), "logits"))
-    if not mapped and len(usual) < 2:  # logits alone are what any model gives
+    if not mapped and len(usual) < 2 and not compiled:  # logits alone are what any model gives
         raise ParityError(
             type(model).__name__,
             "none of its modules has a name that Hugging Face's Qwen3 has",
@@ -102,27 +130,62 @@ def rows_of(model: nn.Module, case: Case, named: Sequence[Named]) -> tuple[Bound
             got=", ".join([path for path in own if path][:6]),
             next_step="qwen3-parity match-names package.module:factory --out names.toml proposes the map",
         )
-    return (*usual, *mapped)
+    rows = (*[one for one in usual if one.pattern not in inside], *mapped)
+    if not rows:
+        raise ParityError(
+            type(model).__name__,
+            "it is compiled whole, and what it gives has no name",
+            expected='names={"": the tap that it gives}',
+            got=f"torch.compile of {_listed(compiled)}",
+            next_step=f'say names={{"": "{case.stack}.norm"}}, or record the model before it is compiled',
+        )
+    return rows, inside
+
+
+def _left_out(model: nn.Module, compiled: Sequence[str], patterns: Sequence[str]) -> dict[str, ParityError]:
+    said = ParityError(
+        type(plain_module(model)).__name__,
+        "it is compiled, and no hook can stand inside of what is compiled, so these taps are left out",
+        expected="modules that are compiled themselves, whole, or not at all",
+        got=f"torch.compile of {_listed(compiled)}",
+        next_step="go on with what is there; for the others record the model before it is compiled",
+    )
+    return dict.fromkeys(patterns, said)
+
+
+def _listed(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
+    return ", ".join(path or "the model" for path in paths[:3]) + more
+
+
+def _first(pattern: str) -> str:
+    return pattern.replace(_LAYER, "0")
 
 
 def paths_of(model: nn.Module) -> list[str]:
     """Every module's path, as it is and with {layer} in the place of a first number that is 0."""
-    paths = [path for path, _ in model.named_modules(remove_duplicate=False)]
+    paths = [plain_path(path) for path, _ in model.named_modules(remove_duplicate=False)]
     return list(dict.fromkeys(one for path in paths for one in (path, _FIRST.sub(_LAYER, path, count=1))))
 
 
 class _Run:
     """The forwards of a model while it is recorded: which slots each covers, and where its tensors go."""
 
-    def __init__(self, recording: Recorder, entries: Mapping[str, Named]) -> None:
-        self.recording, self.entries = recording, entries
+    def __init__(self, recording: Recorder, entries: Mapping[str, Named], taps: Sequence[str]) -> None:
+        self.recording, self.entries, self.taps = recording, entries, taps
         self.done = self.calls = self.forwards = 0
         self.now: Forward | None = None
         self.shown: set[str] = set()  # by calls of attention
         self.earlier: dict[int, Call] = {}  # of each layer, in the forward before
 
-    def begin(self, _module: nn.Module, args: Any, named: Any) -> None:
+    def wanted(self, name: str) -> bool:
+        """Whether a tap is asked for."""
+        return selected(name, self.taps)
+
+    def begin(self, module: nn.Module, args: Any, named: Any) -> None:
         """Find out which slots a forward is run on, from the ids that it is given."""
+        if torch.compiler.is_compiling():
+            refuse_compiled_around(module)
         self.now, self.calls = self._slots([*_tensors(args), *_tensors(named)]), 0
         self.forwards += 1
 
@@ -208,7 +271,7 @@ class _Run:
                 next_step="build the model by the case's own config.json: case.checkpoint",
             )
         begin = f"{stack}.layers.{layer}.{'merged_attn' if stack == 'decoder' else 'self_attn'}"
-        self.recording.backend = pb.SDPA
+        self.recording.backend = self.recording.backend if self.recording.backend == pb.COMPILED else pb.SDPA
         plain = plain_call(call, config, sizes := self._sizes(), self.earlier.get(layer))
         if config.sliding_window:  # a cache may overwrite in place what it drops
             self.earlier[layer] = replace(plain, key=plain.key.clone(), value=plain.value.clone())
@@ -219,7 +282,7 @@ class _Run:
         """Record what a call shows, unless a name map has it elsewhere or it is laid out in a way of its own."""
         assert self.now is not None
         sizes, pattern = self._sizes(), pattern_of(name)
-        if pattern in self.entries:
+        if pattern in self.entries or not self.wanted(name):
             return
         self.shown.add(pattern)
         lengths = [sizes[axis] for axis in axes]
