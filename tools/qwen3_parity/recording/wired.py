@@ -32,6 +32,7 @@ from qwen3_parity.recording.compiled import (
 )
 from qwen3_parity.recording.hugging_face import row_of, usual_rows
 from qwen3_parity.recording.names import Named, Names, name_map, part_of
+from qwen3_parity.recording.parameters import parameters_of
 from qwen3_parity.recording.record import ARITHMETIC, no_such_tap
 from qwen3_parity.recording.recorder import Forward, Recorder, elements, recorder
 from qwen3_reference.binding import attach, hooked
@@ -75,8 +76,10 @@ def _recorded(
         dtypes = [p.dtype for p in model.parameters() if p.is_floating_point()]
         recording.arithmetic = ARITHMETIC.get(dtypes[0], pb.ARITHMETIC_OTHER) if dtypes else recording.arithmetic
         recording.backend = pb.COMPILED if compiled else recording.backend
-        recording.left_out |= _left_out(model, compiled, [one for one in inside if selected(_first(one), taps)])
         run = _Run(recording, entries, taps)
+        recording.left_out |= _left_out(
+            model, compiled, [one.pattern for one in inside if run.wanted(_first(one.pattern))]
+        )
         undo.enter_context(attach(model, case.stack, run.tap, rows=rows, wanted=run.wanted))
         undo.callback(hooked(model, before=run.begin, first=True))
         undo.callback(hooked(model, after=run.end, always=True))
@@ -84,6 +87,7 @@ def _recorded(
             undo.enter_context(Attention(run.attention))
         yield recording
         run.finish()
+        recording.parameters = parameters_of(model, case, (*rows, *inside), entries)
     if recording.left_out:
         text = "\n".join(dict.fromkeys(str(said) for said in recording.left_out.values()))
         warnings.warn(LeftOut(text), stacklevel=3)  # of who wrote the with
@@ -91,10 +95,10 @@ def _recorded(
 
 def rows_of(
     model: nn.Module, case: Case, named: Sequence[Named], compiled: Sequence[str]
-) -> tuple[tuple[Bound, ...], list[str]]:
+) -> tuple[tuple[Bound, ...], list[Bound]]:
     """What is hooked: the modules of a name map, and for other taps Hugging Face's where the model has them.
 
-    Behind it the patterns whose modules are inside of those at the paths `compiled`. Raises `ParityError` when there
+    Behind it the rows whose modules are inside of those at the paths `compiled`. Raises `ParityError` when there
     is nothing to hook, and for a path of the map that the model does not have, or inside of what is compiled.
     """
     own = paths_of(model)
@@ -119,7 +123,7 @@ def rows_of(
     taken = {pattern for entry in named for pattern in entry.patterns}
     mapped = [row_of(entry, pattern) for entry in named for pattern in entry.patterns]
     usual = [one for one in usual_rows(own, case.stack) if one.pattern not in taken]
-    inside = [one.pattern for one in usual if is_inside(one.module, compiled)]
+    inside = [one for one in usual if is_inside(one.module, compiled)]
     if case.stack == "decoder" and "logits" not in taken:
         usual.append(row_of(Named("", ("logits",)), "logits"))
     if not mapped and len(usual) < 2 and not compiled:  # logits alone are what any model gives
@@ -130,7 +134,7 @@ def rows_of(
             got=", ".join([path for path in own if path][:6]),
             next_step="qwen3-parity match-names package.module:factory --out names.toml proposes the map",
         )
-    rows = (*[one for one in usual if one.pattern not in inside], *mapped)
+    rows = (*[one for one in usual if one not in inside], *mapped)
     if not rows:
         raise ParityError(
             type(model).__name__,
