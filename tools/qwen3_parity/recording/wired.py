@@ -74,7 +74,7 @@ def _recorded(
     rows, inside = rows_of(model, case, named, compiled)
     with recorder(case, path, type(plain_module(model)).__name__) as recording, ExitStack() as undo:
         dtypes = [p.dtype for p in model.parameters() if p.is_floating_point()]
-        recording.arithmetic = ARITHMETIC.get(dtypes[0], pb.ARITHMETIC_OTHER) if dtypes else recording.arithmetic
+        recording.stored = ARITHMETIC.get(dtypes[0], pb.ARITHMETIC_OTHER) if dtypes else recording.stored
         recording.backend = pb.COMPILED if compiled else recording.backend
         run = _Run(recording, entries, taps)
         recording.left_out |= _left_out(
