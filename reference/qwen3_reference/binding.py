@@ -96,6 +96,51 @@ def _reader(module: nn.Module, one: Bound) -> Callable[[Any, Any, Any], Any]:
     return argument
 
 
+Before = Callable[[nn.Module, Any, Any], None]
+After = Callable[[nn.Module, Any, Any, Any], None]
+
+
+def hooked(
+    module: nn.Module,
+    *,
+    before: Before | None = None,
+    after: After | None = None,
+    first: bool = False,
+    always: bool = False,
+) -> Callable[[], object]:
+    """Have `before(module, args, named)` called ahead of each call of a module, `after(…, result)` behind it.
+
+    What it gives undoes that. `first`: ahead of all other hooks; `always`: behind an exception, too, with None. Of a
+    module that was compiled in place, by `module.compile()`, the call of what the compiler made is hooked from outside:
+    hooks of its own would be compiled, too, or break the program in pieces.
+    """
+    if module._compiled_call_impl is None:
+        undo = ExitStack()
+        if before is not None:
+            undo.callback(module.register_forward_pre_hook(before, with_kwargs=True, prepend=first).remove)
+        if after is not None:
+            undo.callback(module.register_forward_hook(after, with_kwargs=True, always_call=always).remove)
+        return undo.close
+    plain = module._compiled_call_impl
+
+    def call(*args: Any, **named: Any) -> Any:
+        result = None
+        if before is not None:
+            before(module, args, named)
+        try:
+            result = plain(*args, **named)
+        except BaseException:
+            if after is not None and always:
+                after(module, args, named, None)
+            raise
+        if after is not None:
+            after(module, args, named, result)
+        return result
+
+    module._compiled_call_impl = call
+    return lambda: setattr(module, "_compiled_call_impl", plain)
+
+
 class _Stack:
     """A stack's modules by the paths of golden/networks; `modules` as in `attach`."""
 
@@ -156,12 +201,10 @@ def attach(
             if _ENCODER_HALF.get() == half and (half or inner or running):
                 sink(name, read(args, named, result))
 
-        before = one.row.HasField("argument")
-        register = module.register_forward_pre_hook if before else module.register_forward_hook
-        return register(seen, with_kwargs=True)
+        return hooked(module, before=seen) if one.row.HasField("argument") else hooked(module, after=seen)
 
     with ExitStack() as undo:
-        undo.callback(stack.register_forward_pre_hook(lambda *_: running.append(True)).remove)
+        undo.callback(hooked(stack, before=lambda *_: running.append(True)))
         for one in rows:
             for layer in range(own.layers if _LAYER in one.module else 1):
                 name, path = one.pattern.replace(_LAYER, str(layer)), own.path(one.module, layer)
@@ -171,11 +214,11 @@ def attach(
                 if module is None or not wanted(name):
                     continue
                 if not inside:
-                    undo.callback(hook(module, name, one).remove)
+                    undo.callback(hook(module, name, one))
                 elif module not in SITES:
                     SITES[module] = Site(sink, encoder_length)
                     undo.callback(SITES.pop, module)
                 if inside:
                     SITES[module].names[inside] = name
-        undo.callback(stack.register_forward_hook(lambda *_: running.clear(), always_call=True).remove)
+        undo.callback(hooked(stack, after=lambda *_: running.clear(), always=True))
         yield

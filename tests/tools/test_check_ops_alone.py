@@ -15,6 +15,7 @@ from qwen3_parity import check
 from qwen3_parity.checkpoints.weights import weights_at_hand
 from qwen3_parity.cli import main
 from qwen3_parity.diagnosis import diagnose
+from qwen3_parity.report.verdicts import summary
 
 CHECKPOINTS = GOLDEN_ROOT / "checkpoints"
 CASE = "encdec/second_request"
@@ -52,6 +53,12 @@ def test_an_op_that_the_runs_budget_hides_is_a_divergence_where_the_checkpoint_i
     found = check(golden, candidate, weights_at_hand(golden, CHECKPOINTS))
     assert (found.word, found.exit_code, found.judged) == ("divergence", 1, "run and ops")
     assert {problem.where.partition(" ")[0] for problem in found.problems} == {WRONG}
+
+
+def test_a_share_below_its_budget_is_said_to_be_the_runs(golden: Recording, candidate: Path) -> None:
+    line = summary(check(golden, candidate, weights_at_hand(golden, CHECKPOINTS)))
+    assert f"wrong alone, on its own inputs: {WRONG}; the run is within its budget, worst " in line
+    assert "alone" not in summary(check(golden, candidate))
 
 
 def test_its_message_says_the_op_the_share_and_the_next_command(golden: Recording, candidate: Path) -> None:

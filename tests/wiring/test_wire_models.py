@@ -9,11 +9,12 @@ import torch
 from plain_qwen3 import PlainQwen3
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
-from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers import AutoModelForCausalLM, PreTrainedModel, StaticCache
 
 import qwen3_parity
-from qwen3_golden import Recording, pb, read
+from qwen3_golden import ParityError, Recording, pb, read
 from qwen3_parity import Case
+from qwen3_parity.recording.wired import LeftOut
 from qwen3_reference.binding import SITES
 
 PLAIN = {
@@ -72,6 +73,78 @@ def test_a_cache_gives_the_same_steps(case: Case, hugging_face: PreTrainedModel,
     assert (verdicts.word, verdicts.compared) == ("parity", 350)
 
 
+@pytest.mark.parametrize("name", ["ragged_decode", "plain_two_rows", "inputs_embeds", "window_even", "window_chunks"])
+def test_hugging_faces_model_with_its_cache_is_recorded_whole(name: str, tmp_path: Path) -> None:
+    """A step's query heads are handed over as positions where there is padding; a window's cache drops slots."""
+    case, cache = qwen3_parity.golden(f"decoder/{name}"), None
+    model = AutoModelForCausalLM.from_pretrained(case.checkpoint, dtype=torch.float32)
+    with qwen3_parity.record(model, case, path=tmp_path / "steps.pb") as recording, torch.no_grad():
+        for inputs in case.steps:
+            cache = model(**inputs, past_key_values=cache, use_cache=True).past_key_values
+    verdicts = qwen3_parity.check(case, recording)
+    assert verdicts.word == "parity" and not recording.left_out
+    assert {"q_rope", "k_rope", "cache_keys", "cache_values", "mask", "context"} <= shown(read(recording.path))
+
+
+def test_a_cache_of_fixed_length_is_recorded_up_to_its_last_slot_in_use(tmp_path: Path) -> None:
+    case = qwen3_parity.golden("decoder/ragged_decode")
+    model = AutoModelForCausalLM.from_pretrained(case.checkpoint, dtype=torch.float32)
+    cache = StaticCache(config=model.config, max_cache_len=sum(case.lengths) + 5)
+    with qwen3_parity.record(model, case, path=tmp_path / "steps.pb") as recording, torch.no_grad():
+        for inputs in case.steps:
+            model(**inputs, past_key_values=cache, use_cache=True)
+    assert qwen3_parity.check(case, recording).word == "parity" and "cache_keys" in shown(read(recording.path))
+
+
+class Padded(nn.Module):
+    """A model whose attention hands over heads that are wider than they are, in the calls that `where` chooses."""
+
+    def __init__(self, model: PlainQwen3, where: Callable[[int], bool]) -> None:
+        super().__init__()
+        self.model, self.where, self.calls = model, where, 0
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        attend = F.scaled_dot_product_attention
+
+        def wide(*qkv: torch.Tensor, **options: bool) -> torch.Tensor:
+            self.calls += 1
+            if not self.where(self.calls - 1):
+                return attend(*qkv, **options)
+            width = qkv[0].shape[-1]
+            padded = (F.pad(one, (0, 6)) for one in qkv)
+            return attend(*padded, **options, scale=width**-0.5)[..., :width]
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(F, "scaled_dot_product_attention", wide)
+            return self.model(tokens)
+
+
+INNER = {f"model.{path}": taps for path, taps in PLAIN.items()}
+
+
+def test_attention_in_a_layout_of_its_own_is_left_out_in_words(case: Case, tmp_path: Path) -> None:
+    model = Padded(PlainQwen3(case.checkpoint), lambda _: True)
+    with (
+        pytest.warns(LeftOut, match=r"q_rope, so this tap is left out\n  expected: .* = \[1, 6, 9, 10\]"),
+        qwen3_parity.record(model, case, INNER, tmp_path / "wide.pb") as recording,
+    ):
+        model(case.inputs["input_ids"])
+    assert {one.rpartition(".")[2] for one in recording.left_out} == {
+        "q_rope", "k_rope", "cache_keys", "cache_values", "context"
+    }  # fmt: skip
+    assert qwen3_parity.check(case, recording).word == "parity" and "q_rope" not in shown(read(recording.path))
+
+
+def test_attention_that_some_layers_alone_show_is_refused_in_words(case: Case, tmp_path: Path) -> None:
+    model = Padded(PlainQwen3(case.checkpoint), lambda call: call == 1)
+    with (
+        pytest.raises(ParityError, match=r"call 2 of forward 1: .* in some forwards and layers") as caught,
+        qwen3_parity.record(model, case, INNER, tmp_path / "some.pb"),
+    ):
+        model(case.inputs["input_ids"])
+    assert "[1, 2, 9, 16]" in caught.value.got and not (tmp_path / "some.pb").exists()
+
+
 def test_a_model_without_a_cache_may_run_its_row_again_at_each_step(case: Case, tmp_path: Path) -> None:
     model, stop = PlainQwen3(case.checkpoint), 0
     with qwen3_parity.record(model, case, PLAIN, tmp_path / "again.pb") as recording:
@@ -119,6 +192,17 @@ def test_a_map_that_leaves_a_module_out_leaves_the_others(
         hugging_face(**case.inputs)
     assert "output" not in shown(read(recording.path))
     assert {"input", "down_proj", "q_proj", "logits"} <= shown(read(recording.path))
+
+
+def test_as_many_positions_as_heads_are_open_where_heads_stand_apart_alone(tmp_path: Path) -> None:
+    """q_proj has six positions of sixty channels; nobody has six heads of sixty positions and channels."""
+    case, cache = qwen3_parity.golden("decoder/mask_4d"), None
+    model = AutoModelForCausalLM.from_pretrained(case.checkpoint, dtype=torch.float32)
+    q_norm = {"model.layers.{layer}.self_attn.q_norm": {"tap": "q_norm", "axes": "batch query heads head_dim"}}
+    with qwen3_parity.record(model, case, q_norm, tmp_path / "steps.pb") as recording, torch.no_grad():
+        for inputs in case.steps:
+            cache = model(**inputs, past_key_values=cache, use_cache=True).past_key_values
+    assert qwen3_parity.check(case, recording).word == "parity"
 
 
 def test_a_head_is_enough_of_a_name_map(case: Case, tmp_path: Path) -> None:

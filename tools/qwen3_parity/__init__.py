@@ -14,6 +14,7 @@ import sys
 if sys.argv[0] == "-m" and sys.orig_argv[-len(sys.argv)].endswith(__name__) and sys.path[0] == os.getcwd():  # noqa: PTH109
     del sys.path[0]  # `python -m qwen3_parity` imports nothing of the folder that it runs in, which may be a judged one
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from importlib import import_module
 from os import PathLike, fspath
@@ -80,13 +81,20 @@ def __getattr__(name: str) -> Any:
 
 
 def record(
-    model: Any, case: Case | str | Path, names: Names | None = None, path: Path | None = None
+    model: Any,
+    case: Case | str | Path,
+    names: Names | None = None,
+    path: Path | None = None,
+    *,
+    taps: Sequence[str] = (),
 ) -> AbstractContextManager[Recorder]:
     """Record a torch model on a golden's case while it runs inside the `with`; without a model (None), tap by tap.
 
     `names` maps the modules that are not called as Hugging Face's are to their taps, see `recording.names`. The file is
-    `path`, or build/parity/CASE.pb, written when the `with` ends without an exception. Raises `ParityError` for a model
-    of which no module matches, for shapes that are no tap's, and for a case that was not run once from end to end.
+    `path`, or build/parity/CASE.pb, written when the `with` ends without an exception. `taps` are globs over taps, or
+    levels ("layer", "logits"), none for all; of a compiled module nothing inside is recorded. Raises `ParityError` for
+    a model of which no module matches, for shapes that are no tap's, and for a case that was not run once from end to
+    end.
     """
     from qwen3_parity.recording.case import golden
 
@@ -94,9 +102,10 @@ def record(
         from qwen3_parity.recording.recorder import recorder
 
         return recorder(golden(case), path)
+    from qwen3_parity.recording.levels import globs_of
     from qwen3_parity.recording.wired import record_module
 
-    made: AbstractContextManager[Recorder] = record_module(model, golden(case), names, path)
+    made: AbstractContextManager[Recorder] = record_module(model, golden(case), names, path, globs_of(taps))
     return made
 
 

@@ -7,11 +7,19 @@ from pathlib import Path
 
 import click
 
+from qwen3_golden import pb
 from qwen3_parity.commands import CASE_OR_FILE, examples, output_options
 from qwen3_parity.judge.next_command import command
 from qwen3_parity.report.output import Output
 
 _SHOWN = 12
+_ARITHMETIC = {
+    "float32": pb.ARITHMETIC_F32,
+    "bfloat16": pb.ARITHMETIC_BF16,
+    "float16": pb.ARITHMETIC_F16,
+    "float64": pb.ARITHMETIC_F64,
+    "other": pb.ARITHMETIC_OTHER,
+}
 
 
 @click.command(
@@ -24,9 +32,16 @@ _SHOWN = 12
 @click.argument("golden", shell_complete=CASE_OR_FILE)
 @click.argument("dump", type=click.Path(path_type=Path))
 @click.option("--names", metavar="FILE", help="The name map, as TOML, or llama.cpp  [default: Hugging Face's names]")
+@click.option(
+    "--arithmetic",
+    type=click.Choice(list(_ARITHMETIC)),
+    help="What the run computed in, where the dump is stored wider  [default: what its numbers are]",
+)
 @click.option("--out", type=click.Path(path_type=Path), help="The recording's file  [default: build/parity/CASE.pb]")
 @output_options("Every name and tap that was left out, not the first twelve.")
-def import_dump(golden: str, dump: Path, names: str | None, out: Path | None, output: Output) -> None:
+def import_dump(
+    golden: str, dump: Path, names: str | None, arithmetic: str | None, out: Path | None, output: Output
+) -> None:
     """Make a recording of DUMP, tensors that were written on the inputs of GOLDEN (a file or a case's name).
 
     DUMP is a .safetensors or .npz, a folder of .safetensors or .npy, of SGLang's .pt, or of transformers' model
@@ -38,15 +53,18 @@ def import_dump(golden: str, dump: Path, names: str | None, out: Path | None, ou
     from qwen3_parity.recording.dumps.import_dump import import_dump as make
 
     with output.progress(f"reading {dump}"):
-        made = make(dump, case_of(golden), names, out)
+        how = _ARITHMETIC[arithmetic] if arithmetic else pb.ARITHMETIC_UNSPECIFIED
+        made = make(dump, case_of(golden), names, out, how)
     next_step = command("check", golden, made.path)
     forwards = f"{len(made.forwards)} forward{'s' if len(made.forwards) > 1 else ''}"
     line = f"{made.path}: {made.tensors} tensors from {made.arrays} arrays ({made.kind}), {forwards}"
     unmatched = [f"{shown(name)}: like {like or 'no tap'}" for name, like in made.unmatched.items()]
     misfits = [f"{one.name}: {one.got}, expected {one.expected}" for one in made.misfits]
     most = None if output.verbose else _SHOWN
+    recognised = next((word for word, code in _ARITHMETIC.items() if code == made.recognised), None)
     said = [
         line,
+        *[f"stored as float32, all of them numbers of {recognised}: recorded as such"] * bool(recognised),
         *_listed("names that mean no tap", unmatched, most),
         *_listed("another shape", misfits, most),
         *_listed("taps without a tensor", made.without, most),
@@ -58,6 +76,7 @@ def import_dump(golden: str, dump: Path, names: str | None, out: Path | None, ou
         "arrays": made.arrays,
         "tensors": made.tensors,
         "forwards": len(made.forwards),
+        "recognised": recognised,
         "unmatched": [{"name": name, "like": like} for name, like in made.unmatched.items()],
         "other_shapes": [one._asdict() for one in made.misfits],
         "without": list(made.without),

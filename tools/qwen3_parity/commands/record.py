@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from qwen3_golden import GOLDEN_ROOT, pb, read
+from qwen3_golden import GOLDEN_ROOT, ParityError, pb, read
 from qwen3_parity.commands import CASE_OR_FILE, examples, output_options, tap_names
 from qwen3_parity.judge.golden_path import golden_path
 from qwen3_parity.judge.next_command import command
-from qwen3_parity.recording.levels import LEVELS
+from qwen3_parity.recording.levels import LEVELS, globs_of
 from qwen3_parity.report.output import Output
 
 FILE = click.Path(path_type=Path)
@@ -52,21 +52,24 @@ def record(
     taps: tuple[str, ...],
 ) -> None:
     """Run an implementation (ours, unless --impl) on the case of GOLDEN, a file or a case's name, and record it."""
+    import warnings
+
     from torch import nn
 
     from qwen3_parity.checkpoints.weights import checkpoint_directories, refuse_others
     from qwen3_parity.judge.match import refuse_weights
     from qwen3_parity.recording import record as recorder
+    from qwen3_parity.recording.arguments import run
     from qwen3_parity.recording.case import Case
-    from qwen3_parity.recording.match_names import run
     from qwen3_parity.recording.ours.network import factory, golden_dtype
     from qwen3_parity.recording.text import record_tokenization
-    from qwen3_parity.recording.wired import record_module
+    from qwen3_parity.recording.wired import LeftOut, record_module
     from qwen3_parity.text.runner import ours
 
     reference = read(golden_path(golden))
     refuse_weights(reference)
     path = out or _FOLDER / f"{reference.case.name}.pb"
+    left_out: dict[str, ParityError] = {}
     if reference.case.mode == pb.TOKENIZATION:
         if model or taps:
             raise click.UsageError("--model and --taps are for networks; this case is a tokenizer's")
@@ -75,7 +78,7 @@ def record(
     else:
         if tokenizer:
             raise click.UsageError("--tokenizer is for tokenization cases; this one is a network's")
-        globs = tuple(glob for word in taps for glob in LEVELS.get(word, (word,)))
+        globs = globs_of(taps)
         directories = checkpoint_directories(reference.case, checkpoints, model)
         with output.progress(f"recording {reference.case.name}"):
             build = recorder.load_factory(impl) if impl else factory(backend, golden_dtype(reference))
@@ -84,13 +87,17 @@ def record(
             refuse_others(reference.case, checkpoints, model)  # behind what a loader says of a damaged one
             if isinstance(made, nn.Module):
                 case = Case(golden_path(golden), reference, model)
-                with recorder.foreign_code(reference.case), record_module(made, case, names, path):
-                    run(made, case)
+                with recorder.foreign_code(reference.case), warnings.catch_warnings():
+                    warnings.simplefilter("ignore", LeftOut)  # it is said below
+                    with record_module(made, case, names, path, globs) as recording:
+                        run(made, case)
+                left_out = recording.left_out
             else:
                 recorder.record(reference, path, lambda *_: made, checkpoints=checkpoints, model=model, taps=globs)
     recorded = read(path)
     lines = [tensor.info.name for tensor in recorded] if output.verbose else []
     next_step = command("check", golden, path, *(("--model", model) if model else ()))
     data = {"case": reference.case.name, "golden": str(golden), "recording": str(path), "taps": len(recorded.tensors)}
-    lines += [f"{path}", f"next: {next_step}"]
+    data["left_out"] = sorted(left_out)
+    lines += [*dict.fromkeys(map(str, left_out.values())), f"{path}", f"next: {next_step}"]
     output.finish(0, str(path), lambda: data | {"next_step": next_step}, lambda: lines)

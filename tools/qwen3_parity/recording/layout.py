@@ -53,12 +53,14 @@ def readings(shape: Sequence[int], axes: Sequence[str], sizes: Mapping[str, int]
     """The orders of a tap's axes in which a tensor of `shape` can hold it, its own order first, each once.
 
     The last axis stays the last, neighbours may be joined, and axes of length 1 change nothing.
-    Nobody has the rows of a batch within a head.
+    Nobody has the rows of a batch within a head, nor in the place of all heads' channels one head's at all positions.
     """
     known = set[tuple[str, ...]]()
     *outer, last = axes
     for order in permutations(outer):
         if order[-1:] == ("batch",) and _HEADS & set(order):
+            continue
+        if order[-1:] == ("query",) and any(shape[-1:] == (sizes[head] * sizes[last],) for head in _HEADS & set(order)):
             continue
         full = (*order, last)
         long = tuple(axis for axis in full if sizes[axis] != 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 _CHOICES = ("next_token_probs", "beam_scores", "sequences_scores", "generated_ids")
 _TRAINED = ("loss", "gradient.logits", "gradient.*.weight", "gradient.*.bias")
@@ -25,3 +25,8 @@ LEVELS: Mapping[str, tuple[str, ...]] = {
 }
 """As globs over taps: every op; all but the inside of attention; what goes into modules and comes out; what enters and
 leaves attention and MLP; layer outputs; what the model returns. `!` in front of a glob leaves out what it matches."""
+
+
+def globs_of(words: Iterable[str]) -> tuple[str, ...]:
+    """The globs that levels and globs stand for."""
+    return tuple(glob for word in words for glob in LEVELS.get(word, (word,)))

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from inspect import signature
 from itertools import permutations
 from typing import Any
 
@@ -19,15 +18,17 @@ import numpy as np
 import torch
 from torch import nn
 
-from qwen3_golden import GOLDEN_ROOT, Array, pattern_of, pb, place
+from qwen3_golden import GOLDEN_ROOT, Array, ParityError, pattern_of, pb, place
 from qwen3_golden.networks import Bound, bound
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.judge.budgets import headroom
+from qwen3_parity.recording.arguments import run
+from qwen3_parity.recording.attention_calls import Attention
 from qwen3_parity.recording.case import Case
+from qwen3_parity.recording.compiled import compiled_paths, plain_module
 from qwen3_parity.recording.layout import is_ambiguous, lay_out, readings, sizes_of, split, split_axes, width_of
 from qwen3_parity.recording.names import Named
 from qwen3_parity.recording.recorder import elements
-from qwen3_parity.recording.wired import Attention
 
 _LAYER = "{layer}"
 _NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
@@ -64,18 +65,6 @@ class Observed:
         return Named(self.path, tuple(patterns), self.end, self.number, tuple(axes), groups)
 
 
-def run(model: nn.Module, case: Case) -> Any:
-    """Call a model on all slots of a case: by the names of its arguments, else with the ids alone."""
-    inputs = case.inputs
-    parameters = signature(model.forward).parameters
-    anything = any(one.kind == one.VAR_KEYWORD for one in parameters.values())
-    kind = next(iter(inputs))
-    with torch.no_grad():
-        if kind in parameters or anything:
-            return model(**{name: one for name, one in inputs.items() if name in parameters or anything})
-        return model(inputs[kind])
-
-
 def observe(model: nn.Module, case: Case) -> tuple[list[Observed], int]:
     """Every tensor that goes into a module or comes out of one in a forward, and how often attention was called."""
     places, calls = dict[tuple[str, str, int], Observed](), list[Any]()
@@ -101,7 +90,7 @@ def observe(model: nn.Module, case: Case) -> tuple[list[Observed], int]:
 
             undo.callback(module.register_forward_pre_hook(before, with_kwargs=True).remove)
             undo.callback(module.register_forward_hook(after).remove)
-        undo.enter_context(Attention(lambda *call: calls.append(call)))
+        undo.enter_context(Attention(calls.append))
         run(model, case)
     return list(places.values()), len(calls)
 
@@ -149,8 +138,17 @@ class _Golden:
 def match_names(model: nn.Module, case: Case) -> tuple[list[Match], list[str]]:
     """The proposed entries of a name map, in network order, and the taps for which there is none.
 
-    What attention's own calls show needs no entry and is left out. Raises what the model raises.
+    What attention's own calls show needs no entry and is left out. Raises what the model raises, and `ParityError` for
+    one that is compiled.
     """
+    if compiled := compiled_paths(model):
+        raise ParityError(
+            type(plain_module(model)).__name__,
+            "it is compiled, and no hook can stand inside of what is compiled",
+            expected="the model before it is compiled; the map serves both",
+            got=f"torch.compile of {', '.join(path or 'the model' for path in compiled[:3])}",
+            next_step="let the factory leave out torch.compile for match-names",
+        )
     golden = _Golden(case)
     places, calls = observe(model, case)
     if calls:

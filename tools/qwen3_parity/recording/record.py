@@ -168,13 +168,7 @@ def record(
     run = _run(runner, golden, taps)
     names = {t.info.name for t in golden if selected(t.info.name, taps)}
     if all(name.startswith(GIVEN) for name in names):
-        raise ParityError(
-            f"--taps {' '.join(taps)}",
-            "the golden has no such tap, so there would be nothing to compare",
-            expected="globs over the taps that qwen3-parity show prints",
-            got="no match",
-            next_step=f"qwen3-parity show {golden.source}",
-        )
+        raise no_such_tap(golden, taps)
     left_out = {t.info.name for t in golden} - names
     given = inputs_of(golden)
     with Writer(path, digests=digests, schema_minor=minor_of(case)) as writer:
@@ -197,6 +191,17 @@ def record(
         with foreign_code(case):
             parameters = parameter_messages(getattr(runner, "parameters", {}))
         writer.finish(case, provenance(getattr(runner, "producer", "foreign")), run, parameters)
+
+
+def no_such_tap(golden: Recording, taps: Sequence[str]) -> ParityError:
+    """The error of globs that leave no tap of a golden to be recorded."""
+    return ParityError(
+        f"--taps {' '.join(taps)}",
+        "the golden has no such tap, so there would be nothing to compare",
+        expected="globs over the taps that qwen3-parity show prints",
+        got="no match",
+        next_step=f"qwen3-parity show {golden.source}",
+    )
 
 
 def _run(runner: Runner, golden: Recording, taps: Sequence[str]) -> pb.Run:

@@ -20,6 +20,7 @@ from qwen3_golden import Array, ParityError, Writer, last_rows, minor_of, patter
 from qwen3_golden.dtypes import NUMPY
 from qwen3_golden.recording import plain_provenance
 from qwen3_parity.judge.match import GIVEN
+from qwen3_parity.recording.arithmetic import Widened
 from qwen3_parity.recording.case import Case
 from qwen3_parity.recording.layout import is_ambiguous, lay_out, readings, sizes_of, split_axes
 from qwen3_parity.recording.names import patterns_of_stack, tap_named
@@ -40,7 +41,9 @@ class Recorder:
     """What `record` gives: assign taps to it by name, at `step` or, as `recording[name, step]`, at another one.
 
     `recording[name, :] = array` is all steps in one array, as a forward over every slot makes it. `path` is the file,
-    whole when the `with` has ended; anything that takes a path takes the recorder.
+    whole when the `with` has ended; anything that takes a path takes the recorder. `left_out` says of patterns of taps
+    why they were not recorded. `arithmetic` is said by who knows it; `stored` is that of the numbers' type, which
+    counts where nothing is said and float32 has more in it than a narrower type.
     """
 
     case: Case
@@ -48,9 +51,12 @@ class Recorder:
     writer: Writer
     producer: str = "foreign"
     arithmetic: pb.Arithmetic = pb.ARITHMETIC_UNSPECIFIED
+    stored: pb.Arithmetic = pb.ARITHMETIC_UNSPECIFIED
     backend: pb.Backend = pb.FOREIGN
     step: int = 0
     parameters: Sequence[pb.Parameter] = ()
+    left_out: dict[str, ParityError] = field(default_factory=dict)
+    _widened: Widened = field(default_factory=Widened)
     _keys: set[tuple[str, int]] = field(default_factory=set)
     _orders: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
 
@@ -77,6 +83,13 @@ class Recorder:
         start, stop = bounds[step] if isinstance(step, int) else (0, bounds[-1][1])
         array, dtype = elements(value, f"recording[{name!r}]")
         self.add(tap, array, dtype, Forward(start, start, stop), f"recording[{name!r}]")
+
+    @property
+    def recognised(self) -> pb.Arithmetic:
+        """The narrow arithmetic whose numbers all are that were recorded so far as float32, unspecified for none."""
+        if self.arithmetic or self.stored not in (pb.ARITHMETIC_F32, pb.ARITHMETIC_UNSPECIFIED):
+            return pb.ARITHMETIC_UNSPECIFIED
+        return self._widened.arithmetic
 
     @property
     def bounds(self) -> list[tuple[int, int]]:
@@ -118,6 +131,7 @@ class Recorder:
                     next_step="run the case once, and name each tap once",
                 )
             self._keys.add((name, step))
+            self._widened.see(known, part, case.mode)
             info = known.info
             self.writer.add(tensor(name, part, step=step, dtype=dtype, axes=info.axes, op=info.op, inputs=info.inputs))
 
@@ -181,7 +195,7 @@ class Recorder:
         delivered = {pattern_of(name) for name, _ in self._keys}
         listed = [one for one in golden.run.materialised if one in delivered or one.startswith(GIVEN)]
         run = pb.Run(
-            arithmetic=self.arithmetic or golden.run.arithmetic,
+            arithmetic=self.arithmetic or self.recognised or self.stored or golden.run.arithmetic,
             backend=self.backend,
             materialised=[*listed, *sorted(delivered.difference(listed))],
         )

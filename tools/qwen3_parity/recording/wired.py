@@ -7,37 +7,51 @@ Hugging Face does, and from a name map elsewhere.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
-from torch.nn.functional import scaled_dot_product_attention
-from torch.overrides import TorchFunctionMode
 
-from qwen3_golden import ParityError, pattern_of, pb
+from qwen3_golden import ParityError, pattern_of, pb, selected
 from qwen3_golden.networks import Bound
+from qwen3_parity.judge.match import GIVEN
+from qwen3_parity.recording.attention_calls import Attention, Call, plain_call, taps_of
 from qwen3_parity.recording.case import Case
+from qwen3_parity.recording.compiled import (
+    compiled_paths,
+    is_inside,
+    plain_module,
+    plain_path,
+    refuse_compiled_around,
+)
 from qwen3_parity.recording.hugging_face import row_of, usual_rows
 from qwen3_parity.recording.names import Named, Names, name_map, part_of
-from qwen3_parity.recording.record import ARITHMETIC
+from qwen3_parity.recording.parameters import parameters_of
+from qwen3_parity.recording.record import ARITHMETIC, no_such_tap
 from qwen3_parity.recording.recorder import Forward, Recorder, elements, recorder
-from qwen3_reference.binding import attach
-from qwen3_reference.capture.recorded_attention import visible
+from qwen3_reference.binding import attach, hooked
 
 _LAYER = "{layer}"
+_ATTENTION = "scaled_dot_product_attention"
 _FIRST = re.compile(r"(?<![^.])0(?![^.])")
 _TABLES = ("cos", "sin", "inv_freq", "position_ids")
 """Taps that a model may keep in a form of its own: left out where they are not laid out as the golden's."""
 
 
+class LeftOut(UserWarning):
+    """Taps that a model has in a form of its own, so that they are neither recorded nor declared."""
+
+
 def record_module(
-    model: nn.Module, case: Case, names: Names | None = None, path: Path | None = None
+    model: nn.Module, case: Case, names: Names | None = None, path: Path | None = None, taps: Sequence[str] = ()
 ) -> Any:  # a context manager of a Recorder
-    """See `qwen3_parity.record`. Raises `ParityError` for what is no torch module."""
+    """See `qwen3_parity.record`; `taps` are globs. Raises `ParityError` for what is no torch module."""
     if not isinstance(model, nn.Module):
         raise ParityError(
             f"model {model!a:.60}",
@@ -46,29 +60,46 @@ def record_module(
             got=type(model).__name__,
             next_step="build your model, or record without torch: docs/check-your-model.md",
         )
-    return _recorded(model, case, [] if names is None else name_map(names, case.stack), path)
+    return _recorded(model, case, [] if names is None else name_map(names, case.stack), path, taps)
 
 
 @contextmanager
-def _recorded(model: nn.Module, case: Case, named: Sequence[Named], path: Path | None) -> Iterator[Recorder]:
+def _recorded(
+    model: nn.Module, case: Case, named: Sequence[Named], path: Path | None, taps: Sequence[str]
+) -> Iterator[Recorder]:
+    if not any(selected(t.info.name, taps) for t in case.golden if not t.info.name.startswith(GIVEN)):
+        raise no_such_tap(case.golden, taps)
     entries = {pattern: entry for entry in named for pattern in entry.patterns}
-    rows = rows_of(model, case, named)
-    with recorder(case, path, type(model).__name__) as recording, ExitStack() as undo:
+    compiled = compiled_paths(model)
+    rows, inside = rows_of(model, case, named, compiled)
+    with recorder(case, path, type(plain_module(model)).__name__) as recording, ExitStack() as undo:
         dtypes = [p.dtype for p in model.parameters() if p.is_floating_point()]
-        recording.arithmetic = ARITHMETIC.get(dtypes[0], pb.ARITHMETIC_OTHER) if dtypes else recording.arithmetic
-        run = _Run(recording, entries)
-        undo.enter_context(attach(model, case.stack, run.tap, rows=rows))
-        undo.callback(model.register_forward_pre_hook(run.begin, with_kwargs=True, prepend=True).remove)
-        undo.callback(model.register_forward_hook(run.end, always_call=True).remove)
-        undo.enter_context(Attention(run.attention))
+        recording.stored = ARITHMETIC.get(dtypes[0], pb.ARITHMETIC_OTHER) if dtypes else recording.stored
+        recording.backend = pb.COMPILED if compiled else recording.backend
+        run = _Run(recording, entries, taps)
+        recording.left_out |= _left_out(
+            model, compiled, [one.pattern for one in inside if run.wanted(_first(one.pattern))]
+        )
+        undo.enter_context(attach(model, case.stack, run.tap, rows=rows, wanted=run.wanted))
+        undo.callback(hooked(model, before=run.begin, first=True))
+        undo.callback(hooked(model, after=run.end, always=True))
+        if not compiled or any("attn." in row.pattern for row in rows):  # else calls are inside, or cannot be counted
+            undo.enter_context(Attention(run.attention))
         yield recording
-        run.refuse_unfinished()
+        run.finish()
+        recording.parameters = parameters_of(model, case, (*rows, *inside), entries)
+    if recording.left_out:
+        text = "\n".join(dict.fromkeys(str(said) for said in recording.left_out.values()))
+        warnings.warn(LeftOut(text), stacklevel=3)  # of who wrote the with
 
 
-def rows_of(model: nn.Module, case: Case, named: Sequence[Named]) -> tuple[Bound, ...]:
+def rows_of(
+    model: nn.Module, case: Case, named: Sequence[Named], compiled: Sequence[str]
+) -> tuple[tuple[Bound, ...], list[Bound]]:
     """What is hooked: the modules of a name map, or Hugging Face's that the model has; and what the model gives.
 
-    Raises `ParityError` when there is not one, and for a path of the map that the model does not have.
+    Behind it the rows whose modules are inside of those at the paths `compiled`. Raises `ParityError` when there
+    is nothing to hook, and for a path of the map that the model does not have, or inside of what is compiled.
     """
     own = paths_of(model)
     for entry in named:
@@ -81,12 +112,21 @@ def rows_of(model: nn.Module, case: Case, named: Sequence[Named]) -> tuple[Bound
                 got=entry.path,
                 next_step="correct the path, its layer's number written {layer}",
             )
+        if is_inside(entry.path, compiled):
+            raise ParityError(
+                f"names[{entry.key!r}]",
+                "this module is inside of one that is compiled, where no hook can stand",
+                expected="modules that are compiled themselves, whole, or not at all",
+                got=f"torch.compile of {_listed(compiled)}",
+                next_step="leave it out of the map, or record the model before it is compiled, with the same map",
+            )
     taken = {pattern for entry in named for pattern in entry.patterns}
     mapped = [row_of(entry, pattern) for entry in named for pattern in entry.patterns]
     usual = usual_rows(own, case.stack, named)
+    inside = [one for one in usual if is_inside(one.module, compiled)]
     if case.stack == "decoder" and "logits" not in taken:
         usual.append(row_of(Named("", ("logits",)), "logits"))
-    if not mapped and len(usual) < 2:  # logits alone are what any model gives
+    if not mapped and len(usual) < 2 and not compiled:  # logits alone are what any model gives
         raise ParityError(
             type(model).__name__,
             "none of its modules has a name that Hugging Face's Qwen3 has",
@@ -94,25 +134,62 @@ def rows_of(model: nn.Module, case: Case, named: Sequence[Named]) -> tuple[Bound
             got=", ".join([path for path in own if path][:6]),
             next_step="qwen3-parity match-names package.module:factory --out names.toml proposes the map",
         )
-    return (*usual, *mapped)
+    rows = (*[one for one in usual if one not in inside], *mapped)
+    if not rows:
+        raise ParityError(
+            type(model).__name__,
+            "it is compiled whole, and what it gives has no name",
+            expected='names={"": the tap that it gives}',
+            got=f"torch.compile of {_listed(compiled)}",
+            next_step=f'say names={{"": "{case.stack}.norm"}}, or record the model before it is compiled',
+        )
+    return rows, inside
+
+
+def _left_out(model: nn.Module, compiled: Sequence[str], patterns: Sequence[str]) -> dict[str, ParityError]:
+    said = ParityError(
+        type(plain_module(model)).__name__,
+        "it is compiled, and no hook can stand inside of what is compiled, so these taps are left out",
+        expected="modules that are compiled themselves, whole, or not at all",
+        got=f"torch.compile of {_listed(compiled)}",
+        next_step="go on with what is there; for the others record the model before it is compiled",
+    )
+    return dict.fromkeys(patterns, said)
+
+
+def _listed(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
+    return ", ".join(path or "the model" for path in paths[:3]) + more
+
+
+def _first(pattern: str) -> str:
+    return pattern.replace(_LAYER, "0")
 
 
 def paths_of(model: nn.Module) -> list[str]:
     """Every module's path, as it is and with {layer} in the place of a first number that is 0."""
-    paths = [path for path, _ in model.named_modules(remove_duplicate=False)]
+    paths = [plain_path(path) for path, _ in model.named_modules(remove_duplicate=False)]
     return list(dict.fromkeys(one for path in paths for one in (path, _FIRST.sub(_LAYER, path, count=1))))
 
 
 class _Run:
     """The forwards of a model while it is recorded: which slots each covers, and where its tensors go."""
 
-    def __init__(self, recording: Recorder, entries: Mapping[str, Named]) -> None:
-        self.recording, self.entries = recording, entries
+    def __init__(self, recording: Recorder, entries: Mapping[str, Named], taps: Sequence[str]) -> None:
+        self.recording, self.entries, self.taps = recording, entries, taps
         self.done = self.calls = self.forwards = 0
         self.now: Forward | None = None
+        self.shown: set[str] = set()  # by calls of attention
+        self.earlier: dict[int, Call] = {}  # of each layer, in the forward before
 
-    def begin(self, _module: nn.Module, args: Any, named: Any) -> None:
+    def wanted(self, name: str) -> bool:
+        """Whether a tap is asked for."""
+        return selected(name, self.taps)
+
+    def begin(self, module: nn.Module, args: Any, named: Any) -> None:
         """Find out which slots a forward is run on, from the ids that it is given."""
+        if torch.compiler.is_compiling():
+            refuse_compiled_around(module)
         self.now, self.calls = self._slots([*_tensors(args), *_tensors(named)]), 0
         self.forwards += 1
 
@@ -183,44 +260,72 @@ class _Run:
         assert self.now is not None
         return self.recording.sizes(self.now)
 
-    def attention(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: Any, context: Any) -> None:
-        """Take what a call of scaled_dot_product_attention was given and gave; a forward's calls are its layers."""
+    def attention(self, call: Call) -> None:
+        """Take what a call of scaled_dot_product_attention shows; a forward's calls are its layers."""
         if self.now is None:
             return
         layer, self.calls = self.calls, self.calls + 1
         config, stack = self.recording.case.golden.case.config, self.recording.case.stack
         if layer >= config.num_hidden_layers:
             raise ParityError(
-                "scaled_dot_product_attention",
+                _ATTENTION,
                 "it is called more often than there are layers",
                 expected=f"{config.num_hidden_layers} calls in a forward",
                 got=f"call {layer + 1}",
                 next_step="build the model by the case's own config.json: case.checkpoint",
             )
         begin = f"{stack}.layers.{layer}.{'merged_attn' if stack == 'decoder' else 'self_attn'}"
-        self.recording.backend = pb.SDPA
-        new = query.shape[-2]
-        kept = {"q_rope": (query, "heads query"), "context": (context, "heads query")}
-        repeated = [without_repeats(one, config) for one in (key, value)]
-        if repeated[0] is not None:
-            kept["k_rope"] = (repeated[0][..., -new:, :], "kv_heads query")
-            kept["cache_keys"] = (repeated[0], "kv_heads key")
-        if repeated[1] is not None:
-            kept["cache_values"] = (repeated[1], "kv_heads key")
-        for last, (tensor, middle) in kept.items():
-            self._offer(f"{begin}.{last}", tensor, ("batch", *middle.split(), "head_dim"))
-        self._offer(f"{begin}.mask", mask, ("batch", "query", "key"))
+        self.recording.backend = self.recording.backend if self.recording.backend == pb.COMPILED else pb.SDPA
+        plain = plain_call(call, config, sizes := self._sizes(), self.earlier.get(layer))
+        if config.sliding_window:  # a cache may overwrite in place what it drops
+            self.earlier[layer] = replace(plain, key=plain.key.clone(), value=plain.value.clone())
+        for last, (tensor, axes) in taps_of(plain, sizes).items():
+            self._offer(f"{begin}.{last}", tensor, axes)
 
-    def _offer(self, name: str, value: torch.Tensor, order: tuple[str, ...]) -> None:
+    def _offer(self, name: str, value: torch.Tensor, axes: tuple[str, ...]) -> None:
         """Record what a call shows, unless a name map has it elsewhere or it is laid out in a way of its own."""
         assert self.now is not None
-        sizes = self._sizes()
-        if pattern_of(name) in self.entries or tuple(value.shape) != tuple(sizes[axis] for axis in order):
+        sizes, pattern = self._sizes(), pattern_of(name)
+        if pattern in self.entries or not self.wanted(name):
+            return
+        self.shown.add(pattern)
+        lengths = [sizes[axis] for axis in axes]
+        if list(value.shape) != lengths:
+            self.recording.left_out.setdefault(
+                pattern,
+                ParityError(
+                    f"{_ATTENTION}, call {self.calls} of forward {self.forwards}",
+                    f"what it is given or gives is not laid out as {pattern}, so this tap is left out",
+                    expected=f"[{', '.join(axes)}] = {lengths}",
+                    got=f"shape {list(value.shape)}",
+                    next_step="name a module that has this tap in a name map, or go on without it",
+                ),
+            )
             return
         array, dtype = elements(value, name)
-        self.recording.add(name, array, dtype, self.now, name, order)
+        self.recording.add(name, array, dtype, self.now, name, axes)
 
-    def refuse_unfinished(self) -> None:
+    def finish(self) -> None:
+        """Raise `ParityError` when the case was not run to its end, or a tap shows in some forwards or layers alone."""
+        self._refuse_unfinished()
+        golden = self.recording.case.golden
+        for pattern in sorted(self.shown):
+            wanted = [item.key for item in golden if pattern_of(item.info.name) == pattern]
+            holes = [key for key in wanted if key not in self.recording]
+            if not holes:  # shown at another place, too
+                self.recording.left_out.pop(pattern, None)
+            elif len(holes) < len(wanted):
+                said = self.recording.left_out.get(pattern)
+                name, step = holes[0]
+                raise ParityError(
+                    said.where if said else _ATTENTION,
+                    f"calls of attention show {pattern} in some forwards and layers, and not in others",
+                    expected=said.expected if said else f"a call for each layer, in each forward ({name}, step {step})",
+                    got=said.got if said else f"none for {len(holes)} of {len(wanted)} tensors",
+                    next_step="run the case in one forward, model(**case.inputs), or name a module that has this tap",
+                )
+
+    def _refuse_unfinished(self) -> None:
         """Raise `ParityError` when the case was not run, or not to its end."""
         total = self.recording.bounds[-1][1]
         if self.done == total:
@@ -258,47 +363,3 @@ def _same(given: torch.Tensor, wanted: torch.Tensor) -> bool:
 def _described(given: Sequence[torch.Tensor]) -> str:
     texts = [f"{str(one.dtype).removeprefix('torch.')} {list(one.shape)}" for one in given]
     return f"arguments {', '.join(texts[:4])}" if texts else "no tensors"
-
-
-def without_repeats(key: torch.Tensor, config: pb.ModelConfig) -> torch.Tensor | None:
-    """Keys or values `[batch, kv_heads, key, head_dim]` from those repeated for each query head, bit for bit.
-
-    Repeats stand side by side, or wrongly one round of heads behind the other: then the rounds are undone, too, and
-    what attention makes of them is judged. None where the heads are no repeats.
-    """
-    heads, kv_heads = config.num_attention_heads, config.num_key_value_heads
-    if key.ndim != 4 or key.shape[1] != heads or heads == kv_heads:
-        return key
-    beside, rounds = key[:, :: heads // kv_heads], key[:, :kv_heads]
-    if torch.equal(beside.repeat_interleave(heads // kv_heads, 1), key):
-        return beside
-    return rounds if torch.equal(rounds.repeat(1, heads // kv_heads, 1, 1), key) else None
-
-
-class Attention(TorchFunctionMode):
-    """Inside, `take(query, key, value, mask, context)` gets every call of torch's scaled_dot_product_attention.
-
-    query and context `[batch, heads, query, head_dim]`, mask bool `[batch, query, key]`, True = visible.
-    """
-
-    def __init__(self, take: Callable[..., None]) -> None:
-        super().__init__()
-        self.take = take
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
-        """Run the function as it is, and hand over a call of attention."""
-        result = func(*args, **(kwargs or {}))
-        if func is scaled_dot_product_attention:
-            given = dict(zip(("query", "key", "value", "attn_mask", "dropout_p", "is_causal"), args, strict=False))
-            given |= kwargs or {}
-            query, key = given["query"], given["key"]
-            if query.ndim == 4:
-                mask = given.get("attn_mask")
-                if given.get("is_causal"):  # torch's own is aligned at the first query and the first key
-                    mask = torch.ones(1, 1, query.shape[2], key.shape[2], dtype=torch.bool).tril()
-                elif mask is not None:
-                    mask = mask.reshape((1,) * (4 - mask.ndim) + tuple(mask.shape)).cpu()
-                self.take(query, key, given["value"], visible(mask, query, key), result)
-        return result

@@ -47,8 +47,18 @@ def summary(verdicts: Verdicts) -> str:
         differing = sum(not tap.passed for tap in verdicts.taps)
         line += f", {differing} {'differs' if differing == 1 else 'differ'}, first {verdicts.problems[0].where}"
     elif not texts and verdicts.worst is not None:
+        line += _alone_within(verdicts, verdicts.worst)
         line += f", worst {of_budget(verdicts.worst.share)} at {verdicts.worst.where}"
     return line
+
+
+def _alone_within(verdicts: Verdicts, worst: Verdict) -> str:
+    """That an op is wrong by itself though the run is within its budget, so that the share is no contradiction."""
+    wrong = verdicts.wrong_alone
+    if not wrong or worst.share > 1:
+        return ""
+    more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+    return f", wrong alone, on its own inputs: {wrong[0]}{more}; the run is within its budget"
 
 
 def own_error(own: OpVerdict) -> str:

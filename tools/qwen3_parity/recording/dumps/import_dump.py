@@ -43,7 +43,7 @@ class Imported:
     """What became of a dump.
 
     `unmatched` are the names that mean no tap, {layer} for their numbers, each with the tap that it is most like;
-    `without` the golden's taps that have no tensor.
+    `without` the golden's taps that have no tensor; `recognised` the arithmetic whose numbers are stored as float32.
     """
 
     path: Path
@@ -54,6 +54,7 @@ class Imported:
     unmatched: Mapping[str, str]
     without: Sequence[str]
     misfits: Sequence[Misfit]
+    recognised: pb.Arithmetic
 
 
 class _Matched(NamedTuple):
@@ -65,10 +66,17 @@ class _Matched(NamedTuple):
         return self.one.forward if self.meaning.step is None else self.meaning.step
 
 
-def import_dump(dump: Path, case: Case, names: Names | None = None, path: Path | None = None) -> Imported:
+def import_dump(
+    dump: Path,
+    case: Case,
+    names: Names | None = None,
+    path: Path | None = None,
+    arithmetic: pb.Arithmetic = pb.ARITHMETIC_UNSPECIFIED,
+) -> Imported:
     """Write the recording of a dump: `path`, or build/parity/CASE.pb.
 
-    `names` is a name map, its file, or "llama.cpp"; names of Hugging Face's modules and of taps need none. Raises
+    `names` is a name map, its file, or "llama.cpp"; names of Hugging Face's modules and of taps need none. `arithmetic`
+    is the run's; unspecified it is that of the numbers, or of their type. Raises
     `ParityError` for a dump that cannot be read, of other inputs, with nothing that means a tap, with two arrays that
     mean the same, for forwards that are not the case's, and for a case that is not of one stack of layers.
     """
@@ -78,10 +86,10 @@ def import_dump(dump: Path, case: Case, names: Names | None = None, path: Path |
     names = ready(names)
     named = [] if names is None else name_map(names, case.stack)
     with ExitStack() as opened:
-        return _imported(read_dump(dump, opened), case, named, path)
+        return _imported(read_dump(dump, opened), case, named, path, arithmetic)
 
 
-def _imported(dump: Dump, case: Case, named: Sequence[Named], path: Path | None) -> Imported:
+def _imported(dump: Dump, case: Case, named: Sequence[Named], path: Path | None, arithmetic: pb.Arithmetic) -> Imported:
     known = meanings([one.name for one in dump.arrays], named, case.stack)
     matched = [_Matched(one, known[one.name]) for one in dump.arrays if one.name in known and known[one.name].taps]
     others = [one for one in dump.arrays if one.name not in known]
@@ -90,7 +98,7 @@ def _imported(dump: Dump, case: Case, named: Sequence[Named], path: Path | None)
         raise _nothing(dump, left, case)
     misfits, forwards = list[Misfit](), list[Forward]()
     with recorder(case, path, f"{dump.kind} dump") as recording:
-        recording.arithmetic = _arithmetic(matched)
+        recording.arithmetic, recording.stored = arithmetic, _stored(matched)
         groups = groupby(sorted(matched, key=lambda one: one.forward), key=lambda one: one.forward)
         for number, group in groups:
             members = list(group)
@@ -101,13 +109,15 @@ def _imported(dump: Dump, case: Case, named: Sequence[Named], path: Path | None)
         _refuse_unfinished(recording, forwards, dump.path)
         if not len(recording):
             raise _only_misfits(dump, misfits)
-        without, tensors = _without(recording), len(recording)
+        without, tensors, recognised = _without(recording), len(recording), recording.recognised
     names = dict.fromkeys(general(one.name) for one in sorted(left, key=lambda one: is_input(one.name)))
     unmatched = {name: nearest(name, case.stack) for name in names}
-    return Imported(recording.path, dump.kind, len(dump.arrays), tensors, forwards, unmatched, without, misfits)
+    return Imported(
+        recording.path, dump.kind, len(dump.arrays), tensors, forwards, unmatched, without, misfits, recognised
+    )
 
 
-def _arithmetic(matched: Sequence[_Matched]) -> pb.Arithmetic:
+def _stored(matched: Sequence[_Matched]) -> pb.Arithmetic:
     """What most floats of the dump are stored in: a model in bfloat16 has a few taps in float32."""
     counted = Counter(one.one.dtype for one in matched if one.one.dtype in FLOATS)
     most = counted.most_common(1)

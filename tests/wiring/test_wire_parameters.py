@@ -1,0 +1,148 @@
+"""A torch model's parameters are recorded by the taps that they make; others than the checkpoint's are said."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from plain_qwen3 import PlainQwen3
+from test_wire_models import PLAIN
+from torch import nn
+from transformers import AutoModelForCausalLM
+
+import qwen3_parity
+from qwen3_golden import GOLDEN_ROOT, Recording, pb, read
+from qwen3_parity import Case
+from qwen3_parity.check import check
+from qwen3_parity.checkpoints.weights import weights_of
+from qwen3_parity.diagnosis import diagnose
+
+BFLOAT16 = "llama/bfloat16"
+
+
+def hugging_face(case: Case, dtype: torch.dtype = torch.bfloat16) -> Any:
+    return AutoModelForCausalLM.from_pretrained(case.checkpoint, dtype=dtype).eval().requires_grad_(False)
+
+
+def recorded(model: nn.Module, case: Case, path: Path, **more: Any) -> Recording:
+    with qwen3_parity.record(model, case, path=path, **more) as recording:
+        if isinstance(model, PlainQwen3):
+            model(case.inputs["input_ids"])
+        else:
+            model(**case.inputs)
+    return read(recording.path)
+
+
+def digests(recording: Recording) -> dict[str, bytes]:
+    return {parameter.name: parameter.sha256 for parameter in recording.parameters}
+
+
+@pytest.fixture
+def case() -> Case:
+    return qwen3_parity.golden(BFLOAT16)
+
+
+@pytest.fixture
+def plain() -> Case:
+    return qwen3_parity.golden("decoder/plain")
+
+
+def rounded(model: Any, bits: int) -> set[str]:
+    """Round each row of the projections to so many bits, in place; their names."""
+    projections = {name: weight for name, weight in model.named_parameters() if "_proj" in name}
+    for weight in projections.values():
+        scale = weight.float().abs().amax(1, keepdim=True) / (2 ** (bits - 1) - 1)
+        weight.copy_((weight.float() / scale).round() * scale)
+    return set(projections)
+
+
+@pytest.mark.parametrize(("bits", "by_taps"), [(8, "parity"), (6, "divergence")])
+def test_rounded_weights_under_bfloat16_are_said(bits: int, by_taps: str, case: Case, tmp_path: Path) -> None:
+    """What bfloat16 resolves: by taps alone int8 is within its noise, six bits are not."""
+    model = hugging_face(case)
+    count = len(rounded(model, bits))
+    recording = recorded(model, case, tmp_path / "rounded.pb")
+    weights = weights_of(case.golden, GOLDEN_ROOT / "checkpoints")
+    assert check(case.golden, replace(recording, parameters=()), weights).word == by_taps
+    found = diagnose(case.golden, recording, weights)
+    assert found.verdicts.exit_code == 1 and f"{count} × other bytes" in found.verdicts.problems[0].got
+    assert {fault.name for fault in found.parameters} == {name for name in digests(recording) if "_proj" in name}
+    assert {fault.says for fault in found.parameters} == {"holds values of no tensor of the checkpoint"}
+
+
+@pytest.mark.parametrize("name", [BFLOAT16, "decoder/plain", "llama/ragged_decode"])
+def test_hugging_faces_parameters_are_the_goldens(name: str, tmp_path: Path) -> None:
+    case = qwen3_parity.golden(name)
+    model = hugging_face(case, torch.bfloat16 if name == BFLOAT16 else torch.float32)
+    recording = recorded(model, case, tmp_path / "hf.pb", taps=["logits"])  # whatever taps are asked for
+    assert digests(recording) == digests(case.golden) and qwen3_parity.check(case, tmp_path / "hf.pb").exit_code == 0
+
+
+def test_a_compiled_models_parameters_are_seen(case: Case, tmp_path: Path) -> None:
+    model: Any = torch.compile(hugging_face(case), backend="eager")
+    assert digests(recorded(model, case, tmp_path / "compiled.pb", taps=["logits"])) == digests(case.golden)
+    torch.compiler.reset()
+
+
+def test_own_names_and_fused_products_are_the_checkpoints_parameters(plain: Case, tmp_path: Path) -> None:
+    recording = recorded(PlainQwen3(plain.checkpoint), plain, tmp_path / "plain.pb", names=PLAIN)
+    right = digests(plain.golden)
+    assert right.pop("lm_head.weight") == right["decoder.embed_tokens.weight"]  # used by a function, without a module
+    assert digests(recording) == right
+
+
+def test_what_a_map_does_not_name_is_not_missing(plain: Case, tmp_path: Path) -> None:
+    names = {"wte": "embed_tokens"}
+    recording = recorded(PlainQwen3(plain.checkpoint), plain, tmp_path / "few.pb", names=names)
+    assert set(digests(recording)) == {"decoder.embed_tokens.weight"}
+    assert qwen3_parity.check(plain, tmp_path / "few.pb").word == "parity"
+
+
+def test_a_wrong_part_of_a_fused_product_is_found(plain: Case, tmp_path: Path) -> None:
+    model = PlainQwen3(plain.checkpoint)
+    fused: Any = model.blocks[1].get_submodule("mix.wqkv")
+    q, k, v = fused.weight.split([60, 20, 20])
+    fused.weight = nn.Parameter(torch.cat([q, v, k]), requires_grad=False)
+    recorded(model, plain, tmp_path / "wrong.pb", names=PLAIN)
+    faults = qwen3_parity.diagnose(plain, tmp_path / "wrong.pb").parameters
+    begin = "decoder.layers.1.merged_attn"
+    assert {fault.name: fault.says for fault in faults} == {
+        f"{begin}.k_proj.weight": f"holds the values of {begin}.v_proj.weight",
+        f"{begin}.v_proj.weight": f"holds the values of {begin}.k_proj.weight",
+    }
+
+
+class Transposed(nn.Module):
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        self.kernel = nn.Parameter(linear.weight.T.contiguous(), requires_grad=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x @ self.kernel
+
+
+def test_a_weight_that_is_stored_the_other_way_round_is_the_same(plain: Case, tmp_path: Path) -> None:
+    model = PlainQwen3(plain.checkpoint)
+    for block in model.blocks:
+        mix: Any = block.get_submodule("mix")
+        mix.wo, mix.wqkv = Transposed(mix.wo), Transposed(mix.wqkv)
+    ours = digests(recorded(model, plain, tmp_path / "kernel.pb", names=PLAIN))
+    assert len(ours) == 35 and ours.items() <= digests(plain.golden).items()
+
+
+class Float32Norm(nn.Module):
+    def __init__(self, norm: Any) -> None:
+        super().__init__()
+        self.weight, self.norm = nn.Parameter(norm.weight.float(), requires_grad=False), norm
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.norm(x)
+
+
+def test_a_wider_type_that_holds_nothing_more_is_the_same(case: Case, tmp_path: Path) -> None:
+    model = hugging_face(case)
+    model.model.norm = Float32Norm(model.model.norm)
+    recording = recorded(model, case, tmp_path / "wide.pb")
+    assert digests(recording) == digests(case.golden)
+    assert {parameter.dtype for parameter in recording.parameters} == {pb.BF16}

@@ -1,0 +1,113 @@
+"""The parameters of somebody's torch model under the names of the golden's, found by the taps that they make.
+
+A module that gives a tap holds that tap's parameters: under names of its own, stored the other way round, or with those
+of the taps beside it. What is not found so is not recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import torch
+from torch import nn
+
+from qwen3_golden import pattern_of, pb, place
+from qwen3_golden.networks import Bound
+from qwen3_parity.recording.case import Case
+from qwen3_parity.recording.compiled import plain_path
+from qwen3_parity.recording.layout import sizes_of, split, split_axes, width_of
+from qwen3_parity.recording.names import Named
+from qwen3_reference.capture.torch_tensors import DTYPES, parameter_messages
+
+_LAYER = "{layer}"
+_TORCH = {code: dtype for dtype, code in DTYPES.items()}
+_HEAD = "lm_head"
+
+
+def parameters_of(
+    model: nn.Module, case: Case, rows: Sequence[Bound], entries: Mapping[str, Named]
+) -> list[pb.Parameter]:
+    """The digests of the golden's parameters as a model holds them, of every tap of `rows` whose module has its own.
+
+    `entries` is the name map by pattern. A type that is wider than the golden's and holds nothing more is recorded as
+    the golden's, one that is wider and holds more as it is. A narrower one is another arithmetic, which the taps say,
+    so it is left out; so are taps whose module holds none in some layer.
+    """
+    modules = {plain_path(path): module for path, module in model.named_modules(remove_duplicate=False)}
+    places = {one.pattern: one.module for one in rows if not one.row.HasField("argument") and not one.row.buffer}
+    heads = [path for path in modules if f".{path}".endswith(f".{_HEAD}")]
+    places |= {_HEAD: heads[0]} if len(heads) == 1 else {_HEAD: places.get("logits", "")}
+    tensors = dict[str, torch.Tensor]()
+    unseen = set[str]()
+    for golden in case.golden.parameters:
+        tap, _, kind = golden.name.rpartition(".")
+        pattern = _tap(golden.name)
+        layer = next((part for part in tap.split(".") if part.isdecimal()), "")
+        module = modules.get(places[pattern].replace(_LAYER, layer)) if pattern in places else None
+        held = None if module is None else _held(module, kind, golden, entries.get(pattern), pattern, case)
+        if held is not None and held.dtype.itemsize >= _TORCH[golden.dtype].itemsize:
+            tensors[golden.name] = _as_stored(held, golden.dtype)
+        elif held is not None or module is None or not _own(module):
+            unseen.add(pattern)
+    return parameter_messages({name: one for name, one in tensors.items() if _tap(name) not in unseen})
+
+
+def _tap(name: str) -> str:
+    return pattern_of(name.rpartition(".")[0])
+
+
+def _own(module: nn.Module) -> dict[str, torch.Tensor]:
+    """The parameters that a module holds itself, read from numbers that are there."""
+    own = {name: one.detach() for name, one in module.named_parameters(recurse=False)}
+    return {
+        name: one
+        for name, one in own.items()
+        if type(one) is torch.Tensor and one.dtype in DTYPES and one.device.type != "meta"
+    }
+
+
+def _held(
+    module: nn.Module, kind: str, golden: pb.Parameter, entry: Named | None, pattern: str, case: Case
+) -> torch.Tensor | None:
+    """A module's "weight" or "bias" for a tap, laid out as the golden's; None where it holds none that fits."""
+    own, shape = _own(module), tuple(golden.shape)
+    joined = entry.patterns if entry is not None else (pattern,)
+    for tensor in _candidates(own, kind, len(shape)):
+        known = isinstance(module, nn.Linear | nn.Embedding)
+        for laid in (tensor,) if known or tensor.ndim != 2 else (tensor, tensor.T):
+            part = laid if len(joined) == 1 else _part(laid, pattern, entry, case)
+            if part is not None and tuple(part.shape) == shape:
+                return part
+    return None
+
+
+def _candidates(own: Mapping[str, torch.Tensor], kind: str, axes: int) -> Iterator[torch.Tensor]:
+    """What may be a weight or bias, that which is called so first; a single one has any name."""
+    if kind in own:
+        yield own[kind]
+    elif kind == "weight" and sum(one.ndim == axes for name, one in own.items() if name != "bias") == 1:
+        yield from (one for name, one in own.items() if one.ndim == axes and name != "bias")
+
+
+def _part(tensor: torch.Tensor, pattern: str, entry: Named | None, case: Case) -> torch.Tensor | None:
+    """The rows of a fused weight or bias that make one of the taps."""
+    assert entry is not None
+    sizes = sizes_of(case.golden.case.config, 1, 1, 1)
+    widths = [width_of(split_axes(one, _axes(one)), sizes) for one in entry.patterns]
+    if tensor.shape[0] != sum(widths):
+        return None
+    rows = split(np.arange(sum(widths)), widths, sizes[entry.groups] if entry.groups else 1)
+    return tensor[torch.from_numpy(rows[entry.patterns.index(pattern)]).to(tensor.device)]
+
+
+def _axes(pattern: str) -> Sequence[str]:
+    spot = place(pattern.replace(_LAYER, "0"))
+    return spot.axes if spot else ()
+
+
+def _as_stored(tensor: torch.Tensor, dtype: pb.DType) -> torch.Tensor:
+    """A tensor in the golden's type where that holds every number of it."""
+    narrow = tensor.to(_TORCH[dtype])
+    same = narrow.to(tensor.dtype).equal(tensor) and tensor.dtype.itemsize > narrow.dtype.itemsize
+    return narrow if same else tensor
