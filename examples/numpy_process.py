@@ -14,7 +14,19 @@ import numpy as np
 from numpy_port import Array, factory, operation
 from safetensors.numpy import save_file
 
-from qwen3_golden import ParityError, Recording, pattern_of, pb, read, selected, to_bfloat16, to_float32, write
+from qwen3_golden import (
+    ParityError,
+    Recording,
+    last_rows,
+    pattern_of,
+    pb,
+    place,
+    read,
+    selected,
+    to_bfloat16,
+    to_float32,
+    write,
+)
 from qwen3_golden.writer import tensor
 
 NETWORKS = (pb.ENCODER, pb.CAUSAL, pb.ENCODER_DECODER, pb.BLOCK)
@@ -93,6 +105,8 @@ def computed(golden: Recording, folder: Path) -> Recording:
     joined = {name: np.concatenate(parts, axis=1) for name, parts in tables.items()}
 
     def tap(name: str, step: int, value: Array) -> None:
+        if spot := place(name, golden.case.config.num_hidden_layers):
+            value = last_rows(value, spot, golden.case.rows)
         taps.append(tensor(name, np.ascontiguousarray(value), step=step))
 
     def wanted(name: str) -> bool:

@@ -112,6 +112,8 @@ def wrong_masks(recording: Recording, top_left: bool = False) -> set[int]:
         if stack == "decoder":
             stop = sum(recording.case.steps[: item.info.step + 1])
         rows = real[:, stop - seen.shape[1] : stop]
+        if recording.case.rows:
+            rows, seen = rows[:, -recording.case.rows :], seen[:, -recording.case.rows :]
         if not np.array_equal(item.array[rows], seen[rows]):
             wrong.add(item.info.step)
     return wrong

@@ -48,8 +48,13 @@ def budgets(arithmetic: int) -> Iterator[tuple[str, float, float]]:
 LARGER = {
     "generation/beams: beam_scores ": 3e-5,
     "generation/beams: sequences_scores ": 4e-5,
+    "generation/closed_beams: beam_scores ": 5e-5,
+    "generation/closed_beams: sequences_scores ": 2e-4,
+    "generation/early_stopping: beam_scores ": 4e-5,
+    "generation/early_stopping: sequences_scores ": 1.2e-4,
 }
-"""Scores of beams: small sums of large logits, allowed by design as much as the largest logit (`with_scores`)."""
+"""Scores of beams: small sums of large logits, allowed by design as much as the largest logit (`with_scores`), also
+where a power of the length makes them small."""
 
 
 def most(where: str) -> float:

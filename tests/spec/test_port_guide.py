@@ -22,7 +22,9 @@ from safetensors.numpy import load_file
 from qwen3_golden import GOLDEN_ROOT, Array, Recording, pb, read, tensor, to_bfloat16, write
 from qwen3_parity import check, mistakes
 from qwen3_parity.cli import main
+from qwen3_parity.conformance.requests import request_for
 from qwen3_parity.folder.levels import LEVELS, cases_of
+from qwen3_parity.judge.candidates import golden_names
 from qwen3_parity.recording.record import record
 
 TEXT = (GOLDEN_ROOT.parent / "docs" / "port-to-another-language.md").read_text(encoding="utf-8")
@@ -200,6 +202,85 @@ def test_the_guides_order_is_that_of_the_levels_with_their_cases() -> None:
         level: list(globs) for level, globs in LEVELS.items()
     }
     assert [row[0] for row in rows("In this order")] == list(LEVELS)
+
+
+Operand = tuple[str, bool, list[str]]
+
+
+def operands(cell: str) -> list[Operand]:
+    """Of each tensor in a cell of the table of op cases: name, whether it may be absent, axes."""
+    return [(name, bool(may), axes.split(", ")) for name, may, axes in re.findall(r"(\w+)(\??)\[([^]]*)\]", cell)]
+
+
+def op_cases() -> dict[str, list[Recording]]:
+    """The cases of each op."""
+    found: dict[str, list[Recording]] = {}
+    for path in sorted((CASES / "op").glob("*.pb")):
+        golden = read(path)
+        found.setdefault(golden.case.op, []).append(golden)
+    return found
+
+
+def dtypes(op: str, name: str) -> set[int]:
+    """The dtypes that a tensor of an op's case has, by the sentence above the table."""
+    if name in ("ids", "position_ids"):
+        return {pb.I64}
+    return {pb.BOOL} if "mask" in name else {pb.F32, pb.BF16, pb.F16} if op == "rms_norm" else {pb.F32}
+
+
+def test_the_table_of_op_cases_has_the_ops_of_the_cases() -> None:
+    assert sorted(row[0] for row in rows("The cases of one op")) == sorted(op_cases())
+
+
+@pytest.mark.parametrize("row", rows("The cases of one op"), ids=lambda row: row[0])
+def test_the_table_of_op_cases_has_operands_numbers_and_outputs_with_their_axes(row: list[str]) -> None:
+    op, given, numbers, outputs = row
+    cases, attributes = op_cases()[op], re.findall(r"(\w+)(\??)", numbers)
+    for golden in cases:
+        sizes, left = dict[str, int](), {item.info.name for item in golden}
+        for cell, computed in ((given, False), (outputs, True)):
+            for name, may, axes in operands(cell):
+                kind = "output" if computed else "parameter" if name in ("weight", "bias") else "input"
+                item = golden.get(f"{kind}.{name}", 0)
+                assert item is not None or may, name
+                if item is None:
+                    continue
+                assert item.info.dtype in dtypes(op, name)
+                pairs = zip(axes, item.array.shape, strict=True)
+                assert all(sizes.setdefault(axis, size) == size for axis, size in pairs), (name, sizes)
+                left.remove(item.info.name)
+        assert left == set()
+        there = {one.key for one in golden.case.attributes}
+        assert there <= {name for name, _ in attributes} and {name for name, may in attributes if not may} <= there
+    for name, _, _ in [one for one in operands(given) if one[1]]:
+        assert any(golden.get(f"{kind}.{name}", 0) is None for golden in cases for kind in ("input", "parameter"))
+    for name in [name for name, may in attributes if may]:
+        assert any(name not in {one.key for one in golden.case.attributes} for golden in cases)
+
+
+def test_weights_come_rounded_over_the_pipe_and_operands_in_their_own_dtype(tmp_path: Path) -> None:
+    def request(name: str) -> Recording:
+        (tmp_path / "request.pb").write_bytes(request_for(name, golden_names()).recording)
+        return read(tmp_path / "request.pb")
+
+    for case in ("decoder/bfloat16", "encdec/bfloat16", "models/qwen3-8b"):
+        weights = [item for item in request(case) if item.info.name.startswith("parameter.")]
+        assert weights and {item.info.dtype for item in weights} == {pb.F32}
+        bits = [np.ascontiguousarray(item.array).view(np.uint32) & 0xFFFF for item in weights]
+        assert not any(one.any() for one in bits)  # rounded, or stored in bfloat16
+    narrow = request("op/rms_norm_bfloat16")
+    assert {item.info.dtype for item in narrow} == {pb.BF16}
+
+
+def test_a_port_may_leave_the_minor_version_of_the_schema_at_0(tmp_path: Path) -> None:
+    golden = CASES / "generation" / "equal_logits.pb"
+    message = pb.Recording.FromString(golden.read_bytes())
+    assert message.header.schema_minor > 0
+    message.header.schema_minor = 0
+    (tmp_path / "own.pb").write_bytes(message.SerializeToString())
+    assert check(golden, tmp_path / "own.pb").word == "parity"
+    minors = {pb.Recording.FromString(path.read_bytes()).header.schema_minor for path in CASES.rglob("*.pb")}
+    assert f"is up to {max(minors)} and no reason to refuse it" in " ".join(TEXT.split())
 
 
 def test_every_mistake_that_the_guides_prose_names_is_in_the_library() -> None:

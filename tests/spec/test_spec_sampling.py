@@ -43,6 +43,13 @@ def test_min_p_is_relative_to_the_largest() -> None:
     assert probs(HALF_A_HALF, min_p=0.2)[2] == 0.0 and probs(HALF_A_HALF, min_p=0.17)[2] > 0
 
 
+def test_whether_a_token_stays_is_a_question_of_float32() -> None:
+    powers = np.float32(np.log(2) * np.array([[3.0, 2.0, 1.0, 1.0]]))
+    seen = np.zeros((1, 4), bool)
+    assert [one > 0 for one in probs(powers, seen, top_p=0.75 + 1e-9)] == [True, True, False, False]
+    assert [one > 0 for one in probs(powers, seen, min_p=0.5)] == [True, True, False, False]
+
+
 def test_a_negative_logit_is_multiplied_by_the_penalty_and_a_positive_one_divided() -> None:
     seen = np.array([[True, True, False]])
     found = next_token_probs.forward(np.array([[-1.0, 2.0, 0.5]]), seen, Sampling(repetition_penalty=2.0))

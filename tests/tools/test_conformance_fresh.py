@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from hypothesis import HealthCheck, Phase, given, seed, settings
 from rich.console import Console
 
 from qwen3_golden import GOLDEN_ROOT, Recording, pb, read, tensor, write
@@ -21,7 +22,7 @@ from qwen3_parity.check import check
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.cli import main
 from qwen3_parity.commands.conformance import _diagnosed as diagnosed
-from qwen3_parity.conformance.drawn import Network
+from qwen3_parity.conformance.drawn import Network, networks
 from qwen3_parity.conformance.drawn_ops import OPS, VALUES, Op
 from qwen3_parity.conformance.fresh import fresh, judged, strategy
 from qwen3_parity.conformance.port import NoAnswerError
@@ -210,6 +211,28 @@ def test_the_terminal_and_json_have_both_and_say_which_to_believe(wrapped: Fresh
     for key, name in (("drawn", "table.wrapped_positions"), ("failure", "table.negative_angle")):
         assert {one["name"] for one in fresh[key]["named"]} == {name} and name in fresh[key]["diagnosis"]
         assert Path(fresh[key]["golden"]).is_file() and Path(fresh[key]["answer"]).is_file()
+
+
+def test_ids_beyond_sixteen_bits_are_among_the_fresh_ones(
+    port: tuple[Any, Answer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = port[0].Qwen3.forward
+
+    def forward(self: Any, ids: Any, *rest: Any) -> Any:
+        return right(self, ids.astype(np.uint16).astype(np.int64), *rest)
+
+    monkeypatch.setattr(port[0].Qwen3, "forward", forward)
+    drawn = set[Network]()
+    quiet = settings(max_examples=30, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+
+    def keep(one: Network) -> None:
+        drawn.add(one)
+
+    seed(1)(quiet(given(networks((pb.CAUSAL,)))(keep)))()
+    beyond = [one for one in drawn if one.vocab > 0xFFFF]
+    assert beyond and all(len(one.decoder_hidden) == 1 and sum(one.steps) <= 3 for one in beyond)
+    message, _ = judged(lambda request, _: port[1](request), min(beyond, key=lambda one: one.name), tmp_path)
+    assert message.startswith("divergence: decoder.embed_tokens")
 
 
 def test_what_failed_is_saved_for_check_and_diagnose(odd: Fresh) -> None:

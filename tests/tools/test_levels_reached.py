@@ -1,4 +1,4 @@
-"""Levels: every committed case has one or a reason, and a folder reaches a level with each of its cases."""
+"""Levels: every committed case has one, and a folder reaches a level with each of its cases."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from click.testing import CliRunner, Result
 from qwen3_golden import GOLDEN_ROOT
 from qwen3_parity.cli import main
 from qwen3_parity.folder.check import check_folder
-from qwen3_parity.folder.levels import LEVELS, NO_LEVEL, cases_of, reached
+from qwen3_parity.folder.levels import LEVELS, cases_of, reached
 from qwen3_parity.judge.candidates import golden_names
 
 CASES = GOLDEN_ROOT / "cases"
 NAMES = list(golden_names())
-GLOBS = [(level, glob) for level, globs in {**LEVELS, "none": list(NO_LEVEL)}.items() for glob in globs]
+GLOBS = [(level, glob) for level, globs in LEVELS.items() for glob in globs]
 
 
 def run(*arguments: object) -> Result:
@@ -39,14 +39,8 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return deliver(tmp_path_factory.mktemp("reader"), *cases_of(["reader"], NAMES), "block/causal")
 
 
-def test_every_committed_case_is_of_a_level_or_has_a_reason() -> None:
-    globs = [glob for _, glob in GLOBS]
-    assert [name for name in NAMES if not any(fnmatchcase(name, glob) for glob in globs)] == []
-
-
-def test_no_case_of_a_level_has_a_reason_to_be_of_none() -> None:
-    asked = cases_of(LEVELS, NAMES)
-    assert [name for name in asked if any(fnmatchcase(name, glob) for glob in NO_LEVEL)] == []
+def test_every_committed_case_is_of_a_level() -> None:
+    assert set(NAMES) - set(cases_of(LEVELS, NAMES)) == set()
 
 
 @pytest.mark.parametrize(("level", "glob"), GLOBS)
@@ -93,7 +87,7 @@ def test_a_missing_case_of_a_level_is_a_failure_in_junit(reader: Path, tmp_path:
 def test_the_levels_that_are_reached_are_said_and_what_others_need(reader: Path) -> None:
     output = " ".join(run("check", reader).stdout.split())
     assert "levels reached: reader" in output
-    assert "level causal, 1 of 7 cases: missing decoder/multiples_of_256, decoder/plain, " in output
+    assert "level causal, 1 of 8 cases: missing decoder/head_dim_64, decoder/multiples_of_256, " in output
 
 
 def test_a_level_of_which_no_case_was_judged_is_not_begun(reader: Path) -> None:
@@ -104,7 +98,7 @@ def test_json_has_the_levels_with_what_is_missing(reader: Path) -> None:
     levels = json.loads(run("check", reader, "--json").stdout)["levels"]
     assert [(one["level"], one["reached"], len(one["missing"])) for one in levels] == [
         ("reader", True, 0),
-        ("causal", False, 6),
+        ("causal", False, 7),
     ]
 
 

@@ -71,7 +71,6 @@ void generate(const Golden& golden, const Qwen3& decoder, const Memory* memory, 
 
 void run_network(const Golden& golden, Checkpoints& checkpoints, Recorder& recorder) {
   if (golden.testcase().has_training()) throw Unsupported("training");
-  if (golden.testcase().rows() > 0) throw Unsupported("rows");
   const Qwen3 *encoder = checkpoints.stack(golden, "encoder"), *decoder = checkpoints.stack(golden, "decoder");
   recorder.copy_inputs();
   std::optional<Memory> memory;

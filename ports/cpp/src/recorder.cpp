@@ -2,11 +2,36 @@
 
 #include <fnmatch.h>
 
+#include <algorithm>
 #include <regex>
 
 #include "sha256.hpp"
 
 namespace port {
+namespace {
+
+// The axis of a tap that counts the step's positions; -1 for taps that have none or are never cut.
+int query_axis(const std::string& name) {
+  std::string leaf = name.substr(name.rfind('.') + 1);
+  auto is = [&](std::initializer_list<const char*> names) { return std::find(names.begin(), names.end(), leaf) != names.end(); };
+  if (leaf.rfind("cache_", 0) == 0 || leaf.rfind("encoder_", 0) == 0) return -1;
+  if (is({"inv_freq", "position_ids", "cos", "sin", "k_proj", "k_norm", "k_rope", "v_proj"})) return -1;
+  return is({"q_rope", "scores", "probs"}) ? 2 : 1;
+}
+
+// The last positions of an axis.
+Stored last_of(const Stored& value, int axis, int64_t rows) {
+  if (value.shape[axis] <= rows) return value;
+  size_t outer = 1, length = value.shape[axis];
+  for (int i = 0; i < axis; i++) outer *= value.shape[i];
+  size_t each = value.bytes.size() / outer, kept = each / length * rows;
+  Stored last{value.dtype, value.shape, ""};
+  last.shape[axis] = rows;
+  for (size_t i = 0; i < outer; i++) last.bytes.append(value.bytes, (i + 1) * each - kept, kept);
+  return last;
+}
+
+}  // namespace
 
 Recorder::Recorder(const Golden& golden, std::ostream& out) : golden_(golden), out_(out) {
   metadata_.mutable_provenance()->set_producer("qwen3-cpp");
@@ -22,7 +47,9 @@ Tap Recorder::at(uint32_t step) {
     const auto& wanted = golden_.testcase().taps();
     bool taken = wanted.empty();
     for (const std::string& glob : wanted) taken |= fnmatch(glob.c_str(), name.c_str(), 0) == 0;
-    if (taken) write(name, step, value);
+    int64_t rows = golden_.testcase().rows();
+    int axis = rows > 0 ? query_axis(name) : -1;
+    if (taken) write(name, step, axis < 0 ? value : last_of(value, axis, rows));
   });
 }
 

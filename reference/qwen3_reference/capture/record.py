@@ -123,6 +123,7 @@ def record(definition: CaseDefinition, checkpoints: Path, path: Path) -> None:
         description=definition.description,
         max_new_tokens=definition.max_new_tokens,
         taps=definition.taps,
+        rows=definition.rows,
     )
     if definition.training:
         message.training.padding_idx = PAD_ID

@@ -27,7 +27,8 @@ class CaseDefinition:
     step over all of the decoder's ids, of which four in five that are real have a label; with `decoder_start_token_id`
     the ids are those labels, one slot later. `inputs_embeds`: hidden states are given in the place of ids. `block`: so
     they are, and what the first layer makes of them is the case. `decoder_mask`: the mask is given whole, a string for
-    each slot with an x for every slot that it sees, in all rows of the batch.
+    each slot with an x for every slot that it sees, in all rows of the batch. `rows`: how many of its last query
+    positions each step keeps, 0 = all.
     """
 
     name: str
@@ -52,6 +53,7 @@ class CaseDefinition:
     inputs_embeds: bool = False
     decoder_mask: tuple[str, ...] = ()
     block: bool = False
+    rows: int = 0
 
     @property
     def mode(self) -> pb.Mode:

@@ -157,6 +157,18 @@ CASES = (
         exposes=("RES-06", "NRM-12", "WLD-19", "KVC-04", "SMX-08"),
     ),
     CaseDefinition(
+        "long/last_rows",
+        "Of each step the last two positions alone are recorded: of a prompt of 4, a chunk of 3, two steps of one.",
+        21,
+        decoder="tied-decoder",
+        decoder_rows=("111111111", "001111111"),
+        steps=(4, 3, 1, 1),
+        tier=pb.TIER_LONG,
+        taps=(*_FAR, "*.mask", "*.context", "*.v_proj"),
+        rows=2,
+        exposes=("KVC-05", "MSK-16", "POS-04"),
+    ),
+    CaseDefinition(
         "long/encoder_129",
         "129 tokens through an encoder with windows, the last 2 of them padding.",
         16,

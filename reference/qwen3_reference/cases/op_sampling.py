@@ -65,6 +65,7 @@ def sampling_cases() -> list[OpCase]:
     hot, cold = Sampling(temperature=2.0, top_p=0.9), Sampling(temperature=0.5, top_p=0.9)
     every = Sampling(1.3, 0.7, 8, 0.85, 0.1)
     halves = np.array([[np.log(2), 0.0, 0.0], [0.0, 0.0, np.log(2)]])
+    powers = np.log(2) * np.array([[3.0, 2.0, 1.0, 1.0], [1.0, 3.0, 1.0, 2.0]])
     return [
         _case("penalty", "Negative logits among the tokens that were had; one was had twice.", plain - 1,
               Sampling(repetition_penalty=1.6), ("SMP-04", "SMP-05"), ids),
@@ -76,6 +77,10 @@ def sampling_cases() -> list[OpCase]:
         _case("top_p_exact", "Probabilities .5, .25 and .25: the first one reaches 0.5 by itself.", halves,
               Sampling(top_p=0.5), ("SMP-02",), none),
         _case("top_p_zero", "A top-p of 0 leaves the largest one.", plain, Sampling(top_p=0.0), ("SMP-02",), none),
+        _case("top_p_float32", "Of .5, .25, .125 and .125: 1 - top-p is not 0.25 but in float32, and the last two go.",
+              powers, Sampling(top_p=0.75 + 1e-9), ("SMP-02",), none),
+        _case("min_p_equal", "Just half of the largest one's probability is enough for a min-p of a half.", powers,
+              Sampling(min_p=0.5), ("SMP-16",), none),
         _case("min_p", "At least a fifth of the largest one's probability.", plain, Sampling(min_p=0.2), (), none),
         _case("all", "Every filter, each on what the one before it left.", plain, every, ("SMP-08",), ids),
     ]  # fmt: skip

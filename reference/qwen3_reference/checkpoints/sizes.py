@@ -129,6 +129,14 @@ MULTIPLES_OF_256: dict[str, Any] = {
     "num_hidden_layers": 1,
     "vocab_size": 64,
 }
+# What fused kernels of attention take: heads of 64, rows of a multiple of 16 numbers.
+HEAD_DIM_64: dict[str, Any] = {
+    "head_dim": 64,
+    "hidden_size": 48,
+    "intermediate_size": 80,
+    "tie_word_embeddings": False,
+    "vocab_size": 101,
+}
 # The window is switched off by use_sliding_window, dropout is for training alone.
 BIASED: dict[str, Any] = {
     "attention_bias": True,

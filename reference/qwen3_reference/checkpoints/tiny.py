@@ -23,6 +23,7 @@ from qwen3_reference.checkpoints.safetensors_writer import header, write_index
 from qwen3_reference.checkpoints.sizes import (
     BIASED,
     GENERATION,
+    HEAD_DIM_64,
     MULTIPLES_OF_256,
     PAD_ID,
     QWEN2,
@@ -92,6 +93,7 @@ DEFINITIONS = (
     Definition("bfloat16", 601, 600, {"num_hidden_layers": 2, "torch_dtype": "bfloat16"}, dtype="bfloat16"),
     Definition("biased", 701, 700, BIASED),
     Definition("multiples-of-256", 801, 1800, MULTIPLES_OF_256, files=2),
+    Definition("head-dim-64", 811, 810, HEAD_DIM_64, stores_head=True),
     Definition("yarn-stated", 901, 900, YARN_STATED),
     Definition("yarn-mscale", 911, 910, YARN_MSCALE),
     Definition("generation", 990, 1990, GENERATION, stores_head=True),

@@ -1,7 +1,8 @@
 """From logits to the next token: the filters of sampling.
 
 Filters are applied in Hugging Face's order: repetition penalty, temperature, top-k, top-p, min-p; each sees what the
-one before it left. `beams` has the search itself.
+one before it left. Whether a token stays is a question of float32, in which probabilities are compared with the bounds
+of top-p and min-p: at an exact sum or share float64 would answer otherwise. `beams` has the search itself.
 """
 
 from dataclasses import dataclass
@@ -57,12 +58,12 @@ def top_k(logits: Array, k: int) -> Array:
 def top_p(logits: Array, p: float, arithmetic: Arithmetic = FLOAT64) -> Array:
     """Holtzman et al. 2020: the smallest set of largest ones stays whose probabilities sum to `p` or more.
 
-    A token goes when it and all smaller ones together have no more than 1 - p; the largest always stays.
+    A token goes when it and all smaller ones together have no more than 1 - p, in float32; the largest always stays.
     """
     order = np.argsort(logits, axis=-1, kind="stable")
     ascending = np.take_along_axis(logits, order, axis=-1)
-    below = np.cumsum(softmax(ascending, arithmetic), axis=-1, dtype=arithmetic.dtype)
-    goes = np.asarray(below <= arithmetic.dtype(1 - p))
+    below = np.cumsum(np.float32(softmax(ascending, arithmetic)), axis=-1, dtype=np.float32)
+    goes = np.asarray(below <= np.float32(1 - p))
     goes[..., -1] = False
     removed = np.zeros_like(goes)
     np.put_along_axis(removed, order, goes, axis=-1)
@@ -70,9 +71,9 @@ def top_p(logits: Array, p: float, arithmetic: Arithmetic = FLOAT64) -> Array:
 
 
 def min_p(logits: Array, p: float, arithmetic: Arithmetic = FLOAT64) -> Array:
-    """Nguyen et al. 2024: those stay whose probability is at least `p` times the largest one's."""
-    probs = softmax(logits, arithmetic)
-    return np.where(probs < arithmetic.dtype(p) * probs.max(axis=-1, keepdims=True), -np.inf, logits)
+    """Nguyen et al. 2024: those stay whose probability is at least `p` times the largest one's, in float32."""
+    probs = np.float32(softmax(logits, arithmetic))
+    return np.where(probs < np.float32(p) * probs.max(axis=-1, keepdims=True), -np.inf, logits)
 
 
 def filtered(logits: Array, seen: Array, sampling: Sampling, *, arithmetic: Arithmetic = FLOAT64) -> Array:

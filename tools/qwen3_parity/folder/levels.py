@@ -9,12 +9,20 @@ from fnmatch import fnmatchcase
 from qwen3_golden.contract import released_cases
 from qwen3_parity.folder.check import Folder
 
-_GREEDY = ("decoder/generation", "encdec/second_request", "generation/greedy", "generation/merged")
+_GREEDY = (
+    "decoder/generation",
+    "encdec/second_request",
+    "generation/equal_logits",
+    "generation/greedy",
+    "generation/merged",
+    "generation/small_margins",
+)
 LEVELS: Mapping[str, Sequence[str]] = {
     "reader": ("plumbing/*",),
     "ops": ("op/[!n]*",),
     "causal": (
         "block/causal",
+        "decoder/head_dim_64",
         "decoder/multiples_of_256",
         "decoder/plain",
         "decoder/plain_two_rows",
@@ -22,25 +30,35 @@ LEVELS: Mapping[str, Sequence[str]] = {
         "long/position_32768",
     ),
     "cache": (
+        "decoder/bfloat16",
+        "decoder/head_dim_64_ragged",
         "decoder/inputs_embeds",
         "decoder/mask_4d",
         "decoder/ragged_decode",
         "decoder/window_*",
         "long/deep",
+        "long/last_rows",
     ),
     "encoder": ("block/bidirectional", "encoder/*", "long/encoder_129"),
     "encoder-decoder": ("encdec/[!s]*", "long/position_4096", "models/*"),
     "generation-greedy": _GREEDY,
-    "generation": (*_GREEDY, "generation/beams", "generation/sample", "op/next_token_probs_*"),
+    "generation": (
+        *_GREEDY,
+        "generation/beams",
+        "generation/closed_beams",
+        "generation/early_stopping",
+        "generation/penalty_padded",
+        "generation/sample",
+        "op/next_token_probs_*",
+    ),
     "training": ("training/*",),
+    "llama": ("llama/*",),
     "classic": ("classic/*",),
     "tokenizer": ("tokenization/*",),
 }
 """Globs over the names of the committed cases, by level, in the order in which a port is built. `causal` decodes token
 by token; `cache` adds padding, windows, prompts in chunks, masks and hidden states that are given. `generation` is
-`generation-greedy` with beams and filters."""
-NO_LEVEL: Mapping[str, str] = {"llama/*": "another network than Qwen3"}
-"""Globs of the cases that no level asks for, and why."""
+`generation-greedy` with beams and filters. `llama` and `classic` are other networks than Qwen3."""
 
 
 def cases_of(levels: Collection[str], names: Sequence[str]) -> list[str]:

@@ -20,8 +20,8 @@ final class NetworkCase {
   NetworkCase(Golden golden, Checkpoints checkpoints) throws IOException {
     this.golden = golden;
     testCase = golden.testCase();
-    if (testCase.hasTraining() || testCase.getRows() > 0) {
-      throw new UnsupportedOperationException(testCase.hasTraining() ? "training" : "rows");
+    if (testCase.hasTraining()) {
+      throw new UnsupportedOperationException("training");
     }
     encoder = checkpoints.stack(golden, "encoder");
     decoder = checkpoints.stack(golden, "decoder");
