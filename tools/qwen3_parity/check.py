@@ -43,7 +43,7 @@ def check(
     actual = candidate if isinstance(candidate, Recording) else read(candidate, digests=True)
     actual, unconventional, notes = conventional(actual, expected, weights)
     verdicts = replace(check_run(expected, actual, partial=partial), contract=contract_of(expected))
-    verdicts = replace(verdicts, structural=[*unconventional, *verdicts.structural], notes=[*verdicts.notes, *notes])
+    verdicts = replace(verdicts, structural=[*unconventional, *verdicts.structural], notes=(*verdicts.notes, *notes))
     if expected.case.mode == pb.OP and verdicts.floors:
         return with_ops(verdicts, op_alone(expected, actual))
     if weights is not None and expected.case.mode not in (pb.OP, pb.PLUMBING, pb.TOKENIZATION):

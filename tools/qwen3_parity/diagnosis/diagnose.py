@@ -101,7 +101,7 @@ def diagnose(
         )
     candidate, unconventional, notes = conventional(candidate, golden, weights)
     run = replace(check_run(golden, candidate, partial=partial), contract=contract_of(golden))
-    run = replace(run, structural=[*unconventional, *run.structural], notes=[*run.notes, *notes])
+    run = replace(run, structural=[*unconventional, *run.structural], notes=(*run.notes, *notes))
     candidate = judged_kinds(candidate, golden)
     found = blame(Values(candidate, weights, golden), golden, progress)
     verdicts = with_ops(run, found.own)
