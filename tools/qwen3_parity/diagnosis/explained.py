@@ -49,7 +49,7 @@ _FEW_TAPS, _WRONG_ALIKE = 0.2, 0.4
 wrong tap tells."""
 
 
-def certain(explanations: Sequence[Explanation]) -> tuple[Sequence[Explanation], list[Finding]]:
+def certain(explanations: Sequence[Explanation]) -> tuple[list[Explanation], list[Finding]]:
     """The explanations that are names with a fix, and those that are no more than what the numbers say.
 
     A number that is read off one tap fits that tap: the best must reproduce at least half of the wrong ones. That a tap

@@ -11,8 +11,8 @@ from qwen3_spec.site import Site
 
 def earlier(site: Site) -> Recording | None:
     """The golden of the request that ran before the site's; None where it ran alone, or that golden is not at hand."""
-    after = site.case.after
-    return None if not after else _beside(str((site.values.given or site.values.recording).source), after)
+    given = site.values.given or site.values.recording
+    return _beside(str(given.source), given.case.after) if given.case.after else None
 
 
 @lru_cache(maxsize=4)
