@@ -149,14 +149,14 @@ def _ended_by_signals() -> Iterator[None]:
 
     before = {}
     if threading.current_thread() is threading.main_thread():  # elsewhere none can be set
-        for one in (signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(one) == signal.SIG_DFL:  # under nohup it stays ignored
-                before[one] = signal.signal(one, end)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) == signal.SIG_DFL:  # under nohup it stays ignored
+                before[number] = signal.signal(number, end)
     try:
         yield
     finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _flush() -> None:

@@ -149,7 +149,7 @@ def conformance(
                 stop.set()  # after an interrupt nobody is asked any more
     answered = [name for name in cases if name not in answers.failed and name not in answers.unsupported]
     own = {out / f"{name}.pb" for name in answered}
-    answers.remarks += [f"{one}: put there by the port, and no answer" for one in sorted({*out.rglob("*.pb")} - own)]
+    answers.remarks += [f"{path}: put there by the port, and no answer" for path in sorted({*out.rglob("*.pb")} - own)]
     progress("judging")
     folder = check_folder(out, answered, goldens=goldens, count=count) if answered else None
     failed = dict(answers.failed)
@@ -164,9 +164,9 @@ def conformance(
 
 def _refused(names: Sequence[str], errors: Sequence[ParityError], out: Path) -> Iterator[tuple[str, str]]:
     """What is said of each case whose answer in `out` was refused; what the port put beside them may be, too."""
-    elsewhere = (one for one in errors if not one.where.startswith(str(out)))
+    elsewhere = (error for error in errors if not error.where.startswith(str(out)))
     for name in names:
-        here = (one for one in errors if one.where.startswith(str(out / f"{name}.pb")))
+        here = (error for error in errors if error.where.startswith(str(out / f"{name}.pb")))
         own = next(here, None) or next(elsewhere, None)
         yield name, f"refused: {own.rule if own else 'another recording of its case lies beside it'}"
 

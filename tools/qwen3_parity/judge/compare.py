@@ -202,14 +202,15 @@ def _angle(a: Array, b: Array, judged: Array | None, tiles: list[Tile]) -> float
             return math.nan
 
     def products(share: list[Tile]) -> list[tuple[float, float, float]]:
-        found = []
+        sums = []
         with np.errstate(all="ignore"):
             for t in share:
                 x, y = chosen(a, t, scale_a), chosen(b, t, scale_b)
-                found.append((float(np.vecdot(x, y)), float(np.vecdot(x, x)), float(np.vecdot(y, y))))
-        return found
+                sums.append((float(np.vecdot(x, y)), float(np.vecdot(x, x)), float(np.vecdot(y, y))))
+        return sums
 
-    dot, own, norm = (sum(part) for part in zip(*_side_by_side(products, tiles), strict=True))
+    sums = _side_by_side(products, tiles)
+    dot, own, norm = (sum(part[i] for part in sums) for i in range(3))
     if not (0 < own < math.inf and 0 < norm < math.inf):
         return math.nan
     return max(-1.0, min(1.0, dot / (math.sqrt(own) * math.sqrt(norm))))

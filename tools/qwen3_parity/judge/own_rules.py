@@ -27,7 +27,7 @@ def configured_by(folder: Path, cwd: Path, read: Iterable[Path], tests: Collecti
         if _within(path, folder):
             return _refused(folder, "its tests are to be run", "tests that are the judge's or yours", path, _SEPARATE)
     for file in read:
-        users = any(_within(one, file.parent) for one in (cwd, *tests))
+        users = any(_within(path, file.parent) for path in (cwd, *tests))
         if _within(file, folder) or (not users and _within(folder, file.parent)):
             rule, yours = "pytest was configured by the folder that it judges", "no configuration, or one that is yours"
             joined = f"join option and folder by =, or pytest looks beside it, too: --parity-candidate={folder}"
