@@ -177,16 +177,16 @@ def _explained(found: Blame, fault: Fault, search: Search) -> Explained:
         explanations = _explain_rotation((blamed, passing), golden_angles, search)
     else:
         explanations = explain(blamed, passing, search)
-    explanations, no_names = certain(explanations)
-    if explanations and explanations[0].rank < FITTED:
-        return Explained(fault, where, explanations, stopped=search.stopped, cut=search.cut)
+    names, no_names = certain(explanations)
+    if names and names[0].rank < FITTED:
+        return Explained(fault, where, names, stopped=search.stopped, cut=search.cut)
     with np.errstate(all="ignore"):
         findings = [one for fit in FITS if (one := fit(worst.evidence, worst.truth)) is not None]
     findings += no_names
     if past and "cache" in worst.evidence.ops:
         findings.append(_WITH_A_PAST)
     findings.sort(key=lambda one: -one.weight)
-    return Explained(fault, where, explanations, findings, stopped=search.stopped, cut=search.cut)
+    return Explained(fault, where, names, findings, stopped=search.stopped, cut=search.cut)
 
 
 _Taps = tuple[Sequence[Judged], Sequence[Judged]]

@@ -213,7 +213,7 @@ def _angle(a: Array, b: Array, judged: Array | None, tiles: list[Tile]) -> float
     dot, own, norm = (sum(part[i] for part in sums) for i in range(3))
     if not (0 < own < math.inf and 0 < norm < math.inf):
         return math.nan
-    return max(-1.0, min(1.0, dot / (math.sqrt(own) * math.sqrt(norm))))
+    return float(max(-1.0, min(1.0, dot / (math.sqrt(own) * math.sqrt(norm)))))
 
 
 def exact(actual: Array, expected: Array, scope: Array | None = None, *, axes: Sequence[str] = ()) -> Metrics:
