@@ -56,6 +56,8 @@ HALF = Explanation("norm.scaled", "is scaled by 1.12", "", "", share=0.5, whole=
 
 def test_half_of_the_taps_are_enough_and_fewer_are_not() -> None:
     assert certain([HALF]) == ([HALF], [])
+    first, rest = replace(HALF, whole=2, partly=0), replace(HALF, whole=10, partly=0, of=10)
+    assert certain([first, rest]) == ([first, rest], [])
     names, (finding,) = certain([replace(HALF, partly=0)])
     assert not names and finding.name == "fit.few_taps"
     assert finding.says == (

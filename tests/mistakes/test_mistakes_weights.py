@@ -246,7 +246,6 @@ def with_other_weight(site: Site) -> Result:
 UNKNOWN = {
     "a linear that more positions tell than it has columns": ("generation/greedy", "logits"),
     "a norm": (CASE, "decoder.norm"),
-    "an embedding": (CASE, "decoder.embed_tokens"),
 }
 
 

@@ -52,13 +52,14 @@ wrong tap tells."""
 def certain(explanations: Sequence[Explanation]) -> tuple[list[Explanation], list[Finding]]:
     """The explanations that are names with a fix, and those that are no more than what the numbers say.
 
-    A number that is read off one tap fits that tap: the best must reproduce at least half of the wrong ones. That a tap
-    is the same as one that is wrong itself says that the two have a cause in common, and not which.
+    A number that is read off one tap fits that tap: one of them must reproduce at least half of the wrong ones, and the
+    others may be behind the rest. That a tap is the same as one that is wrong itself says that the two have a cause in
+    common, and not which.
     """
     alike = [one for one in explanations if one.rank >= OF_WRONG]
     names = [one for one in explanations if one.rank < OF_WRONG]
     findings = [Finding("fit.wrong_alike", f"{_at(one)}; what it reads is wrong itself", _WRONG_ALIKE) for one in alike]
-    if not names or 2 * _reproduced(names[0]) >= names[0].of:
+    if not names or 2 * max(map(_reproduced, names)) >= names[0].of:
         return names, findings
     return [], [*findings, *(Finding("fit.few_taps", f"{_at(one)} ({one.name})", _FEW_TAPS) for one in names)]
 
