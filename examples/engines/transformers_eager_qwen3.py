@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ def build(attention: str, case: Any, checkpoints: Mapping[str, Path]) -> Callabl
         checkpoints["decoder"], attn_implementation=attention, dtype=torch.float32, local_files_only=True
     ).eval()
     watch_network(taken, model.model.layers, LAYER, model.model.embed_tokens, model.model.norm)
+    held = "cache" if "cache" in signature(model.forward).parameters else "past_key_values"  # from 5.24 on
     cache: Any = None
 
     @torch.no_grad()
@@ -50,7 +52,7 @@ def build(attention: str, case: Any, checkpoints: Mapping[str, Path]) -> Callabl
             visible = tensors["mask"][:, None, now, : now.stop].bool()
             mask = torch.zeros(visible.shape).masked_fill(~visible, torch.finfo(torch.float32).min)
         given = {kind: tensors[kind][:, now], "attention_mask": mask, "position_ids": tensors["position_ids"][:, now]}
-        return model(**given, past_key_values=cache, use_cache=True).logits
+        return model(**given, **{held: cache}, use_cache=True).logits
 
     return runner(f"transformers {attention}", taken, forward, MODULES, heads_first=())
 

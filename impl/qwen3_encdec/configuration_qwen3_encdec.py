@@ -49,7 +49,7 @@ class Qwen3EncoderDecoderConfig(PreTrainedConfig):  # type: ignore[no-untyped-ca
     """
 
     model_type = "qwen3_encdec"
-    keys_to_ignore_at_inference: ClassVar[list[str]] = ["past_key_values"]
+    keys_to_ignore_at_inference: ClassVar[list[str]] = ["past_key_values", "cache"]
 
     vocab_size: int = 151936 + 100
     hidden_size: int = 1024

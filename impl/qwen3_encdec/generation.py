@@ -7,6 +7,7 @@ import torch
 from transformers.cache_utils import Cache, DynamicCache, EncoderDecoderCache, StaticCache
 from transformers.generation.utils import GenerationMixin
 
+from .cache_name import CACHE
 from .configuration_qwen3_encdec import Qwen3EncoderDecoderConfig
 from .inputs import check_generation_inputs
 from .merged_cache import merged_layers
@@ -37,7 +38,7 @@ class Qwen3GenerationMixin(GenerationMixin):
         """
         model: Any = self  # typed as some other class in HF's mixin
         prefill: Any = super()._prefill  # type: ignore[misc]
-        cache, size = model_kwargs.get("past_key_values"), generation_config.prefill_chunk_size
+        cache, size = model_kwargs.get(CACHE), generation_config.prefill_chunk_size
         past = 0 if cache is None else int(cache.get_seq_length())
         if not past and size is None:
             return prefill(input_ids, generation_config, model_kwargs, *args, **kwargs)
@@ -63,11 +64,11 @@ class Qwen3GenerationMixin(GenerationMixin):
         max_cache_length: int,
     ) -> None:
         """Make the caches HF would make, except that the half with the encoder's keys is never a sliding one."""
-        brought = model_kwargs.get("past_key_values") is not None
+        brought = model_kwargs.get(CACHE) is not None
         super()._prepare_cache_for_generation(  # type: ignore[misc]
             generation_config, model_kwargs, generation_mode, batch_size, max_cache_length
         )
-        cache = model_kwargs.get("past_key_values")
+        cache = model_kwargs.get(CACHE)
         if brought or not isinstance(cache, EncoderDecoderCache):
             return
         ours = cache.self_attention_cache
@@ -77,7 +78,7 @@ class Qwen3GenerationMixin(GenerationMixin):
         if isinstance(cache.cross_attention_cache, StaticCache):
             full = type(self.config).from_dict(self.config.to_dict() | _all_layers_full(self.config))
             theirs = StaticCache(config=full, max_cache_len=model_kwargs["encoder_outputs"][0].shape[1])
-        model_kwargs["past_key_values"] = EncoderDecoderCache(ours, theirs)
+        model_kwargs[CACHE] = EncoderDecoderCache(ours, theirs)
 
 
 def _all_layers_full(config: Qwen3EncoderDecoderConfig) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from transformers.utils import logging
 from transformers.utils.generic import ModelOutput
 
 from .backends import SEES_ALL, Mask, SdpaMask, backend_mask, calls_sdpa
+from .cache_name import CACHE, one_cache
 from .caches import check_cache, check_depth, has_encoder_keys, new_cache, own_slots, past_length
 from .configuration_qwen3_encdec import Qwen3EncoderDecoderConfig
 from .decoder_layer import Qwen3DecoderLayer
@@ -28,13 +29,17 @@ logger = logging.get_logger(__name__)
 class Qwen3DecoderOutput(ModelOutput):
     """What the decoder returns.
 
-    `last_hidden_state [batch, dec, hidden]` after the final norm; `past_key_values` when a cache is used;
+    `last_hidden_state [batch, dec, hidden]` after the final norm; `past_key_values` when a cache is used, which is
+    called `cache` where transformers calls it so;
     `hidden_states`: the embeddings, the output of every layer but the last, and `last_hidden_state`; `attentions`:
     merged weights `[batch, heads, dec, dec_total + enc]` of every layer.
     """
 
     last_hidden_state: torch.Tensor | None = None
-    past_key_values: EncoderDecoderCache | None = None
+    if CACHE == "cache":  # transformers 5.24, where `past_key_values` is another name for it
+        cache: EncoderDecoderCache | None = None
+    else:
+        past_key_values: EncoderDecoderCache | None = None
     hidden_states: tuple[torch.Tensor, ...] | None = None
     attentions: tuple[torch.Tensor, ...] | None = None
 
@@ -119,10 +124,13 @@ class Qwen3Decoder(Qwen3EncoderDecoderPreTrainedModel):  # type: ignore[no-untyp
         output_attentions: bool = False,
         output_hidden_states: bool = False,
         return_dict: bool = True,
+        *,
+        cache: Cache | None = None,
     ) -> Qwen3DecoderOutput | tuple[object, ...]:
         """Decode `[batch, dec]` ids or `[batch, dec, hidden]` embeddings against `encoder_hidden_states`.
 
-        Once `past_key_values` holds the encoder's keys, only the length of `encoder_hidden_states` is used. A 2-D
+        `cache` is another name of `past_key_values`. Once it holds the encoder's keys, only the length of
+        `encoder_hidden_states` is used. A 2-D
         `attention_mask` covers past and current tokens. With `return_dict=False` the four fields of
         `Qwen3DecoderOutput` come as a tuple. `ValueError` for missing encoder states, ids out of range, ids and
         embeddings together, masks, positions or caches that do not fit.
@@ -132,7 +140,7 @@ class Qwen3Decoder(Qwen3EncoderDecoderPreTrainedModel):  # type: ignore[no-untyp
         device = hidden_states.device
         memory = check_encoder_states(encoder_hidden_states, batch, self.config.hidden_size)
         encoder_length = memory.shape[1]
-        cache, use_cache = self._prepare_cache(past_key_values, use_cache, batch, encoder_length)
+        cache, use_cache = self._prepare_cache(one_cache(past_key_values, cache), use_cache, batch, encoder_length)
         if not has_encoder_keys(cache, 0):
             check_dtype(memory, self.embed_tokens.weight.dtype, "encoder_hidden_states")
         past = past_length(cache)
@@ -167,12 +175,13 @@ class Qwen3Decoder(Qwen3EncoderDecoderPreTrainedModel):  # type: ignore[no-untyp
                 attentions.append(weights)
         hidden_states = self.norm(hidden_states)
         states.append(hidden_states)  # the last entry is after the final norm, as HF has it
+        held: dict[str, Any] = {CACHE: cache if use_cache else None}
         output = Qwen3DecoderOutput(
             last_hidden_state=hidden_states,
-            past_key_values=cache if use_cache else None,
+            **held,
             hidden_states=tuple(states) if output_hidden_states else None,
             attentions=tuple(attentions) if output_attentions else None,
         )
         if return_dict:
             return output
-        return output.last_hidden_state, output.past_key_values, output.hidden_states, output.attentions
+        return output.last_hidden_state, held[CACHE], output.hidden_states, output.attentions

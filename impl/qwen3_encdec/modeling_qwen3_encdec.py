@@ -9,6 +9,7 @@ from torch import nn
 from transformers.cache_utils import Cache
 from transformers.modeling_outputs import Seq2SeqLMOutput
 
+from .cache_name import CACHE, one_cache
 from .configuration_qwen3_encdec import Qwen3EncoderDecoderConfig
 from .generation import Qwen3GenerationMixin
 from .graph_capture import capturing
@@ -107,12 +108,15 @@ class Qwen3ForSeq2SeqLM(Qwen3EncoderDecoderPreTrainedModel, Qwen3GenerationMixin
         return_dict: bool | None = None,
         logits_to_keep: int | torch.Tensor = 0,
         num_items_in_batch: torch.Tensor | int | None = None,
+        *,
+        cache: Cache | None = None,
     ) -> Seq2SeqLMOutput | tuple[Any, ...]:
         """Logits `[batch, dec, vocab]`, and the mean cross-entropy (float32, -100 ignored) when `labels` are given.
 
         When every label is -100 the loss and all gradients are 0, with one warning (HF's own mean is NaN there).
         `num_items_in_batch` labels of a whole accumulated batch are what HF's `Trainer` has the sum divided by instead.
-        `labels` make `decoder_input_ids` by a shift to the right when there are none. `position_ids` are the encoder's.
+        `labels` make `decoder_input_ids` by a shift to the right when there are none. `position_ids` are the encoder's,
+        `cache` is another name of `past_key_values`.
         With `logits_to_keep` only the last positions get logits (0 = all), or those that a tensor of indices names.
         The merged weights are split into `decoder_attentions` and `cross_attentions`. Where `output_*` or
         `return_dict` is None, the config's value counts. `ValueError` as `Qwen3Encoder` and `Qwen3Decoder`, and when a
@@ -145,18 +149,19 @@ class Qwen3ForSeq2SeqLM(Qwen3EncoderDecoderPreTrainedModel, Qwen3GenerationMixin
             position_ids=decoder_position_ids,
             encoder_position_ids=position_ids,
             inputs_embeds=decoder_inputs_embeds,
-            past_key_values=past_key_values,
+            past_key_values=one_cache(past_key_values, cache),
             use_cache=use_cache,
             output_attentions=output_attentions,
             output_hidden_states=output_hidden_states,
         )
         assert decoded.last_hidden_state is not None and encoded.last_hidden_state is not None
         logits = self.lm_head(decoded.last_hidden_state[:, _kept(logits_to_keep)])
+        held: dict[str, Any] = {CACHE: getattr(decoded, CACHE)}
         own, cross = _split_weights(decoded.attentions, encoded.last_hidden_state.shape[1])
         output = Seq2SeqLMOutput(
             loss=None if labels is None else _loss(logits, labels, num_items_in_batch),
             logits=logits,
-            past_key_values=decoded.past_key_values,
+            **held,
             decoder_hidden_states=decoded.hidden_states,
             decoder_attentions=own,
             cross_attentions=cross,

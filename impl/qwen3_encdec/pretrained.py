@@ -25,7 +25,7 @@ class Qwen3EncoderDecoderPreTrainedModel(PreTrainedModel):  # type: ignore[no-un
     main_input_name = "input_ids"
     supports_gradient_checkpointing = True
     _no_split_modules = ["Qwen3EncoderLayer", "Qwen3DecoderLayer"]  # noqa: RUF012  # an instance variable in transformers
-    _skip_keys_device_placement = ["past_key_values"]  # noqa: RUF012
+    _skip_keys_device_placement = ["past_key_values", "cache"]  # noqa: RUF012
     _supports_flash_attn = False  # flash attention takes no mask with the encoder's keys beside the decoder's
     _supports_sdpa = True
     _supports_flex_attn = True

@@ -27,6 +27,7 @@ from transformers.model_debugging_utils import model_addition_debugger_context
 from transformers.models.qwen3 import Qwen3ForCausalLM
 
 from qwen3_golden import Array, Writer, pb, place, read, tensor
+from qwen3_reference.cache_name import CACHE
 from qwen3_reference.capture.models import load_reference
 from qwen3_reference.capture.provenance import provenance
 from qwen3_reference.capture.record import record_request
@@ -87,7 +88,7 @@ def works(
 
     @torch.no_grad()
     def forward() -> torch.Tensor:
-        logits: torch.Tensor = bare(ids, position_ids=positions, past_key_values=DynamicCache(), use_cache=True).logits
+        logits: torch.Tensor = bare(ids, position_ids=positions, use_cache=True, **{CACHE: DynamicCache()}).logits
         return logits
 
     def in_memory() -> list[tuple[int, str, torch.Tensor]]:

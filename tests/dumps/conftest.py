@@ -11,6 +11,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 
 import qwen3_parity
 from qwen3_parity import Case
+from qwen3_reference.cache_name import CACHE
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "wiring")]
 from dumped import Tensors, hooked  # noqa: E402
@@ -45,6 +46,6 @@ def steps(model: PreTrainedModel, case: Case) -> list[Tensors]:
     def run() -> None:
         cache = None
         for inputs in case.steps:
-            cache = model(**inputs, past_key_values=cache, use_cache=True).past_key_values
+            cache = model(**inputs, **{CACHE: cache}, use_cache=True)[CACHE]
 
     return hooked(model, run)

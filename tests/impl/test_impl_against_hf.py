@@ -10,6 +10,7 @@ from transformers import DynamicCache, Qwen3Model
 from transformers.models.qwen3 import modeling_qwen3 as hf_qwen3
 
 from qwen3_encdec import load_qwen3, repeat_kv
+from qwen3_encdec.cache_name import CACHE
 
 WINDOWED = {"use_sliding_window": True, "sliding_window": 3, "max_window_layers": 1}
 
@@ -97,7 +98,7 @@ def test_merged_decoder_has_the_bits_of_hf_with_a_merged_cache(
             target,
             attention_mask={"full_attention": mask},
             position_ids=torch.arange(4).expand(2, 4),
-            past_key_values=_Merged(memory),
+            **{CACHE: _Merged(memory)},
         ).logits
         actual = model(source, padding, target).logits
     torch.testing.assert_close(actual, expected, rtol=0, atol=0)

@@ -6,6 +6,8 @@ import pytest
 import torch
 from transformers import DynamicCache, EncoderDecoderCache, StaticCache
 
+from qwen3_encdec.cache_name import CACHE
+
 BACKENDS = ["eager", "sdpa"]
 LAYERS, HEADS, SOURCE = 3, 6, 5
 
@@ -80,7 +82,7 @@ def test_hidden_states_are_the_embeddings_the_layers_and_the_normed_end(model: A
 @torch.no_grad()
 def test_nothing_is_shown_unasked(model: Any, ids: Any) -> None:
     shown = model(ids(2, SOURCE), decoder_input_ids=ids(2, 3))
-    assert set(shown) == {"logits", "past_key_values", "encoder_last_hidden_state"}
+    assert set(shown) == {"logits", CACHE, "encoder_last_hidden_state"}
 
 
 @pytest.mark.parametrize("cache", [None, "static"])

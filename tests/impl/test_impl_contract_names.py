@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import qwen3_encdec
+from qwen3_encdec.cache_name import CACHE
 
 NAMES = {
     "configuration_qwen3_encdec": ["Qwen3EncoderDecoderConfig"],
@@ -141,7 +142,7 @@ def test_outputs_have_the_contracts_fields() -> None:
     encoder = list(qwen3_encdec.Qwen3EncoderOutput.__dataclass_fields__)
     decoder = list(qwen3_encdec.Qwen3DecoderOutput.__dataclass_fields__)
     assert encoder == ["last_hidden_state", "hidden_states", "attentions"]
-    assert decoder == ["last_hidden_state", "past_key_values", "hidden_states", "attentions"]
+    assert decoder == ["last_hidden_state", CACHE, "hidden_states", "attentions"]
 
 
 def test_module_classes_default_to_layer_zero() -> None:

@@ -7,6 +7,8 @@ import pytest
 import torch
 from transformers import Cache, DynamicCache, EncoderDecoderCache, StaticCache
 
+from qwen3_encdec.cache_name import CACHE
+
 START = torch.tensor([[3, 5], [3, 6]])
 WINDOWED = {"layer_types": ["sliding_attention", "full_attention", "sliding_attention"], "sliding_window": 3}
 
@@ -110,13 +112,13 @@ def test_generate_with_a_cache_of_another_batch_or_without_room_is_refused(model
     other = _dynamic()
     _step(model, other, batch=3, length=1)
     with pytest.raises(ValueError, match=r"= \(3, 2, 10\) in layer 0"):
-        model.generate(ids(2, 6), decoder_input_ids=START, past_key_values=other, max_new_tokens=2, do_sample=False)
+        model.generate(ids(2, 6), decoder_input_ids=START, **{CACHE: other}, max_new_tokens=2, do_sample=False)
     with pytest.raises(ValueError, match="room for 3 tokens in layer 0 and holds 3; 1 more"):
-        model.generate(ids(2, 6), past_key_values=_static(model, 3), max_new_tokens=8, do_sample=False)
+        model.generate(ids(2, 6), **{CACHE: _static(model, 3)}, max_new_tokens=8, do_sample=False)
 
 
 def test_generate_without_ids_beyond_those_of_the_cache_is_refused(model: Any, ids: Any) -> None:
     cache = _dynamic()
     _step(model, cache, length=2)
     with pytest.raises(ValueError, match="decoder_input_ids has length 2, past_key_values holds 2; pass ids beyond it"):
-        model.generate(ids(2, 6), decoder_input_ids=START, past_key_values=cache, max_new_tokens=2, do_sample=False)
+        model.generate(ids(2, 6), decoder_input_ids=START, **{CACHE: cache}, max_new_tokens=2, do_sample=False)

@@ -6,6 +6,8 @@ import pytest
 import torch
 from transformers import DynamicCache, EncoderDecoderCache, StaticCache
 
+from qwen3_encdec.cache_name import CACHE
+
 WINDOWED = {"layer_types": ["sliding_attention", "full_attention", "sliding_attention"], "sliding_window": 3}
 CLOSE = {"rtol": 1e-4, "atol": 1e-4}
 
@@ -62,14 +64,14 @@ def test_a_second_call_with_the_first_ones_cache_goes_on(model: Any, source: Any
     whole = _generate(model, ids, mask, max_new_tokens=12)
     own = StaticCache(config=model.config, max_cache_len=20) if static else DynamicCache()
     cache = EncoderDecoderCache(own, DynamicCache())
-    first = _generate(model, None, mask, encoder_outputs=encoded, past_key_values=cache, max_new_tokens=5)
+    first = _generate(model, None, mask, encoder_outputs=encoded, **{CACHE: cache}, max_new_tokens=5)
     assert int(cache.get_seq_length()) == 5
     second = _generate(
         model,
         None,
         mask,
         encoder_outputs=encoded,
-        past_key_values=cache,
+        **{CACHE: cache},
         decoder_input_ids=first.sequences,
         max_new_tokens=7,
     )

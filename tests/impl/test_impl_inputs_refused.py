@@ -236,3 +236,13 @@ def test_labels_without_a_start_id_are_refused(make_model: Any) -> None:
 def test_layer_index_outside_the_stack_is_refused(model: Any) -> None:
     with pytest.raises(ValueError, match="layer_idx = 3"):
         type(model.encoder.layers[0].self_attn)(model.config, 3)
+
+
+def test_a_cache_has_two_names_and_is_one(model: Any) -> None:
+    cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
+    model.decoder(torch.tensor([[5]]), _states(1, 3), cache=cache)
+    assert cache.get_seq_length() == 1
+    with pytest.raises(ValueError, match="two names of the same argument"):
+        model.decoder(torch.tensor([[5]]), _states(1, 3), past_key_values=cache, cache=cache)
+    with pytest.raises(ValueError, match="two names of the same argument"):
+        model(torch.tensor([[5]]), decoder_input_ids=torch.tensor([[5]]), past_key_values=cache, cache=cache)

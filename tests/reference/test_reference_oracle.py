@@ -10,6 +10,7 @@ from transformers.models.t5gemma2.configuration_t5gemma2 import T5Gemma2TextConf
 from transformers.models.t5gemma2.modeling_t5gemma2 import T5Gemma2MergedAttention
 
 from qwen3_golden import Array
+from qwen3_reference.cache_name import CACHE
 from qwen3_reference.capture.merged_cache import Memory, MergedCache
 from qwen3_reference.capture.models import Reference
 from qwen3_reference.capture.run import additive, generate_greedy, merged_masks, run_reference
@@ -157,8 +158,8 @@ def test_without_an_encoder_the_merged_decoder_is_plain_hf_bit_for_bit(
                 input_ids=ids[:, start:end],
                 attention_mask=mask[:, :end].long(),
                 position_ids=positions[:, start:end],
-                past_key_values=cache,
                 use_cache=True,
+                **{CACHE: cache},
             ).logits
         assert torch.equal(taps["logits", step], logits)
 
@@ -206,7 +207,7 @@ def test_the_cache_counts_the_decoders_tokens_alone(reference_of: Load) -> None:
     ids, mask = torch.ones(1, 4, dtype=torch.long), torch.ones(1, 4, dtype=torch.bool)
     built = merged_masks(decoder, cache, ids, mask, torch.ones(1, 9, dtype=torch.bool))
     with torch.no_grad():
-        decoder(input_ids=ids, attention_mask=built, position_ids=torch.arange(4)[None], past_key_values=cache)
+        decoder(input_ids=ids, attention_mask=built, position_ids=torch.arange(4)[None], **{CACHE: cache})
     assert cache.get_seq_length() == 4
     assert {k: tuple(v.shape) for k, v in built.items()} == dict.fromkeys(built, (1, 1, 4, 13))
     assert set(built) == {"full_attention", "sliding_attention"}

@@ -200,6 +200,7 @@ def build(case, checkpoints):
 
 
 @pytest.mark.slow  # a compiler of C++ runs
+@pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")  # inductor's own
 @pytest.mark.parametrize("compiled", [in_place, layers_in_place])
 def test_what_inductor_makes_is_recorded(compiled: Callable[..., nn.Module], case: Case, tmp_path: Path) -> None:
     torch.compiler.reset()

@@ -16,6 +16,7 @@ from qwen3_golden import ParityError, Recording, pb, read
 from qwen3_parity import Case
 from qwen3_parity.recording.wired import LeftOut
 from qwen3_reference.binding import SITES
+from qwen3_reference.cache_name import CACHE
 
 PLAIN = {
     "wte": "embed_tokens",
@@ -68,7 +69,7 @@ def test_a_cache_gives_the_same_steps(case: Case, hugging_face: PreTrainedModel,
     cache = None
     with qwen3_parity.record(hugging_face, case, path=tmp_path / "steps.pb") as recording:
         for inputs in case.steps:
-            cache = hugging_face(**inputs, past_key_values=cache, use_cache=True).past_key_values
+            cache = hugging_face(**inputs, **{CACHE: cache}, use_cache=True)[CACHE]
     verdicts = qwen3_parity.check(case, recording)
     assert (verdicts.word, verdicts.compared) == ("parity", 350)
 
@@ -80,7 +81,7 @@ def test_hugging_faces_model_with_its_cache_is_recorded_whole(name: str, tmp_pat
     model = AutoModelForCausalLM.from_pretrained(case.checkpoint, dtype=torch.float32)
     with qwen3_parity.record(model, case, path=tmp_path / "steps.pb") as recording, torch.no_grad():
         for inputs in case.steps:
-            cache = model(**inputs, past_key_values=cache, use_cache=True).past_key_values
+            cache = model(**inputs, **{CACHE: cache}, use_cache=True)[CACHE]
     verdicts = qwen3_parity.check(case, recording)
     assert verdicts.word == "parity" and not recording.left_out
     assert {"q_rope", "k_rope", "cache_keys", "cache_values", "mask", "context"} <= shown(read(recording.path))
@@ -92,7 +93,7 @@ def test_a_cache_of_fixed_length_is_recorded_up_to_its_last_slot_in_use(tmp_path
     cache = StaticCache(config=model.config, max_cache_len=sum(case.lengths) + 5)
     with qwen3_parity.record(model, case, path=tmp_path / "steps.pb") as recording, torch.no_grad():
         for inputs in case.steps:
-            model(**inputs, past_key_values=cache, use_cache=True)
+            model(**inputs, **{CACHE: cache}, use_cache=True)
     assert qwen3_parity.check(case, recording).word == "parity" and "cache_keys" in shown(read(recording.path))
 
 
@@ -201,7 +202,7 @@ def test_as_many_positions_as_heads_are_open_where_heads_stand_apart_alone(tmp_p
     q_norm = {"model.layers.{layer}.self_attn.q_norm": {"tap": "q_norm", "axes": "batch query heads head_dim"}}
     with qwen3_parity.record(model, case, q_norm, tmp_path / "steps.pb") as recording, torch.no_grad():
         for inputs in case.steps:
-            cache = model(**inputs, past_key_values=cache, use_cache=True).past_key_values
+            cache = model(**inputs, **{CACHE: cache}, use_cache=True)[CACHE]
     assert qwen3_parity.check(case, recording).word == "parity"
 
 

@@ -16,6 +16,7 @@ import torch
 from transformers import GenerationConfig
 
 from qwen3_golden import Array, pb
+from qwen3_reference.cache_name import CACHE
 from qwen3_reference.capture.merged_cache import Memory, MergedCache
 from qwen3_reference.capture.models import Reference
 from qwen3_reference.capture.run import Inputs, as_tensor, memory_of, merged_masks, run_encoder
@@ -60,16 +61,18 @@ def merged(decoder: Any, encoder_mask: torch.Tensor) -> Iterator[None]:
         next_sequence_length: int | None = None,
         past_key_values: Any = None,
         attention_mask: torch.Tensor | None = None,
+        cache: Any = None,
         **_: Any,
     ) -> dict[str, Any]:
         assert attention_mask is not None
+        cache = past_key_values if cache is None else cache  # `generate` looks for its own name of the two
         ids = input_ids if next_sequence_length is None else input_ids[:, -next_sequence_length:]
-        stop = past_key_values.get_seq_length() + ids.shape[1]
+        stop = cache.get_seq_length() + ids.shape[1]
         real = attention_mask[:, :stop].bool()
         positions = (real.long().cumsum(dim=-1) - 1).clamp(min=0)[:, stop - ids.shape[1] :]
-        masks = merged_masks(decoder, past_key_values, ids, real, encoder_mask)
+        masks = merged_masks(decoder, cache, ids, real, encoder_mask)
         given = {"input_ids": ids.contiguous(), "attention_mask": masks, "position_ids": positions}
-        return given | {"past_key_values": past_key_values, "use_cache": True}
+        return given | {CACHE: cache, "use_cache": True}
 
     decoder.prepare_inputs_for_generation = prepare
     try:
@@ -92,7 +95,7 @@ def hf_generate(reference: Reference, inputs: Inputs, **options: Any) -> Any:
     memory = merged_memory(reference, inputs)
     cache = MergedCache([layer.self_attn for layer in decoder.model.layers], memory)
     with torch.no_grad(), merged(decoder, as_tensor(inputs, "encoder_attention_mask")):
-        return decoder.generate(prompt[::beams], attention_mask=mask[::beams], past_key_values=cache, **options)
+        return decoder.generate(prompt[::beams], attention_mask=mask[::beams], **{CACHE: cache}, **options)
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from transformers.masking_utils import create_causal_mask, create_sliding_window
 
 from qwen3_golden import Array
 from qwen3_reference.binding import Sink, attach, encoder_half, everything
+from qwen3_reference.cache_name import CACHE
 from qwen3_reference.capture.merged_cache import Memory, MergedCache
 from qwen3_reference.capture.models import Reference
 from qwen3_reference.capture.softmax_check import additive
@@ -75,7 +76,7 @@ def merged_masks(
         "config": config,
         "inputs_embeds": torch.empty(*ids.shape[:2], 1, dtype=dtype),
         "attention_mask": decoder_mask.long(),
-        "past_key_values": cache,
+        CACHE: cache,
         "position_ids": None,  # with positions HF looks for packed sequences
     }
     builders: dict[str, Callable[..., Any]] = {
@@ -138,9 +139,8 @@ def _request(
             if beam_idx is not None:
                 cache.reorder_cache(cast(torch.LongTensor, beam_idx))
             masks = merged_masks(decoder, cache, ids, decoder_mask, encoder_mask)
-            output = decoder(
-                **{name: ids}, attention_mask=masks, position_ids=positions, past_key_values=cache, use_cache=True
-            )
+            held = {name: ids, CACHE: cache}
+            output = decoder(**held, attention_mask=masks, position_ids=positions, use_cache=True)
             logits: torch.Tensor = output.logits
             return logits
 

@@ -16,6 +16,7 @@ from torch import nn
 
 from qwen3_golden.taps import table
 from qwen3_reference.binding import attach, everything
+from qwen3_reference.cache_name import CACHE
 from qwen3_reference.capture.merged_cache import MergedCache
 from qwen3_reference.capture.models import Reference
 from qwen3_reference.capture.run import Inputs, StepSink, as_tensor, memory_of, merged_masks
@@ -108,7 +109,7 @@ def _merged(
         memory = memory_of(reference, hidden, source["position_ids"])
         cache = MergedCache([layer.self_attn for layer in decoder.model.layers], memory)
         masks = merged_masks(decoder, cache, target["input_ids"], target["attention_mask"], source["attention_mask"])
-        return decoder(**(target | {"attention_mask": masks}), past_key_values=cache, **labels)
+        return decoder(**(target | {"attention_mask": masks, CACHE: cache}), **labels)
 
 
 def _causal(

@@ -9,6 +9,8 @@ from transformers.cache_utils import DynamicCache
 from transformers.masking_utils import create_causal_mask, create_sliding_window_causal_mask
 from transformers.models.qwen3 import Qwen3Config
 
+from qwen3_reference.cache_name import CACHE
+
 
 def _build(mask: torch.Tensor, query: int, window: int, *, is_causal: bool) -> torch.Tensor:
     """Bool `[batch, query, key]` over the slots of `mask[batch, key]`, the queries being the last ones."""
@@ -24,9 +26,8 @@ def _build(mask: torch.Tensor, query: int, window: int, *, is_causal: bool) -> t
         cache.update(empty, empty, 0)
     builder = create_sliding_window_causal_mask if window else create_causal_mask
     embeds = torch.empty(mask.shape[0], query, 1)
-    built: Any = builder(
-        config=config, inputs_embeds=embeds, attention_mask=mask.long(), past_key_values=cache, position_ids=None
-    )
+    held: Any = {CACHE: cache}
+    built: Any = builder(config=config, inputs_embeds=embeds, attention_mask=mask.long(), position_ids=None, **held)
     shown: torch.Tensor = built[:, 0] == 0
     return shown
 

@@ -24,6 +24,7 @@ from qwen3_parity.recording.case import golden as case_of
 from qwen3_parity.recording.ours.network import EncoderDecoder, golden_dtype
 from qwen3_parity.recording.record import record
 from qwen3_parity.recording.wired import record_module
+from qwen3_reference.cache_name import CACHE
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def moved(device: torch.device, also: Any, runner: EncoderDecoder) -> Iterable[P
     """The change that has our model on a device: its inputs follow it there."""
     network = runner.model.to(device)
     for module in (network, network.encoder, network.decoder):
-        add_hook_to_module(module, AlignDevicesHook(execution_device=device, skip_keys="past_key_values"), append=True)
+        add_hook_to_module(module, AlignDevicesHook(execution_device=device, skip_keys=CACHE), append=True)
     return tuple(also(runner))
 
 
@@ -108,7 +109,7 @@ def _theirs(
     with torch.no_grad(), record_module(network, case, path=file):
         cache = None
         for step in case.steps:
-            cache = network(**_on(device, step), past_key_values=cache, use_cache=True).past_key_values
+            cache = network(**_on(device, step), **{CACHE: cache}, use_cache=True)[CACHE]
 
 
 def _on(device: torch.device, arguments: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:

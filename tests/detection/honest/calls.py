@@ -108,7 +108,7 @@ def _static_cache(runner: EncoderDecoder) -> Iterable[Patch]:
         mask = arguments.get("decoder_attention_mask")
         if mask is not None and mask.ndim == 4:  # it covers every slot of the cache
             arguments["decoder_attention_mask"] = torch.nn.functional.pad(mask, (0, _SPARE + 160 - mask.shape[-1]))
-        if arguments["past_key_values"] is None:
+        if arguments.get("past_key_values") is None and arguments.get("cache") is None:
             own = StaticCache(config=config, max_cache_len=_SPARE + 160)
             arguments["past_key_values"] = EncoderDecoderCache(own, DynamicCache())
         return plain(**arguments)

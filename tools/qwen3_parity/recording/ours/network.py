@@ -16,6 +16,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from qwen3_encdec import Qwen3ForSeq2SeqLM
 from qwen3_encdec.attention import eager_attention_forward, scaled_scores
 from qwen3_encdec.backends import block_mask
+from qwen3_encdec.cache_name import CACHE
 from qwen3_encdec.modeling_qwen3_encoder import Qwen3EncoderOutput
 from qwen3_encdec.weights.qwen3_checkpoint import load_qwen3
 from qwen3_golden import Array, ParityError, Recording, pb, table
@@ -189,7 +190,7 @@ class EncoderDecoder:
                     past_key_values=cache,
                     use_cache=True,
                 )
-            cache = result.past_key_values
+            cache = getattr(result, CACHE)
             if wanted("logits"):
                 tap("logits", step, result.logits)
             choices.leave(step, result.logits)
