@@ -62,8 +62,9 @@ lint: .venv/ready
 types: .venv/ready
 	$(BIN)/mypy
 
-slow: .venv/ready  ## minutes, not seconds: real sizes, other kernels, and what `make test` takes samples of
-	$(BIN)/python -m pytest -m slow -s
+slow: .venv/ready  ## minutes, not seconds: real sizes, other kernels, fresh examples, what `make test` takes samples of
+	$(BIN)/python -m pytest -m 'hypothesis and not slow' --hypothesis-profile=fresh
+	$(BIN)/python -m pytest -m slow -s --hypothesis-profile=fresh
 
 bench: .venv/ready  ## ratios of timings within one run, printed beside what was hoped for
 	$(BIN)/python -m pytest -m bench -s --benchmark-only tests/benchmarks

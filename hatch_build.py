@@ -14,7 +14,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 _CODE = "qwen3_golden"
 _TESTS = ("conftest.py", "test_parity_components.py", "test_parity_plumbing.py", "test_parity_tokenization.py")
 """Those of tests/parity that judge recordings, and nothing that seeds a bug."""
-_FACE = '"""The tests that judge recordings: pytest --pyargs qwen3_parity.tests --parity-candidate DIR"""\n'
+_FACE = '"""The tests that judge recordings: pytest --pyargs qwen3_parity.tests --parity-candidate=DIR"""\n'
 
 
 class WholeWheel(BuildHookInterface[Any]):

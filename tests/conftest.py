@@ -1,10 +1,18 @@
-"""Collected once, and not walked by the garbage collector; of tests with many parameters `make test` runs a sample."""
+"""Collected once, and not walked by the garbage collector; of tests with many parameters `make test` runs a sample, and
+property tests draw the same examples each time.
+"""
 
 import gc
 from collections import Counter
 from collections.abc import Generator
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("same", derandomize=True, database=None, deadline=None)
+settings.register_profile("fresh", derandomize=False, database=None, deadline=None, print_blob=True)
+"""`make slow` draws by this one; what it finds is kept, as `@example` beside the test's `@given`."""
+settings.load_profile("same")
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -41,7 +41,7 @@ PROGRAMS = ("qwen3-parity", "make", "pytest", "python", "pip", "git", "torchrun"
 NOT_RUN = {  # a command, as a glob: the reason
     "pip install *": "tests/tools/test_installed_alone.py installs the wheel",
     "qwen3-parity regenerate --accept --only 'op/rms_norm' --reason \"why\"": "writes golden/; tests/tools has it",
-    "pytest tests/parity --candidate my_recordings/": "tests/tools/test_pytest_candidates.py runs it",
+    "pytest tests/parity --parity-candidate=my_recordings/": "tests/tools/test_pytest_candidates.py runs it",
     "*-- ./my-port arguments": "the reader's port: tests/tools/test_conformance_* have theirs",
 }
 

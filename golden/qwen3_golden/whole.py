@@ -22,7 +22,7 @@ _SUFFIX = ".partial"
 
 
 def temporary(path: Path) -> Path:
-    """A new name beside `path` to write to; what killed processes left under such names of `path` is removed.
+    """A new name beside `path` for a file or a folder; what killed processes left under such names of it is removed.
 
     Raises `OSError` for a path without a name, as of the current folder, and for what is there and is no file: who may
     rename onto a device would have put a file in its place.
@@ -34,8 +34,24 @@ def temporary(path: Path) -> Path:
     for left in path.parent.glob(f".{_escaped(path.name)}.*{_SUFFIX}"):
         process = left.name.removesuffix(_SUFFIX).rpartition(".")[2].partition("-")[0]
         if process.isdecimal() and not _runs(int(process)):
-            left.unlink(missing_ok=True)
+            remove(left)
     return path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}{_SUFFIX}")
+
+
+def remove(path: Path) -> None:
+    """Remove a file, or a folder with all that is in it, if it is there; an interrupt comes after that, not between."""
+    try:
+        _remove(path)
+    except BaseException:
+        _remove(path)
+        raise
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _escaped(name: str) -> str:
@@ -60,10 +76,13 @@ def _is_special(path: Path) -> bool:
 def write_whole(path: Path, content: str | bytes) -> None:
     """Write `path` whole or not at all, text as UTF-8; its folder is made. Raises `OSError` as the disk does.
 
-    To a device or a pipe, as /dev/stdout, it is written straight.
+    To a device or a pipe, as /dev/stdout, it is written straight; a pipe that nobody reads is refused, not waited for.
     """
     if _is_special(path):
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        os.set_blocking(descriptor, True)
+        with os.fdopen(descriptor, "wb") as device:
+            device.write(content.encode() if isinstance(content, str) else content)
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = temporary(path)

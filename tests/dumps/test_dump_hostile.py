@@ -237,3 +237,18 @@ def test_folders_of_several_kinds_are_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "dump" / "x.npy", np.zeros(1))
     save_file({"x": np.zeros(1)}, tmp_path / "dump" / "x.safetensors")
     refused(tmp_path / "dump", "several kinds")
+
+
+@pytest.mark.parametrize("end", ["(2,", '(2, "abc', "((((((((2"])
+@pytest.mark.parametrize("archived", [False, True])
+def test_a_header_of_numpys_that_is_never_closed(end: str, archived: bool, tmp_path: Path) -> None:
+    text = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {end}".encode().ljust(117) + b"\n"
+    content = b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + bytes(8)
+    if archived:
+        dump = tmp_path / "dump.npz"
+        with zipfile.ZipFile(dump, "w") as archive:
+            archive.writestr(f"{NAME}.npy", content)
+    else:
+        (dump := tmp_path / "dump").mkdir()
+        (dump / f"{NAME}.npy").write_bytes(content)
+    refused(dump, "no NumPy array", NAME)

@@ -14,9 +14,6 @@ from qwen3_golden import ParityError, Recording, pb, read, wire
 
 FUZZ = settings(
     max_examples=400,
-    deadline=None,
-    derandomize=True,
-    database=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],  # the folder is the same for every example
 )
 

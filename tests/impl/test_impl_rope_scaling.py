@@ -72,7 +72,7 @@ def scalings(draw: st.DrawFn) -> dict[str, Any]:
     return found | said  # beta_fast was drawn above this beta_slow, and may lie below the default of 1
 
 
-@settings(max_examples=300, deadline=None, derandomize=True, database=None)
+@settings(max_examples=300)
 @given(scalings(), st.integers(1, 64).map(lambda pairs: 2 * pairs))
 def test_frequencies_tables_and_attention_factor_have_hugging_faces_bits(parameters: dict[str, Any], dim: int) -> None:
     length = 300_000

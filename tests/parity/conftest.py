@@ -1,4 +1,4 @@
-"""With --candidate, recordings made elsewhere are judged, and nothing of ours is run."""
+"""With --parity-candidate, recordings made elsewhere are judged, and nothing of ours is run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ HERE = Path(__file__).resolve().parent
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The plugin's options without their prefix, where this folder is named on the command line."""
     group = parser.getgroup("qwen3-parity")
-    group.addoption("--candidate", type=Path, dest="parity_candidate", metavar="DIR", help="as --parity-candidate")
     group.addoption("--partial", action="store_true", dest="parity_partial", help="as --parity-partial")
     group.addoption(
         "--backend",

@@ -20,6 +20,7 @@ CONFIG = json.loads((SOURCE / "config.json").read_text())
 SIZES = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "head_dim")
 FIELDS: list[tuple[str, object]] = [
     *((name, value) for name in SIZES for value in (-1, 10**30, 1e30, 2.5, True, "7", [1])),
+    *(("model_type", value) for value in (["qwen3"], {"qwen3": 1}, None, 3, True)),
     ("num_hidden_layers", 100_000),
     ("num_key_value_heads", -2),
     ("max_position_embeddings", 10**18),
@@ -34,6 +35,8 @@ TEXTS = {
     "5,000 digits": ('{"hidden_size": ' + "9" * 5000 + "}", "5000 digits"),
     "a float beyond float64": ('{"hidden_size": 1e999}', "beyond float64"),
     "a constant": ('{"hidden_size": -Infinity}', "-Infinity"),
+    "half a character": ('{"architectures": ["\\ud800"]}', "U+D800"),
+    "half a character as a name": ('{"\\uDFFF": 1}', "U+DFFF"),
     "a list": ("[]", "object"),
     "nothing": ("", ""),
 }
@@ -110,3 +113,11 @@ def test_the_class_refuses_the_same_numbers(fields: dict[str, Any]) -> None:
 def test_the_class_refuses_a_base_that_is_no_number(theta: float) -> None:
     with pytest.raises(ValueError, match="rope_theta"):
         Qwen3EncoderDecoderConfig(rope_theta=theta)
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_escaped_characters_that_are_whole_are_read(reader: Callable[[Path], object], directory: Path) -> None:
+    text = json.dumps(CONFIG | {"_name_or_path": "\U0001f600 \\ud800"})
+    assert "\\ud83d" in text
+    (directory / "config.json").write_text(text)
+    assert reader(directory)

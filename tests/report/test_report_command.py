@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +120,44 @@ def test_what_is_no_history_is_refused_and_left_alone(text: str, tmp_path: Path)
     done = run(ROPE, "--history", history, "--label", "1.0", "--format", "json")
     assert done.exit_code == 2 and "this is no history of reports" in done.output
     assert history.read_text() == text
+
+
+@pytest.mark.parametrize("worst", ["1" + "0" * 309, "-1" + "0" * 400, "1e999", "9" * 5000, "true"])
+def test_a_share_that_is_no_number_of_float64_is_refused(worst: str, tmp_path: Path) -> None:
+    history = tmp_path / "history.jsonl"
+    case = f'{{"verdict": "parity", "where": "", "worst": {worst}, "ops": {{}}}}'
+    history.write_text(text := f'{{"schema": 1, "label": "a", "cases": {{"op/rope": {case}}}}}\n')
+    done = run(ROPE, "--history", history, "--label", "1.0", "--format", "json")
+    assert done.exit_code == 2 and "this is no history of reports" in done.output
+    assert history.read_text() == text
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from qwen3_parity.report.page.history import appended
+for number in range(20):
+    appended(Path(sys.argv[1]), f"{sys.argv[2]}.{number}", [])
+"""
+
+
+def test_six_writers_of_one_history_lose_no_line(tmp_path: Path) -> None:
+    history = tmp_path / "history.jsonl"
+    writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(history), str(one)]) for one in range(6)]
+    assert [writer.wait(timeout=300) for writer in writers] == [0] * 6
+    labels = [one["label"] for one in lines(history)]
+    assert sorted(labels) == sorted(f"{one}.{number}" for one in range(6) for number in range(20))
+    assert list(tmp_path.iterdir()) == [history]
+
+
+def test_a_history_that_somebody_holds_is_not_waited_for_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("qwen3_parity.report.page.history._PATIENCE", 0.1)
+    with (history := tmp_path / "history.jsonl").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        done = run(ROPE, "--history", history, "--label", "1.0", "--format", "json")
+    assert done.exit_code == 2 and "another process holds this history" in done.output
 
 
 def test_a_history_needs_a_label(tmp_path: Path) -> None:

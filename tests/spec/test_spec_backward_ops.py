@@ -18,7 +18,7 @@ RELATIVE = 1e-6
 ROUNDING = 1e-9
 """What the difference of two results of order 1 loses, divided by the step."""
 
-few = settings(max_examples=25, deadline=None, derandomize=True, database=None)
+few = settings(max_examples=25)
 draws = st.integers(0, 2**32 - 1).map(np.random.default_rng)
 sizes = st.integers(1, 3)
 

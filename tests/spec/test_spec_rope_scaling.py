@@ -130,7 +130,7 @@ scalings = st.builds(
 )
 
 
-@settings(max_examples=200, deadline=None, derandomize=True, database=None)
+@settings(max_examples=200)
 @given(scalings, st.integers(1, 64).map(lambda pairs: 2 * pairs), st.sampled_from([1e4, 250_000.0, 1e6, 5e6]))
 def test_honest_frequencies_are_within_units(scaling: RopeScaling, head_dim: int, theta: float) -> None:
     y = ops.inv_freq.forward(head_dim, theta, scaling)
@@ -142,7 +142,7 @@ def test_honest_frequencies_are_within_units(scaling: RopeScaling, head_dim: int
     assert worst(in_one_product, y, unit) < 4
 
 
-@settings(max_examples=100, deadline=None, derandomize=True, database=None)
+@settings(max_examples=100)
 @given(st.lists(st.integers(0, 131_071), min_size=1, max_size=9), st.floats(0.5, 2.0))
 def test_honest_tables_are_within_units(positions: list[int], factor: float) -> None:
     ids, table = np.array([positions]), SCALED.astype(np.float32)

@@ -68,7 +68,7 @@ def values(draw: st.DrawFn) -> Values:
 
 
 any_order = st.sampled_from([NUMPY_FLOAT32, SEQUENTIAL_FLOAT32, FROM_THE_LAST, IN_LANES])
-property_test = settings(max_examples=60, deadline=None, derandomize=True, database=None)
+property_test = settings(max_examples=60)
 
 
 @property_test

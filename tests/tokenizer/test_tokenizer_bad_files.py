@@ -194,3 +194,10 @@ def test_a_file_that_may_not_be_read_is_refused(tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setattr("qwen3_encdec.tokenizer.json_files.open_inside", denied)
     refused(tmp_path, r"(?s)tokenizer\.json: the file can be read.*Permission denied")
+
+
+@pytest.mark.parametrize("digits", [20, 5000])
+def test_a_number_of_too_many_digits(digits: int, tmp_path: Path) -> None:
+    text = json.dumps(good()).replace('"id": 258', f'"id": {"7" * digits}')
+    (tmp_path / "tokenizer.json").write_text(text, encoding="utf-8")
+    refused(tmp_path, f"(?s)fits into 64 bits.*{digits} digits")

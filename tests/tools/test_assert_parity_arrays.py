@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import torch
 
 import qwen3_parity
-from qwen3_golden import GOLDEN_ROOT, Array, ParityError, read, write
+from qwen3_golden import GOLDEN_ROOT, Array, ParityError, pb, read, write
 from qwen3_golden.dtypes import to_bfloat16
 from qwen3_parity import NotParityError, assert_parity
 
@@ -106,8 +107,89 @@ def test_a_tap_a_step_or_a_shape_that_is_not_there_is_an_error_of_the_call() -> 
 
 def test_a_golden_without_floors_passes_nobody(tmp_path: Any) -> None:
     golden = read(CASE.path)
+    golden.case.name = "mine/bare"
     for one in golden:
         one.info.ClearField("floor")
     write(path := tmp_path / "bare.pb", golden)
     with pytest.raises(ParityError, match="no noise floor"):
         assert_parity(right(), path, TAP)
+
+
+@pytest.mark.parametrize("step", [True, False, None, 1.0, "0"])
+def test_a_step_that_is_no_whole_number_is_an_error_of_the_call(step: Any) -> None:
+    with pytest.raises(ParityError, match="step: it is not a whole number"):
+        assert_parity(right(), CASE, TAP, step)
+
+
+@pytest.mark.parametrize("tap", [None, 3, b"q_norm", ("a", "b")])
+def test_a_tap_that_is_no_text_is_an_error_of_the_call(tap: Any) -> None:
+    with pytest.raises(ParityError, match="tap: it is not a tap's name"):
+        assert_parity(right(), CASE, tap)
+
+
+ODD = {
+    "meta": lambda one: one.to("meta"),
+    "sparse": torch.Tensor.to_sparse,
+    "complex": lambda one: one.to(torch.complex64),
+    "float8": lambda one: one.to(torch.float8_e4m3fn),
+    "uint16": lambda one: torch.zeros(one.shape, dtype=torch.uint16),
+    "uninitialised": lambda one: torch.nn.parameter.UninitializedParameter(),
+    "a class": lambda one: torch.Tensor,
+    "masked": lambda one: np.ma.masked_array(one.numpy(), mask=True),
+}
+
+
+@pytest.mark.parametrize("make", ODD.values(), ids=ODD)
+def test_a_tensor_that_has_no_numbers_to_compare_is_an_error_of_the_call(make: Any) -> None:
+    with pytest.raises(ParityError, match="actual: this cannot be recorded as an array"):
+        assert_parity(make(torch.from_numpy(right())), CASE, TAP)
+
+
+def test_a_golden_whose_bytes_are_damaged_passes_nobody(tmp_path: Path) -> None:
+    content = bytearray(CASE.path.read_bytes())
+    at = content.index(right().tobytes())
+    content[at + 3] ^= 0x40
+    (path := tmp_path / "damaged.pb").write_bytes(content)
+    damaged = read(path)[TAP, 0].values().copy()
+    with pytest.raises(ParityError, match="is not what was written"):
+        assert_parity(damaged, path, TAP)
+
+
+def wide(path: Path, name: str, factor: float) -> Path:
+    """A golden whose floors are somebody's own."""
+    golden = read(CASE.path)
+    golden.case.name = name
+    for one in golden:
+        widen(one.info, factor)
+    write(path, golden)
+    return path
+
+
+def widen(info: pb.Tensor, factor: float) -> None:
+    for name in filter(info.HasField, ("floor", "own_angles_floor")):
+        floor = getattr(info, name)
+        for measured in ("max", "rms", "row", "head"):
+            setattr(floor, measured, getattr(floor, measured) * factor)
+
+
+@pytest.mark.parametrize("factor", [2.0, 1e12])
+def test_a_golden_of_the_set_with_floors_of_ones_own_passes_nobody(factor: float, tmp_path: Path) -> None:
+    path = wide(tmp_path / "plain.pb", "decoder/plain", factor)
+    for golden in (path, qwen3_parity.golden(path)):
+        with pytest.raises(ParityError, match=r"floors are not the released ones[\s\S]*cases/decoder/plain.pb"):
+            assert_parity(right(), golden, TAP)
+
+
+def test_a_golden_of_ones_own_with_floors_that_take_zeros_passes_nobody(tmp_path: Path) -> None:
+    path = wide(tmp_path / "own.pb", "mine/plain", 1e12)
+    for actual in (right(), np.zeros_like(right()), right() * 3):
+        with pytest.raises(ParityError, match="zeros would pass"):
+            assert_parity(actual, path, TAP)
+    assert_parity(right(), wide(tmp_path / "same.pb", "mine/plain", 1.0), TAP)
+
+
+def test_floors_that_are_changed_in_memory_are_not_those_of_the_file() -> None:
+    case = qwen3_parity.golden("decoder/plain")
+    widen(case.golden[TAP, 0].info, 1e12)
+    with pytest.raises(NotParityError):
+        assert_parity(right() * 2, case, TAP)

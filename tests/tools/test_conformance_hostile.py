@@ -232,5 +232,21 @@ def test_whatever_an_error_says_is_one_line(what: str, answers: list[pb.Conforma
     one_line(run("--", "nobody"), text)
 
 
+@pytest.mark.parametrize("name", ["op/a.pb", "op/z.pb", "more.pb"])
+@pytest.mark.parametrize("content", [b"no recording", GOLDEN.read_bytes()])
+def test_what_a_port_puts_among_its_answers_is_said(
+    name: str, content: bytes, answers: list[pb.ConformanceAnswer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ask(_: object, request: pb.ConformanceRequest, case: str) -> pb.ConformanceAnswer:
+        (extra := tmp_path / "out" / name).parent.mkdir(parents=True, exist_ok=True)
+        extra.write_bytes(content)
+        return pb.ConformanceAnswer(id=request.id, recording=GOLDEN.read_bytes())
+
+    monkeypatch.setattr("qwen3_parity.conformance.port.Port.ask", ask)
+    done = run("--out", str(tmp_path / "out"), "--", "nobody")
+    assert isinstance(done.exception, SystemExit) and done.exit_code == 1, done.output
+    assert f"{tmp_path / 'out' / name}: put there by the port" in done.output.replace("\n", "")
+
+
 def test_there_are_fifty_and_more() -> None:
     assert len(PROCESSES) + len(RECORDINGS) + len(TEXTS) >= 50

@@ -54,6 +54,15 @@ def test_a_right_recording_passes_and_the_summary_has_its_verdict(tmp_path: Path
     assert status == 0 and "| op/rope | parity |" in summary
 
 
+def test_the_installation_runs_nothing_of_the_folder_that_the_job_runs_in(tmp_path: Path) -> None:
+    (tmp_path / "pip.py").write_text("from pathlib import Path\nPath('ran').touch()\n", encoding="utf-8")
+    environment = os.environ | {"GITHUB_ACTION_PATH": str(tmp_path / "nothing")}
+    environment["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment.pop("PYTHONPATH", None)
+    done = subprocess.run(["bash", "-ec", INSTALL["run"]], cwd=tmp_path, env=environment, capture_output=True)
+    assert done.returncode and not (tmp_path / "ran").exists()
+
+
 @pytest.mark.slow
 def test_both_steps_run_in_an_environment_that_has_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYTHONPATH", raising=False)

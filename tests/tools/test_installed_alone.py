@@ -234,7 +234,7 @@ def test_it(golden, assert_parity):
 @pytest.mark.slow
 def test_a_folder_of_candidates_is_judged_by_the_tests_that_travelled(home: Home) -> None:
     home.run("qwen3-parity", "demo", "candidates")
-    output = home.run("pytest", "--pyargs", "qwen3_parity.tests", "--parity-candidate", "candidates", code=1)
+    output = home.run("pytest", "--pyargs", "qwen3_parity.tests", "--parity-candidate=candidates", code=1)
     lines = output.splitlines()
     first = lines[next(number for number, line in enumerate(lines) if line.strip("= ") == "parity") + 1]
     assert first.startswith("rope.interleaved at decoder.layers.*.merged_attn.q_rope, decoder.layers.*")

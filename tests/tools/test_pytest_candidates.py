@@ -19,8 +19,17 @@ CASE = CASES / "encoder" / "one_token.pb"
 
 
 def judged(folder: Path, *arguments: str) -> tuple[int, str]:
-    """Exit code and output of `pytest ARGUMENTS --candidate FOLDER`."""
-    command = [sys.executable, "-m", "pytest", *arguments, "--candidate", str(folder), "-q", "-p", "no:cacheprovider"]
+    """Exit code and output of `pytest ARGUMENTS --parity-candidate=FOLDER`."""
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        *arguments,
+        f"--parity-candidate={folder}",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+    ]
     done = subprocess.run(command, cwd=GOLDEN_ROOT.parent, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout
 
@@ -66,7 +75,7 @@ def test_workers_are_summed_up_a_golden_that_two_of_them_judged_once() -> None:
 
 
 def configured(folder: Path | None) -> Any:
-    """What pytest knows after its start with --candidate FOLDER."""
+    """What pytest knows after its start with --parity-candidate=FOLDER."""
     options: dict[str, Any] = {
         "parity_candidate": folder,
         "parity_backend": "eager",

@@ -8,7 +8,12 @@ print(qwen3_parity.diagnose(case, recording))
 
 from __future__ import annotations
 
+import os
 import sys
+
+if sys.argv[0] == "-m" and sys.orig_argv[-len(sys.argv)].endswith(__name__) and sys.path[0] == os.getcwd():  # noqa: PTH109
+    del sys.path[0]  # `python -m qwen3_parity` imports nothing of the folder that it runs in, which may be a judged one
+
 from contextlib import AbstractContextManager
 from importlib import import_module
 from os import PathLike, fspath

@@ -8,11 +8,17 @@ from __future__ import annotations
 import errno
 import os
 import pkgutil
+import signal
 import sys
+import threading
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
 from io import TextIOWrapper
+from pathlib import Path
+from types import FrameType
 from typing import Any, NoReturn
 
 import click
@@ -25,6 +31,10 @@ from qwen3_parity.report.output import envelope, refusal
 
 _FILES = {module.name.rstrip("_").replace("_", "-"): module.name for module in pkgutil.iter_modules(commands.__path__)}
 """Verb -> file."""
+TRACEBACK = "QWEN3_PARITY_TRACEBACK"
+"""Set to anything, the traceback of a harness bug is printed; so it is with -v."""
+_LONGEST = 300
+"""Characters of a foreign exception that are shown."""
 
 
 class Group(click.Group):
@@ -35,14 +45,27 @@ class Group(click.Group):
     """
 
     def main(self, *args: Any, **named: Any) -> Any:
-        """As click does; a terminal that lacks a character shows its number."""
+        """As click does; a terminal that lacks a character shows its number, and a closed output is refused.
+
+        What is asked to end (SIGTERM, SIGHUP) leaves as little behind as what is interrupted.
+        """
+        if sys.stderr is None:
+            sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 – as long as the process
+        if sys.stdout is None:
+            sys.stdout = sys.stderr
+            _refuse(None, _refused(OSError(errno.EBADF, "it is closed", "standard output")))
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, TextIOWrapper):
                 stream.reconfigure(errors="backslashreplace")
-        try:
-            return super().main(*args, **named)
-        except OSError as error:  # help that cannot be written
-            _refuse(None, _refused(error))
+        with _ended_by_signals():
+            try:
+                return super().main(*args, **named)
+            except _Ended as ended:
+                sys.exit(128 + ended.signal)
+            except Exception as error:  # help that cannot be written, a verb that cannot be imported
+                _refuse(None, _refusal_of(error))
+            finally:
+                _flush()
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
         """The verbs, by the names of the files."""
@@ -74,34 +97,76 @@ def refusals(ctx: click.Context | None = None) -> Iterator[None]:
 
     A `ParityError`, a package of an extra that is not installed, and what a disk refuses, end in a message and exit
     code 2; with --json so does a wrong usage, and the message is on standard output, too. An interrupt, and a pipe that
-    nobody reads, end in the codes that shells have for them: 1 is a divergence and nothing else.
+    nobody reads, end in the codes that shells have for them: 1 is a divergence and nothing else. Whatever else is
+    raised is a bug of the harness, and exit code 2, too.
     """
     try:
         finish_change(GOLDEN_ROOT)
         yield
-    except ParityError as error:
-        _refuse(ctx, error)
-    except ModuleNotFoundError as error:
-        extra = extra_of(error.name or "")
-        if not extra:
-            raise
-        _refuse(ctx, _missing(error, extra))
-    except OSError as error:
-        if error.errno == errno.EPIPE:  # whoever reads our output has enough of it
-            _close_output()
-            sys.exit(141)
-        _refuse(ctx, _refused(error))
     except KeyboardInterrupt:
         click.echo("\ninterrupted", err=True)
         sys.exit(130)
-    except RuntimeError as error:
-        if not str(error).startswith("Symlink loop"):  # as Path.resolve says before Python 3.13
-            raise
-        _refuse(ctx, _refused(OSError(errno.ELOOP, str(error))))
     except click.UsageError as error:
         if ctx is not None and ctx.obj:
             _refuse(ctx, _misused(error))
         raise
+    except (click.ClickException, click.Abort, click.exceptions.Exit):  # how click ends
+        raise
+    except Exception as error:
+        _refuse(ctx, _refusal_of(error))
+
+
+def _refusal_of(error: Exception) -> ParityError:
+    """What a command's end by an exception means; leaves with the code of a broken pipe where that is the reason."""
+    if isinstance(error, ParityError):
+        return error
+    if isinstance(error, ModuleNotFoundError) and (extra := extra_of(error.name or "")):
+        return _missing(error, extra)
+    if isinstance(error, OSError):
+        if error.errno == errno.EPIPE:  # whoever reads our output has enough of it
+            _close_output()
+            sys.exit(141)
+        return _refused(error)
+    if isinstance(error, RuntimeError) and str(error).startswith("Symlink loop"):  # Path.resolve before Python 3.13
+        return _refused(OSError(errno.ELOOP, str(error)))
+    return _bug(error)
+
+
+class _Ended(BaseException):
+    """A signal that asks the process to end: nothing takes it for an error of the code that it came to."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.signal = number
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """SIGTERM and SIGHUP unwind what runs, as an interrupt does; the exit code is the shells', 128 and the signal."""
+
+    def end(number: int, _frame: FrameType | None) -> NoReturn:
+        raise _Ended(number)
+
+    before = {}
+    if threading.current_thread() is threading.main_thread():  # elsewhere none can be set
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) == signal.SIG_DFL:  # under nohup it stays ignored
+                before[number] = signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _flush() -> None:
+    """Write what is left of standard output now: at the interpreter's end nobody could say that it cannot be."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        refused = _refusal_of(error)
+        _close_output()
+        _refuse(None, refused)
 
 
 def _refuse(ctx: click.Context | None, error: ParityError) -> NoReturn:
@@ -117,6 +182,27 @@ def _refuse(ctx: click.Context | None, error: ParityError) -> NoReturn:
 def _close_output() -> None:
     """Nothing more goes to standard output, what is left in its buffer neither."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _bug(error: Exception) -> ParityError:
+    frames = traceback.extract_tb(error.__traceback__)
+    if os.environ.get(TRACEBACK) or {"-v", "--verbose"} & set(sys.argv):
+        traceback.print_exception(error)
+    where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno} in {frames[-1].name})" if frames else ""
+    try:
+        own = version("qwen3-parity")
+    except PackageNotFoundError:
+        own = "from source"
+    said = " ".join(str(error).split())[:_LONGEST]
+    return ParityError(
+        "qwen3-parity",
+        "an exception that no command expects; the input need not be at fault, and this is no verdict",
+        expected="a verdict, or a refusal that says what is wrong with the input",
+        got=f"{type(error).__name__}: {said}{where}",
+        next_step=f"report it with the command, its input if you may, version {own} of qwen3-parity and the traceback: "
+        f"run it again with {TRACEBACK}=1",
+        fault="harness bug",
+    )
 
 
 def _misused(error: click.UsageError) -> ParityError:

@@ -1,6 +1,6 @@
 """The pytest plugin: recordings judged by tests, one diagnosis at the end, and fixtures for the tests of any project.
 
-`pytest tests/parity [--candidate DIR] [--backend NAME]` judges our implementation, or recordings made elsewhere.
+`pytest tests/parity [--parity-candidate=DIR] [--backend NAME]` judges our implementation, or recordings made elsewhere.
 """
 
 from __future__ import annotations
@@ -66,6 +66,39 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Before any conftest.py is read: pytest must have no configuration, plugin or test from the judged folder.
+
+    Raises `pytest.UsageError` where it has.
+    """
+    options = early_config.known_args_namespace
+    folder: Path | None = options.parity_candidate
+    if folder is None:
+        return
+    from qwen3_parity.judge.own_rules import configured_by, imported_from
+
+    files = [] if early_config.inipath is None else [early_config.inipath]
+    if any(getattr(options, name, False) for name in ("lf", "failedfirst", "newfirst", "stepwise")):
+        files.append(early_config.rootpath / ".pytest_cache")
+    cwd = early_config.invocation_params.dir
+    named = (cwd / name.partition("::")[0] for name in options.file_or_dir)
+    refusal = configured_by(folder, cwd, files, [path for path in named if path.exists()]) or imported_from(folder)
+    if refusal:
+        raise pytest.UsageError(refusal)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Raises `pytest.UsageError` where a module of the judged folder was imported since, by a conftest.py or a test."""
+    folder: Path | None = session.config.getoption("parity_candidate")
+    if folder is None:
+        return
+    from qwen3_parity.judge.own_rules import imported_from
+
+    if refusal := imported_from(folder):
+        raise pytest.UsageError(refusal)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """A place for the verdicts of the session, and for what they come to, other processes' included.
 
@@ -93,7 +126,8 @@ def _case_name(golden: Path) -> str:
 
 
 class Judge:
-    """Gives the verdicts on a golden, recording our implementation once a session; no model runs with --candidate."""
+    """Gives the verdicts on a golden, recording our implementation once a session; no model runs with
+    --parity-candidate."""
 
     def __init__(self, config: pytest.Config, folder: Path) -> None:
         self._candidates = config.stash.get(_CANDIDATES, None)
@@ -103,7 +137,7 @@ class Judge:
         self._folder = folder
 
     def candidate(self, golden: Path) -> Path:
-        """The candidate's recording of a golden's case; skips, visibly, a case that --candidate does not have."""
+        """The candidate's recording of a golden's case; skips, visibly, a case that DIR does not have."""
         name = _case_name(golden)
         if self._candidates is not None:
             if name not in self._candidates:
@@ -118,7 +152,7 @@ class Judge:
 
                 extra = extra_of(error.name or "")
                 need = f"pip install 'qwen3-parity[{extra}]' to judge our implementation" if extra else str(error)
-                pytest.fail(f"{need}; recordings are judged with --parity-candidate DIR", pytrace=False)
+                pytest.fail(f"{need}; recordings are judged with --parity-candidate=DIR", pytrace=False)
         return path
 
     def _record(self, file: Path, path: Path) -> None:

@@ -11,6 +11,8 @@ from .errors import TokenizerError
 
 _ESCAPED_SURROGATE = re.compile(r"(?<!\\)(?:\\\\)*\\u[dD][89a-fA-F]")
 
+_MAX_DIGITS = 19
+
 
 def read_text(path: Path) -> str:
     """A file's text, which is UTF-8 on every platform."""
@@ -55,8 +57,19 @@ def read_json(path: Path) -> dict[str, Any]:
                 seen.add(key)
         return made
 
+    def integer(digits: str) -> int:
+        if len(digits.lstrip("-")) > _MAX_DIGITS:
+            raise TokenizerError(
+                path,
+                "an integer fits into 64 bits",
+                expected=f"at most {_MAX_DIGITS} digits",
+                got=f"{len(digits.lstrip('-'))} digits, {digits[:20]}…",
+                next_step="fetch the file again",
+            )
+        return int(digits)
+
     try:
-        content = json.loads(text, object_pairs_hook=members)
+        content = json.loads(text, object_pairs_hook=members, parse_int=integer)
     except json.JSONDecodeError as error:
         place = f"{path}, line {error.lineno}, column {error.colno} (character {error.pos} of {len(text)})"
         raise TokenizerError(

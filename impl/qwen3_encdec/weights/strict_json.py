@@ -14,7 +14,7 @@ def parse(text: str, repeated: Callable[[str, object], Exception] | None = None)
     """What a JSON text holds; `ValueError` for what is no JSON, and for what only Python takes.
 
     Refused: a name twice in one object (`repeated` makes the error of a name and its second value), NaN and Infinity,
-    numbers beyond float64, integers of more than 19 digits, and more than 64 levels.
+    numbers beyond float64, integers of more than 19 digits, half a character, and more than 64 levels.
     """
 
     def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -34,6 +34,11 @@ def parse(text: str, repeated: Callable[[str, object], Exception] | None = None)
     except RecursionError:
         raise ValueError(f"it is nested more than {MAX_DEPTH} levels deep") from None
     _check_depth(content)
+    if "\\ud" in text.lower():  # JSON can escape half a character, which nothing can write again
+        try:
+            json.dumps(content, ensure_ascii=False).encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(f"half a character, U+{ord(error.object[error.start]):04X}, stands in a text") from None
     return content
 
 

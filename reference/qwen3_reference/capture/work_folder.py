@@ -113,10 +113,15 @@ def work_folder(path: Path, request: Recording, *, resume: bool = True) -> Itera
         try:
             yield folder
         except BaseException as error:
-            if isinstance(error, ParityError) or not resume or not any(folder.glob("*-*.pb")):
+            if isinstance(error, ParityError) or not resume:
                 shutil.rmtree(folder)
             raise
         shutil.rmtree(folder)
+    except BaseException as error:
+        others = isinstance(error, ParityError)  # another request's, which may go on from nothing, too
+        if not others and not any(folder.glob("*-*.pb")):
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
     finally:
         os.close(lock)
         if folder.exists() and not (folder / _REQUEST).exists():

@@ -32,7 +32,7 @@ def hf_config(directory: str | Path) -> Any:
     path = Path(directory) / "config.json"
     stated = read_config(path.parent)
     kind = stated.get("model_type")
-    if kind not in FAMILIES:
+    if not isinstance(kind, str) or kind not in FAMILIES:
         raise refuse(path, "unknown model_type", " or ".join(FAMILIES), kind)
     missing = [name for name in _REQUIRED if stated.get(name) is None]
     theta = stated.get("rope_theta", stated_rope(stated).get("rope_theta"))

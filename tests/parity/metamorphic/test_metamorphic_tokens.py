@@ -18,9 +18,6 @@ from qwen3_parity.judge.budgets import headroom
 Seed = Callable[[pytest.MonkeyPatch], None]
 FEW = settings(
     max_examples=8,
-    deadline=None,
-    derandomize=True,
-    database=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 NAMES = ["rotated", "unrotated", "qwen2"]

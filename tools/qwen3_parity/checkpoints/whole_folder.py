@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import secrets
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from qwen3_golden import ParityError
 from qwen3_golden.errors import unwritable
+from qwen3_golden.whole import remove, temporary
 
 
 @contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
     """A temporary folder beside `path`, which takes its name at the end; whatever goes wrong, nothing of it stays.
 
+    What a kill left, the next one for `path` removes.
     Raises `ParityError` when there is something at `path` already, an empty folder aside, and for a disk that does not
     take it all.
     """
@@ -28,12 +28,15 @@ def whole_folder(path: Path) -> Iterator[Path]:
             next_step="choose another folder, or remove it first",
         )
     path = path.absolute()
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        temporary.mkdir(parents=True)
-        yield temporary
-        temporary.replace(path)
+        beside = temporary(path)
+    except OSError as error:
+        raise unwritable(path, "folder", error) from None
+    try:
+        beside.mkdir(parents=True)
+        yield beside
+        beside.replace(path)
     except OSError as error:
         raise unwritable(path, "folder", error) from None
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        remove(beside)

@@ -63,7 +63,7 @@ def _verified(folder: Path, path: Path, output: Output) -> NoReturn:
         now = of_folder(folder, said["name"], said["date"], update.count)
     lines = list(differences(said, now))
     page = path.with_suffix(".md")
-    if not lines and page.is_file() and page.read_text(encoding="utf-8", errors="replace") != markdown(said):
+    if not lines and page.is_file() and page.read_bytes() != markdown(said).encode():
         lines.append(f"{page}: not the text of {path.name}")
     good = f"{path}: everything that it says was computed again from {folder}"
     line = f"{path}: {len(lines)} things are otherwise, first {lines[0]}" if lines else good

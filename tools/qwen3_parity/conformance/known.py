@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from qwen3_golden import ParityError
+from qwen3_golden.regular_file import open_regular
 
 _MOST = 20
 """Cases that one line may stand for."""
@@ -27,7 +28,8 @@ def load(path: Path) -> list[Known]:
     Raises `ParityError` for a file that cannot be read as text.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        with open_regular(path) as file:
+            lines = file.read().decode("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ParityError(
             path,

@@ -139,17 +139,27 @@ def conformance(
             finally:
                 stop.set()  # after an interrupt nobody is asked any more
     answered = [name for name in cases if name not in answers.failed and name not in answers.unsupported]
+    own = {out / f"{name}.pb" for name in answered}
+    answers.remarks += [f"{path}: put there by the port, and no answer" for path in sorted({*out.rglob("*.pb")} - own)]
     progress("judging")
     folder = check_folder(out, answered, goldens=goldens, count=count) if answered else None
     failed = dict(answers.failed)
     if folder is not None:
         failed |= {one.case.name: why(one) for one in folder.red}
         judged = {one.case.name for one in folder.results}
-        refused = [name for name in answered if name not in judged]
-        failed |= {name: f"refused: {error.rule}" for name, error in zip(refused, folder.refused, strict=True)}
+        failed |= dict(_refused([name for name in answered if name not in judged], folder.refused, out))
     if required:
         failed |= {name: f"unsupported: {text}" for name, text in answers.unsupported.items()}
     return Conformance(answers, folder, {name: failed[name] for name in cases if name in failed})
+
+
+def _refused(names: Sequence[str], errors: Sequence[ParityError], out: Path) -> Iterator[tuple[str, str]]:
+    """What is said of each case whose answer in `out` was refused; what the port put beside them may be, too."""
+    elsewhere = (error for error in errors if not error.where.startswith(str(out)))
+    for name in names:
+        here = (error for error in errors if error.where.startswith(str(out / f"{name}.pb")))
+        own = next(here, None) or next(elsewhere, None)
+        yield name, f"refused: {own.rule if own else 'another recording of its case lies beside it'}"
 
 
 def _until(stop: Event, names: Iterable[str]) -> Iterator[str]:

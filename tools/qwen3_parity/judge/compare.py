@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,6 +20,9 @@ HEAD_AXES = ("heads", "kv_heads")
 """What a head is: one index of this axis, over the whole batch."""
 
 _THREADS = 2
+_SMALL = 1 / 64
+"""Of expected·expected: an error·error below it leaves nothing to cancel."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +118,7 @@ def compare(
         with np.errstate(all="ignore"):
             return [measure(a[t], b[t], None if judged is None else judged[t], narrow, buffer) for t in share]
 
-    if len(tiles) < 2 * _THREADS:
-        parts = work(tiles)
-    else:
-        cuts = [len(tiles) * i // _THREADS for i in range(_THREADS + 1)]
-        with ThreadPoolExecutor(_THREADS) as pool:
-            shares = pool.map(work, [tiles[i:j] for i, j in pairwise(cuts)])
-            parts = [part for share in shares for part in share]
-
+    parts = _side_by_side(work, tiles)
     squares = np.zeros(len(a))
     for tile, part in zip(tiles, parts, strict=True):
         squares[tile.lines] += part.lines
@@ -140,10 +136,19 @@ def compare(
         index=_index(a, b, judged, tiles[worst], actual.shape),
         ulp=max(p.ulp for p in parts),
         relative=_ratio(math.sqrt(total), math.sqrt(norm)),
-        cosine=_cosine(norm, cross, total),
+        cosine=1.0 if parts[worst].top == 0 else _cosine(norm, cross, total, lambda: _angle(a, b, judged, tiles)),
     )
     groups = _groups(squares.reshape(shape), counts.reshape(shape), names)
     return replace(metrics, **_sum_nonfinite(parts), **groups)
+
+
+def _side_by_side(work: Callable[[list[Tile]], list[T]], tiles: list[Tile]) -> list[T]:
+    if len(tiles) < 2 * _THREADS:
+        return work(tiles)
+    cuts = [len(tiles) * i // _THREADS for i in range(_THREADS + 1)]
+    with ThreadPoolExecutor(_THREADS) as pool:
+        shares = pool.map(work, [tiles[i:j] for i, j in pairwise(cuts)])
+        return [part for share in shares for part in share]
 
 
 def _sum_nonfinite(parts: Sequence[Part]) -> dict[str, Any]:
@@ -168,12 +173,47 @@ def _ratio(error: float, norm: float) -> float:
     return error / norm if norm > 0 else math.inf
 
 
-def _cosine(norm: float, cross: float, total: float) -> float:
-    """From expected·expected, expected·error and error·error; NaN where it is not defined."""
-    if total == 0:
-        return 1.0
-    own = norm + 2 * cross + total
-    return (norm + cross) / math.sqrt(norm * own) if 0 < norm * own < math.inf else math.nan
+def _cosine(norm: float, cross: float, total: float, angle: Callable[[], float]) -> float:
+    """From expected·expected, expected·error and error·error while the error is small, which is exact to the last bits
+    of a small angle; from the arrays themselves, `angle`, where the sums would cancel. NaN where it is not defined."""
+    if not 0 < total < norm * _SMALL:
+        return angle()
+    return min(1.0, (norm + cross) / (math.sqrt(norm) * math.sqrt(norm + 2 * cross + total)))
+
+
+def _angle(a: Array, b: Array, judged: Array | None, tiles: list[Tile]) -> float:
+    """The cosine of two arrays by their own products in float64, a tile at a time; NaN where it is not defined."""
+
+    def chosen(values: Array, tile: Tile, scale: float = 1.0) -> Array:
+        wide = values[tile].astype(np.float64)
+        if judged is not None:
+            wide[~judged[tile]] = 0
+        if scale != 1:
+            wide /= scale
+        return wide.reshape(-1)
+
+    def largest(share: list[Tile]) -> list[tuple[float, float]]:
+        return [(float(np.abs(chosen(a, t)).max()), float(np.abs(chosen(b, t)).max())) for t in share]
+
+    scale_a = scale_b = 1.0
+    if max(a.itemsize, b.itemsize) == 8:  # squares of the others neither overflow nor underflow
+        scale_a, scale_b = (float(top) for top in np.max(_side_by_side(largest, tiles), axis=0))
+        if not (0 < scale_a < math.inf and 0 < scale_b < math.inf):
+            return math.nan
+
+    def products(share: list[Tile]) -> list[tuple[float, float, float]]:
+        sums = []
+        with np.errstate(all="ignore"):
+            for t in share:
+                x, y = chosen(a, t, scale_a), chosen(b, t, scale_b)
+                sums.append((float(np.vecdot(x, y)), float(np.vecdot(x, x)), float(np.vecdot(y, y))))
+        return sums
+
+    sums = _side_by_side(products, tiles)
+    dot, own, norm = (sum(part[i] for part in sums) for i in range(3))
+    if not (0 < own < math.inf and 0 < norm < math.inf):
+        return math.nan
+    return max(-1.0, min(1.0, dot / (math.sqrt(own) * math.sqrt(norm))))
 
 
 def exact(actual: Array, expected: Array, scope: Array | None = None, *, axes: Sequence[str] = ()) -> Metrics:

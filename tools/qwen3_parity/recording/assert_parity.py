@@ -8,7 +8,10 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from qwen3_golden import ParityError, Recording, Tensor, pattern_of, pb, place, tensor
+import numpy as np
+
+from qwen3_golden import ParityError, Recording, Tensor, pattern_of, pb, place, read, tensor, verify
+from qwen3_golden.contract import contract_of
 from qwen3_parity.judge.budgets import floor_for, headroom
 from qwen3_parity.judge.differences import differences
 from qwen3_parity.judge.not_parity import NotParityError
@@ -24,14 +27,19 @@ def assert_parity(actual: Any, golden: Case | str | Path, tap: str, step: int = 
 
     `actual` is a NumPy array, a torch tensor, or what NumPy makes an array of; bfloat16 as torch or ml_dtypes have it,
     or its bits as uint16. It has the tap's shape, `qwen3-parity show GOLDEN` prints it with its axes. `golden` is the
-    name of a case, a file or a `Case`. `step` counts the case's forwards, 0 is the prefill.
+    name of a case, a file or a `Case`, whose file is read again. `step` counts the case's forwards, 0 is the prefill.
 
     Raises `NotParityError`, an `AssertionError`, for other numbers and dtypes, and `ParityError` for a golden, tap or
-    step that is not there, and for another shape.
+    step that is not there, a golden that is damaged or not the released one of its name, and for another shape.
     """
     __tracebackhide__ = True
-    case = case_of(golden)
+    for name, value, kind, wanted in (("tap", tap, str, "a tap's name"), ("step", step, int, "a whole number")):
+        if not isinstance(value, kind) or isinstance(value, bool):
+            next_step = "assert_parity(actual, golden, tap, step=0): a golden's tap, and which of the case's forwards"
+            raise ParityError(name, f"it is not {wanted}", expected=wanted, got=repr(value), next_step=next_step)
+    case = _released(case_of(golden))
     expected = _tap(case, tap, step)
+    verify(replace(case.golden, tensors=[expected]))
     array, dtype = elements(actual, "actual")
     if dtype is None and expected.info.dtype == pb.BF16 and array.dtype.name == "uint16":
         dtype = pb.BF16
@@ -46,6 +54,25 @@ def assert_parity(actual: Any, golden: Case | str | Path, tap: str, step: int = 
     info = expected.info
     made = tensor(tap, array, step=step, dtype=dtype, axes=info.axes, op=info.op, inputs=info.inputs)
     _judge(made, expected, case)
+
+
+def _released(case: Case) -> Case:
+    """The case with what its file says now. A golden of the set must be the released one; of a user's own, which nobody
+    else vouches for, `_refuse_wide` looks at the floors.
+
+    Raises `ParityError` for another: what it allows is somebody's own rule.
+    """
+    recording = read(case.path)
+    contract = contract_of(recording)
+    if contract.edited:
+        raise ParityError(
+            case.path,
+            "its values and floors are not the released ones, so nothing within them is parity",
+            expected=f"the released golden of {case.name}, and the released tables",
+            got=f"edited: {', '.join(contract.edited)}",
+            next_step=f"name the case, assert_parity(actual, {case.name!r}, tap); qwen3-parity doctor shows the set",
+        )
+    return replace(case, golden=recording)
 
 
 def _tap(case: Case, tap: str, step: int) -> Tensor:
@@ -86,6 +113,7 @@ def _judge(actual: Tensor, expected: Tensor, case: Case) -> None:
     scope = Scope(recording)
     verdict = judge_tap(actual, expected, scope, alone, recording, floors=True)
     if verdict.problem is None:
+        _refuse_wide(actual, expected, scope, alone, case)
         return
     found = None
     if verdict.metrics is not None:
@@ -101,3 +129,18 @@ def _judge(actual: Tensor, expected: Tensor, case: Case) -> None:
         next_step=f"qwen3-parity show {case.name} --tap {expected.info.name}",
     )
     raise NotParityError(str(problem), pattern_of(expected.info.name).replace("{layer}", "*"))
+
+
+def _refuse_wide(actual: Tensor, expected: Tensor, scope: Scope, alone: Recording, case: Case) -> None:
+    """Raise `ParityError` where zeros would pass as well: floors that prove nothing."""
+    if not np.any(expected.values()):
+        return
+    zeros = Tensor(actual.info, np.zeros_like(actual.array))
+    if judge_tap(zeros, expected, scope, replace(alone, tensors=[zeros]), case.golden, floors=True).problem is None:
+        raise ParityError(
+            f"{expected.info.name} (step {expected.info.step}) of {case.name}",
+            "the golden's noise floor is so wide that zeros would pass, so a pass proves nothing",
+            expected="a floor below the values",
+            got=f"floor max {expected.info.floor.max:.3g}, rms {expected.info.floor.rms:.3g}",
+            next_step="capture the golden again with --floors; a committed one is named by its case",
+        )

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from qwen3_golden import Array, ParityError, pattern_of, place, refusals, table
+from qwen3_golden.regular_file import open_regular
 from qwen3_parity.recording.layout import parse_axes, split, split_axes, width_of
 
 _refused = refusals("correct the name map")
@@ -151,10 +152,11 @@ def _entries(names: Names) -> dict[str, Any]:
         return dict(names)
     path = Path(names)
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        with open_regular(path) as file:
+            return tomllib.loads(file.read().decode("utf-8"))
     except OSError as error:
         raise _refused(path, "the name map cannot be read", "a TOML file", error.strerror) from None
-    except ValueError as error:  # TOML's and UTF-8's own
+    except (ValueError, RecursionError) as error:  # TOML's and UTF-8's own
         raise _refused(path, "this is no TOML", '"path.of.{layer}.module" = "tap" on each line', error) from None
 
 

@@ -204,8 +204,13 @@ def elements(value: Any, where: str) -> tuple[Array, pb.DType | None]:
     if type(value).__module__.partition(".")[0] == "torch" or hasattr(value, "data_ptr"):
         from qwen3_reference.capture.torch_tensors import to_numpy
 
-        array, dtype = to_numpy(value.detach().clone())
+        try:
+            array, dtype = to_numpy(value.detach().clone())
+        except Exception as error:  # a tensor without elements at hand, or of a dtype that a recording has no place for
+            raise _no_array(where, value, error if str(error) else type(error).__name__) from None
         return array, dtype
+    if isinstance(value, np.ma.MaskedArray):
+        raise _no_array(where, value, "a masked array, of which elements have no value")
     try:
         taken = np.asarray(value) if hasattr(value, "__array__") or not hasattr(value, "__dlpack__") else None
         array = np.array(np.from_dlpack(value) if taken is None else taken)
@@ -230,7 +235,7 @@ def _no_array(where: str, value: Any, got: object) -> ParityError:
         "this cannot be recorded as an array",
         expected="an array of float64, float32, float16, bfloat16, int64, int32, uint8 or bool",
         got=f"{type(value).__module__}.{type(value).__name__}: {got}",
-        next_step="hand over a NumPy array; one of MLX in bfloat16 as float32",
+        next_step="hand over a dense array with its numbers, of NumPy if need be; one of MLX in bfloat16 as float32",
     )
 
 

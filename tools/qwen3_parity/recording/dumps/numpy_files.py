@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from math import prod
 from pathlib import Path
+from tokenize import TokenError
 from typing import IO, Any, NamedTuple
 
 import numpy as np
@@ -96,7 +97,7 @@ def _header(where: object, file: IO[bytes], size: int) -> _Header:
         major, _ = npy.read_magic(file)
         read = npy.read_array_header_1_0 if major == 1 else npy.read_array_header_2_0
         shape, fortran, numpy = read(file)
-    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError) as error:
+    except (ValueError, SyntaxError, TokenError, TypeError, RecursionError, MemoryError) as error:
         raise refused(where, "this is no NumPy array, or a damaged one", "the header of an .npy", error) from None
     if numpy.hasobject:
         rule = "it holds Python objects, and those are never unpacked"

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
-import math
-from collections.abc import Sequence
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from qwen3_golden import ParityError
+from qwen3_golden.regular_file import open_regular
 from qwen3_golden.whole import write_whole
 from qwen3_parity.judge.plain import plain
 from qwen3_parity.judge.verdict import Verdicts
 
 _SCHEMA = 1
+_PATIENCE = 60.0
+"""Seconds that one writer waits for the others."""
 
 
 def figures(label: str, results: Sequence[Verdicts]) -> dict[str, Any]:
@@ -32,19 +39,57 @@ def figures(label: str, results: Sequence[Verdicts]) -> dict[str, Any]:
 def appended(path: Path, label: str, results: Sequence[Verdicts]) -> list[dict[str, Any]]:
     """Every version of a file with this one at the end, and the file written so, whole or not at all.
 
-    A version that is there already has its figures of before replaced, at the end. Raises `ParityError` for a file that
-    is no history, and changes nothing then.
+    A version that is there already has its figures of before replaced, at the end. Several processes may write at once:
+    one waits for the other. Raises `ParityError` for a file that is no history, and changes nothing then.
     """
-    versions = [one for one in _read(path) if one["label"] != label] + [figures(label, results)]
-    write_whole(path, "".join(json.dumps(one, allow_nan=False) + "\n" for one in versions))
+    added = figures(label, results)
+    with _alone(path):
+        versions = [one for one in _read(path) if one["label"] != label] + [added]
+        write_whole(path, "".join(json.dumps(one, allow_nan=False) + "\n" for one in versions))
     return versions
 
 
-def _read(path: Path) -> list[dict[str, Any]]:
-    if not path.exists():
-        return []
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """The lock of a history, on the file itself, which is made for it: whoever writes puts another in its place."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new, until = not path.exists(), time.monotonic() + _PATIENCE
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        while True:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+            try:
+                if _locked(descriptor, path):
+                    yield
+                    return
+            finally:
+                os.close(descriptor)  # gives up the lock
+            if time.monotonic() > until:
+                raise ParityError(
+                    path,
+                    "another process holds this history",
+                    expected=f"its lock within {_PATIENCE:.0f} seconds",
+                    got="a lock that stays",
+                    next_step="see which process writes it (fuser says so), or give another file",
+                )
+            time.sleep(0.01)
+    finally:
+        if new and path.is_file() and not path.stat().st_size:  # nothing was written
+            path.unlink(missing_ok=True)
+
+
+def _locked(descriptor: int, path: Path) -> bool:
+    """Whether the lock is ours, and of the file that has the name now."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except (BlockingIOError, FileNotFoundError):
+        return False
+
+
+def _read(path: Path) -> list[dict[str, Any]]:
+    try:
+        with open_regular(path) as file:
+            lines = file.read().decode("utf-8").splitlines()
     except UnicodeDecodeError as error:
         raise _refuse(path, 1, str(error)) from error
     return [_version(path, number, line) for number, line in enumerate(lines, 1) if line.strip()]
@@ -71,7 +116,7 @@ def _is_case(case: Any) -> bool:
 
 
 def _is_share(value: Any) -> bool:
-    number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
     return number or value in ("inf", "nan")
 
 
