@@ -168,6 +168,7 @@ ROOMS = {
         "versions": (),
         "quiet": (),
         "binding": (),
+        "graph": (),
         "checkpoints": ("quiet",),
         "cases": ("checkpoints",),
         "floors": ("checkpoints", "cases"),
