@@ -185,13 +185,20 @@ def roll(x: Array, shifts: Sequence[int], axes: Sequence[int] = ()) -> Array:
     return np.roll(x, tuple(shifts), tuple(axes)) if axes else np.roll(x, shifts[0])
 
 
-def constant_pad(x: Array, pad: Sequence[int], value: float = 0) -> Array:
+def constant_pad(x: Array, widths: Sequence[int], value: float = 0) -> Array:
     """Numbers put before and behind the last axes, the last one first; negative ones cut."""
-    widths = [(0, 0)] * x.ndim
-    for place in range(len(pad) // 2):
-        widths[-1 - place] = (pad[2 * place], pad[2 * place + 1])
-    padded = np.pad(x, [(max(low, 0), max(high, 0)) for low, high in widths], constant_values=value)
-    return padded[tuple(slice(max(-low, 0), high if high < 0 else None) for low, high in widths)]
+    sides = [(0, 0)] * x.ndim
+    for place in range(len(widths) // 2):
+        sides[-1 - place] = (widths[2 * place], widths[2 * place + 1])
+    padded = np.pad(x, [(max(low, 0), max(high, 0)) for low, high in sides], constant_values=value)
+    return padded[tuple(slice(max(-low, 0), high if high < 0 else None) for low, high in sides)]
+
+
+def pad(x: Array, widths: Sequence[int], mode: str = "constant", value: float | None = None) -> Array:
+    """As `constant_pad`; raises `ValueError` for a padding that repeats or mirrors numbers."""
+    if mode != "constant":
+        raise ValueError(f"padding by {mode}, which nothing here computes")
+    return constant_pad(x, widths, value or 0)
 
 
 def copy(_: Array, value: Array, *__: Any) -> Array:
