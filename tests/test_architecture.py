@@ -169,6 +169,7 @@ ROOMS = {
         "quiet": (),
         "cache_name": (),
         "binding": (),
+        "graph": (),
         "checkpoints": ("quiet",),
         "cases": ("cache_name", "checkpoints"),
         "floors": ("checkpoints", "cases"),

@@ -1,5 +1,6 @@
-"""The committed checkpoints, and recordings of Hugging Face in memory."""
+"""The committed checkpoints, and recordings of Hugging Face in memory; the tests of this folder share `families`."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from qwen3_reference.capture.models import Reference, load_reference
 from qwen3_reference.capture.run import run_reference
 from qwen3_reference.cases.networks import case, inputs
 from qwen3_reference.checkpoints.configs import model_config
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 CHECKPOINTS = GOLDEN_ROOT / "checkpoints"
 Taps = dict[tuple[str, int], torch.Tensor]

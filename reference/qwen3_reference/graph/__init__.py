@@ -1,0 +1,1 @@
+"""Any transformers model as a graph of ops, by `torch.export`."""

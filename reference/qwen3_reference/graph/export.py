@@ -1,0 +1,149 @@
+"""From a torch module to the graph of its ops, each with its module and the lines of source that it comes from."""
+
+from __future__ import annotations
+
+import re
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import fx, nn
+from torch.fx.proxy import TracerBase
+
+from qwen3_spec.arithmetic import Array
+from qwen3_spec.graph import Graph, Line, Node, Operand, Ref
+
+_UNREAD = frozenset({"device", "pin_memory", "layout", "memory_format", "non_blocking", "implicit"})
+"""Operands that change no number."""
+_FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
+_WRAPPERS = frozenset(
+    {"output_capturing.py", "modeling_layers.py", "generic.py", "deprecation.py", "_symbolic_trace.py"}
+)
+"""Files of transformers and torch that call a module's forward and compute nothing."""
+_TORCH_LAYERS = frozenset({"linear.py", "sparse.py", "conv.py", "activation.py", "normalization.py"})
+"""torch's own modules: the line that calls them says more than theirs."""
+_SIZES = {"mul": "size_mul", "add": "size_add", "sub": "size_sub", "floordiv": "size_floordiv", "mod": "size_mod"}
+
+
+def exported(module: nn.Module, inputs: tuple[Any, ...], sizes: Any = None) -> Graph:
+    """The ops of a module's forward on inputs like these, in order; what nobody reads is left out.
+
+    `sizes` says which sizes are free, as `torch.export.export` takes them. Raises what torch raises for a module that
+    it cannot export, and `ValueError` for an op that nothing here computes.
+    """
+    # With gradients on, RoPE is a region of its own, without its lines.
+    with torch.no_grad(), _every_frame(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*LeafSpec", FutureWarning)  # torch's own, of its own code
+        program = torch.export.export(module, inputs, strict=False, dynamic_shapes=sizes)
+        program = program.run_decompositions({})
+    graph = _graph(program)
+    graph.check()
+    return graph
+
+
+@contextmanager
+def _every_frame() -> Iterator[None]:
+    """Frames of transformers' functions in stack traces, beside those of `forward`, where torch lets us have them."""
+    before = getattr(TracerBase, "_filter_traceback_frames", None)
+    if before is None:
+        yield
+        return
+
+    def ours(_: TracerBase, summary: traceback.StackSummary) -> traceback.StackSummary:
+        return traceback.StackSummary.from_list(
+            [frame for frame in summary if frame.name == "forward" or "/transformers/" in frame.filename]
+        )
+
+    TracerBase._filter_traceback_frames = ours  # type: ignore[assignment, method-assign]
+    try:
+        yield
+    finally:
+        TracerBase._filter_traceback_frames = before  # type: ignore[method-assign]
+
+
+def _graph(program: torch.export.ExportedProgram) -> Graph:
+    signature, stored = program.graph_signature, {**program.state_dict, **program.constants}
+    parameters = dict(signature.inputs_to_parameters)
+    constants = {**signature.inputs_to_buffers, **signature.inputs_to_lifted_tensor_constants}
+    every = list(program.graph.nodes)
+    leaves = [node for node in every if node.op == "placeholder"]
+    user = [node for node in leaves if node.name not in parameters and node.name not in constants]
+    weights = [node for node in leaves if node.name in parameters]
+    held = [node for node in leaves if node.name in constants]
+    numbers = {node: number for number, node in enumerate((*user, *weights, *held))}
+    ops = [node for node in _read(every) if node.op == "call_function"]
+    numbers.update({node: len(numbers) + place for place, node in enumerate(ops)})
+    (output,) = (node for node in every if node.op == "output")
+    results = [node for node in torch.utils._pytree.tree_leaves(output.args) if isinstance(node, fx.Node)]
+    return Graph(
+        tuple(node.name for node in user),
+        tuple(parameters[node.name] for node in weights),
+        {constants[node.name]: _array(stored[constants[node.name]]) for node in held},
+        tuple(_node(node, numbers) for node in ops),
+        {node.name: numbers[node] for node in results},
+    )
+
+
+def _read(nodes: list[fx.Node]) -> list[fx.Node]:
+    """The nodes that an output follows from: no assertions, and nothing that only they read."""
+    alive = set[fx.Node]()
+    for node in reversed(nodes):
+        if node.op == "output" or node in alive:
+            alive.update(node.all_input_nodes)
+    return [node for node in nodes if node in alive]
+
+
+def _array(value: Any) -> Array:
+    value = value.detach()
+    return (value.float() if value.dtype in (torch.bfloat16, torch.float16) else value).contiguous().cpu().numpy()  # type: ignore[no-any-return]
+
+
+def _node(node: fx.Node, numbers: Mapping[fx.Node, int]) -> Node:
+    value = node.meta.get("val")
+    tensor = value if isinstance(value, torch.Tensor) else None
+    return Node(
+        op=_name(node.target),
+        operands=tuple(_operand(one, numbers) for one in node.args),
+        named={name: _operand(one, numbers) for name, one in node.kwargs.items() if name not in _UNREAD},
+        dtype="" if tensor is None else str(tensor.dtype).removeprefix("torch."),
+        shape=() if tensor is None else tuple(size if isinstance(size, int) else None for size in tensor.shape),
+        module=_module(node),
+        lines=tuple(_lines(node)),
+    )
+
+
+def _name(target: str | Callable[..., Any]) -> str:
+    """An op's name as the table has it: "add.Tensor", "getitem", "size_mul"."""
+    if isinstance(target, torch._ops.OpOverload):
+        name = str(target).removeprefix("aten.")
+        return "sym_size" if name.startswith("sym_size") else name
+    name = getattr(target, "__name__", str(target))
+    return _SIZES.get(name, name)
+
+
+def _operand(value: Any, numbers: Mapping[fx.Node, int]) -> Operand:
+    if isinstance(value, fx.Node):
+        return Ref(numbers[value])
+    if isinstance(value, torch.dtype):
+        return str(value).removeprefix("torch.")
+    return tuple(_operand(one, numbers) for one in value) if isinstance(value, list | tuple) else value
+
+
+def _module(node: fx.Node) -> str:
+    """The path of the module in whose forward an op runs."""
+    stack = node.meta.get("nn_module_stack")
+    return str(list(stack.values())[-1][0]) if stack else ""
+
+
+def _lines(node: fx.Node) -> Iterator[Line]:
+    """From the line of the innermost forward to the line of the function that runs the op."""
+    trace = _FRAME.findall(node.meta.get("stack_trace") or "")
+    frames = [Line(path.rpartition("/")[2], int(line), function) for path, line, function in trace]
+    frames = [frame for frame in frames if frame.file not in _WRAPPERS]
+    last = max((place for place, frame in enumerate(frames) if frame.function == "forward"), default=0)
+    if frames and frames[last].file in _TORCH_LAYERS and last:
+        last -= 1
+    yield from frames[last:]

@@ -1,0 +1,61 @@
+"""What an op of a graph computes with: the float type of its values, and how it adds.
+
+Every function of this package that adds more than two numbers takes a `Numbers`; all others are NumPy's, in the dtype
+of their operands.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from qwen3_spec.arithmetic import FLOAT64 as FLOAT64_SUMS
+from qwen3_spec.arithmetic import SEQUENTIAL_FLOAT32, Arithmetic, Array
+
+_FLOATS = frozenset({"float64", "float32", "bfloat16", "float16"})
+_COMPLEX = frozenset({"complex64", "complex128"})
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """The float type that stands for every float of a graph, with its sums."""
+
+    arithmetic: Arithmetic
+
+    def dtype(self, name: str) -> np.dtype[np.generic]:
+        """What a dtype of the graph ("float32", "bfloat16", "int64", "bool", …) is computed in."""
+        if name in _COMPLEX:
+            return np.result_type(self.arithmetic.dtype, np.complex64)
+        return np.dtype(self.arithmetic.dtype) if name in _FLOATS else np.dtype(name)
+
+    def lifted(self, value: Array) -> Array:
+        """A value in this type, where it is one of floats."""
+        return self.arithmetic.cast(value) if value.dtype.kind == "f" else value
+
+    def matmul(self, a: Array, b: Array) -> Array:
+        """As `numpy.matmul`, vectors included."""
+        if a.dtype.kind != "f":
+            return np.asarray(np.matmul(a, b))
+        left = a[None] if a.ndim == 1 else a
+        right = b[:, None] if b.ndim == 1 else b
+        product = self.arithmetic.matmul(left, right)
+        if b.ndim == 1:
+            product = product[..., 0]
+        return product[..., 0, :] if a.ndim == 1 and b.ndim > 1 else product[..., 0] if a.ndim == 1 else product
+
+    def sum(self, value: Array, axes: tuple[int, ...], *, keepdims: bool = False) -> Array:
+        """The sum over some axes."""
+        if value.dtype.kind != "f":
+            return np.asarray(value.sum(axes, keepdims=keepdims))
+        axes = tuple(sorted(axis % value.ndim for axis in axes))
+        last = np.moveaxis(value, axes, range(-len(axes), 0))
+        flat = last.reshape(*last.shape[: value.ndim - len(axes)], -1)
+        total = self.arithmetic.sum(flat) if flat.shape[-1] else np.zeros(flat.shape[:-1], value.dtype)
+        return np.expand_dims(total, axes) if keepdims else total
+
+
+TRUTH = Numbers(FLOAT64_SUMS)
+"""float64, whatever the graph stores."""
+FLOAT32 = Numbers(SEQUENTIAL_FLOAT32)
+"""float32 with plain sequential sums, whatever the graph stores."""

@@ -1,0 +1,114 @@
+"""Ops that make each element from the elements at its place."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from qwen3_spec.arithmetic import Array
+
+_ERF = np.vectorize(math.erf, otypes=[np.float64])
+
+
+def add(a: Array, b: Array | float, *, alpha: float = 1) -> Array:
+    """`a + alpha b`."""
+    return np.asarray(a + (b if alpha == 1 else alpha * b))
+
+
+def sub(a: Array, b: Array | float, *, alpha: float = 1) -> Array:
+    """`a - alpha b`."""
+    return np.asarray(a - (b if alpha == 1 else alpha * b))
+
+
+def rsub(a: Array, b: Array | float, *, alpha: float = 1) -> Array:
+    """`b - alpha a`."""
+    return np.asarray(b - (a if alpha == 1 else alpha * a))
+
+
+def mul(a: Array, b: Array | float) -> Array:
+    """`a b`; of bools whether both hold."""
+    return np.asarray(np.multiply(a, b))
+
+
+def div(a: Array, b: Array | float, *, rounding_mode: str | None = None) -> Array:
+    """`a / b`, or rounded down ("floor") or towards 0 ("trunc")."""
+    if rounding_mode == "floor":
+        return np.asarray(np.floor_divide(a, b))
+    quotient = np.asarray(np.true_divide(a, b))
+    return quotient if rounding_mode is None else np.trunc(quotient)
+
+
+def remainder(a: Array, b: Array | float) -> Array:
+    """What is left of a division, with the sign of `b`."""
+    return np.asarray(np.remainder(a, b))
+
+
+def pow_(a: Array | float, b: Array | float) -> Array:
+    """`a` to the power of `b`; a square is a product."""
+    return np.asarray(a * a if isinstance(b, int | float) and b == 2 else np.power(a, b))
+
+
+def rsqrt(x: Array) -> Array:
+    """`1 / sqrt(x)`."""
+    return np.asarray(1 / np.sqrt(x))
+
+
+def reciprocal(x: Array) -> Array:
+    """`1 / x`."""
+    return np.asarray(1 / x)
+
+
+def sigmoid(x: Array) -> Array:
+    """`1 / (1 + exp(-x))`, without overflow on either side."""
+    small = np.exp(-np.abs(x))
+    return np.asarray(np.where(x >= 0, 1 / (1 + small), small / (1 + small)), x.dtype)
+
+
+def silu(x: Array) -> Array:
+    """`x sigmoid(x)`."""
+    return np.asarray(x * sigmoid(x))
+
+
+def relu(x: Array) -> Array:
+    """`max(x, 0)`."""
+    return np.asarray(np.maximum(x, x.dtype.type(0)))
+
+
+def gelu(x: Array, *, approximate: str = "none") -> Array:
+    """`x Φ(x)`, or its approximation by tanh."""
+    if approximate == "tanh":
+        inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)
+        return np.asarray(0.5 * x * (1 + np.tanh(inner)), x.dtype)
+    return np.asarray(0.5 * x * (1 + _ERF(x / math.sqrt(2)).astype(x.dtype)), x.dtype)
+
+
+def erf(x: Array) -> Array:
+    """The error function."""
+    return np.asarray(_ERF(x), x.dtype)
+
+
+def softplus(x: Array, beta: float = 1, threshold: float = 20) -> Array:
+    """`log(1 + exp(beta x)) / beta`, and `x` itself beyond the threshold."""
+    scaled = x * beta
+    return np.asarray(np.where(scaled > threshold, x, np.log1p(np.exp(np.minimum(scaled, threshold))) / beta), x.dtype)
+
+
+def clamp(x: Array, low: Array | float | None = None, high: Array | float | None = None) -> Array:
+    """`x` within bounds; NaN stays."""
+    lifted = x if low is None else np.maximum(x, low)
+    return np.asarray(lifted if high is None else np.minimum(lifted, high))
+
+
+def polar(size: Array, angle: Array) -> Array:
+    """Complex numbers of a size and an angle."""
+    return np.asarray(size * np.cos(angle) + 1j * (size * np.sin(angle)), np.result_type(size.dtype, np.complex64))
+
+
+def logical(ufunc: np.ufunc, bitwise: np.ufunc):  # type: ignore[no-untyped-def]
+    """An op on bits, of bools on truth."""
+
+    def op(a: Array, b: Array | int) -> Array:
+        return np.asarray((ufunc if np.asarray(a).dtype == bool else bitwise)(a, b))
+
+    return op

@@ -1,0 +1,194 @@
+"""Ops that add: products of matrices, sums and means, softmax, norms, convolutions, running sums."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from qwen3_spec.arithmetic import Array
+from qwen3_spec.aten.numbers import Numbers
+
+
+def _axes(x: Array, dims: int | Sequence[int] | None) -> tuple[int, ...]:
+    if dims is None or (not isinstance(dims, int) and not dims):
+        return tuple(range(x.ndim))
+    return (dims,) if isinstance(dims, int) else tuple(dims)
+
+
+def linear(numbers: Numbers, x: Array, weight: Array, bias: Array | None = None) -> Array:
+    """`x weightᵀ + bias`, `[…, in]` and `[out, in]`."""
+    y = numbers.matmul(x, weight.T)
+    return y if bias is None else y + bias
+
+
+def matmul(numbers: Numbers, a: Array, b: Array) -> Array:
+    """A product of matrices, batched and broadcast."""
+    return numbers.matmul(a, b)
+
+
+def addmm(numbers: Numbers, bias: Array, a: Array, b: Array, *, beta: float = 1, alpha: float = 1) -> Array:
+    """`beta bias + alpha a b`."""
+    product = numbers.matmul(a, b)
+    return (bias if beta == 1 else beta * bias) + (product if alpha == 1 else alpha * product)
+
+
+def einsum(numbers: Numbers, equation: str, operands: Sequence[Array], *, path: object = None) -> Array:
+    """A sum of products by its equation, one operand after the other; an axis goes when no later one has it."""
+    inputs, _, output = equation.replace(" ", "").partition("->")
+    names = inputs.split(",")
+    y, indices = np.ones((), operands[0].dtype), ""
+    for number, (own, operand) in enumerate(zip(names, operands, strict=True), 1):
+        later = set(output).union(*names[number:])
+        every = list(dict.fromkeys(indices + own))
+        every.sort(key=lambda name: name not in later)
+        keep = sum(name in later for name in every)
+        product = _named(y, indices, every) * _named(operand, own, every)
+        axes = tuple(range(keep, len(every)))
+        y, indices = numbers.sum(product, axes) if axes else product, "".join(every[:keep])
+    return np.transpose(y, [indices.index(name) for name in output])
+
+
+def _named(x: Array, own: str, every: Sequence[str]) -> Array:
+    """An operand with an axis for each of these names, of size 1 where it has none."""
+    x = np.transpose(x, [own.index(name) for name in every if name in own])
+    return np.expand_dims(x, tuple(place for place, name in enumerate(every) if name not in own))
+
+
+def total(
+    numbers: Numbers,
+    x: Array,
+    dims: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: str | None = None,
+) -> Array:
+    """The sum over axes, all of them where none is named; integers and bools as int64."""
+    x = x.astype(np.int64) if dtype is None and x.dtype.kind in "bi" else x
+    return numbers.sum(_as(numbers, x, dtype), _axes(x, dims), keepdims=keepdim)
+
+
+def mean(
+    numbers: Numbers,
+    x: Array,
+    dims: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: str | None = None,
+) -> Array:
+    """The mean over axes, all of them where none is named."""
+    x = _as(numbers, x, dtype)
+    count = int(np.prod([x.shape[axis] for axis in _axes(x, dims)]))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(numbers.sum(x, _axes(x, dims), keepdims=keepdim) / x.dtype.type(count))
+
+
+def variance(
+    numbers: Numbers,
+    x: Array,
+    dims: int | Sequence[int] | None = None,
+    *,
+    correction: float = 1,
+    keepdim: bool = False,
+) -> Array:
+    """The mean square of the deviation over axes, divided by `count - correction`."""
+    axes = _axes(x, dims)
+    apart = x - mean(numbers, x, axes, True)
+    count = int(np.prod([x.shape[axis] for axis in axes])) - correction
+    return np.asarray(numbers.sum(apart * apart, axes, keepdims=keepdim) / x.dtype.type(count))
+
+
+def _as(numbers: Numbers, x: Array, dtype: str | None) -> Array:
+    return x if dtype is None else x.astype(numbers.dtype(dtype))
+
+
+def softmax(numbers: Numbers, x: Array, axis: int, dtype: str | bool | None = None) -> Array:
+    """Exponentials over their sum along an axis, the largest number taken away first."""
+    if isinstance(dtype, str):
+        x = x.astype(numbers.dtype(dtype))
+    with np.errstate(invalid="ignore"):
+        powers = np.exp(x - x.max(axis, keepdims=True, initial=-np.inf))
+        return np.asarray(powers / numbers.sum(powers, (axis,), keepdims=True))
+
+
+def log_softmax(numbers: Numbers, x: Array, axis: int, dtype: str | bool | None = None) -> Array:
+    """The logarithm of `softmax`."""
+    if isinstance(dtype, str):
+        x = x.astype(numbers.dtype(dtype))
+    low = x - x.max(axis, keepdims=True)
+    return np.asarray(low - np.log(numbers.sum(np.exp(low), (axis,), keepdims=True)))
+
+
+def logsumexp(numbers: Numbers, x: Array, dims: int | Sequence[int], keepdim: bool = False) -> Array:
+    """The logarithm of a sum of exponentials over axes."""
+    axes = _axes(x, dims)
+    most = x.max(axes, keepdims=True)
+    y = np.log(numbers.sum(np.exp(x - most), axes, keepdims=True)) + most
+    return np.asarray(y if keepdim else np.squeeze(y, axes))
+
+
+def cumsum(numbers: Numbers, x: Array, axis: int, *, dtype: str | None = None) -> Array:
+    """Running sums along an axis, one element after the other; integers and bools as int64."""
+    x = x.astype(np.int64) if dtype is None and x.dtype.kind in "bi" else _as(numbers, x, dtype)
+    return np.cumsum(x, axis, dtype=x.dtype)
+
+
+def layer_norm(
+    numbers: Numbers,
+    x: Array,
+    shape: Sequence[int],
+    weight: Array | None = None,
+    bias: Array | None = None,
+    eps: float = 1e-5,
+    *_: object,
+) -> Array:
+    """Mean and variance taken out of the last axes, then weight and bias."""
+    axes = tuple(range(-len(shape), 0))
+    apart = x - mean(numbers, x, axes, True)
+    y = apart / np.sqrt(mean(numbers, apart * apart, axes, True) + x.dtype.type(eps))
+    y = y if weight is None else y * weight
+    return np.asarray(y if bias is None else y + bias)
+
+
+def rms_norm(
+    numbers: Numbers, x: Array, shape: Sequence[int], weight: Array | None = None, eps: float | None = None
+) -> Array:
+    """The root of the mean square taken out of the last axes, then the weight."""
+    axes = tuple(range(-len(shape), 0))
+    eps = float(np.finfo(x.dtype).eps) if eps is None else eps
+    y = x / np.sqrt(mean(numbers, x * x, axes, True) + x.dtype.type(eps))
+    return np.asarray(y if weight is None else y * weight)
+
+
+def conv1d(
+    numbers: Numbers,
+    x: Array,
+    weight: Array,
+    bias: Array | None = None,
+    stride: Sequence[int] = (1,),
+    padding: Sequence[int] = (0,),
+    dilation: Sequence[int] = (1,),
+    groups: int = 1,
+) -> Array:
+    """A convolution along the last axis: `[batch, in, time]`, `[out, in / groups, tap]` to `[batch, out, time]`."""
+    x = np.pad(x, [(0, 0), (0, 0), (padding[0], padding[0])])
+    batch, channels, time = x.shape
+    out, own, taps = weight.shape
+    steps = (time - (taps - 1) * dilation[0] - 1) // stride[0] + 1
+    starts = np.arange(steps) * stride[0]
+    windows = x[:, :, starts[:, None] + np.arange(taps) * dilation[0]]  # [batch, in, time, tap]
+    windows = windows.reshape(batch, groups, channels // groups, steps, taps)
+    windows = windows.transpose(0, 1, 3, 2, 4).reshape(batch, groups, steps, own * taps)
+    rows = weight.reshape(groups, out // groups, own * taps).transpose(0, 2, 1)
+    y = numbers.matmul(windows, rows).transpose(0, 1, 3, 2).reshape(batch, out, steps)
+    return np.asarray(y if bias is None else y + bias[:, None])
+
+
+def any_(_: Numbers, x: Array, dims: int | Sequence[int] | None = None, keepdim: bool = False) -> Array:
+    """Whether anything holds over axes."""
+    return np.asarray(np.any(x, _axes(x, dims), keepdims=keepdim))
+
+
+def all_(_: Numbers, x: Array, dims: int | Sequence[int] | None = None, keepdim: bool = False) -> Array:
+    """Whether everything holds over axes."""
+    return np.asarray(np.all(x, _axes(x, dims), keepdims=keepdim))

@@ -1,0 +1,156 @@
+"""A network as the reference itself describes it: the ops that torch exported, in order, with where each comes from.
+
+Values are numbered: the leaves first (inputs, parameters, constants), then one for each node. Any slice between known
+values runs by itself, in float64 or in plain float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from qwen3_spec.arithmetic import Array
+from qwen3_spec.aten import TRUTH, Numbers, kernel_of
+
+
+class Ref(NamedTuple):
+    """An operand that is a value of the graph, by its number."""
+
+    value: int
+
+
+Operand = Any
+"""A `Ref`, a number, a bool, a text or dtype's name, None, or a tuple of these."""
+
+
+class Line(NamedTuple):
+    """A line of the reference's source: the file's name, the line's number, the function it stands in."""
+
+    file: str
+    number: int
+    function: str
+
+
+@dataclass(frozen=True)
+class Node:
+    """One op: its operands in order and by name, the dtype and shape of its result, and where it comes from.
+
+    `dtype` is "" where the result is a size or several values; a size of `shape` is None where inputs decide it.
+    `lines` go from the module's forward to the function that runs the op.
+    """
+
+    op: str
+    operands: tuple[Operand, ...]
+    named: Mapping[str, Operand]
+    dtype: str
+    shape: tuple[int | None, ...]
+    module: str
+    lines: tuple[Line, ...]
+
+    @property
+    def reads(self) -> tuple[int, ...]:
+        """The numbers of the values that it reads."""
+        return tuple(_refs((*self.operands, *self.named.values())))
+
+
+def _refs(operands: Iterable[Operand]) -> Iterator[int]:
+    for operand in operands:
+        if isinstance(operand, Ref):
+            yield operand.value
+        elif isinstance(operand, tuple):
+            yield from _refs(operand)
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A network's ops. `outputs` has values by name; `constants` are leaves whose numbers the graph itself holds."""
+
+    inputs: tuple[str, ...]
+    parameters: tuple[str, ...]
+    constants: Mapping[str, Array]
+    nodes: tuple[Node, ...]
+    outputs: Mapping[str, int]
+
+    @cached_property
+    def leaves(self) -> Mapping[str, int]:
+        """The numbers of inputs, parameters and constants, by name."""
+        return {name: number for number, name in enumerate((*self.inputs, *self.parameters, *self.constants))}
+
+    def node(self, value: int) -> Node | None:
+        """The op that makes a value, None for a leaf."""
+        place = value - len(self.leaves)
+        return self.nodes[place] if place >= 0 else None
+
+    def check(self) -> None:
+        """Raise `ValueError` for an op that nothing here computes, and for a value that is read before it is made."""
+        unknown = sorted({node.op for node in self.nodes if kernel_of(node.op) is None})
+        if unknown:
+            raise ValueError(f"ops that nothing here computes: {', '.join(unknown)}")
+        first = len(self.leaves)
+        for value, node in enumerate(self.nodes, first):
+            if any(not 0 <= read < value for read in node.reads):
+                raise ValueError(f"node {value - first}, {node.op}, reads a value that is not made before it")
+        if any(not 0 <= value < first + len(self.nodes) for value in self.outputs.values()):
+            raise ValueError("an output is no value of the graph")
+
+    def slice(self, targets: Iterable[int], known: Collection[int] = ()) -> list[int]:
+        """The values that must be computed for these, in order, where others are known."""
+        needed, open_ = set[int](), [value for value in targets if value not in known]
+        while open_:
+            value = open_.pop()
+            node = self.node(value)
+            if node is None or value in needed:
+                continue
+            needed.add(value)
+            open_ += [read for read in node.reads if read not in known]
+        return sorted(needed)
+
+    def given(self, arrays: Mapping[str, Array], numbers: Numbers = TRUTH) -> dict[int, Array]:
+        """Leaves by number, from inputs and parameters by name, with the graph's constants.
+
+        Raises `KeyError` for an input or parameter that is not there.
+        """
+        every = {**self.constants, **{name: arrays[name] for name in (*self.inputs, *self.parameters)}}
+        return {self.leaves[name]: numbers.lifted(np.asarray(value)) for name, value in every.items()}
+
+    def run(
+        self, values: MutableMapping[int, Any], order: Sequence[int] | None = None, numbers: Numbers = TRUTH
+    ) -> MutableMapping[int, Any]:
+        """Compute values in order, every one where no order is given, into `values`, which has what is known.
+
+        Raises `ValueError` where a result has another shape than the graph says.
+        """
+        first = len(self.leaves)
+        for value in range(first, first + len(self.nodes)) if order is None else order:
+            values[value] = computed(self.nodes[value - first], values, numbers)
+        return values
+
+
+def computed(node: Node, values: Mapping[int, Any], numbers: Numbers) -> Any:
+    """What a node gives on the values that it reads."""
+    kernel = kernel_of(node.op)
+    if kernel is None:
+        raise ValueError(f"an op that nothing here computes: {node.op}")
+    operands = [resolved(operand, values) for operand in node.operands]
+    named = {name: resolved(operand, values) for name, operand in node.named.items()}
+    with np.errstate(all="ignore"):
+        result = kernel.compute(*([numbers] if kernel.takes_numbers else []), *operands, **named)
+    if not node.dtype:
+        return result
+    result = np.asarray(result)
+    if len(result.shape) != len(node.shape) or any(
+        size is not None and size != own for size, own in zip(node.shape, result.shape, strict=True)
+    ):
+        raise ValueError(f"{node.op} in {node.module} gives {list(result.shape)}, not {list(node.shape)}")
+    return result.astype(numbers.dtype(node.dtype), copy=False)
+
+
+def resolved(operand: Operand, values: Mapping[int, Any]) -> Any:
+    """An operand as the op's function takes it."""
+    if isinstance(operand, Ref):
+        return values[operand.value]
+    return [resolved(part, values) for part in operand] if isinstance(operand, tuple) else operand
