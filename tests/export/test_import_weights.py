@@ -217,13 +217,6 @@ def test_a_tensor_that_stands_in_two_parts_is_named(exported: Path) -> None:
     refused(exported, first.name, K_PROJ, "are not those of its places")
 
 
-def test_a_tensor_that_stands_twice_in_its_part_is_named(exported: Path) -> None:
-    path = holding(exported, K_PROJ)
-    part = read(path)
-    write(path, replace(part, tensors=[*part.tensors, part[K_PROJ, 0]]))
-    refused(exported, K_PROJ, "are not those of its places")
-
-
 def test_a_tensor_with_a_digest_that_its_place_does_not_have_is_named(exported: Path) -> None:
     rewrite(
         holding(exported, K_PROJ),

@@ -64,7 +64,8 @@ def test_har_14_the_goldens_of_each_family_come_from_its_own_reference(networks:
         normed = any(name.endswith(".q_norm") for name in names)
         inside = any(name.endswith(".q_proj") for name in names)
         family = recording.case.config.model_type
-        assert family == next((one for one in ("qwen2", "llama") if one in recording.case.name), "qwen3")
+        of = f"{recording.case.name} {' '.join(one.name for one in recording.case.checkpoint)}"
+        assert family == next((one for one in ("qwen2", "llama") if one in of), "qwen3")
         if recording.case.tier == pb.TIER_MODEL:
             assert inside or recording.case.name.startswith(ENDS_ALONE)
             assert not inside or normed == (family == "qwen3")

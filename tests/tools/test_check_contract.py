@@ -150,13 +150,15 @@ def test_fewer_goldens_make_no_level_smaller(tmp_path: Path) -> None:
     port.mkdir()
     shutil.copy(GOLDEN_ROOT / "cases" / "plumbing" / "dtypes.pb", port)
     said = in_another_set(tmp_path, "check", str(port))
-    assert "level reader, 1 of 4 cases: missing plumbing/shapes" in said and "levels reached" not in said
+    assert "level reader, 1 of 5 cases: missing plumbing/damaged" in said and "levels reached" not in said
     said = in_another_set(tmp_path, "check", str(port), "--level", "reader")
-    assert "required and not delivered, 3: plumbing/shapes" in said and said.endswith("exit code 1")
+    assert "required and not delivered, 4: plumbing/damaged" in said and said.endswith("exit code 1")
     said = in_another_set(tmp_path, "card", str(port), "--date", "2026-01-31", "--name", "port")
     assert "Levels reached: none." in said and said.endswith("exit code 1")
     said = in_another_set(tmp_path, "conformance", "--level", "reader", "--", "no-port")
-    assert "no plumbing/shapes, plumbing/specials, plumbing/unpadded" in said and said.endswith("exit code 2")
+    assert "no plumbing/damaged, plumbing/shapes, plumbing/specials, plumbing/unpadded" in said and said.endswith(
+        "exit code 2"
+    )
 
 
 def test_the_contract_is_that_of_the_folder_which_budgets_are_read_from(tmp_path: Path) -> None:

@@ -223,7 +223,7 @@ def test_ids_beyond_sixteen_bits_are_among_the_fresh_ones(
 
     monkeypatch.setattr(port[0].Qwen3, "forward", forward)
     drawn = set[Network]()
-    quiet = settings(max_examples=30, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    quiet = settings(max_examples=30, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 
     def keep(one: Network) -> None:
         drawn.add(one)

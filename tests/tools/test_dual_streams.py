@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from qwen3_golden import GOLDEN_ROOT, Array, Recording, Tensor, pattern_of, read, tensor
+from qwen3_golden import GOLDEN_ROOT, Array, Recording, Tensor, pattern_of, pb, read, tensor
 from qwen3_parity import check
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis import diagnose
+
+ENGINE: dict[str, Any] = {"source": "engine.pb", "digest": b"", "provenance": pb.Provenance(producer="engine")}
 
 Change = Callable[[Tensor, Array], Array]
 LAYER, ATTENTION = "decoder.layers.{layer}.output", "decoder.layers.{layer}.attn_residual"
@@ -41,7 +44,7 @@ def engine(golden: Recording, change: Change = lambda _, values: values, leave_o
     run = golden.run.__class__.FromString(golden.run.SerializeToString())
     kept = {pattern_of(item.info.name) for item in tensors}
     run.materialised[:] = [one for one in golden.run.materialised if one in kept]
-    return replace(golden, tensors=tensors, run=run, parameters=(), source="engine.pb")
+    return replace(golden, tensors=tensors, run=run, parameters=(), **ENGINE)
 
 
 @pytest.mark.parametrize("case", ["decoder/plain", "decoder/ragged_decode", "llama/plain"])
@@ -97,5 +100,9 @@ def test_one_layer_that_forgets_its_residual_is_no_convention() -> None:
         else item
         for item in golden
     ]
-    verdicts = check(golden, replace(golden, tensors=tensors, source="engine.pb"), weights(golden))
+    verdicts = check(
+        golden,
+        replace(golden, tensors=tensors, **ENGINE),
+        weights(golden),
+    )
     assert verdicts.word == "divergence" and name in verdicts.wrong_alone and not verdicts.notes

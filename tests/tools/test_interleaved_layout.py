@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,8 @@ from qwen3_golden import GOLDEN_ROOT, Array, Recording, Tensor, pb, read, tensor
 from qwen3_parity import check
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis import diagnose
+
+ENGINE: dict[str, Any] = {"source": "engine.pb", "digest": b"", "provenance": pb.Provenance(producer="engine")}
 
 HEADS = ("q_proj", "k_proj", "q_norm", "k_norm", "q_rope", "k_rope", "cache_keys")
 ENCODER_HEADS = ("encoder_k_proj", "encoder_k_norm", "encoder_k_rope", "cache_encoder_keys")
@@ -53,7 +56,7 @@ def recorded(
     run = pb.Run.FromString(golden.run.SerializeToString())
     patterns = {one.info.name for one in tensors}
     run.materialised[:] = dict.fromkeys(_pattern(name) for name in patterns if not name.startswith("input."))
-    return replace(golden, tensors=tensors, run=run, parameters=(), source="engine.pb")
+    return replace(golden, tensors=tensors, run=run, parameters=(), **ENGINE)
 
 
 def _pattern(name: str) -> str:

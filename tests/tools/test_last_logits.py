@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from qwen3_golden import GOLDEN_ROOT, Array, Recording, read, tensor
+from qwen3_golden import GOLDEN_ROOT, Array, Recording, pb, read, tensor
 from qwen3_parity import check
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis import diagnose
+
+ENGINE: dict[str, Any] = {"source": "engine.pb", "digest": b"", "provenance": pb.Provenance(producer="engine")}
 
 GOLDEN = read(GOLDEN_ROOT / "cases" / "decoder" / "plain.pb")
 WEIGHTS = weights_of(GOLDEN, GOLDEN_ROOT / "checkpoints")
@@ -23,7 +26,7 @@ def engine(kept: Kept, steps: tuple[int, ...] = (0, 1, 2, 3, 4)) -> Recording:
         for item in GOLDEN
         if item.info.name != "logits" or item.info.step in steps
     ]
-    return replace(GOLDEN, tensors=tensors, source="engine.pb")
+    return replace(GOLDEN, tensors=tensors, **ENGINE)
 
 
 def last(logits: Array) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,8 @@ from qwen3_parity import check
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis import diagnose
 from qwen3_parity.judge.scope import Scope
+
+ENGINE: dict[str, Any] = {"source": "engine.pb", "digest": b"", "provenance": pb.Provenance(producer="engine")}
 
 LOWEST = float(np.finfo(np.float32).min)
 
@@ -39,7 +42,7 @@ def masked(golden: Recording, put: Callable[[Array, Array], Array]) -> Recording
             array = to_bfloat16(values) if half else values
             item = tensor(item.info.name, array, step=item.info.step, op=item.info.op, **dtype)
         tensors.append(item)
-    return replace(golden, tensors=tensors, source="engine.pb")
+    return replace(golden, tensors=tensors, **ENGINE)
 
 
 def minus_infinity(values: Array, hidden: Array) -> Array:

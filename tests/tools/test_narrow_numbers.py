@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ from qwen3_golden import GOLDEN_ROOT, Array, Recording, Tensor, pb, read, tensor
 from qwen3_parity import check
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis import diagnose
+
+ENGINE: dict[str, Any] = {"source": "engine.pb", "digest": b"", "provenance": pb.Provenance(producer="engine")}
 
 Change = Callable[[Tensor, Array], Array]
 
@@ -31,7 +34,7 @@ def saved(golden: Recording, arithmetic: int, change: Change = lambda _, values:
     tensors = [
         tensor(item.info.name, change(item, item.values()), step=item.info.step, op=item.info.op) for item in golden
     ]
-    return replace(golden, tensors=tensors, run=run, parameters=(), source="engine.pb")
+    return replace(golden, tensors=tensors, run=run, parameters=(), **ENGINE)
 
 
 def in_bfloat16(item: Tensor, values: Array) -> Array:

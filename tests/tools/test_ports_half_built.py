@@ -109,7 +109,7 @@ def test_without_partial_the_option_is_said(folder: Path) -> None:
 
 def test_a_folder_is_told_what_its_level_needs(folder: Path) -> None:
     output = " ".join(run("check", folder, "--partial").stdout.split())
-    assert "level causal, 1 of 7 cases: missing decoder/multiples_of_256, " in output
+    assert "level causal, 1 of 8 cases: missing decoder/head_dim_64, " in output
     assert f"of {NAME} also {NEEDS}" in output
 
 

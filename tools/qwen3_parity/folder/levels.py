@@ -12,6 +12,7 @@ from qwen3_parity.folder.check import Folder
 _GREEDY = (
     "decoder/generation",
     "encdec/second_request",
+    "encdec/shorter_request",
     "generation/equal_logits",
     "generation/greedy",
     "generation/merged",

@@ -31,9 +31,9 @@ def masked_scores(
     for item in actual:
         spot, other = place(item.info.name, expected.case.config.num_hidden_layers), expected.get(*item.key)
         if spot is not None and spot.op == "scores" and other is not None and item.info.dtype in _LOWEST:
-            judged = scope.judged(other, spot) if item.array.shape == other.array.shape else None
             values = item.values()
             masked = values <= _LOWEST[item.info.dtype] / 2
+            judged = scope.judged(other, spot) if masked.any() and values.shape == other.array.shape else None
             if judged is not None and (hidden := masked & ~np.broadcast_to(judged, values.shape)).any():
                 item = _unmasked(item, other, hidden)
                 patterns[pattern_of(item.info.name)] = None
