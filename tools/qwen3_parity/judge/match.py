@@ -155,18 +155,18 @@ def _text(field: str, value: object) -> object:
 def parameters_differ(actual: Recording, expected: Recording) -> list[Problem]:
     """The parameters that were loaded with other bytes, when both recordings say what they loaded.
 
-    Of a tap of which the candidate lists none, in no layer, it could not see them.
+    One without a digest is a parameter that the recorder could not see.
     """
     ours = {item.name: item for item in actual.parameters}
     theirs = {item.name: item for item in expected.parameters}
     if not ours or not theirs:
         return []
     count = Counter(item.name for item in actual.parameters)
-    listed = {_tap_of(name) for name in ours}
+    digested = {name for name, item in ours.items() if item.sha256}
     wrong = {
         "listed more than once": [n for n in count if count[n] > 1],
-        "other bytes": [n for n in theirs if n in ours and _loaded(ours[n]) != _loaded(theirs[n])],
-        "never loaded": [n for n in theirs if n not in ours and _tap_of(n) in listed],
+        "other bytes": [n for n in theirs if n in digested and _loaded(ours[n]) != _loaded(theirs[n])],
+        "never loaded": [n for n in theirs if n not in ours],
         "not in the checkpoint": [n for n in ours if n not in theirs],
     }
     return [
@@ -180,10 +180,6 @@ def parameters_differ(actual: Recording, expected: Recording) -> list[Problem]:
         for what, names in wrong.items()
         if names
     ]
-
-
-def _tap_of(parameter: str) -> str:
-    return pattern_of(parameter.rpartition(".")[0])
 
 
 def _loaded(item: pb.Parameter) -> tuple[int, tuple[int, ...], bytes]:

@@ -1,7 +1,7 @@
 """The parameters of somebody's torch model under the names of the golden's, found by the taps that they make.
 
 A module that gives a tap holds that tap's parameters: under names of its own, stored the other way round, or with those
-of the taps beside it. What is not found so is not recorded.
+of the taps beside it. What is not found so is listed without a digest: nobody saw it.
 """
 
 from __future__ import annotations
@@ -32,29 +32,25 @@ def parameters_of(
 
     `entries` is the name map by pattern. A type that is wider than the golden's and holds nothing more is recorded as
     the golden's, one that is wider and holds more as it is. A narrower one is another arithmetic, which the taps say,
-    so it is left out; so are taps whose module holds none in some layer.
+    so it has no digest, as what is not found has none; a bias that a module lacks is not listed.
     """
     modules = {plain_path(path): module for path, module in model.named_modules(remove_duplicate=False)}
     places = {one.pattern: one.module for one in rows if not one.row.HasField("argument") and not one.row.buffer}
     heads = [path for path in modules if f".{path}".endswith(f".{_HEAD}")]
     places |= {_HEAD: heads[0]} if len(heads) == 1 else {_HEAD: places.get("logits", "")}
     tensors = dict[str, torch.Tensor]()
-    unseen = set[str]()
+    unseen = list[pb.Parameter]()
     for golden in case.golden.parameters:
         tap, _, kind = golden.name.rpartition(".")
-        pattern = _tap(golden.name)
+        pattern = pattern_of(tap)
         layer = next((part for part in tap.split(".") if part.isdecimal()), "")
         module = modules.get(places[pattern].replace(_LAYER, layer)) if pattern in places else None
         held = None if module is None else _held(module, kind, golden, entries.get(pattern), pattern, case)
         if held is not None and held.dtype.itemsize >= _TORCH[golden.dtype].itemsize:
             tensors[golden.name] = _as_stored(held, golden.dtype)
-        elif held is not None or module is None or not _own(module):
-            unseen.add(pattern)
-    return parameter_messages({name: one for name, one in tensors.items() if _tap(name) not in unseen})
-
-
-def _tap(name: str) -> str:
-    return pattern_of(name.rpartition(".")[0])
+        elif held is not None or module is None or kind != "bias" or not _own(module):
+            unseen.append(pb.Parameter(name=golden.name, dtype=golden.dtype, shape=golden.shape))
+    return [*parameter_messages(tensors), *unseen] if tensors else []
 
 
 def _own(module: nn.Module) -> dict[str, torch.Tensor]:
