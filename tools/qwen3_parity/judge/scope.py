@@ -91,7 +91,10 @@ class Scope:
         steps = self._golden.case.steps
         stop, given = sum(steps[: step + 1]), self._golden.get("input.decoder_mask")
         own = decoder[:, :stop] if given is None else given.array[:, :stop, :stop]
-        return ops.mask.merged(own, encoder, steps[step], window)
+        try:
+            return ops.mask.merged(own, encoder, steps[step], window)
+        except ValueError:
+            raise self._do_not_fit(f"step {step}", "masks of as many rows in both stacks", own.shape) from None
 
     def _real(self, stack: str) -> Array | None:
         """`[batch, slot]`: True where a token is no padding; None when the case has no such input."""
@@ -145,15 +148,19 @@ class Scope:
     def _fit(self, judged: Array, tensor: Tensor) -> Array | None:
         shape = tensor.array.shape
         if judged.ndim != len(shape) or any(n not in (1, m) for n, m in zip(judged.shape, shape, strict=True)):
-            raise ParityError(
-                f"{self._golden.source}: {tensor.info.name} (step {tensor.info.step})",
-                "the golden's masks do not fit its tap",
-                expected=f"masks that broadcast to {shape}",
-                got=judged.shape,
-                next_step="record the golden again",
-                fault="harness bug",
-            )
+            where = f"{tensor.info.name} (step {tensor.info.step})"
+            raise self._do_not_fit(where, f"masks that broadcast to {shape}", judged.shape)
         return None if judged.all() else judged
+
+    def _do_not_fit(self, where: str, expected: str, shape: tuple[int, ...]) -> ParityError:
+        return ParityError(
+            f"{self._golden.source}: {where}",
+            "the golden's masks do not fit its tap",
+            expected=expected,
+            got=shape,
+            next_step="record the golden again",
+            fault="harness bug",
+        )
 
 
 def _stack(place: Place) -> str:
