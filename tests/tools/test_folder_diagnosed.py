@@ -195,8 +195,13 @@ def hinted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def test_a_folder_says_of_each_case_what_its_own_diagnosis_says(hinted: Path) -> None:
-    report = diagnosis_json(diagnose_folder(check_folder(hinted)))
+@pytest.fixture(scope="module")
+def hints(hinted: Path) -> FolderDiagnosis:
+    return diagnose_folder(check_folder(hinted))
+
+
+def test_a_folder_says_of_each_case_what_its_own_diagnosis_says(hinted: Path, hints: FolderDiagnosis) -> None:
+    report = diagnosis_json(hints)
     own: dict[str, set[tuple[str, str]]] = {"names": set(), "findings": set(), "record_next": set()}
     for path in sorted(hinted.rglob("*.pb")):
         case = path.relative_to(hinted).with_suffix("").as_posix()
@@ -219,9 +224,10 @@ def pairs(notes: Iterable[dict[str, Any]]) -> set[tuple[str, str]]:
     return {(note["says"], case) for note in notes for case in note["cases"]}
 
 
-def test_the_terminal_has_hints_ties_and_the_next_tap(hinted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = diagnose_folder(check_folder(hinted))
-    monkeypatch.setattr("qwen3_parity.folder.diagnose.diagnose_folder", lambda *_, **__: found)
+def test_the_terminal_has_hints_ties_and_the_next_tap(
+    hinted: Path, hints: FolderDiagnosis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("qwen3_parity.folder.diagnose.diagnose_folder", lambda *_, **__: hints)
     words = " ".join(run("diagnose", hinted).stdout.split())
     assert "what the numbers say: softmax.not_finite: " in words
     assert "in encoder/ragged also: softmax.no_mask" in words

@@ -65,7 +65,7 @@ def test_rounded_weights_under_bfloat16_are_said(bits: int, by_taps: str, case: 
     recording = recorded(model, case, tmp_path / "rounded.pb")
     weights = weights_of(case.golden, GOLDEN_ROOT / "checkpoints")
     assert check(case.golden, replace(recording, parameters=()), weights).word == by_taps
-    found = diagnose(case.golden, recording, weights)
+    found = diagnose(case.golden, recording, weights, work=0)
     assert found.verdicts.exit_code == 1 and f"{count} × other bytes" in found.verdicts.problems[0].got
     assert {fault.name for fault in found.parameters} == {name for name in digests(recording) if "_proj" in name}
     assert {fault.says for fault in found.parameters} == {"holds values of no tensor of the checkpoint"}
