@@ -560,7 +560,7 @@ def compared(actual: Any, expected: Any) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(KERNELS))
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(data=st.data())
 def test_an_op_gives_what_torch_gives(name: str, data: st.DataObject) -> None:
     calls, theirs = BY_OP[name]
@@ -577,7 +577,7 @@ def test_every_op_has_a_case_and_every_case_an_op() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(name for name, kernel in KERNELS.items() if kernel.kind is Kind.SUM))
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(data=st.data())
 def test_an_op_that_adds_adds_in_float32_where_it_is_asked_to(name: str, data: st.DataObject) -> None:
     operands, named = data.draw(BY_OP[name][0])
