@@ -19,6 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 from transformers.cache_utils import DynamicCache
 
+from qwen3_reference.cache_name import CACHE
 from qwen3_reference.graph.export import exported
 from qwen3_spec.aten import FLOAT32, TRUTH, Numbers
 from qwen3_spec.graph import Graph, Line, Node, Ref
@@ -49,7 +50,7 @@ class Step(nn.Module):
         cache = DynamicCache(config=self.model.config)
         for layer, (key, value) in enumerate(zip(keys, values, strict=True)):
             cache.update(key, value, layer)
-        logits = self.model(input_ids, attention_mask, position_ids, past_key_values=cache, use_cache=True).logits
+        logits = self.model(input_ids, attention_mask, position_ids, **{CACHE: cache}, use_cache=True).logits
         return logits, [one.keys for one in cache.layers], [one.values for one in cache.layers]
 
 
@@ -111,7 +112,7 @@ def prefill(family: str) -> Exported:
 def step() -> Exported:
     model, (ids, mask) = tiny("qwen3.Qwen3"), prefill("qwen3.Qwen3").inputs
     with torch.no_grad():
-        past = model(ids[:, :8], attention_mask=mask[:, :8], use_cache=True).past_key_values
+        past = getattr(model(ids[:, :8], attention_mask=mask[:, :8], use_cache=True), CACHE)
     caches = [one.keys.clone() for one in past.layers], [one.values.clone() for one in past.layers]
     module, inputs = Step(model), (ids[:, 8:], mask, torch.tensor([[5], [8]]), *caches)
     return Exported(module, inputs, exported(module, inputs))
