@@ -15,7 +15,7 @@ from qwen3_parity.blame.values import made_once
 from qwen3_parity.judge.budgets import headroom
 from qwen3_parity.mistakes.hypothesis import Compute, Hypothesis, OfSite
 from qwen3_parity.mistakes.observed import Observed, likely, observe, real
-from qwen3_parity.mistakes.parameters import loaded_as_stored, with_weight
+from qwen3_parity.mistakes.parameters import loaded_as_stored, loaded_otherwise, with_weight
 from qwen3_parity.mistakes.rounding import ROUNDED
 from qwen3_spec.ops import OPS
 from qwen3_spec.site import Result, Site
@@ -83,7 +83,7 @@ def _linear(site: Site, what: Observed) -> Iterator[Hypothesis]:
             yield from _changed_elements(site, *elements, complete=len(outputs) <= _MOST)
     if not what.actual[..., outputs].any():
         yield Hypothesis("weight.unknown", f"has no weights in output channels {_listed(outputs)}: zeros", _FIX, _zeroed(outputs), 5)  # fmt: skip
-    if not (told := weight_told(site)) or told.fewer:
+    if not (told := weight_told(site)) or (told.fewer and not loaded_otherwise(site)):
         return  # any numbers fit
     where = "" if len(outputs) == every else f" in output channels {_listed(outputs)}"
     yield Hypothesis("weight.unknown", f"has a weight of no tensor of the checkpoint{where}", _FIX, _solved, 7)

@@ -271,7 +271,7 @@ WHOLE: tuple[tuple[str, str, MaskChange, int], ...] = (
     ("wiring.previous_step", "uses the mask of the step before, new keys visible",
      lambda m, s: _before(m, s, new=True), 1),
     ("wiring.previous_step", "uses the mask of the step before, new keys hidden",
-     lambda m, s: _before(m, s, new=False), 1),
+     lambda m, s: _before(m, s, new=False), 3),
     ("wiring.previous_step", "goes on with the mask of the first step, new keys visible",
      lambda m, s: _first(m, s, new=True), 1),
     ("wiring.previous_step", "goes on with the mask of the first step, new keys hidden",

@@ -39,14 +39,25 @@ def shapes(site: Site) -> Mapping[str, tuple[int, ...]]:
 
 def loaded_as_stored(site: Site) -> bool:
     """Whether the candidate's digest of the site's weight is the checkpoint's: another one was not loaded."""
+    right, own = _digests(site)
+    return right is not None and right == own
+
+
+def loaded_otherwise(site: Site) -> bool:
+    """Whether the candidate's digest of the site's weight is another than the checkpoint's, of the same dtype."""
+    right, own = _digests(site)
+    return right is not None and own is not None and right != own and right[0] == own[0]
+
+
+def _digests(site: Site) -> tuple[tuple[int, bytes] | None, ...]:
+    """The dtype and digest of the site's weight, the golden's and the candidate's; None where nobody says it."""
     name, given = (*site.place.parameters, "")[0], site.values.given
-    right, own = (
+    return tuple(
         next(((one.dtype, one.sha256) for one in recording.parameters if one.name == name and one.sha256), None)
         if recording is not None
         else None
         for recording in (given, site.values.recording)
     )
-    return right is not None and right == own
 
 
 def others(site: Site, own: str, size: tuple[int, ...]) -> Iterator[Other]:
