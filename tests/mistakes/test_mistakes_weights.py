@@ -14,7 +14,7 @@ from seeded import seeded, weights
 from torch.nn.functional import linear
 from wrong_numbers import evidence, explanations, first_name, golden
 
-from qwen3_golden import Array
+from qwen3_golden import Array, pb
 from qwen3_parity.blame.evidence import Evidence
 from qwen3_parity.blame.replay import expected
 from qwen3_parity.diagnosis import diagnose
@@ -259,6 +259,19 @@ def test_an_unknown_weight_is_named_unless_the_digest_is_the_checkpoints(what: s
     (found,) = diagnose(golden(case), loaded, weights(case)).faults
     assert "weight.unknown" not in [one.name for one in found.explanations]
     assert not any("compare what is loaded" in one.fix for one in found.explanations)
+
+
+def test_a_weight_whose_digest_is_another_is_named_however_few_positions_tell_it() -> None:
+    place, case = "encoder.layers.1.self_attn.q_proj", "encoder/ragged"
+    candidate = seeded(case, {place.replace(".1.", ".{layer}."): with_other_weight})
+    others = [
+        pb.Parameter(name=one.name, dtype=one.dtype, shape=one.shape, sha256=bytes(32)) if "q_proj" in one.name else one
+        for one in golden(case).parameters
+    ]
+    for parameters, name in ((others, "weight.unknown"), ((), "fit.weight")):
+        (fault,) = diagnose(golden(case), replace(candidate, parameters=parameters), weights(case)).faults
+        assert name in [*(one.name for one in fault.explanations), *(one.name for one in fault.findings)]
+        assert ("weight.unknown" in [one.name for one in fault.explanations]) == bool(parameters)
 
 
 def test_one_position_that_comes_again_tells_no_weight_of_a_norm() -> None:
