@@ -20,7 +20,7 @@ from qwen3_golden import wire
 from qwen3_golden.dtypes import NUMPY, Array, dtype_of
 from qwen3_golden.errors import ParityError, unwritable
 from qwen3_golden.recording import MAGIC, SCHEMA_MAJOR, Recording, Tensor, minor_of
-from qwen3_golden.rules import check_metadata, check_once, check_tensor
+from qwen3_golden.rules import check_metadata, check_tensor
 from qwen3_golden.whole import temporary
 
 _SYNC_BYTES = 1 << 23  # syncing as it goes, beside the caller, leaves little to wait for at the end
@@ -117,7 +117,16 @@ class Writer:
             )
         array = item.array.astype(NUMPY[info.dtype], copy=False)
         with self._lock:
-            check_once(self.path, info, self._keys)
+            if (info.name, info.step) in self._keys:
+                raise ParityError(
+                    f"{self.path}: {info.name} (step {info.step})",
+                    "this tap was recorded already",
+                    expected="each tap once in a step",
+                    got="the same tap again",
+                    next_step="look for a module that runs twice in a forward, or for two places under one name",
+                    fault="candidate",
+                )
+            self._keys.add((info.name, info.step))
             head = wire.payload_head(self._position, info.bytes)
             self._reserve(len(head) + info.bytes, info.name)
             self.infos.append(info)
