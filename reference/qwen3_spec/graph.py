@@ -109,7 +109,7 @@ class Graph:
             open_ += [read for read in node.reads if read not in known]
         return sorted(needed)
 
-    def given(self, arrays: Mapping[str, Array], numbers: Numbers = TRUTH) -> dict[int, Array]:
+    def leaf_values(self, arrays: Mapping[str, Array], numbers: Numbers = TRUTH) -> dict[int, Array]:
         """Leaves by number, from inputs and parameters by name, with the graph's constants.
 
         Raises `KeyError` for an input or parameter that is not there.

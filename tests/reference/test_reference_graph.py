@@ -85,7 +85,7 @@ class Exported(NamedTuple):
         arrays |= {
             name: one.detach().float().numpy() for name, one in self.module.named_parameters(remove_duplicate=False)
         }
-        values = self.graph.run(self.graph.given(arrays, numbers), numbers=numbers)
+        values = self.graph.run(self.graph.leaf_values(arrays, numbers), numbers=numbers)
         return [values[number] for number in self.graph.outputs.values()]
 
     def torch(self, *, truth: bool = False) -> list[np.ndarray[Any, Any]]:
@@ -183,7 +183,7 @@ def test_a_slice_is_run_from_the_nearest_known_values() -> None:
     here = prefill("qwen3.Qwen3")
     inputs = {name: one.numpy() for name, one in zip(graph.inputs, here.inputs, strict=True)}
     inputs |= {name: one.detach().numpy() for name, one in here.module.named_parameters()}
-    leaves = graph.given(inputs)
+    leaves = graph.leaf_values(inputs)
     whole = graph.run(dict(leaves))
     made_in = {node.module: number for number, node in enumerate(graph.nodes, len(graph.leaves))}
     target, known = made_in["model.model.layers.1.input_layernorm"], {made_in["model.model.layers.0"]}
@@ -209,4 +209,4 @@ def test_a_graph_that_cannot_run_is_refused_before_it_runs(node: Node, says: str
 def test_a_result_of_another_shape_than_the_graph_says_is_refused() -> None:
     graph = Graph(("x",), (), {}, (Node("neg.default", (Ref(0),), {}, "float32", (3,), "mlp", ()),), {"y": 1})
     with pytest.raises(ValueError, match=r"neg.default in mlp gives \[2\], not \[3\]"):
-        graph.run(graph.given({"x": np.zeros(2)}))
+        graph.run(graph.leaf_values({"x": np.zeros(2)}))

@@ -106,8 +106,8 @@ def _node(node: fx.Node, numbers: Mapping[fx.Node, int]) -> Node:
     tensor = value if isinstance(value, torch.Tensor) else None
     return Node(
         op=_name(node.target),
-        operands=tuple(_operand(one, numbers) for one in node.args),
-        named={name: _operand(one, numbers) for name, one in node.kwargs.items() if name not in _UNREAD},
+        operands=tuple(_operand(value, numbers) for value in node.args),
+        named={name: _operand(value, numbers) for name, value in node.kwargs.items() if name not in _UNREAD},
         dtype="" if tensor is None else str(tensor.dtype).removeprefix("torch."),
         shape=() if tensor is None else tuple(size if isinstance(size, int) else None for size in tensor.shape),
         module=_module(node),
@@ -129,7 +129,7 @@ def _operand(value: Any, numbers: Mapping[fx.Node, int]) -> Operand:
         return Ref(numbers[value])
     if isinstance(value, torch.dtype):
         return str(value).removeprefix("torch.")
-    return tuple(_operand(one, numbers) for one in value) if isinstance(value, list | tuple) else value
+    return tuple(_operand(part, numbers) for part in value) if isinstance(value, list | tuple) else value
 
 
 def _module(node: fx.Node) -> str:

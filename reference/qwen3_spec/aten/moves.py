@@ -101,12 +101,12 @@ def slice_scatter(
 
 def index(x: Array, indices: Sequence[Array | None]) -> Array:
     """Values at indices or masks, an axis each; None takes the whole axis."""
-    return np.asarray(x[tuple(slice(None) if one is None else one for one in indices)])
+    return np.asarray(x[tuple(slice(None) if index is None else index for index in indices)])
 
 
 def index_put(x: Array, indices: Sequence[Array | None], value: Array, accumulate: bool = False) -> Array:
     """A copy with other values at indices; with `accumulate` they are added, in order."""
-    where = tuple(slice(None) if one is None else one for one in indices)
+    where = tuple(slice(None) if index is None else index for index in indices)
     if not accumulate:
         return _put(x, where, value)
     changed = x.copy()
@@ -201,9 +201,9 @@ def pad(x: Array, widths: Sequence[int], mode: str = "constant", value: float | 
     return constant_pad(x, widths, value or 0)
 
 
-def copy(_: Array, value: Array, *__: Any) -> Array:
+def copy(x: Array, value: Array, *_: Any) -> Array:
     """Other values in the shape of the first operand."""
-    return np.broadcast_to(value, _.shape)
+    return np.broadcast_to(value, x.shape)
 
 
 def same(x: Array, *_: Any, **__: Any) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -105,7 +106,7 @@ def polar(size: Array, angle: Array) -> Array:
     return np.asarray(size * np.cos(angle) + 1j * (size * np.sin(angle)), np.result_type(size.dtype, np.complex64))
 
 
-def logical(ufunc: np.ufunc, bitwise: np.ufunc):  # type: ignore[no-untyped-def]
+def logical(ufunc: np.ufunc, bitwise: np.ufunc) -> Callable[[Array, Array | int], Array]:
     """An op on bits, of bools on truth."""
 
     def op(a: Array, b: Array | int) -> Array:

@@ -80,7 +80,7 @@ MEMORY = (
     entry("MRG-04/again", "the decoder's input_layernorm is applied to the encoder's states", _normed_again,
           _PROJECTIONS, "wiring.extra_norm", _CASES),
     entry("MRG-17", "merged attention has projections of its own for the encoder, which no checkpoint fills",
-          _projected_by(_random), _PROJECTIONS, "fit.wrong_alike", _CASES),  # loaded is what is right, by its digests
+          _projected_by(_random), _PROJECTIONS, "weight.unknown", _CASES),
     entry("own/memory-projections-of-encoder", "the encoder's keys and values come from the encoder's own projections",
           _of_the_encoder, _PROJECTIONS, "weight.other_tensor", _CASES),
     entry("own/memory-scaled", "the encoder's states are scaled", _memory(lambda _, states: states * 1.01),
