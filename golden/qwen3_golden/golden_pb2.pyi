@@ -31,6 +31,7 @@ class Mode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     WEIGHTS: _ClassVar[Mode]
     CLASSIC_ENCODER: _ClassVar[Mode]
     BLOCK: _ClassVar[Mode]
+    GRAPH: _ClassVar[Mode]
 
 class Tier(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -85,6 +86,7 @@ TOKENIZATION: Mode
 WEIGHTS: Mode
 CLASSIC_ENCODER: Mode
 BLOCK: Mode
+GRAPH: Mode
 TIER_UNSPECIFIED: Tier
 TIER_OP: Tier
 TIER_MODEL: Tier
@@ -110,7 +112,7 @@ THINKING_ON: Thinking
 THINKING_OFF: Thinking
 
 class Recording(_message.Message):
-    __slots__ = ("header", "padding", "payload", "provenance", "case", "run", "parameter", "tensor", "tokenization", "weights", "end")
+    __slots__ = ("header", "padding", "payload", "provenance", "case", "run", "parameter", "tensor", "tokenization", "weights", "graph", "end")
     HEADER_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
@@ -121,6 +123,7 @@ class Recording(_message.Message):
     TENSOR_FIELD_NUMBER: _ClassVar[int]
     TOKENIZATION_FIELD_NUMBER: _ClassVar[int]
     WEIGHTS_FIELD_NUMBER: _ClassVar[int]
+    GRAPH_FIELD_NUMBER: _ClassVar[int]
     END_FIELD_NUMBER: _ClassVar[int]
     header: Header
     padding: bytes
@@ -132,8 +135,9 @@ class Recording(_message.Message):
     tensor: _containers.RepeatedCompositeFieldContainer[Tensor]
     tokenization: Tokenization
     weights: Weights
+    graph: Graph
     end: End
-    def __init__(self, header: _Optional[_Union[Header, _Mapping]] = ..., padding: _Optional[bytes] = ..., payload: _Optional[_Iterable[bytes]] = ..., provenance: _Optional[_Union[Provenance, _Mapping]] = ..., case: _Optional[_Union[Case, _Mapping]] = ..., run: _Optional[_Union[Run, _Mapping]] = ..., parameter: _Optional[_Iterable[_Union[Parameter, _Mapping]]] = ..., tensor: _Optional[_Iterable[_Union[Tensor, _Mapping]]] = ..., tokenization: _Optional[_Union[Tokenization, _Mapping]] = ..., weights: _Optional[_Union[Weights, _Mapping]] = ..., end: _Optional[_Union[End, _Mapping]] = ...) -> None: ...
+    def __init__(self, header: _Optional[_Union[Header, _Mapping]] = ..., padding: _Optional[bytes] = ..., payload: _Optional[_Iterable[bytes]] = ..., provenance: _Optional[_Union[Provenance, _Mapping]] = ..., case: _Optional[_Union[Case, _Mapping]] = ..., run: _Optional[_Union[Run, _Mapping]] = ..., parameter: _Optional[_Iterable[_Union[Parameter, _Mapping]]] = ..., tensor: _Optional[_Iterable[_Union[Tensor, _Mapping]]] = ..., tokenization: _Optional[_Union[Tokenization, _Mapping]] = ..., weights: _Optional[_Union[Weights, _Mapping]] = ..., graph: _Optional[_Union[Graph, _Mapping]] = ..., end: _Optional[_Union[End, _Mapping]] = ...) -> None: ...
 
 class Header(_message.Message):
     __slots__ = ("magic", "schema_major", "schema_minor")
@@ -698,6 +702,138 @@ class SourceFile(_message.Message):
     content: bytes
     header: bytes
     def __init__(self, name: _Optional[str] = ..., content: _Optional[bytes] = ..., header: _Optional[bytes] = ...) -> None: ...
+
+class Graph(_message.Message):
+    __slots__ = ("architecture", "config", "input", "parameter", "constant", "op", "dtype", "module", "line", "block", "call", "tap")
+    ARCHITECTURE_FIELD_NUMBER: _ClassVar[int]
+    CONFIG_FIELD_NUMBER: _ClassVar[int]
+    INPUT_FIELD_NUMBER: _ClassVar[int]
+    PARAMETER_FIELD_NUMBER: _ClassVar[int]
+    CONSTANT_FIELD_NUMBER: _ClassVar[int]
+    OP_FIELD_NUMBER: _ClassVar[int]
+    DTYPE_FIELD_NUMBER: _ClassVar[int]
+    MODULE_FIELD_NUMBER: _ClassVar[int]
+    LINE_FIELD_NUMBER: _ClassVar[int]
+    BLOCK_FIELD_NUMBER: _ClassVar[int]
+    CALL_FIELD_NUMBER: _ClassVar[int]
+    TAP_FIELD_NUMBER: _ClassVar[int]
+    architecture: str
+    config: str
+    input: _containers.RepeatedCompositeFieldContainer[GraphLeaf]
+    parameter: _containers.RepeatedCompositeFieldContainer[GraphLeaf]
+    constant: _containers.RepeatedCompositeFieldContainer[GraphLeaf]
+    op: _containers.RepeatedScalarFieldContainer[str]
+    dtype: _containers.RepeatedScalarFieldContainer[str]
+    module: _containers.RepeatedScalarFieldContainer[str]
+    line: _containers.RepeatedCompositeFieldContainer[SourceLine]
+    block: _containers.RepeatedCompositeFieldContainer[GraphBlock]
+    call: _containers.RepeatedCompositeFieldContainer[GraphCall]
+    tap: _containers.RepeatedCompositeFieldContainer[GraphTap]
+    def __init__(self, architecture: _Optional[str] = ..., config: _Optional[str] = ..., input: _Optional[_Iterable[_Union[GraphLeaf, _Mapping]]] = ..., parameter: _Optional[_Iterable[_Union[GraphLeaf, _Mapping]]] = ..., constant: _Optional[_Iterable[_Union[GraphLeaf, _Mapping]]] = ..., op: _Optional[_Iterable[str]] = ..., dtype: _Optional[_Iterable[str]] = ..., module: _Optional[_Iterable[str]] = ..., line: _Optional[_Iterable[_Union[SourceLine, _Mapping]]] = ..., block: _Optional[_Iterable[_Union[GraphBlock, _Mapping]]] = ..., call: _Optional[_Iterable[_Union[GraphCall, _Mapping]]] = ..., tap: _Optional[_Iterable[_Union[GraphTap, _Mapping]]] = ...) -> None: ...
+
+class GraphLeaf(_message.Message):
+    __slots__ = ("name", "dtype", "shape", "data", "piece")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    DTYPE_FIELD_NUMBER: _ClassVar[int]
+    SHAPE_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    PIECE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    dtype: str
+    shape: _containers.RepeatedScalarFieldContainer[int]
+    data: bytes
+    piece: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., dtype: _Optional[str] = ..., shape: _Optional[_Iterable[int]] = ..., data: _Optional[bytes] = ..., piece: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class SourceLine(_message.Message):
+    __slots__ = ("file", "number", "function")
+    FILE_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    FUNCTION_FIELD_NUMBER: _ClassVar[int]
+    file: str
+    number: int
+    function: str
+    def __init__(self, file: _Optional[str] = ..., number: _Optional[int] = ..., function: _Optional[str] = ...) -> None: ...
+
+class GraphBlock(_message.Message):
+    __slots__ = ("inputs", "node", "output")
+    INPUTS_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    inputs: int
+    node: _containers.RepeatedCompositeFieldContainer[GraphNode]
+    output: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, inputs: _Optional[int] = ..., node: _Optional[_Iterable[_Union[GraphNode, _Mapping]]] = ..., output: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class GraphNode(_message.Message):
+    __slots__ = ("op", "operand", "named", "dtype", "shape", "module", "line")
+    OP_FIELD_NUMBER: _ClassVar[int]
+    OPERAND_FIELD_NUMBER: _ClassVar[int]
+    NAMED_FIELD_NUMBER: _ClassVar[int]
+    DTYPE_FIELD_NUMBER: _ClassVar[int]
+    SHAPE_FIELD_NUMBER: _ClassVar[int]
+    MODULE_FIELD_NUMBER: _ClassVar[int]
+    LINE_FIELD_NUMBER: _ClassVar[int]
+    op: int
+    operand: _containers.RepeatedCompositeFieldContainer[Operand]
+    named: _containers.RepeatedCompositeFieldContainer[NamedOperand]
+    dtype: int
+    shape: _containers.RepeatedScalarFieldContainer[int]
+    module: int
+    line: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, op: _Optional[int] = ..., operand: _Optional[_Iterable[_Union[Operand, _Mapping]]] = ..., named: _Optional[_Iterable[_Union[NamedOperand, _Mapping]]] = ..., dtype: _Optional[int] = ..., shape: _Optional[_Iterable[int]] = ..., module: _Optional[int] = ..., line: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class Operand(_message.Message):
+    __slots__ = ("value", "integer", "number", "flag", "text", "list", "none")
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    INTEGER_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    FLAG_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    LIST_FIELD_NUMBER: _ClassVar[int]
+    NONE_FIELD_NUMBER: _ClassVar[int]
+    value: int
+    integer: int
+    number: float
+    flag: bool
+    text: str
+    list: Operands
+    none: bool
+    def __init__(self, value: _Optional[int] = ..., integer: _Optional[int] = ..., number: _Optional[float] = ..., flag: _Optional[bool] = ..., text: _Optional[str] = ..., list: _Optional[_Union[Operands, _Mapping]] = ..., none: _Optional[bool] = ...) -> None: ...
+
+class Operands(_message.Message):
+    __slots__ = ("item",)
+    ITEM_FIELD_NUMBER: _ClassVar[int]
+    item: _containers.RepeatedCompositeFieldContainer[Operand]
+    def __init__(self, item: _Optional[_Iterable[_Union[Operand, _Mapping]]] = ...) -> None: ...
+
+class NamedOperand(_message.Message):
+    __slots__ = ("name", "operand")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    OPERAND_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    operand: Operand
+    def __init__(self, name: _Optional[str] = ..., operand: _Optional[_Union[Operand, _Mapping]] = ...) -> None: ...
+
+class GraphCall(_message.Message):
+    __slots__ = ("block", "argument", "layer")
+    BLOCK_FIELD_NUMBER: _ClassVar[int]
+    ARGUMENT_FIELD_NUMBER: _ClassVar[int]
+    LAYER_FIELD_NUMBER: _ClassVar[int]
+    block: int
+    argument: _containers.RepeatedScalarFieldContainer[int]
+    layer: str
+    def __init__(self, block: _Optional[int] = ..., argument: _Optional[_Iterable[int]] = ..., layer: _Optional[str] = ...) -> None: ...
+
+class GraphTap(_message.Message):
+    __slots__ = ("name", "step", "value")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    step: int
+    value: int
+    def __init__(self, name: _Optional[str] = ..., step: _Optional[int] = ..., value: _Optional[int] = ...) -> None: ...
 
 class ModelTable(_message.Message):
     __slots__ = ("model",)

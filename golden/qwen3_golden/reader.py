@@ -167,6 +167,7 @@ def read(path: str | Path, *, digests: bool = False) -> Recording:
         parameters=list(message.parameter),
         tokenization=message.tokenization,
         weights=message.weights,
+        graph=message.graph,
         source=str(path),
         digest=digest,
     )

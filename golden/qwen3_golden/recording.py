@@ -12,12 +12,14 @@ from qwen3_golden import golden_pb2 as pb
 from qwen3_golden.dtypes import FLOATS, Array, to_float32
 
 SCHEMA_MAJOR = 1
-SCHEMA_MINOR = 5
+SCHEMA_MINOR = 6
 MAGIC = "qwen3.golden"
 
 
 def minor_of(case: pb.Case) -> int:
     """The first minor version of the schema that has every field of a recording of this case."""
+    if case.mode == pb.GRAPH:
+        return 6
     if case.config.rope_scaling.rope_type == "llama3":
         return 5
     if case.mode == pb.BLOCK or case.training.HasField("decoder_start_token_id"):
@@ -64,7 +66,7 @@ class Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Recording:
-    """One case run once. `tokenization` and `weights` are empty but for cases of those modes.
+    """One case run once. `tokenization`, `weights` and `graph` are empty but for cases of those modes.
 
     `source` says where it was read from.
     """
@@ -76,6 +78,7 @@ class Recording:
     parameters: Sequence[pb.Parameter] = ()
     tokenization: pb.Tokenization = field(default_factory=pb.Tokenization)
     weights: pb.Weights = field(default_factory=pb.Weights)
+    graph: pb.Graph = field(default_factory=pb.Graph)
     source: str = "recording in memory"
     digest: bytes = b""
     _index: dict[tuple[str, int], Tensor] = field(init=False, repr=False)

@@ -154,6 +154,7 @@ class Writer:
         parameters: Iterable[pb.Parameter] = (),
         tokenization: pb.Tokenization | None = None,
         weights: pb.Weights | None = None,
+        graph: pb.Graph | None = None,
     ) -> None:
         """Write the metadata and `end`, sync, and move the file to its name; nothing can be added afterwards."""
         message = pb.Recording(
@@ -163,6 +164,7 @@ class Writer:
             parameter=parameters,
             tokenization=tokenization,
             weights=weights,
+            graph=graph,
         )
         check_metadata(self.path, case, run, message.parameter)
         if self._schema_minor < minor_of(case):
@@ -209,7 +211,8 @@ def write(path: str | Path, recording: Recording, *, digests: bool = True) -> No
     case = recording.case
     texts = recording.tokenization if case.mode == pb.TOKENIZATION else None
     weights = recording.weights if case.mode == pb.WEIGHTS else None
+    graph = recording.graph if case.mode == pb.GRAPH else None
     with Writer(path, digests=digests, schema_minor=minor_of(case)) as writer:
         for item in recording:
             writer.add(item)
-        writer.finish(case, recording.provenance, recording.run, recording.parameters, texts, weights)
+        writer.finish(case, recording.provenance, recording.run, recording.parameters, texts, weights, graph)

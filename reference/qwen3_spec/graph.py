@@ -67,13 +67,13 @@ def _refs(operands: Iterable[Operand]) -> Iterator[int]:
 
 @dataclass(frozen=True)
 class Graph:
-    """A network's ops. `outputs` has values by name; `constants` are leaves whose numbers the graph itself holds."""
+    """A network's ops. `taps` has values by name and step; `constants` are leaves whose numbers the graph itself holds."""
 
     inputs: tuple[str, ...]
     parameters: tuple[str, ...]
     constants: Mapping[str, Array]
     nodes: tuple[Node, ...]
-    outputs: Mapping[str, int]
+    taps: Mapping[tuple[str, int], int]
 
     @cached_property
     def leaves(self) -> Mapping[str, int]:
@@ -94,8 +94,8 @@ class Graph:
         for value, node in enumerate(self.nodes, first):
             if any(not 0 <= read < value for read in node.reads):
                 raise ValueError(f"node {value - first}, {node.op}, reads a value that is not made before it")
-        if any(not 0 <= value < first + len(self.nodes) for value in self.outputs.values()):
-            raise ValueError("an output is no value of the graph")
+        if any(not 0 <= value < first + len(self.nodes) for value in self.taps.values()):
+            raise ValueError("a tap is no value of the graph")
 
     def slice(self, targets: Iterable[int], known: Collection[int] = ()) -> list[int]:
         """The values that must be computed for these, in order, where others are known."""

@@ -86,7 +86,7 @@ class Exported(NamedTuple):
             name: one.detach().float().numpy() for name, one in self.module.named_parameters(remove_duplicate=False)
         }
         values = self.graph.run(self.graph.leaf_values(arrays, numbers), numbers=numbers)
-        return [values[number] for number in self.graph.outputs.values()]
+        return [values[number] for number in self.graph.taps.values()]
 
     def torch(self, *, truth: bool = False) -> list[np.ndarray[Any, Any]]:
         """What torch makes of the same, as it is or in float64."""
@@ -136,7 +136,7 @@ def test_numpy_gives_the_float64_truth_of_a_model_and_plain_float32_is_as_near_a
 
 def test_a_step_takes_the_caches_and_gives_them_back() -> None:
     here = step()
-    assert len(here.graph.outputs) == 1 + 2 + 2
+    assert len(here.graph.taps) == 1 + 2 + 2
     assert worst(here.run(TRUTH), here.torch(truth=True)) < 1e-12
 
 
@@ -207,6 +207,6 @@ def test_a_graph_that_cannot_run_is_refused_before_it_runs(node: Node, says: str
 
 
 def test_a_result_of_another_shape_than_the_graph_says_is_refused() -> None:
-    graph = Graph(("x",), (), {}, (Node("neg.default", (Ref(0),), {}, "float32", (3,), "mlp", ()),), {"y": 1})
+    graph = Graph(("x",), (), {}, (Node("neg.default", (Ref(0),), {}, "float32", (3,), "mlp", ()),), {("y", 0): 1})
     with pytest.raises(ValueError, match=r"neg.default in mlp gives \[2\], not \[3\]"):
         graph.run(graph.leaf_values({"x": np.zeros(2)}))

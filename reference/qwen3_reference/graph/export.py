@@ -83,7 +83,7 @@ def _graph(program: torch.export.ExportedProgram) -> Graph:
         tuple(parameters[node.name] for node in weights),
         {constants[node.name]: _array(stored[constants[node.name]]) for node in held},
         tuple(_node(node, numbers) for node in ops),
-        {node.name: numbers[node] for node in results},
+        {(node.name, 0): numbers[node] for node in results},
     )
 
 
