@@ -85,7 +85,7 @@ class Exported(NamedTuple):
         arrays |= {
             name: one.detach().float().numpy() for name, one in self.module.named_parameters(remove_duplicate=False)
         }
-        values = self.graph.run(self.graph.leaf_values(arrays, numbers), numbers=numbers)
+        values = self.graph.run(self.graph.leaf_values(arrays), numbers=numbers)
         return [values[number] for number in self.graph.taps.values()]
 
     def torch(self, *, truth: bool = False) -> list[np.ndarray[Any, Any]]:

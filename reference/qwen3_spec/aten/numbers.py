@@ -33,6 +33,22 @@ class Numbers:
         """A value in this type, where it is one of floats."""
         return self.arithmetic.cast(value) if value.dtype.kind == "f" else value
 
+    def at(self, value: int) -> Numbers:
+        """What the node of this number is computed with."""
+        return self
+
+    def rounded(self, x: Array) -> Array:
+        """An intermediate result inside of an op, as it goes on."""
+        return x
+
+    def result(self, x: Array, dtype: str) -> Array:
+        """The result of an op that rounds, of this dtype of the graph, as it goes on."""
+        return x
+
+    def cast(self, x: Array, dtype: str) -> Array:
+        """A value that becomes one of this dtype of the graph, as it goes on."""
+        return x
+
     def matmul(self, a: Array, b: Array) -> Array:
         """As `numpy.matmul`, vectors included."""
         if a.dtype.kind != "f":
@@ -53,6 +69,10 @@ class Numbers:
         flat = last.reshape(*last.shape[: value.ndim - len(axes)], -1)
         total = self.arithmetic.sum(flat) if flat.shape[-1] else np.zeros(flat.shape[:-1], value.dtype)
         return np.expand_dims(total, axes) if keepdims else total
+
+    def running_sum(self, value: Array, axis: int) -> Array:
+        """The sums of the first elements of an axis, of the first two, and so on."""
+        return np.cumsum(value, axis, dtype=value.dtype)
 
 
 TRUTH = Numbers(FLOAT64_SUMS)
