@@ -34,7 +34,9 @@ def _rule(op: str) -> Callable[..., int]:
         return _RULES[name]
     if kernel is not None and kernel.kind is Kind.SIZE:
         return _sizes
-    point = kernel is not None and (kernel.kind is Kind.POINT or (kernel.kind is Kind.CHOICE and name not in _OVER_AXES))
+    point = kernel is not None and (
+        kernel.kind is Kind.POINT or (kernel.kind is Kind.CHOICE and name not in _OVER_AXES)
+    )
     return _broadcast if point or name in _BROADCAST else _as_many
 
 
