@@ -22,7 +22,7 @@ def farthest(graph: Graph, arrays: Mapping[str, Array], values: Mapping[Key, tor
     Integers are left out: they follow from floats that are compared. Another shape, and a value that is finite on one
     side alone, is infinitely far. Raises what NumPy raises where a node cannot be computed.
     """
-    computed = graph.run(graph.leaf_values(arrays, _FAST), numbers=_FAST)
+    computed = graph.run(graph.leaf_values(arrays), numbers=_FAST)
     apart = dict(_apart(graph, computed, values))
     key = max(apart, key=lambda key: apart[key])
     return key, apart[key]
