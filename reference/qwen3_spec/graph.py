@@ -73,7 +73,7 @@ def _refs(operands: Iterable[Operand]) -> Iterator[int]:
 
 @dataclass(frozen=True)
 class Graph:
-    """A network's ops. `taps` has values by name and step; `constants` are leaves whose numbers the graph itself holds."""
+    """A network's ops. `taps` has values by name and step; `constants` are leaves whose numbers the graph holds."""
 
     inputs: tuple[str, ...]
     parameters: tuple[str, ...]
