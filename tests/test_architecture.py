@@ -136,6 +136,7 @@ ROOMS = {
         "judge": (),
         "text": ("judge",),
         "blame": ("judge",),
+        "slices": ("judge",),
         "checkpoints": ("text",),
         "check": ("judge", "text", "blame"),
         "mistakes": ("judge", "blame"),
@@ -143,7 +144,7 @@ ROOMS = {
         "recording": ("judge", "text", "checkpoints", "check"),
         "folder": ("judge", "text", "checkpoints", "check", "diagnosis"),
         "conformance": ("judge", "text", "checkpoints", "check", "folder"),
-        "report": ("judge", "text", "checkpoints", "diagnosis", "folder", "conformance"),
+        "report": ("judge", "text", "slices", "checkpoints", "diagnosis", "folder", "conformance"),
         "plugin": ("judge", "text", "checkpoints", "check", "recording", "folder", "report"),
         "commands": (
             *("judge", "text", "checkpoints", "check"),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from qwen3_golden import Array, ParityError, Recording, Tensor, pb
+from qwen3_golden import Array, Recording, Tensor, pb
+from qwen3_parity.slices.run import leaf_values
 from qwen3_parity.slices.stored import graph_of
 from qwen3_spec.graph import Graph
 from qwen3_spec.slices import Slices, chosen
@@ -44,17 +45,7 @@ def network(golden: Recording, candidate: Recording, weights: Mapping[str, Array
     inputs = {
         item.info.name.removeprefix("input."): item.array for item in golden if item.info.name.startswith("input.")
     }
-    missing = [name for name in graph.parameters if name not in weights]
-    missing += [name for name in graph.inputs if name not in inputs]
-    if missing:
-        raise ParityError(
-            golden.source,
-            "the graph reads what is not there",
-            expected="every input in the golden, every parameter in the checkpoint",
-            got=f"no {', '.join(missing[:4])}",
-            next_step="give the case's own checkpoint with --model",
-        )
-    leaves = graph.leaf_values({**inputs, **{name: weights[name] for name in graph.parameters}})
+    leaves = leaf_values(graph, {**weights, **inputs}, golden.source)
     recorded, dtypes = dict[int, Array](), dict[int, str]()
     for item in candidate:
         value, expected = graph.taps.get(item.key), golden.get(*item.key)
