@@ -28,7 +28,7 @@ class Steps(nn.Module):
         self.names = tuple(inspect.signature(model.forward).parameters)
         self.cached = len(self.lengths) > 1 or has_cache(model)
 
-    def forward(self, **inputs: torch.Tensor) -> list[torch.Tensor]:
+    def forward(self, inputs: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
         """The taps of all steps."""
         self.taps.clear()
         end, more = 0, dict[str, Any]()
