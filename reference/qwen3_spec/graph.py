@@ -14,7 +14,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from qwen3_spec.arithmetic import Array
-from qwen3_spec.aten import TRUTH, Numbers, kernel_of
+from qwen3_spec.aten import TRUTH, Numbers, elements, kernel_of
+
+LIMIT = 1 << 31
+"""The most bytes that an op may make, in float64."""
+_BYTES = 8  # of a float64, an int64
+_LARGEST_SIZE = 1 << 63
+_KINDS = frozenset("biufc")
 
 
 class Ref(NamedTuple):
@@ -67,7 +73,7 @@ def _refs(operands: Iterable[Operand]) -> Iterator[int]:
 
 @dataclass(frozen=True)
 class Graph:
-    """A network's ops. `taps` has values by name and step; `constants` are leaves whose numbers the graph itself holds."""
+    """A network's ops. `taps` has values by name and step; `constants` are leaves whose numbers the graph holds."""
 
     inputs: tuple[str, ...]
     parameters: tuple[str, ...]
@@ -122,7 +128,7 @@ class Graph:
     ) -> MutableMapping[int, Any]:
         """Compute values in order, every one where no order is given, into `values`, which has what is known.
 
-        Raises `ValueError` where a result has another shape than the graph says.
+        Raises `ValueError` as `computed` does.
         """
         first = len(self.leaves)
         for value in range(first, first + len(self.nodes)) if order is None else order:
@@ -130,23 +136,51 @@ class Graph:
         return values
 
 
-def computed(node: Node, values: Mapping[int, Any], numbers: Numbers) -> Any:
-    """What a node gives on the values that it reads."""
+def computed(node: Node, values: Mapping[int, Any], numbers: Numbers, limit: int = LIMIT) -> Any:
+    """What a node gives on the values that it reads.
+
+    Raises `ValueError`, with op, module and line, for operands that the op does not take, for a result of another kind
+    or shape than the node says, and, before it is made, for one of more than `limit` bytes.
+    """
     kernel = kernel_of(node.op)
     if kernel is None:
         raise ValueError(f"an op that nothing here computes: {node.op}")
     operands = [resolved(operand, values) for operand in node.operands]
     named = {name: resolved(operand, values) for name, operand in node.named.items()}
-    with np.errstate(all="ignore"):
-        result = kernel.compute(*([numbers] if kernel.takes_numbers else []), *operands, **named)
-    if not node.dtype:
+    try:
+        most = elements(node.op, operands, named)
+        if most * _BYTES > limit:
+            raise ValueError(f"it makes up to {most} elements, and {limit // _BYTES} are the most")
+        with np.errstate(all="ignore"):
+            result = kernel.compute(*([numbers] if kernel.takes_numbers else []), *operands, **named)
+        if not node.dtype:
+            return _no_tensor(result)
+        result = np.asarray(result)
+        if result.dtype.kind not in _KINDS:
+            raise ValueError("its result is no tensor of numbers")
+        if len(result.shape) != len(node.shape) or any(
+            size is not None and size != own for size, own in zip(node.shape, result.shape, strict=True)
+        ):
+            raise ValueError(f"it gives {list(result.shape)}, not {list(node.shape)}")
+        return result.astype(numbers.dtype(node.dtype), copy=False)
+    except Exception as error:  # NumPy's words for operands that an op does not take are of many types
+        raise ValueError(f"{described(node)}: {error or type(error).__name__}") from error
+
+
+def described(node: Node) -> str:
+    """A node in words: its op, its module, the line that runs it."""
+    line = f", {node.lines[-1].file}:{node.lines[-1].number}" if node.lines else ""
+    return f"{node.op} in {node.module or 'the model'}{line}"
+
+
+def _no_tensor(result: Any) -> Any:
+    """A size or several tensors as they are; `ValueError` for anything else."""
+    parts = result if isinstance(result, list | tuple) else ()
+    if isinstance(result, int) and abs(result) < _LARGEST_SIZE:
         return result
-    result = np.asarray(result)
-    if len(result.shape) != len(node.shape) or any(
-        size is not None and size != own for size, own in zip(node.shape, result.shape, strict=True)
-    ):
-        raise ValueError(f"{node.op} in {node.module} gives {list(result.shape)}, not {list(node.shape)}")
-    return result.astype(numbers.dtype(node.dtype), copy=False)
+    if not parts or not all(isinstance(part, np.ndarray) and part.dtype.kind in _KINDS for part in parts):
+        raise ValueError("its result is neither a size nor several tensors")
+    return result
 
 
 def resolved(operand: Operand, values: Mapping[int, Any]) -> Any:

@@ -208,5 +208,5 @@ def test_a_graph_that_cannot_run_is_refused_before_it_runs(node: Node, says: str
 
 def test_a_result_of_another_shape_than_the_graph_says_is_refused() -> None:
     graph = Graph(("x",), (), {}, (Node("neg.default", (Ref(0),), {}, "float32", (3,), "mlp", ()),), {("y", 0): 1})
-    with pytest.raises(ValueError, match=r"neg.default in mlp gives \[2\], not \[3\]"):
+    with pytest.raises(ValueError, match=r"neg.default in mlp: it gives \[2\], not \[3\]"):
         graph.run(graph.leaf_values({"x": np.zeros(2)}))

@@ -15,6 +15,9 @@ from qwen3_spec.arithmetic import SEQUENTIAL_FLOAT32, Arithmetic, Array
 
 _FLOATS = frozenset({"float64", "float32", "bfloat16", "float16"})
 _COMPLEX = frozenset({"complex64", "complex128"})
+_EXACT = frozenset({"int64", "int32", "int16", "int8", "uint8", "bool"})
+DTYPES = _FLOATS | _COMPLEX | _EXACT
+"""torch's names of what a value of a graph may be."""
 
 
 @dataclass(frozen=True)
@@ -24,9 +27,14 @@ class Numbers:
     arithmetic: Arithmetic
 
     def dtype(self, name: str) -> np.dtype[np.generic]:
-        """What a dtype of the graph ("float32", "bfloat16", "int64", "bool", …) is computed in."""
+        """What a dtype of the graph ("float32", "bfloat16", "int64", "bool", …) is computed in.
+
+        Raises `ValueError` for a name that is none of `DTYPES`: NumPy would read it as a type of any size.
+        """
         if name in _COMPLEX:
             return np.result_type(self.arithmetic.dtype, np.complex64)
+        if name not in DTYPES:
+            raise ValueError(f"no dtype of a graph: {name!r}")
         return np.dtype(self.arithmetic.dtype) if name in _FLOATS else np.dtype(name)
 
     def lifted(self, value: Array) -> Array:
