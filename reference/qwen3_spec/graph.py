@@ -162,7 +162,8 @@ def computed(node: Node, values: Mapping[int, Any], numbers: Numbers, limit: int
             size is not None and size != own for size, own in zip(node.shape, result.shape, strict=True)
         ):
             raise ValueError(f"it gives {list(result.shape)}, not {list(node.shape)}")
-        return result.astype(numbers.dtype(node.dtype), copy=False)
+        with np.errstate(invalid="ignore"):  # an infinite distance as an integer is some number, here as in torch
+            return result.astype(numbers.dtype(node.dtype), copy=False)
     except Exception as error:  # NumPy's words for operands that an op does not take are of many types
         raise ValueError(f"{described(node)}: {error or type(error).__name__}") from error
 

@@ -12,6 +12,7 @@ from transformers.models.auto import modeling_auto
 
 from qwen3_golden import ParityError
 from qwen3_reference.checkpoints.stored import read_config
+from qwen3_reference.graph.reason import short
 from qwen3_reference.quiet import quiet
 
 _HEADS = (
@@ -69,12 +70,12 @@ def load(directory: str | Path, dtype: torch.dtype = torch.float32) -> Any:
     except ParityError:
         raise
     except Exception as error:  # Hugging Face raises whatever it comes by
-        line = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
-        raise _broken(directory, "transformers cannot load this checkpoint", "a model that it knows", line) from error
+        got = f"{type(error).__name__}: {short(error)}"
+        raise _broken(directory, "transformers cannot load this checkpoint", "a model that it knows", got) from error
     if missing := sorted(report["missing_keys"]):
         raise _broken(directory, "the checkpoint lacks weights of the model", "every weight", ", ".join(missing[:3]))
     return model.eval().requires_grad_(False)
 
 
 def _broken(directory: Path, rule: str, expected: str, got: str) -> ParityError:
-    return ParityError(directory, rule, expected=expected, got=got[:200], next_step="check config.json and the weights")
+    return ParityError(directory, rule, expected=expected, got=got, next_step="check config.json and the weights")

@@ -11,6 +11,7 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from qwen3_golden import ParityError
 from qwen3_reference.checkpoints.stored import read_json
 from qwen3_reference.graph.load import text_config
+from qwen3_reference.graph.reason import short
 from qwen3_reference.quiet import quiet
 
 Settings = Mapping[str, Any]
@@ -69,17 +70,17 @@ ADJUSTMENTS: tuple[Settings, ...] = (
 """What else is tried, in order, where a family does not run with those: heads that fill the width, one key a head."""
 
 
-def small(family: str | Path, adjusted: Settings | None = None) -> Any:
-    """A family's configuration, by its model_type or by the path of a config.json, with small sizes.
+def family(name: str | Path) -> Any:
+    """A family's own configuration, by its model_type or from a config.json, of the part that reads text.
 
     Raises `ParityError` for a family that transformers does not know and for a file that is no configuration.
     """
-    path = Path(family)
-    said = read_json(path) if path.suffix == ".json" else {"model_type": str(family)}
+    path = Path(name)
+    said = read_json(path) if path.suffix == ".json" else {"model_type": str(name)}
     kind = said.get("model_type")
     if not isinstance(kind, str) or kind not in CONFIG_MAPPING:
         raise ParityError(
-            str(family),
+            str(name),
             "transformers does not know this family",
             expected="a model_type such as qwen3_moe, or the path of a config.json",
             got=ascii(kind),
@@ -88,16 +89,20 @@ def small(family: str | Path, adjusted: Settings | None = None) -> Any:
     family_class: Any = CONFIG_MAPPING[kind]
     try:
         with quiet():
-            whole = text_config(family_class.from_dict({key: said[key] for key in said if key != "model_type"}))
-            return type(whole).from_dict(_shrunk(whole.to_dict(), {**_SIZES, **(adjusted or {})}))
+            return text_config(family_class.from_dict({key: said[key] for key in said if key != "model_type"}))
     except Exception as error:  # each family checks its numbers by itself
         raise ParityError(
-            str(family),
-            "this configuration cannot be made small",
-            expected=f"a configuration of {kind}",
-            got=f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:200]}",
-            next_step="write a small config.json yourself and give its folder",
+            str(name),
+            f"this is no configuration of {kind}",
+            expected="a config.json that transformers reads",
+            got=f"{type(error).__name__}: {short(error)}",
+            next_step="check config.json",
         ) from error
+
+
+def small(config: Any, adjusted: Settings) -> Any:
+    """A configuration with small sizes, a new one of its class; raises what the class raises for such sizes."""
+    return type(config).from_dict(_shrunk(config.to_dict(), {**_SIZES, **adjusted}))
 
 
 def _shrunk(said: Settings, sizes: Settings) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from transformers.modeling_outputs import BaseModelOutput
 
 from qwen3_reference.cache_name import CACHE
 from qwen3_reference.graph.taps import Taps
@@ -71,7 +72,7 @@ class Steps(nn.Module):
                 self.taps.add(tap, state)
             kept[name] = cache
         if isinstance(getattr(output, _MEMORY, None), torch.Tensor) and "encoder_outputs" in self.names:
-            kept["encoder_outputs"] = (getattr(output, _MEMORY),)
+            kept["encoder_outputs"] = BaseModelOutput(last_hidden_state=getattr(output, _MEMORY))
         return kept
 
 

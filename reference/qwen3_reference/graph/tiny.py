@@ -22,8 +22,9 @@ from qwen3_golden.errors import unwritable
 from qwen3_golden.whole import temporary
 from qwen3_reference.graph.capture import capture
 from qwen3_reference.graph.load import load, model_class
+from qwen3_reference.graph.reason import short
 from qwen3_reference.graph.settings import as_reference
-from qwen3_reference.graph.sizes import ADJUSTMENTS, VOCABULARY, small
+from qwen3_reference.graph.sizes import ADJUSTMENTS, VOCABULARY, family, small
 from qwen3_reference.graph.steps import has_cache
 from qwen3_reference.quiet import quiet
 
@@ -33,10 +34,10 @@ _PADDING, _FIRST_ID = 3, 10
 _PREFILL, _DECODED = 7, 2
 
 
-def write_tiny(family: str | Path, folder: str | Path, *, seed: int = 1, floors: bool = True) -> Path:
+def write_tiny(name: str | Path, folder: str | Path, *, seed: int = 1, floors: bool = True) -> Path:
     """Write a new folder with a tiny checkpoint of a family and its golden, and give the golden's path.
 
-    `family` is a model_type of transformers or the path of a config.json, whose sizes are made small. Raises
+    `name` is a model_type of transformers or the path of a config.json, whose sizes are made small. Raises
     `ParityError` for a family that is not known, does not run or cannot be exported, and for a folder that is there.
     """
     folder = Path(folder)
@@ -48,7 +49,7 @@ def write_tiny(family: str | Path, folder: str | Path, *, seed: int = 1, floors:
             got="files",
             next_step="choose another --out",
         )
-    model = tiny_model(family, seed)
+    model = tiny_model(name, seed)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         beside = temporary(folder)
@@ -59,13 +60,12 @@ def write_tiny(family: str | Path, folder: str | Path, *, seed: int = 1, floors:
             model.save_pretrained(beside)
         again = load(beside)
         inputs, steps = tiny_inputs(again, seed)
-        name = Path(family).parent.name if Path(family).suffix == ".json" else str(family)
         capture(
             again,
             inputs,
             beside / GOLDEN,
             steps=steps,
-            name=name or "tiny",
+            name=str(again.config.model_type),
             checkpoint=beside,
             floors=floors,
             seed=seed,
@@ -80,16 +80,16 @@ def write_tiny(family: str | Path, folder: str | Path, *, seed: int = 1, floors:
     return folder / GOLDEN
 
 
-def tiny_model(family: str | Path, seed: int = 1) -> Any:
+def tiny_model(name: str | Path, seed: int = 1) -> Any:
     """A small model of a family in float32, loud, drawn from a seed; of several sets of sizes the first that runs.
 
     Raises `ParityError` for a family that is not known or runs with none of them.
     """
-    refused = list[str]()
+    refused, whole = list[str](), family(name)
     for adjusted in ADJUSTMENTS:
-        config = small(family, adjusted)
         try:
             with quiet(), torch.random.fork_rng():
+                config = small(whole, adjusted)
                 model = model_class(config)(config).float().eval().requires_grad_(False)
             loud(model, seed)
             inputs, _ = tiny_inputs(model, seed)
@@ -98,11 +98,11 @@ def tiny_model(family: str | Path, seed: int = 1) -> Any:
         except ParityError:
             raise
         except Exception as error:  # each family checks its numbers by itself
-            refused.append(f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:200]}")
+            refused.append(f"{type(error).__name__}: {short(error)}")
             continue
         return model
     raise ParityError(
-        str(family),
+        str(name),
         "no tiny model of this family runs",
         expected="a model that runs with small sizes",
         got=refused[0],

@@ -17,6 +17,7 @@ from qwen3_golden import ParityError
 from qwen3_reference.graph.agreement import farthest
 from qwen3_reference.graph.axes import axes_of, shapes_of
 from qwen3_reference.graph.export import exported
+from qwen3_reference.graph.reason import short
 from qwen3_reference.graph.request import Inputs, longer, sides, wider
 from qwen3_reference.graph.steps import MODEL, Steps
 from qwen3_reference.graph.taps import Key, Taps, watched
@@ -25,7 +26,6 @@ from qwen3_spec.graph import Graph
 
 _NEAR, _WRONG = 1e-4, 1e-2
 """How far from the run, in parts of a tap's RMS, a bfloat16 export may be (else a constant was rounded), and any."""
-_SHOWN = 200
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ def _distance(model: nn.Module, graph: Graph, inputs: Inputs, values: Mapping[Ke
             type(model).__name__,
             "NumPy cannot compute the exported graph",
             expected="every op as torch means it",
-            got=_short(error),
+            got=short(error),
             next_step="report this: NumPy's ops are wrong, not your model",
             fault="harness bug",
         ) from error
@@ -164,12 +164,6 @@ def _refusal(model: nn.Module, rule: str, expected: str, error: Exception) -> Pa
         type(model).__name__,
         rule,
         expected=expected,
-        got=f"{type(error).__name__}: {_short(error)}",
+        got=f"{type(error).__name__}: {short(error)}",
         next_step="another transformers or torch may do it; the reason is theirs",
     )
-
-
-def _short(error: Exception) -> str:
-    """The first line of an error that says something, cut."""
-    line = next((line.strip() for line in str(error).splitlines() if line.strip()), "no reason")
-    return line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…"
