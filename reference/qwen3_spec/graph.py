@@ -136,8 +136,7 @@ class Graph:
     ) -> MutableMapping[int, Any]:
         """Compute values in order, every one where no order is given, into `values`, which has what is known.
 
-        `choices` are indices by the number of the op that chooses them: it takes these. Raises `ValueError` as `computed`
-        does.
+        `choices` are indices by the number of the op that chooses them: it takes these. Raises what `computed` raises.
         """
         first, kept, total = len(self.leaves), set[int](), 0
         for value in range(first, first + len(self.nodes)) if order is None else order:
@@ -198,7 +197,8 @@ def result_of(node: Node, kind: Kind, result: Any, numbers: Numbers) -> Any:
         size is not None and size != own for size, own in zip(node.shape, result.shape, strict=True)
     ):
         raise ValueError(f"it gives {list(result.shape)}, not {list(node.shape)}")
-    result = result.astype(numbers.dtype(node.dtype), copy=False)
+    with np.errstate(invalid="ignore"):  # an infinite distance as an integer is some number, here as in torch
+        result = result.astype(numbers.dtype(node.dtype), copy=False)
     if node.op.startswith("_to_copy"):
         return numbers.cast(result, node.dtype)
     return numbers.result(result, node.dtype) if kind in (Kind.POINT, Kind.SUM) else result

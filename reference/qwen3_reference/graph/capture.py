@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from qwen3_golden import ParityError, Writer, minor_of, pb, tensor
+from qwen3_golden import ParityError, Tensor, Writer, minor_of, pb, tensor
 from qwen3_golden.dtypes import ARITHMETIC
 from qwen3_golden.rules import is_plain_name
 from qwen3_reference.capture.provenance import provenance
@@ -17,7 +17,7 @@ from qwen3_reference.checkpoints.weights import checkpoint_message
 from qwen3_reference.graph.request import Inputs, completed
 from qwen3_reference.graph.settings import EXPERTS, as_reference
 from qwen3_reference.graph.stored import message_of
-from qwen3_reference.graph.traced import Traced, traced
+from qwen3_reference.graph.traced import Traced, dtype_of, traced
 
 
 def capture(
@@ -70,26 +70,26 @@ def write(
         [pb.Pair(key="experts", value=EXPERTS), pb.Pair(key="export", value=str(made.dtype).split(".")[1])]
     )
     said.flags.sort(key=lambda pair: pair.key)
-    arithmetic = ARITHMETIC[DTYPES[next(value.dtype for value in model.parameters() if value.is_floating_point())]]
+    arithmetic = ARITHMETIC[DTYPES[dtype_of(model)]]
     taps = list(dict.fromkeys(tap for tap, _ in made.values))
     run = pb.Run(arithmetic=arithmetic, backend=pb.EAGER, materialised=taps)
-    graph = message_of(made.graph, type(model).__name__, _config(model))
+    weights = dict(model.named_parameters(remove_duplicate=False))
+    graph = message_of(made.graph, type(model).__name__, _config(model), parameters=weights)
     with Writer(path, schema_minor=minor_of(case)) as writer:
         for input_name, value in inputs.items():
             key = (f"input.{input_name}", 0)
             writer.add(_tensor(key, value, made.axes[key], "input"))
         for key, value in made.values.items():
             writer.add(_tensor(key, value, made.axes[key]))
-        parameters = parameter_messages(dict(model.named_parameters(remove_duplicate=False)))
-        writer.finish(case, said, run, parameters, graph=graph)
+        writer.finish(case, said, run, parameter_messages(weights), graph=graph)
 
 
-def _tensor(key: tuple[str, int], value: torch.Tensor, axes: Sequence[str], op: str = "") -> object:
+def _tensor(key: tuple[str, int], value: torch.Tensor, axes: Sequence[str], op: str = "") -> Tensor:
     array, dtype = to_numpy(value.contiguous())
     return tensor(key[0], array, step=key[1], dtype=dtype, axes=axes, op=op)
 
 
 def _config(model: nn.Module) -> str:
     """The model's config.json, empty where it has none."""
-    config = getattr(model, "config", None)
-    return config.to_json_string() if hasattr(config, "to_json_string") else ""
+    said = getattr(getattr(model, "config", None), "to_json_string", None)
+    return "" if said is None else str(said())
