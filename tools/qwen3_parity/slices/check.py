@@ -18,8 +18,8 @@ from qwen3_parity.slices.judge import Alone, judge
 from qwen3_parity.slices.network import Network, network
 from qwen3_parity.slices.rerouted import Routes, routes
 from qwen3_parity.slices.run import computing
-from qwen3_parity.slices.scope import counted
 from qwen3_parity.slices.stored import graph_of
+from qwen3_reference.graph.scope import counted
 from qwen3_spec.graph import Graph
 from qwen3_spec.slices import chooser
 
