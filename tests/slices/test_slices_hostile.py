@@ -92,6 +92,7 @@ WRONG: dict[str, Change] = {
     "is impossible": constant(shape=[0, 1 << 63, 1 << 63], data=b""),
     "an input, parameter or constant stands there twice": lambda g: g.input.add(name="half"),
     "an input, parameter or constant has a name": lambda g: g.parameter.add(name="../w"),
+    "a piece of a parameter has a name": lambda g: g.parameter[0].piece.append("../../w"),
     "a tap has a name that is not plain": lambda g: g.tap.add(name="..", value=0),
     "a tap stands there twice": lambda g: g.tap.add(name="y", value=0),
     "the tap z is no value of it": lambda g: g.tap.add(name="z", value=4_000_000_000),

@@ -103,8 +103,8 @@ def _eye(rows: int, columns: int | None = None, **_: Any) -> int:
 
 
 def _expand(x: Array, shape: Sequence[int], **_: Any) -> int:
-    own = (1,) * (len(shape) - x.ndim) + x.shape
-    return prod(old if size == -1 else size for size, old in zip(shape, own, strict=True))
+    before = (1,) * (len(shape) - x.ndim) + x.shape
+    return prod(old if size == -1 else size for size, old in zip(shape, before, strict=True))
 
 
 def _repeat(x: Array, counts: Sequence[int]) -> int:

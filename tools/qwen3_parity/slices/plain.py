@@ -35,17 +35,17 @@ def is_plain(name: str) -> bool:
     return 0 < len(name) <= _LONGEST and name.isprintable() and not set(name) & set("/\\") and ".." not in name
 
 
-def check_names(names: Sequence[str], what: str, refuse: Refuse) -> None:
+def check_names(names: Sequence[str], kind: str, refuse: Refuse) -> None:
     """Raise `ParityError` for a name that is not plain."""
     for name in names:
         if not is_plain(name):
-            raise refuse(f"{what} has a name that is not plain", "printable, without '/', '\\' and '..'", name)
+            raise refuse(f"{kind} has a name that is not plain", "printable, without '/', '\\' and '..'", name)
 
 
-def check_once(names: Sequence[str], what: str, refuse: Refuse) -> None:
+def check_once(names: Sequence[str], kind: str, refuse: Refuse) -> None:
     """Raise `ParityError` for a name that stands there twice."""
     if double := next((name for name, count in Counter(names).items() if count > 1), None):
-        raise refuse(f"{what} stands there twice", "each name once", double)
+        raise refuse(f"{kind} stands there twice", "each name once", double)
 
 
 def shown(value: object) -> str:

@@ -34,6 +34,7 @@ def graph_of(message: pb.Graph, where: object) -> Graph:
     names = [leaf.name for leaf in (*message.input, *message.parameter, *message.constant)]
     check_names(names, "an input, parameter or constant", refuse)
     check_once(names, "an input, parameter or constant", refuse)
+    check_names([piece for leaf in message.parameter for piece in leaf.piece], "a piece of a parameter", refuse)
     constants = {leaf.name: _constant(leaf, refuse) for leaf in message.constant}
     blocks = blocks_of(message, refuse)
     _check_size(message, blocks, refuse)
