@@ -77,7 +77,7 @@ def lay_out(array: Array, parts: Sequence[Part], order: Sequence[str] = (), *, b
         given = tuple(kind for kind, size in zip(order, array.shape, strict=True) if size != 1)
         fits = [one for one in _readings(_long(array.shape), long) if one == given]
     else:
-        fits = [one for one in _readings(_long(array.shape), long) if _ends_alike(one, long)]
+        fits = [one for one in _readings(_long(array.shape), long) if _is_usual(one, long)]
     if not fits:
         raise ValueError("no reading")
     own = [one for one in fits if _outline(one) == _outline([part.kind for part in long])]
@@ -122,9 +122,17 @@ def _regrouped(own: Sequence[int], widths: Sequence[int]) -> bool:
     return ends[0] <= ends[1] or ends[1] <= ends[0]
 
 
-def _ends_alike(reading: Sequence[str], parts: Sequence[Part]) -> bool:
-    """Whether the fastest axis is the tap's own: nobody keeps positions inside of channels."""
-    return not parts or not reading or _flat(reading)[-1] == parts[-1].kind
+def _is_usual(reading: Sequence[str], parts: Sequence[Part]) -> bool:
+    """Whether the fastest axis is the tap's own, and texts are not within channels unless they are in the tap."""
+    if not parts or not reading:
+        return True
+    kinds = [part.kind for part in parts]
+    within = [_channels_before("batch", one) for one in (_flat(reading), kinds)]
+    return _flat(reading)[-1] == kinds[-1] and (not within[0] or within[1] > 0)
+
+
+def _channels_before(position: str, reading: Sequence[str]) -> int:
+    return list(reading[: reading.index(position)]).count(_CHANNEL) if position in reading else 0
 
 
 def _flat(reading: Sequence[str]) -> list[str]:
@@ -138,8 +146,7 @@ def _outline(reading: Sequence[str]) -> list[str]:
 
 def _channels_first(reading: Sequence[str]) -> list[int]:
     """How many channels stand before each of a reading's positions, by the position's name."""
-    flat = _flat(reading)
-    return [flat[: flat.index(kind)].count(_CHANNEL) for kind in POSITIONS if kind in flat]
+    return [_channels_before(kind, _flat(reading)) for kind in POSITIONS]
 
 
 def _moved(array: Array, reading: Sequence[str], parts: Sequence[Part]) -> Array:
