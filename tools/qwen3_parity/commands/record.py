@@ -61,9 +61,10 @@ def record(
     from qwen3_parity.recording import record as recorder
     from qwen3_parity.recording.arguments import run
     from qwen3_parity.recording.case import Case
+    from qwen3_parity.recording.left_out import LeftOut
     from qwen3_parity.recording.ours.network import factory, golden_dtype
     from qwen3_parity.recording.text import record_tokenization
-    from qwen3_parity.recording.wired import LeftOut, record_module
+    from qwen3_parity.recording.wired import record_module
     from qwen3_parity.text.runner import ours
 
     reference = read(golden_path(golden))

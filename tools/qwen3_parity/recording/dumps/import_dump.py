@@ -22,7 +22,8 @@ from qwen3_parity.recording.dumps.formats import read_dump
 from qwen3_parity.recording.dumps.meanings import Meaning, general, is_input, meanings, nearest, ready
 from qwen3_parity.recording.layout import readings, split_axes, width_of
 from qwen3_parity.recording.names import Named, Names, name_map, part_of
-from qwen3_parity.recording.recorder import Forward, Recorder, is_last_alone, recorder
+from qwen3_parity.recording.recorder import Recorder, is_last_alone, recorder
+from qwen3_parity.recording.slots import Forward
 
 _BROADCAST = ("cos", "sin", "position_ids")
 """Taps that a model may have once for all rows."""
