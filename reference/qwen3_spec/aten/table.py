@@ -57,7 +57,7 @@ KERNELS: Mapping[str, Kernel] = {
             "gather": moves.gather,
             "scatter": moves.scatter,
             "embedding": moves.embedding,
-            "cat": moves.cat,
+            "cat concat": moves.cat,
             "stack": moves.stack,
             "split split_with_sizes": moves.split,
             "unbind": moves.unbind,
