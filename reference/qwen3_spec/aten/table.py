@@ -138,6 +138,7 @@ KERNELS: Mapping[str, Kernel] = {
             "add": pointwise.add,
             "sub": pointwise.sub,
             "rsub": pointwise.rsub,
+            "diff": pointwise.diff,
             "mul": pointwise.mul,
             "div": pointwise.div,
             "floor_divide": np.floor_divide,

@@ -38,7 +38,7 @@ _LATENT = {
 }
 _DELTA = {
     "num_hidden_layers": 4,
-    "head_dim": 8,
+    "head_dim": 16,
     "shared_expert_intermediate_size": 16,
     "linear_num_key_heads": 2,
     "linear_num_value_heads": 4,
@@ -48,6 +48,8 @@ _DELTA = {
 _FOUR = {"num_local_experts": 4, "num_experts_per_tok": 2}
 _EVEN = {"head_dim": 4}
 """Heads that fill the hidden width, where a family has no head_dim of its own."""
+_HALF_TURNED = {"num_attention_heads": 3, "num_key_value_heads": 3, "head_dim": 8}
+"""Heads wide enough that RoPE turns more than one pair in half of them."""
 _MAMBA = {"mamba_n_heads": 6, "mamba_d_head": 8, "mamba_d_state": 8, "mamba_n_groups": 1, "mamba_chunk_size": 4}
 _VISION = {
     **{"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2},
@@ -78,7 +80,7 @@ FAMILIES: Mapping[str, Mapping[str, Any]] = {
     "deepseek_v2.DeepseekV2": _LATENT,
     "deepseek_v3.DeepseekV3": _LATENT,
     "dots1.Dots1": {**_ROUTED, "n_shared_experts": 1, "n_group": 1, "topk_group": 1},
-    "phi.Phi": _EVEN,
+    "phi.Phi": _HALF_TURNED,
     "phi3.Phi3": {},
     "granite.Granite": {},
     "granitemoe.GraniteMoe": _FOUR,
@@ -86,8 +88,8 @@ FAMILIES: Mapping[str, Mapping[str, Any]] = {
     "cohere2.Cohere2": {},
     "smollm3.SmolLM3": {},
     "starcoder2.Starcoder2": {},
-    "stablelm.StableLm": {},
-    "gpt_neox.GPTNeoX": {},
+    "stablelm.StableLm": {**_HALF_TURNED, "partial_rotary_factor": 0.5},
+    "gpt_neox.GPTNeoX": {**_HALF_TURNED, "rotary_pct": 0.5},
     "nemotron.Nemotron": {},
     "opt.OPT": {"ffn_dim": 40},
     "bloom.Bloom": {},
@@ -145,8 +147,7 @@ FAMILIES: Mapping[str, Mapping[str, Any]] = {
         **{**_EXPERTS, **_DELTA, "hc_lowrank": 8, "eos_token_id": 1},
         **{"ple_layer_ids": [2], "ple_embed_dim": 24, "ngram_vocab_size_base": 50, "split_ngram_parts": 1},
         **{"heads_per_ngram": 2, "make_ngram_vocab_size_divisible_by": 8},
-        **{"indexer_n_heads": 2, "indexer_kv_heads": 1, "indexer_head_dim": 8},
-        **{"indexer_budget": 4, "indexer_compress_ratio": 2},
+        **{"num_hidden_layers": 2, "layer_types": ["linear_attention"] * 2},
     },
     "qwen3_next.Qwen3Next": {**_EXPERTS, **_DELTA},
     "qwen3_5.Qwen3_5": _DELTA,
@@ -169,7 +170,16 @@ HEADS: Mapping[str, str] = {
 """The end of the class's name, where it is not "ForCausalLM"."""
 
 ENCODERS = frozenset({"bert.Bert", "roberta.Roberta", "modernbert.ModernBert"})
-"""Families that see all positions at once: one forward, no cache."""
+"""Families that see all positions at once."""
+WHOLE = ENCODERS | {"qwen4_exp.Qwen4Exp"}
+"""Families that are run in one forward, without a cache."""
+NOTES = {
+    "qwen4_exp.Qwen4Exp": "linear attention alone: its indexed attention loops over the tokens that a mask shows, which "
+    "torch.export cannot follow (data-dependent), and a cache without attention counts no positions",
+    "mamba.Mamba": "without a mask: its steps take none",
+}
+"""What a family's row leaves out, and why."""
+UNMASKED = frozenset({"mamba.Mamba"})
 UNPLACED = frozenset({"opt.OPT"})
 """Families that take position_ids, and read them otherwise than all others."""
 CUT_BADLY = {

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from detection.families.models import ENCODERS, UNPLACED, result, tiny
+from detection.families.models import ENCODERS, UNMASKED, UNPLACED, WHOLE, result, tiny
 from detection.families.patch import forward_of
 
 _LENGTH, _PADDED, _STEPS = 11, 3, (9, 1, 1)
@@ -66,7 +66,8 @@ class Subject:
         """Which positions of the results are no padding, [batch, query]."""
         if self.model.config.is_encoder_decoder:
             return torch.ones(self.clean.shape[:2], dtype=torch.bool)
-        return self.inputs["attention_mask"].bool()
+        mask = self.inputs.get("attention_mask", torch.ones_like(self.inputs["input_ids"]))
+        return mask.bool()
 
     @cached_property
     def calls(self) -> Mapping[str, Counter[str]]:
@@ -120,6 +121,8 @@ def subject(family: str) -> Subject:
     ids = torch.randint(3, 61, (2, _LENGTH), generator=generator)
     mask = torch.ones_like(ids)
     mask[0, :_PADDED] = 0
+    if family in UNMASKED:
+        return Subject(family, model, {"input_ids": ids}, _STEPS)
     ids[0, :_PADDED] = model.config.get_text_config().pad_token_id or 0
     inputs = {"input_ids": ids, "attention_mask": mask}
     if model.config.is_encoder_decoder:
@@ -127,7 +130,7 @@ def subject(family: str) -> Subject:
         return Subject(family, model, inputs, (5,))
     if "position_ids" in inspect.signature(type(model).forward).parameters and family not in ENCODERS | UNPLACED:
         inputs["position_ids"] = (mask.cumsum(1) - 1).clamp(min=0)
-    return Subject(family, model, inputs, (_LENGTH,) if family in ENCODERS else _STEPS)
+    return Subject(family, model, inputs, (_LENGTH,) if family in WHOLE else _STEPS)
 
 
 @contextmanager

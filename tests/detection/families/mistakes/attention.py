@@ -46,7 +46,8 @@ def softmax_in_bfloat16(subject: Subject) -> Seed | None:
         return None
 
     def around(softmax: Any, x: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
-        return softmax(x.bfloat16(), *args, **{**kwargs, "dtype": torch.bfloat16}).to(x.dtype)
+        x_narrow = x.clamp(min=torch.finfo(torch.bfloat16).min).bfloat16()
+        return softmax(x_narrow, *args, **{**kwargs, "dtype": torch.bfloat16}).to(x.dtype)
 
     return Seed((attention[0],), lambda: functions_in(attention[1], {"softmax": around}))
 

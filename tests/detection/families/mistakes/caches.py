@@ -63,15 +63,19 @@ def values_one_place_on(subject: Subject) -> Seed | None:
 
 @mistake
 def the_convolutions_state_is_turned_round(subject: Subject) -> Seed | None:
-    """What a convolution keeps, the newest first, at the steps."""
-    if len(subject.steps) == 1 or not hasattr(LinearAttentionLayer, "update_conv_state"):
+    """What a convolution keeps of the prefill, the newest first."""
+    mixers = [path for path, _ in calling(subject, "conv1d")]
+    every = {place for path in mixers for place in (path, path.rpartition(".")[0])}
+    if not mixers or len(subject.steps) == 1:
         return None
-    mixers = tuple(path for path, _ in calling(subject, "conv1d", "softplus"))
-    parents = tuple(path.rpartition(".")[0] for path in mixers)
     inner = LinearAttentionLayer.update_conv_state
 
-    def update(self: Any, states: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
-        made: torch.Tensor = inner(self, states, *args, **kwargs)
-        return torch.cat([made[..., :-1].flip(-1), made[..., -1:]], -1) if states.shape[-1] == 1 else made
+    def update(self: Any, states: torch.Tensor, state_idx: int = 0, **kwargs: Any) -> torch.Tensor:
+        first = not self.has_previous_state[state_idx]
+        made = inner(self, states, state_idx, **kwargs)
+        if first:
+            made = made.clone()
+            self.conv_states[state_idx].copy_(self.conv_states[state_idx].flip(-1))
+        return made
 
-    return Seed((*mixers, *parents), lambda: changed(LinearAttentionLayer, "update_conv_state", update)) if mixers else None
+    return Seed(tuple(sorted(every)), lambda: changed(LinearAttentionLayer, "update_conv_state", update))

@@ -6,26 +6,26 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn import functional
 
 from detection.families.mistakes.seed import Seed, calling, last, mistake
 from detection.families.patch import changed, exchanged, filled, forward_of, functions_in
 from detection.families.subject import Subject
 
-_ACTIVATIONS = ("act_fn", "act", "activation_fn", "activation", "gelu_impl", "intermediate_act_fn", "act_func")
+_OTHER: dict[str, Any] = {
+    "silu": lambda _silu, x, *_, **__: functional.gelu(x),
+    "gelu": lambda _gelu, x, *_, **__: functional.silu(x),
+    "relu": lambda _relu, x, *_, **__: functional.silu(x),
+}
 
 
 @mistake
 def another_activation(subject: Subject) -> Seed | None:
     """GELU for SiLU, or SiLU for any other."""
-    for path, module in reversed(list(subject.modules())):
-        for name in _ACTIVATIONS:
-            before = getattr(module, name, None)
-            if callable(before) and "norm" not in path:
-                silu = "silu" in f"{type(before).__name__} {getattr(before, '__name__', '')}".lower()
-                after = nn.GELU() if silu else nn.SiLU()
-                value = after if isinstance(before, nn.Module) else after.forward
-                return Seed((path, f"{path}.{name}"), lambda m=module, n=name, v=value: changed(m, n, v))  # type: ignore[misc]
-    return None
+    module = last(calling(subject, *_OTHER))
+    if module is None:
+        return None
+    return Seed((module[0], module[0].rpartition(".")[0]), lambda: functions_in(module[1], _OTHER))
 
 
 @mistake

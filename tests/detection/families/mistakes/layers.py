@@ -73,9 +73,9 @@ def another_constant_of_the_logits(subject: Subject) -> Seed | None:
     """Softcap or scale of the logits, a tenth larger."""
     config = subject.model.config
     for name in _OF_THE_CONFIG:
-        place = subject.model if isinstance(getattr(subject.model, name, None), float) else config
+        place = subject.model if hasattr(subject.model, name) else config
         value = getattr(place, name, None)
-        if isinstance(value, float) and value:
+        if isinstance(value, int | float) and value:
             return Seed(("", "lm_head"), lambda p=place, n=name, v=value: changed(p, n, 1.1 * v))  # type: ignore[misc]
     return None
 

@@ -27,12 +27,12 @@ def _norms(subject: Subject) -> list[tuple[str, nn.Module]]:
 
 @mistake
 def norm_eps(subject: Subject) -> Seed | None:
-    """The number under the root is twenty times as large."""
+    """A number under the root that is too large."""
     norm = last(_norms(subject), before=1)
     name = next((name for name in _EPS if norm and isinstance(getattr(norm[1], name, None), float)), None)
     if norm is None or name is None:
         return None
-    return Seed((norm[0],), lambda: changed(norm[1], name, 20 * getattr(norm[1], name)))
+    return Seed((norm[0],), lambda: changed(norm[1], name, 1e-2 + getattr(norm[1], name)))
 
 
 @mistake
@@ -61,7 +61,7 @@ def one_plus_norm_weight(subject: Subject) -> Seed | None:
 @mistake
 def norm_takes_the_mean_away(subject: Subject) -> Seed | None:
     """LayerNorm for RMSNorm."""
-    norm = last(((p, m) for p, m in _norms(subject) if not isinstance(m, nn.LayerNorm)), before=3)
+    norm = last(((p, m) for p, m in _norms(subject) if "LayerNorm" not in type(m).__name__), before=3)
     if norm is None:
         return None
 

@@ -6,6 +6,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import count
 from typing import Any
 
 import torch
@@ -23,12 +24,13 @@ _TURNED = ("q", "k", "xq", "xk", "x")
 def _rotations(subject: Subject) -> list[tuple[Any, str]]:
     """Modules of source and the functions in them that turn query and key."""
     sources = {sys.modules[type(module).__module__] for _, module in attentions(subject)}
-    return [
+    every = [
         (source, name)
         for source in sorted(sources, key=str)
         for name in vars(source)
         if name.lstrip("_").startswith("apply_") and "rotary" in name and "vision" not in name
     ]
+    return [(source, name) for source, name in every if not name.startswith("_")] or every
 
 
 def _turned(subject: Subject, change: Callable[[Callable[..., Any], _Arguments], Any]) -> Seed | None:
@@ -92,10 +94,14 @@ def rope_pairs_other_channels(subject: Subject) -> Seed | None:
 def keys_are_not_turned(subject: Subject) -> Seed | None:
     """RoPE of the queries alone."""
 
+    calls = count()
+
     def change(inner: Callable[..., Any], arguments: _Arguments) -> Any:
         results = inner(**arguments)
+        if not isinstance(results, tuple):  # query and key each by itself, in this order
+            return arguments["x"] if next(calls) % 2 and "x" in arguments else results
         key = arguments.get("k", arguments.get("xk"))
-        return (results[0], key) if isinstance(results, tuple) and key is not None else results
+        return results if key is None else (results[0], key)
 
     return _turned(subject, change)
 
