@@ -153,7 +153,8 @@ def read(path: str | Path, *, digests: bool = False) -> Recording:
     if digest != message.end.digest:
         got = digest.hex()
         _refuse(path, "the metadata was changed after it was written", f"SHA-256 {message.end.digest.hex()}", got)
-    check_metadata(path, message.case, message.run, message.parameter)
+    graph = message.graph if message.HasField("graph") else None
+    check_metadata(path, message.case, message.run, message.parameter, graph, message.provenance.producer)
     tensors, keys = [], set[tuple[str, int]]()
     for info, field in zip(message.tensor, payloads, strict=True):
         check_tensor(path, info, field.end - field.begin)

@@ -9,6 +9,7 @@ from qwen3_golden import golden_pb2 as pb
 from qwen3_golden.config_rules import check_config
 from qwen3_golden.dtypes import NUMPY
 from qwen3_golden.errors import ParityError
+from qwen3_golden.graph_rules import check_graph_case
 
 _MAX_DIMENSIONS = 32
 _NEXT = "copy the file again, or correct what wrote it"
@@ -48,10 +49,18 @@ def check_once(where: object, info: pb.Tensor, keys: set[tuple[str, int]]) -> No
     keys.add((info.name, info.step))
 
 
-def check_metadata(where: object, case: pb.Case, run: pb.Run, parameters: Iterable[pb.Parameter]) -> None:
+def check_metadata(
+    where: object,
+    case: pb.Case,
+    run: pb.Run,
+    parameters: Iterable[pb.Parameter],
+    graph: pb.Graph | None = None,
+    producer: str = "",
+) -> None:
     """Names of cases lead to no other file, enums have values of this schema, a network can be, or `ParityError`.
 
-    A run need not say its arithmetic and its backend: a candidate's are the golden's, and foreign.
+    A run need not say its arithmetic and its backend: a candidate's are the golden's, and foreign. `graph` is the
+    recording's, None without one, and `producer` who recorded it.
     """
     _check_name(where, "name of the case", case.name)
     if case.after:
@@ -67,6 +76,8 @@ def check_metadata(where: object, case: pb.Case, run: pb.Run, parameters: Iterab
         _check_enum(where, "backend of the run", run.backend, pb.Backend.items())
     for parameter in parameters:
         _check_enum(where, f"dtype of {parameter.name}", parameter.dtype, pb.DType.items())
+    if case.mode == pb.GRAPH or graph is not None:
+        check_graph_case(where, case, graph, producer)
 
 
 def is_plain_name(name: str) -> bool:

@@ -166,7 +166,7 @@ class Writer:
             weights=weights,
             graph=graph,
         )
-        check_metadata(self.path, case, run, message.parameter)
+        check_metadata(self.path, case, run, message.parameter, graph, provenance.producer)
         if self._schema_minor < minor_of(case):
             raise ParityError(
                 self.path,
@@ -211,7 +211,7 @@ def write(path: str | Path, recording: Recording, *, digests: bool = True) -> No
     case = recording.case
     texts = recording.tokenization if case.mode == pb.TOKENIZATION else None
     weights = recording.weights if case.mode == pb.WEIGHTS else None
-    graph = recording.graph if case.mode == pb.GRAPH else None
+    graph = recording.graph if case.mode == pb.GRAPH or recording.graph.ByteSize() else None
     with Writer(path, digests=digests, schema_minor=minor_of(case)) as writer:
         for item in recording:
             writer.add(item)

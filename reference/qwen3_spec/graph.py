@@ -6,15 +6,23 @@ values runs by itself, in float64 or in plain float32.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from qwen3_spec.arithmetic import Array
-from qwen3_spec.aten import TRUTH, Numbers, kernel_of
+from qwen3_spec.aten import TRUTH, Kind, Numbers, elements, kernel_of
+from qwen3_spec.aten.choices import taken
+
+LIMIT = 1 << 31
+"""The most bytes that an op may make, in float64."""
+_BYTES = 8  # of a float64, an int64
+_LARGEST_SIZE = 1 << 63
+_KINDS = frozenset("biufc")
 
 
 class Ref(NamedTuple):
@@ -67,7 +75,7 @@ def _refs(operands: Iterable[Operand]) -> Iterator[int]:
 
 @dataclass(frozen=True)
 class Graph:
-    """A network's ops. `taps` has values by name and step; `constants` are leaves whose numbers the graph itself holds."""
+    """A network's ops. `taps` has values by name and step; `constants` are leaves with the numbers that they hold."""
 
     inputs: tuple[str, ...]
     parameters: tuple[str, ...]
@@ -109,48 +117,97 @@ class Graph:
             open_ += [read for read in node.reads if read not in known]
         return sorted(needed)
 
-    def leaf_values(self, arrays: Mapping[str, Array], numbers: Numbers = TRUTH) -> dict[int, Array]:
+    def leaf_values(self, arrays: Mapping[str, Array]) -> dict[int, Array]:
         """Leaves by number, from inputs and parameters by name, with the graph's constants.
 
         Raises `KeyError` for an input or parameter that is not there.
         """
         every = {**self.constants, **{name: arrays[name] for name in (*self.inputs, *self.parameters)}}
-        return {self.leaves[name]: numbers.lifted(np.asarray(value)) for name, value in every.items()}
+        return {self.leaves[name]: np.asarray(value) for name, value in every.items()}
 
     def run(
-        self, values: MutableMapping[int, Any], order: Sequence[int] | None = None, numbers: Numbers = TRUTH
+        self,
+        values: MutableMapping[int, Any],
+        order: Sequence[int] | None = None,
+        numbers: Numbers = TRUTH,
+        choices: Mapping[int, Array] = MappingProxyType({}),
     ) -> MutableMapping[int, Any]:
         """Compute values in order, every one where no order is given, into `values`, which has what is known.
 
-        Raises `ValueError` where a result has another shape than the graph says.
+        `choices` are indices by the number of the op that chooses them: it takes these. Raises `ValueError` as `computed`
+        does.
         """
         first = len(self.leaves)
         for value in range(first, first + len(self.nodes)) if order is None else order:
-            values[value] = computed(self.nodes[value - first], values, numbers)
+            node = self.nodes[value - first]
+            values[value] = computed(node, values, numbers.at(value), choices.get(value))
         return values
 
 
-def computed(node: Node, values: Mapping[int, Any], numbers: Numbers) -> Any:
-    """What a node gives on the values that it reads."""
+def computed(
+    node: Node, values: Mapping[int, Any], numbers: Numbers, choice: Array | None = None, limit: int = LIMIT
+) -> Any:
+    """What a node gives on the values that it reads; with the indices of a `choice`, these and what stands there.
+
+    Raises `ValueError`, with op, module and line, for operands that the op does not take, for a result of another kind
+    or shape than the node says, and, before it is made, for one of more than `limit` bytes.
+    """
     kernel = kernel_of(node.op)
     if kernel is None:
         raise ValueError(f"an op that nothing here computes: {node.op}")
-    operands = [resolved(operand, values) for operand in node.operands]
-    named = {name: resolved(operand, values) for name, operand in node.named.items()}
-    with np.errstate(all="ignore"):
-        result = kernel.compute(*([numbers] if kernel.takes_numbers else []), *operands, **named)
+    # What only moves numbers need not wait for all of a table to become wide.
+    lift = numbers.lifted if kernel.kind is not Kind.MOVE else np.asarray
+    operands = [resolved(operand, values, lift) for operand in node.operands]
+    named = {name: resolved(operand, values, lift) for name, operand in node.named.items()}
+    try:
+        most = elements(node.op, operands, named)
+        if most * _BYTES > limit:
+            raise ValueError(f"it makes up to {most} elements, and {limit // _BYTES} are the most")
+        with np.errstate(all="ignore"):
+            if choice is not None:
+                return taken(operands[0], choice, operands[2] if len(operands) > 2 else named.get("dim", -1))
+            result = kernel.compute(*([numbers] if kernel.takes_numbers else []), *operands, **named)
+        return result_of(node, kernel.kind, result, numbers)
+    except Exception as error:  # NumPy's words for operands that an op does not take are of many types
+        raise ValueError(f"{described(node)}: {error or type(error).__name__}") from error
+
+
+def result_of(node: Node, kind: Kind, result: Any, numbers: Numbers) -> Any:
+    """A node's result as it goes on; `ValueError` for one of another kind or shape than the node says."""
     if not node.dtype:
-        return result
+        return _no_tensor(result)
     result = np.asarray(result)
+    if result.dtype.kind not in _KINDS:
+        raise ValueError("its result is no tensor of numbers")
     if len(result.shape) != len(node.shape) or any(
         size is not None and size != own for size, own in zip(node.shape, result.shape, strict=True)
     ):
-        raise ValueError(f"{node.op} in {node.module} gives {list(result.shape)}, not {list(node.shape)}")
-    return result.astype(numbers.dtype(node.dtype), copy=False)
+        raise ValueError(f"it gives {list(result.shape)}, not {list(node.shape)}")
+    result = result.astype(numbers.dtype(node.dtype), copy=False)
+    if node.op.startswith("_to_copy"):
+        return numbers.cast(result, node.dtype)
+    return numbers.result(result, node.dtype) if kind in (Kind.POINT, Kind.SUM) else result
 
 
-def resolved(operand: Operand, values: Mapping[int, Any]) -> Any:
-    """An operand as the op's function takes it."""
+def described(node: Node) -> str:
+    """A node in words: its op, its module, the line that runs it."""
+    line = f", {node.lines[-1].file}:{node.lines[-1].number}" if node.lines else ""
+    return f"{node.op} in {node.module or 'the model'}{line}"
+
+
+def _no_tensor(result: Any) -> Any:
+    """A size or several tensors as they are; `ValueError` for anything else."""
+    parts = result if isinstance(result, list | tuple) else ()
+    if isinstance(result, int) and abs(result) < _LARGEST_SIZE:
+        return result
+    if not parts or not all(isinstance(part, np.ndarray) and part.dtype.kind in _KINDS for part in parts):
+        raise ValueError("its result is neither a size nor several tensors")
+    return result
+
+
+def resolved(operand: Operand, values: Mapping[int, Any], lift: Callable[[Array], Array]) -> Any:
+    """An operand as the op's function takes it, arrays lifted."""
     if isinstance(operand, Ref):
-        return values[operand.value]
-    return [resolved(part, values) for part in operand] if isinstance(operand, tuple) else operand
+        value = values[operand.value]
+        return lift(value) if isinstance(value, np.ndarray) else value
+    return [resolved(part, values, lift) for part in operand] if isinstance(operand, tuple) else operand

@@ -34,6 +34,7 @@ def test_the_metadata_fields_fit_one_byte_heads_in_the_order_of_the_file() -> No
             "tensor",
             "tokenization",
             "weights",
+            "graph",
             "end",
         ),
     ]

@@ -16,7 +16,7 @@ from detection.honest.variation import Variation
 from qwen3_golden import GOLDEN_ROOT, read
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis import diagnose
-from qwen3_parity.diagnosis.diagnose import Diagnosis
+from qwen3_parity.diagnosis.answer import Diagnosis
 from qwen3_parity.recording.ours.network import EncoderDecoder
 
 ONE = GOLDEN_ROOT / "cases" / "encdec" / "unrotated.pb"

@@ -86,7 +86,7 @@ class Exported(NamedTuple):
         arrays |= {
             name: one.detach().float().numpy() for name, one in self.module.named_parameters(remove_duplicate=False)
         }
-        values = self.graph.run(self.graph.leaf_values(arrays, numbers), numbers=numbers)
+        values = self.graph.run(self.graph.leaf_values(arrays), numbers=numbers)
         return [values[number] for number in self.graph.taps.values()]
 
     def torch(self, *, truth: bool = False) -> list[np.ndarray[Any, Any]]:
@@ -209,5 +209,5 @@ def test_a_graph_that_cannot_run_is_refused_before_it_runs(node: Node, says: str
 
 def test_a_result_of_another_shape_than_the_graph_says_is_refused() -> None:
     graph = Graph(("x",), (), {}, (Node("neg.default", (Ref(0),), {}, "float32", (3,), "mlp", ()),), {("y", 0): 1})
-    with pytest.raises(ValueError, match=r"neg.default in mlp gives \[2\], not \[3\]"):
+    with pytest.raises(ValueError, match=r"neg.default in mlp: it gives \[2\], not \[3\]"):
         graph.run(graph.leaf_values({"x": np.zeros(2)}))

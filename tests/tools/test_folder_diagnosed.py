@@ -18,7 +18,7 @@ from qwen3_parity.check import check
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.cli import main
 from qwen3_parity.diagnosis import diagnose
-from qwen3_parity.diagnosis.diagnose import Diagnosis
+from qwen3_parity.diagnosis.answer import Diagnosis
 from qwen3_parity.diagnosis.near_ties import Flip
 from qwen3_parity.folder.check import check_folder
 from qwen3_parity.folder.diagnose import FolderDiagnosis, Sign, Way, _mistakes, _of_network, diagnose_folder

@@ -89,6 +89,8 @@ def test_whoever_reads_the_first_line_alone_gets_no_traceback(words: str) -> Non
 
 INTERRUPTED = """
 import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # nohup and a shell's & ignore them, for whatever they start
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 from pathlib import Path
 import qwen3_parity.commands.check as command
 from qwen3_parity.checkpoints.whole_folder import whole_folder

@@ -19,6 +19,7 @@ from qwen3_parity.judge.match import delivered, is_input, parameters_differ, ref
 from qwen3_parity.judge.scope import Scope
 from qwen3_parity.judge.tap_verdict import far_table, is_exact, judge_tap, op_of
 from qwen3_parity.judge.verdict import Verdict, Verdicts
+from qwen3_parity.slices.check import judged_by_graph
 from qwen3_parity.text.compare import check_tokenization
 
 SPECIFICATION = "qwen3_spec"
@@ -41,6 +42,12 @@ def check(
     """
     expected = golden if isinstance(golden, Recording) else read(golden_path(fspath(golden)), digests=True)
     actual = candidate if isinstance(candidate, Recording) else read(candidate, digests=True)
+    if expected.case.mode == pb.GRAPH:
+        refuse_weights(actual, expected)
+        verdicts = judged_by_graph(expected, actual, weights, partial=partial).verdicts
+        if weights is None and not verdicts.floors:
+            raise _needs_weights(expected)
+        return replace(verdicts, contract=contract_of(expected))
     actual, unconventional, notes = conventional(actual, expected, weights)
     verdicts = replace(check_run(expected, actual, partial=partial), contract=contract_of(expected))
     verdicts = replace(verdicts, structural=[*unconventional, *verdicts.structural], notes=(*verdicts.notes, *notes))

@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import fx, nn
+from torch.export.graph_signature import OutputKind
 from torch.fx.proxy import TracerBase
 
+from qwen3_reference.graph.fold import folded, replaced
 from qwen3_spec.arithmetic import Array
 from qwen3_spec.graph import Graph, Line, Node, Operand, Ref
 
@@ -28,18 +30,28 @@ _TORCH_LAYERS = frozenset({"linear.py", "sparse.py", "conv.py", "activation.py",
 _SIZES = {"mul": "size_mul", "add": "size_add", "sub": "size_sub", "floordiv": "size_floordiv", "mod": "size_mod"}
 
 
-def exported(module: nn.Module, inputs: tuple[Any, ...], sizes: Any = None) -> Graph:
-    """The ops of a module's forward on inputs like these, in order; what nobody reads is left out.
+def exported(
+    module: nn.Module,
+    inputs: tuple[Any, ...] | Mapping[str, torch.Tensor],
+    sizes: Any = None,
+    *,
+    keys: Callable[[], Sequence[tuple[str, int]]] | None = None,
+    root: str = "",
+) -> Graph:
+    """The ops of a module's forward on inputs like these, in order; what nobody reads is left out, what is equal is one.
 
-    `sizes` says which sizes are free, as `torch.export.export` takes them. Raises what torch raises for a module that
+    `inputs` by place or by name; `sizes` says which sizes are free, as `torch.export.export` takes them. `keys()` are
+    the taps that the module's results are, asked for after the export, which is when a hook knows them; without it they
+    have torch's names. Paths and parameters' names lose `root` and its dot. Raises what torch raises for a module that
     it cannot export, and `ValueError` for an op that nothing here computes.
     """
+    places, names = (inputs, None) if isinstance(inputs, tuple) else ((), dict(inputs))
     # With gradients on, RoPE is a region of its own, without its lines.
     with torch.no_grad(), _every_frame(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*LeafSpec", FutureWarning)  # torch's own, of its own code
-        program = torch.export.export(module, inputs, strict=False, dynamic_shapes=sizes)
+        program = torch.export.export(module, places, names, strict=False, dynamic_shapes=sizes)
         program = program.run_decompositions({})
-    graph = _graph(program)
+    graph = _graph(program, None if keys is None else keys(), f"{root}." if root else "")
     graph.check()
     return graph
 
@@ -64,36 +76,57 @@ def _every_frame() -> Iterator[None]:
         TracerBase._filter_traceback_frames = before  # type: ignore[method-assign]
 
 
-def _graph(program: torch.export.ExportedProgram) -> Graph:
+def _graph(program: torch.export.ExportedProgram, keys: Sequence[tuple[str, int]] | None, root: str) -> Graph:
     signature, stored = program.graph_signature, {**program.state_dict, **program.constants}
     parameters = dict(signature.inputs_to_parameters)
     constants = {**signature.inputs_to_buffers, **signature.inputs_to_lifted_tensor_constants}
     every = list(program.graph.nodes)
+    same = folded(every)
+    (output,) = (node for node in every if node.op == "output")
+    # Results of buffers that the forward changes come first, and are nobody's taps.
+    given = torch.utils._pytree.tree_leaves(output.args)
+    results = [
+        replaced(node, same)
+        for node, spec in zip(given, signature.output_specs, strict=True)
+        if spec.kind == OutputKind.USER_OUTPUT and isinstance(node, fx.Node)
+    ]
+    alive = _read(every, results, same)
     leaves = [node for node in every if node.op == "placeholder"]
     user = [node for node in leaves if node.name not in parameters and node.name not in constants]
-    weights = [node for node in leaves if node.name in parameters]
-    held = [node for node in leaves if node.name in constants]
+    weights = [node for node in leaves if node.name in parameters and node in alive]
+    held = [node for node in leaves if node.name in constants and node in alive]
     numbers = {node: number for number, node in enumerate((*user, *weights, *held))}
-    ops = [node for node in _read(every) if node.op == "call_function"]
+    ops = _sizes_first([node for node in every if node.op == "call_function" and node in alive])
     numbers.update({node: len(numbers) + place for place, node in enumerate(ops)})
-    (output,) = (node for node in every if node.op == "output")
-    results = [node for node in torch.utils._pytree.tree_leaves(output.args) if isinstance(node, fx.Node)]
+    numbers.update({node: numbers[first] for node, first in same.items() if first in numbers})
+    taps = [(node.name, 0) for node in results] if keys is None else keys
     return Graph(
         tuple(node.name for node in user),
-        tuple(parameters[node.name] for node in weights),
-        {constants[node.name]: _array(stored[constants[node.name]]) for node in held},
-        tuple(_node(node, numbers) for node in ops),
-        {(node.name, 0): numbers[node] for node in results},
+        tuple(parameters[node.name].removeprefix(root) for node in weights),
+        {constants[node.name].removeprefix(root): _array(stored[constants[node.name]]) for node in held},
+        tuple(_node(node, numbers, root) for node in ops),
+        {key: numbers[node] for key, node in zip(taps, results, strict=True)},
     )
 
 
-def _read(nodes: list[fx.Node]) -> list[fx.Node]:
-    """The nodes that an output follows from: no assertions, and nothing that only they read."""
-    alive = set[fx.Node]()
+def _read(nodes: list[fx.Node], results: Sequence[fx.Node], same: Mapping[fx.Node, fx.Node]) -> set[fx.Node]:
+    """The nodes that a result follows from: no assertions, and nothing that only they read."""
+    alive = set(results)
     for node in reversed(nodes):
-        if node.op == "output" or node in alive:
-            alive.update(node.all_input_nodes)
-    return [node for node in nodes if node in alive]
+        if node in alive:
+            alive.update(same.get(read, read) for read in node.all_input_nodes)
+    return alive
+
+
+def _sizes_first(nodes: list[fx.Node]) -> list[fx.Node]:
+    """Numbers that follow from the inputs' sizes before all else: the first layer would make what the others read."""
+    early = set[fx.Node]()
+    for node in nodes:
+        if isinstance(node.meta.get("val"), torch.SymInt) and all(
+            read.op == "placeholder" or read in early for read in node.all_input_nodes
+        ):
+            early.add(node)
+    return [node for node in nodes if node in early] + [node for node in nodes if node not in early]
 
 
 def _array(value: Any) -> Array:
@@ -101,7 +134,7 @@ def _array(value: Any) -> Array:
     return (value.float() if value.dtype in (torch.bfloat16, torch.float16) else value).contiguous().cpu().numpy()  # type: ignore[no-any-return]
 
 
-def _node(node: fx.Node, numbers: Mapping[fx.Node, int]) -> Node:
+def _node(node: fx.Node, numbers: Mapping[fx.Node, int], root: str) -> Node:
     value = node.meta.get("val")
     tensor = value if isinstance(value, torch.Tensor) else None
     return Node(
@@ -110,7 +143,7 @@ def _node(node: fx.Node, numbers: Mapping[fx.Node, int]) -> Node:
         named={name: _operand(value, numbers) for name, value in node.kwargs.items() if name not in _UNREAD},
         dtype="" if tensor is None else str(tensor.dtype).removeprefix("torch."),
         shape=() if tensor is None else tuple(size if isinstance(size, int) else None for size in tensor.shape),
-        module=_module(node),
+        module=_module(node).removeprefix(root),
         lines=tuple(_lines(node)),
     )
 

@@ -23,6 +23,11 @@ def topk(x: Array, count: int, axis: int = -1, largest: bool = True, _sorted: bo
     return np.take_along_axis(x, indices, axis), indices
 
 
+def taken(x: Array, indices: Array, axis: int = -1) -> tuple[Array, Array]:
+    """What stands along an axis where another has chosen, and that choice."""
+    return np.take_along_axis(x, indices, axis), indices
+
+
 def sort(
     x: Array, axis: int = -1, descending: bool = False, *, stable: bool | None = None, dim: int | None = None
 ) -> tuple[Array, Array]:

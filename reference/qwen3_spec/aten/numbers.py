@@ -15,6 +15,9 @@ from qwen3_spec.arithmetic import SEQUENTIAL_FLOAT32, Arithmetic, Array
 
 _FLOATS = frozenset({"float64", "float32", "bfloat16", "float16"})
 _COMPLEX = frozenset({"complex64", "complex128"})
+_EXACT = frozenset({"int64", "int32", "int16", "int8", "uint8", "bool"})
+DTYPES = _FLOATS | _COMPLEX | _EXACT
+"""torch's names of what a value of a graph may be."""
 
 
 @dataclass(frozen=True)
@@ -24,14 +27,35 @@ class Numbers:
     arithmetic: Arithmetic
 
     def dtype(self, name: str) -> np.dtype[np.generic]:
-        """What a dtype of the graph ("float32", "bfloat16", "int64", "bool", …) is computed in."""
+        """What a dtype of the graph ("float32", "bfloat16", "int64", "bool", …) is computed in.
+
+        Raises `ValueError` for a name that is none of `DTYPES`: NumPy would read it as a type of any size.
+        """
         if name in _COMPLEX:
             return np.result_type(self.arithmetic.dtype, np.complex64)
+        if name not in DTYPES:
+            raise ValueError(f"no dtype of a graph: {name!r}")
         return np.dtype(self.arithmetic.dtype) if name in _FLOATS else np.dtype(name)
 
     def lifted(self, value: Array) -> Array:
         """A value in this type, where it is one of floats."""
         return self.arithmetic.cast(value) if value.dtype.kind == "f" else value
+
+    def at(self, value: int) -> Numbers:
+        """What the node of this number is computed with."""
+        return self
+
+    def rounded(self, x: Array) -> Array:
+        """An intermediate result inside of an op, as it goes on."""
+        return x
+
+    def result(self, x: Array, dtype: str) -> Array:
+        """The result of an op that rounds, of this dtype of the graph, as it goes on."""
+        return x
+
+    def cast(self, x: Array, dtype: str) -> Array:
+        """A value that becomes one of this dtype of the graph, as it goes on."""
+        return x
 
     def matmul(self, a: Array, b: Array) -> Array:
         """As `numpy.matmul`, vectors included."""
@@ -53,6 +77,10 @@ class Numbers:
         flat = last.reshape(*last.shape[: value.ndim - len(axes)], -1)
         total = self.arithmetic.sum(flat) if flat.shape[-1] else np.zeros(flat.shape[:-1], value.dtype)
         return np.expand_dims(total, axes) if keepdims else total
+
+    def running_sum(self, value: Array, axis: int) -> Array:
+        """The sums of the first elements of an axis, of the first two, and so on."""
+        return np.cumsum(value, axis, dtype=value.dtype)
 
 
 TRUTH = Numbers(FLOAT64_SUMS)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from qwen3_spec.arithmetic import Array
+from qwen3_spec.aten.numbers import Numbers
 
 _ERF = np.vectorize(math.erf, otypes=[np.float64])
 
@@ -66,15 +67,16 @@ def reciprocal(x: Array) -> Array:
     return np.asarray(1 / x)
 
 
-def sigmoid(x: Array) -> Array:
+def sigmoid(numbers: Numbers, x: Array) -> Array:
     """`1 / (1 + exp(-x))`, without overflow on either side."""
-    small = np.exp(-np.abs(x))
-    return np.asarray(np.where(x >= 0, 1 / (1 + small), small / (1 + small)), x.dtype)
+    small = numbers.rounded(np.exp(-np.abs(x)))
+    below = numbers.rounded(1 + small)
+    return np.asarray(np.where(x >= 0, 1 / below, small / below), x.dtype)
 
 
-def silu(x: Array) -> Array:
+def silu(numbers: Numbers, x: Array) -> Array:
     """`x sigmoid(x)`."""
-    return np.asarray(x * sigmoid(x))
+    return np.asarray(x * numbers.rounded(sigmoid(numbers, x)))
 
 
 def relu(x: Array) -> Array:
@@ -82,12 +84,14 @@ def relu(x: Array) -> Array:
     return np.asarray(np.maximum(x, x.dtype.type(0)))
 
 
-def gelu(x: Array, *, approximate: str = "none") -> Array:
-    """`x Φ(x)`, or its approximation by tanh."""
+def gelu(numbers: Numbers, x: Array, *, approximate: str = "none") -> Array:
+    """`x Φ(x)`, or its approximation by tanh. The sum with 1 cancels where x is far below 0."""
     if approximate == "tanh":
-        inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)
-        return np.asarray(0.5 * x * (1 + np.tanh(inner)), x.dtype)
-    return np.asarray(0.5 * x * (1 + _ERF(x / math.sqrt(2)).astype(x.dtype)), x.dtype)
+        inner = numbers.rounded(math.sqrt(2 / math.pi) * numbers.rounded(x + numbers.rounded(0.044715 * x * x * x)))
+        curve = numbers.rounded(np.tanh(inner))
+    else:
+        curve = numbers.rounded(_ERF(x / math.sqrt(2)).astype(x.dtype))
+    return np.asarray(0.5 * x * numbers.rounded(1 + curve), x.dtype)
 
 
 def erf(x: Array) -> Array:
@@ -95,10 +99,11 @@ def erf(x: Array) -> Array:
     return np.asarray(_ERF(x), x.dtype)
 
 
-def softplus(x: Array, beta: float = 1, threshold: float = 20) -> Array:
+def softplus(numbers: Numbers, x: Array, beta: float = 1, threshold: float = 20) -> Array:
     """`log(1 + exp(beta x)) / beta`, and `x` itself beyond the threshold."""
     scaled = x * beta
-    return np.asarray(np.where(scaled > threshold, x, np.log1p(np.exp(np.minimum(scaled, threshold))) / beta), x.dtype)
+    powers = numbers.rounded(np.exp(np.minimum(scaled, threshold)))
+    return np.asarray(np.where(scaled > threshold, x, np.log1p(powers) / beta), x.dtype)
 
 
 def clamp(x: Array, low: Array | float | None = None, high: Array | float | None = None) -> Array:

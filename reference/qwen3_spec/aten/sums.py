@@ -93,9 +93,10 @@ def variance(
 ) -> Array:
     """The mean square of the deviation over axes, divided by `count - correction`."""
     axes = _axes(x, dims)
-    apart = x - mean(numbers, x, axes, True)
+    apart = numbers.rounded(x - mean(numbers, x, axes, True))
     count = int(np.prod([x.shape[axis] for axis in axes])) - correction
-    return np.asarray(numbers.sum(apart * apart, axes, keepdims=keepdim) / x.dtype.type(count))
+    squares = numbers.rounded(apart * apart)
+    return np.asarray(numbers.sum(squares, axes, keepdims=keepdim) / x.dtype.type(count))
 
 
 def _as(numbers: Numbers, x: Array, dtype: str | None) -> Array:
@@ -107,7 +108,7 @@ def softmax(numbers: Numbers, x: Array, axis: int, dtype: str | bool | None = No
     if isinstance(dtype, str):
         x = x.astype(numbers.dtype(dtype))
     with np.errstate(invalid="ignore"):
-        powers = np.exp(x - x.max(axis, keepdims=True, initial=-np.inf))
+        powers = numbers.rounded(np.exp(numbers.rounded(x - x.max(axis, keepdims=True, initial=-np.inf))))
         return np.asarray(powers / numbers.sum(powers, (axis,), keepdims=True))
 
 
@@ -115,22 +116,24 @@ def log_softmax(numbers: Numbers, x: Array, axis: int, dtype: str | bool | None 
     """The logarithm of `softmax`."""
     if isinstance(dtype, str):
         x = x.astype(numbers.dtype(dtype))
-    low = x - x.max(axis, keepdims=True)
-    return np.asarray(low - np.log(numbers.sum(np.exp(low), (axis,), keepdims=True)))
+    low = numbers.rounded(x - x.max(axis, keepdims=True))
+    powers = numbers.rounded(np.exp(low))
+    return np.asarray(low - numbers.rounded(np.log(numbers.sum(powers, (axis,), keepdims=True))))
 
 
 def logsumexp(numbers: Numbers, x: Array, dims: int | Sequence[int], keepdim: bool = False) -> Array:
     """The logarithm of a sum of exponentials over axes."""
     axes = _axes(x, dims)
     most = x.max(axes, keepdims=True)
-    y = np.log(numbers.sum(np.exp(x - most), axes, keepdims=True)) + most
+    powers = numbers.rounded(np.exp(numbers.rounded(x - most)))
+    y = numbers.rounded(np.log(numbers.sum(powers, axes, keepdims=True))) + most
     return np.asarray(y if keepdim else np.squeeze(y, axes))
 
 
 def cumsum(numbers: Numbers, x: Array, axis: int, *, dtype: str | None = None) -> Array:
     """Running sums along an axis, one element after the other; integers and bools as int64."""
     x = x.astype(np.int64) if dtype is None and x.dtype.kind in "bi" else _as(numbers, x, dtype)
-    return np.cumsum(x, axis, dtype=x.dtype)
+    return numbers.running_sum(x, axis)
 
 
 def layer_norm(
@@ -144,9 +147,10 @@ def layer_norm(
 ) -> Array:
     """Mean and variance taken out of the last axes, then weight and bias."""
     axes = tuple(range(-len(shape), 0))
-    apart = x - mean(numbers, x, axes, True)
-    y = apart / np.sqrt(mean(numbers, apart * apart, axes, True) + x.dtype.type(eps))
-    y = y if weight is None else y * weight
+    apart = numbers.rounded(x - mean(numbers, x, axes, True))
+    squares = mean(numbers, numbers.rounded(apart * apart), axes, True)
+    y = numbers.rounded(apart / numbers.rounded(np.sqrt(squares + x.dtype.type(eps))))
+    y = y if weight is None else numbers.rounded(y * weight)
     return np.asarray(y if bias is None else y + bias)
 
 
@@ -156,7 +160,8 @@ def rms_norm(
     """The root of the mean square taken out of the last axes, then the weight."""
     axes = tuple(range(-len(shape), 0))
     eps = float(np.finfo(x.dtype).eps) if eps is None else eps
-    y = x / np.sqrt(mean(numbers, x * x, axes, True) + x.dtype.type(eps))
+    squares = mean(numbers, numbers.rounded(x * x), axes, True)
+    y = numbers.rounded(x / numbers.rounded(np.sqrt(squares + x.dtype.type(eps))))
     return np.asarray(y if weight is None else y * weight)
 
 

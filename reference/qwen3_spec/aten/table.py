@@ -157,12 +157,18 @@ KERNELS: Mapping[str, Kernel] = {
             "sin": np.sin,
             "tanh": np.tanh,
             "erf": pointwise.erf,
+            "polar": pointwise.polar,
+        },
+    ),
+    **_rows(
+        Kind.POINT,
+        {
             "sigmoid": pointwise.sigmoid,
             "silu": pointwise.silu,
             "gelu": pointwise.gelu,
-            "polar": pointwise.polar,
             "softplus": pointwise.softplus,
         },
+        numbers=True,
     ),
     **_rows(
         Kind.SUM,

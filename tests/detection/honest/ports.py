@@ -48,8 +48,10 @@ def _port(dtype: Any) -> Build:
 
 
 def _causal(golden: Recording) -> bool:
-    """A decoder alone, or one layer of it."""
-    return golden.case.mode == pb.CAUSAL or (golden.case.mode == pb.BLOCK and bool(golden.case.steps))
+    """A decoder alone, or one layer of it, in float32; the port has no beams."""
+    case = golden.case
+    alone = case.mode == pb.CAUSAL or (case.mode == pb.BLOCK and bool(case.steps))
+    return alone and float32_alone(golden) and case.generation.strategy != "beam"
 
 
 def _frequencies(config: SpecConfig) -> Array:

@@ -17,7 +17,7 @@ from detection.mutants.judged import MISPLACED, short
 from qwen3_golden import Recording
 from qwen3_parity.check import check
 from qwen3_parity.checkpoints.weights import weights_of
-from qwen3_parity.diagnosis.diagnose import Diagnosis, diagnose
+from qwen3_parity.diagnosis import Diagnosis, diagnose
 from qwen3_parity.diagnosis.explained import Explained
 
 _FIRST = 3

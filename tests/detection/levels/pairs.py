@@ -21,7 +21,7 @@ from detection.mutants.combined import CASES, drawn, together
 from detection.mutants.isolated import CHECKPOINTS, golden_of, record_mutant
 from qwen3_golden import ParityError, Recording, read
 from qwen3_parity.checkpoints.weights import weights_of
-from qwen3_parity.diagnosis.diagnose import Diagnosis, diagnose
+from qwen3_parity.diagnosis import Diagnosis, diagnose
 from qwen3_parity.diagnosis.explained import Explained
 from qwen3_parity.mistakes.hypothesis import Hypothesis, both
 from qwen3_parity.recording.levels import LEVELS

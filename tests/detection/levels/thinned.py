@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from detection.derived.seed import Compute, case_of, seeded
 from qwen3_golden import GOLDEN_ROOT, Recording, pb, selected, table
 from qwen3_parity.checkpoints.weights import weights_of
-from qwen3_parity.diagnosis.diagnose import Diagnosis, diagnose
+from qwen3_parity.diagnosis import Diagnosis, diagnose
 from qwen3_parity.diagnosis.search import ENOUGH
 from qwen3_parity.recording.levels import LEVELS
 from qwen3_spec.ops import OPS

@@ -19,7 +19,7 @@ from qwen3_parity.conformance.known import expected, load, surprises
 from qwen3_parity.conformance.port import Limits, Port
 from qwen3_parity.conformance.run import KINDS, Fresh
 from qwen3_parity.conformance.run import conformance as run
-from qwen3_parity.diagnosis.diagnose import Diagnosis
+from qwen3_parity.diagnosis.answer import Diagnosis
 from qwen3_parity.folder.levels import LEVELS, cases_of
 from qwen3_parity.judge.candidates import golden_names
 from qwen3_parity.judge.selection import EVERY, Selection

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial as with_first
 from time import monotonic
 
@@ -18,16 +18,18 @@ from qwen3_parity.blame.ops_alone import with_ops
 from qwen3_parity.blame.replay import OpVerdict
 from qwen3_parity.blame.values import Values
 from qwen3_parity.check import check, check_run
-from qwen3_parity.diagnosis.casts import Casts, casts_elsewhere
+from qwen3_parity.diagnosis.answer import Diagnosis
+from qwen3_parity.diagnosis.by_graph import diagnose_by_graph
+from qwen3_parity.diagnosis.casts import casts_elsewhere
 from qwen3_parity.diagnosis.explain import FITTED, Explanation, explain
 from qwen3_parity.diagnosis.explained import Explained, certain
 from qwen3_parity.diagnosis.faults import Blame, Fault, Progress, blame, blame_outputs
 from qwen3_parity.diagnosis.fits import FITS, Finding
 from qwen3_parity.diagnosis.judged import Judged, judged
-from qwen3_parity.diagnosis.near_ties import Flip, flips
+from qwen3_parity.diagnosis.near_ties import flips
 from qwen3_parity.diagnosis.next_tap import next_tap
-from qwen3_parity.diagnosis.own_angles import Angles, angles_differ
-from qwen3_parity.diagnosis.parameters import ParameterFault, parameter_faults
+from qwen3_parity.diagnosis.own_angles import angles_differ
+from qwen3_parity.diagnosis.parameters import parameter_faults
 from qwen3_parity.diagnosis.right_alone import meaning
 from qwen3_parity.diagnosis.search import ENOUGH, Search
 from qwen3_parity.diagnosis.together import together
@@ -43,31 +45,6 @@ _WITH_A_PAST = Finding(
     "way; cache_keys and cache_values tell which",
     0.9,
 )
-
-
-@dataclass(frozen=True)
-class Diagnosis:
-    """Everything known about a candidate: the whole run judged (`verdicts`), every op alone (`own`), the faults.
-
-    `misplaced` are taps that were recorded at another place; the model is right there. `parameters` were not loaded as
-    they are stored. `flips` are positions where another token is the best, near-ties among them. `failures` are
-    hypotheses of ours that could not be tried. `casts` are places that round elsewhere than Hugging Face, in bfloat16
-    or float16; nobody is judged by them. `angles`: how far the candidate's are from the golden's, where the run is
-    wrong and every op is right alone; `meaning` says what that means, and what a request before may have to do with it.
-    `work` is what the search came to, counted in evaluated elements.
-    """
-
-    verdicts: Verdicts
-    own: Sequence[OpVerdict]
-    faults: Sequence[Explained]
-    misplaced: Sequence[Fault]
-    parameters: Sequence[ParameterFault]
-    flips: Sequence[Flip] = ()
-    failures: Sequence[str] = ()
-    casts: Sequence[Casts] = ()
-    angles: Angles | None = None
-    meaning: Sequence[str] = ()
-    work: int = 0
 
 
 def diagnose(
@@ -91,6 +68,8 @@ def diagnose(
     `ParityError` when the two recordings do not belong together.
     """
     progress("the whole run")
+    if golden.case.mode == pb.GRAPH:
+        return diagnose_by_graph(golden, candidate, weights, partial=partial)
     if golden.case.mode in (pb.OP, pb.PLUMBING, pb.TOKENIZATION):  # no network to look for somebody else in
         verdicts = check(golden, candidate, partial=partial)
         network = network_of(golden, candidate) if golden.case.mode == pb.OP else None

@@ -17,7 +17,7 @@ _LAYER = re.compile(r"\.layers\.(\d+)\.")
 
 def whereabouts(fault: Fault, worst: Judged) -> str:
     """In one line: layers and steps unless it is all of them, then the axes along which the worst tap is part right."""
-    parts = [*_among("layer", fault, _layer), *_among("step", fault, lambda one: one.step)]
+    parts = [*among("layer", fault, _layer), *among("step", fault, lambda one: one.step)]
     judged, axes = worst.evidence.judged, worst.evidence.site.place.axes
     if worst.cells.any() and not worst.cells[judged].all():
         parts += carried(worst.cells, judged, axes)
@@ -52,7 +52,8 @@ def _layer(verdict: OpVerdict) -> int:
     return int(found.group(1)) if found else 0
 
 
-def _among(word: str, fault: Fault, number: Callable[[OpVerdict], int]) -> list[str]:
+def among(word: str, fault: Fault, number: Callable[[OpVerdict], int]) -> list[str]:
+    """The layers or steps that are wrong, unless it is all of them."""
     bad = sorted({number(one) for one in fault.wrong})
     every = {number(one) for one in (*fault.wrong, *fault.right)}
     if len(bad) == len(every):

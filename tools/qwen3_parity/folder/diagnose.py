@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from qwen3_golden import ParityError, pb, read
 from qwen3_parity.checkpoints.weights import checkpoints_of, weights_of
 from qwen3_parity.diagnosis import diagnose
-from qwen3_parity.diagnosis.diagnose import Diagnosis
+from qwen3_parity.diagnosis.answer import Diagnosis
 from qwen3_parity.diagnosis.explain import FITTED
 from qwen3_parity.diagnosis.explained import Explained
 from qwen3_parity.diagnosis.search import ENOUGH

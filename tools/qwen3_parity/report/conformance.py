@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from qwen3_parity.conformance.run import Conformance, Failure, Fresh
-from qwen3_parity.diagnosis.diagnose import Diagnosis
+from qwen3_parity.diagnosis.answer import Diagnosis
 from qwen3_parity.judge.budgets import percent
 from qwen3_parity.judge.plain import plain
 from qwen3_parity.report import diagnoses as pages

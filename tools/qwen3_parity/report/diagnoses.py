@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from qwen3_parity.diagnosis.diagnose import Diagnosis
+from qwen3_parity.diagnosis.answer import Diagnosis
 from qwen3_parity.diagnosis.explain import Explanation
 from qwen3_parity.diagnosis.explained import Explained
 from qwen3_parity.judge.budgets import percent

@@ -10,7 +10,7 @@ from qwen3_parity.report.diagnoses import MISPLACED, TO_MEND, reproduces, size
 from qwen3_parity.report.diagnoses import name as place_of
 
 if TYPE_CHECKING:  # a diagnosis of texts needs the extra [reference]
-    from qwen3_parity.diagnosis.diagnose import Diagnosis
+    from qwen3_parity.diagnosis.answer import Diagnosis
     from qwen3_parity.diagnosis.explained import Explained
     from qwen3_parity.diagnosis.text import TokenDiagnosis
     from qwen3_parity.folder.diagnose import FolderDiagnosis, Note

@@ -1,0 +1,95 @@
+"""From a transformers model and inputs to its golden: run it, export it, write taps, digests and graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from qwen3_golden import ParityError, Writer, minor_of, pb, tensor
+from qwen3_golden.dtypes import ARITHMETIC
+from qwen3_golden.rules import is_plain_name
+from qwen3_reference.capture.provenance import provenance
+from qwen3_reference.capture.torch_tensors import DTYPES, parameter_messages, to_numpy
+from qwen3_reference.checkpoints.weights import checkpoint_message
+from qwen3_reference.graph.request import Inputs, completed
+from qwen3_reference.graph.settings import EXPERTS, as_reference
+from qwen3_reference.graph.stored import message_of
+from qwen3_reference.graph.traced import Traced, traced
+
+
+def capture(
+    model: nn.Module,
+    inputs: Inputs,
+    path: str | Path,
+    *,
+    steps: Sequence[int] = (),
+    name: str = "request",
+    checkpoint: str | Path | None = None,
+    floors: bool = True,
+    seed: int = 0,
+) -> None:
+    """Write the golden of a transformers model on inputs to `path`: every module's output, and the graph behind them.
+
+    `inputs` are the forward's arguments, `[batch, query]` of the whole length; `steps` how many positions each forward
+    takes, all of them in one where it is empty. `checkpoint` is the folder that the weights came from, None where they
+    are handed to the judge in memory. `seed` is what the inputs were drawn from, 0: nothing. Raises `ParityError` for
+    a model that does not run or cannot be exported, and where the disk does not take the file; then there is none.
+    """
+    if not is_plain_name(name):
+        raise ParityError(
+            f"name {name!a}",
+            "this cannot be the name of a case",
+            expected="a file's name, without folders that lead out and without its suffix",
+            got=ascii(name),
+            next_step="give another name",
+        )
+    with as_reference(model):
+        whole, lengths = completed(model, inputs, steps)
+        write(model, whole, lengths, traced(model, whole, lengths), Path(path), name, checkpoint, seed)
+
+
+def write(
+    model: nn.Module,
+    inputs: Inputs,
+    lengths: Sequence[int],
+    made: Traced,
+    path: Path,
+    name: str,
+    checkpoint: str | Path | None,
+    seed: int,
+) -> None:
+    """Write what was traced as a golden."""
+    case = pb.Case(name=name, mode=pb.GRAPH, steps=lengths, description=f"{type(model).__name__} by its own graph.")
+    if checkpoint is not None:
+        case.checkpoint.append(checkpoint_message("model", checkpoint, Path(checkpoint).resolve().name))
+    said = provenance("qwen3_reference", seed)
+    said.flags.extend(
+        [pb.Pair(key="experts", value=EXPERTS), pb.Pair(key="export", value=str(made.dtype).split(".")[1])]
+    )
+    said.flags.sort(key=lambda pair: pair.key)
+    arithmetic = ARITHMETIC[DTYPES[next(value.dtype for value in model.parameters() if value.is_floating_point())]]
+    taps = list(dict.fromkeys(tap for tap, _ in made.values))
+    run = pb.Run(arithmetic=arithmetic, backend=pb.EAGER, materialised=taps)
+    graph = message_of(made.graph, type(model).__name__, _config(model))
+    with Writer(path, schema_minor=minor_of(case)) as writer:
+        for input_name, value in inputs.items():
+            key = (f"input.{input_name}", 0)
+            writer.add(_tensor(key, value, made.axes[key], "input"))
+        for key, value in made.values.items():
+            writer.add(_tensor(key, value, made.axes[key]))
+        parameters = parameter_messages(dict(model.named_parameters(remove_duplicate=False)))
+        writer.finish(case, said, run, parameters, graph=graph)
+
+
+def _tensor(key: tuple[str, int], value: torch.Tensor, axes: Sequence[str], op: str = "") -> object:
+    array, dtype = to_numpy(value.contiguous())
+    return tensor(key[0], array, step=key[1], dtype=dtype, axes=axes, op=op)
+
+
+def _config(model: nn.Module) -> str:
+    """The model's config.json, empty where it has none."""
+    config = getattr(model, "config", None)
+    return config.to_json_string() if hasattr(config, "to_json_string") else ""

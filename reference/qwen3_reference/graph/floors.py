@@ -1,0 +1,67 @@
+"""Noise floors of a whole run: how far draws of Monte Carlo arithmetic over the graph end from the truth, by tap."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from qwen3_golden import Array, pb
+from qwen3_spec.aten.noise import draws
+from qwen3_spec.graph import Graph
+from qwen3_spec.slices import Slices, chosen
+
+_DRAWS = 16
+"""Half of them would do, a quarter would not."""
+Key = tuple[str, int]
+"""A tap's name and its step."""
+
+
+class Recorded(NamedTuple):
+    """A golden's tap: its values, its axes, and bool of its shape, True = counts."""
+
+    values: Array
+    axes: tuple[str, ...]
+    counts: Array
+
+
+def floors(
+    graph: Graph, arrays: Mapping[str, Array], recorded: Mapping[Key, Recorded], *, narrow: bool = False
+) -> dict[Key, pb.Floor]:
+    """The floor of every float tap, from draws and from what the recorded run itself is off.
+
+    `arrays` are inputs and parameters by name. The recorded choices (router, top-k) are everybody's: with another one
+    the floor would be as wide as a wrong expert. `narrow`: the graph's bfloat16 is one.
+    """
+    values = {graph.taps[key]: item.values for key, item in recorded.items()}
+    whole = Slices(graph, graph.leaf_values(arrays), {}, choices=chosen(graph, values), narrow=narrow)
+    kept = {key: graph.taps[key] for key, item in recorded.items() if item.values.dtype.kind == "f"}
+    truth = whole.every(set(kept.values()))
+    most = {key: _error(recorded[key], recorded[key].values, truth[value]) for key, value in kept.items()}
+    squares = dict.fromkeys(kept, 0.0)
+    for noise in draws(_DRAWS, narrow=narrow):
+        drawn = whole.every(set(kept.values()), noise)
+        for key, value in kept.items():
+            error = _error(recorded[key], drawn[value], truth[value])
+            most[key] = _Error(*map(max, most[key], error))
+            squares[key] += error.rms**2 / _DRAWS
+    return {key: pb.Floor(rms=math.sqrt(squares[key]), max=error.max, row=error.row) for key, error in most.items()}
+
+
+class _Error(NamedTuple):
+    rms: float
+    max: float
+    row: float
+
+
+def _error(item: Recorded, actual: Array, truth: Array) -> _Error:
+    """Over the cells that count; a row is a position of a batch row."""
+    count = int(item.counts.sum())
+    if not count:
+        return _Error(0.0, 0.0, 0.0)
+    squares = np.where(item.counts, np.square(actual - truth), 0.0)
+    across = tuple(place for place, axis in enumerate(item.axes) if axis not in ("batch", "query", "row"))
+    rows = squares.sum(across) / np.maximum(item.counts.sum(across), 1)
+    return _Error(*(math.sqrt(float(square)) for square in (squares.sum() / count, squares.max(), rows.max())))

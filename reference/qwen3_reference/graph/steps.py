@@ -1,0 +1,104 @@
+"""All forwards of a case as one: the whole inputs cut into steps, each going on from the cache of the one before it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from qwen3_reference.cache_name import CACHE
+from qwen3_reference.graph.taps import Taps
+
+MODEL = "model"
+"""Under which name the model stands in `Steps`."""
+_CACHES = dict.fromkeys((CACHE, "past_key_values", "cache", "cache_params"))
+_RESULTS = ("logits", "last_hidden_state")
+_MEMORY = "encoder_last_hidden_state"
+
+
+class Steps(nn.Module):
+    """A model that runs `lengths` positions a step on inputs of the whole length, and gives every tap out, in order."""
+
+    def __init__(self, model: nn.Module, lengths: Sequence[int], taps: Taps) -> None:
+        super().__init__()
+        self.model, self.lengths, self.taps = model, tuple(lengths), taps
+        self.names = tuple(inspect.signature(model.forward).parameters)
+        self.cached = len(self.lengths) > 1 or has_cache(model)
+
+    def forward(self, **inputs: torch.Tensor) -> list[torch.Tensor]:
+        """The taps of all steps."""
+        self.taps.clear()
+        end, more = 0, dict[str, Any]()
+        if self.cached and "use_cache" in self.names:
+            more["use_cache"] = True
+        for step, length in enumerate(self.lengths):
+            begin, end = end, end + length
+            self.taps.begin(step)
+            output = self.model(**self._cut(inputs, begin, end), **more)
+            more |= self._kept(output)
+        return list(self.taps.values.values())
+
+    def _cut(self, inputs: Mapping[str, torch.Tensor], begin: int, end: int) -> dict[str, torch.Tensor]:
+        """What a step sees; the one step of a case all of it, so that sizes may stay free."""
+        if len(self.lengths) == 1:
+            return dict(inputs)
+        merged = any(name.startswith("decoder_") for name in inputs)
+        cut = dict[str, torch.Tensor]()
+        for name, value in inputs.items():
+            if merged and not name.startswith("decoder_"):
+                if not begin or name == "attention_mask":
+                    cut[name] = value
+            elif name.endswith("attention_mask"):
+                cut[name] = value[:, :end] if value.ndim == 2 else value[..., begin:end, :end]
+            else:
+                cut[name] = value[..., begin:end] if name.endswith("position_ids") else value[:, begin:end]
+        return cut
+
+    def _kept(self, output: Any) -> dict[str, Any]:
+        """Put the step's result and states among the taps; what the next step goes on from, by argument."""
+        result = next((name for name in _RESULTS if isinstance(getattr(output, name, None), torch.Tensor)), None)
+        for name in (result, "pooler_output"):
+            if name is not None:
+                self.taps.add(name, getattr(output, name, None))
+        kept = dict[str, Any]()
+        name = next((name for name in _CACHES if getattr(output, name, None) is not None), None)
+        if self.cached and name is not None:
+            cache = getattr(output, name)
+            for tap, state in states(cache):
+                self.taps.add(tap, state)
+            kept[name] = cache
+        if isinstance(getattr(output, _MEMORY, None), torch.Tensor) and "encoder_outputs" in self.names:
+            kept["encoder_outputs"] = (getattr(output, _MEMORY),)
+        return kept
+
+
+def has_cache(model: nn.Module) -> bool:
+    """Whether a model generates, so that the states behind a forward are part of what it computes."""
+    can = getattr(model, "can_generate", None)
+    return bool(can is not None and can())
+
+
+def states(cache: Any) -> Iterator[tuple[str, torch.Tensor]]:
+    """Every tensor that a cache keeps, as "cache.0.keys"; of the encoder's side as "cache.0.cross_keys"."""
+    sides = [
+        ("", getattr(cache, "self_attention_cache", cache)),
+        ("cross_", getattr(cache, "cross_attention_cache", None)),
+    ]
+    for prefix, side in sides:
+        for number, layer in enumerate(getattr(side, "layers", ())):
+            for attribute, value in vars(layer).items():
+                if not attribute.startswith("_"):
+                    yield from _tensors(f"cache.{number}.{prefix}{attribute}", value)
+
+
+def _tensors(name: str, value: object) -> Iterator[tuple[str, torch.Tensor]]:
+    """A tensor, or those in a list or dict, which some states are: the first under the bare name."""
+    if isinstance(value, torch.Tensor):
+        yield name, value
+    elif isinstance(value, Mapping | list | tuple):
+        members = value.values() if isinstance(value, Mapping) else value
+        for place, member in enumerate(members):
+            yield from _tensors(f"{name}[{place}]" if place else name, member)

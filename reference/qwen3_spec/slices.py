@@ -1,0 +1,153 @@
+"""A graph's values on what somebody else recorded: each from the nearest recorded ones, with its rounding unit.
+
+The unit of an element is how far it scatters over a few draws of noise, see `qwen3_spec.aten.noise`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from qwen3_spec.arithmetic import Array
+from qwen3_spec.aten import TRUTH, Numbers
+from qwen3_spec.aten.noise import ROUNDOFF, Noise, draws
+from qwen3_spec.graph import Graph, Ref
+
+DRAWS = 8
+"""Draws of a unit: fewer scatter themselves."""
+_NEIGHBOURS = 0.3
+"""How much of its row's unit an element has at least: eight draws may all come out small."""
+_SPREAD = 0.58
+"""The RMS of a number between -1 and 1: that of one rounding, as a part of the largest."""
+_SMALLEST = 2.0**-126
+_ANGLES = 2 * 2.0**-23
+"""Honest libraries' frequencies are up to two spacings of float32 apart."""
+_CHOOSES = frozenset({"topk", "sort", "max.dim", "min.dim"})
+"""Ops that give values and the indices at which they stood."""
+
+
+@dataclass(frozen=True)
+class Slices:
+    """A graph's `leaves` and `recorded` values by number; `dtypes` are those that recorded floats were stored in.
+
+    `choices` are recorded indices by the number of the op that chose them. `narrow`: the graph's bfloat16 is one.
+    """
+
+    graph: Graph
+    leaves: Mapping[int, Array]
+    recorded: Mapping[int, Array]
+    dtypes: Mapping[int, str] = field(default_factory=dict)
+    choices: Mapping[int, Array] = field(default_factory=dict)
+    narrow: bool = False
+
+    @cached_property
+    def draws(self) -> Sequence[Noise]:
+        """The draws that units come from."""
+        return draws(DRAWS, narrow=self.narrow)
+
+    @cached_property
+    def _input_made(self) -> list[int]:
+        """Values that inputs and constants alone decide, in order: masks, positions, angles. No recorded ones."""
+        graph = self.graph
+        weights = {graph.leaves[name] for name in graph.parameters}
+        fixed = {value for value in graph.leaves.values() if value not in weights}
+        made = []
+        for value, node in enumerate(graph.nodes, len(graph.leaves)):
+            if value not in self.recorded and all(read in fixed for read in node.reads):
+                fixed.add(value)
+                made.append(value)
+        return made
+
+    @cached_property
+    def _of_inputs(self) -> dict[int, Mapping[int, Any]]:
+        return {}
+
+    def _fixed(self, noise: Noise | None) -> Mapping[int, Any]:
+        """Leaves, and what inputs alone decide, in a draw or in truth; computed once each."""
+        key = -1 if noise is None else noise.draw
+        if key not in self._of_inputs:
+            values: dict[int, Any] = dict(self.leaves)
+            if noise is not None:
+                for name, leaf in self.graph.leaves.items():
+                    if name.endswith("inv_freq"):
+                        wide = _wide(values[leaf])
+                        values[leaf] = noise.at(leaf).moved(wide, _ANGLES * np.abs(wide))
+            numbers: Numbers = TRUTH if noise is None else noise
+            self._of_inputs[key] = self.graph.run(values, self._input_made, numbers)
+        return self._of_inputs[key]
+
+    @cached_property
+    def _orders(self) -> dict[int, tuple[list[int], list[int]]]:
+        return {}
+
+    def order(self, value: int) -> list[int]:
+        """The ops between a value and the nearest recorded ones, those of inputs alone left out."""
+        return self._slice(value)[0]
+
+    def reads(self, value: int) -> list[int]:
+        """The recorded values that a value is computed from."""
+        return self._slice(value)[1]
+
+    def _slice(self, value: int) -> tuple[list[int], list[int]]:
+        if value not in self._orders:
+            near = self.recorded.keys() - {value}
+            order = self.graph.slice([value], near | set(self._input_made))
+            nodes = [self.graph.node(part) for part in order]
+            reads = {read for node in nodes if node is not None for read in node.reads}
+            self._orders[value] = order, sorted(reads & near)
+        return self._orders[value]
+
+    def value(self, value: int, noise: Noise | None = None) -> Array:
+        """A value from the nearest recorded ones: in float64, or in a draw."""
+        values = dict(self._fixed(noise))
+        for read in self.reads(value):
+            near = self.recorded[read]
+            values[read] = near if noise is None else noise.at(read).stored(_wide(near), self.dtypes.get(read, "float32"))
+        numbers: Numbers = TRUTH if noise is None else noise
+        return np.asarray(self.graph.run(values, self.order(value), numbers, self.choices)[value])
+
+    def every(self, targets: Collection[int], noise: Noise | None = None) -> dict[int, Array]:
+        """Many values at once, as a whole run has them: nothing recorded is looked at."""
+        values = dict(self._fixed(noise))
+        order = self.graph.slice(targets, set(self._input_made))
+        self.graph.run(values, order, TRUTH if noise is None else noise, self.choices)
+        return {value: np.asarray(values[value]) for value in targets}
+
+    def unit(self, value: int, truth: Array, counts: Array, dtype: str = "float32") -> Array:
+        """The rounding unit of each element of a value, of the shape of `truth`; `counts` are the cells that count."""
+        squares = np.zeros(truth.shape)
+        with np.errstate(all="ignore"):
+            for noise in self.draws:
+                squares += np.square(self.value(value, noise) - truth)
+            unit = np.sqrt(squares / len(self.draws))
+            unit = np.hypot(unit, _SPREAD * ROUNDOFF[dtype] * np.abs(truth))
+        unit = np.where(counts & np.isfinite(unit), unit, 0)
+        if truth.ndim:
+            among = np.maximum(counts.sum(-1, keepdims=True), 1)
+            unit = np.hypot(unit, _NEIGHBOURS * np.sqrt(np.square(unit).sum(-1, keepdims=True) / among))
+        return np.asarray(unit + _SMALLEST)
+
+
+def _wide(value: Array) -> Array:
+    return value.astype(np.float64) if value.dtype.kind == "f" else value
+
+
+def chooser(graph: Graph, value: int) -> int | None:
+    """The number of the op that chose these indices; None for a value that is no such choice."""
+    node = graph.node(value)
+    if node is None or node.op != "getitem" or node.operands[1] != 1 or not isinstance(node.operands[0], Ref):
+        return None
+    maker = graph.node(node.operands[0].value)
+    if maker is None or _CHOOSES.isdisjoint((maker.op, maker.op.partition(".")[0])):
+        return None
+    return node.operands[0].value
+
+
+def chosen(graph: Graph, recorded: Mapping[int, Array]) -> dict[int, Array]:
+    """Recorded indices by the number of the op that chose them."""
+    makers = {value: chooser(graph, value) for value, array in recorded.items() if array.dtype.kind in "iu"}
+    return {maker: recorded[value] for value, maker in makers.items() if maker is not None}

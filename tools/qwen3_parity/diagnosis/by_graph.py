@@ -1,0 +1,95 @@
+"""The diagnosis of a candidate by a golden's graph: which slices are wrong, and the reference's lines of each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from qwen3_golden import Array, Recording
+from qwen3_golden.contract import contract_of
+from qwen3_parity.diagnosis.answer import Diagnosis
+from qwen3_parity.diagnosis.explained import Explained
+from qwen3_parity.diagnosis.faults import Fault
+from qwen3_parity.diagnosis.fits import Finding
+from qwen3_parity.diagnosis.whereabouts import among, carried
+from qwen3_parity.judge.op_verdict import OpVerdict
+from qwen3_parity.slices.check import Judged, judged_by_graph
+from qwen3_parity.slices.judge import Alone
+from qwen3_parity.slices.network import Network
+from qwen3_parity.slices.source import place_of, text_of
+from qwen3_spec.aten import Kind, kernel_of
+from qwen3_spec.graph import Line, Node
+
+_LAYER = re.compile(r"(?<=\.)(\d+)(?=\.|\[|#|$)")
+_LINES = 6
+_REPEATED = 1.0
+"""Cells with a larger error than this part of their headroom are wrong."""
+
+
+def diagnose_by_graph(
+    golden: Recording, candidate: Recording, weights: Mapping[str, Array], *, partial: bool = False
+) -> Diagnosis:
+    """Judge a candidate by its golden's graph, and say of each wrong place the reference's ops and lines.
+
+    `weights` are the graph's parameters by name. Raises `ParityError` when the two do not belong together.
+    """
+    judged = judged_by_graph(golden, candidate, weights, partial=partial)
+    verdicts = replace(judged.verdicts, contract=contract_of(golden))
+    return Diagnosis(verdicts, [part.verdict for part in judged.alone], list(_faults(judged)), [], [])
+
+
+def pattern(name: str) -> str:
+    """A tap's name with the number of its layer left open."""
+    return _LAYER.sub("{layer}", name, count=1)
+
+
+def _faults(judged: Judged) -> Sequence[Explained]:
+    groups: dict[str, list[Alone]] = {}
+    for part in judged.alone:
+        if not part.verdict.reason:
+            groups.setdefault(pattern(part.verdict.name), []).append(part)
+    faults = list[Explained]()
+    for place, parts in groups.items():
+        wrong = [part for part in parts if not part.verdict.passed]
+        if wrong and judged.network is not None:
+            right = [part.verdict for part in parts if part.verdict.passed]
+            faults.append(_explained(place, wrong, right, judged.network))
+    return faults
+
+
+def _explained(place: str, wrong: Sequence[Alone], right: Sequence[OpVerdict], network: Network) -> Explained:
+    fault = Fault(place, (), tuple(part.verdict for part in wrong), tuple(right))
+    worst = max(wrong, key=lambda part: part.verdict.share)
+    item = network.golden[worst.verdict.name, worst.verdict.step]
+    value = network.value(item)
+    where = [*among("layer", fault, _layer), *among("step", fault, lambda verdict: verdict.step)]
+    bad = worst.cells > _REPEATED * max(1.0, worst.cells.max() / 1e3)
+    where += carried(bad, worst.cells >= 0, tuple(item.info.axes)) if bad.any() else []
+    return Explained(fault, ", ".join(where), findings=list(_lines(network, value)))
+
+
+def _layer(verdict: OpVerdict) -> int:
+    number = _LAYER.search(verdict.name)
+    return int(number.group(1)) if number else 0
+
+
+def _lines(network: Network, value: int) -> Sequence[Finding]:
+    """The reference's lines that make a value of the nearest recorded ones, the last first."""
+    nodes = [node for part in network.slices.order(value) if (node := network.graph.node(part)) is not None]
+    lines = list(dict.fromkeys(node.lines[-1] for node in reversed(nodes) if node.lines and _computes(node)))
+    lines = lines or [node.lines[-1] for node in reversed(nodes) if node.lines][:1]
+    findings = [Finding("reference", _says(line, network), 0.5) for line in lines[:_LINES]]
+    if len(lines) > _LINES:
+        findings.append(Finding("reference", f"and {len(lines) - _LINES} more lines: record what is between", 0.1))
+    return findings
+
+
+def _computes(node: Node) -> bool:
+    kernel = kernel_of(node.op)
+    return kernel is not None and kernel.kind not in (Kind.MOVE, Kind.SIZE, Kind.MADE)
+
+
+def _says(line: Line, network: Network) -> str:
+    text = text_of(line, network.golden)
+    return f"{place_of(line)}: {text}" if text else place_of(line)

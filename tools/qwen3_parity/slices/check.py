@@ -1,0 +1,175 @@
+"""The judge of a case of mode GRAPH: the whole run by its floors, and each tap alone by its slice of the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from threadpoolctl import threadpool_limits
+
+from qwen3_golden import Array, Recording, Tensor, pb
+from qwen3_parity.judge.budgets import headroom, shares
+from qwen3_parity.judge.compare import compare, exact
+from qwen3_parity.judge.match import is_input, parameters_differ, same_case
+from qwen3_parity.judge.next_command import diagnose_command
+from qwen3_parity.judge.op_verdict import OpVerdict
+from qwen3_parity.judge.verdict import Problem, Verdict, Verdicts
+from qwen3_parity.slices.judge import Alone, judge
+from qwen3_parity.slices.network import Network, network
+from qwen3_parity.slices.rerouted import Routes, routes
+from qwen3_parity.slices.scope import counted
+from qwen3_parity.slices.stored import graph_of
+from qwen3_spec.graph import Graph
+from qwen3_spec.slices import chooser
+
+RESULTS = ("logits", "last_hidden_state", "pooler_output")
+"""Taps without which a verdict is partial: of these the first that a golden has."""
+_NAMED = 8
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The verdicts on a candidate, and each tap alone with its cells; `network` is None without weights."""
+
+    verdicts: Verdicts
+    network: Network | None = None
+    alone: Sequence[Alone] = field(default=())
+
+
+def judged_by_graph(
+    expected: Recording, actual: Recording, weights: Mapping[str, Array] | None, *, partial: bool = False
+) -> Judged:
+    """Judge a candidate by a golden with a graph; without `weights`, by the floors of the whole run alone.
+
+    Raises `ParityError` when the candidate ran another case, or the graph cannot be read.
+    """
+    same_case(actual, expected)
+    graph = graph_of(expected.graph, expected.source)
+    both = [item for item in expected if not is_input(item, pb.GRAPH) and item.key in actual]
+    rerouted = routes(graph, expected, actual)
+    verdicts = Verdicts(
+        case=expected.case,
+        golden=expected.source,
+        candidate=actual.source,
+        arithmetic=actual.run.arithmetic or expected.run.arithmetic,
+        backend=actual.run.backend or pb.FOREIGN,
+        taps=[_in_the_run(item, expected, actual, graph, rerouted) for item in both],
+        structural=[*parameters_differ(actual, expected), *_unknown(expected, actual)],
+        not_materialised=[_where(item) for item in expected if not is_input(item, pb.GRAPH) and item.key not in actual],
+        partial=partial,
+        floors=any(item.info.HasField("floor") for item in expected),
+        results=results(expected),
+        notes=rerouted.notes,
+    )
+    if weights is None:
+        return Judged(_with_first_bad(verdicts))
+    net, alone = network(expected, actual, weights), list[Alone]()
+    with threadpool_limits(1, user_api="blas"):
+        for item in both:
+            alone.append(judge(actual[item.key], item, counted(item, expected), net))
+    return Judged(_with_alone(verdicts, [part.verdict for part in alone]), net, alone)
+
+
+def results(golden: Recording) -> list[tuple[str, int]]:
+    """The name and step of the taps that make a verdict on a golden more than a partial one."""
+    keys = [item.key for item in golden if not is_input(item, pb.GRAPH)]
+    name = next((name for name in RESULTS if any(key[0] == name for key in keys)), keys[-1][0] if keys else "")
+    return [key for key in keys if key[0] == name]
+
+
+def _where(item: Tensor) -> str:
+    return f"{item.info.name} (step {item.info.step})"
+
+
+def _unknown(expected: Recording, actual: Recording) -> Iterator[Problem]:
+    extra = [_where(item) for item in actual if item.key not in expected and not is_input(item, pb.GRAPH)]
+    if extra:
+        more = f" and {len(extra) - _NAMED} more" if len(extra) > _NAMED else ""
+        yield Problem(
+            actual.source,
+            "taps that the golden does not have",
+            expected="names and steps of the golden's taps",
+            got=", ".join(extra[:_NAMED]) + more,
+            next_step=f"qwen3-parity show {expected.source} lists them",
+        )
+
+
+def _in_the_run(item: Tensor, golden: Recording, candidate: Recording, graph: Graph, rerouted: Routes) -> Verdict:
+    """A tap against the golden's: floats by their floor, a choice not at all, every other copy by its bits."""
+    actual, value = candidate[item.key], graph.taps.get(item.key)
+    choice = value is not None and chooser(graph, value) is not None
+    verdict = Verdict(*item.key, item.info.op, exact=not item.is_float and not choice)
+
+    def fail(rule: str, wanted: object, got: object, share: float | None = None) -> Verdict:
+        next_step = diagnose_command(golden.source, candidate.source)
+        problem = Problem(verdict.where, rule, str(wanted), str(got), next_step, share=share)
+        return replace(verdict, problem=problem)
+
+    if actual.array.shape != item.array.shape:
+        return fail("another shape", list(item.array.shape), list(actual.array.shape))
+    if actual.is_float != item.is_float:
+        return fail("another dtype", pb.DType.Name(item.info.dtype), pb.DType.Name(actual.info.dtype))
+    if choice:
+        return verdict
+    counts, axes = counted(item, golden, rerouted.before(item)), tuple(item.info.axes)
+    if verdict.exact:
+        metrics = exact(actual.values(), item.values(), counts, axes=axes)
+        verdict = replace(verdict, metrics=metrics)
+        got = f"{metrics.differing} of {metrics.count} elements differ"
+        return fail("must be an exact copy", "the golden's bits", got) if metrics.differing else verdict
+    narrow = pb.BF16 in (actual.info.dtype, item.info.dtype)
+    metrics = compare(actual.values(), item.values(), counts, axes=axes, bfloat16=narrow)
+    if metrics.nonfinite_actual:
+        verdict = replace(verdict, metrics=metrics)
+        return fail("NaN or infinity", "finite numbers, padding included", f"{metrics.nonfinite_actual} elements")
+    if not item.info.HasField("floor"):
+        return verdict
+    verdict = replace(verdict, metrics=metrics, shares=shares(metrics, item.info.floor, headroom("drawn")))
+    if not verdict.share <= 1:
+        wanted = f"RMS error ≤ {headroom('drawn').rms * item.info.floor.rms:.3g}"
+        return fail("further from the golden than honest arithmetic goes", wanted, f"{metrics.rms:.3g}", verdict.share)
+    return verdict
+
+
+def _with_alone(verdicts: Verdicts, alone: Sequence[OpVerdict]) -> Verdicts:
+    by_key, taps = {(part.name, part.step): part for part in alone}, list[Verdict]()
+    for tap in verdicts.taps:
+        own = by_key[tap.name, tap.step]
+        tap = replace(tap, own=own, op=own.op)
+        if not own.passed and tap.problem is None and verdicts.arithmetic != pb.ARITHMETIC_OTHER:
+            problem = Problem(
+                tap.where,
+                "wrong on the candidate's own inputs",
+                "what the reference makes of these inputs, within its headroom of rounding units",
+                f"an error of {own.errors.max:.3g} units",
+                diagnose_command(verdicts.golden, verdicts.candidate),
+                share=own.share,
+            )
+            tap = replace(tap, problem=problem)
+        taps.append(tap)
+    structural = list(verdicts.structural)
+    if not any(tap.compared and _counts(tap) for tap in taps):
+        structural.append(
+            Problem(
+                verdicts.candidate,
+                "zero comparisons: not one element of an output was judged",
+                expected=f"taps of {verdicts.case.name}",
+                got=f"{len(taps)} taps",
+                next_step=f"qwen3-parity show {verdicts.candidate}",
+            )
+        )
+    return _with_first_bad(replace(verdicts, taps=taps, structural=structural))
+
+
+def _counts(tap: Verdict) -> bool:
+    return tap.judged_alone or (tap.metrics is not None and tap.metrics.count > 0)
+
+
+def _with_first_bad(verdicts: Verdicts) -> Verdicts:
+    first, taps = "", list[Verdict]()
+    for tap in verdicts.taps:
+        if tap.problem is not None:
+            first = first or tap.where
+            tap = replace(tap, problem=replace(tap.problem, first_bad=first))
+        taps.append(tap)
+    return replace(verdicts, taps=taps)

@@ -1,0 +1,123 @@
+"""One tap alone: what the reference's graph makes of the nearest values that the candidate recorded."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from qwen3_golden import Array, Tensor
+from qwen3_parity.judge.budgets import Headroom, headroom
+from qwen3_parity.judge.op_verdict import NONE, Errors, OpVerdict
+from qwen3_parity.slices.network import DTYPES, Network
+from qwen3_spec.aten import Kind, kernel_of
+from qwen3_spec.graph import Ref
+from qwen3_spec.slices import chooser
+
+_MOST_OPS = 4
+
+
+@dataclass(frozen=True)
+class Alone:
+    """A tap's verdict with its errors in units, cell by cell, 0 where nothing is judged."""
+
+    verdict: OpVerdict
+    cells: Array
+
+
+def judge(item: Tensor, expected: Tensor, counts: Array, network: Network) -> Alone:
+    """A candidate's tap by its slice; `counts` are the cells that are judged."""
+    value = network.value(expected)
+    verdict = OpVerdict(*item.key, op_names(network, value))
+    actual, none = item.values(), np.zeros(expected.array.shape)
+    if actual.shape != expected.array.shape:
+        return Alone(replace(verdict, reason=f"another shape, {list(actual.shape)}"), none)
+    for read in network.slices.reads(value):
+        near = network.slices.recorded[read]
+        if near.dtype.kind == "f" and not np.isfinite(near).all():
+            return Alone(replace(verdict, reason="what it is computed from is not finite"), none)
+    maker = chooser(network.graph, value)
+    if maker is not None:
+        errors = _regret(actual, maker, counts, network)
+    else:
+        truth = network.slices.value(value)
+        if truth.dtype.kind != "f":
+            errors = np.where(counts & (actual != truth), np.inf, 0.0)
+        else:
+            unit = network.slices.unit(value, truth, counts, DTYPES[item.info.dtype] if network.narrow else "float32")
+            errors = _in_units(actual, truth, unit, counts)
+    figures = measure(errors, counts, tuple(expected.info.axes))
+    return Alone(replace(verdict, errors=figures, share=_share(figures, network.narrow)), errors)
+
+
+def _in_units(actual: Array, truth: Array, unit: Array, counts: Array) -> Array:
+    with np.errstate(all="ignore"):
+        errors = np.asarray(np.abs(actual - truth) / unit)
+    errors[(actual == truth) | (np.isnan(actual) & np.isnan(truth)) | ~counts] = 0
+    errors[np.isnan(errors)] = np.inf
+    return errors
+
+
+def _regret(actual: Array, maker: int, counts: Array, network: Network) -> Array:
+    """How much better the best choice that was left out is than each that was taken, in units; order is free.
+
+    Infinite for an index twice or out of range.
+    """
+    node = network.graph.node(maker)
+    assert node is not None and isinstance(node.operands[0], Ref)
+    source = node.operands[0].value
+    axis = int(node.operands[2]) if len(node.operands) > 2 else int(node.named.get("dim", -1))
+    largest = node.operands[3] if len(node.operands) > 3 else node.named.get("largest", not node.op.startswith("min"))
+    if source in network.slices.recorded:
+        scores = network.slices.recorded[source].astype(np.float64)
+        unit = np.zeros_like(scores)
+    else:
+        scores = network.slices.value(source)
+        unit = network.slices.unit(source, scores, np.ones(scores.shape, bool))
+    scores, unit, taken = (np.moveaxis(x, axis, -1) for x in (scores if largest else -scores, unit, actual))
+    size = scores.shape[-1]
+    inside = (taken >= 0) & (taken < size)
+    index = np.where(inside, taken, 0).astype(np.int64)
+    chosen = np.zeros(scores.shape, bool)
+    np.put_along_axis(chosen, index, True, -1)
+    twice = (np.sort(index, -1)[..., 1:] == np.sort(index, -1)[..., :-1]).any(-1, keepdims=True)
+    best = np.where(chosen, -np.inf, scores).max(-1, keepdims=True)
+    lost = np.maximum(best - np.take_along_axis(scores, index, -1), 0)
+    spread = np.hypot(unit.max(-1, keepdims=True), np.abs(scores).max(-1, keepdims=True) * 2.0**-24)
+    errors = np.where(inside & ~twice, lost / spread, np.inf)
+    return np.asarray(np.where(counts, np.moveaxis(errors, -1, axis), 0.0))
+
+
+def measure(errors: Array, counts: Array, axes: Sequence[str]) -> Errors:
+    """The figures of errors of every cell, over the judged ones; a row is a position of a batch row."""
+    if not counts.any():
+        return NONE
+    squares = errors * errors
+    kept = [place for place, axis in enumerate(axes) if axis in ("batch", "query", "row")]
+    across = tuple(place for place in range(squares.ndim) if place not in kept)
+    rows = squares.sum(across) / np.maximum(counts.sum(across), 1)
+    total = float(squares.sum()) / int(counts.sum())
+    return Errors(math.sqrt(total), float(errors.max()), math.sqrt(float(rows.max())), 0.0)
+
+
+def _share(errors: Errors, narrow: bool) -> float:
+    """The largest share of the headroom; of half precision the mean over elements alone tells rounding from more."""
+    room: Headroom = headroom("slice", "narrow" if narrow else "")
+    shares = [error / allowed for error, allowed in zip(errors, room, strict=True)]
+    return math.inf if any(math.isnan(share) for share in shares) else max(shares)
+
+
+def op_names(network: Network, value: int) -> str:
+    """The ops of a slice that compute something, in order, each once: "pow, mean, rsqrt, mul"."""
+    nodes = [network.graph.node(part) for part in network.slices.order(value)]
+    names = list[str]()
+    for node in nodes:
+        kernel = None if node is None else kernel_of(node.op)
+        if node is not None and kernel is not None and kernel.kind in (Kind.POINT, Kind.SUM):
+            names.append(node.op.partition(".")[0])
+    short = list(dict.fromkeys(names))
+    if not short:
+        return "copy"
+    return ", ".join(short[-_MOST_OPS:]) if len(short) <= _MOST_OPS else f"… {', '.join(short[-_MOST_OPS:])}"

@@ -1,0 +1,68 @@
+"""A golden's graph on what a candidate recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from qwen3_golden import Array, ParityError, Recording, Tensor, pb
+from qwen3_parity.slices.stored import graph_of
+from qwen3_spec.graph import Graph
+from qwen3_spec.slices import Slices, chosen
+
+DTYPES: dict[int, str] = {pb.F64: "float64", pb.F32: "float32", pb.BF16: "bfloat16", pb.F16: "float16"}
+"""Float types of the schema by torch's names."""
+_NARROW = (pb.ARITHMETIC_BF16, pb.ARITHMETIC_F16)
+
+
+@dataclass(frozen=True)
+class Network:
+    """A golden's graph, and its slices on a candidate's values."""
+
+    golden: Recording
+    candidate: Recording
+    graph: Graph
+    slices: Slices
+
+    def value(self, item: Tensor) -> int:
+        """The number of a tap's value."""
+        return self.graph.taps[item.key]
+
+    @property
+    def narrow(self) -> bool:
+        """Whether half precision is judged."""
+        return self.slices.narrow
+
+
+def network(golden: Recording, candidate: Recording, weights: Mapping[str, Array]) -> Network:
+    """The slices of a golden's graph on a candidate's taps, with the case's inputs and these weights by name.
+
+    A tap of another shape than the golden's is not among the recorded values. Raises `ParityError` for a graph that
+    cannot be read and for a weight that is not there.
+    """
+    graph = graph_of(golden.graph, golden.source)
+    inputs = {
+        item.info.name.removeprefix("input."): item.array for item in golden if item.info.name.startswith("input.")
+    }
+    missing = [name for name in graph.parameters if name not in weights]
+    missing += [name for name in graph.inputs if name not in inputs]
+    if missing:
+        raise ParityError(
+            golden.source,
+            "the graph reads what is not there",
+            expected="every input in the golden, every parameter in the checkpoint",
+            got=f"no {', '.join(missing[:4])}",
+            next_step="give the case's own checkpoint with --model",
+        )
+    leaves = graph.leaf_values({**inputs, **{name: weights[name] for name in graph.parameters}})
+    recorded, dtypes = dict[int, Array](), dict[int, str]()
+    for item in candidate:
+        value, expected = graph.taps.get(item.key), golden.get(*item.key)
+        if value is None or expected is None or value < len(graph.leaves) or item.array.shape != expected.array.shape:
+            continue
+        recorded[value] = item.values()
+        if item.is_float:
+            dtypes[value] = DTYPES[item.info.dtype]
+    narrow = (candidate.run.arithmetic or golden.run.arithmetic) in _NARROW
+    slices = Slices(graph, leaves, recorded, dtypes, chosen(graph, recorded), narrow)
+    return Network(golden, candidate, graph, slices)

@@ -1,0 +1,50 @@
+"""The text of a line of the reference, from the installed transformers where its version is the golden's."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+
+from qwen3_golden import Recording
+from qwen3_spec.graph import Line
+
+_PLAIN = re.compile(r"\w+\.py")
+_LONG = 160
+
+
+def text_of(line: Line, golden: Recording) -> str:
+    """A line of source without its indentation; empty where the installed transformers is another or has none."""
+    stated = {pair.key: pair.value for pair in golden.provenance.versions}
+    if stated.get("transformers") != _installed() or not _PLAIN.fullmatch(line.file):
+        return ""
+    lines = _lines(line.file)
+    return lines[line.number - 1].strip()[:_LONG] if 0 < line.number <= len(lines) else ""
+
+
+@cache
+def _installed() -> str:
+    try:
+        return version("transformers")
+    except PackageNotFoundError:
+        return "none"
+
+
+@cache
+def _lines(file: str) -> tuple[str, ...]:
+    """The lines of a file of transformers, found by its name; none where several have it."""
+    package = find_spec("transformers")
+    if package is None or not package.submodule_search_locations:
+        return ()
+    root = Path(package.submodule_search_locations[0])
+    model = root / "models" / file.removesuffix(".py").removeprefix("modeling_") / file
+    paths = [path for path in (model, root / file, root / "integrations" / file) if path.is_file()]
+    paths = paths or [*root.glob(f"models/*/{file}")]
+    return tuple(paths[0].read_text(encoding="utf-8").splitlines()) if len(paths) == 1 else ()
+
+
+def place_of(line: Line) -> str:
+    """A line as messages name it: "modeling_qwen3_moe.py:297 in forward"."""
+    return f"{line.file}:{line.number} in {line.function}"
