@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import torch
-from families import FAMILIES, tiny
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 from transformers.cache_utils import DynamicCache
 
+from detection.families.models import FAMILIES, result, tiny
 from qwen3_reference.cache_name import CACHE
 from qwen3_reference.graph.export import exported
 from qwen3_spec.aten import FLOAT32, TRUTH, Numbers
@@ -26,12 +26,13 @@ from qwen3_spec.graph import Graph, Line, Node, Ref
 
 
 class Prefill(nn.Module):
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: Any) -> None:
         super().__init__()
         self.model = model
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> Any:
-        return self.model(input_ids=input_ids, attention_mask=attention_mask, use_cache=False).logits
+        more = {"decoder_input_ids": input_ids} if self.model.config.is_encoder_decoder else {}
+        return result(self.model(input_ids=input_ids, attention_mask=attention_mask, use_cache=False, **more))
 
 
 class Step(nn.Module):

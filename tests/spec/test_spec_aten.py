@@ -394,6 +394,13 @@ def convolutions(draw: Any) -> Call:
 
 
 @st.composite
+def differences(draw: Any) -> Call:
+    (x, axis), _ = draw(along())
+    first = filled(draw, x.shape) if draw(st.booleans()) else None
+    return [x, draw(st.integers(1, 2)), axis, first, None], {}
+
+
+@st.composite
 def pairs(draw: Any) -> Call:
     return [filled(draw, (*draw(FULL), 2), elements=FINITE)], {}
 
@@ -436,7 +443,7 @@ CASES: Mapping[str, tuple[Any, Callable[..., Any]]] = {
     "gather": (gathered(), aten.gather),
     "scatter": (scattered(), aten.scatter),
     "embedding": (embedded(), aten.embedding),
-    "cat": (joined(), aten.cat),
+    "cat concat": (joined(), aten.cat),
     "stack": (stacked(), aten.stack),
     "split": (split_evenly(), aten.split),
     "split_with_sizes": (split_by_sizes(), aten.split_with_sizes),
@@ -454,6 +461,7 @@ CASES: Mapping[str, tuple[Any, Callable[..., Any]]] = {
     "masked_fill": (masked(), aten.masked_fill),
     "triu": (triangle(), aten.triu),
     "tril": (triangle(), aten.tril),
+    "diff": (differences(), aten.diff),
     "neg": (one(), aten.neg),
     "abs": (one(), aten.abs),
     "relu": (one(), aten.relu),

@@ -28,6 +28,12 @@ def rsub(a: Array, b: Array | float, *, alpha: float = 1) -> Array:
     return np.asarray(b - (a if alpha == 1 else alpha * a))
 
 
+def diff(x: Array, times: int = 1, axis: int = -1, prepend: Array | None = None, append: Array | None = None) -> Array:
+    """Each element less the one before it along an axis, behind and before what is joined to it."""
+    whole = np.concatenate([part for part in (prepend, x, append) if part is not None], axis)
+    return np.diff(whole, times, axis)
+
+
 def mul(a: Array, b: Array | float) -> Array:
     """`a b`; of bools whether both hold."""
     return np.asarray(np.multiply(a, b))

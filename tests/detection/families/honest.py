@@ -1,0 +1,118 @@
+"""Hugging Face's own model run in other honest ways: other kernels, other orders of sums, other steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+
+from detection.families.models import CUT_BADLY
+from detection.families.patch import Around, functions
+from detection.families.subject import Subject, restored
+
+
+class Honest(NamedTuple):
+    """A run that must be at parity: what is set meanwhile, and how many positions each forward takes."""
+
+    name: str
+    on: Callable[[], AbstractContextManager[None]]
+    steps: tuple[int, ...]
+
+
+def runs(subject: Subject, *, compiled: bool = False) -> Iterator[Honest]:
+    """Every honest run that a family has; compiled too on request, which takes a minute."""
+    model, steps = subject.model, subject.steps
+    yield Honest("eager", nullcontext, steps)
+    if model._supports_sdpa:
+        yield Honest("sdpa", lambda: _attention(model, "sdpa"), steps)
+    if any(hasattr(type(module), "_apply_gate") for module in model.modules()):
+        for name in ("eager", "grouped_mm"):
+            yield Honest(f"experts {name}", lambda name=name: _experts(model, name), steps)  # type: ignore[misc]
+    if len(steps) > 1:
+        first = steps[0] // 2  # no padding behind it: a state goes on with what is real
+        yield Honest("one forward", nullcontext, (sum(steps),))
+        yield Honest("position by position", nullcontext, (first, *(1,) * (sum(steps) - first)))
+        if subject.family not in CUT_BADLY:
+            yield Honest("in chunks", nullcontext, (first, steps[0] - first, *steps[1:]))
+    yield Honest("float64", lambda: _double(model), steps)
+    for name, by in _KERNELS.items():
+        yield Honest(name, lambda by=by: functions(by), steps)  # type: ignore[misc]
+    if compiled:
+        yield Honest("compiled", lambda: _compiled(model), steps)
+
+
+@contextmanager
+def _attention(model: Any, name: str) -> Iterator[None]:
+    before = model.config._attn_implementation
+    model.set_attn_implementation(name)
+    try:
+        yield
+    finally:
+        model.set_attn_implementation(before)
+
+
+@contextmanager
+def _experts(model: Any, name: str) -> Iterator[None]:
+    before = model.config._experts_implementation
+    model.set_experts_implementation(name)
+    try:
+        yield
+    finally:
+        model.set_experts_implementation(before)
+
+
+@contextmanager
+def _double(model: nn.Module) -> Iterator[None]:
+    # A mask's least float64 is -inf in float32, and a row of these is NaN.
+    with restored(model), functions({"softmax": _as_given}):
+        model.double()
+        yield
+
+
+@contextmanager
+def _compiled(model: nn.Module) -> Iterator[None]:
+    inner = model.forward
+    model.forward = torch.compile(inner, dynamic=True)
+    try:
+        yield
+    finally:
+        del model.forward
+
+
+def _halves(linear: Callable[..., torch.Tensor], x: torch.Tensor, weight: torch.Tensor, bias: Any = None) -> Any:
+    """A product as the sum of two, each over half of the channels."""
+    half = weight.shape[-1] // 2
+    if not half:
+        return linear(x, weight, bias)
+    made = linear(x[..., :half], weight[..., :half]) + linear(x[..., half:], weight[..., half:])
+    return made if bias is None else made + bias
+
+
+def _rows(linear: Callable[..., torch.Tensor], x: torch.Tensor, weight: torch.Tensor, bias: Any = None) -> Any:
+    """Every row of the batch by itself."""
+    if x.ndim < 2 or not len(x):
+        return linear(x, weight, bias)
+    return torch.cat([linear(row[None], weight, bias) for row in x])
+
+
+def _wide(function: Callable[..., Any], x: Any, *args: Any, **kwargs: Any) -> Any:
+    """A sum that is made in float64."""
+    if not isinstance(x, torch.Tensor) or x.dtype != torch.float32 or kwargs.get("dtype", x.dtype) != x.dtype:
+        return function(x, *args, **kwargs)
+    kwargs.pop("dtype", None)
+    return function(x.double(), *args, **kwargs).to(x.dtype)
+
+
+def _as_given(softmax: Callable[..., Any], x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+    """A softmax in the type of what it gets."""
+    return softmax(x, *args, **{**kwargs, "dtype": x.dtype})
+
+
+_KERNELS: dict[str, dict[str, Around]] = {
+    "products in halves": {"linear": _halves},
+    "rows alone": {"linear": _rows},
+    "sums in float64": dict.fromkeys(("mean", "sum", "softmax", "cumsum"), _wide),
+}
