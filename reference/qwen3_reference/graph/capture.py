@@ -16,6 +16,7 @@ from qwen3_reference.capture.provenance import provenance
 from qwen3_reference.capture.torch_tensors import DTYPES, parameter_messages, to_numpy
 from qwen3_reference.checkpoints.weights import checkpoint_message
 from qwen3_reference.graph.floors import floors as floors_of
+from qwen3_reference.graph.pieces import pieces_of
 from qwen3_reference.graph.request import Inputs, completed
 from qwen3_reference.graph.settings import EXPERTS, as_reference
 from qwen3_reference.graph.stored import message_of
@@ -78,7 +79,8 @@ def write(
     taps = list(dict.fromkeys(tap for tap, _ in made.values))
     run = pb.Run(arithmetic=arithmetic, backend=pb.EAGER, materialised=taps)
     weights = dict(model.named_parameters(remove_duplicate=False))
-    graph = message_of(made.graph, type(model).__name__, _config(model), parameters=weights)
+    pieces = {} if checkpoint is None else pieces_of(weights, Path(checkpoint))
+    graph = message_of(made.graph, type(model).__name__, _config(model), pieces, parameters=weights)
     named = {(f"input.{name}", 0): value for name, value in inputs.items()}
     tensors = [_tensor(key, value, made.axes[key], "input") for key, value in named.items()]
     tensors += [_tensor(key, value, made.axes[key]) for key, value in made.values.items()]

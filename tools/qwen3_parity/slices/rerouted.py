@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from qwen3_golden import Array, Recording, Tensor
+from qwen3_reference.graph.scope import counted
 from qwen3_spec.graph import Graph
 from qwen3_spec.slices import chooser
 
@@ -49,10 +50,9 @@ def routes(graph: Graph, golden: Recording, candidate: Recording) -> Routes:
         by_token = item.info.axes[:1] == ["row"] or item.info.axes[:2] == ["batch", "query"]
         if actual.array.shape != item.array.shape or not by_token:
             continue
-        other = (np.sort(actual.array, -1) != np.sort(item.array, -1)).any(-1)
-        batch = _batch(golden)
-        other = other.reshape(batch, -1)
-        count, of = count + int(other.sum()), of + other.size
+        counts = counted(item, golden)
+        other = ((np.sort(actual.array, -1) != np.sort(item.array, -1)) & counts).any(-1).reshape(_batch(golden), -1)
+        count, of = count + int(other.sum()), of + int(counts.any(-1).sum())
         places.append((order[item.key], item.info.step, np.maximum.accumulate(other, axis=1)))
     note = f"{count} of {of} choices are others than the golden's: what follows them is judged op by op alone"
     return Routes(places, order, golden.case.steps, (note,) if count else ())
