@@ -213,9 +213,8 @@ def test_operands_that_an_op_does_not_take_are_one_sentence_with_op_module_and_l
 
 def refused_at_run(message: pb.Graph) -> None:
     graph = graph_of(message, "g.pb")
-    with pytest.raises(ParityError, match="an op of the graph cannot be computed") as caught:
-        with computing("g.pb"):
-            graph.run(leaf_values(graph, {"x": np.ones(4)}, "g.pb"))
+    with pytest.raises(ParityError, match="an op of the graph cannot be computed") as caught, computing("g.pb"):
+        graph.run(leaf_values(graph, {"x": np.ones(4)}, "g.pb"))
     got = caught.value.got
     assert got.startswith(f"{message.op[0]} in model.mlp, modeling_tiny.py:7: "), got
     assert caught.value.next_step
