@@ -62,7 +62,7 @@ def inputs_of(
             next_step="use the checkpoint's own tokenizer" if outside else "give a text or ids",
         )
     left, width = decodes and not merged, max(map(len, rows))
-    if steps and not decodes or left and steps >= width:
+    if (steps and not decodes) or (left and steps >= width):
         raise ParityError(
             "--steps",
             "there are no such steps",
