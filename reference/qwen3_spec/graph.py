@@ -18,6 +18,8 @@ from qwen3_spec.aten import TRUTH, Numbers, elements, kernel_of
 
 LIMIT = 1 << 31
 """The most bytes that an op may make, in float64."""
+TOTAL = 1 << 34
+"""The most bytes that a run of a graph may keep."""
 _BYTES = 8  # of a float64, an int64
 _LARGEST_SIZE = 1 << 63
 _KINDS = frozenset("biufc")
@@ -130,10 +132,23 @@ class Graph:
 
         Raises `ValueError` as `computed` does.
         """
-        first = len(self.leaves)
+        first, kept, total = len(self.leaves), set[int](), 0
         for value in range(first, first + len(self.nodes)) if order is None else order:
-            values[value] = computed(self.nodes[value - first], values, numbers)
+            values[value] = made = computed(self.nodes[value - first], values, numbers)
+            for part in made if isinstance(made, list | tuple) else (made,):
+                owner = _owner(part)
+                total += owner.nbytes if owner is not None and id(owner) not in kept else 0
+                kept.add(id(owner))
+            if total > TOTAL:
+                raise ValueError(f"{described(self.nodes[value - first])}: the run keeps more than {TOTAL} bytes")
         return values
+
+
+def _owner(value: Any) -> Array | None:
+    """The array that has a value's bytes: views of one array keep them once."""
+    while isinstance(value, np.ndarray) and isinstance(value.base, np.ndarray):
+        value = value.base
+    return value if isinstance(value, np.ndarray) else None
 
 
 def computed(node: Node, values: Mapping[int, Any], numbers: Numbers, limit: int = LIMIT) -> Any:

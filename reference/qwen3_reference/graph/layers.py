@@ -97,16 +97,15 @@ def _shared(graph: Graph, layer: Sequence[Layer]) -> list[bool]:
     first, weights = len(graph.leaves), range(len(graph.inputs), len(graph.inputs) + len(graph.parameters))
     free = list[bool]()
     for place, node in enumerate(graph.nodes):
-        theirs = (read - first for read in node.reads if read >= first)
-        bound = any(read in weights for read in node.reads) or any(
-            layer[one].number and not free[one] for one in theirs
-        )
+        made = [read - first for read in node.reads if read >= first]
+        bound = any(layer[read].number and not free[read] for read in made)
+        bound = bound or any(read in weights for read in node.reads)
         free.append(bool(layer[place].number) and not bound)
     shared = [False] * len(graph.nodes)
     for place, node in reversed(list(enumerate(graph.nodes))):
-        for one in (read - first for read in node.reads if read >= first):
-            elsewhere = layer[place].number and layer[place][:2] != layer[one][:2]
-            shared[one] |= bool(free[one] and (shared[place] or elsewhere))
+        for read in (read - first for read in node.reads if read >= first):
+            elsewhere = layer[place].number and layer[place][:2] != layer[read][:2]
+            shared[read] |= bool(free[read] and (shared[place] or elsewhere))
     return shared
 
 

@@ -23,13 +23,16 @@ def elements(op: str, operands: Sequence[Any], named: Mapping[str, Any]) -> int:
 
     Raises whatever comes of operands that the op does not take.
     """
+    kernel = kernel_of(op)
+    if kernel is not None and isinstance(kernel.compute, np.ufunc) and (named or len(operands) != kernel.compute.nin):
+        raise ValueError(f"it takes {kernel.compute.nin} operands without names")  # one more is where NumPy writes
     return _rule(op)(*operands, **named)
 
 
 @cache
 def _rule(op: str) -> Callable[..., int]:
     kernel, name = kernel_of(op), op.partition(".")[0]
-    name = op if op in _BROADCAST else name
+    name = op if op in _BROADCAST or op in _RULES else name
     if name in _RULES:
         return _RULES[name]
     if kernel is not None and kernel.kind is Kind.SIZE:
@@ -79,7 +82,7 @@ def _sym_size(x: Array, axis: int) -> int:
 def _getitem(parts: Sequence[Any], number: int) -> int:
     if not (isinstance(parts, list | tuple) and isinstance(number, int)):
         raise ValueError("one of several results is meant")
-    return 1
+    return _count(parts[number])
 
 
 def _shaped(shape: Sequence[int], *_: Any, **__: Any) -> int:
@@ -100,8 +103,8 @@ def _eye(rows: int, columns: int | None = None, **_: Any) -> int:
 
 
 def _expand(x: Array, shape: Sequence[int], **_: Any) -> int:
-    own = (1,) * (len(shape) - x.ndim) + x.shape
-    return prod(old if size == -1 else size for size, old in zip(shape, own, strict=True))
+    before = (1,) * (len(shape) - x.ndim) + x.shape
+    return prod(old if size == -1 else size for size, old in zip(shape, before, strict=True))
 
 
 def _repeat(x: Array, counts: Sequence[int]) -> int:
@@ -112,8 +115,16 @@ def _repeat_interleave(x: Array, count: int, *_: Any, **__: Any) -> int:
     return count * x.size
 
 
+def _twice(x: Array, *operands: Any, **named: Any) -> int:
+    return 2 * _as_many(x, *operands, **named)
+
+
 def _topk(x: Array, count: int, *_: Any) -> int:
-    return x.size + count
+    return 2 * (x.size + count)
+
+
+def _round(x: Array, *, decimals: int = 0) -> int:
+    return int(x.size)
 
 
 def _pad(x: Array, widths: Sequence[int], *_: Any, **__: Any) -> int:
@@ -128,7 +139,7 @@ def _embedding(weight: Array, indices: Array, *_: Any) -> int:
 
 
 def _index(x: Array, indices: Sequence[Array | None], *_: Any) -> int:
-    shapes, rest, axis = [()], 1, 0
+    shapes, rest, axis = list[tuple[int, ...]](), 1, 0
     for index in indices:
         if index is None:
             rest *= x.shape[axis]
@@ -145,7 +156,8 @@ def _index(x: Array, indices: Sequence[Array | None], *_: Any) -> int:
 
 
 def _index_select(x: Array, axis: int, indices: Array) -> int:
-    return indices.size * prod(size for place, size in enumerate(x.shape) if place != axis % x.ndim)
+    rest = [size for place, size in enumerate(x.shape) if place != axis % x.ndim]
+    return int(indices.size * prod(rest))
 
 
 def _arrays(parts: Sequence[Array], *_: Any, **__: Any) -> int:
@@ -203,7 +215,7 @@ def _conv1d(
     out, _, taps = weight.shape
     time += 2 * padding[0]
     steps = max((time - (taps - 1) * dilation[0] - 1) // stride[0] + 1, 0)
-    return batch * max(channels * time, channels * steps * taps, out * steps)
+    return int(batch * max(channels * time, channels * steps * taps, out * steps))
 
 
 _RULES: Mapping[str, Callable[..., int]] = {
@@ -217,6 +229,8 @@ _RULES: Mapping[str, Callable[..., int]] = {
     "repeat": _repeat,
     "repeat_interleave": _repeat_interleave,
     "topk": _topk,
+    **dict.fromkeys(("sort", "max.dim", "min.dim", "view_as_real"), _twice),
+    "round": _round,
     **dict.fromkeys(("constant_pad_nd", "pad"), _pad),
     "embedding": _embedding,
     **dict.fromkeys(("index", "index_put"), _index),

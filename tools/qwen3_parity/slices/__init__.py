@@ -1,0 +1,1 @@
+"""Networks that their goldens describe: the graph of a golden of mode GRAPH, read and run."""
