@@ -14,6 +14,7 @@ from qwen3_golden.rules import is_plain_name
 from qwen3_reference.capture.provenance import provenance
 from qwen3_reference.capture.torch_tensors import DTYPES, parameter_messages, to_numpy
 from qwen3_reference.checkpoints.weights import checkpoint_message
+from qwen3_reference.graph.pieces import pieces_of
 from qwen3_reference.graph.request import Inputs, completed
 from qwen3_reference.graph.settings import EXPERTS, as_reference
 from qwen3_reference.graph.stored import message_of
@@ -74,7 +75,9 @@ def write(
     taps = list(dict.fromkeys(tap for tap, _ in made.values))
     run = pb.Run(arithmetic=arithmetic, backend=pb.EAGER, materialised=taps)
     weights = dict(model.named_parameters(remove_duplicate=False))
-    graph = message_of(made.graph, type(model).__name__, _config(model), parameters=weights)
+    read = {name: weights[name] for name in made.graph.parameters}
+    pieces = {} if checkpoint is None else pieces_of(read, Path(checkpoint))
+    graph = message_of(made.graph, type(model).__name__, _config(model), pieces, read)
     with Writer(path, schema_minor=minor_of(case)) as writer:
         for input_name, value in inputs.items():
             key = (f"input.{input_name}", 0)
