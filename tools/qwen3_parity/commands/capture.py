@@ -137,8 +137,8 @@ def capture(
             rotate_encoder_keys=not unrotated,
         )
         path = out / f"{name}.pb"
-        steps = list(made.lengths.steps)
-        output.say(f"{capturing.mode_name(made)} of {model}, steps {steps}: {made.bytes:,} bytes to {path}")
+        lengths = list(made.lengths.steps)
+        output.say(f"{capturing.mode_name(made)} of {model}, steps {lengths}: {made.bytes:,} bytes to {path}")
         kept = capturing.kept_bytes(path)
         capturing.refuse_too_large(made, out, floors=floors, kept=kept)
         if made.bytes > 1 << 30 and not yes and is_main():
@@ -165,7 +165,7 @@ def capture(
         "recording": str(path),
         "model": model,
         "mode": capturing.mode_name(made),
-        "steps": steps,
+        "steps": lengths,
         "bytes": path.stat().st_size,
         "taps": len(recorded.tensors),
         "no_results": list(missing),

@@ -34,7 +34,7 @@ def capture_model(
     refuse_foreign(Path(model), None)
     directory = model_directory(model)
     refuse_foreign(directory, None)
-    ids = [row for row in rows if not isinstance(row, str)]
+    ids: Sequence[Sequence[int]] = [row for row in rows if not isinstance(row, str)]
     if texts := [row for row in rows if isinstance(row, str)]:
         ids = tokenize(texts, model_directory(tokenizer) if tokenizer else directory)
     network = load(directory, dtype)
