@@ -175,6 +175,7 @@ ROOMS = {
         "cases": ("cache_name", "checkpoints"),
         "floors": ("checkpoints", "cases"),
         "capture": ("versions", "quiet", "cache_name", "binding", "checkpoints", "cases", "floors"),
+        "graph": ("versions", "quiet", "cache_name", "checkpoints", "capture"),
         "tokenization": ("versions", "capture"),
         "vocabulary": (),
         "__main__": ("cases", "capture", "tokenization"),

@@ -79,8 +79,9 @@ def write(
     taps = list(dict.fromkeys(tap for tap, _ in made.values))
     run = pb.Run(arithmetic=arithmetic, backend=pb.EAGER, materialised=taps)
     weights = dict(model.named_parameters(remove_duplicate=False))
-    pieces = {} if checkpoint is None else pieces_of(weights, Path(checkpoint))
-    graph = message_of(made.graph, type(model).__name__, _config(model), pieces, parameters=weights)
+    read = {name: weights[name] for name in made.graph.parameters}
+    pieces = {} if checkpoint is None else pieces_of(read, Path(checkpoint))
+    graph = message_of(made.graph, type(model).__name__, _config(model), pieces, read)
     named = {(f"input.{name}", 0): value for name, value in inputs.items()}
     tensors = [_tensor(key, value, made.axes[key], "input") for key, value in named.items()]
     tensors += [_tensor(key, value, made.axes[key]) for key, value in made.values.items()]

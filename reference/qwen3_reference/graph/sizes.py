@@ -65,7 +65,7 @@ ADJUSTMENTS: tuple[Settings, ...] = (
     {"num_key_value_heads": _HEADS},
     {"head_dim": _WIDTH // _HEADS, "num_key_value_heads": _HEADS},
     {"head_dim": 8},
-    {"n_group": 2},
+    {"attn_layer_indices": [1]},
 )
 """What else is tried, in order, where a family does not run with those: heads that fill the width, one key a head."""
 
@@ -130,7 +130,7 @@ def _is_size(value: object, key: str) -> bool:
     return isinstance(value, int | float) or (key.endswith("token_id") and isinstance(value, list)) or key in _OPEN
 
 
-_OPEN = ("head_dim", "n_inner", "pad_token_id", "num_key_value_heads")
+_OPEN = ("head_dim", "n_inner", "pad_token_id", "num_key_value_heads", "attn_layer_indices")
 """Keys that may be None and are then filled in from others."""
 
 
