@@ -23,7 +23,8 @@ def checkpoint_directories(case: pb.Case, root: Path, model: Path | None = None)
     """
     directories = {checkpoint.role: model or root / checkpoint.name for checkpoint in case.checkpoint}
     for role, directory in directories.items():
-        refuse_foreign(directory)
+        if case.mode != pb.GRAPH:  # that of any model
+            refuse_foreign(directory)
         if not ((directory / "config.json").is_file() or is_exported(directory)):
             raise ParityError(
                 case.name,

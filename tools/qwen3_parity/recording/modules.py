@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +40,7 @@ from qwen3_parity.recording.parameters import parameters_by_path
 from qwen3_parity.recording.prefixes import Prefixes, nearest, prefixes_of
 from qwen3_parity.recording.record import ARITHMETIC, no_such_tap
 from qwen3_parity.recording.recorder import Recorder, elements, recorder
-from qwen3_parity.recording.tap_axes import POSITIONS
+from qwen3_parity.recording.tap_axes import width_of
 from qwen3_reference.binding import attach, hooked
 from qwen3_reference.cache_name import CACHE
 
@@ -264,7 +263,7 @@ class _Run:
             for tap in entry.named.patterns:
                 there = wanted_of(golden, tap, forward, bounds, batch)
                 parts = there.parts if there else []
-                widths.append(prod(part.size for part in parts if part.kind not in POSITIONS))
+                widths.append(width_of(parts))
             array = parts_of_fused(entry, widths, array, entry.key)[entry.named.patterns.index(name)]
         self.recording.add(name, array, dtype, forward, entry.key, entry.order)
 
