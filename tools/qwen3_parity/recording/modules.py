@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,8 @@ def _mapped(
                 got=entry.named.path,
                 next_step="correct the path, its layer's number written {layer}",
             )
+        for path, _ in layers:
+            _refuse_missing_input(entry, modules[path])
         hidden = [path for path, _ in layers if is_inside(path, compiled)]
         if hidden and entry.named.patterns:
             raise ParityError(
@@ -118,6 +121,20 @@ def _mapped(
             )
         found += layers
     return found
+
+
+def _refuse_missing_input(entry: Entry, module: nn.Module) -> None:
+    """Raise `ParityError` where a map names an input by a number that the module's forward does not have."""
+    given = list(signature(plain_module(module).forward).parameters.values())
+    open_ended = any(one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD) for one in given)
+    if entry.named.end == "input" and entry.named.number >= len(given) and not open_ended:
+        raise ParityError(
+            entry.key,
+            "the module has no such input",
+            expected=f"one of {len(given)} inputs: {', '.join(one.name for one in given)}",
+            got=f"number {entry.named.number}",
+            next_step="count the arguments of its forward from 0",
+        )
 
 
 def _places(
