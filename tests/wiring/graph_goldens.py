@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
 from transformers import PreTrainedModel, Qwen3MoeConfig, Qwen3MoeForCausalLM
+from transformers.models.qwen3_moe import modeling_qwen3_moe
 
 from qwen3_golden import Array, Recording, Writer, minor_of, pb, tensor
 from qwen3_golden.recording import plain_provenance
@@ -90,11 +92,22 @@ def hooked(model: nn.Module, taps: Taps, step: int) -> Iterator[None]:
 
         return take
 
+    paths = {module: path for path, module in model.named_modules()}
+    plain = modeling_qwen3_moe.eager_attention_forward
+
+    def attend(module: nn.Module, query: Any, key: Any, value: Any, *args: Any, **named: Any) -> Any:
+        context, probs = plain(module, query, key, value, *args, **named)
+        for part, one in {"query": query, "key": key, "value": value, "context": context, "probs": probs}.items():
+            taps[f"{paths[module]}.{part}", step] = one.detach().clone()
+        return context, probs
+
     for path, module in model.named_modules():
         if path and not path.endswith("experts.act_fn"):  # each way to compute experts calls it otherwise
             handles.append(module.register_forward_hook(hook(path)))
     try:
-        yield
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(modeling_qwen3_moe, "eager_attention_forward", attend)
+            yield
     finally:
         for handle in handles:
             handle.remove()
@@ -102,9 +115,10 @@ def hooked(model: nn.Module, taps: Taps, step: int) -> Iterator[None]:
 
 def axes_of(name: str, shape: Sequence[int], length: int) -> list[str]:
     """What each dimension of a tap is, by its length in the first step, which nothing else has."""
-    words = {BATCH: "batch", length: "key" if name.startswith("cache.") else "query", BATCH * length: "row"}
+    grown = name.startswith("cache.") or name.endswith((".key", ".value"))
+    words = {BATCH: "batch", length: "key" if grown else "query", BATCH * length: "row"}
     axes = [words.get(size, "channel") for size in shape]
-    return [*axes[:-1], "key"] if name.endswith("self_attn[1]") else axes
+    return [*axes[:-1], "key"] if name.endswith(("self_attn[1]", ".probs")) else axes
 
 
 def write(
@@ -195,6 +209,26 @@ def turned(x: torch.Tensor) -> torch.Tensor:
     angles = torch.arange(x.shape[2])[:, None] * 10000.0 ** (-torch.arange(0, 10, 2) / 10)
     cos, sin = (torch.cat([one, one], -1) for one in (angles.cos(), angles.sin()))
     return x * cos + torch.cat([-x[..., 5:], x[..., :5]], -1) * sin
+
+
+class Twice(nn.Module):
+    """Calls a module twice, gives several tensors among other things, and ends in one row a text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.embed, self.norm, self.pair = nn.Embedding(61, 24), nn.LayerNorm(24), Pair()
+        self.pool = nn.Linear(24, 5)
+
+    def forward(self, input_ids: torch.Tensor) -> dict[str, torch.Tensor]:
+        x, _, more = self.pair(self.norm(self.embed(input_ids)))
+        last = self.norm(x + more)
+        return {"last_hidden_state": last, "pooler_output": self.pool(last[:, -1])}
+
+
+class Pair(nn.Module):
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, None, torch.Tensor]:
+        return x * 2, None, x + 1
 
 
 FLAT = {

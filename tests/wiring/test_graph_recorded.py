@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from graph_goldens import BATCH, FLAT, SLOTS, STEPS, Flat, distance, golden_of, inputs, moe
+from click.testing import CliRunner
+from graph_goldens import BATCH, FLAT, SLOTS, STEPS, Flat, Taps, Twice, distance, golden_of, hooked, inputs, moe, write
 from torch import nn
 
 import qwen3_parity
 from qwen3_golden import ParityError, pb, read
 from qwen3_parity import Case
+from qwen3_parity.cli import main
 from qwen3_parity.recording.left_out import LeftOut
 from qwen3_reference.cache_name import CACHE
+
+PROBS = ("self_attn[1]", "self_attn.probs")
+"""What torch's fused attention never has."""
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +48,7 @@ def test_hugging_faces_model_is_recorded_step_by_step(case: Case, attention: str
         for step in case.steps:
             cache = model(**step, **{CACHE: cache}, use_cache=True)[CACHE]
     made = read(recording.path, digests=True)
-    without = {key for key in keys(case) if attention == "sdpa" and key[0].endswith("self_attn[1]")}
+    without = {key for key in keys(case) if attention == "sdpa" and key[0].endswith(PROBS)}
     assert {item.key for item in made} == keys(case) - without
     assert distance(made, case.golden) < 1e-5
     assert made.parameters and made.run.backend == {"sdpa": pb.SDPA, "eager": pb.EAGER}[attention]
@@ -57,8 +63,19 @@ def test_forwards_over_several_steps_are_cut_into_them(case: Case, ends: tuple[i
             now = {name: one[:, 0 if name == "attention_mask" else start : stop] for name, one in case.inputs.items()}
             cache, start = model(**now, **{CACHE: cache}, use_cache=True)[CACHE], stop
     made = read(recording.path)
-    assert {item.key for item in made} == {key for key in keys(case) if not key[0].endswith("self_attn[1]")}
+    assert {item.key for item in made} == {key for key in keys(case) if not key[0].endswith(PROBS)}
     assert distance(made, case.golden) < 1e-5
+
+
+def test_what_attention_gets_and_gives_is_recorded_under_its_modules_path(case: Case, tmp_path: Path) -> None:
+    model = moe("sdpa")
+    with qwen3_parity.record(
+        model, case, path=tmp_path / "one.pb", taps=("*.query", "*.key", "*.context")
+    ) as recording:
+        model(**case.inputs)
+    assert {item.info.name for item in read(recording.path) if not item.info.name.startswith("input.")} == {
+        f"model.layers.{layer}.self_attn.{part}" for layer in range(2) for part in ("query", "key", "context")
+    }
 
 
 def test_a_module_of_other_names_and_flat_rows_is_recorded_by_a_map(case: Case, tmp_path: Path) -> None:
@@ -92,7 +109,7 @@ def test_a_prefix_may_be_missing_or_added(case: Case, form: str, tmp_path: Path)
     made = read(recording.path)
     lacking = {"lm_head", "logits"} if form == "base" else set[str]()
     assert {item.info.name for item in made} == {
-        name for name, _ in keys(case) if not name.endswith("self_attn[1]") and name not in lacking
+        name for name, _ in keys(case) if not name.endswith(PROBS) and name not in lacking
     }
     assert distance(made, case.golden) < 1e-5
 
@@ -118,3 +135,55 @@ def test_what_has_a_shape_of_its_own_is_left_out_in_one_sentence(case: Case, tmp
         for step in case.steps:
             cache = model(**step, **{CACHE: cache}, use_cache=True)[CACHE]
     assert "model.layers.0.mlp.gate[1]" in {item.info.name for item in read(recording.path)}
+
+
+def test_calls_and_places_have_names_and_a_row_a_text_needs_no_positions(tmp_path: Path) -> None:
+    model, given, taps = Twice(), {"input_ids": inputs()["input_ids"]}, Taps()
+    with hooked(model, taps, 0), torch.no_grad():
+        taps |= {(name, 0): one for name, one in model(**given).items()}
+    write(tmp_path / "twice.pb", taps, given, (SLOTS,), {})
+    assert {"norm", "norm#2", "pair", "pair[2]", "pool", "pooler_output"} <= {name for name, _ in taps}
+    case = qwen3_parity.golden(tmp_path / "twice.pb")
+    with qwen3_parity.record(model, case, path=tmp_path / "made.pb") as recording, torch.no_grad():
+        model(**case.inputs)
+    made = read(recording.path)
+    assert {item.key for item in made} == keys(case) and distance(made, case.golden) == 0
+
+
+def test_half_precision_is_recorded_as_it_is(case: Case, tmp_path: Path) -> None:
+    model = moe("sdpa").bfloat16()
+    with qwen3_parity.record(model, case, path=tmp_path / "half.pb") as recording:
+        model(**case.inputs)
+    made = read(recording.path)
+    assert made["model.norm", 1].info.dtype == pb.BF16 and made.run.arithmetic == pb.ARITHMETIC_BF16
+
+
+def test_of_a_compiled_model_what_is_outside_is_recorded_and_the_rest_said(case: Case, tmp_path: Path) -> None:
+    model = moe("sdpa")
+    model.model.layers[1].compile(backend="eager")
+    with (
+        pytest.warns(LeftOut, match=r"it is compiled(.|\n)*torch.compile of model.layers.1\n"),
+        qwen3_parity.record(model, case, path=tmp_path / "compiled.pb") as recording,
+    ):
+        model(**case.inputs)
+    names = {item.info.name for item in read(recording.path)}
+    assert {"model.layers.1", "model.layers.0.mlp"} <= names and "model.layers.1.mlp" not in names
+    assert "model.layers.{layer}.mlp" in recording.left_out
+
+
+def test_the_command_runs_a_factorys_module_on_the_goldens_inputs(
+    case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "theirs.py").write_text(
+        "from graph_goldens import Flat, moe\n\ndef build(*_):\n    return Flat(moe())\n"
+    )
+    lines = [f"{json.dumps(name)} = {json.dumps(taps)}\n" for name, taps in FLAT.items()]
+    (tmp_path / "names.toml").write_text("".join(lines))
+    monkeypatch.syspath_prepend(tmp_path)
+    out = tmp_path / "made.pb"
+    args = ["record", str(case.path), "--impl", "theirs:build", "--names", str(tmp_path / "names.toml")]
+    result = CliRunner().invoke(main, [*args, "--out", str(out)])
+    assert result.exit_code == 0, result.output
+    assert distance(read(out), case.golden) < 1e-5
+    alone = CliRunner().invoke(main, ["record", str(case.path)])
+    assert alone.exit_code == 2 and "give the --impl" in alone.output

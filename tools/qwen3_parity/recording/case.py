@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qwen3_golden import GOLDEN_ROOT, Array, ParityError, Recording, Tensor, pb, read
-from qwen3_parity.checkpoints.weights import checkpoint_directories, weights_of
+from qwen3_parity.checkpoints.weights import checkpoint_directories, checkpoints_of, weights_of
 from qwen3_parity.judge.golden_path import golden_path
 from qwen3_parity.recording.step_inputs import ids_among, refuse_other_steps, until
 
@@ -40,8 +40,18 @@ class Case:
 
     @property
     def checkpoint(self) -> Path:
-        """The directory of the case's weights; raises `ParityError` when it is not there."""
-        return next(iter(checkpoint_directories(self.golden.case, GOLDEN_ROOT / "checkpoints", self.model).values()))
+        """The directory of the case's weights; raises `ParityError` when it is not there, or the case has none."""
+        root = checkpoints_of(self.path) if self.is_graph else GOLDEN_ROOT / "checkpoints"
+        directories = checkpoint_directories(self.golden.case, root, self.model)
+        if not directories:
+            raise ParityError(
+                self.name,
+                "the case has no checkpoint: its weights were in memory alone",
+                expected="a golden of a checkpoint's directory",
+                got="none",
+                next_step="build the model as it was built for the golden, or capture one with --model",
+            )
+        return next(iter(directories.values()))
 
     @property
     def weights(self) -> Mapping[str, Array]:
@@ -55,6 +65,11 @@ class Case:
     def is_graph(self) -> bool:
         """Whether it is a case of any transformers model, whose golden has its graph."""
         return self.golden.case.mode == pb.GRAPH
+
+    @property
+    def is_causal(self) -> bool:
+        """Whether no slot sees what follows it, as far as it is known: of a golden with a graph it is not."""
+        return not self.is_graph and self.stack == "decoder"
 
     @property
     def stack(self) -> str:

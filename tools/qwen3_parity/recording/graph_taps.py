@@ -8,14 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
+from math import prod
 from typing import NamedTuple
-
-import numpy as np
 
 from qwen3_golden import Array, ParityError, Recording, pb
 from qwen3_parity.judge.match import GIVEN
 from qwen3_parity.recording.slots import Forward
-from qwen3_parity.recording.tap_axes import AmbiguousLayoutError, Part, lay_out, parts_of
+from qwen3_parity.recording.tap_axes import AmbiguousLayoutError, Part, lay_out, parts_of, reading_of
 
 LAYER = "{layer}"
 RESULTS = ("logits", "last_hidden_state", "pooler_output")
@@ -175,7 +174,7 @@ def cut_into_steps(
         wanted = wanted_of(golden, name, forward, bounds, batch)
         if wanted is None:
             return
-        if alone := _last_alone(array, name, wanted):
+        if alone := _last_alone(array.shape, name, wanted):
             wanted = wanted._replace(parts=alone, steps=wanted.steps[-1:])
         laid = lay_out(array, wanted.parts, order, by_name=by_name)
     except AmbiguousLayoutError as error:
@@ -187,13 +186,24 @@ def cut_into_steps(
         yield Cut(step, laid if alone else _cut(laid, wanted, info, _parts(info, batch), forward, bounds[step]))
 
 
-def _last_alone(array: Array, name: str, wanted: Wanted) -> list[Part]:
+def fits(shape: Sequence[int], name: str, wanted: Wanted, order: Sequence[str] = (), *, by_name: bool = False) -> bool:
+    """Whether a shape can be that of a tap; what can be it in several ways can."""
+    try:
+        reading_of(shape, _last_alone(shape, name, wanted) or wanted.parts, order, by_name=by_name)
+    except AmbiguousLayoutError:
+        return True
+    except ValueError:
+        return False
+    return True
+
+
+def _last_alone(shape: Sequence[int], name: str, wanted: Wanted) -> list[Part]:
     """The parts of logits of the last position alone, none where these are of all."""
     if name != "logits" or not all(part.kind in ("batch", "query", "channel") for part in wanted.parts):
         return []
     parts = [part._replace(size=1) if part.kind == "query" else part for part in wanted.parts]
-    sizes = [int(np.prod([part.size for part in some])) for some in (parts, wanted.parts)]
-    return parts if array.size == sizes[0] != sizes[1] else []
+    sizes = [prod(part.size for part in some) for some in (parts, wanted.parts)]
+    return parts if prod(shape) == sizes[0] != sizes[1] else []
 
 
 def _cut(

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from math import prod
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,7 @@ from qwen3_parity.recording.parameters import parameters_by_path
 from qwen3_parity.recording.prefixes import Prefixes, nearest, prefixes_of
 from qwen3_parity.recording.record import ARITHMETIC, no_such_tap
 from qwen3_parity.recording.recorder import Recorder, elements, recorder
-from qwen3_parity.recording.tap_axes import POSITIONS
+from qwen3_parity.recording.tap_axes import width_of
 from qwen3_reference.binding import attach, hooked
 from qwen3_reference.cache_name import CACHE
 
@@ -108,6 +108,8 @@ def _mapped(
                 got=entry.named.path,
                 next_step="correct the path, its layer's number written {layer}",
             )
+        for path, _ in layers:
+            _refuse_missing_input(entry, modules[path])
         hidden = [path for path, _ in layers if is_inside(path, compiled)]
         if hidden and entry.named.patterns:
             raise ParityError(
@@ -119,6 +121,20 @@ def _mapped(
             )
         found += layers
     return found
+
+
+def _refuse_missing_input(entry: Entry, module: nn.Module) -> None:
+    """Raise `ParityError` where a map names an input by a number that the module's forward does not have."""
+    given = list(signature(plain_module(module).forward).parameters.values())
+    open_ended = any(one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD) for one in given)
+    if entry.named.end == "input" and entry.named.number >= len(given) and not open_ended:
+        raise ParityError(
+            entry.key,
+            "the module has no such input",
+            expected=f"one of {len(given)} inputs: {', '.join(one.name for one in given)}",
+            got=f"number {entry.named.number}",
+            next_step="count the arguments of its forward from 0",
+        )
 
 
 def _places(
@@ -264,7 +280,7 @@ class _Run:
             for tap in entry.named.patterns:
                 there = wanted_of(golden, tap, forward, bounds, batch)
                 parts = there.parts if there else []
-                widths.append(prod(part.size for part in parts if part.kind not in POSITIONS))
+                widths.append(width_of(parts))
             array = parts_of_fused(entry, widths, array, entry.key)[entry.named.patterns.index(name)]
         self.recording.add(name, array, dtype, forward, entry.key, entry.order)
 

@@ -216,7 +216,7 @@ class Recorder:
                 got="none",
                 next_step='assign taps, as recording["layers.0.q_proj"] = array',
             )
-        delivered = {pattern_of(name) for name, _ in self._keys}
+        delivered = {name if self.case.is_graph else pattern_of(name) for name, _ in self._keys}
         listed = [one for one in golden.run.materialised if one in delivered or one.startswith(GIVEN)]
         run = pb.Run(
             arithmetic=self.arithmetic or self.recognised or self.stored or golden.run.arithmetic,

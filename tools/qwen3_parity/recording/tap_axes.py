@@ -15,6 +15,8 @@ from qwen3_golden import Array
 
 POSITIONS = ("batch", "query", "key")
 _ROW, _CHANNEL = "row", "channel"
+_MAX_AXES = 12
+"""Longer than any layout of a network's tensor; ways to read a shape grow with its axes."""
 
 
 class Part(NamedTuple):
@@ -51,6 +53,11 @@ def parts_of(axes: Sequence[str], sizes: Sequence[int], batch: int) -> list[Part
     return parts
 
 
+def width_of(parts: Sequence[Part]) -> int:
+    """How many numbers a tap has at one position."""
+    return prod(part.size for part in parts if part.kind not in POSITIONS)
+
+
 def parse_groups(text: str) -> tuple[str, ...]:
     """What each axis of "query batch (heads head_dim)" is: brackets join neighbours, any other word is a channel."""
     groups = [re.findall(r"\w+", match[0]) for match in re.finditer(r"\([^()]*\)|\w+", text)]
@@ -64,20 +71,28 @@ def _kind(words: Sequence[str]) -> str:
 
 
 def lay_out(array: Array, parts: Sequence[Part], order: Sequence[str] = (), *, by_name: bool = False) -> Array:
-    """A tensor with the axes of `parts`, in their order and of their sizes.
+    """A tensor with the axes of `parts`, in their order and of their sizes; otherwise as `reading_of`."""
+    reading = reading_of(array.shape, parts, order, by_name=by_name)
+    return _moved(array, reading, _without_ones(parts)).reshape([part.size for part in parts])
 
-    `order` says what each of its own axes is, empty where shapes tell. `by_name`: it comes from where the tap itself
-    does, so it is in the tap's own order wherever that fits. Raises `AmbiguousLayoutError` where shapes leave open
-    whether positions or channels come first, `ValueError` where nothing fits.
+
+def reading_of(
+    shape: Sequence[int], parts: Sequence[Part], order: Sequence[str] = (), *, by_name: bool = False
+) -> tuple[str, ...]:
+    """What each axis of a shape is, those of length 1 left out: a position, "row" or "channel".
+
+    `order` says it of every axis, empty where shapes tell. `by_name`: the tensor comes from where the tap itself does,
+    so it is in the tap's own order wherever that fits. Raises `AmbiguousLayoutError` where shapes leave open whether
+    positions or channels come first, `ValueError` where nothing fits.
     """
-    long = [part for part in parts if part.size != 1]
+    long, lengths = _without_ones(parts), _long(shape)
     if order:
-        if len(order) != array.ndim:
+        if len(order) != len(shape):
             raise ValueError(f"{len(order)} axes")
-        given = tuple(kind for kind, size in zip(order, array.shape, strict=True) if size != 1)
-        fits = [one for one in _readings(_long(array.shape), long) if one == given]
+        given = tuple(kind for kind, size in zip(order, shape, strict=True) if size != 1)
+        fits = [one for one in _readings(lengths, long) if one == given]
     else:
-        fits = [one for one in _readings(_long(array.shape), long) if _is_usual(one, long)]
+        fits = [one for one in _readings(lengths, long) if _is_usual(one, long)]
     if not fits:
         raise ValueError("no reading")
     own = [one for one in fits if _outline(one) == _outline([part.kind for part in long])]
@@ -85,7 +100,11 @@ def lay_out(array: Array, parts: Sequence[Part], order: Sequence[str] = (), *, b
     others = [one for one in fits if _channels_first(one) != _channels_first(chosen)]
     if others and not (own and by_name):
         raise AmbiguousLayoutError([chosen, *others])
-    return _moved(array, chosen, long).reshape([part.size for part in parts])
+    return chosen
+
+
+def _without_ones(parts: Sequence[Part]) -> list[Part]:
+    return [part for part in parts if part.size != 1]
 
 
 def _long(shape: Sequence[int]) -> list[int]:
@@ -94,6 +113,8 @@ def _long(shape: Sequence[int]) -> list[int]:
 
 def _readings(shape: Sequence[int], parts: Sequence[Part]) -> Iterator[tuple[str, ...]]:
     """What each axis of a shape can be, so that every position of a tap stands there once and its channels in order."""
+    if len(shape) > _MAX_AXES:
+        return iter(())
     left = {part.kind: part.size for part in parts if part.kind != _CHANNEL}
     widths = [part.size for part in parts if part.kind == _CHANNEL]
 
