@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: parity test check tests settings lint types slow bench detection cuda goldens engines java cpp docs clean
+.PHONY: parity test check tests settings lint types slow bench detection families cuda goldens engines java cpp docs clean
 
 .venv/ready: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -76,6 +76,10 @@ detection: detection-mutants detection-mechanical detection-derived detection-ho
 detection-mutants: OPTIONS ?= --markdown --workers 2
 detection-mechanical detection-derived detection-kernels detection-levels: OPTIONS ?= --workers 2
 detection-honest: OPTIONS ?= --check
+
+families: OPTIONS ?= --workers 2 --markdown docs/families.md
+families: .venv/ready  ## the whole list of families, judged by their own graphs: an hour and a half on two cores
+	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m detection.families $(OPTIONS)
 
 detection-%: .venv/ready
 	PYTHONPATH=tests $(BIN)/python -m detection.$* $(OPTIONS)

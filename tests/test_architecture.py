@@ -164,6 +164,7 @@ ROOMS = {
         "levels": ("command", "derived", "kernels", "mechanical", "mutants"),
         "honest": ("command", "levels"),
         "devices": ("command", "honest", "real_size"),
+        "families": ("command",),
     },
     "qwen3_reference": {
         "versions": (),
@@ -287,6 +288,7 @@ READ_BY_DETECTION = {
     "command": ("cli",),
     "honest": ("judge", "blame", "checkpoints", "check", "recording", "report"),
     "devices": ("judge", "checkpoints", "check", "recording", "report"),
+    "families": ("diagnosis", "recording", "report", "slices"),
     "derived": ("judge", "text", "blame", "checkpoints", "mistakes", "diagnosis", "report"),
     "mechanical": ("checkpoints", "check", "diagnosis", "recording", "report"),
     "mutants": ("judge", "text", "blame", "checkpoints", "check", "diagnosis", "recording", "report"),

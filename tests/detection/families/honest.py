@@ -32,11 +32,10 @@ def runs(subject: Subject, *, compiled: bool = False) -> Iterator[Honest]:
         for name in ("eager", "grouped_mm"):
             yield Honest(f"experts {name}", lambda name=name: _experts(model, name), steps)  # type: ignore[misc]
     if len(steps) > 1:
-        first = steps[0] // 2  # no padding behind it: a state goes on with what is real
         yield Honest("one forward", nullcontext, (sum(steps),))
-        yield Honest("position by position", nullcontext, (first, *(1,) * (sum(steps) - first)))
+        yield Honest("a longer prefill", nullcontext, (steps[0] + steps[1], *steps[2:]))
         if subject.family not in CUT_BADLY:
-            yield Honest("in chunks", nullcontext, (first, steps[0] - first, *steps[1:]))
+            yield Honest("a shorter prefill", nullcontext, (steps[0], sum(steps[1:])))
     yield Honest("float64", lambda: _double(model), steps)
     for name, by in _KERNELS.items():
         yield Honest(name, lambda by=by: functions(by), steps)  # type: ignore[misc]

@@ -6,6 +6,7 @@ import inspect
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
@@ -114,9 +115,9 @@ class _Noted(TorchFunctionMode):
 
 
 @cache
-def subject(family: str) -> Subject:
+def subject(family: str, *, bfloat16: bool = False) -> Subject:
     """A family's model with its inputs; the first row begins with padding."""
-    model = tiny(family)
+    model = deepcopy(tiny(family)).bfloat16() if bfloat16 else tiny(family)
     generator = torch.Generator().manual_seed(1)
     ids = torch.randint(3, 61, (2, _LENGTH), generator=generator)
     mask = torch.ones_like(ids)

@@ -1,0 +1,84 @@
+"""`python -m detection.families`: the list of families, each captured, run honestly and with mistakes, and judged."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict
+from fnmatch import fnmatchcase
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import click
+import torch
+from rich.table import Table
+
+from detection.command import Command
+from detection.families.measure import Family, measured
+from detection.families.models import FAMILIES
+from detection.families.table import cells, markdown, remarks
+from qwen3_golden import ParityError
+from qwen3_golden.whole import write_whole
+from qwen3_parity.report.terminal import console
+
+FILE = click.Path(path_type=Path)
+
+
+@click.command(cls=Command)
+@click.option("--only", default="*", metavar="GLOB", help="Only these families.")
+@click.option("--workers", default=1, type=click.IntRange(1), help="Families side by side, a process each.")
+@click.option("--few", default=0, type=click.IntRange(0), help="Of each kind the first few alone.")
+@click.option("--compiled", is_flag=True, help="Compiled models too, a minute each.")
+@click.option("--bfloat16", is_flag=True, help="Models in bfloat16.")
+@click.option("--json", "as_json", type=FILE, help="Write every family's figures to this file.")
+@click.option("--markdown", "page", type=FILE, help="Write the table to this file.")
+def families(
+    only: str, workers: int, few: int, compiled: bool, bfloat16: bool, as_json: Path | None, page: Path | None
+) -> None:
+    """Judge Hugging Face's own models by their own goldens, honest and with mistakes.
+
+    The exit code is 1 where an honest run is called wrong, a mistake is missed, or somebody innocent is blamed.
+    """
+    names = [name for name in FAMILIES if fnmatchcase(name, only)]
+    if not names:
+        raise ParityError(
+            f"--only {only}",
+            "no family is called so",
+            expected=f"a glob over {', '.join(list(FAMILIES)[:4])} and the like",
+            got=only,
+            next_step="leave --only out",
+        )
+    rows = _measured(names, workers, compiled=compiled, bfloat16=bfloat16, few=few)
+    screen, (head, *lines) = console(), cells(rows)
+    shown = Table(*head)
+    for line in lines:
+        shown.add_row(*line)
+    screen.print(shown)
+    for remark in remarks(rows):
+        screen.print(remark, markup=False)
+    if as_json is not None:
+        write_whole(as_json, (json.dumps([asdict(row) for row in rows], indent=1) + "\n").encode())
+    if page is not None:
+        write_whole(page, markdown(rows, _HEAD).encode())
+    sys.exit(int(any(row.alarms or row.missed or row.astray or row.innocent for row in rows)))
+
+
+_HEAD = """# Families of transformers
+
+Hugging Face's own models, tiny and loud, each judged by its own golden with module outputs alone: honest runs (SDPA,
+experts' implementations, other cuts of the steps, float64, other orders of sums) and seeded mistakes. `worst` is the
+largest share of a headroom that an honest run used, `smallest` that of the mildest mistake that was caught. Made by
+`make families`."""
+
+
+def _measured(names: Sequence[str], workers: int, **options: Any) -> list[Family]:
+    rows = list[Family]()
+    with ProcessPoolExecutor(workers, get_context("spawn"), initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        for row in pool.map(partial(measured, **options), names):
+            rows.append(row)
+            print(f"{row.family}: {row.honest} honest, {row.mistakes} mistakes", file=sys.stderr, flush=True)
+    return rows

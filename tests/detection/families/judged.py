@@ -1,0 +1,94 @@
+"""The harness under test: a golden is captured, a run is recorded by it, and judged. Everything of it is called here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from os import fspath
+from pathlib import Path
+from time import perf_counter
+from typing import Any, NamedTuple
+from warnings import catch_warnings
+
+import qwen3_parity
+from detection.families.subject import Subject
+from qwen3_golden import Array, Recording, read
+from qwen3_parity.diagnosis import Diagnosis, diagnose
+from qwen3_parity.slices.network import network
+from qwen3_reference.graph.capture import capture
+from qwen3_spec.slices import Slices
+
+_INSIDE = (".query", ".key", ".value", ".probs", ".context")
+
+
+@dataclass(frozen=True)
+class Judge:
+    """A family's golden with the weights that it was captured with, by the graph's names."""
+
+    golden: Recording
+    weights: Mapping[str, Array]
+    folder: Path
+    seconds: float
+
+    @classmethod
+    def of(cls, subject: Subject, folder: Path) -> Judge:
+        """Capture a family's golden in a folder; raises `ParityError` for a model that cannot be exported."""
+        path, start = folder / "golden.pb", perf_counter()
+        capture(subject.model, subject.inputs, path, steps=subject.steps)
+        seconds = perf_counter() - start
+        weights = {
+            name: value.detach().float().numpy().copy()
+            for name, value in subject.model.named_parameters(remove_duplicate=False)
+        }
+        return cls(read(path), weights, folder, seconds)
+
+    def recorded(self, model: Any, run: Callable[[], object]) -> Recording:
+        """What a run of a model gives, by its modules' outputs alone: no inner values of attention, no caches."""
+        with catch_warnings(action="ignore"):  # what an implementation does not show is left out in words
+            with qwen3_parity.record(model, self.golden.source, path=self.folder / "recorded.pb") as recorder:
+                run()
+        every = read(fspath(recorder))
+        return replace(every, tensors=[item for item in every if not self._is_inside(item.info.name)])
+
+    def _is_inside(self, name: str) -> bool:
+        path = name.partition("[")[0].partition("#")[0]
+        return name.startswith("cache.") or name.endswith(_INSIDE) or (path != name and f"{path}.probs" in self._names)
+
+    @cached_property
+    def _names(self) -> Collection[str]:
+        return {item.info.name for item in self.golden}
+
+    def said(self, candidate: Recording, blame: Sequence[str] = ()) -> Said:
+        """What the judge says of a recording, and whether it blames those that it must."""
+        start = perf_counter()
+        found = diagnose(self.golden, candidate, self.weights)
+        seconds = perf_counter() - start
+        names = [(tap.name, tap.step) for tap in _wrong(found)]
+        slices = network(self.golden, candidate, self.weights).slices
+        right = [key for key in names if _modules(slices, self.golden, key) & {*blame}]
+        innocent = [f"{name} (step {step})" for name, step in names if (name, step) not in right]
+        share = max((tap.share for tap in found.verdicts.taps), default=0.0)
+        problem = "; ".join(f"{one.where}: {one.rule}" for one in found.verdicts.problems[:1])
+        return Said(problem, share, tuple(name for name, _ in right), tuple(innocent), seconds)
+
+
+class Said(NamedTuple):
+    """A judgement: the first problem, "" at parity, the largest share of a headroom, taps blamed rightly and wrongly."""
+
+    problem: str
+    share: float
+    right: tuple[str, ...]
+    innocent: tuple[str, ...]
+    seconds: float
+
+
+def _wrong(found: Diagnosis) -> list[Any]:
+    return [verdict for one in found.faults for verdict in one.fault.wrong]
+
+
+def _modules(slices: Slices, golden: Recording, key: tuple[str, int]) -> set[str]:
+    """The modules whose ops make a tap of the nearest recorded values."""
+    graph = slices.graph
+    nodes = (graph.node(value) for value in slices.order(graph.taps[key]))
+    return {node.module for node in nodes if node is not None}
