@@ -9,7 +9,7 @@ from dataclasses import replace
 from qwen3_golden import Array, Recording
 from qwen3_golden.contract import contract_of
 from qwen3_parity.diagnosis.answer import Diagnosis
-from qwen3_parity.diagnosis.explained import Explained
+from qwen3_parity.diagnosis.explained import REFERENCE, Explained
 from qwen3_parity.diagnosis.faults import Fault
 from qwen3_parity.diagnosis.fits import Finding
 from qwen3_parity.diagnosis.whereabouts import among, carried
@@ -79,9 +79,9 @@ def _lines(network: Network, value: int) -> Sequence[Finding]:
     nodes = [node for part in network.slices.order(value) if (node := network.graph.node(part)) is not None]
     lines = list(dict.fromkeys(node.lines[-1] for node in reversed(nodes) if node.lines and _computes(node)))
     lines = lines or [node.lines[-1] for node in reversed(nodes) if node.lines][:1]
-    findings = [Finding("reference", _says(line, network), 0.5) for line in lines[:_LINES]]
+    findings = [Finding(REFERENCE, _says(line, network), 0.5) for line in lines[:_LINES]]
     if len(lines) > _LINES:
-        findings.append(Finding("reference", f"and {len(lines) - _LINES} more lines: record what is between", 0.1))
+        findings.append(Finding(REFERENCE, f"and {len(lines) - _LINES} more lines: record what is between", 0.1))
     return findings
 
 

@@ -11,6 +11,10 @@ from qwen3_parity.diagnosis.fits import Finding
 from qwen3_parity.mistakes.wiring import OF_WRONG
 
 
+REFERENCE = "reference"
+"""The name of a finding that is a line of the reference's source."""
+
+
 @dataclass(frozen=True)
 class Explained:
     """A fault with what explains it: mistakes that reproduce its numbers, best first, or else findings.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -13,6 +13,10 @@ from qwen3_parity.blame.values import Values
 from qwen3_parity.judge.conventions import conventional
 from qwen3_parity.judge.elements import Elements, elements
 from qwen3_parity.judge.scope import Scope
+from qwen3_parity.slices.judge import judge
+from qwen3_parity.slices.network import network
+from qwen3_parity.slices.run import computing
+from qwen3_reference.graph.scope import counted
 
 _LARGE = 1 << 22
 """Elements from which on an op is not computed once more for a picture; its errors are counted in ULPs."""
@@ -27,6 +31,8 @@ def elements_of(
     Counted in rounding units on the candidate's own inputs with the case's `weights`, or where an op's case brings what
     is needed; in ULPs otherwise.
     """
+    if golden.case.mode == pb.GRAPH:
+        return dict(_by_graph(golden, candidate, keys, weights))
     candidate = conventional(candidate, golden).recording
     scope, alone = Scope(golden), _Alone(golden, candidate, weights)
     found = {}
@@ -37,6 +43,20 @@ def elements_of(
         judged = scope.judged(right, place(key[0], golden.case.config.num_hidden_layers))
         found[key] = elements(ours, right, judged, alone.units(ours))
     return found
+
+
+def _by_graph(
+    golden: Recording, candidate: Recording, keys: Sequence[tuple[str, int]], weights: Mapping[str, Array] | None
+) -> Iterator[tuple[tuple[str, int], Elements]]:
+    net = None if weights is None else network(golden, candidate, weights)
+    for key in keys:
+        right, ours = golden.get(*key), candidate.get(*key)
+        if right is None or ours is None or right.array.shape != ours.array.shape or not right.array.size:
+            continue
+        counts = counted(right, golden)
+        with computing(golden.source):
+            cells = None if net is None else judge(ours, right, counts, net).cells
+        yield key, elements(ours, right, counts, cells)
 
 
 class _Alone:

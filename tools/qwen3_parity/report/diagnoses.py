@@ -12,7 +12,7 @@ from rich.text import Text
 
 from qwen3_parity.diagnosis.answer import Diagnosis
 from qwen3_parity.diagnosis.explain import Explanation
-from qwen3_parity.diagnosis.explained import Explained
+from qwen3_parity.diagnosis.explained import REFERENCE, Explained
 from qwen3_parity.judge.budgets import percent
 from qwen3_parity.judge.plain import plain
 from qwen3_parity.report.remarks import remarks
@@ -31,13 +31,18 @@ _CUT = "--budget cut the search; with more seconds, or on a faster machine, the 
 
 def verdict(diagnosis: Diagnosis) -> str:
     """One line: the verdict, and each place that is wrong with the mistake that it is most likely to be."""
-    places = [
-        f"{name(fault)}: {fault.explanations[0].name if fault.explanations else 'no known mistake'}"
-        for fault in diagnosis.faults
-    ]
+    places = [f"{name(fault)}: {_in_a_word(fault)}" for fault in diagnosis.faults]
     places += [f"{_pattern(one.place)}: recorded at another place" for one in diagnosis.misplaced]
     places += [f"parameter {one.name} {one.says}" for one in diagnosis.parameters]
     return "; ".join([summary(diagnosis.verdicts), *(places or [closing(diagnosis)])])
+
+
+def _in_a_word(fault: Explained) -> str:
+    """The mistake's name, else the reference's own line."""
+    if fault.explanations:
+        return fault.explanations[0].name
+    line = next((one.says for one in fault.findings if one.name == REFERENCE), "")
+    return f"not as {line}" if line else "no known mistake"
 
 
 def terminal(diagnosis: Diagnosis, *, every: bool = False) -> RenderableType:
@@ -111,10 +116,15 @@ def explained(fault: Explained, *, every: bool = False) -> list[RenderableType]:
         Text(f"  {size(fault)}"),
     ]
     lines += [Text(line) for one in fault.explanations[:most] for line in _explanation(one, fault)]
-    if fault.findings:
+    source = [one for one in fault.findings if one.name == REFERENCE]
+    if source:
+        lines.append(Text("  the reference computes it in these lines, the last one first:"))
+        lines += [Text(f"    {one.says}") for one in source]
+    numbers = [one for one in fault.findings if one.name != REFERENCE]
+    if numbers:
         what = "what the numbers say" if fault.explanations else "no known mistake reproduces these numbers; they say"
         lines.append(Text(f"  {what}:"))
-        lines += [Text(f"  {one.name}: {one.says}") for one in fault.findings[:most]]
+        lines += [Text(f"  {one.name}: {one.says}") for one in numbers[:most]]
     if fault.stopped:
         lines.append(Text(f"  not every mistake was tried: {_CUT if fault.cut else 'diagnose --effort 4 tries more'}"))
     return [*lines, Text(f"  {fault.record}")] if fault.record else lines
