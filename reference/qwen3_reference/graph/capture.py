@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -18,6 +18,7 @@ from qwen3_reference.graph.pieces import pieces_of
 from qwen3_reference.graph.request import Inputs, completed
 from qwen3_reference.graph.settings import EXPERTS, as_reference
 from qwen3_reference.graph.stored import message_of
+from qwen3_reference.graph.taps import Key
 from qwen3_reference.graph.traced import Traced, dtype_of, traced
 
 
@@ -49,7 +50,9 @@ def capture(
         )
     with as_reference(model):
         whole, lengths = completed(model, inputs, steps)
-        write(model, whole, lengths, traced(model, whole, lengths), Path(path), name, checkpoint, seed)
+        made = traced(model, whole, lengths)
+        measured = dict[Key, pb.Floor]()  # where `floors` asks for them, by `made.graph`
+        write(model, whole, lengths, made, measured, Path(path), name, checkpoint, seed)
 
 
 def write(
@@ -57,12 +60,13 @@ def write(
     inputs: Inputs,
     lengths: Sequence[int],
     made: Traced,
+    floors: Mapping[Key, pb.Floor],
     path: Path,
     name: str,
     checkpoint: str | Path | None,
     seed: int,
 ) -> None:
-    """Write what was traced as a golden."""
+    """Write what was traced as a golden; taps that `floors` does not have are written without one."""
     case = pb.Case(name=name, mode=pb.GRAPH, steps=lengths, description=f"{type(model).__name__} by its own graph.")
     if checkpoint is not None:
         case.checkpoint.append(checkpoint_message("model", checkpoint, Path(checkpoint).resolve().name))
@@ -83,7 +87,10 @@ def write(
             key = (f"input.{input_name}", 0)
             writer.add(_tensor(key, value, made.axes[key], "input"))
         for key, value in made.values.items():
-            writer.add(_tensor(key, value, made.axes[key]))
+            item = _tensor(key, value, made.axes[key])
+            if key in floors:
+                item.info.floor.CopyFrom(floors[key])
+            writer.add(item)
         writer.finish(case, said, run, parameter_messages(weights), graph=graph)
 
 
