@@ -81,6 +81,28 @@ def test_weights_are_loud_and_two_tokens_are_quiet(tmp_path: Path) -> None:
     assert {5, 9} <= set(shown.ravel().tolist())
 
 
+class Constant(nn.Module):
+    """A number of the source that a bfloat16 model would round: its export there is another function."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.head = nn.Embedding(11, 4), nn.Linear(4, 3)
+
+    def forward(self, input_ids: torch.Tensor) -> torch.Tensor:
+        x = self.embed(input_ids)
+        return self.head(x * torch.tensor(0.3, dtype=x.dtype))  # type: ignore[no-any-return]
+
+
+def test_where_bfloat16_rounds_a_constant_the_export_is_float32_and_a_plain_module_gives_logits(
+    tmp_path: Path,
+) -> None:
+    capture(Constant().requires_grad_(False), {"input_ids": torch.tensor([[1, 2], [3, 4]])}, tmp_path / "it.pb")
+    golden = read(tmp_path / "it.pb")
+    assert {flag.key: flag.value for flag in golden.provenance.flags}["export"] == "float32"
+    assert [tensor.info.name for tensor in golden] == ["input.input_ids", "embed", "head", "logits"]
+    assert {node.dtype for node in graph_of(golden.graph, "it").nodes if node.dtype} == {"float32"}
+
+
 class Branching(nn.Module):
     """What no export can follow: which way it goes is for the numbers to say."""
 

@@ -27,7 +27,7 @@ def test_ids_of_a_causal_model_are_padded_on_the_left_and_its_last_tokens_go_one
     assert result.exit_code == 0, result.output
     golden = read(out, digests=True)
     assert json.loads(result.stdout)["recording"] == str(out) and golden.case.name == "mine"
-    assert golden["input.input_ids", 0].array[1, :2].tolist() == [0, 0] and list(golden.case.steps) == [3, 1]
+    assert golden["input.input_ids", 0].array[1, :2].tolist() == [3, 3] and list(golden.case.steps) == [3, 1]
     assert golden["input.attention_mask", 0].array.tolist() == [[1, 1, 1, 1], [0, 0, 1, 1]]
     assert golden["input.position_ids", 0].array.tolist() == [[0, 1, 2, 3], [0, 0, 0, 1]]
     assert golden.run.arithmetic == pb.ARITHMETIC_F32 and golden.run.backend == pb.EAGER
@@ -92,7 +92,7 @@ def test_an_encoder_is_padded_on_the_right_and_decodes_nothing() -> None:
 def test_an_encoder_decoder_decodes_its_start_token_and_what_it_chooses() -> None:
     model = tiny_model("t5")
     inputs, steps = inputs_of(model, [[5, 6, 7], [8]], 2)
-    assert steps == (1, 1, 1) and inputs["decoder_input_ids"][:, 0].tolist() == [1, 1]
+    assert steps == (1, 1, 1) and inputs["decoder_input_ids"][:, 0].tolist() == [0, 0]
     with torch.no_grad():
         logits = model(**inputs).logits
     assert torch.equal(logits[:, :2].argmax(-1), inputs["decoder_input_ids"][:, 1:])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -59,6 +59,7 @@ def write(
     inputs: Inputs,
     lengths: Sequence[int],
     made: Traced,
+    floors: Mapping[Key, pb.Floor],
     path: Path,
     name: str,
     checkpoint: str | Path | None,
@@ -66,7 +67,7 @@ def write(
     *,
     floors: bool,
 ) -> None:
-    """Write what was traced as a golden."""
+    """Write what was traced as a golden; without `floors` the taps have none."""
     case = pb.Case(name=name, mode=pb.GRAPH, steps=lengths, description=f"{type(model).__name__} by its own graph.")
     if checkpoint is not None:
         case.checkpoint.append(checkpoint_message("model", checkpoint, Path(checkpoint).resolve().name))

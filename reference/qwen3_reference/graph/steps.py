@@ -61,6 +61,8 @@ class Steps(nn.Module):
     def _kept(self, output: Any) -> dict[str, Any]:
         """Put the step's result and states among the taps; what the next step goes on from, by argument."""
         result = next((name for name in _RESULTS if isinstance(getattr(output, name, None), torch.Tensor)), None)
+        if result is None and isinstance(output, torch.Tensor):
+            self.taps.add(_RESULTS[0], output)
         for name in (result, "pooler_output"):
             if name is not None:
                 self.taps.add(name, getattr(output, name, None))
