@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -24,21 +23,15 @@ from qwen3_parity.recording.attention_functions import attention_functions
 from qwen3_parity.recording.case import Case
 from qwen3_parity.recording.compiled import compiled_paths, is_inside, plain_module, plain_path
 from qwen3_parity.recording.forwards import Forwards
-from qwen3_parity.recording.graph_names import Entry, graph_map, in_layers, is_all, parts_of_fused
-from qwen3_parity.recording.graph_taps import (
-    RESULTS,
-    called,
-    is_inside_attention,
-    module_of,
-    modules_of,
-    names_of,
-    wanted_of,
-)
+from qwen3_parity.recording.graph_names import Entry, graph_map, is_all, parts_of_fused
+from qwen3_parity.recording.graph_places import places_in_map, places_of, wanted_paths
+from qwen3_parity.recording.graph_steps import wanted_of
+from qwen3_parity.recording.graph_taps import RESULTS, called, module_of, names_of
 from qwen3_parity.recording.hugging_face import row_of
-from qwen3_parity.recording.left_out import in_words, inside_compiled, listed
+from qwen3_parity.recording.left_out import in_words, inside_compiled
 from qwen3_parity.recording.names import Names
 from qwen3_parity.recording.parameters import parameters_by_path
-from qwen3_parity.recording.prefixes import Prefixes, nearest, prefixes_of
+from qwen3_parity.recording.prefixes import prefixes_of
 from qwen3_parity.recording.record import ARITHMETIC, no_such_tap
 from qwen3_parity.recording.recorder import Recorder, elements, recorder
 from qwen3_parity.recording.tap_axes import width_of
@@ -60,10 +53,13 @@ def record_modules(
     modules = dict[str, nn.Module]()
     for its_path, module in model.named_modules(remove_duplicate=False):
         modules.setdefault(plain_path(its_path), module)
-    mapped = _mapped(entries, modules, case, compiled)
-    prefixes = prefixes_of(_paths(case), modules)
-    places = {} if is_all(entries) else _places(model, case, modules, mapped, compiled, prefixes)
-    by_map = {tap: at for at, entry in mapped if len(entry.named.patterns) == 1 for tap in entry.named.patterns}
+    mapped = places_in_map(entries, modules, case, compiled)
+    prefixes = prefixes_of(wanted_paths(case), modules)
+    places = {} if is_all(entries) else places_of(model, case, modules, mapped, compiled, prefixes)
+    whole = [
+        (at, entry.named) for at, entry in mapped if len(entry.named.patterns) == 1 and entry.named.end == "output"
+    ]
+    by_map = {entry.patterns[0]: at for at, entry in whole}
 
     def module_at(its_path: str) -> nn.Module | None:
         place = by_map.get(its_path) if by_map else prefixes.path(its_path, modules)
@@ -76,7 +72,7 @@ def record_modules(
         inside = [place for place in places.values() if is_inside(place, compiled)]
         run = _Run(recording, wanted, places)
         run.hook(model, modules, [place for place in places.values() if place not in inside], undo)
-        rows = [(tap, entry) for at, entry in mapped for tap in entry.named.patterns]
+        rows = [(tap, entry) for _, entry in mapped for tap in entry.named.patterns]
         bound = tuple(Bound(tap, entry.named.path, row_of(entry.named, tap).row) for tap, entry in rows)
         run.entries = dict(rows)
         undo.enter_context(attach(model, "", run.mapped, rows=bound, wanted=wanted.__contains__))
@@ -91,83 +87,6 @@ def record_modules(
         recording.left_out |= inside_compiled(model, compiled, hidden)
     if recording.left_out:
         warnings.warn(in_words(recording.left_out.values()), stacklevel=3)  # of who wrote the with
-
-
-def _mapped(
-    entries: Sequence[Entry], modules: Mapping[str, nn.Module], case: Case, compiled: Sequence[str]
-) -> list[tuple[str, Entry]]:
-    """The modules of a name map, each with the entry of its layer; raises `ParityError` for one that is not there."""
-    found = list[tuple[str, Entry]]()
-    for entry in entries:
-        layers = in_layers(entry, modules, case.golden)
-        if not layers:
-            raise ParityError(
-                entry.key,
-                "the model has no such module, or the golden no such tap in its layers",
-                expected=f"a path of model.named_modules(); the nearest are {nearest([entry.named.path], modules)}",
-                got=entry.named.path,
-                next_step="correct the path, its layer's number written {layer}",
-            )
-        for path, _ in layers:
-            _refuse_missing_input(entry, modules[path])
-        hidden = [path for path, _ in layers if is_inside(path, compiled)]
-        if hidden and entry.named.patterns:
-            raise ParityError(
-                entry.key,
-                "this module is inside of one that is compiled, where no hook can stand",
-                expected="modules that are compiled themselves, whole, or not at all",
-                got=f"torch.compile of {listed(compiled)}",
-                next_step="leave it out of the map, or record the model before it is compiled, with the same map",
-            )
-        found += layers
-    return found
-
-
-def _refuse_missing_input(entry: Entry, module: nn.Module) -> None:
-    """Raise `ParityError` where a map names an input by a number that the module's forward does not have."""
-    given = list(signature(plain_module(module).forward).parameters.values())
-    open_ended = any(one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD) for one in given)
-    if entry.named.end == "input" and entry.named.number >= len(given) and not open_ended:
-        raise ParityError(
-            entry.key,
-            "the module has no such input",
-            expected=f"one of {len(given)} inputs: {', '.join(one.name for one in given)}",
-            got=f"number {entry.named.number}",
-            next_step="count the arguments of its forward from 0",
-        )
-
-
-def _places(
-    model: nn.Module,
-    case: Case,
-    modules: Mapping[str, nn.Module],
-    mapped: Sequence[tuple[str, Entry]],
-    compiled: Sequence[str],
-    prefixes: Prefixes,
-) -> dict[str, str]:
-    """Where the model has each module that the golden names, without what a map leaves out.
-
-    Raises `ParityError` when there is none of them, and nothing that is compiled.
-    """
-    paths = _paths(case)
-    out = {path for path, entry in mapped if not entry.named.patterns}
-    found = {path: place for path in paths if (place := prefixes.path(path, modules)) is not None and place not in out}
-    if not any(found.values()) and not compiled and not out:
-        own = [path for path in paths if not is_inside_attention(path)]
-        raise ParityError(
-            type(model).__name__,
-            "none of its modules is called as one of the golden's",
-            expected=f"{', '.join(own[:4]) or 'modules'} and the like, or names={{…}}",
-            got=f"the nearest are {nearest(own, modules)}",
-            next_step="give a name map: record(model, case, {'their.{layer}.path': 'model.layers.{layer}.mlp'})",
-        )
-    return found
-
-
-def _paths(case: Case) -> list[str]:
-    """The paths of the golden's modules, those around what attention gets and gives among them."""
-    taps = modules_of(names_of(case.golden))
-    return list(dict.fromkeys([*taps, *(path.rpartition(".")[0] for path in taps if is_inside_attention(path))]))
 
 
 class _Run:

@@ -22,7 +22,8 @@ from qwen3_golden.recording import plain_provenance
 from qwen3_parity.judge.match import GIVEN
 from qwen3_parity.recording.arithmetic import Widened
 from qwen3_parity.recording.case import Case
-from qwen3_parity.recording.graph_taps import cut_into_steps, tap_called
+from qwen3_parity.recording.graph_steps import cut_into_steps
+from qwen3_parity.recording.graph_taps import tap_called
 from qwen3_parity.recording.layout import is_ambiguous, lay_out, readings, sizes_of, split_axes
 from qwen3_parity.recording.names import patterns_of_stack, tap_named
 from qwen3_parity.recording.slots import Forward

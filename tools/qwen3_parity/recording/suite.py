@@ -21,6 +21,11 @@ def of_the_format(case: pb.Case) -> bool:
     return case.mode == pb.PLUMBING or case.op == damaged.OP
 
 
+def of_a_network(case: pb.Case) -> bool:
+    """Whether a case is one of the networks that golden/networks describes; one with a graph is of any other, too."""
+    return case.mode not in (pb.TOKENIZATION, pb.GRAPH) and not of_the_format(case)
+
+
 def goldens(selection: Selection = EVERY, *, kinds: Collection[str] = OURS) -> list[Path]:
     """The committed goldens of networks of some model_types, of any without one, sorted by name.
 
@@ -28,8 +33,7 @@ def goldens(selection: Selection = EVERY, *, kinds: Collection[str] = OURS) -> l
     """
 
     def chosen(case: pb.Case) -> bool:
-        network = case.mode != pb.TOKENIZATION and not of_the_format(case)
-        return network and (not kinds or case.config.model_type in kinds)
+        return of_a_network(case) and (not kinds or case.config.model_type in kinds)
 
     return _some([path for path in _paths(selection) if chosen(read(path).case)], selection)
 
@@ -51,7 +55,7 @@ def chosen_goldens(selection: Selection, impl: str | None) -> list[Path]:
     """
     cases = {path: read(path).case for path in _paths(selection)}
     texts = [path for path, case in cases.items() if case.mode == pb.TOKENIZATION]
-    networks = [path for path, case in cases.items() if case.mode != pb.TOKENIZATION and not of_the_format(case)]
+    networks = [path for path, case in cases.items() if of_a_network(case)]
     ours = [path for path in networks if cases[path].config.model_type in OURS]
     return _some((networks or texts) if impl else sorted([*ours, *texts]), selection)
 

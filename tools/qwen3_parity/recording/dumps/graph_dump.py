@@ -22,7 +22,8 @@ from qwen3_parity.recording.dumps.imported import (
     taps_without,
 )
 from qwen3_parity.recording.graph_names import Entry, in_layers, is_all, parts_of_fused
-from qwen3_parity.recording.graph_taps import Wanted, called, fits, general, module_of, modules_of, names_of, wanted_of
+from qwen3_parity.recording.graph_steps import Wanted, fits, wanted_of
+from qwen3_parity.recording.graph_taps import called, general, module_of, modules_of, names_of
 from qwen3_parity.recording.prefixes import prefixes_of
 from qwen3_parity.recording.recorder import Recorder, recorder
 from qwen3_parity.recording.slots import Forward
