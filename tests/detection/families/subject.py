@@ -1,4 +1,4 @@
-"""A tiny model of a family with what it is run on: prefill and two steps, where it has a cache, and the first row padded."""
+"""A tiny model of a family with what it is run on: prefill and two steps with a cache, the first row padded."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CUT = frozenset({"input_ids", "position_ids", "decoder_input_ids"})
 
 @dataclass(frozen=True)
 class Subject:
-    """A family's model, its inputs by the names of the forward's arguments, and how many positions each forward takes."""
+    """A family's model, its inputs by the names of the forward's arguments, and the positions of each forward."""
 
     family: str
     model: Any
@@ -43,7 +43,7 @@ class Subject:
         with torch.no_grad():
             for length in steps:
                 part = _part(self.inputs, start, start + length) if len(steps) > 1 else dict(self.inputs)
-                more = {} if state is None else {name: state}
+                more: dict[str, Any] = {} if state is None else {name: state}
                 output = model(**part, **more, use_cache=bool(name) and len(steps) > 1)
                 state = output.get(name) if name else None
                 results.append(result(output))
@@ -72,7 +72,7 @@ class Subject:
 
     @cached_property
     def calls(self) -> Mapping[str, Counter[str]]:
-        """By the path of each module that runs, in the model's order: the torch functions that its forward itself calls."""
+        """By the path of each module that runs, in the model's order: the torch functions that it calls itself."""
         every = dict(self.model.named_modules())
         calls, open_ = defaultdict[str, Counter[str]](Counter), [""]
         with ExitStack() as stack:
