@@ -20,6 +20,8 @@ from qwen3_spec.aten.choices import taken
 
 LIMIT = 1 << 31
 """The most bytes that an op may make, in float64."""
+TOTAL = 1 << 34
+"""The most bytes that a run of a graph may keep."""
 _BYTES = 8  # of a float64, an int64
 _LARGEST_SIZE = 1 << 63
 _KINDS = frozenset("biufc")
@@ -134,14 +136,26 @@ class Graph:
     ) -> MutableMapping[int, Any]:
         """Compute values in order, every one where no order is given, into `values`, which has what is known.
 
-        `choices` are indices by the number of the op that chooses them: it takes these. Raises `ValueError` as `computed`
-        does.
+        `choices` are indices by the number of the op that chooses them: it takes these. Raises what `computed` raises.
         """
-        first = len(self.leaves)
+        first, kept, total = len(self.leaves), set[int](), 0
         for value in range(first, first + len(self.nodes)) if order is None else order:
             node = self.nodes[value - first]
-            values[value] = computed(node, values, numbers.at(value), choices.get(value))
+            values[value] = made = computed(node, values, numbers.at(value), choices.get(value))
+            for part in made if isinstance(made, list | tuple) else (made,):
+                owner = _owner(part)
+                total += owner.nbytes if owner is not None and id(owner) not in kept else 0
+                kept.add(id(owner))
+            if total > TOTAL:
+                raise ValueError(f"{described(node)}: the run keeps more than {TOTAL} bytes")
         return values
+
+
+def _owner(value: Any) -> Array | None:
+    """The array that has a value's bytes: views of one array keep them once."""
+    while isinstance(value, np.ndarray) and isinstance(value.base, np.ndarray):
+        value = value.base
+    return value if isinstance(value, np.ndarray) else None
 
 
 def computed(
@@ -183,7 +197,8 @@ def result_of(node: Node, kind: Kind, result: Any, numbers: Numbers) -> Any:
         size is not None and size != own for size, own in zip(node.shape, result.shape, strict=True)
     ):
         raise ValueError(f"it gives {list(result.shape)}, not {list(node.shape)}")
-    result = result.astype(numbers.dtype(node.dtype), copy=False)
+    with np.errstate(invalid="ignore"):  # an infinite distance as an integer is some number, here as in torch
+        result = result.astype(numbers.dtype(node.dtype), copy=False)
     if node.op.startswith("_to_copy"):
         return numbers.cast(result, node.dtype)
     return numbers.result(result, node.dtype) if kind in (Kind.POINT, Kind.SUM) else result

@@ -106,7 +106,9 @@ class Slices:
         values = dict(self._fixed(noise))
         for read in self.reads(value):
             near = self.recorded[read]
-            values[read] = near if noise is None else noise.at(read).stored(_wide(near), self.dtypes.get(read, "float32"))
+            values[read] = (
+                near if noise is None else noise.at(read).stored(_wide(near), self.dtypes.get(read, "float32"))
+            )
         numbers: Numbers = TRUTH if noise is None else noise
         return np.asarray(self.graph.run(values, self.order(value), numbers, self.choices)[value])
 

@@ -15,8 +15,8 @@ import qwen3_parity
 from qwen3_golden import ParityError, Recording, pb, read
 from qwen3_parity import Case
 from qwen3_parity.cli import main
+from qwen3_parity.recording.left_out import LeftOut
 from qwen3_parity.recording.match_names import match_names
-from qwen3_parity.recording.wired import LeftOut
 
 CASE = "decoder/ragged_decode"
 

@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel, StaticCache
 import qwen3_parity
 from qwen3_golden import ParityError, Recording, pb, read
 from qwen3_parity import Case
-from qwen3_parity.recording.wired import LeftOut
+from qwen3_parity.recording.left_out import LeftOut
 from qwen3_reference.binding import SITES
 from qwen3_reference.cache_name import CACHE
 

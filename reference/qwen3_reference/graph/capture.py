@@ -8,16 +8,19 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from qwen3_golden import ParityError, Writer, minor_of, pb, tensor
+from qwen3_golden import ParityError, Recording, Tensor, pb, tensor
+from qwen3_golden import write as write_recording
 from qwen3_golden.dtypes import ARITHMETIC
 from qwen3_golden.rules import is_plain_name
 from qwen3_reference.capture.provenance import provenance
 from qwen3_reference.capture.torch_tensors import DTYPES, parameter_messages, to_numpy
 from qwen3_reference.checkpoints.weights import checkpoint_message
+from qwen3_reference.graph.floors import floors as floors_of
+from qwen3_reference.graph.pieces import pieces_of
 from qwen3_reference.graph.request import Inputs, completed
 from qwen3_reference.graph.settings import EXPERTS, as_reference
 from qwen3_reference.graph.stored import message_of
-from qwen3_reference.graph.traced import Traced, traced
+from qwen3_reference.graph.traced import Traced, arrays_of, dtype_of, traced
 
 
 def capture(
@@ -48,7 +51,7 @@ def capture(
         )
     with as_reference(model):
         whole, lengths = completed(model, inputs, steps)
-        write(model, whole, lengths, traced(model, whole, lengths), Path(path), name, checkpoint, seed)
+        write(model, whole, lengths, traced(model, whole, lengths), Path(path), name, checkpoint, seed, floors=floors)
 
 
 def write(
@@ -60,6 +63,8 @@ def write(
     name: str,
     checkpoint: str | Path | None,
     seed: int,
+    *,
+    floors: bool,
 ) -> None:
     """Write what was traced as a golden."""
     case = pb.Case(name=name, mode=pb.GRAPH, steps=lengths, description=f"{type(model).__name__} by its own graph.")
@@ -70,26 +75,31 @@ def write(
         [pb.Pair(key="experts", value=EXPERTS), pb.Pair(key="export", value=str(made.dtype).split(".")[1])]
     )
     said.flags.sort(key=lambda pair: pair.key)
-    arithmetic = ARITHMETIC[DTYPES[next(value.dtype for value in model.parameters() if value.is_floating_point())]]
+    arithmetic = ARITHMETIC[DTYPES[dtype_of(model)]]
     taps = list(dict.fromkeys(tap for tap, _ in made.values))
     run = pb.Run(arithmetic=arithmetic, backend=pb.EAGER, materialised=taps)
-    graph = message_of(made.graph, type(model).__name__, _config(model))
-    with Writer(path, schema_minor=minor_of(case)) as writer:
-        for input_name, value in inputs.items():
-            key = (f"input.{input_name}", 0)
-            writer.add(_tensor(key, value, made.axes[key], "input"))
-        for key, value in made.values.items():
-            writer.add(_tensor(key, value, made.axes[key]))
-        parameters = parameter_messages(dict(model.named_parameters(remove_duplicate=False)))
-        writer.finish(case, said, run, parameters, graph=graph)
+    weights = dict(model.named_parameters(remove_duplicate=False))
+    read = {name: weights[name] for name in made.graph.parameters}
+    pieces = {} if checkpoint is None else pieces_of(read, Path(checkpoint))
+    graph = message_of(made.graph, type(model).__name__, _config(model), pieces, read)
+    named = {(f"input.{name}", 0): value for name, value in inputs.items()}
+    tensors = [_tensor(key, value, made.axes[key], "input") for key, value in named.items()]
+    tensors += [_tensor(key, value, made.axes[key]) for key, value in made.values.items()]
+    golden = Recording(case, said, run, tensors, parameter_messages(weights), graph=graph)
+    if floors:
+        measured = floors_of(made.graph, dict(arrays_of(model, inputs)), golden)
+        for item in tensors:
+            if item.key in measured:
+                item.info.floor.CopyFrom(measured[item.key])
+    write_recording(path, golden)
 
 
-def _tensor(key: tuple[str, int], value: torch.Tensor, axes: Sequence[str], op: str = "") -> object:
+def _tensor(key: tuple[str, int], value: torch.Tensor, axes: Sequence[str], op: str = "") -> Tensor:
     array, dtype = to_numpy(value.contiguous())
     return tensor(key[0], array, step=key[1], dtype=dtype, axes=axes, op=op)
 
 
 def _config(model: nn.Module) -> str:
     """The model's config.json, empty where it has none."""
-    config = getattr(model, "config", None)
-    return config.to_json_string() if hasattr(config, "to_json_string") else ""
+    said = getattr(getattr(model, "config", None), "to_json_string", None)
+    return "" if said is None else str(said())

@@ -38,20 +38,22 @@ def exported(
     keys: Callable[[], Sequence[tuple[str, int]]] | None = None,
     root: str = "",
 ) -> Graph:
-    """The ops of a module's forward on inputs like these, in order; what nobody reads is left out, what is equal is one.
+    """The ops of a module's forward on inputs like these, in order: no op that nobody reads, no value twice.
 
-    `inputs` by place or by name; `sizes` says which sizes are free, as `torch.export.export` takes them. `keys()` are
-    the taps that the module's results are, asked for after the export, which is when a hook knows them; without it they
-    have torch's names. Paths and parameters' names lose `root` and its dot. Raises what torch raises for a module that
-    it cannot export, and `ValueError` for an op that nothing here computes.
+    `inputs` by place, or by name in one dict, which is the forward's one argument then; `sizes` says which sizes are
+    free, as `torch.export.export` takes them. `keys()` are the taps that the module's results are, asked for after the
+    export, which is when hooks know them; without it they have torch's names. Paths and names of parameters lose `root`
+    and its dot. Raises what torch raises for a module that it cannot export, and `ValueError` for an op that nothing
+    here computes.
     """
-    places, names = (inputs, None) if isinstance(inputs, tuple) else ((), dict(inputs))
+    # By name is one dict: of `**inputs` torch lets no size be free.
+    places, names = (inputs, None) if isinstance(inputs, tuple) else ((dict(inputs),), tuple(inputs))
     # With gradients on, RoPE is a region of its own, without its lines.
     with torch.no_grad(), _every_frame(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*LeafSpec", FutureWarning)  # torch's own, of its own code
-        program = torch.export.export(module, places, names, strict=False, dynamic_shapes=sizes)
+        program = torch.export.export(module, places, strict=False, dynamic_shapes=sizes)
         program = program.run_decompositions({})
-    graph = _graph(program, None if keys is None else keys(), f"{root}." if root else "")
+    graph = _graph(program, names, None if keys is None else keys(), f"{root}." if root else "")
     graph.check()
     return graph
 
@@ -76,7 +78,12 @@ def _every_frame() -> Iterator[None]:
         TracerBase._filter_traceback_frames = before  # type: ignore[method-assign]
 
 
-def _graph(program: torch.export.ExportedProgram, keys: Sequence[tuple[str, int]] | None, root: str) -> Graph:
+def _graph(
+    program: torch.export.ExportedProgram,
+    names: Sequence[str] | None,
+    keys: Sequence[tuple[str, int]] | None,
+    root: str,
+) -> Graph:
     signature, stored = program.graph_signature, {**program.state_dict, **program.constants}
     parameters = dict(signature.inputs_to_parameters)
     constants = {**signature.inputs_to_buffers, **signature.inputs_to_lifted_tensor_constants}
@@ -101,7 +108,7 @@ def _graph(program: torch.export.ExportedProgram, keys: Sequence[tuple[str, int]
     numbers.update({node: numbers[first] for node, first in same.items() if first in numbers})
     taps = [(node.name, 0) for node in results] if keys is None else keys
     return Graph(
-        tuple(node.name for node in user),
+        tuple(names or [node.name for node in user]),
         tuple(parameters[node.name].removeprefix(root) for node in weights),
         {constants[node.name].removeprefix(root): _array(stored[constants[node.name]]) for node in held},
         tuple(_node(node, numbers, root) for node in ops),

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from qwen3_golden import Array, pb
+from qwen3_golden import Array, Recording, pb
+from qwen3_reference.graph.scope import counted
 from qwen3_spec.aten.noise import draws
 from qwen3_spec.graph import Graph
 from qwen3_spec.slices import Slices, chosen
@@ -19,22 +20,24 @@ Key = tuple[str, int]
 """A tap's name and its step."""
 
 
-class Recorded(NamedTuple):
-    """A golden's tap: its values, its axes, and bool of its shape, True = counts."""
-
+class _Recorded(NamedTuple):
     values: Array
     axes: tuple[str, ...]
     counts: Array
 
 
-def floors(
-    graph: Graph, arrays: Mapping[str, Array], recorded: Mapping[Key, Recorded], *, narrow: bool = False
-) -> dict[Key, pb.Floor]:
-    """The floor of every float tap, from draws and from what the recorded run itself is off.
+def floors(graph: Graph, arrays: Mapping[str, Array], golden: Recording) -> dict[Key, pb.Floor]:
+    """The floor of every float tap of a golden, from draws and from what the recorded run itself is off.
 
     `arrays` are inputs and parameters by name. The recorded choices (router, top-k) are everybody's: with another one
-    the floor would be as wide as a wrong expert. `narrow`: the graph's bfloat16 is one.
+    the floor would be as wide as a wrong expert.
     """
+    recorded = {
+        item.key: _Recorded(item.values(), tuple(item.info.axes), counted(item, golden))
+        for item in golden
+        if item.key in graph.taps
+    }
+    narrow = golden.run.arithmetic in (pb.ARITHMETIC_BF16, pb.ARITHMETIC_F16)
     values = {graph.taps[key]: item.values for key, item in recorded.items()}
     whole = Slices(graph, graph.leaf_values(arrays), {}, choices=chosen(graph, values), narrow=narrow)
     kept = {key: graph.taps[key] for key, item in recorded.items() if item.values.dtype.kind == "f"}
@@ -56,7 +59,7 @@ class _Error(NamedTuple):
     row: float
 
 
-def _error(item: Recorded, actual: Array, truth: Array) -> _Error:
+def _error(item: _Recorded, actual: Array, truth: Array) -> _Error:
     """Over the cells that count; a row is a position of a batch row."""
     count = int(item.counts.sum())
     if not count:

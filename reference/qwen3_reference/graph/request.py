@@ -71,10 +71,10 @@ def completed(
         and "position_ids" not in inputs
         and mask is not None
         and mask.ndim == 2
+        and "decoder_input_ids" not in inputs
         and has_cache(model)
     ):
-        if "decoder_input_ids" not in inputs:
-            made["position_ids"] = (mask.long().cumsum(-1) - 1).clamp(min=0)
+        made["position_ids"] = (mask.long().cumsum(-1) - 1).clamp(min=0)
     return made, steps
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from transformers.modeling_outputs import BaseModelOutput
 
 from qwen3_reference.cache_name import CACHE
 from qwen3_reference.graph.taps import Taps
@@ -28,7 +29,7 @@ class Steps(nn.Module):
         self.names = tuple(inspect.signature(model.forward).parameters)
         self.cached = len(self.lengths) > 1 or has_cache(model)
 
-    def forward(self, **inputs: torch.Tensor) -> list[torch.Tensor]:
+    def forward(self, inputs: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
         """The taps of all steps."""
         self.taps.clear()
         end, more = 0, dict[str, Any]()
@@ -71,7 +72,7 @@ class Steps(nn.Module):
                 self.taps.add(tap, state)
             kept[name] = cache
         if isinstance(getattr(output, _MEMORY, None), torch.Tensor) and "encoder_outputs" in self.names:
-            kept["encoder_outputs"] = (getattr(output, _MEMORY),)
+            kept["encoder_outputs"] = BaseModelOutput(last_hidden_state=getattr(output, _MEMORY))
         return kept
 
 

@@ -25,7 +25,7 @@ class Taps:
     def __init__(self) -> None:
         self.values: dict[Key, torch.Tensor] = {}
         self._step = 0
-        self._calls = Counter[str]()
+        self._calls = Counter[tuple[str, str]]()
 
     def clear(self) -> None:
         """Forget every value, as before the first step."""
@@ -44,8 +44,8 @@ class Taps:
 
     def numbered(self, path: str, kind: str = "") -> str:
         """A path as it is at its first call in a step, with "#n" behind it at the n-th."""
-        self._calls[path, kind] += 1  # type: ignore[index]
-        count = self._calls[path, kind]  # type: ignore[index]
+        self._calls[path, kind] += 1
+        count = self._calls[path, kind]
         return path if count == 1 else f"{path}#{count}"
 
 
@@ -59,7 +59,10 @@ def parts(output: object) -> list[object]:
 @contextmanager
 def watched(model: nn.Module, taps: Taps) -> Iterator[None]:
     """Inside, whatever the modules of a model give goes to `taps`, and their attention's queries, keys and results."""
-    paths = {module: path for path, module in model.named_modules() if path}
+    named = dict(model.named_modules())
+    # What runs within experts, how often and on how many rows, is their implementation's affair.
+    experts = tuple(f"{path}." for path, module in named.items() if _is_experts(module))
+    paths = {module: path for path, module in named.items() if path and not path.startswith(experts)}
 
     def gave(path: str, _module: nn.Module, _inputs: object, output: object) -> None:
         name = taps.numbered(path)
@@ -71,6 +74,11 @@ def watched(model: nn.Module, taps: Taps) -> Iterator[None]:
             stack.callback(module.register_forward_hook(partial(gave, path)).remove)
         stack.enter_context(_attention(paths, taps))
         yield
+
+
+def _is_experts(module: nn.Module) -> bool:
+    """Whether a module is one whose forward transformers exchanges for an implementation of experts."""
+    return all(hasattr(module, name) for name in ("has_gate", "is_transposed", "is_concatenated"))
 
 
 @contextmanager
@@ -96,8 +104,8 @@ def _attention(paths: Mapping[nn.Module, str], taps: Taps) -> Iterator[None]:
         for part, tensor in (("query", query), ("key", key), ("value", value)):
             taps.add(f"{name}.{part}", tensor)
         result = function(module, query, key, value, *args, **named)
-        for part, tensor in zip(("context", "probs"), parts(result), strict=False):
-            taps.add(f"{name}.{part}", tensor)
+        for part, output in zip(("context", "probs"), parts(result), strict=False):
+            taps.add(f"{name}.{part}", output)
         return result
 
     AttentionInterface.get_interface = looked_up  # type: ignore[method-assign]

@@ -1,9 +1,10 @@
-"""A transformers model run on inputs and exported: every tap's numbers, its axes, and the graph that says how they come."""
+"""A transformers model run on inputs and exported: every tap's numbers and axes, and the graph behind them."""
 
 from __future__ import annotations
 
 import copy
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,7 @@ from qwen3_golden import ParityError
 from qwen3_reference.graph.agreement import farthest
 from qwen3_reference.graph.axes import axes_of, shapes_of
 from qwen3_reference.graph.export import exported
+from qwen3_reference.graph.reason import short
 from qwen3_reference.graph.request import Inputs, longer, sides, wider
 from qwen3_reference.graph.steps import MODEL, Steps
 from qwen3_reference.graph.taps import Key, Taps, watched
@@ -24,7 +26,6 @@ from qwen3_spec.graph import Graph
 
 _NEAR, _WRONG = 1e-4, 1e-2
 """How far from the run, in parts of a tap's RMS, a bfloat16 export may be (else a constant was rounded), and any."""
-_SHOWN = 200
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Traced:
 def traced(model: nn.Module, inputs: Inputs, steps: tuple[int, ...]) -> Traced:
     """Run a model and export it, within `as_reference`; inputs and steps are those of `completed`.
 
-    Raises `ParityError` for a model that does not run on them, that torch cannot export, or that NumPy computes otherwise.
+    Raises `ParityError` for a model that does not run on them, that torch cannot export, or NumPy computes otherwise.
     """
     values, named = run(model, inputs, steps), {f"input.{name}": value for name, value in inputs.items()}
     first, (batch, lengths) = {(name, 0): value for name, value in named.items()}, _sizes(inputs, steps)
@@ -63,7 +64,7 @@ def run(model: nn.Module, inputs: Inputs, steps: tuple[int, ...]) -> dict[Key, t
     taps = Taps()
     with torch.no_grad(), watched(model, taps):
         try:
-            Steps(model, steps, taps)(**inputs)
+            Steps(model, steps, taps)(inputs)
         except Exception as error:  # whatever a model raises
             raise _refusal(model, "the model does not run on these inputs", "a forward", error) from error
     return taps.values
@@ -72,8 +73,8 @@ def run(model: nn.Module, inputs: Inputs, steps: tuple[int, ...]) -> dict[Key, t
 def _graph(
     model: nn.Module, inputs: Inputs, steps: tuple[int, ...], values: Mapping[Key, torch.Tensor]
 ) -> tuple[Graph, torch.dtype]:
-    """The first export that describes the run: in bfloat16, where casts are nodes, and with free sizes, if it can be."""
-    (own,) = {value.dtype for value in model.parameters() if value.is_floating_point()} or {torch.float32}
+    """The first export that describes the run: in bfloat16, where casts are nodes, with free sizes, if it can be."""
+    own = dtype_of(model)
     last: Exception | None = None
     for dtype in dict.fromkeys((torch.bfloat16 if own == torch.float32 else own, own)):
         for free in (True, False) if len(steps) == 1 and not _has_states(values) else (False,):
@@ -108,14 +109,23 @@ def _exported(model: nn.Module, inputs: Inputs, steps: tuple[int, ...], dtype: t
     auto = {name: dict.fromkeys(range(value.ndim), torch.export.Dim.AUTO) for name, value in inputs.items()}
     with watched(module, taps), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch's and the model's, of tracing
-        sizes = {"inputs": auto} if free else None
+        sizes = (auto,) if free else None
         return exported(Steps(module, steps, taps), given, sizes, keys=lambda: list(taps.values), root=MODEL)
+
+
+def dtype_of(model: nn.Module) -> torch.dtype:
+    """The float type of most of a model's parameters; some keep a few in float32."""
+    sizes = Counter[torch.dtype]()
+    for parameter in model.parameters():
+        if parameter.is_floating_point():
+            sizes[parameter.dtype] += parameter.numel()
+    return sizes.most_common(1)[0][0] if sizes else torch.float32
 
 
 def _in(model: nn.Module, dtype: torch.dtype) -> nn.Module:
     """The model, or a copy with other parameters; buffers stay, as in a model loaded in that dtype."""
     every = dict[int, Any]()
-    for parameter in model.parameters():
+    for parameter in model.parameters() if dtype != dtype_of(model) else ():
         if parameter.is_floating_point() and parameter.dtype != dtype:
             every[id(parameter)] = nn.Parameter(parameter.detach().to(dtype), requires_grad=False)
     return copy.deepcopy(model, every) if every else model
@@ -135,7 +145,7 @@ def _distance(model: nn.Module, graph: Graph, inputs: Inputs, values: Mapping[Ke
             type(model).__name__,
             "NumPy cannot compute the exported graph",
             expected="every op as torch means it",
-            got=_short(error),
+            got=short(error),
             next_step="report this: NumPy's ops are wrong, not your model",
             fault="harness bug",
         ) from error
@@ -154,12 +164,6 @@ def _refusal(model: nn.Module, rule: str, expected: str, error: Exception) -> Pa
         type(model).__name__,
         rule,
         expected=expected,
-        got=f"{type(error).__name__}: {_short(error)}",
+        got=f"{type(error).__name__}: {short(error)}",
         next_step="another transformers or torch may do it; the reason is theirs",
     )
-
-
-def _short(error: Exception) -> str:
-    """The first line of an error that says something, cut."""
-    line = next((line.strip() for line in str(error).splitlines() if line.strip()), "no reason")
-    return line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…"

@@ -15,6 +15,7 @@ from qwen3_spec.aten.table import Kind, kernel_of
 _BROADCAST = frozenset({"where", "masked_fill", "maximum", "minimum", "max.other", "min.other", "clamp", "clamp_min"})
 """Ops that broadcast their operands, beside those that round each element by itself."""
 _OVER_AXES = frozenset({"topk", "sort", "argsort", "argmax", "argmin", "max", "min", "amax", "amin", "any", "all"})
+_FEW = 1 << 20  # elements that nobody needs to count exactly
 _OBJECT = 16  # elements that a part of a tensor costs, whatever its size
 
 
@@ -23,21 +24,25 @@ def elements(op: str, operands: Sequence[Any], named: Mapping[str, Any]) -> int:
 
     Raises whatever comes of operands that the op does not take.
     """
-    return _rule(op)(*operands, **named)
+    rule, count = _rule(op)
+    if count is not None and (named or len(operands) != count):
+        raise ValueError(f"it takes {count} operands without names")  # into one more NumPy would write
+    return rule(*operands, **named)
 
 
 @cache
-def _rule(op: str) -> Callable[..., int]:
+def _rule(op: str) -> tuple[Callable[..., int], int | None]:
+    """An op's rule, and how many operands it has where NumPy takes more."""
     kernel, name = kernel_of(op), op.partition(".")[0]
-    name = op if op in _BROADCAST else name
-    if name in _RULES:
-        return _RULES[name]
-    if kernel is not None and kernel.kind is Kind.SIZE:
-        return _sizes
-    point = kernel is not None and (
-        kernel.kind is Kind.POINT or (kernel.kind is Kind.CHOICE and name not in _OVER_AXES)
-    )
-    return _broadcast if point or name in _BROADCAST else _as_many
+    kind = None if kernel is None else kernel.kind
+    count = kernel.compute.nin if kernel is not None and isinstance(kernel.compute, np.ufunc) else None
+    if (rule := _RULES.get(op) or _RULES.get(name)) is not None:
+        return rule, count
+    if kind is Kind.SIZE:
+        return _sizes, count
+    each = kind is Kind.POINT or (kind is Kind.CHOICE and name not in _OVER_AXES)
+    each = each or not {op, name}.isdisjoint(_BROADCAST)
+    return _broadcast if each else _as_many, count
 
 
 def _as_many(*operands: Any, **named: Any) -> int:
@@ -52,10 +57,14 @@ def _count(operand: Any) -> int:
 
 
 def _broadcast(*operands: Any, **named: Any) -> int:
-    every = (*operands, *named.values())
-    if any(isinstance(operand, list | tuple) for operand in operands):
-        raise ValueError("a list where a value is meant")
-    return _together(*(operand.shape for operand in every if isinstance(operand, np.ndarray)))
+    shapes, most = list[tuple[int, ...]](), 1
+    for operand in (*operands, *named.values()):
+        if isinstance(operand, np.ndarray):
+            shapes.append(operand.shape)
+            most *= operand.size or 1
+        elif isinstance(operand, list | tuple):
+            raise ValueError("a list where a value is meant")
+    return most if most <= _FEW else _together(*shapes)
 
 
 def _together(*shapes: tuple[int, ...]) -> int:
@@ -79,7 +88,7 @@ def _sym_size(x: Array, axis: int) -> int:
 def _getitem(parts: Sequence[Any], number: int) -> int:
     if not (isinstance(parts, list | tuple) and isinstance(number, int)):
         raise ValueError("one of several results is meant")
-    return 1
+    return _count(parts[number])
 
 
 def _shaped(shape: Sequence[int], *_: Any, **__: Any) -> int:
@@ -100,8 +109,8 @@ def _eye(rows: int, columns: int | None = None, **_: Any) -> int:
 
 
 def _expand(x: Array, shape: Sequence[int], **_: Any) -> int:
-    own = (1,) * (len(shape) - x.ndim) + x.shape
-    return prod(old if size == -1 else size for size, old in zip(shape, own, strict=True))
+    before = (1,) * (len(shape) - x.ndim) + x.shape
+    return prod(old if size == -1 else size for size, old in zip(shape, before, strict=True))
 
 
 def _repeat(x: Array, counts: Sequence[int]) -> int:
@@ -112,8 +121,16 @@ def _repeat_interleave(x: Array, count: int, *_: Any, **__: Any) -> int:
     return count * x.size
 
 
+def _twice(x: Array, *operands: Any, **named: Any) -> int:
+    return 2 * _as_many(x, *operands, **named)
+
+
 def _topk(x: Array, count: int, *_: Any) -> int:
-    return x.size + count
+    return 2 * (x.size + count)
+
+
+def _round(x: Array, *, decimals: int = 0) -> int:
+    return int(x.size)
 
 
 def _pad(x: Array, widths: Sequence[int], *_: Any, **__: Any) -> int:
@@ -128,7 +145,7 @@ def _embedding(weight: Array, indices: Array, *_: Any) -> int:
 
 
 def _index(x: Array, indices: Sequence[Array | None], *_: Any) -> int:
-    shapes, rest, axis = [()], 1, 0
+    shapes, rest, axis = list[tuple[int, ...]](), 1, 0
     for index in indices:
         if index is None:
             rest *= x.shape[axis]
@@ -145,7 +162,8 @@ def _index(x: Array, indices: Sequence[Array | None], *_: Any) -> int:
 
 
 def _index_select(x: Array, axis: int, indices: Array) -> int:
-    return indices.size * prod(size for place, size in enumerate(x.shape) if place != axis % x.ndim)
+    rest = [size for place, size in enumerate(x.shape) if place != axis % x.ndim]
+    return int(indices.size * prod(rest))
 
 
 def _arrays(parts: Sequence[Array], *_: Any, **__: Any) -> int:
@@ -203,7 +221,7 @@ def _conv1d(
     out, _, taps = weight.shape
     time += 2 * padding[0]
     steps = max((time - (taps - 1) * dilation[0] - 1) // stride[0] + 1, 0)
-    return batch * max(channels * time, channels * steps * taps, out * steps)
+    return int(batch * max(channels * time, channels * steps * taps, out * steps))
 
 
 _RULES: Mapping[str, Callable[..., int]] = {
@@ -217,6 +235,8 @@ _RULES: Mapping[str, Callable[..., int]] = {
     "repeat": _repeat,
     "repeat_interleave": _repeat_interleave,
     "topk": _topk,
+    **dict.fromkeys(("sort", "max.dim", "min.dim", "view_as_real"), _twice),
+    "round": _round,
     **dict.fromkeys(("constant_pad_nd", "pad"), _pad),
     "embedding": _embedding,
     **dict.fromkeys(("index", "index_put"), _index),

@@ -44,19 +44,21 @@ _FORMATS: Mapping[str, tuple[Collection[str], str]] = {
 _SHOWN = 60
 
 
-def refuse_foreign(path: Path, kinds: Collection[str] = tuple(FAMILIES)) -> None:
+def refuse_foreign(path: Path, kinds: Collection[str] | None = tuple(FAMILIES)) -> None:
     """Raise `ParityError` for weights in another format, for any file, and for a checkpoint of another network.
 
-    `kinds` are the model_types that are wanted. What is not there, and a config.json that cannot be
+    `kinds` are the model_types that are wanted, None: every one. What is not there, and a config.json that cannot be
     read, are left to whoever reads them.
     """
 
     def refused(what: str, got: str, next_step: str) -> ParityError:
         return ParityError(path, f"this is {what}", expected=wanted, got=got, next_step=next_step)
 
-    families = " or ".join(FAMILIES[kind].prefix for kind in kinds)
-    config = f"config.json (model_type {' or '.join(kinds)})"
-    wanted = f"a dense {families} checkpoint: {config} and safetensors, or an exported one"
+    families = " or ".join(FAMILIES[kind].prefix for kind in kinds or ())
+    wanted = "a Hugging Face checkpoint: config.json and safetensors"
+    if kinds is not None:
+        config = f"config.json (model_type {' or '.join(kinds)})"
+        wanted = f"a dense {families} checkpoint: {config} and safetensors, or an exported one"
     if path.is_file():
         what = "a GGUF file" if path.suffix.lower() == ".gguf" else "a file, not a checkpoint's directory"
         raise refused(what, path.name, _CONVERTED if "GGUF" in what else "give the directory that it is in")
@@ -81,7 +83,7 @@ def refuse_foreign(path: Path, kinds: Collection[str] = tuple(FAMILIES)) -> None
     if not isinstance(kind, str) or kind == MODEL_TYPE:
         return
     shown = ascii(kind)[1:-1][:_SHOWN]
-    if kind not in kinds:
+    if kinds is not None and kind not in kinds:
         name = f"a {_NAMES[kind]} checkpoint" if kind in _NAMES else "another network's checkpoint"
         what = f"{name} (model_type {shown})"
         if kind.endswith("_moe") or any(stated.get(key) for key in _EXPERTS):

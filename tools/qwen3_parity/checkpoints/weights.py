@@ -7,6 +7,7 @@ from pathlib import Path
 
 from qwen3_golden import GOLDEN_ROOT, Array, ParityError, Recording, is_exported, pb
 from qwen3_parity.checkpoints.foreign import refuse_foreign
+from qwen3_parity.checkpoints.graph_weights import directory_of, graph_weights
 
 _STORED = {pb.ARITHMETIC_BF16: pb.BF16, pb.ARITHMETIC_F16: pb.F16}
 
@@ -23,7 +24,8 @@ def checkpoint_directories(case: pb.Case, root: Path, model: Path | None = None)
     """
     directories = {checkpoint.role: model or root / checkpoint.name for checkpoint in case.checkpoint}
     for role, directory in directories.items():
-        refuse_foreign(directory)
+        if case.mode != pb.GRAPH:  # any model of transformers
+            refuse_foreign(directory)
         if not ((directory / "config.json").is_file() or is_exported(directory)):
             raise ParityError(
                 case.name,
@@ -38,9 +40,11 @@ def checkpoint_directories(case: pb.Case, root: Path, model: Path | None = None)
 def weights_of(recording: Recording, root: Path, model: Path | None = None) -> Mapping[str, Array]:
     """Canonical name to values, as the run's arithmetic loads them, read when they are asked for.
 
-    The checkpoints are below `root`, or all in `model`. Raises `ParityError` for one that is missing, damaged, or
-    another one than the case was recorded from.
+    The checkpoints are below `root`, or all in `model`; of mode GRAPH also where the golden lies, and the names are the
+    graph's. Raises `ParityError` for one that is missing, damaged, or another one than the case was recorded from.
     """
+    if recording.case.mode == pb.GRAPH:
+        return graph_weights(recording, root, model)
     directories = checkpoint_directories(recording.case, root, model)
     if not directories:  # an op's case brings its parameters
         return {}
@@ -57,6 +61,8 @@ def weights_of(recording: Recording, root: Path, model: Path | None = None) -> M
 def weights_at_hand(golden: Recording, root: Path, model: Path | None = None) -> Mapping[str, Array] | None:
     """As `weights_of`, but None where no network has to be loaded, and where the case's checkpoints are not below
     `root` and no `model` is given."""
+    if golden.case.mode == pb.GRAPH:
+        return None if directory_of(golden, root, model) is None else graph_weights(golden, root, model)
     directories = {checkpoint.role: root / checkpoint.name for checkpoint in golden.case.checkpoint}
     if golden.case.mode == pb.TOKENIZATION or not directories:
         return None

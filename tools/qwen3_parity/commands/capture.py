@@ -18,12 +18,23 @@ DTYPES = ("float32", "bfloat16", "float16")
     epilog=examples(
         "qwen3-parity capture --model ./Qwen3-0.6B --target 'The capital of France is' --out build/mine",
         "qwen3-parity capture --model ./Qwen3-0.6B --target-ids 9707,1879 --generate 8 --rows 1 --out build/mine",
+        "qwen3-parity capture --model ./gpt-oss --text 'The capital of France is' --steps 2 --out build/gpt-oss.pb",
+        "qwen3-parity capture --tiny qwen3_moe --out build/qwen3_moe",
     )
 )
 @click.option(
-    "--model", required=True, metavar="DIR_OR_HUB_ID", shell_complete=DIRECTORY, help="A Qwen3 (or Qwen2) checkpoint."
+    "--model",
+    metavar="DIR_OR_HUB_ID",
+    shell_complete=DIRECTORY,
+    help="A checkpoint: Qwen3 (or Qwen2) for --source and --target, any transformers model for --text and --ids.",
 )
-@click.option("--out", required=True, type=FILE, help="The folder for the recording.")
+@click.option("--out", required=True, type=FILE, help="The folder for the recording, or FILE.pb for --text and --ids.")
+@click.option("--text", "texts", multiple=True, metavar="TEXT", help="What any model reads; once for each row.")
+@click.option("--ids", metavar="1,2,3;4,5", help="The same as ids.")
+@click.option("--steps", type=click.IntRange(min=0), default=0, help="Of --text or --ids: N tokens go one by one.")
+@click.option(
+    "--tiny", metavar="FAMILY", help="A loud tiny checkpoint of a model_type, or of a config.json, with its golden."
+)
 @click.option("--name", default="request", show_default=True, help="The recording's file name.")
 @click.option("--source", "sources", multiple=True, metavar="TEXT", help="What the encoder reads; once for each row.")
 @click.option("--target", "targets", multiple=True, metavar="TEXT", help="What the decoder is fed; once for each row.")
@@ -47,9 +58,15 @@ DTYPES = ("float32", "bfloat16", "float16")
 @click.option("--stream/--no-stream", default=None, help="Leave the weights on the disk  [default: if memory is short]")
 @click.option("--yes", is_flag=True, help="Do not ask before a recording of more than 1 GB.")
 @output_options("The name of every tap, too.")
+@click.pass_context
 def capture(
-    model: str,
+    ctx: click.Context,
+    model: str | None,
     out: Path,
+    texts: tuple[str, ...],
+    ids: str | None,
+    steps: int,
+    tiny: str | None,
     name: str,
     sources: tuple[str, ...],
     targets: tuple[str, ...],
@@ -70,8 +87,16 @@ def capture(
     """Record Hugging Face on your own checkpoint: source and target as text or ids.
 
     With a source alone the encoder runs, with a target alone a causal Qwen3, with both the merged decoder. A capture
-    that was interrupted is gone on with by the same command. Under torchrun the processes share the model.
+    that was interrupted is gone on with by the same command. Under torchrun the processes share the model. With --text,
+    --ids or --tiny it is any model of transformers, whose golden carries the graph of its ops.
     """
+    if texts or ids or tiny:
+        _refuse_together(ctx, tiny=bool(tiny))
+        path = _graph(model, out, name, texts, ids, steps, tiny, tokenizer, dtype, floors, output)
+        _finish(path, model or str(path.parent), output)
+        return
+    if model is None or steps:
+        raise click.UsageError("--steps goes with --text or --ids" if steps else "give --model, or --tiny")
     import torch
 
     from qwen3_golden import ParityError, read
@@ -112,8 +137,8 @@ def capture(
             rotate_encoder_keys=not unrotated,
         )
         path = out / f"{name}.pb"
-        steps = list(made.lengths.steps)
-        output.say(f"{capturing.mode_name(made)} of {model}, steps {steps}: {made.bytes:,} bytes to {path}")
+        lengths = list(made.lengths.steps)
+        output.say(f"{capturing.mode_name(made)} of {model}, steps {lengths}: {made.bytes:,} bytes to {path}")
         kept = capturing.kept_bytes(path)
         capturing.refuse_too_large(made, out, floors=floors, kept=kept)
         if made.bytes > 1 << 30 and not yes and is_main():
@@ -140,10 +165,78 @@ def capture(
         "recording": str(path),
         "model": model,
         "mode": capturing.mode_name(made),
-        "steps": steps,
+        "steps": lengths,
         "bytes": path.stat().st_size,
         "taps": len(recorded.tensors),
         "no_results": list(missing),
         "next_step": next_step,
     }
+    output.finish(0, str(path), lambda: data, lambda: [*lines, f"next: {next_step}"])
+
+
+_EVERY_ROAD = {"model", "out", "name", "texts", "ids", "steps", "tiny", "tokenizer", "dtype", "floors", "output"}
+_OF_TINY = {"out", "tiny", "floors"}
+_ANSWER = {"as_json", "quiet", "verbose"}
+
+
+def _refuse_together(ctx: click.Context, *, tiny: bool) -> None:
+    """Raise `UsageError` for options that were given and that this road does not take."""
+    if ctx.params.get("texts") and ctx.params.get("ids"):
+        raise click.UsageError("give text or ids, not both")
+    if not tiny and not ctx.params.get("model"):
+        raise click.UsageError("--text and --ids need --model")
+    taken = (_OF_TINY if tiny else _EVERY_ROAD) | _ANSWER
+    source = click.core.ParameterSource.COMMANDLINE
+    for parameter in ctx.command.params:
+        name = parameter.name or ""
+        if ctx.get_parameter_source(name) == source and name not in taken:
+            raise click.UsageError(f"{parameter.opts[0]} does not go with {'--tiny' if tiny else '--text or --ids'}")
+
+
+def _graph(
+    model: str | None,
+    out: Path,
+    name: str,
+    texts: tuple[str, ...],
+    ids: str | None,
+    steps: int,
+    tiny: str | None,
+    tokenizer: str | None,
+    dtype: str,
+    floors: bool,
+    output: Output,
+) -> Path:
+    """Capture by the model's own graph; the golden's path."""
+    import torch
+
+    from qwen3_parity.recording.any_model import capture_model
+    from qwen3_parity.recording.request import parse_ids
+    from qwen3_reference.graph.tiny import write_tiny
+
+    with output.progress("running and exporting"):
+        if tiny:
+            return write_tiny(tiny, out, floors=floors)
+        assert model is not None
+        path = out if out.suffix == ".pb" else out / f"{name}.pb"
+        rows = parse_ids(ids) if ids else list(texts)
+        kind = getattr(torch, dtype)
+        capture_model(model, path, rows, tokenizer=tokenizer, steps=steps, dtype=kind, floors=floors)
+    return path
+
+
+def _finish(path: Path, model: str, output: Output) -> None:
+    from qwen3_golden import read
+
+    recorded, next_step = read(path), command("show", path)
+    data = {
+        "recording": str(path),
+        "model": model,
+        "mode": "graph",
+        "steps": list(recorded.case.steps),
+        "bytes": path.stat().st_size,
+        "taps": len(recorded.tensors),
+        "no_results": [],
+        "next_step": next_step,
+    }
+    lines = [tensor.info.name for tensor in recorded] if output.verbose else []
     output.finish(0, str(path), lambda: data, lambda: [*lines, f"next: {next_step}"])

@@ -15,6 +15,7 @@ from qwen3_parity.report.output import Output
 
 FILE = click.Path(path_type=Path)
 _FOLDER = Path("build/parity")
+_CHECKPOINTS = GOLDEN_ROOT / "checkpoints"
 
 
 @click.command(
@@ -30,7 +31,7 @@ _FOLDER = Path("build/parity")
 @click.option("--backend", type=click.Choice(["eager", "sdpa", "flex"]), default="eager", show_default=True)
 @click.option("--model", type=FILE, help="The checkpoint directory of a captured case.")
 @click.option("--tokenizer", type=FILE, help="The directory of a tokenization case  [default: the committed one]")
-@click.option("--checkpoints", type=FILE, default=GOLDEN_ROOT / "checkpoints", help="Where the case's checkpoints are.")
+@click.option("--checkpoints", type=FILE, default=_CHECKPOINTS, help="Where the case's checkpoints are.")
 @click.option(
     "--taps",
     multiple=True,
@@ -51,19 +52,24 @@ def record(
     checkpoints: Path,
     taps: tuple[str, ...],
 ) -> None:
-    """Run an implementation (ours, unless --impl) on the case of GOLDEN, a file or a case's name, and record it."""
+    """Run an implementation (ours, unless --impl) on the case of GOLDEN, a file or a case's name, and record it.
+
+    --impl's factory gets the case and its checkpoint directories by role, and returns a torch module, which is called
+    with the case's inputs, or a runner. On a golden with a graph modules are found by the golden's own paths.
+    """
     import warnings
 
     from torch import nn
 
-    from qwen3_parity.checkpoints.weights import checkpoint_directories, refuse_others
+    from qwen3_parity.checkpoints.weights import checkpoint_directories, checkpoints_of, refuse_others
     from qwen3_parity.judge.match import refuse_weights
     from qwen3_parity.recording import record as recorder
     from qwen3_parity.recording.arguments import run
     from qwen3_parity.recording.case import Case
+    from qwen3_parity.recording.left_out import LeftOut
     from qwen3_parity.recording.ours.network import factory, golden_dtype
     from qwen3_parity.recording.text import record_tokenization
-    from qwen3_parity.recording.wired import LeftOut, record_module
+    from qwen3_parity.recording.wired import record_module
     from qwen3_parity.text.runner import ours
 
     reference = read(golden_path(golden))
@@ -79,6 +85,13 @@ def record(
         if tokenizer:
             raise click.UsageError("--tokenizer is for tokenization cases; this one is a network's")
         globs = globs_of(taps)
+        if reference.case.mode == pb.GRAPH:
+            if impl is None:
+                raise click.UsageError(
+                    "this golden is of a transformers model: give the --impl that is to be judged on it"
+                )
+            if checkpoints == _CHECKPOINTS:
+                checkpoints = checkpoints_of(golden_path(golden))
         directories = checkpoint_directories(reference.case, checkpoints, model)
         with output.progress(f"recording {reference.case.name}"):
             build = recorder.load_factory(impl) if impl else factory(backend, golden_dtype(reference))

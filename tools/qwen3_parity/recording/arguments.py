@@ -51,7 +51,8 @@ def arguments_of(model: nn.Module, case: Case) -> tuple[list[Any], dict[str, Any
     and for an argument without a default that no input is called like.
     """
     inputs, parameters = case.inputs, _parameters(model)
-    targets = _targets(next(iter(inputs)), list(inputs), parameters)
+    first = next((name for name in ("input_ids", "inputs_embeds") if name in inputs), next(iter(inputs)))
+    targets = _targets(first, list(inputs), parameters)
     anything = any(item.kind == item.VAR_KEYWORD for item in parameters)
     left = [name for name in inputs if name not in targets and not (anything and _may_be_named(name, parameters))]
     needless = _needless(case, taken=[name for name in inputs if name not in left])
@@ -91,7 +92,7 @@ def _targets(first: str, names: Sequence[str], parameters: Sequence[Parameter]) 
         return targets
     if leading.kind == leading.VAR_POSITIONAL and any(item.kind == item.VAR_KEYWORD for item in parameters):
         return targets  # what takes anything by name hands it on by name
-    own = (first, *ALIASES[first])
+    own = (first, *ALIASES.get(first, ()))
     others = {alias for name, more in ALIASES.items() for alias in (name, *more) if alias not in own}
     return targets if leading.name in others else {first: leading, **targets}
 
@@ -105,21 +106,19 @@ def _needless(case: Case, taken: Sequence[str]) -> set[str]:
     """The inputs without which a model computes the same, given the inputs that it takes."""
     arrays, needless = case.arrays, set[str]()
     mask, positions = arrays.get("attention_mask"), arrays.get("position_ids")
-    tokens = np.ones(_slots(arrays), bool) if mask is None else mask != 0
-    behind = np.logical_or.accumulate(tokens[:, ::-1], axis=1)[:, ::-1] if case.stack == "decoder" else True
+    if any(one is not None and one.ndim != 2 for one in (mask, positions)):  # of heads, or of several kinds
+        return needless
+    tokens: Array = np.ones(arrays[case.ids].shape[:2], bool) if mask is None else mask != 0
+    behind = np.logical_or.accumulate(tokens[:, ::-1], axis=1)[:, ::-1] if case.is_causal else True
     if "mask" not in arrays and not (~tokens & behind).any():  # a causal model never sees what only follows
         needless.add("attention_mask")
-    if positions is not None:
+    if positions is not None and positions.shape == tokens.shape:
         counted = [np.broadcast_to(np.arange(tokens.shape[1]), tokens.shape)]
         if "attention_mask" in taken:
             counted.append(np.cumsum(tokens, axis=1) - 1)
         if any((positions == item)[tokens].all() for item in counted):
             needless.add("position_ids")
     return needless
-
-
-def _slots(arrays: Mapping[str, Array]) -> tuple[int, ...]:
-    return next(iter(arrays.values())).shape[:2]
 
 
 def _refused(model: nn.Module, case: Case, rule: str, parameters: Sequence[Parameter]) -> ParityError:

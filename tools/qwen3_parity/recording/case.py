@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qwen3_golden import GOLDEN_ROOT, Array, ParityError, Recording, pb, read
-from qwen3_parity.checkpoints.weights import checkpoint_directories, weights_of
+from qwen3_golden import GOLDEN_ROOT, Array, ParityError, Recording, Tensor, pb, read
+from qwen3_parity.checkpoints.weights import checkpoint_directories, checkpoints_of, weights_of
 from qwen3_parity.judge.golden_path import golden_path
+from qwen3_parity.recording.step_inputs import ids_among, refuse_other_steps, until
 
 if TYPE_CHECKING:
     import torch
+
+_INPUT = "input."
 
 
 @dataclass(frozen=True)
@@ -37,8 +40,18 @@ class Case:
 
     @property
     def checkpoint(self) -> Path:
-        """The directory of the case's weights; raises `ParityError` when it is not there."""
-        return next(iter(checkpoint_directories(self.golden.case, GOLDEN_ROOT / "checkpoints", self.model).values()))
+        """The directory of the case's weights; raises `ParityError` when it is not there, or the case has none."""
+        root = checkpoints_of(self.path) if self.is_graph else GOLDEN_ROOT / "checkpoints"
+        directories = checkpoint_directories(self.golden.case, root, self.model)
+        if not directories:
+            raise ParityError(
+                self.name,
+                "the case has no checkpoint: its weights were in memory alone",
+                expected="a golden of a checkpoint's directory",
+                got="none",
+                next_step="build the model as it was built for the golden, or capture one with --model",
+            )
+        return next(iter(directories.values()))
 
     @property
     def weights(self) -> Mapping[str, Array]:
@@ -49,6 +62,16 @@ class Case:
         return weights_of(self.golden, GOLDEN_ROOT / "checkpoints", self.model)
 
     @property
+    def is_graph(self) -> bool:
+        """Whether it is a case of any transformers model, whose golden has its graph."""
+        return self.golden.case.mode == pb.GRAPH
+
+    @property
+    def is_causal(self) -> bool:
+        """Whether no slot sees what follows it, as far as it is known: of a golden with a graph it is not."""
+        return not self.is_graph and self.stack == "decoder"
+
+    @property
     def stack(self) -> str:
         """ "encoder" or "decoder"; raises `ParityError` for a case that is not one forward of one stack of layers."""
         stacks = {pb.ENCODER: "encoder", pb.CAUSAL: "decoder"}
@@ -56,7 +79,7 @@ class Case:
             raise ParityError(
                 self.name,
                 "this case is not a run of one stack of layers, so hooks on modules cannot record it",
-                expected="a causal decoder (decoder/*, llama/*) or an encoder (encoder/*)",
+                expected="a causal decoder (decoder/*, llama/*), an encoder (encoder/*), or a golden with a graph",
                 got=f"mode {pb.Mode.Name(self.golden.case.mode)}",
                 next_step="choose another case, or write a factory for qwen3-parity record --impl",
             )
@@ -64,8 +87,13 @@ class Case:
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        """The query lengths of the golden's steps; an encoder has one."""
+        """The query lengths of the golden's steps; an encoder has one.
+
+        Raises `ParityError` for a golden with a graph whose steps are not those of its ids.
+        """
         steps = self.golden.case.steps
+        if self.is_graph:
+            refuse_other_steps(steps, self.arrays[self.ids], self.golden.source)
         return tuple(steps) if steps else (next(iter(self.arrays.values())).shape[1],)
 
     @cached_property
@@ -73,11 +101,27 @@ class Case:
         """The case's inputs as NumPy arrays, all slots at once, by Hugging Face's names of a forward's arguments.
 
         `input_ids` or `inputs_embeds` `[batch, slot(, hidden)]`, `attention_mask` (1 = a token) and `position_ids`
-        `[batch, slot]` as int64; `mask` `[batch, slot, slot]` bool where the case says who sees whom.
+        `[batch, slot]` as int64; `mask` `[batch, slot, slot]` bool where the case says who sees whom. Of a golden with
+        a graph whatever its model's forward takes, as it is stored, bfloat16 as float32.
         """
-        begin = f"input.{self.stack}_"
-        given = {t.info.name.removeprefix(begin): t.values() for t in self.golden if t.info.name.startswith(begin)}
+        if self.is_graph:
+            return {t.info.name.removeprefix(_INPUT): np.array(t.values()) for t in self._given(_INPUT)}
+        begin = f"{_INPUT}{self.stack}_"
+        given = {t.info.name.removeprefix(begin): t.values() for t in self._given(begin)}
         return {name: array.astype(np.int64) if array.ndim == 2 else array.copy() for name, array in given.items()}
+
+    @property
+    def ids(self) -> str:
+        """The input that tells the slots of a forward: ids, or embeddings in their place; a decoder's where it has any.
+
+        Raises `ParityError` for a golden with a graph that has no such input.
+        """
+        return ids_among(self.arrays, self.golden.source)
+
+    @property
+    def batch(self) -> int:
+        """How many rows the case has."""
+        return len(self.arrays[self.ids])
 
     @property
     def inputs(self) -> dict[str, torch.Tensor]:
@@ -88,15 +132,26 @@ class Case:
     def steps(self) -> list[dict[str, torch.Tensor]]:
         """As `inputs`, a prefill and decode steps, for a model with a cache: one forward for each.
 
-        Ids and positions are those of a step alone, the attention mask covers all slots up to its end.
+        Ids and positions are those of a step alone, the attention mask covers all slots up to its end; what an encoder
+        is given stands whole in each.
         """
         return [self._until(start, stop) for start, stop in pairwise(accumulate(self.lengths, initial=0))]
+
+    def _given(self, begin: str) -> list[Tensor]:
+        return [item for item in self.golden if item.info.name.startswith(begin)]
 
     def _until(self, start: int, stop: int) -> dict[str, torch.Tensor]:
         import torch
 
-        cut = {name: array[:, start if name != "attention_mask" else 0 : stop] for name, array in self.arrays.items()}
-        if "mask" in cut:  # who sees whom takes the place of who is a token, as Hugging Face adds it to scores
+        if self.is_graph:
+            axes = {t.info.name.removeprefix(_INPUT): t.info.axes for t in self._given(_INPUT)}
+            cut = until(self.arrays, axes, sum(self.lengths), start, stop)
+        else:
+            begins = {"attention_mask": 0}
+            cut = {name: array[:, begins.get(name, start) : stop] for name, array in self.arrays.items()}
+        if (
+            "mask" in cut and not self.is_graph
+        ):  # it takes the place of who is a token, as Hugging Face adds it to scores
             hidden = ~cut.pop("mask")[:, None, :, :stop]
             cut["attention_mask"] = np.where(hidden, np.finfo(np.float32).min, np.float32(0))
         return {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in cut.items()}

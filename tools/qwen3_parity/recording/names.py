@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -112,7 +112,7 @@ def name_map(names: Names, stack: str) -> list[Named]:
     """The entries of a map; raises `ParityError` for one that says nothing, or what another one says already."""
     where = "names" if isinstance(names, Mapping) else str(names)
     known, found, owners = patterns_of_stack(stack), list[Named](), dict[str, str]()
-    for key, value in _entries(names).items():
+    for key, value in read_entries(names).items():
         one = _named(f"{where}[{key!r}]", key, value, known)
         for pattern in one.patterns:
             if pattern in owners:
@@ -150,7 +150,8 @@ def _axes(pattern: str) -> Sequence[str]:
     return spot.axes if spot else ()
 
 
-def _entries(names: Names) -> dict[str, Any]:
+def read_entries(names: Names) -> dict[str, Any]:
+    """What a map says, by its keys; raises `ParityError` for a file that cannot be read."""
     if isinstance(names, Mapping):
         return dict(names)
     path = Path(names)
@@ -173,7 +174,8 @@ def left_out(named: Iterable[Named]) -> frozenset[tuple[str, str, int]]:
     return frozenset((one.path, one.end, one.number) for one in named if not one.patterns)
 
 
-def _named(where: str, key: str, value: Any, known: Sequence[str]) -> Named:
+def entry_of(where: str, key: str, value: Any) -> Named:
+    """An entry of a map with its taps as they are written there; raises `ParityError` for one that says nothing."""
     match = _KEY.fullmatch(key)
     if match is None:
         raise _refused(where, "this is no module", "PATH, PATH:input or PATH:output.1", key)
@@ -189,18 +191,16 @@ def _named(where: str, key: str, value: Any, known: Sequence[str]) -> Named:
             '"q_proj", ["q_proj", "k_proj", "v_proj"], { tap = …, axes = "batch heads query head_dim" }, or "" for none'
         )
         raise _refused(where, "this says no tap", wanted, value)
-    patterns = tuple(pattern_named(pattern_of(one.replace("*", _LAYER)), known) for one in taps)
+    axes, groups = parse_axes(str(fields.get("axes", ""))), fields.get("groups", "")
+    return Named(match["path"], tuple(taps), match["end"] or "output", int(match["number"] or 0), axes, groups)
+
+
+def _named(where: str, key: str, value: Any, known: Sequence[str]) -> Named:
+    entry = entry_of(where, key, value)
+    patterns = tuple(pattern_named(pattern_of(one.replace("*", _LAYER)), known) for one in entry.patterns)
     for pattern in patterns:
-        if (_LAYER in pattern) != (_LAYER in match["path"]):
+        if (_LAYER in pattern) != (_LAYER in entry.path):
             raise _refused(
                 where, f"{pattern}: a layer's number on one side alone", f"{_LAYER} in both, or in neither", key
             )
-    axes = parse_axes(str(fields.get("axes", "")))
-    return Named(
-        match["path"],
-        patterns,
-        match["end"] or "output",
-        int(match["number"] or 0),
-        axes,
-        fields.get("groups", ""),
-    )
+    return replace(entry, patterns=patterns)

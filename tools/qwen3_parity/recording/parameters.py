@@ -6,7 +6,7 @@ of the taps beside it. What is not found so is listed without a digest: nobody s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -38,17 +38,41 @@ def parameters_of(
     places = {one.pattern: one.module for one in rows if not one.row.HasField("argument") and not one.row.buffer}
     heads = [path for path in modules if f".{path}".endswith(f".{_HEAD}")]
     places |= {_HEAD: heads[0]} if len(heads) == 1 else {_HEAD: places.get("logits", "")}
-    tensors = dict[str, torch.Tensor]()
-    unseen = list[pb.Parameter]()
-    for golden in case.golden.parameters:
+
+    def held(golden: pb.Parameter) -> tuple[nn.Module | None, torch.Tensor | None]:
         tap, _, kind = golden.name.rpartition(".")
         pattern = pattern_of(tap)
         layer = next((part for part in tap.split(".") if part.isdecimal()), "")
         module = modules.get(places[pattern].replace(_LAYER, layer)) if pattern in places else None
-        held = None if module is None else _held(module, kind, golden, entries.get(pattern), pattern, case)
-        if held is not None and held.dtype.itemsize >= _TORCH[golden.dtype].itemsize:
-            tensors[golden.name] = _as_stored(held, golden.dtype)
-        elif held is not None or module is None or kind != "bias" or not _own(module):
+        return module, None if module is None else _held(module, kind, golden, entries.get(pattern), pattern, case)
+
+    return _listed(case, held)
+
+
+def parameters_by_path(case: Case, module_at: Callable[[str], nn.Module | None]) -> list[pb.Parameter]:
+    """As `parameters_of`, of a golden with a graph: its parameters are called after its modules.
+
+    `module_at` gives the model's module of a golden's path, None where it has none.
+    """
+
+    def held(golden: pb.Parameter) -> tuple[nn.Module | None, torch.Tensor | None]:
+        path, _, kind = golden.name.rpartition(".")
+        module = module_at(path)
+        return module, None if module is None else _held(module, kind, golden, None, path, case)
+
+    return _listed(case, held)
+
+
+def _listed(
+    case: Case, held: Callable[[pb.Parameter], tuple[nn.Module | None, torch.Tensor | None]]
+) -> list[pb.Parameter]:
+    """The golden's parameters as `held` finds them: the module of each, and its tensor laid out as the golden's."""
+    tensors, unseen = dict[str, torch.Tensor](), list[pb.Parameter]()
+    for golden in case.golden.parameters:
+        module, tensor = held(golden)
+        if tensor is not None and tensor.dtype.itemsize >= _TORCH[golden.dtype].itemsize:
+            tensors[golden.name] = _as_stored(tensor, golden.dtype)
+        elif tensor is not None or module is None or not golden.name.endswith(".bias") or not _own(module):
             unseen.append(pb.Parameter(name=golden.name, dtype=golden.dtype, shape=golden.shape))
     return [*parameter_messages(tensors), *unseen] if tensors else []
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from math import prod
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -22,18 +22,12 @@ from qwen3_golden.recording import plain_provenance
 from qwen3_parity.judge.match import GIVEN
 from qwen3_parity.recording.arithmetic import Widened
 from qwen3_parity.recording.case import Case
+from qwen3_parity.recording.graph_taps import cut_into_steps, tap_called
 from qwen3_parity.recording.layout import is_ambiguous, lay_out, readings, sizes_of, split_axes
 from qwen3_parity.recording.names import patterns_of_stack, tap_named
+from qwen3_parity.recording.slots import Forward
 
 FOLDER = Path("build/parity")
-
-
-class Forward(NamedTuple):
-    """One call of a model: its rows are the slots `first` to `stop`; those before `new` were recorded before."""
-
-    first: int
-    new: int
-    stop: int
 
 
 @dataclass
@@ -71,7 +65,11 @@ class Recorder:
 
     def __setitem__(self, key: str | tuple[str, int | slice], value: Any) -> None:
         name, step = key if isinstance(key, tuple) else (key, self.step)
-        tap, bounds = tap_named(name, patterns_of_stack(self.case.stack)), self.bounds
+        bounds = self.bounds
+        if self.case.is_graph:
+            tap = tap_called(name, self.case.golden)
+        else:
+            tap = tap_named(name, patterns_of_stack(self.case.stack))
         if isinstance(step, int) and not 0 <= step < len(bounds):
             raise ParityError(
                 f"recording[{name!r}, {step}]",
@@ -97,12 +95,35 @@ class Recorder:
         return list(pairwise(accumulate(self.case.lengths, initial=0)))
 
     def add(
-        self, name: str, array: Array, dtype: pb.DType | None, forward: Forward, where: str, order: tuple[str, ...] = ()
+        self,
+        name: str,
+        array: Array,
+        dtype: pb.DType | None,
+        forward: Forward,
+        where: str,
+        order: tuple[str, ...] = (),
+        *,
+        by_name: bool = False,
     ) -> None:
         """Lay out a tap of a forward and write its part in each step; `order` are its axes, empty where shapes tell.
 
-        Raises `ParityError` for a shape that is not the tap's in any order, or in two.
+        `by_name`: of a golden with a graph, it comes from a module that is called as the golden's, so it has the
+        golden's order wherever that fits. Raises `ParityError` for a shape that is not the tap's in any order, or in
+        two.
         """
+        parts: Iterator[tuple[int, Array]]
+        if self.case.is_graph:
+            golden, batch = self.case.golden, self.case.batch
+            parts = cut_into_steps(array, golden, name, forward, self.bounds, batch, where, order, by_name=by_name)
+        else:
+            parts = self._parts(name, array, forward, where, order)
+        for step, part in parts:
+            self._write(name, step, np.ascontiguousarray(part), dtype, where)
+
+    def _parts(
+        self, name: str, array: Array, forward: Forward, where: str, order: tuple[str, ...]
+    ) -> Iterator[tuple[int, Array]]:
+        """What each step that a forward completes has of a tap of taps.textproto."""
         case, spot = self.case.golden.case, place(name, self.case.golden.case.config.num_hidden_layers)
         if spot is None or not any((name, step) in self.case.golden for step in range(len(self.bounds))):
             if spot is not None and pattern_of(name) in self.case.golden.run.materialised:
@@ -119,21 +140,24 @@ class Recorder:
                 continue
             rows, slots = slice(max(0, start - forward.first), stop - forward.first), slice(stop)
             cut = tuple(rows if q else slots if k else slice(None) for q, k in zip(query, key, strict=True))
-            part = np.ascontiguousarray(last_rows(laid[cut] if laid.ndim else laid, spot, case.rows))
-            if known.info.dtype == pb.I64 and part.dtype.kind in "iu":  # JAX has int32 alone: wider is the same
-                part, dtype = part.astype(np.int64), pb.I64
-            if (name, step) in self._keys:
-                raise ParityError(
-                    where,
-                    f"{name} (step {step}) is recorded already",
-                    expected="each tap once in a step",
-                    got="a second tensor",
-                    next_step="run the case once, and name each tap once",
-                )
-            self._keys.add((name, step))
-            self._widened.see(known, part, case.mode)
-            info = known.info
-            self.writer.add(tensor(name, part, step=step, dtype=dtype, axes=info.axes, op=info.op, inputs=info.inputs))
+            yield step, last_rows(laid[cut] if laid.ndim else laid, spot, case.rows)
+
+    def _write(self, name: str, step: int, part: Array, dtype: pb.DType | None, where: str) -> None:
+        known = self.case.golden[name, step]
+        if known.info.dtype == pb.I64 and part.dtype.kind in "iu":  # JAX has int32 alone: wider is the same
+            part, dtype = part.astype(np.int64), pb.I64
+        if (name, step) in self._keys:
+            raise ParityError(
+                where,
+                f"{name} (step {step}) is recorded already",
+                expected="each tap once in a step",
+                got="a second tensor",
+                next_step="run the case once, and name each tap once",
+            )
+        self._keys.add((name, step))
+        self._widened.see(known, part, self.case.golden.case.mode)
+        info = known.info
+        self.writer.add(tensor(name, part, step=step, dtype=dtype, axes=info.axes, op=info.op, inputs=info.inputs))
 
     def sizes(self, forward: Forward) -> dict[str, int]:
         """How long each axis is in a forward."""
@@ -192,7 +216,7 @@ class Recorder:
                 got="none",
                 next_step='assign taps, as recording["layers.0.q_proj"] = array',
             )
-        delivered = {pattern_of(name) for name, _ in self._keys}
+        delivered = {name if self.case.is_graph else pattern_of(name) for name, _ in self._keys}
         listed = [one for one in golden.run.materialised if one in delivered or one.startswith(GIVEN)]
         run = pb.Run(
             arithmetic=self.arithmetic or self.recognised or self.stored or golden.run.arithmetic,

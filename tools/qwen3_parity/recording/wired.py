@@ -28,13 +28,15 @@ from qwen3_parity.recording.compiled import (
     is_inside,
     plain_module,
     plain_path,
-    refuse_compiled_around,
 )
+from qwen3_parity.recording.forwards import Forwards
 from qwen3_parity.recording.hugging_face import row_of, usual_rows
+from qwen3_parity.recording.left_out import in_words, inside_compiled, listed
+from qwen3_parity.recording.modules import record_modules
 from qwen3_parity.recording.names import Named, Names, name_map, part_of
 from qwen3_parity.recording.parameters import parameters_of
 from qwen3_parity.recording.record import ARITHMETIC, no_such_tap
-from qwen3_parity.recording.recorder import Forward, Recorder, elements, recorder
+from qwen3_parity.recording.recorder import Recorder, elements, recorder
 from qwen3_reference.binding import attach, hooked
 
 _LAYER = "{layer}"
@@ -42,10 +44,6 @@ _ATTENTION = "scaled_dot_product_attention"
 _FIRST = re.compile(r"(?<![^.])0(?![^.])")
 _TABLES = ("cos", "sin", "inv_freq", "position_ids")
 """Taps that a model may keep in a form of its own: left out where they are not laid out as the golden's."""
-
-
-class LeftOut(UserWarning):
-    """Taps that a model has in a form of its own, so that they are neither recorded nor declared."""
 
 
 def record_module(
@@ -60,6 +58,8 @@ def record_module(
             got=type(model).__name__,
             next_step="build your model, or record without torch: docs/check-your-model.md",
         )
+    if case.is_graph:
+        return record_modules(model, case, names, path, taps)
     return _recorded(model, case, [] if names is None else name_map(names, case.stack), path, taps)
 
 
@@ -77,20 +77,19 @@ def _recorded(
         recording.stored = ARITHMETIC.get(dtypes[0], pb.ARITHMETIC_OTHER) if dtypes else recording.stored
         recording.backend = pb.COMPILED if compiled else recording.backend
         run = _Run(recording, entries, taps)
-        recording.left_out |= _left_out(
+        recording.left_out |= inside_compiled(
             model, compiled, [one.pattern for one in inside if run.wanted(_first(one.pattern))]
         )
         undo.enter_context(attach(model, case.stack, run.tap, rows=rows, wanted=run.wanted))
         undo.callback(hooked(model, before=run.begin, first=True))
-        undo.callback(hooked(model, after=run.end, always=True))
+        undo.callback(hooked(model, after=run.forwards.end, always=True))
         if not compiled or any("attn." in row.pattern for row in rows):  # else calls are inside, or cannot be counted
             undo.enter_context(Attention(run.attention))
         yield recording
         run.finish()
         recording.parameters = parameters_of(model, case, (*rows, *inside), entries)
     if recording.left_out:
-        text = "\n".join(dict.fromkeys(str(said) for said in recording.left_out.values()))
-        warnings.warn(LeftOut(text), stacklevel=3)  # of who wrote the with
+        warnings.warn(in_words(recording.left_out.values()), stacklevel=3)  # of who wrote the with
 
 
 def rows_of(
@@ -117,7 +116,7 @@ def rows_of(
                 f"names[{entry.key!r}]",
                 "this module is inside of one that is compiled, where no hook can stand",
                 expected="modules that are compiled themselves, whole, or not at all",
-                got=f"torch.compile of {_listed(compiled)}",
+                got=f"torch.compile of {listed(compiled)}",
                 next_step="leave it out of the map, or record the model before it is compiled, with the same map",
             )
     taken = {pattern for entry in named for pattern in entry.patterns}
@@ -140,26 +139,10 @@ def rows_of(
             type(model).__name__,
             "it is compiled whole, and what it gives has no name",
             expected='names={"": the tap that it gives}',
-            got=f"torch.compile of {_listed(compiled)}",
+            got=f"torch.compile of {listed(compiled)}",
             next_step=f'say names={{"": "{case.stack}.norm"}}, or record the model before it is compiled',
         )
     return rows, inside
-
-
-def _left_out(model: nn.Module, compiled: Sequence[str], patterns: Sequence[str]) -> dict[str, ParityError]:
-    said = ParityError(
-        type(plain_module(model)).__name__,
-        "it is compiled, and no hook can stand inside of what is compiled, so these taps are left out",
-        expected="modules that are compiled themselves, whole, or not at all",
-        got=f"torch.compile of {_listed(compiled)}",
-        next_step="go on with what is there; for the others record the model before it is compiled",
-    )
-    return dict.fromkeys(patterns, said)
-
-
-def _listed(paths: Sequence[str]) -> str:
-    more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
-    return ", ".join(path or "the model" for path in paths[:3]) + more
 
 
 def _first(pattern: str) -> str:
@@ -177,8 +160,7 @@ class _Run:
 
     def __init__(self, recording: Recorder, entries: Mapping[str, Named], taps: Sequence[str]) -> None:
         self.recording, self.entries, self.taps = recording, entries, taps
-        self.done = self.calls = self.forwards = 0
-        self.now: Forward | None = None
+        self.forwards, self.calls = Forwards(recording.case, recording.bounds), 0
         self.shown: set[str] = set()  # by calls of attention
         self.earlier: dict[int, Call] = {}  # of each layer, in the forward before
 
@@ -187,46 +169,16 @@ class _Run:
         return selected(name, self.taps)
 
     def begin(self, module: nn.Module, args: Any, named: Any) -> None:
-        """Find out which slots a forward is run on, from the ids that it is given."""
-        if torch.compiler.is_compiling():
-            refuse_compiled_around(module)
-        self.now, self.calls = self._slots([*_tensors(args), *_tensors(named)]), 0
-        self.forwards += 1
-
-    def end(self, *_: Any) -> None:
-        """A forward has come to its end, or to an exception."""
-        self.done, self.now = self.now.stop if self.now else self.done, None
-
-    def _slots(self, given: Sequence[torch.Tensor]) -> Forward:
-        arrays, ends = self.recording.case.arrays, [stop for _, stop in self.recording.bounds]
-        kind = "input_ids" if "input_ids" in arrays else "inputs_embeds"
-        wanted = torch.from_numpy(arrays[kind])
-        for stop in sorted((end for end in ends if end > self.done), reverse=True):
-            for first in {self.done, 0}:
-                if any(_same(one, wanted[:, first:stop]) for one in given):
-                    return Forward(first, self.done, stop)
-        again = bool(self.done == ends[-1])
-        raise ParityError(
-            f"{self.recording.case.name}: forward {self.forwards + 1}",
-            "the case is at its end, and the model runs once more" if again else f"these are not the case's {kind}",
-            expected=f"{len(ends)} forwards or fewer" if again else f"{kind} of slots {self.done} to one of {ends}",
-            got=f"forward {self.forwards + 1}" if again else _described(given),
-            next_step="run model(**case.inputs) once, or with a cache: for inputs in case.steps: model(**inputs, …)",
-        )
+        """A forward begins: its calls of attention are counted anew."""
+        self.forwards.begin(module, args, named)
+        self.calls = 0
 
     def tap(self, name: str, value: Any) -> None:
         """Take a tensor that a hook hands over; of a fused one its part."""
         pattern = pattern_of(name)
         entry = self.entries.get(pattern)
         where = f"names[{entry.key!r}]" if entry else name
-        if self.now is None:
-            raise ParityError(
-                where,
-                "a module ran outside a forward of the model that is recorded",
-                expected="model(**case.inputs), of the model that was given to record",
-                got="a call of one of its parts, or of model.forward",
-                next_step="give record the module that you call",
-            )
+        forward = self.forwards.running(where)
         optional = not entry and pattern.endswith((*_TABLES, "context"))
         if optional and self._has(name):
             return
@@ -246,23 +198,23 @@ class _Run:
         if not entry and pattern == "logits" and array.shape[-1:] != (self._sizes()["vocab"],):
             return  # a model without a head
         try:
-            self.recording.add(name, array, dtype, self.now, where, entry.axes if entry else ())
+            self.recording.add(name, array, dtype, forward, where, entry.axes if entry else ())
         except ParityError:
             if not optional:
                 raise
 
     def _has(self, name: str) -> bool:
-        assert self.now is not None
-        steps = [number for number, (start, _) in enumerate(self.recording.bounds) if start == self.now.new]
+        assert self.forwards.now is not None
+        steps = [number for number, (start, _) in enumerate(self.recording.bounds) if start == self.forwards.now.new]
         return (name, steps[0]) in self.recording
 
     def _sizes(self) -> dict[str, int]:
-        assert self.now is not None
-        return self.recording.sizes(self.now)
+        assert self.forwards.now is not None
+        return self.recording.sizes(self.forwards.now)
 
     def attention(self, call: Call) -> None:
         """Take what a call of scaled_dot_product_attention shows; a forward's calls are its layers."""
-        if self.now is None:
+        if self.forwards.now is None:
             return
         layer, self.calls = self.calls, self.calls + 1
         config, stack = self.recording.case.golden.case.config, self.recording.case.stack
@@ -284,7 +236,7 @@ class _Run:
 
     def _offer(self, name: str, value: torch.Tensor, axes: tuple[str, ...]) -> None:
         """Record what a call shows, unless a name map has it elsewhere or it is laid out in a way of its own."""
-        assert self.now is not None
+        assert self.forwards.now is not None
         sizes, pattern = self._sizes(), pattern_of(name)
         if pattern in self.entries or not self.wanted(name):
             return
@@ -294,7 +246,7 @@ class _Run:
             self.recording.left_out.setdefault(
                 pattern,
                 ParityError(
-                    f"{_ATTENTION}, call {self.calls} of forward {self.forwards}",
+                    f"{_ATTENTION}, call {self.calls} of forward {self.forwards.count}",
                     f"what it is given or gives is not laid out as {pattern}, so this tap is left out",
                     expected=f"[{', '.join(axes)}] = {lengths}",
                     got=f"shape {list(value.shape)}",
@@ -303,11 +255,11 @@ class _Run:
             )
             return
         array, dtype = elements(value, name)
-        self.recording.add(name, array, dtype, self.now, name, axes)
+        self.recording.add(name, array, dtype, self.forwards.now, name, axes)
 
     def finish(self) -> None:
         """Raise `ParityError` when the case was not run to its end, or a tap shows in some forwards or layers alone."""
-        self._refuse_unfinished()
+        self.forwards.refuse_unfinished()
         golden = self.recording.case.golden
         for pattern in sorted(self.shown):
             wanted = [item.key for item in golden if pattern_of(item.info.name) == pattern]
@@ -324,42 +276,3 @@ class _Run:
                     got=said.got if said else f"none for {len(holes)} of {len(wanted)} tensors",
                     next_step="run the case in one forward, model(**case.inputs), or name a module that has this tap",
                 )
-
-    def _refuse_unfinished(self) -> None:
-        """Raise `ParityError` when the case was not run, or not to its end."""
-        total = self.recording.bounds[-1][1]
-        if self.done == total:
-            return
-        raise ParityError(
-            self.recording.case.name,
-            "the case was not run to its end" if self.done else "the model did not run",
-            expected=f"model(**case.inputs), or forwards over all {total} slots, inside the with",
-            got=f"{self.done} slots in {self.forwards} forwards",
-            next_step="call the model that you gave to record, as model(…) and not model.forward(…)",
-        )
-
-
-def _tensors(given: Any) -> Iterator[torch.Tensor]:
-    """Every tensor among a forward's arguments."""
-    if isinstance(given, torch.Tensor):
-        yield given
-    elif isinstance(given, Mapping):
-        yield from _tensors(list(given.values()))
-    elif isinstance(given, list | tuple):
-        for one in given:
-            yield from _tensors(one)
-
-
-def _same(given: torch.Tensor, wanted: torch.Tensor) -> bool:
-    """Whether an argument is these ids or embeddings, as they are, positions first, or without a batch axis."""
-    if given.numel() != wanted.numel() or given.is_floating_point() != wanted.is_floating_point():
-        return False
-    plain = given.detach().cpu().to(wanted.dtype)
-    return bool((plain.reshape(wanted.shape) == wanted).all()) or bool(
-        given.ndim > 1 and (plain.reshape(wanted.transpose(0, 1).shape) == wanted.transpose(0, 1)).all()
-    )
-
-
-def _described(given: Sequence[torch.Tensor]) -> str:
-    texts = [f"{str(one.dtype).removeprefix('torch.')} {list(one.shape)}" for one in given]
-    return f"arguments {', '.join(texts[:4])}" if texts else "no tensors"

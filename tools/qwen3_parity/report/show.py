@@ -13,6 +13,7 @@ from rich.text import Text
 
 from qwen3_golden import ParityError, Recording, Tensor, bug, pb, selected
 from qwen3_parity.checkpoints.show_weights import weights_line, weights_table
+from qwen3_parity.report.show_graph import graph_line, graph_numbers
 from qwen3_parity.text.show import texts_table
 
 
@@ -52,6 +53,7 @@ def _head(recording: Recording) -> Text:
         shape if config.model_type else "",
         "steps: " + " ".join(map(str, case.steps)) if case.steps else "",
         weights_line(recording.weights) if case.mode == pb.WEIGHTS else "",
+        graph_line(recording),
         f"{how}by {made.producer}",
         ", ".join(f"{pair.key} {pair.value}" for pair in made.versions),
         f"checkpoints: {', '.join(f'{c.role} {c.name}' for c in case.checkpoint)}" if case.checkpoint else "",
@@ -85,6 +87,7 @@ def to_json(recording: Recording, taps: Sequence[str] = ()) -> dict[str, Any]:
         "producer": made.producer,
         "versions": {pair.key: pair.value for pair in made.versions},
         "digest": recording.digest.hex(),
+        **({"graph": numbers} if (numbers := graph_numbers(recording)) else {}),
         "taps": [_tap(tensor) for tensor in recording if selected(tensor.info.name, taps)],
         **{
             name: MessageToDict(message, preserving_proto_field_name=True)

@@ -17,8 +17,9 @@ from qwen3_parity.judge.verdict import Problem, Verdict, Verdicts
 from qwen3_parity.slices.judge import Alone, judge
 from qwen3_parity.slices.network import Network, network
 from qwen3_parity.slices.rerouted import Routes, routes
-from qwen3_parity.slices.scope import counted
+from qwen3_parity.slices.run import computing
 from qwen3_parity.slices.stored import graph_of
+from qwen3_reference.graph.scope import counted
 from qwen3_spec.graph import Graph
 from qwen3_spec.slices import chooser
 
@@ -64,7 +65,7 @@ def judged_by_graph(
     if weights is None:
         return Judged(_with_first_bad(verdicts))
     net, alone = network(expected, actual, weights), list[Alone]()
-    with threadpool_limits(1, user_api="blas"):
+    with computing(expected.source), threadpool_limits(1, user_api="blas"):  # the products are small
         for item in both:
             alone.append(judge(actual[item.key], item, counted(item, expected), net))
     return Judged(_with_alone(verdicts, [part.verdict for part in alone]), net, alone)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from qwen3_golden import Array, ParityError, Recording, Tensor, pb
+from qwen3_golden import Array, Recording, Tensor, pb
+from qwen3_parity.slices.run import leaf_values
 from qwen3_parity.slices.stored import graph_of
 from qwen3_spec.graph import Graph
-from qwen3_spec.slices import Slices, chosen
+from qwen3_spec.slices import Slices, chooser, chosen
 
 DTYPES: dict[int, str] = {pb.F64: "float64", pb.F32: "float32", pb.BF16: "bfloat16", pb.F16: "float16"}
 """Float types of the schema by torch's names."""
@@ -37,28 +38,20 @@ class Network:
 def network(golden: Recording, candidate: Recording, weights: Mapping[str, Array]) -> Network:
     """The slices of a golden's graph on a candidate's taps, with the case's inputs and these weights by name.
 
-    A tap of another shape than the golden's is not among the recorded values. Raises `ParityError` for a graph that
-    cannot be read and for a weight that is not there.
+    A tap of another shape than the golden's, and a choice out of range, is not among the recorded values. Raises
+    `ParityError` for a graph that cannot be read and for a weight that is not there.
     """
     graph = graph_of(golden.graph, golden.source)
     inputs = {
         item.info.name.removeprefix("input."): item.array for item in golden if item.info.name.startswith("input.")
     }
-    missing = [name for name in graph.parameters if name not in weights]
-    missing += [name for name in graph.inputs if name not in inputs]
-    if missing:
-        raise ParityError(
-            golden.source,
-            "the graph reads what is not there",
-            expected="every input in the golden, every parameter in the checkpoint",
-            got=f"no {', '.join(missing[:4])}",
-            next_step="give the case's own checkpoint with --model",
-        )
-    leaves = graph.leaf_values({**inputs, **{name: weights[name] for name in graph.parameters}})
+    leaves = leaf_values(graph, {**weights, **inputs}, golden.source)
     recorded, dtypes = dict[int, Array](), dict[int, str]()
     for item in candidate:
         value, expected = graph.taps.get(item.key), golden.get(*item.key)
         if value is None or expected is None or value < len(graph.leaves) or item.array.shape != expected.array.shape:
+            continue
+        if not _can_be_chosen(graph, value, item.values()):
             continue
         recorded[value] = item.values()
         if item.is_float:
@@ -66,3 +59,15 @@ def network(golden: Recording, candidate: Recording, weights: Mapping[str, Array
     narrow = (candidate.run.arithmetic or golden.run.arithmetic) in _NARROW
     slices = Slices(graph, leaves, recorded, dtypes, chosen(graph, recorded), narrow)
     return Network(golden, candidate, graph, slices)
+
+
+def _can_be_chosen(graph: Graph, value: int, indices: Array) -> bool:
+    """Whether indices are some of what they choose from; of a value that is no choice, yes."""
+    maker = chooser(graph, value)
+    node = None if maker is None else graph.node(maker)
+    if node is None or not indices.size:
+        return True
+    source = graph.node(node.reads[0])
+    axis = int(node.operands[2]) if len(node.operands) > 2 else int(node.named.get("dim", -1))
+    size = None if source is None else source.shape[axis]
+    return bool(indices.min() >= 0 and (size is None or indices.max() < size))

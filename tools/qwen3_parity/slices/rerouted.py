@@ -11,24 +11,25 @@ from dataclasses import dataclass
 import numpy as np
 
 from qwen3_golden import Array, Recording, Tensor
+from qwen3_reference.graph.scope import counted
 from qwen3_spec.graph import Graph
 from qwen3_spec.slices import chooser
 
 
 @dataclass(frozen=True)
 class Routes:
-    """Of each place that chooses, in execution order: how many taps stand before it, its step, and its tokens."""
+    """Of each op that chooses: its number, its step, and the tokens `[batch, query]` that it moved."""
 
     places: Sequence[tuple[int, int, Array]]
-    order: Mapping[tuple[str, int], int]
+    taps: Mapping[tuple[str, int], int]
     steps: Sequence[int]
     notes: tuple[str, ...]
 
     def before(self, item: Tensor) -> dict[int, Array]:
         """By step: the tokens `[batch, query]` that an earlier other choice may have moved at a tap."""
         moved = dict[int, Array]()
-        for place, step, tokens in self.places:
-            if place > self.order[item.key]:
+        for maker, step, tokens in self.places:
+            if maker > self.taps.get(item.key, -1):
                 continue
             if step == item.info.step:
                 moved[step] = moved.get(step, np.zeros_like(tokens)) | tokens
@@ -40,22 +41,21 @@ class Routes:
 
 def routes(graph: Graph, golden: Recording, candidate: Recording) -> Routes:
     """The tokens of each choice that is another set than the golden's, and all that come behind them in their row."""
-    order = {item.key: place for place, item in enumerate(golden)}
     places, count, of = list[tuple[int, int, Array]](), 0, 0
     for item in golden:
         value, actual = graph.taps.get(item.key), candidate.get(*item.key)
-        if value is None or chooser(graph, value) is None or actual is None:
+        maker = None if value is None else chooser(graph, value)
+        if maker is None or actual is None:
             continue
         by_token = item.info.axes[:1] == ["row"] or item.info.axes[:2] == ["batch", "query"]
         if actual.array.shape != item.array.shape or not by_token:
             continue
-        other = (np.sort(actual.array, -1) != np.sort(item.array, -1)).any(-1)
-        batch = _batch(golden)
-        other = other.reshape(batch, -1)
-        count, of = count + int(other.sum()), of + other.size
-        places.append((order[item.key], item.info.step, np.maximum.accumulate(other, axis=1)))
+        counts = counted(item, golden)
+        other = ((np.sort(actual.array, -1) != np.sort(item.array, -1)) & counts).any(-1).reshape(_batch(golden), -1)
+        count, of = count + int(other.sum()), of + int(counts.any(-1).sum())
+        places.append((maker, item.info.step, np.maximum.accumulate(other, axis=1)))
     note = f"{count} of {of} choices are others than the golden's: what follows them is judged op by op alone"
-    return Routes(places, order, golden.case.steps, (note,) if count else ())
+    return Routes(places, graph.taps, golden.case.steps, (note,) if count else ())
 
 
 def _batch(golden: Recording) -> int:

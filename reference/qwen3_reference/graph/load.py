@@ -1,0 +1,81 @@
+"""Which class of transformers runs a configuration, and a checkpoint's model by it; nothing comes from a network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from transformers import AutoConfig
+from transformers.models.auto import modeling_auto
+
+from qwen3_golden import ParityError
+from qwen3_reference.checkpoints.stored import read_config
+from qwen3_reference.graph.reason import short
+from qwen3_reference.quiet import quiet
+
+_HEADS = (
+    ("MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING", True),
+    ("MODEL_FOR_MASKED_LM_MAPPING", False),
+    ("MODEL_FOR_CAUSAL_LM_MAPPING", False),
+)
+"""Where a configuration's class is looked up, in order; whether that is for encoder–decoders alone."""
+
+
+def model_class(config: Any) -> Any:
+    """The class that a configuration names, else the one with a head that transformers has for it, else the bare stack.
+
+    Raises `ParityError` for a configuration that transformers has no model for.
+    """
+    for name in getattr(config, "architectures", None) or ():
+        if isinstance(named := getattr(transformers, name, None), type):
+            return named
+    for table, merges in _HEADS:
+        mapping = getattr(modeling_auto, table)
+        if type(config) in mapping and bool(config.is_encoder_decoder) == merges:
+            return mapping[type(config)]
+    mapping = modeling_auto.MODEL_MAPPING
+    if type(config) not in mapping:
+        raise ParityError(
+            f"model_type {getattr(config, 'model_type', '')!a}",
+            "transformers has no model for this configuration",
+            expected="a causal language model, an encoder or an encoder–decoder",
+            got=type(config).__name__,
+            next_step="give another model",
+        )
+    return mapping[type(config)]
+
+
+def text_config(config: Any) -> Any:
+    """The part of a configuration that reads text, where another part sees or hears."""
+    return config if config.is_encoder_decoder else config.get_text_config()
+
+
+def load(directory: str | Path, dtype: torch.dtype = torch.float32) -> Any:
+    """The model of a local Hugging Face directory, in eval mode; raises `ParityError` where it cannot be loaded."""
+    directory = Path(directory)
+    read_config(directory)
+    try:
+        with quiet():
+            config = AutoConfig.from_pretrained(directory, local_files_only=True, trust_remote_code=False)
+            model, report = model_class(config).from_pretrained(
+                directory,
+                config=config,
+                dtype=dtype,
+                local_files_only=True,
+                output_loading_info=True,
+                use_safetensors=True,
+            )
+    except ParityError:
+        raise
+    except Exception as error:  # Hugging Face raises whatever it comes by
+        got = f"{type(error).__name__}: {short(error)}"
+        raise _broken(directory, "transformers cannot load this checkpoint", "a model that it knows", got) from error
+    if missing := sorted(report["missing_keys"]):
+        raise _broken(directory, "the checkpoint lacks weights of the model", "every weight", ", ".join(missing[:3]))
+    return model.eval().requires_grad_(False)
+
+
+def _broken(directory: Path, rule: str, expected: str, got: str) -> ParityError:
+    return ParityError(directory, rule, expected=expected, got=got, next_step="check config.json and the weights")

@@ -1,0 +1,141 @@
+"""A configuration of a family shrunk to a model that runs in milliseconds, with sizes that differ from one another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+from qwen3_golden import ParityError
+from qwen3_reference.checkpoints.stored import read_json
+from qwen3_reference.graph.load import text_config
+from qwen3_reference.graph.reason import short
+from qwen3_reference.quiet import quiet
+
+Settings = Mapping[str, Any]
+
+VOCABULARY = 61
+_WIDTH, _HEADS, _KEY_HEADS, _INNER, _EXPERT = 24, 6, 2, 40, 16
+_SIZES: Settings = {
+    **dict.fromkeys(("vocab_size", "vocab_size_per_layer_input"), VOCABULARY),
+    **dict.fromkeys(("hidden_size", "d_model", "n_embd", "dim", "embedding_size", "word_embed_proj_dim"), _WIDTH),
+    **dict.fromkeys(("intermediate_size", "ffn_dim", "d_ff", "n_inner", "hidden_dim", "ffn_hidden_size"), _INNER),
+    **dict.fromkeys(("encoder_ffn_dim", "decoder_ffn_dim", "block_ff_dim"), _INNER),
+    **dict.fromkeys(("num_attention_heads", "n_head", "n_heads", "encoder_attention_heads"), _HEADS),
+    **dict.fromkeys(("decoder_attention_heads", "num_heads"), _HEADS),
+    **dict.fromkeys(("num_key_value_heads", "num_kv_heads"), _KEY_HEADS),
+    **dict.fromkeys(("head_dim", "d_kv"), 10),
+    **dict.fromkeys(("max_position_embeddings", "n_positions", "n_ctx", "max_sequence_length"), 64),
+    **dict.fromkeys(("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps"), 1e-5),
+    **dict.fromkeys(("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"), 12),
+    **dict.fromkeys(("num_experts_per_tok", "top_k_experts", "moe_k"), 3),
+    **dict.fromkeys(("moe_intermediate_size", "expert_ffn_hidden_size"), _EXPERT),
+    **dict.fromkeys(("shared_expert_intermediate_size", "shared_intermediate_size"), 32),
+    **dict.fromkeys(("n_group", "topk_group", "first_k_dense_replace", "num_shared_experts", "n_shared_experts"), 1),
+    **dict.fromkeys(("q_lora_rank", "kv_lora_rank"), 8),
+    "qk_rope_head_dim": 4,
+    **dict.fromkeys(("qk_nope_head_dim", "v_head_dim"), 6),
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4,
+    **dict.fromkeys(("linear_key_head_dim", "linear_value_head_dim", "state_size", "mamba_d_state", "mamba_d_head"), 8),
+    "mamba_n_heads": _HEADS,
+    **dict.fromkeys(("mamba_n_groups", "n_groups", "num_channels"), 1),
+    "mamba_d_ssm": 2 * _WIDTH,
+    **dict.fromkeys(("mamba_chunk_size", "chunk_size", "sliding_window", "attention_window_size"), 4),
+    **dict.fromkeys(("patch_size", "mm_tokens_per_image"), 4),
+    **dict.fromkeys(("image_size", "hidden_size_per_layer_input"), 8),
+    "time_step_rank": 2,
+    "pad_token_id": 0,
+    **dict.fromkeys(("bos_token_id", "decoder_start_token_id"), 1),
+    "eos_token_id": 2,
+    **dict.fromkeys(("image_token_index", "image_token_id", "boi_token_index", "eoi_token_index"), 3),
+    **dict.fromkeys(("video_token_id", "vision_start_token_id", "vision_end_token_id"), 3),
+    "block_auto_adjust_ff_dim": False,
+    "use_cache": True,
+}
+"""Numbers by the keys of configurations; a key that a configuration lacks, or has no number for, stays as it is."""
+_LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_decoder_layers", "encoder_layers")
+_DEPTHS = (*_LAYERS, "decoder_layers")
+_FEWEST, _MOST = 2, 4
+ADJUSTMENTS: tuple[Settings, ...] = (
+    {},
+    {"head_dim": _WIDTH // _HEADS},
+    {"num_key_value_heads": _HEADS},
+    {"head_dim": _WIDTH // _HEADS, "num_key_value_heads": _HEADS},
+    {"head_dim": 8},
+    {"attn_layer_indices": [1]},
+)
+"""What else is tried, in order, where a family does not run with those: heads that fill the width, one key a head."""
+
+
+def family(name: str | Path) -> Any:
+    """A family's own configuration, by its model_type or from a config.json, of the part that reads text.
+
+    Raises `ParityError` for a family that transformers does not know and for a file that is no configuration.
+    """
+    path = Path(name)
+    said = read_json(path) if path.suffix == ".json" else {"model_type": str(name)}
+    kind = said.get("model_type")
+    if not isinstance(kind, str) or kind not in CONFIG_MAPPING:
+        raise ParityError(
+            str(name),
+            "transformers does not know this family",
+            expected="a model_type such as qwen3_moe, or the path of a config.json",
+            got=ascii(kind),
+            next_step="check the name; a newer transformers may have it",
+        )
+    family_class: Any = CONFIG_MAPPING[kind]
+    try:
+        with quiet():
+            return text_config(family_class.from_dict({key: said[key] for key in said if key != "model_type"}))
+    except Exception as error:  # each family checks its numbers by itself
+        raise ParityError(
+            str(name),
+            f"this is no configuration of {kind}",
+            expected="a config.json that transformers reads",
+            got=f"{type(error).__name__}: {short(error)}",
+            next_step="check config.json",
+        ) from error
+
+
+def small(config: Any, adjusted: Settings) -> Any:
+    """A configuration with small sizes, a new one of its class; raises what the class raises for such sizes."""
+    return type(config).from_dict(_shrunk(config.to_dict(), {**_SIZES, **adjusted}))
+
+
+def _shrunk(said: Settings, sizes: Settings) -> dict[str, Any]:
+    """A configuration's dict, and those within it, with these sizes, and of each kind of layer the first."""
+    depth = next((said[key] for key in _DEPTHS if isinstance(said.get(key), int)), 0)
+    lists = {key: value for key, value in said.items() if isinstance(value, list) and depth > 1 and len(value) == depth}
+    kept = list(_kept(list(zip(*(map(repr, value) for value in lists.values()), strict=True)))) if lists else [0, 1]
+    made = dict[str, Any]()
+    for key, value in said.items():
+        if isinstance(value, dict) and key not in ("rope_parameters", "rope_scaling", "id2label", "label2id"):
+            made[key] = _shrunk(value, sizes)
+        elif key in lists:
+            made[key] = [value[place] for place in kept]
+        elif key in _DEPTHS and isinstance(value, int):
+            made[key] = len(kept)
+        elif key in sizes and _is_size(value, key):
+            made[key] = sizes[key]
+        else:
+            made[key] = value
+    return made
+
+
+def _is_size(value: object, key: str) -> bool:
+    """Whether a key has something to shrink: ids may be lists; a size that is None is left out by the family."""
+    return isinstance(value, int | float) or (key.endswith("token_id") and isinstance(value, list)) or key in _OPEN
+
+
+_OPEN = ("head_dim", "n_inner", "pad_token_id", "num_key_value_heads", "attn_layer_indices")
+"""Keys that may be None and are then filled in from others."""
+
+
+def _kept(kinds: list[tuple[str, ...]]) -> Iterator[int]:
+    """The first layer of each kind, at most four, and as many of the first ones more as make two."""
+    firsts = [place for place, kind in enumerate(kinds) if kind not in kinds[:place]][:_MOST]
+    more = [place for place in range(len(kinds)) if place not in firsts][: max(0, _FEWEST - len(firsts))]
+    yield from sorted(firsts + more)

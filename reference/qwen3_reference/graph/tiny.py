@@ -1,0 +1,178 @@
+"""A loud tiny checkpoint of a family, and the inputs of its golden: what hides a mistake in real weights is not there.
+
+Norm weights are far from 1 and biases from 0, two tokens have embeddings that an epsilon shows at, a delta rule has a
+head with tiny keys.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import torch
+from torch import nn
+
+from qwen3_golden import ParityError
+from qwen3_golden.errors import unwritable
+from qwen3_golden.whole import temporary
+from qwen3_reference.graph.capture import capture
+from qwen3_reference.graph.load import load, model_class
+from qwen3_reference.graph.reason import short
+from qwen3_reference.graph.settings import as_reference
+from qwen3_reference.graph.sizes import ADJUSTMENTS, VOCABULARY, family, small
+from qwen3_reference.graph.steps import has_cache
+from qwen3_reference.quiet import quiet
+
+GOLDEN = "golden.pb"
+_QUIET_TOKENS, _QUIET = (5, 9), 1e-3
+_PADDING, _FIRST_ID = 3, 10
+_PREFILL, _DECODED = 7, 2
+
+
+def write_tiny(name: str | Path, folder: str | Path, *, seed: int = 1, floors: bool = True) -> Path:
+    """Write a new folder with a tiny checkpoint of a family and its golden, and give the golden's path.
+
+    `name` is a model_type of transformers or the path of a config.json, whose sizes are made small. Raises
+    `ParityError` for a family that is not known, does not run or cannot be exported, and for a folder that is there.
+    """
+    folder = Path(folder)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ParityError(
+            folder,
+            "there is something in the way of the new checkpoint",
+            expected="a folder that does not exist, or an empty one",
+            got="files",
+            next_step="choose another --out",
+        )
+    model = tiny_model(name, seed)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        beside = temporary(folder)
+    except OSError as error:
+        raise unwritable(folder, "checkpoint", error) from None
+    try:
+        with quiet():
+            model.save_pretrained(beside)
+        again = load(beside)
+        inputs, steps = tiny_inputs(again, seed)
+        capture(
+            again,
+            inputs,
+            beside / GOLDEN,
+            steps=steps,
+            name=str(again.config.model_type),
+            checkpoint=beside,
+            floors=floors,
+            seed=seed,
+        )
+        if folder.exists():
+            folder.rmdir()
+        beside.replace(folder)
+    except OSError as error:
+        raise unwritable(folder, "checkpoint", error) from None
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    return folder / GOLDEN
+
+
+def tiny_model(name: str | Path, seed: int = 1) -> Any:
+    """A small model of a family in float32, loud, drawn from a seed; of several sets of sizes the first that runs.
+
+    Raises `ParityError` for a family that is not known or runs with none of them.
+    """
+    refused, whole = list[str](), family(name)
+    for adjusted in ADJUSTMENTS:
+        try:
+            with quiet(), torch.random.fork_rng():
+                config = small(whole, adjusted)
+                model = model_class(config)(config).float().eval().requires_grad_(False)
+            loud(model, seed)
+            inputs, _ = tiny_inputs(model, seed)
+            with as_reference(model):
+                model(**inputs)
+        except ParityError:
+            raise
+        except Exception as error:  # each family checks its numbers by itself
+            refused.append(f"{type(error).__name__}: {short(error)}")
+            continue
+        return model
+    raise ParityError(
+        str(name),
+        "no tiny model of this family runs",
+        expected="a model that runs with small sizes",
+        got=refused[0],
+        next_step="write a small checkpoint yourself, and capture it with --model",
+    )
+
+
+def loud(model: nn.Module, seed: int) -> None:
+    """Draw every parameter, each from a generator of its own name, and the biases that are buffers."""
+    modules = dict(model.named_modules())
+    for name, parameter in model.named_parameters():
+        parameter.data.copy_(_drawn(name, parameter, modules[name.rpartition(".")[0]], seed))
+    for name, buffer in model.named_buffers():
+        if name.endswith("bias") and buffer.is_floating_point():
+            buffer.copy_(_normal(name, buffer.shape, seed) * 0.3)
+    for module in modules.values():
+        for rows in _one_heads_keys(module):
+            rows *= _QUIET
+
+
+def _drawn(name: str, parameter: torch.Tensor, module: nn.Module, seed: int) -> torch.Tensor:
+    noise = _normal(name, parameter.shape, seed)
+    if isinstance(module, nn.Embedding):
+        noise *= 0.8
+        for token in _QUIET_TOKENS:
+            if len(noise) == VOCABULARY:
+                noise[token] *= _QUIET
+        return noise
+    if parameter.ndim > 1:
+        inputs = parameter.shape[-2 if getattr(module, "is_transposed", False) and parameter.ndim > 2 else -1]
+        return noise * (1.2 / math.sqrt(inputs))
+    if name.endswith("weight"):
+        return 1.3 + 0.9 * torch.erf(noise)  # 0.4 to 2.2
+    return 0.3 + 0.6 * noise if name.endswith("bias") else 0.6 * noise
+
+
+def _normal(name: str, shape: torch.Size, seed: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed << 32 | crc32(name.encode()))
+    return torch.randn(shape, generator=generator)
+
+
+def _one_heads_keys(module: nn.Module) -> Iterator[torch.Tensor]:
+    """The convolution's weights behind the first head's keys of a delta rule, laid out as query, key, value."""
+    width, keys, convolution = (getattr(module, name, None) for name in ("head_k_dim", "key_dim", "conv1d"))
+    if isinstance(width, int) and isinstance(keys, int) and isinstance(convolution, nn.Conv1d):
+        yield convolution.weight.data[keys : keys + width]
+
+
+def tiny_inputs(model: Any, seed: int) -> tuple[dict[str, torch.Tensor], tuple[int, ...]]:
+    """Two rows of ids, the first shorter by three and padded, and the query length of each forward.
+
+    Decoders are padded on the left, which is where states do not mind, and decode two tokens behind the prefill.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    whole = _PREFILL + _DECODED
+
+    def ids(length: int) -> torch.Tensor:
+        drawn = torch.randint(_FIRST_ID, VOCABULARY, (2, length), generator=generator)
+        drawn[:, length // 2], drawn[1, -1] = torch.tensor(_QUIET_TOKENS), _QUIET_TOKENS[0]
+        return drawn
+
+    inputs = {"input_ids": ids(whole), "attention_mask": torch.ones(2, whole, dtype=torch.long)}
+    names, config = inspect.signature(model.forward).parameters, model.config
+    left = has_cache(model) and not config.is_encoder_decoder
+    padding = (0, slice(0, _PADDING)) if left else (0, slice(whole - _PADDING, whole))
+    inputs["input_ids"][padding], inputs["attention_mask"][padding] = 0, 0
+    if config.is_encoder_decoder:
+        return inputs | {"decoder_input_ids": ids(2 + _DECODED)}, (2, *[1] * _DECODED)
+    if left:
+        return inputs, (_PREFILL, *[1] * _DECODED)
+    if "token_type_ids" in names and getattr(config, "type_vocab_size", 0) > 1:
+        inputs["token_type_ids"] = torch.arange(whole).ge(_PREFILL // 2).long().expand(2, whole).contiguous()
+    return inputs, ()

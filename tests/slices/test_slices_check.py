@@ -1,0 +1,201 @@
+"""A candidate judged by its golden's graph: honest runs pass, mistakes are blamed where they are, choices by regret."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small import EXPERTS, Change, Values, graph, inputs, recording, run, weights
+
+from qwen3_golden import Array, ParityError, Recording, pb, read, tensor, write
+from qwen3_parity.check import check
+from qwen3_parity.diagnosis import diagnose
+from qwen3_parity.judge.verdict import Verdicts
+from qwen3_parity.slices.check import judged_by_graph
+from qwen3_reference.graph.floors import floors
+
+
+@cache
+def golden() -> Recording:
+    values = run({})
+    bare = recording(values, "qwen3_reference", {"logits": pb.Floor()})
+    return recording(values, "qwen3_reference", {key[0]: floor for key, floor in measured(bare).items()})
+
+
+def measured(bare: Recording) -> dict[tuple[str, int], pb.Floor]:
+    return floors(graph(), {**inputs(), **weights()}, bare)
+
+
+def candidate(leave: tuple[str, ...] = (), **change: Change) -> Recording:
+    names = {"gate": "layers.0.gate", "picked": "layers.0.gate[2]", "mixed": "layers.0.experts"}
+    values = run({names[name]: how for name, how in change.items()})
+    return recording({name: value for name, value in values.items() if name not in leave}, "port")
+
+
+def times(tap: str, factor: float) -> Change:
+    return lambda values: {tap: (values[tap] * np.float32(factor)).astype(np.float32)}
+
+
+def picked(change: Array | None = None, **columns: int) -> Change:
+    def other(values: Values) -> Values:
+        indices = values["layers.0.gate[2]"].copy()
+        if change is not None:
+            indices = indices[..., change]
+        for _, number in columns.items():
+            indices[..., -1] = number
+        return {"layers.0.gate[2]": indices}
+
+    return other
+
+
+def wrong(verdicts: Verdicts) -> list[str]:
+    return verdicts.wrong_alone
+
+
+def test_an_honest_run_is_at_parity_with_every_tap_and_with_few() -> None:
+    for leave in (
+        (),
+        ("layers.0.gate", "layers.0.gate[1]", "layers.0.experts"),
+        ("embed", "layers.0", "layers.0.gate"),
+    ):
+        verdicts = check(golden(), candidate(leave), weights())
+        assert verdicts.word == "parity" and verdicts.judged == "run and ops" and not verdicts.wrong_alone
+        assert len(verdicts.not_materialised) == len(leave)
+
+
+@pytest.mark.parametrize(
+    ("leave", "blamed"),
+    [
+        ((), ["layers.0.experts"]),
+        (("layers.0.experts",), ["layers.0"]),
+        (("layers.0.experts", "layers.0"), ["logits"]),
+    ],
+)
+def test_a_mistake_is_blamed_on_the_slice_that_has_it_and_nobody_else(
+    leave: tuple[str, ...], blamed: list[str]
+) -> None:
+    verdicts = check(golden(), candidate(leave, mixed=times("layers.0.experts", 1.001)), weights())
+    assert verdicts.word == "divergence" and wrong(verdicts) == blamed
+
+
+def test_without_weights_the_run_alone_is_judged_and_without_floors_too_it_is_refused() -> None:
+    assert check(golden(), candidate()).judged == "run only"
+    assert check(golden(), candidate(mixed=times("layers.0.experts", 1.001))).word == "divergence"
+    bare = recording(run({}), "qwen3_reference", {"nothing": pb.Floor()})
+    with pytest.raises(ParityError, match="no noise floors"):
+        check(bare, candidate())
+    assert check(bare, candidate(), weights()).judged == "ops only"
+
+
+def test_other_choices_are_judged_by_regret_and_what_follows_by_them() -> None:
+    verdicts = check(golden(), candidate(picked=picked(np.asarray([1, 0]))), weights())
+    assert not wrong(verdicts)  # the same two in another order
+    verdicts = check(golden(), candidate(picked=picked(last=0)), weights())
+    assert wrong(verdicts) == ["layers.0.gate[2]"]
+
+
+@pytest.mark.parametrize("index", [-1, EXPERTS])
+def test_a_choice_that_nobody_has_is_infinitely_wrong(index: int) -> None:
+    judged = judged_by_graph(golden(), candidate(picked=picked(last=index)), weights())
+    shares = {part.verdict.name: part.verdict.share for part in judged.alone}
+    assert shares["layers.0.gate[2]"] == np.inf
+
+
+def test_a_choice_is_never_absorbed_into_the_op_behind_it() -> None:
+    order = np.asarray([1, 0])
+
+    def sorted_alone(values: Values) -> Values:
+        return {"layers.0.gate[2]": values["layers.0.gate[2]"][..., order]}
+
+    values = run({})
+    values |= sorted_alone(values)  # the indices in another order, their weights not
+    verdicts = check(golden(), recording(values, "port"), weights())
+    assert "layers.0.gate[1]" in wrong(verdicts) and "layers.0.experts" in wrong(verdicts)
+
+
+def test_tokens_with_another_choice_are_left_out_of_the_run_and_a_note_says_so() -> None:
+    scores = run({})["layers.0.gate"]
+    second, third = (np.sort(scores, -1)[..., -place] for place in (2, 3))
+    gap = np.where(inputs()["attention_mask"], second - third, np.inf)
+    row, slot = np.unravel_index(np.argmin(gap), gap.shape)
+
+    def tie(values: Values) -> Values:
+        near = values["layers.0.gate"].copy()
+        chosen = np.argsort(-near[row, slot])[1:3]
+        near[row, slot, chosen] = near[row, slot, chosen[0]]
+        near[row, slot, chosen[1]] += np.float32(1e-2)
+        return {"layers.0.gate": near}
+
+    moved = candidate(gate=tie)
+    verdicts = check(golden(), moved, weights())
+    assert [note for note in verdicts.notes if "1 of 8 choices are others than the golden's" in note]
+    assert wrong(verdicts) == ["layers.0.gate"]  # what was tampered with, and nothing that follows from it
+    assert {tap.name for tap in verdicts.taps if tap.problem is not None} == {"layers.0.gate"}
+
+
+def test_what_is_not_finite_is_infinitely_wrong_and_what_reads_it_is_not_judged() -> None:
+    def spoiled(values: Values) -> Values:
+        bad = values["layers.0.experts"].copy()
+        bad[0, 0, 0] = np.nan
+        return {"layers.0.experts": bad}
+
+    judged = judged_by_graph(golden(), candidate(mixed=spoiled), weights())
+    by_name = {part.verdict.name: part.verdict for part in judged.alone}
+    assert by_name["layers.0.experts"].share == np.inf
+    assert by_name["layers.0"].reason == "what it is computed from is not finite"
+    assert judged.verdicts.first_bad is not None and judged.verdicts.first_bad.name == "layers.0.experts"
+
+
+def test_padding_is_not_judged() -> None:
+    def padded(values: Values) -> Values:
+        other = values["layers.0.experts"].copy()
+        other[1, :2] += 1
+        return {"layers.0.experts": other}
+
+    assert check(golden(), candidate(mixed=padded), weights()).word == "parity"
+
+
+def test_a_run_in_float64_and_one_in_wide_storage_pass() -> None:
+    wide = {name: value.astype(np.float64) for name, value in weights().items()}
+    assert check(golden(), recording(run({}, wide), "port"), weights()).word == "parity"
+
+
+def test_other_inputs_another_shape_and_unknown_taps_are_refused_or_said() -> None:
+    other = candidate()
+    values = run({})
+    values["layers.0"] = values["layers.0"][:, :-1]
+    verdicts = check(golden(), recording(values, "port"), weights())
+    assert [problem.rule for problem in verdicts.problems] == ["another shape"]
+    extra = tensor("layers.7", np.ones((2, 2), np.float32))
+    more = Recording(other.case, other.provenance, other.run, [*other.tensors, extra])
+    assert "layers.7" in check(golden(), more, weights()).problems[0].got
+    ids = tensor("input.input_ids", inputs()["input_ids"] + 1, axes=("batch", "query"), op="input")
+    inputs_changed = [ids if item.key == ids.key else item for item in other]
+    with pytest.raises(ParityError, match="did not run the golden's case"):
+        check(golden(), Recording(other.case, other.provenance, other.run, inputs_changed), weights())
+
+
+def test_weights_that_are_not_there_are_named() -> None:
+    with pytest.raises(ParityError, match=r"(?s)parameters that are not there.*head\.weight"):
+        check(golden(), candidate(), {name: value for name, value in weights().items() if name != "head.weight"})
+
+
+def test_a_diagnosis_says_the_module_and_the_references_lines() -> None:
+    judged = diagnose(golden(), candidate(mixed=times("layers.0.experts", 1.001)), weights())
+    (fault,) = judged.faults
+    assert fault.fault.place == "layers.{layer}.experts" and not fault.explanations
+    assert [finding.says for finding in fault.findings] == ["modeling.py:7 in forward", "modeling.py:6 in forward"]
+    (fault,) = diagnose(
+        golden(), candidate(("layers.0.experts", "layers.0"), mixed=times("layers.0.experts", 1.001)), weights()
+    ).faults
+    assert fault.fault.place == "logits"
+    assert [finding.says.split()[0] for finding in fault.findings] == [f"modeling.py:{line}" for line in (9, 8, 7, 6)]
+
+
+def test_a_golden_with_a_graph_is_a_file_and_comes_back(tmp_path: Path) -> None:
+    write(tmp_path / "golden.pb", golden())
+    again = read(tmp_path / "golden.pb", digests=True)
+    assert again.graph == golden().graph
+    assert check(again, candidate(), weights()).word == "parity"

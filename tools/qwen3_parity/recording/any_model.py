@@ -1,0 +1,94 @@
+"""Capture of any transformers model: texts or ids become the inputs of its forwards, the golden one file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from qwen3_golden import ParityError
+from qwen3_parity.checkpoints.foreign import refuse_foreign
+from qwen3_parity.recording.request import model_directory, tokenize
+from qwen3_reference.graph.capture import capture
+from qwen3_reference.graph.load import load
+from qwen3_reference.graph.steps import has_cache
+
+
+def capture_model(
+    model: str,
+    path: Path,
+    rows: Sequence[Sequence[int]] | Sequence[str],
+    *,
+    tokenizer: str | None = None,
+    steps: int = 0,
+    dtype: torch.dtype = torch.float32,
+    floors: bool = True,
+) -> None:
+    """Write the golden of a local checkpoint on rows of ids, or on texts, to `path`.
+
+    A decoder takes the last `steps` tokens one by one behind a prefill; an encoder–decoder reads the rows, and decodes
+    its start token and `steps` tokens that it chooses greedily. Raises `ParityError` as `qwen3_reference`'s capture.
+    """
+    refuse_foreign(Path(model), None)
+    directory = model_directory(model)
+    refuse_foreign(directory, None)
+    ids: Sequence[Sequence[int]] = [row for row in rows if not isinstance(row, str)]
+    if texts := [row for row in rows if isinstance(row, str)]:
+        ids = tokenize(texts, model_directory(tokenizer) if tokenizer else directory)
+    network = load(directory, dtype)
+    inputs, lengths = inputs_of(network, ids, steps)
+    capture(network, inputs, path, steps=lengths, name=path.stem, checkpoint=directory, floors=floors)
+
+
+def inputs_of(
+    network: Any, rows: Sequence[Sequence[int]], steps: int
+) -> tuple[dict[str, torch.Tensor], tuple[int, ...]]:
+    """What a model's forwards take for rows of ids, padded on the left for a decoder, and their query lengths.
+
+    Raises `ParityError` for no ids, for those that are not in the vocabulary and for more steps than there are tokens.
+    """
+    config = network.config
+    merged, decodes = bool(config.is_encoder_decoder), has_cache(network)
+    size = network.get_input_embeddings().weight.shape[0]
+    outside = [number for row in rows for number in row if not 0 <= number < size]
+    if outside or not rows or not all(rows):
+        raise ParityError(
+            "request",
+            "an id is not in the vocabulary" if outside else "a row has no tokens",
+            expected=f"ids from 0 to {size - 1}" if outside else "at least one token in each",
+            got=outside[0] if outside else "none",
+            next_step="use the checkpoint's own tokenizer" if outside else "give a text or ids",
+        )
+    left, width = decodes and not merged, max(map(len, rows))
+    if (steps and not decodes) or (left and steps >= width):
+        raise ParityError(
+            "--steps",
+            "there are no such steps",
+            expected=f"at most {width - 1}: a prefill comes first" if left else "none: this model decodes nothing",
+            got=steps,
+            next_step="give fewer --steps, or longer texts",
+        )
+    pad = config.pad_token_id if isinstance(getattr(config, "pad_token_id", None), int) else 0
+    ids, mask = torch.full((len(rows), width), pad), torch.zeros(len(rows), width, dtype=torch.long)
+    for number, row in enumerate(rows):
+        place = slice(width - len(row), width) if left else slice(len(row))
+        ids[number, place], mask[number, place] = torch.tensor(row), 1
+    inputs = {"input_ids": ids, "attention_mask": mask}
+    if merged:
+        chosen = _decoded(network, inputs, steps)
+        return inputs | {"decoder_input_ids": chosen}, (1,) * chosen.shape[1]
+    return inputs, (width - steps, *[1] * steps) if decodes else ()
+
+
+def _decoded(network: Any, inputs: dict[str, torch.Tensor], steps: int) -> torch.Tensor:
+    """The start token and what the model chooses behind it, `[batch, 1 + steps]`."""
+    start = getattr(network.config, "decoder_start_token_id", None)
+    start = start if start is not None else network.generation_config.decoder_start_token_id
+    ids = torch.full((len(inputs["input_ids"]), 1), int(start if start is not None else 0))
+    with torch.no_grad():
+        for _ in range(steps):
+            logits = network(**inputs, decoder_input_ids=ids).logits
+            ids = torch.cat([ids, logits[:, -1:].argmax(-1)], dim=1)
+    return ids

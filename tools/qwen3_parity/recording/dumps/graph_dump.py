@@ -1,0 +1,223 @@
+"""A dump on a golden with a graph -> a recording: arrays are called after the golden's taps, or a map says which."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from difflib import get_close_matches
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple
+
+from qwen3_golden import Recording, pb
+from qwen3_parity.recording.case import Case
+from qwen3_parity.recording.dumps.dump import Dump, Dumped, refused, shown
+from qwen3_parity.recording.dumps.given import equal, forward_of, is_given, refuse_other_inputs
+from qwen3_parity.recording.dumps.imported import (
+    Imported,
+    Misfit,
+    forwards_after,
+    refuse_unfinished,
+    stored_in,
+    taps_without,
+)
+from qwen3_parity.recording.graph_names import Entry, in_layers, is_all, parts_of_fused
+from qwen3_parity.recording.graph_taps import Wanted, called, fits, general, module_of, modules_of, names_of, wanted_of
+from qwen3_parity.recording.prefixes import prefixes_of
+from qwen3_parity.recording.recorder import Recorder, recorder
+from qwen3_parity.recording.slots import Forward
+from qwen3_parity.recording.tap_axes import width_of
+
+_STEP = re.compile(r"(?P<step>\d{1,6})\.(?P<rest>.+)")
+_END = re.compile(r"(?P<path>.+?)[.:](?P<end>input|output)s?(\.(?P<number>\d{1,3}))?")
+_SHOWN, _LIKE = 6, 24
+"""How many names a message shows, and for how many without a meaning the nearest tap is looked for."""
+
+
+class _Matched(NamedTuple):
+    """An array and the taps that it holds, by its own name or by an entry of a map."""
+
+    one: Dumped
+    forward: int
+    taps: tuple[str, ...]
+    entry: Entry | None
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        return self.entry.order if self.entry else ()
+
+
+def import_graph_dump(
+    dump: Dump, case: Case, entries: Sequence[Entry], path: Path | None, arithmetic: pb.Arithmetic
+) -> Imported:
+    """As `import_dump`, of a golden with a graph; `entries` are those of a name map."""
+    matched, left = _matched(dump, case.golden, entries)
+    inputs = [one for one in left if is_given(one.name)]
+    others = list(dict.fromkeys(general(one.name) for one in left if not is_given(one.name)))
+    if not matched:
+        raise _nothing(dump, others, case)
+    misfits, forwards = list[Misfit](), list[Forward]()
+    with recorder(case, path, f"{dump.kind} dump") as recording:
+        recording.arithmetic, recording.stored = arithmetic, stored_in(one.one for one in matched)
+        ordered = sorted(matched, key=lambda one: one.forward)
+        for number, group in groupby(ordered, key=lambda one: one.forward):
+            members = list(group)
+            forward = _slots(recording, members, forwards, dump.path)
+            refuse_other_inputs(case, [one for one in inputs if forward_of(one) == number], forward)
+            misfits += _record(recording, members, forward)
+            forwards.append(forward)
+        refuse_unfinished(recording, forwards, dump.path)
+        if not len(recording):
+            raise _no_shape(dump, misfits)
+        without, tensors, recognised = taps_without(recording), len(recording), recording.recognised
+    known = list(dict.fromkeys(general(name) for name in names_of(case.golden)))
+    like = {name: get_close_matches(name, known, n=1)[:1] for name in others[:_LIKE]}
+    unmatched = {name: "".join(like.get(name, ())) for name in others}
+    return Imported(
+        recording.path, dump.kind, len(dump.arrays), tensors, forwards, unmatched, without, misfits, recognised
+    )
+
+
+class _Reading(NamedTuple):
+    """What a name can say: what a module gives or is given; `step` is the number in front of it, None for none."""
+
+    path: str
+    end: str
+    number: int
+    step: int | None
+
+
+def _matched(dump: Dump, golden: Recording, entries: Sequence[Entry]) -> tuple[list[_Matched], list[Dumped]]:
+    """The arrays that mean taps, and those that mean none; what a map leaves out is neither."""
+    readings = {name: _readings(name) for name in dict.fromkeys(one.name for one in dump.arrays)}
+    every = [reading for some in readings.values() for reading in some]
+    by_map = _by_map(every, golden, entries)
+    by_name = {} if is_all(entries) else _by_name(every, golden)
+    matched, left = list[_Matched](), list[Dumped]()
+    for one in dump.arrays:
+        said = next((reading for reading in readings[one.name] if reading[:3] in by_map), None)
+        entry = None if said is None else by_map[said[:3]]
+        said = said or next((reading for reading in readings[one.name] if reading[:3] in by_name), None)
+        if said is None:
+            left.append(one)
+            continue
+        taps = entry.named.patterns if entry else (by_name[said[:3]],)
+        if taps:
+            matched.append(_Matched(one, one.forward if said.step is None else said.step, taps, entry))
+    return matched, left
+
+
+def _readings(name: str) -> list[_Reading]:
+    readings, step = list[_Reading](), _STEP.fullmatch(name)
+    for text, number in ((name, None), *([(step["rest"], int(step["step"]))] if step else [])):
+        readings.append(_Reading(text, "output", 0, number))
+        if match := _END.fullmatch(text):
+            readings.append(_Reading(match["path"], match["end"], int(match["number"] or 0), number))
+    return readings
+
+
+def _by_map(
+    readings: Sequence[_Reading], golden: Recording, entries: Sequence[Entry]
+) -> dict[tuple[str, str, int], Entry]:
+    """The entry, of its layer, that each path and end means."""
+    paths = dict[tuple[str, int], dict[str, None]]()
+    for path, end, number, _ in readings:
+        paths.setdefault((end, number), {})[path] = None
+    found = dict[tuple[str, str, int], Entry]()
+    for entry in entries:
+        end, number = entry.named.end, entry.named.number
+        for path, layer in in_layers(entry, paths.get((end, number), ()), golden):
+            found[path, end, number] = layer
+    return found
+
+
+def _by_name(readings: Sequence[_Reading], golden: Recording) -> dict[tuple[str, str, int], str]:
+    """The tap that each path and end is called after, below whatever prefix."""
+    taps = names_of(golden)
+    there = {module_of(one.path) for one in readings if one.end == "output"}
+    prefixes = prefixes_of(modules_of(taps), there)
+    theirs = dict[str, str]()
+    for tap in taps:
+        path = module_of(tap)
+        moved = prefixes.path(path, there)
+        theirs.setdefault(tap if moved is None else moved + tap[len(path) :], tap)
+    names = {(path, end, number): called(path, place=number) for path, end, number, _ in readings if end == "output"}
+    return {key: theirs[name] for key, name in names.items() if name in theirs}
+
+
+def _slots(recording: Recorder, members: Sequence[_Matched], before: Sequence[Forward], path: Path) -> Forward:
+    """The slots of a forward, as most of its shapes say."""
+    choices = forwards_after(recording, before, path)
+    return max(choices, key=lambda one: sum(bool(_fitting(recording, member, one)) for member in members))
+
+
+def _fitting(recording: Recorder, member: _Matched, forward: Forward) -> list[Wanted] | None:
+    """The taps of an array as the forward has them, where its shape is theirs; None for another shape.
+
+    Empty where the forward has none of them to give: a state between the steps that it runs through.
+    """
+    golden, bounds, batch = recording.case.golden, recording.bounds, recording.case.batch
+    try:
+        every = [wanted_of(golden, tap, forward, bounds, batch) for tap in member.taps]
+    except ValueError:
+        return None
+    there = [one for one in every if one is not None]
+    if len(there) < len(every):
+        return []
+    if len(every) > 1:
+        shape, width = member.one.shape, sum(width_of(one.parts) for one in there)
+        return there if shape and shape[-1] == width else None
+    by_name = member.entry is None
+    return there if fits(member.one.shape, member.taps[0], there[0], member.order, by_name=by_name) else None
+
+
+def _record(recording: Recorder, members: Sequence[_Matched], forward: Forward) -> list[Misfit]:
+    """Write what fits; what does not is said with both shapes."""
+    misfits, owners = list[Misfit](), dict[str, Dumped]()
+    for member in members:
+        one, where = member.one, shown(member.one.name)
+        wanted = _fitting(recording, member, forward)
+        if wanted is None:
+            wants = [
+                wanted_of(recording.case.golden, tap, forward, recording.bounds, recording.case.batch)
+                for tap in member.taps
+            ]
+            text = " + ".join(str([part.size for part in want.parts]) for want in wants if want)
+            misfits.append(Misfit(where, " + ".join(member.taps), text, str(list(one.shape))))
+        if not wanted:
+            continue
+        array = one.load()
+        widths = [width_of(part.parts) for part in wanted]
+        parts = parts_of_fused(member.entry, widths, array, where) if member.entry else [array]
+        for tap, part in zip(member.taps, parts, strict=True):
+            owner = owners.setdefault(tap, one)
+            if owner is one:
+                by_name = member.entry is None
+                recording.add(tap, part, one.dtype, forward, where, member.order, by_name=by_name)
+            elif not equal(owner.load(), array):
+                got = f"{shown(owner.name)} ({owner.file.name}) and {where} ({one.file.name}), which differ"
+                next_step = "name in the map the one that is meant, and the layer of each"
+                raise refused(one.file.parent, f"two arrays of a forward are {tap}", "one", got, next_step)
+    return misfits
+
+
+def _nothing(dump: Dump, others: Sequence[str], case: Case) -> Exception:
+    more = f", and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
+    return refused(
+        dump.path,
+        "none of its names means a tap",
+        f"names of the golden's taps, as {', '.join(names_of(case.golden)[:3])}, or a name map",
+        f"{', '.join(shown(name) for name in others[:_SHOWN]) or 'no arrays'}{more}",
+        'give a map with --names FILE: "their.{layer}.name" = "mlp.down_proj" on each line',
+    )
+
+
+def _no_shape(dump: Dump, misfits: Sequence[Misfit]) -> Exception:
+    expected, got = (
+        (f"{misfits[0].tap}: {misfits[0].expected}", f"{misfits[0].name}: {misfits[0].got}")
+        if misfits
+        else ("taps with positions", "states between steps alone")
+    )
+    return refused(
+        dump.path, "no array has the shape of its tap", expected, got, "run the model on the case's own inputs"
+    )

@@ -1,0 +1,107 @@
+"""Which slots of a case each forward of a model covers, found in the ids that the model is given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from qwen3_golden import ParityError
+from qwen3_parity.recording.case import Case
+from qwen3_parity.recording.compiled import refuse_compiled_around
+from qwen3_parity.recording.slots import Forward
+
+
+@dataclass
+class Forwards:
+    """The forwards of a model so far: `done` slots in `count` calls, and the one that runs `now`.
+
+    `bounds` are the slots at which each step of the case begins and ends.
+    """
+
+    case: Case
+    bounds: Sequence[tuple[int, int]]
+    done: int = 0
+    count: int = 0
+    now: Forward | None = None
+
+    def begin(self, module: nn.Module, args: Any, named: Any) -> None:
+        """Find out which slots a forward is run on; raises `ParityError` for other ids than the case's."""
+        if torch.compiler.is_compiling():
+            refuse_compiled_around(module)
+        self.now = self._slots([*_tensors(args), *_tensors(named)])
+        self.count += 1
+
+    def end(self, *_: Any) -> None:
+        """A forward has come to its end, or to an exception."""
+        self.done, self.now = self.now.stop if self.now else self.done, None
+
+    def _slots(self, given: Sequence[torch.Tensor]) -> Forward:
+        kind, ends = self.case.ids, [stop for _, stop in self.bounds]
+        wanted = torch.from_numpy(self.case.arrays[kind])
+        for stop in sorted((end for end in ends if end > self.done), reverse=True):
+            for first in {self.done, 0}:
+                if any(_same(one, wanted[:, first:stop]) for one in given):
+                    return Forward(first, self.done, stop)
+        again = bool(self.done == ends[-1])
+        raise ParityError(
+            f"{self.case.name}: forward {self.count + 1}",
+            "the case is at its end, and the model runs once more" if again else f"these are not the case's {kind}",
+            expected=f"{len(ends)} forwards or fewer" if again else f"{kind} of slots {self.done} to one of {ends}",
+            got=f"forward {self.count + 1}" if again else _described(given),
+            next_step="run model(**case.inputs) once, or with a cache: for inputs in case.steps: model(**inputs, …)",
+        )
+
+    def running(self, where: str) -> Forward:
+        """The forward that runs now; raises `ParityError` outside of any."""
+        if self.now is None:
+            raise ParityError(
+                where,
+                "a module ran outside a forward of the model that is recorded",
+                expected="model(**case.inputs), of the model that was given to record",
+                got="a call of one of its parts, or of model.forward",
+                next_step="give record the module that you call",
+            )
+        return self.now
+
+    def refuse_unfinished(self) -> None:
+        """Raise `ParityError` when the case was not run, or not to its end."""
+        total = self.bounds[-1][1]
+        if self.done == total:
+            return
+        raise ParityError(
+            self.case.name,
+            "the case was not run to its end" if self.done else "the model did not run",
+            expected=f"model(**case.inputs), or forwards over all {total} slots, inside the with",
+            got=f"{self.done} slots in {self.count} forwards",
+            next_step="call the model that you gave to record, as model(…) and not model.forward(…)",
+        )
+
+
+def _tensors(given: Any) -> Iterator[torch.Tensor]:
+    """Every tensor among a forward's arguments."""
+    if isinstance(given, torch.Tensor):
+        yield given
+    elif isinstance(given, Mapping):
+        yield from _tensors(list(given.values()))
+    elif isinstance(given, list | tuple):
+        for one in given:
+            yield from _tensors(one)
+
+
+def _same(given: torch.Tensor, wanted: torch.Tensor) -> bool:
+    """Whether an argument is these ids or embeddings, as they are, positions first, or without a batch axis."""
+    if given.numel() != wanted.numel() or given.is_floating_point() != wanted.is_floating_point():
+        return False
+    plain = given.detach().cpu().to(wanted.dtype)
+    return bool((plain.reshape(wanted.shape) == wanted).all()) or bool(
+        given.ndim > 1 and (plain.reshape(wanted.transpose(0, 1).shape) == wanted.transpose(0, 1)).all()
+    )
+
+
+def _described(given: Sequence[torch.Tensor]) -> str:
+    texts = [f"{str(one.dtype).removeprefix('torch.')} {list(one.shape)}" for one in given]
+    return f"arguments {', '.join(texts[:4])}" if texts else "no tensors"

@@ -1,0 +1,272 @@
+"""The taps of a golden with a graph: how they are called, how long their axes are in a forward, what a step has.
+
+A tap is named after its module's path; nothing here knows a network.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
+from math import prod
+from typing import NamedTuple
+
+from qwen3_golden import Array, ParityError, Recording, pb
+from qwen3_parity.judge.match import GIVEN
+from qwen3_parity.recording.slots import Forward
+from qwen3_parity.recording.tap_axes import AmbiguousLayoutError, Part, lay_out, parts_of, reading_of
+
+LAYER = "{layer}"
+RESULTS = ("logits", "last_hidden_state", "pooler_output")
+"""What a whole model gives, as transformers calls it; a tensor alone is the first of them that a golden has."""
+_INSIDE = ("query", "key", "value", "probs", "context")
+_NUMBER = re.compile(r"(?<![^.])\d+(?![^.\[#])")
+_PLACE = re.compile(r"(?P<path>[^#\[\]]+)(#[0-9]+)?(\[[0-9]+\])?")
+
+
+class Cut(NamedTuple):
+    """What a step has of a tap."""
+
+    step: int
+    array: Array
+
+
+def general(name: str) -> str:
+    """A name with {layer} in the place of its first number: "model.layers.{layer}.self_attn.q_proj"."""
+    return _NUMBER.sub(LAYER, name, count=1)
+
+
+def layer_of(name: str) -> str:
+    """The first number of a name, empty for none."""
+    match = _NUMBER.search(name)
+    return match[0] if match else ""
+
+
+def called(path: str, call: int = 1, place: int = 0) -> str:
+    """What the `place`-th tensor is called that a module gives when it is called for the `call`-th time."""
+    return f"{path}{f'#{call}' if call > 1 else ''}{f'[{place}]' if place else ''}"
+
+
+def names_of(golden: Recording) -> list[str]:
+    """The taps of a golden in its order, each once, without what the case is given."""
+    return list(dict.fromkeys(t.info.name for t in golden if not t.info.name.startswith(GIVEN)))
+
+
+def modules_of(names: Iterable[str]) -> list[str]:
+    """The paths of the modules that taps are called after; what the whole model gives and its caches have none."""
+    paths = (module_of(name) for name in names if name not in RESULTS and not name.startswith("cache."))
+    return list(dict.fromkeys(paths))
+
+
+def module_of(name: str) -> str:
+    """The path that a tap is called after, without the number of its call and its place."""
+    match = _PLACE.fullmatch(name)
+    return match["path"] if match else name
+
+
+def is_inside_attention(path: str) -> bool:
+    """Whether a path that no module has is that of an attention's query, key, value, probabilities or context."""
+    return path.rpartition(".")[2] in _INSIDE
+
+
+def tap_called(name: str, golden: Recording) -> str:
+    """The full name of a tap from a short one: "layers.0.q_proj"; raises `ParityError` for none and for several."""
+    steps = range(len(golden.case.steps))
+    if any((name, step) in golden for step in steps) and not name.startswith(GIVEN):
+        return name
+    known = names_of(golden)
+    fits = meant_by(name, known)
+    if len(fits) == 1:
+        return fits[0]
+    last = name.rpartition(".")[2]
+    close = get_close_matches(name, known, n=3, cutoff=0.4) or get_close_matches(last, known, n=3, cutoff=0.1)
+    raise ParityError(
+        name,
+        "more than one tap is called so" if fits else "the golden has no tap of this name",
+        expected=f"{', '.join(fits[:3])}{' or another' if len(fits) > 3 else ''}"
+        if fits
+        else f"the path of a module of the golden; the nearest are {', '.join(close) or 'none'}",
+        got=name,
+        next_step=f"qwen3-parity show {golden.source} prints every tap",
+    )
+
+
+def meant_by(name: str, known: Iterable[str]) -> list[str]:
+    """The names that a short one can mean: its words stand in them in this order, the last one at the end."""
+    words = name.split(".")
+    return [one for one in known if one.split(".")[-1] == words[-1] and _in_order(words, one.split("."))]
+
+
+def _in_order(words: Sequence[str], of: Sequence[str]) -> bool:
+    rest = iter(of)
+    return all(word in rest for word in words)
+
+
+class Wanted(NamedTuple):
+    """A tap as a forward has it: its parts, and the steps that can be cut out of it.
+
+    `cuts` says of each part whether it grows with the forward's slots.
+    """
+
+    parts: list[Part]
+    cuts: tuple[bool, ...]
+    steps: tuple[int, ...]
+
+
+def wanted_of(
+    golden: Recording, name: str, forward: Forward, bounds: Sequence[tuple[int, int]], batch: int
+) -> Wanted | None:
+    """How a tap must be laid out in a forward; None where no step that the forward completes has it.
+
+    What has no positions is the state at a forward's end: it is that of the last step alone, and of no step where the
+    forward runs through several. Raises `ValueError` for axes that contradict each other.
+    """
+    done = [step for step, (start, stop) in enumerate(bounds) if start >= forward.new and stop <= forward.stop]
+    there = [(step, item.info) for step in done if (item := golden.get(name, step)) is not None]
+    if not there:
+        return None
+    each = [_parts(info, batch) for _, info in there]
+    rows = golden.case.rows
+    grows = [[_grows(part, bounds[step], rows) for part in parts] for (step, _), parts in zip(there, each, strict=True)]
+    (last, _), parts = there[-1], each[-1]
+    if len(there) > 1 and not (all(one == grows[-1] for one in grows) and any(grows[-1])):
+        return None
+    cuts = tuple(grows[-1])
+    if len(done) > 1 and not any(cuts) and any(part.kind in ("query", "key") for part in parts):
+        return Wanted(parts, cuts, (last,))  # of another length than the steps: an encoder's
+    if not any(cuts) and bounds[last][1] != forward.stop:
+        return None
+    size = {"query": forward.stop - forward.first, "key": forward.stop}
+    grown = [Part(part.kind, size[part.kind]) if cut else part for part, cut in zip(parts, cuts, strict=True)]
+    return Wanted(grown, cuts, tuple(step for step, _ in there))
+
+
+def _parts(info: pb.Tensor, batch: int) -> list[Part]:
+    return parts_of(info.axes or ("channel",) * len(info.shape), info.shape, batch)
+
+
+def _grows(part: Part, bounds: tuple[int, int], rows: int) -> bool:
+    """Whether a part is as long as its step, or as what the step has seen."""
+    length = bounds[1] - bounds[0]
+    if part.kind == "query":
+        return part.size == (min(length, rows) if rows else length)
+    return part.kind == "key" and part.size == bounds[1]
+
+
+def cut_into_steps(
+    array: Array,
+    golden: Recording,
+    name: str,
+    forward: Forward,
+    bounds: Sequence[tuple[int, int]],
+    batch: int,
+    where: str,
+    order: Sequence[str] = (),
+    *,
+    by_name: bool = False,
+) -> Iterator[Cut]:
+    """What each step that a forward completes has of a tap, in the golden's axes and shape.
+
+    Logits of a forward's last position alone are those of its last step. `order` and `by_name` as in
+    `tap_axes.lay_out`. Raises `ParityError` for a shape that is not the tap's, or in several ways.
+    """
+    try:
+        wanted = wanted_of(golden, name, forward, bounds, batch)
+        if wanted is None:
+            return
+        if alone := _last_alone(array.shape, name, wanted):
+            wanted = wanted._replace(parts=alone, steps=wanted.steps[-1:])
+        laid = lay_out(array, wanted.parts, order, by_name=by_name)
+    except AmbiguousLayoutError as error:
+        raise _ambiguous(where, name, error, array.shape) from None
+    except ValueError:
+        raise misfit(golden, where, name, forward, bounds, batch, array.shape) from None
+    for step in wanted.steps:
+        info = golden[name, step].info
+        yield Cut(step, laid if alone else _cut(laid, wanted, info, _parts(info, batch), forward, bounds[step]))
+
+
+def fits(shape: Sequence[int], name: str, wanted: Wanted, order: Sequence[str] = (), *, by_name: bool = False) -> bool:
+    """Whether a shape can be that of a tap; what can be it in several ways can."""
+    try:
+        reading_of(shape, _last_alone(shape, name, wanted) or wanted.parts, order, by_name=by_name)
+    except AmbiguousLayoutError:
+        return True
+    except ValueError:
+        return False
+    return True
+
+
+def _last_alone(shape: Sequence[int], name: str, wanted: Wanted) -> list[Part]:
+    """The parts of logits of the last position alone, none where these are of all."""
+    if name != "logits" or not all(part.kind in ("batch", "query", "channel") for part in wanted.parts):
+        return []
+    parts = [part._replace(size=1) if part.kind == "query" else part for part in wanted.parts]
+    sizes = [prod(part.size for part in some) for some in (parts, wanted.parts)]
+    return parts if prod(shape) == sizes[0] != sizes[1] else []
+
+
+def _cut(
+    laid: Array, wanted: Wanted, info: pb.Tensor, kept: Sequence[Part], forward: Forward, bounds: tuple[int, int]
+) -> Array:
+    """A step's part of a tap; a case may keep the last of its rows alone."""
+    start, stop = bounds
+    slices = list[slice]()
+    for part, grows in zip(kept, wanted.cuts, strict=True):
+        if not grows:
+            slices.append(slice(None))
+        elif part.kind == "key":
+            slices.append(slice(stop))
+        else:
+            slices.append(slice(max(start, stop - part.size) - forward.first, stop - forward.first))
+    return laid[tuple(slices)].reshape(tuple(info.shape))
+
+
+def misfit(
+    golden: Recording,
+    where: str,
+    name: str,
+    forward: Forward,
+    bounds: Sequence[tuple[int, int]],
+    batch: int,
+    shape: Sequence[int],
+) -> ParityError:
+    """What is said of a tensor that is not the tap's in any layout that is recognised."""
+    try:
+        wanted = wanted_of(golden, name, forward, bounds, batch)
+        axes, sizes = _joined(golden, name, wanted) if wanted else ([], [])
+    except ValueError as error:
+        return ParityError(
+            golden.source,
+            f"the axes of {name} contradict its shape",
+            expected="batch, query, key, row or channel for each dimension",
+            got=error,
+            next_step="capture the golden again",
+        )
+    return ParityError(
+        where,
+        f"its shape is not that of {name}",
+        expected=f"[{', '.join(axes)}] = {sizes}, or the same with rows or channels joined or apart, or axes exchanged",
+        got=f"shape {list(shape)}",
+        next_step="check which tap this is, or say its axes in the name map",
+    )
+
+
+def _joined(golden: Recording, name: str, wanted: Wanted) -> tuple[list[str], list[int]]:
+    """A tap's own axes, as long as they are in a forward."""
+    info, parts, sizes = golden[name, wanted.steps[-1]].info, iter(wanted.parts), list[int]()
+    axes = list(info.axes) or ["channel"] * len(info.shape)
+    for axis in axes:
+        size = next(parts).size
+        sizes.append(size * next(parts).size if axis == "row" else size)
+    return axes, sizes
+
+
+def _ambiguous(where: str, name: str, error: AmbiguousLayoutError, shape: Sequence[int]) -> ParityError:
+    return ParityError(
+        where,
+        f"its shape leaves open whether channels or positions come first in {name}",
+        expected=" or ".join(f'axes = "{" ".join(one)}"' for one in error.readings[:3]),
+        got=f"shape {list(shape)}",
+        next_step="say its axes in the name map",
+    )

@@ -1,0 +1,299 @@
+"""A torch model of somebody's own, recorded on a golden with a graph: hooks on the modules that the golden names.
+
+A module is found by its path, below whatever prefix the model has, or by a name map. What it gives is the tap of its
+path; nothing here knows a network.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from qwen3_golden import ParityError, pattern_of, pb, selected
+from qwen3_golden.networks import Bound
+from qwen3_parity.recording.attention_functions import attention_functions
+from qwen3_parity.recording.case import Case
+from qwen3_parity.recording.compiled import compiled_paths, is_inside, plain_module, plain_path
+from qwen3_parity.recording.forwards import Forwards
+from qwen3_parity.recording.graph_names import Entry, graph_map, in_layers, is_all, parts_of_fused
+from qwen3_parity.recording.graph_taps import (
+    RESULTS,
+    called,
+    is_inside_attention,
+    module_of,
+    modules_of,
+    names_of,
+    wanted_of,
+)
+from qwen3_parity.recording.hugging_face import row_of
+from qwen3_parity.recording.left_out import in_words, inside_compiled, listed
+from qwen3_parity.recording.names import Names
+from qwen3_parity.recording.parameters import parameters_by_path
+from qwen3_parity.recording.prefixes import Prefixes, nearest, prefixes_of
+from qwen3_parity.recording.record import ARITHMETIC, no_such_tap
+from qwen3_parity.recording.recorder import Recorder, elements, recorder
+from qwen3_parity.recording.tap_axes import width_of
+from qwen3_reference.binding import attach, hooked
+from qwen3_reference.cache_name import CACHE
+
+_BACKENDS = {"eager": pb.EAGER, "sdpa": pb.SDPA, "flex_attention": pb.FLEX}
+
+
+@contextmanager
+def record_modules(
+    model: nn.Module, case: Case, names: Names | None = None, path: Path | None = None, taps: Sequence[str] = ()
+) -> Iterator[Recorder]:
+    """See `qwen3_parity.record`; `case` is of mode GRAPH, `taps` are globs."""
+    wanted = {name for name in names_of(case.golden) if selected(name, taps)}
+    if not wanted:
+        raise no_such_tap(case.golden, taps)
+    entries, compiled = graph_map(names, case.golden), compiled_paths(model)
+    modules = dict[str, nn.Module]()
+    for its_path, module in model.named_modules(remove_duplicate=False):
+        modules.setdefault(plain_path(its_path), module)
+    mapped = _mapped(entries, modules, case, compiled)
+    prefixes = prefixes_of(_paths(case), modules)
+    places = {} if is_all(entries) else _places(model, case, modules, mapped, compiled, prefixes)
+    by_map = {tap: at for at, entry in mapped if len(entry.named.patterns) == 1 for tap in entry.named.patterns}
+
+    def module_at(its_path: str) -> nn.Module | None:
+        place = by_map.get(its_path) if by_map else prefixes.path(its_path, modules)
+        return None if place is None else modules[place]
+
+    with recorder(case, path, type(plain_module(model)).__name__) as recording, ExitStack() as undo:
+        dtypes = [p.dtype for p in model.parameters() if p.is_floating_point()]
+        recording.stored = ARITHMETIC.get(dtypes[0], pb.ARITHMETIC_OTHER) if dtypes else recording.stored
+        recording.backend = pb.COMPILED if compiled else recording.backend
+        inside = [place for place in places.values() if is_inside(place, compiled)]
+        run = _Run(recording, wanted, places)
+        run.hook(model, modules, [place for place in places.values() if place not in inside], undo)
+        rows = [(tap, entry) for at, entry in mapped for tap in entry.named.patterns]
+        bound = tuple(Bound(tap, entry.named.path, row_of(entry.named, tap).row) for tap, entry in rows)
+        run.entries = dict(rows)
+        undo.enter_context(attach(model, "", run.mapped, rows=bound, wanted=wanted.__contains__))
+        undo.callback(hooked(model, before=run.begin, first=True))
+        undo.callback(hooked(model, after=partial(run.end, is_root="" in places.values()), always=True))
+        if not compiled:
+            undo.enter_context(attention_functions(run.attention))
+        yield recording
+        run.finish()
+        recording.parameters = parameters_by_path(case, module_at)
+        hidden = [pattern_of(name) for name, place in places.items() if place in inside]
+        recording.left_out |= inside_compiled(model, compiled, hidden)
+    if recording.left_out:
+        warnings.warn(in_words(recording.left_out.values()), stacklevel=3)  # of who wrote the with
+
+
+def _mapped(
+    entries: Sequence[Entry], modules: Mapping[str, nn.Module], case: Case, compiled: Sequence[str]
+) -> list[tuple[str, Entry]]:
+    """The modules of a name map, each with the entry of its layer; raises `ParityError` for one that is not there."""
+    found = list[tuple[str, Entry]]()
+    for entry in entries:
+        layers = in_layers(entry, modules, case.golden)
+        if not layers:
+            raise ParityError(
+                entry.key,
+                "the model has no such module, or the golden no such tap in its layers",
+                expected=f"a path of model.named_modules(); the nearest are {nearest([entry.named.path], modules)}",
+                got=entry.named.path,
+                next_step="correct the path, its layer's number written {layer}",
+            )
+        for path, _ in layers:
+            _refuse_missing_input(entry, modules[path])
+        hidden = [path for path, _ in layers if is_inside(path, compiled)]
+        if hidden and entry.named.patterns:
+            raise ParityError(
+                entry.key,
+                "this module is inside of one that is compiled, where no hook can stand",
+                expected="modules that are compiled themselves, whole, or not at all",
+                got=f"torch.compile of {listed(compiled)}",
+                next_step="leave it out of the map, or record the model before it is compiled, with the same map",
+            )
+        found += layers
+    return found
+
+
+def _refuse_missing_input(entry: Entry, module: nn.Module) -> None:
+    """Raise `ParityError` where a map names an input by a number that the module's forward does not have."""
+    given = list(signature(plain_module(module).forward).parameters.values())
+    open_ended = any(one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD) for one in given)
+    if entry.named.end == "input" and entry.named.number >= len(given) and not open_ended:
+        raise ParityError(
+            entry.key,
+            "the module has no such input",
+            expected=f"one of {len(given)} inputs: {', '.join(one.name for one in given)}",
+            got=f"number {entry.named.number}",
+            next_step="count the arguments of its forward from 0",
+        )
+
+
+def _places(
+    model: nn.Module,
+    case: Case,
+    modules: Mapping[str, nn.Module],
+    mapped: Sequence[tuple[str, Entry]],
+    compiled: Sequence[str],
+    prefixes: Prefixes,
+) -> dict[str, str]:
+    """Where the model has each module that the golden names, without what a map leaves out.
+
+    Raises `ParityError` when there is none of them, and nothing that is compiled.
+    """
+    paths = _paths(case)
+    out = {path for path, entry in mapped if not entry.named.patterns}
+    found = {path: place for path in paths if (place := prefixes.path(path, modules)) is not None and place not in out}
+    if not any(found.values()) and not compiled and not out:
+        own = [path for path in paths if not is_inside_attention(path)]
+        raise ParityError(
+            type(model).__name__,
+            "none of its modules is called as one of the golden's",
+            expected=f"{', '.join(own[:4]) or 'modules'} and the like, or names={{…}}",
+            got=f"the nearest are {nearest(own, modules)}",
+            next_step="give a name map: record(model, case, {'their.{layer}.path': 'model.layers.{layer}.mlp'})",
+        )
+    return found
+
+
+def _paths(case: Case) -> list[str]:
+    """The paths of the golden's modules, those around what attention gets and gives among them."""
+    taps = modules_of(names_of(case.golden))
+    return list(dict.fromkeys([*taps, *(path.rpartition(".")[0] for path in taps if is_inside_attention(path))]))
+
+
+class _Run:
+    """The forwards of a model while it is recorded: which slots each covers, and where its tensors go."""
+
+    def __init__(self, recording: Recorder, wanted: set[str], places: Mapping[str, str]) -> None:
+        self.recording, self.wanted = recording, wanted
+        self.paths = dict[str, str]()
+        for tap, place in places.items():
+            self.paths.setdefault(place, tap)
+        self.forwards = Forwards(recording.case, recording.bounds)
+        self.calls = Counter[str]()
+        self.misfits = set[str]()
+        self.entries: Mapping[str, Entry] = {}
+        self.attending: Mapping[nn.Module, str] = {}
+
+    def hook(self, model: nn.Module, modules: Mapping[str, nn.Module], places: Sequence[str], undo: ExitStack) -> None:
+        """Have the modules at these places recorded under the golden's names, until `undo` is closed."""
+        self.attending = {modules[place]: self.paths[place] for place in places}
+        for place in dict.fromkeys(places):
+            if place:  # the model itself has hooks that tell where a forward ends
+                undo.callback(hooked(modules[place], after=partial(self.gave, self.paths[place])))
+
+    def begin(self, module: nn.Module, args: Any, named: Any) -> None:
+        """A forward begins: calls of its modules are counted anew."""
+        self.forwards.begin(module, args, named)
+        self.calls.clear()
+
+    def gave(self, path: str, _module: nn.Module, _args: Any, _named: Any, result: Any) -> None:
+        """Take what a module gives: a tensor, or those among several, each called after its place."""
+        self.forwards.running(path)
+        self.calls[path] += 1
+        for place, value in enumerate(_parts(result)):
+            self.offer(called(path, self.calls[path], place), value)
+
+    def end(self, _module: nn.Module, _args: Any, named: Any, result: Any, *, is_root: bool) -> None:
+        """A forward has come to its end, or to an exception: take what the model gives, and its caches."""
+        if self.forwards.now is not None and result is not None:
+            if is_root:
+                self.gave(self.paths[""], _module, _args, named, result)
+            golden = self.recording.case.golden
+            main = next((name for name in RESULTS if (name, len(golden.case.steps) - 1) in golden), "")
+            if isinstance(result, Mapping):
+                values = {name: result.get(name) for name in RESULTS}
+            else:
+                values = {} if is_root else {main: _parts(result)[0] if _parts(result) else None}
+            for name, value in values.items():
+                self.offer(name, value)
+            cache = (result.get(CACHE) if isinstance(result, Mapping) else None) or (named or {}).get(CACHE)
+            self.state(cache)
+        self.forwards.end()
+
+    def state(self, cache: Any) -> None:
+        """Take the tensors of a cache of transformers at the end of a forward, where they fit."""
+        layers = getattr(cache, "layers", None)
+        for name in [name for name in self.wanted if name.startswith("cache.")]:
+            _, number, attribute = (*name.split("."), "", "")[:3]
+            if isinstance(layers, list) and number.isdecimal() and int(number) < len(layers):
+                self.offer(name, getattr(layers[int(number)], attribute, None), optional=True)
+
+    def attention(self, module: nn.Module, values: Mapping[str, object], function: str) -> None:
+        """Take what an attention function was given and gave."""
+        path = self.attending.get(module)
+        if path is None or self.forwards.now is None:
+            return
+        if self.recording.backend != pb.COMPILED:
+            self.recording.backend = _BACKENDS.get(function, pb.FOREIGN)
+        self.calls[f"{path}.attention"] += 1
+        name = called(path, self.calls[f"{path}.attention"])
+        for part, value in values.items():
+            self.offer(f"{name}.{part}", value, optional=True)
+
+    def offer(self, name: str, value: object, *, optional: bool = False) -> None:
+        """Record a tensor under a name of the golden; what has a form of its own is left out, in words or quietly."""
+        if name not in self.wanted or not isinstance(value, torch.Tensor):
+            return
+        forward = self.forwards.running(name)
+        if name in self.misfits or any((name, step) in self.recording for step in self._steps()):
+            return
+        array, dtype = elements(value, name)
+        try:
+            self.recording.add(name, array, dtype, forward, name, by_name=True)
+        except ParityError as error:
+            self.misfits.add(name)
+            if not optional:
+                self.recording.left_out.setdefault(pattern_of(module_of(name)), error)
+
+    def _steps(self) -> list[int]:
+        """The steps that the forward completes."""
+        forward = self.forwards.running("")
+        bounds = self.recording.bounds
+        return [step for step, (a, b) in enumerate(bounds) if a >= forward.new and b <= forward.stop]
+
+    def mapped(self, name: str, value: Any) -> None:
+        """Take what a module of the name map gives, or is given; of a fused one the part that is the tap."""
+        entry, golden = self.entries[name], self.recording.case.golden
+        forward = self.forwards.running(entry.key)
+        if not isinstance(value, torch.Tensor):
+            raise ParityError(
+                entry.key,
+                "this is no tensor",
+                expected=f"the tensor of {name}",
+                got=type(value).__name__,
+                next_step="name the number of the output or input: PATH:output.1",
+            )
+        array, dtype = elements(value, entry.key)
+        if len(entry.named.patterns) > 1:
+            bounds, batch = self.recording.bounds, self.recording.case.batch
+            widths = list[int]()
+            for tap in entry.named.patterns:
+                there = wanted_of(golden, tap, forward, bounds, batch)
+                parts = there.parts if there else []
+                widths.append(width_of(parts))
+            array = parts_of_fused(entry, widths, array, entry.key)[entry.named.patterns.index(name)]
+        self.recording.add(name, array, dtype, forward, entry.key, entry.order)
+
+    def finish(self) -> None:
+        """Raise `ParityError` for a case that was not run to its end, and where nothing has the form of its tap."""
+        self.forwards.refuse_unfinished()
+        if not len(self.recording):
+            for said in self.recording.left_out.values():
+                raise said
+
+
+def _parts(result: Any) -> list[Any]:
+    """What a module gives as its places: a tensor alone, or the members of a tuple, a list or an output by names."""
+    if isinstance(result, Mapping):
+        return list(result.values())
+    return list(result) if isinstance(result, tuple | list) else [result]
