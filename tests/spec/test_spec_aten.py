@@ -536,6 +536,7 @@ CASES: Mapping[str, tuple[Any, Callable[..., Any]]] = {
     "rms_norm": (rms_norms(), aten.rms_norm),
     "conv1d": (convolutions(), aten.conv1d),
     "sym_size": (along(), lambda x, axis: x.shape[axis]),
+    "size_neg": (st.integers(0, 9).map(lambda size: ([size], {})), operator.neg),
     **{
         f"size_{name}": (st.tuples(st.integers(0, 9), st.integers(1, 9)).map(lambda pair: (list(pair), {})), op)
         for name, op in (

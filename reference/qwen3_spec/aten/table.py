@@ -203,6 +203,7 @@ KERNELS: Mapping[str, Kernel] = {
             "size_mul": lambda a, b: a * b,
             "size_floordiv": lambda a, b: a // b,
             "size_mod": lambda a, b: a % b,
+            "size_neg": lambda a: -a,
         },
     ),
 }
