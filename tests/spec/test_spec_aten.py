@@ -466,6 +466,7 @@ CASES: Mapping[str, tuple[Any, Callable[..., Any]]] = {
     "abs": (one(), aten.abs),
     "relu": (one(), aten.relu),
     "clamp": (clamped(), aten.clamp),
+    "clamp_min": (st.builds(lambda call, low: ([call[0][0], low], {}), one(), FINITE), aten.clamp_min),
     "maximum max.other": (ANY, aten.maximum),
     "minimum min.other": (ANY, aten.minimum),
     "topk": (largest_few(), aten.topk),
@@ -473,6 +474,7 @@ CASES: Mapping[str, tuple[Any, Callable[..., Any]]] = {
     "argsort": (in_order(), aten.argsort),
     "argmax": (extreme(), aten.argmax),
     "argmin": (extreme(), aten.argmin),
+    "cummax": (along(), aten.cummax),
     "max.dim": (extreme(), aten.max),
     "min.dim": (extreme(), aten.min),
     "max amax": (over(), aten.amax),
@@ -482,6 +484,8 @@ CASES: Mapping[str, tuple[Any, Callable[..., Any]]] = {
     "bitwise_not": (st.builds(lambda call: ([call[0][0]], {}), BITS), aten.bitwise_not),
     "bitwise_and __and__": (BITS, aten.bitwise_and),
     "bitwise_or __or__": (BITS, aten.bitwise_or),
+    "bitwise_xor __xor__": (BITS, aten.bitwise_xor),
+    "sign": (one(), aten.sign),
     "any": (over(), aten.any),
     "all": (along(), aten.all),
     "arange": (of(([1, 9, 2], {})) | of(([5], {})) | of(([0.5, 3.0], {"dtype": "float64"})), torch.arange),
@@ -532,6 +536,7 @@ CASES: Mapping[str, tuple[Any, Callable[..., Any]]] = {
     "rms_norm": (rms_norms(), aten.rms_norm),
     "conv1d": (convolutions(), aten.conv1d),
     "sym_size": (along(), lambda x, axis: x.shape[axis]),
+    "size_neg": (st.integers(0, 9).map(lambda size: ([size], {})), operator.neg),
     **{
         f"size_{name}": (st.tuples(st.integers(0, 9), st.integers(1, 9)).map(lambda pair: (list(pair), {})), op)
         for name, op in (

@@ -27,7 +27,7 @@ _WRAPPERS = frozenset(
 """Files of transformers and torch that call a module's forward and compute nothing."""
 _TORCH_LAYERS = frozenset({"linear.py", "sparse.py", "conv.py", "activation.py", "normalization.py"})
 """torch's own modules: the line that calls them says more than theirs."""
-_SIZES = {"mul": "size_mul", "add": "size_add", "sub": "size_sub", "floordiv": "size_floordiv", "mod": "size_mod"}
+_SIZES = {name: f"size_{name}" for name in ("mul", "add", "sub", "floordiv", "mod", "neg")}
 
 
 def exported(

@@ -67,6 +67,14 @@ def _along(x: Array, indices: Array, axis: int, keepdim: bool) -> tuple[Array, A
     return (values, indices) if keepdim else (values.squeeze(axis), indices.squeeze(axis))
 
 
+def cummax(x: Array, axis: int) -> tuple[Array, Array]:
+    """The largest so far along an axis, and where it last stood."""
+    values = np.maximum.accumulate(x, axis)
+    places = np.arange(x.shape[axis]).reshape([-1 if place == axis % x.ndim else 1 for place in range(x.ndim)])
+    new = (x == values) | np.isnan(x)
+    return values, np.maximum.accumulate(np.where(new, places, 0), axis)
+
+
 def largest(x: Array, dims: int | Sequence[int] | None = None, keepdim: bool = False) -> Array:
     """The largest over axes."""
     return np.asarray(np.max(x, _axes(dims), keepdims=keepdim))

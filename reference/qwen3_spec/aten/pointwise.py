@@ -57,6 +57,11 @@ def pow_(a: Array | float, b: Array | float) -> Array:
     return np.asarray(a * a if isinstance(b, int | float) and b == 2 else np.power(a, b))
 
 
+def sign(x: Array) -> Array:
+    """1, 0 or -1, of NaN 0."""
+    return np.asarray((x > 0).astype(x.dtype) - (x < 0).astype(x.dtype))
+
+
 def rsqrt(x: Array) -> Array:
     """`1 / sqrt(x)`."""
     return np.asarray(1 / np.sqrt(x))

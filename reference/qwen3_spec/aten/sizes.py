@@ -12,7 +12,7 @@ import numpy as np
 from qwen3_spec.arithmetic import Array
 from qwen3_spec.aten.table import Kind, kernel_of
 
-_BROADCAST = frozenset({"where", "masked_fill", "maximum", "minimum", "max.other", "min.other", "clamp"})
+_BROADCAST = frozenset({"where", "masked_fill", "maximum", "minimum", "max.other", "min.other", "clamp", "clamp_min"})
 """Ops that broadcast their operands, beside those that round each element by itself."""
 _OVER_AXES = frozenset({"topk", "sort", "argsort", "argmax", "argmin", "max", "min", "amax", "amin", "any", "all"})
 _FEW = 1 << 20  # elements that nobody needs to count exactly
@@ -241,7 +241,8 @@ _RULES: Mapping[str, Callable[..., int]] = {
     "embedding": _embedding,
     **dict.fromkeys(("index", "index_put"), _index),
     "index_select": _index_select,
-    **dict.fromkeys(("cat", "stack"), _arrays),
+    **dict.fromkeys(("cat", "concat", "stack"), _arrays),
+    "diff": _as_many,
     **dict.fromkeys(("split", "split_with_sizes"), _parts),
     "unbind": _unbind,
     "linear": _linear,

@@ -1,4 +1,4 @@
-"""The harness under test: a golden is captured, a run is recorded by it, and judged. Everything of it is called here."""
+"""The harness under test: a golden is captured, a run recorded by it and judged. All of it is called here."""
 
 from __future__ import annotations
 
@@ -45,9 +45,10 @@ class Judge:
 
     def recorded(self, model: Any, run: Callable[[], object]) -> Recording:
         """What a run of a model gives, by its modules' outputs alone: no inner values of attention, no caches."""
-        with catch_warnings(action="ignore"):  # what an implementation does not show is left out in words
-            with qwen3_parity.record(model, self.golden.source, path=self.folder / "recorded.pb") as recorder:
-                run()
+        place = self.folder / "recorded.pb"
+        # What an implementation does not show is left out in words.
+        with catch_warnings(action="ignore"), qwen3_parity.record(model, self.golden.source, path=place) as recorder:
+            run()
         every = read(fspath(recorder))
         return replace(every, tensors=[item for item in every if not self._is_inside(item.info.name)])
 
@@ -74,7 +75,7 @@ class Judge:
 
 
 class Said(NamedTuple):
-    """A judgement: the first problem, "" at parity, the largest share of a headroom, taps blamed rightly and wrongly."""
+    """A judgement: the first problem ("": none), the largest share of a headroom, who is blamed."""
 
     problem: str
     share: float

@@ -52,8 +52,12 @@ _HALF_TURNED = {"num_attention_heads": 3, "num_key_value_heads": 3, "head_dim": 
 """Heads wide enough that RoPE turns more than one pair in half of them."""
 _MAMBA = {"mamba_n_heads": 6, "mamba_d_head": 8, "mamba_d_state": 8, "mamba_n_groups": 1, "mamba_chunk_size": 4}
 _VISION = {
-    **{"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2},
-    **{"image_size": 16, "patch_size": 8},
+    "hidden_size": 8,
+    "intermediate_size": 8,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "image_size": 16,
+    "patch_size": 8,
 }
 
 FAMILIES: Mapping[str, Mapping[str, Any]] = {
@@ -107,15 +111,21 @@ FAMILIES: Mapping[str, Mapping[str, Any]] = {
     "falcon_h1.FalconH1": {**_MAMBA, "mamba_d_ssm": 48},
     "bamba.Bamba": {**_MAMBA, "attn_layer_indices": [1]},
     "qwen2_5_vl.Qwen2_5_VL": {
-        **{"num_attention_heads": 3, "num_key_value_heads": 1, "head_dim": 8},
+        "num_attention_heads": 3,
+        "num_key_value_heads": 1,
+        "head_dim": 8,
         "rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 1, 1]},
     },
     "qwen3_vl.Qwen3VL": {},
     "qwen3_vl_moe.Qwen3VLMoe": {**_EXPERTS, "decoder_sparse_step": 1},
     "lfm2_moe.Lfm2Moe": {**_EXPERTS, "num_dense_layers": 1, "layer_types": ["conv", "full_attention"]},
     "ernie4_5_moe.Ernie4_5_Moe": {
-        **{"moe_num_experts": 4, "moe_k": 2, "moe_num_shared_experts": 1, "moe_intermediate_size": 16},
-        **{"moe_layer_start_index": 1, "moe_layer_end_index": 1},
+        "moe_num_experts": 4,
+        "moe_k": 2,
+        "moe_num_shared_experts": 1,
+        "moe_intermediate_size": 16,
+        "moe_layer_start_index": 1,
+        "moe_layer_end_index": 1,
     },
     "minimax_m2.MiniMaxM2": _FOUR,
     "hunyuan_v1_moe.HunYuanMoEV1": {"num_experts": 4, "moe_topk": 2},
@@ -127,13 +137,23 @@ FAMILIES: Mapping[str, Mapping[str, Any]] = {
     "cwm.Cwm": {},
     "granitemoeshared.GraniteMoeShared": {**_FOUR, "shared_intermediate_size": 16},
     "granitemoehybrid.GraniteMoeHybrid": {
-        **{**_FOUR, **_MAMBA, "shared_intermediate_size": 16},
-        **{"layer_types": ["mamba", "attention"], "mamba_expand": 2},
+        **_FOUR,
+        **_MAMBA,
+        "shared_intermediate_size": 16,
+        "layer_types": ["mamba", "attention"],
+        "mamba_expand": 2,
     },
     "jamba.Jamba": {
-        **{"num_experts": 4, "num_experts_per_tok": 2, "attn_layer_period": 2, "attn_layer_offset": 1},
-        **{"expert_layer_period": 2, "expert_layer_offset": 1, "mamba_d_state": 4, "mamba_dt_rank": 4},
-        **{"use_mamba_kernels": False, **_EVEN},
+        "num_experts": 4,
+        "num_experts_per_tok": 2,
+        "attn_layer_period": 2,
+        "attn_layer_offset": 1,
+        "expert_layer_period": 2,
+        "expert_layer_offset": 1,
+        "mamba_d_state": 4,
+        "mamba_dt_rank": 4,
+        "use_mamba_kernels": False,
+        **_EVEN,
     },
     "gpt2.GPT2": {"n_positions": 64},
     "bert.Bert": {},
@@ -144,10 +164,18 @@ FAMILIES: Mapping[str, Mapping[str, Any]] = {
         "decoder": _SIZES,
     },
     "qwen4_exp.Qwen4Exp": {
-        **{**_EXPERTS, **_DELTA, "hc_lowrank": 8, "eos_token_id": 1},
-        **{"ple_layer_ids": [2], "ple_embed_dim": 24, "ngram_vocab_size_base": 50, "split_ngram_parts": 1},
-        **{"heads_per_ngram": 2, "make_ngram_vocab_size_divisible_by": 8},
-        **{"num_hidden_layers": 2, "layer_types": ["linear_attention"] * 2},
+        **_EXPERTS,
+        **_DELTA,
+        "hc_lowrank": 8,
+        "eos_token_id": 1,
+        "ple_layer_ids": [2],
+        "ple_embed_dim": 24,
+        "ngram_vocab_size_base": 50,
+        "split_ngram_parts": 1,
+        "heads_per_ngram": 2,
+        "make_ngram_vocab_size_divisible_by": 8,
+        "num_hidden_layers": 2,
+        "layer_types": ["linear_attention"] * 2,
     },
     "qwen3_next.Qwen3Next": {**_EXPERTS, **_DELTA},
     "qwen3_5.Qwen3_5": _DELTA,
@@ -174,7 +202,7 @@ ENCODERS = frozenset({"bert.Bert", "roberta.Roberta", "modernbert.ModernBert"})
 WHOLE = ENCODERS | {"qwen4_exp.Qwen4Exp"}
 """Families that are run in one forward, without a cache."""
 NOTES = {
-    "qwen4_exp.Qwen4Exp": "linear attention alone: its indexed attention loops over the tokens that a mask shows, which "
+    "qwen4_exp.Qwen4Exp": "linear attention alone: its indexed attention loops over what a mask shows, which "
     "torch.export cannot follow (data-dependent), and a cache without attention counts no positions",
     "mamba.Mamba": "without a mask: its steps take none",
 }
@@ -210,4 +238,5 @@ def tiny(family: str) -> Any:
 
 def result(output: Any) -> torch.Tensor:
     """A model's result: logits, or the last hidden state of one without a head."""
-    return output.logits if "logits" in output else output.last_hidden_state
+    made: torch.Tensor = output.logits if "logits" in output else output.last_hidden_state
+    return made

@@ -53,14 +53,14 @@ def forward_of(module: nn.Module, around: Around) -> Iterator[None]:
     """A module whose forward is run by somebody else."""
     inner = module.forward
     before = module.__dict__.get("forward")
-    module.forward = lambda *args, **kwargs: around(inner, *args, **kwargs)  # type: ignore[method-assign]
+    module.forward = lambda *args, **kwargs: around(inner, *args, **kwargs)
     try:
         yield
     finally:
         if before is None:
             del module.forward
         else:
-            module.forward = before  # type: ignore[method-assign]
+            module.forward = before
 
 
 @contextmanager

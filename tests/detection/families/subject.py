@@ -1,4 +1,4 @@
-"""A tiny model of a family with what it is run on: prefill and two steps, where it has a cache, and the first row padded."""
+"""A tiny model of a family with what it is run on: prefill and two steps with a cache, the first row padded."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CUT = frozenset({"input_ids", "position_ids", "decoder_input_ids"})
 
 @dataclass(frozen=True)
 class Subject:
-    """A family's model, its inputs by the names of the forward's arguments, and how many positions each forward takes."""
+    """A family's model, its inputs by the names of the forward's arguments, and the positions of each forward."""
 
     family: str
     model: Any
@@ -43,7 +43,7 @@ class Subject:
         with torch.no_grad():
             for length in steps:
                 part = _part(self.inputs, start, start + length) if len(steps) > 1 else dict(self.inputs)
-                more = {} if state is None else {name: state}
+                more: dict[str, Any] = {} if state is None else {name: state}
                 output = model(**part, **more, use_cache=bool(name) and len(steps) > 1)
                 state = output.get(name) if name else None
                 results.append(result(output))
@@ -72,7 +72,7 @@ class Subject:
 
     @cached_property
     def calls(self) -> Mapping[str, Counter[str]]:
-        """By the path of each module that runs, in the model's order: the torch functions that its forward itself calls."""
+        """By the path of each module that runs, in the model's order: the torch functions that it calls itself."""
         every = dict(self.model.named_modules())
         calls, open_ = defaultdict[str, Counter[str]](Counter), [""]
         with ExitStack() as stack:
@@ -118,20 +118,25 @@ class _Noted(TorchFunctionMode):
 def subject(family: str, *, bfloat16: bool = False) -> Subject:
     """A family's model with its inputs; the first row begins with padding."""
     model = deepcopy(tiny(family)).bfloat16() if bfloat16 else tiny(family)
+    made = Subject(family, model, *_request(family, model))
+    assert made.clean is not None and made.calls  # now, while nothing is changed
+    return made
+
+
+def _request(family: str, model: Any) -> tuple[dict[str, torch.Tensor], tuple[int, ...]]:
     generator = torch.Generator().manual_seed(1)
     ids = torch.randint(3, 61, (2, _LENGTH), generator=generator)
+    if family in UNMASKED:
+        return {"input_ids": ids}, _STEPS
     mask = torch.ones_like(ids)
     mask[0, :_PADDED] = 0
-    if family in UNMASKED:
-        return Subject(family, model, {"input_ids": ids}, _STEPS)
     ids[0, :_PADDED] = model.config.get_text_config().pad_token_id or 0
     inputs = {"input_ids": ids, "attention_mask": mask}
     if model.config.is_encoder_decoder:
-        inputs["decoder_input_ids"] = torch.randint(3, 61, (2, 5), generator=generator)
-        return Subject(family, model, inputs, (5,))
+        return {**inputs, "decoder_input_ids": torch.randint(3, 61, (2, 5), generator=generator)}, (5,)
     if "position_ids" in inspect.signature(type(model).forward).parameters and family not in ENCODERS | UNPLACED:
         inputs["position_ids"] = (mask.cumsum(1) - 1).clamp(min=0)
-    return Subject(family, model, inputs, (_LENGTH,) if family in WHOLE else _STEPS)
+    return inputs, (_LENGTH,) if family in WHOLE else _STEPS
 
 
 @contextmanager

@@ -46,7 +46,7 @@ def cells(rows: Sequence[Family]) -> list[list[str]]:
 
 def remarks(rows: Sequence[Family]) -> list[str]:
     """Whatever is not as it should be, a line each, and what a row leaves out."""
-    kinds = {
+    kinds: dict[str, Callable[[Family], Sequence[str]]] = {
         "false alarm": lambda row: row.alarms,
         "missed": lambda row: row.missed,
         "blamed elsewhere": lambda row: row.astray,

@@ -1,4 +1,4 @@
-"""Mistakes that people make when they write a model again, seeded into Hugging Face's own, in whatever family has the part."""
+"""Mistakes of people who write a model again, seeded into Hugging Face's own, in whatever family has the part."""
 
 from detection.families.mistakes import attention, caches, feedforward, layers, norms, positions, weights
 from detection.families.mistakes.seed import MISTAKES, Seed

@@ -47,7 +47,8 @@ def softmax_in_bfloat16(subject: Subject) -> Seed | None:
 
     def around(softmax: Any, x: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
         x_narrow = x.clamp(min=torch.finfo(torch.bfloat16).min).bfloat16()
-        return softmax(x_narrow, *args, **{**kwargs, "dtype": torch.bfloat16}).to(x.dtype)
+        made: torch.Tensor = softmax(x_narrow, *args, **{**kwargs, "dtype": torch.bfloat16}).to(x.dtype)
+        return made
 
     return Seed((attention[0],), lambda: functions_in(attention[1], {"softmax": around}))
 

@@ -58,7 +58,9 @@ def the_new_value_is_the_one_before(subject: Subject) -> Seed | None:
 @mistake
 def values_one_place_on(subject: Subject) -> Seed | None:
     """Old values beside other keys."""
-    return _read(subject, lambda keys, values: (keys, torch.cat([values[..., :-1, :].roll(1, -2), values[..., -1:, :]], -2)))
+    return _read(
+        subject, lambda keys, values: (keys, torch.cat([values[..., :-1, :].roll(1, -2), values[..., -1:, :]], -2))
+    )
 
 
 @mistake

@@ -33,7 +33,9 @@ def gate_and_up_exchanged(subject: Subject) -> Seed | None:
     """Each of the two in the other's place, whether they are two modules or the halves of one."""
     for path, module in reversed(list(subject.modules())):
         for first, second in (("gate_proj", "up_proj"), ("w1", "w3")):
-            if isinstance(getattr(module, first, None), nn.Linear) and isinstance(getattr(module, second, None), nn.Linear):
+            if isinstance(getattr(module, first, None), nn.Linear) and isinstance(
+                getattr(module, second, None), nn.Linear
+            ):
                 blame = (path, f"{path}.{first}", f"{path}.{second}")
                 return Seed(blame, lambda m=module, f=first, s=second: exchanged(m, f, s))  # type: ignore[misc]
         fused = getattr(module, "gate_up_proj", None)
@@ -41,7 +43,7 @@ def gate_and_up_exchanged(subject: Subject) -> Seed | None:
             weight = fused.weight
             return Seed((f"{path}.gate_up_proj",), lambda w=weight: filled(w, w.roll(len(w) // 2, 0)))  # type: ignore[misc]
         if isinstance(fused, nn.Parameter):
-            flipped = fused.unflatten(-1, (-1, 2)).flip(-1).flatten(-2) if hasattr(module, "alpha") else None
+            flipped = fused.view(*fused.shape[:-1], -1, 2).flip(-1).flatten(-2) if hasattr(module, "alpha") else None
             halves = fused.roll(fused.shape[1] // 2, 1) if flipped is None else flipped
             return Seed((path,), lambda p=fused, v=halves: filled(p, v))  # type: ignore[misc]
     return None
@@ -73,7 +75,9 @@ def top_k_not_normalised(subject: Subject) -> Seed | None:
         return None
     if isinstance(getattr(router[1], "norm_topk_prob", None), bool):
         return Seed((router[0],), lambda: changed(router[1], "norm_topk_prob", not router[1].norm_topk_prob))
-    divisions = {name: lambda _divide, x, *_: x for name in ("div", "div_", "__truediv__") if subject.calls[router[0]][name]}
+    divisions = {
+        name: lambda _divide, x, *_: x for name in ("div", "div_", "__truediv__") if subject.calls[router[0]][name]
+    }
     return Seed((router[0],), lambda: functions_in(router[1], divisions)) if divisions else None
 
 

@@ -15,7 +15,13 @@ _CONSTANTS = (
     *("alpha", "limit", "residual_multiplier", "routed_scaling_factor", "key_multiplier", "lambda_init"),
     *("attn_logit_softcapping", "embedding_multiplier", "embed_scale", "scalar_embed_scale"),
 )
-_OF_THE_CONFIG = ("final_logit_softcapping", "logits_scaling", "logit_scale", "lm_head_multiplier", "mup_width_multiplier")
+_OF_THE_CONFIG = (
+    "final_logit_softcapping",
+    "logits_scaling",
+    "logit_scale",
+    "lm_head_multiplier",
+    "mup_width_multiplier",
+)
 
 
 def _adding(subject: Subject) -> list[tuple[str, nn.Module]]:

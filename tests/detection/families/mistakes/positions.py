@@ -69,11 +69,11 @@ def rope_turns_back(subject: Subject) -> Seed | None:
 
 
 def _dealt(x: torch.Tensor) -> torch.Tensor:
-    return x.unflatten(-1, (2, -1)).transpose(-1, -2).flatten(-2)
+    return x.reshape(*x.shape[:-1], 2, -1).transpose(-1, -2).flatten(-2)
 
 
 def _gathered(x: torch.Tensor) -> torch.Tensor:
-    return x.unflatten(-1, (-1, 2)).transpose(-1, -2).flatten(-2)
+    return x.reshape(*x.shape[:-1], -1, 2).transpose(-1, -2).flatten(-2)
 
 
 @mistake
@@ -168,6 +168,5 @@ def learned_positions_from_another_row(subject: Subject) -> Seed | None:
     """A table of positions read one row late."""
     for path, module in subject.modules():
         if isinstance(module, nn.Embedding) and ("pos" in path or path.endswith("wpe")):
-            weight = module.weight
-            return Seed((path,), lambda: filled(weight, weight.roll(-1, 0)))
+            return Seed((path,), lambda w=module.weight: filled(w, w.roll(-1, 0)))  # type: ignore[misc]
     return None
