@@ -14,8 +14,8 @@ from qwen3_golden import GOLDEN_ROOT, Array, read
 from qwen3_golden.writer import write
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis import diagnose
-from qwen3_parity.diagnosis.demonstrated import with_mistake
 from qwen3_parity.diagnosis.answer import Diagnosis
+from qwen3_parity.diagnosis.demonstrated import with_mistake
 from qwen3_parity.report.page.contents import Report
 from qwen3_parity.report.page.mistakes import mistakes_of
 

@@ -237,14 +237,15 @@ def refused_at_run(message: pb.Graph, says: str = "") -> None:
 def test_a_run_that_keeps_too_much_is_refused_and_views_are_kept_once(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = graph_of(message(), "g.pb")
     arrays = {"x": np.ones((2, 4)), **{name: np.ones(4) for name in graph.parameters}}
-    made = run(graph, leaf_values(graph, arrays, "g.pb"), "g.pb")
+    made = graph.run(leaf_values(graph, arrays, "g.pb"))
     whole = [number for number, node in enumerate(graph.nodes, len(graph.leaves)) if node.op != "unsqueeze.default"]
     kept = sum(made[number].nbytes for number in whole)
     monkeypatch.setattr("qwen3_spec.graph.TOTAL", kept + 8)  # and the constant that the view is of
-    run(graph, leaf_values(graph, arrays, "g.pb"), "g.pb")
+    graph.run(leaf_values(graph, arrays, "g.pb"))
     monkeypatch.setattr("qwen3_spec.graph.TOTAL", kept - 1)
-    with pytest.raises(ParityError, match=rf"neg\.default in the model, .*the run keeps more than {kept - 1} bytes"):
-        run(graph, leaf_values(graph, arrays, "g.pb"), "g.pb")
+    says = rf"neg\.default in the model, .*the run keeps more than {kept - 1} bytes"
+    with pytest.raises(ParityError, match=says), computing("g.pb"):
+        graph.run(leaf_values(graph, arrays, "g.pb"))
 
 
 def test_an_input_that_is_not_there_is_named() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -59,7 +59,6 @@ def write(
     inputs: Inputs,
     lengths: Sequence[int],
     made: Traced,
-    floors: Mapping[Key, pb.Floor],
     path: Path,
     name: str,
     checkpoint: str | Path | None,

@@ -10,7 +10,6 @@ from qwen3_parity.diagnosis.faults import Fault
 from qwen3_parity.diagnosis.fits import Finding
 from qwen3_parity.mistakes.wiring import OF_WRONG
 
-
 REFERENCE = "reference"
 """The name of a finding that is a line of the reference's source."""
 
