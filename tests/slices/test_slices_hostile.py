@@ -113,7 +113,7 @@ def test_the_graph_that_they_are_made_of_is_read() -> None:
     assert len(graph_of(message(), "g.pb").nodes) == len(message().block[0].node) + 3 * len(message().block[1].node) + 1
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(st.data())
 def test_a_graph_with_bytes_changed_is_read_or_refused(data: st.DataObject) -> None:
     content = bytearray(message().SerializeToString())
