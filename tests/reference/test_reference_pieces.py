@@ -14,7 +14,7 @@ from families import tiny
 from safetensors.numpy import load_file, save_file
 
 from qwen3_golden import ParityError, Recording, pb, read, tensor, write
-from qwen3_parity.checkpoints.weights import weights_at_hand, weights_of
+from qwen3_parity.checkpoints.weights import checkpoint_directories, weights_at_hand, weights_of
 from qwen3_reference.checkpoints.weights import checkpoint_message
 from qwen3_reference.graph.pieces import pieces_of
 
@@ -128,6 +128,24 @@ def test_the_checkpoint_beside_a_golden_is_taken_where_it_is_the_goldens(tmp_pat
         assert weights is not None
         np.testing.assert_array_equal(weights["ab"], np.stack([stored["a"], stored["b"]]))
         np.testing.assert_array_equal(weights["c"], stored["c"])
+
+
+def test_a_golden_without_a_checkpoint_has_no_weights_but_those_that_are_given(tmp_path: Path) -> None:
+    made, stored = simple(tmp_path / "m")
+    made.case.ClearField("checkpoint")
+    assert weights_at_hand(made, tmp_path) is None
+    with pytest.raises(ParityError, match="is not there"):
+        weights_of(made, tmp_path)
+    np.testing.assert_array_equal(weights_of(made, tmp_path, tmp_path / "m")["c"], stored["c"])
+
+
+def test_any_models_checkpoint_is_one_for_a_case_of_a_graph(tmp_path: Path) -> None:
+    made, _ = simple(tmp_path / "m")
+    (tmp_path / "m" / "config.json").write_text('{"model_type": "qwen3_moe", "num_experts": 4}', encoding="utf-8")
+    assert checkpoint_directories(made.case, tmp_path) == {"model": tmp_path / "m"}
+    made.case.mode = pb.CAUSAL
+    with pytest.raises(ParityError, match="a mixture of experts, which is not supported"):
+        checkpoint_directories(made.case, tmp_path)
 
 
 def test_another_checkpoint_is_not_taken_and_refused_where_it_is_asked_for(tmp_path: Path) -> None:

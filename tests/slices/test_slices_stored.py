@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from drawn import graphs, layered, message
-from hypothesis import given
+from hypothesis import given, settings
 
 from qwen3_golden import ParityError, pb
 from qwen3_parity.slices.stored import graph_of
@@ -35,6 +35,7 @@ def same(read: Graph, written: Graph) -> bool:
     )
 
 
+@settings(max_examples=50)
 @given(graphs())
 def test_any_graph_comes_back_as_it_went(graph: Graph) -> None:
     ordered, _ = in_layers(graph)
@@ -42,6 +43,7 @@ def test_any_graph_comes_back_as_it_went(graph: Graph) -> None:
     assert same(through_bytes(ordered), ordered)
 
 
+@settings(max_examples=50)
 @given(graphs())
 def test_the_order_of_layers_keeps_what_each_value_is(graph: Graph) -> None:
     ordered, _ = in_layers(graph)
@@ -136,6 +138,11 @@ def test_the_same_graph_is_the_same_bytes_in_every_hash_seed() -> None:
         for seed in ("1", "2")
     ]
     assert runs[0] == runs[1] == f"{hashlib.sha256(message().SerializeToString()).hexdigest()}\n".encode()
+
+
+def test_what_a_newer_schema_adds_is_skipped() -> None:
+    newer = message().SerializeToString() + b"\xa2\x06\x01x"  # field 100
+    assert same(graph_of(pb.Graph.FromString(newer), "g.pb"), in_layers(layered())[0])
 
 
 def test_parameters_say_their_pieces_dtypes_and_shapes() -> None:

@@ -15,6 +15,7 @@ from qwen3_spec.aten.table import Kind, kernel_of
 _BROADCAST = frozenset({"where", "masked_fill", "maximum", "minimum", "max.other", "min.other", "clamp"})
 """Ops that broadcast their operands, beside those that round each element by itself."""
 _OVER_AXES = frozenset({"topk", "sort", "argsort", "argmax", "argmin", "max", "min", "amax", "amin", "any", "all"})
+_FEW = 1 << 20  # elements that nobody needs to count exactly
 _OBJECT = 16  # elements that a part of a tensor costs, whatever its size
 
 
@@ -23,24 +24,25 @@ def elements(op: str, operands: Sequence[Any], named: Mapping[str, Any]) -> int:
 
     Raises whatever comes of operands that the op does not take.
     """
-    kernel = kernel_of(op)
-    if kernel is not None and isinstance(kernel.compute, np.ufunc) and (named or len(operands) != kernel.compute.nin):
-        raise ValueError(f"it takes {kernel.compute.nin} operands without names")  # one more is where NumPy writes
-    return _rule(op)(*operands, **named)
+    rule, count = _rule(op)
+    if count is not None and (named or len(operands) != count):
+        raise ValueError(f"it takes {count} operands without names")  # into one more NumPy would write
+    return rule(*operands, **named)
 
 
 @cache
-def _rule(op: str) -> Callable[..., int]:
+def _rule(op: str) -> tuple[Callable[..., int], int | None]:
+    """An op's rule, and how many operands it has where NumPy takes more."""
     kernel, name = kernel_of(op), op.partition(".")[0]
-    name = op if op in _BROADCAST or op in _RULES else name
-    if name in _RULES:
-        return _RULES[name]
-    if kernel is not None and kernel.kind is Kind.SIZE:
-        return _sizes
-    point = kernel is not None and (
-        kernel.kind is Kind.POINT or (kernel.kind is Kind.CHOICE and name not in _OVER_AXES)
-    )
-    return _broadcast if point or name in _BROADCAST else _as_many
+    kind = None if kernel is None else kernel.kind
+    count = kernel.compute.nin if kernel is not None and isinstance(kernel.compute, np.ufunc) else None
+    if (rule := _RULES.get(op) or _RULES.get(name)) is not None:
+        return rule, count
+    if kind is Kind.SIZE:
+        return _sizes, count
+    each = kind is Kind.POINT or (kind is Kind.CHOICE and name not in _OVER_AXES)
+    each = each or not {op, name}.isdisjoint(_BROADCAST)
+    return _broadcast if each else _as_many, count
 
 
 def _as_many(*operands: Any, **named: Any) -> int:
@@ -55,10 +57,14 @@ def _count(operand: Any) -> int:
 
 
 def _broadcast(*operands: Any, **named: Any) -> int:
-    every = (*operands, *named.values())
-    if any(isinstance(operand, list | tuple) for operand in operands):
-        raise ValueError("a list where a value is meant")
-    return _together(*(operand.shape for operand in every if isinstance(operand, np.ndarray)))
+    shapes, most = list[tuple[int, ...]](), 1
+    for operand in (*operands, *named.values()):
+        if isinstance(operand, np.ndarray):
+            shapes.append(operand.shape)
+            most *= operand.size or 1
+        elif isinstance(operand, list | tuple):
+            raise ValueError("a list where a value is meant")
+    return most if most <= _FEW else _together(*shapes)
 
 
 def _together(*shapes: tuple[int, ...]) -> int:

@@ -50,8 +50,7 @@ def _values(tensor: Stored, dtype: pb.DType) -> Array:
 def graph_weights(golden: Recording, root: Path, model: Path | None = None) -> Mapping[str, Array]:
     """The parameters of the graph by name, of a directory as `directory_of` finds it.
 
-    Raises `ParityError` for a checkpoint that is missing, damaged or another one, and for a parameter that it does not
-    have, or has in another shape or dtype.
+    Raises `ParityError` for a checkpoint that is missing or another one, and as `weights_in`.
     """
     directory = directory_of(golden, root, model)
     if directory is None:
@@ -59,6 +58,15 @@ def graph_weights(golden: Recording, root: Path, model: Path | None = None) -> M
         rule = "the checkpoint of the golden's model is not there"
         expected = f"a Hugging Face directory of the case's digest: {names}"
         raise _refuse(golden.case.name, rule, expected, f"none below {root}, none beside the golden")
+    return weights_in(golden, directory)
+
+
+def weights_in(golden: Recording, directory: Path) -> Mapping[str, Array]:
+    """The parameters of the graph by name, of a directory that is known to be the golden's.
+
+    Raises `ParityError` for a checkpoint that is damaged, and for a parameter that it does not have, or has in another
+    shape or dtype.
+    """
     stored, stated = every_tensor(directory), {entry.name: entry for entry in golden.parameters}
     default = _STORED.get(golden.run.arithmetic, pb.F32)
     parts = {

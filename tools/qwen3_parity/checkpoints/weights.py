@@ -7,7 +7,7 @@ from pathlib import Path
 
 from qwen3_golden import GOLDEN_ROOT, Array, ParityError, Recording, is_exported, pb
 from qwen3_parity.checkpoints.foreign import refuse_foreign
-from qwen3_parity.checkpoints.graph_weights import directory_of, graph_weights
+from qwen3_parity.checkpoints.graph_weights import directory_of, graph_weights, weights_in
 
 _STORED = {pb.ARITHMETIC_BF16: pb.BF16, pb.ARITHMETIC_F16: pb.F16}
 
@@ -62,7 +62,8 @@ def weights_at_hand(golden: Recording, root: Path, model: Path | None = None) ->
     """As `weights_of`, but None where no network has to be loaded, and where the case's checkpoints are not below
     `root` and no `model` is given."""
     if golden.case.mode == pb.GRAPH:
-        return None if directory_of(golden, root, model) is None else graph_weights(golden, root, model)
+        directory = directory_of(golden, root, model)
+        return None if directory is None else weights_in(golden, directory)
     directories = {checkpoint.role: root / checkpoint.name for checkpoint in golden.case.checkpoint}
     if golden.case.mode == pb.TOKENIZATION or not directories:
         return None

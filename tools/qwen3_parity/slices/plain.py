@@ -9,7 +9,7 @@ from qwen3_golden import ParityError
 
 AGAIN = "copy the golden again, or capture it again"
 _LONGEST = 300
-_SHOWN = 120
+_SHOWN = 240
 
 Refuse = Callable[[str, object, object], ParityError]
 """`refuse(rule, expected, got)`: the error of a graph that cannot be."""
