@@ -171,7 +171,6 @@ ROOMS = {
         "cache_name": (),
         "binding": (),
         "checkpoints": ("quiet",),
-        "graph": ("checkpoints",),
         "cases": ("cache_name", "checkpoints"),
         "floors": ("checkpoints", "cases"),
         "capture": ("versions", "quiet", "cache_name", "binding", "checkpoints", "cases", "floors"),
