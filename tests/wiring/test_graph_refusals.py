@@ -175,9 +175,11 @@ def test_a_model_without_an_argument_that_changes_the_run_is_refused(case: Case)
         (["model.layers.0.mlp", "model.norm", "lm_head"], ("", "")),
         (["layers.0.mlp", "norm"], ("model.", "")),
         (["llm.model.layers.0.mlp", "llm.model.norm", "llm.lm_head"], ("", "llm.")),
+        (["llm.layers.0.mlp", "llm.norm", "llm.lm_head"], ("model.", "llm.")),
         (["transformer.layers.0.mlp", "transformer.norm", "lm_head"], ("model.", "transformer.")),
     ],
 )
 def test_a_prefix_is_the_one_under_which_most_paths_meet(theirs: list[str], pair: tuple[str, str]) -> None:
     found = prefixes_of(["model.layers.0.mlp", "model.norm", "lm_head"], ["", *theirs])
-    assert found == pair and all(found.path(path, theirs) for path in ("model.layers.0.mlp", "model.norm"))
+    meet = [found.path(path, theirs) for path in ("model.layers.0.mlp", "model.norm", "lm_head")]
+    assert found == pair and [path for path in meet if path] == theirs
