@@ -144,10 +144,10 @@ def match_names(model: nn.Module, case: Case) -> tuple[list[Match], list[str]]:
     if case.is_graph:
         raise ParityError(
             case.name,
-            "names are matched by what a table says of a network, and a golden with a graph has no table of its network",
+            "names are matched by a table of the network, and a golden with a graph has no table of its network",
             expected="a case of decoder/*, llama/* or encoder/*",
             got="mode GRAPH",
-            next_step="record(model, case) needs no map where modules are called alike, and else says the nearest names",
+            next_step="record(model, case) needs no map where modules are called alike, else it says the nearest names",
         )
     if compiled := compiled_paths(model):
         raise ParityError(
