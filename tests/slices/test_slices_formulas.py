@@ -28,7 +28,7 @@ from qwen3_spec.slices import Slices
 OPS = {"q_rope": "query", "k_rope": "key", "context": "context", "probs": "probs"}
 """Taps inside of attention under our names and under the graph's."""
 TABLES = {"decoder.cos": "model.rotary_emb", "decoder.sin": "model.rotary_emb[1]"}
-OTHER_INPUTS = ("cos", "sin", "probs", "down_proj", "output")
+OTHER_INPUTS = ("cos", "sin", "probs", "post_attention_layernorm", "down_proj", "output")
 """Ops whose formula reads a tap that no module gives, and the graph what stands before it."""
 
 
