@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from families import tiny
 from safetensors.numpy import load_file, save_file
 
+from families import tiny
 from qwen3_golden import ParityError, Recording, pb, read, tensor, write
 from qwen3_parity.checkpoints.weights import checkpoint_directories, weights_at_hand, weights_of
 from qwen3_reference.checkpoints.weights import checkpoint_message
