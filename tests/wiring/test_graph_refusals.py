@@ -15,6 +15,7 @@ import qwen3_parity
 from qwen3_golden import ParityError
 from qwen3_parity import Case
 from qwen3_parity.recording.arguments import arguments_of
+from qwen3_parity.recording.match_names import match_names
 from qwen3_parity.recording.prefixes import prefixes_of
 from qwen3_parity.recording.step_inputs import until
 
@@ -161,12 +162,24 @@ def test_a_model_without_an_argument_that_changes_the_run_is_refused(case: Case)
         def forward(self, tokens: torch.Tensor) -> torch.Tensor:
             return tokens
 
+    class Anything(torch.nn.Module):
+        def forward(self, anything: torch.Tensor) -> torch.Tensor:
+            return anything
+
     args, named = arguments_of(Bare(), case)
     assert list(named) == ["tokens"] and not args
+    turned = Case(case.path, case.golden)
+    turned.arrays["input_ids"] = turned.arrays.pop("input_ids")  # a golden may have its inputs in any order
+    assert arguments_of(Anything(), turned)[1]["anything"].equal(case.inputs["input_ids"])
     hidden = Case(case.path, case.golden)
     hidden.arrays["attention_mask"][0, -1] = 0
     with pytest.raises(ParityError, match="no argument for attention_mask"):
         arguments_of(Bare(), hidden)
+
+
+def test_match_names_says_that_it_knows_no_such_network(case: Case) -> None:
+    with pytest.raises(ParityError, match=r"no table of its network(.|\n)*record\(model, case\)"):
+        match_names(moe(), case)
 
 
 @pytest.mark.parametrize(
@@ -175,9 +188,11 @@ def test_a_model_without_an_argument_that_changes_the_run_is_refused(case: Case)
         (["model.layers.0.mlp", "model.norm", "lm_head"], ("", "")),
         (["layers.0.mlp", "norm"], ("model.", "")),
         (["llm.model.layers.0.mlp", "llm.model.norm", "llm.lm_head"], ("", "llm.")),
+        (["llm.layers.0.mlp", "llm.norm", "llm.lm_head"], ("model.", "llm.")),
         (["transformer.layers.0.mlp", "transformer.norm", "lm_head"], ("model.", "transformer.")),
     ],
 )
 def test_a_prefix_is_the_one_under_which_most_paths_meet(theirs: list[str], pair: tuple[str, str]) -> None:
     found = prefixes_of(["model.layers.0.mlp", "model.norm", "lm_head"], ["", *theirs])
-    assert found == pair and all(found.path(path, theirs) for path in ("model.layers.0.mlp", "model.norm"))
+    meet = [found.path(path, theirs) for path in ("model.layers.0.mlp", "model.norm", "lm_head")]
+    assert found == pair and [path for path in meet if path] == theirs

@@ -117,7 +117,7 @@ class _Noted(TorchFunctionMode):
 @cache
 def subject(family: str, *, bfloat16: bool = False) -> Subject:
     """A family's model with its inputs; the first row begins with padding."""
-    model = deepcopy(tiny(family)).bfloat16() if bfloat16 else tiny(family)
+    model = _halved(tiny(family)) if bfloat16 else tiny(family)
     made = Subject(family, model, *_request(family, model))
     assert made.clean is not None and made.calls  # now, while nothing is changed
     return made
@@ -141,10 +141,21 @@ def _request(family: str, model: Any) -> tuple[dict[str, torch.Tensor], tuple[in
 
 @contextmanager
 def restored(model: nn.Module) -> Iterator[None]:
-    """Numbers and types of a model as they are now, again at the end."""
-    before = {name: value.detach().clone() for name, value in model.state_dict(keep_vars=True).items()}
+    """Numbers and types of a model's parameters and buffers as they are now, again at the end."""
+    parameters = [(parameter, parameter.data) for parameter in model.parameters()]
+    buffers = [(module, dict(module._buffers)) for module in model.modules()]
     try:
         yield
     finally:
-        model.float()
-        model.load_state_dict(before)
+        for parameter, data in parameters:
+            parameter.data = data
+        for module, before in buffers:
+            module._buffers.update(before)
+
+
+def _halved(model: nn.Module) -> nn.Module:
+    """A copy with parameters in bfloat16; buffers, RoPE's frequencies among them, stay as transformers has them."""
+    made = deepcopy(model)
+    for parameter in made.parameters():
+        parameter.data = parameter.data.bfloat16()
+    return made
