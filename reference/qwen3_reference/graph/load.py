@@ -68,7 +68,7 @@ def load(directory: str | Path, dtype: torch.dtype = torch.float32, *, bare: boo
     try:
         with quiet():
             config = AutoConfig.from_pretrained(directory, local_files_only=True, trust_remote_code=False)
-            its_class = modeling_auto.MODEL_MAPPING[type(config)] if bare else model_class(config)
+            its_class: Any = modeling_auto.MODEL_MAPPING[type(config)] if bare else model_class(config)
             model, report = its_class.from_pretrained(
                 directory,
                 config=config,

@@ -61,8 +61,8 @@ def capture_model(
             next_step="give another model",
         )
     inputs, lengths = inputs_of(network, ids, steps, padding)
-    model = network if around is None else around
-    capture(model, inputs, path, steps=lengths, name=path.stem, checkpoint=directory, floors=floors)
+    whole = network if around is None else around
+    capture(whole, inputs, path, steps=lengths, name=path.stem, checkpoint=directory, floors=floors)
 
 
 def answers_of(score: str, tokenizer: Path) -> tuple[int, int]:
