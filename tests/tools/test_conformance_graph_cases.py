@@ -17,7 +17,7 @@ from qwen3_golden import ParityError, Recording, pb, read, tensor, write
 from qwen3_parity.check import check
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.cli import main
-from qwen3_parity.conformance.graph_cases import GraphCase, Source, graph_cases, source_of
+from qwen3_parity.conformance.graph_cases import GraphCase, graph_cases, source_of
 from qwen3_parity.conformance.graph_golden import DRAWN
 from qwen3_parity.conformance.graph_inputs import Room, Rows, inputs_of, room_of
 from qwen3_parity.conformance.run import GOLDEN
@@ -45,16 +45,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def case_of(source: Source, rows: Rows, seed: int = 3) -> GraphCase:
-    return GraphCase("model", rows, seed, source)
-
-
 @pytest.mark.parametrize("kind", ["qwen3_moe", "bert"])
 def test_hugging_faces_own_is_at_parity_on_fresh_cases(kind: str, folder: Path, tmp_path: Path) -> None:
     source = source_of(folder / kind / "golden.pb")
     model = load(folder / kind)
     for number, rows in enumerate(SOME if kind == "qwen3_moe" else SOME[1:]):
-        case_of(source, rows).write(tmp_path / str(number))
+        GraphCase(folder / kind / "golden.pb", rows, 3).write(tmp_path / str(number))
         path = tmp_path / str(number) / GOLDEN
         golden = read(path, digests=True)
         case = qwen3_parity.golden(path)
@@ -69,7 +65,7 @@ def test_hugging_faces_own_is_at_parity_on_fresh_cases(kind: str, folder: Path, 
 
 
 def test_a_fresh_case_has_the_mistakes_of_its_network_shown(folder: Path, tmp_path: Path) -> None:
-    case_of(source_of(folder / "qwen3_moe" / "golden.pb"), SOME[0]).write(tmp_path / "case")
+    GraphCase(folder / "qwen3_moe" / "golden.pb", SOME[0], 3).write(tmp_path / "case")
     golden, model = read(tmp_path / "case" / GOLDEN, digests=True), load(folder / "qwen3_moe")
     for layer in model.model.layers:
         layer.input_layernorm.variance_epsilon = 1e-4

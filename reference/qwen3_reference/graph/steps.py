@@ -62,13 +62,12 @@ class Steps(nn.Module):
 
     def _kept(self, output: Any) -> dict[str, Any]:
         """Put the step's result and states among the taps; what the next step goes on from, by argument."""
-        named = output if isinstance(output, Mapping) else {}  # a ModelOutput is one, too
-        result = next((name for name in _RESULTS if isinstance(named.get(name), torch.Tensor)), None)
+        result = next((name for name in _RESULTS if isinstance(_part(output, name), torch.Tensor)), None)
         if result is None and isinstance(output, torch.Tensor):
             self.taps.add(_RESULTS[0], output)
         for name in (result, "pooler_output", *_AROUND):
             if name is not None:
-                self.taps.add(name, named.get(name))
+                self.taps.add(name, _part(output, name))
         kept = dict[str, Any]()
         name = next((name for name in _CACHES if getattr(output, name, None) is not None), None)
         if self.cached and name is not None:
@@ -79,6 +78,11 @@ class Steps(nn.Module):
         if isinstance(getattr(output, _MEMORY, None), torch.Tensor) and "encoder_outputs" in self.names:
             kept["encoder_outputs"] = BaseModelOutput(last_hidden_state=getattr(output, _MEMORY))
         return kept
+
+
+def _part(output: object, name: str) -> object:
+    """What a forward gave under a name, in a dict or an output of transformers."""
+    return output.get(name) if isinstance(output, Mapping) else getattr(output, name, None)
 
 
 def has_cache(model: nn.Module) -> bool:

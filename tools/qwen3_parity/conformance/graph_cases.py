@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from hypothesis import strategies as st
@@ -20,7 +21,7 @@ from qwen3_parity.conformance.run import CHECKPOINT, GOLDEN
 
 @dataclass(frozen=True)
 class Source:
-    """A golden that cases are drawn from, with the folder of its checkpoint."""
+    """A golden that cases are drawn from, with the folder of its checkpoint and its weights by the graph's names."""
 
     golden: Recording
     directory: Path
@@ -30,12 +31,19 @@ class Source:
 
 @dataclass(frozen=True)
 class GraphCase:
-    """Rows for a golden's network, and the seed that their ids come from."""
+    """Rows for the network of a golden's file, and the seed that their ids come from.
 
-    name_of: str
+    It names the file and holds nothing of it: hypothesis prints every field.
+    """
+
+    file: Path
     rows: Rows
     seed: int
-    source: Source = field(repr=False, compare=False)
+
+    @property
+    def source(self) -> Source:
+        """What it is drawn from."""
+        return source_of(self.file)
 
     @property
     def kind(self) -> str:
@@ -45,7 +53,11 @@ class GraphCase:
     @property
     def name(self) -> str:
         """What its case is called: by all that was drawn."""
-        return f"fresh/{self.kind}_{zlib.crc32(repr(self).encode()):08x}"
+        return f"fresh/{self.kind}_{zlib.crc32(self._said.encode()):08x}"
+
+    @property
+    def _said(self) -> str:
+        return f"{self.source.golden.case.name}: {self.rows}, seed {self.seed}"
 
     def write(self, folder: Path) -> None:
         """The case with its golden, and a link to its checkpoint."""
@@ -54,12 +66,13 @@ class GraphCase:
         made = golden_of(source.golden, source.weights, inputs, self.name, self.seed)
         for checkpoint in made.case.checkpoint:
             checkpoint.name = CHECKPOINT
-        made.case.description = f"{made.case.description} {self}"
+        made.case.description = f"Drawn from the graph of {self._said}."
         folder.mkdir(parents=True, exist_ok=True)
         (folder / CHECKPOINT).symlink_to(source.directory.resolve(), target_is_directory=True)
         write(folder / GOLDEN, made)
 
 
+@cache
 def source_of(path: Path) -> Source:
     """What cases of a golden's network are drawn from.
 
@@ -81,17 +94,19 @@ def source_of(path: Path) -> Source:
 
 def graph_cases(paths: Sequence[Path]) -> st.SearchStrategy[GraphCase]:
     """Cases of the networks of these goldens; raises `ParityError` as `source_of`."""
-    return _cases([source_of(path) for path in paths])
+    for path in paths:
+        source_of(path)
+    return _cases(paths)
 
 
 @st.composite
-def _cases(draw: st.DrawFn, sources: Sequence[Source]) -> GraphCase:
-    source = draw(st.sampled_from(sources))
-    room, batch = source.room, draw(st.sampled_from((2, 1, 3)))
+def _cases(draw: st.DrawFn, paths: Sequence[Path]) -> GraphCase:
+    path = draw(st.sampled_from(paths))
+    room, batch = source_of(path).room, draw(st.sampled_from((2, 1, 3)))
     rows = _lengths(draw, batch, room.longest, padded=room.masked)
     decoded = (draw(lengths(room.longest).filter(_several)),) * batch if room.merged else ()
     some = Rows(rows, decoded, draw(st.sampled_from(room.sides)), draw(st.booleans()))
-    return GraphCase(source.golden.case.name, some, draw(st.integers(0, 999)), source)
+    return GraphCase(path, some, draw(st.integers(0, 999)))
 
 
 def _lengths(draw: st.DrawFn, batch: int, longest: int, *, padded: bool) -> tuple[int, ...]:
