@@ -18,11 +18,8 @@ DTYPES = ("float32", "bfloat16", "float16")
 
 @click.command(
     epilog=examples(
-        "qwen3-parity capture --model ./Qwen3-0.6B --target 'The capital of France is' --out build/mine",
-        "qwen3-parity capture --model ./Qwen3-0.6B --target-ids 9707,1879 --generate 8 --rows 1 --out build/mine",
+        "qwen3-parity capture --model ./Qwen3-0.6B --target 'The capital of France is' --generate 8 --out build/mine",
         "qwen3-parity capture --model ./gpt-oss --text 'The capital of France is' --steps 2 --out build/gpt-oss.pb",
-        "qwen3-parity capture --tiny qwen3_moe --out build/qwen3_moe",
-        "qwen3-parity capture --model ./Qwen3-Embedding-0.6B --text Paris --pool last --out build/embedding.pb",
     )
 )
 @click.option(
