@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from qwen3_golden import Recording, read
+from qwen3_parity.conformance.graph_cases import GraphCase
+from qwen3_parity.conformance.graph_inputs import Rows
+from qwen3_parity.conformance.run import GOLDEN
 from qwen3_parity.recording.any_model import capture_model
 from qwen3_reference.graph.tiny import tiny_model
 from qwen3_reference.quiet import quiet
@@ -28,13 +31,17 @@ def soft_model() -> Any:
 
 
 def goldens(folder: Path) -> dict[tuple[str, str], Recording]:
-    """By what it is (embedding, reranker) and side of padding, captured from a checkpoint in the folder."""
+    """By what it is (embedding, reranker) and side of padding: captured on the left, on the right from that graph."""
     with quiet():
         soft_model().save_pretrained(folder / "checkpoint")
+    options: dict[str, dict[str, Any]] = {
+        "embedding": {"pool": True, "dimensions": 16},
+        "reranker": {"score": f"{NO},{YES}"},
+    }
     made = {}
-    for padding in ("left", "right"):
-        for kind, options in (("embedding", {"pool": True, "dimensions": 16}), ("reranker", {"score": f"{NO},{YES}"})):
-            path = folder / f"{kind}-{padding}.pb"
-            capture_model(str(folder / "checkpoint"), path, ROWS, padding=padding, **options)  # type: ignore[arg-type]
-            made[kind, padding] = read(path, digests=True)
+    for kind, more in options.items():
+        left, right = folder / f"{kind}-left.pb", folder / f"{kind}-right"
+        capture_model(str(folder / "checkpoint"), left, ROWS, padding="left", **more)
+        GraphCase(left, Rows(LENGTHS, (), "right", few=False), 1).write(right)
+        made[kind, "left"], made[kind, "right"] = read(left, digests=True), read(right / GOLDEN, digests=True)
     return made

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from pooled import NO, YES, goldens, soft_model
+from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
 import qwen3_parity
@@ -16,7 +17,7 @@ from qwen3_golden import Recording
 from qwen3_parity.check import check
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.judge.verdict import Verdicts
-from qwen3_reference.graph.pooled import last_token
+from qwen3_reference.graph.pooled import LastToken, last_token
 
 Pick = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 Goldens = dict[tuple[str, str], Recording]
@@ -25,6 +26,18 @@ Goldens = dict[tuple[str, str], Recording]
 @pytest.fixture(scope="module")
 def cases(tmp_path_factory: pytest.TempPathFactory) -> Goldens:
     return goldens(tmp_path_factory.mktemp("pooled"))
+
+
+class Alone(nn.Module):
+    """Somebody's network that gives its embedding and no more."""
+
+    def __init__(self, around: nn.Module) -> None:
+        super().__init__()
+        self.network = around
+
+    def forward(self, **inputs: torch.Tensor) -> torch.Tensor:
+        embedding: torch.Tensor = self.network(**inputs)["embedding"]
+        return embedding
 
 
 def last_slot(values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
@@ -79,6 +92,25 @@ def test_an_embedding_cut_and_left_at_its_length_and_answers_exchanged_are_diver
     cut = judged(cases["embedding", "right"], last_token, tmp_path / "cut.pb", again=False)
     exchanged = judged(cases["reranker", "left"], last_token, tmp_path / "no.pb", swapped=True)
     assert cut.wrong_alone == ["embedding"] and exchanged.wrong_alone == ["score"]
+
+
+@pytest.mark.parametrize("padding", ["left", "right"])
+def test_the_module_around_a_model_is_recorded_as_it_is(cases: Goldens, padding: str, tmp_path: Path) -> None:
+    golden, around = cases["embedding", padding], LastToken(soft_model().model, 16)
+    case = qwen3_parity.golden(golden.source)
+    with torch.no_grad(), qwen3_parity.record(around, case, path=tmp_path / "whole.pb") as recording:
+        around(**case.inputs)
+    assert ("pooled", 0) in recording and ("embedding", 0) in recording
+    assert check(golden, tmp_path / "whole.pb", weights_of(golden, Path(golden.source).parent)).word == "parity"
+
+
+def test_an_embedding_given_alone_is_the_result_of_its_number_of_axes(cases: Goldens, tmp_path: Path) -> None:
+    golden, around = cases["embedding", "left"], Alone(LastToken(soft_model().model, 16))
+    case = qwen3_parity.golden(golden.source)
+    with torch.no_grad(), qwen3_parity.record(around, case, path=tmp_path / "alone.pb") as recording:
+        around(**case.inputs)
+    assert ("embedding", 0) in recording and not recording.left_out
+    assert check(golden, tmp_path / "alone.pb", weights_of(golden, Path(golden.source).parent)).word == "parity"
 
 
 def test_scores_are_soft_and_a_recording_without_them_is_partial(cases: Goldens, tmp_path: Path) -> None:

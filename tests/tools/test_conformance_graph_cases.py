@@ -23,7 +23,6 @@ from qwen3_parity.conformance.graph_inputs import Room, Rows, inputs_of, room_of
 from qwen3_parity.conformance.run import GOLDEN
 from qwen3_parity.recording.any_model import capture_model
 from qwen3_reference.graph.load import load
-from qwen3_reference.graph.pooled import LastToken
 from qwen3_reference.graph.tiny import tiny_model
 from qwen3_reference.quiet import quiet
 
@@ -180,18 +179,3 @@ def test_a_port_is_asked_for_fresh_cases_over_the_pipe(
     golden: Recording = read(saved[0], digests=True)
     verdicts = check(golden, saved[0].parent / "answer.pb", weights_of(golden, saved[0].parent))
     assert verdicts.word == "divergence"
-
-
-def test_fresh_cases_of_an_embedding_are_padded_on_either_side(folder: Path, tmp_path: Path) -> None:
-    path = folder / "qwen3_moe" / "embedding.pb"
-    capture_model(str(folder / "qwen3_moe"), path, ROWS, floors=False, pool=True)
-    model = LastToken(load(folder / "qwen3_moe", bare=True))
-    for rows in SOME[:2]:
-        GraphCase(path, rows, 1).write(tmp_path / rows.padding)
-        golden = read(tmp_path / rows.padding / GOLDEN, digests=True)
-        case = qwen3_parity.golden(tmp_path / rows.padding / GOLDEN)
-        with torch.no_grad(), qwen3_parity.record(model, case, path=tmp_path / f"{rows.padding}.pb") as recording:
-            model(**case.inputs)
-        assert ("embedding", 0) in recording and ("pooled", 0) in recording
-        verdicts = check(golden, tmp_path / f"{rows.padding}.pb", weights_of(golden, tmp_path / rows.padding))
-        assert verdicts.word == "parity" and not verdicts.wrong_alone
