@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from click.testing import CliRunner
 from pooled import NO, YES, goldens, soft_model
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
@@ -16,8 +17,9 @@ import qwen3_parity
 from qwen3_golden import Recording
 from qwen3_parity.check import check
 from qwen3_parity.checkpoints.weights import weights_of
+from qwen3_parity.cli import main
 from qwen3_parity.judge.verdict import Verdicts
-from qwen3_reference.graph.pooled import LastToken, last_token
+from qwen3_reference.graph.pooled import DIMENSIONS, POOL, LastToken, last_token
 
 Pick = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 Goldens = dict[tuple[str, str], Recording]
@@ -111,6 +113,20 @@ def test_an_embedding_given_alone_is_the_result_of_its_number_of_axes(cases: Gol
         around(**case.inputs)
     assert ("embedding", 0) in recording and not recording.left_out
     assert check(golden, tmp_path / "alone.pb", weights_of(golden, Path(golden.source).parent)).word == "parity"
+
+
+@pytest.mark.parametrize("kind", ["embedding", "reranker"])
+def test_hugging_faces_own_is_recorded_by_the_command_with_what_stands_around_it(
+    cases: Goldens, kind: str, tmp_path: Path
+) -> None:
+    golden = cases[kind, "right"]
+    said = {one.key: one.value for one in golden.case.attributes}
+    assert said == ({POOL: 1, DIMENSIONS: 16} if kind == "embedding" else {"score_no": NO, "score_yes": YES})
+    path = tmp_path / "own.pb"
+    done = CliRunner().invoke(main, ["record", golden.source, "--backend", "sdpa", "--out", str(path)])
+    assert done.exit_code == 0, done.output
+    verdicts = check(golden, path, weights_of(golden, Path(golden.source).parent))
+    assert verdicts.word == "parity" and {"embedding", "score"} & {tap.name for tap in verdicts.taps}
 
 
 def test_scores_are_soft_and_a_recording_without_them_is_partial(cases: Goldens, tmp_path: Path) -> None:

@@ -71,6 +71,8 @@ def write(
     architecture = type(inside(model)).__name__
     more = model.says if isinstance(model, Around) else ""
     case = pb.Case(name=name, mode=pb.GRAPH, steps=lengths, description=f"{architecture}{more} by its own graph.")
+    for key, value in sorted(model.attributes.items()) if isinstance(model, Around) else ():
+        case.attributes.add(key=key, value=value)
     if checkpoint is not None:
         case.checkpoint.append(checkpoint_message("model", checkpoint, Path(checkpoint).resolve().name))
     said = provenance("qwen3_reference", seed)

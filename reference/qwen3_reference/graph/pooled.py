@@ -6,6 +6,7 @@ The model's modules and parameters keep their names; what the module around it g
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -14,14 +15,18 @@ from torch.nn import functional as F  # noqa: N812
 
 from qwen3_golden import ParityError
 
+POOL, DIMENSIONS, NO, YES = "pool_last", "dimensions", "score_no", "score_yes"
+"""The attributes of a case of mode GRAPH that say what stands around its model."""
+
 
 class Around(nn.Module):
     """A module around a model, whose modules keep their names; it takes what the model takes, and gives a dict of taps.
 
-    `says` is what it makes of the model, for people.
+    `says` is what it makes of the model, for people; `attributes` say it to programs, in a case.
     """
 
     says = ""
+    attributes: Mapping[str, float] = {}
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -68,6 +73,7 @@ class LastToken(Around):
                 next_step="give fewer --dimensions",
             )
         self.dimensions = dimensions
+        self.attributes = {POOL: 1} | ({DIMENSIONS: dimensions} if dimensions else {})
 
     def forward(self, **inputs: Any) -> dict[str, torch.Tensor]:
         """The taps, from the model's own inputs by name."""
@@ -101,6 +107,7 @@ class Scored(Around):
                 next_step="give the ids of the checkpoint's own tokenizer",
             )
         self.no, self.yes = no, yes
+        self.attributes = {NO: no, YES: yes}
 
     def forward(self, **inputs: Any) -> dict[str, torch.Tensor]:
         """The taps, from the model's own inputs by name."""
@@ -108,3 +115,15 @@ class Scored(Around):
         last = last_token(logits, inputs.get("attention_mask"))
         answers = torch.stack([last[:, self.no], last[:, self.yes]], -1)
         return {"logits": logits, "answers": answers, "score": torch.softmax(answers, -1)[:, 1]}
+
+
+def around(model: nn.Module, attributes: Mapping[str, float]) -> nn.Module:
+    """What a case's attributes say around its model, the model itself where they say nothing; of `POOL` without head.
+
+    Raises `ParityError` as `LastToken` and `Scored`.
+    """
+    if POOL in attributes:
+        return LastToken(model, int(attributes.get(DIMENSIONS, 0)))
+    if NO in attributes and YES in attributes:
+        return Scored(model, int(attributes[NO]), int(attributes[YES]))
+    return model

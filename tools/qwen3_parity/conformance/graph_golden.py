@@ -68,6 +68,7 @@ def golden_of(
             mode=pb.GRAPH,
             steps=[length],
             checkpoint=golden.case.checkpoint,
+            attributes=golden.case.attributes,
             description=f"Drawn from the graph of {golden.case.name}.",
         )
         flags = [pb.Pair(key=DRAWN, value=f"from the graph of {golden.case.name}")]
