@@ -9,6 +9,7 @@ import pytest
 
 from qwen3_golden import ParityError, pb
 from qwen3_reference.cases.llama import LLAMA_DEFINITIONS
+from qwen3_reference.cases.models import MODEL_CASES
 from qwen3_reference.cases.twins import TWINS
 from qwen3_reference.checkpoints.classic import CLASSIC_DEFINITIONS
 from qwen3_reference.checkpoints.configs import model_config
@@ -47,18 +48,27 @@ DIGESTS = {
     "llama3": "1f2b61ff4be28c2713b9b5559da4b66f8a4f874ef51db0d29baba2b317f7f84e",
     "llama-plain": "a1bf2439471fff4a5b908d48523e573ee7876010f7f40d8fbf673cf88122ba93",
     "training-untied": "3712e234cae6b03a25799f2e7223e21ced93fa0e825b5c93ae7f86603af460e6",
+    "qwen3-moe": "91bb4b37926b42fb4aa8545a3a88ef790b9ba5abbb761664babc12d9fabe8cbf",
+    "qwen3-moe-dense-layers": "cd44d7ed007d8a302c915491b52882a9207e1595784765e7bca2d26906e9820d",
+    "qwen3-moe-bfloat16": "f7eb7df7aaa005eda1c9ee1aacde067704054193c082bcb75eb7575b1388bbbf",
+    "qwen3-next": "a7829e866aebecb4b351b93fda528ae472dfb8227dc6fab3beccb277cf46fd36",
+    "qwen3.5": "79a028e18e8e9f7930374fd47e4b4a78e25164def4a7eadf40075ade1e7cf9f0",
+    "qwen3.5-moe": "da731c734dcc92485d2765bc7f6212fbe2faef572b5de97a3b478674f93a6fb2",
+    "gpt-oss": "140548640cd8b0b93cb59b04441d36e329f66f13ae8972b629612bc6eab0b8b1",
+    "gemma3": "a596ae21b4b25dc63c6938322231cbcece2b98c3119ba71f668299a34175f469",
 }
 PAIRS = [("tied-encoder", "tied-decoder"), ("window-encoder", "window-decoder"), ("qwen2-encoder", "qwen2-decoder")]
 NAMES = [definition.name for definition in (*DEFINITIONS, *TWINS, *LLAMA_DEFINITIONS)]
+MODELS = [case.checkpoint for case in MODEL_CASES]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, *MODELS])
 def test_a_committed_checkpoint_has_the_bytes_that_goldens_hang_on(checkpoints: Path, name: str) -> None:
     assert checkpoint_message("decoder", checkpoints / name, name).sha256.hex() == DIGESTS[name]
 
 
 def test_no_checkpoint_is_committed_without_a_definition(checkpoints: Path) -> None:
-    names = [*NAMES, *(definition.name for definition in CLASSIC_DEFINITIONS)]
+    names = [*NAMES, *MODELS, *(definition.name for definition in CLASSIC_DEFINITIONS)]
     assert sorted(path.name for path in checkpoints.iterdir()) == sorted(names)
 
 
