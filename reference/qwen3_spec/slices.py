@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from qwen3_spec.arithmetic import Array
-from qwen3_spec.aten import TRUTH, Numbers
+from qwen3_spec.aten import TRUTH, Kind, Numbers, kernel_of
 from qwen3_spec.aten.noise import ROUNDOFF, Noise, draws
-from qwen3_spec.graph import Graph, Ref
+from qwen3_spec.graph import Graph, Node, Ref
 
 DRAWS = 8
 """Draws of a unit: fewer scatter themselves."""
@@ -88,6 +88,18 @@ class Slices:
         """The ops between a value and the nearest recorded ones, those of inputs alone left out."""
         return self._slice(value)[0]
 
+    def computing(self, value: int) -> list[Node]:
+        """The ops between a value and the nearest recorded ones that do more than move numbers, in order.
+
+        Those of inputs alone – masks, angles – count where there are no others.
+        """
+        whole = self.graph.slice([value], self.recorded.keys() - {value})
+        for order in (self.order(value), whole):
+            nodes = [node for part in order if (node := self.graph.node(part)) is not None and _computes(node)]
+            if nodes:
+                return nodes
+        return []
+
     def reads(self, value: int) -> list[int]:
         """The recorded values that a value is computed from."""
         return self._slice(value)[1]
@@ -136,6 +148,11 @@ class Slices:
 
 def _wide(value: Array) -> Array:
     return value.astype(np.float64) if value.dtype.kind == "f" else value
+
+
+def _computes(node: Node) -> bool:
+    kernel = kernel_of(node.op)
+    return kernel is not None and kernel.kind not in (Kind.MOVE, Kind.SIZE, Kind.MADE)
 
 
 def chooser(graph: Graph, value: int) -> int | None:

@@ -87,3 +87,10 @@ def test_of_each_kind_of_layer_a_small_configuration_keeps_the_first() -> None:
     assert config.layer_types == ["sliding_attention", "full_attention"] and config.num_hidden_layers == 2
     sizes = [config.hidden_size, config.intermediate_size, config.head_dim, config.num_attention_heads]
     assert len({*sizes, config.num_key_value_heads, config.vocab_size}) == 6
+
+
+def test_what_a_configuration_says_of_single_layers_goes_with_the_layers_that_stay() -> None:
+    whole = family("gemma4_text")
+    assert set(map(int, whole.to_dict()["per_layer_config"])) > {5}
+    config = small(whole, {})
+    assert config.layer_types == ["sliding_attention", "full_attention"] and config.num_hidden_layers == 2

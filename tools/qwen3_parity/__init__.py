@@ -105,7 +105,9 @@ def record(
     from qwen3_parity.recording.levels import globs_of
     from qwen3_parity.recording.wired import record_module
 
-    made: AbstractContextManager[Recorder] = record_module(model, golden(case), names, path, globs_of(taps))
+    chosen = golden(case)
+    globs = globs_of(taps, chosen.golden.case)
+    made: AbstractContextManager[Recorder] = record_module(model, chosen, names, path, globs)
     return made
 
 

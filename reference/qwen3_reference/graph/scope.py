@@ -1,16 +1,15 @@
-"""Which cells of a tap are judged in a case of mode GRAPH."""
+"""Which cells of a tap are judged in a case of mode GRAPH: those of real tokens."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 from qwen3_golden import Array, Recording, Tensor
 from qwen3_spec.cells import Positions, judged
 
-_MASKS = ("decoder_attention_mask", "attention_mask")
-"""Inputs that say which positions are tokens, that of the steps first."""
+_DECODER = "input.decoder_"
 
 
 def counted(item: Tensor, golden: Recording, rerouted: Mapping[int, Array] | None = None) -> Array:
@@ -18,18 +17,7 @@ def counted(item: Tensor, golden: Recording, rerouted: Mapping[int, Array] | Non
 
     `rerouted` are tokens by step, `[batch, query]`, that do not count either.
     """
-    masks = {name: tensor.array.astype(bool) for name in _MASKS if (tensor := golden.get(f"input.{name}")) is not None}
-    stacks, steps = list[Positions](), golden.case.steps
-    for name in _MASKS:
-        mask = masks.get(name)
-        if mask is None or mask.ndim != 2:
-            continue
-        if name == _MASKS[0] or _MASKS[0] not in masks:
-            stop = sum(steps[: item.info.step + 1])
-            start = stop - steps[item.info.step] if item.info.step < len(steps) else 0
-            stacks.append(Positions(mask[:, :stop] if stop else mask, start))
-        else:
-            stacks.append(Positions(mask))
+    stacks = [stack for stack in (_steps(item.info.step, golden), _encoder(golden)) if stack is not None]
     if "encoder" in item.info.name and "decoder" not in item.info.name:
         stacks.reverse()
     axes = tuple(item.info.axes) or ("",) * item.array.ndim
@@ -38,3 +26,29 @@ def counted(item: Tensor, golden: Recording, rerouted: Mapping[int, Array] | Non
     if left_out is not None and left_out.any():
         counts &= judged(item.array.shape, axes, [Positions(~left_out)])
     return np.asarray(counts)
+
+
+def _steps(step: int, golden: Recording) -> Positions | None:
+    """The positions of the stack that is run in steps: the decoder's where there are two."""
+    merged = any(name.startswith(_DECODER) for name in _inputs(golden))
+    real = _mask(golden, "input.decoder_attention_mask" if merged else "input.attention_mask")
+    steps = golden.case.steps
+    stop = sum(steps[: step + 1])
+    if real is None and merged:
+        ids = next((item for item in golden if item.info.name.startswith(_DECODER)), None)
+        real = None if ids is None else np.ones((ids.array.shape[0], sum(steps)), bool)
+    return None if real is None else Positions(real[:, :stop], stop - steps[step] if step < len(steps) else 0)
+
+
+def _encoder(golden: Recording) -> Positions | None:
+    real = _mask(golden, "input.attention_mask")
+    return None if real is None else Positions(real)
+
+
+def _mask(golden: Recording, name: str) -> Array | None:
+    mask = golden.get(name)
+    return None if mask is None or mask.array.ndim != 2 else mask.array.astype(bool)
+
+
+def _inputs(golden: Recording) -> Iterator[str]:
+    return (item.info.name for item in golden if item.info.name.startswith("input."))

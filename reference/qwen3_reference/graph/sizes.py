@@ -116,7 +116,12 @@ def _shrunk(said: Settings, sizes: Settings) -> dict[str, Any]:
     kept = list(_kept(list(zip(*(map(repr, value) for value in lists.values()), strict=True)))) if lists else [0, 1]
     made = dict[str, Any]()
     for key, value in said.items():
-        if isinstance(value, dict) and key not in ("rope_parameters", "rope_scaling", "id2label", "label2id"):
+        if isinstance(value, dict) and value and all(str(layer).isdecimal() for layer in value) and "label" not in key:
+            own = {int(layer): one for layer, one in value.items()}
+            made[key] = {
+                new: _shrunk(own[old], sizes) for new, old in enumerate(kept) if isinstance(own.get(old), dict)
+            }
+        elif isinstance(value, dict) and key not in ("rope_parameters", "rope_scaling", "id2label", "label2id"):
             made[key] = _shrunk(value, sizes)
         elif key in lists:
             made[key] = [value[place] for place in kept]

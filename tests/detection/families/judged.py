@@ -16,6 +16,7 @@ from detection.families.subject import Subject
 from qwen3_golden import Array, Recording, read
 from qwen3_parity.diagnosis import Diagnosis, diagnose
 from qwen3_parity.slices.network import network
+from qwen3_parity.slices.stored import graph_of
 from qwen3_reference.graph.capture import capture
 from qwen3_spec.slices import Slices
 
@@ -50,15 +51,17 @@ class Judge:
         with catch_warnings(action="ignore"), qwen3_parity.record(model, self.golden.source, path=place) as recorder:
             run()
         every = read(fspath(recorder))
-        return replace(every, tensors=[item for item in every if not self._is_inside(item.info.name)])
+        return replace(every, tensors=[item for item in every if not self._is_inside(item.key)])
 
-    def _is_inside(self, name: str) -> bool:
-        path = name.partition("[")[0].partition("#")[0]
-        return name.startswith("cache.") or name.endswith(_INSIDE) or (path != name and f"{path}.probs" in self._names)
+    def _is_inside(self, key: tuple[str, int]) -> bool:
+        return key[0].startswith("cache.") or key in self._inside
 
     @cached_property
-    def _names(self) -> Collection[str]:
-        return {item.info.name for item in self.golden}
+    def _inside(self) -> Collection[tuple[str, int]]:
+        """Taps of attention's inner values, also where a module gives one as its second place."""
+        taps = graph_of(self.golden.graph, self.golden.source).taps
+        values = {value for (name, _), value in taps.items() if name.endswith(_INSIDE)}
+        return {key for key, value in taps.items() if value in values}
 
     def said(self, candidate: Recording, blame: Sequence[str] = ()) -> Said:
         """What the judge says of a recording, and whether it blames those that it must."""

@@ -54,6 +54,8 @@ def record(
 ) -> None:
     """Run an implementation (ours, unless --impl) on the case of GOLDEN, a file or a case's name, and record it.
 
+    Of a golden with a graph ours is Hugging Face's own model under --backend.
+
     --impl's factory gets the case and its checkpoint directories by role, and returns a torch module, which is called
     with the case's inputs, or a runner. On a golden with a graph modules are found by the golden's own paths.
     """
@@ -61,6 +63,7 @@ def record(
 
     from torch import nn
 
+    from qwen3_parity.checkpoints.graph_weights import directory_of
     from qwen3_parity.checkpoints.weights import checkpoint_directories, checkpoints_of, refuse_others
     from qwen3_parity.judge.match import refuse_weights
     from qwen3_parity.recording import record as recorder
@@ -68,6 +71,7 @@ def record(
     from qwen3_parity.recording.case import Case
     from qwen3_parity.recording.left_out import LeftOut
     from qwen3_parity.recording.ours.network import factory, golden_dtype
+    from qwen3_parity.recording.own_model import huggingface
     from qwen3_parity.recording.text import record_tokenization
     from qwen3_parity.recording.wired import record_module
     from qwen3_parity.text.runner import ours
@@ -84,20 +88,18 @@ def record(
     else:
         if tokenizer:
             raise click.UsageError("--tokenizer is for tokenization cases; this one is a network's")
-        globs = globs_of(taps)
-        if reference.case.mode == pb.GRAPH:
-            if impl is None:
-                raise click.UsageError(
-                    "this golden is of a transformers model: give the --impl that is to be judged on it"
-                )
-            if checkpoints == _CHECKPOINTS:
-                checkpoints = checkpoints_of(golden_path(golden))
-        directories = checkpoint_directories(reference.case, checkpoints, model)
+        globs, any_model = globs_of(taps, reference.case), reference.case.mode == pb.GRAPH
+        if any_model and checkpoints == _CHECKPOINTS:
+            checkpoints = checkpoints_of(golden_path(golden))
+        beside = directory_of(reference, checkpoints, model) if any_model else None
+        directories = {"model": beside} if beside else checkpoint_directories(reference.case, checkpoints, model)
         with output.progress(f"recording {reference.case.name}"):
-            build = recorder.load_factory(impl) if impl else factory(backend, golden_dtype(reference))
+            mine = huggingface if any_model else factory
+            build = recorder.load_factory(impl) if impl else mine(backend, golden_dtype(reference))
             with recorder.foreign_code(reference.case):
                 made = build(reference.case, directories)
-            refuse_others(reference.case, checkpoints, model)  # behind what a loader says of a damaged one
+            if beside is None:  # behind what a loader says of a damaged one
+                refuse_others(reference.case, checkpoints, model)
             if isinstance(made, nn.Module):
                 case = Case(golden_path(golden), reference, model)
                 with recorder.foreign_code(reference.case), warnings.catch_warnings():

@@ -18,8 +18,7 @@ from qwen3_parity.slices.check import Judged, judged_by_graph
 from qwen3_parity.slices.judge import Alone
 from qwen3_parity.slices.network import Network
 from qwen3_parity.slices.source import place_of, text_of
-from qwen3_spec.aten import Kind, kernel_of
-from qwen3_spec.graph import Line, Node
+from qwen3_spec.graph import Line
 
 _LAYER = re.compile(r"(?<=\.)(\d+)(?=\.|\[|#|$)")
 _LINES = 6
@@ -76,18 +75,14 @@ def _layer(verdict: OpVerdict) -> int:
 
 def _lines(network: Network, value: int) -> Sequence[Finding]:
     """The reference's lines that make a value of the nearest recorded ones, the last first."""
-    nodes = [node for part in network.slices.order(value) if (node := network.graph.node(part)) is not None]
-    lines = list(dict.fromkeys(node.lines[-1] for node in reversed(nodes) if node.lines and _computes(node)))
-    lines = lines or [node.lines[-1] for node in reversed(nodes) if node.lines][:1]
+    nodes = network.slices.computing(value)
+    if not nodes:
+        nodes = [node for part in network.slices.order(value) if (node := network.graph.node(part)) is not None][-1:]
+    lines = list(dict.fromkeys(node.lines[-1] for node in reversed(nodes) if node.lines))
     findings = [Finding(REFERENCE, _says(line, network), 0.5) for line in lines[:_LINES]]
     if len(lines) > _LINES:
         findings.append(Finding(REFERENCE, f"and {len(lines) - _LINES} more lines: record what is between", 0.1))
     return findings
-
-
-def _computes(node: Node) -> bool:
-    kernel = kernel_of(node.op)
-    return kernel is not None and kernel.kind not in (Kind.MOVE, Kind.SIZE, Kind.MADE)
 
 
 def _says(line: Line, network: Network) -> str:

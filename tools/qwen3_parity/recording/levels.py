@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from qwen3_golden import pb
+
 _CHOICES = ("next_token_probs", "beam_scores", "sequences_scores", "generated_ids")
 _TRAINED = ("loss", "gradient.logits", "gradient.*.weight", "gradient.*.bias")
 _RETURNED = ("logits", "encoder.norm", "*.last_hidden_state", *_CHOICES, *_TRAINED)
@@ -26,7 +28,23 @@ LEVELS: Mapping[str, tuple[str, ...]] = {
 """As globs over taps: every op; all but the inside of attention; what goes into modules and comes out; what enters and
 leaves attention and MLP; layer outputs; what the model returns. `!` in front of a glob leaves out what it matches."""
 
+_RESULTS = ("logits", "last_hidden_state", "pooler_output")
+_NUMBERED = ("*.[0-9]", "*.[0-9][0-9]", "*.[0-9][0-9][0-9]")
+_PARTS = ("*.self_attn", "*.cross_attn", "*.linear_attn", "*.attn", "*.attention", "*.mixer", "*.mlp", "*.feed_forward")
+_WITHIN = ("!*.query", "!*.key", "!*.value", "!*.probs", "!*.context", "!cache.*")
 
-def globs_of(words: Iterable[str]) -> tuple[str, ...]:
-    """The globs that levels and globs stand for."""
-    return tuple(glob for word in words for glob in LEVELS.get(word, (word,)))
+OF_GRAPHS: Mapping[str, tuple[str, ...]] = {
+    "all": (),
+    "fused": _WITHIN,
+    "modules": _WITHIN,
+    "sub-layer": (*_NUMBERED, *_PARTS, "*layernorm", "*.norm", *_RESULTS),
+    "layer": (*_NUMBERED, *_RESULTS),
+    "logits": _RESULTS,
+}
+"""The same of a golden with a graph, whose taps are modules' paths: what modules give, whatever is within attention."""
+
+
+def globs_of(words: Iterable[str], case: pb.Case) -> tuple[str, ...]:
+    """The globs that levels and globs stand for in a case."""
+    levels = OF_GRAPHS if case.mode == pb.GRAPH else LEVELS
+    return tuple(glob for word in words for glob in levels.get(word, (word,)))

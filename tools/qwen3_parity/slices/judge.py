@@ -12,7 +12,6 @@ from qwen3_golden import Array, Tensor
 from qwen3_parity.judge.budgets import Headroom, headroom
 from qwen3_parity.judge.op_verdict import NONE, Errors, OpVerdict
 from qwen3_parity.slices.network import DTYPES, Network
-from qwen3_spec.aten import Kind, kernel_of
 from qwen3_spec.graph import Ref
 from qwen3_spec.slices import chooser
 
@@ -111,13 +110,7 @@ def _share(errors: Errors, narrow: bool) -> float:
 
 def op_names(network: Network, value: int) -> str:
     """The ops of a slice that compute something, in order, each once: "pow, mean, rsqrt, mul"."""
-    nodes = [network.graph.node(part) for part in network.slices.order(value)]
-    names = list[str]()
-    for node in nodes:
-        kernel = None if node is None else kernel_of(node.op)
-        if node is not None and kernel is not None and kernel.kind in (Kind.POINT, Kind.SUM):
-            names.append(node.op.partition(".")[0])
-    short = list(dict.fromkeys(names))
+    short = list(dict.fromkeys(node.op.partition(".")[0] for node in network.slices.computing(value)))
     if not short:
         return "copy"
     return ", ".join(short[-_MOST_OPS:]) if len(short) <= _MOST_OPS else f"… {', '.join(short[-_MOST_OPS:])}"

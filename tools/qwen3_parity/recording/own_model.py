@@ -1,0 +1,34 @@
+"""Hugging Face's own model as the implementation under test: what another attention or another machine makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from qwen3_golden import ParityError, pb
+from qwen3_reference.graph.load import load
+
+_IMPLEMENTATIONS = {"flex": "flex_attention"}
+
+
+def huggingface(backend: str, dtype: torch.dtype) -> Callable[[pb.Case, Mapping[str, Path]], Any]:
+    """A factory of a case's own model under this attention; `ParityError` where the model does not have it."""
+
+    def build(case: pb.Case, directories: Mapping[str, Path]) -> Any:
+        model = load(directories["model"], dtype)
+        try:
+            model.set_attn_implementation(_IMPLEMENTATIONS.get(backend, backend))
+        except (ValueError, ImportError) as error:
+            raise ParityError(
+                case.name,
+                f"this model does not run under the attention {backend!a}",
+                expected="an implementation that its class supports",
+                got=str(error).splitlines()[0],
+                next_step="choose another --backend",
+            ) from None
+        return model
+
+    return build
