@@ -48,14 +48,14 @@ DIGESTS = {
     "llama3": "1f2b61ff4be28c2713b9b5559da4b66f8a4f874ef51db0d29baba2b317f7f84e",
     "llama-plain": "a1bf2439471fff4a5b908d48523e573ee7876010f7f40d8fbf673cf88122ba93",
     "training-untied": "3712e234cae6b03a25799f2e7223e21ced93fa0e825b5c93ae7f86603af460e6",
-    "qwen3-moe": "91bb4b37926b42fb4aa8545a3a88ef790b9ba5abbb761664babc12d9fabe8cbf",
-    "qwen3-moe-dense-layers": "cd44d7ed007d8a302c915491b52882a9207e1595784765e7bca2d26906e9820d",
-    "qwen3-moe-bfloat16": "f7eb7df7aaa005eda1c9ee1aacde067704054193c082bcb75eb7575b1388bbbf",
-    "qwen3-next": "a7829e866aebecb4b351b93fda528ae472dfb8227dc6fab3beccb277cf46fd36",
-    "qwen3.5": "79a028e18e8e9f7930374fd47e4b4a78e25164def4a7eadf40075ade1e7cf9f0",
-    "qwen3.5-moe": "da731c734dcc92485d2765bc7f6212fbe2faef572b5de97a3b478674f93a6fb2",
-    "gpt-oss": "140548640cd8b0b93cb59b04441d36e329f66f13ae8972b629612bc6eab0b8b1",
-    "gemma3": "a596ae21b4b25dc63c6938322231cbcece2b98c3119ba71f668299a34175f469",
+    "qwen3-moe": "b2ca4b2bd249fc8bc54236658cd4582f88ce12654a9de5b1bab164ef2d89bf58",
+    "qwen3-moe-dense-layers": "26be847a3d6907995bf2575e2c67316a7cd8ad93aebea86b034604e01a52029d",
+    "qwen3-moe-bfloat16": "b7d1aa8afd8a77d1a8dec5adc6d619ff1d8577911fb4987ffa6f6284e77a994d",
+    "qwen3-next": "dbf502ed3b91962db3f775694ec97d17d18f4a72960e0044e1a0e5119625ce9c",
+    "qwen3.5": "a9ed7c4e42d8f6184d54aea6911d4a1038295a90ab9d6d71974b2fa4530231cc",
+    "qwen3.5-moe": "0763545fb043917f219ae161ca8c8a65a606676f963da69f0e0f31a5e7a2ae97",
+    "gpt-oss": "714df726a9ebde464da9ca3a3b0d96cd702d89b32fa8fb31d6dbde165118d1b1",
+    "gemma3": "d05e9794093118d87fad450f6617af99971d846afcc4677683268dffd7f8794b",
 }
 PAIRS = [("tied-encoder", "tied-decoder"), ("window-encoder", "window-decoder"), ("qwen2-encoder", "qwen2-decoder")]
 NAMES = [definition.name for definition in (*DEFINITIONS, *TWINS, *LLAMA_DEFINITIONS)]

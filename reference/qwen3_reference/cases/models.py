@@ -26,7 +26,10 @@ _SIZES: Mapping[str, Any] = {
     "num_attention_heads": 6,
     "num_key_value_heads": 2,
     "head_dim": 4,
+    "rms_norm_eps": 3e-5,
+    "rope_parameters": {"rope_theta": 7000.0, "rope_type": "default"},
 }
+"""No number is a family's default, or whoever does not read it from the configuration would not be found out."""
 # 11 and more, or names of experts sorted as text, 0, 1, 10, 2, are in the right order, too.
 _EXPERTS: Mapping[str, Any] = {**_SIZES, "num_experts": 11, "num_experts_per_tok": 3, "moe_intermediate_size": 8}
 _SHARED: Mapping[str, Any] = {**_EXPERTS, "shared_expert_intermediate_size": 10}
@@ -38,7 +41,21 @@ _DELTA: Mapping[str, Any] = {
     "linear_num_key_heads": 2,
     "linear_num_value_heads": 6,
     "linear_value_head_dim": 4,
-    "rope_parameters": {"partial_rotary_factor": 0.5, "rope_theta": 10000.0, "rope_type": "default"},
+    "rope_parameters": {"partial_rotary_factor": 0.5, "rope_theta": 7000.0, "rope_type": "default"},
+}
+# Of two frequencies one is kept, the other divided in part.
+_YARN: Mapping[str, Any] = {
+    "beta_fast": 32.0,
+    "beta_slow": 1.0,
+    "factor": 8.0,
+    "original_max_position_embeddings": 4096,
+    "rope_theta": 9000.0,
+    "rope_type": "yarn",
+    "truncate": False,
+}
+_TWO_BASES: Mapping[str, Any] = {
+    "full_attention": {"factor": 4.0, "rope_theta": 70000.0, "rope_type": "linear"},
+    "sliding_attention": {"rope_theta": 7000.0, "rope_type": "default"},
 }
 
 MODEL_CASES = (
@@ -104,7 +121,7 @@ MODEL_CASES = (
         3007,
         "gpt-oss",
         "gpt_oss",
-        {**_SIZES, "intermediate_size": 8, "num_local_experts": 11},
+        {**_SIZES, "intermediate_size": 8, "num_local_experts": 11, "rope_parameters": _YARN},
     ),
     ModelCase(
         "model/gemma3",
@@ -112,7 +129,7 @@ MODEL_CASES = (
         3008,
         "gemma3",
         "gemma3_text",
-        {**_SIZES, "hidden_size": 18},
+        {**_SIZES, "hidden_size": 18, "rope_parameters": _TWO_BASES},
     ),
 )
 """Two rows each, the first padded on the left; a prefill and two steps that go on from its cache."""

@@ -31,6 +31,8 @@ from qwen3_reference.quiet import quiet
 
 GOLDEN = "golden.pb"
 _QUIET_TOKENS, _QUIET = (5, 9), 1e-3
+_LOUD = 4.0
+"""How much larger padding's embedding is, which nobody may see."""
 _PADDING, _FIRST_ID = 3, 10
 _PREFILL, _DECODED = 7, 2
 
@@ -130,15 +132,16 @@ def _drawn(name: str, parameter: torch.Tensor, module: nn.Module, seed: int) -> 
     noise = _normal(name, parameter.shape, seed)
     if isinstance(module, nn.Embedding):
         noise *= 0.8
-        for token in _QUIET_TOKENS:
-            if len(noise) == VOCABULARY:
-                noise[token] *= _QUIET
+        if len(noise) == VOCABULARY:
+            noise[list(_QUIET_TOKENS)] *= _QUIET
+            noise[0] *= _LOUD
         return noise
     if parameter.ndim > 1:
         inputs = parameter.shape[-2 if getattr(module, "is_transposed", False) and parameter.ndim > 2 else -1]
         return noise * (1.2 / math.sqrt(inputs))
     if name.endswith("weight"):
-        return 1.3 + 0.9 * torch.erf(noise)  # 0.4 to 2.2
+        spread = torch.erf(noise)
+        return torch.where(spread < 0, 0.8 + 0.4 * spread, 1.2 + spread)  # 0.4 to 0.8, and 1.2 to 2.2
     return 0.3 + 0.6 * noise if name.endswith("bias") else 0.6 * noise
 
 

@@ -14,7 +14,7 @@ RESULTS = ("logits", "last_hidden_state", "pooler_output")
 """What a whole model gives, as transformers calls it; a tensor alone is the first of them that a golden has."""
 _INSIDE = ("query", "key", "value", "probs", "context")
 _NUMBER = re.compile(r"(?<![^.])\d+(?![^.\[#])")
-_PLACE = re.compile(r"(?P<path>[^#\[\]]+)(#[0-9]+)?(\[[0-9]+\])?")
+_PLACE = re.compile(r"(?P<path>[^#\[\]]+)(#\w+)*(\[[0-9]+\])?")
 
 
 def general(name: str) -> str:
