@@ -49,3 +49,26 @@ def test_inputs_by_name_keep_their_names_and_the_roots_own_goes() -> None:
     assert graph.inputs == ("features", "scale") and graph.parameters == ("weight", "bias")
     node = graph.node(graph.taps["logits", 0])
     assert node is not None and node.shape == (None, 2)
+
+
+class Inner(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.model = nn.Linear(3, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(self.model(x))
+
+
+class Around(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.model = Inner()
+
+    def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+        return [self.model(x)]
+
+
+def test_what_the_root_itself_computes_has_no_path_also_where_a_module_of_it_is_called_as_it_is() -> None:
+    graph = exported(Around(), (torch.ones(2, 3),), keys=lambda: [("logits", 0)], root="model")
+    assert {node.op.partition(".")[0]: node.module for node in graph.nodes} == {"linear": "model", "tanh": ""}

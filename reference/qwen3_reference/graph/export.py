@@ -150,7 +150,7 @@ def _node(node: fx.Node, numbers: Mapping[fx.Node, int], root: str) -> Node:
         named={name: _operand(value, numbers) for name, value in node.kwargs.items() if name not in _UNREAD},
         dtype="" if tensor is None else str(tensor.dtype).removeprefix("torch."),
         shape=() if tensor is None else tuple(size if isinstance(size, int) else None for size in tensor.shape),
-        module=_module(node).removeprefix(root),
+        module=f"{_module(node)}.".removeprefix(root).removesuffix("."),  # the root's own path is empty
         lines=tuple(_lines(node)),
     )
 
