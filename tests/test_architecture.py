@@ -175,10 +175,10 @@ ROOMS = {
         "cases": ("cache_name", "checkpoints"),
         "floors": ("checkpoints", "cases"),
         "capture": ("versions", "quiet", "cache_name", "binding", "checkpoints", "cases", "floors"),
-        "graph": ("versions", "quiet", "cache_name", "checkpoints", "capture"),
+        "graph": ("versions", "quiet", "cache_name", "checkpoints", "cases", "capture"),
         "tokenization": ("versions", "capture"),
         "vocabulary": (),
-        "__main__": ("cases", "capture", "tokenization"),
+        "__main__": ("cases", "capture", "graph", "tokenization"),
     },
 }
 FACES = {

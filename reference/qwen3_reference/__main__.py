@@ -16,8 +16,10 @@ from qwen3_reference.capture.classic_record import record_classic
 from qwen3_reference.capture.record import record
 from qwen3_reference.capture.record_op import record_op
 from qwen3_reference.cases.classic import CLASSIC_CASES
+from qwen3_reference.cases.models import MODEL_CASES
 from qwen3_reference.cases.networks import CASES
 from qwen3_reference.cases.op_cases import op_cases
+from qwen3_reference.graph.committed import record_model
 from qwen3_reference.tokenization.cases import TOKENIZATION_CASES
 from qwen3_reference.tokenization.recorded import record_tokenization
 
@@ -35,6 +37,7 @@ def main(arguments: list[str]) -> int:
     write: dict[str, Callable[[Path], None]] = {f"op/{op.name}": partial(record_op, op) for op in op_cases()}
     write |= {one.name: partial(record, one, options.checkpoints) for one in CASES}
     write |= {one.name: partial(record_classic, one, options.checkpoints) for one in CLASSIC_CASES}
+    write |= {one.name: partial(record_model, one, options.checkpoints) for one in MODEL_CASES}
     write |= {one.name: partial(record_tokenization, one, options.tokenizers) for one in TOKENIZATION_CASES}
     taken = [name for name in write if any(fnmatchcase(name, glob) for glob in options.only or ["*"])]
     chosen = [name for name in taken if not any(fnmatchcase(name, glob) for glob in options.exclude)]

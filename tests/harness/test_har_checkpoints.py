@@ -15,11 +15,14 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from qwen3_golden import GOLDEN_ROOT, Array
 from qwen3_golden.models import models
+from qwen3_reference.cases.models import MODEL_CASES
 from qwen3_reference.checkpoints.classic_configs import is_classic
 from qwen3_reference.checkpoints.stored import read_directory
 
-DIRECTORIES = sorted(one for one in (GOLDEN_ROOT / "checkpoints").iterdir() if not is_classic(one))
-"""Those of Qwen3 and Qwen2."""
+MODELS = sorted(GOLDEN_ROOT / "checkpoints" / case.checkpoint for case in MODEL_CASES)
+"""Those of models that their own graph describes."""
+DIRECTORIES = sorted(one for one in {*(GOLDEN_ROOT / "checkpoints").iterdir()} - {*MODELS} if not is_classic(one))
+"""Those of Qwen3, Qwen2 and Llama."""
 QWEN3_0_6B = {
     "hidden_size": 1024,
     "num_attention_heads": 16,
@@ -69,7 +72,7 @@ def quiet(tensors: dict[str, Array]) -> Iterator[str]:
 def tensors_of(directory: Path) -> dict[str, Array]:
     """The stored tensors by name, without a head that is tied and stored all the same."""
     stored = {name: one.float32() for name, one in read_directory(directory).items()}
-    if CONFIGS[directory.name]["tie_word_embeddings"]:
+    if config_of(directory)["tie_word_embeddings"]:
         stored.pop("lm_head.weight", None)
     return stored
 
@@ -82,7 +85,7 @@ def drawn_by_default(path: Path) -> dict[str, Array]:
     return load_file(path / "model.safetensors")
 
 
-@pytest.mark.parametrize("directory", DIRECTORIES, ids=lambda path: path.name)
+@pytest.mark.parametrize("directory", [*DIRECTORIES, *MODELS], ids=lambda path: path.name)
 def test_har_05_a_committed_checkpoint_is_loud(directory: Path) -> None:
     assert list(quiet(tensors_of(directory))) == []
 
@@ -207,6 +210,15 @@ def test_har_18_no_tiny_checkpoint_keeps_a_size_of_the_real_one() -> None:
     for name, config in FREE.items():
         kept = {field for field, size in QWEN3_0_6B.items() if config[field] == size}
         assert not kept, name
+
+
+def test_har_18_theta_and_epsilon_of_other_models_are_no_default_either() -> None:
+    for directory in MODELS:
+        config = config_of(directory)
+        rope = config["rope_parameters"]
+        thetas = {of["rope_theta"] for of in (rope, *rope.values()) if isinstance(of, dict) and "rope_theta" in of}
+        assert thetas and not thetas & {1e4, 1.5e5, 1e6}, directory.name
+        assert config["rms_norm_eps"] not in (1e-5, 1e-6)
 
 
 def test_har_18_theta_and_epsilon_are_no_ones_default() -> None:

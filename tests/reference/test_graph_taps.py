@@ -94,3 +94,29 @@ def test_what_a_configuration_says_of_single_layers_goes_with_the_layers_that_st
     assert set(map(int, whole.to_dict()["per_layer_config"])) > {5}
     config = small(whole, {})
     assert config.layer_types == ["sliding_attention", "full_attention"] and config.num_hidden_layers == 2
+
+
+class Rotated(nn.Module):
+    """A module that is called for each of two words, in the order that it is told, and twice for the second."""
+
+    def __init__(self, words: tuple[str, ...]) -> None:
+        super().__init__()
+        self.tables, self.words = Tables(), words
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return sum((self.tables(x, word) for word in self.words), torch.zeros(()))
+
+
+class Tables(nn.Module):
+    def forward(self, x: torch.Tensor, word: str) -> torch.Tensor:
+        return x * len(word)
+
+
+@pytest.mark.parametrize("words", [("full", "sliding"), ("sliding", "full")])
+def test_calls_with_a_word_are_called_after_it_and_not_after_their_order(words: tuple[str, ...]) -> None:
+    taps, x = Taps(), torch.ones(2)
+    model = Rotated((*words, "sliding"))
+    with watched(model, taps):
+        model(x)
+    seen = {name: float(value[0]) for (name, _), value in taps.values.items()}
+    assert seen == {"tables#full": 4, "tables#sliding": 7, "tables#sliding#2": 7}

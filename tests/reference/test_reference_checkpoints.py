@@ -9,6 +9,7 @@ import pytest
 
 from qwen3_golden import ParityError, pb
 from qwen3_reference.cases.llama import LLAMA_DEFINITIONS
+from qwen3_reference.cases.models import MODEL_CASES
 from qwen3_reference.cases.twins import TWINS
 from qwen3_reference.checkpoints.classic import CLASSIC_DEFINITIONS
 from qwen3_reference.checkpoints.configs import model_config
@@ -47,18 +48,27 @@ DIGESTS = {
     "llama3": "1f2b61ff4be28c2713b9b5559da4b66f8a4f874ef51db0d29baba2b317f7f84e",
     "llama-plain": "a1bf2439471fff4a5b908d48523e573ee7876010f7f40d8fbf673cf88122ba93",
     "training-untied": "3712e234cae6b03a25799f2e7223e21ced93fa0e825b5c93ae7f86603af460e6",
+    "qwen3-moe": "b2ca4b2bd249fc8bc54236658cd4582f88ce12654a9de5b1bab164ef2d89bf58",
+    "qwen3-moe-dense-layers": "26be847a3d6907995bf2575e2c67316a7cd8ad93aebea86b034604e01a52029d",
+    "qwen3-moe-bfloat16": "b7d1aa8afd8a77d1a8dec5adc6d619ff1d8577911fb4987ffa6f6284e77a994d",
+    "qwen3-next": "dbf502ed3b91962db3f775694ec97d17d18f4a72960e0044e1a0e5119625ce9c",
+    "qwen3.5": "a9ed7c4e42d8f6184d54aea6911d4a1038295a90ab9d6d71974b2fa4530231cc",
+    "qwen3.5-moe": "0763545fb043917f219ae161ca8c8a65a606676f963da69f0e0f31a5e7a2ae97",
+    "gpt-oss": "714df726a9ebde464da9ca3a3b0d96cd702d89b32fa8fb31d6dbde165118d1b1",
+    "gemma3": "d05e9794093118d87fad450f6617af99971d846afcc4677683268dffd7f8794b",
 }
 PAIRS = [("tied-encoder", "tied-decoder"), ("window-encoder", "window-decoder"), ("qwen2-encoder", "qwen2-decoder")]
 NAMES = [definition.name for definition in (*DEFINITIONS, *TWINS, *LLAMA_DEFINITIONS)]
+MODELS = [case.checkpoint for case in MODEL_CASES]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, *MODELS])
 def test_a_committed_checkpoint_has_the_bytes_that_goldens_hang_on(checkpoints: Path, name: str) -> None:
     assert checkpoint_message("decoder", checkpoints / name, name).sha256.hex() == DIGESTS[name]
 
 
 def test_no_checkpoint_is_committed_without_a_definition(checkpoints: Path) -> None:
-    names = [*NAMES, *(definition.name for definition in CLASSIC_DEFINITIONS)]
+    names = [*NAMES, *MODELS, *(definition.name for definition in CLASSIC_DEFINITIONS)]
     assert sorted(path.name for path in checkpoints.iterdir()) == sorted(names)
 
 

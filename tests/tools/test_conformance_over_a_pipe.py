@@ -130,6 +130,14 @@ def test_a_request_brings_the_case_that_runs_before_it() -> None:
     assert parsed(message.prior).case.name == "encdec/window"
 
 
+def test_no_port_is_asked_for_models_that_only_their_graph_describes(port: Path) -> None:
+    command = ("--", sys.executable, port, "honest", "")
+    alone = run("--only", "model/*", *command)
+    assert alone.exit_code == 2 and "is asked of no port over the pipe" in alone.stderr and "check" in alone.stderr
+    both = run("--only", "model/*", "--only", "op/rope", "--json", *command)
+    assert both.exit_code == 0 and '"op/rope"' in both.stdout and '"model/' not in both.stdout
+
+
 def test_answers_are_judged_as_files_are(port: Path, tmp_path: Path) -> None:
     found = asked(port, tmp_path)
     assert found.folder is not None and not found.failed and not found.answers.remarks

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -66,6 +69,73 @@ def test_another_environment_may_differ_by_half_a_budget(root: Path, staging: Pa
 def test_another_environment_may_not_differ_by_more(root: Path, staging: Path) -> None:
     alter(staging / "cases" / f"{NAME}.pb", 1e-2, elsewhere=True)
     assert [d.kind for d in differences(staging, root)] == [MOVED]
+
+
+def altered_model(path: Path, change: Callable[[Recording], None], *, elsewhere: bool = True, torch: str = "") -> None:
+    """A golden with a graph changed, and where it was made."""
+    golden = read(path)
+    tensors = [Tensor(pb.Tensor.FromString(t.info.SerializeToString()), t.array.copy()) for t in golden]
+    golden = replace(golden, tensors=tensors)
+    change(golden)
+    golden.provenance.kernels = "another machine's" if elsewhere else golden.provenance.kernels
+    for pair in golden.provenance.versions:
+        pair.value = torch if torch and pair.key == "torch" else pair.value
+    write(path, golden)
+
+
+def noise(share: float) -> Callable[[Recording], None]:
+    """The logits changed by a share of their floor."""
+
+    def change(golden: Recording) -> None:
+        item = golden["logits", 0]
+        item.array[...] += np.float32(share * item.info.floor.rms)
+
+    return change
+
+
+def other_graph(golden: Recording) -> None:
+    golden.graph.line[-1].number += 1
+
+
+def other_floor(golden: Recording) -> None:
+    golden["logits", 0].info.floor.rms *= 3
+
+
+MODEL = "model/gemma3"
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> tuple[Path, Path]:
+    """A golden set of one case with a graph, and the same recorded again."""
+    for side in ("golden", "staging"):
+        (tmp_path / side / "cases" / "model").mkdir(parents=True)
+        shutil.copyfile(GOLDEN_ROOT / "cases" / f"{MODEL}.pb", tmp_path / side / "cases" / f"{MODEL}.pb")
+    return tmp_path / "golden", tmp_path / "staging"
+
+
+@pytest.mark.parametrize(
+    ("change", "made", "kind", "text"),
+    [
+        (lambda golden: None, {}, SAME, "within half a budget"),
+        (noise(0.1), {}, SAME, "within half a budget"),
+        (noise(0.1), {"elsewhere": False}, MOVED, "other bytes in the same environment"),
+        (noise(100), {}, MOVED, "more than half a budget"),
+        (other_graph, {}, MOVED, "another graph of the same versions"),
+        (other_graph, {"torch": "99"}, SAME, "within half a budget"),
+        (other_floor, {}, MOVED, "another floor, first of logits (step 0)"),
+    ],
+)
+def test_a_golden_with_a_graph_is_compared_by_values_graph_and_floors(
+    models: tuple[Path, Path],
+    change: Callable[[Recording], None],
+    made: dict[str, Any],
+    kind: str,
+    text: str,
+) -> None:
+    root, staging = models
+    altered_model(staging / "cases" / f"{MODEL}.pb", change, **made)
+    [difference] = differences(staging, root)
+    assert difference.kind == kind and text in difference.text
 
 
 def test_a_case_with_other_inputs_is_a_difference_that_names_them(root: Path, staging: Path) -> None:

@@ -29,6 +29,7 @@ OF_CASES = {
     "llama/ragged_decode": {"llama3", "padding"},
     "training/causal": {"qk_norm", "padding", "training"},
     "generation/beams": {"qk_norm", "window", "encoder", "padding", "generation"},
+    "model/gemma3": {"padding"},
     "op/rope": set(),
     "tokenization/words": set(),
 }

@@ -187,8 +187,8 @@ def _save(path: Path, tensors: dict[str, Array], dtype: str) -> None:
     path.write_bytes(head + b"".join(array.tobytes() for array in arrays))
 
 
-def new_directory(directory: Path) -> None:
-    """Make the directory of a checkpoint; `ParityError` when it exists, because committed ones are bytes."""
+def refuse_existing(directory: Path) -> None:
+    """Raise `ParityError` for a directory of a checkpoint that exists, because committed ones are bytes."""
     if directory.exists():
         raise ParityError(
             directory,
@@ -197,6 +197,11 @@ def new_directory(directory: Path) -> None:
             got="an existing one",
             next_step="choose another name: goldens hang on the bytes of this one",
         )
+
+
+def new_directory(directory: Path) -> None:
+    """Make the directory of a checkpoint; `ParityError` when it exists."""
+    refuse_existing(directory)
     directory.mkdir(parents=True)
 
 

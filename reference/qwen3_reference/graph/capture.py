@@ -34,13 +34,16 @@ def capture(
     checkpoint: str | Path | None = None,
     floors: bool = True,
     seed: int = 0,
+    label: str = "",
+    about: pb.Case | None = None,
 ) -> None:
     """Write the golden of a transformers model on inputs to `path`: every module's output, and the graph behind them.
 
     `inputs` are the forward's arguments, `[batch, query]` of the whole length; `steps` how many positions each forward
     takes, all of them in one where it is empty. `checkpoint` is the folder that the weights came from, None where they
-    are handed to the judge in memory. `seed` is what the inputs were drawn from, 0: nothing. Raises `ParityError` for
-    a model that does not run or cannot be exported, and where the disk does not take the file; then there is none.
+    are handed to the judge in memory, `label` what it is called, by default as the folder. `seed` is what the inputs
+    were drawn from, 0: nothing. `about` is what the case says beside all this. Raises `ParityError` for a model that
+    does not run or cannot be exported, and where the disk does not take the file; then there is none.
     """
     if not is_plain_name(name):
         raise ParityError(
@@ -52,7 +55,8 @@ def capture(
         )
     with as_reference(model):
         whole, lengths = completed(model, inputs, steps)
-        write(model, whole, lengths, traced(model, whole, lengths), Path(path), name, checkpoint, seed, floors=floors)
+        made, target = traced(model, whole, lengths), Path(path)
+        write(model, whole, lengths, made, target, name, checkpoint, seed, floors=floors, label=label, about=about)
 
 
 def write(
@@ -66,15 +70,18 @@ def write(
     seed: int,
     *,
     floors: bool,
+    label: str = "",
+    about: pb.Case | None = None,
 ) -> None:
-    """Write what was traced as a golden; without `floors` the taps have none."""
+    """Write what was traced as a golden; without `floors` the taps have none. `label` and `about` as of `capture`."""
     architecture = type(inside(model)).__name__
     more = model.says if isinstance(model, Around) else ""
     case = pb.Case(name=name, mode=pb.GRAPH, steps=lengths, description=f"{architecture}{more} by its own graph.")
     for key, value in sorted(model.attributes.items()) if isinstance(model, Around) else ():
         case.attributes.add(key=key, value=value)
     if checkpoint is not None:
-        case.checkpoint.append(checkpoint_message("model", checkpoint, Path(checkpoint).resolve().name))
+        case.checkpoint.append(checkpoint_message("model", checkpoint, label or Path(checkpoint).resolve().name))
+    case.MergeFrom(about or pb.Case())
     said = provenance("qwen3_reference", seed)
     said.flags.extend(
         [pb.Pair(key="experts", value=EXPERTS), pb.Pair(key="export", value=str(made.dtype).split(".")[1])]

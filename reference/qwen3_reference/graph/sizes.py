@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
@@ -100,9 +101,12 @@ def family(name: str | Path) -> Any:
         ) from error
 
 
-def small(config: Any, adjusted: Settings) -> Any:
-    """A configuration with small sizes, a new one of its class; raises what the class raises for such sizes."""
-    return type(config).from_dict(_shrunk(config.to_dict(), {**_SIZES, **adjusted}))
+def small(config: Any, adjusted: Settings, settings: Settings = MappingProxyType({})) -> Any:
+    """A configuration with small sizes, a new one of its class; raises what the class raises for such sizes.
+
+    `settings` stand as they are.
+    """
+    return type(config).from_dict({**_shrunk(config.to_dict(), {**_SIZES, **adjusted}), **settings})
 
 
 def _shrunk(said: Settings, sizes: Settings) -> dict[str, Any]:

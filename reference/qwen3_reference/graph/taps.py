@@ -16,6 +16,7 @@ from torch import nn
 from transformers.modeling_utils import AttentionInterface
 
 from qwen3_reference.graph.pooled import inside
+from qwen3_reference.graph.words import named_call
 
 Key = tuple[str, int]
 """A tap's name and the step it belongs to."""
@@ -66,14 +67,14 @@ def watched(model: nn.Module, taps: Taps) -> Iterator[None]:
     experts = tuple(f"{path}." for path, module in named.items() if _is_experts(module))
     paths = {module: path for path, module in named.items() if path and not path.startswith(experts)}
 
-    def gave(path: str, _module: nn.Module, _inputs: object, output: object) -> None:
-        name = taps.numbered(path)
+    def gave(path: str, _module: nn.Module, args: tuple[object, ...], named: dict[str, Any], output: object) -> None:
+        name = taps.numbered(named_call(path, args, named))
         for place, value in enumerate(parts(output)):
             taps.add(f"{name}[{place}]" if place else name, value)
 
     with ExitStack() as stack:
         for module, path in paths.items():
-            stack.callback(module.register_forward_hook(partial(gave, path)).remove)
+            stack.callback(module.register_forward_hook(partial(gave, path), with_kwargs=True).remove)
         stack.enter_context(_attention(paths, taps))
         yield
 

@@ -11,6 +11,7 @@ import math
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from zlib import crc32
 
@@ -24,12 +25,14 @@ from qwen3_reference.graph.capture import capture
 from qwen3_reference.graph.load import load, model_class
 from qwen3_reference.graph.reason import short
 from qwen3_reference.graph.settings import as_reference
-from qwen3_reference.graph.sizes import ADJUSTMENTS, VOCABULARY, family, small
+from qwen3_reference.graph.sizes import ADJUSTMENTS, VOCABULARY, Settings, family, small
 from qwen3_reference.graph.steps import has_cache
 from qwen3_reference.quiet import quiet
 
 GOLDEN = "golden.pb"
 _QUIET_TOKENS, _QUIET = (5, 9), 1e-3
+_LOUD = 4.0
+"""How much larger padding's embedding is, which nobody may see."""
 _PADDING, _FIRST_ID = 3, 10
 _PREFILL, _DECODED = 7, 2
 
@@ -69,6 +72,7 @@ def write_tiny(name: str | Path, folder: str | Path, *, seed: int = 1, floors: b
             checkpoint=beside,
             floors=floors,
             seed=seed,
+            label=folder.resolve().name,
         )
         if folder.exists():
             folder.rmdir()
@@ -80,16 +84,17 @@ def write_tiny(name: str | Path, folder: str | Path, *, seed: int = 1, floors: b
     return folder / GOLDEN
 
 
-def tiny_model(name: str | Path, seed: int = 1) -> Any:
+def tiny_model(name: str | Path, seed: int = 1, settings: Settings = MappingProxyType({})) -> Any:
     """A small model of a family in float32, loud, drawn from a seed; of several sets of sizes the first that runs.
 
-    Raises `ParityError` for a family that is not known or runs with none of them.
+    `settings` are values of its configuration that stand whatever the sizes are. Raises `ParityError` for a family that
+    is not known or runs with none of them.
     """
     refused, whole = list[str](), family(name)
     for adjusted in ADJUSTMENTS:
         try:
             with quiet(), torch.random.fork_rng():
-                config = small(whole, adjusted)
+                config = small(whole, adjusted, settings)
                 model = model_class(config)(config).float().eval().requires_grad_(False)
             loud(model, seed)
             inputs, _ = tiny_inputs(model, seed)
@@ -127,15 +132,16 @@ def _drawn(name: str, parameter: torch.Tensor, module: nn.Module, seed: int) -> 
     noise = _normal(name, parameter.shape, seed)
     if isinstance(module, nn.Embedding):
         noise *= 0.8
-        for token in _QUIET_TOKENS:
-            if len(noise) == VOCABULARY:
-                noise[token] *= _QUIET
+        if len(noise) == VOCABULARY:
+            noise[list(_QUIET_TOKENS)] *= _QUIET
+            noise[0] *= _LOUD
         return noise
     if parameter.ndim > 1:
         inputs = parameter.shape[-2 if getattr(module, "is_transposed", False) and parameter.ndim > 2 else -1]
         return noise * (1.2 / math.sqrt(inputs))
     if name.endswith("weight"):
-        return 1.3 + 0.9 * torch.erf(noise)  # 0.4 to 2.2
+        spread = torch.erf(noise)
+        return torch.where(spread < 0, 0.8 + 0.4 * spread, 1.2 + spread)  # 0.4 to 0.8, and 1.2 to 2.2
     return 0.3 + 0.6 * noise if name.endswith("bias") else 0.6 * noise
 
 
@@ -151,13 +157,13 @@ def _one_heads_keys(module: nn.Module) -> Iterator[torch.Tensor]:
         yield convolution.weight.data[keys : keys + width]
 
 
-def tiny_inputs(model: Any, seed: int) -> tuple[dict[str, torch.Tensor], tuple[int, ...]]:
+def tiny_inputs(model: Any, seed: int, prefill: int = _PREFILL) -> tuple[dict[str, torch.Tensor], tuple[int, ...]]:
     """Two rows of ids, the first shorter by three and padded, and the query length of each forward.
 
     Decoders are padded on the left, which is where states do not mind, and decode two tokens behind the prefill.
     """
     generator = torch.Generator().manual_seed(seed)
-    whole = _PREFILL + _DECODED
+    whole = prefill + _DECODED
 
     def ids(length: int) -> torch.Tensor:
         drawn = torch.randint(_FIRST_ID, VOCABULARY, (2, length), generator=generator)
@@ -172,7 +178,7 @@ def tiny_inputs(model: Any, seed: int) -> tuple[dict[str, torch.Tensor], tuple[i
     if config.is_encoder_decoder:
         return inputs | {"decoder_input_ids": ids(2 + _DECODED)}, (2, *[1] * _DECODED)
     if left:
-        return inputs, (_PREFILL, *[1] * _DECODED)
+        return inputs, (prefill, *[1] * _DECODED)
     if "token_type_ids" in names and getattr(config, "type_vocab_size", 0) > 1:
-        inputs["token_type_ids"] = torch.arange(whole).ge(_PREFILL // 2).long().expand(2, whole).contiguous()
+        inputs["token_type_ids"] = torch.arange(whole).ge(prefill // 2).long().expand(2, whole).contiguous()
     return inputs, ()

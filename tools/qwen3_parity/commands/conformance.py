@@ -18,6 +18,7 @@ from qwen3_golden.whole import write_whole
 from qwen3_parity.commands import examples, output_options, selection_options
 from qwen3_parity.conformance.known import expected, load, surprises
 from qwen3_parity.conformance.port import Limits, Port
+from qwen3_parity.conformance.requests import is_asked
 from qwen3_parity.conformance.run import KINDS, Fresh
 from qwen3_parity.conformance.run import conformance as run
 from qwen3_parity.diagnosis.answer import Diagnosis
@@ -108,6 +109,15 @@ def conformance(
             next_step="unset QWEN3_PARITY_GOLDENS, or leave --level out",
         )
     cases = [name for name in cases if selection.takes(name, goldens[name])]
+    cases, left = [name for name in cases if is_asked(goldens[name])], cases
+    if left and not cases:
+        raise ParityError(
+            left[0],
+            "a model that its golden's graph describes is asked of no port over the pipe",
+            expected="a case of one of the networks in golden/networks",
+            got=f"{len(left)} of other models",
+            next_step=f"record your model for it with qwen3_parity.record, then: qwen3-parity check {left[0]} MINE.pb",
+        )
     if not cases:
         raise click.UsageError("no case is left by --level, --only, --exclude and --without")
     listed = load(known) if known else []

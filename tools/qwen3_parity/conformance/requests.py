@@ -13,6 +13,11 @@ from qwen3_parity.judge.match import GIVEN
 from qwen3_parity.text.inputs import inputs_of
 
 
+def is_asked(golden: Path) -> bool:
+    """Whether a port is asked for a golden's case: of a model with a graph it would have to know that one model."""
+    return read(golden).case.mode != pb.GRAPH
+
+
 def request_for(name: str, goldens: Mapping[str, Path]) -> pb.ConformanceRequest:
     """The request for a committed case, with the case that runs before it; its id is not set."""
     case = read(goldens[name]).case

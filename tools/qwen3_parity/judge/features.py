@@ -8,7 +8,7 @@ import numpy as np
 
 from qwen3_golden import Recording, pb
 
-_SIDES = ("encoder", "decoder")
+_SIDES = ("encoder_", "decoder_", "")
 
 
 def _given(golden: Recording, *names: str) -> bool:
@@ -22,14 +22,14 @@ def _encoder(golden: Recording) -> bool:
 
 
 def _padding(golden: Recording) -> bool:
-    masks = (golden.get(f"input.{side}_attention_mask", 0) for side in _SIDES)
+    masks = (golden.get(f"input.{side}attention_mask", 0) for side in _SIDES)
     return any(mask is not None and not mask.array.all() for mask in masks)
 
 
 def _positions(golden: Recording) -> bool:
     """Whether a real token stands elsewhere than the number of real tokens before it."""
     for side in _SIDES:
-        mask, ids = (golden.get(f"input.{side}_{name}", 0) for name in ("attention_mask", "position_ids"))
+        mask, ids = (golden.get(f"input.{side}{name}", 0) for name in ("attention_mask", "position_ids"))
         if mask is not None and ids is not None:
             real = mask.array.astype(bool)
             if (ids.array != np.cumsum(real, axis=1) - 1)[real].any():

@@ -17,7 +17,7 @@ A tensor alone is the first of them that a golden has.
 """
 _INSIDE = ("query", "key", "value", "probs", "context")
 _NUMBER = re.compile(r"(?<![^.])\d+(?![^.\[#])")
-_PLACE = re.compile(r"(?P<path>[^#\[\]]+)(#[0-9]+)?(\[[0-9]+\])?")
+_PLACE = re.compile(r"(?P<path>[^#\[\]]+)(#\w+)*(\[[0-9]+\])?")
 
 
 def general(name: str) -> str:

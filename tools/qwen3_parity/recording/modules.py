@@ -37,6 +37,7 @@ from qwen3_parity.recording.recorder import Recorder, elements, recorder
 from qwen3_parity.recording.tap_axes import width_of
 from qwen3_reference.binding import attach, hooked
 from qwen3_reference.cache_name import CACHE
+from qwen3_reference.graph.words import named_call
 
 _BACKENDS = {"eager": pb.EAGER, "sdpa": pb.SDPA, "flex_attention": pb.FLEX}
 
@@ -115,9 +116,10 @@ class _Run:
         self.forwards.begin(module, args, named)
         self.calls.clear()
 
-    def gave(self, path: str, _module: nn.Module, _args: Any, _named: Any, result: Any) -> None:
+    def gave(self, path: str, _module: nn.Module, args: Any, named: Any, result: Any) -> None:
         """Take what a module gives: a tensor, or those among several, each called after its place."""
         self.forwards.running(path)
+        path = named_call(path, args, named)
         self.calls[path] += 1
         for place, value in enumerate(_parts(result)):
             self.offer(called(path, self.calls[path], place), value)

@@ -12,16 +12,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from qwen3_golden import GOLDEN_ROOT, ParityError, pb, read
+from qwen3_golden import GOLDEN_ROOT, ParityError, Recording, pb, read
 from qwen3_golden import manifest as manifests
 from qwen3_golden.whole import change_together
-from qwen3_parity.check import check_run
+from qwen3_parity.check import check, check_run
 from qwen3_parity.judge.selection import EVERY, Selection
 
 SAME, MOVED, NEW, GONE = "same", "moved", "new", "gone"
 LOG = "CHANGELOG.md"
 _SECONDS = 0.2
 """Between two looks at what is recorded."""
+_FLOORS = 2.0
+"""Floors of one run on two machines differ by less: the draws are the same, the recorded run's own error is in them."""
 
 
 @dataclass(frozen=True)
@@ -79,8 +81,9 @@ def _compare(name: str, old: Path, new: Path) -> Difference:
     if old.read_bytes() == new.read_bytes():
         return Difference(name, SAME, equal_bytes=True)
     committed, staged = read(old), read(new)
+    by_graph = committed.case.mode == pb.GRAPH
     try:
-        verdicts = check_run(committed, staged)
+        verdicts = check(committed, staged) if by_graph else check_run(committed, staged)
     except ParityError as error:
         if error.fault != "input":
             raise
@@ -93,9 +96,28 @@ def _compare(name: str, old: Path, new: Path) -> Difference:
         return Difference(name, MOVED, math.inf, text=f"another tokenization, first {first}")
     if committed.case.mode == pb.TOKENIZATION:
         return Difference(name, SAME, text="another environment, every stage the same")
+    if by_graph and _versions(committed) == _versions(staged) and committed.graph != staged.graph:
+        return Difference(name, MOVED, share, text="another graph of the same versions")
+    if by_graph and (other := _other_floors(committed, staged)):
+        return Difference(name, MOVED, share, text=f"another floor, first of {other}")
     if verdicts.exit_code or share > 0.5:
         return Difference(name, MOVED, share, text="values differ by more than half a budget")
     return Difference(name, SAME, share, text="another environment, within half a budget")
+
+
+def _versions(recording: Recording) -> dict[str, str]:
+    return {pair.key: pair.value for pair in recording.provenance.versions}
+
+
+def _other_floors(committed: Recording, staged: Recording) -> str:
+    """The first tap whose floor is more than twice the other's; empty: none, they are drawn in NumPy alone."""
+    for item in committed:
+        again = staged.get(*item.key)
+        for field in ("rms", "max", "row"):
+            low, high = sorted(getattr(one.info.floor, field) if one else 0.0 for one in (item, again))
+            if again is None or high > _FLOORS * low:
+                return f"{item.info.name} (step {item.info.step})"
+    return ""
 
 
 def _cases(root: Path, selection: Selection) -> dict[str, Path]:
