@@ -19,6 +19,14 @@ def huggingface(backend: str, dtype: torch.dtype) -> Callable[[pb.Case, Mapping[
     """A factory of a case's own model under this attention; `ParityError` where the model does not have it."""
 
     def build(case: pb.Case, directories: Mapping[str, Path]) -> Any:
+        if "model" not in directories:
+            raise ParityError(
+                case.name,
+                "the case has no checkpoint that Hugging Face's own model could be loaded from",
+                expected="a golden that was captured from a folder",
+                got="none",
+                next_step="give the --impl whose factory builds the model",
+            )
         attributes = {one.key: one.value for one in case.attributes}
         model = load(directories["model"], dtype, bare=POOL in attributes)
         try:
