@@ -72,7 +72,7 @@ def _some(chosen: list[Path], selection: Selection) -> list[Path]:
             "there is nothing to compare",
             expected=f"goldens by {selection}",
             got="none of " + ", ".join(case_names()),
-            next_step="give other globs, or leave out fewer features",
+            next_step="give other globs, or leave out fewer features; model/* are for qwen3-parity record, then check",
         )
     return chosen
 
