@@ -64,9 +64,9 @@ def test_a_golden_is_of_its_checkpoint_and_says_its_steps(case: ModelCase) -> No
     assert not golden["input.attention_mask", 0].array[0, :3].any()
 
 
-@pytest.mark.sample(every=2)
+@pytest.mark.sample(every=3)
 @by_case
-@pytest.mark.parametrize("run", [at_once, step_by_step], ids=lambda run: run.__name__)
+@pytest.mark.parametrize("run", [step_by_step, at_once], ids=lambda run: run.__name__)
 def test_hugging_faces_own_model_is_at_parity(
     case: ModelCase, run: Callable[[Any, qwen3_parity.Case], None], tmp_path: Path
 ) -> None:
