@@ -23,11 +23,12 @@ class Positions:
     def along(self, axis: str, size: int) -> Array | None:
         """`[batch, size]`, or `[batch · position]` for "row": what counts along an axis of a value; None for all.
 
-        An axis of another size is none of these positions.
+        An axis of another size is none of these positions. A value that a step makes of every position so far, as
+        keys out of a compressed cache, has all of them along "query".
         """
         new = self.real[:, self.start :]
-        chosen = {"query": new, "row": new.reshape(-1), "key": self.real}.get(axis)
-        return chosen if chosen is not None and chosen.shape[-1] == size else None
+        chosen = {"query": (new, self.real), "row": (new.reshape(-1), self.real.reshape(-1)), "key": (self.real,)}
+        return next((real for real in chosen.get(axis, ()) if real.shape[-1] == size), None)
 
 
 def judged(shape: Sequence[int], axes: Sequence[str], positions: Sequence[Positions]) -> Array:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
-from qwen3_golden import ParityError
-from qwen3_reference.cases.models import MODEL_CASES, ModelCase
-from qwen3_reference.graph.committed import write_checkpoint
+from qwen3_golden import ParityError, read
+from qwen3_reference.cases.models import MODEL_CASES, POOLED_CASES, ModelCase
+from qwen3_reference.graph.committed import record_model, write_checkpoint
 from qwen3_reference.graph.load import load
 
 BY_NAME = {case.checkpoint: case for case in MODEL_CASES}
@@ -63,3 +64,17 @@ def test_the_settings_that_hide_one_another_stand_in_cases_of_their_own() -> Non
     assert {case.dtype for case in moe} == {"float32", "bfloat16"}
     (dense,) = (case for case in moe if case.config.get("mlp_only_layers"))
     assert dense.config["decoder_sparse_step"] == 2 and dense.config["num_hidden_layers"] == 4
+
+
+def test_a_case_of_what_stands_around_a_model_is_recorded_from_its_definition(tmp_path: Path) -> None:
+    embedding, reranker = POOLED_CASES
+    write_checkpoint(embedding, tmp_path / embedding.checkpoint)
+    for case in POOLED_CASES:
+        record_model(case, tmp_path, tmp_path / f"{case.name}.pb")
+    vectors, scores = (read(tmp_path / f"{case.name}.pb", digests=True) for case in POOLED_CASES)
+    assert vectors["embedding", 0].array.shape == (8, 11) and not vectors["input.attention_mask", 0].array[:, -1].all()
+    answers = scores["score", 0].array
+    assert answers.shape == (8,) and answers.min() > 0.02 and answers.max() < 0.98 and np.ptp(answers) > 0.2
+    assert scores["input.attention_mask", 0].array[:, -1].all() and embedding.checkpoint == reranker.checkpoint
+    sizes = [path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()]
+    assert sum(sizes) < 320_000

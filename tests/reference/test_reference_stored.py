@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from families import tiny
 from torch import nn
 
+from families import tiny
 from qwen3_golden import pb
 from qwen3_parity.slices.stored import graph_of
 from qwen3_reference.graph.export import exported

@@ -528,6 +528,10 @@ CASES: Mapping[str, tuple[Any, Callable[..., Any]]] = {
     "sum": (over(), aten.sum),
     "mean": (over(), aten.mean),
     "var": (variances(), aten.var),
+    "linalg_vector_norm": (
+        st.builds(lambda call: ([call[0][0], 2, *call[0][1:]], {}), over(FINITE)),
+        aten.linalg_vector_norm,
+    ),
     "softmax _softmax": (along(), torch.softmax),
     "log_softmax _log_softmax": (along(FINITE), torch.log_softmax),
     "logsumexp": (over(FINITE), aten.logsumexp),

@@ -97,6 +97,8 @@ def test_rows_that_do_not_count_lend_nothing() -> None:
         (("channel",), (3,), [1, 1, 1]),
         (("query", "batch"), (2, 2), [[1, 0], [1, 1]]),
         (("batch", "query"), (2, 5), [[1] * 5, [1] * 5]),
+        (("batch", "query"), (2, 3), [[0, 1, 1], [1, 0, 1]]),
+        (("row", "channel"), (6, 1), [[0], [1], [1], [1], [0], [1]]),
     ],
 )
 def test_padding_does_not_count(axes: tuple[str, ...], shape: tuple[int, ...], expected: list[Any]) -> None:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner, Result
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Split
 
 from qwen3_golden import GOLDEN_ROOT, ParityError, pb, read
 from qwen3_parity.cli import main
-from qwen3_parity.recording.any_model import inputs_of
+from qwen3_parity.recording.any_model import answers_of, inputs_of
 from qwen3_reference.graph.tiny import tiny_model
 
 CHECKPOINT = GOLDEN_ROOT / "checkpoints" / "tied-decoder"
@@ -33,6 +37,35 @@ def test_ids_of_a_causal_model_are_padded_on_the_left_and_its_last_tokens_go_one
     assert golden.run.arithmetic == pb.ARITHMETIC_F32 and golden.run.backend == pb.EAGER
     assert {flag.key: flag.value for flag in golden.provenance.flags}["export"] == "bfloat16"
     assert golden["logits", 1].info.axes == ["batch", "query", "channel"]
+
+
+def test_an_embedding_is_cut_and_padded_as_asked(tmp_path: Path) -> None:
+    out = tmp_path / "e.pb"
+    options = ("--pool", "last", "--dimensions", 7, "--padding", "right")
+    result = run("--model", CHECKPOINT, "--ids", "5,6,7,8;9,10", *options, "--no-floors", "--out", out)
+    assert result.exit_code == 0, result.output
+    golden = read(out, digests=True)
+    assert golden["input.attention_mask", 0].array.tolist() == [[1, 1, 1, 1], [1, 1, 0, 0]]
+    embedding, pooled = golden["embedding", 0].array, golden["pooled", 0].array
+    assert np.allclose(embedding, pooled[:, :7] / np.linalg.norm(pooled[:, :7], axis=1, keepdims=True), atol=1e-6)
+    assert np.array_equal(pooled[1], golden["norm", 0].array[1, 1]) and "last token pooled" in golden.case.description
+
+
+def test_a_score_has_answers_by_their_ids_or_their_texts(tmp_path: Path) -> None:
+    (tmp_path / "words").mkdir()
+    words = Tokenizer(WordLevel({"no": 4, "yes": 9, "no yes": 5}, "no"))
+    words.pre_tokenizer = Split(" ", "removed")
+    words.save(str(tmp_path / "words" / "tokenizer.json"))
+    assert answers_of("no,yes", tmp_path / "words") == answers_of("4, 9", tmp_path) == (4, 9)
+    with pytest.raises(ParityError, match="two answers of one token each"):
+        answers_of("no,yes yes", tmp_path / "words")
+    out = tmp_path / "s.pb"
+    result = run("--model", CHECKPOINT, "--ids", "5,6,7;9,10", "--score", "4,9", "--no-floors", "--out", out)
+    assert result.exit_code == 0, result.output
+    golden = read(out, digests=True)
+    both = golden["logits", 0].array[:, -1, [4, 9]].astype(np.float64)
+    assert np.array_equal(golden["answers", 0].array, both.astype(np.float32))
+    assert np.allclose(golden["score", 0].array, 1 / (1 + np.exp(both[:, 0] - both[:, 1])), atol=1e-6)
 
 
 def test_a_run_in_bfloat16_is_recorded_in_it(tmp_path: Path) -> None:
@@ -57,6 +90,15 @@ def test_a_run_in_bfloat16_is_recorded_in_it(tmp_path: Path) -> None:
         (["--model", CHECKPOINT, "--ids", "1,2", "--steps", "2"], "there are no such steps"),
         (["--model", CHECKPOINT, "--ids", "1,99999"], "an id is not in the vocabulary"),
         (["--model", CHECKPOINT, "--ids", "a"], "these are not token ids"),
+        (["--model", CHECKPOINT, "--ids", "1", "--pool", "last", "--score", "1,2"], "--pool or --score, not both"),
+        (["--model", CHECKPOINT, "--ids", "1", "--dimensions", "3"], "--dimensions goes with --pool"),
+        (["--model", CHECKPOINT, "--target", "x", "--pool", "last"], "--pool goes with --text or --ids"),
+        (["--tiny", "qwen3", "--score", "1,2"], "--score does not go with --tiny"),
+        (["--model", CHECKPOINT, "--ids", "1", "--pool", "last", "--dimensions", "99"], "cut to some of its channels"),
+        (["--model", CHECKPOINT, "--ids", "1,2", "--pool", "last", "--steps", "1"], "there are no such steps"),
+        (["--model", CHECKPOINT, "--ids", "1", "--score", "4"], "two answers of one token each"),
+        (["--model", CHECKPOINT, "--ids", "1", "--score", "4,4"], "not the ids of two answers"),
+        (["--model", CHECKPOINT, "--ids", "1,2", "--steps", "1", "--padding", "right"], "there are no such steps"),
         (["--tiny", "no_such_family"], "transformers does not know this family"),
         (["--model", GOLDEN_ROOT / "cases", "--ids", "1"], "config.json"),
     ],

@@ -9,7 +9,11 @@ from typing import Any
 
 @dataclass(frozen=True)
 class ModelCase:
-    """One case, and how its checkpoint was drawn: a family, numbers in the place of its usual ones, a dtype, a seed."""
+    """One case, and how its checkpoint was drawn: a family, numbers in the place of its usual ones, a dtype, a seed.
+
+    `around` are the attributes of what stands around the model; then it reads rows of `lengths` tokens, padded on the
+    side `padding`. `soft` multiplies the weights of the head: scores of 0 and 1 say nothing.
+    """
 
     name: str
     description: str
@@ -18,6 +22,10 @@ class ModelCase:
     family: str
     config: Mapping[str, Any] = field(default_factory=dict)
     dtype: str = "float32"
+    around: Mapping[str, float] = field(default_factory=dict)
+    lengths: tuple[int, ...] = ()
+    padding: str = "left"
+    soft: float = 1.0
 
 
 _SIZES: Mapping[str, Any] = {
@@ -133,3 +141,29 @@ MODEL_CASES = (
     ),
 )
 """Two rows each, the first padded on the left; a prefill and two steps that go on from its cache."""
+
+_POOLED: Mapping[str, Any] = {"lengths": (3, 4, 2, 4, 1, 3, 4, 2), "soft": 0.3}
+POOLED_CASES = (
+    ModelCase(
+        "model/embedding",
+        "A Qwen3's last token as an embedding, cut to 11 channels; padded on the right, where the last slot is none.",
+        3011,
+        "qwen3-pooled",
+        "qwen3",
+        _SIZES,
+        around={"pool_last": 1, "dimensions": 11},
+        padding="right",
+        **_POOLED,
+    ),
+    ModelCase(
+        "model/reranker",
+        "A Qwen3's yes against its no; padded on the left, where the number of tokens less one is not the last.",
+        3011,
+        "qwen3-pooled",
+        "qwen3",
+        _SIZES,
+        around={"score_no": 23, "score_yes": 37},
+        **_POOLED,
+    ),
+)
+"""Both of one checkpoint; of eight texts each, so that an explanation has fewer numbers than the tap."""

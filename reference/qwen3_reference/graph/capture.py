@@ -17,6 +17,7 @@ from qwen3_reference.capture.torch_tensors import DTYPES, parameter_messages, to
 from qwen3_reference.checkpoints.weights import checkpoint_message
 from qwen3_reference.graph.floors import floors as floors_of
 from qwen3_reference.graph.pieces import pieces_of
+from qwen3_reference.graph.pooled import Around, inside
 from qwen3_reference.graph.request import Inputs, completed
 from qwen3_reference.graph.settings import EXPERTS, as_reference
 from qwen3_reference.graph.stored import message_of
@@ -73,7 +74,11 @@ def write(
     about: pb.Case | None = None,
 ) -> None:
     """Write what was traced as a golden; without `floors` the taps have none. `label` and `about` as of `capture`."""
-    case = pb.Case(name=name, mode=pb.GRAPH, steps=lengths, description=f"{type(model).__name__} by its own graph.")
+    architecture = type(inside(model)).__name__
+    more = model.says if isinstance(model, Around) else ""
+    case = pb.Case(name=name, mode=pb.GRAPH, steps=lengths, description=f"{architecture}{more} by its own graph.")
+    for key, value in sorted(model.attributes.items()) if isinstance(model, Around) else ():
+        case.attributes.add(key=key, value=value)
     if checkpoint is not None:
         case.checkpoint.append(checkpoint_message("model", checkpoint, label or Path(checkpoint).resolve().name))
     case.MergeFrom(about or pb.Case())
@@ -85,10 +90,10 @@ def write(
     arithmetic = ARITHMETIC[DTYPES[dtype_of(model)]]
     taps = list(dict.fromkeys(tap for tap, _ in made.values))
     run = pb.Run(arithmetic=arithmetic, backend=pb.EAGER, materialised=taps)
-    weights = dict(model.named_parameters(remove_duplicate=False))
+    weights = dict(inside(model).named_parameters(remove_duplicate=False))
     read = {name: weights[name] for name in made.graph.parameters}
     pieces = {} if checkpoint is None else pieces_of(read, Path(checkpoint))
-    graph = message_of(made.graph, type(model).__name__, _config(model), pieces, read)
+    graph = message_of(made.graph, architecture, _config(inside(model)), pieces, read)
     named = {(f"input.{name}", 0): value for name, value in inputs.items()}
     tensors = [_tensor(key, value, made.axes[key], "input") for key, value in named.items()]
     tensors += [_tensor(key, value, made.axes[key]) for key, value in made.values.items()]

@@ -15,7 +15,9 @@ from qwen3_spec.graph import Graph
 from qwen3_spec.slices import Slices, chosen
 
 _DRAWS = 16
-"""Half of them would do, a quarter would not."""
+"""Half of them do, a quarter would not."""
+_LARGE = 1 << 26
+"""Numbers in a model's parameters from which on half of the draws are made."""
 Key = tuple[str, int]
 """A tap's name and its step."""
 
@@ -44,12 +46,13 @@ def floors(graph: Graph, arrays: Mapping[str, Array], golden: Recording) -> dict
     truth = whole.every(set(kept.values()))
     most = {key: _error(recorded[key], recorded[key].values, truth[value]) for key, value in kept.items()}
     squares = dict.fromkeys(kept, 0.0)
-    for noise in draws(_DRAWS, narrow=narrow):
+    count = _DRAWS if sum(arrays[name].size for name in graph.parameters) < _LARGE else _DRAWS // 2
+    for noise in draws(count, narrow=narrow):
         drawn = whole.every(set(kept.values()), noise)
         for key, value in kept.items():
             error = _error(recorded[key], drawn[value], truth[value])
             most[key] = _Error(*map(max, most[key], error))
-            squares[key] += error.rms**2 / _DRAWS
+            squares[key] += error.rms**2 / count
     return {key: pb.Floor(rms=math.sqrt(squares[key]), max=error.max, row=error.row) for key, error in most.items()}
 
 

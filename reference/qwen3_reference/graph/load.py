@@ -52,14 +52,24 @@ def text_config(config: Any) -> Any:
     return config if config.is_encoder_decoder else config.get_text_config()
 
 
-def load(directory: str | Path, dtype: torch.dtype = torch.float32) -> Any:
-    """The model of a local Hugging Face directory, in eval mode; raises `ParityError` where it cannot be loaded."""
+def is_causal(config: Any) -> bool:
+    """Whether a configuration is that of a decoder alone, whose texts are padded on the left."""
+    tables = (modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING, modeling_auto.MODEL_FOR_MASKED_LM_MAPPING)
+    return [type(config) in table for table in tables] == [True, False] and not config.is_encoder_decoder
+
+
+def load(directory: str | Path, dtype: torch.dtype = torch.float32, *, bare: bool = False) -> Any:
+    """The model of a local Hugging Face directory, in eval mode; `bare`: its stack without a head.
+
+    Raises `ParityError` where it cannot be loaded.
+    """
     directory = Path(directory)
     read_config(directory)
     try:
         with quiet():
             config = AutoConfig.from_pretrained(directory, local_files_only=True, trust_remote_code=False)
-            model, report = model_class(config).from_pretrained(
+            its_class: Any = modeling_auto.MODEL_MAPPING[type(config)] if bare else model_class(config)
+            model, report = its_class.from_pretrained(
                 directory,
                 config=config,
                 dtype=dtype,

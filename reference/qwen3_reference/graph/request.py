@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from qwen3_golden import ParityError
+from qwen3_reference.graph.pooled import inside
 from qwen3_reference.graph.steps import has_cache
 
 Inputs = Mapping[str, torch.Tensor]
@@ -48,7 +49,7 @@ def completed(
     Without `steps` everything is one forward. Raises `ParityError` for arguments that the model does not take, for
     tensors that do not go together, and for steps that do not add up.
     """
-    names = inspect.signature(model.forward).parameters
+    names = inspect.signature(inside(model).forward).parameters
     anything = any(parameter.kind == inspect.Parameter.VAR_KEYWORD for parameter in names.values())
     for name, value in inputs.items():
         _check(name, value, anything or name in names, names)
@@ -64,6 +65,8 @@ def completed(
     steps = tuple(int(step) for step in steps) or (length,)
     if min(steps) < 1 or sum(steps) != length:
         raise refuse("the steps do not add up to the length", f"positive numbers that make {length}", list(steps))
+    if len(steps) > 1 and model is not inside(model):
+        raise refuse("a module around a model runs in one step", [length], list(steps), "leave the steps out")
     made = dict(inputs)
     mask = inputs.get("attention_mask")
     if (
@@ -72,7 +75,7 @@ def completed(
         and mask is not None
         and mask.ndim == 2
         and "decoder_input_ids" not in inputs
-        and has_cache(model)
+        and has_cache(inside(model))
     ):
         made["position_ids"] = (mask.long().cumsum(-1) - 1).clamp(min=0)
     return made, steps

@@ -17,6 +17,8 @@ MODEL = "model"
 """Under which name the model stands in `Steps`."""
 _CACHES = dict.fromkeys((CACHE, "past_key_values", "cache", "cache_params"))
 _RESULTS = ("logits", "last_hidden_state")
+_AROUND = ("pooled", "embedding", "answers", "score")
+"""What a module around a model gives, if it gives a dict."""
 _MEMORY = "encoder_last_hidden_state"
 
 
@@ -60,12 +62,12 @@ class Steps(nn.Module):
 
     def _kept(self, output: Any) -> dict[str, Any]:
         """Put the step's result and states among the taps; what the next step goes on from, by argument."""
-        result = next((name for name in _RESULTS if isinstance(getattr(output, name, None), torch.Tensor)), None)
+        result = next((name for name in _RESULTS if isinstance(_part(output, name), torch.Tensor)), None)
         if result is None and isinstance(output, torch.Tensor):
             self.taps.add(_RESULTS[0], output)
-        for name in (result, "pooler_output"):
+        for name in (result, "pooler_output", *_AROUND):
             if name is not None:
-                self.taps.add(name, getattr(output, name, None))
+                self.taps.add(name, _part(output, name))
         kept = dict[str, Any]()
         name = next((name for name in _CACHES if getattr(output, name, None) is not None), None)
         if self.cached and name is not None:
@@ -76,6 +78,11 @@ class Steps(nn.Module):
         if isinstance(getattr(output, _MEMORY, None), torch.Tensor) and "encoder_outputs" in self.names:
             kept["encoder_outputs"] = BaseModelOutput(last_hidden_state=getattr(output, _MEMORY))
         return kept
+
+
+def _part(output: object, name: str) -> object:
+    """What a forward gave under a name, in a dict or an output of transformers."""
+    return output.get(name) if isinstance(output, Mapping) else getattr(output, name, None)
 
 
 def has_cache(model: nn.Module) -> bool:

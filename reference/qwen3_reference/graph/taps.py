@@ -15,6 +15,7 @@ import torch
 from torch import nn
 from transformers.modeling_utils import AttentionInterface
 
+from qwen3_reference.graph.pooled import inside
 from qwen3_reference.graph.words import named_call
 
 Key = tuple[str, int]
@@ -61,7 +62,7 @@ def parts(output: object) -> list[object]:
 @contextmanager
 def watched(model: nn.Module, taps: Taps) -> Iterator[None]:
     """Inside, whatever the modules of a model give goes to `taps`, and their attention's queries, keys and results."""
-    named = dict(model.named_modules())
+    named = dict(inside(model).named_modules())
     # What runs within experts, how often and on how many rows, is their implementation's affair.
     experts = tuple(f"{path}." for path, module in named.items() if _is_experts(module))
     paths = {module: path for path, module in named.items() if path and not path.startswith(experts)}

@@ -17,6 +17,7 @@ from qwen3_golden import ParityError
 from qwen3_reference.graph.agreement import farthest
 from qwen3_reference.graph.axes import axes_of, shapes_of
 from qwen3_reference.graph.export import exported
+from qwen3_reference.graph.pooled import inside
 from qwen3_reference.graph.reason import short
 from qwen3_reference.graph.request import Inputs, longer, sides, wider
 from qwen3_reference.graph.steps import MODEL, Steps
@@ -110,7 +111,8 @@ def _exported(model: nn.Module, inputs: Inputs, steps: tuple[int, ...], dtype: t
     with watched(module, taps), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch's and the model's, of tracing
         sizes = (auto,) if free else None
-        return exported(Steps(module, steps, taps), given, sizes, keys=lambda: list(taps.values), root=MODEL)
+        root = MODEL if module is inside(module) else f"{MODEL}.{MODEL}"
+        return exported(Steps(module, steps, taps), given, sizes, keys=lambda: list(taps.values), root=root)
 
 
 def dtype_of(model: nn.Module) -> torch.dtype:
@@ -153,7 +155,7 @@ def _distance(model: nn.Module, graph: Graph, inputs: Inputs, values: Mapping[Ke
 
 def arrays_of(model: nn.Module, inputs: Inputs) -> Iterator[tuple[str, Array]]:
     """Inputs and parameters by name as NumPy's arrays, float32 where the model has a narrower float."""
-    every = {**inputs, **dict(model.named_parameters(remove_duplicate=False))}
+    every = {**inputs, **dict(inside(model).named_parameters(remove_duplicate=False))}
     for name, value in every.items():
         value = value.detach()
         yield name, np.asarray((value.float() if value.is_floating_point() else value).numpy())

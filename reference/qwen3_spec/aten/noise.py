@@ -6,6 +6,7 @@ How far results scatter over a few draws is how far honest arithmetic of that ty
 from __future__ import annotations
 
 import math
+from collections.abc import MutableMapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -15,6 +16,8 @@ from qwen3_spec.arithmetic import Array
 from qwen3_spec.aten.numbers import Numbers
 from qwen3_spec.sums import dot_products, twins
 
+Product = tuple[int, tuple[int, ...], tuple[int, ...]]
+"""A product of matrices: its node, and the shapes of its two sides."""
 ROUNDOFF = {"float32": 2.0**-24, "bfloat16": 2.0**-8, "float16": 2.0**-11, "float64": 2.0**-24}
 """Half the distance of neighbouring numbers at 1. What a graph has in float64 is computed in float32 by most."""
 
@@ -24,12 +27,14 @@ class Noise(Numbers):
     """One draw. `narrow`: bfloat16 and float16 of the graph are that; else all floats are float32's.
 
     An element that the type holds as it is was exact and stays: a position times 1, a power of two, a copy. Numbers are
-    drawn by draw and node, so that a slice has the same whatever else is run.
+    drawn by draw and node, so that a slice has the same whatever else is run. How far a product's sums drift hardly
+    depends on the draw: `roundings` has it by node and shapes, from the first draw that came by.
     """
 
     draw: int
     narrow: bool = False
     node: int = 0
+    roundings: MutableMapping[Product, Array] = field(default_factory=dict, repr=False)
     _rng: np.random.Generator = field(default_factory=lambda: np.random.Generator(np.random.PCG64(0)), repr=False)
 
     def at(self, value: int) -> Noise:
@@ -72,12 +77,17 @@ class Noise(Numbers):
             return super().matmul(a, b)
         left = a[None] if a.ndim == 1 else a
         right = b[:, None] if b.ndim == 1 else b
-        product, drift = dot_products(left, right)
-        roundings = np.sqrt(drift)
-        if b.ndim > 2:  # one token repeated makes products that round the same way; weights are never so
-            alike = np.minimum(twins(left)[..., None], twins(np.swapaxes(right, -1, -2))[..., None, :])
-            roundings = roundings * (1 + alike * math.sqrt(left.shape[-1]) / 2)
-        product = self.moved(product, ROUNDOFF["float32"] * roundings)
+        key = self.node, left.shape, right.shape
+        if key not in self.roundings:
+            product, drift = dot_products(left, right)
+            roundings = np.sqrt(drift)
+            if b.ndim > 2:  # one token repeated makes products that round the same way; weights are never so
+                alike = np.minimum(twins(left)[..., None], twins(np.swapaxes(right, -1, -2))[..., None, :])
+                roundings = roundings * (1 + alike * math.sqrt(left.shape[-1]) / 2)
+            self.roundings[key] = roundings
+        else:
+            product = np.matmul(left, right)
+        product = self.moved(product, ROUNDOFF["float32"] * self.roundings[key])
         if b.ndim == 1:
             product = product[..., 0]
         return product[..., 0, :] if a.ndim == 1 and b.ndim > 1 else product[..., 0] if a.ndim == 1 else product
@@ -123,5 +133,6 @@ def _holds(x: Array, dtype: str) -> Array:
 
 
 def draws(count: int, *, narrow: bool = False) -> list[Noise]:
-    """Independent draws, the same ones every time."""
-    return [Noise(FLOAT64_SUMS, draw, narrow) for draw in range(count)]
+    """Independent draws, the same ones every time, of one graph on one set of values."""
+    roundings = dict[Product, Array]()
+    return [Noise(FLOAT64_SUMS, draw, narrow, roundings=roundings) for draw in range(count)]

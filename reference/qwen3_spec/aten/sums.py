@@ -99,6 +99,22 @@ def variance(
     return np.asarray(numbers.sum(squares, axes, keepdims=keepdim) / x.dtype.type(count))
 
 
+def vector_norm(
+    numbers: Numbers,
+    x: Array,
+    order: float = 2,
+    dims: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: str | None = None,
+) -> Array:
+    """The root of the sum of squares over axes, all of them where none is named; raises for a norm of another order."""
+    if order != 2:
+        raise ValueError("a vector's norm is of order 2 alone")
+    x = _as(numbers, x, dtype)
+    return np.asarray(np.sqrt(numbers.sum(numbers.rounded(x * x), _axes(x, dims), keepdims=keepdim)))
+
+
 def _as(numbers: Numbers, x: Array, dtype: str | None) -> Array:
     return x if dtype is None else x.astype(numbers.dtype(dtype))
 

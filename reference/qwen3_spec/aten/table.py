@@ -183,6 +183,7 @@ KERNELS: Mapping[str, Kernel] = {
             "sum": sums.total,
             "mean": sums.mean,
             "var": sums.variance,
+            "linalg_vector_norm": sums.vector_norm,
             "softmax _softmax": sums.softmax,
             "log_softmax _log_softmax": sums.log_softmax,
             "logsumexp": sums.logsumexp,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -16,10 +18,8 @@ DTYPES = ("float32", "bfloat16", "float16")
 
 @click.command(
     epilog=examples(
-        "qwen3-parity capture --model ./Qwen3-0.6B --target 'The capital of France is' --out build/mine",
-        "qwen3-parity capture --model ./Qwen3-0.6B --target-ids 9707,1879 --generate 8 --rows 1 --out build/mine",
+        "qwen3-parity capture --model ./Qwen3-0.6B --target 'The capital of France is' --generate 8 --out build/mine",
         "qwen3-parity capture --model ./gpt-oss --text 'The capital of France is' --steps 2 --out build/gpt-oss.pb",
-        "qwen3-parity capture --tiny qwen3_moe --out build/qwen3_moe",
     )
 )
 @click.option(
@@ -32,6 +32,16 @@ DTYPES = ("float32", "bfloat16", "float16")
 @click.option("--text", "texts", multiple=True, metavar="TEXT", help="What any model reads; once for each row.")
 @click.option("--ids", metavar="1,2,3;4,5", help="The same as ids.")
 @click.option("--steps", type=click.IntRange(min=0), default=0, help="Of --text or --ids: N tokens go one by one.")
+@click.option("--padding", type=click.Choice(("left", "right")), help="Of --text or --ids  [default: left of decoders]")
+@click.option(
+    "--pool", type=click.Choice(("last",)), help="Embeddings of --text or --ids: the last token's, normalised."
+)
+@click.option(
+    "--dimensions", type=click.IntRange(min=1), help="Of --pool: the first N, normalised again  [default: all]"
+)
+@click.option(
+    "--score", metavar="NO,YES", help="How probable the second of two tokens, or ids, is behind --text or --ids."
+)
 @click.option(
     "--tiny", metavar="FAMILY", help="A loud tiny checkpoint of a model_type, or of a config.json, with its golden."
 )
@@ -66,6 +76,10 @@ def capture(
     texts: tuple[str, ...],
     ids: str | None,
     steps: int,
+    padding: str | None,
+    pool: str | None,
+    dimensions: int | None,
+    score: str | None,
     tiny: str | None,
     name: str,
     sources: tuple[str, ...],
@@ -89,14 +103,23 @@ def capture(
     With a source alone the encoder runs, with a target alone a causal Qwen3, with both the merged decoder. A capture
     that was interrupted is gone on with by the same command. Under torchrun the processes share the model. With --text,
     --ids or --tiny it is any model of transformers, whose golden carries the graph of its ops.
+
+    A reranker's template is part of its text: for Qwen3-Reranker a --text is the whole prompt, from its system message
+    with the instruction, query and document in it, to the empty <think> block behind which it answers no or yes.
     """
     if texts or ids or tiny:
         _refuse_together(ctx, tiny=bool(tiny))
-        path = _graph(model, out, name, texts, ids, steps, tiny, tokenizer, dtype, floors, output)
+        if (pool and score) or (dimensions and not pool):
+            raise click.UsageError("give --pool or --score, not both" if score else "--dimensions goes with --pool")
+        around = {"padding": padding or "", "pool": bool(pool), "dimensions": dimensions or 0, "score": score or ""}
+        path = _graph(model, out, name, texts, ids, steps, tiny, tokenizer, dtype, floors, around, output)
         _finish(path, model or str(path.parent), output)
         return
-    if model is None or steps:
-        raise click.UsageError("--steps goes with --text or --ids" if steps else "give --model, or --tiny")
+    alone = {"--steps": steps, "--padding": padding, "--pool": pool, "--dimensions": dimensions, "--score": score}
+    if lost := next((option for option, value in alone.items() if value), ""):
+        raise click.UsageError(f"{lost} goes with --text or --ids")
+    if model is None:
+        raise click.UsageError("give --model, or --tiny")
     import torch
 
     from qwen3_golden import ParityError, read
@@ -175,6 +198,7 @@ def capture(
 
 
 _EVERY_ROAD = {"model", "out", "name", "texts", "ids", "steps", "tiny", "tokenizer", "dtype", "floors", "output"}
+_EVERY_ROAD |= {"padding", "pool", "dimensions", "score"}
 _OF_TINY = {"out", "tiny", "floors"}
 _ANSWER = {"as_json", "quiet", "verbose"}
 
@@ -204,6 +228,7 @@ def _graph(
     tokenizer: str | None,
     dtype: str,
     floors: bool,
+    around: Mapping[str, Any],
     output: Output,
 ) -> Path:
     """Capture by the model's own graph; the golden's path."""
@@ -220,7 +245,7 @@ def _graph(
         path = out if out.suffix == ".pb" else out / f"{name}.pb"
         rows = parse_ids(ids) if ids else list(texts)
         kind = getattr(torch, dtype)
-        capture_model(model, path, rows, tokenizer=tokenizer, steps=steps, dtype=kind, floors=floors)
+        capture_model(model, path, rows, tokenizer=tokenizer, steps=steps, dtype=kind, floors=floors, **around)
     return path
 
 

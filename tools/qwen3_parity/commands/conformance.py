@@ -8,10 +8,11 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from qwen3_golden import GOLDEN_ROOT, ParityError, read
+from qwen3_golden import GOLDEN_ROOT, ParityError, pb, read
 from qwen3_golden.contract import released_cases
 from qwen3_golden.whole import write_whole
 from qwen3_parity.commands import examples, output_options, selection_options
@@ -26,6 +27,11 @@ from qwen3_parity.judge.candidates import golden_names
 from qwen3_parity.judge.selection import EVERY, Selection
 from qwen3_parity.report import conformance as report
 from qwen3_parity.report.output import Output
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
+    from qwen3_parity.conformance.fresh import Drawn
 
 FILE = click.Path(path_type=Path)
 FRESH = 20
@@ -85,12 +91,14 @@ def conformance(
 
     Then for fresh ones, drawn from a seed that is printed, and judged against the specification: of the levels that are
     asked for, or whatever the port supports. The first that fails is diagnosed as it was drawn, made small, and both
-    are saved.
+    are saved. With --case of any model's golden, they are drawn from its graph, of other lengths and paddings.
 
     Whatever the port does, the run goes on. Exit code 1 where a case fails that is not among the known ones, where a
     known one does not fail or fails otherwise, and where nothing was judged.
     """
-    goldens = {read(file).case.name: file for file in files} or golden_names()
+    chosen = {file: read(file).case for file in files}
+    goldens = {case.name: file for file, case in chosen.items()} or golden_names()
+    graphs = [file for file, case in chosen.items() if case.mode == pb.GRAPH]
     cases = cases_of(levels, list(goldens) if files else released_cases()) if levels else list(goldens)
     if lacks := [name for name in cases if name not in goldens]:
         raise ParityError(
@@ -117,7 +125,7 @@ def conformance(
     wanted = count is not None or seed is not None
     if count is None:
         count = FRESH if wanted or (selection == EVERY and not files) else 0
-    if count and wanted and levels and not any(KINDS.get(level) for level in levels):
+    if count and wanted and levels and not graphs and not any(KINDS.get(level) for level in levels):
         raise click.UsageError(f"no fresh case is drawn for {', '.join(levels)}: leave --fresh and --seed out")
     lacking = "" if not count or find_spec("hypothesis") else "fresh cases are drawn by hypothesis"
     if lacking and wanted:
@@ -128,6 +136,7 @@ def conformance(
             got="no hypothesis",
             next_step="pip install 'qwen3-parity[conformance]', or --fresh 0 for the committed cases alone",
         )
+    drawn = None if lacking or not count else _strategy(levels, graphs)
     with tempfile.TemporaryDirectory() as folder, output.progress("asking", "cases") as update:
         found = run(
             command,
@@ -141,8 +150,9 @@ def conformance(
             count=update.count,
         )
         fresh = None
-        if count and not lacking and found.folder is not None:
-            fresh = _fresh(command, limits, levels, seed, count, save, update)
+        if drawn is not None and count and found.folder is not None:
+            fresh = _fresh(command, limits, drawn, seed, count, save, update)
+            fresh.against = "the golden's graph" if graphs else fresh.against
         if wanted and fresh is not None and not fresh.judged:
             fresh.remarks.append(f"{count} fresh cases were asked for, and none was answered")
     failed = dict(found.failed)
@@ -165,23 +175,28 @@ def conformance(
     )
 
 
+def _strategy(levels: Sequence[str], graphs: Sequence[Path]) -> SearchStrategy[Drawn] | None:
+    """What fresh cases are drawn from: these goldens' graphs, else the levels; None for levels of which none is."""
+    from qwen3_parity.conformance.fresh import strategy
+    from qwen3_parity.conformance.graph_cases import graph_cases
+
+    return graph_cases(graphs) if graphs else strategy(levels)
+
+
 def _fresh(
     command: Sequence[str],
     limits: Limits,
-    levels: Sequence[str],
+    drawn: SearchStrategy[Drawn],
     seed: int | None,
     count: int,
     save: Path,
     progress: Callable[[str], None],
-) -> Fresh | None:
-    """A run of fresh cases; None for levels of which none is drawn."""
+) -> Fresh:
+    """A run of fresh cases."""
     from hypothesis.configuration import set_hypothesis_home_dir
 
-    from qwen3_parity.conformance.fresh import fresh, strategy
+    from qwen3_parity.conformance.fresh import fresh
 
-    drawn = strategy(levels)
-    if drawn is None:
-        return None
     number = random.SystemRandom().randrange(10**6) if seed is None else seed
     with tempfile.TemporaryDirectory() as home, Port(command, limits) as port:
         set_hypothesis_home_dir(home)  # or it leaves a folder where people work

@@ -133,7 +133,7 @@ def _kept(name: str, message: str, source: Path, save: Path) -> Failure:
     """A case that fails, its files taken over into `save`."""
     folder = save / name
     shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(source, folder)
+    shutil.copytree(source, folder, symlinks=True)  # a checkpoint that is linked may be large
     return Failure(name, message, read(folder / GOLDEN).case.description, folder)
 
 

@@ -30,7 +30,10 @@ def request_for(name: str, goldens: Mapping[str, Path]) -> pb.ConformanceRequest
 
 
 def given(path: Path) -> bytes:
-    """A golden's file without what is to be computed, with every parameter of its case's checkpoint."""
+    """A golden's file without what is to be computed, with every parameter of its case's checkpoint.
+
+    Of mode GRAPH with its graph, which has the network's config.json and tells the taps' names.
+    """
     golden = read(path)
     if golden.case.mode == pb.PLUMBING:
         return path.read_bytes()
@@ -44,7 +47,7 @@ def given(path: Path) -> bytes:
     weights = weights_at_hand(golden, checkpoints_of(path)) or {}
     tensors += [tensor(f"parameter.{name}", array) for name, array in weights.items()]
     texts = inputs_of(golden.tokenization)
-    bare = Recording(golden.case, golden.provenance, golden.run, tensors, tokenization=texts)
+    bare = Recording(golden.case, golden.provenance, golden.run, tensors, tokenization=texts, graph=golden.graph)
     with tempfile.TemporaryDirectory() as folder:
         write(Path(folder) / "request.pb", bare)
         return (Path(folder) / "request.pb").read_bytes()

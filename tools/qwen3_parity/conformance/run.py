@@ -87,7 +87,8 @@ class Failure:
 @dataclass
 class Fresh:
     """A run of fresh cases: how many were judged, the worst share of a budget among those that passed, what was not
-    supported, the first that failed as it was drawn, and the `failure` that it was made small to."""
+    supported, the first that failed as it was drawn, and the `failure` that it was made small to; `against` is where
+    their truth comes from."""
 
     seed: int
     judged: int = 0
@@ -96,6 +97,7 @@ class Fresh:
     drawn: Failure | None = None
     failure: Failure | None = None
     remarks: list[str] = field(default_factory=list)
+    against: str = "the specification"
 
 
 def conformance(

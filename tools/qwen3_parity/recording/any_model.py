@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ from qwen3_golden import ParityError
 from qwen3_parity.checkpoints.foreign import refuse_foreign
 from qwen3_parity.recording.request import model_directory, tokenize
 from qwen3_reference.graph.capture import capture
-from qwen3_reference.graph.load import load
+from qwen3_reference.graph.load import is_causal, load
+from qwen3_reference.graph.pooled import Around, LastToken, Scored
 from qwen3_reference.graph.steps import has_cache
 
 
@@ -25,32 +27,71 @@ def capture_model(
     steps: int = 0,
     dtype: torch.dtype = torch.float32,
     floors: bool = True,
+    padding: str = "",
+    pool: bool = False,
+    dimensions: int = 0,
+    score: str = "",
 ) -> None:
     """Write the golden of a local checkpoint on rows of ids, or on texts, to `path`.
 
     A decoder takes the last `steps` tokens one by one behind a prefill; an encoder–decoder reads the rows, and decodes
-    its start token and `steps` tokens that it chooses greedily. Raises `ParityError` as `qwen3_reference`'s capture.
+    its start token and `steps` tokens that it chooses greedily. `padding` is "left" or "right", empty for the left of a
+    decoder and the right of all others. `pool` and `dimensions` as in `LastToken`, of the model without its head;
+    `score` has the answers of `Scored`, "no,yes", as ids or as texts of one token each. Raises `ParityError` as
+    `qwen3_reference`'s capture.
     """
     refuse_foreign(Path(model), None)
     directory = model_directory(model)
     refuse_foreign(directory, None)
+    words = model_directory(tokenizer) if tokenizer else directory
     ids: Sequence[Sequence[int]] = [row for row in rows if not isinstance(row, str)]
     if texts := [row for row in rows if isinstance(row, str)]:
-        ids = tokenize(texts, model_directory(tokenizer) if tokenizer else directory)
-    network = load(directory, dtype)
-    inputs, lengths = inputs_of(network, ids, steps)
-    capture(network, inputs, path, steps=lengths, name=path.stem, checkpoint=directory, floors=floors)
+        ids = tokenize(texts, words)
+    answers = answers_of(score, words) if score else None
+    network = load(directory, dtype, bare=pool)
+    around: Around | None = LastToken(network, dimensions) if pool else None
+    if answers is not None:
+        around = Scored(network, *answers)
+    if around is not None and (network.config.is_encoder_decoder or not (pool or has_cache(network))):
+        raise ParityError(
+            "--pool" if pool else "--score",
+            "this model has no last token to read",
+            expected="a stack of one side" if pool else "a causal language model",
+            got=type(network).__name__,
+            next_step="give another model",
+        )
+    inputs, lengths = inputs_of(network, ids, steps, padding)
+    whole = network if around is None else around
+    capture(whole, inputs, path, steps=lengths, name=path.stem, checkpoint=directory, floors=floors)
+
+
+def answers_of(score: str, tokenizer: Path) -> tuple[int, int]:
+    """The ids of "no,yes", which may be numbers or texts; raises `ParityError` for anything but two single tokens."""
+    words = [word.strip() for word in score.split(",")]
+    numbers = all(word.isascii() and word.isdecimal() for word in words)
+    ids = [[int(word)] for word in words] if numbers else tokenize(words, tokenizer, special=False)
+    if [len(row) for row in ids] != [1, 1]:
+        raise ParityError(
+            "--score",
+            "these are not two answers of one token each",
+            expected="no,yes, or their ids",
+            got=score,
+            next_step="give two ids of the checkpoint's tokenizer",
+        )
+    return ids[0][0], ids[1][0]
 
 
 def inputs_of(
-    network: Any, rows: Sequence[Sequence[int]], steps: int
+    network: Any, rows: Sequence[Sequence[int]], steps: int, padding: str = ""
 ) -> tuple[dict[str, torch.Tensor], tuple[int, ...]]:
     """What a model's forwards take for rows of ids, padded on the left for a decoder, and their query lengths.
 
-    Raises `ParityError` for no ids, for those that are not in the vocabulary and for more steps than there are tokens.
+    Raises `ParityError` for no ids, for those that are not in the vocabulary, for more steps than there are tokens, and
+    for steps behind rows that are padded on the right.
     """
     config = network.config
     merged, decodes = bool(config.is_encoder_decoder), has_cache(network)
+    left = padding == "left" or (not padding and (is_causal(config) or decodes) and not merged)
     size = network.get_input_embeddings().weight.shape[0]
     outside = [number for row in rows for number in row if not 0 <= number < size]
     if outside or not rows or not all(rows):
@@ -61,12 +102,13 @@ def inputs_of(
             got=outside[0] if outside else "none",
             next_step="use the checkpoint's own tokenizer" if outside else "give a text or ids",
         )
-    left, width = decodes and not merged, max(map(len, rows))
-    if (steps and not decodes) or (left and steps >= width):
+    width = max(map(len, rows))
+    if (steps and not decodes) or (steps and not merged and (steps >= width or not left)):
+        few = f"at most {width - 1}, padded on the left: a prefill comes first"
         raise ParityError(
             "--steps",
             "there are no such steps",
-            expected=f"at most {width - 1}: a prefill comes first" if left else "none: this model decodes nothing",
+            expected=few if decodes else "none: this model decodes nothing",
             got=steps,
             next_step="give fewer --steps, or longer texts",
         )
@@ -79,6 +121,8 @@ def inputs_of(
     if merged:
         chosen = _decoded(network, inputs, steps)
         return inputs | {"decoder_input_ids": chosen}, (1,) * chosen.shape[1]
+    if left and is_causal(config) and "position_ids" in inspect.signature(network.forward).parameters:
+        inputs["position_ids"] = (mask.cumsum(-1) - 1).clamp(min=0)  # as generate has them
     return inputs, (width - steps, *[1] * steps) if decodes else ()
 
 

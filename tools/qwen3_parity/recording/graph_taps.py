@@ -10,8 +10,11 @@ from qwen3_golden import ParityError, Recording
 from qwen3_parity.judge.match import GIVEN
 
 LAYER = "{layer}"
-RESULTS = ("logits", "last_hidden_state", "pooler_output")
-"""What a whole model gives, as transformers calls it; a tensor alone is the first of them that a golden has."""
+RESULTS = ("logits", "last_hidden_state", "pooler_output", "score", "answers", "embedding", "pooled")
+"""What a whole model gives, as transformers calls it, and what a module around one gives.
+
+A tensor alone is the first of them that a golden has.
+"""
 _INSIDE = ("query", "key", "value", "probs", "context")
 _NUMBER = re.compile(r"(?<![^.])\d+(?![^.\[#])")
 _PLACE = re.compile(r"(?P<path>[^#\[\]]+)(#\w+)*(\[[0-9]+\])?")

@@ -129,17 +129,23 @@ class _Run:
         if self.forwards.now is not None and result is not None:
             if is_root:
                 self.gave(self.paths[""], _module, _args, named, result)
-            golden = self.recording.case.golden
-            main = next((name for name in RESULTS if (name, len(golden.case.steps) - 1) in golden), "")
             if isinstance(result, Mapping):
                 values = {name: result.get(name) for name in RESULTS}
             else:
-                values = {} if is_root else {main: _parts(result)[0] if _parts(result) else None}
+                alone = _parts(result)[0] if _parts(result) else None
+                values = {} if is_root else {self.called_alone(alone): alone}
             for name, value in values.items():
                 self.offer(name, value)
             cache = (result.get(CACHE) if isinstance(result, Mapping) else None) or (named or {}).get(CACHE)
             self.state(cache)
         self.forwards.end()
+
+    def called_alone(self, value: Any) -> str:
+        """Which result of the golden a tensor alone is: the first with as many axes, else the first; "" for none."""
+        golden = self.recording.case.golden
+        last = {name: golden.get(name, len(golden.case.steps) - 1) for name in RESULTS}
+        axes = {name: item.array.ndim for name, item in last.items() if item is not None}
+        return next((name for name in axes if axes[name] == getattr(value, "ndim", 0)), next(iter(axes), ""))
 
     def state(self, cache: Any) -> None:
         """Take the tensors of a cache of transformers at the end of a forward, where they fit."""

@@ -10,6 +10,7 @@ import torch
 
 from qwen3_golden import ParityError, pb
 from qwen3_reference.graph.load import load
+from qwen3_reference.graph.pooled import POOL, around
 
 _IMPLEMENTATIONS = {"flex": "flex_attention"}
 
@@ -18,7 +19,8 @@ def huggingface(backend: str, dtype: torch.dtype) -> Callable[[pb.Case, Mapping[
     """A factory of a case's own model under this attention; `ParityError` where the model does not have it."""
 
     def build(case: pb.Case, directories: Mapping[str, Path]) -> Any:
-        model = load(directories["model"], dtype)
+        attributes = {one.key: one.value for one in case.attributes}
+        model = load(directories["model"], dtype, bare=POOL in attributes)
         try:
             model.set_attn_implementation(_IMPLEMENTATIONS.get(backend, backend))
         except (ValueError, ImportError) as error:
@@ -29,6 +31,6 @@ def huggingface(backend: str, dtype: torch.dtype) -> Callable[[pb.Case, Mapping[
                 got=str(error).splitlines()[0],
                 next_step="choose another --backend",
             ) from None
-        return model
+        return around(model, attributes)
 
     return build

@@ -84,8 +84,11 @@ def parse_ids(text: str) -> list[list[int]]:
     return rows
 
 
-def tokenize(texts: Sequence[str], tokenizer: Path) -> list[list[int]]:
-    """Ids of each text with the Hugging Face tokenizer of a directory; raises `ParityError` when there is none."""
+def tokenize(texts: Sequence[str], tokenizer: Path, *, special: bool = True) -> list[list[int]]:
+    """Ids of each text with the Hugging Face tokenizer of a directory, with the `special` tokens that it adds.
+
+    Raises `ParityError` when there is none.
+    """
     from transformers import AutoTokenizer
 
     if not any((tokenizer / name).is_file() for name in ("tokenizer.json", "vocab.json")):
@@ -99,7 +102,7 @@ def tokenize(texts: Sequence[str], tokenizer: Path) -> list[list[int]]:
     refuse_irregular(tokenizer)
     try:
         encode = AutoTokenizer.from_pretrained(tokenizer)
-        return [list(encode(text)["input_ids"]) for text in texts]
+        return [list(encode(text, add_special_tokens=special)["input_ids"]) for text in texts]
     except Exception as error:  # Hugging Face and its Rust part raise whatever they come by
         raise ParityError(
             tokenizer,

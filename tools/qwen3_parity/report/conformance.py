@@ -87,7 +87,7 @@ def _remarks(found: Conformance, fresh: Fresh | None) -> list[str]:
 
 def _fresh(fresh: Fresh) -> Iterator[str]:
     share = f", worst share of a budget {percent(fresh.worst)}" if fresh.judged and not fresh.failure else ""
-    yield f"fresh cases from seed {fresh.seed}: {fresh.judged} judged against the specification{share}"
+    yield f"fresh cases from seed {fresh.seed}: {fresh.judged} judged against {fresh.against}{share}"
     if fresh.unsupported:
         yield f"  not supported: {', '.join(sorted(fresh.unsupported))}"
     if fresh.drawn is not None:
@@ -123,7 +123,7 @@ def to_json(
         "surprises": list(surprises),
         "fresh": fresh
         and {
-            "against": "specification",
+            "against": fresh.against.removeprefix("the "),
             "seed": fresh.seed,
             "judged": fresh.judged,
             "worst": plain(fresh.worst),

@@ -23,7 +23,7 @@ from qwen3_reference.graph.scope import counted
 from qwen3_spec.graph import Graph
 from qwen3_spec.slices import chooser
 
-RESULTS = ("logits", "last_hidden_state", "pooler_output")
+RESULTS = ("score", "embedding", "logits", "last_hidden_state", "pooler_output")
 """Taps without which a verdict is partial: of these the first that a golden has."""
 _NAMED = 8
 
