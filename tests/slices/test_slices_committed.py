@@ -64,9 +64,9 @@ def test_a_golden_is_of_its_checkpoint_and_says_its_steps(case: ModelCase) -> No
     assert not golden["input.attention_mask", 0].array[0, :3].any()
 
 
-@pytest.mark.sample(every=2)
+@pytest.mark.sample(every=3)
 @by_case
-@pytest.mark.parametrize("run", [at_once, step_by_step], ids=lambda run: run.__name__)
+@pytest.mark.parametrize("run", [step_by_step, at_once], ids=lambda run: run.__name__)
 def test_hugging_faces_own_model_is_at_parity(
     case: ModelCase, run: Callable[[Any, qwen3_parity.Case], None], tmp_path: Path
 ) -> None:
@@ -111,4 +111,7 @@ def test_a_mistake_is_blamed_on_its_module_alone(
     place = mistake(model)
     verdicts = judged(case, model, tmp_path)
     assert verdicts.word == "divergence"
-    assert verdicts.wrong_alone and [name for name in verdicts.wrong_alone if not name.startswith(place)] == []
+    taps = golden_of(case.name).graph.tap
+    of_place = {tap.value for tap in taps if tap.name.startswith(place)}  # a module around it may give it on
+    own = {tap.name for tap in taps if tap.value in of_place}
+    assert verdicts.wrong_alone and set(verdicts.wrong_alone) <= own
