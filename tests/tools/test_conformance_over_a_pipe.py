@@ -130,10 +130,10 @@ def test_a_request_brings_the_case_that_runs_before_it() -> None:
     assert parsed(message.prior).case.name == "encdec/window"
 
 
-def test_no_port_is_asked_for_models_that_only_their_graph_describes(port: Path) -> None:
+def test_no_port_is_asked_unbidden_for_models_that_only_their_graph_describes(port: Path) -> None:
     command = ("--", sys.executable, port, "honest", "")
     alone = run("--only", "model/*", *command)
-    assert alone.exit_code == 2 and "is asked of no port over the pipe" in alone.stderr and "check" in alone.stderr
+    assert alone.exit_code == 2 and "only by --case" in alone.stderr and "conformance --case" in alone.stderr
     both = run("--only", "model/*", "--only", "op/rope", "--json", *command)
     assert both.exit_code == 0 and '"op/rope"' in both.stdout and '"model/' not in both.stdout
 

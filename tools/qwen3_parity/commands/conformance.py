@@ -113,10 +113,10 @@ def conformance(
     if left and not cases:
         raise ParityError(
             left[0],
-            "a model that its golden's graph describes is asked of no port over the pipe but by --case",
-            expected="a case of one of the networks in golden/networks, or --case with the golden's file",
+            "a port is asked for a model that its golden's graph describes only by --case",
+            expected="a case of one of the networks in golden/networks",
             got=f"{len(left)} of other models",
-            next_step=f"record your model for it with qwen3_parity.record, then: qwen3-parity check {left[0]} MINE.pb",
+            next_step=f"qwen3-parity conformance --case {goldens[left[0]]} -- PORT",
         )
     if not cases:
         raise click.UsageError("no case is left by --level, --only, --exclude and --without")

@@ -14,7 +14,7 @@ from qwen3_parity.text.inputs import inputs_of
 
 
 def is_asked(golden: Path) -> bool:
-    """Whether every port is asked for a golden's case: of a model with a graph it would have to know that one model."""
+    """Whether a port is asked for a golden's case unbidden: of a model with a graph it would have to know that one."""
     return read(golden).case.mode != pb.GRAPH
 
 
