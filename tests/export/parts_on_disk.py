@@ -8,11 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from qwen3_golden import GOLDEN_ROOT, Array, Recording, Tensor, pb, read, tensor, write
+from qwen3_reference.cases.models import MODEL_CASES
 from qwen3_reference.checkpoints.classic_configs import is_classic
 
 CHECKPOINTS = GOLDEN_ROOT / "checkpoints"
-COMMITTED = sorted(path.name for path in CHECKPOINTS.iterdir() if not is_classic(path))
-"""The checkpoints of Qwen networks; the classic encoders' are not exported."""
+MODELS = {case.checkpoint for case in MODEL_CASES}
+COMMITTED = sorted(path.name for path in CHECKPOINTS.iterdir() if not is_classic(path) and path.name not in MODELS)
+"""The checkpoints of Qwen networks; those of classic encoders and of other models of transformers are not exported."""
 CODES = {"float64": pb.F64, "float32": pb.F32, "bfloat16": pb.BF16, "float16": pb.F16}
 
 

@@ -26,13 +26,15 @@ from qwen3_encdec.weights.fault import CHECKS
 from qwen3_encdec.weights.verification import verify_weight_initialization, weight_faults
 from qwen3_golden import GOLDEN_ROOT
 from qwen3_parity.recording.suite import OURS
+from qwen3_reference.cases.models import MODEL_CASES
 from qwen3_reference.checkpoints.classic_configs import is_classic
 from qwen3_reference.checkpoints.configs import model_config
 
+MODELS = {case.checkpoint for case in MODEL_CASES}
 CHECKPOINTS = sorted(
     path.name
     for path in (GOLDEN_ROOT / "checkpoints").iterdir()
-    if not is_classic(path) and model_config(path).model_type in OURS
+    if not (is_classic(path) or path.name in MODELS) and model_config(path).model_type in OURS
 )
 SAMPLE = {"tied-encoder", "tied-decoder", "even-window"}
 """The checkpoints that `make test` loads in every way; `make slow` takes them all."""

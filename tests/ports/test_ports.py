@@ -22,6 +22,7 @@ from qwen3_parity.conformance.run import conformance
 CASES = GOLDEN_ROOT / "cases"
 NOT_PORTED = ("classic", "training")
 COMMITTED = sorted(path.relative_to(CASES).with_suffix("").as_posix() for path in CASES.rglob("*.pb"))
+COMMITTED = [name for name in COMMITTED if not name.startswith("model/")]  # each is another network
 CLAIMED = [name for name in COMMITTED if not name.startswith(NOT_PORTED)]
 COMPARE = GOLDEN_ROOT.parent / "ports" / "java" / "Compare.java"
 LARGEST = max(CASES.rglob("*.pb"), key=lambda path: path.stat().st_size)

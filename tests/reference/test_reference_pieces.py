@@ -12,7 +12,7 @@ import pytest
 import torch
 from safetensors.numpy import load_file, save_file
 
-from families import tiny
+from detection.families.models import tiny
 from qwen3_golden import ParityError, Recording, pb, read, tensor, write
 from qwen3_parity.checkpoints.weights import checkpoint_directories, weights_at_hand, weights_of
 from qwen3_reference.checkpoints.weights import checkpoint_message

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from families import tiny
+from detection.families.models import tiny
 from qwen3_golden import pb
 from qwen3_parity.slices.stored import graph_of
 from qwen3_reference.graph.export import exported

@@ -7,9 +7,10 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from qwen3_golden import GOLDEN_ROOT
+from qwen3_golden import GOLDEN_ROOT, ParityError
 from qwen3_parity.checkpoints.foreign import refuse_foreign
 from qwen3_parity.cli import main
+from qwen3_reference.cases.models import MODEL_CASES
 
 GOLDEN = str(GOLDEN_ROOT / "cases" / "encoder" / "one_token.pb")
 GEMMA = {"model_type": "gemma", "architectures": ["GemmaForCausalLM"], "hidden_size": 8}
@@ -106,5 +107,10 @@ def test_what_a_strangers_config_says_is_shown_without_control_characters(tmp_pa
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in (GOLDEN_ROOT / "checkpoints").iterdir() if path.is_dir()))
-def test_no_committed_checkpoint_is_foreign(name):
-    refuse_foreign(GOLDEN_ROOT / "checkpoints" / name)
+def test_no_committed_checkpoint_is_foreign_but_those_of_other_models(name):
+    if name not in {case.checkpoint for case in MODEL_CASES}:
+        refuse_foreign(GOLDEN_ROOT / "checkpoints" / name)
+        return
+    with pytest.raises(ParityError, match="is not supported"):
+        refuse_foreign(GOLDEN_ROOT / "checkpoints" / name)
+    refuse_foreign(GOLDEN_ROOT / "checkpoints" / name, None)

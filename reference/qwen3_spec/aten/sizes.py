@@ -235,7 +235,7 @@ _RULES: Mapping[str, Callable[..., int]] = {
     "repeat": _repeat,
     "repeat_interleave": _repeat_interleave,
     "topk": _topk,
-    **dict.fromkeys(("sort", "max.dim", "min.dim", "view_as_real"), _twice),
+    **dict.fromkeys(("sort", "max.dim", "min.dim", "cummax", "view_as_real"), _twice),
     "round": _round,
     **dict.fromkeys(("constant_pad_nd", "pad"), _pad),
     "embedding": _embedding,
