@@ -155,3 +155,14 @@ def test_a_running_sum_carries_what_it_lost() -> None:
     float32 = np.add.accumulate(x.astype(np.float32), axis=1) - np.cumsum(x.astype(np.float32).astype(np.float64), 1)
     ratio = np.sqrt(np.square(float32).mean(0))[10:] / spread[10:]
     assert ratio.min() > 0.3 and ratio.max() < 2
+
+
+def test_torchs_own_erf_is_within_a_few_units_where_gelu_cancels() -> None:
+    x = np.linspace(-5, 5, 4096, dtype=np.float32).reshape(64, 64)
+    judged, value = slices((node("gelu.default", Ref(0)),), x=x)
+    truth = judged.value(value)
+    unit = judged.unit(value, truth, np.ones(truth.shape, bool))
+    errors = (torch.nn.functional.gelu(torch.from_numpy(x)).numpy() - truth) / unit
+    assert np.abs(errors).max() < 8 and np.sqrt(np.square(errors).mean()) < 2
+    tanh = torch.nn.functional.gelu(torch.from_numpy(x), approximate="tanh").numpy()
+    assert np.sqrt(np.square((tanh - truth) / unit).mean()) > 50

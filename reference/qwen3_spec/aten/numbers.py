@@ -49,6 +49,10 @@ class Numbers:
         """An intermediate result inside of an op, as it goes on."""
         return x
 
+    def approximated(self, x: Array) -> Array:
+        """The result of a function that libraries replace by a polynomial, as it goes on."""
+        return x
+
     def result(self, x: Array, dtype: str) -> Array:
         """The result of an op that rounds, of this dtype of the graph, as it goes on."""
         return x

@@ -95,13 +95,13 @@ def gelu(numbers: Numbers, x: Array, *, approximate: str = "none") -> Array:
         inner = numbers.rounded(math.sqrt(2 / math.pi) * numbers.rounded(x + numbers.rounded(0.044715 * x * x * x)))
         curve = numbers.rounded(np.tanh(inner))
     else:
-        curve = numbers.rounded(_ERF(x / math.sqrt(2)).astype(x.dtype))
+        curve = erf(numbers, x / math.sqrt(2))
     return np.asarray(0.5 * x * numbers.rounded(1 + curve), x.dtype)
 
 
-def erf(x: Array) -> Array:
+def erf(numbers: Numbers, x: Array) -> Array:
     """The error function."""
-    return np.asarray(_ERF(x), x.dtype)
+    return numbers.approximated(np.asarray(_ERF(x), x.dtype))
 
 
 def softplus(numbers: Numbers, x: Array, beta: float = 1, threshold: float = 20) -> Array:
