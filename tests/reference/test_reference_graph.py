@@ -126,7 +126,7 @@ def worst(actual: Sequence[np.ndarray[Any, Any]], expected: Sequence[np.ndarray[
     return max(float(np.abs(mine - theirs)[..., -1:, :].max() / np.abs(theirs).max()) for mine, theirs in pairs)
 
 
-@pytest.mark.sample(every=40)
+@pytest.mark.sample(every=80)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_numpy_gives_the_float64_truth_of_a_model_and_plain_float32_is_as_near_as_torchs(family: str) -> None:
     here = prefill(family)

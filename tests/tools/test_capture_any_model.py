@@ -39,6 +39,7 @@ def test_ids_of_a_causal_model_are_padded_on_the_left_and_its_last_tokens_go_one
     assert golden["logits", 1].info.axes == ["batch", "query", "channel"]
 
 
+@pytest.mark.slow
 def test_an_embedding_is_cut_and_padded_as_asked(tmp_path: Path) -> None:
     out = tmp_path / "e.pb"
     options = ("--pool", "last", "--dimensions", 7, "--padding", "right")
@@ -51,6 +52,7 @@ def test_an_embedding_is_cut_and_padded_as_asked(tmp_path: Path) -> None:
     assert np.array_equal(pooled[1], golden["norm", 0].array[1, 1]) and "last token pooled" in golden.case.description
 
 
+@pytest.mark.slow
 def test_a_score_has_answers_by_their_ids_or_their_texts(tmp_path: Path) -> None:
     (tmp_path / "words").mkdir()
     words = Tokenizer(WordLevel({"no": 4, "yes": 9, "no yes": 5}, "no"))
@@ -68,6 +70,7 @@ def test_a_score_has_answers_by_their_ids_or_their_texts(tmp_path: Path) -> None
     assert np.allclose(golden["score", 0].array, 1 / (1 + np.exp(both[:, 0] - both[:, 1])), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_run_in_bfloat16_is_recorded_in_it(tmp_path: Path) -> None:
     result = run("--model", CHECKPOINT, "--ids", "5,6,7", "--dtype", "bfloat16", "--out", tmp_path, "--name", "half")
     assert result.exit_code == 0, result.output
