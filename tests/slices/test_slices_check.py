@@ -135,6 +135,22 @@ def test_tokens_with_another_choice_are_left_out_of_the_run_and_a_note_says_so()
     assert {tap.name for tap in verdicts.taps if tap.problem is not None} == {"layers.0.gate"}
 
 
+def test_without_weights_other_experts_excuse_nothing() -> None:
+    """Nobody can tell whether the choice was honest, and what follows from it is another run."""
+    other = candidate(picked=picked(last=0))
+    assert check(golden(), other).word == "divergence"
+    assert {tap.name for tap in check(golden(), other).taps if tap.problem} >= {"layers.0.experts", "logits"}
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.001])
+def test_logits_of_the_last_position_alone_are_judged_as_such(factor: float) -> None:
+    values = run({})
+    values["logits"] = (values["logits"][:, -1:] * np.float32(factor)).astype(np.float32)
+    verdicts = check(golden(), recording(values, "port"), weights())
+    assert verdicts.word == ("partial" if factor == 1 else "divergence")
+    assert verdicts.wrong_alone == ([] if factor == 1 else ["logits"])
+
+
 def test_what_is_not_finite_is_infinitely_wrong_and_what_reads_it_is_not_judged() -> None:
     def spoiled(values: Values) -> Values:
         bad = values["layers.0.experts"].copy()

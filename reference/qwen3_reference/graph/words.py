@@ -1,4 +1,4 @@
-"""What tells the calls of one module apart where their order does not: a word among its arguments.
+"""Words in the names of taps: what a whole model gives, and what tells the calls of one module apart.
 
 Some of transformers' models call one rotary embedding for each kind of layer, in the order of a set, which is another
 one in the next process.
@@ -7,6 +7,9 @@ one in the next process.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+
+RESULTS = ("score", "embedding", "logits", "last_hidden_state", "pooler_output", "answers", "pooled")
+"""What a whole model gives, as transformers calls it, and what a module around one gives; the first is what counts."""
 
 
 def named_call(path: str, args: Iterable[object], named: Mapping[str, object] | None) -> str:

@@ -21,7 +21,7 @@ Product = tuple[int, tuple[int, ...], tuple[int, ...]]
 ROUNDOFF = {"float32": 2.0**-24, "bfloat16": 2.0**-8, "float16": 2.0**-11, "float64": 2.0**-24}
 """Half the distance of neighbouring numbers at 1. What a graph has in float64 is computed in float32 by most."""
 _APPROXIMATED = 4 * 2.0**-24
-"""torch 2.13's erf on a CPU is off by up to 8.5 of these spacings' halves."""
+"""torch 2.13's erf on a CPU is up to 8.5 × 2^-24 off: two of these."""
 
 
 @dataclass(frozen=True)

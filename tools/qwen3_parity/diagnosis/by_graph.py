@@ -13,17 +13,17 @@ from qwen3_parity.diagnosis.explained import REFERENCE, Explained
 from qwen3_parity.diagnosis.faults import Fault
 from qwen3_parity.diagnosis.fits import Finding
 from qwen3_parity.diagnosis.whereabouts import among, carried
+from qwen3_parity.judge.budgets import headroom
 from qwen3_parity.judge.op_verdict import OpVerdict
 from qwen3_parity.slices.check import Judged, judged_by_graph
 from qwen3_parity.slices.judge import Alone
 from qwen3_parity.slices.network import Network
 from qwen3_parity.slices.source import place_of, text_of
+from qwen3_reference.graph.scope import counted
 from qwen3_spec.graph import Line
 
 _LAYER = re.compile(r"(?<=\.)(\d+)(?=\.|\[|#|$)")
 _LINES = 6
-_REPEATED = 1.0
-"""Cells with a larger error than this part of their headroom are wrong."""
 
 
 def diagnose_by_graph(
@@ -63,8 +63,9 @@ def _explained(place: str, wrong: Sequence[Alone], right: Sequence[OpVerdict], n
     item = network.golden[worst.verdict.name, worst.verdict.step]
     value = network.value(item)
     where = [*among("layer", fault, _layer), *among("step", fault, lambda verdict: verdict.step)]
-    bad = worst.cells > _REPEATED * max(1.0, worst.cells.max() / 1e3)
-    where += carried(bad, worst.cells >= 0, tuple(item.info.axes)) if bad.any() else []
+    counts, wrong_cells = counted(item, network.golden), worst.cells > headroom("slice").max
+    if wrong_cells.any() and worst.cells.shape == counts.shape:
+        where += carried(wrong_cells, counts, tuple(item.info.axes))
     return Explained(fault, ", ".join(where), findings=list(_lines(network, value)))
 
 

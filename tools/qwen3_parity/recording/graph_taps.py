@@ -8,13 +8,9 @@ from difflib import get_close_matches
 
 from qwen3_golden import ParityError, Recording
 from qwen3_parity.judge.match import GIVEN
+from qwen3_reference.graph.words import RESULTS
 
 LAYER = "{layer}"
-RESULTS = ("logits", "last_hidden_state", "pooler_output", "score", "answers", "embedding", "pooled")
-"""What a whole model gives, as transformers calls it, and what a module around one gives.
-
-A tensor alone is the first of them that a golden has.
-"""
 _INSIDE = ("query", "key", "value", "probs", "context")
 _NUMBER = re.compile(r"(?<![^.])\d+(?![^.\[#])")
 _PLACE = re.compile(r"(?P<path>[^#\[\]]+)(#\w+)*(\[[0-9]+\])?")

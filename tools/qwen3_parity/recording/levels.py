@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from qwen3_golden import pb
+from qwen3_reference.graph.words import RESULTS
 
 _CHOICES = ("next_token_probs", "beam_scores", "sequences_scores", "generated_ids")
 _TRAINED = ("loss", "gradient.logits", "gradient.*.weight", "gradient.*.bias")
@@ -28,7 +29,6 @@ LEVELS: Mapping[str, tuple[str, ...]] = {
 """As globs over taps: every op; all but the inside of attention; what goes into modules and comes out; what enters and
 leaves attention and MLP; layer outputs; what the model returns. `!` in front of a glob leaves out what it matches."""
 
-_RESULTS = ("logits", "last_hidden_state", "pooler_output")
 _NUMBERED = ("*.[0-9]", "*.[0-9][0-9]", "*.[0-9][0-9][0-9]")
 _PARTS = ("*.self_attn", "*.cross_attn", "*.linear_attn", "*.attn", "*.attention", "*.mixer", "*.mlp", "*.feed_forward")
 _WITHIN = ("!*.query", "!*.key", "!*.value", "!*.probs", "!*.context", "!cache.*")
@@ -37,9 +37,9 @@ OF_GRAPHS: Mapping[str, tuple[str, ...]] = {
     "all": (),
     "fused": _WITHIN,
     "modules": _WITHIN,
-    "sub-layer": (*_NUMBERED, *_PARTS, "*layernorm", "*.norm", *_RESULTS),
-    "layer": (*_NUMBERED, *_RESULTS),
-    "logits": _RESULTS,
+    "sub-layer": (*_NUMBERED, *_PARTS, "*layernorm", "*.norm", *RESULTS),
+    "layer": (*_NUMBERED, *RESULTS),
+    "logits": RESULTS,
 }
 """The same of a golden with a graph, whose taps are modules' paths: what modules give, whatever is within attention."""
 

@@ -26,7 +26,7 @@ from qwen3_parity.recording.forwards import Forwards
 from qwen3_parity.recording.graph_names import Entry, graph_map, is_all, parts_of_fused
 from qwen3_parity.recording.graph_places import places_in_map, places_of, wanted_paths
 from qwen3_parity.recording.graph_steps import wanted_of
-from qwen3_parity.recording.graph_taps import RESULTS, called, module_of, names_of
+from qwen3_parity.recording.graph_taps import called, module_of, names_of
 from qwen3_parity.recording.hugging_face import row_of
 from qwen3_parity.recording.left_out import in_words, inside_compiled
 from qwen3_parity.recording.names import Names
@@ -37,7 +37,7 @@ from qwen3_parity.recording.recorder import Recorder, elements, recorder
 from qwen3_parity.recording.tap_axes import width_of
 from qwen3_reference.binding import attach, hooked
 from qwen3_reference.cache_name import CACHE
-from qwen3_reference.graph.words import named_call
+from qwen3_reference.graph.words import RESULTS, named_call
 
 _BACKENDS = {"eager": pb.EAGER, "sdpa": pb.SDPA, "flex_attention": pb.FLEX}
 

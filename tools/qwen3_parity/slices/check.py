@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from threadpoolctl import threadpool_limits
 
@@ -13,6 +13,7 @@ from qwen3_parity.judge.compare import compare, exact
 from qwen3_parity.judge.match import is_input, parameters_differ, same_case
 from qwen3_parity.judge.next_command import diagnose_command
 from qwen3_parity.judge.op_verdict import OpVerdict
+from qwen3_parity.judge.tap_verdict import last_rows_of
 from qwen3_parity.judge.verdict import Problem, Verdict, Verdicts
 from qwen3_parity.slices.judge import Alone, judge
 from qwen3_parity.slices.network import Network, network
@@ -20,11 +21,10 @@ from qwen3_parity.slices.rerouted import Routes, routes
 from qwen3_parity.slices.run import computing
 from qwen3_parity.slices.stored import graph_of
 from qwen3_reference.graph.scope import counted
+from qwen3_reference.graph.words import RESULTS
 from qwen3_spec.graph import Graph
 from qwen3_spec.slices import chooser
 
-RESULTS = ("score", "embedding", "logits", "last_hidden_state", "pooler_output")
-"""Taps without which a verdict is partial: of these the first that a golden has."""
 _NAMED = 8
 
 
@@ -34,7 +34,7 @@ class Judged:
 
     verdicts: Verdicts
     network: Network | None = None
-    alone: Sequence[Alone] = field(default=())
+    alone: Sequence[Alone] = ()
 
 
 def judged_by_graph(
@@ -47,7 +47,8 @@ def judged_by_graph(
     same_case(actual, expected)
     graph = graph_of(expected.graph, expected.source)
     both = [item for item in expected if not is_input(item, pb.GRAPH) and item.key in actual]
-    rerouted = routes(graph, expected, actual)
+    # Nobody can tell without weights whether another choice was honest: then it excuses nothing.
+    rerouted = Routes((), {}, (), ()) if weights is None else routes(graph, expected, actual)
     verdicts = Verdicts(
         case=expected.case,
         golden=expected.source,
@@ -72,7 +73,7 @@ def judged_by_graph(
 
 
 def results(golden: Recording) -> list[tuple[str, int]]:
-    """The name and step of the taps that make a verdict on a golden more than a partial one."""
+    """The name and step of the taps that make a verdict on a golden more than a partial one: its first result's."""
     keys = [item.key for item in golden if not is_input(item, pb.GRAPH)]
     name = next((name for name in RESULTS if any(key[0] == name for key in keys)), keys[-1][0] if keys else "")
     return [key for key in keys if key[0] == name]
@@ -99,14 +100,15 @@ def _in_the_run(item: Tensor, golden: Recording, candidate: Recording, graph: Gr
     """A tap against the golden's: floats by their floor, a choice not at all, every other copy by its bits."""
     actual, value = candidate[item.key], graph.taps.get(item.key)
     choice = value is not None and chooser(graph, value) is not None
-    verdict = Verdict(*item.key, item.info.op, exact=not item.is_float and not choice)
+    rows = last_rows_of(actual, item)
+    verdict = Verdict(*item.key, item.info.op, exact=not item.is_float and not choice, last_rows=rows)
 
     def fail(rule: str, wanted: object, got: object, share: float | None = None) -> Verdict:
         next_step = diagnose_command(golden.source, candidate.source)
         problem = Problem(verdict.where, rule, str(wanted), str(got), next_step, share=share)
         return replace(verdict, problem=problem)
 
-    if actual.array.shape != item.array.shape:
+    if actual.array.shape != item.array.shape and not rows:
         return fail("another shape", list(item.array.shape), list(actual.array.shape))
     if actual.is_float != item.is_float:
         return fail("another dtype", pb.DType.Name(item.info.dtype), pb.DType.Name(actual.info.dtype))
@@ -119,7 +121,8 @@ def _in_the_run(item: Tensor, golden: Recording, candidate: Recording, graph: Gr
         got = f"{metrics.differing} of {metrics.count} elements differ"
         return fail("must be an exact copy", "the golden's bits", got) if metrics.differing else verdict
     narrow = pb.BF16 in (actual.info.dtype, item.info.dtype)
-    metrics = compare(actual.values(), item.values(), counts, axes=axes, bfloat16=narrow)
+    expected, counts = (part[:, -rows:] if rows else part for part in (item.values(), counts))
+    metrics = compare(actual.values(), expected, counts, axes=axes, bfloat16=narrow)
     if metrics.nonfinite_actual:
         verdict = replace(verdict, metrics=metrics)
         return fail("NaN or infinity", "finite numbers, padding included", f"{metrics.nonfinite_actual} elements")

@@ -11,6 +11,7 @@ import numpy as np
 from qwen3_golden import Array, Tensor
 from qwen3_parity.judge.budgets import Headroom, headroom
 from qwen3_parity.judge.op_verdict import NONE, Errors, OpVerdict
+from qwen3_parity.judge.tap_verdict import last_rows_of
 from qwen3_parity.slices.network import DTYPES, Network
 from qwen3_spec.graph import Ref
 from qwen3_spec.slices import chooser
@@ -27,11 +28,13 @@ class Alone:
 
 
 def judge(item: Tensor, expected: Tensor, counts: Array, network: Network) -> Alone:
-    """A candidate's tap by its slice; `counts` are the cells that are judged."""
-    value = network.value(expected)
+    """A candidate's tap by its slice, or the last rows of logits; `counts` are the judged cells of the golden's."""
+    value, rows = network.value(expected), last_rows_of(item, expected)
     verdict = OpVerdict(*item.key, op_names(network, value))
-    actual, none = item.values(), np.zeros(expected.array.shape)
-    if actual.shape != expected.array.shape:
+    actual, every, none = item.values(), counts, np.zeros(item.array.shape)
+    if rows:
+        counts = counts[:, -rows:]
+    elif actual.shape != expected.array.shape:
         return Alone(replace(verdict, reason=f"another shape, {list(actual.shape)}"), none)
     for read in network.slices.reads(value):
         near = network.slices.recorded[read]
@@ -45,7 +48,8 @@ def judge(item: Tensor, expected: Tensor, counts: Array, network: Network) -> Al
         if truth.dtype.kind != "f":
             errors = np.where(counts & (actual != truth), np.inf, 0.0)
         else:
-            unit = network.slices.unit(value, truth, counts, DTYPES[item.info.dtype] if network.narrow else "float32")
+            unit = network.slices.unit(value, truth, every, DTYPES[item.info.dtype] if network.narrow else "float32")
+            truth, unit = (part[:, -rows:] if rows else part for part in (truth, unit))
             errors = _in_units(actual, truth, unit, counts)
     figures = measure(errors, counts, tuple(expected.info.axes))
     return Alone(replace(verdict, errors=figures, share=_share(figures, network.narrow)), errors)
@@ -102,7 +106,7 @@ def measure(errors: Array, counts: Array, axes: Sequence[str]) -> Errors:
 
 
 def _share(errors: Errors, narrow: bool) -> float:
-    """The largest share of the headroom; of half precision the mean over elements alone tells rounding from more."""
+    """The largest share of the headroom; a single element of half precision has more of it than the mean."""
     room: Headroom = headroom("slice", "narrow" if narrow else "")
     shares = [error / allowed for error, allowed in zip(errors, room, strict=True)]
     return math.inf if any(math.isnan(share) for share in shares) else max(shares)
