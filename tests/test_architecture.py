@@ -256,14 +256,17 @@ def test_no_module_imports_itself_by_a_detour(package: str) -> None:
 
 
 SEEDED = ("detection/mutants", "detection/mechanical", "detection/kernels")
-SOUGHT = ("qwen3_parity/mistakes", "qwen3_parity/diagnosis/fits", "qwen3_parity/blame", "qwen3_parity/diagnosis")
+SOUGHT = (
+    *("qwen3_parity/mistakes", "qwen3_parity/diagnosis/fits", "qwen3_parity/diagnosis/findings"),
+    *("qwen3_parity/blame", "qwen3_parity/diagnosis"),
+)
 PLUGGED_IN = {"judged.py", "run.py", "isolated.py"}
 """Where the judge is handed what was seeded."""
 
 
 @pytest.mark.parametrize(
     ("folders", "others"),
-    [(SEEDED, (*SOUGHT[:2], "qwen3_spec")), (("detection/honest",), SOUGHT[:2]), (SOUGHT, ("detection",))],
+    [(SEEDED, (*SOUGHT[:3], "qwen3_spec")), (("detection/honest",), SOUGHT[:3]), (SOUGHT, ("detection",))],
 )
 def test_what_is_seeded_and_what_is_sought_share_no_code(folders: tuple[str, ...], others: tuple[str, ...]) -> None:
     forbidden = re.compile(rf"({'|'.join(others).replace('/', '.')})(\.|$)")

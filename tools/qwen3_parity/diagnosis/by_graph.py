@@ -11,7 +11,8 @@ from qwen3_golden.contract import contract_of
 from qwen3_parity.diagnosis.answer import Diagnosis
 from qwen3_parity.diagnosis.explained import REFERENCE, Explained
 from qwen3_parity.diagnosis.faults import Fault
-from qwen3_parity.diagnosis.fits import Finding
+from qwen3_parity.diagnosis.findings import Finding, findings
+from qwen3_parity.diagnosis.findings.of_graph import wrong_tap
 from qwen3_parity.diagnosis.whereabouts import among, carried
 from qwen3_parity.judge.budgets import headroom
 from qwen3_parity.judge.op_verdict import OpVerdict
@@ -66,7 +67,9 @@ def _explained(place: str, wrong: Sequence[Alone], right: Sequence[OpVerdict], n
     counts, wrong_cells = counted(item, network.golden), worst.cells > headroom("slice").max
     if wrong_cells.any() and worst.cells.shape == counts.shape:
         where += carried(wrong_cells, counts, tuple(item.info.axes))
-    return Explained(fault, ", ".join(where), findings=list(_lines(network, value)))
+    tap = wrong_tap(worst, network)
+    numbers = [] if tap is None else findings(tap)
+    return Explained(fault, ", ".join(where), findings=[*numbers, *_lines(network, value)])
 
 
 def _layer(verdict: OpVerdict) -> int:

@@ -24,7 +24,10 @@ from qwen3_parity.diagnosis.casts import casts_elsewhere
 from qwen3_parity.diagnosis.explain import FITTED, Explanation, explain
 from qwen3_parity.diagnosis.explained import Explained, certain
 from qwen3_parity.diagnosis.faults import Blame, Fault, Progress, blame, blame_outputs
-from qwen3_parity.diagnosis.fits import FITS, Finding
+from qwen3_parity.diagnosis.findings import Finding
+from qwen3_parity.diagnosis.findings import findings as findings_of
+from qwen3_parity.diagnosis.findings.of_site import wrong_tap
+from qwen3_parity.diagnosis.fits import FITS
 from qwen3_parity.diagnosis.judged import Judged, judged
 from qwen3_parity.diagnosis.near_ties import flips
 from qwen3_parity.diagnosis.next_tap import next_tap
@@ -161,7 +164,8 @@ def _explained(found: Blame, fault: Fault, search: Search) -> Explained:
         return Explained(fault, where, names, stopped=search.stopped, cut=search.cut)
     with np.errstate(all="ignore"):
         findings = [one for fit in FITS if (one := fit(worst.evidence, worst.truth)) is not None]
-    findings += no_names
+    tap = wrong_tap(worst)
+    findings += [*(() if tap is None else findings_of(tap)), *no_names]
     if past and "cache" in worst.evidence.ops:
         findings.append(_WITH_A_PAST)
     findings.sort(key=lambda one: -one.weight)

@@ -1,0 +1,63 @@
+"""The wrong tap of a network that its golden's graph judges."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from qwen3_golden import Array
+from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
+from qwen3_parity.judge.budgets import headroom
+from qwen3_parity.slices.judge import Alone
+from qwen3_parity.slices.network import DTYPES, Network
+from qwen3_reference.graph.scope import counted
+from qwen3_spec.slices import chooser
+
+
+def wrong_tap(alone: Alone, network: Network) -> WrongTap | None:
+    """A tap judged by its slice as `WrongTap`; None for another shape, a choice, and the last rows of logits."""
+    key = alone.verdict.name, alone.verdict.step
+    item, value = network.golden[key], network.value(network.golden[key])
+    actual = network.candidate[key].values()
+    if alone.verdict.reason or actual.shape != item.array.shape or chooser(network.graph, value) is not None:
+        return None
+    truth, judged = network.slices.value(value), counted(item, network.golden)
+    unit = None
+    if truth.dtype.kind == "f":
+        unit = network.slices.unit(value, truth, judged, DTYPES[item.info.dtype] if network.narrow else "float32")
+    room = headroom("slice", "narrow" if network.narrow else "").max
+    names = {number: tap for tap, number in network.graph.taps.items()}
+
+    def recorded(name: str, step: int) -> Array | None:
+        tap = network.candidate.get(name, step)
+        return None if tap is None else _wide(tap.values())
+
+    return WrongTap(
+        key=key,
+        axes=tuple(item.info.axes),
+        ops=frozenset(node.op.partition(".")[0] for node in network.slices.computing(value)),
+        actual=_wide(actual),
+        truth=_wide(truth),
+        unit=unit,
+        judged=judged,
+        wrong=np.asarray(judged & (alone.cells > room)),
+        room=room,
+        recorded=recorded,
+        keys=[tap.key for tap in network.candidate],
+        reads=[names[read] for read in network.slices.reads(value) if read in names],
+        config=_config(network),
+    )
+
+
+def _wide(values: Array) -> Array:
+    return values.astype(np.float64) if values.dtype.kind == "f" else values
+
+
+def _config(network: Network) -> dict[str, Any]:
+    try:
+        config = json.loads(network.golden.graph.config)
+    except ValueError:
+        return {}
+    return config if isinstance(config, dict) else {}

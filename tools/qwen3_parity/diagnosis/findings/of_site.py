@@ -1,0 +1,54 @@
+"""The wrong tap of a network that the specification's formulas judge."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from qwen3_golden import Array
+from qwen3_parity.blame.evidence import as_stored
+from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
+from qwen3_parity.diagnosis.judged import Judged
+from qwen3_parity.mistakes.requests import earlier
+
+
+def wrong_tap(judged: Judged) -> WrongTap | None:
+    """A judged tap as `WrongTap`; None where the candidate's has another shape."""
+    evidence, (truth, unit) = judged.evidence, judged.truth
+    site = evidence.site
+    if not judged.in_shape:
+        return None
+    if unit is not None:
+        unit = as_stored(unit, truth, site.place.op, evidence.dtype)
+    run = site.values
+
+    def recorded(name: str, step: int) -> Array | None:
+        values = run.recorded(name, step)
+        return None if values is None else _wide(values)
+
+    return WrongTap(
+        key=(site.place.name, site.step),
+        axes=tuple(site.place.axes),
+        ops=evidence.ops,
+        actual=_wide(evidence.actual),
+        truth=_wide(truth),
+        unit=unit,
+        judged=evidence.judged,
+        wrong=judged.cells,
+        room=judged.room,
+        recorded=recorded,
+        keys=[item.key for item in run.recording],
+        reads=[(name, site.step) for name in site.names],
+        config=_numbers(site.config),
+        before=earlier(site),
+    )
+
+
+def _wide(values: Array) -> Array:
+    return values.astype(np.float64) if values.dtype.kind == "f" else values
+
+
+def _numbers(config: Any) -> dict[str, Any]:
+    return asdict(config) if is_dataclass(config) and not isinstance(config, type) else {}

@@ -1,0 +1,61 @@
+"""A wrong tap as whoever looks into its numbers sees it, by whichever judge it was judged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from qwen3_golden import Array, Recording
+
+Key = tuple[str, int]
+"""A tap's name and step."""
+
+
+@dataclass(frozen=True)
+class WrongTap:
+    """A tap that is wrong on its own inputs, with what it should have been, cell by cell.
+
+    `key` is its name and step, `axes` the names of its dimensions ("batch", "query", "heads", "head_dim", …), `ops`
+    what makes it of the nearest recorded taps. `actual` and `truth` have the same shape, floats in float64; `unit` is
+    the rounding unit of each cell, None where the op copies. `judged` are the cells that count, `wrong` those of them
+    that are off by more than `room` units. `recorded` gives the candidate's taps (floats in float64) by name and step,
+    None where there is none, `keys` those that it has, in order; `reads` those that this tap was computed from.
+    `config` are the numbers of the model's config.json, `before` is the golden of the request that ran first on the
+    same model.
+    """
+
+    key: Key
+    axes: tuple[str, ...]
+    ops: frozenset[str]
+    actual: Array
+    truth: Array
+    unit: Array | None
+    judged: Array
+    wrong: Array
+    room: float
+    recorded: Callable[[str, int], Array | None] = field(repr=False)
+    keys: Sequence[Key] = ()
+    reads: Sequence[Key] = ()
+    config: Mapping[str, Any] = field(default_factory=dict)
+    before: Recording | None = field(default=None, repr=False)
+
+    @property
+    def name(self) -> str:
+        """The tap's name."""
+        return self.key[0]
+
+    @property
+    def step(self) -> int:
+        """The step that it is of."""
+        return self.key[1]
+
+    def reproduced(self, guess: Array, cells: Array | None = None) -> Array:
+        """Bool, True = the guess gives the candidate's number within the room of a cell; judged `cells` alone."""
+        cells = self.judged if cells is None else cells & self.judged
+        if self.unit is None:
+            return np.asarray(cells & (self.actual == guess))
+        with np.errstate(all="ignore"):
+            return np.asarray(cells & (np.abs(self.actual - guess) <= self.room * self.unit))
