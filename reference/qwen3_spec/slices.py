@@ -70,15 +70,29 @@ class Slices:
         """Leaves, and what inputs alone decide, in a draw or in truth; computed once each."""
         key = -1 if noise is None else noise.draw
         if key not in self._of_inputs:
-            values: dict[int, Any] = dict(self.leaves)
-            if noise is not None:
-                for name, leaf in self.graph.leaves.items():
-                    if name.endswith("inv_freq"):
-                        wide = _wide(values[leaf])
-                        values[leaf] = noise.at(leaf).moved(wide, _ANGLES * np.abs(wide))
             numbers: Numbers = TRUTH if noise is None else noise
+            values = self.start(self.leaves, noise)
             self._of_inputs[key] = self.graph.run(values, self._input_made, numbers)
         return self._of_inputs[key]
+
+    def start(self, values: Collection[int], noise: Noise | None = None) -> dict[int, Any]:
+        """Leaves and recorded values by number, as a slice begins with them: in a draw, by the noise they have."""
+        begun = dict[int, Any]()
+        for value in values:
+            if value in self.recorded:
+                near = self.recorded[value]
+                stored = self.dtypes.get(value, "float32")
+                begun[value] = near if noise is None else noise.at(value).stored(_wide(near), stored)
+            elif noise is not None and value in self._frequencies:
+                wide = _wide(self.leaves[value])
+                begun[value] = noise.at(value).moved(wide, _ANGLES * np.abs(wide))
+            else:
+                begun[value] = self.leaves[value]
+        return begun
+
+    @cached_property
+    def _frequencies(self) -> frozenset[int]:
+        return frozenset(leaf for name, leaf in self.graph.leaves.items() if name.endswith("inv_freq"))
 
     @cached_property
     def _orders(self) -> dict[int, tuple[list[int], list[int]]]:
@@ -115,12 +129,7 @@ class Slices:
 
     def value(self, value: int, noise: Noise | None = None) -> Array:
         """A value from the nearest recorded ones: in float64, or in a draw."""
-        values = dict(self._fixed(noise))
-        for read in self.reads(value):
-            near = self.recorded[read]
-            values[read] = (
-                near if noise is None else noise.at(read).stored(_wide(near), self.dtypes.get(read, "float32"))
-            )
+        values = {**self._fixed(noise), **self.start(self.reads(value), noise)}
         numbers: Numbers = TRUTH if noise is None else noise
         return np.asarray(self.graph.run(values, self.order(value), numbers, self.choices)[value])
 

@@ -9,7 +9,9 @@ from dataclasses import replace
 from qwen3_golden import Array, Recording
 from qwen3_golden.contract import contract_of
 from qwen3_parity.diagnosis.answer import Diagnosis
-from qwen3_parity.diagnosis.explained import REFERENCE, Explained
+from qwen3_parity.diagnosis.edits.edit import Edit
+from qwen3_parity.diagnosis.edits.explain import ByEdits, explain
+from qwen3_parity.diagnosis.explained import REFERENCE, Explained, certain
 from qwen3_parity.diagnosis.faults import Fault
 from qwen3_parity.diagnosis.findings import Finding, findings
 from qwen3_parity.diagnosis.findings.of_graph import wrong_tap
@@ -49,17 +51,19 @@ def _faults(judged: Judged) -> Sequence[Explained]:
     for part in judged.alone:
         if not part.verdict.reason:
             groups.setdefault(pattern(part.verdict.name), []).append(part)
-    faults = list[Explained]()
+    faults, known = list[Explained](), dict[str, Edit]()
     for place, parts in groups.items():
         wrong = [part for part in parts if not part.verdict.passed]
         if wrong and judged.network is not None:
             right = [part.verdict for part in parts if part.verdict.passed]
-            faults.append(_explained(place, wrong, right, judged.network))
+            fault = Fault(place, (), tuple(part.verdict for part in wrong), tuple(right))
+            by_edits = explain(fault, judged.network, list(known.values()))
+            known |= {edit.says: edit for edit in by_edits.edits}
+            faults.append(_explained(fault, wrong, by_edits, judged.network))
     return faults
 
 
-def _explained(place: str, wrong: Sequence[Alone], right: Sequence[OpVerdict], network: Network) -> Explained:
-    fault = Fault(place, (), tuple(part.verdict for part in wrong), tuple(right))
+def _explained(fault: Fault, wrong: Sequence[Alone], by_edits: ByEdits, network: Network) -> Explained:
     worst = max(wrong, key=lambda part: part.verdict.share)
     item = network.golden[worst.verdict.name, worst.verdict.step]
     value = network.value(item)
@@ -69,7 +73,9 @@ def _explained(place: str, wrong: Sequence[Alone], right: Sequence[OpVerdict], n
         where += carried(wrong_cells, counts, tuple(item.info.axes))
     tap = wrong_tap(worst, network)
     numbers = [] if tap is None else findings(tap)
-    return Explained(fault, ", ".join(where), findings=[*numbers, *_lines(network, value)])
+    explanations, no_names = certain(by_edits.explanations)
+    said = [*no_names, *numbers, *_lines(network, value)]
+    return Explained(fault, ", ".join(where), explanations, said, stopped=by_edits.stopped)
 
 
 def _layer(verdict: OpVerdict) -> int:

@@ -50,12 +50,12 @@ def judge(item: Tensor, expected: Tensor, counts: Array, network: Network) -> Al
         else:
             unit = network.slices.unit(value, truth, every, DTYPES[item.info.dtype] if network.narrow else "float32")
             truth, unit = (part[:, -rows:] if rows else part for part in (truth, unit))
-            errors = _in_units(actual, truth, unit, counts)
+            errors = in_units(actual, truth, unit, counts)
     figures = measure(errors, counts, tuple(expected.info.axes))
-    return Alone(replace(verdict, errors=figures, share=_share(figures, network.narrow)), errors)
+    return Alone(replace(verdict, errors=figures, share=share_of(figures, network.narrow)), errors)
 
 
-def _in_units(actual: Array, truth: Array, unit: Array, counts: Array) -> Array:
+def in_units(actual: Array, truth: Array, unit: Array, counts: Array) -> Array:
     with np.errstate(all="ignore"):
         errors = np.asarray(np.abs(actual - truth) / unit)
     errors[(actual == truth) | (np.isnan(actual) & np.isnan(truth)) | ~counts] = 0
@@ -105,7 +105,7 @@ def measure(errors: Array, counts: Array, axes: Sequence[str]) -> Errors:
     return Errors(math.sqrt(total), float(errors.max()), math.sqrt(float(rows.max())), 0.0)
 
 
-def _share(errors: Errors, narrow: bool) -> float:
+def share_of(errors: Errors, narrow: bool) -> float:
     """The largest share of the headroom; a single element of half precision has more of it than the mean."""
     room: Headroom = headroom("slice", "narrow" if narrow else "")
     shares = [error / allowed for error, allowed in zip(errors, room, strict=True)]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 from qwen3_golden import Array, Recording, Tensor, pb
 from qwen3_parity.slices.run import leaf_values
@@ -28,6 +31,15 @@ class Network:
     def value(self, item: Tensor) -> int:
         """The number of a tap's value."""
         return self.graph.taps[item.key]
+
+    @cached_property
+    def config(self) -> Mapping[str, Any]:
+        """The model's config.json; empty where the golden has none that is one."""
+        try:
+            config = json.loads(self.golden.graph.config)
+        except ValueError:
+            return {}
+        return config if isinstance(config, dict) else {}
 
     @property
     def narrow(self) -> bool:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import numpy as np
 
 from qwen3_golden import Array
@@ -47,17 +44,9 @@ def wrong_tap(alone: Alone, network: Network) -> WrongTap | None:
         recorded=recorded,
         keys=[tap.key for tap in network.candidate],
         reads=[names[read] for read in network.slices.reads(value) if read in names],
-        config=_config(network),
+        config=network.config,
     )
 
 
 def _wide(values: Array) -> Array:
     return values.astype(np.float64) if values.dtype.kind == "f" else values
-
-
-def _config(network: Network) -> dict[str, Any]:
-    try:
-        config = json.loads(network.golden.graph.config)
-    except ValueError:
-        return {}
-    return config if isinstance(config, dict) else {}

@@ -1,0 +1,112 @@
+"""An edit of the reference's graph: what a mistake would make of an op, a parameter or a module, wherever it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from qwen3_golden import Array
+from qwen3_spec.aten import Kind as OpKind
+from qwen3_spec.aten import Numbers, kernel_of
+from qwen3_spec.graph import Line, Node, result_of
+
+if TYPE_CHECKING:
+    from qwen3_parity.diagnosis.edits.region import Region
+
+
+class Rank(IntEnum):
+    """How plain an edit is, the plainest first: of two that explain as much, the plainer is the answer."""
+
+    CONSTANT = 0
+    LEFT_OUT = 1
+    LAYOUT = 2
+    FITTED = 3
+    MOVED = 4
+    READS = 5
+
+
+class Site(NamedTuple):
+    """What names the same op wherever its line runs: the line, the op, and where its operands come from.
+
+    A parameter or input is a site without a line: `op` is its name, with the number of its layer left open.
+    """
+
+    file: str
+    number: int
+    op: str
+    operands: tuple[str, ...] = ()
+    module: str = ""
+
+
+@dataclass(frozen=True)
+class Call:
+    """An op of an edited region that is about to run, its operands computed with whatever was edited before it.
+
+    A parameter or input is a call without a node: `operands` is its array alone.
+    """
+
+    region: Region
+    env: Mapping[int, Any]
+    value: int
+    node: Node | None
+    operands: tuple[Any, ...]
+    named: Mapping[str, Any]
+    numbers: Numbers
+
+    def plain(self, *operands: Any, **named: Any) -> Any:
+        """The op as it is, on these operands, or on its own."""
+        if self.node is None:
+            return operands[0] if operands else self.operands[0]
+        kernel = kernel_of(self.node.op)
+        assert kernel is not None
+        result = self.loose(*(operands or self.operands), **named)
+        return result_of(self.node, kernel.kind, result, self.numbers)
+
+    def loose(self, *operands: Any, **named: Any) -> Any:
+        """As `plain`, of whatever shape."""
+        assert self.node is not None
+        kernel = kernel_of(self.node.op)
+        assert kernel is not None
+        return kernel.compute(*([self.numbers] if kernel.takes_numbers else []), *operands, **{**self.named, **named})
+
+    def settled(self, result: Any) -> Any:
+        """An edit's result as the op's, of its shape and type. Raises `ValueError` for another shape."""
+        return result if self.node is None else result_of(self.node, OpKind.MOVE, result, self.numbers)
+
+
+Change = Callable[[Call], Any]
+"""What stands in the place of an op's result."""
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Changes by site. `name` is stable ("edit.constant"), `says` a sentence without its subject, `line` where it is.
+
+    `exact`: numbers are as they are read off, and tell so much more.
+    """
+
+    name: str
+    says: str
+    rank: Rank
+    changes: Mapping[Site, Change]
+    line: Line | None = None
+
+
+@dataclass(frozen=True)
+class Free:
+    """A family of edits by one number that is fitted: `starts` are where it is looked for, `round_` what it may be.
+
+    `edit(number)` is the edit; `plain` a number that changes nothing.
+    """
+
+    edit: Callable[[float], Edit]
+    starts: tuple[float, ...]
+    plain: float | None = None
+    likely: tuple[tuple[float, str], ...] = ()
+
+
+def same(call: Call) -> Array:
+    """No change."""
+    return call.plain()  # type: ignore[no-any-return]

@@ -1,0 +1,70 @@
+"""The edits that explain a fault of a network with a graph, as a diagnosis says them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from qwen3_parity.diagnosis.edits.edit import Edit
+from qwen3_parity.diagnosis.edits.search import Fitting, search
+from qwen3_parity.diagnosis.edits.target import Target, target
+from qwen3_parity.diagnosis.explain import Explanation
+from qwen3_parity.diagnosis.faults import Fault
+from qwen3_parity.judge.op_verdict import OpVerdict
+from qwen3_parity.slices.network import Network
+from qwen3_parity.slices.source import place_of, text_of
+from qwen3_spec.graph import Line
+
+_SHOWN = 4
+"""Edits that fit equally well and are all said."""
+
+
+@dataclass(frozen=True)
+class ByEdits:
+    """What explains a fault: `explanations` best first, the `edits` behind them. `stopped`: not all were tried."""
+
+    explanations: Sequence[Explanation]
+    edits: Sequence[Edit]
+    stopped: bool
+
+
+def explain(fault: Fault, network: Network, known: Sequence[Edit]) -> ByEdits:
+    """The edits that give the candidate's numbers at a fault's taps; `known` ones explain other faults."""
+    searched = search(_targets(fault.wrong, network), _targets(fault.right, network), known)
+    best = searched.fitting[:1] and searched.fitting[0].order[:3]
+    alike = [fitting for fitting in searched.fitting if fitting.order[:3] == best][:_SHOWN]
+    said = [_said(fitting, fault, network) for fitting in alike]
+    return ByEdits(said, [fitting.edit for fitting in alike], searched.stopped)
+
+
+def _targets(verdicts: Sequence[OpVerdict], network: Network) -> list[Target]:
+    targets = (target(network, verdict.name, verdict.step) for verdict in verdicts if not verdict.reason)
+    return [each for each in targets if each is not None]
+
+
+def _said(fitting: Fitting, fault: Fault, network: Network) -> Explanation:
+    edit = fitting.edit
+    says = edit.says
+    fix = "as the checkpoint has it"
+    if edit.line is not None:
+        text = _text(edit.line, network)
+        says = f"{says}, where the reference has {text}" if text else f"{says}, in {place_of(edit.line)}"
+        fix = f"{text} ({place_of(edit.line)})" if text else f"as in {place_of(edit.line)}"
+    return Explanation(
+        name=edit.name,
+        says=says,
+        fix=fix,
+        place=fault.place,
+        share=fitting.share,
+        whole=fitting.whole,
+        partly=fitting.partly,
+        of=fitting.of,
+        contradicted=fitting.contradicted,
+        spoiled=fitting.spoiled,
+        rank=float(edit.rank),
+    )
+
+
+def _text(line: Line, network: Network) -> str:
+    text = text_of(line, network.golden)
+    return f"`{text}`" if text else ""

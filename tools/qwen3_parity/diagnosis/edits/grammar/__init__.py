@@ -1,0 +1,28 @@
+"""The grammar of edits, as data: on which ops, how the value changes, in which words, how plain that is."""
+
+from collections.abc import Callable, Iterator
+
+from qwen3_parity.diagnosis.edits.edit import Edit, Free
+from qwen3_parity.diagnosis.edits.grammar.constants import constants
+from qwen3_parity.diagnosis.edits.grammar.fitted import fitted
+from qwen3_parity.diagnosis.edits.grammar.layouts import layouts
+from qwen3_parity.diagnosis.edits.grammar.leaves import leaves
+from qwen3_parity.diagnosis.edits.grammar.modules import modules
+from qwen3_parity.diagnosis.edits.grammar.reads import reads
+from qwen3_parity.diagnosis.edits.grammar.siblings import siblings
+from qwen3_parity.diagnosis.edits.grammar.values import values
+from qwen3_parity.diagnosis.edits.region import Region
+
+PLAIN: tuple[Callable[[Region], Iterator[Edit | Free]], ...] = (
+    constants,
+    siblings,
+    values,
+    leaves,
+    modules,
+    layouts,
+    fitted,
+    reads,
+)
+"""Tables of edits, the plainest first."""
+
+__all__ = ["PLAIN"]

@@ -1,0 +1,135 @@
+"""Another number in a line: an epsilon, a scale, a power, how many are chosen, where a part begins."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Free, Rank
+from qwen3_parity.diagnosis.edits.region import Region
+from qwen3_parity.diagnosis.edits.words import line_of, number, short
+from qwen3_spec.graph import Node
+
+_OPS = frozenset(
+    {
+        *(
+            "add",
+            "sub",
+            "rsub",
+            "mul",
+            "div",
+            "pow",
+            "clamp",
+            "clamp_min",
+            "remainder",
+            "floor_divide",
+            "leaky_relu",
+            "elu",
+        ),
+        *(
+            "gt",
+            "ge",
+            "lt",
+            "le",
+            "eq",
+            "ne",
+            "topk",
+            "layer_norm",
+            "rms_norm",
+            "softplus",
+            "where",
+            "masked_fill",
+            "full",
+        ),
+        *("new_full", "scalar_tensor", "fill", "full_like", "slice", "roll"),
+    }
+)
+_EPSILONS = (0.0, 1e-12, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
+_LARGEST = 1e30
+"""Numbers from here on are infinities."""
+
+
+def constants(region: Region) -> Iterator[Edit | Free]:
+    """Every number of every line: the likely ones first, then whichever fits."""
+    config = _config_numbers(region.network.config)
+    for site, places in reversed(region.sites.items()):
+        node = region.node(places[0])
+        if node is None or short(node.op) not in _OPS:
+            continue
+        for slot, value in _numbers(node):
+            tried = set[float]()
+            for other, words in _likely(value, config):
+                if other != value and other not in tried and type(other) is type(value):
+                    tried.add(other)
+                    says = f"{_verb(node)} {number(other)} for {number(value)}{words}"
+                    yield Edit("edit.constant", says, Rank.CONSTANT, {site: _put(slot, other)}, line_of(node))
+            if isinstance(value, float) and abs(value) < _LARGEST:
+
+                def edit(fit: float, slot: int | str = slot, value: float = value, site=site, node=node) -> Edit:  # type: ignore[no-untyped-def]
+                    says = f"{_verb(node)} {number(fit)} for {number(value)}"
+                    return Edit("edit.constant", says, Rank.FITTED, {site: _put(slot, fit)}, line_of(node))
+
+                yield Free(edit, (value or 1e-6,), value)
+
+
+def _verb(node: Node) -> str:
+    return "chooses" if short(node.op) == "topk" else "has"
+
+
+def _numbers(node: Node) -> Iterator[tuple[int | str, float]]:
+    """The numbers among an op's operands, by place or name; axes are none."""
+    axes = {"slice": (1,), "topk": (2,), "roll": (2,)}.get(short(node.op), ())
+    for slot, operand in enumerate(node.operands):
+        if isinstance(operand, int | float) and not isinstance(operand, bool) and slot not in axes:
+            yield slot, operand
+    for name, operand in node.named.items():
+        if isinstance(operand, int | float) and not isinstance(operand, bool) and name not in ("dim", "axis"):
+            yield name, operand
+
+
+def _put(slot: int | str, value: float) -> Change:
+    def change(call: Call) -> Any:
+        if isinstance(slot, str):
+            return call.plain(**{slot: value})
+        return call.plain(*call.operands[:slot], value, *call.operands[slot + 1 :])
+
+    return change
+
+
+def _likely(value: float, config: Mapping[str, float]) -> Iterator[tuple[float, str]]:
+    """Numbers that are written for another one by mistake, in words where they are made of it."""
+    if isinstance(value, int):
+        yield from ((value + step, "") for step in (1, -1, 2, -2))
+        yield from ((other, "") for other in (-value, 2 * value, value // 2, 10**6, -(10**6), 0, 1))
+        yield from ((int(other), f" ({key})") for key, other in config.items() if other == int(other))
+        return
+    if 0 <= value < 0.01:
+        yield from ((other, "") for other in _EPSILONS)
+    if abs(value) < _LARGEST and value:
+        yield 1.0, ""
+        yield 0.0, ""
+        yield -value, ""
+        yield value * value, ", its square"
+        if value > 0:
+            yield math.sqrt(value), ", its root"
+        yield 1 / value, ", its inverse"
+        yield 2 * value, ", twice it"
+        yield value / 2, ", half of it"
+    for key, other in config.items():
+        yield float(other), f" ({key})"
+        if other > 1:
+            yield float(other) ** -0.5, f" ({key} ** -0.5)"
+            yield float(other) ** 0.5, f" ({key} ** 0.5)"
+            yield 1 / float(other), f" (1 / {key})"
+
+
+def _config_numbers(config: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
+    """The numbers of a config.json by key."""
+    numbers = dict[str, float]()
+    for key, value in config.items():
+        if isinstance(value, Mapping):
+            numbers |= _config_numbers(value, f"{prefix}{key}.")
+        elif isinstance(value, int | float) and not isinstance(value, bool) and "token_id" not in key:
+            numbers[f"{prefix}{key}"] = value
+    return numbers

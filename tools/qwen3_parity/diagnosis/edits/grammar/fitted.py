@@ -1,0 +1,80 @@
+"""A free number: a factor, a clamp, a squash, a power, a temperature."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from qwen3_parity.diagnosis.edits.edit import Change, Edit, Free, Rank, Site
+from qwen3_parity.diagnosis.edits.region import Region
+from qwen3_parity.diagnosis.edits.words import line_of, number, of_site, short
+from qwen3_spec.graph import Line
+
+_SCALED = frozenset(
+    {
+        *(
+            "linear",
+            "addmm",
+            "matmul",
+            "bmm",
+            "softmax",
+            "div",
+            "embedding",
+            "mean",
+            "sum",
+            "cos",
+            "sin",
+            "index",
+            "mul",
+        ),
+        *("add", "silu", "gelu", "sigmoid", "layer_norm"),
+    }
+)
+_LARGEST_PARAMETER = 128
+"""Numbers of a parameter that a factor of its own is looked for."""
+
+
+def fitted(region: Region) -> Iterator[Free]:
+    """Every op's result by a factor or a bound, every small parameter by a factor or a power."""
+    for site, places in reversed(region.sites.items()):
+        node, base = region.node(places[0]), region.base[places[0]]
+        if not isinstance(base, np.ndarray) or base.dtype.kind != "f":
+            continue
+        if node is None:
+            if base.size <= _LARGEST_PARAMETER and places[0] in region.names:
+                yield _free(site, f"scales {of_site(site)} by {{}}", _times, None, (1.3,), 1.0)
+                if base.size > 1 and bool((base > 0).all()):
+                    yield _free(site, f"takes {of_site(site)} to the power {{}}", _power, None, (0.8, 1.2), 1.0)
+            continue
+        op, line = short(node.op), line_of(node)
+        if op not in _SCALED:
+            continue
+        yield _free(site, f"scales the result of {op} by {{}}", _times, line, (1.3,), 1.0)
+        largest = float(np.abs(base[np.isfinite(base)]).max(initial=0))
+        if op in ("matmul", "bmm", "mul", "linear", "silu", "add", "div") and largest:
+            yield _free(site, f"clamps {op} at ±{{}}", _clamp, line, (largest / 2, largest / 4), None)
+            yield _free(site, f"squashes {op}: c tanh(x / c), c = {{}}", _squash, line, (largest, 3 * largest), None)
+
+
+def _free(site: Site, words: str, change, line: Line | None, starts: tuple[float, ...], plain: float | None) -> Free:  # type: ignore[no-untyped-def]
+    def edit(fit: float) -> Edit:
+        return Edit("edit.fitted", words.format(number(fit)), Rank.FITTED, {site: change(fit)}, line)
+
+    return Free(edit, starts, plain)
+
+
+def _times(fit: float) -> Change:
+    return lambda call: call.plain() * fit
+
+
+def _power(fit: float) -> Change:
+    return lambda call: np.asarray(call.operands[0]) ** fit
+
+
+def _clamp(fit: float) -> Change:
+    return lambda call: np.clip(call.plain(), -abs(fit), abs(fit))
+
+
+def _squash(fit: float) -> Change:
+    return lambda call: fit * np.tanh(call.plain() / fit)

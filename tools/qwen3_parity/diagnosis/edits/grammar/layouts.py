@@ -1,0 +1,205 @@
+"""Parts in another order: halves for pairs, tiled for repeated, shifted, reversed, the other part of a split."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+
+from qwen3_golden import Array
+from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Rank, Site
+from qwen3_parity.diagnosis.edits.region import Region
+from qwen3_parity.diagnosis.edits.words import line_of, short
+from qwen3_spec.graph import Node, Ref
+
+_MOST_PARTS = 4
+
+
+def layouts(region: Region) -> Iterator[Edit]:
+    """Every op's result, or the parts that it is made of, at other places."""
+    yield from _pairs(region)
+    for site, places in reversed(region.sites.items()):
+        node, base = region.node(places[0]), region.base[places[0]]
+        if node is None:
+            continue
+        op, line = short(node.op), line_of(node)
+        for name, says, rank, change in _parts(region, node, places[0]):
+            yield Edit(name, says, rank, {site: change}, line)
+        if not isinstance(base, np.ndarray) or not base.ndim or op in ("view", "unsafe_view", "to_copy", "expand"):
+            continue
+        for axis, size in enumerate(base.shape):
+            if size > 1:
+                where = f"along axis {axis} of {op}"
+                for step in (1, -1):
+                    side = "behind" if step < 0 else "before"
+                    says = f"reads the number {side}, {where}"
+                    yield Edit("edit.shifted", says, Rank.MOVED, {site: _rolled(axis, step)}, line)
+                yield Edit("edit.reversed", f"is reversed {where}", Rank.MOVED, {site: _flipped(axis)}, line)
+                if size % 2 == 0 and size > 2:
+                    says = f"has neighbours in pairs where halves are meant, {where}"
+                    yield Edit("edit.pairs", says, Rank.MOVED, {site: _interleaved(axis)}, line)
+                    says = f"has halves where neighbours in pairs are meant, {where}"
+                    yield Edit("edit.pairs", says, Rank.MOVED, {site: _halved(axis)}, line)
+                    says = f"has its halves exchanged {where}"
+                    yield Edit("edit.exchanged", says, Rank.MOVED, {site: _rolled(axis, size // 2)}, line)
+
+
+def _parts(region: Region, node: Node, value: int) -> Iterator[tuple[str, str, Rank, Change]]:
+    op = short(node.op)
+    if op in ("cat", "stack") and isinstance(node.operands[0], tuple):
+        count = len(node.operands[0])
+        if 1 < count <= _MOST_PARTS:
+            for order in list(permutations(range(count)))[1:]:
+                says = f"puts the parts in the order {', '.join(map(str, order))}"
+                yield "edit.order", says, Rank.LAYOUT, _ordered(order)
+        for part in range(min(count, _MOST_PARTS)):
+            yield "edit.left_out", f"has zeros for part {part}", Rank.LEFT_OUT, _without(part)
+    if op == "cat":
+        yield "edit.pairs", "interleaves the parts", Rank.LAYOUT, _interleaved_parts
+    if op == "getitem" and isinstance(node.operands[0], Ref):
+        parts = region.base.get(node.operands[0].value)
+        if isinstance(parts, list | tuple) and parts and all(np.shape(p) == np.shape(parts[0]) for p in parts):
+            for other in range(len(parts)):
+                if other != node.operands[1]:
+                    says = f"takes part {other} for part {node.operands[1]}"
+                    yield "edit.order", says, Rank.LAYOUT, _taken(other)
+    if op in ("view", "unsafe_view", "clone", "reshape"):
+        spread = _spread_axis(region, value)
+        if spread is not None:
+            says = "tiles the copies, where each is repeated"
+            yield "edit.repeated", says, Rank.LAYOUT, _tiled(spread)
+    if op == "slice":
+        yield "edit.order", "takes the last part for the first, or the reverse", Rank.LAYOUT, _other_end
+        yield "edit.pairs", "takes every second number for a half", Rank.LAYOUT, _every_second
+
+
+def _pairs(region: Region) -> Iterator[Edit]:
+    """The functions that cut in halves and join them: by pairs instead; alone, and with the joined tables."""
+    functions = dict[tuple[str, str], dict[str, list[Site]]]()
+    for site, places in region.sites.items():
+        node = region.node(places[0])
+        line = line_of(node)
+        if node is not None and line is not None and short(node.op) in ("slice", "cat", "split", "getitem"):
+            functions.setdefault((line.file, line.function), {}).setdefault(short(node.op), []).append(site)
+    tables = [
+        site
+        for site, places in region.sites.items()
+        if (node := region.node(places[0])) is not None and short(node.op) == "cat" and _doubles(node)
+    ]
+    for (_, function), ops in functions.items():
+        halves = ops.get("slice", [])
+        if len(halves) != 2 or len(ops.get("cat", [])) != 1:
+            continue
+        changes: Mapping[Site, Change] = {
+            **dict.fromkeys(halves, _every_second),
+            ops["cat"][0]: _interleaved_parts,
+        }
+        line = line_of(region.node(region.sites[ops["cat"][0]][0]))
+        says = f"takes neighbours in pairs, where {function} takes halves"
+        yield Edit("edit.pairs", says, Rank.LAYOUT, changes, line)
+        if tables:
+            says = f"takes neighbours in pairs, where {function} takes halves; the angles stand in pairs, too"
+            both = {**changes, **dict.fromkeys(tables, _interleaved_parts)}
+            yield Edit("edit.pairs", says, Rank.LAYOUT, both, line)
+
+
+def _doubles(node: Node) -> bool:
+    parts = node.operands[0]
+    return isinstance(parts, tuple) and len(parts) == 2 and parts[0] == parts[1]
+
+
+def _spread_axis(region: Region, value: int) -> int | None:
+    """The axis that an expand filled with copies before its neighbours were merged; None without."""
+    node = region.node(value)
+    while node is not None and short(node.op) in ("view", "unsafe_view", "clone", "reshape"):
+        source = node.operands[0]
+        node = region.node(source.value) if isinstance(source, Ref) else None
+    if node is None or short(node.op) != "expand" or not isinstance(node.operands[0], Ref):
+        return None
+    before, after = np.shape(region.base[node.operands[0].value]), node.shape
+    grown = [axis for axis, (a, b) in enumerate(zip(before, after, strict=False)) if a == 1 and b != 1]
+    return grown[0] if len(before) == len(after) and len(grown) == 1 and grown[0] > 0 else None
+
+
+def _tiled(axis: int) -> Change:
+    def change(call: Call) -> Array:
+        x = np.asarray(call.operands[0])
+        return np.ascontiguousarray(np.swapaxes(x, axis - 1, axis)).reshape(np.shape(call.plain()))
+
+    return change
+
+
+def _rolled(axis: int, step: int) -> Change:
+    return lambda call: np.roll(call.plain(), step, axis)
+
+
+def _flipped(axis: int) -> Change:
+    return lambda call: np.flip(call.plain(), axis)
+
+
+def _interleaved(axis: int) -> Change:
+    return lambda call: interleaved(call.plain(), axis)
+
+
+def _halved(axis: int) -> Change:
+    return lambda call: halved(call.plain(), axis)
+
+
+def interleaved(x: Array, axis: int) -> Array:
+    """Numbers of the first half and the second in turn."""
+    first, second = np.split(x, 2, axis)
+    return np.asarray(np.stack([first, second], axis + 1).reshape(x.shape))
+
+
+def halved(x: Array, axis: int) -> Array:
+    """Every second number, then the others."""
+    moved = np.moveaxis(x, axis, -1)
+    return np.moveaxis(np.concatenate([moved[..., ::2], moved[..., 1::2]], -1), -1, axis)
+
+
+def _axis(call: Call) -> int:
+    return int(call.operands[1] if len(call.operands) > 1 else call.named.get("dim", 0))
+
+
+def _ordered(order: tuple[int, ...]) -> Change:
+    return lambda call: call.plain([call.operands[0][part] for part in order], *call.operands[1:])
+
+
+def _without(part: int) -> Change:
+    def change(call: Call) -> Any:
+        parts = [np.zeros_like(x) if place == part else x for place, x in enumerate(call.operands[0])]
+        return call.plain(parts, *call.operands[1:])
+
+    return change
+
+
+def _interleaved_parts(call: Call) -> Array:
+    parts, axis = call.operands[0], _axis(call)
+    axis %= np.ndim(parts[0])
+    return np.asarray(np.stack(parts, axis + 1).reshape(np.shape(call.plain())))
+
+
+def _taken(other: int) -> Change:
+    return lambda call: call.plain(call.operands[0], other)
+
+
+def _bounds(call: Call) -> tuple[Array, int, int, int]:
+    """The whole, the axis, where the part begins, and how long it is."""
+    x, axis = np.asarray(call.operands[0]), _axis(call)
+    begin = int(call.operands[2] or 0) if len(call.operands) > 2 else 0
+    length = np.shape(call.plain())[axis]
+    return x, axis, begin if begin >= 0 else begin + x.shape[axis], length
+
+
+def _other_end(call: Call) -> Array:
+    x, axis, begin, length = _bounds(call)
+    return np.take(x, range(x.shape[axis] - length, x.shape[axis]) if begin == 0 else range(length), axis)
+
+
+def _every_second(call: Call) -> Array:
+    x, axis, begin, length = _bounds(call)
+    if 2 * length != x.shape[axis]:
+        raise ValueError("no half")
+    return np.take(x, range(0 if begin == 0 else 1, x.shape[axis], 2), axis)

@@ -1,0 +1,132 @@
+"""A parameter or an input that is another one, for all who read it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from qwen3_golden import Array
+from qwen3_parity.diagnosis.edits.edit import Change, Edit, Rank, Site
+from qwen3_parity.diagnosis.edits.grammar.layouts import halved, interleaved
+from qwen3_parity.diagnosis.edits.grammar.values import rounded
+from qwen3_parity.diagnosis.edits.region import Region, opened
+from qwen3_parity.diagnosis.edits.words import of_site
+
+_HEADS = 64
+"""The most heads that rows are cut into."""
+
+
+def leaves(region: Region) -> Iterator[Edit]:
+    """Every parameter as it could be loaded, and every input as it could be handed on."""
+    for site, places in reversed(region.sites.items()):
+        if site.file or region.node(places[0]) is not None or places[0] not in region.names:
+            continue
+        base, name = np.asarray(region.base[places[0]]), of_site(site)
+        if base.dtype.kind == "f":
+            yield from _parameter(site, base, name)
+            yield from _another(region, site, places[0])
+        else:
+            yield from _input(site, base, name)
+
+
+def _parameter(site: Site, base: Array, name: str) -> Iterator[Edit]:
+    def edit(says: str, change: Change, rank: Rank = Rank.CONSTANT) -> Edit:
+        return Edit("edit.parameter", says, rank, {site: change})
+
+    yield edit(f"adds 1 to {name}", _by(lambda w: w + 1))
+    yield edit(f"takes 1 off {name}", _by(lambda w: w - 1))
+    yield edit(f"leaves {name} out (ones)", _by(np.ones_like), Rank.LEFT_OUT)
+    yield edit(f"leaves {name} out (zeros)", _by(np.zeros_like), Rank.LEFT_OUT)
+    yield edit(f"negates {name}", _by(np.negative), Rank.LEFT_OUT)
+    yield edit(f"takes exp of {name}", _by(np.exp), Rank.LEFT_OUT)
+    yield edit(f"takes -exp of {name}", _by(lambda w: -np.exp(w)), Rank.LEFT_OUT)
+    for bits, narrow in ((8, "bfloat16"), (11, "float16"), (4, "float8 (e4m3)")):
+        yield edit(f"rounds {name} to {narrow}", _by(lambda w, bits=bits: rounded(w, bits)), Rank.LEFT_OUT)
+    if base.ndim >= 2:
+        yield edit(f"has {name} transposed", _by(lambda w: np.swapaxes(w, -1, -2)), Rank.LAYOUT)
+    for axis in range(base.ndim):
+        size = base.shape[axis]
+        along = "rows" if axis == 0 and base.ndim > 1 else f"axis {axis}" if base.ndim > 1 else "numbers"
+        if size < 2:
+            continue
+        yield edit(f"has the {along} of {name} reversed", _by(lambda w, a=axis: np.flip(w, a)), Rank.LAYOUT)
+        for heads in _divisors(size):
+            part = size // heads
+            within = f" of each of {heads} parts" if heads > 1 else ""
+            if part % 2 == 0 and part > 2:
+                how = f"has the {along} of {name} in pairs, where halves{within} are meant"
+                yield edit(how, _by(lambda w, a=axis, h=heads: _within(w, a, h, interleaved)), Rank.LAYOUT)
+                how = f"has the {along} of {name} in halves, where pairs{within} are meant"
+                yield edit(how, _by(lambda w, a=axis, h=heads: _within(w, a, h, halved)), Rank.LAYOUT)
+            if part % 2 == 0:
+                how = f"has the halves{within} of the {along} of {name} exchanged"
+                yield edit(how, _by(lambda w, a=axis, h=heads: _within(w, a, h, _exchanged)), Rank.LAYOUT)
+            if 1 < heads < size:
+                how = f"has the {along} of {name} by the other order of {heads} × {part}"
+                yield edit(how, _by(lambda w, a=axis, h=heads: _regrouped(w, a, h)), Rank.LAYOUT)
+
+
+def _another(region: Region, site: Site, value: int) -> Iterator[Edit]:
+    """Other parameters of the same shape, of the same layer or a neighbour's."""
+    graph, base = region.network.graph, np.asarray(region.base[value])
+    own = region.names[value]
+    for name in graph.parameters:
+        other = graph.leaves[name]
+        array = region.network.slices.leaves.get(other)
+        if other == value or array is None or array.shape != base.shape or np.array_equal(array, base):
+            continue
+        same_layer = opened(name) != opened(own) and _numbers(name) == _numbers(own)
+        if not same_layer and opened(name) != opened(own):
+            continue
+        says = f"has {name.removeprefix('model.')} for {own.removeprefix('model.')}"
+        yield Edit("edit.other_parameter", says, Rank.LAYOUT, {site: _constant(np.asarray(array, np.float64))})
+
+
+def _input(site: Site, base: Array, name: str) -> Iterator[Edit]:
+    def edit(says: str, change: Change) -> Edit:
+        return Edit("edit.input", says, Rank.LEFT_OUT, {site: change})
+
+    if base.ndim != 2:
+        return
+    length = base.shape[1]
+    yield edit(f"ignores {name}: all ones", _by(np.ones_like))
+    yield edit(f"counts {name} from 0 in every row", _by(lambda x: np.broadcast_to(np.arange(length), x.shape)))
+    yield edit(f"has the {name} of row 0 in every row", _by(lambda x: np.broadcast_to(x[:1], x.shape)))
+    for step in (1, -1):
+        yield edit(f"has {name} {step:+d}", _by(lambda x, s=step: x + s))
+        yield edit(f"has {name} moved by {step:+d}", _by(lambda x, s=step: np.roll(x, s, 1)))
+        yield edit(
+            f"has the {name} of the row {'before' if step > 0 else 'behind'}", _by(lambda x, s=step: np.roll(x, s, 0))
+        )
+    yield edit(f"has {name} reversed", _by(lambda x: np.flip(x, 1)))
+
+
+def _by(function) -> Change:  # type: ignore[no-untyped-def]
+    return lambda call: function(call.operands[0])
+
+
+def _constant(array: Array) -> Change:
+    return lambda call: array
+
+
+def _numbers(name: str) -> tuple[str, ...]:
+    return tuple(part for part in name.split(".") if part.isdigit())
+
+
+def _divisors(size: int) -> Iterator[int]:
+    yield from (heads for heads in range(1, min(size // 2, _HEADS) + 1) if size % heads == 0)
+
+
+def _within(w: Array, axis: int, heads: int, function) -> Array:  # type: ignore[no-untyped-def]
+    cut = w.reshape(*w.shape[:axis], heads, -1, *w.shape[axis + 1 :])
+    return np.asarray(function(cut, axis + 1)).reshape(w.shape)
+
+
+def _exchanged(x: Array, axis: int) -> Array:
+    return np.roll(x, x.shape[axis] // 2, axis)
+
+
+def _regrouped(w: Array, axis: int, heads: int) -> Array:
+    cut = w.reshape(*w.shape[:axis], heads, -1, *w.shape[axis + 1 :])
+    return np.ascontiguousarray(np.swapaxes(cut, axis, axis + 1)).reshape(w.shape)

@@ -1,0 +1,87 @@
+"""An op that reads another value: what stood one op earlier, another tap, another value of the same shape."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Rank, Site
+from qwen3_parity.diagnosis.edits.region import Region
+from qwen3_parity.diagnosis.edits.words import line_of, named, short
+from qwen3_spec.aten import Kind, kernel_of
+from qwen3_spec.graph import Node, Ref
+
+_COMPUTING = (Kind.POINT, Kind.SUM)
+
+
+def reads(region: Region) -> Iterator[Edit]:
+    """Every operand of every op that computes, by every other value that fits."""
+    for site, places in reversed(region.sites.items()):
+        node = region.node(places[0])
+        kernel = None if node is None else kernel_of(node.op)
+        if node is None or kernel is None or kernel.kind not in _COMPUTING:
+            continue
+        for slot, operand in enumerate(node.operands):
+            if isinstance(operand, Ref) and _is_float(region, operand.value):
+                yield from _others(region, site, node, slot, operand.value)
+
+
+def _others(region: Region, site: Site, node: Node, slot: int, reads: int) -> Iterator[Edit]:
+    op, line, shape = short(node.op), line_of(node), np.shape(region.base[reads])
+    maker = region.node(reads)
+    for place, operand in enumerate(maker.operands if maker is not None else ()):
+        if (
+            isinstance(operand, Ref)
+            and _is_float(region, operand.value)
+            and np.shape(region.base[operand.value]) == shape
+        ):
+            says = f"reads what stands before {short(maker.op)} in {op}" if maker is not None else ""
+            yield Edit("edit.reads", says, Rank.MOVED, {site: _earlier(slot, place)}, line)
+    for name, other in region.sources.items():
+        if other not in (reads, region.value) and np.shape(region.source(name)) == shape:
+            says = f"reads {name.removeprefix('model.')} for {named(region, reads)} in {op}"
+            yield Edit("edit.reads", says, Rank.READS, {site: _source(slot, name)}, line)
+    for source, values in region.sites.items():
+        inside = region.node(values[0])
+        if inside is None or values[0] in (reads, region.value) or values[0] >= max(region.sites[site]):
+            continue
+        if _is_float(region, values[0]) and np.shape(region.base[values[0]]) == shape:
+            says = f"reads {named(region, values[0])} for {named(region, reads)} in {op}"
+            yield Edit("edit.reads", says, Rank.READS, {site: _inside(slot, source)}, line)
+
+
+def _is_float(region: Region, value: int) -> bool:
+    base = region.base.get(value)
+    return isinstance(base, np.ndarray) and base.dtype.kind == "f"
+
+
+def _put(call: Call, slot: int, value: Any) -> Any:
+    return call.plain(*call.operands[:slot], value, *call.operands[slot + 1 :])
+
+
+def _earlier(slot: int, place: int) -> Change:
+    def change(call: Call) -> Any:
+        operand = call.node.operands[slot] if call.node is not None else None
+        maker = call.region.node(operand.value) if isinstance(operand, Ref) else None
+        source = maker.operands[place] if maker is not None else None
+        if not isinstance(source, Ref):
+            raise ValueError("nothing stands before it")
+        return _put(call, slot, call.numbers.lifted(np.asarray(call.env[source.value])))
+
+    return change
+
+
+def _source(slot: int, name: str) -> Change:
+    return lambda call: _put(call, slot, call.numbers.lifted(call.region.source(name)))
+
+
+def _inside(slot: int, source: Site) -> Change:
+    def change(call: Call) -> Any:
+        before = [value for value in call.region.sites.get(source, ()) if value < call.value]
+        if not before:
+            raise ValueError("nothing stands before it")
+        return _put(call, slot, np.asarray(call.env[before[-1]]))
+
+    return change

@@ -1,0 +1,184 @@
+"""A sibling in the place of an op: another activation, a sum for a mean, another comparison, operands exchanged."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from qwen3_golden import Array
+from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Rank
+from qwen3_parity.diagnosis.edits.region import Region
+from qwen3_parity.diagnosis.edits.words import line_of, short
+from qwen3_spec.aten import TRUTH, kernel_of
+
+
+def siblings(region: Region) -> Iterator[Edit]:
+    """Every op with every sibling of it."""
+    for site, places in reversed(region.sites.items()):
+        node = region.node(places[0])
+        if node is None:
+            continue
+        op = short(node.op)
+        for words, change in _of(op, len(node.operands)):
+            yield Edit("edit.sibling", words, Rank.CONSTANT, {site: change}, line_of(node))
+        if op in _EXCHANGED:
+            says = f"exchanges the operands of {op}"
+            yield Edit("edit.exchanged", says, Rank.LEFT_OUT, {site: _exchanged}, line_of(node))
+        if op in _ALONG:
+            for axis in range(np.ndim(region.base[places[0]]) or 1):
+                says = f"takes {op} along axis {axis}"
+                yield Edit("edit.axis", says, Rank.LEFT_OUT, {site: _along(axis)}, line_of(node))
+
+
+def _kernel(op: str) -> Callable[..., Array]:
+    kernel = kernel_of(op)
+    assert kernel is not None
+    return (lambda *x: kernel.compute(TRUTH, *x)) if kernel.takes_numbers else kernel.compute
+
+
+_ACTIVATIONS: Mapping[str, Callable[[Array], Array]] = {
+    "silu": _kernel("silu"),
+    "gelu": _kernel("gelu"),
+    "gelu(tanh)": lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+    "x · sigmoid(1.702 x)": lambda x: x * _kernel("sigmoid")(1.702 * x),
+    "relu": _kernel("relu"),
+    "relu squared": lambda x: np.square(np.maximum(x, 0)),
+    "sigmoid": _kernel("sigmoid"),
+    "tanh": np.tanh,
+    "exp": np.exp,
+    "softplus": lambda x: np.logaddexp(0, x),
+    "nothing": lambda x: x,
+    "silu twice": lambda x: _kernel("silu")(_kernel("silu")(x)),
+}
+_ROOTS: Mapping[str, Callable[[Array], Array]] = {
+    "the reciprocal": lambda x: 1 / x,
+    "the root": np.sqrt,
+    "the reciprocal root": lambda x: 1 / np.sqrt(x),
+    "nothing": lambda x: x,
+}
+_TURNS: Mapping[str, Callable[[Array], Array]] = {"cos": np.cos, "sin": np.sin, "-cos": lambda x: -np.cos(x)}
+_PAIRS: Mapping[str, Callable[[Array, Array], Array]] = {
+    "adds": np.add,
+    "subtracts": np.subtract,
+    "multiplies": np.multiply,
+    "divides": np.divide,
+    "takes the larger": np.maximum,
+    "takes the smaller": np.minimum,
+}
+_COMPARED: Mapping[str, Callable[[Array, Array], Array]] = {
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+    "==": np.equal,
+    "always true": lambda a, b: np.ones(np.broadcast_shapes(np.shape(a), np.shape(b)), bool),
+    "never true": lambda a, b: np.zeros(np.broadcast_shapes(np.shape(a), np.shape(b)), bool),
+}
+_BOTH: Mapping[str, Callable[[Array, Array], Array]] = {"and": np.logical_and, "or": np.logical_or}
+_TABLES: tuple[tuple[frozenset[str], str, int, Mapping[str, Callable[..., Array]]], ...] = (
+    (frozenset(["silu", "gelu", "sigmoid", "tanh", "relu", "softplus", "elu"]), "has {} for {}", 1, _ACTIVATIONS),
+    (frozenset(["rsqrt", "sqrt", "reciprocal"]), "takes {} for {}", 1, _ROOTS),
+    (frozenset(["cos", "sin"]), "takes {} for {}", 1, _TURNS),
+    (frozenset(["add", "sub", "mul", "div", "maximum", "minimum"]), "{} where the reference has {}", 2, _PAIRS),
+    (frozenset(["lt", "le", "gt", "ge", "eq", "ne"]), "compares by {} for {}", 2, _COMPARED),
+    (
+        frozenset(["and", "__and__", "or", "bitwise_and", "bitwise_or", "logical_and", "logical_or"]),
+        "{} for {}",
+        2,
+        _BOTH,
+    ),
+)
+_EXCHANGED = frozenset(["sub", "rsub", "div", "pow", "matmul", "bmm"])
+_ALONG = frozenset(
+    ["sum", "mean", "amax", "amin", "softmax", "log_softmax", "cumsum", "logsumexp", "linalg_vector_norm", "argmax"]
+)
+
+
+def _of(op: str, count: int) -> Iterator[tuple[str, Change]]:
+    for ops, words, operands, table in _TABLES:
+        if op in ops:
+            for name, function in table.items():
+                yield words.format(name, op), _by(function, operands)
+    if op == "mean":
+        yield "takes a sum, no mean", lambda call: call.plain() * _count(call)
+        yield "divides by one less than the count", lambda call: call.plain() * (_count(call) / (_count(call) - 1))
+        yield "takes the largest, no mean", lambda call: _reduced(call, np.max)
+    if op == "sum":
+        yield "takes a mean, no sum", lambda call: call.plain() / _count(call)
+        yield "takes the largest, no sum", lambda call: _reduced(call, np.max)
+        yield "sums squares", lambda call: call.plain(np.square(call.operands[0]), *call.operands[1:])
+    if op in ("softmax", "log_softmax"):
+        yield "has sigmoid for softmax", lambda call: _kernel("sigmoid")(call.operands[0])
+        yield "leaves softmax out", lambda call: call.operands[0]
+        yield "takes softmax twice", lambda call: call.plain(call.plain(), *call.operands[1:])
+        yield "takes softmax to the base 2", lambda call: call.plain(call.operands[0] * math.log(2), *call.operands[1:])
+        yield "adds 1 to the sum of softmax", _with_a_sink
+        yield "takes exp, not divided by its sum", lambda call: np.exp(call.operands[0])
+        yield "has log_softmax for softmax", lambda call: np.log(call.plain())
+    if op == "topk" and count > 1:
+        yield "takes the smallest", lambda call: call.plain(*call.operands[:2], -1, False)
+        yield "takes the next best", _next_best
+        yield "leaves the last of the chosen out", _fewer
+    if op == "cumsum":
+        yield (
+            "takes the reverse sum",
+            lambda call: np.flip(
+                np.cumsum(np.flip(call.operands[0], call.operands[1]), call.operands[1]), call.operands[1]
+            ),
+        )
+        yield "sums what stands before alone", lambda call: call.plain() - call.operands[0]
+
+
+def _by(function: Callable[..., Array], count: int) -> Change:
+    return lambda call: function(*call.operands[:count])
+
+
+def _exchanged(call: Call) -> Any:
+    return call.plain(call.operands[1], call.operands[0], *call.operands[2:])
+
+
+def _along(axis: int) -> Change:
+    def change(call: Call) -> Any:
+        dims = call.operands[1] if len(call.operands) > 1 else call.named.get("dim")
+        other: Any = [axis] if isinstance(dims, list | tuple) else axis
+        x = np.asarray(call.operands[0])
+        if axis >= x.ndim or dims in (axis, axis - x.ndim, [axis], [axis - x.ndim]):
+            raise ValueError("the same axis")
+        if len(call.operands) > 1:
+            result = call.loose(call.operands[0], other, *call.operands[2:])
+        else:
+            result = call.loose(call.operands[0], dim=other)
+        return np.broadcast_to(result, np.shape(call.plain()))
+
+    return change
+
+
+def _count(call: Call) -> float:
+    return float(np.size(call.operands[0]) / max(np.size(call.plain()), 1))
+
+
+def _reduced(call: Call, function: Callable[..., Array]) -> Array:
+    axes = call.operands[1] if len(call.operands) > 1 else call.named.get("dim")
+    keep = bool(call.operands[2]) if len(call.operands) > 2 else bool(call.named.get("keepdim", False))
+    along = tuple(axes) if isinstance(axes, list | tuple) else axes
+    return function(call.operands[0], axis=along, keepdims=keep)
+
+
+def _with_a_sink(call: Call) -> Array:
+    x, axis = call.operands[0], call.operands[1]
+    peak = np.maximum(x.max(axis, keepdims=True), 0)
+    e = np.exp(x - peak)
+    return np.asarray(e / (e.sum(axis, keepdims=True) + np.exp(-peak)))
+
+
+def _next_best(call: Call) -> Any:
+    values, indices = call.plain(call.operands[0], int(call.operands[1]) + 1, *call.operands[2:])
+    return values[..., 1:], indices[..., 1:]
+
+
+def _fewer(call: Call) -> Any:
+    values, indices = call.plain()
+    return np.concatenate([values[..., :-1], np.zeros_like(values[..., -1:])], -1), indices

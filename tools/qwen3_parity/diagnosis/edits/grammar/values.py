@@ -1,0 +1,106 @@
+"""An op left out, done twice, negated, rounded, moved along an axis, its parts in another order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from qwen3_golden import Array
+from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Rank
+from qwen3_parity.diagnosis.edits.region import Region
+from qwen3_parity.diagnosis.edits.words import line_of, named, short
+from qwen3_spec.aten import Kind, kernel_of
+from qwen3_spec.graph import Node, Ref
+
+_LEAST = 2.0**-126
+
+
+def values(region: Region) -> Iterator[Edit]:
+    """Every op's result changed by itself."""
+    for site, places in reversed(region.sites.items()):
+        node = region.node(places[0])
+        base = region.base[places[0]]
+        if node is None or not isinstance(base, np.ndarray):
+            continue
+        op, line = short(node.op), line_of(node)
+        kernel = kernel_of(node.op)
+        computes = kernel is not None and kernel.kind in (Kind.POINT, Kind.SUM, Kind.CHOICE)
+        for slot, words in _left_out(region, node, base):
+            yield Edit("edit.left_out", words, Rank.LEFT_OUT, {site: _hands_on(slot)}, line)
+        if base.dtype.kind == "f" and computes:
+            yield Edit("edit.negated", f"negates the result of {op}", Rank.LEFT_OUT, {site: _negated}, line)
+            for name, bits in (("bfloat16", 8), ("float16", 11), ("float8 (e4m3)", 4)):
+                says = f"rounds the result of {op} to {name}"
+                yield Edit("edit.rounded", says, Rank.LEFT_OUT, {site: _rounded(bits)}, line)
+        if op == "add":
+            yield Edit("edit.twice", "adds the second part twice", Rank.LEFT_OUT, {site: _added_twice(1)}, line)
+            yield Edit("edit.twice", "adds the first part twice", Rank.LEFT_OUT, {site: _added_twice(0)}, line)
+        if op == "neg":
+            yield Edit("edit.left_out", "leaves the minus out", Rank.LEFT_OUT, {site: _hands_on(0)}, line)
+        if base.dtype.kind == "b" and base.ndim:
+            yield Edit("edit.mask", "is always true", Rank.LEFT_OUT, {site: lambda call: _filled(call, True)}, line)
+            yield Edit("edit.mask", "is inverted", Rank.LEFT_OUT, {site: lambda call: ~call.plain()}, line)
+        if op in ("linear", "addmm") and len(node.operands) > 2 and node.operands[2] is not None:
+            bias = 0 if op == "addmm" else 2
+            yield Edit("edit.left_out", "leaves the bias out", Rank.LEFT_OUT, {site: _zero(bias)}, line)
+
+
+def _left_out(region: Region, node: Node, base: Array) -> Iterator[tuple[int, str]]:
+    """The operands that may stand for the result, with what is then left out."""
+    kernel = kernel_of(node.op)
+    if kernel is None or kernel.kind in (Kind.MADE, Kind.SIZE) or node.op.startswith(("getitem", "_to_copy", "view")):
+        return
+    refs = [(slot, operand.value) for slot, operand in enumerate(node.operands) if isinstance(operand, Ref)]
+    for slot, value in refs:
+        before = region.base.get(value)
+        if not isinstance(before, np.ndarray) or before.dtype.kind != base.dtype.kind:
+            continue
+        if before.shape == base.shape or (base.dtype.kind == "b" and _spreads(before, base)):
+            others = [named(region, other) for place, other in refs if place != slot]
+            of = f" by {others[0]}" if short(node.op) in ("mul", "div") and others else ""
+            with_ = f" of {others[0]}" if short(node.op) in ("add", "sub", "and", "__and__") and others else ""
+            yield slot, f"leaves out {short(node.op)}{of}{with_}"
+
+
+def _spreads(value: Array, base: Array) -> bool:
+    try:
+        return np.broadcast_shapes(value.shape, base.shape) == base.shape
+    except ValueError:
+        return False
+
+
+def _hands_on(slot: int) -> Change:
+    return lambda call: np.broadcast_to(call.operands[slot], np.shape(call.plain()))
+
+
+def _negated(call: Call) -> Array:
+    return np.asarray(-call.plain())
+
+
+def _filled(call: Call, value: bool) -> Array:
+    return np.full(np.shape(call.plain()), value)
+
+
+def _zero(slot: int) -> Change:
+    def change(call: Call) -> Any:
+        operands = list(call.operands)
+        operands[slot] = np.zeros_like(operands[slot])
+        return call.plain(*operands)
+
+    return change
+
+
+def _added_twice(slot: int) -> Change:
+    return lambda call: call.plain() + call.operands[slot]
+
+
+def _rounded(bits: int) -> Change:
+    return lambda call: rounded(call.plain(), bits)
+
+
+def rounded(x: Array, bits: int) -> Array:
+    """Numbers with so many bits, the leading one among them."""
+    scale = np.exp2(np.floor(np.log2(np.maximum(np.abs(x), _LEAST))) - (bits - 1))
+    return np.asarray(np.where(np.isfinite(x), np.round(x / scale) * scale, x))

@@ -1,0 +1,249 @@
+"""The part of a graph between a wrong tap and the nearest recorded values, run again with an edit in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from qwen3_golden import Array
+from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Site
+from qwen3_parity.diagnosis.edits.module_ends import module_ends
+from qwen3_parity.slices.network import Network
+from qwen3_spec.aten import TRUTH, Numbers
+from qwen3_spec.aten.noise import Noise
+from qwen3_spec.graph import Node, Ref, computed, resolved
+
+_LAYER = re.compile(r"(?<=\.)\d+(?=\.|$)")
+_OF_TORCH = frozenset({"linear.py", "sparse.py", "conv.py", "normalization.py", "activation.py", "module.py"})
+"""Files of torch's own modules: a line in them says nothing, the module's path does."""
+_BY_INDEX = frozenset({"getitem", "select.int"})
+"""Ops that are another one with another number."""
+
+
+_MODULE, _ALONE = "module", "alone "
+
+
+def module_site(kind: str) -> Site:
+    """The results of all modules of a kind: a path with its numbers left open."""
+    return Site(_MODULE, 0, kind)
+
+
+def value_site(site: Site, number: int) -> Site:
+    """One of the places of a site alone, by its number."""
+    return site._replace(module=f"{_ALONE}{number} {site.module}")
+
+
+def numbers_of(name: str) -> tuple[int, ...]:
+    """The numbers of layers and experts in a name."""
+    return tuple(map(int, _LAYER.findall(name)))
+
+
+def opened(name: str) -> str:
+    """A name with the numbers of layers and experts left open."""
+    return _LAYER.sub("*", name)
+
+
+@dataclass
+class Region:
+    """The ops that a value is computed by from what is recorded, masks and angles among them, with their values.
+
+    `order` are the ops' values, the last is the region's own; `base` has every value without an edit, in float64.
+    """
+
+    network: Network
+    value: int
+    key: tuple[str, int]
+    work: int = 0
+    _descendants: dict[frozenset[int], list[int]] = field(default_factory=dict)
+
+    @cached_property
+    def order(self) -> list[int]:
+        """The values of the region's ops, in order."""
+        return self.network.graph.slice([self.value], self.network.slices.recorded.keys() - {self.value})
+
+    @cached_property
+    def base(self) -> dict[int, Any]:
+        """Every value that the region reads or makes, without an edit."""
+        return self._run({}, TRUTH, self.network.slices.start(self.leaves))
+
+    @cached_property
+    def leaves(self) -> list[int]:
+        """Leaves and recorded values that the region reads, in order."""
+        reads = {read for value in self.order for read in _node(self.network.graph.node(value)).reads}
+        return sorted(reads - self._inside)
+
+    @cached_property
+    def sites(self) -> dict[Site, list[int]]:
+        """The region's ops, and the parameters and inputs that it reads, by site."""
+        sites = dict[Site, list[int]]()
+        for value in self.order:
+            sites.setdefault(self._site(value), []).append(value)
+        for value in self.leaves:
+            if value in self.names and value not in self.constants:
+                sites.setdefault(Site("", 0, opened(self.names[value])), []).append(value)
+        return sites
+
+    def at(self, site: Site) -> list[int]:
+        """The values that a site is here: an op's, a parameter's, a module's result."""
+        if site.file == _MODULE:
+            return [end for path, ends in self.ends.items() if opened(path) == site.op for end in ends]
+        if site.module.startswith(_ALONE):
+            number = int(site.module.removeprefix(_ALONE).partition(" ")[0])
+            every = self.sites.get(site._replace(module=site.module.partition(" ")[2]), [])
+            return every[number : number + 1]
+        return self.sites.get(site, [])
+
+    @cached_property
+    def ends(self) -> dict[str, dict[int, int]]:
+        """By a module's path: its result, with the value that it reads, where both have one shape."""
+        return module_ends(self)
+
+    def module_of(self, value: int) -> str:
+        """The module that an op runs in."""
+        node = self.network.graph.node(value)
+        return "the model" if node is None or not node.module else node.module.removeprefix("model.")
+
+    @cached_property
+    def tap_names(self) -> dict[int, str]:
+        """Names of taps by value."""
+        return {value: name.removeprefix("model.") for (name, _), value in self.network.graph.taps.items()}
+
+    @cached_property
+    def sources(self) -> dict[str, int]:
+        """What the candidate recorded before the region's own value, by name: of this step; the layer as "{layer}"."""
+        own = numbers_of(self.key[0])
+        sources = dict[str, int]()
+        for (name, step), value in self.network.graph.taps.items():
+            if step != self.key[1] or value >= self.value or value not in self.network.slices.recorded:
+                continue
+            for near in (0, -1, 1):
+                if own and numbers_of(name) == (own[0] + near,) and len(own) == 1:
+                    of = {0: "", -1: "the layer before's ", 1: "the layer behind's "}[near]
+                    sources[f"{of}{opened(name)}"] = value
+            if not numbers_of(name):
+                sources[name] = value
+        return sources
+
+    def source(self, name: str) -> Array:
+        """A recorded value by its name in `sources`. Raises `KeyError` where there is none."""
+        return self.network.slices.recorded[self.sources[name]]
+
+    @cached_property
+    def names(self) -> dict[int, str]:
+        """Names of leaves by number."""
+        return {number: name for name, number in self.network.graph.leaves.items()}
+
+    @cached_property
+    def constants(self) -> frozenset[int]:
+        """Leaves that are constants of the source."""
+        graph = self.network.graph
+        return frozenset(graph.leaves[name] for name in graph.constants)
+
+    @cached_property
+    def users(self) -> dict[int, list[int]]:
+        """Which ops of the region read a value."""
+        users = dict[int, list[int]]()
+        for value in self.order:
+            for read in dict.fromkeys(_node(self.network.graph.node(value)).reads):
+                users.setdefault(read, []).append(value)
+        return users
+
+    def node(self, value: int) -> Node | None:
+        """The op that makes a value inside of the region; None for what it reads."""
+        return self.network.graph.node(value) if value in self._inside else None
+
+    def edited(self, edit: Edit, noise: Noise | None = None) -> Array | None:
+        """The region's value with an edit in it, in float64 or in a draw.
+
+        None where the edit is nowhere here, changes nothing, or makes what does not fit.
+        """
+        changes = {value: change for site, change in edit.changes.items() for value in self.at(site)}
+        if not changes:
+            return None
+        try:
+            env = dict(self.base) if noise is None else self.network.slices.start(self.leaves, noise)
+            self._run(changes, TRUTH if noise is None else noise, env)
+        except (ValueError, IndexError, TypeError, KeyError, ZeroDivisionError):  # shapes and axes that do not fit
+            return None
+        result = np.asarray(env[self.value])
+        return result if result.shape == np.shape(self.base[self.value]) else None
+
+    def downstream(self, values: Iterable[int]) -> list[int]:
+        """The ops of the region that these values reach, themselves among them, in order."""
+        key = frozenset(values)
+        if key not in self._descendants:
+            reached = set(key)
+            for value in self.order:
+                if value not in reached and not reached.isdisjoint(_node(self.network.graph.node(value)).reads):
+                    reached.add(value)
+            self._descendants[key] = [value for value in self.order if value in reached]
+        return self._descendants[key]
+
+    @cached_property
+    def _inside(self) -> frozenset[int]:
+        return frozenset(self.order)
+
+    def _run(self, changes: Mapping[int, Change], numbers: Numbers, env: dict[int, Any]) -> dict[int, Any]:
+        """Compute into `env`; from the edited values on, where it has all of them without an edit.
+
+        Raises `ValueError` where the edit changes nothing, and what NumPy raises for operands that do not fit.
+        """
+        graph, choices, whole = self.network.graph, self.network.slices.choices, self.value not in env
+        unchanged = bool(changes) and not whole
+        for value in changes.keys() - self._inside:
+            before = numbers.lifted(np.asarray(env[value]))
+            env[value] = changes[value](Call(self, env, value, None, (before,), {}, numbers))
+            unchanged = unchanged and _equal(env[value], before)
+        last = max(changes, default=0)
+        for value in self.order if whole else self.downstream(changes):
+            node, at = _node(graph.node(value)), numbers.at(value)
+            if value in changes:
+                operands = tuple(resolved(operand, env, at.lifted) for operand in node.operands)
+                named = {name: resolved(operand, env, at.lifted) for name, operand in node.named.items()}
+                call = Call(self, env, value, node, operands, named, at)
+                result = changes[value](call)
+                result = call.settled(result) if node.dtype else result
+            else:
+                result = computed(node, env, at, choices.get(value))
+            self.work += result.size if isinstance(result, np.ndarray) else 1
+            unchanged = unchanged and _equal(result, env[value])
+            env[value] = result
+            if unchanged and value >= last:
+                raise ValueError("the edit changes nothing")
+        return env
+
+    def _site(self, value: int) -> Site:
+        graph, node = self.network.graph, _node(self.network.graph.node(value))
+        line = node.lines[-1] if node.lines else None
+        module = opened(node.module) if line is None or line.file in _OF_TORCH else ""
+
+        def origin(operand: Any) -> str:
+            if isinstance(operand, tuple):
+                return "(" + ",".join(map(origin, operand)) + ")"
+            if not isinstance(operand, Ref):
+                return repr(operand) if node.op in _BY_INDEX and isinstance(operand, int) else ""
+            maker = graph.node(operand.value)
+            if maker is None:
+                return "leaf"
+            last = maker.lines[-1] if maker.lines else None
+            near = last is not None and line is not None and (last.file, last.function) == (line.file, line.function)
+            return f"{maker.op}:{last.number}" if near and last is not None else ""
+
+        where = ("", 0) if line is None else (line.file, line.number)
+        return Site(*where, node.op, tuple(map(origin, node.operands)), module)
+
+
+def _node(node: Node | None) -> Node:
+    assert node is not None
+    return node
+
+
+def _equal(result: Any, base: Any) -> bool:
+    if not isinstance(result, np.ndarray) or not isinstance(base, np.ndarray):
+        return bool(np.all(result == base)) if not isinstance(result, list | tuple) else False
+    return result.shape == base.shape and bool(np.array_equal(result, base, equal_nan=result.dtype.kind == "f"))

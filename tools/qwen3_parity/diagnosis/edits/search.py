@@ -1,0 +1,128 @@
+"""Which edits of the reference's graph give a candidate's wrong numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from qwen3_parity.diagnosis.edits.edit import Edit, Free, Rank, Site
+from qwen3_parity.diagnosis.edits.fit import fit
+from qwen3_parity.diagnosis.edits.grammar import PLAIN
+from qwen3_parity.diagnosis.edits.region import value_site
+from qwen3_parity.diagnosis.edits.target import Nearness, Target
+
+ENOUGH = 400_000_000
+"""Counted work, in elements that ops make, after which the search at a place ends."""
+_MOST_TAPS = 60
+"""Wrong taps, and right ones, that an edit which fits the first is tried on."""
+_BEST = 6
+"""Edits that are tried on more than the first tap."""
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """An edit that gives the first wrong tap, and at how many others it does.
+
+    `whole` taps are given in every cell, `partly` in every wrong one, `of` were tried; `contradicted` right taps would
+    be wrong with it. `share` is the worst share of the headroom, `spoiled` the part of right cells that it makes wrong.
+    """
+
+    edit: Edit
+    share: float
+    whole: int
+    partly: int
+    of: int
+    contradicted: int
+    spoiled: float
+
+    @property
+    def order(self) -> tuple[float, ...]:
+        """Smaller is better: explains more, contradicts less, is plainer."""
+        return (-(self.whole + self.partly), -self.whole, self.contradicted, self.edit.rank, len(self.edit.changes))
+
+
+@dataclass(frozen=True)
+class Searched:
+    """The edits that fit, best first. `stopped`: the work was spent before every edit was tried."""
+
+    fitting: Sequence[Fitting]
+    stopped: bool = False
+
+
+def search(wrong: Sequence[Target], right: Sequence[Target], known: Sequence[Edit] = ()) -> Searched:
+    """The edits that give the wrong taps of one place, best first; `known` ones, of other places, are tried first."""
+    wrong = [target for target in wrong if target.cells.any()]
+    if not wrong:
+        return Searched(())
+    first = min(wrong, key=lambda target: (len(target.region.order), -int(target.cells.sum())))
+    others = [target for target in wrong if target is not first][:_MOST_TAPS]
+    for edits in _stages(first, known):
+        near = list[tuple[Nearness, Edit]]()
+        seen = set[tuple[str, str]]()
+        for edit in edits:
+            if first.region.work > ENOUGH:
+                break
+            nearness = first.of(edit)
+            if nearness.fits and (edit.name, edit.says) not in seen:
+                seen.add((edit.name, edit.says))
+                near.append((nearness, edit))
+        near.sort(key=lambda pair: (not pair[0].whole, pair[1].rank))
+        fitting = [_everywhere(edit, nearness, others, right) for nearness, edit in near[:_BEST]]
+        if fitting:
+            return Searched(sorted(fitting, key=lambda each: each.order))
+        if first.region.work > ENOUGH:
+            return Searched((), stopped=True)
+    return Searched(())
+
+
+def _stages(first: Target, known: Sequence[Edit]) -> Iterator[Iterator[Edit]]:
+    """What is tried in turn, until something fits: a line at every place where it runs, then at some."""
+    yield iter(known)
+    yield _edits(first, (Rank.CONSTANT, Rank.LEFT_OUT, Rank.LAYOUT))
+    yield _fits(first)
+    yield _edits(first, (Rank.MOVED,))
+    yield _edits(first, (Rank.READS,))
+    yield _single(first)
+
+
+def _edits(first: Target, ranks: Sequence[Rank]) -> Iterator[Edit]:
+    for table in PLAIN:
+        for edit in table(first.region):
+            if isinstance(edit, Edit) and edit.rank in ranks:
+                yield edit
+
+
+def _fits(first: Target) -> Iterator[Edit]:
+    for table in PLAIN:
+        for free in table(first.region):
+            if isinstance(free, Free):
+                yield from fit(free, first)
+
+
+def _single(first: Target) -> Iterator[Edit]:
+    """Edits of lines that run more than once, at each place alone."""
+    sites = first.region.sites
+    for edit in _edits(first, (Rank.CONSTANT, Rank.LEFT_OUT, Rank.LAYOUT)):
+        if len(edit.changes) != 1:
+            continue
+        (site, change), *_ = edit.changes.items()
+        places = sites.get(site, [])
+        if len(places) > 1 and site.file:
+            for number, value in enumerate(places, 1):
+                alone: Site = value_site(site, number - 1)
+                says = f"{edit.says}, at one of {len(places)} places ({first.region.module_of(value)})"
+                yield replace(edit, says=says, changes={alone: change})
+
+
+def _everywhere(edit: Edit, nearness: Nearness, others: Sequence[Target], right: Sequence[Target]) -> Fitting:
+    every = [nearness, *(target.of(edit) for target in others)]
+    fits = [each for each in every if each.fits]
+    return Fitting(
+        edit=edit,
+        share=max(each.share for each in fits),
+        whole=sum(each.whole for each in fits),
+        partly=sum(not each.whole for each in fits),
+        of=len(every),
+        contradicted=sum(target.spoiled_by(edit) for target in right[:_MOST_TAPS]),
+        spoiled=max(each.spoiled for each in fits),
+    )

@@ -1,0 +1,165 @@
+"""A wrong tap, and how near an edit comes to it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from qwen3_golden import Array
+from qwen3_parity.diagnosis.edits.edit import Edit
+from qwen3_parity.diagnosis.edits.region import Region
+from qwen3_parity.judge.budgets import headroom
+from qwen3_parity.judge.tap_verdict import last_rows_of
+from qwen3_parity.slices.judge import in_units, measure, share_of
+from qwen3_parity.slices.network import DTYPES, Network
+from qwen3_reference.graph.scope import counted
+from qwen3_spec.slices import chooser
+
+_NEAR = 2e-3
+"""The part of the error that an edit may leave for its own rounding units to be looked at."""
+_WIDER = 30.0
+"""How much wider an edit's units may be than the right ones': what scatters more fits anything."""
+_FEWEST = 8
+"""Different wrong numbers that an edit of a part of a tap must give."""
+
+
+class Nearness(NamedTuple):
+    """The `share` of its headroom that an edit leaves of a tap, infinite where it explains nothing.
+
+    Of the `whole` tap, or of its wrong cells alone: then it spoils a part of the right ones.
+    """
+
+    share: float
+    whole: bool = True
+    spoiled: float = 0.0
+
+    @property
+    def fits(self) -> bool:
+        """Whether the candidate's numbers are the edit's."""
+        return self.share <= 1
+
+
+NOTHING = Nearness(math.inf)
+
+
+@dataclass(frozen=True)
+class Target:
+    """A tap of floats that is judged by its slice: the candidate's values beside the region that makes them."""
+
+    region: Region
+    actual: Array
+    counts: Array
+    axes: tuple[str, ...]
+    dtype: str
+    rows: int = 0
+
+    @cached_property
+    def truth(self) -> Array:
+        """What the region gives without an edit, the recorded rows of it."""
+        return self._rows(np.asarray(self.region.base[self.region.value]))
+
+    @cached_property
+    def unit(self) -> Array:
+        """The rounding unit of each element."""
+        slices, value = self.region.network.slices, self.region.value
+        whole = np.asarray(self.region.base[value])
+        counts = np.ones(whole.shape, bool) if self.rows else self.counts
+        return self._rows(slices.unit(value, whole, counts, self.dtype))
+
+    @cached_property
+    def cells(self) -> Array:
+        """Bool, True = judged and wrong."""
+        return np.asarray(in_units(self.actual, self.truth, self.unit, self.counts) > self._room)
+
+    @cached_property
+    def error(self) -> float:
+        """The root of the sum of the squares of what is wrong."""
+        return _norm((self.actual - self.truth)[self.cells])
+
+    @property
+    def narrow(self) -> bool:
+        """Whether half precision is judged."""
+        return self.region.network.narrow
+
+    @property
+    def _room(self) -> float:
+        return headroom("slice", "narrow" if self.narrow else "").max
+
+    def _rows(self, values: Array) -> Array:
+        return values[:, -self.rows :] if self.rows else values
+
+    def made(self, edit: Edit) -> Array | None:
+        """What an edit makes of the tap; None where it is nowhere here, or changes nothing."""
+        made = self.region.edited(edit)
+        return None if made is None else self._rows(made)
+
+    def spoiled_by(self, edit: Edit) -> bool:
+        """Whether a right tap would be wrong with an edit."""
+        made = self.made(edit)
+        return made is not None and bool((in_units(self.actual, made, self.unit, self.counts) > self._room).any())
+
+    def of(self, edit: Edit) -> Nearness:
+        """How near an edit comes, in the right units and, where it leaves little, in its own."""
+        made = self.made(edit)
+        if made is None or not np.isfinite(made[self.counts]).all():
+            return NOTHING
+        near = self._nearness(made, self.unit)
+        if near.fits or _norm((self.actual - made)[self.cells]) > _NEAR * self.error:
+            return near
+        unit = self._unit_of(edit, made)
+        return near if unit is None else self._nearness(made, unit)
+
+    def _nearness(self, made: Array, unit: Array) -> Nearness:
+        errors = in_units(self.actual, made, unit, self.counts)
+        wrong = errors[self.cells]
+        if not wrong.size or wrong.max() > self._room:
+            return NOTHING
+        share = share_of(measure(errors, self.counts, self.axes), self.narrow)
+        if share <= 1:
+            return Nearness(share)
+        right = self.counts & ~self.cells
+        if not right.any() or len(np.unique(self.actual[self.cells])) < _FEWEST:
+            return NOTHING
+        spoiled = float((errors[right] > self._room).mean())
+        return Nearness(float(wrong.max()) / self._room, whole=False, spoiled=spoiled)
+
+    def _unit_of(self, edit: Edit, made: Array) -> Array | None:
+        """The rounding unit of each element of what an edit makes; None where it is far wider than the right one."""
+        squares = np.zeros(made.shape)
+        draws = self.region.network.slices.draws
+        for noise in draws:
+            again = self.region.edited(edit, noise)
+            if again is None:
+                return None
+            with np.errstate(all="ignore"):
+                squares += np.square(self._rows(again) - made)
+        unit = np.sqrt(squares / len(draws))
+        unit = np.where(self.counts & np.isfinite(unit), unit, 0)
+        wide = np.hypot(unit, self.unit)
+        return None if _norm(wide[self.cells]) > _WIDER * _norm(self.unit[self.cells]) else np.asarray(wide)
+
+
+def _norm(values: Array) -> float:
+    return float(np.sqrt(np.sum(np.square(values, dtype=np.float64)))) if values.size else 0.0
+
+
+def target(network: Network, name: str, step: int) -> Target | None:
+    """A tap as what edits are held against; None for a choice, integers, another shape and what is not finite."""
+    expected, item = network.golden[name, step], network.candidate[name, step]
+    value, actual, counts = network.value(expected), item.values(), counted(expected, network.golden)
+    rows = last_rows_of(item, expected)
+    if rows:
+        counts = counts[:, -rows:]
+    if actual.dtype.kind != "f" or chooser(network.graph, value) is not None or actual.shape != counts.shape:
+        return None
+    actual = actual.astype(np.float64)
+    counts = counts & np.isfinite(actual)
+    dtype = DTYPES[expected.info.dtype] if network.narrow else "float32"
+    region = Region(network, value, (name, step))
+    if region.node(value) is None:
+        return None
+    return Target(region, actual, counts, tuple(expected.info.axes), dtype, rows) if counts.any() else None
