@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
@@ -40,6 +41,19 @@ class Site(NamedTuple):
     module: str = ""
 
 
+_NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$|\[|#)")
+
+
+def numbers_of(name: str) -> tuple[int, ...]:
+    """The numbers of layers and experts in a name."""
+    return tuple(map(int, _NUMBER.findall(name)))
+
+
+def opened(name: str) -> str:
+    """A name with the numbers of layers and experts left open."""
+    return _NUMBER.sub("*", name)
+
+
 @dataclass(frozen=True)
 class Call:
     """An op of an edited region that is about to run, its operands computed with whatever was edited before it.
@@ -54,6 +68,7 @@ class Call:
     operands: tuple[Any, ...]
     named: Mapping[str, Any]
     numbers: Numbers
+    site: Site
 
     def plain(self, *operands: Any, **named: Any) -> Any:
         """The op as it is, on these operands, or on its own."""

@@ -15,7 +15,7 @@ from qwen3_parity.slices.network import Network
 from qwen3_parity.slices.source import place_of, text_of
 from qwen3_spec.graph import Line
 
-_SHOWN = 4
+_SHOWN = 3
 """Edits that fit equally well and are all said."""
 
 
@@ -31,8 +31,8 @@ class ByEdits:
 def explain(fault: Fault, network: Network, known: Sequence[Edit]) -> ByEdits:
     """The edits that give the candidate's numbers at a fault's taps; `known` ones explain other faults."""
     searched = search(_targets(fault.wrong, network), _targets(fault.right, network), known)
-    best = searched.fitting[:1] and searched.fitting[0].order[:3]
-    alike = [fitting for fitting in searched.fitting if fitting.order[:3] == best][:_SHOWN]
+    best = searched.fitting[0] if searched.fitting else None
+    alike = [fitting for fitting in searched.fitting if best is not None and fitting.as_good_as(best)][:_SHOWN]
     said = [_said(fitting, fault, network) for fitting in alike]
     return ByEdits(said, [fitting.edit for fitting in alike], searched.stopped)
 

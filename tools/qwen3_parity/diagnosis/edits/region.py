@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,41 +10,26 @@ from typing import Any
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Site
-from qwen3_parity.diagnosis.edits.module_ends import module_ends
+from qwen3_parity.diagnosis.edits.blocks import LINE, LINES, MODULE, Block, blocks
+from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Site, numbers_of, opened
 from qwen3_parity.slices.network import Network
 from qwen3_spec.aten import TRUTH, Numbers
 from qwen3_spec.aten.noise import Noise
 from qwen3_spec.graph import Node, Ref, computed, resolved
+from qwen3_spec.slices import chooser
 
-_LAYER = re.compile(r"(?<=\.)\d+(?=\.|$)")
 _OF_TORCH = frozenset({"linear.py", "sparse.py", "conv.py", "normalization.py", "activation.py", "module.py"})
 """Files of torch's own modules: a line in them says nothing, the module's path does."""
 _BY_INDEX = frozenset({"getitem", "select.int"})
 """Ops that are another one with another number."""
 
 
-_MODULE, _ALONE = "module", "alone "
+_ALONE = "alone "
 
 
-def module_site(kind: str) -> Site:
-    """The results of all modules of a kind: a path with its numbers left open."""
-    return Site(_MODULE, 0, kind)
-
-
-def value_site(site: Site, number: int) -> Site:
-    """One of the places of a site alone, by its number."""
-    return site._replace(module=f"{_ALONE}{number} {site.module}")
-
-
-def numbers_of(name: str) -> tuple[int, ...]:
-    """The numbers of layers and experts in a name."""
-    return tuple(map(int, _LAYER.findall(name)))
-
-
-def opened(name: str) -> str:
-    """A name with the numbers of layers and experts left open."""
-    return _LAYER.sub("*", name)
+def value_site(site: Site, back: int) -> Site:
+    """One of the places of a site alone, counted from the last, which is 1."""
+    return site._replace(module=f"{_ALONE}{back} {site.module}")
 
 
 @dataclass
@@ -84,24 +68,38 @@ class Region:
         for value in self.order:
             sites.setdefault(self._site(value), []).append(value)
         for value in self.leaves:
-            if value in self.names and value not in self.constants:
-                sites.setdefault(Site("", 0, opened(self.names[value])), []).append(value)
+            name = self.names.get(value) or self.tap_names.get(value)
+            if name is not None and np.ndim(self.base[value]):
+                sites.setdefault(Site("", 0, opened(name)), []).append(value)
         return sites
 
     def at(self, site: Site) -> list[int]:
         """The values that a site is here: an op's, a parameter's, a module's result."""
-        if site.file == _MODULE:
-            return [end for path, ends in self.ends.items() if opened(path) == site.op for end in ends]
+        if site.file in (MODULE, LINE, LINES):
+            return [block.end for block in self.blocks.get(site, ())]
         if site.module.startswith(_ALONE):
-            number = int(site.module.removeprefix(_ALONE).partition(" ")[0])
-            every = self.sites.get(site._replace(module=site.module.partition(" ")[2]), [])
-            return every[number : number + 1]
+            back, _, module = site.module.removeprefix(_ALONE).partition(" ")
+            every = self.sites.get(site._replace(module=module), [])
+            return [every[-int(back)]] if int(back) <= len(every) else []
         return self.sites.get(site, [])
 
     @cached_property
-    def ends(self) -> dict[str, dict[int, int]]:
-        """By a module's path: its result, with the value that it reads, where both have one shape."""
-        return module_ends(self)
+    def blocks(self) -> dict[Site, list[Block]]:
+        """Modules and lines that read one value and give another of its shape, by site."""
+        return blocks(self)
+
+    def block_of(self, value: int, site: Site) -> Block:
+        """The block of a site that gives a value."""
+        return next(block for block in self.blocks[site] if block.end == value)
+
+    def again(self, call: Call, x: Array) -> Array:
+        """What the block of a call gives on `x`, in the place of what it reads."""
+        block, env = self.block_of(call.value, call.site), dict(call.env)
+        env[block.begin] = x
+        for value in block.values:
+            node = _node(self.network.graph.node(value))
+            env[value] = computed(node, env, call.numbers, self.choices.get(value))
+        return np.asarray(env[block.end])
 
     def module_of(self, value: int) -> str:
         """The module that an op runs in."""
@@ -134,6 +132,12 @@ class Region:
         return self.network.slices.recorded[self.sources[name]]
 
     @cached_property
+    def choices(self) -> Mapping[int, Array]:
+        """Recorded indices by the op that chose them; not those that this region makes itself."""
+        maker = chooser(self.network.graph, self.value)
+        return {op: taken for op, taken in self.network.slices.choices.items() if op != maker}
+
+    @cached_property
     def names(self) -> dict[int, str]:
         """Names of leaves by number."""
         return {number: name for name, number in self.network.graph.leaves.items()}
@@ -162,7 +166,7 @@ class Region:
 
         None where the edit is nowhere here, changes nothing, or makes what does not fit.
         """
-        changes = {value: change for site, change in edit.changes.items() for value in self.at(site)}
+        changes = {value: (site, change) for site, change in edit.changes.items() for value in self.at(site)}
         if not changes:
             return None
         try:
@@ -188,16 +192,17 @@ class Region:
     def _inside(self) -> frozenset[int]:
         return frozenset(self.order)
 
-    def _run(self, changes: Mapping[int, Change], numbers: Numbers, env: dict[int, Any]) -> dict[int, Any]:
+    def _run(self, changes: Mapping[int, tuple[Site, Change]], numbers: Numbers, env: dict[int, Any]) -> dict[int, Any]:
         """Compute into `env`; from the edited values on, where it has all of them without an edit.
 
         Raises `ValueError` where the edit changes nothing, and what NumPy raises for operands that do not fit.
         """
-        graph, choices, whole = self.network.graph, self.network.slices.choices, self.value not in env
+        graph, choices, whole = self.network.graph, self.choices, self.value not in env
         unchanged = bool(changes) and not whole
         for value in changes.keys() - self._inside:
             before = numbers.lifted(np.asarray(env[value]))
-            env[value] = changes[value](Call(self, env, value, None, (before,), {}, numbers))
+            site, change = changes[value]
+            env[value] = change(Call(self, env, value, None, (before,), {}, numbers, site))
             unchanged = unchanged and _equal(env[value], before)
         last = max(changes, default=0)
         for value in self.order if whole else self.downstream(changes):
@@ -205,8 +210,9 @@ class Region:
             if value in changes:
                 operands = tuple(resolved(operand, env, at.lifted) for operand in node.operands)
                 named = {name: resolved(operand, env, at.lifted) for name, operand in node.named.items()}
-                call = Call(self, env, value, node, operands, named, at)
-                result = changes[value](call)
+                site, change = changes[value]
+                call = Call(self, env, value, node, operands, named, at, site)
+                result = change(call)
                 result = call.settled(result) if node.dtype else result
             else:
                 result = computed(node, env, at, choices.get(value))

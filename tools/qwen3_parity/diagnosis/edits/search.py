@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from qwen3_parity.diagnosis.edits.edit import Edit, Free, Rank, Site
+from qwen3_parity.diagnosis.edits.edit import Edit, Free, Rank, Site, numbers_of
 from qwen3_parity.diagnosis.edits.fit import fit
 from qwen3_parity.diagnosis.edits.grammar import PLAIN
 from qwen3_parity.diagnosis.edits.region import value_site
@@ -15,7 +15,7 @@ ENOUGH = 400_000_000
 """Counted work, in elements that ops make, after which the search at a place ends."""
 _MOST_TAPS = 60
 """Wrong taps, and right ones, that an edit which fits the first is tried on."""
-_BEST = 6
+_BEST = 24
 """Edits that are tried on more than the first tap."""
 
 
@@ -40,6 +40,10 @@ class Fitting:
         """Smaller is better: explains more, contradicts less, is plainer."""
         return (-(self.whole + self.partly), -self.whole, self.contradicted, self.edit.rank, len(self.edit.changes))
 
+    def as_good_as(self, other: Fitting) -> bool:
+        """Whether it explains as much as another of its kind, contradicts no more and is as plain."""
+        return self.order[:4] == other.order[:4] and self.edit.name == other.edit.name
+
 
 @dataclass(frozen=True)
 class Searched:
@@ -56,6 +60,8 @@ def search(wrong: Sequence[Target], right: Sequence[Target], known: Sequence[Edi
         return Searched(())
     first = min(wrong, key=lambda target: (len(target.region.order), -int(target.cells.sum())))
     others = [target for target in wrong if target is not first][:_MOST_TAPS]
+    layers = {numbers_of(target.region.key[0]) for target in wrong}
+    right = [target for target in right if numbers_of(target.region.key[0]) in layers]
     for edits in _stages(first, known):
         near = list[tuple[Nearness, Edit]]()
         seen = set[tuple[str, str]]()
@@ -100,17 +106,18 @@ def _fits(first: Target) -> Iterator[Edit]:
 
 
 def _single(first: Target) -> Iterator[Edit]:
-    """Edits of lines that run more than once, at each place alone."""
+    """Edits of lines that run more than once, at each place alone, the last first."""
     sites = first.region.sites
-    for edit in _edits(first, (Rank.CONSTANT, Rank.LEFT_OUT, Rank.LAYOUT)):
+    for edit in _edits(first, (Rank.CONSTANT, Rank.LEFT_OUT, Rank.LAYOUT, Rank.MOVED)):
         if len(edit.changes) != 1:
             continue
         (site, change), *_ = edit.changes.items()
         places = sites.get(site, [])
         if len(places) > 1 and site.file:
-            for number, value in enumerate(places, 1):
-                alone: Site = value_site(site, number - 1)
-                says = f"{edit.says}, at one of {len(places)} places ({first.region.module_of(value)})"
+            for back, value in enumerate(reversed(places), 1):
+                alone: Site = value_site(site, back)
+                where = "the last time that it runs" if back == 1 else f"in one of {len(places)} places"
+                says = f"{edit.says}, {where} ({first.region.module_of(value)})"
                 yield replace(edit, says=says, changes={alone: change})
 
 

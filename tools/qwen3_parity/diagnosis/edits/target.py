@@ -17,7 +17,6 @@ from qwen3_parity.judge.tap_verdict import last_rows_of
 from qwen3_parity.slices.judge import in_units, measure, share_of
 from qwen3_parity.slices.network import DTYPES, Network
 from qwen3_reference.graph.scope import counted
-from qwen3_spec.slices import chooser
 
 _NEAR = 2e-3
 """The part of the error that an edit may leave for its own rounding units to be looked at."""
@@ -66,6 +65,8 @@ class Target:
     def unit(self) -> Array:
         """The rounding unit of each element."""
         slices, value = self.region.network.slices, self.region.value
+        if self.actual.dtype.kind != "f":
+            return np.ones(self.actual.shape)
         whole = np.asarray(self.region.base[value])
         counts = np.ones(whole.shape, bool) if self.rows else self.counts
         return self._rows(slices.unit(value, whole, counts, self.dtype))
@@ -73,7 +74,7 @@ class Target:
     @cached_property
     def cells(self) -> Array:
         """Bool, True = judged and wrong."""
-        return np.asarray(in_units(self.actual, self.truth, self.unit, self.counts) > self._room)
+        return np.asarray(self._errors(self.truth, self.unit) > self._room)
 
     @cached_property
     def error(self) -> float:
@@ -100,7 +101,7 @@ class Target:
     def spoiled_by(self, edit: Edit) -> bool:
         """Whether a right tap would be wrong with an edit."""
         made = self.made(edit)
-        return made is not None and bool((in_units(self.actual, made, self.unit, self.counts) > self._room).any())
+        return made is not None and bool((self._errors(made, self.unit) > self._room).any())
 
     def of(self, edit: Edit) -> Nearness:
         """How near an edit comes, in the right units and, where it leaves little, in its own."""
@@ -108,13 +109,20 @@ class Target:
         if made is None or not np.isfinite(made[self.counts]).all():
             return NOTHING
         near = self._nearness(made, self.unit)
-        if near.fits or _norm((self.actual - made)[self.cells]) > _NEAR * self.error:
+        if near.fits or self.actual.dtype.kind != "f" or _norm((self.actual - made)[self.cells]) > _NEAR * self.error:
             return near
         unit = self._unit_of(edit, made)
         return near if unit is None else self._nearness(made, unit)
 
+    def _errors(self, made: Array, unit: Array) -> Array:
+        """Errors in units, cell by cell; of indices, in whatever order, infinite where one was not chosen."""
+        if self.actual.dtype.kind == "f":
+            return in_units(self.actual, made, unit, self.counts)
+        actual, made = (np.sort(x, -1) if x.ndim > 1 else x for x in (self.actual, made))
+        return np.where(self.counts & (actual != made), np.inf, 0.0)
+
     def _nearness(self, made: Array, unit: Array) -> Nearness:
-        errors = in_units(self.actual, made, unit, self.counts)
+        errors = self._errors(made, unit)
         wrong = errors[self.cells]
         if not wrong.size or wrong.max() > self._room:
             return NOTHING
@@ -148,16 +156,17 @@ def _norm(values: Array) -> float:
 
 
 def target(network: Network, name: str, step: int) -> Target | None:
-    """A tap as what edits are held against; None for a choice, integers, another shape and what is not finite."""
+    """A tap as what edits are held against; None for another shape and what is not finite."""
     expected, item = network.golden[name, step], network.candidate[name, step]
     value, actual, counts = network.value(expected), item.values(), counted(expected, network.golden)
     rows = last_rows_of(item, expected)
     if rows:
         counts = counts[:, -rows:]
-    if actual.dtype.kind != "f" or chooser(network.graph, value) is not None or actual.shape != counts.shape:
+    if actual.shape != counts.shape or actual.dtype.kind not in "fiu":
         return None
-    actual = actual.astype(np.float64)
-    counts = counts & np.isfinite(actual)
+    if actual.dtype.kind == "f":
+        actual = actual.astype(np.float64)
+        counts = counts & np.isfinite(actual)
     dtype = DTYPES[expected.info.dtype] if network.narrow else "float32"
     region = Region(network, value, (name, step))
     if region.node(value) is None:

@@ -70,7 +70,7 @@ def constants(region: Region) -> Iterator[Edit | Free]:
                     says = f"{_verb(node)} {number(fit)} for {number(value)}"
                     return Edit("edit.constant", says, Rank.FITTED, {site: _put(slot, fit)}, line_of(node))
 
-                yield Free(edit, (value or 1e-6,), value)
+                yield Free(edit, (1.1 * value or 1e-6,), value)
 
 
 def _verb(node: Node) -> str:

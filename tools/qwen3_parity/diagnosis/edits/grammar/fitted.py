@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +29,7 @@ _SCALED = frozenset(
             "index",
             "mul",
         ),
-        *("add", "silu", "gelu", "sigmoid", "layer_norm"),
+        *("to_copy", "add", "silu", "gelu", "sigmoid", "layer_norm"),
     }
 )
 _LARGEST_PARAMETER = 128
@@ -45,7 +46,7 @@ def fitted(region: Region) -> Iterator[Free]:
             if base.size <= _LARGEST_PARAMETER and places[0] in region.names:
                 yield _free(site, f"scales {of_site(site)} by {{}}", _times, None, (1.3,), 1.0)
                 if base.size > 1 and bool((base > 0).all()):
-                    yield _free(site, f"takes {of_site(site)} to the power {{}}", _power, None, (0.8, 1.2), 1.0)
+                    yield _power_of(region, site)
             continue
         op, line = short(node.op), line_of(node)
         if op not in _SCALED:
@@ -55,6 +56,30 @@ def fitted(region: Region) -> Iterator[Free]:
         if op in ("matmul", "bmm", "mul", "linear", "silu", "add", "div") and largest:
             yield _free(site, f"clamps {op} at ±{{}}", _clamp, line, (largest / 2, largest / 4), None)
             yield _free(site, f"squashes {op}: c tanh(x / c), c = {{}}", _squash, line, (largest, 3 * largest), None)
+
+
+def _power_of(region: Region, site: Site) -> Free:
+    """A small parameter to a power; of frequencies it is another base."""
+    theta = _theta(region.network.config) if site.op.endswith("inv_freq") else None
+
+    def edit(fit: float) -> Edit:
+        says = f"takes {of_site(site)} to the power {number(fit)}"
+        if theta is not None:
+            says = f"has rope_theta {theta**fit:.5g} for {theta:.5g}"
+        return Edit("edit.fitted", says, Rank.FITTED, {site: _power(fit)})
+
+    return Free(edit, (0.8, 1.2), 1.0)
+
+
+def _theta(config: Mapping[str, Any]) -> float | None:
+    """The base of the frequencies, wherever a config has it."""
+    for key, value in config.items():
+        if key == "rope_theta" and isinstance(value, int | float):
+            return float(value)
+        inside = _theta(value) if isinstance(value, Mapping) else None
+        if inside is not None:
+            return inside
+    return None
 
 
 def _free(site: Site, words: str, change, line: Line | None, starts: tuple[float, ...], plain: float | None) -> Free:  # type: ignore[no-untyped-def]

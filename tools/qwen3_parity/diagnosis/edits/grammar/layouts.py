@@ -149,6 +149,7 @@ def _halved(axis: int) -> Change:
 
 def interleaved(x: Array, axis: int) -> Array:
     """Numbers of the first half and the second in turn."""
+    axis %= x.ndim
     first, second = np.split(x, 2, axis)
     return np.asarray(np.stack([first, second], axis + 1).reshape(x.shape))
 

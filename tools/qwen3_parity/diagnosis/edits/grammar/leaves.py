@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.diagnosis.edits.edit import Change, Edit, Rank, Site
+from qwen3_parity.diagnosis.edits.edit import Change, Edit, Rank, Site, opened
 from qwen3_parity.diagnosis.edits.grammar.layouts import halved, interleaved
 from qwen3_parity.diagnosis.edits.grammar.values import rounded
-from qwen3_parity.diagnosis.edits.region import Region, opened
+from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.words import of_site
 
 _HEADS = 64
@@ -18,16 +18,36 @@ _HEADS = 64
 
 
 def leaves(region: Region) -> Iterator[Edit]:
-    """Every parameter as it could be loaded, and every input as it could be handed on."""
+    """Every parameter as it could be loaded; every input and recorded value as it could be handed on."""
     for site, places in reversed(region.sites.items()):
-        if site.file or region.node(places[0]) is not None or places[0] not in region.names:
+        value = places[0]
+        if site.file or region.node(value) is not None:
             continue
-        base, name = np.asarray(region.base[places[0]]), of_site(site)
-        if base.dtype.kind == "f":
+        base, name = np.asarray(region.base[value]), of_site(site)
+        if base.dtype.kind != "f":
+            yield from _integers(site, base, name)
+        elif value in region.names:
             yield from _parameter(site, base, name)
-            yield from _another(region, site, places[0])
+            yield from _another(region, site, value)
         else:
-            yield from _input(site, base, name)
+            yield from _recorded(site, base, name)
+
+
+def _recorded(site: Site, base: Array, name: str) -> Iterator[Edit]:
+    def edit(says: str, change: Change, rank: Rank = Rank.LEFT_OUT) -> Edit:
+        return Edit("edit.operand", says, rank, {site: change})
+
+    yield edit(f"negates {name}", _by(np.negative))
+    yield edit(f"has zeros for {name}", _by(np.zeros_like))
+    for axis, size in enumerate(base.shape):
+        if size > 1:
+            for step in (1, -1):
+                side = "before" if step > 0 else "behind"
+                says = f"reads {name} of the index {side} along axis {axis}"
+                yield edit(says, _by(lambda x, s=step, a=axis: np.roll(x, s, a)), Rank.MOVED)
+            if size % 2 == 0 and size > 2:
+                says = f"has the halves of {name} exchanged along axis {axis}"
+                yield edit(says, _by(lambda x, a=axis: _exchanged(x, a)), Rank.LAYOUT)
 
 
 def _parameter(site: Site, base: Array, name: str) -> Iterator[Edit]:
@@ -51,6 +71,10 @@ def _parameter(site: Site, base: Array, name: str) -> Iterator[Edit]:
         if size < 2:
             continue
         yield edit(f"has the {along} of {name} reversed", _by(lambda w, a=axis: np.flip(w, a)), Rank.LAYOUT)
+        for step in (1, -1):
+            side = "before" if step > 0 else "behind"
+            how = f"has the {along} of {name} of the index {side}"
+            yield edit(how, _by(lambda w, s=step, a=axis: np.roll(w, s, a)), Rank.LAYOUT)
         for heads in _divisors(size):
             part = size // heads
             within = f" of each of {heads} parts" if heads > 1 else ""
@@ -83,10 +107,14 @@ def _another(region: Region, site: Site, value: int) -> Iterator[Edit]:
         yield Edit("edit.other_parameter", says, Rank.LAYOUT, {site: _constant(np.asarray(array, np.float64))})
 
 
-def _input(site: Site, base: Array, name: str) -> Iterator[Edit]:
+def _integers(site: Site, base: Array, name: str) -> Iterator[Edit]:
     def edit(says: str, change: Change) -> Edit:
         return Edit("edit.input", says, Rank.LEFT_OUT, {site: change})
 
+    for step in (1, -1):
+        yield edit(f"has {name} {step:+d}", _by(lambda x, s=step: x + s))
+        yield edit(f"has {name} {step:+d}, the last first", _by(lambda x, s=step: (x + s) % (x.max() + 1)))
+    yield edit(f"doubles {name}", _by(lambda x: 2 * x))
     if base.ndim != 2:
         return
     length = base.shape[1]
@@ -94,11 +122,9 @@ def _input(site: Site, base: Array, name: str) -> Iterator[Edit]:
     yield edit(f"counts {name} from 0 in every row", _by(lambda x: np.broadcast_to(np.arange(length), x.shape)))
     yield edit(f"has the {name} of row 0 in every row", _by(lambda x: np.broadcast_to(x[:1], x.shape)))
     for step in (1, -1):
-        yield edit(f"has {name} {step:+d}", _by(lambda x, s=step: x + s))
-        yield edit(f"has {name} moved by {step:+d}", _by(lambda x, s=step: np.roll(x, s, 1)))
-        yield edit(
-            f"has the {name} of the row {'before' if step > 0 else 'behind'}", _by(lambda x, s=step: np.roll(x, s, 0))
-        )
+        side = "before" if step > 0 else "behind"
+        yield edit(f"has {name} of the position {side}", _by(lambda x, s=step: np.roll(x, s, 1)))
+        yield edit(f"has {name} of the row {side}", _by(lambda x, s=step: np.roll(x, s, 0)))
     yield edit(f"has {name} reversed", _by(lambda x: np.flip(x, 1)))
 
 

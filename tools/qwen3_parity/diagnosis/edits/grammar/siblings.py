@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,8 +22,8 @@ def siblings(region: Region) -> Iterator[Edit]:
         if node is None:
             continue
         op = short(node.op)
-        for words, change in _of(op, len(node.operands)):
-            yield Edit("edit.sibling", words, Rank.CONSTANT, {site: change}, line_of(node))
+        for words, change, rank in _of(op):
+            yield Edit("edit.sibling", words, rank, {site: change}, line_of(node))
         if op in _EXCHANGED:
             says = f"exchanges the operands of {op}"
             yield Edit("edit.exchanged", says, Rank.LEFT_OUT, {site: _exchanged}, line_of(node))
@@ -74,62 +74,68 @@ _COMPARED: Mapping[str, Callable[[Array, Array], Array]] = {
     ">": np.greater,
     ">=": np.greater_equal,
     "==": np.equal,
-    "always true": lambda a, b: np.ones(np.broadcast_shapes(np.shape(a), np.shape(b)), bool),
-    "never true": lambda a, b: np.zeros(np.broadcast_shapes(np.shape(a), np.shape(b)), bool),
 }
 _BOTH: Mapping[str, Callable[[Array, Array], Array]] = {"and": np.logical_and, "or": np.logical_or}
-_TABLES: tuple[tuple[frozenset[str], str, int, Mapping[str, Callable[..., Array]]], ...] = (
-    (frozenset(["silu", "gelu", "sigmoid", "tanh", "relu", "softplus", "elu"]), "has {} for {}", 1, _ACTIVATIONS),
-    (frozenset(["rsqrt", "sqrt", "reciprocal"]), "takes {} for {}", 1, _ROOTS),
-    (frozenset(["cos", "sin"]), "takes {} for {}", 1, _TURNS),
-    (frozenset(["add", "sub", "mul", "div", "maximum", "minimum"]), "{} where the reference has {}", 2, _PAIRS),
-    (frozenset(["lt", "le", "gt", "ge", "eq", "ne"]), "compares by {} for {}", 2, _COMPARED),
-    (
-        frozenset(["and", "__and__", "or", "bitwise_and", "bitwise_or", "logical_and", "logical_or"]),
-        "{} for {}",
-        2,
-        _BOTH,
-    ),
-)
-_EXCHANGED = frozenset(["sub", "rsub", "div", "pow", "matmul", "bmm"])
-_ALONG = frozenset(
-    ["sum", "mean", "amax", "amin", "softmax", "log_softmax", "cumsum", "logsumexp", "linalg_vector_norm", "argmax"]
-)
 
 
-def _of(op: str, count: int) -> Iterator[tuple[str, Change]]:
-    for ops, words, operands, table in _TABLES:
-        if op in ops:
-            for name, function in table.items():
-                yield words.format(name, op), _by(function, operands)
-    if op == "mean":
-        yield "takes a sum, no mean", lambda call: call.plain() * _count(call)
-        yield "divides by one less than the count", lambda call: call.plain() * (_count(call) / (_count(call) - 1))
-        yield "takes the largest, no mean", lambda call: _reduced(call, np.max)
-    if op == "sum":
-        yield "takes a mean, no sum", lambda call: call.plain() / _count(call)
-        yield "takes the largest, no sum", lambda call: _reduced(call, np.max)
-        yield "sums squares", lambda call: call.plain(np.square(call.operands[0]), *call.operands[1:])
-    if op in ("softmax", "log_softmax"):
-        yield "has sigmoid for softmax", lambda call: _kernel("sigmoid")(call.operands[0])
-        yield "leaves softmax out", lambda call: call.operands[0]
-        yield "takes softmax twice", lambda call: call.plain(call.plain(), *call.operands[1:])
-        yield "takes softmax to the base 2", lambda call: call.plain(call.operands[0] * math.log(2), *call.operands[1:])
-        yield "adds 1 to the sum of softmax", _with_a_sink
-        yield "takes exp, not divided by its sum", lambda call: np.exp(call.operands[0])
-        yield "has log_softmax for softmax", lambda call: np.log(call.plain())
-    if op == "topk" and count > 1:
-        yield "takes the smallest", lambda call: call.plain(*call.operands[:2], -1, False)
-        yield "takes the next best", _next_best
-        yield "leaves the last of the chosen out", _fewer
-    if op == "cumsum":
-        yield (
-            "takes the reverse sum",
-            lambda call: np.flip(
-                np.cumsum(np.flip(call.operands[0], call.operands[1]), call.operands[1]), call.operands[1]
-            ),
-        )
-        yield "sums what stands before alone", lambda call: call.plain() - call.operands[0]
+class _Family(NamedTuple):
+    """Ops that stand for one another: how an edit is said, how many operands they take, the functions by name."""
+
+    ops: frozenset[str]
+    words: str
+    operands: int
+    functions: Mapping[str, Callable[..., Array]]
+    rank: Rank = Rank.CONSTANT
+
+
+_FAMILIES = (
+    _Family(frozenset({"silu", "gelu", "sigmoid", "tanh", "relu", "softplus"}), "has {} for {}", 1, _ACTIVATIONS),
+    _Family(frozenset({"rsqrt", "sqrt", "reciprocal"}), "takes {} for {}", 1, _ROOTS),
+    _Family(frozenset({"cos", "sin"}), "takes {} for {}", 1, _TURNS, Rank.LEFT_OUT),
+    _Family(frozenset({"add", "sub", "mul", "div", "maximum", "minimum"}), "{}, no {}", 2, _PAIRS, Rank.LAYOUT),
+    _Family(frozenset({"lt", "le", "gt", "ge", "eq", "ne"}), "compares by {} for {}", 2, _COMPARED),
+    _Family(frozenset({"__and__", "bitwise_and", "logical_and", "__or__", "bitwise_or"}), "has {} for {}", 2, _BOTH),
+)
+_BY_THEMSELVES: Mapping[str, Mapping[str, Change]] = {
+    "mean": {
+        "takes a sum, no mean": lambda call: call.plain() * _count(call),
+        "divides by one less than the count": lambda call: call.plain() * (_count(call) / (_count(call) - 1)),
+        "takes the largest, no mean": lambda call: _reduced(call, np.max),
+    },
+    "sum": {
+        "takes a mean, no sum": lambda call: call.plain() / _count(call),
+        "takes the largest, no sum": lambda call: _reduced(call, np.max),
+        "sums squares": lambda call: call.plain(np.square(call.operands[0]), *call.operands[1:]),
+    },
+    "softmax": {
+        "has sigmoid for softmax": lambda call: _kernel("sigmoid")(call.operands[0]),
+        "leaves softmax out": lambda call: call.operands[0],
+        "takes softmax twice": lambda call: call.plain(call.plain(), *call.operands[1:]),
+        "takes softmax to the base 2": lambda call: call.plain(call.operands[0] * math.log(2), *call.operands[1:]),
+        "adds 1 to the sum of softmax": lambda call: _with_a_sink(call),
+        "takes exp, not divided by its sum": lambda call: np.exp(call.operands[0]),
+    },
+    "topk": {
+        "takes the smallest": lambda call: call.plain(*call.operands[:2], -1, False),
+        "takes the next best": lambda call: _next_best(call),
+        "leaves the last of the chosen out": lambda call: _fewer(call),
+    },
+    "cumsum": {
+        "sums from the end": lambda call: _from_the_end(call),
+        "sums what stands before alone": lambda call: call.plain() - call.operands[0],
+    },
+}
+_EXCHANGED = frozenset({"sub", "rsub", "div", "pow", "matmul", "bmm"})
+_ALONG = frozenset({"sum", "mean", "amax", "amin", "softmax", "log_softmax", "cumsum", "logsumexp", "argmax"})
+
+
+def _of(op: str) -> Iterator[tuple[str, Change, Rank]]:
+    for family in _FAMILIES:
+        if op in family.ops:
+            for name, function in family.functions.items():
+                yield family.words.format(name, op), _by(function, family.operands), family.rank
+    for words, change in _BY_THEMSELVES.get(op, {}).items():
+        yield words, change, Rank.CONSTANT
 
 
 def _by(function: Callable[..., Array], count: int) -> Change:
@@ -165,6 +171,11 @@ def _reduced(call: Call, function: Callable[..., Array]) -> Array:
     keep = bool(call.operands[2]) if len(call.operands) > 2 else bool(call.named.get("keepdim", False))
     along = tuple(axes) if isinstance(axes, list | tuple) else axes
     return function(call.operands[0], axis=along, keepdims=keep)
+
+
+def _from_the_end(call: Call) -> Array:
+    x, axis = call.operands[:2]
+    return np.flip(np.cumsum(np.flip(x, axis), axis), axis)
 
 
 def _with_a_sink(call: Call) -> Array:

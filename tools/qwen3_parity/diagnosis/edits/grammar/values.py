@@ -34,14 +34,25 @@ def values(region: Region) -> Iterator[Edit]:
             for name, bits in (("bfloat16", 8), ("float16", 11), ("float8 (e4m3)", 4)):
                 says = f"rounds the result of {op} to {name}"
                 yield Edit("edit.rounded", says, Rank.LEFT_OUT, {site: _rounded(bits)}, line)
+                says = f"computes {op} in {name}"
+                yield Edit("edit.rounded", says, Rank.LEFT_OUT, {site: _in_narrow(bits)}, line)
         if op == "add":
             yield Edit("edit.twice", "adds the second part twice", Rank.LEFT_OUT, {site: _added_twice(1)}, line)
             yield Edit("edit.twice", "adds the first part twice", Rank.LEFT_OUT, {site: _added_twice(0)}, line)
+        if op == "cat" and base.ndim > 2:
+            says = "has the slot before in the newest slot"
+            yield Edit("edit.cache", says, Rank.LEFT_OUT, {site: _late}, line)
+        if op == "slice" and base.dtype.kind == "i" and base.ndim == 2:
+            says = "counts from 0 in every step"
+            yield Edit("edit.input", says, Rank.LEFT_OUT, {site: lambda call: call.plain() - call.plain()[:, :1]}, line)
         if op == "neg":
             yield Edit("edit.left_out", "leaves the minus out", Rank.LEFT_OUT, {site: _hands_on(0)}, line)
         if base.dtype.kind == "b" and base.ndim:
             yield Edit("edit.mask", "is always true", Rank.LEFT_OUT, {site: lambda call: _filled(call, True)}, line)
             yield Edit("edit.mask", "is inverted", Rank.LEFT_OUT, {site: lambda call: ~call.plain()}, line)
+            for keys in range(1, base.shape[-1] if base.ndim > 2 and base.shape[-2] > 1 else 1):
+                says = f"sees the last {keys} keys alone"
+                yield Edit("edit.mask", says, Rank.LEFT_OUT, {site: _last_keys(keys)}, line)
         if op in ("linear", "addmm") and len(node.operands) > 2 and node.operands[2] is not None:
             bias = 0 if op == "addmm" else 2
             yield Edit("edit.left_out", "leaves the bias out", Rank.LEFT_OUT, {site: _zero(bias)}, line)
@@ -94,6 +105,32 @@ def _zero(slot: int) -> Change:
 
 def _added_twice(slot: int) -> Change:
     return lambda call: call.plain() + call.operands[slot]
+
+
+def _in_narrow(bits: int) -> Change:
+    def change(call: Call) -> Array:
+        operands = (rounded(x, bits) if isinstance(x, np.ndarray) and x.dtype.kind == "f" else x for x in call.operands)
+        return rounded(call.plain(*operands), bits)
+
+    return change
+
+
+def _late(call: Call) -> Array:
+    result, axis = np.array(call.plain()), int(call.operands[1] if len(call.operands) > 1 else 0)
+    last = np.moveaxis(result, axis, 0)
+    last[-1] = last[-2]
+    return result
+
+
+def _last_keys(count: int) -> Change:
+    """Visible keys by their number from the last visible one back."""
+
+    def change(call: Call) -> Array:
+        seen = np.asarray(call.plain())
+        behind = np.cumsum(seen[..., ::-1], -1)[..., ::-1]
+        return seen & (behind <= count)
+
+    return change
 
 
 def _rounded(bits: int) -> Change:

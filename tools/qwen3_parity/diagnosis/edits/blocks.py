@@ -1,0 +1,96 @@
+"""Parts of a region that read one value and give another of its shape: modules, and lines with all that they call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from qwen3_parity.diagnosis.edits.edit import Site, opened
+from qwen3_spec.graph import Node
+
+if TYPE_CHECKING:
+    from qwen3_parity.diagnosis.edits.region import Region
+
+_MOST = 80
+"""Ops of a block that may be left out; a larger one is no part of a mistake."""
+MODULE, LINE, LINES = "module", "line", "lines"
+"""What a site of blocks has for its file: every module of a kind; a line; the lines of a function that are alike."""
+
+
+class Block(NamedTuple):
+    """The value that a block reads, the one that it gives, and the ops between, in order."""
+
+    begin: int
+    end: int
+    values: tuple[int, ...]
+
+
+def blocks(region: Region) -> dict[Site, list[Block]]:
+    """Every block of a region by its sites, each with one site, of the deepest modules first."""
+    sites = dict[Site, list[Block]]()
+    for site, values in _parts(region):
+        block = _block(region, values)
+        if block is None:
+            continue
+        sites.setdefault(site, []).append(block)
+        if site.file == LINE:
+            ops = ",".join(node.op for value in block.values if (node := region.node(value)) is not None)
+            sites.setdefault(Site(LINES, 0, site.op, (ops,)), []).append(block)
+    seen = dict[tuple[Block, ...], Site]()
+    return {site: every for site, every in sites.items() if seen.setdefault(tuple(every), site) == site}
+
+
+def _parts(region: Region) -> Iterator[tuple[Site, list[int]]]:
+    """The deepest modules first, then lines."""
+    modules, lines = dict[str, list[int]](), dict[tuple[str, str, int, str], list[int]]()
+    for value in region.order:
+        node = region.node(value)
+        path = "" if node is None else node.module
+        while path:
+            modules.setdefault(path, []).append(value)
+            path = path.rpartition(".")[0]
+        for line in () if node is None else node.lines:
+            lines.setdefault((node.module if node else "", line.file, line.number, line.function), []).append(value)
+    for path, values in sorted(modules.items(), key=lambda pair: -pair[0].count(".")):
+        yield from ((Site(MODULE, 0, opened(path)), run) for run in _runs(region, values))
+    for (_, file, number, function), values in lines.items():
+        yield from ((Site(LINE, number, f"{file}:{function}"), run) for run in _runs(region, values))
+
+
+def _runs(region: Region, values: list[int]) -> Iterator[list[int]]:
+    """Values that follow one another without another op of the region between: a step each, a call each."""
+    place = {value: number for number, value in enumerate(region.order)}
+    run = list[int]()
+    for value in values:
+        if run and place[value] != place[run[-1]] + 1:
+            yield run
+            run = []
+        run.append(value)
+    yield run
+
+
+def _block(region: Region, values: list[int]) -> Block | None:
+    inside = set(values)
+    results = [
+        value
+        for value in values
+        if value == region.value or any(user not in inside for user in region.users.get(value, ()))
+    ]
+    if len(results) != 1 or len(values) > _MOST:
+        return None
+    shape = np.shape(region.base[results[0]])
+    for value in values:
+        for read in _node(region, value).reads:
+            before = region.base.get(read)
+            if read in inside or read in region.names or not isinstance(before, np.ndarray) or before.dtype.kind != "f":
+                continue
+            return Block(read, results[0], tuple(values)) if before.shape == shape else None
+    return None
+
+
+def _node(region: Region, value: int) -> Node:
+    node = region.node(value)
+    assert node is not None
+    return node

@@ -1,0 +1,57 @@
+"""A module or a line left out, run twice, with its mean taken off first, with channels in pairs for halves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from qwen3_golden import Array
+from qwen3_parity.diagnosis.edits.blocks import LINE, LINES, MODULE
+from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Rank
+from qwen3_parity.diagnosis.edits.grammar.layouts import halved, interleaved
+from qwen3_parity.diagnosis.edits.region import Region
+from qwen3_parity.diagnosis.edits.words import line_of
+
+
+def blocks(region: Region) -> Iterator[Edit]:
+    """Every block of the region, on other inputs or without it."""
+    for site in sorted(region.blocks, key=lambda site: [MODULE, LINES, LINE].index(site.file)):
+        last = region.blocks[site][-1]
+        line = line_of(region.node(last.end))
+        where = {MODULE: site.op.removeprefix("model.")}.get(site.file, f"what {site.op.partition(':')[2]} does here")
+        if site.file == LINE:
+            where = f"line {site.number} of {site.op.partition(':')[2]}"
+        name = "edit.module_left_out" if site.file == MODULE else "edit.left_out"
+        yield Edit(name, f"leaves {where} out", Rank.LEFT_OUT, {site: _hands_on}, line)
+        yield Edit("edit.twice", f"runs {where} twice", Rank.LEFT_OUT, {site: _twice}, line)
+        shape = np.shape(region.base[last.end])
+        if shape and shape[-1] > 1:
+            says = f"takes the mean off what {where} reads"
+            yield Edit("edit.mean_taken_off", says, Rank.LEFT_OUT, {site: _before(_without_mean)}, line)
+        if shape and shape[-1] % 2 == 0 and shape[-1] > 2:
+            says = f"takes neighbouring channels in pairs, where halves are meant in {where}"
+            yield Edit("edit.pairs", says, Rank.LAYOUT, {site: _around(halved, interleaved)}, line)
+            says = f"takes halves of the channels, where neighbours in pairs are meant in {where}"
+            yield Edit("edit.pairs", says, Rank.LAYOUT, {site: _around(interleaved, halved)}, line)
+
+
+def _hands_on(call: Call) -> Any:
+    return np.asarray(call.env[call.region.block_of(call.value, call.site).begin])
+
+
+def _twice(call: Call) -> Any:
+    return call.region.again(call, call.plain())
+
+
+def _before(function: Callable[[Array], Array]) -> Change:
+    return lambda call: call.region.again(call, function(_hands_on(call)))
+
+
+def _around(before: Callable[[Array, int], Array], behind: Callable[[Array, int], Array]) -> Change:
+    return lambda call: behind(call.region.again(call, before(_hands_on(call), -1)), -1)
+
+
+def _without_mean(x: Array) -> Array:
+    return np.asarray(x - x.mean(-1, keepdims=True))
