@@ -11,6 +11,7 @@ from qwen3_golden.contract import contract_of
 from qwen3_parity.diagnosis.answer import Diagnosis
 from qwen3_parity.diagnosis.edits.edit import Edit
 from qwen3_parity.diagnosis.edits.explain import ByEdits, explain
+from qwen3_parity.diagnosis.edits.search import ENOUGH
 from qwen3_parity.diagnosis.explained import REFERENCE, Explained, certain
 from qwen3_parity.diagnosis.faults import Fault
 from qwen3_parity.diagnosis.findings import Finding, findings
@@ -27,6 +28,8 @@ from qwen3_spec.graph import Line
 
 _LAYER = re.compile(r"(?<=\.)(\d+)(?=\.|\[|#|$)")
 _LINES = 6
+_LEAST = 8
+"""The part of all work that a fault has at least, however many there are."""
 
 
 def diagnose_by_graph(
@@ -51,13 +54,14 @@ def _faults(judged: Judged) -> Sequence[Explained]:
     for part in judged.alone:
         if not part.verdict.reason:
             groups.setdefault(pattern(part.verdict.name), []).append(part)
-    faults, known = list[Explained](), dict[str, Edit]()
+    faults, known, work = list[Explained](), dict[str, Edit](), 0
     for place, parts in groups.items():
         wrong = [part for part in parts if not part.verdict.passed]
         if wrong and judged.network is not None:
             right = [part.verdict for part in parts if part.verdict.passed]
             fault = Fault(place, (), tuple(part.verdict for part in wrong), tuple(right))
-            by_edits = explain(fault, judged.network, list(known.values()))
+            by_edits = explain(fault, judged.network, list(known.values()), max(ENOUGH - work, ENOUGH // _LEAST))
+            work += by_edits.work
             known |= {edit.says: edit for edit in by_edits.edits}
             faults.append(_explained(fault, wrong, by_edits, judged.network))
     return faults

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from qwen3_parity.diagnosis.edits.edit import Edit
-from qwen3_parity.diagnosis.edits.search import Fitting, search
+from qwen3_parity.diagnosis.edits.search import ENOUGH, Fitting, search
 from qwen3_parity.diagnosis.edits.target import Target, target
 from qwen3_parity.diagnosis.explain import Explanation
 from qwen3_parity.diagnosis.faults import Fault
@@ -21,20 +21,24 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class ByEdits:
-    """What explains a fault: `explanations` best first, the `edits` behind them. `stopped`: not all were tried."""
+    """What explains a fault: `explanations` best first, the `edits` behind them, and the `work` that it took.
+
+    `stopped`: not all were tried.
+    """
 
     explanations: Sequence[Explanation]
     edits: Sequence[Edit]
-    stopped: bool
+    work: int = 0
+    stopped: bool = False
 
 
-def explain(fault: Fault, network: Network, known: Sequence[Edit]) -> ByEdits:
+def explain(fault: Fault, network: Network, known: Sequence[Edit] = (), until: int = ENOUGH) -> ByEdits:
     """The edits that give the candidate's numbers at a fault's taps; `known` ones explain other faults."""
-    searched = search(_targets(fault.wrong, network), _targets(fault.right, network), known)
+    searched = search(_targets(fault.wrong, network), _targets(fault.right, network), known, until)
     best = searched.fitting[0] if searched.fitting else None
     alike = [fitting for fitting in searched.fitting if best is not None and fitting.as_good_as(best)][:_SHOWN]
     said = [_said(fitting, fault, network) for fitting in alike]
-    return ByEdits(said, [fitting.edit for fitting in alike], searched.stopped)
+    return ByEdits(said, [fitting.edit for fitting in alike], searched.work, searched.stopped)
 
 
 def _targets(verdicts: Sequence[OpVerdict], network: Network) -> list[Target]:

@@ -25,6 +25,8 @@ _BY_INDEX = frozenset({"getitem", "select.int"})
 
 
 _ALONE = "alone "
+_OF_A_CALL = 2000
+"""What a call of an op costs, in elements that it makes."""
 
 
 def value_site(site: Site, back: int) -> Site:
@@ -171,7 +173,8 @@ class Region:
             return None
         try:
             env = dict(self.base) if noise is None else self.network.slices.start(self.leaves, noise)
-            self._run(changes, TRUTH if noise is None else noise, env)
+            with np.errstate(all="ignore"):  # an edit may make anything
+                self._run(changes, TRUTH if noise is None else noise, env)
         except (ValueError, IndexError, TypeError, KeyError, ZeroDivisionError):  # shapes and axes that do not fit
             return None
         result = np.asarray(env[self.value])
@@ -216,7 +219,7 @@ class Region:
                 result = call.settled(result) if node.dtype else result
             else:
                 result = computed(node, env, at, choices.get(value))
-            self.work += result.size if isinstance(result, np.ndarray) else 1
+            self.work += _OF_A_CALL + (result.size if isinstance(result, np.ndarray) else 0)
             unchanged = unchanged and _equal(result, env[value])
             env[value] = result
             if unchanged and value >= last:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from qwen3_parity.diagnosis.edits.edit import Edit, Free, Rank, Site, numbers_of
+from qwen3_parity.diagnosis.edits.edit import Edit, Free, Rank, Site, numbers_of, opened
 from qwen3_parity.diagnosis.edits.fit import fit
 from qwen3_parity.diagnosis.edits.grammar import PLAIN
 from qwen3_parity.diagnosis.edits.region import value_site
 from qwen3_parity.diagnosis.edits.target import Nearness, Target
 
-ENOUGH = 400_000_000
+ENOUGH = 600_000_000
 """Counted work, in elements that ops make, after which the search at a place ends."""
 _MOST_TAPS = 60
 """Wrong taps, and right ones, that an edit which fits the first is tried on."""
@@ -40,6 +40,11 @@ class Fitting:
         """Smaller is better: explains more, contradicts less, is plainer."""
         return (-(self.whole + self.partly), -self.whole, self.contradicted, self.edit.rank, len(self.edit.changes))
 
+    @property
+    def explains_all(self) -> bool:
+        """Whether it gives every wrong tap that it was tried on."""
+        return self.whole + self.partly == self.of
+
     def as_good_as(self, other: Fitting) -> bool:
         """Whether it explains as much as another of its kind, contradicts no more and is as plain."""
         return self.order[:4] == other.order[:4] and self.edit.name == other.edit.name
@@ -47,14 +52,20 @@ class Fitting:
 
 @dataclass(frozen=True)
 class Searched:
-    """The edits that fit, best first. `stopped`: the work was spent before every edit was tried."""
+    """The edits that fit, best first, and the counted `work`. `stopped`: not every edit was tried."""
 
     fitting: Sequence[Fitting]
+    work: int = 0
     stopped: bool = False
 
 
-def search(wrong: Sequence[Target], right: Sequence[Target], known: Sequence[Edit] = ()) -> Searched:
-    """The edits that give the wrong taps of one place, best first; `known` ones, of other places, are tried first."""
+def search(
+    wrong: Sequence[Target], right: Sequence[Target], known: Sequence[Edit] = (), until: int = ENOUGH
+) -> Searched:
+    """The edits that give the wrong taps of one place, best first; `known` ones, of other places, are tried first.
+
+    After `until`, in counted work, no more are looked for.
+    """
     wrong = [target for target in wrong if target.cells.any()]
     if not wrong:
         return Searched(())
@@ -62,23 +73,22 @@ def search(wrong: Sequence[Target], right: Sequence[Target], known: Sequence[Edi
     others = [target for target in wrong if target is not first][:_MOST_TAPS]
     layers = {numbers_of(target.region.key[0]) for target in wrong}
     right = [target for target in right if numbers_of(target.region.key[0]) in layers]
+    fitting, seen = list[Fitting](), set[tuple[str, str]]()
     for edits in _stages(first, known):
         near = list[tuple[Nearness, Edit]]()
-        seen = set[tuple[str, str]]()
         for edit in edits:
-            if first.region.work > ENOUGH:
+            if first.region.work > until:
                 break
             nearness = first.of(edit)
             if nearness.fits and (edit.name, edit.says) not in seen:
                 seen.add((edit.name, edit.says))
                 near.append((nearness, edit))
         near.sort(key=lambda pair: (not pair[0].whole, pair[1].rank))
-        fitting = [_everywhere(edit, nearness, others, right) for nearness, edit in near[:_BEST]]
-        if fitting:
-            return Searched(sorted(fitting, key=lambda each: each.order))
-        if first.region.work > ENOUGH:
-            return Searched((), stopped=True)
-    return Searched(())
+        fitting += [_everywhere(edit, nearness, others, right) for nearness, edit in near[:_BEST]]
+        fitting.sort(key=lambda each: each.order)
+        if first.region.work > until or (fitting and fitting[0].explains_all):
+            break
+    return Searched(fitting, first.region.work, stopped=first.region.work > until)
 
 
 def _stages(first: Target, known: Sequence[Edit]) -> Iterator[Iterator[Edit]]:
@@ -117,7 +127,7 @@ def _single(first: Target) -> Iterator[Edit]:
             for back, value in enumerate(reversed(places), 1):
                 alone: Site = value_site(site, back)
                 where = "the last time that it runs" if back == 1 else f"in one of {len(places)} places"
-                says = f"{edit.says}, {where} ({first.region.module_of(value)})"
+                says = f"{edit.says}, {where} ({opened(first.region.module_of(value))})"
                 yield replace(edit, says=says, changes={alone: change})
 
 

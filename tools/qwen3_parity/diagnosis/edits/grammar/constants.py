@@ -46,6 +46,8 @@ _OPS = frozenset(
     }
 )
 _EPSILONS = (0.0, 1e-12, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
+_HIDING = (1e4, 65504.0, 1e9, 100.0)
+"""Numbers that are added to hide a key, some of them too small."""
 _LARGEST = 1e30
 """Numbers from here on are infinities."""
 
@@ -104,9 +106,12 @@ def _likely(value: float, config: Mapping[str, float]) -> Iterator[tuple[float, 
         yield from ((other, "") for other in (-value, 2 * value, value // 2, 10**6, -(10**6), 0, 1))
         yield from ((int(other), f" ({key})") for key, other in config.items() if other == int(other))
         return
+    if abs(value) >= _LARGEST:
+        yield from ((math.copysign(other, value), "") for other in _HIDING)
+        return
     if 0 <= value < 0.01:
         yield from ((other, "") for other in _EPSILONS)
-    if abs(value) < _LARGEST and value:
+    if value:
         yield 1.0, ""
         yield 0.0, ""
         yield -value, ""
@@ -130,6 +135,6 @@ def _config_numbers(config: Mapping[str, Any], prefix: str = "") -> dict[str, fl
     for key, value in config.items():
         if isinstance(value, Mapping):
             numbers |= _config_numbers(value, f"{prefix}{key}.")
-        elif isinstance(value, int | float) and not isinstance(value, bool) and "token_id" not in key:
+        elif isinstance(value, int | float) and value not in (0, 1) and "token_id" not in key:
             numbers[f"{prefix}{key}"] = value
     return numbers

@@ -1,0 +1,102 @@
+"""A mistake in the reference's own source is said as that edit, with its line: by modules, and by layers alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from recorded import by_source, candidate, changed, diagnosed, golden, network, weights
+from transformers.models.qwen3_moe import modeling_qwen3_moe as modeling
+
+from qwen3_parity.diagnosis import by_graph, diagnose
+from qwen3_parity.diagnosis.edits.explain import explain
+from qwen3_parity.diagnosis.faults import Fault
+from qwen3_parity.slices.check import judged_by_graph
+
+IN_SOURCE = {
+    "a sum for a mean": ("rms", "pow(2).mean(-1, keepdim=True)", "pow(2).sum(-1, keepdim=True)", "sum, no mean"),
+    "no root": ("rms", "torch.rsqrt(variance + self", "torch.reciprocal(variance + self", "reciprocal for rsqrt"),
+    "halves exchanged": ("rotate_half", "(-x2, x1)", "(x1, -x2)", "parts in the order 1, 0"),
+    "keys not turned": ("apply_rotary_pos_emb", "(k * cos) + (rotate_half(k) * sin)", "k", "line 79 of apply_rotary"),
+    "scale left out": ("eager_attention_forward", ".transpose(2, 3)) * scaling", ".transpose(2, 3))", "mul"),
+    "keys tiled": ("repeat_kv", "[:, :, None, :, :].expand(batch, num_key_value_heads, n_rep, slen, head_dim)",
+                   "[:, None, :, :, :].expand(batch, n_rep, num_key_value_heads, slen, head_dim)", "tiles"),
+    "mask left out": ("eager_attention_forward", "attn_weights + attention_mask", "attn_weights", "leaves out add"),
+}  # fmt: skip
+by_mistake = pytest.mark.parametrize("mistake", IN_SOURCE)
+
+
+def with_mistake(mistake: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    function, old, new, _ = IN_SOURCE[mistake]
+    if function == "rms":
+        norm = by_source(modeling, "Qwen3MoeRMSNorm", old, new)
+        monkeypatch.setattr(modeling.Qwen3MoeRMSNorm, "forward", norm.forward)  # type: ignore[attr-defined]
+    else:
+        monkeypatch.setattr(modeling, function, by_source(modeling, function, old, new))
+        if function in ("rotate_half", "repeat_kv"):  # whoever calls it reads the module that it was compiled in
+            for caller in ("apply_rotary_pos_emb", "eager_attention_forward"):
+                monkeypatch.setattr(modeling, caller, by_source(modeling, caller, "def ", "def "))
+    return network()
+
+
+@pytest.mark.sample(every=3)
+@by_mistake
+@pytest.mark.parametrize("level", ["modules", "layers"])
+def test_a_mistake_in_the_references_source_is_said_as_that_edit(
+    mistake: str, level: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    diagnosis = diagnosed(with_mistake(mistake, monkeypatch), tmp_path, level)
+    assert diagnosis.faults
+    for fault in diagnosis.faults:
+        best = fault.explanations[0]
+        assert IN_SOURCE[mistake][3] in best.says and best.whole == best.of and not fault.stopped
+        assert "modeling_qwen3_moe.py:" in best.fix
+
+
+def test_numbers_are_fitted_and_said_beside_the_references(tmp_path: Path) -> None:
+    model = network()
+    with changed(model.model.layers[1].self_attn, "scaling", 0.77):
+        diagnosis = diagnosed(model, tmp_path, "layers")
+    (fault,) = diagnosis.faults
+    assert fault.explanations[0].says.startswith("has 0.77 for 0.5") and "* scaling" in fault.explanations[0].says
+
+
+def test_a_parameter_of_another_layer_is_said_by_its_name(tmp_path: Path) -> None:
+    model = network()
+    layers = model.model.layers
+    layers[0].self_attn.o_proj.weight = layers[1].self_attn.o_proj.weight
+    diagnosis = diagnosed(model, tmp_path)
+    says = [fault.explanations[0].says for fault in diagnosis.faults]
+    assert "has layers.1.self_attn.o_proj.weight for layers.0.self_attn.o_proj.weight" in says
+
+
+def test_what_no_edit_gives_has_no_name(tmp_path: Path) -> None:
+    model = network()
+    projection = model.model.layers[1].self_attn.o_proj
+    noise = torch.Generator().manual_seed(0)
+    projection.register_forward_hook(lambda _, __, y: y + 0.1 * torch.randn(y.shape, generator=noise))
+    diagnosis = diagnosed(model, tmp_path)
+    assert diagnosis.faults and not any(fault.explanations for fault in diagnosis.faults)
+
+
+def test_an_honest_run_is_never_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(by_graph, "explain", lambda *_: pytest.fail("nothing is wrong"))
+    assert not diagnosed(network(), tmp_path).faults
+
+
+def test_the_search_ends_by_counted_work_and_says_so(tmp_path: Path) -> None:
+    model = network()
+    model.model.layers[1].mlp.down_proj.register_forward_hook(lambda _, __, y: y.sin())
+    judged = judged_by_graph(golden(), candidate(model, tmp_path, "layers"), weights())
+    wrong = tuple(part.verdict for part in judged.alone if not part.verdict.passed)
+    assert judged.network is not None
+    by_edits = explain(Fault("model.layers.{layer}", (), wrong), judged.network, (), 1_000_000)
+    assert by_edits.stopped and by_edits.work < 50_000_000
+
+
+def test_the_same_recording_has_the_same_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = candidate(with_mistake("keys tiled", monkeypatch), tmp_path, "layers")
+    first, second = (diagnose(golden(), mine, weights()).faults for _ in range(2))
+    assert [fault.explanations for fault in first] == [fault.explanations for fault in second]
