@@ -58,10 +58,10 @@ def default_limit(block: Any, x: torch.Tensor) -> torch.Tensor:
 
 def pairs_of_two(block: Any, x: torch.Tensor) -> torch.Tensor:
     """In each four outputs the middle two take each other's up."""
-    up = block.up_proj(x)
+    gate, up = block.gate_proj(x), block.up_proj(x)
     size = up.shape[-1] // 4 * 4
     mixed = up[..., :size].unflatten(-1, (-1, 2, 2)).transpose(-1, -2).flatten(-3)
-    return gated(block, block.gate_proj(x), torch.cat((mixed, up[..., size:]), dim=-1))
+    return gated(block, gate, torch.cat((mixed, up[..., size:]), dim=-1))
 
 
 def head_scaled(patch: Patch) -> None:
@@ -87,7 +87,8 @@ ROWS = (
         "product", _ROWS, k_tail_dropped, "merged_attn.q_proj"),
     row("B086", "a layer's output crosses a border in float16", "openvinotoolkit/openvino#36871", "cast", _ROWS,
         output(lambda _x, stream: stream.half().float(), 1), "output"),
-    row("B087", "a missing limit is taken for 7: gate and up are clamped", "ROCm/aiter#4526", "activation", _ROWS,
+    row("B087", "a missing limit is taken for 7: gate and up are clamped", "ROCm/aiter#4526", "activation",
+        "encdec/window encdec/second_request",
         lambda patch: patch.setattr(Qwen3MLP, "forward", default_limit), "mlp.act"),
     row("B088", "a fused epilogue pairs gate and up by twos in the wrong layout", "Dao-AILab/quack#133",
         "activation", _ROWS, lambda patch: patch.setattr(Qwen3MLP, "forward", pairs_of_two), "mlp.act"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -133,11 +132,8 @@ def windows_by_other_theta(patch: Patch) -> None:
 
 def yarn_inverted(patch: Patch) -> None:
     tables = patch.model.decoder.rotary_emb
-    patch.setattr(
-        tables,
-        "inv_freq",
-        yarn_frequencies(tables.dim, tables.base, replace(tables.scaling, factor=1 / tables.scaling.factor)),
-    )
+    inverted = tables.scaling._replace(factor=1 / tables.scaling.factor)
+    patch.setattr(tables, "inv_freq", yarn_frequencies(tables.dim, tables.base, inverted))
 
 
 _IDS, _STEPS = "decoder.position_ids", "decoder/ragged_decode encdec/ragged"

@@ -119,10 +119,28 @@ def loss(mean: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> Seed:
 
 _CASES, _LOSS = "training/tied training/causal", "loss gradient.logits"
 _STREAM = "gradient.output gradient.attn_residual gradient.decoder.embed_tokens"
-_STREAM_TOO = "gradient.shared.weight gradient.encoder.norm gradient.decoder.layers.{layer}.input"
+_STREAM_TOO = "gradient.shared.weight gradient.encoder.norm"
 _WEIGHTS = "gradient.input_layernorm.weight gradient.post_attention_layernorm.weight gradient.decoder.norm.weight"
 _KV = "gradient.merged_attn.k_rope gradient.merged_attn.v_proj gradient.self_attn.k_rope gradient.self_attn.v_proj"
-_KV_TOO = " ".join(f"gradient.merged_attn.encoder_{name}" for name in ("k_rope", "k_norm", "k_proj", "v_proj"))
+_ATTENTIONS = ("merged_attn", "self_attn")
+_BEHIND = (
+    *(f"gradient.merged_attn.encoder_{name}" for name in ("k_rope", "k_norm", "k_proj", "v_proj")),
+    *_STREAM.split(),
+    *("gradient.encoder.embed_tokens", "gradient.input_layernorm", "gradient.input_layernorm.weight"),
+    *_STREAM_TOO.split(),
+)
+"""What a gradient within attention, which is not recorded, is seen at."""
+
+
+def _too(*names: str) -> str:
+    return " ".join((*_BEHIND, *(f"gradient.{attention}.{name}" for attention in _ATTENTIONS for name in names)))
+
+
+_KV_TOO = _too("k_norm", "k_proj", "k_norm.weight", "k_proj.weight", "v_proj.weight")
+_QK_TOO = _too(
+    *("q_rope", "q_norm", "q_proj", "k_rope", "k_norm", "k_proj"),
+    *("q_norm.weight", "q_proj.weight", "k_norm.weight", "k_proj.weight"),
+)
 
 ROWS = (
     row("B099", "the loss is the mean of the rows' means", "meta-pytorch/torchtune#1875", "loss", _CASES,
@@ -146,5 +164,5 @@ ROWS = (
         "XunhaoLai/native-sparse-attention-triton#27", "backward", _CASES,
         heads(lambda g, groups: g.unflatten(1, (groups, -1)).sum(1)), _KV, also=_KV_TOO),
     row("B108", "the softmax's way back lacks the row's sum", "Dao-AILab/flash-attention#2481", "backward", _CASES,
-        sum_missing, "gradient.merged_attn.scores gradient.self_attn.scores"),
+        sum_missing, "gradient.merged_attn.scores gradient.self_attn.scores", also=_QK_TOO),
 )  # fmt: skip

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 WORDS = {
     # Something holds nothing.
-    "ZERO": r"zeros?\b|(?<![\d.,^])0(?![\d.,])|empty|never.?written|not.?written|nothing (was |is )?(there|written)",
+    "ZERO": r"\bzeros?\b|\b(is|are|were|holds?|stays?|reads?|gives?|=) (all )?0(?![\d.,])|: 0$|empty|never.?written"
+    r"|not.?written|nothing (was |is )?(there|written)",
     # Something is multiplied by a number.
     "FACTOR": r"scal(e|ed|ing)\b|factor|multipl|×|\btimes (too|what|its|the|as)|\bdivided",
     # Where some numbers are to stand there are others.
     "MOVED": r"←|<-|\bfrom\.|slot_map|\bother_|another|\bother (row|slot|head|token|tensor|layer|step|request|block)"
-    r"|exchang|swap|permut|shuffl|shifted|\broll|overwr|copied|repeat|instead of|in the place of|(holds|stands?) what",
+    r"|exchang|swap|permut|shuffl|shifted|\broll|overwr|copied|repeat|instead of|in the place of|reorder"
+    r"|\b(holds?|stands?|is|are) (what|rows? |slots? |those of|the next)",
     # The numbers are there in another order.
     "ORDER": r"permut|shuffl|\border|interleav|exchang|swap|layout|transpos|by turns|reorder",
     # Numbers were rounded to a narrower float.
