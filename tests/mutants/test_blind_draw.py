@@ -74,7 +74,8 @@ def test_a_seed_that_does_nothing_moves_nothing() -> None:
 
 
 def fault(place: str, text: str, *others: str) -> Any:
-    return SimpleNamespace(places=(place, *others), explanations=(SimpleNamespace(name="x", says=text),), findings=())
+    said = (SimpleNamespace(name="x", says=text),)
+    return SimpleNamespace(places=(place, *others), name="x", explanations=said, findings=())
 
 
 def answered(monkeypatch: pytest.MonkeyPatch, *faults: Any) -> Judged:

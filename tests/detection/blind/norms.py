@@ -62,14 +62,14 @@ def eps_floor(norm: Any, x: torch.Tensor) -> torch.Tensor:
 
 def sum_in_bfloat16(norm: Any, x: torch.Tensor) -> torch.Tensor:
     total = torch.zeros_like(x[..., :1])
-    for part in x.split(4, dim=-1):
+    for part in torch.split(x, 4, dim=-1):
         total = (total + part.pow(2).sum(-1, keepdim=True)).bfloat16().float()
     result: torch.Tensor = norm.weight * x * torch.rsqrt(total / x.shape[-1] + norm.variance_epsilon)
     return result
 
 
 def by_shard(norm: Any, x: torch.Tensor) -> torch.Tensor:
-    halves = x.unflatten(-1, (2, -1))
+    halves = torch.unflatten(x, -1, (2, -1))
     factor = torch.rsqrt(halves.pow(2).mean(-1, keepdim=True) + norm.variance_epsilon)
     result: torch.Tensor = norm.weight * (halves * factor).flatten(-2)
     return result
@@ -94,15 +94,20 @@ def fused_memory(patch: Patch) -> None:
     """q_norm walks the memory of the fused projection, whose rows also hold k and v."""
     for attention in patch.attentions("decoder"):
         latest: list[torch.Tensor] = []
-        for name in ("k_proj", "v_proj"):
-            patch.result(getattr(attention, name), "forward", lambda y, latest=latest: latest.append(y) or y)
 
-        def formula(norm: Any, x: torch.Tensor, latest: list[torch.Tensor] = latest) -> torch.Tensor:
+        def keep(y: torch.Tensor, latest: list[torch.Tensor] = latest) -> torch.Tensor:
+            latest.append(y)
+            return y
+
+        for name in ("k_proj", "v_proj"):
+            patch.result(getattr(attention, name), "forward", keep)
+
+        def forward(x: torch.Tensor, norm: Any = attention.q_norm, latest: list[torch.Tensor] = latest) -> Any:
             fused = torch.cat((x.flatten(-2), *latest[-2:]), dim=-1)
             latest.clear()
             return normed(norm, fused.flatten()[: x.numel()].view(x.shape))
 
-        patch.setattr(attention.q_norm, "forward", lambda x, norm=attention.q_norm, f=formula: f(norm, x))
+        patch.setattr(attention.q_norm, "forward", forward)
 
 
 _ROWS = "decoder/ragged_decode decoder/plain"

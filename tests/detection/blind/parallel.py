@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -37,7 +38,7 @@ def other_ranks_zero(x: torch.Tensor) -> torch.Tensor:
 def bias_twice(patch: Patch) -> None:
     for layer in patch.model.layers:
         projection = layer.self_attn.out_proj
-        patch.result(projection, "forward", lambda y, projection=projection: y + projection.bias)
+        patch.result(projection, "forward", partial(torch.add, projection.bias))
 
 
 def output(change: Callable[[torch.Tensor, torch.Tensor], torch.Tensor], *layers: int) -> Seed:
@@ -59,9 +60,14 @@ def mlp_twice(patch: Patch) -> None:
 def residual_twice(patch: Patch) -> None:
     """The stream that the MLP is added to counts on both ranks."""
     streams: list[torch.Tensor] = []
+
+    def keep(plain: Any, x: torch.Tensor) -> Any:
+        streams.append(x)
+        return plain(x)
+
     for layer in patch.layers("decoder"):
         norm = layer.post_attention_layernorm
-        patch.wrap(norm, "forward", lambda plain, x: plain(streams.append(x) or x))
+        patch.wrap(norm, "forward", keep)
     output(lambda _x, stream: stream + streams.pop())(patch)
 
 
@@ -88,7 +94,7 @@ def clamped_not_masked(patch: Patch) -> None:
 
 def heads_regrouped(weight: torch.Tensor, heads: int) -> torch.Tensor:
     """`[hidden, heads * head_dim]` with its columns by place in the group first, then by KV head."""
-    return weight.unflatten(1, (2, heads // 2, -1)).transpose(1, 2).flatten(1)
+    return torch.unflatten(weight, 1, (2, heads // 2, -1)).transpose(1, 2).flatten(1)
 
 
 def o_proj_by_group(patch: Patch) -> None:

@@ -17,7 +17,7 @@ Blocks = Callable[[torch.Tensor], torch.Tensor]
 
 
 def blocks(change: Blocks) -> Callable[[torch.Tensor, int], torch.Tensor]:
-    return lambda weight, _layer: change(weight.unflatten(1, (-1, _BLOCK))).flatten(1)
+    return lambda weight, _layer: change(torch.unflatten(weight, 1, (-1, _BLOCK))).flatten(1)
 
 
 def k_by_all_heads(patch: Patch) -> None:
@@ -28,7 +28,7 @@ def k_by_all_heads(patch: Patch) -> None:
 
 
 def _back(weight: torch.Tensor, head_dim: int) -> torch.Tensor:
-    return weight.unflatten(0, (-1, head_dim // 2, 2)).transpose(1, 2).flatten(0, 2)
+    return torch.unflatten(weight, 0, (-1, head_dim // 2, 2)).transpose(1, 2).flatten(0, 2)
 
 
 def scales_in_other_order(patch: Patch) -> None:
@@ -36,11 +36,15 @@ def scales_in_other_order(patch: Patch) -> None:
     dim = patch.model.config.head_dim
 
     def change(weight: torch.Tensor, _layer: int) -> torch.Tensor:
-        parts = weight.unflatten(1, (-1, _BLOCK))
+        parts = torch.unflatten(weight, 1, (-1, _BLOCK))
         scale = parts.abs().amax(-1)
         return (parts / scale[..., None] * meta_layout(scale, dim)[..., None]).flatten(1)
 
     weights(change, "q_proj", "k_proj")(patch)
+
+
+def by_turns(parts: torch.Tensor) -> torch.Tensor:
+    return torch.unflatten(parts, -1, (2, -1)).transpose(-1, -2).flatten(-2)
 
 
 def twos_complement(parts: torch.Tensor) -> torch.Tensor:
@@ -114,9 +118,7 @@ ROWS = (
     row("B071", "q's and k's block scales were not permuted with their codes", "ggml-org/llama.cpp#22611",
         "converter", _ROWS, scales_in_other_order, taps("q_proj", "k_proj")),
     row("B072", "the nibbles of a block are unpacked by turns instead of in halves", "kekzl/imp#722",
-        "quantised weights", _ROWS,
-        weights(blocks(lambda parts: parts.unflatten(-1, (2, -1)).transpose(-1, -2).flatten(-2)), "mlp.gate_proj"),
-        "mlp.gate_proj"),
+        "quantised weights", _ROWS, weights(blocks(by_turns), "mlp.gate_proj"), "mlp.gate_proj"),
     row("B073", "4-bit codes are stored in two's complement and read with an excess of 8",
         "1bit-MONSTER/1bit-MONSTER#572", "quantised weights", _ROWS,
         weights(blocks(twos_complement), "mlp.gate_proj"), "mlp.gate_proj"),

@@ -21,6 +21,7 @@ from qwen3_golden import Recording, pattern_of, read
 from qwen3_parity.check import check
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis import diagnose
+from qwen3_parity.diagnosis.explained import Explained
 
 TIMEOUT = 600.0
 
@@ -100,6 +101,12 @@ def _child(row: Row, levels: Sequence[str], sender: Connection) -> None:
         sender.send(_failed(row, levels, f"{type(error).__name__}: {error}"))
 
 
+def _text(one: Explained) -> str:
+    """The text of what a fault is called."""
+    told = [(x.name, x.says) for x in one.explanations] + [(x.name, x.says) for x in one.findings]
+    return next((says for name, says in told if name == one.name), "")
+
+
 def _at(row: Row, level: str, golden: Recording, candidate: Recording) -> Judged:
     expected = level in ("all", *row.levels)
     start = process_time()
@@ -111,8 +118,7 @@ def _at(row: Row, level: str, golden: Recording, candidate: Recording) -> Judged
     except Exception as error:  # caught is caught, whatever the judge can make of it
         return Judged(row.name, level, expected, caught=True, failure=f"{type(error).__name__}: {error}")
     seconds = process_time() - start
-    faults = [(one.places, next(iter((*one.explanations, *one.findings)), None)) for one in result.faults]
-    firsts = [(places, first.name if first else "", first.says if first else "") for places, first in faults]
+    firsts = [(one.places, one.name, _text(one)) for one in result.faults]
     firsts += [(one.places, MISPLACED, "a right tap at another place") for one in result.misplaced]
     guilty = row.wrong | row.also
     covered = frozenset(short(place) for places, _, _ in firsts for place in places)

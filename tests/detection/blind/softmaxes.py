@@ -31,10 +31,10 @@ def split(weigh: Weigh) -> Seed:
     def change(scores: torch.Tensor) -> torch.Tensor:
         if scores.shape[2] > 1 or scores.shape[3] < 2:
             return scores.softmax(-1)
-        blocks = scores.split((scores.shape[3] + 1) // 2, dim=-1)
+        blocks = torch.split(scores, (scores.shape[3] + 1) // 2, dim=-1)
         largest = torch.cat([block.amax(-1, keepdim=True) for block in blocks], dim=-1)
         sums = torch.cat([(b - b.amax(-1, keepdim=True)).exp().sum(-1, keepdim=True) for b in blocks], dim=-1)
-        shares = weigh(largest, sums).split(1, dim=-1)
+        shares = torch.split(weigh(largest, sums), 1, dim=-1)
         return torch.cat([b.softmax(-1) * share for b, share in zip(blocks, shares, strict=True)], dim=-1)
 
     return probabilities(change)

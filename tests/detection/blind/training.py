@@ -162,7 +162,7 @@ ROWS = (
         also=_KV_TOO),
     row("B107", "the way back maps query heads to KV heads by the remainder",
         "XunhaoLai/native-sparse-attention-triton#27", "backward", _CASES,
-        heads(lambda g, groups: g.unflatten(1, (groups, -1)).sum(1)), _KV, also=_KV_TOO),
+        heads(lambda g, groups: torch.unflatten(g, 1, (groups, -1)).sum(1)), _KV, also=_KV_TOO),
     row("B108", "the softmax's way back lacks the row's sum", "Dao-AILab/flash-attention#2481", "backward", _CASES,
         sum_missing, "gradient.merged_attn.scores gradient.self_attn.scores", also=_QK_TOO),
 )  # fmt: skip
