@@ -29,6 +29,8 @@ NEUTRAL = (
     "weight.unknown: these weights are of no tensor of the checkpoint",
     "fit.size: the error is 0.9 of its size; 12 of 400 elements are wrong, the largest by 3.4",
     "fit.everywhere: wrong at every position from step 1 on, right in step 0",
+    "fit.past: right without a past and wrong in every step with one: what the cache holds, or what decode steps do in "
+    "another way; cache_keys and cache_values tell which",
     "fit.rows: only the last token of the batch's row 2, slot 3, position 5",
     "unknown: no known mistake; the inputs are right and the output is not",
 )

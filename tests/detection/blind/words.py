@@ -9,8 +9,8 @@ WORDS = {
     # Something is multiplied by a number.
     "FACTOR": r"scal(e|ed|ing)\b|factor|multipl|×|\btimes (too|what|its|the|as)|\bdivided",
     # Where some numbers are to stand there are others.
-    "MOVED": r"←|<-|\bfrom\.|slot_map|\bother_|another|\bother (row|slot|head|token|tensor|layer|step|request|block)"
-    r"|exchang|swap|permut|shuffl|shifted|\broll|overwr|copied|repeat|instead of|in the place of|reorder"
+    "MOVED": r"←|<-|\bfrom\.|slot_map|\bother_|\b(an)?other (row|slot|head|token|tensor|layer|step|request|block)"
+    r"|\b(an)?other (channel|column)|exchang|swap|permut|shuffl|shifted|\broll|overwr|copied|repeat|instead of|in the place of"
     r"|\b(holds?|stands?|is|are) (what|rows? |slots? |those of|the next)",
     # The numbers are there in another order.
     "ORDER": r"permut|shuffl|\border|interleav|exchang|swap|layout|transpos|by turns|reorder",
@@ -20,8 +20,8 @@ WORDS = {
     # Numbers were rounded to few steps.
     "GRID": r"[2-8].?bits?\b|int[48]|fp8|float8|e4m3|quanti[sz]|\bgrid|\bdistinct values|\bcodes?\b|\blevels\b",
     # Something does not take part.
-    "LEFT_OUT": r"left out|missing|dropped|ignored|skipp|not (applied|read|summed|counted|added)|without|lost|unread"
-    r"|lacks?\b",
+    "LEFT_OUT": r"left out|missing|dropped|ignored|skipp|not (applied|read|summed|counted|added)"
+    r"|without (its|the|any)|lost|unread|lacks?\b",
     # Something takes part two times.
     "TWICE": r"twice|doubl|two times|× ?2(\.0+)?\b|\b2(\.0+)? ?×|by 2(\.0+)?\b|added again|applied again|once more",
     # A slot of a cache.
