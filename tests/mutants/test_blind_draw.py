@@ -90,17 +90,17 @@ Q, K = (f"decoder.layers.{{layer}}.merged_attn.{name}_norm" for name in "qk")
 
 def test_answers_are_judged_by_place_and_by_words(monkeypatch: pytest.MonkeyPatch) -> None:
     both = answered(monkeypatch, fault(Q, "the norm is left out"), fault(K, "not normed"))
-    assert (both.caught, both.blamed, both.right) == (True, True, True)
+    assert (both.caught, both.blamed, both.is_right) == (True, True, True)
     half = answered(monkeypatch, fault(Q, "the norm is left out"))
-    assert (half.blamed, half.right, half.missed) == (False, True, ("merged_attn.k_norm",))
+    assert (half.blamed, half.is_right, half.missed) == (False, True, ("merged_attn.k_norm",))
     other = answered(monkeypatch, fault(Q, "another eps", K), fault("decoder.norm", "not normed"))
-    assert (other.blamed, other.right, other.innocents) == (False, False, ("decoder.norm",))
-    assert [one.right for one in other.said] == [False, True]
+    assert (other.blamed, other.is_right, other.innocents) == (False, False, ("decoder.norm",))
+    assert [answer.is_right for answer in other.said] == [False, True]
 
 
 def test_no_fault_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     silent = answered(monkeypatch)
-    assert (silent.caught, silent.blamed, silent.right) == (True, False, False)
+    assert (silent.caught, silent.blamed, silent.is_right) == (True, False, False)
 
 
 def die(_patch: Any) -> None:

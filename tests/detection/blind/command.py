@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from fnmatch import fnmatchcase
 from pathlib import Path
+from statistics import median
 
 import click
 from rich.progress import Progress
@@ -23,6 +24,10 @@ from qwen3_golden.whole import write_whole
 from qwen3_parity.report.terminal import console
 
 _LEVELS = ("all", *LEVELS)
+_COLUMNS = (
+    *("level", "rows", "expected", "caught", "blamed", "innocents", "right", "right faults", "failures"),
+    *("median s", "worst s"),
+)
 
 
 def chosen(globs: Sequence[str]) -> list[Row]:
@@ -60,29 +65,29 @@ def blind(globs: tuple[str, ...], levels: tuple[str, ...], listed: bool, timeout
     with Progress(console=console(stderr=True), auto_refresh=False) as progress:  # no thread: the work is forked
         bar = progress.add_task("blind", total=len(rows))
         for row in rows:
-            before = {one.level for one in results if one.row == row.name}
+            before = {result.level for result in results if result.row == row.name}
             left = [level for level in wanted_levels if level not in before]
             results += judged(row, left, timeout) if left else []
             if out is not None:
-                write_whole(out, json.dumps([asdict(one) for one in results], indent=1) + "\n")
+                write_whole(out, json.dumps([asdict(result) for result in results], indent=1) + "\n")
             progress.update(bar, advance=1, description=row.name, refresh=True)
     names = {row.name for row in rows}
-    shown = sorted((one for one in results if one.row in names), key=lambda one: (one.row, _LEVELS.index(one.level)))
-    for one in shown:
-        click.echo(line(one))
+    shown = sorted((x for x in results if x.row in names), key=lambda x: (x.row, _LEVELS.index(x.level)))
+    for result in shown:
+        click.echo(line(result))
     console().print(table(shown))
-    sys.exit(1 if any(one.failure or (one.expected and not one.caught) for one in shown) else 0)
+    sys.exit(1 if any(result.failure or (result.expected and not result.caught) for result in shown) else 0)
 
 
-def line(one: Judged) -> str:
+def line(result: Judged) -> str:
     """One row at one level: what became of it, and the first answer to each fault."""
-    states = (("caught", one.caught), ("blamed", one.blamed), ("right", one.right))
-    told = [name if state else f"not {name}" for name, state in states] if one.caught else ["not caught"]
-    accused = [f"innocent: {' '.join(one.innocents)}"] if one.innocents else []
-    missed = [f"missed: {' '.join(one.missed)}"] if one.missed else []
-    failure = [f"failure: {one.failure}"] if one.failure else []
-    said = [f"\n    {'+' if x.right else '-'} {x.place}: {x.name}: {x.text}" for x in one.said]
-    return f"{one.row} {one.level}: " + ", ".join([*told, *accused, *missed, *failure]) + "".join(said)
+    states = (("caught", result.caught), ("blamed", result.blamed), ("right", result.is_right))
+    parts = [name if state else f"not {name}" for name, state in states] if result.caught else ["not caught"]
+    parts += [f"innocent: {' '.join(result.innocents)}"] if result.innocents else []
+    parts += [f"missed: {' '.join(result.missed)}"] if result.missed else []
+    parts += [f"failure: {result.failure}"] if result.failure else []
+    said = [f"\n    {'+' if x.is_right else '-'} {x.place}: {x.name}: {x.text}" for x in result.said]
+    return f"{result.row} {result.level}: " + ", ".join(parts) + "".join(said)
 
 
 def read_results(path: Path) -> list[Judged]:
@@ -90,9 +95,9 @@ def read_results(path: Path) -> list[Judged]:
     try:
         rows = json.loads(path.read_text(encoding="utf-8"))
         return [
-            Judged(**{**one, "said": tuple(Said(**x) for x in one["said"])}
-                   | {key: tuple(one[key]) for key in ("innocents", "missed")})
-            for one in rows
+            Judged(**{**row, "said": tuple(Said(**x) for x in row["said"])}
+                   | {key: tuple(row[key]) for key in ("innocents", "missed")})
+            for row in rows
         ]  # fmt: skip
     except (ValueError, KeyError, TypeError) as error:
         raise ParityError(
@@ -105,14 +110,18 @@ def read_results(path: Path) -> list[Judged]:
 
 
 def table(results: Sequence[Judged]) -> Table:
-    """The sums of each level."""
-    sums = Table("level", "rows", "caught", "blamed", "innocents", "right", "right faults", "failures", box=None)
+    """The sums of each level; seconds of diagnoses."""
+    sums = Table(*_COLUMNS, box=None)
     for level in _LEVELS:
-        some = [one for one in results if one.level == level]
-        answered = [x for one in some for x in one.said]
-        counts = [len(some), sum(one.caught for one in some), sum(one.blamed for one in some)]
-        counts += [sum(bool(one.innocents) for one in some), sum(one.right for one in some)]
-        faults = f"{sum(x.right for x in answered)} of {len(answered)}"
+        some = [result for result in results if result.level == level]
+        said = [answer for result in some for answer in result.said]
+        counts = [len(some), sum(x.expected for x in some), sum(x.caught for x in some), sum(x.blamed for x in some)]
+        counts += [sum(bool(x.innocents) for x in some), sum(x.is_right for x in some)]
+        faults = f"{sum(answer.is_right for answer in said)} of {len(said)}"
+        seconds = [x.seconds for x in some if x.said] or [0.0]
+        failures = sum(bool(x.failure) for x in some)
         if some:
-            sums.add_row(level, *map(str, counts), faults, str(sum(bool(one.failure) for one in some)))
+            sums.add_row(
+                level, *map(str, counts), faults, str(failures), f"{median(seconds):.1f}", f"{max(seconds):.1f}"
+            )
     return sums

@@ -33,7 +33,7 @@ class Said:
     place: str
     name: str
     text: str
-    right: bool
+    is_right: bool
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,9 @@ class Judged:
         return bool(self.said) and not self.innocents and not self.missed
 
     @property
-    def right(self) -> bool:
+    def is_right(self) -> bool:
         """Whether the first answer to every fault is right."""
-        return bool(self.said) and all(one.right for one in self.said)
+        return bool(self.said) and all(answer.is_right for answer in self.said)
 
 
 def judged(row: Row, levels: Sequence[str], timeout: float = TIMEOUT) -> list[Judged]:
@@ -101,10 +101,10 @@ def _child(row: Row, levels: Sequence[str], sender: Connection) -> None:
         sender.send(_failed(row, levels, f"{type(error).__name__}: {error}"))
 
 
-def _text(one: Explained) -> str:
+def _text(fault: Explained) -> str:
     """The text of what a fault is called."""
-    told = [(x.name, x.says) for x in one.explanations] + [(x.name, x.says) for x in one.findings]
-    return next((says for name, says in told if name == one.name), "")
+    texts = [(x.name, x.says) for x in fault.explanations] + [(x.name, x.says) for x in fault.findings]
+    return next((says for name, says in texts if name == fault.name), "")
 
 
 def _at(row: Row, level: str, golden: Recording, candidate: Recording) -> Judged:
@@ -118,8 +118,8 @@ def _at(row: Row, level: str, golden: Recording, candidate: Recording) -> Judged
     except Exception as error:  # caught is caught, whatever the judge can make of it
         return Judged(row.name, level, expected, caught=True, failure=f"{type(error).__name__}: {error}")
     seconds = process_time() - start
-    firsts = [(one.places, one.name, _text(one)) for one in result.faults]
-    firsts += [(one.places, MISPLACED, "a right tap at another place") for one in result.misplaced]
+    firsts = [(fault.places, fault.name, _text(fault)) for fault in result.faults]
+    firsts += [(fault.places, MISPLACED, "a right tap at another place") for fault in result.misplaced]
     guilty = row.wrong | row.also
     covered = frozenset(short(place) for places, _, _ in firsts for place in places)
     recorded = {short(pattern_of(item.info.name)) for item in candidate}

@@ -10,7 +10,8 @@ WORDS = {
     "FACTOR": r"scal(e|ed|ing)\b|factor|multipl|×|\btimes (too|what|its|the|as)|\bdivided",
     # Where some numbers are to stand there are others.
     "MOVED": r"←|<-|\bfrom\.|slot_map|\bother_|\b(an)?other (row|slot|head|token|tensor|layer|step|request|block)"
-    r"|\b(an)?other (channel|column)|exchang|swap|permut|shuffl|shifted|\broll|overwr|copied|repeat|instead of|in the place of"
+    r"|\b(an)?other (channel|column)|exchang|swap|permut|shuffl|shifted|\broll|overwr|copied|repeat|instead of"
+    r"|in the place of"
     r"|\b(holds?|stands?|is|are) (what|rows? |slots? |those of|the next)",
     # The numbers are there in another order.
     "ORDER": r"permut|shuffl|\border|interleav|exchang|swap|layout|transpos|by turns|reorder",
