@@ -1,0 +1,46 @@
+"""What is right to say of a row, read from `answers.txt`: written from the mechanism, before anything was answered.
+
+A line `B001 …` says the mechanism. Below it, indented, stand alternatives of how it may be told: regular expressions
+with ` & ` between them, all of which must match an answer's name and text.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from detection.blind.words import WORDS
+
+_FILE = Path(__file__).with_name("answers.txt")
+
+
+class Answer(NamedTuple):
+    """The mechanism in words, and the alternatives: of one of them every expression must match."""
+
+    expect: str
+    alternatives: tuple[tuple[re.Pattern[str], ...], ...]
+
+    def is_right(self, said: str) -> bool:
+        """Whether an answer, its name and its text, says the mechanism."""
+        return any(all(part.search(said) for part in parts) for parts in self.alternatives)
+
+
+def _alternative(line: str) -> tuple[re.Pattern[str], ...]:
+    whole = re.sub("<([A-Z_]+)>", lambda name: WORDS[name[1]], line.strip())
+    return tuple(re.compile(part, re.IGNORECASE | re.DOTALL) for part in whole.split(" & "))
+
+
+@cache
+def answers() -> dict[str, Answer]:
+    """By the row's name."""
+    written: dict[str, Answer] = {}
+    name = ""
+    for line in _FILE.read_text(encoding="utf-8").splitlines():
+        if not line.startswith(" "):
+            name, _, text = line.partition(" ")
+            written[name] = Answer(text, ())
+        else:
+            written[name] = Answer(written[name].expect, (*written[name].alternatives, _alternative(line)))
+    return written
