@@ -54,16 +54,25 @@ def _faults(judged: Judged) -> Sequence[Explained]:
     for part in judged.alone:
         if not part.verdict.reason:
             groups.setdefault(pattern(part.verdict.name), []).append(part)
-    faults, known, work = list[Explained](), dict[str, Edit](), 0
-    for place, parts in groups.items():
+    network = judged.network
+    faults, known, work, values = list[Explained](), dict[str, Edit](), 0, dict[frozenset[int], int]()
+    for place, parts in groups.items() if network is not None else ():
         wrong = [part for part in parts if not part.verdict.passed]
-        if wrong and judged.network is not None:
-            right = [part.verdict for part in parts if part.verdict.passed]
-            fault = Fault(place, (), tuple(part.verdict for part in wrong), tuple(right))
-            by_edits = explain(fault, judged.network, list(known.values()), max(ENOUGH - work, ENOUGH // _LEAST))
-            work += by_edits.work
-            known |= {edit.says: edit for edit in by_edits.edits}
-            faults.append(_explained(fault, wrong, by_edits, judged.network))
+        if not wrong or network is None:
+            continue
+        taps = frozenset(network.graph.taps[part.verdict.name, part.verdict.step] for part in wrong)
+        if taps in values:  # another name of the same values
+            first = faults[values[taps]]
+            fault = replace(first.fault, others=(*first.fault.others, place))
+            faults[values[taps]] = replace(first, fault=fault)
+            continue
+        values[taps] = len(faults)
+        right = [part.verdict for part in parts if part.verdict.passed]
+        fault = Fault(place, (), tuple(part.verdict for part in wrong), tuple(right))
+        by_edits = explain(fault, network, list(known.values()), max(ENOUGH - work, ENOUGH // _LEAST))
+        work += by_edits.work
+        known |= {edit.says: edit for edit in by_edits.edits}
+        faults.append(_explained(fault, wrong, by_edits, network))
     return faults
 
 

@@ -15,6 +15,8 @@ from qwen3_spec.aten import Kind, kernel_of
 from qwen3_spec.graph import Node, Ref
 
 _LEAST = 2.0**-126
+_MOVING = ("getitem", "_to_copy", "view", "type_as", "slice", "expand")
+"""Ops that compute nothing: to leave them out is no mistake, or another one."""
 
 
 def values(region: Region) -> Iterator[Edit]:
@@ -53,6 +55,9 @@ def values(region: Region) -> Iterator[Edit]:
             for keys in range(1, base.shape[-1] if base.ndim > 2 and base.shape[-2] > 1 else 1):
                 says = f"sees the last {keys} keys alone"
                 yield Edit("edit.mask", says, Rank.LEFT_OUT, {site: _last_keys(keys)}, line)
+            if base.ndim > 2 and base.shape[-2] > 1:
+                says = "has what the last query sees for every query"
+                yield Edit("edit.mask", says, Rank.LEFT_OUT, {site: _last_query}, line)
         if op in ("linear", "addmm") and len(node.operands) > 2 and node.operands[2] is not None:
             bias = 0 if op == "addmm" else 2
             yield Edit("edit.left_out", "leaves the bias out", Rank.LEFT_OUT, {site: _zero(bias)}, line)
@@ -61,7 +66,7 @@ def values(region: Region) -> Iterator[Edit]:
 def _left_out(region: Region, node: Node, base: Array) -> Iterator[tuple[int, str]]:
     """The operands that may stand for the result, with what is then left out."""
     kernel = kernel_of(node.op)
-    if kernel is None or kernel.kind in (Kind.MADE, Kind.SIZE) or node.op.startswith(("getitem", "_to_copy", "view")):
+    if kernel is None or kernel.kind in (Kind.MADE, Kind.SIZE) or node.op.startswith(_MOVING):
         return
     refs = [(slot, operand.value) for slot, operand in enumerate(node.operands) if isinstance(operand, Ref)]
     for slot, value in refs:
@@ -131,6 +136,11 @@ def _last_keys(count: int) -> Change:
         return seen & (behind <= count)
 
     return change
+
+
+def _last_query(call: Call) -> Array:
+    seen = np.asarray(call.plain())
+    return np.broadcast_to(seen[..., -1:, :], seen.shape)
 
 
 def _rounded(bits: int) -> Change:
