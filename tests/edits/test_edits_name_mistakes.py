@@ -52,7 +52,7 @@ def test_a_mistake_in_the_references_source_is_said_as_that_edit(
     for fault in diagnosis.faults:
         best = fault.explanations[0]
         assert IN_SOURCE[mistake][3] in best.says and best.whole == best.of and not fault.stopped
-        assert "modeling_qwen3_moe.py:" in best.fix
+        assert "modeling_qwen3_moe.py:" in best.says and best.fix
 
 
 def test_numbers_are_fitted_and_said_beside_the_references(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_numbers_are_fitted_and_said_beside_the_references(tmp_path: Path) -> No
     with changed(model.model.layers[1].self_attn, "scaling", 0.77):
         diagnosis = diagnosed(model, tmp_path, "layers")
     (fault,) = diagnosis.faults
-    assert fault.explanations[0].says.startswith("has 0.77 for 0.5") and "* scaling" in fault.explanations[0].says
+    assert fault.explanations[0].says.startswith("has 0.77 for 0.5") and "* scaling" in fault.explanations[0].fix
 
 
 def test_a_parameter_of_another_layer_is_said_by_its_name(tmp_path: Path) -> None:

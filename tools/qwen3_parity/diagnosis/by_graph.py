@@ -87,7 +87,7 @@ def _explained(fault: Fault, wrong: Sequence[Alone], by_edits: ByEdits, network:
     tap = wrong_tap(worst, network)
     numbers = [] if tap is None else findings(tap)
     explanations, no_names = certain(by_edits.explanations)
-    said = [*no_names, *numbers, *_lines(network, value)]
+    said = [*no_names, *numbers, *([] if explanations else _lines(network, value))]
     return Explained(fault, ", ".join(where), explanations, said, stopped=by_edits.stopped)
 
 

@@ -13,7 +13,6 @@ from qwen3_parity.diagnosis.faults import Fault
 from qwen3_parity.judge.op_verdict import OpVerdict
 from qwen3_parity.slices.network import Network
 from qwen3_parity.slices.source import place_of, text_of
-from qwen3_spec.graph import Line
 
 _SHOWN = 3
 """Edits that fit equally well and are all said."""
@@ -48,12 +47,10 @@ def _targets(verdicts: Sequence[OpVerdict], network: Network) -> list[Target]:
 
 def _said(fitting: Fitting, fault: Fault, network: Network) -> Explanation:
     edit = fitting.edit
-    says = edit.says
-    fix = "as the checkpoint has it"
+    says, fix = edit.says, "as the checkpoint and the case have it"
     if edit.line is not None:
-        text = _text(edit.line, network)
-        says = f"{says}, where the reference has {text}" if text else f"{says}, in {place_of(edit.line)}"
-        fix = f"{text} ({place_of(edit.line)})" if text else f"as in {place_of(edit.line)}"
+        says = f"{says}, at {place_of(edit.line)}"
+        fix = text_of(edit.line, network.golden) or f"as in {place_of(edit.line)}"
     return Explanation(
         name=edit.name,
         says=says,
@@ -67,8 +64,3 @@ def _said(fitting: Fitting, fault: Fault, network: Network) -> Explanation:
         spoiled=fitting.spoiled,
         rank=float(edit.rank),
     )
-
-
-def _text(line: Line, network: Network) -> str:
-    text = text_of(line, network.golden)
-    return f"`{text}`" if text else ""

@@ -64,15 +64,21 @@ def constants(region: Region) -> Iterator[Edit | Free]:
             for other, words in _likely(value, config):
                 if other != value and other not in tried and type(other) is type(value):
                     tried.add(other)
-                    says = f"{_verb(node)} {number(other)} for {number(value)}{words}"
+                    says = f"{_verb(node)} {number(other)}{words} for {number(value)}{_key(value, config)}"
                     yield Edit("edit.constant", says, Rank.CONSTANT, {site: _put(slot, other)}, line_of(node))
             if isinstance(value, float) and abs(value) < _LARGEST:
 
                 def edit(fit: float, slot: int | str = slot, value: float = value, site=site, node=node) -> Edit:  # type: ignore[no-untyped-def]
-                    says = f"{_verb(node)} {number(fit)} for {number(value)}"
+                    says = f"{_verb(node)} {number(fit)} for {number(value)}{_key(value, config)}"
                     return Edit("edit.constant", says, Rank.FITTED, {site: _put(slot, fit)}, line_of(node))
 
                 yield Free(edit, (1.1 * value or 1e-6,), value)
+
+
+def _key(value: float, config: Mapping[str, float]) -> str:
+    """The keys of the config that have a number."""
+    keys = [key for key, other in config.items() if other == value]
+    return f" ({', '.join(keys[:2])})" if keys else ""
 
 
 def _verb(node: Node) -> str:
