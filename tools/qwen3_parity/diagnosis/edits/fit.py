@@ -16,6 +16,8 @@ _LEAST = 1e-9
 """A relative step below which a number stands."""
 _SNAPPED = 2e-3
 """How far a round number may be from the fitted one, of its size: it is tried, and must fit by itself."""
+_HOPELESS = 0.9
+"""The part of what is left that a step must be able to take away, else the number is another edit's."""
 _DIGITS = (1, 2, 3, 4)
 
 
@@ -52,6 +54,8 @@ def _descend(free: Free, target: Target, start: float) -> tuple[float, float]:
         slope = (beside - rest) / step
         size = float(slope @ slope)
         if size == 0 or not math.isfinite(size):
+            break
+        if error**2 - float(slope @ rest) ** 2 / size > (_HOPELESS * error) ** 2:
             break
         change = -float(slope @ rest) / size
         if number:

@@ -94,14 +94,20 @@ class Region:
         """The block of a site that gives a value."""
         return next(block for block in self.blocks[site] if block.end == value)
 
-    def again(self, call: Call, x: Array) -> Array:
-        """What the block of a call gives on `x`, in the place of what it reads."""
-        block, env = self.block_of(call.value, call.site), dict(call.env)
+    def again(self, call: Call, x: Array, block: Block | None = None) -> Array:
+        """What a block, the call's or another, gives on `x` in the place of what it reads."""
+        block, env = block or self.block_of(call.value, call.site), dict(call.env)
         env[block.begin] = x
         for value in block.values:
             node = _node(self.network.graph.node(value))
             env[value] = computed(node, env, call.numbers, self.choices.get(value))
         return np.asarray(env[block.end])
+
+    @cached_property
+    def parameters(self) -> frozenset[int]:
+        """Leaves that are parameters."""
+        graph = self.network.graph
+        return frozenset(graph.leaves[name] for name in graph.parameters)
 
     def module_of(self, value: int) -> str:
         """The module that an op runs in."""
@@ -143,12 +149,6 @@ class Region:
     def names(self) -> dict[int, str]:
         """Names of leaves by number."""
         return {number: name for name, number in self.network.graph.leaves.items()}
-
-    @cached_property
-    def constants(self) -> frozenset[int]:
-        """Leaves that are constants of the source."""
-        graph = self.network.graph
-        return frozenset(graph.leaves[name] for name in graph.constants)
 
     @cached_property
     def users(self) -> dict[int, list[int]]:

@@ -96,9 +96,9 @@ def _stages(first: Target, known: Sequence[Edit]) -> Iterator[Iterator[Edit]]:
     yield iter(known)
     yield _edits(first, (Rank.CONSTANT, Rank.LEFT_OUT, Rank.LAYOUT))
     yield _fits(first)
+    yield _single(first)
     yield _edits(first, (Rank.MOVED,))
     yield _edits(first, (Rank.READS,))
-    yield _single(first)
 
 
 def _edits(first: Target, ranks: Sequence[Rank]) -> Iterator[Edit]:
@@ -118,7 +118,7 @@ def _fits(first: Target) -> Iterator[Edit]:
 def _single(first: Target) -> Iterator[Edit]:
     """Edits of lines that run more than once, at each place alone, the last first."""
     sites = first.region.sites
-    for edit in _edits(first, (Rank.CONSTANT, Rank.LEFT_OUT, Rank.LAYOUT, Rank.MOVED)):
+    for edit in _edits(first, (Rank.CONSTANT, Rank.LEFT_OUT, Rank.LAYOUT)):
         if len(edit.changes) != 1:
             continue
         (site, change), *_ = edit.changes.items()

@@ -9,10 +9,15 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.blocks import LINE, LINES, MODULE
-from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Rank
+from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Rank, Site
 from qwen3_parity.diagnosis.edits.grammar.layouts import halved, interleaved
 from qwen3_parity.diagnosis.edits.region import Region
-from qwen3_parity.diagnosis.edits.words import line_of
+from qwen3_parity.diagnosis.edits.words import line_of, short
+
+_JOINTS = frozenset({"add", "linear", "mul", "cat", "embedding"})
+"""Ops whose results modules stand behind."""
+_SMALL = 16
+"""Ops of a module that may stand elsewhere."""
 
 
 def blocks(region: Region) -> Iterator[Edit]:
@@ -30,11 +35,35 @@ def blocks(region: Region) -> Iterator[Edit]:
         if shape and shape[-1] > 1:
             says = f"takes the mean off what {where} reads"
             yield Edit("edit.mean_taken_off", says, Rank.LEFT_OUT, {site: _before(_without_mean)}, line)
+        if site.file == MODULE and 1 < len(last.values) <= _SMALL:
+            yield from _moved(region, site, where)
         if shape and shape[-1] % 2 == 0 and shape[-1] > 2:
             says = f"takes neighbouring channels in pairs, where halves are meant in {where}"
             yield Edit("edit.pairs", says, Rank.LAYOUT, {site: _around(halved, interleaved)}, line)
             says = f"takes halves of the channels, where neighbours in pairs are meant in {where}"
             yield Edit("edit.pairs", says, Rank.LAYOUT, {site: _around(interleaved, halved)}, line)
+
+
+def _moved(region: Region, site: Site, where: str) -> Iterator[Edit]:
+    """A small module run on another value, and not on its own."""
+    shape = np.shape(region.base[region.blocks[site][-1].end])
+    for other, places in region.sites.items():
+        node = region.node(places[0])
+        if node is None or short(node.op) not in _JOINTS or np.shape(region.base[places[0]]) != shape:
+            continue
+        if len(places) == len(region.blocks[site]) and not set(places) & {b.begin for b in region.blocks[site]}:
+            says = f"runs {where} on the result of {short(node.op)}, not on what it reads"
+            yield Edit("edit.moved", says, Rank.MOVED, {site: _hands_on, other: _run_on(site)}, line_of(node))
+
+
+def _run_on(site: Site) -> Change:
+    """The block of a site that stands in the same place among its own as a value does among its site's."""
+
+    def change(call: Call) -> Any:
+        number = call.region.at(call.site).index(call.value)
+        return call.region.again(call, call.plain(), call.region.blocks[site][number])
+
+    return change
 
 
 def _hands_on(call: Call) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.diagnosis.edits.edit import Change, Edit, Rank, Site, opened
+from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Rank, Site, opened
 from qwen3_parity.diagnosis.edits.grammar.layouts import halved, interleaved
 from qwen3_parity.diagnosis.edits.grammar.values import rounded
 from qwen3_parity.diagnosis.edits.region import Region
@@ -29,6 +29,7 @@ def leaves(region: Region) -> Iterator[Edit]:
         elif value in region.names:
             yield from _parameter(site, base, name)
             yield from _another(region, site, value)
+            yield from _exchange(region, site)
         else:
             yield from _recorded(site, base, name)
 
@@ -105,6 +106,28 @@ def _another(region: Region, site: Site, value: int) -> Iterator[Edit]:
             continue
         says = f"has {name.removeprefix('model.')} for {own.removeprefix('model.')}"
         yield Edit("edit.other_parameter", says, Rank.LAYOUT, {site: _constant(np.asarray(array, np.float64))})
+
+
+def _exchange(region: Region, site: Site) -> Iterator[Edit]:
+    """Two parameters of the region in each other's place."""
+    parameters = [other for other in region.sites if not other.file and region.at(other)[0] in region.parameters]
+    for other in parameters[parameters.index(site) + 1 :] if site in parameters else ():
+        first, second = (np.asarray(region.base[region.at(each)[0]]) for each in (site, other))
+        if first.shape == second.shape and first.size > 1:
+            says = f"has {of_site(site)} and {of_site(other)} in each other's place"
+            changes = {site: _of(other), other: _of(site)}
+            yield Edit("edit.exchanged", says, Rank.LAYOUT, changes)
+
+
+def _of(other: Site) -> Change:
+    """The parameter of another site, of the same layer where it has as many."""
+
+    def change(call: Call) -> Array:
+        places, own = call.region.at(other), call.region.at(call.site)
+        place = places[min(own.index(call.value), len(places) - 1)]
+        return np.asarray(call.region.base[place])
+
+    return change
 
 
 def _integers(site: Site, base: Array, name: str) -> Iterator[Edit]:
