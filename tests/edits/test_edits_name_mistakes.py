@@ -41,7 +41,7 @@ def with_mistake(mistake: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     return network()
 
 
-@pytest.mark.sample(every=3)
+@pytest.mark.sample(every=5)
 @by_mistake
 @pytest.mark.parametrize("level", ["modules", "layers"])
 def test_a_mistake_in_the_references_source_is_said_as_that_edit(

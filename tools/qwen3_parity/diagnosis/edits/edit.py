@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from qwen3_golden import Array
 from qwen3_spec.aten import Kind as OpKind
-from qwen3_spec.aten import Numbers, kernel_of
-from qwen3_spec.graph import Line, Node, result_of
+from qwen3_spec.aten import Numbers, elements, kernel_of
+from qwen3_spec.graph import LIMIT, Line, Node, result_of
 
 if TYPE_CHECKING:
     from qwen3_parity.diagnosis.edits.region import Region
@@ -84,6 +84,8 @@ class Call:
         assert self.node is not None
         kernel = kernel_of(self.node.op)
         assert kernel is not None
+        if elements(self.node.op, list(operands), {**self.named, **named}) > LIMIT // 8:
+            raise ValueError("an edit makes too much")
         return kernel.compute(*([self.numbers] if kernel.takes_numbers else []), *operands, **{**self.named, **named})
 
     def settled(self, result: Any) -> Any:

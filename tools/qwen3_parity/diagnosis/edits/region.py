@@ -26,7 +26,7 @@ _BY_INDEX = frozenset({"getitem", "select.int"})
 
 _ALONE = "alone "
 _OF_A_CALL = 2000
-"""What a call of an op costs, in elements that it makes."""
+"""What a call of an op costs, in elements that it reads."""
 
 
 def value_site(site: Site, back: int) -> Site:
@@ -219,7 +219,9 @@ class Region:
                 result = call.settled(result) if node.dtype else result
             else:
                 result = computed(node, env, at, choices.get(value))
-            self.work += _OF_A_CALL + (result.size if isinstance(result, np.ndarray) else 0)
+            self.work += _OF_A_CALL + sum(
+                np.size(env[read]) for read in node.reads if isinstance(env[read], np.ndarray)
+            )
             unchanged = unchanged and _equal(result, env[value])
             env[value] = result
             if unchanged and value >= last:

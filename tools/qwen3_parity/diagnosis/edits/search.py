@@ -11,8 +11,8 @@ from qwen3_parity.diagnosis.edits.grammar import PLAIN
 from qwen3_parity.diagnosis.edits.region import value_site
 from qwen3_parity.diagnosis.edits.target import Nearness, Target
 
-ENOUGH = 600_000_000
-"""Counted work, in elements that ops make, after which the search at a place ends."""
+ENOUGH = 800_000_000
+"""Counted work, in elements that ops read, after which the search at a place ends."""
 _MOST_TAPS = 60
 """Wrong taps, and right ones, that an edit which fits the first is tried on."""
 _BEST = 24

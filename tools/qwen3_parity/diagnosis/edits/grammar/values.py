@@ -44,6 +44,9 @@ def values(region: Region) -> Iterator[Edit]:
         if op == "cat" and base.ndim > 2:
             says = "has the slot before in the newest slot"
             yield Edit("edit.cache", says, Rank.LEFT_OUT, {site: _late}, line)
+            for step in (1, -1):
+                says = f"has every slot one place {'on' if step > 0 else 'back'}"
+                yield Edit("edit.cache", says, Rank.LEFT_OUT, {site: _slots_moved(step)}, line)
         if op == "slice" and base.dtype.kind == "i" and base.ndim == 2:
             says = "counts from 0 in every step"
             yield Edit("edit.input", says, Rank.LEFT_OUT, {site: lambda call: call.plain() - call.plain()[:, :1]}, line)
@@ -56,7 +59,7 @@ def values(region: Region) -> Iterator[Edit]:
                 says = f"sees the last {keys} keys alone"
                 yield Edit("edit.mask", says, Rank.LEFT_OUT, {site: _last_keys(keys)}, line)
             if base.ndim > 2 and base.shape[-2] > 1:
-                says = "has what the last query sees for every query"
+                says = "sees what the last query sees, too"
                 yield Edit("edit.mask", says, Rank.LEFT_OUT, {site: _last_query}, line)
         if op in ("linear", "addmm") and len(node.operands) > 2 and node.operands[2] is not None:
             bias = 0 if op == "addmm" else 2
@@ -127,6 +130,13 @@ def _late(call: Call) -> Array:
     return result
 
 
+def _slots_moved(step: int) -> Change:
+    def change(call: Call) -> Array:
+        return np.roll(call.plain(), step, int(call.operands[1] if len(call.operands) > 1 else 0))
+
+    return change
+
+
 def _last_keys(count: int) -> Change:
     """Visible keys by their number from the last visible one back."""
 
@@ -140,7 +150,7 @@ def _last_keys(count: int) -> Change:
 
 def _last_query(call: Call) -> Array:
     seen = np.asarray(call.plain())
-    return np.broadcast_to(seen[..., -1:, :], seen.shape)
+    return seen | seen[..., -1:, :]
 
 
 def _rounded(bits: int) -> Change:
