@@ -162,6 +162,7 @@ ROOMS = {
         "mutants": ("command", "reasons"),
         "kernels": ("command", "mutants"),
         "levels": ("command", "derived", "kernels", "mechanical", "mutants"),
+        "unseen": ("command", "levels", "mutants"),
         "honest": ("command", "levels"),
         "devices": ("command", "honest", "real_size"),
         "families": ("command",),
@@ -255,7 +256,7 @@ def test_no_module_imports_itself_by_a_detour(package: str) -> None:
         pytest.fail(" -> ".join(error.args[1]))
 
 
-SEEDED = ("detection/mutants", "detection/mechanical", "detection/kernels")
+SEEDED = ("detection/mutants", "detection/mechanical", "detection/kernels", "detection/unseen")
 SOUGHT = (
     *("qwen3_parity/mistakes", "qwen3_parity/diagnosis/fits", "qwen3_parity/diagnosis/findings"),
     *("qwen3_parity/blame", "qwen3_parity/diagnosis"),
@@ -297,6 +298,7 @@ READ_BY_DETECTION = {
     "mutants": ("judge", "text", "blame", "checkpoints", "check", "diagnosis", "recording", "report"),
     "kernels": ("report",),
     "levels": ("checkpoints", "check", "diagnosis", "mistakes", "recording", "report"),
+    "unseen": ("checkpoints", "check", "diagnosis", "report"),
 }
 """The judge's rooms that each part of `detection` runs."""
 

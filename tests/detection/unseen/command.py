@@ -19,7 +19,7 @@ from qwen3_parity.report.terminal import console
 @click.command(cls=Command)
 @click.option("--only", "globs", multiple=True, metavar="ID", help="Only these bugs, globs too; repeatable.")
 @click.option("--level", "levels", multiple=True, type=click.Choice(["all", "modules", "layer", "logits"]),
-              help="Only at this level of recording; repeatable. Otherwise at those that a bug was drawn for.")  # fmt: skip
+              help="Only this level of recording; repeatable. Otherwise those that a bug was drawn for.")  # fmt: skip
 @click.option("--list", "listed", is_flag=True, help="Only say which there are.")
 @click.option("--timeout", default=300.0, show_default=True, help="Seconds for each bug.")
 @click.option("--json", "out", type=click.Path(path_type=Path), help="Every outcome to this file, as they come.")
@@ -30,8 +30,8 @@ def unseen(globs: tuple[str, ...], levels: tuple[str, ...], listed: bool, timeou
     """
     from detection.unseen import rows
 
-    wanted = [one for one in rows() if not globs or any(fnmatchcase(one.name, glob) for glob in globs)]
-    if not wanted:
+    chosen = [bug for bug in rows() if not globs or any(fnmatchcase(bug.name, glob) for glob in globs)]
+    if not chosen:
         raise ParityError(
             f"--only {' '.join(globs)}",
             "no bug has such an id",
@@ -40,16 +40,16 @@ def unseen(globs: tuple[str, ...], levels: tuple[str, ...], listed: bool, timeou
             next_step="python -m detection.unseen --list",
         )
     if listed:
-        click.echo("\n".join(f"{one.name}: {one.says} ({one.case})" for one in wanted))
+        click.echo("\n".join(f"{bug.name}: {bug.says} ({bug.case})" for bug in chosen))
         return
     from detection.unseen.run import run_all
     from detection.unseen.table import sums, terminal, to_json
 
-    screen, found = console(stderr=True), []
-    for some in track(run_all(wanted, levels, timeout), "unseen", len(wanted), console=screen, auto_refresh=False):
-        found += some
+    screen, results = console(stderr=True), []
+    for some in track(run_all(chosen, levels, timeout), "unseen", len(chosen), console=screen, auto_refresh=False):
+        results += some
         if out is not None:
-            write_whole(out, (json.dumps(to_json(found), indent=1) + "\n").encode())
-    console().print(terminal(found))
-    console().print(sums(found))
-    sys.exit(1 if any(one.failure or one.innocents or not one.caught for one in found) else 0)
+            write_whole(out, (json.dumps(to_json(results), indent=1) + "\n").encode())
+    console().print(terminal(results))
+    console().print(sums(results))
+    sys.exit(1 if any(bug.failure or bug.innocents or not bug.caught for bug in results) else 0)

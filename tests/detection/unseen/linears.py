@@ -23,13 +23,13 @@ def _forward(name: str, product: Product) -> Seed:
 
     def seed(patch: Patch) -> None:
         for layer in patch.layers():
-            linear = patch_target(layer, name)
+            linear = _linear(layer, name)
             patch.wrap(linear, "forward", lambda _plain, x, linear=linear: product(x, linear.weight))
 
     return seed
 
 
-def patch_target(layer: Any, name: str) -> Any:
+def _linear(layer: Any, name: str) -> Any:
     """A linear of a layer's attention or of its MLP."""
     owner = layer.mlp if name == "down_proj" else getattr(layer, "self_attn", None) or layer.merged_attn
     return getattr(owner, name)
@@ -46,9 +46,9 @@ def _in_int8(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
 
 
 def _whole_chunks(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    found = functional.linear(x, weight)
-    found[:, x.shape[1] // 4 * 4 :] = 0
-    return found
+    y = functional.linear(x, weight)
+    y[:, x.shape[1] // 4 * 4 :] = 0
+    return y
 
 
 def _clamped(block: Any, x: torch.Tensor) -> Any:
@@ -76,19 +76,23 @@ def _shards_exchanged(patch: Patch) -> None:
 
 ROWS = (
     row("X16", "the MLP goes in chunks of 4 tokens: the tokens of the remainder get none",
-        _forward("down_proj", _whole_chunks), "mlp.down_proj", ["tail.zero", "*: remainder|whole (block|chunk)|multiple of 4"],
+        _forward("down_proj", _whole_chunks), "mlp.down_proj", ["tail.zero",
+        "*: remainder|whole (block|chunk)|multiple of 4"],
         _RAGGED, "logits"),
     row("D3", "the all-reduce behind o_proj is done twice on two ranks",
         _forward("o_proj", lambda x, weight: 2 * functional.linear(x, weight)), attention("o_proj"),
-        ["weight.scaled", "fit.factor: 2"], _RAGGED, "modules"),
+        ["weight.scaled", r"fit.factor: (by|of) 2\b"], _RAGGED, "modules"),
     row("D2", "tensor parallel: the all-reduce behind down_proj is missing, rank 0 alone", _forward("down_proj", _half),
         "mlp.down_proj", ["linear.lost_terms"], _RAGGED, "layer"),
-    row("K1", "W8A8: the activations of down_proj are rounded to int8, a scale a token", _forward("down_proj", _in_int8),
-        "mlp.down_proj", ["*: int8|(8|eight) bits"], _RAGGED, "layer"),
+    row("K1", "W8A8: the activations of down_proj are rounded to int8, a scale a token", _forward("down_proj",
+        _in_int8),
+        "mlp.down_proj", ["*: (activation|input|token|reads).*(int8|8 bits)|(int8|8 bits).*(activation|input|token)"],
+        _RAGGED, "layer"),
     row("D5", "SwiGLU is clamped at 2", lambda patch: patch.setattr(Qwen3MLP, "forward", _clamped), "mlp.act",
         ["mlp.clamped", "invariant.clamped"], _RAGGED, "logits"),
     row("E1", "vocabulary-parallel embedding: the second shard starts 3 rows too early", _shard_too_early,
-        "encoder.embed_tokens decoder.embed_tokens", ["embedding.other_row", "from.*: row"], _RAGGED, "logits"),
+        "encoder.embed_tokens decoder.embed_tokens", ["embedding.other_row", "from.*: 3 rows|id - 3"], _RAGGED,
+        "logits"),
     row("E2", "vocabulary-parallel head: shards are gathered in the wrong order", _shards_exchanged, "logits",
         ["weight.permuted", "weight.shards_shuffled", "structure.rows_permuted", "fit.permuted", "from.*: 105"],
         "decoder/ragged_decode", "layer"),

@@ -40,8 +40,8 @@ def _captured_length(patch: Patch) -> None:
 
 
 def _lengths_of_next_row(patch: Patch) -> None:
-    def mask(plain: Any, own: Any, theirs: torch.Tensor, **sizes: Any) -> Any:
-        return plain(own, theirs.roll(-1, 0), **sizes)
+    def mask(plain: Any, mine: Any, theirs: torch.Tensor, **sizes: Any) -> Any:
+        return plain(mine, theirs.roll(-1, 0), **sizes)
 
     patch.wrap(modeling_qwen3_decoder, "merged_mask", mask)
 
@@ -73,9 +73,11 @@ ROWS = (
     row("S15", "cross lengths of the batch are shifted by one row", _lengths_of_next_row, _MASK,
         ["mask.other_row", "from.other_row"], "encdec/ragged", "layer"),
     row("S19", "CUDA graph: the key length of the first decode step is captured, later slots are not seen",
-        _captured_length, _MASK, ["wiring.previous_step", "from.other_step", f"*: {PICTURE}", r"mask.*: slots? (6|from 6)"],
+        _captured_length, _MASK, ["wiring.previous_step", "from.other_step", f"*: {PICTURE}",
+        r"mask.*: slots? (6|from 6)"],
         "decoder/ragged_decode", "logits"),
-    row("S23", "the encoder's mask is cached by batch and length: the second request has the first's", _of_first_request,
+    row("S23", "the encoder's mask is cached by batch and length: the second request has the first's",
+        _of_first_request,
         _ENCODER, ["mask.earlier_request", f"*: {REQUEST}"], "encdec/second_request", "modules"),
     row("X5", "chunked prefill: the past of a later chunk stays hidden", decoder_mask(own=_chunk_alone), _MASK,
         [f"*: {PICTURE}", "*: hides.*(past|earlier|older)|(past|earlier|older).*(hidden|ignored)|ignores its past"],
@@ -85,5 +87,6 @@ ROWS = (
     row("C17", "varlen encoder batch: lengths one too long, the first pad behind a text is seen", _encoder(_one_longer),
         _ENCODER, [f"*: {PICTURE}", "*: one (too long|longer|more)|first pad|one pad"], "encdec/ragged", "layer"),
     row("C26", "slot 0 stays visible outside of the window", decoder_mask(own=_sink), _MASK,
-        ["mask.*sink*", f"*: {PICTURE}", "*: slot 0|first (slot|key|token)|sink|key 0"], "decoder/window_chunks", "layer"),
+        ["mask.*sink*", f"*: {PICTURE}", "*: (see|show|visible|stay).*(slot 0|first (slot|key|token)|key 0)|sink"],
+        "decoder/window_chunks", "layer"),
 )  # fmt: skip

@@ -49,9 +49,9 @@ def _step_before(patch: Patch) -> None:
         if x.ndim == 4:
             return _plain(x)
         mine = _plain(x)
-        found = left.get(id(norm), mine) if x.shape[1] == 1 else mine
+        square = left.get(id(norm), mine) if x.shape[1] == 1 else mine
         left[id(norm)] = mine[:, -1:]
-        return found
+        return square
 
     _mean_square(rule)(patch)
 
@@ -70,14 +70,17 @@ def _head_normed(patch: Patch) -> None:
 
 ROWS = (
     row("A1", "tensor-parallel RMSNorm: each half of the hidden width has its own mean square", _mean_square(_of_shard),
-        _HIDDEN, ["*: shard|halves|each half|two statistics|0 to 19.*20 to 39|blocks? of 20"], "encdec/ragged", "layer"),
+        _HIDDEN, ["*: shard|halves|each half|two statistics|0 to 19.*20 to 39|blocks? of 20"], "encdec/ragged",
+        "layer"),
     row("A3", "the norm's kernel loads masked lanes as 1.0, not 0", _mean_square(_with_lanes), _EVERY,
         ["norm.padded_lanes", "*: lane|power of (two|2)"], "encdec/ragged", "modules layer"),
     row("S1", "the norm's kernel indexes rstd without the batch: row 0 serves all rows",
         _mean_square(lambda _, x: _plain(x)[:1]), _EVERY,
-        ["from.*: row 0|first row", "norm.other_statistic: (batch )?row 0|first (batch )?row"], "encdec/ragged", "layer"),
+        ["from.*: row 0|first row", "norm.other_statistic: (batch )?row 0|first (batch )?row"], "encdec/ragged",
+        "layer"),
     row("X31", "decode: the norm uses the sum of squares that the step before left", _step_before,
-        "input_layernorm post_attention_layernorm decoder.norm", ["*: (step before|previous step|last step|other step)"],
+        "input_layernorm post_attention_layernorm decoder.norm",
+        ["*: (step before|previous step|last step|other step)"],
         "decoder/plain", "modules"),
     row("A8", "the decode kernel has no QK-norm", _unnormed_in_steps, "merged_attn.q_norm merged_attn.k_norm",
         ["norm.no_norm", "rope.before_norm: left out"], "decoder/ragged_decode", "modules layer"),

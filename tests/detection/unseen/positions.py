@@ -43,13 +43,13 @@ def _not_reset(patch: Patch) -> None:
     begun, prompts, length = requests(patch), [0], [0]
 
     def around(plain: Any, ids: Any, mask: Any, batch: int, new: int, past: int, name: str, device: Any) -> Any:
-        found = plain(ids, mask, batch, new, past, name, device)
+        counted = plain(ids, mask, batch, new, past, name, device)
         if name != "decoder position_ids":
-            return found
+            return counted
         prompts[0] += past == 0
         if prompts[0] == 1:
             length[0] = past + new
-        return found + length[0] if begun[0] > 1 else found
+        return counted + length[0] if begun[0] > 1 else counted
 
     patch.function(inputs.positions, around)
 
@@ -76,7 +76,7 @@ def _slots_of_encoder() -> Seed:
 ROWS = (
     row("S2", "the position counter is not rolled back behind rejected drafts: one more ahead in every step",
         placed(in_steps(lambda ids, past: ids + past - 5, first=5)), _PLACES,
-        ["*: one more|grow|each step|every step|by step|step by step|1, 2(,| and) 3"], _STEPS, "layer logits"),
+        ["*: one more|grow|1, 2(,| and) 3"], _STEPS, "layer logits"),
     row("X2", "a prefix cache keeps one token less: decode steps are one position behind",
         placed(in_steps(lambda ids, past: ids - 1)), _PLACES, ["positions.offset"], _STEPS, "layer"),
     row("S18", "CUDA graph: the position of the first decode step is captured and replayed", _replayed, _PLACES,

@@ -70,9 +70,9 @@ def _sorted_rows(patch: Patch) -> None:
 def _one_more(patch: Patch) -> None:
     def build(plain: Any, **settings: Any) -> Any:
         filters = plain(**settings)
-        for one in filters:
-            if isinstance(one, TopKLogitsWarper):
-                one.top_k += 1
+        for processor in filters:
+            if isinstance(processor, TopKLogitsWarper):
+                processor.top_k += 1
         return filters
 
     patch.wrap(patch.model, "_get_logits_processor", build)

@@ -9,9 +9,10 @@ from typing import Any
 
 import torch
 
+from detection.mutants.cache_seeds import Pair
 from detection.mutants.mutant import Seed, attention
 from detection.mutants.patch import Patch
-from detection.unseen.row import Pair, row
+from detection.unseen.row import row
 from qwen3_encdec import merged_attention, rope
 from qwen3_encdec.caches import past_length
 from qwen3_encdec.merged_attention import Qwen3MergedAttention
@@ -52,16 +53,16 @@ def rotated(change: Change) -> Seed:
 
 def _factor_on_queries(patch: Patch) -> None:
     factor = patch.model.decoder.rotary_emb.attention_factor
-    rotated(lambda _call, _before, found: (found[0], found[1] / factor))(patch)
+    rotated(lambda _call, _before, turned: (turned[0], turned[1] / factor))(patch)
 
 
 def _keys_by_slot(patch: Patch) -> None:
     frequencies = patch.model.decoder.rotary_emb.inv_freq
 
-    def change(call: _Call, before: Pair, found: Pair) -> Pair:
-        q, k = before
+    def change(call: _Call, before: Pair, turned: Pair) -> Pair:
+        _, k = before
         slots = torch.arange(call.past, call.past + k.shape[2]).expand(len(k), -1)
-        return found[0], rope.apply_rotary(k, *rope.rotary_tables(frequencies, slots, k.dtype))
+        return turned[0], rope.apply_rotary(k, *rope.rotary_tables(frequencies, slots, k.dtype))
 
     rotated(change)(patch)
 
@@ -69,8 +70,8 @@ def _keys_by_slot(patch: Patch) -> None:
 def _half_stale(patch: Patch) -> None:
     left: list[torch.Tensor] = []
 
-    def change(call: _Call, _before: Pair, found: Pair) -> Pair:
-        q, k = found
+    def change(call: _Call, _before: Pair, turned: Pair) -> Pair:
+        q, k = turned
         if q.shape[2] == 1 and call.module.layer_idx:
             half = q.shape[-1] // 2
             q = torch.cat((q[..., :half], left[0][..., half:]), -1)
@@ -80,13 +81,13 @@ def _half_stale(patch: Patch) -> None:
     rotated(change)(patch)
 
 
-def _by_logarithm(call: _Call, _before: Pair, found: Pair) -> Pair:
-    positions = torch.arange(call.past, call.past + found[0].shape[2], dtype=torch.float32)
-    return found[0] * (1 + 0.1 * torch.log(1 + positions))[:, None], found[1]
+def _by_logarithm(call: _Call, _before: Pair, turned: Pair) -> Pair:
+    positions = torch.arange(call.past, call.past + turned[0].shape[2], dtype=torch.float32)
+    return turned[0] * (1 + 0.1 * torch.log(1 + positions))[:, None], turned[1]
 
 
-def _keys_scaled_in_steps(call: _Call, _before: Pair, found: Pair) -> Pair:
-    q, k = found
+def _keys_scaled_in_steps(call: _Call, _before: Pair, turned: Pair) -> Pair:
+    q, k = turned
     return q, k * k.shape[-1] ** -0.5 if call.past else k
 
 
@@ -98,10 +99,10 @@ def _in_place(_plain: Any, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor
 
 
 def _last_pair_left(plain: Any, x: torch.Tensor, *tables: torch.Tensor) -> torch.Tensor:
-    found: torch.Tensor = plain(x, *tables)
+    turned: torch.Tensor = plain(x, *tables)
     pair = [x.shape[-1] // 2 - 1, x.shape[-1] - 1]
-    found[..., pair] = x[..., pair]
-    return found
+    turned[..., pair] = x[..., pair]
+    return turned
 
 
 def _exponents_zero(patch: Patch) -> None:
@@ -130,14 +131,15 @@ ROWS = (
     row("X7", "keys are turned by slot, queries by position", _keys_by_slot, "merged_attn.k_rope",
         ["rope.other_position", "rope.*: slot"], "encdec/ragged", "modules"),
     row("X1", "the decode kernel of QK-norm and RoPE writes the first half of each query head", _half_stale,
-        "merged_attn.q_rope", ["from.other_layer", "from.*: layer", "*: layer before"], "decoder/ragged_decode", "logits"),
+        "merged_attn.q_rope", ["from.other_layer", "*: layer before"], "decoder/ragged_decode", "logits"),
     row("X11", "queries are scaled by 1 + 0.1 log(1 + position)", rotated(_by_logarithm), "merged_attn.q_rope",
         [r"*: \blog\b|\blog\(|logarithm"], "decoder/plain", "layer"),
     row("S4", "keys of decode steps are cached already scaled by 1 / sqrt(head_dim), and scaled again",
         rotated(_keys_scaled_in_steps), "merged_attn.k_rope",
-        ["rope.scaled", "*: keys?.*(scaled|times|multiplied).*(0\\.316|head_dim)"], "decoder/ragged_decode", "layer logits"),
+        ["rope.scaled", "*: keys?.*(scaled|times|multiplied).*(0\\.316|head_dim)"], "decoder/ragged_decode",
+        "layer logits"),
     row("X13", "every third layer has no RoPE",
-        rotated(lambda call, before, found: before if call.module.layer_idx % 3 == 2 else found),
+        rotated(lambda call, before, turned: before if call.module.layer_idx % 3 == 2 else turned),
         "merged_attn.q_rope merged_attn.k_rope", ["rope.not_applied"], "decoder/plain", "layer"),
     row("B10", "SIMD tail: the last of 5 pairs is not rotated",
         lambda patch: patch.function(rope.apply_rotary, _last_pair_left), _ROTATED, ["rope.partial"], "encdec/ragged",

@@ -8,18 +8,15 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
-import torch
-
 from detection.mutants.mutant import Mutant, Seed, words
 
-Pair = tuple[torch.Tensor, torch.Tensor]
 REQUEST = r"(earlier|first|previous|last|other) request|request (before|1)\b|encdec/window"
 """How an answer says that numbers are those of the request that ran before."""
 PICTURE = "[■□]{3}"
 """A mask that is drawn, a character a key."""
 
 
-class Right(NamedTuple):
+class Rule(NamedTuple):
     """A right answer: `name` is a glob over its name, `text` a pattern that its words must hold ("": whatever)."""
 
     name: str
@@ -35,7 +32,7 @@ class Row:
     """One bug. `name` is its id, `says` the mistake, `case` the golden that shows it.
 
     `seed` gets a `Patch` of our implementation, on a Llama's golden Hugging Face's model. `wrong` are the taps that are
-    wrong on their own inputs, as of `Mutant`; `right` the first answers that count, written from the bug alone, and
+    wrong on their own inputs, as of `Mutant`; `answers` the first ones that are right, written from the bug alone,
     `levels` those of recording at which it was looked for.
     """
 
@@ -43,7 +40,7 @@ class Row:
     says: str
     seed: Seed
     wrong: frozenset[str]
-    right: tuple[Right, ...]
+    answers: tuple[Rule, ...]
     case: str
     levels: tuple[str, ...]
 
@@ -54,13 +51,13 @@ class Row:
 
     def fits(self, name: str, text: str) -> bool:
         """Whether an answer is a right one; `text` are its words, with where and when."""
-        return any(one.fits(name, text) for one in self.right)
+        return any(answer.fits(name, text) for answer in self.answers)
 
 
-def row(name: str, says: str, seed: Any, wrong: str | Iterable[str], right: Sequence[str], case: str, more: str) -> Row:
-    """A row; `right` has globs over names, with ": " and a pattern behind them where words count, `more` the levels
+def row(name: str, says: str, seed: Any, wrong: str | Iterable[str], rules: Sequence[str], case: str, more: str) -> Row:
+    """A row; `rules` has globs over names, with ": " and a pattern behind them where words count, `more` the levels
     beside every tap.
     """
-    answers = tuple(Right(glob, text) for glob, _, text in (one.partition(": ") for one in right))
+    answers = tuple(Rule(glob, text) for glob, _, text in (line.partition(": ") for line in rules))
     places = words(wrong) if isinstance(wrong, str) else frozenset(wrong)
     return Row(name, says, seed, places, answers, case, ("all", *more.split()))

@@ -30,8 +30,8 @@ class Outcome:
     """A bug at a level. `innocents` are blamed groups that do not hold it, `missed` wrong taps that are not blamed.
 
     `missed` is asked of every tap alone. `named` says of the first answer of every fault: "yes", right; "behind", it
-    stands later somewhere; "no". `said` is a line for each fault: place, first name, its words. `seconds` are the
-    processor's for the diagnosis; `failure` is what was raised, a bug of our own.
+    stands later somewhere; "no". `said` has the answers of every fault in lines, "name: words", its place in front.
+    `seconds` are the processor's for the diagnosis; `failure` is what was raised, a bug of our own.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Outcome:
     innocents: tuple[str, ...] = ()
     missed: tuple[str, ...] = ()
     named: str = "no"
-    said: tuple[str, ...] = ()
+    said: tuple[tuple[str, ...], ...] = ()
     seconds: float = 0.0
     failure: str = ""
 
@@ -72,12 +72,12 @@ def _outcome(row: Row, level: str, golden: Recording, candidate: Recording) -> O
     if not check(golden, candidate).exit_code:
         return Outcome(row.name, row.says, level)
     start = process_time()
-    found = diagnose(golden, candidate, weights_of(candidate, CHECKPOINTS))
+    diagnosis = diagnose(golden, candidate, weights_of(candidate, CHECKPOINTS))
     seconds = process_time() - start
-    places = [*(one.places for one in found.faults), *(one.places for one in found.misplaced)]
+    places = [*(fault.places for fault in diagnosis.faults), *(fault.places for fault in diagnosis.misplaced)]
     groups = [frozenset(map(short, some)) for some in places]
     there = {short(pattern_of(item.info.name)) for item in candidate} if level == "all" else set[str]()
-    answers = _answers(found)
+    answers = _answers(diagnosis)
     return Outcome(
         row.name,
         row.says,
@@ -86,43 +86,43 @@ def _outcome(row: Row, level: str, golden: Recording, candidate: Recording) -> O
         innocents=tuple(some[0] for some, group in zip(places, groups, strict=True) if not group & row.wrong),
         missed=tuple(sorted((row.wrong & there).difference(*groups))),
         named=_named(row, answers),
-        said=tuple(": ".join((some[0], *one[0])) for some, one in zip(places, answers, strict=True)),
+        said=tuple((some[0], *map(": ".join, lines)) for some, lines in zip(places, answers, strict=True)),
         seconds=seconds,
     )
 
 
 def _named(row: Row, answers: Sequence[Sequence[Answer]]) -> str:
-    right = [[row.fits(*answer) for answer in some] for some in answers]
-    if right and all(some[0] for some in right):
+    hits = [[row.fits(*answer) for answer in some] for some in answers]
+    if hits and all(some[0] for some in hits):
         return "yes"
-    return "behind" if any(map(any, right)) else "no"
+    return "behind" if any(map(any, hits)) else "no"
 
 
-def _answers(found: Diagnosis) -> list[list[Answer]]:
-    return [*map(_of_fault, found.faults), *([(MISPLACED, "")] for _ in found.misplaced)]
+def _answers(diagnosis: Diagnosis) -> list[list[Answer]]:
+    return [*map(_of_fault, diagnosis.faults), *([(MISPLACED, "")] for _ in diagnosis.misplaced)]
 
 
-def _of_fault(one: Explained) -> list[Answer]:
-    explanations = [(some.name, f"{some.says}; fix: {some.fix}; {one.where}") for some in one.explanations]
-    findings = [(some.name, f"{some.says}; {one.where}") for some in one.findings]
-    return [*explanations, *findings] or [("", one.where)]
+def _of_fault(fault: Explained) -> list[Answer]:
+    explanations = [(some.name, f"{some.says}; fix: {some.fix}; {fault.where}") for some in fault.explanations]
+    findings = [(some.name, f"{some.says}; {fault.where}") for some in fault.findings]
+    return [*explanations, *findings] or [("", fault.where)]
 
 
 def _child(name: str, levels: Sequence[str]) -> list[Outcome]:
     torch.set_num_threads(1)
-    row = next(one for one in rows() if one.name == name)
+    row = next(row for row in rows() if row.name == name)
     try:
         return outcomes(row, levels)
     except Exception as error:  # whatever it is, the other bugs go on
         return [Outcome(row.name, row.says, levels[0], failure=f"{type(error).__name__}: {error}")]
 
 
-def run_all(wanted: Sequence[Row], levels: Sequence[str], limit: float) -> Iterator[list[Outcome]]:
+def run_all(chosen: Sequence[Row], levels: Sequence[str], limit: float) -> Iterator[list[Outcome]]:
     """Each row at those of its `levels` that are asked for (all without one), in a process of its own, `limit` seconds
     at most.
     """
     context = multiprocessing.get_context("fork")  # what is imported and read stays warm
-    for row in wanted:
+    for row in chosen:
         asked = [level for level in row.levels if not levels or level in levels]
         if not asked:
             continue

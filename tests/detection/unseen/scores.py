@@ -8,10 +8,11 @@ from typing import Any
 import torch
 from torch.nn import functional
 
+from detection.mutants.cache_seeds import Pair
 from detection.mutants.heads import reading, tiled
 from detection.mutants.mutant import Seed, attention
 from detection.mutants.patch import Patch
-from detection.unseen.row import Pair, row
+from detection.unseen.row import row
 from qwen3_encdec import attention as code
 
 _STEPS = "decoder/ragged_decode"
@@ -65,18 +66,18 @@ def _tail_not_masked(patch: Patch) -> None:
         now.update(q=q, k=k, rest=rest)
         return plain[0](q, k, *rest)
 
-    def probs(found: torch.Tensor, mask: Any, dtype: torch.dtype) -> torch.Tensor:
-        keys = found.shape[-1]
-        tail = -keys % 4 if left and found.shape[2] == 1 else 0
-        more = plain[0](now["q"], left[0][0][:, :, :tail], *now["rest"]) if tail else found[..., :0]
+    def probs(raw: torch.Tensor, mask: Any, dtype: torch.dtype) -> torch.Tensor:
+        keys = raw.shape[-1]
+        tail = -keys % 4 if left and raw.shape[2] == 1 else 0
+        more = plain[0](now["q"], left[0][0][:, :, :tail], *now["rest"]) if tail else raw[..., :0]
         mask = None if mask is None else functional.pad(mask, (0, tail))
-        both = plain[1](torch.cat((found, more), -1), mask, dtype)
+        both = plain[1](torch.cat((raw, more), -1), mask, dtype)
         now["more"] = both[..., keys:]
         return both[..., :keys]
 
-    def weighted(found: torch.Tensor, values: torch.Tensor, groups: int) -> torch.Tensor:
+    def weighted(raw: torch.Tensor, values: torch.Tensor, groups: int) -> torch.Tensor:
         tail = now["more"].shape[-1]
-        context = plain[2](found, values, groups)
+        context = plain[2](raw, values, groups)
         if tail:
             context = context + plain[2](now["more"], left[0][1][:, :, :tail], groups)
         left[:] = [(now["k"], values)]
@@ -89,7 +90,8 @@ def _tail_not_masked(patch: Patch) -> None:
 ROWS = (
     row("S3", "the decode kernel maps query head h to KV head h % kv_heads", reading(tiled),
         "merged_attn.scores merged_attn.context", ["scores.kv_heads_tiled", "context.kv_heads_tiled"], _STEPS, "layer"),
-    row("S5", "the tail of the last page of 4 is not masked: keys and values that the call before left", _tail_not_masked,
+    row("S5", "the tail of the last page of 4 is not masked: keys and values that the call before left",
+        _tail_not_masked,
         "merged_attn.probs merged_attn.context", ["invariant.rows_sum", "*: sums? to|multiple of 4"], "decoder/plain",
         "layer"),
     row("S6", "the last page is dropped when the length is a multiple of the page of 4",
@@ -99,7 +101,8 @@ ROWS = (
         lambda patch: patch.function(code.scaled_scores, _keys_of_row_0), attention("scores"),
         ["wiring.other_row", "from.other_row: row 0|first row"], "encdec/ragged", "modules"),
     row("X15", "ALiBi is added beside RoPE", lambda patch: patch.function(code.scaled_scores, _alibi),
-        "merged_attn.scores", ["*: alibi|(linear|grows|line|slope).*distance|distance.*(linear|slope)"], "decoder/plain",
+        "merged_attn.scores", ["*: alibi|(linear|grows|line|slope).*distance|distance.*(linear|slope)"],
+        "decoder/plain",
         "layer"),
     row("B3", "YaRN: the softmax scale too is multiplied by attention_factor squared",
         _scaled(lambda stack, attn: attn.scaling * stack.rotary_emb.attention_factor**2), attention("scores"),

@@ -18,22 +18,22 @@ _CELL = 160
 
 def totals(outcomes: Sequence[Outcome]) -> dict[str, dict[str, Any]]:
     """By level: how many bugs, how many are caught, blamed exactly, without innocents, and named first."""
-    found = {}
+    by_level = {}
     for level in _LEVELS:
-        some = [one for one in outcomes if one.level == level]
+        some = [bug for bug in outcomes if bug.level == level]
         if some:
-            found[level] = {
+            by_level[level] = {
                 "bugs": len(some),
-                "caught": sum(one.caught for one in some),
-                "blamed": sum(one.blamed for one in some),
-                "innocents": sum(len(one.innocents) for one in some),
-                "named": sum(one.named == "yes" for one in some),
-                "behind": sum(one.named == "behind" for one in some),
-                "failures": sum(bool(one.failure) for one in some),
-                "median_seconds": round(median(one.seconds for one in some), 2),
-                "worst_seconds": round(max(one.seconds for one in some), 2),
+                "caught": sum(bug.caught for bug in some),
+                "blamed": sum(bug.blamed for bug in some),
+                "innocents": sum(len(bug.innocents) for bug in some),
+                "named": sum(bug.named == "yes" for bug in some),
+                "behind": sum(bug.named == "behind" for bug in some),
+                "failures": sum(bool(bug.failure) for bug in some),
+                "median_seconds": round(median(bug.seconds for bug in some), 2),
+                "worst_seconds": round(max(bug.seconds for bug in some), 2),
             }
-    return found
+    return by_level
 
 
 def terminal(outcomes: Sequence[Outcome]) -> Table:
@@ -41,31 +41,31 @@ def terminal(outcomes: Sequence[Outcome]) -> Table:
     table = Table("bug", "mistake", "level", "caught", "blamed", "innocent", "said first", "named", box=None)
     for column in table.columns:
         column.overflow = "fold"
-    for one in outcomes:
+    for bug in outcomes:
         table.add_row(
-            one.name,
-            one.says,
-            one.level,
-            "yes" if one.caught else "NO",
-            "yes" if one.blamed else f"not {' '.join(one.missed)}",
-            " ".join(one.innocents),
-            one.failure or "\n".join(line[:_CELL] for line in one.said),
-            one.named,
-            style="" if one.named == "yes" else "yellow",
+            bug.name,
+            bug.says,
+            bug.level,
+            "yes" if bug.caught else "NO",
+            "yes" if bug.blamed else f"not {' '.join(bug.missed)}",
+            " ".join(bug.innocents),
+            bug.failure or "\n".join(": ".join(lines[:2])[:_CELL] for lines in bug.said),
+            bug.named,
+            style="" if bug.named == "yes" else "yellow",
         )
     return table
 
 
 def sums(outcomes: Sequence[Outcome]) -> Table:
     """A row a level."""
-    found = totals(outcomes)
-    heads = next(iter(found.values()), {})
+    by_level = totals(outcomes)
+    heads = next(iter(by_level.values()), {})
     table = Table("level", *(head.replace("_", " ") for head in heads), box=None)
-    for level, numbers in found.items():
+    for level, numbers in by_level.items():
         table.add_row(level, *map(str, numbers.values()))
     return table
 
 
 def to_json(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     """Totals and every outcome."""
-    return {"totals": totals(outcomes), "bugs": [asdict(one) | {"blamed": one.blamed} for one in outcomes]}
+    return {"totals": totals(outcomes), "bugs": [asdict(bug) | {"blamed": bug.blamed} for bug in outcomes]}

@@ -67,20 +67,22 @@ def _first_layer_alone(patch: Patch) -> None:
 
 
 def _smoothed(patch: Patch) -> None:
-    def loss(plain: Any, *given: Any, **rest: Any) -> Any:
-        return plain(*given, **rest, label_smoothing=0.1)
+    def loss(plain: Any, *args: Any, **rest: Any) -> Any:
+        return plain(*args, **rest, label_smoothing=0.1)
 
     patch.wrap(nn.functional, "cross_entropy", loss)
 
 
 ROWS = (
     row("X42", "only the first decoder layer passes gradients back to the encoder", _first_layer_alone,
-        "gradient.encoder.norm", ["gradient.part_missing", "*gradient*: layer"], "training/tied", "logits"),
+        "gradient.encoder.norm", ["gradient.part_missing", "*gradient*: first layer|layer 1|(one|some) layers?"],
+        "training/tied", "logits"),
     row("G3", "RMSNorm backward: the weight's gradient from x, not from x / rms", _from_input,
         "gradient.input_layernorm.weight gradient.post_attention_layernorm.weight gradient.decoder.norm.weight"
         " gradient.merged_attn.q_norm.weight gradient.merged_attn.k_norm.weight",
-        ["*: x, not|unnormed|not normed|before the norm|rms|root mean square"], _CAUSAL, "layer"),
+        ["*: x / rms|unnormed|(not|never) normed|before the norm|times (its|the) rms|root mean square"], _CAUSAL,
+        "layer"),
     row("G6", "embedding backward: repeated ids overwrite, they do not add up", _overwritten, "gradient.shared.weight",
-        ["*: repeat|occur|twice|overwr|last (one|time|token|counts)"], _CAUSAL, "modules"),
+        ["*: repeat|occurs? (twice|more)|overwr|last (time|token|occurrence)"], _CAUSAL, "modules"),
     row("G8", "label smoothing of 0.1 is left on", _smoothed, "loss gradient.logits", ["*: smooth"], _CAUSAL, "layer"),
 )  # fmt: skip
