@@ -34,7 +34,7 @@ def test_what_is_wrong_of_a_bug_are_taps_of_networks() -> None:
 
 
 @pytest.mark.sample(every=25)
-@pytest.mark.parametrize("one", rows(), ids=lambda bug: bug.name)
+@pytest.mark.parametrize("bug", rows(), ids=lambda bug: bug.name)
 def test_with_every_tap_a_bug_is_caught_and_its_ops_are_blamed_and_no_other(bug: Row, tmp_path: Path) -> None:
     golden = golden_of(bug.case)
     candidate = recorded(bug, golden, tmp_path)

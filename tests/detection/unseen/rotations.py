@@ -39,7 +39,8 @@ def rotated(change: Change) -> Seed:
         call = _Call()
 
         def forward(plain: Any, module: Any, *args: Any, **kwargs: Any) -> Any:
-            call.module, call.past = module, int(past_length(kwargs.get("past_key_value"), module.layer_idx))
+            cache = args[6]  # as a layer hands it over
+            call.module, call.past = module, int(past_length(cache, module.layer_idx))
             return plain(module, *args, **kwargs)
 
         def rotate(plain: Any, q: torch.Tensor, k: torch.Tensor, *tables: torch.Tensor) -> Pair:
