@@ -33,7 +33,7 @@ def _plain(x: torch.Tensor) -> torch.Tensor:
 def _of_shard(_: Any, x: torch.Tensor) -> torch.Tensor:
     if x.ndim == 4:  # heads are not cut
         return _plain(x)
-    halves = _plain(x.unflatten(-1, (2, -1)))
+    halves = _plain(x.reshape(*x.shape[:-1], 2, -1))
     return halves.expand(*halves.shape[:-1], x.shape[-1] // 2).flatten(-2)
 
 

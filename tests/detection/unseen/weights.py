@@ -24,11 +24,11 @@ def _weights(change: Any, *names: str) -> Seed:
 
 
 def _interleaved(weight: torch.Tensor, _layer: int) -> torch.Tensor:
-    return weight.unflatten(0, (2, -1)).transpose(0, 1).flatten()
+    return weight.reshape(2, -1).T.flatten()
 
 
 def _groups_first(weight: torch.Tensor, _layer: int) -> torch.Tensor:
-    return weight.unflatten(1, (2, 3, -1)).transpose(1, 2).flatten(1)
+    return weight.reshape(len(weight), 2, 3, -1).transpose(1, 2).flatten(1)
 
 
 def _folded(patch: Patch) -> None:
@@ -46,10 +46,10 @@ def _scales_on_columns(weight: torch.Tensor, _layer: int) -> torch.Tensor:
 
 
 def _four_bits(weight: torch.Tensor, _layer: int) -> torch.Tensor:
-    blocks = weight.unflatten(1, (-1, 8))
+    blocks = weight.reshape(len(weight), -1, 8)
     low, high = blocks.amin(-1, keepdim=True), blocks.amax(-1, keepdim=True)
     step = (high - low) / 15
-    return (((blocks - low) / step).round() * step + low).flatten(1)
+    return (((blocks - low) / step).round() * step + low).reshape(weight.shape)
 
 
 def _act_order(weight: torch.Tensor, _layer: int) -> torch.Tensor:
