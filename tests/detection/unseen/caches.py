@@ -13,6 +13,7 @@ from detection.unseen.row import REQUEST, row
 _KEYS, _VALUES, _NEWEST = "merged_attn.cache_keys", "merged_attn.cache_values", "merged_attn.k_rope"
 _BOTH = f"{_KEYS} {_VALUES}"
 _STEPS = "decoder/ragged_decode"
+_PAGE = r"slots? 0 ?(to|–|-|…) ?3\b|pages?\b|multiple of 4|out of the window"
 
 
 def _shared_page(_cache: Any, held: Pair, past: int, _layer: int) -> Pair:
@@ -110,7 +111,7 @@ ROWS = (
         f"{_NEWEST} {_VALUES}", ["cache.stale", "from.earlier_request", f"*: {REQUEST}"], "encdec/second_request",
         "logits"),
     row("S11", "window with pages of 4: a page is freed as soon as its first token is out of the window", _page_freed,
-        _BOTH, ["cache.not_written", "cache.truncated", "cache.slot_map", "from.*: zero|nothing|empty"],
+        _BOTH, ["cache.slot_map", f"cache.not_written: {_PAGE}", f"cache.truncated: {_PAGE}", f"from.*: {_PAGE}"],
         "decoder/window_chunks", "layer"),
     row("X33", "int8 KV cache with the scales of the prompt: keys of decode steps saturate", _saturated, _NEWEST,
         ["invariant.clamped", "cache.clamped", "*: clamp|saturat|none exceeds|exceeds? "], "decoder/plain", "modules"),

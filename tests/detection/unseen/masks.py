@@ -87,6 +87,6 @@ ROWS = (
     row("C17", "varlen encoder batch: lengths one too long, the first pad behind a text is seen", _encoder(_one_longer),
         _ENCODER, [f"*: {PICTURE}", "*: one (too long|longer|more)|first pad|one pad"], "encdec/ragged", "layer"),
     row("C26", "slot 0 stays visible outside of the window", decoder_mask(own=_sink), _MASK,
-        ["mask.*sink*", f"*: {PICTURE}", "*: (see|show|visible|stay).*(slot 0|first (slot|key|token)|key 0)|sink"],
+        ["mask.*sink*", f"*: {PICTURE}", "*: (sees|shows|stays?|leaves) .*(slot 0|first (slot|key|token))|sink"],
         "decoder/window_chunks", "layer"),
 )  # fmt: skip
