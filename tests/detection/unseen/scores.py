@@ -99,7 +99,7 @@ ROWS = (
         ["invariant.visible_zero", "*: multiple of 4"], "decoder/plain", "layer"),
     row("S16", "the batch stride of K is 0: every row scores against the keys of row 0",
         lambda patch: patch.function(code.scaled_scores, _keys_of_row_0), attention("scores"),
-        ["wiring.other_row", "from.other_row: row 0|first row"], "encdec/ragged", "modules"),
+        ["wiring.other_row", "cache.other_row: first batch row", "from.other_row: row 0|first row"], "encdec/ragged", "modules"),
     row("X15", "ALiBi is added beside RoPE", lambda patch: patch.function(code.scaled_scores, _alibi),
         "merged_attn.scores", ["*: alibi|(linear|grows|line|slope).*distance|distance.*(linear|slope)"],
         "decoder/plain",
