@@ -163,6 +163,7 @@ ROOMS = {
         "kernels": ("command", "mutants"),
         "levels": ("command", "derived", "kernels", "mechanical", "mutants"),
         "blind": ("command", "levels", "mutants"),
+        "unseen": ("command", "levels", "mutants"),
         "honest": ("command", "levels"),
         "devices": ("command", "honest", "real_size"),
         "families": ("command",),
@@ -256,7 +257,7 @@ def test_no_module_imports_itself_by_a_detour(package: str) -> None:
         pytest.fail(" -> ".join(error.args[1]))
 
 
-SEEDED = ("detection/mutants", "detection/mechanical", "detection/kernels", "detection/blind")
+SEEDED = tuple(f"detection/{room}" for room in ("mutants", "mechanical", "kernels", "blind", "unseen"))
 SOUGHT = (
     *("qwen3_parity/mistakes", "qwen3_parity/diagnosis/fits", "qwen3_parity/diagnosis/findings"),
     *("qwen3_parity/blame", "qwen3_parity/diagnosis"),
@@ -299,6 +300,7 @@ READ_BY_DETECTION = {
     "kernels": ("report",),
     "levels": ("checkpoints", "check", "diagnosis", "mistakes", "recording", "report"),
     "blind": ("checkpoints", "check", "diagnosis", "recording", "report"),
+    "unseen": ("checkpoints", "check", "diagnosis", "report"),
 }
 """The judge's rooms that each part of `detection` runs."""
 

@@ -14,6 +14,7 @@ from detection.honest.command import budgets
 from detection.honest.run import VARIATIONS, record_all
 from detection.mechanical.command import mechanical
 from detection.mutants.command import mutants
+from detection.unseen.command import unseen
 from qwen3_golden import GOLDEN_ROOT, read
 from qwen3_parity.check import check_run
 from qwen3_parity.cli import main
@@ -23,6 +24,7 @@ OPTIONS = {
     mutants: "--all-cases --blame-only --list --workers --timeout --json --markdown",
     mechanical: "--only --json --workers",
     budgets: "--variation --only --quick --mutants --check --write",
+    unseen: "--only --level --list --timeout --json",
 }
 
 
@@ -39,7 +41,7 @@ def test_an_instrument_has_the_options_that_its_verb_had(command):
 
 
 @pytest.mark.sample(every=3)
-@pytest.mark.parametrize("module", ["mutants", "kernels", "mechanical", "honest", "derived"])
+@pytest.mark.parametrize("module", ["mutants", "kernels", "mechanical", "honest", "derived", "unseen"])
 def test_an_instrument_starts_in_the_folder_tests_and_its_help_waits_for_no_framework(module):
     command = [sys.executable, "-X", "importtime", "-m", f"detection.{module}", "--help"]
     done = subprocess.run(command, cwd=TESTS, env=_without_tests(), capture_output=True, text=True, check=False)

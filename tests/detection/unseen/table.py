@@ -1,0 +1,71 @@
+"""What became of the unseen bugs: a table for the terminal, totals, and plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from statistics import median
+from typing import Any
+
+from rich.table import Table
+
+from detection.unseen.run import Outcome
+
+_LEVELS = ("all", "modules", "layer", "logits")
+_CELL = 160
+"""So many characters of an answer stand in the table; the JSON has it whole."""
+
+
+def totals(outcomes: Sequence[Outcome]) -> dict[str, dict[str, Any]]:
+    """By level: how many bugs, how many are caught, blamed exactly, without innocents, and named first."""
+    by_level = {}
+    for level in _LEVELS:
+        some = [bug for bug in outcomes if bug.level == level]
+        if some:
+            by_level[level] = {
+                "bugs": len(some),
+                "caught": sum(bug.caught for bug in some),
+                "blamed": sum(bug.blamed for bug in some),
+                "innocents": sum(len(bug.innocents) for bug in some),
+                "named": sum(bug.named == "yes" for bug in some),
+                "behind": sum(bug.named == "behind" for bug in some),
+                "failures": sum(bool(bug.failure) for bug in some),
+                "median_seconds": round(median(bug.seconds for bug in some), 2),
+                "worst_seconds": round(max(bug.seconds for bug in some), 2),
+            }
+    return by_level
+
+
+def terminal(outcomes: Sequence[Outcome]) -> Table:
+    """A row a bug and level."""
+    table = Table("bug", "mistake", "level", "caught", "blamed", "innocent", "said first", "named", box=None)
+    for column in table.columns:
+        column.overflow = "fold"
+    for bug in outcomes:
+        table.add_row(
+            bug.name,
+            bug.says,
+            bug.level,
+            "yes" if bug.caught else "NO",
+            "yes" if bug.blamed else f"not {' '.join(bug.missed)}",
+            " ".join(bug.innocents),
+            bug.failure or "\n".join(": ".join(lines[:2])[:_CELL] for lines in bug.said),
+            bug.named,
+            style="" if bug.named == "yes" else "yellow",
+        )
+    return table
+
+
+def sums(outcomes: Sequence[Outcome]) -> Table:
+    """A row a level."""
+    by_level = totals(outcomes)
+    heads = next(iter(by_level.values()), {})
+    table = Table("level", *(head.replace("_", " ") for head in heads), box=None)
+    for level, numbers in by_level.items():
+        table.add_row(level, *map(str, numbers.values()))
+    return table
+
+
+def to_json(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """Totals and every outcome."""
+    return {"totals": totals(outcomes), "bugs": [asdict(bug) | {"blamed": bug.blamed} for bug in outcomes]}
