@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from qwen3_parity.diagnosis.edits.edit import Site, opened
+from qwen3_parity.diagnosis.edits.edit import Around, Block, Site, opened
 from qwen3_spec.graph import Node
-
-if TYPE_CHECKING:
-    from qwen3_parity.diagnosis.edits.region import Region
 
 _MOST = 80
 """Ops of a block that may be left out; a larger one is no part of a mistake."""
@@ -19,15 +15,7 @@ MODULE, LINE, LINES = "module", "line", "lines"
 """What a site of blocks has for its file: every module of a kind; a line; the lines of a function that are alike."""
 
 
-class Block(NamedTuple):
-    """The value that a block reads, the one that it gives, and the ops between, in order."""
-
-    begin: int
-    end: int
-    values: tuple[int, ...]
-
-
-def blocks(region: Region) -> dict[Site, list[Block]]:
+def blocks(region: Around) -> dict[Site, list[Block]]:
     """Every block of a region by its sites, each with one site, of the deepest modules first."""
     sites = dict[Site, list[Block]]()
     for site, values in _parts(region):
@@ -42,7 +30,7 @@ def blocks(region: Region) -> dict[Site, list[Block]]:
     return {site: every for site, every in sites.items() if seen.setdefault(tuple(every), site) == site}
 
 
-def _parts(region: Region) -> Iterator[tuple[Site, list[int]]]:
+def _parts(region: Around) -> Iterator[tuple[Site, list[int]]]:
     """The deepest modules first, then lines."""
     modules, lines = dict[str, list[int]](), dict[tuple[str, str, int, str], list[int]]()
     for value in region.order:
@@ -59,7 +47,7 @@ def _parts(region: Region) -> Iterator[tuple[Site, list[int]]]:
         yield from ((Site(LINE, number, f"{file}:{function}"), run) for run in _runs(region, values))
 
 
-def _runs(region: Region, values: list[int]) -> Iterator[list[int]]:
+def _runs(region: Around, values: list[int]) -> Iterator[list[int]]:
     """Values that follow one another without another op of the region between: a step each, a call each."""
     place = {value: number for number, value in enumerate(region.order)}
     run = list[int]()
@@ -71,7 +59,7 @@ def _runs(region: Region, values: list[int]) -> Iterator[list[int]]:
     yield run
 
 
-def _block(region: Region, values: list[int]) -> Block | None:
+def _block(region: Around, values: list[int]) -> Block | None:
     inside = set(values)
     results = [
         value
@@ -90,7 +78,7 @@ def _block(region: Region, values: list[int]) -> Block | None:
     return None
 
 
-def _node(region: Region, value: int) -> Node:
+def _node(region: Around, value: int) -> Node:
     node = region.node(value)
     assert node is not None
     return node

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from qwen3_golden import Array
 from qwen3_spec.aten import Kind as OpKind
 from qwen3_spec.aten import Numbers, elements, kernel_of
 from qwen3_spec.graph import LIMIT, Line, Node, result_of
-
-if TYPE_CHECKING:
-    from qwen3_parity.diagnosis.edits.region import Region
 
 
 class Rank(IntEnum):
@@ -41,6 +38,38 @@ class Site(NamedTuple):
     module: str = ""
 
 
+class Block(NamedTuple):
+    """The value that a part of a region reads, the one that it gives, and the ops between, in order."""
+
+    begin: int
+    end: int
+    values: tuple[int, ...]
+
+
+class Around(Protocol):
+    """What an edit asks of the region that it is made in, see `Region`."""
+
+    value: int
+
+    @property
+    def order(self) -> Sequence[int]: ...
+    @property
+    def base(self) -> Mapping[int, Any]: ...
+    @property
+    def names(self) -> Mapping[int, str]: ...
+    @property
+    def users(self) -> Mapping[int, Sequence[int]]: ...
+    @property
+    def sites(self) -> Mapping[Site, Sequence[int]]: ...
+    @property
+    def blocks(self) -> Mapping[Site, Sequence[Block]]: ...
+    def node(self, value: int) -> Node | None: ...
+    def at(self, site: Site) -> Sequence[int]: ...
+    def block_of(self, value: int, site: Site) -> Block: ...
+    def again(self, call: Call, x: Array, block: Block | None = None) -> Array: ...
+    def source(self, name: str) -> Array: ...
+
+
 _NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$|\[|#)")
 
 
@@ -61,7 +90,7 @@ class Call:
     A parameter or input is a call without a node: `operands` is its array alone.
     """
 
-    region: Region
+    region: Around
     env: Mapping[int, Any]
     value: int
     node: Node | None

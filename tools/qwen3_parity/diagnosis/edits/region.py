@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.diagnosis.edits.blocks import LINE, LINES, MODULE, Block, blocks
-from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Site, numbers_of, opened
+from qwen3_parity.diagnosis.edits.blocks import LINE, LINES, MODULE, blocks
+from qwen3_parity.diagnosis.edits.edit import Block, Call, Change, Edit, Site, numbers_of, opened
 from qwen3_parity.slices.network import Network
 from qwen3_spec.aten import TRUTH, Numbers
 from qwen3_spec.aten.noise import Noise

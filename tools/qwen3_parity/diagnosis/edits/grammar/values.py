@@ -150,7 +150,7 @@ def _last_keys(count: int) -> Change:
 
 def _last_query(call: Call) -> Array:
     seen = np.asarray(call.plain())
-    return seen | seen[..., -1:, :]
+    return np.asarray(seen | seen[..., -1:, :])
 
 
 def _rounded(bits: int) -> Change:
