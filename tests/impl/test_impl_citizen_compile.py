@@ -72,6 +72,7 @@ def test_compiled_prefill_and_decode_are_a_graph_each_for_all_steps(
 
 @pytest.mark.parametrize("compiler", COMPILERS)
 @torch.no_grad()
+@pytest.mark.slow  # two programs are compiled
 def test_a_windowed_static_cache_is_compiled_and_runs_past_its_window(
     make_model: Any, source: Any, ids: Any, compiler: str
 ) -> None:

@@ -130,6 +130,7 @@ def _parts(folder: Path, name: str, count: int) -> None:
 
 
 @pytest.mark.parametrize("name", WHOLE_MODELS)
+@pytest.mark.sample(every=2)
 def test_two_processes_record_what_one_does(folder: Path, two: Any, name: str) -> None:
     _agree(folder / "one" / f"{name}.pb", folder / "two" / f"{name}.pb")
     _parts(folder / "two", name, 2)

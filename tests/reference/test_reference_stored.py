@@ -66,6 +66,7 @@ def test_a_models_graph_comes_back_and_computes_the_same(family: str) -> None:
     np.testing.assert_array_equal(*results)
 
 
+@pytest.mark.slow  # an export of its own
 def test_a_graph_with_free_sizes_keeps_them_and_folds_its_layers() -> None:
     free = {0: torch.export.Dim.AUTO, 1: torch.export.Dim.AUTO}
     written = exported(Logits(tiny("qwen3.Qwen3")), inputs(17), (free, free))

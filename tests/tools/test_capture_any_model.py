@@ -25,6 +25,7 @@ def run(*arguments: object) -> Result:
     return CliRunner().invoke(main, ["capture", *map(str, arguments)])
 
 
+@pytest.mark.slow  # an export of its own
 def test_ids_of_a_causal_model_are_padded_on_the_left_and_its_last_tokens_go_one_by_one(tmp_path: Path) -> None:
     out = tmp_path / "mine.pb"
     result = run("--model", CHECKPOINT, "--ids", "5,6,7,8;9,10", "--steps", 1, "--out", out, "--json")

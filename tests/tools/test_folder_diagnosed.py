@@ -200,6 +200,7 @@ def hints(hinted: Path) -> FolderDiagnosis:
     return diagnose_folder(check_folder(hinted))
 
 
+@pytest.mark.slow  # every case of a folder is diagnosed twice
 def test_a_folder_says_of_each_case_what_its_own_diagnosis_says(hinted: Path, hints: FolderDiagnosis) -> None:
     report = diagnosis_json(hints)
     own: dict[str, set[tuple[str, str]]] = {"names": set(), "findings": set(), "record_next": set()}

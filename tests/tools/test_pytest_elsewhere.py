@@ -148,10 +148,11 @@ ProjectedAttention.__init__ = wrong
 @pytest.mark.parametrize(
     "tests",
     [
-        pytest.param((), id="all", marks=pytest.mark.slow),
+        pytest.param((), id="all"),
         pytest.param(("-k", "encoder/ragged or mask_given"), id="some"),
     ],
 )
+@pytest.mark.slow  # whole suites in processes of their own
 def test_one_seeded_bug_of_our_implementation_does_not_drown(tests: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "seeded_eps.py").write_text(SEEDED, encoding="utf-8")
     files = (

@@ -94,6 +94,7 @@ def names_in(recording: Recording) -> set[str]:
 
 
 @pytest.mark.parametrize("compiled", WHOLE)
+@pytest.mark.sample(every=3)
 def test_of_a_compiled_model_its_logits_are_recorded_by_the_program_that_runs(
     compiled: Callable[..., nn.Module], case: Case, graphs: Graphs, tmp_path: Path
 ) -> None:
