@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "slices"))
 from small import recording, run, weights
 
 from qwen3_golden import Array, Recording, pb
-from qwen3_parity.diagnosis.edits.edit import Edit, Free, Rank, Site
+from qwen3_parity.diagnosis.edits.edit import Call, Edit, Free, Rank, Site
 from qwen3_parity.diagnosis.edits.fit import fit
 from qwen3_parity.diagnosis.edits.grammar import PLAIN
 from qwen3_parity.diagnosis.edits.search import search
@@ -100,3 +100,16 @@ def test_a_part_of_a_tap_is_explained_where_its_right_cells_are_right() -> None:
     values[1] = -values[1]
     best = search([tap("layers.0", values)], []).fitting[0]
     assert best.partly == 1 and not best.whole and best.spoiled == 1 and "negates" in best.edit.says
+
+
+def _barely(call: Call) -> Array:
+    return np.asarray(call.plain() * (1 + 1e-12))
+
+
+def test_cells_that_are_wrong_only_together_are_explained_together() -> None:
+    honest = tap("layers.0")
+    slope = honest.truth * 6 * honest.unit / np.abs(honest.truth)
+    wrong = Target(honest.region, honest.truth + slope, honest.counts, honest.axes, honest.dtype)
+    assert wrong.cells.all() and not honest.cells.any()
+    (site,) = [site for site, values in honest.region.sites.items() if honest.region.value in values]
+    assert not wrong.of(Edit("edit.none", "", Rank.CONSTANT, {site: _barely})).fits

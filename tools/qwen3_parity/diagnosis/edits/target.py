@@ -73,8 +73,11 @@ class Target:
 
     @cached_property
     def cells(self) -> Array:
-        """Bool, True = judged and wrong."""
-        return np.asarray(self._errors(self.truth, self.unit) > self._room)
+        """Bool, True = judged and wrong: every cell of a tap whose cells are wrong only together."""
+        errors = self._errors(self.truth, self.unit)
+        wrong = np.asarray(errors > self._room)
+        together = not wrong.any() and share_of(measure(errors, self.counts, self.axes), self.narrow) > 1
+        return self.counts if together else wrong
 
     @cached_property
     def error(self) -> float:
