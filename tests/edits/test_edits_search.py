@@ -110,6 +110,6 @@ def test_cells_that_are_wrong_only_together_are_explained_together() -> None:
     honest = tap("layers.0")
     slope = honest.truth * 6 * honest.unit / np.abs(honest.truth)
     wrong = Target(honest.region, honest.truth + slope, honest.counts, honest.axes, honest.dtype)
-    assert wrong.cells.all() and not honest.cells.any()
+    assert (wrong.cells == wrong.counts).all() and not honest.cells.any()
     (site,) = [site for site, values in honest.region.sites.items() if honest.region.value in values]
     assert not wrong.of(Edit("edit.none", "", Rank.CONSTANT, {site: _barely})).fits
