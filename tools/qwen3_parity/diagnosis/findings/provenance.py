@@ -1,0 +1,195 @@
+"""Where the numbers of a wrong tap stand instead: another row, slot, head, step, layer, tap, the request before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from qwen3_golden import Array
+from qwen3_parity.diagnosis.findings.finding import Finding
+from qwen3_parity.diagnosis.findings.provenance_caches import in_cache
+from qwen3_parity.diagnosis.findings.provenance_form import Form, counted, form_of
+from qwen3_parity.diagnosis.findings.provenance_map import Held, Told, mapped, moved
+from qwen3_parity.diagnosis.findings.provenance_matches import Vectors, matches
+from qwen3_parity.diagnosis.findings.provenance_sources import Source, is_cache, sources
+from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
+
+_NEAR = 1e-3
+"""How far a number may be from the golden of another request, of the size of its vector: a candidate drifts from it."""
+_LEAST = 0.5
+"""The share of the wrong numbers that must stand elsewhere."""
+_FEWEST = 2
+"""Channels that are a block, and different numbers that are the same as others by no chance."""
+_BLOCKS = 1 << 22
+"""Numbers that are compared in all with those of other channels."""
+_ZEROS, _NAN, _NOWHERE = -1, -2, -3
+_NAMELESS = {_ZEROS: "zeros", _NAN: "NaN", _NOWHERE: "something that stands nowhere in this recording"}
+_MOVED = ("other_row", "other_slot", "other_head")
+
+
+@dataclass(frozen=True)
+class _Grain:
+    """The wrong places as vectors `[place, number]`; places stand at `at` (batch row, position, head).
+
+    `heads` and `numbers` are the wrong indices of those axes; `joined`: a vector has all wrong heads of a position.
+    """
+
+    form: Form
+    heads: Array
+    numbers: Array
+    joined: bool
+    at: Array
+    wrong: Array
+
+    def of(self, values: Array, form: Form) -> Array | None:
+        """A tap's values as `[batch, position, head, number]` of this grain; None where they do not fit."""
+        formed, (_, _, heads, size) = form.of(values), self.form.shape
+        if formed.shape[2:] != (heads, size):
+            if formed.shape[2] * formed.shape[3] == heads * size and 1 in (heads, formed.shape[2]):
+                formed = formed.reshape(*formed.shape[:2], heads, size)
+            elif self.joined or formed.shape[3] != size:
+                return None
+        formed = formed[..., self.numbers]
+        if not self.joined:
+            return formed
+        return formed[:, :, self.heads].reshape(*formed.shape[:2], 1, -1)
+
+
+def provenance(tap: WrongTap) -> Finding | None:
+    """Which places of a wrong tap hold what stands elsewhere, told as a map; of a cache also what stands nowhere.
+
+    Whole positions are looked up before single heads, and of both the wrong numbers alone. A map weighs 1 when every
+    wrong number stands where it says.
+    """
+    if tap.actual.dtype.kind != "f" or not tap.wrong.any() or not tap.actual.ndim:
+        return None
+    every = sources(tap)
+    best: Finding | None = None
+    for grain in _grains(tap):
+        finding = _finding(tap, grain, every)
+        if finding is not None and (best is None or finding.weight > best.weight):
+            best = finding
+        if best is not None and best.weight >= 1:
+            return best
+    block = _other_numbers(tap)
+    return block if block is not None else best
+
+
+def _grains(tap: WrongTap) -> Iterator[_Grain]:
+    form = form_of(tap.axes, tap.truth.shape)
+    wrong = form.of(tap.wrong)
+    heads, numbers = np.flatnonzero(wrong.any(axis=(0, 1, 3))), np.flatnonzero(wrong.any(axis=(0, 1, 2)))
+    at = np.argwhere(wrong.any(axis=(2, 3)))
+    zero = np.zeros((len(at), 1), at.dtype)
+    yield _Grain(form, heads, numbers, True, np.concatenate([at, zero], axis=1), wrong)
+    if form.shape[2] > 1:
+        yield _Grain(form, heads, numbers, False, np.argwhere(wrong.any(axis=3)), wrong)
+
+
+def _finding(tap: WrongTap, grain: _Grain, every: Sequence[Source]) -> Finding | None:
+    where = tuple(grain.at.T)
+    values, truth = (_at(grain, part, where) for part in (tap.actual, tap.truth))
+    judged = _at(grain, tap.judged, where)
+    zero, broken = (judged & (values != 0)).sum(axis=1) == 0, (judged & np.isnan(values)).any(axis=1)
+    room = np.zeros_like(values) if tap.unit is None else tap.room * _at(grain, tap.unit, where)
+    size, right = (np.sqrt(np.mean(np.square(part), axis=1, where=judged)) for part in (values, truth))
+    room = room * np.maximum(1, size / np.where(right > 0, right, np.inf))[:, None]
+    spread = float(np.std(tap.truth[tap.judged]))
+    vectors = Vectors(values, judged, room, spread if spread > 0 else 1.0)
+    rows, source, of = _rows(grain, every, values.shape[1])
+    pairs = matches(vectors, np.where((source >= 0)[:, None], rows, np.nan))
+    earlier = np.array([one.kind == "earlier_request" for one in every])[source]
+    if earlier.any():
+        near = np.maximum(room, _NEAR * size[:, None])
+        pairs = pairs[~earlier[pairs[:, 1]]]
+        pairs = np.concatenate([pairs, matches(replace(vectors, room=near), np.where(earlier[:, None], rows, np.nan))])
+        pairs = pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
+    pairs = pairs[~(zero | broken)[pairs[:, 0]]]
+    maps = mapped(pairs, grain.at, source, of)
+    maps += [
+        Held(source, some, grain.at[some], grain.at[some])
+        for source, where_so in ((_ZEROS, zero), (_NAN, broken))
+        if len(some := np.flatnonzero(where_so))
+    ]
+    return _weighed(tap, grain, every, maps)
+
+
+def _at(grain: _Grain, values: Array, where: tuple[Array, ...]) -> Array:
+    formed = grain.of(values, grain.form)
+    assert formed is not None
+    return np.asarray(formed[where])
+
+
+def _rows(grain: _Grain, every: Sequence[Source], size: int) -> tuple[Array, Array, Array]:
+    """`[row, number]`, the source of each row, and its place there."""
+    rows, source, of = [np.zeros((0, size))], [np.zeros(0, np.int64)], [np.zeros((0, 3), np.int64)]
+    for number, one in enumerate(every):
+        formed = grain.of(one.values, one.form)
+        if formed is not None:
+            rows.append(formed.reshape(-1, size))
+            of.append(np.argwhere(np.ones(formed.shape[:3], bool)))
+            source.append(np.full(len(rows[-1]), number))
+    return np.concatenate(rows), np.concatenate(source), np.concatenate(of)
+
+
+def _weighed(tap: WrongTap, grain: _Grain, every: Sequence[Source], maps: Sequence[Held]) -> Finding | None:
+    """The map in words, with the weight of what it explains."""
+    numbers = grain.wrong.sum(axis=(2, 3) if grain.joined else 3)
+    numbers = numbers[tuple(grain.at[:, : numbers.ndim].T)]
+    places = np.concatenate([np.zeros(0, np.int64), *(held.places for held in maps)])
+    nowhere = np.setdiff1d(np.arange(len(grain.at)), places)
+    share = 1 - float(numbers[nowhere].sum() / numbers.sum())
+    kinds = [_kind(held, every) for held in maps]
+    if is_cache(tap):
+        return in_cache(tap, grain.at, nowhere, kinds, lambda: _text(tap, grain, every, maps, nowhere))
+    if share < _LEAST:
+        return None
+    largest = max(range(len(maps)), key=lambda one: (int(numbers[maps[one].places].sum()), -one))
+    says = _text(tap, grain, every, maps, nowhere)
+    return Finding(f"from.{kinds[largest]}", says, 1.0 if share == 1 else share * 0.9)
+
+
+def _kind(held: Held, every: Sequence[Source]) -> str:
+    if held.source < 0:
+        return "zeros" if held.source == _ZEROS else "not_finite"
+    return every[held.source].kind or _MOVED[moved(held)[0]]
+
+
+def _text(tap: WrongTap, grain: _Grain, every: Sequence[Source], maps: Sequence[Held], nowhere: Array) -> str:
+    judged = grain.form.of(tap.judged)
+    counts = [int(judged.any(axis=axes).sum()) for axes in ((1, 2, 3), (0, 2, 3), (0, 1, 3), (0, 1, 2))]
+    words, within = grain.form.words, list[str]()
+    if grain.joined and len(grain.heads) < counts[2]:
+        within.append(counted(words[2], grain.heads.tolist()))
+    if len(grain.numbers) < counts[3]:
+        within.append(counted(words[3], grain.numbers.tolist()))
+    if grain.joined:
+        counts[2] = 1
+    how, at = Told(words[:3], counts[:3], within), grain.at
+    rest = [Held(_NOWHERE, nowhere, at[nowhere], at[nowhere])] if len(nowhere) else []
+    says = [_NAMELESS.get(held.source) or every[held.source].says for held in (*maps, *rest)]
+    return "; ".join(how.text(held, one) for held, one in zip((*maps, *rest), says, strict=True))
+
+
+def _other_numbers(tap: WrongTap) -> Finding | None:
+    """A block of channels that holds what belongs in another block of the same place."""
+    form = form_of(tap.axes, tap.truth.shape)
+    wrong, truth = form.of(tap.wrong), form.of(tap.truth)
+    numbers = np.flatnonzero(wrong.any(axis=(0, 1, 2)))
+    size, first, last = form.shape[3], int(numbers[0]), int(numbers[-1])
+    if last - first + 1 != len(numbers) or not _FEWEST <= len(numbers) < size:
+        return None
+    room = np.zeros(truth.shape) if tap.unit is None else tap.room * form.of(tap.unit)
+    actual, wrong, least = form.of(tap.actual)[..., numbers], wrong[..., numbers], room[..., numbers]
+    if len(np.unique(actual[wrong])) < _FEWEST:
+        return None
+    by_distance = sorted(range(-first, size - last), key=lambda by: (abs(by), by))
+    for by in by_distance[1 : 2 + _BLOCKS // max(1, int(wrong.size))]:
+        there = slice(first + by, last + by + 1)
+        if (np.abs(actual - truth[..., there]) <= np.maximum(least, room[..., there]))[wrong].all():
+            of = counted(form.words[3], range(first + by, last + by + 1))
+            says = f"{counted(form.words[3], numbers.tolist())} hold what belongs in {of}"
+            return Finding("from.other_channels", says, 1.0)
+    return None

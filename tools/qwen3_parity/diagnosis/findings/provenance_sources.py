@@ -1,0 +1,96 @@
+"""Where the numbers of a wrong tap may come from: what belongs elsewhere in it, other taps, the request before."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from qwen3_golden import Array
+from qwen3_parity.diagnosis.findings.provenance_form import Form, form_of
+from qwen3_parity.diagnosis.findings.wrong_tap import Key, WrongTap
+
+_MOST = 1 << 21
+"""Numbers that are looked at in all; the nearest taps come first."""
+_LAYER = re.compile(r"(?<=\.)(\d+)(?=\.|\[|#|$)")
+
+
+@dataclass(frozen=True)
+class Source:
+    """Numbers with their form; `says` what they are, at a {place}; `kind` is the finding's, "" for the tap's truth."""
+
+    kind: str
+    says: str
+    values: Array = field(repr=False)
+    form: Form
+
+
+def sources(tap: WrongTap) -> list[Source]:
+    """The nearest first: the tap's truth, what it reads, the request before, other steps and layers, other taps.
+
+    Of the run only what was computed before the tap: what follows from it has its numbers by right.
+    """
+    taken, most = list[Source](), _MOST
+    for source in _every(tap):
+        most -= source.values.size
+        if most < 0:
+            break
+        taken.append(source)
+    return taken
+
+
+def _every(tap: WrongTap) -> Iterator[Source]:
+    form = form_of(tap.axes, tap.truth.shape)
+    yield Source("", "what belongs in {place}", tap.truth, form)
+    keys = list(tap.keys)
+    earlier = keys[: keys.index(tap.key)] if tap.key in keys else []
+    alike = [key for key in earlier if _pattern(key[0]) == _pattern(tap.name)]
+    reads = [key for key in tap.reads if key in earlier]
+    for key in reads:
+        yield from _recorded(tap, key)
+    yield from _of_request(tap)
+    for key in sorted(alike, key=lambda key: _far(key, tap)):
+        yield from _recorded(tap, key)
+    known = {*reads, *alike}
+    for key in reversed(earlier):
+        if key not in known and not key[0].startswith("input."):
+            yield from _recorded(tap, key)
+
+
+def _far(key: Key, tap: WrongTap) -> tuple[int, int]:
+    layers, steps = abs(_layer(key[0]) - _layer(tap.name)), tap.step - key[1]
+    return layers + steps, layers
+
+
+def _recorded(tap: WrongTap, key: Key) -> Iterator[Source]:
+    alike = _pattern(key[0]) == _pattern(tap.name)
+    kind = "other_step" if key[0] == tap.name else "other_layer" if alike else "other_tap"
+    values, axes = tap.recorded(*key), tap.axes if alike else tap.axes_of(*key)
+    if values is not None and values.dtype.kind == "f" and values.ndim == len(axes):
+        name = "this tap" if key[0] == tap.name else key[0]
+        when = "" if key[1] == tap.step else f" of step {key[1]}"
+        yield Source(kind, f"{name}{when}, at {{place}}", values, form_of(axes, values.shape))
+
+
+def _of_request(tap: WrongTap) -> Iterator[Source]:
+    """The same tap of the request before; of a cache the last step alone, which has every slot."""
+    items = [] if tap.before is None else [item for item in tap.before if item.info.name == tap.name]
+    for item in items[-1:] if is_cache(tap) else items:
+        values = item.values()
+        if values.dtype.kind == "f" and values.ndim == len(tap.axes):
+            says = f"the request before's {tap.name.rpartition('.')[2]} (step {item.info.step}), at {{place}}"
+            yield Source("earlier_request", says, values, form_of(tap.axes, values.shape))
+
+
+def is_cache(tap: WrongTap) -> bool:
+    """Whether a tap is a cache of keys or values, slot by slot."""
+    return "key" in tap.axes and (tap.name.startswith("cache.") or tap.name.rpartition(".")[2].startswith("cache_"))
+
+
+def _pattern(name: str) -> str:
+    return _LAYER.sub("*", name, count=1)
+
+
+def _layer(name: str) -> int:
+    number = _LAYER.search(name)
+    return int(number.group(1)) if number else 0
