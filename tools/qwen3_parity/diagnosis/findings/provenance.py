@@ -26,6 +26,8 @@ _BLOCKS = 1 << 22
 """Numbers that are compared in all with those of other channels."""
 _ZEROS, _NAN, _NOWHERE = -1, -2, -3
 _NAMELESS = {_ZEROS: "zeros", _NAN: "NaN", _NOWHERE: "something that stands nowhere in this recording"}
+_WITHOUT_SOURCE = 0.95
+"""What zeros and NaN tell: what the numbers are, and not whence."""
 _MOVED = ("other_row", "other_slot", "other_head")
 
 
@@ -45,12 +47,9 @@ class _Grain:
 
     def of(self, values: Array, form: Form) -> Array | None:
         """A tap's values as `[batch, position, head, number]` of this grain; None where they do not fit."""
-        formed, (_, _, heads, size) = form.of(values), self.form.shape
-        if formed.shape[2:] != (heads, size):
-            if formed.shape[2] * formed.shape[3] == heads * size and 1 in (heads, formed.shape[2]):
-                formed = formed.reshape(*formed.shape[:2], heads, size)
-            elif self.joined or formed.shape[3] != size:
-                return None
+        formed, (_, _, heads, size) = form.with_heads_of(values, self.form), self.form.shape
+        if formed.shape[3] != size or (self.joined and formed.shape[2] != heads):
+            return None
         formed = formed[..., self.numbers]
         if not self.joined:
             return formed
@@ -146,9 +145,10 @@ def _weighed(tap: WrongTap, grain: _Grain, every: Sequence[Source], maps: Sequen
         return in_cache(tap, grain.at, nowhere, kinds, lambda: _text(tap, grain, every, maps, nowhere))
     if share < _LEAST:
         return None
-    largest = max(range(len(maps)), key=lambda one: (int(numbers[maps[one].places].sum()), -one))
+    largest = max(range(len(maps)), key=lambda one: (maps[one].source >= 0, int(numbers[maps[one].places].sum()), -one))
     says = _text(tap, grain, every, maps, nowhere)
-    return Finding(f"from.{kinds[largest]}", says, 1.0 if share == 1 else share * 0.9)
+    whole = _WITHOUT_SOURCE if set(kinds) <= {"zeros", "not_finite"} else 1.0
+    return Finding(f"from.{kinds[largest]}", says, whole if share == 1 else share * 0.9)
 
 
 def _kind(held: Held, every: Sequence[Source]) -> str:

@@ -9,7 +9,14 @@ from qwen3_golden import Array
 from qwen3_parity.diagnosis.whereabouts import ranges
 
 _POSITIONS = ("query", "key", "row", "total", "new")
-_WORDS = {"batch": ("batch row", "batch rows"), "query": ("position", "positions"), "row": ("row", "rows")}
+_WORDS = {
+    "batch": ("batch row", "batch rows"),
+    "query": ("position", "positions"),
+    "row": ("row", "rows"),
+    "channel": ("channel", "channels"),
+    "heads": ("head", "heads"),
+    "kv_heads": ("kv head", "kv heads"),
+}
 
 
 @dataclass(frozen=True)
@@ -26,6 +33,13 @@ class Form:
     def of(self, values: Array) -> Array:
         """Values of the tap in this form."""
         return values.transpose(self.order).reshape(self.shape)
+
+    def with_heads_of(self, values: Array, other: Form) -> Array:
+        """As `of`, with the heads of another form where one of the two has them in a row."""
+        formed, (_, _, heads, size) = self.of(values), other.shape
+        if formed.shape[2] * formed.shape[3] == heads * size and 1 in (heads, formed.shape[2]):
+            return formed.reshape(*formed.shape[:2], heads, size)
+        return formed
 
 
 def form_of(axes: Sequence[str], shape: Sequence[int]) -> Form:
@@ -51,8 +65,8 @@ def _words(names: Sequence[str], axes: Sequence[int]) -> tuple[str, str]:
     name = names[axes[0]] if axes else ""
     if name == "key":
         return "slot", "slots"
-    if names.count(name) > 1:  # two axes of channels in a row
-        name = f"{name} of axis {axes[0]}"
+    if names.count(name) > 1 and axes[0] < len(names) - 1:  # a graph calls heads channels too
+        return f"index of axis {axes[0]}", f"indices of axis {axes[0]}"
     return _WORDS.get(name, (name, name))
 
 

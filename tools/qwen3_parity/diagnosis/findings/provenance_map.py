@@ -76,6 +76,7 @@ class Told:
     words: Sequence[tuple[str, str]]
     counts: Sequence[int]
     within: Sequence[str] = ()
+    verb: tuple[str, str] = ("hold", "holds")
 
     def text(self, held: Held, says: str) -> str:
         """A map in words; `says` names the source, and has {place} where the place in it belongs."""
@@ -95,8 +96,10 @@ class Told:
                 several |= len(one) > 1
             if elsewhere_here:
                 targets.append(counted(word, one.values()))
-        verb = f"{', '.join(where)} {'hold' if several or self.within else 'holds'}" if where else "all of it holds"
-        return f"{verb} {says.format(place=' of '.join(reversed(targets)) or 'the same place')}"
+        verb = self.verb[not (several or self.within) or not where]
+        region = ", ".join(where) or "all of it"
+        place = " of ".join(reversed(targets)) or "the same place"
+        return f"{region} {verb} {says.format(place=place)}"
 
 
 def _parts(held: Held, by: Array) -> list[Held]:

@@ -42,30 +42,40 @@ def sources(tap: WrongTap) -> list[Source]:
 def _every(tap: WrongTap) -> Iterator[Source]:
     form = form_of(tap.axes, tap.truth.shape)
     yield Source("", "what belongs in {place}", tap.truth, form)
-    keys = list(tap.keys)
-    earlier = keys[: keys.index(tap.key)] if tap.key in keys else []
-    alike = [key for key in earlier if _pattern(key[0]) == _pattern(tap.name)]
+    earlier = _earlier(tap)
+    alike = like(tap, tap.name)
     reads = [key for key in tap.reads if key in earlier]
     for key in reads:
-        yield from _recorded(tap, key)
+        yield from recorded(tap, key)
     yield from _of_request(tap)
-    for key in sorted(alike, key=lambda key: _far(key, tap)):
-        yield from _recorded(tap, key)
+    for key in alike:
+        yield from recorded(tap, key)
     known = {*reads, *alike}
     for key in reversed(earlier):
         if key not in known and not key[0].startswith("input."):
-            yield from _recorded(tap, key)
+            yield from recorded(tap, key)
 
 
-def _far(key: Key, tap: WrongTap) -> tuple[int, int]:
-    layers, steps = abs(_layer(key[0]) - _layer(tap.name)), tap.step - key[1]
-    return layers + steps, layers
+def _earlier(tap: WrongTap) -> list[Key]:
+    keys = list(tap.keys)
+    return keys[: keys.index(tap.key)] if tap.key in keys else []
 
 
-def _recorded(tap: WrongTap, key: Key) -> Iterator[Source]:
-    alike = _pattern(key[0]) == _pattern(tap.name)
-    kind = "other_step" if key[0] == tap.name else "other_layer" if alike else "other_tap"
-    values, axes = tap.recorded(*key), tap.axes if alike else tap.axes_of(*key)
+def like(tap: WrongTap, name: str) -> list[Key]:
+    """The taps before a tap that are another one's in any layer and step, the nearest first."""
+
+    def far(key: Key) -> tuple[int, int]:
+        layers, steps = abs(_layer(key[0]) - _layer(name)), tap.step - key[1]
+        return layers + steps, layers
+
+    return sorted((key for key in _earlier(tap) if _pattern(key[0]) == _pattern(name)), key=far)
+
+
+def recorded(tap: WrongTap, key: Key, of: str = "") -> Iterator[Source]:
+    """A recorded tap of floats, if its axes are known; its kind is told by the name `of`, the tap's by default."""
+    of = of or tap.name
+    kind = "other_step" if key[0] == of else "other_layer" if _pattern(key[0]) == _pattern(of) else "other_tap"
+    values, axes = tap.recorded(*key), tap.axes_of(*key)
     if values is not None and values.dtype.kind == "f" and values.ndim == len(axes):
         name = "this tap" if key[0] == tap.name else key[0]
         when = "" if key[1] == tap.step else f" of step {key[1]}"
