@@ -78,10 +78,10 @@ def outranked(
 
     A name that was fitted to each tap by itself, or would make right cells wrong, says less and stands beside it.
     """
-    maps = [one for one in numbers if one.weight == 1 and one.name.startswith(_MAPS)]
+    maps = [finding for finding in numbers if finding.weight == 1 and finding.name.startswith(_MAPS)]
     if not names or not maps or (names[0].rank < FITTED and not round(names[0].spoiled, 1)):
         return names, beside
-    return [], [*beside, *(Finding("fit.few_taps", f"{_at(one)} ({one.name})", _FEW_TAPS) for one in names)]
+    return [], [*beside, *(Finding("fit.few_taps", f"{_at(name)} ({name.name})", _FEW_TAPS) for name in names)]
 
 
 def _reproduced(one: Explanation) -> int:

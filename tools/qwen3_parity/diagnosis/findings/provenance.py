@@ -11,7 +11,7 @@ from qwen3_golden import Array
 from qwen3_parity.diagnosis.findings.finding import Finding
 from qwen3_parity.diagnosis.findings.provenance_caches import in_cache
 from qwen3_parity.diagnosis.findings.provenance_form import Form, counted, form_of
-from qwen3_parity.diagnosis.findings.provenance_map import Held, Told, mapped, moved
+from qwen3_parity.diagnosis.findings.provenance_map import Held, Wording, mapped, moved
 from qwen3_parity.diagnosis.findings.provenance_matches import Vectors, matches
 from qwen3_parity.diagnosis.findings.provenance_sources import Source, is_cache, sources
 from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
@@ -20,10 +20,8 @@ _NEAR = 1e-3
 """How far a number may be from the golden of another request, of the size of its vector: a candidate drifts from it."""
 _LEAST = 0.5
 """The share of the wrong numbers that must stand elsewhere."""
-_FEWEST = 2
-"""Channels that are a block, and different numbers that are the same as others by no chance."""
-_BLOCKS = 1 << 22
-"""Numbers that are compared in all with those of other channels."""
+_PLACES = 1 << 15
+"""Wrong places beyond which none is looked up."""
 _ZEROS, _NAN, _NOWHERE = -1, -2, -3
 _NAMELESS = {_ZEROS: "zeros", _NAN: "NaN", _NOWHERE: "something that stands nowhere in this recording"}
 _WITHOUT_SOURCE = 0.95
@@ -62,18 +60,17 @@ def provenance(tap: WrongTap) -> Finding | None:
     Whole positions are looked up before single heads, and of both the wrong numbers alone. A map weighs 1 when every
     wrong number stands where it says.
     """
-    if tap.actual.dtype.kind != "f" or not tap.wrong.any() or not tap.actual.ndim:
+    if tap.actual.dtype.kind != "f" or not tap.wrong.any():
         return None
     every = sources(tap)
     best: Finding | None = None
     for grain in _grains(tap):
-        finding = _finding(tap, grain, every)
+        finding = _finding(tap, grain, every) if len(grain.at) <= _PLACES else None
         if finding is not None and (best is None or finding.weight > best.weight):
             best = finding
         if best is not None and best.weight >= 1:
             return best
-    block = _other_numbers(tap)
-    return block if block is not None else best
+    return best
 
 
 def _grains(tap: WrongTap) -> Iterator[_Grain]:
@@ -93,19 +90,20 @@ def _finding(tap: WrongTap, grain: _Grain, every: Sequence[Source]) -> Finding |
     judged = _at(grain, tap.judged, where)
     zero, broken = (judged & (values != 0)).sum(axis=1) == 0, (judged & np.isnan(values)).any(axis=1)
     room = np.zeros_like(values) if tap.unit is None else tap.room * _at(grain, tap.unit, where)
-    size, right = (np.sqrt(np.mean(np.square(part), axis=1, where=judged)) for part in (values, truth))
-    room = room * np.maximum(1, size / np.where(right > 0, right, np.inf))[:, None]
+    size, usual = (np.sqrt(np.mean(np.square(part), axis=1, where=judged)) for part in (values, truth))
+    room = room * np.maximum(1, size / np.where(usual > 0, usual, np.inf))[:, None]
     spread = float(np.std(tap.truth[tap.judged]))
     vectors = Vectors(values, judged, room, spread if spread > 0 else 1.0)
     rows, source, of = _rows(grain, every, values.shape[1])
-    pairs = matches(vectors, np.where((source >= 0)[:, None], rows, np.nan))
-    earlier = np.array([one.kind == "earlier_request" for one in every])[source]
+    pairs = matches(vectors, rows)
+    earlier = np.array([some.kind == "earlier_request" for some in every])[source]
     if earlier.any():
         near = np.maximum(room, _NEAR * size[:, None])
         pairs = pairs[~earlier[pairs[:, 1]]]
         pairs = np.concatenate([pairs, matches(replace(vectors, room=near), np.where(earlier[:, None], rows, np.nan))])
         pairs = pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
-    pairs = pairs[~(zero | broken)[pairs[:, 0]]]
+    no_wrong = (np.abs(rows[pairs[:, 1]] - truth[pairs[:, 0]]) <= room[pairs[:, 0]]) | ~judged[pairs[:, 0]]
+    pairs = pairs[~((zero | broken)[pairs[:, 0]] | no_wrong.all(axis=1))]  # what is right as well tells nothing
     maps = mapped(pairs, grain.at, source, of)
     maps += [
         Held(source, some, grain.at[some], grain.at[some])
@@ -124,8 +122,8 @@ def _at(grain: _Grain, values: Array, where: tuple[Array, ...]) -> Array:
 def _rows(grain: _Grain, every: Sequence[Source], size: int) -> tuple[Array, Array, Array]:
     """`[row, number]`, the source of each row, and its place there."""
     rows, source, of = [np.zeros((0, size))], [np.zeros(0, np.int64)], [np.zeros((0, 3), np.int64)]
-    for number, one in enumerate(every):
-        formed = grain.of(one.values, one.form)
+    for number, some in enumerate(every):
+        formed = grain.of(some.values, some.form)
         if formed is not None:
             rows.append(formed.reshape(-1, size))
             of.append(np.argwhere(np.ones(formed.shape[:3], bool)))
@@ -145,7 +143,7 @@ def _weighed(tap: WrongTap, grain: _Grain, every: Sequence[Source], maps: Sequen
         return in_cache(tap, grain.at, nowhere, kinds, lambda: _text(tap, grain, every, maps, nowhere))
     if share < _LEAST:
         return None
-    largest = max(range(len(maps)), key=lambda one: (maps[one].source >= 0, int(numbers[maps[one].places].sum()), -one))
+    largest = max(range(len(maps)), key=lambda k: (maps[k].source >= 0, int(numbers[maps[k].places].sum()), -k))
     says = _text(tap, grain, every, maps, nowhere)
     whole = _WITHOUT_SOURCE if set(kinds) <= {"zeros", "not_finite"} else 1.0
     return Finding(f"from.{kinds[largest]}", says, whole if share == 1 else share * 0.9)
@@ -167,29 +165,7 @@ def _text(tap: WrongTap, grain: _Grain, every: Sequence[Source], maps: Sequence[
         within.append(counted(words[3], grain.numbers.tolist()))
     if grain.joined:
         counts[2] = 1
-    how, at = Told(words[:3], counts[:3], within), grain.at
+    how, at = Wording(words[:3], counts[:3], within), grain.at
     rest = [Held(_NOWHERE, nowhere, at[nowhere], at[nowhere])] if len(nowhere) else []
     says = [_NAMELESS.get(held.source) or every[held.source].says for held in (*maps, *rest)]
-    return "; ".join(how.text(held, one) for held, one in zip((*maps, *rest), says, strict=True))
-
-
-def _other_numbers(tap: WrongTap) -> Finding | None:
-    """A block of channels that holds what belongs in another block of the same place."""
-    form = form_of(tap.axes, tap.truth.shape)
-    wrong, truth = form.of(tap.wrong), form.of(tap.truth)
-    numbers = np.flatnonzero(wrong.any(axis=(0, 1, 2)))
-    size, first, last = form.shape[3], int(numbers[0]), int(numbers[-1])
-    if last - first + 1 != len(numbers) or not _FEWEST <= len(numbers) < size:
-        return None
-    room = np.zeros(truth.shape) if tap.unit is None else tap.room * form.of(tap.unit)
-    actual, wrong, least = form.of(tap.actual)[..., numbers], wrong[..., numbers], room[..., numbers]
-    if len(np.unique(actual[wrong])) < _FEWEST:
-        return None
-    by_distance = sorted(range(-first, size - last), key=lambda by: (abs(by), by))
-    for by in by_distance[1 : 2 + _BLOCKS // max(1, int(wrong.size))]:
-        there = slice(first + by, last + by + 1)
-        if (np.abs(actual - truth[..., there]) <= np.maximum(least, room[..., there]))[wrong].all():
-            of = counted(form.words[3], range(first + by, last + by + 1))
-            says = f"{counted(form.words[3], numbers.tolist())} hold what belongs in {of}"
-            return Finding("from.other_channels", says, 1.0)
-    return None
+    return "; ".join(how.text(held, source) for held, source in zip((*maps, *rest), says, strict=True))

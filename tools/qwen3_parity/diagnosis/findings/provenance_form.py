@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.whereabouts import ranges
 
+PLACE = "{place}"
+"""Stands for a place in what is said of a source."""
 _POSITIONS = ("query", "key", "row", "total", "new")
 _WORDS = {
     "batch": ("batch row", "batch rows"),

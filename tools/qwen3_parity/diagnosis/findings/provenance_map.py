@@ -9,10 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.diagnosis.findings.provenance_form import counted
+from qwen3_parity.diagnosis.findings.provenance_form import PLACE, counted
 
 _MOVES = 16
 """Different moves within one source."""
+_BASE = np.array([1 << 42, 1 << 21, 1])
+"""Makes one number of a move."""
 _PARTS = 4
 """Parts of a map in words."""
 
@@ -38,8 +40,7 @@ def mapped(pairs: Array, at: Array, source: Array, of: Array) -> list[Held]:
     """
     maps, moves = list[Held](), of[pairs[:, 1]] - at[pairs[:, 0]]
     while len(pairs):
-        places = np.unique(np.stack([source[pairs[:, 1]], pairs[:, 0]], axis=1), axis=0)
-        counts = Counter(places[:, 0].tolist())
+        counts = Counter((np.unique(source[pairs[:, 1]] * len(at) + pairs[:, 0]) // len(at)).tolist())
         best = min(counts, key=lambda number: (-counts[number], number))
         of_best = source[pairs[:, 1]] == best
         chosen = _fewest_moves(pairs[of_best], moves[of_best])
@@ -53,15 +54,16 @@ def _fewest_moves(pairs: Array, moves: Array) -> Array:
     """One pair of each place."""
     chosen = list[Array]()
     while len(pairs):
-        every, which, counts = np.unique(moves, axis=0, return_inverse=True, return_counts=True)
-        best = min(range(len(every)), key=lambda one: (-int(counts[one]), int(np.abs(every[one]).sum()), one))
-        some = pairs if len(chosen) >= _MOVES else pairs[which.ravel() == best]
+        _, first, which, counts = np.unique(moves @ _BASE, return_index=True, return_inverse=True, return_counts=True)
+        far = np.abs(moves[first]).sum(axis=1)
+        best = np.lexsort((far, -counts))[0]
+        some = pairs if len(chosen) >= _MOVES else pairs[which == best]
         some = some[np.unique(some[:, 0], return_index=True)[1]]
         chosen.append(some)
         left = ~np.isin(pairs[:, 0], some[:, 0])
         pairs, moves = pairs[left], moves[left]
-    found = np.concatenate(chosen)
-    return np.asarray(found[np.argsort(found[:, 0], kind="stable")])
+    every = np.concatenate(chosen)
+    return np.asarray(every[np.argsort(every[:, 0], kind="stable")])
 
 
 def moved(held: Held) -> list[int]:
@@ -70,8 +72,8 @@ def moved(held: Held) -> list[int]:
 
 
 @dataclass(frozen=True)
-class Told:
-    """How a map is told: the `words` of its axes, how many indices of each count, and the region that all is in."""
+class Wording:
+    """A map in words: the `words` of its axes, how many indices of each count, and the region that everything is in."""
 
     words: Sequence[tuple[str, str]]
     counts: Sequence[int]
@@ -79,7 +81,7 @@ class Told:
     verb: tuple[str, str] = ("hold", "holds")
 
     def text(self, held: Held, says: str) -> str:
-        """A map in words; `says` names the source, and has {place} where the place in it belongs."""
+        """A map in words; `says` names the source, with `PLACE` for the place in it."""
         parts = [held]
         if _by_axis(held) is None:
             rows = _parts(held, held.at[:, 0])
@@ -89,17 +91,17 @@ class Told:
 
     def _phrase(self, maps: Sequence[Mapping[int, int]], says: str) -> str:
         where, targets, several = list(self.within), list[str](), False
-        for word, count, one in zip(self.words, self.counts, maps, strict=False):
-            elsewhere_here = any(at != of for at, of in one.items())
-            if len(one) < count or (elsewhere_here and count > 1):
-                where.append(counted(word, one))
-                several |= len(one) > 1
+        for word, count, by_index in zip(self.words, self.counts, maps, strict=False):
+            elsewhere_here = any(at != of for at, of in by_index.items())
+            if len(by_index) < count or (elsewhere_here and count > 1):
+                where.append(counted(word, by_index))
+                several |= len(by_index) > 1
             if elsewhere_here:
-                targets.append(counted(word, one.values()))
+                targets.append(counted(word, by_index.values()))
         verb = self.verb[not (several or self.within) or not where]
         region = ", ".join(where) or "all of it"
         place = " of ".join(reversed(targets)) or "the same place"
-        return f"{region} {verb} {says.format(place=place)}"
+        return f"{region} {verb} {says.replace(PLACE, place)}"
 
 
 def _parts(held: Held, by: Array) -> list[Held]:

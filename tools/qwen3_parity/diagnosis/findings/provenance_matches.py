@@ -36,9 +36,9 @@ def matches(wrong: Vectors, rows: Array) -> Array:
     for number, judged in enumerate(np.packbits(wrong.judged, axis=1)):
         groups.setdefault(judged.tobytes(), []).append(number)
     largest = sorted(groups.values(), key=lambda some: (-len(some), some[0]))[:_PATTERNS]
-    found = [_alike(wrong, np.array(some), rows) for some in largest if len(rows)]
-    pairs = np.concatenate([np.zeros((0, 2), np.int64), *found])
-    return np.asarray(pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))])
+    pairs = [_alike(wrong, np.array(some), rows) for some in largest if len(rows)]
+    every = np.concatenate([np.zeros((0, 2), np.int64), *pairs])
+    return np.asarray(every[np.lexsort((every[:, 1], every[:, 0]))])
 
 
 def _alike(wrong: Vectors, some: Array, rows: Array) -> Array:

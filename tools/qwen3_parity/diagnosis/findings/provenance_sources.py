@@ -7,17 +7,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from qwen3_golden import Array
-from qwen3_parity.diagnosis.findings.provenance_form import Form, form_of
+from qwen3_parity.diagnosis.findings.provenance_form import PLACE, Form, form_of
 from qwen3_parity.diagnosis.findings.wrong_tap import Key, WrongTap
 
-_MOST = 1 << 21
+_MOST = 1 << 22
 """Numbers that are looked at in all; the nearest taps come first."""
 _LAYER = re.compile(r"(?<=\.)(\d+)(?=\.|\[|#|$)")
 
 
 @dataclass(frozen=True)
 class Source:
-    """Numbers with their form; `says` what they are, at a {place}; `kind` is the finding's, "" for the tap's truth."""
+    """Numbers with their form; `says` what they are, at a place; `kind` is the finding's, "" for the tap's truth."""
 
     kind: str
     says: str
@@ -41,7 +41,7 @@ def sources(tap: WrongTap) -> list[Source]:
 
 def _every(tap: WrongTap) -> Iterator[Source]:
     form = form_of(tap.axes, tap.truth.shape)
-    yield Source("", "what belongs in {place}", tap.truth, form)
+    yield Source("", f"what belongs in {PLACE}", tap.truth, form)
     earlier = _earlier(tap)
     alike = like(tap, tap.name)
     reads = [key for key in tap.reads if key in earlier]
@@ -79,7 +79,7 @@ def recorded(tap: WrongTap, key: Key, of: str = "") -> Iterator[Source]:
     if values is not None and values.dtype.kind == "f" and values.ndim == len(axes):
         name = "this tap" if key[0] == tap.name else key[0]
         when = "" if key[1] == tap.step else f" of step {key[1]}"
-        yield Source(kind, f"{name}{when}, at {{place}}", values, form_of(axes, values.shape))
+        yield Source(kind, f"{name}{when}, at {PLACE}", values, form_of(axes, values.shape))
 
 
 def _of_request(tap: WrongTap) -> Iterator[Source]:
@@ -88,7 +88,7 @@ def _of_request(tap: WrongTap) -> Iterator[Source]:
     for item in items[-1:] if is_cache(tap) else items:
         values = item.values()
         if values.dtype.kind == "f" and values.ndim == len(tap.axes):
-            says = f"the request before's {tap.name.rpartition('.')[2]} (step {item.info.step}), at {{place}}"
+            says = f"the request before's {tap.name.rpartition('.')[2]} (step {item.info.step}), at {PLACE}"
             yield Source("earlier_request", says, values, form_of(tap.axes, values.shape))
 
 

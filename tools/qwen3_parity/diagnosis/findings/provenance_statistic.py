@@ -10,7 +10,7 @@ import numpy as np
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.findings.finding import Finding
 from qwen3_parity.diagnosis.findings.provenance_form import form_of
-from qwen3_parity.diagnosis.findings.provenance_map import Held, Told, mapped, moved
+from qwen3_parity.diagnosis.findings.provenance_map import Held, Wording, mapped, moved
 from qwen3_parity.diagnosis.findings.provenance_sources import Source, like, recorded
 from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
 
@@ -54,7 +54,7 @@ def other_statistic(tap: WrongTap) -> Finding | None:
         every = [statistic(some, eps) for some in rows]
         maps = _maps(every[0][wrong] / factors[wrong], every, at)
         if maps is not None:
-            return _told(tap, maps, sources, name)
+            return _in_words(tap, maps, sources, name)
     return None
 
 
@@ -90,10 +90,10 @@ def _maps(asked: Array, every: list[Array], at: Array) -> list[Held] | None:
     return maps if chance < _CHANCE else None
 
 
-def _told(tap: WrongTap, maps: list[Held], sources: list[Source], statistic: str) -> Finding:
+def _in_words(tap: WrongTap, maps: list[Held], sources: list[Source], statistic: str) -> Finding:
     form, judged = form_of(tap.axes, tap.truth.shape), form_of(tap.axes, tap.truth.shape).of(tap.judged)
     counts = [int(judged.any(axis=axes).sum()) for axes in ((1, 2, 3), (0, 2, 3), (0, 1, 3))]
-    how = Told(form.words[:3], counts, verb=("are divided by", "is divided by"))
+    how = Wording(form.words[:3], counts, verb=("are divided by", "is divided by"))
     largest = max(maps, key=lambda held: len(held.places))
     axes, kind = moved(largest), sources[largest.source].kind
     if largest.source == 0 and axes:
