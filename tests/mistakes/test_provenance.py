@@ -72,6 +72,8 @@ HELD: dict[str, tuple[str, str, int, Change, str, str]] = {
     "a half twice": (RAGGED, f"{ATTN}.q_rope", 1, lambda y: put(y, LAST, y[..., :5]), "from.other_channels",
         "head_dim 5–9 hold what belongs in head_dim 0–4"),
     "zeros": (RAGGED, f"{ATTN}.q_rope", 1, lambda y: put(y, 1, 0), "from.zeros", "batch row 1 holds zeros"),
+    "one number everywhere": (RAGGED, f"{ATTN}.q_rope", 1, lambda y: put(y, 1, 0.25), "from.constant",
+        "batch row 1 holds one number everywhere"),
     "a prefix of the request before": (SECOND, f"{ATTN}.k_rope", 0,
         lambda y: put(y, np.s_[:, :, :4], other(f"{ATTN}.k_rope", 0, FIRST)[:, :, :4]), "from.earlier_request",
         "positions 0–2 hold the request before's k_rope (step 0), at the same place"),
@@ -81,6 +83,8 @@ HELD: dict[str, tuple[str, str, int, Change, str, str]] = {
         "cache.slot_map", "batch row 0, slots 0–3 hold what belongs in slots 2–3, 0–1"),
     "nobody's": (RAGGED, f"{ATTN}.cache_keys", 2, lambda y: put(y, np.s_[:, :, 3:], np.cos(9 * y[:, :, 3:])),
         "cache.unknown", "slots 3–5 hold something that stands nowhere in this recording"),
+    "slots of one number": (RAGGED, f"{ATTN}.cache_keys", 2, lambda y: put(y, np.s_[:, :, 1], 3e8),
+        "cache.not_written", "slot 1 hold one number everywhere"),
     "slots never written": (RAGGED, f"{ATTN}.cache_keys", 2, lambda y: put(y, np.s_[:, :, 5], 0),
         "cache.not_written", "slot 5 holds zeros"),
     "slots of the request before": (SECOND, f"{ATTN}.cache_keys", 2,
@@ -94,7 +98,7 @@ def test_what_stands_elsewhere_is_told_as_a_map(change_name: str) -> None:
     case, name, step, change, kind, says = HELD[change_name]
     best = best_of(changed_by_hand(case, name, step, change))
     assert (best.name, says in best.says) == (kind, True), best
-    assert best.weight == {"from.zeros": 0.95, "cache.unknown": 0.5}.get(kind, 1)
+    assert best.weight == {"from.zeros": 0.95, "from.constant": 0.95, "cache.unknown": 0.5}.get(kind, 1)
 
 
 def noisy(y: Array) -> Array:
@@ -103,7 +107,6 @@ def noisy(y: Array) -> Array:
 
 NOTHING: dict[str, tuple[str, Change]] = {
     "noise": (f"{ATTN}.q_rope", noisy),
-    "one number everywhere": (f"{ATTN}.q_rope", lambda y: np.full_like(y, 0.25)),
     "rows with one of two numbers": (
         f"{ATTN}.probs",
         lambda y: (y == y.max(axis=-1, keepdims=True)).astype(np.float32),
@@ -124,10 +127,12 @@ def drawn(shape: tuple[int, ...], seed: int = 0) -> Array:
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32).astype(np.float64)
 
 
-def tap_of(actual: Array, truth: Array, room: float, recorded: dict[tuple[str, int], Array] | None = None) -> WrongTap:
+def tap_of(
+    actual: Array, truth: Array, room: float | Array, recorded: dict[tuple[str, int], Array] | None = None
+) -> WrongTap:
     """A tap by itself, among others of its axes that were recorded before and behind it."""
     taps, axes, key = recorded or {}, ("batch", "query", "hidden"), ("layers.1.y", 0)
-    unit = np.full(truth.shape, room)
+    unit = np.broadcast_to(room, truth.shape)
     return WrongTap(
         key, axes, frozenset(), actual, truth, unit, np.ones(truth.shape, bool), np.abs(actual - truth) > room, 1.0,
         lambda name, step: taps.get((name, step)), list(taps), axes_of=lambda name, step: axes,
@@ -141,9 +146,24 @@ def test_a_few_coarse_numbers_are_equal_by_chance() -> None:
     assert best_of(exact).says == "batch rows 0–1 hold what belongs in batch rows 1, 0"
 
 
-def test_of_equal_rows_none_is_the_others() -> None:
-    truth = drawn((1, 4, 8)).repeat(3, axis=0)
-    assert not findings(tap_of(truth + 1e-5 * drawn(truth.shape, 1), truth, 1e-6))
+def test_what_nearly_belongs_there_stands_nowhere_else() -> None:
+    truth = drawn((1, 4, 64)).repeat(3, axis=0)
+    assert not findings(tap_of(1.3 * truth, truth, 0.25 * np.abs(truth)))
+
+
+def test_equal_numbers_in_a_row_are_nobodys() -> None:
+    truth = drawn((3, 4, 8))
+    truth[0] = 0.25
+    best = best_of(tap_of(np.stack([truth[0], truth[0], truth[2]]), truth, 1e-6))
+    assert (best.name, best.weight) == ("from.constant", 0.95)
+
+
+def test_the_source_of_most_places_tells_of_those_that_stand_elsewhere_too() -> None:
+    truth, layer = drawn((1, 6, 8)), drawn((1, 6, 8), 1)
+    truth[:, 5] = layer[:, 2]
+    wrong = np.concatenate([layer[:, :5], truth[:, 5:]], axis=1)
+    says = best_of(tap_of(wrong, truth, 1e-6, {("layers.0.y", 0): layer, ("layers.1.y", 0): wrong})).says
+    assert says == "positions 0–4 hold layers.0.y, at the same place"
 
 
 def test_of_rows_that_hold_the_same_the_fewest_moves_tell() -> None:

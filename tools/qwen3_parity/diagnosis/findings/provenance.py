@@ -20,12 +20,19 @@ _NEAR = 1e-3
 """How far a number may be from the golden of another request, of the size of its vector: a candidate drifts from it."""
 _LEAST = 0.5
 """The share of the wrong numbers that must stand elsewhere."""
+_FEWEST = 3
+"""Equal numbers that are no accident."""
 _PLACES = 1 << 15
 """Wrong places beyond which none is looked up."""
-_ZEROS, _NAN, _NOWHERE = -1, -2, -3
-_NAMELESS = {_ZEROS: "zeros", _NAN: "NaN", _NOWHERE: "something that stands nowhere in this recording"}
+_ZEROS, _NAN, _CONSTANT, _NOWHERE = -1, -2, -3, -4
+_NAMELESS = {
+    _ZEROS: ("zeros", "zeros"),
+    _NAN: ("not_finite", "NaN"),
+    _CONSTANT: ("constant", "one number everywhere"),
+    _NOWHERE: ("nowhere", "something that stands nowhere in this recording"),
+}
 _WITHOUT_SOURCE = 0.95
-"""What zeros and NaN tell: what the numbers are, and not whence."""
+"""What zeros, NaN and one number everywhere tell: what the numbers are, and not whence."""
 _MOVED = ("other_row", "other_slot", "other_head")
 
 
@@ -88,7 +95,6 @@ def _finding(tap: WrongTap, grain: _Grain, every: Sequence[Source]) -> Finding |
     where = tuple(grain.at.T)
     values, truth = (_at(grain, part, where) for part in (tap.actual, tap.truth))
     judged = _at(grain, tap.judged, where)
-    zero, broken = (judged & (values != 0)).sum(axis=1) == 0, (judged & np.isnan(values)).any(axis=1)
     room = np.zeros_like(values) if tap.unit is None else tap.room * _at(grain, tap.unit, where)
     size, usual = (np.sqrt(np.mean(np.square(part), axis=1, where=judged)) for part in (values, truth))
     room = room * np.maximum(1, size / np.where(usual > 0, usual, np.inf))[:, None]
@@ -103,14 +109,22 @@ def _finding(tap: WrongTap, grain: _Grain, every: Sequence[Source]) -> Finding |
         pairs = np.concatenate([pairs, matches(replace(vectors, room=near), np.where(earlier[:, None], rows, np.nan))])
         pairs = pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
     no_wrong = (np.abs(rows[pairs[:, 1]] - truth[pairs[:, 0]]) <= room[pairs[:, 0]]) | ~judged[pairs[:, 0]]
-    pairs = pairs[~((zero | broken)[pairs[:, 0]] | no_wrong.all(axis=1))]  # what is right as well tells nothing
+    nameless = _nameless(values, judged)
+    pairs = pairs[(nameless == 0)[pairs[:, 0]] & ~no_wrong.all(axis=1)]  # what is right as well tells nothing
     maps = mapped(pairs, grain.at, source, of)
-    maps += [
-        Held(source, some, grain.at[some], grain.at[some])
-        for source, where_so in ((_ZEROS, zero), (_NAN, broken))
-        if len(some := np.flatnonzero(where_so))
-    ]
+    for content in (_ZEROS, _NAN, _CONSTANT):
+        some = np.flatnonzero(nameless == content)
+        maps += [Held(content, some, grain.at[some], grain.at[some])] if len(some) else []
     return _weighed(tap, grain, every, maps)
+
+
+def _nameless(values: Array, judged: Array) -> Array:
+    """`[place]` int: which places hold what needs no source; 0 where something else stands."""
+    with_one = np.where(judged, values, -np.inf).max(axis=1) == np.where(judged, values, np.inf).min(axis=1)
+    kinds = np.where(with_one & (judged.sum(axis=1) >= _FEWEST), _CONSTANT, 0)
+    kinds[(judged & (values != 0)).sum(axis=1) == 0] = _ZEROS
+    kinds[(judged & np.isnan(values)).any(axis=1)] = _NAN
+    return kinds
 
 
 def _at(grain: _Grain, values: Array, where: tuple[Array, ...]) -> Array:
@@ -145,13 +159,13 @@ def _weighed(tap: WrongTap, grain: _Grain, every: Sequence[Source], maps: Sequen
         return None
     largest = max(range(len(maps)), key=lambda k: (maps[k].source >= 0, int(numbers[maps[k].places].sum()), -k))
     says = _text(tap, grain, every, maps, nowhere)
-    whole = _WITHOUT_SOURCE if set(kinds) <= {"zeros", "not_finite"} else 1.0
+    whole = 1.0 if maps[0].source >= 0 else _WITHOUT_SOURCE
     return Finding(f"from.{kinds[largest]}", says, whole if share == 1 else share * 0.9)
 
 
 def _kind(held: Held, every: Sequence[Source]) -> str:
     if held.source < 0:
-        return "zeros" if held.source == _ZEROS else "not_finite"
+        return _NAMELESS[held.source][0]
     return every[held.source].kind or _MOVED[moved(held)[0]]
 
 
@@ -167,5 +181,5 @@ def _text(tap: WrongTap, grain: _Grain, every: Sequence[Source], maps: Sequence[
         counts[2] = 1
     how, at = Wording(words[:3], counts[:3], within), grain.at
     rest = [Held(_NOWHERE, nowhere, at[nowhere], at[nowhere])] if len(nowhere) else []
-    says = [_NAMELESS.get(held.source) or every[held.source].says for held in (*maps, *rest)]
+    says = [_NAMELESS[held.source][1] if held.source < 0 else every[held.source].says for held in (*maps, *rest)]
     return "; ".join(how.text(held, source) for held, source in zip((*maps, *rest), says, strict=True))
