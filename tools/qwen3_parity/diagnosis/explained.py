@@ -72,8 +72,8 @@ def certain(explanations: Sequence[Explanation]) -> tuple[list[Explanation], lis
 
 
 def outranked(
-    names: Sequence[Explanation], beside: Sequence[Finding], numbers: Sequence[Finding]
-) -> tuple[Sequence[Explanation], Sequence[Finding]]:
+    names: list[Explanation], beside: list[Finding], numbers: Sequence[Finding]
+) -> tuple[list[Explanation], list[Finding]]:
     """Names and what stands beside them, where a map says of every wrong number where it stands.
 
     A name that was fitted to each tap by itself, or would make right cells wrong, says less and stands beside it.

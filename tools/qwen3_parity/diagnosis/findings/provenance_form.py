@@ -60,7 +60,7 @@ def form_of(axes: Sequence[str], shape: Sequence[int]) -> Form:
         size *= shape[axis]
     lengths = [shape[some[0]] if some else 1 for some in (batch, along, head)]
     words = [_words(names, some) for some in (batch, along, head, rest[-1:])]
-    return Form((*batch, *along, *head, *rest), (*lengths, size), tuple(words))  # type: ignore[arg-type]
+    return Form((*batch, *along, *head, *rest), (lengths[0], lengths[1], lengths[2], size), tuple(words))
 
 
 def _words(names: Sequence[str], axes: Sequence[int]) -> tuple[str, str]:
