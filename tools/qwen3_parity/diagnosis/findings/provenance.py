@@ -24,15 +24,15 @@ _FEWEST = 3
 """Equal numbers that are no accident."""
 _PLACES = 1 << 15
 """Wrong places beyond which none is looked up."""
-_ZEROS, _NAN, _CONSTANT, _NOWHERE = -1, -2, -3, -4
+_ZEROS, _INFINITE, _CONSTANT, _NOWHERE = -1, -2, -3, -4
 _NAMELESS = {
     _ZEROS: ("zeros", "zeros"),
-    _NAN: ("not_finite", "NaN"),
+    _INFINITE: ("not_finite", "NaN or infinities"),
     _CONSTANT: ("constant", "one number everywhere"),
     _NOWHERE: ("nowhere", "something that stands nowhere in this recording"),
 }
 _WITHOUT_SOURCE = 0.95
-"""What zeros, NaN and one number everywhere tell: what the numbers are, and not whence."""
+"""What zeros, infinities and one number everywhere tell: what the numbers are, and not whence."""
 _MOVED = ("other_row", "other_slot", "other_head")
 
 
@@ -112,7 +112,7 @@ def _finding(tap: WrongTap, grain: _Grain, every: Sequence[Source]) -> Finding |
     nameless = _nameless(values, judged)
     pairs = pairs[(nameless == 0)[pairs[:, 0]] & ~no_wrong.all(axis=1)]  # what is right as well tells nothing
     maps = mapped(pairs, grain.at, source, of)
-    for content in (_ZEROS, _NAN, _CONSTANT):
+    for content in (_ZEROS, _INFINITE, _CONSTANT):
         some = np.flatnonzero(nameless == content)
         maps += [Held(content, some, grain.at[some], grain.at[some])] if len(some) else []
     return _weighed(tap, grain, every, maps)
@@ -123,7 +123,7 @@ def _nameless(values: Array, judged: Array) -> Array:
     with_one = np.where(judged, values, -np.inf).max(axis=1) == np.where(judged, values, np.inf).min(axis=1)
     kinds = np.where(with_one & (judged.sum(axis=1) >= _FEWEST), _CONSTANT, 0)
     kinds[(judged & (values != 0)).sum(axis=1) == 0] = _ZEROS
-    kinds[(judged & np.isnan(values)).any(axis=1)] = _NAN
+    kinds[(judged & ~np.isfinite(values)).any(axis=1)] = _INFINITE
     return kinds
 
 

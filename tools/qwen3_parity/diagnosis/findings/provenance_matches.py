@@ -12,6 +12,8 @@ _PATTERNS = 16
 """Sets of judged numbers that are looked up, the commonest first."""
 _ALIKE = 32
 """Neighbours of a vector's signature that are compared with it."""
+_PAIRS = 1 << 17
+"""Comparisons of whole vectors in all; of many that are alike fewer neighbours are compared."""
 _CHANCE = -3.0
 """The logarithm of the chance, to the base 10, below which an equality is none."""
 _NARROW = np.uint32(0xFFFF)
@@ -59,7 +61,7 @@ def _alike(wrong: Vectors, some: Array, rows: Array) -> Array:
     width = room @ np.abs(along) + 1e-12 * (np.abs(values) @ np.abs(along))
     first, last = np.searchsorted(signs, sign - width), np.searchsorted(signs, sign + width, "right")
     bits, pairs = _bits(values), list[Array]()
-    for step in range(_ALIKE):
+    for step in range(min(_ALIKE, 1 + _PAIRS // len(some))):
         live = np.flatnonzero(first + step < last)
         if not len(live):
             break
