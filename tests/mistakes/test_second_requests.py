@@ -48,7 +48,7 @@ def cache_of_first(y: Array, site: Site) -> Array:
 LEFT: dict[str, tuple[Mapping[str, Compute], str]] = {
     "the counter is not reset": ({"decoder.position_ids": changed(not_reset)}, "positions.earlier_request"),
     "the encoder's mask is kept": (dict.fromkeys(MASKS, padding_of_first), "mask.earlier_request"),
-    "a prefix is reused": ({f"{ATTENTION}.k_rope": changed(prefix_of_first)}, "fit.earlier_request"),
+    "a prefix is reused": ({f"{ATTENTION}.k_rope": changed(prefix_of_first)}, "from.earlier_request"),
     "the cache is not cleared": ({f"{ATTENTION}.cache_keys": changed(cache_of_first)}, "cache.stale"),
 }
 
@@ -63,7 +63,7 @@ def test_what_the_first_request_left_is_named_so(what: str) -> None:
 
 def test_a_prefix_is_told_by_its_positions() -> None:
     says = fault(CASE, {f"{ATTENTION}.k_rope": changed(prefix_of_first)}).findings[0].says
-    assert "positions 0 to 2 hold the request before's k_rope (step 0) positions 0 to 2 of batch row 0" in says
+    assert "batch row 0, positions 0–2 hold the request before's k_rope (step 0), at the same place" in says
 
 
 def test_nobody_is_blamed_for_a_request_that_did_not_run() -> None:

@@ -22,7 +22,7 @@ from qwen3_parity.diagnosis.answer import Diagnosis
 from qwen3_parity.diagnosis.by_graph import diagnose_by_graph
 from qwen3_parity.diagnosis.casts import casts_elsewhere
 from qwen3_parity.diagnosis.explain import FITTED, Explanation, explain
-from qwen3_parity.diagnosis.explained import Explained, certain
+from qwen3_parity.diagnosis.explained import Explained, certain, outranked
 from qwen3_parity.diagnosis.faults import Blame, Fault, Progress, blame, blame_outputs
 from qwen3_parity.diagnosis.findings import Finding
 from qwen3_parity.diagnosis.findings import findings as findings_of
@@ -160,12 +160,16 @@ def _explained(found: Blame, fault: Fault, search: Search) -> Explained:
     else:
         explanations = explain(blamed, passing, search)
     names, no_names = certain(explanations)
+    if names and names[0].rank < FITTED and not round(names[0].spoiled, 1):
+        return Explained(fault, where, names, stopped=search.stopped, cut=search.cut)
+    tap = wrong_tap(worst)
+    numbers = [] if tap is None else findings_of(tap)
+    names, no_names = outranked(names, no_names, numbers)
     if names and names[0].rank < FITTED:
         return Explained(fault, where, names, stopped=search.stopped, cut=search.cut)
     with np.errstate(all="ignore"):
-        findings = [one for fit in FITS if (one := fit(worst.evidence, worst.truth)) is not None]
-    tap = wrong_tap(worst)
-    findings += [*(() if tap is None else findings_of(tap)), *no_names]
+        fits = [one for fit in FITS if (one := fit(worst.evidence, worst.truth)) is not None]
+    findings = [*numbers, *fits, *no_names]
     if past and "cache" in worst.evidence.ops:
         findings.append(_WITH_A_PAST)
     findings.sort(key=lambda one: -one.weight)

@@ -52,6 +52,10 @@ _FEW_TAPS, _WRONG_ALIKE = 0.2, 0.4
 wrong tap tells."""
 
 
+_MAPS = ("from.", "cache.slot_map", "cache.stale")
+"""Findings that say where wrong numbers stand."""
+
+
 def certain(explanations: Sequence[Explanation]) -> tuple[list[Explanation], list[Finding]]:
     """The explanations that are names with a fix, and those that are no more than what the numbers say.
 
@@ -65,6 +69,19 @@ def certain(explanations: Sequence[Explanation]) -> tuple[list[Explanation], lis
     if not names or 2 * max(map(_reproduced, names)) >= names[0].of:
         return names, findings
     return [], [*findings, *(Finding("fit.few_taps", f"{_at(one)} ({one.name})", _FEW_TAPS) for one in names)]
+
+
+def outranked(
+    names: list[Explanation], beside: list[Finding], numbers: Sequence[Finding]
+) -> tuple[list[Explanation], list[Finding]]:
+    """Names and what stands beside them, where a map says of every wrong number where it stands.
+
+    A name that was fitted to each tap by itself, or would make right cells wrong, says less and stands beside it.
+    """
+    maps = [finding for finding in numbers if finding.weight == 1 and finding.name.startswith(_MAPS)]
+    if not names or not maps or (names[0].rank < FITTED and not round(names[0].spoiled, 1)):
+        return names, beside
+    return [], [*beside, *(Finding("fit.few_taps", f"{_at(name)} ({name.name})", _FEW_TAPS) for name in names)]
 
 
 def _reproduced(one: Explanation) -> int:

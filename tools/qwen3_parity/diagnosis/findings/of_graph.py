@@ -25,6 +25,7 @@ def wrong_tap(alone: Alone, network: Network) -> WrongTap | None:
     if truth.dtype.kind == "f":
         unit = network.slices.unit(value, truth, judged, DTYPES[item.info.dtype] if network.narrow else "float32")
     room = headroom("slice", "narrow" if network.narrow else "").max
+    order = network.graph.taps
     names = {number: tap for tap, number in network.graph.taps.items()}
 
     def recorded(name: str, step: int) -> Array | None:
@@ -42,9 +43,10 @@ def wrong_tap(alone: Alone, network: Network) -> WrongTap | None:
         wrong=np.asarray(judged & (alone.cells > room)),
         room=room,
         recorded=recorded,
-        keys=[tap.key for tap in network.candidate],
+        keys=sorted((tap.key for tap in network.candidate), key=lambda other: (order.get(other, -1), other != key)),
         reads=[names[read] for read in network.slices.reads(value) if read in names],
         config=network.config,
+        axes_of=lambda name, step: () if (tap := network.golden.get(name, step)) is None else tuple(tap.info.axes),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, is_dataclass
 from typing import Any
 
@@ -28,6 +29,10 @@ def wrong_tap(judged: Judged) -> WrongTap | None:
         values = run.recorded(name, step)
         return None if values is None else _wide(values)
 
+    def axes_of(name: str, step: int) -> Sequence[str]:
+        place = run.place(name)
+        return () if place is None else tuple(place.axes)
+
     return WrongTap(
         key=(site.place.name, site.step),
         axes=tuple(site.place.axes),
@@ -39,10 +44,11 @@ def wrong_tap(judged: Judged) -> WrongTap | None:
         wrong=judged.cells,
         room=judged.room,
         recorded=recorded,
-        keys=[item.key for item in run.recording],
+        keys=[item.key for item in run.given or run.recording if item.key in run.recording],
         reads=[(name, site.step) for name in site.names],
         config=_numbers(site.config),
         before=earlier(site),
+        axes_of=axes_of,
     )
 
 

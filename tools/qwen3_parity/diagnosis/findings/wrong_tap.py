@@ -22,9 +22,9 @@ class WrongTap:
     what makes it of the nearest recorded taps. `actual` and `truth` have the same shape, floats in float64; `unit` is
     the rounding unit of each cell, None where the op copies. `judged` are the cells that count, `wrong` those of them
     that are off by more than `room` units. `recorded` gives the candidate's taps (floats in float64) by name and step,
-    None where there is none, `keys` those that it has, in order; `reads` those that this tap was computed from.
-    `config` are the numbers of the model's config.json, `before` is the golden of the request that ran first on the
-    same model.
+    None where there is none, and `axes_of` their axes; `keys` are those that it has, in the order in which they are
+    computed; `reads` those that this tap was computed from. `config` are the numbers of the model's config.json,
+    `before` is the golden of the request that ran first on the same model.
     """
 
     key: Key
@@ -41,6 +41,7 @@ class WrongTap:
     reads: Sequence[Key] = ()
     config: Mapping[str, Any] = field(default_factory=dict)
     before: Recording | None = field(default=None, repr=False)
+    axes_of: Callable[[str, int], Sequence[str]] = field(default=lambda name, step: (), repr=False)
 
     @property
     def name(self) -> str:

@@ -1,0 +1,106 @@
+"""Where the numbers of a wrong tap may come from: what belongs elsewhere in it, other taps, the request before."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from qwen3_golden import Array
+from qwen3_parity.diagnosis.findings.provenance_form import PLACE, Form, form_of
+from qwen3_parity.diagnosis.findings.wrong_tap import Key, WrongTap
+
+_MOST = 1 << 22
+"""Numbers that are looked at in all; the nearest taps come first."""
+_LAYER = re.compile(r"(?<=\.)(\d+)(?=\.|\[|#|$)")
+
+
+@dataclass(frozen=True)
+class Source:
+    """Numbers with their form; `says` what they are, at a place; `kind` is the finding's, "" for the tap's truth."""
+
+    kind: str
+    says: str
+    values: Array = field(repr=False)
+    form: Form
+
+
+def sources(tap: WrongTap) -> list[Source]:
+    """The nearest first: the tap's truth, what it reads, the request before, other steps and layers, other taps.
+
+    Of the run only what was computed before the tap: what follows from it has its numbers by right.
+    """
+    taken, most = list[Source](), _MOST
+    for source in _every(tap):
+        most -= source.values.size
+        if most < 0:
+            break
+        taken.append(source)
+    return taken
+
+
+def _every(tap: WrongTap) -> Iterator[Source]:
+    form = form_of(tap.axes, tap.truth.shape)
+    yield Source("", f"what belongs in {PLACE}", tap.truth, form)
+    earlier = _earlier(tap)
+    alike = like(tap, tap.name)
+    reads = [key for key in tap.reads if key in earlier]
+    for key in reads:
+        yield from recorded(tap, key)
+    yield from _of_request(tap)
+    for key in alike:
+        yield from recorded(tap, key)
+    known = {*reads, *alike}
+    for key in reversed(earlier):
+        if key not in known and not key[0].startswith("input."):
+            yield from recorded(tap, key)
+
+
+def _earlier(tap: WrongTap) -> list[Key]:
+    keys = list(tap.keys)
+    return keys[: keys.index(tap.key)] if tap.key in keys else []
+
+
+def like(tap: WrongTap, name: str) -> list[Key]:
+    """The taps before a tap that are another one's in any layer and step, the nearest first."""
+
+    def far(key: Key) -> tuple[int, int]:
+        layers, steps = abs(_layer(key[0]) - _layer(name)), tap.step - key[1]
+        return layers + steps, layers
+
+    return sorted((key for key in _earlier(tap) if _pattern(key[0]) == _pattern(name)), key=far)
+
+
+def recorded(tap: WrongTap, key: Key, of: str = "") -> Iterator[Source]:
+    """A recorded tap of floats, if its axes are known; its kind is told by the name `of`, the tap's by default."""
+    of = of or tap.name
+    kind = "other_step" if key[0] == of else "other_layer" if _pattern(key[0]) == _pattern(of) else "other_tap"
+    values, axes = tap.recorded(*key), tap.axes_of(*key)
+    if values is not None and values.dtype.kind == "f" and values.ndim == len(axes):
+        name = "this tap" if key[0] == tap.name else key[0]
+        when = "" if key[1] == tap.step else f" of step {key[1]}"
+        yield Source(kind, f"{name}{when}, at {PLACE}", values, form_of(axes, values.shape))
+
+
+def _of_request(tap: WrongTap) -> Iterator[Source]:
+    """The same tap of the request before; of a cache the last step alone, which has every slot."""
+    items = [] if tap.before is None else [item for item in tap.before if item.info.name == tap.name]
+    for item in items[-1:] if is_cache(tap) else items:
+        values = item.values()
+        if values.dtype.kind == "f" and values.ndim == len(tap.axes):
+            says = f"the request before's {tap.name.rpartition('.')[2]} (step {item.info.step}), at {PLACE}"
+            yield Source("earlier_request", says, values, form_of(tap.axes, values.shape))
+
+
+def is_cache(tap: WrongTap) -> bool:
+    """Whether a tap is a cache of keys or values, slot by slot."""
+    return "key" in tap.axes and (tap.name.startswith("cache.") or tap.name.rpartition(".")[2].startswith("cache_"))
+
+
+def _pattern(name: str) -> str:
+    return _LAYER.sub("*", name, count=1)
+
+
+def _layer(name: str) -> int:
+    number = _LAYER.search(name)
+    return int(number.group(1)) if number else 0
