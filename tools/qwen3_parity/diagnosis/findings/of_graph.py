@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from qwen3_golden import Array
+from qwen3_parity.diagnosis.findings.product_of_graph import product_of
 from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
 from qwen3_parity.judge.budgets import headroom
 from qwen3_parity.slices.judge import Alone
@@ -48,6 +50,7 @@ def wrong_tap(alone: Alone, network: Network) -> WrongTap | None:
         keys=[tap.key for tap in network.candidate],
         reads=[names[read] for read in network.slices.reads(value) if read in names],
         config=_config(network),
+        product=partial(product_of, network, key, _head_dim(_config(network))),
     )
 
 
@@ -61,3 +64,9 @@ def _config(network: Network) -> dict[str, Any]:
     except ValueError:
         return {}
     return config if isinstance(config, dict) else {}
+
+
+def _head_dim(config: dict[str, Any]) -> int:
+    heads, width = config.get("num_attention_heads"), config.get("hidden_size")
+    known = config.get("head_dim") or (width // heads if isinstance(heads, int) and heads and width else 1)
+    return known if isinstance(known, int) else 1

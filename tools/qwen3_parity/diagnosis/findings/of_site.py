@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict, is_dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.blame.evidence import as_stored
+from qwen3_parity.diagnosis.findings.product_of_site import product_of
 from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
 from qwen3_parity.diagnosis.judged import Judged
 from qwen3_parity.mistakes.requests import earlier
@@ -43,6 +45,7 @@ def wrong_tap(judged: Judged) -> WrongTap | None:
         reads=[(name, site.step) for name in site.names],
         config=_numbers(site.config),
         before=earlier(site),
+        product=partial(product_of, judged),
     )
 
 

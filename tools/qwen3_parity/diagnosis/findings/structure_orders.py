@@ -1,0 +1,168 @@
+"""Rows of a weight that stand elsewhere, or belong to other tensors; columns in another order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from qwen3_golden import Array
+from qwen3_parity.diagnosis.findings.product import Product
+
+_LOOKED_UP = 8
+"""Positions whose numbers are looked up."""
+_MOST = 1 << 25
+"""Weights of all tensors whose rows are looked up."""
+_WORK = 1 << 31
+"""Multiplications that the order of columns is worth."""
+_TURNS = 400
+"""Steps of the search for an order."""
+_SMALL = 1e-5
+"""Directions of inputs and weights that are smaller than this, of the largest, tell nothing."""
+
+
+def rows(product: Product) -> tuple[str, str, float] | None:
+    """Each output is some row's of the checkpoint: of this weight in another order, or of others of its width."""
+    few = product.part(np.argsort(-np.square(product.x).sum(1), kind="stable")[:_LOOKED_UP])
+    names, every = zip(*_tensors(product), strict=True)
+    sources = [(number, row) for number, weight in enumerate(every) for row in range(len(weight))]
+    for moves in (False, True) if product.bias.any() else (False,):  # the bias stays where it is, or goes along
+        bias = [product.bias if moves and number == 0 else np.zeros(len(w)) for number, w in enumerate(every)]
+        at = _looked_up(few, np.concatenate([few.x @ w.T for w in every], 1) + np.concatenate(bias), moves)
+        weight = np.stack([every[sources[i][0]][sources[i][1]] for i in at])
+        own = np.array([sources[i][1] if sources[i][0] == 0 else -1 for i in at])
+        share = product.share(weight=weight, bias=product.bias[own] if moves and (own >= 0).all() else None)
+        if share:
+            return *_said(product, [(names[sources[i][0]], sources[i][1]) for i in at]), share
+    return None
+
+
+def _tensors(product: Product) -> Iterator[tuple[str, Array]]:
+    """The weight itself, and others with rows of its width, up to a number of elements."""
+    yield product.name, product.weight
+    left = _MOST
+    for name, weight in sorted(product.tensors.items()):
+        fits = weight.ndim == 2 and weight.shape[1] == product.weight.shape[1] and weight.size <= left
+        if fits and name != product.name:
+            yield name, np.asarray(weight, np.float64)
+            left -= weight.size
+
+
+def _looked_up(few: Product, right: Array, moves: bool) -> Array:
+    """For each output the row whose numbers are nearest, of `right[position, row]`; its own where none is near."""
+    values = few.y if moves else few.products
+    order = np.argsort(right[0], kind="stable")
+    room = few.limits[0] + np.abs(right[0]).max() * 1e-7
+    low = np.searchsorted(right[0][order], values[0] - room, "left")
+    high = np.searchsorted(right[0][order], values[0] + room, "right")
+    found = np.arange(values.shape[1])
+    for output, (start, stop) in enumerate(zip(low, high, strict=True)):
+        if stop > start:
+            near = np.sort(order[start:stop])
+            found[output] = near[np.abs(right[:, near] - values[:, output, None]).max(0).argmin()]
+    return found
+
+
+def _said(product: Product, sources: list[tuple[str, int]]) -> tuple[str, str]:
+    """Name and words of what stands where."""
+    tensors = list(dict.fromkeys(name for name, _ in sources))
+    order = np.array([row for _, row in sources])
+    if tensors == [product.name]:
+        return _reordered(product, order)
+    if len(tensors) == 1:
+        if np.array_equal(order, np.arange(len(order))):
+            return "weight.other_tensor", f"its weight is {tensors[0]}"
+        return "weight.other_rows", f"its weight's rows are {runs(order)} of {tensors[0]}"
+    shown = "; ".join(f"{name}: {sum(one == name for one, _ in sources)}" for name in tensors[:4])
+    first = ", ".join(f"{name.rpartition('.weight')[0].rpartition('.')[2]}[{row}]" for name, row in sources[:6])
+    return "weight.fused_layout", f"its weight's rows are those of several tensors ({shown}), in order {first} …"
+
+
+def _reordered(product: Product, order: Array) -> tuple[str, str]:
+    size = block(order)
+    moved = np.flatnonzero(order != np.arange(len(order)))
+    if len(np.unique(order)) < len(order):
+        says = ", ".join(f"row {i} is row {order[i]}" for i in moved[:6])
+        return "structure.rows_repeated", f"some of its weight's rows stand in others' places: {says}"
+    what = f"blocks of {size} rows" if size > 1 else "rows"
+    where = runs(order[::size] // size) if 2 * len(moved) > len(order) or size > 1 else ""
+    pairs = ", ".join(f"row {order[i]} at {i}" for i in moved[:6])
+    name = "weight.permuted" if size == 1 else "weight.shards_shuffled"
+    if product.head_dim > 1 and size % product.head_dim == 0:
+        name = "weight.heads_shuffled"
+    return name, f"its weight's {what} are in another order: {where + ' stand at 0, 1, 2 …' if where else pairs}"
+
+
+def columns_permuted(product: Product) -> tuple[str, str, float] | None:
+    """Each column of the weight is multiplied with another input than its own."""
+    inputs = product.x.shape[1]
+    if inputs**3 > _WORK or inputs < 2:
+        return None
+    for order in _orders(product):
+        share = product.share(x=product.x[:, order])
+        if share:
+            size = block(order)
+            what = f"blocks of {size} inputs" if size > 1 else "inputs"
+            says = f"its weight's columns are in another order than its input: they are multiplied with {what} "
+            name = "structure.columns_permuted"
+            if product.head_dim > 1 and size % product.head_dim == 0:
+                name = "weight.heads_shuffled"
+            return name, says + runs(order[::size] // size), share
+    return None
+
+
+def _orders(product: Product) -> Iterator[Array]:
+    """Orders of the inputs that the numbers come near to: input order[i] is multiplied with column i.
+
+    With y = x S w, S a permutation, inputs and weights show S between the directions that they have. What is between
+    the others follows in turns: no element of S is negative, and each row and column adds up to 1.
+    """
+    of_inputs, of_weights = _directions(product.x), _directions(product.weight)
+    shown = of_inputs.inverse @ product.products @ of_weights.inverse.T
+    inputs = len(shown)
+    turns = min(_TURNS, _WORK // (4 * inputs**3))
+    guess, seen = shown.copy(), set[bytes]()
+    for turn in range(turns + 1):
+        order = guess.argmax(0)
+        if turn % 10 == 0 and order.tobytes() not in seen and len(np.unique(order)) == inputs:
+            seen.add(order.tobytes())
+            yield order
+        lifted = np.maximum(guess, 0)
+        lifted = lifted / np.maximum(lifted.sum(0), 1e-12)
+        lifted = lifted / np.maximum(lifted.sum(1, keepdims=True), 1e-12)
+        guess = lifted + shown - of_inputs.onto @ lifted @ of_weights.onto
+
+
+class _Directions(NamedTuple):
+    """What a matrix `[row, column]` tells of its columns: its inverse there, and the projection onto them."""
+
+    inverse: Array
+    onto: Array
+
+
+def _directions(matrix: Array) -> _Directions:
+    left, sizes, right = np.linalg.svd(matrix, full_matrices=False)
+    large = sizes > _SMALL * sizes.max()
+    return _Directions((right[large].T / sizes[large]) @ left[:, large].T, right[large].T @ right[large])
+
+
+def block(order: Array) -> int:
+    """How many neighbours stay together wherever they go."""
+    for size in range(len(order) // 2, 1, -1):
+        if len(order) % size == 0:
+            blocks = order.reshape(-1, size)
+            if (np.diff(blocks, axis=1) == 1).all() and not (blocks[:, 0] % size).any():
+                return size
+    return 1
+
+
+def runs(indices: Array) -> str:
+    """Indices in words, the first ones, neighbours together: "4 to 9, 0, 2 …"."""
+    starts = np.flatnonzero(np.diff(indices, prepend=indices[0] - 2) != 1)
+    ends = [*(starts[1:] - 1), len(indices) - 1]
+    parts = [
+        str(indices[start]) if start == end else f"{indices[start]} to {indices[end]}"
+        for start, end in zip(starts, ends, strict=True)
+    ]
+    return ", ".join(parts[:8]) + (" …" if len(parts) > 8 else "")

@@ -1,0 +1,84 @@
+"""A weight times one number, a number for each of its rows, or a number for each of its columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from qwen3_golden import Array
+from qwen3_parity.diagnosis.findings.product import Product
+
+_FEWEST = 3
+"""Positions that a row's factor is told from."""
+_NEAR = 1e-3
+"""How far a fitted factor may be from the stored number that it is, as a part of the largest."""
+_STORED: tuple[tuple[str, Callable[[Array], Array]], ...] = (
+    ("", lambda v: v),
+    ("1 + ", lambda v: 1 + v),
+    ("1 / ", lambda v: 1 / v),
+    ("the square of ", np.square),
+)
+
+
+def factor(product: Product) -> tuple[str, str, float] | None:
+    """One number."""
+    right = product.truth - product.bias
+    size = float(np.vdot(right, right))
+    by = float(np.vdot(right, product.products)) / size if size else 0.0
+    share = product.share(weight=by * product.weight)
+    return ("weight.scaled", f"its weight is {by:.7g} × what it should be", share) if share else None
+
+
+def row_scaled(product: Product) -> tuple[str, str, float] | None:
+    """diag(s) @ W: a number for each output."""
+    if product.positions < _FEWEST:
+        return None
+    right = product.truth - product.bias
+    scales = (right * product.products).sum(0) / np.maximum(np.square(right).sum(0), 1e-300)
+    share = product.share(weight=scales[:, None] * product.weight)
+    return ("structure.row_scaled", _says(product, scales, "row"), share) if share else None
+
+
+def column_scaled(product: Product) -> tuple[str, str, float] | None:
+    """W @ diag(s): a number for each input, by least squares over every position and output."""
+    x, weight = product.x, product.weight
+    squares = (x.T @ x) * (weight.T @ weight)
+    if product.y.size < 2 * x.shape[1] or np.linalg.matrix_rank(squares, hermitian=True) < len(squares):
+        return None
+    scales = np.linalg.solve(squares, ((product.products.T @ x) * weight).sum(0))
+    share = product.share(weight=weight * scales)
+    return ("structure.column_scaled", _says(product, scales, "column"), share) if share else None
+
+
+def _says(product: Product, scales: Array, which: str) -> str:
+    """The factors in words: a stored vector where they are one; the few that are not 1; or the first ones."""
+    for name, vector in product.tensors.items():
+        for words, change in _STORED if vector.shape == scales.shape else ():
+            with np.errstate(all="ignore"):
+                numbers = change(np.asarray(vector, np.float64))
+            by = numbers[:, None] if which == "row" else numbers
+            if _near(numbers, scales) and product.share(weight=product.weight * by):
+                return f"its weight's {which}s are multiplied by {words}{name}: that is folded into it"
+    other = np.flatnonzero(np.abs(scales - 1) > _NEAR)
+    if len(other) <= len(scales) // 2:
+        shown = ", ".join(f"{which} {i} by {scales[i]:.5g}" for i in other[:4])
+        return f"its weight's {which}s are right but some that are multiplied: {shown}" + " …" * (len(other) > 4)
+    size = _block(scales)
+    shown = ", ".join(f"{number:.5g}" for number in scales[::size][:4])
+    each = f"block of {size} {which}s" if size > 1 else which
+    return f"its weight has a factor for each {each}: {shown}" + " …" * (len(scales) > 4 * size)
+
+
+def _near(numbers: Array, scales: Array) -> bool:
+    return bool(np.isfinite(numbers).all() and np.abs(numbers - scales).max() <= _NEAR * np.abs(scales).max())
+
+
+def _block(scales: Array) -> int:
+    """How many neighbours share a factor."""
+    for size in range(len(scales) // 2, 1, -1):
+        if len(scales) % size == 0:
+            parts = scales.reshape(-1, size)
+            if np.ptp(parts, axis=1).max() <= _NEAR * np.abs(scales).max():
+                return size
+    return 1
