@@ -22,6 +22,10 @@ _MOST = 64
 """Output channels whose elements are looked for one by one."""
 _MOST_ROWS = 1 << 12
 """Rows whose order is looked for: each is compared with each."""
+_LONG = 16
+"""Rows that stay together in shards of unequal size, on average."""
+_LISTED = 6
+"""Runs of indices that are written out."""
 
 
 def reordered(site: Site) -> Iterator[Hypothesis]:
@@ -38,6 +42,10 @@ def reordered(site: Site) -> Iterator[Hypothesis]:
         return
     far = np.square(actual).sum(1)[:, None] + np.square(truth).sum(1) - 2 * actual @ truth.T  # [row, row]
     order = np.argmin(far, axis=1)
+    for row in range(1, len(order)):  # equal rows of a vocabulary: the one that goes on
+        after = order[row - 1] + 1
+        if after < len(order) and np.array_equal(truth[after], truth[order[row]]):
+            order[row] = after
     if len(np.unique(order)) < len(order):
         return
 
@@ -45,11 +53,20 @@ def reordered(site: Site) -> Iterator[Hypothesis]:
         weight = site.parameters["weight"]
         return with_weight(site, weight[order]) if len(weight) == len(order) else None
 
+    name, blocks, where = told_order(order, "rows")
+    says = f"has a weight with its {blocks} in another order: {where} stand at 0, 1, 2 …"
+    fix = "put outputs together in the order of the weight's rows" if loaded_as_stored(site) else _FIX
+    yield from likely(site, what, [Hypothesis(name, says, fix, OfSite(taken), 3)])
+
+
+def told_order(order: Array, what: str) -> tuple[str, str, str]:
+    """The name of a weight in another order, what moves together ("blocks of 2 rows"), and the order in words."""
     size = _block(order)
-    name = "weight.permuted" if size == 1 else "weight.shards_shuffled"
-    blocks = f"blocks of {size} rows" if size > 1 else "rows"
-    says = f"has a weight with its {blocks} in another order: {_listed(order[::size] // size)} stand at 0, 1, 2 …"
-    yield from likely(site, what, [Hypothesis(name, says, _FIX, OfSite(taken), 3)])
+    where = runs(order[::size] // size)
+    if size == 1:
+        shards = np.count_nonzero(np.diff(order) != 1) < max(2, len(order) // _LONG)
+        return "weight.shards_shuffled" if shards else "weight.permuted", what, where
+    return "weight.shards_shuffled", f"blocks of {size} {what}", where
 
 
 def _block(order: Array) -> int:
@@ -60,6 +77,17 @@ def _block(order: Array) -> int:
             if (np.diff(blocks, axis=1) == 1).all() and not (blocks[:, 0] % size).any():
                 return size
     return 1
+
+
+def runs(indices: Array) -> str:
+    """Indices in words, neighbours together, the first ones: "4 to 9, 0, 2 …"."""
+    starts = np.flatnonzero(np.diff(indices, prepend=indices[0] - 2) != 1)
+    ends = [*(starts[1:] - 1), len(indices) - 1]
+    parts = [
+        str(indices[start]) if start == end else f"{indices[start]} to {indices[end]}"
+        for start, end in zip(starts, ends, strict=True)
+    ]
+    return ", ".join(parts[:_LISTED]) + (" …" if len(parts) > _LISTED else "")
 
 
 def unknown(site: Site) -> Iterator[Hypothesis]:

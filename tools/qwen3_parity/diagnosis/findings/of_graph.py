@@ -50,7 +50,7 @@ def wrong_tap(alone: Alone, network: Network) -> WrongTap | None:
         keys=[tap.key for tap in network.candidate],
         reads=[names[read] for read in network.slices.reads(value) if read in names],
         config=_config(network),
-        product=partial(product_of, network, key, _head_dim(_config(network))),
+        product=partial(product_of, network, key),
     )
 
 
@@ -64,9 +64,3 @@ def _config(network: Network) -> dict[str, Any]:
     except ValueError:
         return {}
     return config if isinstance(config, dict) else {}
-
-
-def _head_dim(config: dict[str, Any]) -> int:
-    heads, width = config.get("num_attention_heads"), config.get("hidden_size")
-    known = config.get("head_dim") or (width // heads if isinstance(heads, int) and heads and width else 1)
-    return known if isinstance(known, int) else 1

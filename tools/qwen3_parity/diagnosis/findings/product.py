@@ -26,7 +26,7 @@ class Product:
     `weight` is `[out, in]`, `bias` `[out]`, as the checkpoint has them, float64; `name` is the weight's. `noise` are
     rounding units beside the product's own, of the shape of `y`, `roundoff` what storing `y` costs of its size.
     `loaded`: whether the candidate's digest of the weight is the checkpoint's, None where nobody says it. `tensors` has
-    every parameter by name, `head_dim` is 1 where nobody says it. `hidden`: x was not recorded but computed.
+    every parameter by name. `hidden`: x was not recorded but computed, so that the mistake may be ahead.
     """
 
     name: str
@@ -39,7 +39,6 @@ class Product:
     roundoff: float = 0.0
     loaded: bool | None = None
     tensors: Mapping[str, Array] = field(default_factory=dict, repr=False)
-    head_dim: int = 1
     hidden: bool = False
 
     @property

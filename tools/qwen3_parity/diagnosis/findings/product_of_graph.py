@@ -21,6 +21,8 @@ _SAME = frozenset({"view", "_unsafe_view", "reshape", "alias", "clone", "contigu
 _TURNED = frozenset({"t", "transpose", "permute", "numpy_T"})
 _OPERANDS = {"linear": (0, 1, 2), "mm": (0, 1, None), "matmul": (0, 1, None), "addmm": (1, 2, 0)}
 """Where x, the weight and the bias stand."""
+_STEPS = 8
+"""Steps whose noise is drawn."""
 
 
 class _Parts(NamedTuple):
@@ -33,18 +35,14 @@ class _Parts(NamedTuple):
     bias: str
 
 
-def product_of(network: Network, key: tuple[str, int], head_dim: int = 1) -> Product | None:
-    """The product of one parameter that makes a tap; None for another op, and for a weight that is too large.
-
-    Where x was not recorded, or in half precision, of its own step alone.
-    """
+def product_of(network: Network, key: tuple[str, int]) -> Product | None:
+    """The product of one parameter that makes a tap; None for another op, and for a weight that is too large."""
     parts = _parts(network, network.graph.taps[key])
     if parts is None or (weight := network.slices.leaves[network.graph.leaves[parts.weight]]).size > LARGEST:
         return None
     weight = np.asarray(weight.T if parts.turned else weight, np.float64)
     hidden = parts.x not in network.slices.recorded
-    once = hidden or network.narrow
-    rows = list(_rows(network, key, parts, len(weight), once))
+    rows = list(_rows(network, key[0], parts, len(weight), noisy=hidden or network.narrow))
     if not rows:
         return None
     x, y, noise = (np.concatenate(part) for part in zip(*rows, strict=True))
@@ -62,7 +60,6 @@ def product_of(network: Network, key: tuple[str, int], head_dim: int = 1) -> Pro
         roundoff=ROUNDOFF[dtype] if dtype != "float32" else 0.0,
         loaded=loaded(parts.weight, network.golden, network.candidate),
         tensors={name: network.slices.leaves[leaves[name]] for name in network.graph.parameters},
-        head_dim=head_dim,
         hidden=hidden,
     )
 
@@ -94,26 +91,23 @@ def _parts(network: Network, value: int) -> _Parts | None:
 
 
 def _rows(
-    network: Network, key: tuple[str, int], parts: _Parts, outputs: int, once: bool
+    network: Network, name: str, parts: _Parts, outputs: int, *, noisy: bool
 ) -> Iterator[tuple[Array, Array, Array]]:
     """Input, output and further noise at real tokens, step by step: `[position, in]`, twice `[position, out]`."""
-    slices = network.slices
-    for other, value in sorted(network.graph.taps.items()):
-        if other[0] != key[0] or value not in slices.recorded or (once and other != key):
-            continue
+    slices, every = network.slices, network.graph.taps.items()
+    steps = sorted((other[1], value) for other, value in every if other[0] == name and value in slices.recorded)
+    for step, value in steps[:_STEPS] if noisy else steps:
         own = _parts(network, value)
         if own is None or own.weight != parts.weight:
             continue
-        item = network.golden[other]
-        actual, counts = network.candidate[other].values(), counted(item, network.golden)
+        item = network.golden[name, step]
+        actual, counts = network.candidate[name, step].values(), counted(item, network.golden)
         x = slices.recorded[own.x] if own.x in slices.recorded else slices.value(own.x)
         noise = np.zeros(actual.shape)
-        if once:
+        if noisy:
             dtype = DTYPES[item.info.dtype] if network.narrow else "float32"
             noise = slices.unit(value, slices.value(value), counts, dtype)
-        y, x = (np.asarray(part, np.float64) for part in (actual, x))
-        good = counts.reshape(-1, outputs).all(1)
-        y, noise = y.reshape(-1, outputs), noise.reshape(-1, outputs)
-        x = x.reshape(len(y), -1)
-        good = good & np.isfinite(y).all(1) & np.isfinite(x).all(1)
-        yield x[good], y[good], noise[good]
+        y = np.asarray(actual, np.float64).reshape(-1, outputs)
+        x = np.asarray(x, np.float64).reshape(len(y), -1)
+        good = counts.reshape(-1, outputs).all(1) & np.isfinite(y).all(1) & np.isfinite(x).all(1)
+        yield x[good], y[good], noise.reshape(-1, outputs)[good]

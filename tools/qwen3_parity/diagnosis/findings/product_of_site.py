@@ -41,7 +41,6 @@ def product_of(judged: Judged) -> Product | None:
         roundoff=ROUNDOFF[evidence.dtype] if evidence.dtype in (pb.BF16, pb.F16) else 0.0,
         loaded=loaded(site.place.parameters[0], values.given, values.recording),
         tensors=site.checkpoint,
-        head_dim=site.config.head_dim,
         hidden=values.recorded(site.names[0], site.step) is None,
     )
 

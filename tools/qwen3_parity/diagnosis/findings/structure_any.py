@@ -7,7 +7,7 @@ import numpy as np
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.findings.finding import Finding
 from qwen3_parity.diagnosis.findings.product import MOST, Product
-from qwen3_parity.diagnosis.findings.structure_orders import runs
+from qwen3_parity.mistakes.linear_fitted import runs
 from qwen3_parity.mistakes.rounding import ROUNDED
 
 _TOLD, _AFTERWARDS, _ANY = 0.95, 0.5, 0.05

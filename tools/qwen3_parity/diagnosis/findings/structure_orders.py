@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.diagnosis.findings.product import Product
+from qwen3_parity.diagnosis.findings.product import MOST, Product
+from qwen3_parity.mistakes.linear_fitted import runs, told_order
 
 _LOOKED_UP = 8
 """Positions whose numbers are looked up."""
@@ -16,8 +17,12 @@ _MOST = 1 << 25
 """Weights of all tensors whose rows are looked up."""
 _WORK = 1 << 31
 """Multiplications that the order of columns is worth."""
-_TURNS = 400
+_TURNS = 600
 """Steps of the search for an order."""
+_EACH = 10
+"""Steps between two orders that are tried."""
+_NAMED = 6
+"""Rows that are named one by one."""
 _SMALL = 1e-5
 """Directions of inputs and weights that are smaller than this, of the largest, tell nothing."""
 
@@ -56,12 +61,14 @@ def _looked_up(few: Product, right: Array, moves: bool) -> Array:
     room = few.limits[0] + np.abs(right[0]).max() * 1e-7
     low = np.searchsorted(right[0][order], values[0] - room, "left")
     high = np.searchsorted(right[0][order], values[0] + room, "right")
-    found = np.arange(values.shape[1])
+    at = np.arange(values.shape[1])
     for output, (start, stop) in enumerate(zip(low, high, strict=True)):
         if stop > start:
             near = np.sort(order[start:stop])
-            found[output] = near[np.abs(right[:, near] - values[:, output, None]).max(0).argmin()]
-    return found
+            far = np.abs(right[:, near] - values[:, output, None]).max(0)
+            equal = near[far <= far.min()]  # equal rows of a vocabulary: the one that goes on
+            at[output] = at[output - 1] + 1 if output and at[output - 1] + 1 in equal else equal[0]
+    return at
 
 
 def _said(product: Product, sources: list[tuple[str, int]]) -> tuple[str, str]:
@@ -80,58 +87,53 @@ def _said(product: Product, sources: list[tuple[str, int]]) -> tuple[str, str]:
 
 
 def _reordered(product: Product, order: Array) -> tuple[str, str]:
-    size = block(order)
     moved = np.flatnonzero(order != np.arange(len(order)))
+    pairs = ", ".join(f"row {order[i]} at {i}" for i in moved[:_NAMED]) + " …" * (len(moved) > _NAMED)
     if len(np.unique(order)) < len(order):
-        says = ", ".join(f"row {i} is row {order[i]}" for i in moved[:6])
-        return "structure.rows_repeated", f"some of its weight's rows stand in others' places: {says}"
-    what = f"blocks of {size} rows" if size > 1 else "rows"
-    where = runs(order[::size] // size) if 2 * len(moved) > len(order) or size > 1 else ""
-    pairs = ", ".join(f"row {order[i]} at {i}" for i in moved[:6])
-    name = "weight.permuted" if size == 1 else "weight.shards_shuffled"
-    if product.head_dim > 1 and size % product.head_dim == 0:
-        name = "weight.heads_shuffled"
-    return name, f"its weight's {what} are in another order: {where + ' stand at 0, 1, 2 …' if where else pairs}"
+        return "structure.rows_repeated", f"rows of its weight stand in other rows' places: {pairs}"
+    name, what, where = told_order(order, "rows")
+    return (
+        name,
+        f"its weight's {what} are in another order: {where + ' stand at 0, 1, 2 …' if len(moved) > _NAMED else pairs}",
+    )
 
 
 def columns_permuted(product: Product) -> tuple[str, str, float] | None:
     """Each column of the weight is multiplied with another input than its own."""
-    inputs = product.x.shape[1]
-    if inputs**3 > _WORK or inputs < 2:
+    if product.x.shape[1] ** 3 > _WORK:
         return None
     for order in _orders(product):
         share = product.share(x=product.x[:, order])
         if share:
-            size = block(order)
-            what = f"blocks of {size} inputs" if size > 1 else "inputs"
-            says = f"its weight's columns are in another order than its input: they are multiplied with {what} "
-            name = "structure.columns_permuted"
-            if product.head_dim > 1 and size % product.head_dim == 0:
-                name = "weight.heads_shuffled"
-            return name, says + runs(order[::size] // size), share
+            _, what, where = told_order(order, "inputs")
+            says = f"its weight's columns are in another order than its input: they are multiplied with {what} {where}"
+            return "structure.columns_permuted", says, share
     return None
 
 
 def _orders(product: Product) -> Iterator[Array]:
     """Orders of the inputs that the numbers come near to: input order[i] is multiplied with column i.
 
-    With y = x S w, S a permutation, inputs and weights show S between the directions that they have. What is between
-    the others follows in turns: no element of S is negative, and each row and column adds up to 1.
+    With y = x S w, S a permutation, inputs and weights show S between the directions that they have, and between these
+    and the direction of its sums, which are 1. The rest follows from its elements, none of which is negative, by
+    reflections (Douglas and Rachford).
     """
-    of_inputs, of_weights = _directions(product.x), _directions(product.weight)
-    shown = of_inputs.inverse @ product.products @ of_weights.inverse.T
-    inputs = len(shown)
-    turns = min(_TURNS, _WORK // (4 * inputs**3))
-    guess, seen = shown.copy(), set[bytes]()
-    for turn in range(turns + 1):
-        order = guess.argmax(0)
-        if turn % 10 == 0 and order.tobytes() not in seen and len(np.unique(order)) == inputs:
-            seen.add(order.tobytes())
-            yield order
+    inputs = product.x.shape[1]
+    one, two = (np.full((1, inputs), np.abs(part).max()) for part in (product.x, product.weight))
+    x, weight = np.vstack([product.x, one]), np.vstack([product.weight, two])
+    products = np.vstack([product.products, one[0, 0] * product.weight.sum(1)])
+    products = np.hstack([products, two[0, 0] * x.sum(1, keepdims=True)])
+    of_inputs, of_weights = _directions(x), _directions(weight)
+    shown = of_inputs.inverse @ products @ of_weights.inverse.T
+    guess, tried = shown.copy(), set[bytes]()
+    for turn in range(1 + min(_TURNS, _WORK // (4 * inputs**3))):
         lifted = np.maximum(guess, 0)
-        lifted = lifted / np.maximum(lifted.sum(0), 1e-12)
-        lifted = lifted / np.maximum(lifted.sum(1, keepdims=True), 1e-12)
-        guess = lifted + shown - of_inputs.onto @ lifted @ of_weights.onto
+        order = lifted.argmax(0)
+        if turn % _EACH == 0 and order.tobytes() not in tried and len(np.unique(order)) > MOST * inputs:
+            tried.add(order.tobytes())
+            yield order
+        turned = 2 * lifted - guess
+        guess += turned + shown - of_inputs.onto @ turned @ of_weights.onto - lifted
 
 
 class _Directions(NamedTuple):
@@ -145,24 +147,3 @@ def _directions(matrix: Array) -> _Directions:
     left, sizes, right = np.linalg.svd(matrix, full_matrices=False)
     large = sizes > _SMALL * sizes.max()
     return _Directions((right[large].T / sizes[large]) @ left[:, large].T, right[large].T @ right[large])
-
-
-def block(order: Array) -> int:
-    """How many neighbours stay together wherever they go."""
-    for size in range(len(order) // 2, 1, -1):
-        if len(order) % size == 0:
-            blocks = order.reshape(-1, size)
-            if (np.diff(blocks, axis=1) == 1).all() and not (blocks[:, 0] % size).any():
-                return size
-    return 1
-
-
-def runs(indices: Array) -> str:
-    """Indices in words, the first ones, neighbours together: "4 to 9, 0, 2 …"."""
-    starts = np.flatnonzero(np.diff(indices, prepend=indices[0] - 2) != 1)
-    ends = [*(starts[1:] - 1), len(indices) - 1]
-    parts = [
-        str(indices[start]) if start == end else f"{indices[start]} to {indices[end]}"
-        for start, end in zip(starts, ends, strict=True)
-    ]
-    return ", ".join(parts[:8]) + (" …" if len(parts) > 8 else "")

@@ -6,7 +6,7 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.findings.product import MOST, Product
-from qwen3_parity.diagnosis.findings.structure_orders import runs
+from qwen3_parity.mistakes.linear_fitted import runs
 
 _RANKS = 16
 """The highest rank that is looked for."""
