@@ -8,11 +8,12 @@ import numpy as np
 
 from qwen3_parity.diagnosis.findings.finding import Finding
 from qwen3_parity.diagnosis.findings.structure import structure
+from qwen3_parity.diagnosis.findings.structure_terms import summed
 from qwen3_parity.diagnosis.findings.wrong_tap import Key, WrongTap
 
 __all__ = ["Finding", "Key", "WrongTap", "findings"]
 
-FINDERS: tuple[Callable[[WrongTap], Finding | None], ...] = (structure,)
+FINDERS: tuple[Callable[[WrongTap], Finding | None], ...] = (structure, summed)
 """In the order of preference among findings that tell equally much."""
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from qwen3_golden import Array, Recording
 from qwen3_parity.diagnosis.findings.product import Product
+from qwen3_parity.diagnosis.findings.terms import Terms
 
 Key = tuple[str, int]
 """A tap's name and step."""
@@ -25,7 +26,8 @@ class WrongTap:
     that are off by more than `room` units. `recorded` gives the candidate's taps (floats in float64) by name and step,
     None where there is none, `keys` those that it has, in order; `reads` those that this tap was computed from.
     `config` are the numbers of the model's config.json, `before` is the golden of the request that ran first on the
-    same model. `product` gives the matrix product that makes the tap, None where there is none.
+    same model. `product` gives the matrix product that makes the tap and `terms` the
+    terms of the sum that it is, None where there is none.
     """
 
     key: Key
@@ -43,6 +45,7 @@ class WrongTap:
     config: Mapping[str, Any] = field(default_factory=dict)
     before: Recording | None = field(default=None, repr=False)
     product: Callable[[], Product | None] = field(default=lambda: None, repr=False)
+    terms: Callable[[], Terms | None] = field(default=lambda: None, repr=False)
 
     @property
     def name(self) -> str:
