@@ -5,29 +5,33 @@ from __future__ import annotations
 import numpy as np
 
 from qwen3_golden import Array, pb
-from qwen3_parity.blame.values import made_once
+from qwen3_parity.blame.evidence import Evidence
+from qwen3_parity.blame.replay import expected, gather
+from qwen3_parity.blame.values import Values, made_once
 from qwen3_parity.diagnosis.findings.product import LARGEST, Product, spread
 from qwen3_parity.diagnosis.judged import Judged
 from qwen3_parity.judge.budgets import ROUNDOFF
+from qwen3_parity.judge.scope import Scope
 from qwen3_parity.mistakes.observed import real
 from qwen3_parity.mistakes.parameters import loaded
 from qwen3_spec.site import Site
 
+_STEPS = 8
+"""Steps whose hidden inputs are computed, and their noise drawn."""
+
 
 def product_of(judged: Judged) -> Product | None:
-    """A linear's product; None for another op and a weight that is too large. Of a group, of its own step alone."""
+    """A linear's product; None for another op and a weight that is too large."""
     evidence = judged.evidence
     site = evidence.site
     if site.place.op != "linear" or site.parameters["weight"].size > LARGEST or not judged.in_shape:
         return None
-    group, values = bool(evidence.others), site.values
-    once = group or made_once(site.place.name)
-    steps = [site.step] if once else range(max(len(site.case.steps), 1))
-    sites = [site if step == site.step else values.site(site.place.name, step) for step in steps]
-    rows = [part for each in sites if each is not None and (part := _rows(each, judged if group else None))]
-    if not rows:
+    values, once = site.values, made_once(site.place.name)
+    steps = range(1 if once else max(len(site.case.steps), 1))
+    rows = [_hidden(judged, step) if evidence.others else _rows(judged, step) for step in steps]
+    if not any(rows):
         return None
-    x, y, noise = (np.concatenate(parts) for parts in zip(*rows, strict=True))
+    x, y, noise = (np.concatenate(parts) for parts in zip(*filter(None, rows), strict=True))
     some = spread(len(x))
     weight = np.asarray(site.parameters["weight"], np.float64)
     return Product(
@@ -45,17 +49,36 @@ def product_of(judged: Judged) -> Product | None:
     )
 
 
-def _rows(site: Site, group: Judged | None) -> tuple[Array, Array, Array] | None:
-    """Input, output and further noise at real tokens: `[position, in]`, twice `[position, out]`."""
-    actual = site.values.recorded(site.place.name, site.step)
+def _rows(judged: Judged, step: int) -> tuple[Array, Array, Array] | None:
+    """Input, output and no further noise at real tokens: `[position, in]`, twice `[position, out]`."""
+    own = judged.evidence.site
+    site = own if step == own.step else own.values.site(own.place.name, step)
+    actual = own.values.recorded(own.place.name, step)
+    return None if site is None or actual is None else _counted(site, actual, real(site), np.zeros(actual.shape))
+
+
+def _hidden(judged: Judged, step: int) -> tuple[Array, Array, Array] | None:
+    """As `_rows`, where the input was not recorded: with the noise of what it was computed from."""
+    own, values = judged.evidence.site, judged.evidence.site.values
+    assert isinstance(values, Values)
+    if step == own.step:
+        evidence, (_, unit) = judged.evidence, judged.truth
+    else:
+        item = values.recording.get(own.place.name, step)
+        found = None if item is None or step > _STEPS else gather(values.another(), item, Scope(values.given))
+        if not isinstance(found, Evidence):
+            return None
+        evidence, (_, unit) = found, expected(found)
+    noise = np.zeros(evidence.actual.shape) if unit is None else unit
+    return _counted(evidence.site, evidence.actual, evidence.judged, noise)
+
+
+def _counted(site: Site, actual: Array, cells: Array | None, noise: Array) -> tuple[Array, Array, Array] | None:
     outputs = len(site.parameters["weight"])
-    if actual is None or actual.shape[-1:] != (outputs,):
+    if actual.shape[-1:] != (outputs,) or noise.shape != actual.shape:
         return None
-    y = np.asarray(actual, np.float64).reshape(-1, outputs)
+    y, noise = (np.asarray(part, np.float64).reshape(-1, outputs) for part in (actual, noise))
     x = np.asarray(site.inputs[0], np.float64).reshape(len(y), -1)
-    unit = None if group is None else group.truth[1]
-    noise = np.zeros(y.shape) if unit is None else np.asarray(unit, np.float64).reshape(y.shape)
-    cells = real(site)
     good = np.ones(len(y), bool) if cells is None else np.broadcast_to(cells, actual.shape).reshape(y.shape).all(1)
     good = good & np.isfinite(y).all(1) & np.isfinite(x).all(1)
     return x[good], y[good], noise[good]

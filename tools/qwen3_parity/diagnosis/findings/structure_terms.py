@@ -30,14 +30,14 @@ def summed(tap: WrongTap) -> Finding | None:
     numbers = sorted(terms.groups.items(), key=lambda group: len(np.unique(group[1])))
     for says, group in numbers:
         at, index = np.unique(group, return_inverse=True)
-        factors = _solved(tap, terms, index, len(at))
-        if factors is not None and len(at) > 1 and not _alike(factors):
-            return Finding(name, _says([f"{says} {i}" for i in at], factors), 1.0)
+        solved = _solved(tap, terms, index, len(at))
+        if solved is not None and len(at) > 1 and not _alike(solved):
+            return Finding(name, _says(f"its parts by {says}", [f"{says} {i}" for i in at], solved), 1.0)
     count = len(terms.parts)
-    factors = _solved(tap, terms, np.arange(count), count)
-    if factors is None or _alike(factors):
+    solved = _solved(tap, terms, np.arange(count), count)
+    if solved is None or _alike(solved):
         return None
-    return Finding(name, _says(terms.names, factors), 1.0)
+    return Finding(name, _says(f"its {count} parts", terms.names, solved), 1.0)
 
 
 def _fits(tap: WrongTap, terms: Terms, factors: Array) -> bool:
@@ -64,7 +64,7 @@ def _alike(factors: Array) -> bool:
     return bool(np.ptp(factors) <= _NEAR * max(float(np.abs(factors).max()), 1.0))
 
 
-def _says(names: Sequence[str], factors: Array) -> str:
+def _says(what: str, names: Sequence[str], factors: Array) -> str:
     """Which terms have another factor than 1, those of one factor together."""
     groups = dict[float, list[str]]()
     for name, factor in zip(names, factors, strict=True):
@@ -76,4 +76,4 @@ def _says(names: Sequence[str], factors: Array) -> str:
     for factor, some in sorted(groups.items(), key=lambda group: -len(group[1]))[:_LISTED]:
         shown = ", ".join(some[:_LISTED]) + " …" * (len(some) > _LISTED)
         parts.append(f"left out: {shown}" if factor == 0 else f"multiplied by {factor:g}: {shown}")
-    return f"of its {len(names)} parts, " + "; ".join(parts) + " …" * (len(groups) > _LISTED)
+    return f"of {what}, " + "; ".join(parts) + " …" * (len(groups) > _LISTED)

@@ -34,7 +34,7 @@ def terms_of(judged: Judged) -> Terms | None:
         return None
     return Terms(
         terms.parts[counted],
-        [terms.names[i] for i in counted],
+        [terms.names[int(i)] for i in counted],
         {says: factors[counted] for says, factors in terms.factors.items()},
         {says: numbers[counted] for says, numbers in terms.groups.items()},
         None if terms.right is None else terms.right[counted],
@@ -54,7 +54,7 @@ class _Tokens:
         several = len(words) > 1
         return [
             (f"{words[use]} " if several else "") + f"token [{row}, {slot}]"
-            for use, row, slot in zip(self.use, self.row, self.slot, strict=True)
+            for use, row, slot in zip(self.use.tolist(), self.row, self.slot, strict=True)
         ]
 
     def groups(self) -> dict[str, Array]:
@@ -95,7 +95,7 @@ def _of_norm_weight(site: Site) -> Terms:
     names = tokens.names(_uses(site, site.names[1::2]))
     return Terms(
         np.concatenate(parts).reshape(-1, parts[0].shape[-1]),
-        [names[i] + (f" head {k % heads}" if heads > 1 else "") for k, i in enumerate(every)],
+        [names[int(i)] + (f" head {k % heads}" if heads > 1 else "") for k, i in enumerate(every)],
         {f"{_EACH} its RMS: x is summed up, not x / RMS": root, f"{_EACH} 1 / its RMS": 1 / root},
         {**{says: numbers[every] for says, numbers in tokens.groups().items()}, "head": np.arange(len(every)) % heads},
     )
