@@ -72,14 +72,19 @@ class Product:
         guess, unit = linear.judged(x, weight, bias)
         return np.asarray(np.abs(self.y - guess) / (self.room * (unit + self.roundoff * np.abs(guess) + self.noise)))
 
+    @cached_property
+    def wrong(self) -> Array:
+        """Bool, True = the output is wrong at some position, `[out]`."""
+        return np.asarray((np.abs(self.missing) > self.limits).any(0))
+
     def share(self, *, x: Array | None = None, weight: Array | None = None, bias: Array | None = None) -> float:
-        """The part of the outputs that another input, weight or bias reproduces at every position; 0 below `MOST`."""
-        errors = self.errors(
-            self.x if x is None else x,
-            self.weight if weight is None else weight,
-            self.bias if bias is None else bias,
-        )
-        part = float((errors <= 1).all(axis=0).mean())
+        """The part of the wrong outputs that another input, weight or bias gives at every position; 0 below `MOST`.
+
+        So many of all outputs must be right, too.
+        """
+        x, weight = self.x if x is None else x, self.weight if weight is None else weight
+        good = (self.errors(x, weight, self.bias if bias is None else bias) <= 1).all(axis=0)
+        part = min(float(good.mean()), float(good[self.wrong].mean())) if self.wrong.any() else 0.0
         return part if part >= MOST else 0.0
 
     def part(self, positions: Array | slice = slice(None), outputs: Array | slice = slice(None)) -> Product:

@@ -18,11 +18,11 @@ _ZEROS = 0.01
 
 def any_weight(product: Product) -> Finding | None:
     """A weight that more positions tell than it has columns; or that they cannot tell, so that one fits."""
-    outputs = np.flatnonzero((np.abs(product.missing) > product.limits).any(0))
+    outputs = np.flatnonzero(product.wrong)
     x = np.unique(product.x, axis=0)  # what comes again says nothing new
     positions, columns = int(np.linalg.matrix_rank(x)), x.shape[1]
     fewer = positions < columns or len(x) == columns
-    if not len(outputs) or not _everywhere(product.part(outputs=outputs)):
+    if not _everywhere(product.part(outputs=outputs)):
         return None
     if fewer and (product.loaded or product.hidden):
         return None
@@ -35,7 +35,7 @@ def any_weight(product: Product) -> Finding | None:
             "digest: what becomes of it afterwards?"
         )
         return Finding("fit.weight", says, _AFTERWARDS)
-    told = f"{positions} different positions{' cannot' if fewer else ''} tell {columns} weights of an output"
+    told = f"{positions if fewer else len(x)} different positions{' cannot' if fewer else ''} tell {columns} weights"
     if fewer and product.loaded is None:
         return Finding("fit.weight", f"a weight of no tensor of the checkpoint would fit, too: {told}", _ANY)
     where = "" if len(outputs) == len(product.weight) else f" in output channels {runs(outputs)}"

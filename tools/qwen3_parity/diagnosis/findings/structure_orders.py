@@ -66,7 +66,8 @@ def _looked_up(few: Product, right: Array, moves: bool) -> Array:
         if stop > start:
             near = np.sort(order[start:stop])
             far = np.abs(right[:, near] - values[:, output, None]).max(0)
-            equal = near[far <= far.min()]  # equal rows of a vocabulary: the one that goes on
+            equal = near[far <= far.min()]  # rows that come twice, tied tensors: its own, and what goes on
+            equal = equal[equal < len(at)] if equal[0] < len(at) else equal
             at[output] = at[output - 1] + 1 if output and at[output - 1] + 1 in equal else equal[0]
     return at
 

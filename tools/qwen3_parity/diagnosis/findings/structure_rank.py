@@ -14,6 +14,8 @@ _TIMES = 3
 """How many times its rank positions, inputs and outputs must be: less tells no rank."""
 _ALIKE = 1e-4
 """How near directions must be to be the same."""
+_OR_NOT = 0.95
+"""What is said of a rank where positions are too few to tell that it is the weight's."""
 _ONLY_WHERE = 0.9
 """What is said of an input that is another, and not why."""
 
@@ -37,8 +39,13 @@ def low_rank(product: Product) -> tuple[str, str, float] | None:
             return "structure.input_channels", f"all that is wrong comes of inputs {runs(inputs)}", _ONLY_WHERE
         change = np.linalg.lstsq(product.x, (left[:, :rank] * sizes[:rank]) @ right[:rank], rcond=None)[0].T
         share = product.share(weight=product.weight + change)
-        says = f"its weight is the checkpoint's and a matrix of rank {rank}"
-        return ("structure.low_rank", f"{says} (an adapter that stays merged?)", share) if share else None
+        says = f"its weight is the checkpoint's and a matrix of rank {rank} (an adapter that stays merged?)"
+        if product.positions < len(change[0]):
+            says, share = (
+                f"{says}, or it adds {rank} numbers of each position, spread over its outputs",
+                share * _OR_NOT,
+            )
+        return ("structure.low_rank", says, share) if share else None
     return None
 
 

@@ -1,4 +1,4 @@
-"""A weight times one number, a number for each of its rows, or a number for each of its columns."""
+"""Numbers that are multiplied to, or added to, a weight: one, one for each row, one for each column; and biases."""
 
 from __future__ import annotations
 
@@ -20,6 +20,12 @@ _STORED: tuple[tuple[str, Callable[[Array], Array]], ...] = (
     ("the square of ", np.square),
 )
 
+_BIASES = (
+    ("weight.no_bias", "it adds no bias", 0),
+    ("weight.bias_twice", "it adds the bias twice", 2),
+    ("weight.bias_negated", "it subtracts the bias", -1),
+)
+
 
 def factor(product: Product) -> tuple[str, str, float] | None:
     """One number."""
@@ -28,6 +34,35 @@ def factor(product: Product) -> tuple[str, str, float] | None:
     by = float(np.vdot(right, product.products)) / size if size else 0.0
     share = product.share(weight=by * product.weight)
     return ("weight.scaled", f"its weight is {by:.7g} × what it should be", share) if share else None
+
+
+def added(product: Product) -> tuple[str, str, float] | None:
+    """A bias left out, twice, of another tensor, of none: the same numbers at every position."""
+    if product.positions < _FEWEST:
+        return None
+    constant, bias = product.missing.mean(0), product.bias
+    if not product.share(bias=bias + constant):
+        return None
+    for name, says, times in _BIASES if bias.any() else ():
+        if share := product.share(bias=times * bias):
+            return name, says, share
+    for name, vector in sorted(product.tensors.items()):
+        if vector.shape == bias.shape and (share := product.share(bias=np.asarray(vector, np.float64))):
+            return ("weight.other_tensor" if bias.any() else "weight.extra_bias"), f"it adds {name}", share
+    says = "it adds the same numbers at every position, which no tensor of the checkpoint holds"
+    return "weight.other_bias" if bias.any() else "weight.extra_bias", says, product.share(bias=bias + constant)
+
+
+def row_shifted(product: Product) -> tuple[str, str, float] | None:
+    """W + z @ ones: a number added to every weight of a row, as a zero point that is left out."""
+    sums = product.x.sum(1)
+    if product.positions < _FEWEST or not sums.any():
+        return None
+    shifts = sums @ product.missing / np.square(sums).sum()
+    share = product.share(weight=product.weight + shifts[:, None])
+    shown = ", ".join(f"{number:.4g}" for number in shifts[:4])
+    says = f"a number is added to all weights of a row (a zero point?): {shown}" + " …" * (len(shifts) > 4)
+    return ("structure.row_shifted", says, share) if share else None
 
 
 def row_scaled(product: Product) -> tuple[str, str, float] | None:

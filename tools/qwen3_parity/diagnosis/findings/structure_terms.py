@@ -21,8 +21,10 @@ _LISTED = 4
 def summed(tap: WrongTap) -> Finding | None:
     """The factors of a sum's terms: known ones, one for each group of terms, one for each term."""
     terms = tap.terms()
-    if terms is None or not np.isfinite(tap.actual[tap.judged]).all():
+    if terms is None or not tap.wrong.any() or not np.isfinite(tap.actual[tap.judged]).all():
         return None
+    count = len(terms.parts)
+    right = np.ones(count) if terms.right is None else terms.right
     name = "structure.gradient_tokens" if terms.groups.keys() & {"position"} else "structure.gradient_parts"
     for says, factors in terms.factors.items():
         if _fits(tap, terms, factors):
@@ -31,13 +33,14 @@ def summed(tap: WrongTap) -> Finding | None:
     for says, group in numbers:
         at, index = np.unique(group, return_inverse=True)
         solved = _solved(tap, terms, index, len(at))
-        if solved is not None and len(at) > 1 and not _alike(solved):
-            return Finding(name, _says(f"its parts by {says}", [f"{says} {i}" for i in at], solved), 1.0)
-    count = len(terms.parts)
+        if solved is not None and len(at) > 1 and not _alike(solved, np.ones(len(at))):
+            return Finding(
+                name, _says(f"its parts by {says}", [f"{says} {i}" for i in at], solved, np.ones(len(at))), 1.0
+            )
     solved = _solved(tap, terms, np.arange(count), count)
-    if solved is None or _alike(solved):
+    if solved is None or _alike(solved, right):
         return None
-    return Finding(name, _says(f"its {count} parts", terms.names, solved), 1.0)
+    return Finding(name, _says(f"its {count} parts", terms.names, solved, right), 1.0)
 
 
 def _fits(tap: WrongTap, terms: Terms, factors: Array) -> bool:
@@ -59,19 +62,19 @@ def _solved(tap: WrongTap, terms: Terms, index: Array, count: int) -> Array | No
     return factors if rank == count and _fits(tap, terms, factors[index]) else None
 
 
-def _alike(factors: Array) -> bool:
+def _alike(factors: Array, right: Array) -> bool:
     """One factor for all is said elsewhere."""
-    return bool(np.ptp(factors) <= _NEAR * max(float(np.abs(factors).max()), 1.0))
+    by = float(np.vdot(factors, right) / np.vdot(right, right))
+    return bool(np.abs(factors - by * right).max() <= _NEAR * max(float(np.abs(factors).max()), 1.0))
 
 
-def _says(what: str, names: Sequence[str], factors: Array) -> str:
-    """Which terms have another factor than 1, those of one factor together."""
+def _says(what: str, names: Sequence[str], factors: Array, right: Array) -> str:
+    """Which terms have another factor than they should, those of one factor together."""
     groups = dict[float, list[str]]()
-    for name, factor in zip(names, factors, strict=True):
-        near = round(float(factor))
-        key = float(near) if abs(near - factor) <= _NEAR else float(f"{factor:.4g}")
-        if key != 1:
-            groups.setdefault(key, []).append(name)
+    for name, factor, own in zip(names, factors.tolist(), right.tolist(), strict=True):
+        if abs(factor - own) > _NEAR:
+            near = round(factor)
+            groups.setdefault(near if abs(near - factor) <= _NEAR else float(f"{factor:.4g}"), []).append(name)
     parts = []
     for factor, some in sorted(groups.items(), key=lambda group: -len(group[1]))[:_LISTED]:
         shown = ", ".join(some[:_LISTED]) + " …" * (len(some) > _LISTED)
