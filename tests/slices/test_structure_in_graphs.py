@@ -1,5 +1,7 @@
 """The structure of a wrong weight is told of networks that only their golden's graph describes."""
 
+# ruff: noqa: E501 - tables, a row to a line
+
 from __future__ import annotations
 
 from collections.abc import Callable
