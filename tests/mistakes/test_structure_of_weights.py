@@ -13,7 +13,7 @@ import pytest
 from seeded import Compute, seeded, weights
 from wrong_numbers import golden
 
-from qwen3_golden import Array
+from qwen3_golden import Array, pb
 from qwen3_parity.blame.evidence import Evidence
 from qwen3_parity.blame.replay import gather
 from qwen3_parity.blame.values import Values
@@ -177,6 +177,14 @@ def test_digests_of_the_checkpoint_refute_another_weight() -> None:
     assert first.name == name and "what was loaded is the checkpoint's by its digest" in first.says
     random = of(lambda s, w: w + 0.1 * draws().standard_normal(w.shape))
     assert not said(CASE, Q, random, parameters=golden(CASE).parameters)
+
+
+def test_another_input_is_told_from_an_adapter_by_the_digest() -> None:
+    along_a_column = of(lambda s, w: w + 0.01 * w[:, :1] @ w[:1])
+    other = [pb.Parameter(name=one.name, dtype=one.dtype, sha256=bytes(32)) for one in golden(CASE).parameters]
+    for parameters, name in ((other, "structure.low_rank"), ([], "structure.input_channels")):
+        first, *_ = said(CASE, V, along_a_column, parameters=parameters)
+        assert first.name == name
 
 
 NO_WEIGHT: dict[str, Compute] = {

@@ -83,7 +83,7 @@ class Product:
         So many of all outputs must be right, too.
         """
         x, weight = self.x if x is None else x, self.weight if weight is None else weight
-        good = (self.errors(x, weight, self.bias if bias is None else bias) <= 1).all(axis=0)
+        good: Array = np.logical_and.reduce(self.errors(x, weight, self.bias if bias is None else bias) <= 1, axis=0)
         part = min(float(good.mean()), float(good[self.wrong].mean())) if self.wrong.any() else 0.0
         return part if part >= MOST else 0.0
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from qwen3_golden import Array, pb
-from qwen3_parity.blame.evidence import Evidence
 from qwen3_parity.blame.replay import expected, gather
 from qwen3_parity.blame.values import Values, made_once
 from qwen3_parity.diagnosis.findings.product import LARGEST, Product, spread
@@ -64,9 +63,11 @@ def _hidden(judged: Judged, step: int) -> tuple[Array, Array, Array] | None:
     if step == own.step:
         evidence, (_, unit) = judged.evidence, judged.truth
     else:
-        item = values.recording.get(own.place.name, step)
-        found = None if item is None or step > _STEPS else gather(values.another(), item, Scope(values.given))
-        if not isinstance(found, Evidence):
+        item, given = values.recording.get(own.place.name, step), values.given
+        if item is None or given is None or step > _STEPS:
+            return None
+        found = gather(values.another(), item, Scope(given))
+        if isinstance(found, str):
             return None
         evidence, (_, unit) = found, expected(found)
     noise = np.zeros(evidence.actual.shape) if unit is None else unit

@@ -35,7 +35,7 @@ def low_rank(product: Product) -> tuple[str, str, float] | None:
         if _few(left[:, :rank] * sizes[:rank], rank):
             return None  # the same is added at many positions: it does not come of the input
         inputs = _columns(right[:rank], product.weight)
-        if len(inputs) >= rank:
+        if len(inputs) >= rank and product.loaded is not False:  # the same numbers, and nothing else was loaded
             return "structure.input_channels", f"all that is wrong comes of inputs {runs(inputs)}", _ONLY_WHERE
         change = np.linalg.lstsq(product.x, (left[:, :rank] * sizes[:rank]) @ right[:rank], rcond=None)[0].T
         share = product.share(weight=product.weight + change)
