@@ -70,6 +70,11 @@ def said(
     return findings(tap)
 
 
+def others() -> list[Any]:
+    """Digests of none of the checkpoint's parameters."""
+    return [pb.Parameter(name=one.name, dtype=one.dtype, sha256=bytes(32)) for one in golden(CASE).parameters]
+
+
 def shuffled(count: int) -> Array:
     return draws(count).permutation(count)
 
@@ -177,12 +182,14 @@ def test_digests_of_the_checkpoint_refute_another_weight() -> None:
     assert first.name == name and "what was loaded is the checkpoint's by its digest" in first.says
     random = of(lambda s, w: w + 0.1 * draws().standard_normal(w.shape))
     assert not said(CASE, Q, random, parameters=golden(CASE).parameters)
+    first, *_ = said(CASE, Q, random, parameters=others())
+    assert first.name == "weight.unknown"
+    assert not said(CASE, Q, NO_WEIGHT["noise in one batch row"], parameters=others())
 
 
 def test_another_input_is_told_from_an_adapter_by_the_digest() -> None:
     along_a_column = of(lambda s, w: w + 0.01 * w[:, :1] @ w[:1])
-    other = [pb.Parameter(name=one.name, dtype=one.dtype, sha256=bytes(32)) for one in golden(CASE).parameters]
-    for parameters, name in ((other, "structure.low_rank"), ([], "structure.input_channels")):
+    for parameters, name in ((others(), "structure.low_rank"), ([], "structure.input_channels")):
         first, *_ = said(CASE, V, along_a_column, parameters=parameters)
         assert first.name == name
 
@@ -192,6 +199,7 @@ NO_WEIGHT: dict[str, Compute] = {
     "noise in one batch row": numbers(lambda y, s: y + draws().standard_normal(y.shape) * (np.arange(len(y)) == 0)[:, None, None]),
     "a number for each batch row": numbers(lambda y, s: y + np.arange(1, len(y) + 1)[:, None, None]),
     "a vector for each batch row": numbers(lambda y, s: y + draws().standard_normal((len(y), 1, y.shape[-1]))),
+    "an adapter for one batch row": numbers(lambda y, s: y + (np.arange(len(y)) == 0)[:, None, None] * s.inputs[0][..., :1] * draws().standard_normal(60)),
     "clamped": numbers(lambda y, s: np.clip(y, -0.5, 0.5)),
     "cubed": numbers(lambda y, s: y**3),
     "dropped out": numbers(lambda y, s: np.where(draws().random(y.shape) < 0.2, 0, y / 0.8)),

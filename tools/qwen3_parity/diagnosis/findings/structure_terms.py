@@ -32,11 +32,9 @@ def summed(tap: WrongTap) -> Finding | None:
     numbers = sorted(terms.groups.items(), key=lambda group: len(np.unique(group[1])))
     for says, group in numbers:
         at, index = np.unique(group, return_inverse=True)
-        solved = _solved(tap, terms, index, len(at))
-        if solved is not None and len(at) > 1 and not _alike(solved, np.ones(len(at))):
-            return Finding(
-                name, _says(f"its parts by {says}", [f"{says} {i}" for i in at], solved, np.ones(len(at))), 1.0
-            )
+        solved, each = _solved(tap, terms, index, len(at)), np.ones(len(at))
+        if solved is not None and len(at) > 1 and not _alike(solved, each):
+            return Finding(name, _says(f"its parts by {says}", [f"{says} {i}" for i in at], solved, each), 1.0)
     solved = _solved(tap, terms, np.arange(count), count)
     if solved is None or _alike(solved, right):
         return None
