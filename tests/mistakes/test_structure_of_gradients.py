@@ -119,11 +119,11 @@ TOLD: dict[str, tuple[str, str, Callable[[Array, Site], Array], str, str]] = {
 
 
 @pytest.mark.sample(every=3)
-@pytest.mark.parametrize("what", TOLD)
-def test_the_terms_of_a_gradient_are_told(what: str) -> None:
-    case, place, change, name, words = TOLD[what]
-    told = {one.name: one for one in said(case, place, changed(change))}
-    assert told[f"structure.{name}"].weight == 1 and words in told[f"structure.{name}"].says
+@pytest.mark.parametrize("mistake", TOLD)
+def test_the_terms_of_a_gradient_are_told(mistake: str) -> None:
+    case, place, change, name, words = TOLD[mistake]
+    names = {finding.name: finding for finding in said(case, place, changed(change))}
+    assert names[f"structure.{name}"].weight == 1 and words in names[f"structure.{name}"].says
 
 
 def test_a_smoothed_loss_is_told() -> None:
@@ -133,9 +133,9 @@ def test_a_smoothed_loss_is_told() -> None:
         alike = np.log(np.exp(scores).sum(-1)) - scores.mean(-1)
         return np.asarray(0.9 * y + 0.1 * alike.mean())
 
-    assert "structure.gradient_parts" in [one.name for one in said(CAUSAL, "loss", changed(smoother))]
+    assert "structure.gradient_parts" in [finding.name for finding in said(CAUSAL, "loss", changed(smoother))]
     assert "structure.gradient_parts" not in [
-        one.name for one in said(CAUSAL, "loss", changed(lambda y, s: 1.0123 * y))
+        finding.name for finding in said(CAUSAL, "loss", changed(lambda y, s: 1.0123 * y))
     ]
 
 
@@ -150,9 +150,9 @@ NO_TERMS: dict[str, tuple[str, Callable[[Array, Site], Array]]] = {
 
 
 @pytest.mark.sample(every=3)
-@pytest.mark.parametrize("what", NO_TERMS)
-def test_what_no_factor_of_terms_does_is_told_as_none(what: str) -> None:
-    place, change = NO_TERMS[what]
+@pytest.mark.parametrize("mistake", NO_TERMS)
+def test_what_no_factor_of_terms_does_is_told_as_none(mistake: str) -> None:
+    place, change = NO_TERMS[mistake]
     assert not said(CAUSAL, place, changed(change))
 
 

@@ -62,8 +62,8 @@ def said(
 ) -> list[Finding]:
     """What the numbers of a place in the second layer say."""
     candidate = replace(seeded(case, {place: wrong}, without=without), parameters=list(parameters))
-    values, right = Values(candidate, weights(case), golden(case)), golden(case)
-    evidence = gather(values, candidate[place.format(layer=1), 0], Scope(right))
+    values, reference = Values(candidate, weights(case), golden(case)), golden(case)
+    evidence = gather(values, candidate[place.format(layer=1), 0], Scope(reference))
     assert isinstance(evidence, Evidence)
     tap = wrong_tap(judged(evidence))
     assert tap is not None and tap.wrong.any()
@@ -72,7 +72,7 @@ def said(
 
 def others() -> list[Any]:
     """Digests of none of the checkpoint's parameters."""
-    return [pb.Parameter(name=one.name, dtype=one.dtype, sha256=bytes(32)) for one in golden(CASE).parameters]
+    return [pb.Parameter(name=part.name, dtype=part.dtype, sha256=bytes(32)) for part in golden(CASE).parameters]
 
 
 def shuffled(count: int) -> Array:
@@ -152,16 +152,16 @@ FORMS: dict[str, tuple[str, Compute, str, str]] = {
 
 
 @pytest.mark.sample(every=5)
-@pytest.mark.parametrize("what", FORMS)
-def test_the_structure_of_a_weight_is_told(what: str) -> None:
-    place, wrong, name, words = FORMS[what]
+@pytest.mark.parametrize("mistake", FORMS)
+def test_the_structure_of_a_weight_is_told(mistake: str) -> None:
+    place, wrong, name, words = FORMS[mistake]
     first, *_ = said(CASE, place, wrong)
     assert first.name == name and first.weight > 0.9 and words in first.says
 
 
-@pytest.mark.parametrize("what", ["columns by GPTQ's order", "inputs in 8 bits"])
-def test_the_structure_is_told_where_the_input_was_not_recorded(what: str) -> None:
-    place, wrong, name, words = FORMS[what]
+@pytest.mark.parametrize("mistake", ["columns by GPTQ's order", "inputs in 8 bits"])
+def test_the_structure_is_told_where_the_input_was_not_recorded(mistake: str) -> None:
+    place, wrong, name, words = FORMS[mistake]
     first, *_ = said(CASE, place, wrong, without=NO_CONTEXT)
     assert first.name == name and words in first.says
 
@@ -210,9 +210,9 @@ NO_WEIGHT: dict[str, Compute] = {
 
 
 @pytest.mark.sample(every=5)
-@pytest.mark.parametrize("what", NO_WEIGHT)
-def test_what_no_weight_does_is_told_as_none(what: str) -> None:
-    assert [one.name for one in said(CASE, Q, NO_WEIGHT[what]) if one.weight > 0.1] == []
+@pytest.mark.parametrize("mistake", NO_WEIGHT)
+def test_what_no_weight_does_is_told_as_none(mistake: str) -> None:
+    assert [part.name for part in said(CASE, Q, NO_WEIGHT[mistake]) if part.weight > 0.1] == []
 
 
 @pytest.mark.parametrize("place", [Q, O, DOWN])

@@ -73,11 +73,11 @@ FORMS: dict[str, tuple[str, str, Change, str, str]] = {
 
 
 @pytest.mark.sample(every=4)
-@pytest.mark.parametrize("what", FORMS)
-def test_the_structure_of_a_weight_is_told_by_the_graph(what: str, tmp_path: Path) -> None:
-    name, place, change, told, words = FORMS[what]
-    faults = explained(name, replace(recorded(name, place, change, tmp_path), parameters=[]))
-    assert faults and {fault.name for fault in faults} == {told}
+@pytest.mark.parametrize("mistake", FORMS)
+def test_the_structure_of_a_weight_is_told_by_the_graph(mistake: str, tmp_path: Path) -> None:
+    case, place, change, name, words = FORMS[mistake]
+    faults = explained(case, replace(recorded(case, place, change, tmp_path), parameters=[]))
+    assert faults and {fault.name for fault in faults} == {name}
     assert all(words in fault.findings[0].says for fault in faults)
 
 
@@ -85,10 +85,10 @@ def test_noise_has_no_structure_in_a_graph(tmp_path: Path) -> None:
     random = np.random.Generator(np.random.PCG64(0))
     candidate = recorded("qwen3_moe", Q, lambda w: w + 0.1 * random.standard_normal(w.shape), tmp_path)
     (fault,) = explained("qwen3_moe", replace(candidate, parameters=[]))
-    (told,) = (one for one in fault.findings if one.name != "reference")
-    assert told.name == "fit.weight" and told.says.endswith("10 different positions cannot tell 16 weights")
+    (first,) = (finding for finding in fault.findings if finding.name != "reference")
+    assert first.name == "fit.weight" and first.says.endswith("10 different positions cannot tell 16 weights")
     (fault,) = explained("qwen3_moe", replace(candidate, parameters=golden_of("model/qwen3_moe").parameters))
-    assert {one.name for one in fault.findings} == {"reference"}
+    assert {finding.name for finding in fault.findings} == {"reference"}
 
 
 def test_another_digest_says_that_another_weight_was_loaded(tmp_path: Path) -> None:

@@ -59,14 +59,14 @@ def reordered(site: Site) -> Iterator[Hypothesis]:
     yield from likely(site, what, [Hypothesis(name, says, fix, OfSite(taken), 3)])
 
 
-def told_order(order: Array, what: str) -> tuple[str, str, str]:
+def told_order(order: Array, members: str) -> tuple[str, str, str]:
     """The name of a weight in another order, what moves together ("blocks of 2 rows"), and the order in words."""
     size = _block(order)
     where = runs(order[::size] // size)
     if size == 1:
         shards = np.count_nonzero(np.diff(order) != 1) < max(2, len(order) // _LONG)
-        return "weight.shards_shuffled" if shards else "weight.permuted", what, where
-    return "weight.shards_shuffled", f"blocks of {size} {what}", where
+        return "weight.shards_shuffled" if shards else "weight.permuted", members, where
+    return "weight.shards_shuffled", f"blocks of {size} {members}", where
 
 
 def _block(order: Array) -> int:

@@ -97,12 +97,12 @@ def _rows(
     slices, every = network.slices, network.graph.taps.items()
     steps = sorted((other[1], value) for other, value in every if other[0] == name and value in slices.recorded)
     for step, value in steps[:_STEPS] if noisy else steps:
-        own = _parts(network, value)
-        if own is None or own.weight != parts.weight:
+        here = _parts(network, value)
+        if here is None or here.weight != parts.weight:
             continue
         item = network.golden[name, step]
         actual, counts = network.candidate[name, step].values(), counted(item, network.golden)
-        x = slices.recorded[own.x] if own.x in slices.recorded else slices.value(own.x)
+        x = slices.recorded[here.x] if here.x in slices.recorded else slices.value(here.x)
         noise = np.zeros(actual.shape)
         if noisy:
             dtype = DTYPES[item.info.dtype] if network.narrow else "float32"

@@ -50,26 +50,26 @@ def product_of(judged: Judged) -> Product | None:
 
 def _rows(judged: Judged, step: int) -> tuple[Array, Array, Array] | None:
     """Input, output and no further noise at real tokens: `[position, in]`, twice `[position, out]`."""
-    own = judged.evidence.site
-    site = own if step == own.step else own.values.site(own.place.name, step)
-    actual = own.values.recorded(own.place.name, step)
+    site_of_tap = judged.evidence.site
+    site = site_of_tap if step == site_of_tap.step else site_of_tap.values.site(site_of_tap.place.name, step)
+    actual = site_of_tap.values.recorded(site_of_tap.place.name, step)
     return None if site is None or actual is None else _counted(site, actual, real(site), np.zeros(actual.shape))
 
 
 def _hidden(judged: Judged, step: int) -> tuple[Array, Array, Array] | None:
     """As `_rows`, where the input was not recorded: with the noise of what it was computed from."""
-    own, values = judged.evidence.site, judged.evidence.site.values
+    site_of_tap, values = judged.evidence.site, judged.evidence.site.values
     assert isinstance(values, Values)
-    if step == own.step:
+    if step == site_of_tap.step:
         evidence, (_, unit) = judged.evidence, judged.truth
     else:
-        item, given = values.recording.get(own.place.name, step), values.given
-        if item is None or given is None or step > _STEPS:
+        item, golden = values.recording.get(site_of_tap.place.name, step), values.given
+        if item is None or golden is None or step > _STEPS:
             return None
-        found = gather(values.another(), item, Scope(given))
-        if isinstance(found, str):
+        there = gather(values.another(), item, Scope(golden))
+        if isinstance(there, str):
             return None
-        evidence, (_, unit) = found, expected(found)
+        evidence, (_, unit) = there, expected(there)
     noise = np.zeros(evidence.actual.shape) if unit is None else unit
     return _counted(evidence.site, evidence.actual, evidence.judged, noise)
 

@@ -38,8 +38,8 @@ def structure(tap: WrongTap) -> Finding | None:
         if (fits := form(product)) is not None:
             name, says, share = fits
             after = _AS_STORED if product.loaded and name not in _OF_INPUTS else ""
-            told = f"{_counted(product.positions)} of {product.weight.shape[1]} inputs"
-            return Finding(name, f"{says}; told by {told}{after}", share)
+            counted = f"{_counted(product.positions)} of {product.weight.shape[1]} inputs"
+            return Finding(name, f"{says}; told by {counted}{after}", share)
     return any_weight(product)
 
 

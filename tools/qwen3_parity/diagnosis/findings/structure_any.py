@@ -35,13 +35,13 @@ def any_weight(product: Product) -> Finding | None:
             "digest: what becomes of it afterwards?"
         )
         return Finding("fit.weight", says, _AFTERWARDS)
-    told = f"{positions if fewer else len(x)} different positions{' cannot' if fewer else ''} tell {columns} weights"
+    numbers = f"{positions if fewer else len(x)} different positions{' cannot' if fewer else ''} tell {columns} weights"
     if fewer and product.loaded is None:
-        return Finding("fit.weight", f"a weight of no tensor of the checkpoint would fit, too: {told}", _ANY)
+        return Finding("fit.weight", f"a weight of no tensor of the checkpoint would fit, too: {numbers}", _ANY)
     where = "" if len(outputs) == len(product.weight) else f" in output channels {runs(outputs)}"
     size = float(np.sqrt(np.square(change).mean() / np.square(product.weight).mean()))
     by = "by its digest; its form is unknown" if fewer else f"by {size:.2g} of its size, in no form that is known"
-    return Finding("weight.unknown", f"its weight is not the checkpoint's{where}: another one {by}; {told}", _TOLD)
+    return Finding("weight.unknown", f"its weight is not the checkpoint's{where}: another one {by}; {numbers}", _TOLD)
 
 
 def _everywhere(product: Product) -> bool:

@@ -99,5 +99,5 @@ def _rounded(rows: Array, size: int, grid: Grid, stored: Stored, of: Array) -> A
     ends = [np.broadcast_to(end(of, axis=across), (1, inputs)) for end in (np.min, np.max)]
     parts = np.concatenate([rows, *ends])
     parts = parts.T if size == _COLUMN else parts.reshape(1, -1)
-    made = grid.fit(parts, stored)
-    return (made.T if size == _COLUMN else made.reshape(-1, inputs))[:count].astype(np.float64)
+    rounded = grid.fit(parts, stored)
+    return (rounded.T if size == _COLUMN else rounded.reshape(-1, inputs))[:count].astype(np.float64)

@@ -36,8 +36,8 @@ def rows(product: Product) -> tuple[str, str, float] | None:
         bias = [product.bias if moves and number == 0 else np.zeros(len(w)) for number, w in enumerate(every)]
         at = _looked_up(few, np.concatenate([few.x @ w.T for w in every], 1) + np.concatenate(bias), moves)
         weight = np.stack([every[sources[i][0]][sources[i][1]] for i in at])
-        own = np.array([sources[i][1] if sources[i][0] == 0 else -1 for i in at])
-        share = product.share(weight=weight, bias=product.bias[own] if moves and (own >= 0).all() else None)
+        at_home = np.array([sources[i][1] if sources[i][0] == 0 else -1 for i in at])
+        share = product.share(weight=weight, bias=product.bias[at_home] if moves and (at_home >= 0).all() else None)
         if share:
             return *_said(product, [(names[sources[i][0]], sources[i][1]) for i in at]), share
     return None
@@ -54,18 +54,18 @@ def _tensors(product: Product) -> Iterator[tuple[str, Array]]:
             left -= weight.size
 
 
-def _looked_up(few: Product, right: Array, moves: bool) -> Array:
+def _looked_up(few: Product, products: Array, moves: bool) -> Array:
     """For each output the row whose numbers are nearest, of `right[position, row]`; its own where none is near."""
     values = few.y if moves else few.products
-    order = np.argsort(right[0], kind="stable")
-    room = few.limits[0] + np.abs(right[0]).max() * 1e-7
-    low = np.searchsorted(right[0][order], values[0] - room, "left")
-    high = np.searchsorted(right[0][order], values[0] + room, "right")
+    order = np.argsort(products[0], kind="stable")
+    room = few.limits[0] + np.abs(products[0]).max() * 1e-7
+    low = np.searchsorted(products[0][order], values[0] - room, "left")
+    high = np.searchsorted(products[0][order], values[0] + room, "right")
     at = np.arange(values.shape[1])
     for output, (start, stop) in enumerate(zip(low, high, strict=True)):
         if stop > start:
             near = np.sort(order[start:stop])
-            far = np.abs(right[:, near] - values[:, output, None]).max(0)
+            far = np.abs(products[:, near] - values[:, output, None]).max(0)
             equal = near[far <= far.min()]  # rows that come twice, tied tensors: its own, and what goes on
             equal = equal[equal < len(at)] if equal[0] < len(at) else equal
             at[output] = at[output - 1] + 1 if output and at[output - 1] + 1 in equal else equal[0]
@@ -82,7 +82,7 @@ def _said(product: Product, sources: list[tuple[str, int]]) -> tuple[str, str]:
         if np.array_equal(order, np.arange(len(order))):
             return "weight.other_tensor", f"its weight is {tensors[0]}"
         return "weight.other_rows", f"its weight's rows are {runs(order)} of {tensors[0]}"
-    shown = "; ".join(f"{name}: {sum(one == name for one, _ in sources)}" for name in tensors[:4])
+    shown = "; ".join(f"{name}: {sum(source == name for source, _ in sources)}" for name in tensors[:4])
     first = ", ".join(f"{name.rpartition('.weight')[0].rpartition('.')[2]}[{row}]" for name, row in sources[:6])
     return "weight.fused_layout", f"its weight's rows are those of several tensors ({shown}), in order {first} …"
 
@@ -92,10 +92,10 @@ def _reordered(product: Product, order: Array) -> tuple[str, str]:
     pairs = ", ".join(f"row {order[i]} at {i}" for i in moved[:_NAMED]) + " …" * (len(moved) > _NAMED)
     if len(np.unique(order)) < len(order):
         return "structure.rows_repeated", f"rows of its weight stand in other rows' places: {pairs}"
-    name, what, where = told_order(order, "rows")
+    name, parts, where = told_order(order, "rows")
     return (
         name,
-        f"its weight's {what} are in another order: {where + ' stand at 0, 1, 2 …' if len(moved) > _NAMED else pairs}",
+        f"its weight's {parts} are in another order: {where + ' stand at 0, 1, 2 …' if len(moved) > _NAMED else pairs}",
     )
 
 
@@ -106,8 +106,8 @@ def columns_permuted(product: Product) -> tuple[str, str, float] | None:
     for order in _orders(product):
         share = product.share(x=product.x[:, order])
         if share:
-            _, what, where = told_order(order, "inputs")
-            says = f"its weight's columns are in another order than its input: they are multiplied with {what} {where}"
+            _, parts, where = told_order(order, "inputs")
+            says = f"its weight's columns are in another order than its input: they are multiplied with {parts} {where}"
             return "structure.columns_permuted", says, share
     return None
 
@@ -120,10 +120,10 @@ def _orders(product: Product) -> Iterator[Array]:
     reflections (Douglas and Rachford).
     """
     inputs = product.x.shape[1]
-    one, two = (np.full((1, inputs), np.abs(part).max()) for part in (product.x, product.weight))
-    x, weight = np.vstack([product.x, one]), np.vstack([product.weight, two])
-    products = np.vstack([product.products, one[0, 0] * product.weight.sum(1)])
-    products = np.hstack([products, two[0, 0] * x.sum(1, keepdims=True)])
+    of_input, of_weight = (np.full((1, inputs), np.abs(part).max()) for part in (product.x, product.weight))
+    x, weight = np.vstack([product.x, of_input]), np.vstack([product.weight, of_weight])
+    products = np.vstack([product.products, of_input[0, 0] * product.weight.sum(1)])
+    products = np.hstack([products, of_weight[0, 0] * x.sum(1, keepdims=True)])
     of_inputs, of_weights = _directions(x), _directions(weight)
     shown = of_inputs.inverse @ products @ of_weights.inverse.T
     guess, tried = shown.copy(), set[bytes]()
@@ -145,6 +145,6 @@ class _Directions(NamedTuple):
 
 
 def _directions(matrix: Array) -> _Directions:
-    left, sizes, right = np.linalg.svd(matrix, full_matrices=False)
+    left, sizes, axes = np.linalg.svd(matrix, full_matrices=False)
     large = sizes > _SMALL * sizes.max()
-    return _Directions((right[large].T / sizes[large]) @ left[:, large].T, right[large].T @ right[large])
+    return _Directions((axes[large].T / sizes[large]) @ left[:, large].T, axes[large].T @ axes[large])

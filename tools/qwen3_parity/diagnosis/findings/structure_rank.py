@@ -26,18 +26,18 @@ def low_rank(product: Product) -> tuple[str, str, float] | None:
     wrong = np.abs(missing) > product.limits
     if wrong.any(1).mean() < MOST:
         return None  # some positions are right: no weight is that
-    left, sizes, right = np.linalg.svd(missing, full_matrices=False)
+    left, sizes, axes = np.linalg.svd(missing, full_matrices=False)
     most = min(_RANKS, min(product.positions, product.x.shape[1], int(wrong.any(0).sum())) // _TIMES)
     for rank in range(1, most + 1):
-        rest = missing - (left[:, :rank] * sizes[:rank]) @ right[:rank]
+        rest = missing - (left[:, :rank] * sizes[:rank]) @ axes[:rank]
         if (np.abs(rest) <= product.limits).all(0).mean() < MOST:
             continue
         if _few(left[:, :rank] * sizes[:rank], rank):
             return None  # the same is added at many positions: it does not come of the input
-        inputs = _columns(right[:rank], product.weight)
+        inputs = _columns(axes[:rank], product.weight)
         if len(inputs) >= rank and product.loaded is not False:  # the same numbers, and nothing else was loaded
             return "structure.input_channels", f"all that is wrong comes of inputs {runs(inputs)}", _ONLY_WHERE
-        change = np.linalg.lstsq(product.x, (left[:, :rank] * sizes[:rank]) @ right[:rank], rcond=None)[0].T
+        change = np.linalg.lstsq(product.x, (left[:, :rank] * sizes[:rank]) @ axes[:rank], rcond=None)[0].T
         share = product.share(weight=product.weight + change)
         says = f"its weight is the checkpoint's and a matrix of rank {rank} (an adapter that stays merged?)"
         if product.positions < len(change[0]):

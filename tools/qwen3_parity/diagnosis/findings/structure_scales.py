@@ -29,9 +29,9 @@ _BIASES = (
 
 def factor(product: Product) -> tuple[str, str, float] | None:
     """One number."""
-    right = product.truth - product.bias
-    size = float(np.vdot(right, right))
-    by = float(np.vdot(right, product.products)) / size if size else 0.0
+    truth = product.truth - product.bias
+    size = float(np.vdot(truth, truth))
+    by = float(np.vdot(truth, product.products)) / size if size else 0.0
     share = product.share(weight=by * product.weight)
     return ("weight.scaled", f"its weight is {by:.7g} × what it should be", share) if share else None
 
@@ -69,8 +69,8 @@ def row_scaled(product: Product) -> tuple[str, str, float] | None:
     """diag(s) @ W: a number for each output."""
     if product.positions < _FEWEST:
         return None
-    right = product.truth - product.bias
-    scales = (right * product.products).sum(0) / np.maximum(np.square(right).sum(0), 1e-300)
+    truth = product.truth - product.bias
+    scales = (truth * product.products).sum(0) / np.maximum(np.square(truth).sum(0), 1e-300)
     share = product.share(weight=scales[:, None] * product.weight)
     return ("structure.row_scaled", _says(product, scales, "row"), share) if share else None
 

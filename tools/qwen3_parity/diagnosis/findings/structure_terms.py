@@ -24,7 +24,7 @@ def summed(tap: WrongTap) -> Finding | None:
     if terms is None or not tap.wrong.any() or not np.isfinite(tap.actual[tap.judged]).all():
         return None
     count = len(terms.parts)
-    right = np.ones(count) if terms.right is None else terms.right
+    of_truth = np.ones(count) if terms.of_truth is None else terms.of_truth
     name = "structure.gradient_tokens" if terms.groups.keys() & {"position"} else "structure.gradient_parts"
     for says, factors in terms.factors.items():
         if _fits(tap, terms, factors):
@@ -36,9 +36,9 @@ def summed(tap: WrongTap) -> Finding | None:
         if solved is not None and len(at) > 1 and not _alike(solved, each):
             return Finding(name, _says(f"its parts by {says}", [f"{says} {i}" for i in at], solved, each), 1.0)
     solved = _solved(tap, terms, np.arange(count), count)
-    if solved is None or _alike(solved, right):
+    if solved is None or _alike(solved, of_truth):
         return None
-    return Finding(name, _says(f"its {count} parts", terms.names, solved, right), 1.0)
+    return Finding(name, _says(f"its {count} parts", terms.names, solved, of_truth), 1.0)
 
 
 def _fits(tap: WrongTap, terms: Terms, factors: Array) -> bool:
@@ -51,8 +51,8 @@ def _solved(tap: WrongTap, terms: Terms, index: Array, count: int) -> Array | No
     parts = np.zeros((count, *terms.parts.shape[1:]))
     np.add.at(parts, index, terms.parts)
     columns = parts[:, tap.judged].T
-    told = columns.any(1)
-    if int(told.sum()) < _TIMES * count or tap.unit is None:
+    cells = columns.any(1)
+    if int(cells.sum()) < _TIMES * count or tap.unit is None:
         return None
     unit = np.maximum(tap.unit[tap.judged], 1e-300)[:, None]
     columns, actual = columns / unit, tap.actual[tap.judged] / unit[:, 0]
@@ -60,21 +60,21 @@ def _solved(tap: WrongTap, terms: Terms, index: Array, count: int) -> Array | No
     return factors if rank == count and _fits(tap, terms, factors[index]) else None
 
 
-def _alike(factors: Array, right: Array) -> bool:
+def _alike(factors: Array, of_truth: Array) -> bool:
     """One factor for all is said elsewhere."""
-    by = float(np.vdot(factors, right) / np.vdot(right, right))
-    return bool(np.abs(factors - by * right).max() <= _NEAR * max(float(np.abs(factors).max()), 1.0))
+    by = float(np.vdot(factors, of_truth) / np.vdot(of_truth, of_truth))
+    return bool(np.abs(factors - by * of_truth).max() <= _NEAR * max(float(np.abs(factors).max()), 1.0))
 
 
-def _says(what: str, names: Sequence[str], factors: Array, right: Array) -> str:
+def _says(parts_of: str, names: Sequence[str], factors: Array, of_truth: Array) -> str:
     """Which terms have another factor than they should, those of one factor together."""
     groups = dict[float, list[str]]()
-    for name, factor, own in zip(names, factors.tolist(), right.tolist(), strict=True):
-        if abs(factor - own) > _NEAR:
+    for name, factor, should_be in zip(names, factors.tolist(), of_truth.tolist(), strict=True):
+        if abs(factor - should_be) > _NEAR:
             near = round(factor)
             groups.setdefault(near if abs(near - factor) <= _NEAR else float(f"{factor:.4g}"), []).append(name)
     parts = []
     for factor, some in sorted(groups.items(), key=lambda group: -len(group[1]))[:_LISTED]:
         shown = ", ".join(some[:_LISTED]) + " …" * (len(some) > _LISTED)
         parts.append(f"left out: {shown}" if factor == 0 else f"multiplied by {factor:g}: {shown}")
-    return f"of {what}, " + "; ".join(parts) + " …" * (len(groups) > _LISTED)
+    return f"of {parts_of}, " + "; ".join(parts) + " …" * (len(groups) > _LISTED)

@@ -37,7 +37,7 @@ def terms_of(judged: Judged) -> Terms | None:
         [terms.names[int(i)] for i in counted],
         {says: factors[counted] for says, factors in terms.factors.items()},
         {says: numbers[counted] for says, numbers in terms.groups.items()},
-        None if terms.right is None else terms.right[counted],
+        None if terms.of_truth is None else terms.of_truth[counted],
     )
 
 
@@ -110,20 +110,20 @@ def _of_bias(site: Site) -> Terms:
 
 def _of_embedding(site: Site) -> Terms | None:
     """Each look-up adds to the row of its id, and each token of a tied head to all of them."""
-    given = dict(zip(site.names, site.inputs, strict=True))
+    inputs = dict(zip(site.names, site.inputs, strict=True))
     rows, training = len(site.checkpoint["decoder.embed_tokens.weight"]), site.case.training
     padding = training.padding_idx if training.HasField("padding_idx") else -1
-    stacks = [one for one in ("encoder", "decoder") if f"gradient.{one}.embed_tokens" in given]
-    dy = [rows_of(given[f"gradient.{one}.embed_tokens"]) for one in stacks]
-    ids = [given[f"input.{one}_input_ids"] for one in stacks]
+    stacks = [stack for stack in ("encoder", "decoder") if f"gradient.{stack}.embed_tokens" in inputs]
+    dy = [rows_of(inputs[f"gradient.{stack}.embed_tokens"]) for stack in stacks]
+    ids = [inputs[f"input.{stack}_input_ids"] for stack in stacks]
     head = site.inputs[-2:] if site.config.tie_word_embeddings else ()
     count = sum(map(len, dy)) + (len(rows_of(head[0])) if head else 0)
     if not stacks or count * rows * dy[0].shape[1] > LARGEST:
         return None
-    looked_up, every = np.concatenate(dy), np.concatenate([one.reshape(-1) for one in ids])
+    looked_up, every = np.concatenate(dy), np.concatenate([stack.reshape(-1) for stack in ids])
     parts = np.zeros((count, rows, looked_up.shape[1]))
     parts[np.arange(len(every)), every] = np.where((every == padding)[:, None], 0, looked_up)
-    shapes, words = [one.shape for one in ids], [f"{one}'s look-up of" for one in stacks]
+    shapes, words = [stack.shape for stack in ids], [f"{stack}'s look-up of" for stack in stacks]
     if head:
         parts[len(every) :] = np.einsum("to,ti->toi", *map(rows_of, head))
         shapes.append(head[0].shape[:2])
@@ -145,9 +145,9 @@ def _repeated(ids: Array, use: Array, count: int) -> dict[str, Array]:
         _, first, inverse, counts = np.unique(key, return_index=True, return_inverse=True, return_counts=True)
         last = len(key) - 1 - np.unique(key[::-1], return_index=True)[1]
         for says, chosen in (("last", last), ("first", first)):
-            kept = np.ones(count)
-            kept[: len(key)] = np.isin(np.arange(len(key)), chosen)
-            factors[f"of equal ids{where} only the {says} counts: they overwrite each other"] = kept
+            counts_once = np.ones(count)
+            counts_once[: len(key)] = np.isin(np.arange(len(key)), chosen)
+            factors[f"of equal ids{where} only the {says} counts: they overwrite each other"] = counts_once
         mean = np.ones(count)
         mean[: len(key)] = 1 / counts[inverse]
         factors[f"equal ids{where} count as their mean, not as their sum"] = mean
