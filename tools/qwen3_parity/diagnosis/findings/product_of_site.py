@@ -5,15 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from qwen3_golden import Array, pb
+from qwen3_parity.blame.evidence import Evidence
 from qwen3_parity.blame.replay import expected, gather
 from qwen3_parity.blame.values import Values, made_once
 from qwen3_parity.diagnosis.findings.product import LARGEST, Product, spread
 from qwen3_parity.diagnosis.judged import Judged
 from qwen3_parity.judge.budgets import ROUNDOFF
 from qwen3_parity.judge.scope import Scope
-from qwen3_parity.mistakes.observed import real
 from qwen3_parity.mistakes.parameters import loaded
-from qwen3_spec.site import Site
 
 _STEPS = 8
 """Steps whose hidden inputs are computed, and their noise drawn."""
@@ -27,7 +26,7 @@ def product_of(judged: Judged) -> Product | None:
         return None
     values, once = site.values, made_once(site.place.name)
     steps = range(1 if once else max(len(site.case.steps), 1))
-    rows = [_hidden(judged, step) if evidence.others else _rows(judged, step) for step in steps]
+    rows = [_rows(judged, step) for step in steps]
     if not any(rows):
         return None
     x, y, noise = (np.concatenate(parts) for parts in zip(*filter(None, rows), strict=True))
@@ -49,37 +48,27 @@ def product_of(judged: Judged) -> Product | None:
 
 
 def _rows(judged: Judged, step: int) -> tuple[Array, Array, Array] | None:
-    """Input, output and no further noise at real tokens: `[position, in]`, twice `[position, out]`."""
-    site_of_tap = judged.evidence.site
-    site = site_of_tap if step == site_of_tap.step else site_of_tap.values.site(site_of_tap.place.name, step)
-    actual = site_of_tap.values.recorded(site_of_tap.place.name, step)
-    return None if site is None or actual is None else _counted(site, actual, real(site), np.zeros(actual.shape))
+    """Input, output and further noise at real tokens: `[position, in]`, twice `[position, out]`.
 
-
-def _hidden(judged: Judged, step: int) -> tuple[Array, Array, Array] | None:
-    """As `_rows`, where the input was not recorded: with the noise of what it was computed from."""
-    site_of_tap, values = judged.evidence.site, judged.evidence.site.values
-    assert isinstance(values, Values)
-    if step == site_of_tap.step:
-        evidence, (_, unit) = judged.evidence, judged.truth
-    else:
-        item, golden = values.recording.get(site_of_tap.place.name, step), values.given
-        if item is None or golden is None or step > _STEPS:
+    The noise is that of an input that was not recorded, of what it was computed from.
+    """
+    site = judged.evidence.site
+    values, golden, outputs = site.values, site.values.given, len(site.parameters["weight"])
+    evidence: Evidence | str = judged.evidence
+    if step != site.step:
+        item = values.recording.get(site.place.name, step)
+        beyond = bool(judged.evidence.others) and step > _STEPS
+        if item is None or golden is None or not isinstance(values, Values) or beyond:
             return None
-        there = gather(values.another(), item, Scope(golden))
-        if isinstance(there, str):
-            return None
-        evidence, (_, unit) = there, expected(there)
-    noise = np.zeros(evidence.actual.shape) if unit is None else unit
-    return _counted(evidence.site, evidence.actual, evidence.judged, noise)
-
-
-def _counted(site: Site, actual: Array, cells: Array | None, noise: Array) -> tuple[Array, Array, Array] | None:
-    outputs = len(site.parameters["weight"])
-    if actual.shape[-1:] != (outputs,) or noise.shape != actual.shape:
+        evidence = gather(values.another(), item, Scope(golden))
+    if isinstance(evidence, str) or evidence.actual.shape[-1:] != (outputs,):
         return None
-    y, noise = (np.asarray(part, np.float64).reshape(-1, outputs) for part in (actual, noise))
-    x = np.asarray(site.inputs[0], np.float64).reshape(len(y), -1)
-    good = np.ones(len(y), bool) if cells is None else np.broadcast_to(cells, actual.shape).reshape(y.shape).all(1)
-    good = good & np.isfinite(y).all(1) & np.isfinite(x).all(1)
+    y = np.asarray(evidence.actual, np.float64).reshape(-1, outputs)
+    x = np.asarray(evidence.site.inputs[0], np.float64)
+    if x.size != len(y) * site.parameters["weight"].shape[1]:
+        return None
+    unit = expected(evidence)[1] if evidence.others else None
+    noise = np.zeros(y.shape) if unit is None else np.broadcast_to(unit, evidence.actual.shape).reshape(y.shape)
+    x = x.reshape(len(y), -1)
+    good = evidence.judged.reshape(y.shape).all(1) & np.isfinite(y).all(1) & np.isfinite(x).all(1)
     return x[good], y[good], noise[good]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from qwen3_parity.diagnosis.findings.finding import Finding
 from qwen3_parity.diagnosis.findings.product import Form
 from qwen3_parity.diagnosis.findings.structure_any import any_weight
@@ -32,7 +34,7 @@ _AS_STORED = ", though what was loaded is the checkpoint's by its digest: what b
 def structure(tap: WrongTap) -> Finding | None:
     """The structure with the fewest free numbers that gives a linear's numbers at every position."""
     product = tap.product()
-    if product is None or not product.wrong.any():
+    if product is None or not np.isfinite(product.weight).all() or not product.wrong.any():
         return None
     for form in _FORMS:
         if (fits := form(product)) is not None:

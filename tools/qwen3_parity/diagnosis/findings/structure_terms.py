@@ -21,7 +21,9 @@ _LISTED = 4
 def summed(tap: WrongTap) -> Finding | None:
     """The factors of a sum's terms: known ones, one for each group of terms, one for each term."""
     terms = tap.terms()
-    if terms is None or not tap.wrong.any() or not np.isfinite(tap.actual[tap.judged]).all():
+    if terms is None or not tap.wrong.any():
+        return None
+    if not np.isfinite(tap.actual[tap.judged]).all() or not np.isfinite(terms.parts).all():
         return None
     count = len(terms.parts)
     of_truth = np.ones(count) if terms.of_truth is None else terms.of_truth
