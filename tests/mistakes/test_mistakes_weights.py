@@ -18,7 +18,11 @@ from qwen3_golden import Array, pb
 from qwen3_parity.blame.evidence import Evidence
 from qwen3_parity.blame.replay import expected
 from qwen3_parity.diagnosis import diagnose
-from qwen3_parity.diagnosis.fits import FITS, Finding
+from qwen3_parity.diagnosis.findings import Finding
+from qwen3_parity.diagnosis.findings import findings as of_the_tap
+from qwen3_parity.diagnosis.findings.of_site import wrong_tap
+from qwen3_parity.diagnosis.fits import FITS
+from qwen3_parity.diagnosis.judged import judged
 from qwen3_parity.mistakes.rms_norm import weight_of_rows
 from qwen3_spec.ops import OPS
 from qwen3_spec.site import Result, Site
@@ -208,7 +212,9 @@ def test_dropped_first_terms_are_named() -> None:
 
 def findings(found: Evidence) -> list[Finding]:
     """What the numbers say, what tells most first."""
-    every = (fit(found, expected(found)) for fit in FITS)
+    tap = wrong_tap(judged(found))
+    assert tap is not None
+    every = [*(fit(found, expected(found)) for fit in FITS), *(of_the_tap(tap))]
     return sorted((one for one in every if one is not None), key=lambda one: -one.weight)
 
 
@@ -221,9 +227,9 @@ def test_encoder_rows_count_once_however_many_steps_read_them() -> None:
 
 FEW: dict[str, Callable[[Site], Array]] = {
     "any weight": of(lambda s, w: draws(60, 40)),
-    "inputs rounded to 8 bits": lambda s: (
+    "other numbers of the inputs": lambda s: (
         product(s, s.parameters["weight"], None).numpy()
-        + 0.01 * np.sin(999 * np.asarray(s.inputs[0]).sum(axis=-1, keepdims=True) + np.arange(60, dtype=np.float32))
+        + 0.01 * np.sin(np.asarray(s.inputs[0]).sum(axis=-1, keepdims=True) * np.arange(1, 61, dtype=np.float32))
     ),
 }
 
@@ -270,8 +276,8 @@ def test_a_weight_whose_digest_is_another_is_named_however_few_positions_tell_it
     ]
     for parameters, name in ((others, "weight.unknown"), ((), "fit.weight")):
         (fault,) = diagnose(golden(case), replace(candidate, parameters=parameters), weights(case)).faults
-        assert name in [*(one.name for one in fault.explanations), *(one.name for one in fault.findings)]
-        assert ("weight.unknown" in [one.name for one in fault.explanations]) == bool(parameters)
+        assert name in [one.name for one in fault.findings] and not fault.explanations
+        assert (fault.name == "weight.unknown") == bool(parameters)
 
 
 def test_one_position_that_comes_again_tells_no_weight_of_a_norm() -> None:

@@ -118,7 +118,7 @@ MUTANTS = (
            BOTH[:3]),
     Mutant("PRJ-10", "K reads the last rows of Q", weights(k_reads_q),
            words("merged_attn.k_proj merged_attn.encoder_k_proj"),
-           words("weight.other_tensor weight.fused_layout weight.unknown"), BOTH[:3]),
+           words("weight.other_tensor weight.other_rows weight.fused_layout weight.unknown"), BOTH[:3]),
     Mutant("PRJ-12", "one head's projection for all heads", weights(one_head_for_all), words("merged_attn.q_proj"),
            words("weight.heads_shuffled"), BOTH[:3]),
     Mutant("own/weight-element", "one element of one weight", weights(one_element, slice(1, 2)),

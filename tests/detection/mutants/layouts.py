@@ -126,7 +126,8 @@ _PRECISION = (
     entry("own/weight-absolute", "negative norm weights lose their sign", weights(lambda w, _: w.abs(), *NORMS), NORMS,
           "fit.channel_factor weight.unknown", (*_TIED, *_UNTIED)),
     entry("own/weight-low-rank", "a low-rank update is merged into v_proj",
-          weights(lambda w, _: w + 0.01 * w[:, :1] @ w[:1], "v_proj"), taps("v_proj"), "weight.unknown", _MERGED),
+          weights(lambda w, _: w + 0.01 * w[:, :1] @ w[:1], "v_proj"), taps("v_proj"),
+          "structure.low_rank weight.unknown", _MERGED),
 )  # fmt: skip
 
 LAYOUTS = (*_LAYOUT, *_PRECISION)

@@ -42,6 +42,8 @@ from qwen3_parity.judge.verdict import Verdicts
 
 _WRONG, _RIGHT = 12, 6
 """Taps of one place that a mistake is tried on, wrong ones and right ones."""
+_REPRODUCED = 0.9
+"""The weight from which on a finding gives nearly all of a tap's numbers."""
 _WITH_A_PAST = Finding(
     "fit.past",
     "right without a past and wrong in every step with one: what the cache holds, or what decode steps do in another "
@@ -157,6 +159,10 @@ def _explained(found: Blame, fault: Fault, search: Search) -> Explained:
     if worst.evidence.ops == {"rope"}:
         golden_angles = _judged(found, wrong, given_tables=True), _judged(found, right, given_tables=True)
         explanations = _explain_rotation((blamed, passing), golden_angles, search)
+    elif worst.evidence.ops == {"linear"}:
+        explanations = explain(blamed, passing, replace(search, pairs=False))
+        if not explanations and not _told_by_structure(worst):  # two mistakes at once are looked for much longer
+            explanations = explain(blamed, passing, search)
     else:
         explanations = explain(blamed, passing, search)
     names, no_names = certain(explanations)
@@ -174,6 +180,12 @@ def _explained(found: Blame, fault: Fault, search: Search) -> Explained:
         findings.append(_WITH_A_PAST)
     findings.sort(key=lambda one: -one.weight)
     return Explained(fault, where, names, findings, stopped=search.stopped, cut=search.cut)
+
+
+def _told_by_structure(worst: Judged) -> bool:
+    """Whether the numbers of a tap follow from its weight, a few numbers of it changed."""
+    tap = wrong_tap(worst)
+    return tap is not None and any(one.weight >= _REPRODUCED for one in findings_of(tap))
 
 
 _Taps = tuple[Sequence[Judged], Sequence[Judged]]

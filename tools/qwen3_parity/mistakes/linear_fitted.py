@@ -6,17 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.blame.values import made_once
 from qwen3_parity.judge.budgets import headroom
 from qwen3_parity.mistakes.hypothesis import Compute, Hypothesis, OfSite
 from qwen3_parity.mistakes.observed import Observed, likely, observe, real
-from qwen3_parity.mistakes.parameters import loaded_as_stored, loaded_otherwise, with_weight
-from qwen3_parity.mistakes.rounding import ROUNDED
+from qwen3_parity.mistakes.parameters import loaded_as_stored, with_weight
 from qwen3_spec.ops import OPS
 from qwen3_spec.site import Result, Site
 
@@ -25,6 +22,10 @@ _MOST = 64
 """Output channels whose elements are looked for one by one."""
 _MOST_ROWS = 1 << 12
 """Rows whose order is looked for: each is compared with each."""
+_LONG = 16
+"""Rows that stay together in shards of unequal size, on average."""
+_LISTED = 6
+"""Runs of indices that are written out."""
 
 
 def reordered(site: Site) -> Iterator[Hypothesis]:
@@ -41,6 +42,10 @@ def reordered(site: Site) -> Iterator[Hypothesis]:
         return
     far = np.square(actual).sum(1)[:, None] + np.square(truth).sum(1) - 2 * actual @ truth.T  # [row, row]
     order = np.argmin(far, axis=1)
+    for row in range(1, len(order)):  # equal rows of a vocabulary: the one that goes on
+        after = order[row - 1] + 1
+        if after < len(order) and np.array_equal(truth[after], truth[order[row]]):
+            order[row] = after
     if len(np.unique(order)) < len(order):
         return
 
@@ -48,11 +53,20 @@ def reordered(site: Site) -> Iterator[Hypothesis]:
         weight = site.parameters["weight"]
         return with_weight(site, weight[order]) if len(weight) == len(order) else None
 
+    name, blocks, where = told_order(order, "rows")
+    says = f"has a weight with its {blocks} in another order: {where} stand at 0, 1, 2 …"
+    fix = "put outputs together in the order of the weight's rows" if loaded_as_stored(site) else _FIX
+    yield from likely(site, what, [Hypothesis(name, says, fix, OfSite(taken), 3)])
+
+
+def told_order(order: Array, members: str) -> tuple[str, str, str]:
+    """The name of a weight in another order, what moves together ("blocks of 2 rows"), and the order in words."""
     size = _block(order)
-    name = "weight.permuted" if size == 1 else "weight.shards_shuffled"
-    blocks = f"blocks of {size} rows" if size > 1 else "rows"
-    says = f"has a weight with its {blocks} in another order: {_listed(order[::size] // size)} stand at 0, 1, 2 …"
-    yield from likely(site, what, [Hypothesis(name, says, _FIX, OfSite(taken), 3)])
+    where = runs(order[::size] // size)
+    if size == 1:
+        shards = np.count_nonzero(np.diff(order) != 1) < max(2, len(order) // _LONG)
+        return "weight.shards_shuffled" if shards else "weight.permuted", members, where
+    return "weight.shards_shuffled", f"blocks of {size} {members}", where
 
 
 def _block(order: Array) -> int:
@@ -63,6 +77,17 @@ def _block(order: Array) -> int:
             if (np.diff(blocks, axis=1) == 1).all() and not (blocks[:, 0] % size).any():
                 return size
     return 1
+
+
+def runs(indices: Array) -> str:
+    """Indices in words, neighbours together, the first ones: "4 to 9, 0, 2 …"."""
+    starts = np.flatnonzero(np.diff(indices, prepend=indices[0] - 2) != 1)
+    ends = [*(starts[1:] - 1), len(indices) - 1]
+    parts = [
+        str(indices[start]) if start == end else f"{indices[start]} to {indices[end]}"
+        for start, end in zip(starts, ends, strict=True)
+    ]
+    return ", ".join(parts[:_LISTED]) + (" …" if len(parts) > _LISTED else "")
 
 
 def unknown(site: Site) -> Iterator[Hypothesis]:
@@ -83,44 +108,6 @@ def _linear(site: Site, what: Observed) -> Iterator[Hypothesis]:
             yield from _changed_elements(site, *elements, complete=len(outputs) <= _MOST)
     if not what.actual[..., outputs].any():
         yield Hypothesis("weight.unknown", f"has no weights in output channels {_listed(outputs)}: zeros", _FIX, _zeroed(outputs), 5)  # fmt: skip
-    if not (told := weight_told(site)) or (told.fewer and not loaded_otherwise(site)):
-        return  # any numbers fit
-    where = "" if len(outputs) == every else f" in output channels {_listed(outputs)}"
-    yield Hypothesis("weight.unknown", f"has a weight of no tensor of the checkpoint{where}", _FIX, _solved, 7)
-
-
-class Told(NamedTuple):
-    """How many positions that differ there are to tell a weight from, of so many columns; whether that is too few."""
-
-    positions: int
-    columns: int
-    fewer: bool
-
-
-def weight_told(site: Site) -> Told | None:
-    """Whether the numbers of a linear can come from another weight; None where they cannot, or its input is hidden."""
-    what = observe(site)
-    if what is None or site.place.op != "linear":
-        return None
-    outputs = np.flatnonzero(what.wrong.reshape(-1, what.wrong.shape[-1]).any(axis=0))
-    x, difference = _rows_of(site)
-    if not _everywhere(what, difference[:, outputs]):
-        return None
-    x = np.unique(x, axis=0)  # what comes again says nothing new
-    independent = int(np.linalg.matrix_rank(x))
-    fewer = independent < x.shape[-1] or len(x) == x.shape[-1]
-    hidden = site.values.recorded(site.names[0], site.step) is None
-    return None if fewer and hidden else Told(independent, x.shape[-1], fewer)  # the mistake may be ahead of the op
-
-
-def _everywhere(what: Observed, difference: Array) -> bool:
-    """Whether numbers can come from a weight: wrong at every position of every step, on no coarser grid, not dropped."""
-    if not difference.size:
-        return False
-    size = 1e-6 * float(np.sqrt(np.mean(np.square(what.truth))))
-    found = what.actual[what.wrong]
-    rounded = any((r(found) == found).all() for _, r in ROUNDED)
-    return bool((np.abs(difference).max(axis=1) > size).mean() > 0.9 and not rounded and (found == 0).mean() < 0.01)
 
 
 def _listed(indices: Array) -> str:
@@ -193,36 +180,3 @@ def _zeroed(outputs: Array) -> Compute:
         return np.where(gone, 0.0, truth), unit
 
     return compute
-
-
-def _rows_of(site: Site) -> tuple[Array, Array]:
-    """Inputs and differences from the truth at every position of every step of this tap: `[position, in]`, `[position, out]`."""
-    inputs, differences = [], []
-    for step in range(1 if made_once(site.place.name) else max(len(site.case.steps), 1)):
-        other = site if step == site.step else site.values.site(site.place.name, step)
-        actual = None if other is None else site.values.recorded(site.place.name, step)
-        if other is None or actual is None:
-            continue
-        what = observe(other)
-        truth = OPS["linear"].truth(other)[0] if what is None else what.truth  # what is right tells of the weight, too
-        if truth.shape != actual.shape:
-            continue
-        x = np.asarray(other.inputs[0], np.float64).reshape(truth.shape[0] * truth.shape[1], -1)
-        difference = (actual - truth).reshape(len(x), -1)
-        cells = real(other)
-        good = np.isfinite(difference).all(axis=-1) & np.isfinite(x).all(axis=-1)
-        good &= True if cells is None else cells.reshape(-1)
-        inputs.append(x[good])
-        differences.append(difference[good])
-    return np.concatenate(inputs), np.concatenate(differences)
-
-
-def _solved(site: Site) -> Result | None:
-    """The weight that the recorded numbers of every step tell, by least squares."""
-    x, difference = _rows_of(site)
-    if len(x) < 2:
-        return None
-    change = np.linalg.lstsq(x, difference, rcond=1e-12)[0]
-    truth, unit = OPS["linear"].truth(site)
-    here = np.asarray(site.inputs[0], np.float64).reshape(*truth.shape[:2], -1)
-    return truth + here @ change, unit

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from qwen3_golden import Array
+from qwen3_golden import Array, Recording
 from qwen3_parity.mistakes.hypothesis import Hypothesis, OfSite
 from qwen3_parity.mistakes.observed import likely, observe
 from qwen3_parity.mistakes.parameter_forms import forms, fused
@@ -37,27 +37,20 @@ def shapes(site: Site) -> Mapping[str, tuple[int, ...]]:
     return {name: known[name] if name in known else site.checkpoint[name].shape for name in site.checkpoint}
 
 
-def loaded_as_stored(site: Site) -> bool:
-    """Whether the candidate's digest of the site's weight is the checkpoint's: another one was not loaded."""
-    right, own = _digests(site)
-    return right is not None and right == own
-
-
-def loaded_otherwise(site: Site) -> bool:
-    """Whether the candidate's digest of the site's weight is another than the checkpoint's, of the same dtype."""
-    right, own = _digests(site)
-    return right is not None and own is not None and right != own and right[0] == own[0]
-
-
-def _digests(site: Site) -> tuple[tuple[int, bytes] | None, ...]:
-    """The dtype and digest of the site's weight, the golden's and the candidate's; None where nobody says it."""
-    name, given = (*site.place.parameters, "")[0], site.values.given
-    return tuple(
+def loaded(name: str, golden: Recording | None, candidate: Recording) -> bool | None:
+    """Whether the candidate's digest of a parameter is the golden's; None where nobody says it, or in another dtype."""
+    right, own = (
         next(((one.dtype, one.sha256) for one in recording.parameters if one.name == name and one.sha256), None)
         if recording is not None
         else None
-        for recording in (given, site.values.recording)
+        for recording in (golden, candidate)
     )
+    return None if right is None or own is None or (right != own and right[0] != own[0]) else right == own
+
+
+def loaded_as_stored(site: Site) -> bool:
+    """Whether the candidate's digest of the site's weight is the checkpoint's: another one was not loaded."""
+    return bool(loaded((*site.place.parameters, "")[0], site.values.given, site.values.recording))
 
 
 def others(site: Site, own: str, size: tuple[int, ...]) -> Iterator[Other]:

@@ -10,11 +10,19 @@ from qwen3_parity.diagnosis.findings.finding import Finding
 from qwen3_parity.diagnosis.findings.provenance import provenance
 from qwen3_parity.diagnosis.findings.provenance_blocks import other_channels
 from qwen3_parity.diagnosis.findings.provenance_statistic import other_statistic
+from qwen3_parity.diagnosis.findings.structure import structure
+from qwen3_parity.diagnosis.findings.structure_terms import summed
 from qwen3_parity.diagnosis.findings.wrong_tap import Key, WrongTap
 
 __all__ = ["Finding", "Key", "WrongTap", "findings"]
 
-FINDERS: tuple[Callable[[WrongTap], Finding | None], ...] = (provenance, other_channels, other_statistic)
+FINDERS: tuple[Callable[[WrongTap], Finding | None], ...] = (
+    provenance,
+    other_channels,
+    other_statistic,
+    structure,
+    summed,
+)
 """In the order of preference among findings that tell equally much."""
 
 

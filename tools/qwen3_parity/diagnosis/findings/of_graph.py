@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from qwen3_golden import Array
+from qwen3_parity.diagnosis.findings.product_of_graph import product_of
 from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
 from qwen3_parity.judge.budgets import headroom
 from qwen3_parity.slices.judge import Alone
@@ -47,6 +50,7 @@ def wrong_tap(alone: Alone, network: Network) -> WrongTap | None:
         reads=[names[read] for read in network.slices.reads(value) if read in names],
         config=network.config,
         axes_of=lambda name, step: () if (tap := network.golden.get(name, step)) is None else tuple(tap.info.axes),
+        product=partial(product_of, network, key),
     )
 
 

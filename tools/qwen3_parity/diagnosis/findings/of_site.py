@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, is_dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.blame.evidence import as_stored
+from qwen3_parity.diagnosis.findings.product_of_site import product_of
+from qwen3_parity.diagnosis.findings.terms_of_site import terms_of
 from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
 from qwen3_parity.diagnosis.judged import Judged
 from qwen3_parity.mistakes.requests import earlier
@@ -49,6 +52,8 @@ def wrong_tap(judged: Judged) -> WrongTap | None:
         config=_numbers(site.config),
         before=earlier(site),
         axes_of=axes_of,
+        product=partial(product_of, judged),
+        terms=partial(terms_of, judged),
     )
 
 

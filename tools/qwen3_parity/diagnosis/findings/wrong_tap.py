@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from qwen3_golden import Array, Recording
+from qwen3_parity.diagnosis.findings.product import Product
+from qwen3_parity.diagnosis.findings.terms import Terms
 
 Key = tuple[str, int]
 """A tap's name and step."""
@@ -25,6 +27,8 @@ class WrongTap:
     None where there is none, and `axes_of` their axes; `keys` are those that it has, in the order in which they are
     computed; `reads` those that this tap was computed from. `config` are the numbers of the model's config.json,
     `before` is the golden of the request that ran first on the same model.
+    `product` gives the matrix product that makes the tap, `terms` the terms of the sum that it is, None where it is
+    none.
     """
 
     key: Key
@@ -42,6 +46,8 @@ class WrongTap:
     config: Mapping[str, Any] = field(default_factory=dict)
     before: Recording | None = field(default=None, repr=False)
     axes_of: Callable[[str, int], Sequence[str]] = field(default=lambda name, step: (), repr=False)
+    product: Callable[[], Product | None] = field(default=lambda: None, repr=False)
+    terms: Callable[[], Terms | None] = field(default=lambda: None, repr=False)
 
     @property
     def name(self) -> str:

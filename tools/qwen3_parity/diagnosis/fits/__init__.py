@@ -7,7 +7,6 @@ from qwen3_parity.diagnosis.fits.finding import Finding, Fit
 from qwen3_parity.diagnosis.fits.masks import bands
 from qwen3_parity.diagnosis.fits.places import axis_order, permuted, shape, shift
 from qwen3_parity.diagnosis.fits.values import dropout, grid, not_finite
-from qwen3_parity.diagnosis.fits.weights import any_weight
 
 FITS: tuple[Fit, ...] = (
     shape,
@@ -24,7 +23,6 @@ FITS: tuple[Fit, ...] = (
     approximated,
     concentrated,
     size,
-    any_weight,
 )
 """In the order of preference among findings that tell equally much."""
 

@@ -1,0 +1,108 @@
+"""A matrix product as whoever looks for the structure of its weight sees it, by whichever judge it was judged by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from qwen3_golden import Array
+from qwen3_spec.ops import linear
+
+LARGEST = 1 << 22
+"""Weights from which on no structure is looked for: each guess is a product with all of them."""
+POSITIONS = 256
+"""Positions that are looked at: more tell no more."""
+MOST = 0.9
+"""The part of the outputs that a guess must bring back: a single weight of a block may be rounded to the other side."""
+
+
+@dataclass(frozen=True)
+class Product:
+    """What a linear of one parameter gave, over all steps: `y[position, out]` of `x[position, in]`, real tokens alone.
+
+    `weight` is `[out, in]`, `bias` `[out]`, as the checkpoint has them, float64; `name` is the weight's. `noise` are
+    rounding units beside the product's own, of the shape of `y`, `roundoff` what storing `y` costs of its size.
+    `loaded`: whether the candidate's digest of the weight is the checkpoint's, None where nobody says it. `tensors` has
+    every parameter by name. `hidden`: x was not recorded but computed, so that the mistake may be ahead.
+    """
+
+    name: str
+    x: Array
+    weight: Array
+    bias: Array
+    y: Array
+    noise: Array
+    room: float
+    roundoff: float = 0.0
+    loaded: bool | None = None
+    tensors: Mapping[str, Array] = field(default_factory=dict, repr=False)
+    hidden: bool = False
+
+    @property
+    def positions(self) -> int:
+        """How many different positions there are."""
+        return len(np.unique(self.x, axis=0))
+
+    @cached_property
+    def truth(self) -> Array:
+        """What it should be, `[position, out]`."""
+        return np.asarray(self.x @ self.weight.T + self.bias)
+
+    @property
+    def products(self) -> Array:
+        """What was recorded, without the bias, `[position, out]`."""
+        return self.y - self.bias
+
+    @cached_property
+    def missing(self) -> Array:
+        """What was recorded less what it should be, `[position, out]`."""
+        return self.y - self.truth
+
+    @cached_property
+    def limits(self) -> Array:
+        """How far each number may be from what it should be, `[position, out]`."""
+        unit = linear.unit(self.x, self.weight, self.bias)
+        return np.asarray(self.room * (unit + self.roundoff * np.abs(self.truth) + self.noise))
+
+    def errors(self, x: Array, weight: Array, bias: Array) -> Array:
+        """How far `x @ weight.T + bias` is from what was recorded, in the room of a cell: `[position, out]`."""
+        guess, unit = linear.judged(x, weight, bias)
+        return np.asarray(np.abs(self.y - guess) / (self.room * (unit + self.roundoff * np.abs(guess) + self.noise)))
+
+    @cached_property
+    def wrong(self) -> Array:
+        """Bool, True = the output is wrong at some position, `[out]`."""
+        return np.asarray((np.abs(self.missing) > self.limits).any(0))
+
+    def share(self, *, x: Array | None = None, weight: Array | None = None, bias: Array | None = None) -> float:
+        """The part of the wrong outputs that another input, weight or bias gives at every position; 0 below `MOST`.
+
+        So many of all outputs must be right, too.
+        """
+        x, weight = self.x if x is None else x, self.weight if weight is None else weight
+        good: Array = np.logical_and.reduce(self.errors(x, weight, self.bias if bias is None else bias) <= 1, axis=0)
+        part = min(float(good.mean()), float(good[self.wrong].mean())) if self.wrong.any() else 0.0
+        return part if part >= MOST else 0.0
+
+    def part(self, positions: Array | slice = slice(None), outputs: Array | slice = slice(None)) -> Product:
+        """The same with these positions and outputs alone."""
+        return replace(
+            self,
+            x=self.x[positions],
+            weight=self.weight[outputs],
+            bias=self.bias[outputs],
+            y=self.y[positions][:, outputs],
+            noise=self.noise[positions][:, outputs],
+        )
+
+
+def spread(count: int) -> Array:
+    """The indices of at most `POSITIONS` of so many positions."""
+    return np.arange(count)[:: max(1, -(-count // POSITIONS))]
+
+
+Form = Callable[[Product], "tuple[str, str, float] | None"]
+"""A structure of the weight that the numbers may have: its name, what is said of it, the part that it reproduces."""

@@ -1,0 +1,113 @@
+"""The matrix product of a tap of a network that its golden's graph judges, over all steps that were recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from qwen3_golden import Array
+from qwen3_parity.diagnosis.findings.product import LARGEST, Product, spread
+from qwen3_parity.judge.budgets import headroom
+from qwen3_parity.mistakes.parameters import loaded
+from qwen3_parity.slices.network import DTYPES, Network
+from qwen3_reference.graph.scope import counted
+from qwen3_spec.aten.noise import ROUNDOFF
+from qwen3_spec.graph import Ref
+
+_SAME = frozenset({"view", "_unsafe_view", "reshape", "alias", "clone", "contiguous", "_to_copy"})
+"""Ops after which numbers stand in the same order."""
+_TURNED = frozenset({"t", "transpose", "permute", "numpy_T"})
+_OPERANDS = {"linear": (0, 1, 2), "mm": (0, 1, None), "matmul": (0, 1, None), "addmm": (1, 2, 0)}
+"""Where x, the weight and the bias stand."""
+_STEPS = 8
+"""Steps whose noise is drawn."""
+
+
+class _Parts(NamedTuple):
+    """The values of a product: its own and x's, by number; the parameters by name, and whether that is `[in, out]`."""
+
+    y: int
+    x: int
+    weight: str
+    turned: bool
+    bias: str
+
+
+def product_of(network: Network, key: tuple[str, int]) -> Product | None:
+    """The product of one parameter that makes a tap; None for another op, and for a weight that is too large."""
+    parts = _parts(network, network.graph.taps[key])
+    if parts is None or (weight := network.slices.leaves[network.graph.leaves[parts.weight]]).size > LARGEST:
+        return None
+    weight = np.asarray(weight.T if parts.turned else weight, np.float64)
+    hidden = parts.x not in network.slices.recorded
+    rows = list(_rows(network, key[0], parts, len(weight), noisy=hidden or network.narrow))
+    if not rows:
+        return None
+    x, y, noise = (np.concatenate(part) for part in zip(*rows, strict=True))
+    some, leaves = spread(len(x)), network.graph.leaves
+    bias = network.slices.leaves[leaves[parts.bias]] if parts.bias else np.zeros(len(weight))
+    dtype = network.slices.dtypes.get(network.graph.taps[key], "float32")
+    return Product(
+        name=parts.weight,
+        x=x[some],
+        weight=weight,
+        bias=np.asarray(bias, np.float64),
+        y=y[some],
+        noise=noise[some],
+        room=headroom("slice", "narrow" if network.narrow else "").max,
+        roundoff=ROUNDOFF[dtype] if dtype != "float32" else 0.0,
+        loaded=loaded(parts.weight, network.golden, network.candidate),
+        tensors={name: network.slices.leaves[leaves[name]] for name in network.graph.parameters},
+        hidden=hidden,
+    )
+
+
+def _parts(network: Network, value: int) -> _Parts | None:
+    """The product behind a value, seen through ops that leave its numbers as they stand."""
+    graph, start = network.graph, value
+    while (node := graph.node(value)) is not None and node.op.partition(".")[0] in _SAME:
+        value = node.reads[0]
+        if value in network.slices.recorded:
+            return None
+    at = None if node is None else _OPERANDS.get(node.op.partition(".")[0])
+    if node is None or at is None:
+        return None
+    x, weight, *bias = (node.operands[i] if i is not None and i < len(node.operands) else None for i in at)
+    turned = not node.op.startswith("linear")
+    names = {number: name for name, number in graph.leaves.items() if name in graph.parameters}
+    if not isinstance(x, Ref) or not isinstance(weight, Ref):
+        return None
+    number = weight.value
+    if (turn := graph.node(number)) is not None and turn.op.partition(".")[0] in _TURNED:
+        number, turned = turn.reads[0], not turned
+    if number not in names or network.slices.leaves[number].ndim != 2:
+        return None
+    added = bias[0] if bias else None
+    if added is not None and not (isinstance(added, Ref) and added.value in names):
+        return None
+    return _Parts(start, x.value, names[number], turned, names[added.value] if isinstance(added, Ref) else "")
+
+
+def _rows(
+    network: Network, name: str, parts: _Parts, outputs: int, *, noisy: bool
+) -> Iterator[tuple[Array, Array, Array]]:
+    """Input, output and further noise at real tokens, step by step: `[position, in]`, twice `[position, out]`."""
+    slices, every = network.slices, network.graph.taps.items()
+    steps = sorted((other[1], value) for other, value in every if other[0] == name and value in slices.recorded)
+    for step, value in steps[:_STEPS] if noisy else steps:
+        here = _parts(network, value)
+        if here is None or here.weight != parts.weight:
+            continue
+        item = network.golden[name, step]
+        actual, counts = network.candidate[name, step].values(), counted(item, network.golden)
+        x = slices.recorded[here.x] if here.x in slices.recorded else slices.value(here.x)
+        noise = np.zeros(actual.shape)
+        if noisy:
+            dtype = DTYPES[item.info.dtype] if network.narrow else "float32"
+            noise = slices.unit(value, slices.value(value), counts, dtype)
+        y = np.asarray(actual, np.float64).reshape(-1, outputs)
+        x = np.asarray(x, np.float64).reshape(len(y), -1)
+        good = counts.reshape(-1, outputs).all(1) & np.isfinite(y).all(1) & np.isfinite(x).all(1)
+        yield x[good], y[good], noise.reshape(-1, outputs)[good]

@@ -1,0 +1,103 @@
+"""A weight, or an input, in few bits: in blocks, rows, columns, as a whole; and scales along the wrong axis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product as every
+
+import numpy as np
+
+from qwen3_golden import Array
+from qwen3_parity.diagnosis.findings.grids import GRIDS, SCALES, Grid, Stored
+from qwen3_parity.diagnosis.findings.product import Product
+
+_SIZES = (32, 64, 128, 16, 8, 256)
+_ROW, _COLUMN, _WHOLE = 0, -1, -2
+_SCREENED = 4
+"""Outputs, and positions, that a quick look takes."""
+_COARSEST = 0.7
+"""What is farther off than this, of its size, was rounded to no grid."""
+
+
+def blocks(product: Product) -> tuple[str, str, float] | None:
+    """A weight in few bits: a scale for each block of a row, for each row or column, or one."""
+    if not _small(product):
+        return None
+    outputs = _worst(product)
+    some, weight = product.part(outputs=outputs), product.weight.astype(np.float32)
+    for size, says, grid, stored in _ways(weight.shape[1]):
+        if some.share(weight=_rounded(weight[outputs], size, grid, stored, weight)):
+            share = product.share(weight=_rounded(weight, size, grid, stored, weight))
+            if share:
+                return "structure.blocks", f"its weight is in {grid.says}, a scale for {says}", share
+    return None
+
+
+def rounded_inputs(product: Product) -> tuple[str, str, float] | None:
+    """An input in few bits: a scale for each position, or each block of it."""
+    if not _small(product):
+        return None
+    x = product.x.astype(np.float32)
+    positions = np.argsort(-np.square(product.missing).sum(1), kind="stable")[:_SCREENED]
+    some = product.part(positions, _worst(product))
+    for size, says, grid, stored in _ways(x.shape[1]):
+        if size >= _ROW and some.share(x=_rounded(x[positions], size, grid, stored, x)):
+            share = product.share(x=_rounded(x, size, grid, stored, x))
+            if share:
+                says = says.replace("row", "position")
+                return "structure.rounded_inputs", f"its input is in {grid.says}, a scale for {says}", share
+    return None
+
+
+def scales_across(product: Product) -> tuple[str, str, float] | None:
+    """A square weight in integers whose scales, one for each row, are multiplied to its columns; or the reverse."""
+    outputs, inputs = product.weight.shape
+    if outputs != inputs:
+        return None
+    for weight, says in ((product.weight, "rows to its columns"), (product.weight.T, "columns to its rows")):
+        parts = weight.astype(np.float32)
+        for bits, (words, stored) in every((8, 4), SCALES):
+            top = np.float32((1 << (bits - 1)) - 1)
+            scale = np.maximum(stored(np.abs(parts).max(1, keepdims=True) / top), np.float32(1e-30))
+            across = (np.rint(parts / scale) * scale.T).astype(np.float64)
+            share = product.share(weight=across if weight is product.weight else across.T)
+            if share:
+                says = f"its weight is in {bits} bits, and the scales of its {says} are multiplied{words}"
+                return "structure.scales_axis", says, share
+    return None
+
+
+def _small(product: Product) -> bool:
+    return bool(np.square(product.missing).sum() <= _COARSEST**2 * np.square(product.truth).sum())
+
+
+def _worst(product: Product) -> Array:
+    return np.argsort(-np.abs(product.missing).max(0), kind="stable")[:_SCREENED]
+
+
+def _ways(inputs: int) -> Iterator[tuple[int, str, Grid, Stored]]:
+    """The block's size (or which part has a scale), in words; the grid; how scales are stored."""
+    cuts = [
+        (_ROW, "each row"),
+        *((size, f"each {size} numbers of a row") for size in _SIZES if size < inputs),
+        (_COLUMN, "each column"),
+        (_WHOLE, "all of it"),
+    ]
+    for grid, (size, says), (words, stored) in every(GRIDS, cuts, SCALES):
+        yield size, says + words, grid, stored
+
+
+def _rounded(rows: Array, size: int, grid: Grid, stored: Stored, of: Array) -> Array:
+    """Some rows `[row, in]` of a matrix in few bits, float64; where a scale is for more than a row, for all `of` it."""
+    count, inputs = rows.shape
+    if size == _ROW:
+        return grid.fit(rows, stored).astype(np.float64)
+    if size > _ROW:
+        padded = np.pad(rows, ((0, 0), (0, -inputs % size)), mode="edge")  # adds no new smallest or largest
+        return grid.fit(padded.reshape(-1, size), stored).reshape(count, -1)[:, :inputs].astype(np.float64)
+    across = 0 if size == _COLUMN else None
+    ends = [np.broadcast_to(end(of, axis=across), (1, inputs)) for end in (np.min, np.max)]
+    parts = np.concatenate([rows, *ends])
+    parts = parts.T if size == _COLUMN else parts.reshape(1, -1)
+    rounded = grid.fit(parts, stored)
+    return (rounded.T if size == _COLUMN else rounded.reshape(-1, inputs))[:count].astype(np.float64)
