@@ -113,11 +113,11 @@ class Slices:
             self._orders[value] = order, sorted(reads & near)
         return self._orders[value]
 
-    def value(self, value: int, noise: Noise | None = None) -> Array:
-        """A value from the nearest recorded ones: in float64, or in a draw."""
+    def value(self, value: int, noise: Noise | None = None, instead: Mapping[int, Array] | None = None) -> Array:
+        """A value from the nearest recorded ones, some of them `instead` as recorded: in float64, or in a draw."""
         values = dict(self._fixed(noise))
         for read in self.reads(value):
-            near = self.recorded[read]
+            near = (instead or {}).get(read, self.recorded[read])
             values[read] = (
                 near if noise is None else noise.at(read).stored(_wide(near), self.dtypes.get(read, "float32"))
             )

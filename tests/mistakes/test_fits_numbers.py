@@ -7,11 +7,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from wrong_numbers import evidence, golden
+from wrong_numbers import evidence, golden, said
 
 from qwen3_golden import Array
-from qwen3_parity.blame.replay import expected
-from qwen3_parity.diagnosis.fits import FITS, Finding
+from qwen3_parity.diagnosis.findings import Finding
 from qwen3_spec.site import Site
 
 CASE = "encdec/ragged"
@@ -19,10 +18,7 @@ CONTEXT = "decoder.layers.1.merged_attn.context"
 
 
 def findings(tap: str, wrong: Callable[[Site], Array], step: int = 0) -> list[Finding]:
-    found = evidence(CASE, tap, wrong, step)
-    truth = expected(found)
-    every = [one for fit in FITS if (one := fit(found, truth)) is not None]
-    return sorted(every, key=lambda one: -one.weight)
+    return said(evidence(CASE, tap, wrong, step))
 
 
 def right(tap: str = CONTEXT, step: int = 0) -> Array:
@@ -108,8 +104,8 @@ def test_what_no_move_reproduces_is_not_moved(what: str) -> None:
 
 
 def test_an_honest_tap_has_no_finding_of_weight() -> None:
-    found = evidence(CASE, CONTEXT, lambda site: np.nextafter(right(), np.float32(9)))
-    assert all(one.weight < 0.5 for fit in FITS if (one := fit(found, expected(found))) is not None)
+    honest = findings(CONTEXT, lambda site: np.nextafter(right(), np.float32(9)))
+    assert all(one.weight < 0.5 for one in honest)
 
 
 MASK, CACHE = "decoder.layers.1.merged_attn.mask", "decoder.layers.1.merged_attn.cache_keys"
@@ -152,6 +148,5 @@ def test_nan_in_rows_that_see_nothing_is_told_as_that() -> None:
     case, tap = "encoder/ragged", "encoder.layers.0.self_attn.probs"
     y = golden(case)[tap, 0].values().copy()
     y[4] = np.nan
-    found = evidence(case, tap, lambda site: y)
-    best = next(one for fit in FITS if (one := fit(found, expected(found))) is not None)
+    best = said(evidence(case, tap, lambda site: y))[0]
     assert best.name == "softmax.not_finite" and "exactly the rows without a visible key" in best.says

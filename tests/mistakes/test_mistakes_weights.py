@@ -12,13 +12,11 @@ import pytest
 import torch
 from seeded import seeded, weights
 from torch.nn.functional import linear
-from wrong_numbers import evidence, explanations, first_name, golden
+from wrong_numbers import evidence, explanations, first_name, golden, said
 
 from qwen3_golden import Array, pb
-from qwen3_parity.blame.evidence import Evidence
 from qwen3_parity.blame.replay import expected
 from qwen3_parity.diagnosis import diagnose
-from qwen3_parity.diagnosis.fits import FITS, Finding
 from qwen3_parity.mistakes.rms_norm import weight_of_rows
 from qwen3_spec.ops import OPS
 from qwen3_spec.site import Result, Site
@@ -206,17 +204,11 @@ def test_dropped_first_terms_are_named() -> None:
     assert first_name(CASE, Q, wrong) == "linear.lost_terms"
 
 
-def findings(found: Evidence) -> list[Finding]:
-    """What the numbers say, what tells most first."""
-    every = (fit(found, expected(found)) for fit in FITS)
-    return sorted((one for one in every if one is not None), key=lambda one: -one.weight)
-
-
 def test_encoder_rows_count_once_however_many_steps_read_them() -> None:
     found = evidence(CASE, MEMORY_K, of(lambda s, w: draws(*w.shape)))
     positions = int(found.judged.any(axis=-1).sum())
     assert positions < 40 < positions * len(found.site.case.steps)
-    assert f"{positions} different positions cannot tell 40 weights" in findings(found)[-1].says
+    assert f"{positions} different positions cannot tell 40 weights" in said(found)[-1].says
 
 
 FEW: dict[str, Callable[[Site], Array]] = {
@@ -232,9 +224,9 @@ FEW: dict[str, Callable[[Site], Array]] = {
 def test_a_weight_that_too_few_positions_tell_is_the_last_thing_to_say(what: str) -> None:
     found = evidence("encoder/ragged", ALONE, FEW[what])
     assert "weight.unknown" not in [one.name for one in explanations(found)]
-    said = findings(found)
-    assert len(said) > 1 and said[-1].name == "fit.weight"
-    assert said[-1].says.startswith("a weight of no tensor of the checkpoint would fit, too: ")
+    last = said(found)[-1]
+    assert len(said(found)) > 1 and last.name == "fit.weight"
+    assert last.says.startswith("a weight of no tensor of the checkpoint would fit, too: ")
 
 
 def with_other_weight(site: Site) -> Result:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict, is_dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from qwen3_golden import Array
+from qwen3_golden import Array, pb
 from qwen3_parity.blame.evidence import as_stored
-from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
+from qwen3_parity.diagnosis.findings.wrong_tap import Key, WrongTap
 from qwen3_parity.diagnosis.judged import Judged
 from qwen3_parity.mistakes.requests import earlier
+from qwen3_spec.ops import OPS
 
 
 def wrong_tap(judged: Judged) -> WrongTap | None:
@@ -28,6 +29,13 @@ def wrong_tap(judged: Judged) -> WrongTap | None:
         values = run.recorded(name, step)
         return None if values is None else _wide(values)
 
+    def again(key: Key, values: Array) -> Array | None:
+        if evidence.others or key not in reads:
+            return None
+        inputs = [values if other == key else old for other, old in zip(reads, site.inputs, strict=False)]
+        return OPS[site.place.op].truth(replace(site, inputs=tuple(inputs)))[0]
+
+    reads = [(name, site.step) for name in site.names]
     return WrongTap(
         key=(site.place.name, site.step),
         axes=tuple(site.place.axes),
@@ -40,9 +48,11 @@ def wrong_tap(judged: Judged) -> WrongTap | None:
         room=judged.room,
         recorded=recorded,
         keys=[item.key for item in run.recording],
-        reads=[(name, site.step) for name in site.names],
+        reads=reads,
         config=_numbers(site.config),
         before=earlier(site),
+        wide=evidence.dtype in (pb.F32, pb.F64),
+        again=again,
     )
 
 

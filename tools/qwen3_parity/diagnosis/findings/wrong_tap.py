@@ -24,7 +24,8 @@ class WrongTap:
     that are off by more than `room` units. `recorded` gives the candidate's taps (floats in float64) by name and step,
     None where there is none, `keys` those that it has, in order; `reads` those that this tap was computed from.
     `config` are the numbers of the model's config.json, `before` is the golden of the request that ran first on the
-    same model.
+    same model. `wide`: its floats are stored in float32 or float64. `again` is the truth once a tap that it reads, by
+    its key, has other values; None where nobody can say.
     """
 
     key: Key
@@ -41,6 +42,8 @@ class WrongTap:
     reads: Sequence[Key] = ()
     config: Mapping[str, Any] = field(default_factory=dict)
     before: Recording | None = field(default=None, repr=False)
+    wide: bool = True
+    again: Callable[[Key, Array], Array | None] = field(default=lambda key, values: None, repr=False)
 
     @property
     def name(self) -> str:

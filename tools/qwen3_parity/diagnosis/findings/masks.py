@@ -1,0 +1,48 @@
+"""A wrong mask as bands and counts: which keys are wrongly visible or hidden, as seen from the query."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from qwen3_golden import Array
+from qwen3_parity.diagnosis.findings.finding import Finding
+from qwen3_parity.diagnosis.findings.positions import begin
+from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
+
+
+def bands(tap: WrongTap) -> Finding | None:
+    """Counts of wrongly visible and wrongly hidden keys, their distances from the query, and one example of each."""
+    if tap.truth.dtype.kind != "b" or tap.axes != ("batch", "query", "key"):
+        return None
+    wrong = (tap.actual.astype(bool) != tap.truth) & tap.judged
+    if not wrong.any():
+        return None
+    past = begin(tap)
+    own = wrong.shape[2] if past is None else min(past + wrong.shape[1], wrong.shape[2])
+    parts = [
+        *_half("keys" if past is None else "own keys", wrong[..., :own], tap.truth[..., :own], past),
+        *_half("encoder's keys", wrong[..., own:], tap.truth[..., own:], None),
+    ]
+    return Finding("mask.bands", "; ".join(parts), 0.5)
+
+
+def _half(half: str, wrong: Array, visible: Array, past: int | None) -> list[str]:
+    texts = []
+    for says, cells in (("wrongly visible", wrong & ~visible), ("wrongly hidden", wrong & visible)):
+        at = np.argwhere(cells)
+        if not len(at):
+            continue
+        batch, query, key = (int(i) for i in at[0])
+        text = f"{len(at)} of its {half} are {says}, such as key {key} for query {query} of batch row {batch}"
+        if past is not None:
+            text += f", {_span(past + at[:, 1] - at[:, 2])} slots before the query"
+        rows = np.unique(at[:, 0])
+        if len(rows) < len(wrong):
+            text += f", batch rows {', '.join(map(str, rows))} alone"
+        texts.append(text)
+    return texts
+
+
+def _span(distance: Array) -> str:
+    low, high = int(distance.min()), int(distance.max())
+    return str(low) if low == high else f"{low} to {high}"
