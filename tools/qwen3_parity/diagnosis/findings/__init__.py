@@ -12,6 +12,7 @@ from qwen3_parity.diagnosis.findings.concentration import concentrated, size
 from qwen3_parity.diagnosis.findings.factors import axis_factor, factor, row_factor
 from qwen3_parity.diagnosis.findings.finding import Finding
 from qwen3_parity.diagnosis.findings.grids import grid
+from qwen3_parity.diagnosis.findings.inputs import rounded_input
 from qwen3_parity.diagnosis.findings.masks import bands
 from qwen3_parity.diagnosis.findings.offsets import axis_offset, key_bias
 from qwen3_parity.diagnosis.findings.places import axis_order, permuted, shift
@@ -25,8 +26,8 @@ FINDERS: tuple[Callable[[WrongTap], Finding | None], ...] = (
     not_finite,
     bands,
     factor,
-    dropout,
     visible_zero,
+    dropout,
     rows_sum,
     clamped,
     axis_order,
@@ -37,6 +38,7 @@ FINDERS: tuple[Callable[[WrongTap], Finding | None], ...] = (
     row_factor,
     key_bias,
     grid,
+    rounded_input,
     approximated,
     concentrated,
     size,

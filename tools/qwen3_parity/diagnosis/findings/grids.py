@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -132,19 +131,8 @@ STEPS: tuple[Steps, ...] = (
     Integers("multiples of 1 / 128 of the largest of {}: 8-bit integers", 128),
     Integers("multiples of 1 / 7 of the largest of {}: 4-bit integers", 7),
     Integers("multiples of 1 / 8 of the largest of {}: 4-bit integers", 8),
-    Integers(
-        "at one of 256 equal steps from the smallest to the largest of {}: 8-bit integers with a minimum", 255, True
-    ),
-    Integers(
-        "at one of 16 equal steps from the smallest to the largest of {}: 4-bit integers with a minimum", 15, True
-    ),
-    Floats("rounded to 2 bits of mantissa (float8, e5m2), with a scale of {}: off by up to 2^-3 of each", 2, 2.0**-29),
-    Floats("rounded to 3 bits of mantissa (float8, e4m3), with a scale of {}: off by up to 2^-4 of each", 3, 2.0**-13),
+    Integers("multiples of 1 / 255 of the range of {}, from its smallest: 8-bit integers with a minimum", 255, True),
+    Integers("multiples of 1 / 15 of the range of {}, from its smallest: 4-bit integers with a minimum", 15, True),
+    Floats("floats of 2 bits of mantissa (float8, e5m2) times a scale of {}: off by up to 2^-3 of each", 2, 2.0**-29),
+    Floats("floats of 3 bits of mantissa (float8, e4m3) times a scale of {}: off by up to 2^-4 of each", 3, 2.0**-13),
 )
-
-
-def rounders(shape: tuple[int, ...]) -> Iterator[tuple[str, Integers | Floats, Grouping]]:
-    """Every grid that a tensor may be rounded to, in words."""
-    for steps in STEPS:
-        for grouping in groupings(shape):
-            yield steps.words.format(grouping.words), steps, grouping

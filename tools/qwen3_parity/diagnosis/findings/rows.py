@@ -68,11 +68,12 @@ def visible_zero(tap: WrongTap) -> Finding | None:
     picture = drawn(truth[first] > 0, np.where(tap.wrong[first], actual[first] != 0, truth[first] > 0))
     says = f"{'; '.join(parts)}; {row_in_words(tap.axes, first)}: {picture} ({LEGEND})"
     left = np.where(lost, 0, truth)
+    rest = np.maximum(left.sum(-1, keepdims=True), np.finfo(np.float64).tiny)
     for guess, more in (
-        (left / left.sum(-1, keepdims=True) * (1 - np.where(shown, actual, 0).sum(-1, keepdims=True)), ""),
+        (left / rest * (1 - np.where(shown, actual, 0).sum(-1, keepdims=True)), ""),
         (left, "; the others are not divided by their own sum: hidden behind the softmax"),
     ):
         guess = np.where(shown, actual, guess)
-        if np.isfinite(guess[tap.wrong]).all() and tap.reproduced(guess)[tap.wrong].all():
+        if tap.reproduced(guess)[tap.judged & rows].all():
             return Finding("invariant.visible_zero", says + more, 1.0)
     return Finding("invariant.visible_zero", says, _MECHANISM)

@@ -1,0 +1,167 @@
+"""What an op never breaks tells what was broken, whether a formula judges the tap or a golden's graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from wrong_numbers import evidence, golden, said
+from wrong_slices import slice_of
+
+from qwen3_golden import GOLDEN_ROOT, Array
+from qwen3_parity.checkpoints.weights import weights_of
+from qwen3_parity.diagnosis.findings import Finding, findings
+
+Change = Callable[[Array], Array]
+PLAIN, RAGGED, GRAPH = "decoder/plain", "encdec/ragged", "model/qwen3_moe"
+LAYER, MODEL = "decoder.layers.1", "model.layers.1"
+ATTENTION, GRAPHS = f"{LAYER}.merged_attn", f"{MODEL}.self_attn"
+
+
+def found(case: str, tap: str, change: Change, step: int = 0) -> list[Finding]:
+    """Everything that is said of a tap whose numbers were changed."""
+    if case.startswith("model/"):
+        return findings(slice_of(case, tap, change, step))
+    return said(evidence(case, tap, lambda site: change(golden(case)[tap, step].values().copy()), step))
+
+
+def at(tokens: Array, axis: int, ndim: int) -> Array:
+    return np.asarray(tokens).reshape([-1 if i == axis else 1 for i in range(ndim)])
+
+
+def leaking(p: Array) -> Array:
+    return p / (1 + np.linspace(0.1, 0.5, p.shape[2], dtype=np.float32)[:, None])
+
+
+def last_hidden(p: Array) -> Array:
+    p[..., 2:4] = 0
+    return p / np.maximum(p.sum(-1, keepdims=True), 1e-30)
+
+
+def masked_late(p: Array) -> Array:
+    p[..., 2:4] = 0
+    return p
+
+
+def first_seen(p: Array) -> Array:
+    """The first key is seen by the first query of each row, at a weight of 0.25, though hidden."""
+    hidden = p[:, :, :, -1:] == 0
+    return np.where(hidden, 0.75 * p, p) + np.where(hidden, np.eye(1, p.shape[-1], p.shape[-1] - 1) * 0.25, 0)
+
+
+def tightened(c: float) -> Change:
+    return lambda y: np.clip(y, -c, c)
+
+
+def saturated(y: Array) -> Array:
+    """Decoded keys by the largest of each channel of each head of the prompt, as int8 with the prompt's scales."""
+    c = np.abs(y[:, :, :5]).max(2, keepdims=True)
+    return np.concatenate([y[:, :, :5], np.clip(y[:, :, 5:], -c, c)], 2)
+
+
+def e4m3(y: Array) -> Array:
+    scale = np.float32(np.abs(y).max() / 448)
+    x = y.astype(np.float64) / scale
+    step = np.exp2(np.floor(np.log2(np.maximum(np.abs(x), 2.0**-6))) - 3)
+    return np.rint(x / step) * step * scale
+
+
+def four_bits(y: Array) -> Array:
+    parts = y.reshape(-1, 8)
+    scale = np.abs(parts).max(1, keepdims=True) / 7
+    return (np.rint(parts / scale) * scale).reshape(y.shape)
+
+
+def with_minimum(y: Array) -> Array:
+    low, high = y.min(-1, keepdims=True), y.max(-1, keepdims=True)
+    step = (high - low) / 255
+    return low + np.rint((y - low) / step) * step
+
+
+def sharded(y: Array) -> Array:
+    """Each half of a norm's row by its own mean square, the norm's weight aside."""
+    parts = y.astype(np.float64).reshape(*y.shape[:-1], 2, -1)
+    own, whole = (parts**2).mean(-1, keepdims=True), (parts**2).mean((-1, -2), keepdims=True)
+    return (parts * np.sqrt(whole / own)).reshape(y.shape)
+
+
+def of_other_rows(y: Array) -> Array:
+    return y * np.random.default_rng(4).uniform(0.5, 2, (*y.shape[:2], *(1,) * (y.ndim - 2)))
+
+
+def grown(axis: int) -> Change:
+    return lambda y: y * (1 + 0.1 * np.log1p(at(np.arange(y.shape[axis]), axis, y.ndim)))
+
+
+def alibi(scores: Array) -> Array:
+    slopes = at(0.5 ** np.arange(1, scores.shape[1] + 1), 1, 4)
+    keys, queries = np.arange(scores.shape[3]), np.arange(scores.shape[2])[:, None]
+    return scores + slopes * (keys - queries)
+
+
+def alibi_behind(p: Array) -> Array:
+    y = p * np.exp(at(0.5 ** np.arange(1, p.shape[1] + 1), 1, 4) * np.arange(p.shape[3]))
+    return y / y.sum(-1, keepdims=True)
+
+
+Q, K, P, N = (f"{ATTENTION}.{name}" for name in ("q_rope", "cache_keys", "probs", "k_norm"))
+DONE: dict[str, tuple[str, str, str, str, Change, int]] = {
+    "too much in the sum": ("invariant.rows_sum", "something else is in", PLAIN, P, leaking, 0),
+    "too much in a graph's sum": ("invariant.rows_sum", "something else is in", GRAPH, f"{GRAPHS}.probs", leaking, 0),
+    "keys hidden": ("invariant.visible_zero", "■■□··", PLAIN, P, last_hidden, 0),
+    "keys hidden in a graph": ("invariant.visible_zero", "□", GRAPH, f"{GRAPHS}.probs", last_hidden, 0),
+    "hidden too late": ("invariant.visible_zero", "hidden behind the softmax", PLAIN, P, masked_late, 1),
+    "a key too many": ("invariant.visible_zero", "■···×", PLAIN, P, first_seen, 0),
+    "a key too many in a graph": ("invariant.visible_zero", "×", GRAPH, f"{GRAPHS}.probs", first_seen, 0),
+    "clamped": ("invariant.clamped", "±0.9", PLAIN, f"{LAYER}.mlp.gate_proj", tightened(0.9), 0),
+    "clamped in a graph": ("invariant.clamped", "±0.1", GRAPH, f"{MODEL}.mlp", tightened(0.1), 0),
+    "clamped from above": ("invariant.clamped", "above 0.5", PLAIN, f"{LAYER}.mlp.up_proj",
+                           lambda y: np.minimum(y, 0.5), 0),
+    "saturated": ("invariant.clamped", "each channel of each head", PLAIN, K, saturated, 3),
+    "float8 with a scale": ("invariant.grid", "e4m3) times a scale of the whole", PLAIN, K, e4m3, 2),
+    "float8 in a graph": ("invariant.grid", "e4m3) times a scale of the whole", GRAPH, f"{GRAPHS}.v_proj", e4m3, 0),
+    "4 bits in blocks": ("invariant.grid", "each block of 8 channels: 4-bit", PLAIN, f"{LAYER}.output", four_bits, 0),
+    "8 bits and a minimum": ("invariant.grid", "each row of channels, from its smallest: 8-bit", PLAIN,
+                             f"{ATTENTION}.o_proj", with_minimum, 0),
+    "8 bits in a graph": ("invariant.grid", "with a minimum", GRAPH, f"{MODEL}.mlp", with_minimum, 0),
+    "a norm of a shard": ("fit.part_factor", "own root mean square", RAGGED, "decoder.norm", sharded, 0),
+    "a norm of a shard in a graph": ("fit.part_factor", "one factor for each 8", GRAPH, "model.norm", sharded, 0),
+    "another row's statistic": ("fit.row_factor", "each row of hidden", RAGGED, "decoder.norm", of_other_rows, 0),
+    "another row's statistic in a graph": ("fit.row_factor", "each row of channel", GRAPH, "model.norm",
+                                           of_other_rows, 0),
+    "a logarithm": ("fit.axis_factor", "1 + 0.1 × log(1 + position)", PLAIN, Q, grown(2), 0),
+    "heads in groups": ("fit.axis_factor", "0–2 × 0.5, 3–5 × 2", PLAIN, Q,
+                        lambda y: y * at(np.repeat([0.5, 2], 3), 1, 4), 0),
+    "ALiBi": ("fit.key_bias", "0.5, 0.25, 0.125", PLAIN, f"{ATTENTION}.scores", alibi, 0),
+    "ALiBi behind": ("fit.key_bias", "0.5, 0.25, 0.125", PLAIN, P, alibi_behind, 0),
+    "ALiBi behind in a graph": ("fit.key_bias", "0.5, 0.25, 0.125", GRAPH, f"{GRAPHS}.probs", alibi_behind, 0),
+}  # fmt: skip
+
+
+INPUTS: dict[str, tuple[str, str, str, str]] = {
+    "activations of a linear": (PLAIN, f"{LAYER}.mlp.down_proj", f"{LAYER}.mlp.act", "each row of channels: 8-bit"),
+    "activations of a graph": (GRAPH, f"{GRAPHS}.q_proj", f"{MODEL}.input_layernorm", "each row of channels: 8-bit"),
+}  # fmt: skip
+
+
+def per_token(x: Array) -> Array:
+    scale = np.abs(x).max(-1, keepdims=True) / 127
+    return np.rint(x / scale) * scale
+
+
+@pytest.mark.parametrize("what", INPUTS)
+def test_what_was_rounded_before_the_op_is_told(what: str) -> None:
+    case, tap, reads, text = INPUTS[what]
+    right = golden(case)
+    weight = weights_of(right, GOLDEN_ROOT / "checkpoints")[f"{tap}.weight"]
+    best = found(case, tap, lambda y: per_token(right[reads, 0].values().astype(np.float64)) @ weight.T)[0]
+    assert best.name == "invariant.grid" and f"{reads.rpartition('.')[2]} is rounded" in best.says and text in best.says
+
+
+@pytest.mark.parametrize("what", DONE)
+def test_what_an_op_breaks_is_told_first_and_reproduces_the_numbers(what: str) -> None:
+    name, text, *done = DONE[what]
+    best = found(*done)[0]
+    assert (best.name, text in best.says) == (name, True), best
+    assert best.weight >= 0.9, best
