@@ -130,7 +130,7 @@ DONE: dict[str, tuple[str, str, str, str, Change, int]] = {
     "another row's statistic": ("fit.row_factor", "each row of hidden", RAGGED, "decoder.norm", of_other_rows, 0),
     "another row's statistic in a graph": ("fit.row_factor", "each row of channel", GRAPH, "model.norm",
                                            of_other_rows, 0),
-    "a logarithm": ("fit.axis_factor", "1 + 0.1 × log(1 + position)", PLAIN, Q, grown(2), 0),
+    "a logarithm": ("fit.position_factor", "1 + 0.1 × log(1 + position)", PLAIN, Q, grown(2), 0),
     "heads in groups": ("fit.axis_factor", "0–2 × 0.5, 3–5 × 2", PLAIN, Q,
                         lambda y: y * at(np.repeat([0.5, 2], 3), 1, 4), 0),
     "ALiBi": ("fit.key_bias", "0.5, 0.25, 0.125", PLAIN, f"{ATTENTION}.scores", alibi, 0),

@@ -25,6 +25,8 @@ from qwen3_spec.graph import Line
 
 _LAYER = re.compile(r"(?<=\.)(\d+)(?=\.|\[|#|$)")
 _LINES = 6
+_ALIKE = 8
+"""Further wrong taps of a place whose numbers are looked at together with the worst one's."""
 
 
 def diagnose_by_graph(
@@ -68,7 +70,9 @@ def _explained(place: str, wrong: Sequence[Alone], right: Sequence[OpVerdict], n
     if wrong_cells.any() and worst.cells.shape == counts.shape:
         where += carried(wrong_cells, counts, tuple(item.info.axes))
     tap = wrong_tap(worst, network)
-    numbers = [] if tap is None else findings(tap)
+    others = [part for part in wrong if part is not worst][:_ALIKE]
+    alike = [other for part in others if (other := wrong_tap(part, network)) is not None]
+    numbers = [] if tap is None else findings(tap, alike)
     return Explained(fault, ", ".join(where), findings=[*numbers, *_lines(network, value)])
 
 

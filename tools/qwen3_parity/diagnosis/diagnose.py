@@ -164,8 +164,10 @@ def _explained(found: Blame, fault: Fault, search: Search) -> Explained:
         return Explained(fault, where, names, stopped=search.stopped, cut=search.cut)
     with np.errstate(all="ignore"):
         findings = [one for fit in FITS if (one := fit(worst.evidence, worst.truth)) is not None]
+    taps = [tap for one in blamed if (tap := wrong_tap(one)) is not None]
     tap = wrong_tap(worst)
-    findings += [*(() if tap is None else findings_of(tap)), *no_names]
+    alike = [] if tap is None else [other for other in taps if other.key != tap.key]
+    findings += [*(() if tap is None else findings_of(tap, alike)), *no_names]
     if past and "cache" in worst.evidence.ops:
         findings.append(_WITH_A_PAST)
     findings.sort(key=lambda one: -one.weight)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from qwen3_parity.diagnosis.findings.approximated import approximated
 from qwen3_parity.diagnosis.findings.clamped import clamped
 from qwen3_parity.diagnosis.findings.concentration import concentrated, size
-from qwen3_parity.diagnosis.findings.factors import axis_factor, factor, row_factor
+from qwen3_parity.diagnosis.findings.factors import factor, group_factor
 from qwen3_parity.diagnosis.findings.finding import Finding
 from qwen3_parity.diagnosis.findings.grids import grid
 from qwen3_parity.diagnosis.findings.inputs import rounded_input
 from qwen3_parity.diagnosis.findings.masks import bands
 from qwen3_parity.diagnosis.findings.offsets import axis_offset, key_bias
+from qwen3_parity.diagnosis.findings.over_steps import position_factor, step_offset
 from qwen3_parity.diagnosis.findings.places import axis_order, permuted, shift
 from qwen3_parity.diagnosis.findings.rows import rows_sum, visible_zero
 from qwen3_parity.diagnosis.findings.values import dropout, not_finite
@@ -34,8 +35,7 @@ FINDERS: tuple[Callable[[WrongTap], Finding | None], ...] = (
     shift,
     permuted,
     axis_offset,
-    axis_factor,
-    row_factor,
+    group_factor,
     key_bias,
     grid,
     rounded_input,
@@ -46,8 +46,13 @@ FINDERS: tuple[Callable[[WrongTap], Finding | None], ...] = (
 """In the order of preference among findings that tell equally much."""
 
 
-def findings(tap: WrongTap) -> list[Finding]:
-    """Everything that the numbers of a wrong tap say, what tells most first."""
+OF_SEVERAL: tuple[Callable[[Sequence[WrongTap]], Finding | None], ...] = (position_factor, step_offset)
+"""What the wrong taps of a place say together, before what the first of them says alone."""
+
+
+def findings(tap: WrongTap, alike: Sequence[WrongTap] = ()) -> list[Finding]:
+    """Everything that the numbers of a wrong tap say, what tells most first; `alike` are others of its place."""
     with np.errstate(all="ignore"):
-        every = [finding for finder in FINDERS if (finding := finder(tap)) is not None]
+        every = [finding for several in OF_SEVERAL if (finding := several([tap, *alike])) is not None]
+        every += [finding for finder in FINDERS if (finding := finder(tap)) is not None]
     return sorted(every, key=lambda finding: -finding.weight)

@@ -1,4 +1,4 @@
-"""A constant factor, a factor for each channel, head, position, row or part of one, and the law that it follows."""
+"""A constant factor, a factor for each channel, head, position, row or part of one."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ import numpy as np
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.findings.cells import BY_CHANCE, explained, floats, numbers, worth_saying
 from qwen3_parity.diagnosis.findings.finding import Finding
-from qwen3_parity.diagnosis.findings.laws import law
-from qwen3_parity.diagnosis.findings.positions import positions
 from qwen3_parity.diagnosis.findings.rows import rows_sum
 from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
 from qwen3_parity.mistakes.factors import named_by
@@ -49,21 +47,29 @@ class Factors:
     count: int
     split: tuple[int, ...]
 
+    @property
+    def alike(self) -> bool:
+        """Whether it is one number for all of the wrong cells, so that nothing is told of the groups."""
+        return self.count < 2 or float(np.ptp(self.values[self.values != 1])) < 1e-6
 
-def _factors(tap: WrongTap, split: tuple[int, ...], across: tuple[int, ...]) -> Factors | None:
-    """What brings the wrong cells of each group nearest, 1 for a group without any; None where one has too few."""
+
+def factors_of(tap: WrongTap, split: tuple[int, ...], across: tuple[int, ...]) -> Factors | None:
+    """What brings the wrong cells of each group nearest, 1 for a group without any; None where one has too few cells.
+
+    The tensor of the shape `split` is divided into groups whose cells are `across` these axes.
+    """
     usable = floats(tap)
     if usable is None:
         return None
     actual, truth, cells = (values.reshape(split) for values in usable)
     counts = cells.sum(across, keepdims=True)
     wrong = counts > 0
-    if wrong.sum() < 2 or counts[wrong].min() < _FEWEST:
+    if not wrong.any() or counts[wrong].min() < _FEWEST:
         return None
     squares = np.where(cells, truth * truth, 0).sum(across, keepdims=True)
     ratio = np.where(wrong, np.where(cells, truth * actual, 0).sum(across, keepdims=True) / squares, 1)
-    if not np.isfinite(ratio).all() or np.ptp(ratio[wrong]) < 1e-6:
-        return None  # one factor, or zeros
+    if not np.isfinite(ratio).all() or not ratio.all():
+        return None  # zeros
     unit = np.zeros(()) if tap.unit is None else np.where(cells, tap.unit.reshape(split) ** 2, 0)
     noise = np.sqrt(unit.sum(across, keepdims=True) / squares) if unit.ndim else np.zeros(ratio.shape)
     return Factors(ratio, tap.room * np.where(wrong, noise, noise[wrong].max()), int(wrong.sum()), split)
@@ -74,42 +80,43 @@ def _weight(tap: WrongTap, found: Factors) -> float:
     return explained(tap, scale * tap.truth, scale, fitted=found.count)
 
 
-def axis_factor(tap: WrongTap) -> Finding | None:
-    """One factor for each index of one axis (a channel's weight, a head's scale)."""
-    if _of_sums(tap):
-        return None
+def group_factor(tap: WrongTap) -> Finding | None:
+    """One factor for each index of an axis (a channel's weight, a head's scale), each row, or each part of one."""
+    sums = rows_sum(tap)
+    if sums is not None and sums.weight == 1:
+        return None  # what rows are divided by says more
+    best = _axis_factor(tap)
+    return best if best is not None and best.weight == 1 else _row_factor(tap) or best
+
+
+def _axis_factor(tap: WrongTap) -> Finding | None:
     best: Finding | None = None
     axes = range(tap.truth.ndim)
     for axis, name in enumerate(tap.axes[: tap.truth.ndim]):
-        factors = _factors(tap, tap.truth.shape, tuple(other for other in axes if other != axis))
-        weight = 0.0 if factors is None else _weight(tap, factors)
+        factors = factors_of(tap, tap.truth.shape, tuple(other for other in axes if other != axis))
+        weight = 0.0 if factors is None or factors.alike else _weight(tap, factors)
         if factors is None or weight <= (0.9 if best is None else best.weight):
             continue
         channel = axis == tap.truth.ndim - 1
         says = f"each index of {name} has a factor of its own: {numbers(factors.values.ravel())}"
         if runs := _runs(factors):
             says = f"the indices of {name} have factors in blocks: {runs}"
-        says += _law(tap, factors)
         best = Finding("fit.channel_factor" if channel else "fit.axis_factor", says, weight)
     return best
 
 
-def row_factor(tap: WrongTap) -> Finding | None:
-    """One factor for each row of channels, or for each equal part of one: a statistic, a scale."""
-    if tap.truth.ndim < 2 or _of_sums(tap):
-        return None
-    for parts, split in _parts(tap.truth.shape):
-        factors = _factors(tap, split, (len(split) - 1,))
-        if factors is None or _weight(tap, factors) < 1:
+def _row_factor(tap: WrongTap) -> Finding | None:
+    for parts, split in _parts(tap):
+        factors = factors_of(tap, split, (len(split) - 1,))
+        if factors is None or factors.alike or _weight(tap, factors) < 1:
             continue
         name, size = tap.axes[-1], split[-1]
-        some = np.argwhere((factors.values != 1).reshape(-1, parts).any(-1))[0, 0]
-        first = factors.values.reshape(-1, parts)[some]
-        if parts == 1:
-            says = f"each row of {name} has a factor of its own: {numbers(factors.values[factors.values != 1])}"
-            return Finding("fit.row_factor", says + _law(tap, factors), 1.0)
-        says = f"each row has one factor for each {size} of {name}: {numbers(first)} in the first wrong one"
         rows = factors.values.reshape(-1, parts)
+        rows = rows[(rows != 1).any(-1)]
+        if parts == 1:
+            says = f"each row of {name} has a factor of its own: {numbers(rows.ravel())}"
+            return Finding("fit.row_factor", says, 1.0)
+        says = f"each row has one factor for each {size} of {name}: {numbers(rows[0])} in the first wrong one"
         rows = rows[(rows != 1).all(-1)]
         if rows.size and np.abs((rows**-2.0).mean(-1) - 1).max() < 1e-4:
             says += f": each {size} are divided by their own root mean square, not by the row's"
@@ -117,16 +124,14 @@ def row_factor(tap: WrongTap) -> Finding | None:
     return None
 
 
-def _parts(shape: tuple[int, ...]) -> Iterator[tuple[int, tuple[int, ...]]]:
+def _parts(tap: WrongTap) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Into how many equal parts a row of channels may be divided, and the tensor's shape then."""
+    shape = tap.truth.shape
+    if len(shape) < 2 or tap.axes[-1] == "key":
+        return
     for parts in range(1, _MOST_PARTS + 1):
         if shape[-1] % parts == 0 and shape[-1] // parts > _FEWEST:
             yield parts, (shape if parts == 1 else (*shape[:-1], parts, shape[-1] // parts))
-
-
-def _of_sums(tap: WrongTap) -> bool:
-    """Whether rows do not sum to 1 and nothing else is wrong: that says more than a factor."""
-    sums = rows_sum(tap)
-    return sums is not None and sums.weight == 1
 
 
 def _runs(factors: Factors) -> str:
@@ -140,18 +145,3 @@ def _runs(factors: Factors) -> str:
         return ""
     ends = [*starts[1:], len(values)]
     return ", ".join(f"{a}–{b - 1} × {values[a]:.4g}" for a, b in zip(starts, ends, strict=True))
-
-
-def _law(tap: WrongTap, factors: Factors) -> str:
-    """How the factors follow from the position of a token, where they do."""
-    where = positions(tap)
-    if where is None or factors.values.ndim != where.ndim:
-        return ""
-    axis = int(np.argmax(where.shape[1:])) + 1 if max(where.shape[1:]) > 1 else None
-    if axis is None or factors.values.shape[axis] != where.shape[axis]:
-        return ""
-    shape = factors.values.shape
-    if where.shape[0] not in (1, shape[0]):
-        return ""
-    words = law(*(np.broadcast_to(x, shape).ravel() for x in (where, factors.values, factors.tolerances)))
-    return f"; it is {words}" if words else ""

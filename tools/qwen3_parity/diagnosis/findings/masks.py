@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from qwen3_golden import Array
+from qwen3_parity.diagnosis.findings.drawn import LEGEND, drawn, row_in_words
 from qwen3_parity.diagnosis.findings.finding import Finding
 from qwen3_parity.diagnosis.findings.positions import begin
 from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
@@ -23,6 +24,9 @@ def bands(tap: WrongTap) -> Finding | None:
         *_half("keys" if past is None else "own keys", wrong[..., :own], tap.truth[..., :own], past),
         *_half("encoder's keys", wrong[..., own:], tap.truth[..., own:], None),
     ]
+    first = tuple(int(i) for i in np.argwhere(wrong.any(-1))[0])
+    picture = drawn(tap.truth[first], np.where(tap.judged[first], tap.actual[first], tap.truth[first]).astype(bool))
+    parts.append(f"{row_in_words(tap.axes, first)}: {picture} ({LEGEND})")
     return Finding("mask.bands", "; ".join(parts), 0.5)
 
 

@@ -71,7 +71,7 @@ def key_bias(tap: WrongTap) -> Finding | None:
     near = np.where(cells, keys - np.where(cells, keys, 0).sum(-1, keepdims=True) / count, 0)
     level = missing.sum(-1, keepdims=True) / count
     squares = (near**2).sum((0, 2, 3), keepdims=True)
-    if not wrong.any() or not (squares > 0).all():
+    if not cells[wrong].all() or not (squares > 0).all():
         return None
     slopes = (near * missing).sum((0, 2, 3), keepdims=True) / squares
     if rows:
@@ -79,7 +79,7 @@ def key_bias(tap: WrongTap) -> Finding | None:
         guess, fitted = guess / guess.sum(-1, keepdims=True), slopes.size
     else:
         guess, fitted = truth + slopes * near + level, slopes.size + level.size
-    if explained(tap, guess, fitted=fitted) < 1 or not tap.reproduced(guess)[wrong].all():
+    if explained(tap, guess, fitted=fitted) < 1:
         return None
     return Finding("fit.key_bias", _says(tap, slopes, level, None if rows else cells), 1.0)
 
