@@ -9,13 +9,13 @@ import numpy as np
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.findings.cells import explained, floats
 from qwen3_parity.diagnosis.findings.finding import Finding
-from qwen3_parity.diagnosis.findings.grids import STEPS
 from qwen3_parity.diagnosis.findings.groupings import groupings
+from qwen3_parity.diagnosis.findings.steps import STEPS
 from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
 from qwen3_parity.mistakes.rounding import EIGHT_BITS, ROUNDED
 
-_MOST = 1 << 22
-"""Elements of a tap that goes in, times ways to round it: more are not tried."""
+_MOST = 1 << 19
+"""Elements of a tap and of what goes in, times ways to round it: more are not tried."""
 
 
 def rounded_input(tap: WrongTap) -> Finding | None:
@@ -27,7 +27,7 @@ def rounded_input(tap: WrongTap) -> Finding | None:
         if values is None or values.dtype.kind != "f" or values.ndim < 2 or not np.isfinite(values).all():
             continue
         for number, (words, rounded) in enumerate(_ways(values)):
-            if (number + 1) * values.size > _MOST:
+            if (number + 1) * (values.size + tap.truth.size) > _MOST:
                 break
             guess = tap.again(key, rounded)
             if guess is None or guess.shape != tap.truth.shape:
@@ -41,7 +41,6 @@ def rounded_input(tap: WrongTap) -> Finding | None:
 def _ways(values: Array) -> Iterator[tuple[str, Array]]:
     for what, to in (*ROUNDED, *EIGHT_BITS):
         yield what, to(values).astype(np.float64)
-    every = np.ones(values.shape, bool)
     for steps in STEPS:
         for grouping in groupings(values.shape):
-            yield steps.words.format(grouping.words), steps.rounded(grouping, values, values, every)
+            yield steps.words.format(grouping.words), steps.rounded(grouping, values).reshape(values.shape)

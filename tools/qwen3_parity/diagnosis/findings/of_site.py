@@ -12,6 +12,7 @@ from qwen3_parity.blame.evidence import as_stored
 from qwen3_parity.diagnosis.findings.wrong_tap import Key, WrongTap
 from qwen3_parity.diagnosis.judged import Judged
 from qwen3_parity.mistakes.requests import earlier
+from qwen3_spec.arithmetic import FLOAT64
 from qwen3_spec.ops import OPS
 
 
@@ -33,7 +34,7 @@ def wrong_tap(judged: Judged) -> WrongTap | None:
         if evidence.others or key not in reads:
             return None
         inputs = [values if other == key else old for other, old in zip(reads, site.inputs, strict=False)]
-        return OPS[site.place.op].truth(replace(site, inputs=tuple(inputs)))[0]
+        return OPS[site.place.op].at_site(replace(site, inputs=tuple(inputs)), FLOAT64)
 
     reads = [(name, site.step) for name in site.names]
     return WrongTap(
