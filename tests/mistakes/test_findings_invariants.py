@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from seeded import changed, fault, weights
 from wrong_numbers import evidence, golden, said
 from wrong_slices import slice_of
 
-from qwen3_golden import GOLDEN_ROOT, Array
-from qwen3_parity.checkpoints.weights import weights_of
+from qwen3_golden import Array, tensor
+from qwen3_parity.diagnosis import diagnose
 from qwen3_parity.diagnosis.findings import Finding, findings
+from qwen3_spec.site import Site
 
 Change = Callable[[Array], Array]
 PLAIN, RAGGED, GRAPH = "decoder/plain", "encdec/ragged", "model/qwen3_moe"
@@ -154,7 +157,7 @@ def per_token(x: Array) -> Array:
 def test_what_was_rounded_before_the_op_is_told(what: str) -> None:
     case, tap, reads, text = INPUTS[what]
     right = golden(case)
-    weight = weights_of(right, GOLDEN_ROOT / "checkpoints")[f"{tap}.weight"]
+    weight = weights(case)[f"{tap}.weight"]
     best = found(case, tap, lambda y: per_token(right[reads, 0].values().astype(np.float64)) @ weight.T)[0]
     assert best.name == "invariant.grid" and f"{reads.rpartition('.')[2]} is rounded" in best.says and text in best.says
 
@@ -165,3 +168,74 @@ def test_what_an_op_breaks_is_told_first_and_reproduces_the_numbers(what: str) -
     best = found(*done)[0]
     assert (best.name, text in best.says) == (name, True), best
     assert best.weight >= 0.9, best
+
+
+def scaled_by_position(y: Array, site: Site) -> Array:
+    first = site.stop - site.length
+    return y * at((1 + np.arange(first, site.stop)) ** 0.25, 2, 4)
+
+
+def ahead(ids: Array, site: Site) -> Array:
+    return ids + site.step * (site.step + 1)
+
+
+def test_a_factor_that_grows_from_step_to_step_is_a_law() -> None:
+    first = fault(PLAIN, {"decoder.layers.{layer}.merged_attn.q_rope": changed(scaled_by_position)}).findings[0]
+    assert first.name == "fit.position_factor" and "(1 + position) ** 0.25" in first.says and first.weight == 1
+
+
+def test_a_factor_that_grows_from_step_to_step_is_a_law_by_a_graph() -> None:
+    right, name, tensors = golden(GRAPH), f"{GRAPHS}.query", []
+    for item in right:
+        if item.info.name == name:
+            slots = np.arange(item.array.shape[2]) + (4 + item.info.step if item.info.step else 0)
+            y = (item.values() * at(1 + 0.1 * np.log1p(slots), 2, 4)).astype(np.float32)
+            item = tensor(name, y, step=item.info.step, axes=item.info.axes, op=item.info.op)
+        tensors.append(item)
+    faults = diagnose(right, replace(right, tensors=tensors), weights(GRAPH), partial=True).faults
+    first = next(one.findings[0] for one in faults if one.fault.place.endswith("query"))
+    assert first.name == "fit.position_factor" and "1 + 0.1 × log(1 + slot)" in first.says
+
+
+def test_whole_numbers_that_run_ahead_by_step_are_told() -> None:
+    first = fault(PLAIN, {"decoder.position_ids": changed(ahead)}).findings[0]
+    assert first.name == "fit.step_offset" and "+2, +6, +12, +20 in steps 1–4" in first.says
+
+
+def noisy(y: Array) -> Array:
+    return y + 0.1 * np.abs(y).max() * np.random.default_rng(5).standard_normal(y.shape)
+
+
+def renormalised(y: Array) -> Array:
+    y = np.abs(noisy(y)) * (y > 0)
+    return y / np.maximum(y.sum(-1, keepdims=True), 1e-9)
+
+
+def a_cell(y: Array) -> Array:
+    y[(-1,) * y.ndim] += 0.5
+    return y
+
+
+NONE: dict[str, tuple[str, str, Change]] = {
+    "noise": (PLAIN, f"{LAYER}.mlp.down_proj", noisy),
+    "noise in a graph": (GRAPH, f"{MODEL}.mlp", noisy),
+    "noise in heads": (PLAIN, Q, noisy),
+    "noise in heads of a graph": (GRAPH, f"{GRAPHS}.query", noisy),
+    "noise in rows that sum to 1": (PLAIN, P, renormalised),
+    "noise in rows of a graph that sum to 1": (GRAPH, f"{GRAPHS}.probs", renormalised),
+    "a cell": (PLAIN, f"{ATTENTION}.context", a_cell),
+    "a cell of a graph": (GRAPH, "model.norm", a_cell),
+}
+
+
+@pytest.mark.parametrize("what", NONE)
+def test_what_breaks_nothing_of_an_op_tells_where_it_is_and_no_more(what: str) -> None:
+    case, tap, change = NONE[what]
+    assert {one.name for one in found(case, tap, change)} <= {"fit.size", "fit.concentrated"}
+
+
+@pytest.mark.parametrize("case", [PLAIN, GRAPH])
+def test_honest_numbers_tell_nothing(case: str) -> None:
+    for tap in (P, Q, "decoder.norm") if case == PLAIN else (f"{GRAPHS}.probs", f"{GRAPHS}.query", "model.norm"):
+        said_of = found(case, tap, lambda y: np.where(y > 0, np.nextafter(y, np.float32(9)), y))
+        assert {one.name for one in said_of} <= {"fit.size"}

@@ -35,7 +35,7 @@ def factor(tap: WrongTap) -> Finding | None:
     words = named_by(ratio, tap.config)
     says = f"it is {ratio:.7g} × what it should be" + (f", that is {words}" if words else "")
     weight = explained(tap, ratio * truth, ratio, fitted=0 if words else 1)
-    return worth_saying("fit.factor", says, weight, 0.9 if cells.sum() > 1 else BY_CHANCE)
+    return worth_saying("fit.factor", says, weight, 0.9 if tap.judged.sum() > 1 else BY_CHANCE)
 
 
 @dataclass(frozen=True)

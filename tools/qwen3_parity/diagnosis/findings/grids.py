@@ -56,8 +56,8 @@ def _sample(tap: WrongTap, grouping: Grouping) -> Sample:
     group = tuple(np.zeros_like(index) if axis in grouping.across else index for axis, index in enumerate(at))
     number = np.ravel_multi_index(group, low.shape)
     unit = np.zeros(split) if tap.unit is None else np.broadcast_to(tap.unit, split)
-    values = (array.ravel()[flat] for array in (tap.actual, tap.truth, tap.room * unit))
-    return Sample(*values, low[group], high[group], np.unique(number, return_inverse=True)[1])
+    actual, truth, rooms = (array.ravel()[flat] for array in (tap.actual, tap.truth, tap.room * unit))
+    return Sample(actual, truth, rooms, low[group], high[group], np.unique(number, return_inverse=True)[1])
 
 
 def _name(tap: WrongTap, steps: Steps) -> str:

@@ -19,7 +19,8 @@ _Fitted = tuple[str, Array]
 def law(positions: Array, values: Array, tolerances: Array) -> str:
     """The plainest law that gives `values` at `positions`, each within its tolerance; empty where none does.
 
-    All three have the same shape. What is the same everywhere is no law, nor is what no position could contradict.
+    The words have {} for the position. All three have the same shape. What is the same everywhere is no law, nor is
+    what no position could contradict.
     """
     where, first = np.unique(positions, return_index=True)
     y, room = values[first], np.maximum(tolerances[first], np.abs(values[first]) * 2.0**-22)
@@ -55,23 +56,23 @@ def _from_one(shape: Callable[[Array], Array], words: str) -> Callable[[Array, A
 def _power(x: Array, y: Array) -> _Fitted:
     base = np.log(1 + x)
     exponent = float(base @ np.log(y) / (base @ base))
-    return f"(1 + position) ** {_round(exponent)}", (1 + x) ** exponent
+    return f"(1 + {{}}) ** {_round(exponent)}", (1 + x) ** exponent
 
 
 def _geometric(x: Array, y: Array) -> _Fitted:
     ratio = float(np.exp(x @ np.log(y) / (x @ x)))
-    return f"{_round(ratio)} ** position", ratio**x
+    return f"{_round(ratio)} ** {{}}", ratio**x
 
 
 def _linear(x: Array, y: Array) -> _Fitted:
     slope = float((x - x.mean()) @ (y - y.mean()) / ((x - x.mean()) @ (x - x.mean())))
     start = float(y.mean() - slope * x.mean())
-    return f"{_round(start)} + {_round(slope)} × position", start + slope * x
+    return f"{_round(start)} + {_round(slope)} × {{}}", start + slope * x
 
 
 _LAWS: tuple[tuple[int, Callable[[Array, Array], _Fitted]], ...] = (
-    (1, _from_one(lambda x: x, "1 + {} × position")),
-    (1, _from_one(lambda x: np.log(1 + x), "1 + {} × log(1 + position)")),
+    (1, _from_one(lambda x: x, "1 + {} × {{}}")),
+    (1, _from_one(lambda x: np.log(1 + x), "1 + {} × log(1 + {{}})")),
     (1, _power),
     (1, _geometric),
     (2, _linear),

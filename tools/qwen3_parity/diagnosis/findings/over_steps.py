@@ -11,30 +11,29 @@ from qwen3_parity.diagnosis.findings.cells import explained, floats, numbers
 from qwen3_parity.diagnosis.findings.factors import factors_of
 from qwen3_parity.diagnosis.findings.finding import Finding
 from qwen3_parity.diagnosis.findings.laws import law
-from qwen3_parity.diagnosis.findings.positions import positions
+from qwen3_parity.diagnosis.findings.positions import positions, slots
 from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
 from qwen3_parity.diagnosis.whereabouts import ranges
 
 
 def position_factor(taps: Sequence[WrongTap]) -> Finding | None:
-    """The factor of each token of all of these taps follows from its position."""
-    told = [factors for tap in taps if (factors := _by_token(tap)) is not None]
-    if len(told) < len(taps) or not told:
-        return None
-    where, values, tolerances = (np.concatenate(parts) for parts in zip(*told, strict=True))
-    words = law(where, values, tolerances)
-    if not words:
-        return None
-    order = np.argsort(where, kind="stable")
-    _, first = np.unique(where[order], return_index=True)
-    some = numbers(values[order][first])
-    says = f"the factor of each token follows from its position: {some}, that is {words}"
-    return Finding("fit.position_factor", says, 1.0)
+    """The factor of each token of all of these taps follows from its position, or from its slot."""
+    for word, where in (("position", positions), ("slot", slots)):
+        told = [factors for tap in taps if (factors := _by_token(tap, where(tap))) is not None]
+        if len(told) < len(taps):
+            continue
+        at, values, tolerances = (np.concatenate(parts) for parts in zip(*told, strict=True))
+        words = law(at, values, tolerances)
+        if words:
+            order = np.argsort(at, kind="stable")
+            some = numbers(values[order][np.unique(at[order], return_index=True)[1]])
+            says = f"the factor of each token follows from its {word}: {some}, that is {words.format(word)}"
+            return Finding("fit.position_factor", says, 1.0)
+    return None
 
 
-def _by_token(tap: WrongTap) -> tuple[Array, Array, Array] | None:
-    """Positions, factors and how well they are known, of each wrong token; None where factors tell not all."""
-    where = positions(tap)
+def _by_token(tap: WrongTap, where: Array | None) -> tuple[Array, Array, Array] | None:
+    """Places, factors and how well they are known, of each wrong token; None where factors do not tell all of it."""
     if where is None or floats(tap) is None:
         return None
     across = tuple(axis for axis, size in enumerate(where.shape) if size == 1 and axis != _token(tap))

@@ -88,7 +88,8 @@ def permuted(tap: WrongTap) -> Finding | None:
         order = _matched(actual, truth, judged, axis)
         if order is None or np.array_equal(order, np.arange(len(order))):
             continue
-        weight = explained(tap, truth.take(order, axis=axis))
+        moved = int((order != np.arange(len(order))).sum())
+        weight = explained(tap, truth.take(order, axis=axis), fitted=moved)
         if weight > (0.9 if best is None else best.weight):
             says = f"along {name}, what belongs at {indices(order)} stands at 0, 1, 2 …"
             best = Finding("fit.permuted", says, weight)

@@ -19,23 +19,28 @@ def begin(tap: WrongTap) -> int | None:
     return first
 
 
-def positions(tap: WrongTap) -> Array | None:
-    """The position of each token, float64, of the tap's shape with 1 where it does not depend on one.
-
-    Those that were recorded for batch and query, or else its slot. None without an axis of tokens.
-    """
+def slots(tap: WrongTap) -> Array | None:
+    """The slot of each token, float64, of the tap's shape with 1 where it does not depend on one; None without one."""
     axis = next((tap.axes.index(name) for name in ("query", "key") if name in tap.axes), None)
-    if axis is None:
+    first = begin(tap) if axis is not None and tap.axes[axis] == "query" else 0
+    if axis is None or first is None:
         return None
-    form = [1] * len(tap.axes)
-    form[axis] = size = tap.truth.shape[axis]
-    if tap.axes[0] == "batch" and tap.axes[axis] == "query":
-        stack = tap.name.partition(".")[0]
-        names = [name for name, step in tap.keys if step == tap.step and name.endswith("position_ids")]
-        for name in sorted(names, key=lambda name: not name.startswith(stack)):
-            ids = tap.recorded(name, tap.step)
-            if ids is not None and ids.shape == (tap.truth.shape[0], size):
-                form[0] = len(ids)
-                return np.asarray(ids, np.float64).reshape(form)
-    first = begin(tap) if tap.axes[axis] == "query" else 0
-    return None if first is None else np.arange(first, first + size, dtype=np.float64).reshape(form)
+    size = tap.truth.shape[axis]
+    return np.arange(first, first + size, dtype=np.float64).reshape(
+        [size if at == axis else 1 for at in range(tap.truth.ndim)]
+    )
+
+
+def positions(tap: WrongTap) -> Array | None:
+    """The position of each token, as `slots`, where they were recorded for batch and query."""
+    if "query" not in tap.axes or tap.axes[0] != "batch":
+        return None
+    axis, stack = tap.axes.index("query"), tap.name.partition(".")[0]
+    names = [name for name, step in tap.keys if step == tap.step and name.endswith("position_ids")]
+    for name in sorted(names, key=lambda name: not name.startswith(stack)):
+        ids = tap.recorded(name, tap.step)
+        if ids is not None and ids.shape == (tap.truth.shape[0], tap.truth.shape[axis]):
+            form = [1] * tap.truth.ndim
+            form[0], form[axis] = ids.shape
+            return np.asarray(ids, np.float64).reshape(form)
+    return None
