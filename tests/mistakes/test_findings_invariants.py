@@ -142,6 +142,22 @@ DONE: dict[str, tuple[str, str, str, str, Change, int]] = {
 }  # fmt: skip
 
 
+def test_what_rows_are_divided_by_is_no_factor_of_heads() -> None:
+    sums = np.linspace(0.6, 0.9, 6).reshape(1, 6, 1, 1)  # of one query: a row is a head
+    names = [one.name for one in found(PLAIN, P, lambda p: p * sums, 1)]
+    assert names[0] == "invariant.rows_sum" and not {"fit.axis_factor", "fit.row_factor"} & set(names)
+
+
+def last_page_dropped(p: Array) -> Array:
+    p[..., -4:] = 0
+    return p / p.sum(-1, keepdims=True)
+
+
+def test_a_key_that_gets_nothing_has_no_bias() -> None:
+    names = [one.name for one in found(PLAIN, P, last_page_dropped, 3)]
+    assert names[0] == "invariant.visible_zero" and "fit.key_bias" not in names
+
+
 INPUTS: dict[str, tuple[str, str, str, str]] = {
     "activations of a linear": (PLAIN, f"{LAYER}.mlp.down_proj", f"{LAYER}.mlp.act", "each row of channels: 8-bit"),
     "activations of a graph": (GRAPH, f"{GRAPHS}.q_proj", f"{MODEL}.input_layernorm", "each row of channels: 8-bit"),

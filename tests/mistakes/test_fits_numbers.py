@@ -89,10 +89,17 @@ def test_a_tap_of_nan_alone_has_findings_and_no_warning() -> None:
     assert {one.name for one in found} == {"fit.not_finite"}
 
 
+def late_row(y: Array) -> Array:
+    """One batch row is one position late, the others are right."""
+    y[2] = np.roll(y[2], 1, 0)
+    return y
+
+
 NO_MOVES: dict[str, Callable[[Array], Array]] = {
     "a row of huge numbers, which is the edge of a move": lambda y: (
         y * np.array([1, 1.2, 1615], np.float32)[:, None, None, None]
     ),
+    "a row alone": late_row,
     "numbers that come near to zeros": lambda y: np.roll(y, 1, 1) * np.float32(1e-3),
     "nothing but noise": lambda y: y + np.random.default_rng(3).standard_normal(y.shape).astype(np.float32),
 }
