@@ -21,7 +21,7 @@ def _probabilities(tap: WrongTap) -> tuple[Array, Array, Array] | None:
     if usable is None or tap.unit is None or tap.truth.ndim < 2 or tap.truth.shape[-1] < 2:
         return None
     actual, truth, _ = usable
-    rows: Array = tap.judged.any(-1, keepdims=True)
+    rows = np.asarray(tap.judged.any(-1, keepdims=True))
     right = truth[np.broadcast_to(rows, truth.shape)]
     sums = truth.sum(-1, keepdims=True)[rows]
     if not (right >= 0).all() or not (np.abs(sums - 1) < 1e-6).all():
