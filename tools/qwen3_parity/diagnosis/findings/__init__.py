@@ -18,6 +18,7 @@ from qwen3_parity.diagnosis.findings.offsets import axis_offset, key_bias
 from qwen3_parity.diagnosis.findings.over_steps import position_factor, step_offset
 from qwen3_parity.diagnosis.findings.places import axis_order, permuted, shift
 from qwen3_parity.diagnosis.findings.rows import rows_sum, visible_zero
+from qwen3_parity.diagnosis.findings.statistics import other_statistic
 from qwen3_parity.diagnosis.findings.values import dropout, not_finite
 from qwen3_parity.diagnosis.findings.wrong_tap import Key, WrongTap
 
@@ -46,7 +47,11 @@ FINDERS: tuple[Callable[[WrongTap], Finding | None], ...] = (
 """In the order of preference among findings that tell equally much."""
 
 
-OF_SEVERAL: tuple[Callable[[Sequence[WrongTap]], Finding | None], ...] = (position_factor, step_offset)
+OF_SEVERAL: tuple[Callable[[Sequence[WrongTap]], Finding | None], ...] = (
+    other_statistic,
+    position_factor,
+    step_offset,
+)
 """What the wrong taps of a place say together, before what the first of them says alone."""
 
 

@@ -9,6 +9,7 @@ from qwen3_parity.diagnosis.findings.drawn import LEGEND, drawn, row_in_words
 from qwen3_parity.diagnosis.findings.finding import Finding
 from qwen3_parity.diagnosis.findings.positions import begin
 from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
+from qwen3_parity.diagnosis.whereabouts import ranges
 
 
 def bands(tap: WrongTap) -> Finding | None:
@@ -24,10 +25,28 @@ def bands(tap: WrongTap) -> Finding | None:
         *_half("keys" if past is None else "own keys", wrong[..., :own], tap.truth[..., :own], past),
         *_half("encoder's keys", wrong[..., own:], tap.truth[..., own:], None),
     ]
+    if (moved := _as_another(tap, wrong)) is not None:
+        parts.append(moved)
     first = tuple(int(i) for i in np.argwhere(wrong.any(-1))[0])
     picture = drawn(tap.truth[first], np.where(tap.judged[first], tap.actual[first], tap.truth[first]).astype(bool))
     parts.append(f"{row_in_words(tap.axes, first)}: {picture} ({LEGEND})")
     return Finding("mask.bands", "; ".join(parts), 0.5)
+
+
+def _as_another(tap: WrongTap, wrong: Array) -> str | None:
+    """Whose keys each wrong query sees, where it is always another query's of the same batch row."""
+    queries: dict[int, set[int]] = {}
+    for batch, query in np.argwhere(wrong.any(-1)):
+        alike = (tap.truth[batch] == tap.actual[batch, query].astype(bool)).all(-1)
+        here = {int(at) for at in np.flatnonzero(alike)}
+        queries[int(query)] = queries.get(int(query), here) & here
+        if not queries[int(query)]:
+            return None
+    common = set.intersection(*queries.values())
+    if common:
+        return f"queries {ranges(queries)} see what query {min(common)} should"
+    some = [f"query {query} sees what query {min(others)} should" for query, others in sorted(queries.items())]
+    return ", ".join(some[:4]) + (" …" if len(some) > 4 else "")
 
 
 def _half(half: str, wrong: Array, visible: Array, past: int | None) -> list[str]:
