@@ -22,7 +22,7 @@ LAYER, MODEL = "decoder.layers.1", "model.layers.1"
 ATTENTION, GRAPHS = f"{LAYER}.merged_attn", f"{MODEL}.self_attn"
 
 
-def found(case: str, tap: str, change: Change, step: int = 0) -> list[Finding]:
+def findings_at(case: str, tap: str, change: Change, step: int = 0) -> list[Finding]:
     """Everything that is said of a tap whose numbers were changed."""
     if case.startswith("model/"):
         return findings(slice_of(case, tap, change, step))
@@ -85,8 +85,8 @@ def with_minimum(y: Array) -> Array:
 def sharded(y: Array) -> Array:
     """Each half of a norm's row by its own mean square, the norm's weight aside."""
     parts = y.astype(np.float64).reshape(*y.shape[:-1], 2, -1)
-    own, whole = (parts**2).mean(-1, keepdims=True), (parts**2).mean((-1, -2), keepdims=True)
-    return (parts * np.sqrt(whole / own)).reshape(y.shape)
+    parted, whole = (parts**2).mean(-1, keepdims=True), (parts**2).mean((-1, -2), keepdims=True)
+    return (parts * np.sqrt(whole / parted)).reshape(y.shape)
 
 
 def of_other_rows(y: Array) -> Array:
@@ -97,8 +97,8 @@ def by_first_row(case: str, read: str) -> Change:
     """Each row of a norm by the root mean square of batch row 0."""
     x = golden(case)[read, 0].values().astype(np.float64)
     eps = {RAGGED: 1e-6, GRAPH: 3e-5}[case]
-    own = np.sqrt((x**2).mean(-1, keepdims=True) + eps)
-    return lambda y: y * own / own[:1]
+    roots = np.sqrt((x**2).mean(-1, keepdims=True) + eps)
+    return lambda y: y * roots / roots[:1]
 
 
 def grown(axis: int) -> Change:
@@ -158,7 +158,7 @@ DONE: dict[str, tuple[str, str, str, str, Change, int]] = {
 
 def test_what_rows_are_divided_by_is_no_factor_of_heads() -> None:
     sums = np.linspace(0.6, 0.9, 6).reshape(1, 6, 1, 1)  # of one query: a row is a head
-    names = [one.name for one in found(PLAIN, P, lambda p: p * sums, 1)]
+    names = [one.name for one in findings_at(PLAIN, P, lambda p: p * sums, 1)]
     assert names[0] == "invariant.rows_sum" and not {"fit.axis_factor", "fit.row_factor"} & set(names)
 
 
@@ -168,7 +168,7 @@ def last_page_dropped(p: Array) -> Array:
 
 
 def test_a_key_that_gets_nothing_has_no_bias() -> None:
-    names = [one.name for one in found(PLAIN, P, last_page_dropped, 3)]
+    names = [one.name for one in findings_at(PLAIN, P, last_page_dropped, 3)]
     assert names[0] == "invariant.visible_zero" and "fit.key_bias" not in names
 
 
@@ -188,14 +188,14 @@ def test_what_was_rounded_before_the_op_is_told(what: str) -> None:
     case, tap, reads, text = INPUTS[what]
     right = golden(case)
     weight = weights(case)[f"{tap}.weight"]
-    best = found(case, tap, lambda y: per_token(right[reads, 0].values().astype(np.float64)) @ weight.T)[0]
+    best = findings_at(case, tap, lambda y: per_token(right[reads, 0].values().astype(np.float64)) @ weight.T)[0]
     assert best.name == "invariant.grid" and f"{reads.rpartition('.')[2]} is rounded" in best.says and text in best.says
 
 
 @pytest.mark.parametrize("what", DONE)
 def test_what_an_op_breaks_is_told_first_and_reproduces_the_numbers(what: str) -> None:
     name, text, *done = DONE[what]
-    best = found(*done)[0]
+    best = findings_at(*done)[0]
     assert (best.name, text in best.says) == (name, True), best
     assert best.weight >= (0.5 if name == "mask.bands" else 0.9), best
 
@@ -261,11 +261,11 @@ NONE: dict[str, tuple[str, str, Change]] = {
 @pytest.mark.parametrize("what", NONE)
 def test_what_breaks_nothing_of_an_op_tells_where_it_is_and_no_more(what: str) -> None:
     case, tap, change = NONE[what]
-    assert {one.name for one in found(case, tap, change)} <= {"fit.size", "fit.concentrated"}
+    assert {one.name for one in findings_at(case, tap, change)} <= {"fit.size", "fit.concentrated"}
 
 
 @pytest.mark.parametrize("case", [PLAIN, GRAPH])
 def test_honest_numbers_tell_nothing(case: str) -> None:
     for tap in (P, Q, "decoder.norm") if case == PLAIN else (f"{GRAPHS}.probs", f"{GRAPHS}.query", "model.norm"):
-        said_of = found(case, tap, lambda y: np.where(y > 0, np.nextafter(y, np.float32(9)), y))
+        said_of = findings_at(case, tap, lambda y: np.where(y > 0, np.nextafter(y, np.float32(9)), y))
         assert {one.name for one in said_of} <= {"fit.size"}

@@ -19,13 +19,13 @@ from qwen3_reference.graph.scope import counted
 
 def slice_of(case: str, tap: str, change: Callable[[Array], Array], step: int = 0) -> WrongTap:
     """A tap whose numbers were changed, on the golden's other taps."""
-    right = golden(case)
-    item = right[tap, step]
+    expected = golden(case)
+    item = expected[tap, step]
     numbers = np.array(change(item.values().copy()), item.array.dtype, order="C")
     assert numbers.shape == item.array.shape
     wrong = tensor(tap, numbers, step=step, axes=item.info.axes, op=item.info.op)
-    candidate = replace(right, tensors=[wrong if one.key == item.key else one for one in right])
-    net = network(right, candidate, weights_of(right, GOLDEN_ROOT / "checkpoints"))
-    found = wrong_tap(judge(wrong, item, counted(item, right), net), net)
-    assert found is not None
-    return found
+    candidate = replace(expected, tensors=[wrong if one.key == item.key else one for one in expected])
+    net = network(expected, candidate, weights_of(expected, GOLDEN_ROOT / "checkpoints"))
+    tap_of = wrong_tap(judge(wrong, item, counted(item, expected), net), net)
+    assert tap_of is not None
+    return tap_of

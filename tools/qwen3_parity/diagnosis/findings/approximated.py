@@ -30,19 +30,19 @@ def approximated(tap: WrongTap) -> Finding | None:
         return None
     actual, truth, _ = cells
     judged = tap.judged & np.isfinite(actual) & np.isfinite(truth)
-    for what, x, right, error in _functions(tap, judged):
+    for name, x, function, error in _functions(tap, judged):
         if len(x) < _FEWEST:
             continue
         order = np.argsort(x, kind="stable")
-        x, right, error = x[order], right[order], error[order]
+        x, function, error = x[order], function[order], error[order]
         size, left = _rms(error), _rough(x, error)
-        if not 0 < size < _CLOSE * _rms(right) or left > (1 - _SMOOTH) * size:
+        if not 0 < size < _CLOSE * _rms(function) or left > (1 - _SMOOTH) * size:
             continue
-        if _rough(x, right) > (1 - _FUNCTION) * _rms(right):
+        if _rough(x, function) > (1 - _FUNCTION) * _rms(function):
             continue
         worst = int(np.argmax(np.abs(error)))
         says = (
-            f"its error is a smooth function of its argument: {what} is approximated, "
+            f"its error is a smooth function of its argument: {name} is approximated, "
             f"{error[worst]:+.2g} off at {x[worst]:.3g}, of arguments from {x[0]:.3g} to {x[-1]:.3g}"
         )
         return Finding("fit.approximated", says, 0.99 - 0.49 * left / size)

@@ -24,12 +24,12 @@ def clamped(tap: WrongTap) -> Finding | None:
     actual, truth, wrong = usable
     judged = tap.judged & np.isfinite(actual)
     for grouping in groupings(truth.shape, tap.axes):
-        parts, right, cells, counted = (grouping.of(values) for values in (actual, truth, wrong, judged))
+        parts, expected, cells, counted = (grouping.of(values) for values in (actual, truth, wrong, judged))
         for low, high in _bounds(parts, counted, grouping.across, alone=grouping.words == "the whole"):
             at = _at(parts, low, high)
             groups = (cells & at).any(grouping.across, keepdims=True)
             others = int((counted & at & groups).sum()) - int(groups.sum())
-            if not at[cells].all() or others < _FEWEST or not (_beyond(right, low, high) | ~cells).all():
+            if not at[cells].all() or others < _FEWEST or not (_beyond(expected, low, high) | ~cells).all():
                 continue
             bounds = np.broadcast_to(high, groups.shape)[groups] if np.isfinite(high).any() else np.ravel(low)
             return Finding("invariant.clamped", _says(low, high, bounds, grouping.words, int(cells.sum())), 1.0)
@@ -56,8 +56,8 @@ def _at(values: Array, low: Array, high: Array) -> Array:
     return near
 
 
-def _beyond(right: Array, low: Array, high: Array) -> Array:
-    return np.asarray((right < low) | (right > high))
+def _beyond(truth: Array, low: Array, high: Array) -> Array:
+    return np.asarray((truth < low) | (truth > high))
 
 
 def _says(low: Array, high: Array, bounds: Array, words: str, count: int) -> str:

@@ -75,9 +75,9 @@ def factors_of(tap: WrongTap, split: tuple[int, ...], across: tuple[int, ...]) -
     return Factors(ratio, tap.room * np.where(wrong, noise, noise[wrong].max()), int(wrong.sum()), split)
 
 
-def _weight(tap: WrongTap, found: Factors) -> float:
-    scale = np.broadcast_to(found.values, found.split).reshape(tap.truth.shape)
-    return explained(tap, scale * tap.truth, scale, fitted=found.count)
+def _weight(tap: WrongTap, factors: Factors) -> float:
+    scale = np.broadcast_to(factors.values, factors.split).reshape(tap.truth.shape)
+    return explained(tap, scale * tap.truth, scale, fitted=factors.count)
 
 
 def group_factor(tap: WrongTap) -> Finding | None:

@@ -28,17 +28,17 @@ def grid(tap: WrongTap) -> Finding | None:
     some = actual[wrong & (actual != 0)]
     if len(some) < _FEWEST:
         return None
-    for what, rounded in (*ROUNDED, *EIGHT_BITS):
+    for name, rounded in (*ROUNDED, *EIGHT_BITS):
         if np.mean(rounded(some) == some) < 0.999:
             continue
         near = explained(tap, rounded(truth).astype(np.float64))
-        says = f"its numbers are those of {what}"
+        says = f"its numbers are those of {name}"
         says += ", and right when rounded to it" if near == 1 else ", and differ from the right ones rounded to it"
         return Finding("fit.grid", says, max(near, 0.6))
     samples = [(grouping, _sample(tap, grouping)) for grouping in groupings(truth.shape, tap.axes)]
     for steps in STEPS:
         for grouping, sample in samples:
-            nearest = steps.told(sample)
+            nearest = steps.on(sample)
             if nearest is not None:
                 weight = 1.0 if (np.abs(sample.actual - nearest) <= sample.rooms).all() else _LIKELY
                 return Finding(_name(tap, steps), f"its numbers are {steps.words.format(grouping.words)}", weight)

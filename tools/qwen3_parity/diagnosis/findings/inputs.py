@@ -39,8 +39,8 @@ def rounded_input(tap: WrongTap) -> Finding | None:
 
 
 def _ways(values: Array) -> Iterator[tuple[str, Array]]:
-    for what, to in (*ROUNDED, *EIGHT_BITS):
-        yield what, to(values).astype(np.float64)
+    for name, to in (*ROUNDED, *EIGHT_BITS):
+        yield name, to(values).astype(np.float64)
     for steps in STEPS:
         for grouping in groupings(values.shape):
             yield steps.words.format(grouping.words), steps.rounded(grouping, values).reshape(values.shape)

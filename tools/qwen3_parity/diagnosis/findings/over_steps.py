@@ -19,15 +19,15 @@ from qwen3_parity.diagnosis.whereabouts import ranges
 def position_factor(taps: Sequence[WrongTap]) -> Finding | None:
     """The factor of each token of all of these taps follows from its position, or from its slot."""
     for word, where in (("position", positions), ("slot", slots)):
-        told = [factors for tap in taps if (factors := _by_token(tap, where(tap))) is not None]
-        if len(told) < len(taps):
+        parts = [factors for tap in taps if (factors := _by_token(tap, where(tap))) is not None]
+        if len(parts) < len(taps):
             continue
-        at, values, tolerances = (np.concatenate(parts) for parts in zip(*told, strict=True))
+        at, values, tolerances = (np.concatenate(some) for some in zip(*parts, strict=True))
         words = law(at, values, tolerances)
         if words:
             order = np.argsort(at, kind="stable")
-            some = numbers(values[order][np.unique(at[order], return_index=True)[1]])
-            says = f"the factor of each token follows from its {word}: {some}, that is {words.format(word)}"
+            listed = numbers(values[order][np.unique(at[order], return_index=True)[1]])
+            says = f"the factor of each token follows from its {word}: {listed}, that is {words.format(word)}"
             return Finding("fit.position_factor", says, 1.0)
     return None
 

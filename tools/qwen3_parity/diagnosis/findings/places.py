@@ -23,10 +23,10 @@ def shift(tap: WrongTap) -> Finding | None:
     Noise comes near to some move or other: the moved numbers must be the recorded ones within the op's headroom, in
     all judged cells, most of the wrong ones and two indices at least among them, and no zeros.
     """
-    found = floats(tap)
-    if found is None:
+    usable = floats(tap)
+    if usable is None:
         return None
-    actual, truth, cells = found
+    actual, truth, cells = usable
     for axis, name in enumerate(tap.axes[: truth.ndim]):
         length = truth.shape[axis]
         for by in sorted({d for d in (*range(-4, 5), length // 2) if d and abs(d) < length}, key=abs):
@@ -50,10 +50,10 @@ def shift(tap: WrongTap) -> Finding | None:
 
 def axis_order(tap: WrongTap) -> Finding | None:
     """Axes exchanged, by a transposition or by a reshape without one."""
-    found = floats(tap)
-    if found is None:
+    usable = floats(tap)
+    if usable is None:
         return None
-    _, truth, _ = found
+    _, truth, _ = usable
     axes = tap.axes
     best: Finding | None = None
     for order in list(permutations(range(truth.ndim)))[1:]:
@@ -76,10 +76,10 @@ def axis_order(tap: WrongTap) -> Finding | None:
 
 def permuted(tap: WrongTap) -> Finding | None:
     """The indices of one axis in another order: batch rows, heads, channels, positions; some of them twice."""
-    found = floats(tap)
-    if found is None:
+    usable = floats(tap)
+    if usable is None:
         return None
-    actual, truth, _ = found
+    actual, truth, _ = usable
     judged = tap.judged & np.isfinite(actual) & np.isfinite(truth)
     best: Finding | None = None
     for axis, name in enumerate(tap.axes[: truth.ndim]):

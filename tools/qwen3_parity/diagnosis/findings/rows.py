@@ -22,9 +22,9 @@ def _probabilities(tap: WrongTap) -> tuple[Array, Array, Array] | None:
         return None
     actual, truth, _ = usable
     rows = np.asarray(tap.judged.any(-1, keepdims=True))
-    right = truth[np.broadcast_to(rows, truth.shape)]
+    chances = truth[np.broadcast_to(rows, truth.shape)]
     sums = truth.sum(-1, keepdims=True)[rows]
-    if not (right >= 0).all() or not (np.abs(sums - 1) < 1e-6).all():
+    if not (chances >= 0).all() or not (np.abs(sums - 1) < 1e-6).all():
         return None
     return actual, truth, np.asarray(rows & np.isfinite(actual).all(-1, keepdims=True))
 

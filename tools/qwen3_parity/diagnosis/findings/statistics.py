@@ -38,23 +38,23 @@ def _tells(tap: WrongTap, scale: Array) -> bool:
 
 def _others(tap: WrongTap, key: Key) -> Iterator[tuple[str, Array]]:
     """Whose statistic it may be, with each row's own as a part of it."""
-    own = _statistic(tap, key)
-    if own is None or "query" not in tap.axes:
+    roots = _statistic(tap, key)
+    if roots is None or "query" not in tap.axes:
         return
     axis = tap.axes.index("query")
-    for row in range(min(own.shape[0], _ROWS) if own.shape[0] > 1 else 0):
-        yield f"batch row {row}", own / own[row : row + 1]
-    if own.shape[axis] > 1:
-        yield "the position before", own / np.roll(own, 1, axis)
-        yield "the position behind", own / np.roll(own, -1, axis)
-    yield "all rows together", own / np.sqrt((own**2).mean(keepdims=True))
-    yield "its batch row", own / np.sqrt((own**2).mean(tuple(range(1, own.ndim)), keepdims=True))
-    if own.ndim > 3:
-        yield "all of its heads", own / np.sqrt((own**2).mean(tuple(range(2, own.ndim)), keepdims=True))
+    for row in range(min(roots.shape[0], _ROWS) if roots.shape[0] > 1 else 0):
+        yield f"batch row {row}", roots / roots[row : row + 1]
+    if roots.shape[axis] > 1:
+        yield "the position before", roots / np.roll(roots, 1, axis)
+        yield "the position behind", roots / np.roll(roots, -1, axis)
+    yield "all rows together", roots / np.sqrt((roots**2).mean(keepdims=True))
+    yield "its batch row", roots / np.sqrt((roots**2).mean(tuple(range(1, roots.ndim)), keepdims=True))
+    if roots.ndim > 3:
+        yield "all of its heads", roots / np.sqrt((roots**2).mean(tuple(range(2, roots.ndim)), keepdims=True))
     before = _statistic(tap, (key[0], key[1] - 1)) if key[1] else None
     if before is not None:
         last = before.take([-1], axis=axis)
-        yield "the step before", own / (before if before.shape == own.shape else last)
+        yield "the step before", roots / (before if before.shape == roots.shape else last)
 
 
 def _statistic(tap: WrongTap, key: Key) -> Array | None:

@@ -54,7 +54,7 @@ class Integers:
         low = parts.min(grouping.across, keepdims=True) if self.lowest else np.zeros(())
         return self._nearest(parts, low, self._step(np.abs(parts - low).max(grouping.across, keepdims=True)))
 
-    def told(self, sample: Sample) -> Array | None:
+    def on(self, sample: Sample) -> Array | None:
         """The right numbers on the grid that the wrong ones stand on; None where they do not."""
         low = sample.low if self.lowest else np.zeros(())
         step = self._step(sample.high - low if self.lowest else sample.peak)
@@ -86,11 +86,11 @@ class Floats:
         parts = grouping.of(values)
         return self._nearest(parts, np.abs(parts).max(grouping.across, keepdims=True) / (1.75 * (1 << self.bits)))
 
-    def told(self, sample: Sample) -> Array | None:
+    def on(self, sample: Sample) -> Array | None:
         """The right numbers on the grid that the wrong ones stand on; None where they do not."""
-        size, right = np.abs(sample.actual), np.abs(sample.truth)
+        size, truth = np.abs(sample.actual), np.abs(sample.truth)
         cells = size >= self.range_ * sample.peak
-        if not sample.enough(cells, 1) or not (np.abs(size - right) <= 2.0**-self.bits * right)[cells].all():
+        if not sample.enough(cells, 1) or not (np.abs(size - truth) <= 2.0**-self.bits * truth)[cells].all():
             return None
         groups = int(sample.group.max()) + 1
         scale, done = np.zeros(groups), np.bincount(sample.group[cells], minlength=groups) == 0
