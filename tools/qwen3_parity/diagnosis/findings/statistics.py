@@ -38,8 +38,8 @@ def _tells(tap: WrongTap, scale: Array) -> bool:
 
 def _others(tap: WrongTap, key: Key) -> Iterator[tuple[str, Array]]:
     """Whose statistic it may be, with each row's own as a part of it."""
-    roots = _statistic(tap, key)
-    if roots is None or "query" not in tap.axes:
+    roots = _statistic(tap, key) if "query" in tap.axes else None
+    if roots is None:
         return
     axis = tap.axes.index("query")
     for row in range(min(roots.shape[0], _ROWS) if roots.shape[0] > 1 else 0):
@@ -65,7 +65,10 @@ def _statistic(tap: WrongTap, key: Key) -> Array | None:
         return None
     if values.ndim == len(shape) - 1 and values.shape[-1] == shape[-2] * shape[-1]:
         values = values.reshape(*values.shape[:-1], *shape[-2:])  # heads side by side
-    if values.ndim != len(shape) or values.shape[-1] != shape[-1] or values.shape[2:-1] != shape[2:-1]:
+    axis = tap.axes.index("query")
+    if key[1] == tap.step and values.shape != shape:
+        return None
+    if values.ndim != len(shape) or np.delete(values.shape, axis).tolist() != np.delete(shape, axis).tolist():
         return None
     eps = next((tap.config[name] for name in _EPS if isinstance(tap.config.get(name), float)), 0.0)
     return np.asarray(np.sqrt(np.mean(np.square(values), -1, keepdims=True) + eps))
