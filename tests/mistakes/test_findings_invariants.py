@@ -264,6 +264,11 @@ def test_what_breaks_nothing_of_an_op_tells_where_it_is_and_no_more(what: str) -
     assert {one.name for one in findings_at(case, tap, change)} <= {"fit.size", "fit.concentrated"}
 
 
+def test_a_step_of_a_single_query_is_no_head() -> None:
+    """Keys `[batch, kv_heads, query, head_dim]` read rows `[batch, query, kv_heads, head_dim]`."""
+    assert findings_at(RAGGED, f"{ATTENTION}.k_rope", noisy, 1)[-1].name == "fit.size"
+
+
 @pytest.mark.parametrize("case", [PLAIN, GRAPH])
 def test_honest_numbers_tell_nothing(case: str) -> None:
     for tap in (P, Q, "decoder.norm") if case == PLAIN else (f"{GRAPHS}.probs", f"{GRAPHS}.query", "model.norm"):

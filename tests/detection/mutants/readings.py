@@ -42,7 +42,7 @@ ALSO: Mapping[str, str] = {
     "KVC-05": "cache.shifted",  # one slot early: the last old one is lost, the new one empty
     "KVC-08": "cache.shifted",  # turned by one slot
     "KVC-10": "cache.overwritten cache.ring",
-    "KVC-10/prompt": "cache.ring fit.permuted",
+    "KVC-10/prompt": "cache.ring fit.shift",
     "own/cache-cut": "cache.truncated",
     "own/cache-reversed": "cache.slot_order",
     "own/cache-values-late": "cache.shifted",
