@@ -75,12 +75,14 @@ class Slices:
             self._of_inputs[key] = self.graph.run(values, self._input_made, numbers)
         return self._of_inputs[key]
 
-    def start(self, values: Collection[int], noise: Noise | None = None) -> dict[int, Any]:
-        """Leaves and recorded values by number, as a slice begins with them: in a draw, by the noise they have."""
+    def start(
+        self, values: Collection[int], noise: Noise | None = None, instead: Mapping[int, Array] | None = None
+    ) -> dict[int, Any]:
+        """Leaves and recorded values by number, some `instead`, as a slice begins: in a draw, by the noise they have."""
         begun = dict[int, Any]()
         for value in values:
             if value in self.recorded:
-                near = self.recorded[value]
+                near = (instead or {}).get(value, self.recorded[value])
                 stored = self.dtypes.get(value, "float32")
                 begun[value] = near if noise is None else noise.at(value).stored(_wide(near), stored)
             elif noise is not None and value in self._frequencies:
@@ -127,9 +129,9 @@ class Slices:
             self._orders[value] = order, sorted(reads & near)
         return self._orders[value]
 
-    def value(self, value: int, noise: Noise | None = None) -> Array:
-        """A value from the nearest recorded ones: in float64, or in a draw."""
-        values = {**self._fixed(noise), **self.start(self.reads(value), noise)}
+    def value(self, value: int, noise: Noise | None = None, instead: Mapping[int, Array] | None = None) -> Array:
+        """A value from the nearest recorded ones, some of them `instead` as recorded: in float64, or in a draw."""
+        values = {**self._fixed(noise), **self.start(self.reads(value), noise, instead)}
         numbers: Numbers = TRUTH if noise is None else noise
         return np.asarray(self.graph.run(values, self.order(value), numbers, self.choices)[value])
 

@@ -11,8 +11,9 @@ import torch
 from wrong_numbers import evidence, explanations, first_name
 
 from qwen3_golden import Array
-from qwen3_parity.blame.replay import expected
-from qwen3_parity.diagnosis.fits.approximated import approximated
+from qwen3_parity.diagnosis.findings.approximated import approximated
+from qwen3_parity.diagnosis.findings.of_site import wrong_tap
+from qwen3_parity.diagnosis.judged import judged
 from qwen3_parity.mistakes.rms_norm import rows
 from qwen3_spec import ops
 from qwen3_spec.ops import OPS
@@ -239,13 +240,14 @@ APPROXIMATED = {
 
 @pytest.mark.parametrize("function", APPROXIMATED)
 def test_an_approximated_function_is_said_by_its_name_and_its_range(function: str) -> None:
-    found = evidence(CASE, *APPROXIMATED[function])
-    finding = approximated(found, expected(found))
+    tap = wrong_tap(judged(evidence(CASE, *APPROXIMATED[function])))
+    assert tap is not None
+    finding = approximated(tap)
     assert finding is not None and finding.weight > 0.5
     assert f"{function} is approximated" in finding.says and "of arguments from -" in finding.says
 
 
 def test_noise_is_no_approximated_function() -> None:
     noise = np.random.default_rng(0).standard_normal
-    found = evidence(CASE, ACT, lambda s: right(s) * (1 + 1e-3 * noise(right(s).shape)))
-    assert approximated(found, expected(found)) is None
+    tap = wrong_tap(judged(evidence(CASE, ACT, lambda s: right(s) * (1 + 1e-3 * noise(right(s).shape)))))
+    assert tap is not None and approximated(tap) is None

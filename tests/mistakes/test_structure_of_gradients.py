@@ -36,7 +36,7 @@ def said(case: str, place: str, wrong: Compute | None) -> list[Finding]:
     assert isinstance(evidence, Evidence)
     tap = wrong_tap(judged(evidence))
     assert tap is not None and tap.wrong.any() == (wrong is not None)
-    return findings(tap)
+    return [part for part in findings(tap) if part.name.startswith("structure.")]
 
 
 def changed(change: Callable[[Array, Site], Array]) -> Compute:

@@ -13,6 +13,10 @@ from qwen3_parity.blame.evidence import Evidence
 from qwen3_parity.blame.replay import expected, gather
 from qwen3_parity.blame.values import Values
 from qwen3_parity.checkpoints.weights import weights_of
+from qwen3_parity.diagnosis.findings import Finding, findings
+from qwen3_parity.diagnosis.findings.of_site import wrong_tap
+from qwen3_parity.diagnosis.fits import FITS
+from qwen3_parity.diagnosis.judged import judged
 from qwen3_parity.judge.scope import Scope
 from qwen3_parity.mistakes import Hypothesis
 from qwen3_parity.mistakes.by_op import LIBRARY
@@ -62,3 +66,12 @@ def first_name(case: str, tap: str, wrong: Wrong, step: int = 0) -> str:
     found = evidence(case, tap, wrong, step)
     assert found.share(expected(found)) > 1
     return next((one.name for one in explanations(found)), "")
+
+
+def said(found: Evidence) -> list[Finding]:
+    """Everything that a wrong tap's numbers say, what tells most first, as in a diagnosis."""
+    one = judged(found)
+    with np.errstate(all="ignore"):
+        every = [finding for fit in FITS if (finding := fit(one.evidence, one.truth)) is not None]
+    tap = wrong_tap(one)
+    return sorted([*every, *(() if tap is None else findings(tap))], key=lambda finding: -finding.weight)

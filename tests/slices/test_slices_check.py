@@ -12,6 +12,7 @@ from small import EXPERTS, Change, Values, graph, inputs, recording, run, weight
 from qwen3_golden import Array, ParityError, Recording, pb, read, tensor, write
 from qwen3_parity.check import check
 from qwen3_parity.diagnosis import diagnose
+from qwen3_parity.diagnosis.explained import REFERENCE, Explained
 from qwen3_parity.judge.verdict import Verdicts
 from qwen3_parity.slices.check import judged_by_graph
 from qwen3_reference.graph.floors import floors
@@ -198,16 +199,21 @@ def test_weights_that_are_not_there_are_named() -> None:
         check(golden(), candidate(), {name: value for name, value in weights().items() if name != "head.weight"})
 
 
-def test_a_diagnosis_says_the_module_and_the_references_lines() -> None:
+def lines(fault: Explained) -> list[str]:
+    return [finding.says for finding in fault.findings if finding.name == REFERENCE]
+
+
+def test_a_diagnosis_says_the_module_the_factor_and_the_references_lines() -> None:
     judged = diagnose(golden(), candidate(mixed=times("layers.0.experts", 1.001)), weights())
     (fault,) = judged.faults
     assert fault.fault.place == "layers.{layer}.experts" and not fault.explanations
-    assert [finding.says for finding in fault.findings] == ["modeling.py:7 in forward", "modeling.py:6 in forward"]
+    assert fault.findings[0].name == "fit.factor" and "1.001 ×" in fault.findings[0].says
+    assert lines(fault) == ["modeling.py:7 in forward", "modeling.py:6 in forward"]
     (fault,) = diagnose(
         golden(), candidate(("layers.0.experts", "layers.0"), mixed=times("layers.0.experts", 1.001)), weights()
     ).faults
     assert fault.fault.place == "logits"
-    assert [finding.says.split()[0] for finding in fault.findings] == [f"modeling.py:{line}" for line in (9, 8, 7, 6)]
+    assert [line.split()[0] for line in lines(fault)] == [f"modeling.py:{line}" for line in (9, 8, 7, 6)]
 
 
 def test_a_golden_with_a_graph_is_a_file_and_comes_back(tmp_path: Path) -> None:

@@ -85,10 +85,10 @@ def test_noise_has_no_structure_in_a_graph(tmp_path: Path) -> None:
     random = np.random.Generator(np.random.PCG64(0))
     candidate = recorded("qwen3_moe", Q, lambda w: w + 0.1 * random.standard_normal(w.shape), tmp_path)
     (fault,) = explained("qwen3_moe", replace(candidate, parameters=[]))
-    (first,) = (finding for finding in fault.findings if finding.name != "reference")
+    (first,) = (finding for finding in fault.findings if finding.name.startswith(("structure.", "fit.weight")))
     assert first.name == "fit.weight" and first.says.endswith("10 different positions cannot tell 16 weights")
     (fault,) = explained("qwen3_moe", replace(candidate, parameters=golden_of("model/qwen3_moe").parameters))
-    assert {finding.name for finding in fault.findings} == {"reference"}
+    assert not [finding for finding in fault.findings if finding.name.startswith(("structure.", "fit.weight"))]
 
 
 def test_another_digest_says_that_another_weight_was_loaded(tmp_path: Path) -> None:

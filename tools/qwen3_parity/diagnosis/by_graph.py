@@ -30,6 +30,8 @@ _LAYER = re.compile(r"(?<=\.)(\d+)(?=\.|\[|#|$)")
 _LINES = 6
 _LEAST = 8
 """The part of all work that a fault has at least, however many there are."""
+_ALIKE = 8
+"""Further wrong taps of a place whose numbers are looked at together with the worst one's."""
 
 
 def diagnose_by_graph(
@@ -85,7 +87,9 @@ def _explained(fault: Fault, wrong: Sequence[Alone], by_edits: ByEdits, network:
     if wrong_cells.any() and worst.cells.shape == counts.shape:
         where += carried(wrong_cells, counts, tuple(item.info.axes))
     tap = wrong_tap(worst, network)
-    numbers = [] if tap is None else findings(tap)
+    others = [part for part in wrong if part is not worst][:_ALIKE]
+    alike = [other for part in others if (other := wrong_tap(part, network)) is not None]
+    numbers = [] if tap is None else findings(tap, alike)
     explanations, no_names = certain(by_edits.explanations)
     said = [*no_names, *numbers, *([] if explanations else _lines(network, value))]
     return Explained(fault, ", ".join(where), explanations, said, stopped=by_edits.stopped)

@@ -168,8 +168,10 @@ def _explained(found: Blame, fault: Fault, search: Search) -> Explained:
     names, no_names = certain(explanations)
     if names and names[0].rank < FITTED and not round(names[0].spoiled, 1):
         return Explained(fault, where, names, stopped=search.stopped, cut=search.cut)
+    taps = [tap for one in blamed if (tap := wrong_tap(one)) is not None]
     tap = wrong_tap(worst)
-    numbers = [] if tap is None else findings_of(tap)
+    alike = [] if tap is None else [other for other in taps if other.key != tap.key]
+    numbers = [] if tap is None else findings_of(tap, alike)
     names, no_names = outranked(names, no_names, numbers)
     if names and names[0].rank < FITTED:
         return Explained(fault, where, names, stopped=search.stopped, cut=search.cut)

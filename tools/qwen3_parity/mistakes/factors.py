@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -43,15 +44,24 @@ def scalings(config: SpecConfig) -> Iterator[tuple[str, float]]:
 
 def named(factor: float, config: SpecConfig, *, tolerance: float = 1e-5) -> str:
     """A factor in words: a small rational times powers of the network's sizes; empty when none is that close."""
-    sizes = {
-        "head_dim": config.head_dim,
-        "hidden_size": config.hidden_size,
-        "heads": config.num_attention_heads,
-        "kv_heads": config.num_key_value_heads,
-        "groups": config.num_attention_heads // config.num_key_value_heads,
-        "intermediate_size": config.intermediate_size,
-        "layers": config.num_hidden_layers,
+    return named_by(factor, vars(config), tolerance=tolerance)
+
+
+def named_by(factor: float, config: Mapping[str, Any], *, tolerance: float = 1e-5) -> str:
+    """As `named`, of a network whose config.json has these numbers."""
+    names = {
+        "head_dim": "head_dim",
+        "hidden_size": "hidden_size",
+        "heads": "num_attention_heads",
+        "kv_heads": "num_key_value_heads",
+        "groups": "",
+        "intermediate_size": "intermediate_size",
+        "layers": "num_hidden_layers",
     }
+    known = {name: config.get(key) for name, key in names.items()}
+    if isinstance(known["heads"], int) and isinstance(known["kv_heads"], int) and known["kv_heads"] > 0:
+        known["groups"] = known["heads"] // known["kv_heads"]
+    sizes = {name: value for name, value in known.items() if isinstance(value, int) and value > 0}
     sign, size = ("-" if factor < 0 else ""), abs(factor)
     plain = {
         "1": 1,

@@ -2,32 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from qwen3_parity.diagnosis.findings.approximated import approximated
+from qwen3_parity.diagnosis.findings.clamped import clamped
+from qwen3_parity.diagnosis.findings.concentration import concentrated, size
+from qwen3_parity.diagnosis.findings.factors import factor, group_factor
 from qwen3_parity.diagnosis.findings.finding import Finding
+from qwen3_parity.diagnosis.findings.grids import grid
+from qwen3_parity.diagnosis.findings.inputs import rounded_input
+from qwen3_parity.diagnosis.findings.masks import bands
+from qwen3_parity.diagnosis.findings.offsets import axis_offset, key_bias
+from qwen3_parity.diagnosis.findings.over_steps import position_factor, step_offset
+from qwen3_parity.diagnosis.findings.places import axis_order, permuted, shift
+from qwen3_parity.diagnosis.findings.pooled import pooled_statistic
 from qwen3_parity.diagnosis.findings.provenance import provenance
 from qwen3_parity.diagnosis.findings.provenance_blocks import other_channels
 from qwen3_parity.diagnosis.findings.provenance_statistic import other_statistic
+from qwen3_parity.diagnosis.findings.rows import rows_sum, visible_zero
 from qwen3_parity.diagnosis.findings.structure import structure
 from qwen3_parity.diagnosis.findings.structure_terms import summed
+from qwen3_parity.diagnosis.findings.values import dropout, not_finite
 from qwen3_parity.diagnosis.findings.wrong_tap import Key, WrongTap
 
 __all__ = ["Finding", "Key", "WrongTap", "findings"]
 
 FINDERS: tuple[Callable[[WrongTap], Finding | None], ...] = (
+    not_finite,
+    bands,
+    factor,
+    visible_zero,
+    dropout,
+    axis_order,
+    shift,
     provenance,
+    permuted,
     other_channels,
     other_statistic,
     structure,
     summed,
+    rows_sum,
+    clamped,
+    axis_offset,
+    group_factor,
+    key_bias,
+    grid,
+    rounded_input,
+    approximated,
+    concentrated,
+    size,
 )
 """In the order of preference among findings that tell equally much."""
 
 
-def findings(tap: WrongTap) -> list[Finding]:
-    """Everything that the numbers of a wrong tap say, what tells most first."""
+OF_SEVERAL: tuple[Callable[[Sequence[WrongTap]], Finding | None], ...] = (
+    pooled_statistic,
+    position_factor,
+    step_offset,
+)
+"""What the wrong taps of a place say together, before what the first of them says alone."""
+
+
+def findings(tap: WrongTap, alike: Sequence[WrongTap] = ()) -> list[Finding]:
+    """Everything that the numbers of a wrong tap say, what tells most first; `alike` are others of its place."""
     with np.errstate(all="ignore"):
-        every = [finding for finder in FINDERS if (finding := finder(tap)) is not None]
+        every = [finding for several in OF_SEVERAL if (finding := several([tap, *alike])) is not None]
+        every += [finding for finder in FINDERS if (finding := finder(tap)) is not None]
     return sorted(every, key=lambda finding: -finding.weight)

@@ -1,124 +1,67 @@
-"""Ways to hold numbers in few bits: integers with a scale, a minimum, a zero point; NF4; float8."""
+"""Numbers that stand on a coarser grid than their type's: a narrower type's, or whole steps of a scale."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
-
 import numpy as np
 
-from qwen3_golden import Array
-from qwen3_parity.mistakes.rounding import EIGHT_BITS, bfloat16, float16
+from qwen3_parity.diagnosis.findings.cells import explained, floats
+from qwen3_parity.diagnosis.findings.finding import Finding
+from qwen3_parity.diagnosis.findings.groupings import Grouping, groupings
+from qwen3_parity.diagnosis.findings.steps import STEPS, Integers, Sample, Steps
+from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
+from qwen3_parity.mistakes.rounding import EIGHT_BITS, ROUNDED
 
-Stored = Callable[[Array], Array]
-"""A scale as it is stored."""
-_Fit = Callable[[Array, Stored], Array]
-
-_F32 = np.float32
-SCALES: tuple[tuple[str, Stored], ...] = (
-    ("", lambda scale: np.asarray(scale, _F32)),
-    (", scales in float16", float16),
-    (", scales in bfloat16", bfloat16),
-)
-"""The types of scales."""
-_NF4 = np.array(
-    [
-        *(-1.0, -0.6961928, -0.52507305, -0.3949175, -0.28444138, -0.18477343, -0.09105004, 0.0),
-        *(0.0795803, 0.1609302, 0.2461123, 0.33791524, 0.44070983, 0.562617, 0.72295684, 1.0),
-    ],
-    _F32,
-)
-"""The quantiles of a normal distribution that bitsandbytes has."""
+_FEWEST = 8
+"""Wrong numbers that a grid is told from."""
+_SAMPLED = 4096
+"""Wrong numbers that are looked at."""
+_LIKELY = 0.9
+"""What a grid tells whose nearest numbers to the right ones are not those that were recorded, as by other roundings."""
 
 
-class Grid(NamedTuple):
-    """A way to round blocks of float32 numbers, `[block, number]`, each by itself, with scales as they are stored."""
-
-    says: str
-    fit: _Fit
-
-
-def _divided(parts: Array, scale: Array) -> Array:
-    return np.asarray(parts / np.where(scale != 0, scale, 1), _F32)
-
-
-def _peaks(parts: Array) -> Array:
-    return np.asarray(np.abs(parts).max(1, keepdims=True))
-
-
-def _symmetric(levels: int, highest: int) -> _Fit:
-    def fit(parts: Array, stored: Stored) -> Array:
-        scale = stored(_peaks(parts) / _F32(levels))
-        return np.asarray(np.clip(np.rint(_divided(parts, scale)), -levels, highest) * scale)
-
-    return fit
-
-
-def _from_largest(bits: int) -> _Fit:
-    """The number of the largest size is the lowest integer, whatever its sign."""
-    half = 1 << (bits - 1)
-
-    def fit(parts: Array, stored: Stored) -> Array:
-        at = np.abs(parts).argmax(1)[:, None]
-        exact = np.take_along_axis(parts, at, 1) / _F32(-half)
-        whole = np.floor(_divided(parts, exact) + _F32(half + 0.5))
-        return np.asarray((np.minimum(whole, 2 * half - 1) - half) * stored(exact))
-
-    return fit
+def grid(tap: WrongTap) -> Finding | None:
+    """Every wrong number is one of a narrower type's: stored or computed in it, maybe with a scale."""
+    usable = floats(tap)
+    if usable is None or not tap.wide:
+        return None
+    actual, truth, wrong = usable
+    some = actual[wrong & (actual != 0)]
+    if len(some) < _FEWEST:
+        return None
+    for name, rounded in (*ROUNDED, *EIGHT_BITS):
+        if np.mean(rounded(some) == some) < 0.999:
+            continue
+        near = explained(tap, rounded(truth).astype(np.float64))
+        says = f"its numbers are those of {name}"
+        says += ", and right when rounded to it" if near == 1 else ", and differ from the right ones rounded to it"
+        return Finding("fit.grid", says, max(near, 0.6))
+    samples = [(grouping, _sample(tap, grouping)) for grouping in groupings(truth.shape, tap.axes)]
+    for steps in STEPS:
+        for grouping, sample in samples:
+            nearest = steps.on(sample)
+            if nearest is not None:
+                weight = 1.0 if (np.abs(sample.actual - nearest) <= sample.rooms).all() else _LIKELY
+                return Finding(_name(tap, steps), f"its numbers are {steps.words.format(grouping.words)}", weight)
+    return None
 
 
-def _between(bits: int) -> _Fit:
-    def fit(parts: Array, stored: Stored) -> Array:
-        low, high = parts.min(1, keepdims=True), parts.max(1, keepdims=True)
-        exact = (high - low) / _F32((1 << bits) - 1)
-        return np.asarray(np.rint(_divided(parts - low, exact)) * stored(exact) + stored(low))
-
-    return fit
-
-
-def _zero_point(bits: int) -> _Fit:
-    most = (1 << bits) - 1
-
-    def fit(parts: Array, stored: Stored) -> Array:
-        low, high = np.minimum(parts.min(1, keepdims=True), 0), np.maximum(parts.max(1, keepdims=True), 0)
-        scale = stored((high - low) / _F32(most))
-        zero = np.rint(_divided(-low, scale))
-        return np.asarray((np.clip(np.rint(_divided(parts, scale)) + zero, 0, most) - zero) * scale)
-
-    return fit
+def _sample(tap: WrongTap, grouping: Grouping) -> Sample:
+    """The first wrong numbers, with the ends of their groups and what each may be off."""
+    split, judged = tap.truth.shape, grouping.of(tap.judged & np.isfinite(tap.actual))
+    parts = grouping.of(tap.actual)
+    low = parts.min(grouping.across, keepdims=True, where=judged, initial=np.inf)
+    high = parts.max(grouping.across, keepdims=True, where=judged, initial=-np.inf)
+    flat = np.flatnonzero(tap.wrong & np.isfinite(tap.actual) & np.isfinite(tap.truth))[:_SAMPLED]
+    at = np.unravel_index(flat, grouping.split)
+    group = tuple(np.zeros_like(index) if axis in grouping.across else index for axis, index in enumerate(at))
+    number = np.ravel_multi_index(group, low.shape)
+    unit = np.zeros(split) if tap.unit is None else np.broadcast_to(tap.unit, split)
+    actual, truth, rooms = (array.ravel()[flat] for array in (tap.actual, tap.truth, tap.room * unit))
+    return Sample(actual, truth, rooms, low[group], high[group], np.unique(number, return_inverse=True)[1])
 
 
-def _quantiles(parts: Array, stored: Stored) -> Array:
-    scale = stored(_peaks(parts))
-    return np.asarray(_NF4[np.searchsorted((_NF4[1:] + _NF4[:-1]) / 2, _divided(parts, scale))] * scale)
-
-
-def _float8(rounded: Stored, largest: float) -> _Fit:
-    def fit(parts: Array, stored: Stored) -> Array:
-        scale = stored(_peaks(parts) / _F32(largest))
-        return np.asarray(rounded(_divided(parts, scale)) * scale)
-
-    return fit
-
-
-def _integers(bits: int) -> list[Grid]:
-    top = (1 << (bits - 1)) - 1
-    grids = [
-        Grid(f"{bits} bits without a minimum (the largest size is {top})", _symmetric(top, top)),
-        Grid(f"{bits} bits without a minimum (the largest size is {top + 1})", _symmetric(top + 1, top)),
-        Grid(f"{bits} bits with a minimum (as q{bits}_1)", _between(bits)),
-        Grid(f"{bits} bits with a zero point", _zero_point(bits)),
-    ]
-    signed = Grid(f"{bits} bits without a minimum (as q{bits}_0: the largest size is {-top - 1})", _from_largest(bits))
-    return [*grids, signed] if bits < 8 else grids
-
-
-GRIDS: tuple[Grid, ...] = (
-    *(grid for bits in (8, 4, 5, 6, 3, 2) for grid in _integers(bits)),
-    Grid("NF4", _quantiles),
-    *(
-        Grid(name, _float8(rounded, largest))
-        for (name, rounded), largest in zip(EIGHT_BITS, (448.0, 57344.0), strict=True)
-    ),
-)
-"""Every way, the usual ones first."""
+def _name(tap: WrongTap, steps: Steps) -> str:
+    if isinstance(steps, Integers) and steps.levels == 127:
+        cached = any(op.startswith("cache") for op in tap.ops) or tap.name.startswith("cache.")
+        return "cache.quantised" if cached else "fit.grid"
+    return "invariant.grid"

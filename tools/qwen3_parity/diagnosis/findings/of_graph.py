@@ -6,9 +6,9 @@ from functools import partial
 
 import numpy as np
 
-from qwen3_golden import Array
+from qwen3_golden import Array, pb
 from qwen3_parity.diagnosis.findings.product_of_graph import product_of
-from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
+from qwen3_parity.diagnosis.findings.wrong_tap import Key, WrongTap
 from qwen3_parity.judge.budgets import headroom
 from qwen3_parity.slices.judge import Alone
 from qwen3_parity.slices.network import DTYPES, Network
@@ -35,6 +35,12 @@ def wrong_tap(alone: Alone, network: Network) -> WrongTap | None:
         tap = network.candidate.get(name, step)
         return None if tap is None else _wide(tap.values())
 
+    def again(other: Key, values: Array) -> Array | None:
+        number = network.graph.taps.get(other)
+        if number is None or number not in network.slices.reads(value):
+            return None
+        return _wide(network.slices.value(value, instead={number: values}))
+
     return WrongTap(
         key=key,
         axes=tuple(item.info.axes),
@@ -51,6 +57,8 @@ def wrong_tap(alone: Alone, network: Network) -> WrongTap | None:
         config=network.config,
         axes_of=lambda name, step: () if (tap := network.golden.get(name, step)) is None else tuple(tap.info.axes),
         product=partial(product_of, network, key),
+        wide=network.candidate[key].info.dtype in (pb.F32, pb.F64),
+        again=again,
     )
 
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict, is_dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from qwen3_golden import Array
+from qwen3_golden import Array, pb
 from qwen3_parity.blame.evidence import as_stored
 from qwen3_parity.diagnosis.findings.product_of_site import product_of
 from qwen3_parity.diagnosis.findings.terms_of_site import terms_of
-from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
+from qwen3_parity.diagnosis.findings.wrong_tap import Key, WrongTap
 from qwen3_parity.diagnosis.judged import Judged
 from qwen3_parity.mistakes.requests import earlier
+from qwen3_spec.arithmetic import FLOAT64
+from qwen3_spec.ops import OPS
 
 
 def wrong_tap(judged: Judged) -> WrongTap | None:
@@ -36,6 +38,13 @@ def wrong_tap(judged: Judged) -> WrongTap | None:
         place = run.place(name)
         return () if place is None else tuple(place.axes)
 
+    def again(key: Key, values: Array) -> Array | None:
+        if evidence.others or key not in reads:
+            return None
+        inputs = [values if other == key else old for other, old in zip(reads, site.inputs, strict=False)]
+        return OPS[site.place.op].at_site(replace(site, inputs=tuple(inputs)), FLOAT64)
+
+    reads = [(name, site.step) for name in site.names]
     return WrongTap(
         key=(site.place.name, site.step),
         axes=tuple(site.place.axes),
@@ -48,12 +57,14 @@ def wrong_tap(judged: Judged) -> WrongTap | None:
         room=judged.room,
         recorded=recorded,
         keys=[item.key for item in run.given or run.recording if item.key in run.recording],
-        reads=[(name, site.step) for name in site.names],
+        reads=reads,
         config=_numbers(site.config),
         before=earlier(site),
         axes_of=axes_of,
         product=partial(product_of, judged),
         terms=partial(terms_of, judged),
+        wide=evidence.dtype in (pb.F32, pb.F64),
+        again=again,
     )
 
 

@@ -8,7 +8,7 @@ from itertools import product as every
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.diagnosis.findings.grids import GRIDS, SCALES, Grid, Stored
+from qwen3_parity.diagnosis.findings.few_bits import GRIDS, SCALES, Grid, Stored
 from qwen3_parity.diagnosis.findings.product import Product
 
 _SIZES = (32, 64, 128, 16, 8, 256)

@@ -29,6 +29,8 @@ class WrongTap:
     `before` is the golden of the request that ran first on the same model.
     `product` gives the matrix product that makes the tap, `terms` the terms of the sum that it is, None where it is
     none.
+    `wide`: its floats are stored in float32 or float64. `again` is the truth once a tap that it reads, by its key, has
+    other values; None where nobody can say.
     """
 
     key: Key
@@ -48,6 +50,8 @@ class WrongTap:
     axes_of: Callable[[str, int], Sequence[str]] = field(default=lambda name, step: (), repr=False)
     product: Callable[[], Product | None] = field(default=lambda: None, repr=False)
     terms: Callable[[], Terms | None] = field(default=lambda: None, repr=False)
+    wide: bool = True
+    again: Callable[[Key, Array], Array | None] = field(default=lambda key, values: None, repr=False)
 
     @property
     def name(self) -> str:

@@ -7,10 +7,9 @@ from itertools import permutations
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.blame.evidence import Evidence
-from qwen3_parity.diagnosis.fits.cells import explained, floats, indices
-from qwen3_parity.diagnosis.fits.finding import Finding
-from qwen3_spec.site import Result
+from qwen3_parity.diagnosis.findings.cells import explained, floats, indices
+from qwen3_parity.diagnosis.findings.finding import Finding
+from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
 
 _MOST = 512
 """The longest axis whose indices are matched one with another."""
@@ -18,57 +17,44 @@ _INSIDE, _FEWEST = 0.5, 2
 """The part of the wrong cells that a move must bring back, and along how many indices at least."""
 
 
-def shape(evidence: Evidence, result: Result) -> Finding | None:
-    """Another shape than the right one."""
-    right, wrong = result[0].shape, evidence.actual.shape
-    if right == wrong:
-        return None
-    axes = evidence.site.place.axes
-    if len(right) == len(wrong):
-        off = [f"{name} is {a}, not {b}" for name, a, b in zip(axes, wrong, right, strict=False) if a != b]
-        if sorted(right) == sorted(wrong):
-            return Finding("fit.axis_order", f"its axes are in another order: {wrong} in place of {right}", 1.0)
-        return Finding("fit.shape", "; ".join(off), 1.0)
-    return Finding("fit.shape", f"its shape is {wrong}, not {right}", 1.0)
-
-
-def shift(evidence: Evidence, result: Result) -> Finding | None:
+def shift(tap: WrongTap) -> Finding | None:
     """Everything stands some places further along one axis.
 
     Noise comes near to some move or other: the moved numbers must be the recorded ones within the op's headroom, in
-    most of the wrong cells and at two indices at least, and no zeros.
+    all judged cells, most of the wrong ones and two indices at least among them, and no zeros.
     """
-    found = floats(evidence, result)
-    if found is None:
+    usable = floats(tap)
+    if usable is None:
         return None
-    actual, truth, cells = found
-    for axis, name in enumerate(evidence.site.place.axes[: truth.ndim]):
+    actual, truth, cells = usable
+    for axis, name in enumerate(tap.axes[: truth.ndim]):
         length = truth.shape[axis]
         for by in sorted({d for d in (*range(-4, 5), length // 2) if d and abs(d) < length}, key=abs):
             inside = [slice(None)] * truth.ndim
             inside[axis] = slice(max(by, 0), length + min(by, 0))
-            kept = np.zeros(cells.shape, bool)
-            kept[tuple(inside)] = True
-            moved, wrong = np.roll(truth, by, axis), cells & kept
+            stays = np.zeros(cells.shape, bool)
+            stays[tuple(inside)] = True
+            moved, wrong = np.roll(truth, by, axis), cells & stays
             across = tuple(other for other in range(cells.ndim) if other != axis)
             if wrong.sum() < _INSIDE * cells.sum() or wrong.any(axis=across).sum() < _FEWEST:
                 continue
             if np.mean(actual[wrong] != 0) < _INSIDE:
                 continue
-            rolled = explained(evidence, result, moved) == 1
-            if rolled or explained(evidence, result, np.where(kept, moved, actual)) == 1:
-                way = "wrapping around" if rolled else "the edge aside"
-                return Finding("fit.shift", f"it is moved by {by:+d} along {name}, {way}", 1.0)
+            whole = stays & tap.judged & np.isfinite(moved)
+            if not tap.reproduced(moved)[whole].all() or explained(tap, moved, among=stays) < 1:
+                continue
+            way = "wrapping around" if explained(tap, moved) == 1 else "the edge aside"
+            return Finding("fit.shift", f"it is moved by {by:+d} along {name}, {way}", 1.0)
     return None
 
 
-def axis_order(evidence: Evidence, result: Result) -> Finding | None:
+def axis_order(tap: WrongTap) -> Finding | None:
     """Axes exchanged, by a transposition or by a reshape without one."""
-    found = floats(evidence, result)
-    if found is None:
+    usable = floats(tap)
+    if usable is None:
         return None
-    _, truth, _ = found
-    axes = evidence.site.place.axes
+    _, truth, _ = usable
+    axes = tap.axes
     best: Finding | None = None
     for order in list(permutations(range(truth.ndim)))[1:]:
         turned = truth.transpose(order)
@@ -82,27 +68,28 @@ def axis_order(evidence: Evidence, result: Result) -> Finding | None:
         ):
             if guess is None:
                 continue
-            weight = explained(evidence, result, guess)
+            weight = explained(tap, guess)
             if weight > (0.9 if best is None else best.weight):
                 best = Finding("fit.axis_order", says, weight)
     return best
 
 
-def permuted(evidence: Evidence, result: Result) -> Finding | None:
+def permuted(tap: WrongTap) -> Finding | None:
     """The indices of one axis in another order: batch rows, heads, channels, positions; some of them twice."""
-    found = floats(evidence, result)
-    if found is None:
+    usable = floats(tap)
+    if usable is None:
         return None
-    actual, truth, _ = found
-    judged = evidence.judged & np.isfinite(actual) & np.isfinite(truth)
+    actual, truth, _ = usable
+    judged = tap.judged & np.isfinite(actual) & np.isfinite(truth)
     best: Finding | None = None
-    for axis, name in enumerate(evidence.site.place.axes[: truth.ndim]):
+    for axis, name in enumerate(tap.axes[: truth.ndim]):
         if not 1 < truth.shape[axis] <= _MOST:
             continue
         order = _matched(actual, truth, judged, axis)
         if order is None or np.array_equal(order, np.arange(len(order))):
             continue
-        weight = explained(evidence, result, truth.take(order, axis=axis))
+        moved = int((order != np.arange(len(order))).sum())
+        weight = explained(tap, truth.take(order, axis=axis), fitted=moved)
         if weight > (0.9 if best is None else best.weight):
             says = f"along {name}, what belongs at {indices(order)} stands at 0, 1, 2 …"
             best = Finding("fit.permuted", says, weight)

@@ -1,0 +1,71 @@
+"""Where the error sits, and how large it is: said when nothing better is known."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from qwen3_golden import Array
+from qwen3_parity.diagnosis.findings.cells import indices
+from qwen3_parity.diagnosis.findings.finding import Finding
+from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
+
+
+def _along(tap: WrongTap, cells: Array) -> list[str]:
+    """The axes along which some of the judged indices are free of `cells`, with those that are not."""
+    parts = []
+    for axis, name in enumerate(tap.axes[: cells.ndim]):
+        across = tuple(other for other in range(cells.ndim) if other != axis)
+        wrong, of = cells.any(axis=across), tap.judged.any(axis=across)
+        if wrong.sum() < of.sum():
+            few = wrong.sum() <= of.sum() / 2
+            where = indices(np.flatnonzero(wrong)) if few else f"all but {indices(np.flatnonzero(of & ~wrong))}"
+            parts.append(f"{name} {where}")
+    return parts
+
+
+def block(tap: WrongTap, cells: Array) -> str:
+    """The block of indices that `cells` fill, in words; empty when they fill none, or everything."""
+    box = np.ones(cells.shape, bool)
+    for axis in range(cells.ndim):
+        across = tuple(other for other in range(cells.ndim) if other != axis)
+        box &= cells.any(axis=across, keepdims=True)
+    filled = bool(cells.any()) and bool(cells[box & tap.judged].all())
+    return ", ".join(_along(tap, cells)) if filled else ""
+
+
+def concentrated(tap: WrongTap) -> Finding | None:
+    """The indices of each axis that carry all of the error, where it is not all of them."""
+    cells = tap.wrong
+    parts = _along(tap, cells) if cells.any() else []
+    if not parts:
+        return None
+    share = 1 - float(cells.sum() / max(int(tap.judged.sum()), 1))
+    says = f"all of the error is in {', '.join(parts)} ({int(cells.sum())} of {int(tap.judged.sum())} numbers)"
+    return Finding("fit.concentrated", says, 0.3 + 0.19 * share)
+
+
+def size(tap: WrongTap) -> Finding | None:
+    """How large the error is; always something to say."""
+    truth = tap.truth
+    if not tap.judged.any():
+        return None
+    if truth.dtype.kind != "f":
+        wrong = int(((tap.actual != truth) & tap.judged).sum())
+        return Finding("fit.size", f"{wrong} of {int(tap.judged.sum())} values are wrong{_example(tap)}", 0.1)
+    if not np.isfinite(tap.actual[tap.judged]).any():
+        return None
+    with np.errstate(all="ignore"):
+        wrong_by, right = ((tap.actual - truth) ** 2)[tap.judged], (truth**2)[tap.judged]
+        if np.isnan(wrong_by).all() or np.isnan(right).all():
+            return Finding("fit.size", "every number is NaN", 0.1)
+        error, scale = (float(np.sqrt(np.nanmean(one))) for one in (wrong_by, right))
+    says = f"the error is {error / scale:.2g} of its size" if scale > 0 else f"the error is {error:.2g}"
+    return Finding("fit.size", says, 0.1)
+
+
+def _example(tap: WrongTap) -> str:
+    wrong = np.argwhere((tap.actual != tap.truth) & tap.judged)
+    if not len(wrong):
+        return ""
+    at = tuple(int(i) for i in wrong[0])
+    return f", the first at {list(at)}: {tap.actual[at]} in place of {tap.truth[at]}"

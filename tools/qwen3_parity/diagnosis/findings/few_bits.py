@@ -1,0 +1,124 @@
+"""Ways to hold numbers in few bits: integers with a scale, a minimum, a zero point; NF4; float8."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from qwen3_golden import Array
+from qwen3_parity.mistakes.rounding import EIGHT_BITS, bfloat16, float16
+
+Stored = Callable[[Array], Array]
+"""A scale as it is stored."""
+_Fit = Callable[[Array, Stored], Array]
+
+_F32 = np.float32
+SCALES: tuple[tuple[str, Stored], ...] = (
+    ("", lambda scale: np.asarray(scale, _F32)),
+    (", scales in float16", float16),
+    (", scales in bfloat16", bfloat16),
+)
+"""The types of scales."""
+_NF4 = np.array(
+    [
+        *(-1.0, -0.6961928, -0.52507305, -0.3949175, -0.28444138, -0.18477343, -0.09105004, 0.0),
+        *(0.0795803, 0.1609302, 0.2461123, 0.33791524, 0.44070983, 0.562617, 0.72295684, 1.0),
+    ],
+    _F32,
+)
+"""The quantiles of a normal distribution that bitsandbytes has."""
+
+
+class Grid(NamedTuple):
+    """A way to round blocks of float32 numbers, `[block, number]`, each by itself, with scales as they are stored."""
+
+    says: str
+    fit: _Fit
+
+
+def _divided(parts: Array, scale: Array) -> Array:
+    return np.asarray(parts / np.where(scale != 0, scale, 1), _F32)
+
+
+def _peaks(parts: Array) -> Array:
+    return np.asarray(np.abs(parts).max(1, keepdims=True))
+
+
+def _symmetric(levels: int, highest: int) -> _Fit:
+    def fit(parts: Array, stored: Stored) -> Array:
+        scale = stored(_peaks(parts) / _F32(levels))
+        return np.asarray(np.clip(np.rint(_divided(parts, scale)), -levels, highest) * scale)
+
+    return fit
+
+
+def _from_largest(bits: int) -> _Fit:
+    """The number of the largest size is the lowest integer, whatever its sign."""
+    half = 1 << (bits - 1)
+
+    def fit(parts: Array, stored: Stored) -> Array:
+        at = np.abs(parts).argmax(1)[:, None]
+        exact = np.take_along_axis(parts, at, 1) / _F32(-half)
+        whole = np.floor(_divided(parts, exact) + _F32(half + 0.5))
+        return np.asarray((np.minimum(whole, 2 * half - 1) - half) * stored(exact))
+
+    return fit
+
+
+def _between(bits: int) -> _Fit:
+    def fit(parts: Array, stored: Stored) -> Array:
+        low, high = parts.min(1, keepdims=True), parts.max(1, keepdims=True)
+        exact = (high - low) / _F32((1 << bits) - 1)
+        return np.asarray(np.rint(_divided(parts - low, exact)) * stored(exact) + stored(low))
+
+    return fit
+
+
+def _zero_point(bits: int) -> _Fit:
+    most = (1 << bits) - 1
+
+    def fit(parts: Array, stored: Stored) -> Array:
+        low, high = np.minimum(parts.min(1, keepdims=True), 0), np.maximum(parts.max(1, keepdims=True), 0)
+        scale = stored((high - low) / _F32(most))
+        zero = np.rint(_divided(-low, scale))
+        return np.asarray((np.clip(np.rint(_divided(parts, scale)) + zero, 0, most) - zero) * scale)
+
+    return fit
+
+
+def _quantiles(parts: Array, stored: Stored) -> Array:
+    scale = stored(_peaks(parts))
+    return np.asarray(_NF4[np.searchsorted((_NF4[1:] + _NF4[:-1]) / 2, _divided(parts, scale))] * scale)
+
+
+def _float8(rounded: Stored, largest: float) -> _Fit:
+    def fit(parts: Array, stored: Stored) -> Array:
+        scale = stored(_peaks(parts) / _F32(largest))
+        return np.asarray(rounded(_divided(parts, scale)) * scale)
+
+    return fit
+
+
+def _integers(bits: int) -> list[Grid]:
+    top = (1 << (bits - 1)) - 1
+    grids = [
+        Grid(f"{bits} bits without a minimum (the largest size is {top})", _symmetric(top, top)),
+        Grid(f"{bits} bits without a minimum (the largest size is {top + 1})", _symmetric(top + 1, top)),
+        Grid(f"{bits} bits with a minimum (as q{bits}_1)", _between(bits)),
+        Grid(f"{bits} bits with a zero point", _zero_point(bits)),
+    ]
+    signed = Grid(f"{bits} bits without a minimum (as q{bits}_0: the largest size is {-top - 1})", _from_largest(bits))
+    return [*grids, signed] if bits < 8 else grids
+
+
+GRIDS: tuple[Grid, ...] = (
+    *(grid for bits in (8, 4, 5, 6, 3, 2) for grid in _integers(bits)),
+    Grid("NF4", _quantiles),
+    *(
+        Grid(name, _float8(rounded, largest))
+        for (name, rounded), largest in zip(EIGHT_BITS, (448.0, 57344.0), strict=True)
+    ),
+)
+"""Every way, the usual ones first."""
