@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from qwen3_parity.blame.work import Work
-from qwen3_parity.diagnosis.explain import FITTED, Explanation
+from qwen3_parity.diagnosis.explanation import Explanation
+from qwen3_parity.mistakes.ranks import FITTED
 from qwen3_parity.diagnosis.explained import Explained
 from qwen3_parity.diagnosis.faults import Fault
 from qwen3_parity.diagnosis.search import Search
