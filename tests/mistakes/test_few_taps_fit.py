@@ -9,8 +9,8 @@ import pytest
 from seeded import Compute, changed, diagnosed, fault
 
 from qwen3_golden import Array
-from qwen3_parity.diagnosis.explanation import Explanation
 from qwen3_parity.diagnosis.explained import certain
+from qwen3_parity.diagnosis.explanation import Explanation
 from qwen3_parity.report.diagnoses import to_json, verdict
 from qwen3_spec.site import Site
 

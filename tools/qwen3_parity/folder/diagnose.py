@@ -233,7 +233,7 @@ def _of_network(found: Diagnosis, case: str) -> Iterator[Sign]:
 def _of_fault(fault: Explained, case: str) -> Iterator[Sign]:
     """What explains a place: mistakes that explain the same taps are one sign, those behind the rest another."""
     place = _open(fault.fault.place)
-    findings = [f"{one.name}: {one.says}" for one in fault.numbers]
+    findings = [f"{one.name}: {one.says}" for one in fault.findings]
     rounds: dict[int, list[Way]] = {}
     for one in fault.explanations:
         rounds.setdefault(one.of, []).append(Way(one.name, one.says, one.fix, _open(one.place), one.rank, one.fitted))

@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from qwen3_parity.diagnosis.answer import Diagnosis
-from qwen3_parity.diagnosis.explanation import Explanation
 from qwen3_parity.diagnosis.explained import Explained
+from qwen3_parity.diagnosis.explanation import Explanation
 from qwen3_parity.judge.budgets import percent
 from qwen3_parity.judge.plain import plain
 from qwen3_parity.report.remarks import remarks
