@@ -1,4 +1,4 @@
-"""What explains some wrong taps of a place is run on every one of them; what it leaves is another mistake, or listed."""
+"""What explains some wrong taps of a place is run on each of them; what it leaves is another mistake, or listed."""
 
 from __future__ import annotations
 

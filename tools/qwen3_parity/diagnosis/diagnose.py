@@ -26,12 +26,10 @@ from qwen3_parity.diagnosis.explain import Tried, explain
 from qwen3_parity.diagnosis.explained import Explained, certain
 from qwen3_parity.diagnosis.faults import Blame, Fault, Progress, blame, blame_outputs
 from qwen3_parity.diagnosis.findings import Finding, Key
-from qwen3_parity.diagnosis.findings import findings as findings_of
-from qwen3_parity.diagnosis.findings.of_site import wrong_tap
-from qwen3_parity.diagnosis.fits import FITS
 from qwen3_parity.diagnosis.judged import Judged, judged
 from qwen3_parity.diagnosis.near_ties import flips
 from qwen3_parity.diagnosis.next_tap import next_tap
+from qwen3_parity.diagnosis.numbers import numbers, of_the_rest
 from qwen3_parity.diagnosis.own_angles import angles_differ
 from qwen3_parity.diagnosis.parameters import parameter_faults
 from qwen3_parity.diagnosis.reference_lines import reference_lines
@@ -190,28 +188,13 @@ def _explained(found: Blame, fault: Fault, search: Search) -> Explained:
         untried=len(others) - len(further),
     )
     if explained.is_known:
-        return replace(explained, findings=[*_of_the_rest(found, explained), *no_names])
-    findings = [*_numbers(worst), *no_names]
+        left = [one for one in fault.wrong if (one.name, one.step) in explained.left]
+        rest = _judged(found, sorted(left, key=lambda one: -one.share)[:1])
+        return replace(explained, findings=[*(finding for one in rest for finding in of_the_rest(one)), *no_names])
+    findings = [*numbers(worst, blamed), *no_names]
     if past and "cache" in worst.evidence.ops:
         findings.append(_WITH_A_PAST)
     return replace(explained, findings=sorted(findings, key=lambda one: -one.weight))
-
-
-def _numbers(tap: Judged) -> list[Finding]:
-    """Everything that the numbers of a wrong tap say, what tells most first."""
-    with np.errstate(all="ignore"):
-        findings = [one for fit in FITS if (one := fit(tap.evidence, tap.truth)) is not None]
-    shared = wrong_tap(tap)
-    findings += () if shared is None else findings_of(shared)
-    return sorted(findings, key=lambda one: -one.weight)
-
-
-def _of_the_rest(found: Blame, explained: Explained) -> list[Finding]:
-    """What says most of the worst tap that the explanations leave."""
-    left = [one for one in explained.fault.wrong if (one.name, one.step) in explained.left]
-    worst = _judged(found, sorted(left, key=lambda one: -one.share)[:1])
-    says = [(tap, finding) for tap in worst for finding in _numbers(tap)[:1]]
-    return [replace(finding, says=f"{tap.key[0]} (step {tap.key[1]}): {finding.says}") for tap, finding in says]
 
 
 _Taps = tuple[Sequence[Judged], Sequence[Judged], Callable[[], Sequence[Judged]]]

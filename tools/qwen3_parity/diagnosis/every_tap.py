@@ -52,10 +52,13 @@ def _further(way: Way, further: Sequence[Judged]) -> Way:
 def once(best: Sequence[Way]) -> list[Way]:
     """The first of each name among those that explain as much as the best and contradict no more.
 
-    The bits of float16 are TF32's: where no number leaves its range, what fits is said of both.
+    The bits of float16 are TF32's: where no number leaves its range, what fits is said of both. Where one mistake
+    explains as much by itself, none is made beside it.
     """
     kept: dict[str, Way] = {}
     equal = [way for way in best if way.said.as_good_as(best[0].said)]
+    alone = {way.said.name for way in equal}
+    equal = [way for way in equal if way.said.name.split("+")[1:] == [] or alone.isdisjoint(way.said.name.split("+"))]
     said = {way.said.says for way in equal}
     for way in equal:
         if (other := as_tf32(way.said.says)) != way.said.says and other in said:

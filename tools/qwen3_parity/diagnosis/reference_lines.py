@@ -29,21 +29,26 @@ _CODE: Mapping[str, str] = {
 """By op, what the line has that computes it in every dense decoder of transformers."""
 _STRETCHED: Mapping[str, str] = {"yarn": "inv_freq = (", "llama3": "inv_freq_llama = torch.where(is_medium"}
 """Stretched frequencies stand in a file of their own, a function for each type."""
+_LINES = 6
 _OF_ONE_STACK = frozenset({"position_ids", "mask"})
 """What a case with an encoder makes by itself: no model of transformers has merged attention."""
 
 
 def reference_lines(explained: Explained, values: Values, golden: Recording) -> list[Finding]:
-    """The lines that make what is wrong, as "modeling_qwen3.py:62 in forward: …", where it is known, or of the tap.
+    """The lines that make what is wrong, the last one first: of a known mistake its own, else all of the place's.
 
-    None where the installed transformers is not the golden's.
+    Each as "modeling_qwen3.py:62 in forward: …"; none where the installed transformers is not the golden's.
     """
-    known = explained.explanations[0].place if explained.is_known else explained.fault.place
-    places = [place for name in known.split(", ") if (place := values.place(name.replace("{layer}", "0"))) is not None]
+    first, others = explained.fault.place, explained.fault.others
+    known = explained.explanations[0].place.split(", ") if explained.is_known else [first, *reversed(others)]
+    places = [place for name in known if (place := values.place(name.replace("{layer}", "0"))) is not None]
     if golden.get("input.encoder_attention_mask", 0) is not None:
         places = [place for place in places if place.op not in _OF_ONE_STACK]
-    lines = dict.fromkeys(_line(place, golden) for place in places)
-    return [Finding(REFERENCE, line, 0.5) for line in lines if line]
+    lines = [line for line in dict.fromkeys(_line(place, golden) for place in places) if line]
+    findings = [Finding(REFERENCE, line, 0.5) for line in lines[:_LINES]]
+    if len(lines) > _LINES:
+        findings.append(Finding(REFERENCE, f"and {len(lines) - _LINES} more lines: record what is between", 0.1))
+    return findings
 
 
 def _line(place: Place, golden: Recording) -> str:

@@ -1,4 +1,4 @@
-"""How plain a mistake is, on one scale: of what explains equally much the plainer comes first, and what is fitted last."""
+"""How plain a mistake is, on one scale: of what explains equally much the plainer comes first, what is fitted last."""
 
 from __future__ import annotations
 

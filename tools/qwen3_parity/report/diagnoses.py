@@ -39,10 +39,10 @@ def verdict(diagnosis: Diagnosis) -> str:
 
 
 def _in_a_word(fault: Explained) -> str:
-    """The mistake's name, else what tells most, and the reference's own line where its graph has it."""
-    if fault.explanations:
+    """The mistake's name, else what tells most, and the reference's own line."""
+    if fault.is_known:
         return fault.explanations[0].name
-    words = ["no known mistake", *(one.name for one in fault.numbers[:1])]
+    words = ["no known mistake", *[one.name for one in (*fault.numbers, *fault.explanations)][:1]]
     return ", ".join([*words, *(f"not as {line}" for line in fault.source[:1])])
 
 
@@ -116,11 +116,14 @@ def explained(fault: Explained, *, every: bool = False) -> list[RenderableType]:
         Text(f"\n{name(fault)}", style="bold red"),
         Text(f"  {size(fault)}"),
     ]
-    lines += [Text(line) for one in fault.explanations[:most] for line in _explanation(one, fault)]
-    if fault.numbers:
-        what = "what the numbers say" if fault.explanations else f"{UNKNOWN}; what the numbers say"
-        lines.append(Text(f"  {what}:"))
-        lines += [Text(f"  {one.name}: {one.says}") for one in fault.numbers[:most]]
+    names = [Text(line) for one in fault.explanations[:most] for line in _explanation(one, fault)]
+    says = [Text(f"  {one.name}: {one.says}") for one in fault.numbers[:most]]
+    worst = fault.fault.worst
+    where = f", at {worst.name} (step {worst.step})" if len(fault.fault.wrong) > 1 else ""
+    if fault.is_known:
+        lines += [*names, *([Text("  what the numbers say:")] if says else []), *says]
+    else:
+        lines += [Text(f"  {UNKNOWN}; what the numbers say{where}:" if says else f"  {UNKNOWN}"), *says, *names]
     lines += [Text(f"  {line}") for line in unexplained(fault, most)]
     if fault.source:
         lines.append(Text("  the reference computes it in these lines, the last one first:"))

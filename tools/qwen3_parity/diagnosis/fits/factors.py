@@ -16,20 +16,26 @@ from qwen3_spec.site import Result
 
 def factor(evidence: Evidence, result: Result) -> Finding | None:
     """The wrong cells are the right ones times one number."""
+    found, ratio = floats(evidence, result), factor_of(evidence, result)
+    if found is None or ratio is None:
+        return None
+    actual, truth, _ = found
+    if ratio == 0:
+        return None if actual[evidence.judged].any() else Finding("fit.factor", "it is all zero", 1.0)
+    words = named(ratio, evidence.site.config)
+    says = f"it is {ratio:.7g} × what it should be" + (f", that is {words}" if words else "")
+    return worth_saying("fit.factor", says, explained(evidence, result, ratio * truth, ratio), 0.9)
+
+
+def factor_of(evidence: Evidence, result: Result) -> float | None:
+    """The number that brings the wrong cells closest to what was recorded, below 1e-9 none at all; None without one."""
     found = floats(evidence, result)
     if found is None:
         return None
     actual, truth, cells = found
     size = float(np.vdot(truth[cells], truth[cells]))
-    if size == 0:
-        return None
-    ratio = float(np.vdot(truth[cells], actual[cells])) / size
-    if abs(ratio) < 1e-9:
-        zero = not actual[evidence.judged].any()
-        return Finding("fit.factor", "it is all zero", 1.0) if zero else None
-    words = named(ratio, evidence.site.config)
-    says = f"it is {ratio:.7g} × what it should be" + (f", that is {words}" if words else "")
-    return worth_saying("fit.factor", says, explained(evidence, result, ratio * truth, ratio), 0.9)
+    ratio = float(np.vdot(truth[cells], actual[cells])) / size if size else 0.0
+    return (ratio if abs(ratio) >= 1e-9 else 0.0) if size else None
 
 
 def _means(values: Array, weights: Array, axes: tuple[int, ...]) -> Array:
