@@ -14,6 +14,8 @@ from qwen3_parity.diagnosis.fits.factors import factor, factor_of
 from qwen3_parity.diagnosis.judged import Judged
 
 _SHOWN = 6
+_SIZE = 0.1
+"""The weight of how large an error is."""
 
 
 def numbers(tap: Judged, others: Sequence[Judged] = ()) -> list[Finding]:
@@ -46,5 +48,6 @@ def _factor(tap: Judged, by: float | None) -> str:
 
 
 def of_the_rest(tap: Judged) -> list[Finding]:
-    """What says most of a tap that the explanations of its place leave."""
-    return [replace(one, says=f"{tap.key[0]} (step {tap.key[1]}): {one.says}") for one in numbers(tap)[:1]]
+    """What says most of a tap that the explanations of its place leave, where it says more than how large it is."""
+    first = [one for one in numbers(tap)[:1] if one.weight > _SIZE]
+    return [replace(one, says=f"{tap.key[0]} (step {tap.key[1]}): {one.says}") for one in first]

@@ -42,8 +42,9 @@ def _in_a_word(fault: Explained) -> str:
     """The mistake's name, else what tells most, and the reference's own line."""
     if fault.is_known:
         return fault.explanations[0].name
-    words = ["no known mistake", *[one.name for one in (*fault.numbers, *fault.explanations)][:1]]
-    return ", ".join([*words, *(f"not as {line}" for line in fault.source[:1])])
+    says = [one.name for one in (*fault.numbers, *fault.explanations)][:1]
+    source = [f"not as {line}" for line in fault.source[:1]]
+    return ", ".join([*(["no known mistake"] if says or not source else []), *says, *source])
 
 
 def terminal(diagnosis: Diagnosis, *, every: bool = False) -> RenderableType:
@@ -122,8 +123,10 @@ def explained(fault: Explained, *, every: bool = False) -> list[RenderableType]:
     where = f", at {worst.name} (step {worst.step})" if len(fault.fault.wrong) > 1 else ""
     if fault.is_known:
         lines += [*names, *([Text("  what the numbers say:")] if says else []), *says]
+    elif says:
+        lines += [Text(f"  {UNKNOWN}; what the numbers say{where}:"), *says, *names]
     else:
-        lines += [Text(f"  {UNKNOWN}; what the numbers say{where}:" if says else f"  {UNKNOWN}"), *says, *names]
+        lines += names if names or fault.source else [Text(f"  {UNKNOWN}")]
     lines += [Text(f"  {line}") for line in unexplained(fault, most)]
     if fault.source:
         lines.append(Text("  the reference computes it in these lines, the last one first:"))
