@@ -58,6 +58,9 @@ def test_half_of_the_taps_are_enough_and_fewer_are_not() -> None:
     assert certain([HALF]) == ([HALF], [])
     first, rest = replace(HALF, whole=2, partly=0), replace(HALF, whole=10, partly=0, of=10)
     assert certain([first, rest]) == ([first, rest], [])
+    most, last = replace(HALF, whole=10, partly=0), replace(HALF, whole=1, partly=0, of=2)
+    names, (finding,) = certain([most, last])
+    assert names == [most] and finding.says.startswith("at 1 of 2 taps this fits")
     names, (finding,) = certain([replace(HALF, partly=0)])
     assert not names and finding.name == "fit.few_taps"
     assert finding.says == (

@@ -42,7 +42,7 @@ def _in_a_word(fault: Explained) -> str:
     """The mistake's name, else what tells most, and the reference's own line."""
     if fault.is_known:
         return fault.explanations[0].name
-    says = [one.name for one in (*fault.numbers, *fault.explanations)][:1]
+    says = [*(one.name for one in fault.numbers), *(one.name for one in fault.explanations)][:1]
     source = [f"not as {line}" for line in fault.source[:1]]
     return ", ".join([*(["no known mistake"] if says or not source else []), *says, *source])
 
