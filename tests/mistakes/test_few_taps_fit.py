@@ -9,8 +9,8 @@ import pytest
 from seeded import Compute, changed, diagnosed, fault
 
 from qwen3_golden import Array
-from qwen3_parity.diagnosis.explain import Explanation
 from qwen3_parity.diagnosis.explained import certain
+from qwen3_parity.diagnosis.explanation import Explanation
 from qwen3_parity.report.diagnoses import to_json, verdict
 from qwen3_spec.site import Site
 
@@ -58,6 +58,9 @@ def test_half_of_the_taps_are_enough_and_fewer_are_not() -> None:
     assert certain([HALF]) == ([HALF], [])
     first, rest = replace(HALF, whole=2, partly=0), replace(HALF, whole=10, partly=0, of=10)
     assert certain([first, rest]) == ([first, rest], [])
+    most, last = replace(HALF, whole=10, partly=0), replace(HALF, whole=1, partly=0, of=2)
+    names, (finding,) = certain([most, last])
+    assert names == [most] and finding.says.startswith("at 1 of 2 taps this fits")
     names, (finding,) = certain([replace(HALF, partly=0)])
     assert not names and finding.name == "fit.few_taps"
     assert finding.says == (

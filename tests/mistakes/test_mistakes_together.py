@@ -8,12 +8,13 @@ from dataclasses import replace
 import pytest
 
 from qwen3_parity.blame.work import Work
-from qwen3_parity.diagnosis.explain import FITTED, Explanation
 from qwen3_parity.diagnosis.explained import Explained
+from qwen3_parity.diagnosis.explanation import Explanation
 from qwen3_parity.diagnosis.faults import Fault
 from qwen3_parity.diagnosis.search import Search
 from qwen3_parity.diagnosis.together import agreed, together
 from qwen3_parity.judge.op_verdict import OpVerdict
+from qwen3_parity.mistakes.ranks import FITTED
 
 PLAIN = Explanation("norm.twice", "", "", "", share=0.5, whole=1, partly=0, of=1, contradicted=0)
 RARER = replace(PLAIN, name="wiring.extra_norm", rank=2)

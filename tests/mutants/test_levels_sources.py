@@ -17,9 +17,10 @@ from detection.levels.command import levels, listed
 from detection.levels.measure import Row
 from detection.levels.sources import Bug, chosen
 from detection.mutants.isolated import golden_of
-from qwen3_parity.diagnosis.explain import FITTED, Explanation
 from qwen3_parity.diagnosis.explained import Explained
+from qwen3_parity.diagnosis.explanation import Explanation
 from qwen3_parity.diagnosis.faults import Fault
+from qwen3_parity.mistakes.ranks import FITTED
 
 
 class InProcess:

@@ -144,7 +144,7 @@ def test_a_name_that_explains_more_cases_wins_over_one_that_the_numbers_of_one_c
 
 
 def test_what_was_fitted_to_numbers_comes_after_a_mistake_that_was_not() -> None:
-    plain, fitted = Way("norm.eps", "x", "y", "here"), Way("weight.unknown", "x", "y", "here", rank=8)
+    plain, fitted = Way("norm.eps", "x", "y", "here"), Way("weight.unknown", "x", "y", "here", rank=8, fitted=True)
     found = list(_mistakes([Sign("one", "here", [plain, fitted]), Sign("two", "there", [fitted])]))
     assert [(one.name, list(one.cases)) for one in found] == [("norm.eps", ["one"]), ("weight.unknown", ["two"])]
 

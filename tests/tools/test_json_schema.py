@@ -17,7 +17,7 @@ from jsonschema import Draft202012Validator
 
 from qwen3_golden import GOLDEN_ROOT, Tensor, read, write
 from qwen3_parity.cli import main
-from qwen3_parity.diagnosis.explain import Explanation
+from qwen3_parity.diagnosis.explanation import Explanation
 from qwen3_parity.judge.selection import Selection
 from qwen3_parity.recording import regenerate
 from qwen3_parity.report import output
@@ -182,7 +182,7 @@ def test_the_schema_refuses_what_is_not_of_it(outputs: dict[str, Result], change
 def test_the_rank_of_two_mistakes_may_be_a_half(outputs: dict[str, Result]) -> None:
     said = strict(outputs["diagnose {folder}/encoder/one_token.pb"].stdout)
     two = Explanation("one+other", "says", "fix", "place", share=0.5, whole=1, partly=0, of=1, contradicted=0, rank=5.5)
-    said["faults"][0]["explanations"] = [asdict(two)]
+    said["faults"][0]["explanations"] = [asdict(two) | {"kind": two.kind, "taps": []}]
     assert faults(said) == []
 
 

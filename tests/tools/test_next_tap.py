@@ -6,7 +6,7 @@ from qwen3_golden import GOLDEN_ROOT, read
 from qwen3_parity.blame.replay import OpVerdict
 from qwen3_parity.blame.values import Values
 from qwen3_parity.checkpoints.weights import weights_of
-from qwen3_parity.diagnosis.explain import Explanation
+from qwen3_parity.diagnosis.explanation import Explanation
 from qwen3_parity.diagnosis.faults import Fault
 from qwen3_parity.diagnosis.next_tap import next_tap
 

@@ -70,7 +70,7 @@ def judged(seed: Seed) -> Outcome | None:
     if not found.verdicts.exit_code:
         return replace(nothing(seed), shown=True)
     names = [one.name for fault in found.faults for one in fault.explanations]
-    names += [one.name for fault in found.faults for one in fault.findings]
+    names += [one.name for fault in found.faults for one in fault.numbers]
     return replace(
         nothing(seed),
         shown=True,

@@ -104,4 +104,4 @@ def _names(found: Diagnosis) -> Iterator[tuple[str, ...]]:
 
 
 def _of_fault(one: Explained) -> tuple[str, ...]:
-    return tuple(x.name for x in one.explanations) + tuple(x.name for x in one.findings) or ("",)
+    return tuple(x.name for x in one.explanations) + tuple(x.name for x in one.numbers) or ("",)

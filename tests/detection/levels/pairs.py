@@ -124,7 +124,7 @@ def named(pair: Pair, found: Diagnosis) -> bool:
 
 
 def _first(fault: Explained) -> Sequence[str]:
-    names = [*(one.name for one in fault.explanations), *(one.name for one in fault.findings), ""]
+    names = [*(one.name for one in fault.explanations), *(one.name for one in fault.numbers), ""]
     return names[0].split("+") if names[0] else ()
 
 

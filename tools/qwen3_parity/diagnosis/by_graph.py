@@ -12,7 +12,7 @@ from qwen3_parity.diagnosis.answer import Diagnosis
 from qwen3_parity.diagnosis.edits.edit import Edit
 from qwen3_parity.diagnosis.edits.explain import ByEdits, explain
 from qwen3_parity.diagnosis.edits.search import ENOUGH
-from qwen3_parity.diagnosis.explained import REFERENCE, Explained, certain
+from qwen3_parity.diagnosis.explained import REFERENCE, Explained, certain, outranked
 from qwen3_parity.diagnosis.faults import Fault
 from qwen3_parity.diagnosis.findings import Finding, findings
 from qwen3_parity.diagnosis.findings.of_graph import wrong_tap
@@ -91,8 +91,17 @@ def _explained(fault: Fault, wrong: Sequence[Alone], by_edits: ByEdits, network:
     alike = [other for part in others if (other := wrong_tap(part, network)) is not None]
     numbers = [] if tap is None else findings(tap, alike)
     explanations, no_names = certain(by_edits.explanations)
-    said = [*no_names, *numbers, *([] if explanations else _lines(network, value))]
-    return Explained(fault, ", ".join(where), explanations, said, stopped=by_edits.stopped)
+    explanations, no_names = outranked(explanations, no_names, numbers)
+    said = [*numbers, *no_names, *([] if explanations else _lines(network, value))]
+    return Explained(
+        fault,
+        ", ".join(where),
+        explanations,
+        said,
+        stopped=by_edits.stopped,
+        tried=by_edits.tried,
+        untried=len(fault.wrong) - len(by_edits.tried),
+    )
 
 
 def _layer(verdict: OpVerdict) -> int:

@@ -21,18 +21,18 @@ from qwen3_parity.check import check, check_run
 from qwen3_parity.diagnosis.answer import Diagnosis
 from qwen3_parity.diagnosis.by_graph import diagnose_by_graph
 from qwen3_parity.diagnosis.casts import casts_elsewhere
-from qwen3_parity.diagnosis.explain import FITTED, Explanation, explain
+from qwen3_parity.diagnosis.every_tap import affordable
+from qwen3_parity.diagnosis.explain import Tried, explain
 from qwen3_parity.diagnosis.explained import Explained, certain, outranked
 from qwen3_parity.diagnosis.faults import Blame, Fault, Progress, blame, blame_outputs
-from qwen3_parity.diagnosis.findings import Finding
-from qwen3_parity.diagnosis.findings import findings as findings_of
-from qwen3_parity.diagnosis.findings.of_site import wrong_tap
-from qwen3_parity.diagnosis.fits import FITS
+from qwen3_parity.diagnosis.findings import Finding, Key
 from qwen3_parity.diagnosis.judged import Judged, judged
 from qwen3_parity.diagnosis.near_ties import flips
 from qwen3_parity.diagnosis.next_tap import next_tap
+from qwen3_parity.diagnosis.numbers import numbers, of_the_rest
 from qwen3_parity.diagnosis.own_angles import angles_differ
 from qwen3_parity.diagnosis.parameters import parameter_faults
+from qwen3_parity.diagnosis.reference_lines import reference_lines
 from qwen3_parity.diagnosis.right_alone import meaning
 from qwen3_parity.diagnosis.search import ENOUGH, Search
 from qwen3_parity.diagnosis.together import together
@@ -93,7 +93,10 @@ def diagnose(
     begin = search.work.done
     with threadpool_limits(1, user_api="blas"):  # the products are small
         faults = together(found.faults, with_first(_explained, found), search, work)
-    faults = [replace(one, record=_next(found, one)) for one in faults]
+    faults = [
+        replace(one, record=_next(found, one), findings=[*one.findings, *reference_lines(one, found.values, golden)])
+        for one in faults
+    ]
     parameters = parameter_faults(candidate, golden, weights)
     ties, casts = flips(golden, candidate), casts_elsewhere(found.values, golden, found.own)
     angles = angles_differ(found.values, golden) if verdicts.exit_code and not faults else None
@@ -138,69 +141,87 @@ def _renamed(explained: Explained, network: OpNetwork) -> Explained:
         explained,
         fault=fault,
         explanations=[
-            replace(one, says=network.named(one.says), fix=network.named(one.fix), place=network.named(one.place))
+            replace(
+                one,
+                says=network.named(one.says),
+                fix=network.named(one.fix),
+                place=network.named(one.place),
+                taps=_keys(one.taps, network),
+            )
             for one in explained.explanations
         ],
+        tried=_keys(explained.tried, network),
         findings=[replace(one, says=network.named(one.says)) for one in explained.findings],
     )
+
+
+def _keys(taps: Sequence[Key], network: OpNetwork) -> tuple[Key, ...]:
+    return tuple((network.named(name), 0) for name, _ in taps)
 
 
 def _explained(found: Blame, fault: Fault, search: Search) -> Explained:
     search.progress(f"what explains {fault.place}")
     few = 3 if fault.others else 1  # a group costs many times more to compute than an op
     wrong, right = spread(fault.wrong, _WRONG // few), spread(fault.right, _RIGHT // few)
+    before = search.work.done
     blamed = _judged(found, wrong)
+    others = [one for one in fault.wrong if one not in wrong]
+    further = spread(others, affordable(search.work.done - before, len(wrong)))
     worst = next(iter(_judged(found, [fault.worst])), None)
     if not blamed or worst is None:
         return Explained(fault, "")
     where, past = whereabouts(fault, worst), _wrong_with_a_past(fault)
     search = replace(search, later=past)
     passing = _judged(found, right)
+    own = blamed, passing, with_first(_judged, found, further)
     if worst.evidence.ops == {"rope"}:
-        golden_angles = _judged(found, wrong, given_tables=True), _judged(found, right, given_tables=True)
-        explanations = _explain_rotation((blamed, passing), golden_angles, search)
+        by = with_first(_judged, given_tables=True)
+        tried = _explain_rotation(own, (by(found, wrong), by(found, right), with_first(by, found, further)), search)
     elif worst.evidence.ops == {"linear"}:
-        explanations = explain(blamed, passing, replace(search, pairs=False))
-        if not explanations and not _told_by_structure(worst):  # two mistakes at once are looked for much longer
-            explanations = explain(blamed, passing, search)
+        tried = explain(*own[:2], replace(search, pairs=False), own[2])
+        if not tried.explanations and not _told_by_structure(worst):  # two mistakes at once are looked for much longer
+            tried = explain(*own[:2], search, own[2])
     else:
-        explanations = explain(blamed, passing, search)
-    names, no_names = certain(explanations)
-    if names and names[0].rank < FITTED and not round(names[0].spoiled, 1):
-        return Explained(fault, where, names, stopped=search.stopped, cut=search.cut)
-    taps = [tap for one in blamed if (tap := wrong_tap(one)) is not None]
-    tap = wrong_tap(worst)
-    alike = [] if tap is None else [other for other in taps if other.key != tap.key]
-    numbers = [] if tap is None else findings_of(tap, alike)
-    names, no_names = outranked(names, no_names, numbers)
-    if names and names[0].rank < FITTED:
-        return Explained(fault, where, names, stopped=search.stopped, cut=search.cut)
-    with np.errstate(all="ignore"):
-        fits = [one for fit in FITS if (one := fit(worst.evidence, worst.truth)) is not None]
-    findings = [*numbers, *fits, *no_names]
+        tried = explain(*own[:2], search, own[2])
+    names, no_names = certain(tried.explanations)
+    said = [] if names and names[0].certain else numbers(worst, blamed)
+    names, no_names = outranked(names, no_names, said)
+    explained = Explained(
+        fault,
+        where,
+        names,
+        stopped=search.stopped,
+        cut=search.cut,
+        tried=tried.taps,
+        untried=len(others) - len(further),
+    )
+    if explained.is_known:
+        left = [one for one in fault.wrong if (one.name, one.step) in explained.left]
+        rest = _judged(found, sorted(left, key=lambda one: -one.share)[:1])
+        return replace(explained, findings=[*(finding for one in rest for finding in of_the_rest(one)), *no_names])
+    findings = [*said, *no_names]
     if past and "cache" in worst.evidence.ops:
         findings.append(_WITH_A_PAST)
-    findings.sort(key=lambda one: -one.weight)
-    return Explained(fault, where, names, findings, stopped=search.stopped, cut=search.cut)
+    return replace(explained, findings=sorted(findings, key=lambda one: -one.weight))
 
 
 def _told_by_structure(worst: Judged) -> bool:
     """Whether the numbers of a tap follow from its weight, a few numbers of it changed."""
-    tap = wrong_tap(worst)
-    return tap is not None and any(one.weight >= _REPRODUCED for one in findings_of(tap))
+    return any(one.weight >= _REPRODUCED for one in numbers(worst))
 
 
-_Taps = tuple[Sequence[Judged], Sequence[Judged]]
-"""The wrong ones and the right ones."""
+_Taps = tuple[Sequence[Judged], Sequence[Judged], Callable[[], Sequence[Judged]]]
+"""Wrong ones to look at, right ones, and all other wrong ones."""
 
 
-def _explain_rotation(own: _Taps, golden_angles: _Taps, search: Search) -> list[Explanation]:
+def _explain_rotation(own: _Taps, golden_angles: _Taps, search: Search) -> Tried:
     """One mistake by the candidate's angles or, where those are others, by the golden's; then two mistakes at once."""
     alone = replace(search, pairs=False)
-    best: list[Explanation] = []
-    for taps, how in ((own, alone), (golden_angles, replace(alone, known=())), (own, search)):
-        best = max(best, explain(*taps, how), key=lambda found: sum(each.whole for each in found[:1]))
-        if best and best[0].whole >= len(own[0]):
+    best = Tried([], ())
+    for (blamed, passing, further), how in ((own, alone), (golden_angles, replace(alone, known=())), (own, search)):
+        tried = explain(blamed, passing, how, further)
+        best = max(best, tried, key=lambda one: sum(each.whole for each in one.explanations[:1]))
+        if best.explanations and best.explanations[0].whole >= len(best.taps):
             break
     return best
 

@@ -3,102 +3,98 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
+from qwen3_parity.diagnosis.every_tap import Way, on_every_tap, once
+from qwen3_parity.diagnosis.explanation import Explanation
 from qwen3_parity.diagnosis.hidden_factors import factors
 from qwen3_parity.diagnosis.judged import Judged, contradicts, fit, fit_of, predictions
 from qwen3_parity.diagnosis.pairs import pairs
 from qwen3_parity.diagnosis.pairs_in_op import pairs_in_op
 from qwen3_parity.diagnosis.search import Search
 from qwen3_parity.diagnosis.suspects import Suspect, own_suspects, plainest_first
-from qwen3_parity.mistakes.rounding import as_tf32, in_either
+from qwen3_parity.mistakes.ranks import PLAIN, SOLVED
+from qwen3_parity.mistakes.rounding import as_tf32
 
-_PLAIN = 1
-"""The rank up to which a mistake is plain."""
 _TOLD = 100
 """So many mistakes between two words of progress."""
-_TOLD_BY_NAME = 6
-"""The rank beyond which an explanation says no more than that the numbers are others: two known mistakes say more."""
-FITTED = 8
-"""The rank from which on an explanation was fitted to each tap by itself, so that nothing can contradict it: what the
-numbers say is told beside it."""
 _ROUNDS = 3
 """Different mistakes looked for in one place."""
 
 
-@dataclass(frozen=True)
-class Explanation:
-    """A mistake that reproduces wrong taps. `place` is where it is, `share` the worst share of the budget it leaves.
+class Tried(NamedTuple):
+    """What explains the wrong taps of a place, best first, and the name and step of those that it was tried on."""
 
-    `whole` taps are reproduced in every cell, `partly` in every wrong cell (the mistake is made for some of the tap);
-    `of` were tried. `kinds` of places are wrong together. `contradicted` counts passing taps of the same place that the
-    mistake would have made wrong, `spoiled` is the part of the right cells of a tap explained partly.
+    explanations: list[Explanation]
+    taps: tuple[tuple[str, int], ...]
+
+
+def explain(
+    blamed: Sequence[Judged],
+    passing: Sequence[Judged],
+    search: Search,
+    further: Callable[[], Sequence[Judged]] = tuple,
+) -> Tried:
+    """The mistakes that reproduce the wrong taps of one place, best first; equally good ones all stand there.
+
+    They are looked for on the `blamed` taps; what explains those is run on all `further` ones. When the best leaves
+    taps unexplained, the next best for those follows. A hypothesis that fails is our own fault: it is left out and told
+    in the search's `failures`. Names that are `known` from another case are tried first: nothing else is, where one of
+    them explains everything and contradicts nothing. Of a group the best so far when time is up.
     """
-
-    name: str
-    says: str
-    fix: str
-    place: str
-    share: float
-    whole: int
-    partly: int
-    of: int
-    contradicted: int
-    spoiled: float = 0.0
-    rank: float = 0
-    kinds: int = 1
-
-    @property
-    def order(self) -> tuple[float, ...]:
-        """Smaller is better: is no fit of each tap, explains more, contradicts less, is plainer, is closer.
-
-        Shares that differ by rounding alone are equal: the library's order, the plainer first, stays.
-        """
-        fitted, spoiled, share = self.rank >= FITTED, round(self.spoiled, 1), float(f"{self.share:.3g}")
-        return fitted, -self.whole, -self.partly, self.contradicted, spoiled, self.rank, self.kinds, share
-
-    def as_good_as(self, other: Explanation) -> bool:
-        """Whether it explains as much as another one and contradicts no more: the plainer of the two is no surer."""
-        return self.order[:4] == other.order[:4]
-
-
-def explain(blamed: Sequence[Judged], passing: Sequence[Judged], search: Search) -> list[Explanation]:
-    """The mistakes that reproduce the blamed taps of one place, best first; equally good ones all stand there.
-
-    When the best leaves taps unexplained, the next best for those follows. A hypothesis that fails is our own fault: it
-    is left out and told in the search's `failures`. Names that are `known` from another case are tried first: nothing
-    else is, where one of them explains everything and contradicts nothing. Of a group the best so far when time is up.
-    """
-    # A tap that fails where nothing is judged (a NaN in padding) is explained by anything, the truth among it.
-    blamed = [one for one in blamed if not one.evidence.share(one.truth) <= 1]
-    open_ = sorted(blamed, key=_first)
-    if open_ and open_[0].evidence.others and search.over():
-        return []
-    if open_ and search.known:
-        here = (one for one in _suspects(open_[0], search) if one.hypothesis.name in search.known)
-        again = sorted(_for(open_[0], here, open_, passing), key=lambda pair: pair[0].order)
-        if again and again[0][0].whole == again[0][0].of and not again[0][0].contradicted:
-            return [one for one, _ in _once(again)]
-    found: list[Explanation] = []
+    blamed = sorted((one for one in blamed if _shows(one)), key=_first)
+    if not blamed or (blamed[0].evidence.others and search.over()):
+        return Tried([], tuple(one.key for one in blamed))
+    every = list[Judged]()  # the others cost as much again: they are computed where there is something to run on them
+    found = list[Explanation]()
+    open_ = list(blamed)
     for _ in range(_ROUNDS):
+        sample = open_[: len(blamed)]
+        explained = [one for one in blamed if not _among(one, open_)]
+        ways = (not found and _known(sample, passing, search)) or _best(sample, explained, passing, search)
+        if not ways:
+            break
+        every = every or [*blamed, *(one for one in further() if _shows(one))]
+        of_all = ways[0].said.of > len(sample)
+        tried = [*sample, *explained] if of_all else sample
+        ways = on_every_tap(ways, [one for one in (every if of_all or not found else open_) if not _among(one, tried)])
+        if ways[0].said.whole == len(every):
+            found = []  # each of them explains a part of it
+        said = {(one.name, one.says) for one in found}
+        found += [way.said for way in ways if (way.said.name, way.said.says) not in said]
+        open_ = sorted(ways[0].left, key=_first)
         if not open_:
             break
-        best: list[tuple[Explanation, list[Judged]]] = []
-        for first, tried in _tries(open_, search):
-            explained = [one for one in blamed if not any(one is other for other in open_)]
-            some = _for(first, _in_time(first, tried, search), open_, passing, explained)
-            best = sorted([*best, *some], key=lambda pair: pair[0].order)
-            if best and best[0][0].rank <= _TOLD_BY_NAME:
-                break
-        if not best:
+    return Tried(found, tuple(one.key for one in every or blamed))
+
+
+def _shows(one: Judged) -> bool:
+    """A tap that fails where nothing is judged (a NaN in padding) is explained by anything, the truth among it."""
+    return not one.evidence.share(one.truth) <= 1
+
+
+def _among(one: Judged, some: Sequence[Judged]) -> bool:
+    return any(one is other for other in some)
+
+
+def _known(open_: Sequence[Judged], passing: Sequence[Judged], search: Search) -> list[Way]:
+    """What is known from elsewhere, where it explains everything and contradicts nothing."""
+    if not search.known:
+        return []
+    here = (one for one in _suspects(open_[0], search) if one.hypothesis.name in search.known)
+    again = sorted(_for(open_[0], here, open_, passing), key=lambda way: way.said.order)
+    return once(again) if again and again[0].said.whole == again[0].said.of and not again[0].said.contradicted else []
+
+
+def _best(open_: Sequence[Judged], explained: Sequence[Judged], passing: Sequence[Judged], search: Search) -> list[Way]:
+    best = list[Way]()
+    for first, tried in _tries(open_, search):
+        some = _for(first, _in_time(first, tried, search), open_, passing, explained)
+        best = sorted([*best, *some], key=lambda way: way.said.order)
+        if best and best[0].said.rank <= SOLVED:
             break
-        if best[0][0].whole == len(blamed):
-            found = []  # each of them explains a part of it
-        seen = {one.name for one in found}
-        found += [one for one, _ in _once(best) if one.name not in seen]
-        open_ = best[0][1]
-    return found
+    return once(best) if best else []
 
 
 def _tries(open_: Sequence[Judged], search: Search) -> Iterator[tuple[Judged, Iterable[Suspect]]]:
@@ -111,7 +107,7 @@ def _tries(open_: Sequence[Judged], search: Search) -> Iterator[tuple[Judged, It
         return
     if last is not first:
         plain = _suspects(last, search)
-        yield last, (one for one in plain if not last.evidence.others or one.hypothesis.rank <= _PLAIN)
+        yield last, (one for one in plain if not last.evidence.others or one.hypothesis.rank <= PLAIN)
     if first.evidence.others:
         yield first, factors(first)
         yield first, pairs(first, search)
@@ -143,28 +139,13 @@ def _first(one: Judged) -> tuple[int, int]:
     return one.evidence.site.step if one.evidence.others else 0, -int(one.evidence.judged.sum())
 
 
-def _once(best: Sequence[tuple[Explanation, list[Judged]]]) -> list[tuple[Explanation, list[Judged]]]:
-    """The first of each name among those that explain as much as the best and contradict no more.
-
-    The bits of float16 are TF32's: where no number leaves its range, what fits is said of both.
-    """
-    kept: dict[str, tuple[Explanation, list[Judged]]] = {}
-    equal = [(one, rest) for one, rest in best if one.as_good_as(best[0][0])]
-    said = {one.says for one, _ in equal}
-    for one, rest in equal:
-        if (other := as_tf32(one.says)) != one.says and other in said:
-            one = replace(one, says=in_either(one.says))
-        kept.setdefault(one.name, (one, rest))
-    return list(kept.values())
-
-
 def _for(
     first: Judged,
     tried: Iterable[Suspect],
     blamed: Sequence[Judged],
     passing: Sequence[Judged],
     explained: Sequence[Judged] = (),
-) -> Iterator[tuple[Explanation, list[Judged]]]:
+) -> Iterator[Way]:
     """Every suspect that explains `first`, tried on the others; with the taps that it leaves unexplained.
 
     One that leaves none is also tried on those that were `explained` before: it may explain all of them.
@@ -186,25 +167,27 @@ def _for(
         ordered = [first, *(one for one in blamed if one is not first)]
         left = [one for one, fitted in zip(ordered, fits, strict=True) if not fitted.share <= 1]
         again = [] if left else [fit(suspect, one) for one in explained]
-        if all(one.share <= 1 for one in again):
+        if again and all(one.share <= 1 for one in again):
             fits += again
-        good = [one for one in fits if one.share <= 1]
+            ordered += explained
+        good = [(one, fitted) for one, fitted in zip(ordered, fits, strict=True) if fitted.share <= 1]
         hypothesis = suspect.hypothesis
         found = Explanation(
             name=hypothesis.name,
             says=hypothesis.says,
             fix=hypothesis.fix,
             place=suspect.where,
-            share=max(one.share for one in good),
-            whole=sum(one.whole for one in good),
-            partly=sum(not one.whole for one in good),
+            share=max(one.share for _, one in good),
+            whole=sum(one.whole for _, one in good),
+            partly=sum(not one.whole for _, one in good),
             of=len(fits),
             contradicted=sum(contradicts(suspect, one) for one in passing),
-            spoiled=max(one.spoiled for one in good),
+            spoiled=max(one.spoiled for _, one in good),
             rank=hypothesis.rank,
             kinds=len({pattern.rpartition(".")[2].removeprefix("encoder_") for pattern in suspect.at}),
+            taps=tuple(one.key for one, _ in good),
         )
-        yield found, left
+        yield Way(found, suspect, left)
         if last:
             return
         if first.large and found.whole == found.of and found.rank <= 2:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from qwen3_parity.diagnosis.explain import FITTED, Explanation
+from qwen3_parity.diagnosis.explanation import Explanation
 from qwen3_parity.diagnosis.faults import Fault
-from qwen3_parity.diagnosis.fits import Finding
-from qwen3_parity.mistakes.wiring import OF_WRONG
+from qwen3_parity.diagnosis.findings import Finding, Key
+from qwen3_parity.mistakes.ranks import COPIED
 
 REFERENCE = "reference"
 """The name of a finding that is a line of the reference's source."""
@@ -19,7 +19,8 @@ class Explained:
     """A fault with what explains it: mistakes that reproduce its numbers, best first, or else findings.
 
     `where` says which layers and steps, and which rows, heads or channels carry the error; `record` which hidden tap
-    would tell more. `stopped`: not every known mistake was tried, and `cut`: because there was no time.
+    would tell more. `stopped`: not every known mistake was tried, and `cut`: because there was no time. `tried` are the
+    name and step of the wrong taps that the explanations were run on, `untried` counts those that were too many.
     """
 
     fault: Fault
@@ -29,6 +30,24 @@ class Explained:
     record: str = ""
     stopped: bool = False
     cut: bool = False
+    tried: tuple[Key, ...] = ()
+    untried: int = 0
+
+    @property
+    def left(self) -> tuple[Key, ...]:
+        """The wrong taps that none of the explanations reproduces: something else is wrong there, too."""
+        explained = {tap for one in self.explanations for tap in one.taps}
+        return tuple(tap for tap in self.tried if tap not in explained) if self.explanations else ()
+
+    @property
+    def numbers(self) -> Sequence[Finding]:
+        """What the numbers say, without the reference's lines."""
+        return [one for one in self.findings if one.name != REFERENCE]
+
+    @property
+    def source(self) -> Sequence[str]:
+        """The reference's lines that make what is wrong."""
+        return [one.says for one in self.findings if one.name == REFERENCE]
 
     @property
     def places(self) -> tuple[str, ...]:
@@ -44,7 +63,7 @@ class Explained:
     @property
     def is_known(self) -> bool:
         """Whether the first explanation is a known mistake, and no fit of each tap by itself."""
-        return bool(self.explanations) and self.explanations[0].rank < FITTED
+        return bool(self.explanations) and not self.explanations[0].fitted
 
 
 _FEW_TAPS, _WRONG_ALIKE = 0.2, 0.4
@@ -60,15 +79,17 @@ def certain(explanations: Sequence[Explanation]) -> tuple[list[Explanation], lis
     """The explanations that are names with a fix, and those that are no more than what the numbers say.
 
     A number that is read off one tap fits that tap: one of them must reproduce at least half of the wrong ones, and the
-    others may be behind the rest. That a tap is the same as one that is wrong itself says that the two have a cause in
-    common, and not which.
+    others may be behind several of the rest. That a tap is the same as one that is wrong itself says that the two have
+    a cause in common, and not which.
     """
-    alike = [one for one in explanations if one.rank >= OF_WRONG]
-    names = [one for one in explanations if one.rank < OF_WRONG]
+    alike = [one for one in explanations if one.rank >= COPIED]
+    some = [one for one in explanations if one.rank < COPIED]
+    half = some[0].of / 2 if some else 0
+    enough = any(one.reproduced >= half for one in some)
+    names = [one for one in some if enough and one.reproduced >= min(half, 2)]
     findings = [Finding("fit.wrong_alike", f"{_at(one)}; what it reads is wrong itself", _WRONG_ALIKE) for one in alike]
-    if not names or 2 * max(map(_reproduced, names)) >= names[0].of:
-        return names, findings
-    return [], [*findings, *(Finding("fit.few_taps", f"{_at(one)} ({one.name})", _FEW_TAPS) for one in names)]
+    few = [Finding("fit.few_taps", f"{_at(one)} ({one.name})", _FEW_TAPS) for one in some if one not in names]
+    return names, [*findings, *few]
 
 
 def outranked(
@@ -79,15 +100,11 @@ def outranked(
     A name that was fitted to each tap by itself, or would make right cells wrong, says less and stands beside it.
     """
     maps = [finding for finding in numbers if finding.weight == 1 and finding.name.startswith(_MAPS)]
-    if not names or not maps or (names[0].rank < FITTED and not round(names[0].spoiled, 1)):
+    if not names or not maps or names[0].certain:
         return names, beside
     return [], [*beside, *(Finding("fit.few_taps", f"{_at(name)} ({name.name})", _FEW_TAPS) for name in names)]
 
 
-def _reproduced(one: Explanation) -> int:
-    return one.whole + one.partly
-
-
 def _at(one: Explanation) -> str:
     doubt = f", though {one.contradicted} right taps would be wrong too" if one.contradicted else ""
-    return f"at {_reproduced(one)} of {one.of} taps this fits: it {one.says}{doubt}"
+    return f"at {one.reproduced} of {one.of} taps this fits: it {one.says}{doubt}"

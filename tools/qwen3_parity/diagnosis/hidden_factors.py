@@ -13,6 +13,7 @@ from qwen3_parity.diagnosis.judged import Judged, predicted
 from qwen3_parity.diagnosis.suspects import Suspect, made_at, members
 from qwen3_parity.mistakes.factors import named
 from qwen3_parity.mistakes.hypothesis import Hypothesis
+from qwen3_parity.mistakes.ranks import SOLVED
 from qwen3_parity.mistakes.yarn import fix_factor
 from qwen3_spec.ops import OPS
 from qwen3_spec.site import Result, Site
@@ -32,7 +33,6 @@ _NAMES: Mapping[str, str] = {
     "residual": "residual.scaled",
 }
 """What a wrong factor is called, by op; at other ops it is a mistake of what they read."""
-_RANK = 6
 _STEP = 2.0**-12
 _ROUNDS = 6
 _LEFT = 0.5
@@ -47,7 +47,7 @@ def factors(first: Judged) -> Iterator[Suspect]:
         return
     what = _Fit(first)
     at = {
-        pattern: Hypothesis(_NAMES[site.place.op], "", "", partial(_times, 1.0), _RANK)
+        pattern: Hypothesis(_NAMES[site.place.op], "", "", partial(_times, 1.0), SOLVED)
         for pattern, site in members(first.evidence)
         if site.place.op in _NAMES
     }

@@ -52,6 +52,11 @@ class Judged:
         return max(headroom("op", op).max for op in self.evidence.ops)
 
     @property
+    def key(self) -> tuple[str, int]:
+        """The tap's name and step."""
+        return self.evidence.site.place.name, self.evidence.site.step
+
+    @property
     def in_shape(self) -> bool:
         """Whether the tap has the shape that it should have."""
         return self.truth[0].shape == self.evidence.actual.shape

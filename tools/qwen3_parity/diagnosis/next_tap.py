@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from qwen3_golden import pattern_of
 from qwen3_parity.blame.values import Values
-from qwen3_parity.diagnosis.explain import Explanation
+from qwen3_parity.diagnosis.explanation import Explanation
 from qwen3_parity.diagnosis.faults import Fault
 
 

@@ -14,11 +14,10 @@ from qwen3_parity.diagnosis.judged import Judged, predictions
 from qwen3_parity.diagnosis.search import Search
 from qwen3_parity.diagnosis.suspects import Suspect
 from qwen3_parity.mistakes.hypothesis import Hypothesis, both
+from qwen3_parity.mistakes.ranks import COMBINED
 
 _PLAIN = (0, 1)
 """How plain a mistake must be to be thought of as one of two: each costs a run of the group."""
-RANK = 4
-"""What two mistakes are rarer than one."""
 _TRIED = 2000
 """Pairs that are computed: those whose effects come closest to the error when they are added."""
 _CELLS = 4096
@@ -104,7 +103,7 @@ def _pair(one: Suspect, other: Suspect) -> Suspect | None:
         compute = mistakes[0] if len(mistakes) == 1 else both(*mistakes)
         if compute is None:
             return None
-        at[pattern] = Hypothesis(name, says, fix, compute, RANK + one.hypothesis.rank + other.hypothesis.rank)
+        at[pattern] = Hypothesis(name, says, fix, compute, COMBINED + one.hypothesis.rank + other.hypothesis.rank)
     return Suspect(next(iter(at.values())), at)
 
 

@@ -11,22 +11,19 @@ import numpy as np
 
 from qwen3_parity.blame.values import Values
 from qwen3_parity.diagnosis.judged import Judged
-from qwen3_parity.diagnosis.pairs import RANK, name_of
+from qwen3_parity.diagnosis.pairs import name_of
 from qwen3_parity.diagnosis.search import Search
 from qwen3_parity.diagnosis.suspects import Suspect, library_of
 from qwen3_parity.mistakes.hypothesis import Compute, Hypothesis, OfSite
+from qwen3_parity.mistakes.ranks import COMBINED, FITTED, RARE
 from qwen3_parity.mistakes.wiring import rewired
 from qwen3_spec.site import Site
 
 _RIGHT: Compute = OfSite(lambda site: site)
-_PLAIN = 3
-"""How plain a mistake must be to be thought of as made on a changed site."""
 _SAME = 6
 """Digits, of the largest number of the right tap, to which two changes are the same."""
 _NEARLY = 1e-3
 """The part of the error that two mistakes may leave before they are judged in rounding units."""
-_RAREST = 8
-"""The rank beyond which a mistake is fitted so closely to a tap that it says nothing beside another one."""
 _NEAREST = 12
 """Changes on which mistakes are looked for whose numbers are read off the tap: those that come closest to it alone."""
 _RARER = 2
@@ -75,7 +72,7 @@ def _read_off(first: Judged, changes: Sequence[_Change], near: Near, search: Sea
     for one in changes[:_NEAREST]:
         changed = None if search.over() else _made(one.compute.change, first.evidence.site)
         for other in () if changed is None else library_of(changed, search.failures):
-            if other.rank <= _RAREST:
+            if other.rank <= FITTED:
                 alike = one.alike if near(other.compute, one.site) else one.alike[:1]
                 yield from (_pair(first, x, other) for x in alike)
 
@@ -106,7 +103,7 @@ def _known(first: Judged, search: Search) -> tuple[Sequence[_Change], Sequence[A
             continue
         same = np.round(made / size, _SAME).tobytes()
         if change is None:
-            if one.rank <= _PLAIN and not one.leaves:  # not one that other ops would show, too
+            if one.rank <= RARE and not one.leaves:  # not one that other ops would show, too
                 effects.setdefault(same, []).append(one)
             continue
         parts = {name: part for name, part in _parts(changed).items() if part is not _parts(right).get(name)}
@@ -191,6 +188,6 @@ def _pair(first: Judged, one: Hypothesis, other: Hypothesis) -> Suspect:
         f"{one.says}, and {other.says}",
         f"{one.fix}; {other.fix}",
         one.compute.then(other.compute),
-        max(RANK + min(_RARER, (one.rank + other.rank) / 2), other.rank + 1),
+        max(COMBINED + min(_RARER, (one.rank + other.rank) / 2), other.rank + 1),
     )
     return Suspect(pair, {first.evidence.site.place.pattern: pair})

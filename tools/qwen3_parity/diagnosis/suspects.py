@@ -12,6 +12,7 @@ from qwen3_parity.blame.evidence import Evidence
 from qwen3_parity.mistakes.by_op import LIBRARY
 from qwen3_parity.mistakes.hypothesis import Compute, Hypothesis
 from qwen3_parity.mistakes.observed import every_guess
+from qwen3_parity.mistakes.ranks import PLAIN
 from qwen3_spec.ops import OPS
 from qwen3_spec.site import Result, Site
 
@@ -40,8 +41,6 @@ _TOGETHER: tuple[frozenset[str], ...] = tuple(
     )
 )
 """Places, by the last part of their names, that one careless line gets wrong together."""
-_PLAIN = 1
-"""The rank up to which a mistake is plain enough to be made in some steps alone."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +98,7 @@ def plainest_first(every: Sequence[Suspect], own: str, *, later: bool = False) -
 
     With `later` each is also thought of as made in steps with a past alone: what a prompt's caches hold is right then.
     """
-    again = [_later(one) for one in every if later and one.hypothesis.rank <= _PLAIN]
+    again = [_later(one) for one in every if later and one.hypothesis.rank <= PLAIN]
     # What is made at the tap itself, whose pattern is `own`, takes no replay: it comes first.
     return sorted([*every, *again], key=lambda one: (tuple(one.at) != (own,), one.plainness))
 

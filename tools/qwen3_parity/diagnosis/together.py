@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from qwen3_parity.diagnosis.explain import FITTED
 from qwen3_parity.diagnosis.explained import Explained
 from qwen3_parity.diagnosis.faults import Fault
 from qwen3_parity.diagnosis.search import Search
@@ -53,4 +52,4 @@ def _with_most(one: Explained, counts: Counter[str]) -> Explained:
 
 def _names(done: Iterable[Explained]) -> set[str]:
     """The names of mistakes that explain groups."""
-    return {x.name for one in done if one.fault.others for x in one.explanations if x.rank < FITTED}
+    return {x.name for one in done if one.fault.others for x in one.explanations if not x.fitted}

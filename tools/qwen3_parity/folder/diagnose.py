@@ -15,7 +15,6 @@ from qwen3_golden import ParityError, pb, read
 from qwen3_parity.checkpoints.weights import checkpoints_of, weights_of
 from qwen3_parity.diagnosis import diagnose
 from qwen3_parity.diagnosis.answer import Diagnosis
-from qwen3_parity.diagnosis.explain import FITTED
 from qwen3_parity.diagnosis.explained import Explained
 from qwen3_parity.diagnosis.search import ENOUGH
 from qwen3_parity.folder.check import Folder
@@ -33,13 +32,14 @@ _FLIPS = 5
 
 
 class Way(NamedTuple):
-    """A mistake that reproduces what is wrong at a place of a case; from rank 8 on it was fitted to the numbers."""
+    """A mistake that reproduces what is wrong at a place of a case; one that is `fitted` was read off each tap."""
 
     name: str
     says: str
     fix: str
     place: str
     rank: float = 0
+    fitted: bool = False
 
 
 class Sign(NamedTuple):
@@ -236,11 +236,10 @@ def _of_fault(fault: Explained, case: str) -> Iterator[Sign]:
     findings = [f"{one.name}: {one.says}" for one in fault.findings]
     rounds: dict[int, list[Way]] = {}
     for one in fault.explanations:
-        rounds.setdefault(one.of, []).append(Way(one.name, one.says, one.fix, _open(one.place), one.rank))
+        rounds.setdefault(one.of, []).append(Way(one.name, one.says, one.fix, _open(one.place), one.rank, one.fitted))
     signs = [Sign(case, place, ways) for ways in rounds.values()]
-    last = fault.explanations[-1] if fault.explanations else None
-    if last is None or last.whole + last.partly < last.of:
-        numbers = "these" if last is None else "all"
+    if not signs or fault.left:
+        numbers = "all" if signs else "these"
         signs.append(Sign(case, place, otherwise=f"no known mistake reproduces {numbers} numbers of {place}"))
     signs[0] = signs[0]._replace(findings=findings, record_next=fault.record)
     yield from signs
@@ -265,10 +264,10 @@ def _mistakes(signs: Sequence[Sign]) -> Iterator[Mistake]:
     """
     left = [sign for sign in signs if sign.ways]
     while left:
-        ranks = {way.name: way.rank for sign in left for way in sign.ways}
+        ranks = {way.name: (way.fitted, way.rank) for sign in left for way in sign.ways}
         counts = Counter(name for sign in left for name in dict.fromkeys(way.name for way in sign.ways))
         first = Counter(sign.ways[0].name for sign in left)
-        name = min(counts, key=lambda one: (ranks[one] >= FITTED, -counts[one], ranks[one], -first[one], one))
+        name = min(counts, key=lambda one: (ranks[one][0], -counts[one], ranks[one], -first[one], one))
         own = [(sign, way) for sign in left for way in sign.ways if way.name == name]
         named = [sign for sign in left if name in {way.name for way in sign.ways}]
         always = set.intersection(*({way.name for way in sign.ways} for sign in named))

@@ -31,6 +31,7 @@ from qwen3_parity.mistakes import (
 from qwen3_parity.mistakes.hypothesis import Hypothesis, Library, Mistakes
 from qwen3_parity.mistakes.norm_placement import placement
 from qwen3_parity.mistakes.observed import observe, settles
+from qwen3_parity.mistakes.ranks import FITTED
 from qwen3_parity.mistakes.streams import skips
 from qwen3_parity.mistakes.tails import tails
 from qwen3_parity.mistakes.upstream import upstream
@@ -63,8 +64,6 @@ _FILES = (
     swiglu,
 )
 _MISTAKES: Mapping[str, Mistakes] = {op: mistakes for file in _FILES for op, mistakes in file.MISTAKES.items()}
-_FITTED = 8
-"""The rank from which on an explanation is no better than what can be fitted."""
 _COPIED = Mistakes((placement, skips))
 """An op that computes nothing reads the wrong thing, or is none."""
 
@@ -80,7 +79,7 @@ def _libraries(mistakes: Mistakes) -> tuple[Library, ...]:
         for one in known:
             for hypothesis in one(site):
                 explained = explained or (
-                    what is not None and hypothesis.rank < _FITTED and settles(site, what, hypothesis.compute(site))
+                    what is not None and hypothesis.rank < FITTED and settles(site, what, hypothesis.compute(site))
                 )
                 yield hypothesis
         for one in () if explained else mistakes.fitted:

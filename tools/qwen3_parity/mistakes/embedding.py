@@ -18,6 +18,7 @@ from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
 from qwen3_parity.mistakes.normed import normed
 from qwen3_parity.mistakes.observed import Observed, encoder_slots, factor_between, likely, observe, real, unit_of
 from qwen3_parity.mistakes.parameters import loaded_as_stored, other_tensors
+from qwen3_parity.mistakes.ranks import FITTED
 from qwen3_parity.mistakes.rounding import ROUNDED, bfloat16
 from qwen3_spec import SpecConfig
 from qwen3_spec.ops import OPS, linear
@@ -117,7 +118,12 @@ def shared_additions(site: Site) -> Iterator[Hypothesis]:
         ("embedding.positions_added", "adds a vector of its own at each position", "position", 7),
         ("embedding.positions_added", "adds a vector of its own at each slot", "slot", 7),
         ("embedding.constant_added", "adds the same vector to every token", "", 6),
-        ("weight.unknown", "has rows of no tensor of the checkpoint, the same whenever an id comes again", "id", 9),
+        (
+            "weight.unknown",
+            "has rows of no tensor of the checkpoint, the same whenever an id comes again",
+            "id",
+            FITTED + 1,
+        ),
     ):
         if key == "id" and loaded_as_stored(site):
             continue

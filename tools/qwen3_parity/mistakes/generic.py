@@ -14,6 +14,7 @@ from qwen3_parity.judge.budgets import headroom
 from qwen3_parity.mistakes.factors import named
 from qwen3_parity.mistakes.hypothesis import Hypothesis
 from qwen3_parity.mistakes.observed import Observed, asks_for_all, explains, factor_between, likely, narrowed, unit_of
+from qwen3_parity.mistakes.ranks import PLAIN
 from qwen3_parity.mistakes.rounding import EIGHT_BITS, ROUNDED, as_tf32
 from qwen3_spec.arithmetic import FLOAT64
 from qwen3_spec.ops import OPS
@@ -49,7 +50,7 @@ def casts(
             one = replace(one, rank=2 * ((type_, rounded) in EIGHT_BITS))
         elif hidden and multiplied and steps == passed[-1:]:
             one = replace(one, rank=0.5)
-        if hidden or (rank <= 1 if what is None else explains(site, what, _quick(steps, rounded, site))):
+        if hidden or (rank <= PLAIN if what is None else explains(site, what, _quick(steps, rounded, site))):
             found = True
             yield one
     if found or what is None:

@@ -17,6 +17,7 @@ from qwen3_parity.mistakes.narrow_sums import narrow_sums
 from qwen3_parity.mistakes.norm_placement import placement
 from qwen3_parity.mistakes.observed import Observed, asks_for_all, explains, factor_between, likely, observe
 from qwen3_parity.mistakes.parameters import Change, guess, others, tensors
+from qwen3_parity.mistakes.ranks import PLAIN
 from qwen3_parity.mistakes.rounding import ROUNDED
 from qwen3_parity.mistakes.split_products import three_products
 from qwen3_spec.ops import OPS
@@ -217,7 +218,7 @@ def _quick(site: Site, small: Sample | None, guesses: Iterator[tuple[Hypothesis,
     """The guesses whose changed site explains the sample."""
     for one, change in guesses:
         if small is None or asks_for_all():
-            if one.rank <= 1 or asks_for_all():
+            if one.rank <= PLAIN or asks_for_all():
                 yield one
             continue
         changed = change(site)

@@ -15,6 +15,7 @@ from qwen3_golden import Array
 from qwen3_parity.blame.evidence import as_stored
 from qwen3_parity.judge.budgets import headroom
 from qwen3_parity.mistakes.hypothesis import Hypothesis
+from qwen3_parity.mistakes.ranks import PLAIN
 from qwen3_spec.ops import OPS
 from qwen3_spec.site import Result, Site
 
@@ -182,7 +183,7 @@ def likely(site: Site, what: Observed | None, guesses: Iterable[Hypothesis]) -> 
     """The guesses that pass a quick look; the plain ones where nothing was recorded to look at."""
     for one in guesses:
         with np.errstate(all="ignore"):
-            if _every.get() or (one.rank <= 1 if what is None else explains(site, what, one.compute(site))):
+            if _every.get() or (one.rank <= PLAIN if what is None else explains(site, what, one.compute(site))):
                 yield one
 
 

@@ -18,6 +18,7 @@ from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes, with_config
 from qwen3_parity.mistakes.narrow_sums import narrow_sums
 from qwen3_parity.mistakes.observed import Observed, factor_between, likely, observe, settles, unit_of
 from qwen3_parity.mistakes.parameters import loaded_as_stored, other_tensors
+from qwen3_parity.mistakes.ranks import FITTED
 from qwen3_parity.mistakes.streams import skips
 from qwen3_spec import ops
 from qwen3_spec.heads import split_heads
@@ -283,7 +284,7 @@ def other_statistic(site: Site) -> Iterator[Hypothesis]:
                 f"approximates its reciprocal root: rows are up to {off.max():.2g} of it off, each by its own number, "
                 f"for mean squares from {squares.min():.3g} to {squares.max():.3g}"
             )
-    yield Hypothesis(name, says, FIX, _row_factors, 8)
+    yield Hypothesis(name, says, FIX, _row_factors, FITTED)
 
 
 _CLOSE = 0.02

@@ -13,6 +13,7 @@ from qwen3_parity.mistakes import position_ids as positions
 from qwen3_parity.mistakes.hypothesis import Hypothesis
 from qwen3_parity.mistakes.observed import Observed, observe
 from qwen3_parity.mistakes.observed import real as real_cells
+from qwen3_parity.mistakes.ranks import FITTED
 from qwen3_spec import ops
 from qwen3_spec.heads import heads_first
 from qwen3_spec.ops import OPS
@@ -59,7 +60,7 @@ def other_angle(site: Site) -> Iterator[Hypothesis]:
     what = observe(site)
     if what is not None and what.actual.shape[1] > 1:  # one head tells any angle
         says = "rotates every head alike, but by angles that neither other positions nor other frequencies give"
-        yield Hypothesis("rope.other_angle", says, FIX, _as_turned, 8)
+        yield Hypothesis("rope.other_angle", says, FIX, _as_turned, FITTED)
 
 
 def _as_turned(site: Site) -> Result | None:

@@ -14,13 +14,14 @@ import numpy as np
 from qwen3_golden import pattern_of
 from qwen3_parity.mistakes.hypothesis import Hypothesis, Library, Mistakes
 from qwen3_parity.mistakes.observed import asks_for_all, every_guess, likely, observe
+from qwen3_parity.mistakes.ranks import PLAIN
 from qwen3_spec.ops import OPS
 from qwen3_spec.site import Result, Site
 
 _BEFORE = frozenset({"rms_norm", "head_norm", "layer_norm", "swiglu", "activation"})
 """Ops that are folded into the next one, or computed with it in one kernel."""
-_PLAIN, _RARER = 1, 3.5
-"""The rank up to which their mistakes are thought of, and how much rarer they are there than other wiring."""
+_RARER = 3.5
+"""How much rarer they are there than other wiring."""
 _MOST = 1 << 15
 """Elements of a tap from which on that takes too long."""
 _NOISE = 3.0
@@ -40,7 +41,7 @@ def upstream(mistakes: Mapping[str, Mistakes]) -> Library:
                 continue
             with every_guess():
                 known = [one for some in mistakes[before.place.op].known for one in some(before)]
-            own = (one for one in known if one.rank <= _PLAIN and not one.name.startswith("weight."))
+            own = (one for one in known if one.rank <= PLAIN and not one.name.startswith("weight."))
             plain = (_made_here(one, slot, name) for one in own)
             with np.errstate(all="ignore"):
                 yield from likely(site, what, plain)

@@ -15,6 +15,7 @@ from qwen3_parity.judge.budgets import headroom
 from qwen3_parity.mistakes.hypothesis import Hypothesis, OfSite
 from qwen3_parity.mistakes.layouts import as_form
 from qwen3_parity.mistakes.observed import asks_for_all
+from qwen3_parity.mistakes.ranks import COPIED, RARE
 from qwen3_parity.mistakes.screen import screen
 from qwen3_parity.mistakes.slot_changes import changes
 from qwen3_spec.ops import OPS
@@ -22,11 +23,7 @@ from qwen3_spec.site import Result, Site
 
 _LAYER = re.compile(r"\.layers\.(\d+)\.")
 _CACHED = ("cache", "cache_once")
-OF_WRONG = 10
-"""The rank of a copy of a tap that is wrong itself: behind what explains the two by what they have in common."""
 _STREAM = ("input", "input_layernorm", "attn_residual", "post_attention_layernorm")
-_PLAIN = 3
-"""The rank up to which changes on the way are thought of at a place without a tap."""
 _NEAR = 2
 """So many layers on or back a place without a tap may read what belongs to its own layer."""
 
@@ -70,7 +67,7 @@ def wiring(site: Site) -> Iterator[Hypothesis]:
         for read in reads:
             yield from _yielded(site, quick, _reading(site, slot, read))
         for one in changes(site, slot):
-            plain = one[0].rank <= _PLAIN
+            plain = one[0].rank <= RARE
             if quick is not None or plain:  # as one of two mistakes it need not look likely by itself
                 yield from _yielded(site, None if plain and asks_for_all() else quick, one)
     for slot in range(len(site.inputs) - 1):
@@ -169,7 +166,7 @@ def _reading(site: Site, slot: int, read: Read) -> tuple[Hypothesis, _Change] | 
     rank += 0 if read.offset in (0, None) else min(abs(read.offset), 2)
     same = read.pattern == site.place.pattern  # layers that are wrong alike need not read each other
     if (same or site.values.recorded(site.place.name, site.step) is None) and _wrong(site, read):
-        rank = OF_WRONG
+        rank = COPIED
     every = read.offset is None and "{layer}" in read.pattern and site.place.layer is not None
     always = ", in every layer" if every else ""
     says = f"reads {where}{before} where {given} belongs{always}"
@@ -250,7 +247,7 @@ def _copies(site: Site, reads: list[Read]) -> Iterator[Hypothesis]:
             f"is left out: its output is {name}{before}" if own else f"holds {name}{before}, bit for bit",
             f"compute {site.place.op} of {', '.join(map(pattern_of, site.names)) or 'the configuration'}",
             lambda site, read=read: None if (y := _copied(site, read)) is None else (y, None),  # type: ignore[misc]
-            OF_WRONG if not own and _wrong(site, read) else 1 if own else 3,
+            COPIED if not own and _wrong(site, read) else 1 if own else 3,
         )
 
 

@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from qwen3_parity.diagnosis.answer import Diagnosis
-from qwen3_parity.diagnosis.explain import Explanation
-from qwen3_parity.diagnosis.explained import REFERENCE, Explained
+from qwen3_parity.diagnosis.explained import Explained
+from qwen3_parity.diagnosis.explanation import Explanation
 from qwen3_parity.judge.budgets import percent
 from qwen3_parity.judge.plain import plain
 from qwen3_parity.report.remarks import remarks
@@ -21,6 +21,7 @@ from qwen3_parity.report.verdicts import of_budget, own_error, summary
 MISPLACED = "recorded at another place, no bug: without it everything that reads it is right"
 TO_MEND = "record it where its name says, or leave it out: a tap that is declared and is another one is no parity"
 """What is said of a misplaced tap, and why it is no parity."""
+UNKNOWN = "no known mistake reproduces it"
 _TAPS = 16
 _FLIPS = 5
 _SOME = 0.005
@@ -38,11 +39,12 @@ def verdict(diagnosis: Diagnosis) -> str:
 
 
 def _in_a_word(fault: Explained) -> str:
-    """The mistake's name, else the reference's own line."""
-    if fault.explanations:
+    """The mistake's name, else what tells most, and the reference's own line."""
+    if fault.is_known:
         return fault.explanations[0].name
-    line = next((one.says for one in fault.findings if one.name == REFERENCE), "")
-    return f"not as {line}" if line else "no known mistake"
+    says = [*(one.name for one in fault.numbers), *(one.name for one in fault.explanations)][:1]
+    source = [f"not as {line}" for line in fault.source[:1]]
+    return ", ".join([*(["no known mistake"] if says or not source else []), *says, *source])
 
 
 def terminal(diagnosis: Diagnosis, *, every: bool = False) -> RenderableType:
@@ -115,24 +117,42 @@ def explained(fault: Explained, *, every: bool = False) -> list[RenderableType]:
         Text(f"\n{name(fault)}", style="bold red"),
         Text(f"  {size(fault)}"),
     ]
-    lines += [Text(line) for one in fault.explanations[:most] for line in _explanation(one, fault)]
-    source = [one for one in fault.findings if one.name == REFERENCE]
-    if source:
+    names = [Text(line) for one in fault.explanations[:most] for line in _explanation(one, fault)]
+    says = [Text(f"  {one.name}: {one.says}") for one in fault.numbers[:most]]
+    worst = fault.fault.worst
+    where = f", at {worst.name} (step {worst.step})" if len(fault.fault.wrong) > 1 else ""
+    if fault.is_known:
+        lines += [*names, *([Text("  what the numbers say:")] if says else []), *says]
+    elif says:
+        lines += [Text(f"  {UNKNOWN}; what the numbers say{where}:"), *says, *names]
+    else:
+        lines += names if names or fault.source else [Text(f"  {UNKNOWN}")]
+    lines += [Text(f"  {line}") for line in unexplained(fault, most)]
+    if fault.source:
         lines.append(Text("  the reference computes it in these lines, the last one first:"))
-        lines += [Text(f"    {one.says}") for one in source]
-    numbers = [one for one in fault.findings if one.name != REFERENCE]
-    if numbers:
-        what = "what the numbers say" if fault.explanations else "no known mistake reproduces these numbers; they say"
-        lines.append(Text(f"  {what}:"))
-        lines += [Text(f"  {one.name}: {one.says}") for one in numbers[:most]]
+        lines += [Text(f"    {line}") for line in fault.source]
     if fault.stopped:
         lines.append(Text(f"  not every mistake was tried: {_CUT if fault.cut else 'diagnose --effort 4 tries more'}"))
     return [*lines, Text(f"  {fault.record}")] if fault.record else lines
 
 
+def unexplained(fault: Explained, most: int | None = _EACH) -> list[str]:
+    """The wrong taps that no explanation reproduces, and how many were too many to try."""
+    lines, wrong = [], len(fault.fault.wrong)
+    if fault.left:
+        shown = [f"{name} (step {step})" for name, step in fault.left[:most]]
+        more = f" and {len(fault.left) - len(shown)} more" if len(fault.left) > len(shown) else ""
+        are = "is" if len(fault.left) == 1 else "are"
+        lines.append(f"{len(fault.left)} of {wrong} wrong taps {are} not explained: {', '.join(shown)}{more}")
+    if fault.untried and fault.explanations:
+        lines.append(f"it was tried on {len(fault.tried)} of {wrong} wrong taps: the others would take too long")
+    return lines
+
+
 def _explanation(one: Explanation, fault: Explained) -> list[str]:
     where = "" if one.place == fault.fault.place else f" (in {_pattern(one.place)})"
-    return [f"  {one.name}: {one.says}{where}", f"    {reproduces(one, 'your')}", f"    fix: {one.fix}"]
+    kind = " (fitted to each tap)" if one.fitted else ""
+    return [f"  {one.name}{kind}: {one.says}{where}", f"    {reproduces(one, 'your')}", f"    fix: {one.fix}"]
 
 
 def size(fault: Explained) -> str:
@@ -181,7 +201,9 @@ def to_json(diagnosis: Diagnosis) -> dict[str, Any]:
                 "where": fault.where,
                 "taps": [[one.name, one.step] for one in fault.fault.wrong],
                 "own_share": plain(fault.fault.worst.share),
-                "explanations": [plain(asdict(one)) for one in fault.explanations],
+                "explanations": [plain(asdict(one) | {"kind": one.kind.value}) for one in fault.explanations],
+                "left": [list(tap) for tap in fault.left],
+                "untried": fault.untried,
                 "findings": [plain(asdict(one)) for one in fault.findings],
                 "record_next": fault.record,
                 "stopped": fault.stopped,

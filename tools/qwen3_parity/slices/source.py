@@ -12,16 +12,30 @@ from qwen3_golden import Recording
 from qwen3_spec.graph import Line
 
 _PLAIN = re.compile(r"\w+\.py")
+_DEFINITION = re.compile(r"\s*def (\w+)\(")
 _LONG = 160
 
 
 def text_of(line: Line, golden: Recording) -> str:
     """A line of source without its indentation; empty where the installed transformers is another or has none."""
-    stated = {pair.key: pair.value for pair in golden.provenance.versions}
-    if stated.get("transformers") != _installed() or not _PLAIN.fullmatch(line.file):
-        return ""
-    lines = _lines(line.file)
+    lines = _of_the_golden(line.file, golden)
     return lines[line.number - 1].strip()[:_LONG] if 0 < line.number <= len(lines) else ""
+
+
+def line_of(file: str, code: str, golden: Recording, function: str = "") -> Line | None:
+    """The first line with this `code`, in a `function` if one is named; None as `text_of` is empty, or without one."""
+    inside = ""
+    for number, text in enumerate(_of_the_golden(file, golden), 1):
+        definition = _DEFINITION.match(text)
+        inside = definition.group(1) if definition else inside
+        if code in text and function in ("", inside):
+            return Line(file, number, inside)
+    return None
+
+
+def _of_the_golden(file: str, golden: Recording) -> tuple[str, ...]:
+    stated = {pair.key: pair.value for pair in golden.provenance.versions}
+    return _lines(file) if stated.get("transformers") == _installed() and _PLAIN.fullmatch(file) else ()
 
 
 @cache

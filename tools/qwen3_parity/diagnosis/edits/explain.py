@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from qwen3_parity.diagnosis.edits.edit import Edit
 from qwen3_parity.diagnosis.edits.search import ENOUGH, Fitting, search
 from qwen3_parity.diagnosis.edits.target import Target, target
-from qwen3_parity.diagnosis.explain import Explanation
+from qwen3_parity.diagnosis.explanation import Explanation
 from qwen3_parity.diagnosis.faults import Fault
 from qwen3_parity.judge.op_verdict import OpVerdict
 from qwen3_parity.slices.network import Network
@@ -20,13 +20,14 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class ByEdits:
-    """What explains a fault: `explanations` best first, the `edits` behind them, and the `work` that it took.
+    """What explains a fault: `explanations` best first, the `edits` behind them, the taps `tried`, the `work` of it.
 
     `stopped`: not all were tried.
     """
 
     explanations: Sequence[Explanation]
     edits: Sequence[Edit]
+    tried: tuple[tuple[str, int], ...] = ()
     work: int = 0
     stopped: bool = False
 
@@ -37,7 +38,7 @@ def explain(fault: Fault, network: Network, known: Sequence[Edit] = (), until: i
     best = searched.fitting[0] if searched.fitting else None
     alike = [fitting for fitting in searched.fitting if best is not None and fitting.as_good_as(best)][:_SHOWN]
     said = [_said(fitting, fault, network) for fitting in alike]
-    return ByEdits(said, [fitting.edit for fitting in alike], searched.work, searched.stopped)
+    return ByEdits(said, [fitting.edit for fitting in alike], searched.tried, searched.work, searched.stopped)
 
 
 def _targets(verdicts: Sequence[OpVerdict], network: Network) -> list[Target]:
@@ -63,4 +64,5 @@ def _said(fitting: Fitting, fault: Fault, network: Network) -> Explanation:
         contradicted=fitting.contradicted,
         spoiled=fitting.spoiled,
         rank=float(edit.rank),
+        taps=fitting.taps,
     )

@@ -23,8 +23,9 @@ _BEST = 24
 class Fitting:
     """An edit that gives the first wrong tap, and at how many others it does.
 
-    `whole` taps are given in every cell, `partly` in every wrong one, `of` were tried; `contradicted` right taps would
-    be wrong with it. `share` is the worst share of the headroom, `spoiled` the part of right cells that it makes wrong.
+    `whole` taps are given in every cell, `partly` in every wrong one, `of` were tried; `taps` are the name and step of
+    those that it gives, `contradicted` right ones would be wrong with it. `share` is the worst share of the headroom,
+    `spoiled` the part of the right cells that it makes wrong.
     """
 
     edit: Edit
@@ -34,6 +35,7 @@ class Fitting:
     of: int
     contradicted: int
     spoiled: float
+    taps: tuple[tuple[str, int], ...] = ()
 
     @property
     def order(self) -> tuple[float, ...]:
@@ -52,9 +54,10 @@ class Fitting:
 
 @dataclass(frozen=True)
 class Searched:
-    """The edits that fit, best first, and the counted `work`. `stopped`: not every edit was tried."""
+    """The edits that fit, best first, the taps `tried`, and the counted `work`. `stopped`: not every edit was tried."""
 
     fitting: Sequence[Fitting]
+    tried: tuple[tuple[str, int], ...] = ()
     work: int = 0
     stopped: bool = False
 
@@ -84,11 +87,12 @@ def search(
                 seen.add((edit.name, edit.says))
                 near.append((nearness, edit))
         near.sort(key=lambda pair: (not pair[0].whole, pair[1].rank))
-        fitting += [_everywhere(edit, nearness, others, right) for nearness, edit in near[:_BEST]]
+        fitting += [_everywhere(edit, first, nearness, others, right) for nearness, edit in near[:_BEST]]
         fitting.sort(key=lambda each: each.order)
         if first.region.work > until or (fitting and fitting[0].explains_all):
             break
-    return Searched(fitting, first.region.work, stopped=first.region.work > until)
+    tried = tuple(target.region.key for target in (first, *others))
+    return Searched(fitting, tried, first.region.work, stopped=first.region.work > until)
 
 
 def _stages(first: Target, known: Sequence[Edit]) -> Iterator[Iterator[Edit]]:
@@ -131,9 +135,12 @@ def _single(first: Target) -> Iterator[Edit]:
                 yield replace(edit, says=says, changes={alone: change})
 
 
-def _everywhere(edit: Edit, nearness: Nearness, others: Sequence[Target], right: Sequence[Target]) -> Fitting:
+def _everywhere(
+    edit: Edit, first: Target, nearness: Nearness, others: Sequence[Target], right: Sequence[Target]
+) -> Fitting:
     every = [nearness, *(target.of(edit) for target in others)]
     fits = [each for each in every if each.fits]
+    taps = [target.region.key for target, near in zip([first, *others], every, strict=True) if near.fits]
     return Fitting(
         edit=edit,
         share=max(each.share for each in fits),
@@ -142,4 +149,5 @@ def _everywhere(edit: Edit, nearness: Nearness, others: Sequence[Target], right:
         of=len(every),
         contradicted=sum(target.spoiled_by(edit) for target in right[:_MOST_TAPS]),
         spoiled=max(each.spoiled for each in fits),
+        taps=tuple(taps),
     )

@@ -9,7 +9,7 @@ import numpy as np
 from qwen3_parity.diagnosis.findings.approximated import approximated
 from qwen3_parity.diagnosis.findings.clamped import clamped
 from qwen3_parity.diagnosis.findings.concentration import concentrated, size
-from qwen3_parity.diagnosis.findings.factors import factor, group_factor
+from qwen3_parity.diagnosis.findings.factors import factor, from_tap_to_tap, group_factor
 from qwen3_parity.diagnosis.findings.finding import Finding
 from qwen3_parity.diagnosis.findings.grids import grid
 from qwen3_parity.diagnosis.findings.inputs import rounded_input
@@ -70,4 +70,5 @@ def findings(tap: WrongTap, alike: Sequence[WrongTap] = ()) -> list[Finding]:
     with np.errstate(all="ignore"):
         every = [finding for several in OF_SEVERAL if (finding := several([tap, *alike])) is not None]
         every += [finding for finder in FINDERS if (finding := finder(tap)) is not None]
+        every = [from_tap_to_tap(each, tap, alike) if each.name == "fit.factor" else each for each in every]
     return sorted(every, key=lambda finding: -finding.weight)

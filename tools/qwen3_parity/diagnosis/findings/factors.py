@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,25 +17,47 @@ from qwen3_parity.mistakes.factors import named_by
 _FEWEST = 3
 """Cells that tell a factor."""
 _MOST_PARTS = 8
+_SHOWN = 6
 
 
 def factor(tap: WrongTap) -> Finding | None:
     """The wrong cells are the right ones times one number."""
+    usable, ratio = floats(tap), factor_of(tap)
+    if usable is None or ratio is None:
+        return None
+    actual, truth, _ = usable
+    if ratio == 0:
+        return None if actual[tap.judged].any() else Finding("fit.factor", "it is all zero", 1.0)
+    words = named_by(ratio, tap.config)
+    says = f"it is {ratio:.7g} × what it should be" + (f", that is {words}" if words else "")
+    weight = explained(tap, ratio * truth, ratio, fitted=0 if words else 1)
+    return worth_saying("fit.factor", says, weight, 0.9 if tap.judged.sum() > 1 else BY_CHANCE)
+
+
+def factor_of(tap: WrongTap) -> float | None:
+    """The number that brings the wrong cells closest to what was recorded, below 1e-9 none at all; None without one."""
     usable = floats(tap)
     if usable is None:
         return None
     actual, truth, cells = usable
     size = float(np.vdot(truth[cells], truth[cells]))
-    if size == 0:
-        return None
-    ratio = float(np.vdot(truth[cells], actual[cells])) / size
-    if abs(ratio) < 1e-9:
-        zero = not actual[tap.judged].any()
-        return Finding("fit.factor", "it is all zero", 1.0) if zero else None
-    words = named_by(ratio, tap.config)
-    says = f"it is {ratio:.7g} × what it should be" + (f", that is {words}" if words else "")
-    weight = explained(tap, ratio * truth, ratio, fitted=0 if words else 1)
-    return worth_saying("fit.factor", says, weight, 0.9 if tap.judged.sum() > 1 else BY_CHANCE)
+    ratio = float(np.vdot(truth[cells], actual[cells])) / size if size else 0.0
+    return (ratio if abs(ratio) >= 1e-9 else 0.0) if size else None
+
+
+def from_tap_to_tap(finding: Finding, tap: WrongTap, alike: Sequence[WrongTap]) -> Finding:
+    """A factor that is another one at every wrong tap is no constant."""
+    rest = [(other, factor(other), factor_of(other)) for other in alike if other.key != tap.key]
+    rest = [each for each in rest if each[1] is None or each[1].says != finding.says]
+    if not rest:
+        return finding
+    listed = ", ".join(
+        f"{'none' if fits is None or by is None else f'{by:.4g}'} ({other.name}, step {other.step})"
+        for other, fits, by in rest[:_SHOWN]
+    )
+    more = f" and {len(rest) - _SHOWN} more" if len(rest) > _SHOWN else ""
+    says = f"{finding.says}; at other wrong taps it is no such number: {listed}{more}"
+    return replace(finding, says=says, weight=0.5)
 
 
 @dataclass(frozen=True)

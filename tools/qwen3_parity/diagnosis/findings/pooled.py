@@ -53,10 +53,7 @@ def _statistic(tap: WrongTap, key: Key) -> Array | None:
         return None
     if values.ndim == len(shape) - 1 and values.shape[-1] == shape[-2] * shape[-1]:
         values = values.reshape(*values.shape[:-1], *shape[-2:])  # heads side by side
-    axis = tap.axes.index("query")
-    if key[1] == tap.step and values.shape != shape:
-        return None
-    if values.ndim != len(shape) or np.delete(values.shape, axis).tolist() != np.delete(shape, axis).tolist():
+    if values.shape != shape:
         return None
     eps = next((tap.config[name] for name in _EPS if isinstance(tap.config.get(name), float)), 0.0)
     return np.asarray(np.sqrt(np.mean(np.square(values), -1, keepdims=True) + eps))

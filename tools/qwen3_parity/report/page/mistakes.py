@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from qwen3_parity.report.diagnoses import MISPLACED, TO_MEND, reproduces, size
+from qwen3_parity.report.diagnoses import MISPLACED, TO_MEND, UNKNOWN, reproduces, size, unexplained
 from qwen3_parity.report.diagnoses import name as place_of
 
 if TYPE_CHECKING:  # a diagnosis of texts needs the extra [reference]
@@ -66,14 +66,21 @@ def _of_fault(fault: Explained, case: str) -> Mistake:
     short = fault.fault.place.rpartition(".")[2]
     evidence = [f"{short}: {size(fault)}"]
     if not fault.explanations:
-        says = "; ".join(one.says for one in fault.findings[:2]) or "no known mistake reproduces these numbers"
-        more = [fault.record] if fault.record else []
-        return Mistake("", says, "", (place_of(fault),), (*evidence, *more), link=link)
+        said = "; ".join(one.says for one in fault.numbers[:2])
+        says = f"{UNKNOWN}; what the numbers say: {said}" if said else "; ".join(fault.source[:2]) or UNKNOWN
+        return Mistake("", says, "", (place_of(fault),), (*evidence, *_beside(fault)), link=link)
     best = fault.explanations[0]
     evidence.append(f"{short}: {reproduces(best, 'the')}")
     others = [one.name for one in fault.explanations[1:_OTHERWISE] if one.as_good_as(best)]
-    evidence += [fault.record] if fault.record else []
+    evidence += _beside(fault)
     return Mistake(best.name, best.says, best.fix, (place_of(fault),), tuple(evidence), tuple(others), link=link)
+
+
+def _beside(fault: Explained) -> Iterator[str]:
+    """What is not explained, the reference's first line, and what to record next."""
+    yield from unexplained(fault)
+    yield from (f"the reference: {line}" for line in fault.source[:1])
+    yield from filter(None, [fault.record])
 
 
 def _of_texts(found: TokenDiagnosis) -> Iterator[Mistake]:

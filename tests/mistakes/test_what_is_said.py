@@ -1,0 +1,110 @@
+"""The words of a diagnosis: what tells most comes first, a fit is no name, the reference's line is beside a name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from io import StringIO
+
+import numpy as np
+import pytest
+from rich.console import Console
+from seeded import Compute, changed, diagnosed
+from wrong_numbers import golden
+
+from qwen3_golden import Array, Recording
+from qwen3_parity.diagnosis import Diagnosis
+from qwen3_parity.diagnosis.every_tap import Way, once
+from qwen3_parity.diagnosis.explanation import Explanation
+from qwen3_parity.diagnosis.suspects import Suspect
+from qwen3_parity.mistakes.hypothesis import Hypothesis
+from qwen3_parity.mistakes.ranks import COMBINED, COPIED, FITTED, PLAIN, RARE, Kind, kind_of
+from qwen3_parity.report.diagnoses import terminal, verdict
+from qwen3_parity.slices.source import line_of
+from qwen3_spec.ops import OPS
+from qwen3_spec.site import Result, Site
+
+CASE = "decoder/plain"
+NORM = "decoder.layers.{layer}.input_layernorm"
+SAID = Explanation("rope.twice", "rotates twice", "", "", share=0.5, whole=3, partly=0, of=3, contradicted=0)
+NOBODY = Suspect(Hypothesis("", "", "", lambda _: None), {})
+
+
+def text(found: Diagnosis) -> str:
+    console = Console(width=300, file=StringIO(), record=True)
+    console.print(terminal(found))
+    return console.export_text()
+
+
+def grows(y: Array, site: Site) -> Array:
+    return np.asarray(y * (1.05 + 0.12 * site.step + 0.01 * (site.place.layer or 0)))
+
+
+def first_rows(site: Site) -> Result:
+    """Every row of a batch by the root of the first one."""
+    x = np.asarray(site.inputs[0], np.float64)
+    root = np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + site.config.rms_norm_eps)
+    return x / root[:1] * site.parameters["weight"], OPS["rms_norm"].truth(site)[1]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "kind"),
+    [((0, PLAIN), Kind.PLAIN), ((PLAIN + 0.5, RARE), Kind.RARE), ((COMBINED, 7), Kind.COMBINED),
+     ((FITTED, COPIED), Kind.FITTED)],
+)  # fmt: skip
+def test_every_rank_is_of_a_kind(ranks: tuple[float, ...], kind: Kind) -> None:
+    assert {kind_of(rank) for rank in ranks} == {kind}
+
+
+def test_a_factor_that_is_another_one_at_every_tap_is_told_as_such() -> None:
+    said = text(diagnosed(CASE, {NORM: changed(grows)}))
+    assert "no known mistake reproduces it; what the numbers say, at decoder.layers." in said
+    (line,) = (one for one in said.splitlines() if "fit.factor" in one)
+    assert "it is no such number: " in line and "1.05 (layer 0, step 0)" in line
+
+
+def test_what_was_fitted_to_each_tap_is_no_name() -> None:
+    found = diagnosed("encdec/ragged", {NORM: first_rows})
+    (fault,) = found.faults
+    assert [(one.name, one.kind) for one in fault.explanations] == [("norm.other_statistic", Kind.FITTED)]
+    assert f"no known mistake, {fault.numbers[0].name}" in verdict(found)
+    assert "norm.other_statistic (fitted to each tap)" in text(found)
+
+
+def test_one_mistake_that_explains_as_much_needs_none_beside_it() -> None:
+    both = replace(SAID, name="rope.twice+wiring.negated", rank=COMBINED)
+    other = replace(SAID, name="norm.eps+wiring.negated", rank=COMBINED)
+    names = [way.said.name for way in once([Way(one, NOBODY, []) for one in (SAID, both, other)])]
+    assert names == ["rope.twice", "norm.eps+wiring.negated"]
+
+
+ROPE: dict[str, Compute] = {"decoder.layers.{layer}.merged_attn.q_rope": changed(lambda y, _: np.asarray(2 * y))}
+
+
+def of_another_version(recording: Recording) -> Recording:
+    message = type(recording.provenance)()
+    message.CopyFrom(recording.provenance)
+    for pair in message.versions:
+        pair.value = "0.1"
+    return replace(recording, provenance=message)
+
+
+def test_the_references_line_stands_beside_a_name() -> None:
+    (fault,) = diagnosed(CASE, ROPE).faults
+    (line,) = fault.source
+    assert line.startswith("modeling_qwen3.py:") and "in apply_rotary_pos_emb: q_embed = (q * cos)" in line
+
+
+def test_a_line_is_found_in_the_function_that_is_named_and_in_the_goldens_version_alone() -> None:
+    own = golden(CASE)
+    line = line_of("modeling_qwen3.py", "torch.matmul(", own, "eager_attention_forward")
+    assert line is not None and line.function == "eager_attention_forward"
+    assert line_of("modeling_qwen3.py", "torch.matmul(", own, "rotate_half") is None
+    assert line_of("modeling_qwen3.py", "torch.matmul(", of_another_version(own)) is None
+
+
+@pytest.mark.parametrize("taps", ["*", "*.output"])
+def test_queries_without_yarns_factor_have_its_name_by_few_taps_and_by_every_tap(taps: str) -> None:
+    wrong = {one: changed(lambda y, site: y / site.config.attention_factor) for one in ROPE}
+    found = diagnosed("decoder/yarn_stated", wrong, taps=taps)
+    assert {one.name for one in found.faults} == {"yarn.attention_factor"}
+    assert all("attention_factor, which is 1.07 here" in one.explanations[0].fix for one in found.faults)

@@ -1,0 +1,66 @@
+"""A mistake that reproduces wrong taps: how many of them, how closely, and which of two comes first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from qwen3_parity.mistakes.ranks import Kind, kind_of
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A mistake that reproduces wrong taps. `place` is where it is, `share` the worst share of the budget it leaves.
+
+    `whole` taps are reproduced in every cell, `partly` in every wrong cell (the mistake is made for some of the tap);
+    `of` were tried: every wrong tap of the place, or those that the mistakes before it leave; `taps` are the name and
+    step of those that it reproduces. `kinds` of places are wrong together. `contradicted` counts passing taps of the
+    same place that the mistake would have made wrong, `spoiled` is the part of the right cells of a tap explained
+    partly.
+    """
+
+    name: str
+    says: str
+    fix: str
+    place: str
+    share: float
+    whole: int
+    partly: int
+    of: int
+    contradicted: int
+    spoiled: float = 0.0
+    rank: float = 0
+    kinds: int = 1
+    taps: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def kind(self) -> Kind:
+        """Plain, rare, combined or fitted."""
+        return kind_of(self.rank)
+
+    @property
+    def fitted(self) -> bool:
+        """Whether it was fitted to each tap by itself, so that nothing can contradict it."""
+        return self.kind is Kind.FITTED
+
+    @property
+    def certain(self) -> bool:
+        """Whether it was not fitted to each tap by itself, and would make no right cell wrong."""
+        return not self.fitted and not round(self.spoiled, 1)
+
+    @property
+    def reproduced(self) -> int:
+        """How many taps it reproduces, wholly or in their wrong cells."""
+        return self.whole + self.partly
+
+    @property
+    def order(self) -> tuple[float, ...]:
+        """Smaller is better: is no fit of each tap, explains more, contradicts less, is plainer, is closer.
+
+        Shares that differ by rounding alone are equal: the library's order, the plainer first, stays.
+        """
+        spoiled, share = round(self.spoiled, 1), float(f"{self.share:.3g}")
+        return self.fitted, -self.whole, -self.partly, self.contradicted, spoiled, self.rank, self.kinds, share
+
+    def as_good_as(self, other: Explanation) -> bool:
+        """Whether it explains as much as another one and contradicts no more: the plainer of the two is no surer."""
+        return self.order[:4] == other.order[:4]
