@@ -22,7 +22,7 @@ _FAR = 1e-3
 
 
 def fitted(
-    site: Site, what: Observed | None, name: str, fix: str, says: Callable[..., str],
+    site: Site, what: Observed | None, name: str | Callable[..., str], fix: str, says: Callable[..., str],
     wrong: Callable[..., Array | None], *starts: Sequence[float], rank: float = 2,
 ) -> Iterator[Hypothesis]:  # fmt: skip
     """A formula `wrong(*numbers, site)` with the numbers that bring it closest to what was recorded, plain if near."""
@@ -35,7 +35,8 @@ def fitted(
             continue
         near = [float(f"{number:.3g}") for number in numbers]
         for chosen in (near, [float(number) for number in numbers]):
-            guess = Hypothesis(name, says(*chosen), fix, Formula(partial(wrong, *chosen)), rank)
+            named = name if isinstance(name, str) else name(*chosen)
+            guess = Hypothesis(named, says(*chosen), fix, Formula(partial(wrong, *chosen)), rank)
             if explains(part, few, guess.compute(part)):
                 yield from likely(site, what, [guess])
                 return
@@ -84,16 +85,26 @@ def shifted(site: Site, names: Sequence[str], slots: Sequence[str], fix: str, ra
 
 
 def sampled(site: Site, what: Observed) -> tuple[Site, Observed]:
-    """A site of a few rows with wrong numbers, as one batch row, of an op that works row by row; others as they are."""
-    shape = what.actual.shape
-    if not OPS[site.place.op].by_row or len(shape) < 3 or any(x.shape[:2] != shape[:2] for x in site.inputs):
+    """A site of a few rows with wrong numbers, as one batch row, of an op that works row by row; others as they are.
+
+    A row of a softmax is a query with its heads.
+    """
+    shape, masked = what.actual.shape, site.place.op == "softmax"
+    if not masked and not (OPS[site.place.op].by_row and all(x.shape[:2] == shape[:2] for x in site.inputs)):
         return site, what
-    wrong = np.flatnonzero(what.wrong.reshape(shape[0] * shape[1], -1).any(axis=1))
-    most = int(np.clip(_CELLS // max(1, what.wrong[0, 0].size), 4, _ROWS))
+
+    def by_row(x: Array) -> Array:
+        """`[row, …]`"""
+        x = np.moveaxis(x, 1, 2) if masked and x.ndim == 4 else x
+        return x.reshape(-1, *x.shape[2:])
+
+    wrong = np.flatnonzero(by_row(what.wrong).any(axis=tuple(range(1, len(shape) - 1))))
+    most = int(np.clip(_CELLS // max(1, by_row(what.wrong)[0].size), 4, _ROWS))
     at = wrong[:: max(1, len(wrong) // most)][:most]
 
     def some(x: Array) -> Array:
-        return x.reshape(1, -1, *x.shape[2:])[:, at]
+        rows = by_row(x)[at]
+        return rows[:, :, None] if masked and x.ndim == 4 else rows[:, None] if masked else rows[None]
 
     unit = None if what.unit is None else some(np.broadcast_to(what.unit, shape))
     few = Observed(some(what.actual), some(what.truth), unit, some(what.wrong))

@@ -35,7 +35,7 @@ class _Noisy(np.ndarray[Any, np.dtype[Any]]):
             y = y.astype(np.float64)
         if y.dtype.kind != "f" or ufunc.__name__ in _EXACT:
             return self.like(y)
-        by = np.abs(y)
+        by = np.where(np.isfinite(y), np.abs(y), 0)
         if method == "reduce":
             by = by * y.size**-0.5 * plain[0].size ** 0.5 + np.sqrt(np.add.reduce(np.square(plain[0]), **more))
         return self.like(y + FLOAT32_ROUNDOFF * by * self.random.uniform(-1, 1, y.shape))
@@ -59,6 +59,7 @@ class Formula:
 
     wrong: Wrong
 
+    @np.errstate(all="ignore")
     def __call__(self, site: Site) -> Result | None:
         """The output and its unit; zeros where nobody asks for units."""
         y = self.wrong(site)
