@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -102,3 +103,13 @@ def rows(prefix: str, fix: str, table: Iterable[tuple[str, str, float, Wrong]]) 
     """A table of wrong formulas: the end of the name, what it does, its rank, the formula."""
     for name, says, rank, wrong in table:
         yield Hypothesis(f"{prefix}.{name}", says, fix, Formula(wrong), rank)
+
+
+def combined(*tables: Sequence[tuple[str, str, Any, int]]) -> Iterator[tuple[list[str], str, list[Any], int]]:
+    """Every choice of a row of each table (name, words, part, rank): names of what is wrong, words, parts, rank.
+
+    A row without a name is right.
+    """
+    for choice in product(*tables):
+        names, words, parts, ranks = zip(*choice, strict=True)
+        yield [name for name in names if name], " and ".join(filter(None, words)), list(parts), sum(ranks)

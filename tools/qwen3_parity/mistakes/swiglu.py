@@ -112,9 +112,9 @@ def _bounds(right: Function) -> Iterator[tuple[str, str, int, Wrong]]:
 def _clamped(right: Function, bounded: Bounded | None, bound: float, site: Site) -> Array:
     g, u = inputs(site)
     if bounded is None:
-        return np.clip(right(g) * u, -bound, bound)
+        return np.asanyarray(np.clip(right(g) * u, -bound, bound))
     g, u = bounded(bound, g, u)
-    return right(g) * u
+    return np.asanyarray(right(g) * u)
 
 
 def gradient(site: Site) -> Iterator[Hypothesis]:
