@@ -82,6 +82,7 @@ def slots(case: str) -> Array:
         ("decoder/plain", lambda _, step: step == 3, "step 3 of 5, the only one whose length is a multiple of 4"),
         ("decoder/plain", lambda _, step: step != 3,
          "steps 0–2, 4 of 5, all but the one whose length is a multiple of 4"),
+        ("generation/greedy", lambda _, step: step == 3, "step 3 of 9, the only one whose length is a multiple of 8"),
         ("encdec/qwen2", lambda _, step: step > 0, "steps 1–2 of 3, those with a past"),
     ],
 )  # fmt: skip
