@@ -15,7 +15,6 @@ from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes, OfSite
 from qwen3_parity.mistakes.norm_placement import placement
 from qwen3_parity.mistakes.observed import likely, observe
 from qwen3_parity.mistakes.parameters import other_tensors
-from qwen3_spec import ops
 from qwen3_spec.classic_config import classic_config
 from qwen3_spec.site import Site
 
@@ -100,9 +99,8 @@ def _of_norm(which: int, site: Site) -> Site | None:
 
 
 def _twice(site: Site) -> Array:
-    (x,), weight, bias = inputs(site), site.parameters["weight"], site.parameters["bias"]
-    eps = classic_config(site).layer_norm_eps
-    return ops.layer_norm.forward(ops.layer_norm.forward(x, weight, bias, eps), weight, bias, eps)
+    parts = [table[0][2] for table in (_CENTRES, _WEIGHTS, _BIASES, _DIVISORS)]
+    return _computed(*parts, replace(site, inputs=(_computed(*parts, site),)))
 
 
 def _formulas() -> Iterator[Hypothesis]:

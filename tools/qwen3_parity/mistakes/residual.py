@@ -13,7 +13,7 @@ from qwen3_parity.mistakes.formulas import Wrong, inputs, on_inputs, rows
 from qwen3_parity.mistakes.generic import casts, clamped
 from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
 from qwen3_parity.mistakes.norm_placement import placement
-from qwen3_parity.mistakes.normed import normed
+from qwen3_parity.mistakes.normed import norm
 from qwen3_parity.mistakes.observed import likely, observe
 from qwen3_parity.mistakes.streams import blocks
 from qwen3_spec.site import Site
@@ -66,10 +66,10 @@ def _sum(a: float, b: float) -> Wrong:
 
 def _others() -> Iterator[tuple[str, str, int, Wrong]]:
     """The stream, the branch or the sum normed by one of the layer's norms; another stream; no sum at all."""
-    for which, norm in enumerate(("the sub-block's norm", "the layer's other norm")):
-        yield "of_normed", f"adds the branch to the normed stream ({norm})", which, _normed("stream", which)
-        yield "branch_normed", f"norms the branch ({norm})", 1 + which, _normed("branch", which)
-        yield "sum_normed", f"norms the sum ({norm}): post-norm", 1 + which, _normed("sum", which)
+    for which, words in enumerate(("the sub-block's norm", "the layer's other norm")):
+        yield "of_normed", f"adds the branch to the normed stream ({words})", which, _normed("stream", which)
+        yield "branch_normed", f"norms the branch ({words})", 1 + which, _normed("branch", which)
+        yield "sum_normed", f"norms the sum ({words}): post-norm", 1 + which, _normed("sum", which)
     yield "other_stream", "starts from the layer's input again (a parallel block)", 1, _with_input(1)
     yield "other_stream", "adds the layer's input once more", 1, _with_input(0, 1)
     yield "product", "multiplies stream and branch", 1, on_inputs(np.multiply)
@@ -94,10 +94,10 @@ def _normed(point: str, which: int) -> Wrong:
         if weight is None or weight.shape != stream.shape[-1:]:
             return None
         if point == "sum":
-            return normed(site, stream + branch, weight)[0]
+            return norm(site, stream + branch, weight)
         if point == "stream":
-            return normed(site, stream, weight)[0] + branch
-        return stream + normed(site, branch, weight)[0]
+            return norm(site, stream, weight) + branch
+        return stream + norm(site, branch, weight)
 
     return wrong
 

@@ -18,6 +18,7 @@ from qwen3_parity.mistakes.generic import BLOCKS, Counts, casts, clamped, miscou
 from qwen3_parity.mistakes.gradients import cut, uses
 from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes, with_config
 from qwen3_parity.mistakes.narrow_sums import narrow_sums
+from qwen3_parity.mistakes.normed import norm as norm_of
 from qwen3_parity.mistakes.observed import Observed, factor_between, likely, observe, settles, unit_of
 from qwen3_parity.mistakes.parameters import loaded_as_stored, other_tensors
 from qwen3_parity.mistakes.streams import skips
@@ -247,7 +248,7 @@ def _fitted(site: Site, what: Observed) -> tuple[float, float] | None:
 
 
 def _normed(site: Site, x: Array) -> Array:
-    return ops.rms_norm.forward(x, site.parameters["weight"], site.config.rms_norm_eps)
+    return norm_of(site, x, site.parameters["weight"])
 
 
 def other_statistic(site: Site) -> Iterator[Hypothesis]:

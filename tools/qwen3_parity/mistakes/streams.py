@@ -10,7 +10,7 @@ import numpy as np
 from qwen3_golden import Array, pattern_of
 from qwen3_parity.mistakes.formulas import Formula, inputs
 from qwen3_parity.mistakes.hypothesis import Hypothesis
-from qwen3_parity.mistakes.normed import normed
+from qwen3_parity.mistakes.normed import norm
 from qwen3_parity.mistakes.observed import asks_for_all, likely, observe
 from qwen3_spec.site import Result, Site
 
@@ -23,21 +23,21 @@ def _left_out(site: Site) -> Result | None:
     return site.inputs[0], None
 
 
-def _branch_normed(norm: str, site: Site) -> Array | None:
+def _branch_normed(which: str, site: Site) -> Array | None:
     stream, branch = inputs(site)
-    normed_branch = _normed(norm, site, branch)
+    normed_branch = _normed(which, site, branch)
     return None if normed_branch is None else stream + normed_branch
 
 
-def _sum_normed(norm: str, site: Site) -> Array | None:
-    return _normed(norm, site, np.add(*inputs(site)))
+def _sum_normed(which: str, site: Site) -> Array | None:
+    return _normed(which, site, np.add(*inputs(site)))
 
 
-def _normed(norm: str, site: Site, x: Array) -> Array | None:
+def _normed(which: str, site: Site, x: Array) -> Array | None:
     """`x` by a norm of the site's layer."""
     prefix = pattern_of(site.place.name).partition("{layer}")[0] + str(site.place.layer)
-    weight = site.checkpoint.get(f"{prefix}.{norm}.weight")
-    return None if weight is None else normed(site, x, weight)[0]
+    weight = site.checkpoint.get(f"{prefix}.{which}.weight")
+    return None if weight is None else norm(site, x, weight)
 
 
 _BLOCKS: tuple[tuple[str, Mapping[str, _Step]], ...] = (
@@ -100,7 +100,7 @@ def _of_stream(parts: Callable[[Site], list[Array] | None]) -> Formula:
         if terms is None or any(term.shape != site.inputs[0].shape for term in terms):
             return None
         stream = np.asanyarray(sum(terms), np.float64)
-        return stream if site.place.op == "copy" else normed(site, stream, site.parameters["weight"])[0]
+        return stream if site.place.op == "copy" else norm(site, stream, site.parameters["weight"])
 
     return Formula(wrong)
 
