@@ -140,6 +140,12 @@ def test_rows_and_positions_are_told_by_what_separates_them(case: str, at: Calla
     assert said(case, at=at(case)) == says
 
 
+def test_a_config_that_is_somebodys_own_has_no_window_and_no_kinds() -> None:
+    for config in ("", "[]", '{"sliding_window": Infinity}', '{"layer_types": 3}', '{"text_config": 1}'):
+        case: Any = SimpleNamespace(case=SimpleNamespace(mode=pb.GRAPH), graph=SimpleNamespace(config=config))
+        assert facts.numbers_of(case) == (0, ())
+
+
 def test_rows_of_a_batch_that_have_padding_are_told_once_there_are_enough_of_them() -> None:
     real = np.array([[1, 1, 1], [0, 1, 1], [1, 1, 1], [1, 1, 0], [0, 0, 1], [1, 1, 1]], bool)
     bad = np.array([False, True, False, True, True, False])

@@ -43,7 +43,7 @@ def numbers_of(golden: Recording) -> tuple[int, Sequence[str]]:
         config: Any = json.loads(golden.graph.config)
         config = config.get("text_config", config)
         return int(config.get("sliding_window") or 0), [str(kind) for kind in config.get("layer_types") or ()]
-    except (AttributeError, TypeError, ValueError):  # somebody's own golden
+    except (AttributeError, OverflowError, TypeError, ValueError):  # somebody's own golden
         return 0, ()
 
 

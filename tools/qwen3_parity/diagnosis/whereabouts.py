@@ -36,11 +36,11 @@ def whereabouts(fault: Fault, taps: Sequence[Cells], golden: Recording) -> str:
     `taps` are some of the fault's wrong ones, the worst first. Where a fact of the case separates wrong from right, it
     stands in the place of a list.
     """
-    worst, rest = taps[0], {tap.step for tap in fault.right} - {tap.step for tap in fault.wrong}
+    worst, wrong = taps[0], {tap.step for tap in fault.wrong}
     parts = _layers_and_steps(fault, golden)
     if any(tap.wrong.any() and not tap.wrong[tap.judged].all() for tap in taps):
-        known = of_positions(taps, rest, golden)
-        if "query" in known or "row" in known:  # it tells the steps as well
+        known = of_positions(taps, {tap.step for tap in fault.right} - wrong, golden)
+        if known.keys() & {"query", "row"} and wrong <= {tap.step for tap in taps}:  # it tells the steps as well
             parts.pop("step", None)
         parts |= _axes(worst, golden, known)
     return ", ".join(parts.values())

@@ -99,8 +99,8 @@ def _of_norm(which: int, site: Site) -> Site | None:
 
 
 def _twice(site: Site) -> Array:
-    parts = [table[0][2] for table in (_CENTRES, _WEIGHTS, _BIASES, _DIVISORS)]
-    return _computed(*parts, replace(site, inputs=(_computed(*parts, site),)))
+    normal = partial(_computed, _CENTRES[0][2], _WEIGHTS[0][2], _BIASES[0][2], _DIVISORS[0][2])
+    return normal(replace(site, inputs=(normal(site),)))
 
 
 def _formulas() -> Iterator[Hypothesis]:

@@ -181,8 +181,8 @@ def _divided(
     divisor: Divisor = _DIVISORS[0][2],
 ) -> Wrong:
     def wrong(site: Site) -> Array | None:
-        x, own = rows(site), np.asanyarray(site.parameters["weight"], np.float64)
-        y = (x - centre(x)) * (weight(own) / divisor(x, site.config.rms_norm_eps))
+        x, scale = rows(site), np.asanyarray(site.parameters["weight"], np.float64)
+        y = (x - centre(x)) * (weight(scale) / divisor(x, site.config.rms_norm_eps))
         return y if y.shape == x.shape else None
 
     return wrong

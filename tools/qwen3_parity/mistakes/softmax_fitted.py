@@ -30,8 +30,8 @@ from qwen3_parity.mistakes.softmax_forms import (
 from qwen3_spec.ops import OPS
 from qwen3_spec.site import Result, Site
 
-_Made = Callable[..., Shaped]
-_FAMILIES: tuple[tuple[str, str, str, _Made, tuple[tuple[float, ...], ...], float], ...] = (
+_Build = Callable[..., Shaped]
+_FAMILIES: tuple[tuple[str, str, str, _Build, tuple[tuple[float, ...], ...], float], ...] = (
     ("temperature", "multiplies the scores by {}", "the scores are scaled already",
      lambda k: times(lambda _: k), ((1.0,), (0.3,), (3.0,)), 2),
     ("scaled", "multiplies the probabilities by {}", SUM_FIX,
@@ -55,8 +55,8 @@ def fitted(site: Site) -> Iterator[Hypothesis]:
     actual, cells, what = recorded(site), visible_cells(site), observe(site)
     if actual is None or cells is None or not cells.any():
         return
-    for name, says, fix, made, starts, rank in _FAMILIES:
-        yield from numbers(site, what, partial(_name, name), fix, partial(_says, says, site), partial(_computed, made),
+    for name, says, fix, build, starts, rank in _FAMILIES:
+        yield from numbers(site, what, partial(_name, name), fix, partial(_says, says, site), partial(_computed, build),
                            *starts, rank=rank)  # fmt: skip
     yield from _fitted_bias(site)
     if (actual[cells] == 0).any():
@@ -73,9 +73,9 @@ def _says(says: str, site: Site, *numbers: float) -> str:
     return says.format(*(named(number, site.config) or f"{number:.7g}" for number in numbers))
 
 
-def _computed(made: _Made, *arguments: Any) -> Array | None:
+def _computed(build: _Build, *arguments: Any) -> Array | None:
     *numbers, site = arguments
-    result = made(*numbers)(*parts(site), site)
+    result = build(*numbers)(*parts(site), site)
     return None if result is None else result[0]
 
 
