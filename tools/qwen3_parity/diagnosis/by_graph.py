@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+
+import numpy as np
 
 from qwen3_golden import Array, Recording
 from qwen3_golden.contract import contract_of
@@ -16,9 +17,9 @@ from qwen3_parity.diagnosis.explained import REFERENCE, Explained, certain, outr
 from qwen3_parity.diagnosis.faults import Fault
 from qwen3_parity.diagnosis.findings import Finding, findings
 from qwen3_parity.diagnosis.findings.of_graph import wrong_tap
-from qwen3_parity.diagnosis.whereabouts import among, carried
+from qwen3_parity.diagnosis.positions import Cells
+from qwen3_parity.diagnosis.whereabouts import LAYER, whereabouts
 from qwen3_parity.judge.budgets import headroom
-from qwen3_parity.judge.op_verdict import OpVerdict
 from qwen3_parity.slices.check import Judged, judged_by_graph
 from qwen3_parity.slices.judge import Alone
 from qwen3_parity.slices.network import Network
@@ -26,7 +27,6 @@ from qwen3_parity.slices.source import place_of, text_of
 from qwen3_reference.graph.scope import counted
 from qwen3_spec.graph import Line
 
-_LAYER = re.compile(r"(?<=\.)(\d+)(?=\.|\[|#|$)")
 _LINES = 6
 _LEAST = 8
 """The part of all work that a fault has at least, however many there are."""
@@ -48,7 +48,7 @@ def diagnose_by_graph(
 
 def pattern(name: str) -> str:
     """A tap's name with the number of its layer left open."""
-    return _LAYER.sub("{layer}", name, count=1)
+    return LAYER.sub("{layer}", name, count=1)
 
 
 def _faults(judged: Judged) -> Sequence[Explained]:
@@ -80,12 +80,8 @@ def _faults(judged: Judged) -> Sequence[Explained]:
 
 def _explained(fault: Fault, wrong: Sequence[Alone], by_edits: ByEdits, network: Network) -> Explained:
     worst = max(wrong, key=lambda part: part.verdict.share)
-    item = network.golden[worst.verdict.name, worst.verdict.step]
-    value = network.value(item)
-    where = [*among("layer", fault, _layer), *among("step", fault, lambda verdict: verdict.step)]
-    counts, wrong_cells = counted(item, network.golden), worst.cells > headroom("slice").max
-    if wrong_cells.any() and worst.cells.shape == counts.shape:
-        where += carried(wrong_cells, counts, tuple(item.info.axes))
+    value = network.value(network.golden[worst.verdict.name, worst.verdict.step])
+    where = whereabouts(fault, [_cells(part, network) for part in (worst, *wrong)], network.golden)
     tap = wrong_tap(worst, network)
     others = [part for part in wrong if part is not worst][:_ALIKE]
     alike = [other for part in others if (other := wrong_tap(part, network)) is not None]
@@ -95,7 +91,7 @@ def _explained(fault: Fault, wrong: Sequence[Alone], by_edits: ByEdits, network:
     said = [*numbers, *no_names, *([] if explanations else _lines(network, value))]
     return Explained(
         fault,
-        ", ".join(where),
+        where,
         explanations,
         said,
         stopped=by_edits.stopped,
@@ -104,9 +100,12 @@ def _explained(fault: Fault, wrong: Sequence[Alone], by_edits: ByEdits, network:
     )
 
 
-def _layer(verdict: OpVerdict) -> int:
-    number = _LAYER.search(verdict.name)
-    return int(number.group(1)) if number else 0
+def _cells(part: Alone, network: Network) -> Cells:
+    item = network.golden[part.verdict.name, part.verdict.step]
+    wrong, counts = part.cells > headroom("slice").max, counted(item, network.golden)
+    if wrong.shape != counts.shape:  # another shape, or its last rows alone
+        wrong = np.zeros(counts.shape, bool)
+    return Cells(*item.key, tuple(item.info.axes), wrong, counts)
 
 
 def _lines(network: Network, value: int) -> Sequence[Finding]:

@@ -32,6 +32,7 @@ from qwen3_parity.diagnosis.next_tap import next_tap
 from qwen3_parity.diagnosis.numbers import numbers, of_the_rest
 from qwen3_parity.diagnosis.own_angles import angles_differ
 from qwen3_parity.diagnosis.parameters import parameter_faults
+from qwen3_parity.diagnosis.positions import Cells
 from qwen3_parity.diagnosis.reference_lines import reference_lines
 from qwen3_parity.diagnosis.right_alone import meaning
 from qwen3_parity.diagnosis.search import ENOUGH, Search
@@ -170,7 +171,8 @@ def _explained(found: Blame, fault: Fault, search: Search) -> Explained:
     worst = next(iter(_judged(found, [fault.worst])), None)
     if not blamed or worst is None:
         return Explained(fault, "")
-    where, past = whereabouts(fault, worst), _wrong_with_a_past(fault)
+    where = whereabouts(fault, list(map(_cells, (worst, *blamed))), found.values.given or found.values.recording)
+    past = _wrong_with_a_past(fault)
     search = replace(search, later=past)
     passing = _judged(found, right)
     own = blamed, passing, with_first(_judged, found, further)
@@ -235,6 +237,11 @@ def _after(golden: Recording, faults: Sequence[Explained]) -> list[str]:
         f"this case runs after {after} on the same object: if that one is right, look at what one request keeps for "
         "the next, a mask, positions, frequencies or a cache, before anything else"
     ]
+
+
+def _cells(judged: Judged) -> Cells:
+    place, evidence = judged.evidence.site.place, judged.evidence
+    return Cells(place.name, evidence.site.step, place.axes, judged.cells, evidence.judged)
 
 
 def _next(found: Blame, one: Explained) -> str:

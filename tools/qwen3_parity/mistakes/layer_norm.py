@@ -5,59 +5,59 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from itertools import product
 
 import numpy as np
 
 from qwen3_golden import Array
+from qwen3_parity.mistakes.formulas import Formula, combined, inputs
 from qwen3_parity.mistakes.generic import casts
 from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes, OfSite
 from qwen3_parity.mistakes.norm_placement import placement
 from qwen3_parity.mistakes.observed import likely, observe
 from qwen3_parity.mistakes.parameters import other_tensors
-from qwen3_spec import ops
 from qwen3_spec.classic_config import classic_config
-from qwen3_spec.site import Result, Site
+from qwen3_spec.site import Site
 
 FIX = "weight * (x - mean) / sqrt(variance + eps) + bias over the last axis, the variance divided by n"
 
 Divisor = Callable[[Array, float], Array]
 """What rows `x[..., n]` are divided by, for an eps."""
+Change = Callable[[Array], Array]
 
 
 def _mean(x: Array) -> Array:
-    return np.asarray(x.mean(axis=-1, keepdims=True))
+    return np.asanyarray(x.mean(axis=-1, keepdims=True))
 
 
 def _variance(x: Array, ddof: int = 0) -> Array:
-    return np.asarray(x.var(axis=-1, keepdims=True, ddof=ddof))
+    return np.asanyarray(x.var(axis=-1, keepdims=True, ddof=ddof))
 
 
-_RIGHT: tuple[str, str, Divisor] = ("", "", lambda x, eps: np.sqrt(_variance(x) + eps))
-_DIVISORS: tuple[tuple[str, str, Divisor], ...] = (
-    ("norm.eps_outside_root", "adds eps behind the root", lambda x, eps: np.sqrt(_variance(x)) + eps),
-    ("norm.bessel", "divides the variance by n - 1", lambda x, eps: np.sqrt(_variance(x, 1) + eps)),
-    (
-        "norm.bessel",
-        "divides the variance by n - 1 and adds eps behind the root",
-        lambda x, eps: np.sqrt(_variance(x, 1)) + eps,
-    ),
-    ("norm.mean_square", "divides by the root mean square", lambda x, eps: np.sqrt(_mean(x * x) + eps)),
-    ("norm.no_root", "divides by the variance, without the root", lambda x, eps: _variance(x) + eps),
-    ("norm.weight_only", "subtracts the mean without dividing", lambda x, eps: np.ones_like(x[..., :1])),
-    ("norm.axis", "takes the deviation over positions", lambda x, eps: np.sqrt(x.var(axis=1, keepdims=True) + eps)),
+_DIVISORS: tuple[tuple[str, str, Divisor, int], ...] = (
+    ("", "", lambda x, eps: np.sqrt(_variance(x) + eps), 0),
+    ("norm.eps_outside_root", "adds eps behind the root", lambda x, eps: np.sqrt(_variance(x)) + eps, 2),
+    ("norm.bessel", "divides the variance by n - 1", lambda x, eps: np.sqrt(_variance(x, 1) + eps), 2),
+    ("norm.bessel", "divides the variance by n - 1 and adds eps behind the root",
+     lambda x, eps: np.sqrt(_variance(x, 1)) + eps, 2),
+    ("norm.mean_square", "divides by the root mean square", lambda x, eps: np.sqrt(_mean(x * x) + eps), 2),
+    ("norm.no_root", "divides by the variance, without the root", lambda x, eps: _variance(x) + eps, 2),
+    ("norm.weight_only", "subtracts the mean without dividing", lambda x, eps: np.ones_like(x[..., :1]), 2),
+    ("norm.axis", "takes the deviation over positions", lambda x, eps: np.sqrt(x.var(axis=1, keepdims=True) + eps), 2),
+)  # fmt: skip
+_WEIGHTS: tuple[tuple[str, str, Change, int], ...] = (
+    ("", "", np.asanyarray, 0),
+    ("norm.no_weight", "does not multiply by the weight", np.ones_like, 2),
+    ("norm.one_plus_weight", "multiplies by 1 + weight", lambda w: 1 + w, 2),
+    ("norm.weight_twice", "multiplies by the weight twice", lambda w: w * w, 2),
 )
-_WEIGHTS: tuple[tuple[str, str, Callable[[Array], Array]], ...] = (
-    ("norm.no_weight", "does not multiply by the weight", np.ones_like),
-    ("norm.one_plus_weight", "multiplies by 1 + weight", lambda w: 1 + w),
-    ("norm.weight_twice", "multiplies by the weight twice", lambda w: w * w),
+_BIASES: tuple[tuple[str, str, Change, int], ...] = (
+    ("", "", np.asanyarray, 0),
+    ("norm.no_bias", "adds no bias", np.zeros_like, 2),
+    ("norm.bias_twice", "adds the bias twice", lambda b: 2 * b, 2),
 )
-_BIASES: tuple[tuple[str, str, Callable[[Array], Array]], ...] = (
-    ("norm.no_bias", "adds no bias", np.zeros_like),
-    ("norm.bias_twice", "adds the bias twice", lambda b: 2 * b),
-)
-_CENTRES: tuple[tuple[str, str, Callable[[Array], Array]], ...] = (
-    ("norm.rms", "does not subtract the mean", lambda x: np.zeros_like(x[..., :1])),
+_CENTRES: tuple[tuple[str, str, Change, int], ...] = (
+    ("", "", _mean, 0),
+    ("norm.rms", "does not subtract the mean", lambda x: np.zeros_like(x[..., :1]), 2),
 )
 _EPS = (0.0, 1e-12, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
 
@@ -82,7 +82,7 @@ def _plain(site: Site) -> Iterator[Hypothesis]:
         says = f"uses weight and bias of its layer's {words}"
         yield Hypothesis("weight.other_tensor", says, fix, OfSite(partial(_of_norm, other)))
     yield Hypothesis("norm.no_norm", "is left out", FIX, lambda site: (site.inputs[0], None))
-    yield Hypothesis("norm.twice", "is applied twice", FIX, _twice)
+    yield Hypothesis("norm.twice", "is applied twice", FIX, Formula(_twice))
 
 
 def _with_eps(eps: float, site: Site) -> Site:
@@ -98,39 +98,23 @@ def _of_norm(which: int, site: Site) -> Site | None:
     return None if own or len(parameters) < len(found) else replace(site, parameters=parameters)
 
 
-def _twice(site: Site) -> Result:
-    weight, bias, eps = site.parameters["weight"], site.parameters["bias"], classic_config(site).layer_norm_eps
-    once = ops.layer_norm.forward(site.inputs[0], weight, bias, eps)
-    y = ops.layer_norm.forward(once, weight, bias, eps)
-    return y, ops.layer_norm.unit(y, once, weight, bias, eps)
+def _twice(site: Site) -> Array:
+    normal = partial(_computed, _CENTRES[0][2], _WEIGHTS[0][2], _BIASES[0][2], _DIVISORS[0][2])
+    return normal(replace(site, inputs=(normal(site),)))
 
 
 def _formulas() -> Iterator[Hypothesis]:
     """One wrong part, then two; the usual norm by the root mean square is two: no mean is subtracted or squared."""
-    same = ("", "")
-    for (d, says_d, divisor), (w, says_w, weight), (b, says_b, bias), (c, says_c, centre) in product(
-        (_RIGHT, *_DIVISORS), ((*same, np.asarray), *_WEIGHTS), ((*same, np.asarray), *_BIASES),
-        ((*same, _mean), *_CENTRES),
-    ):  # fmt: skip
-        names = [name for name in (c, w, b, d) if name]
-        of_rms = (c, d) == ("norm.rms", "norm.mean_square")
-        count = len(names) - of_rms
-        if names and count <= 2 + of_rms:
-            says = " and ".join(text for text in (says_c, says_w, says_b, says_d) if text)
-            yield Hypothesis(names[0], says, FIX, _computed(divisor, weight, bias, centre), 2 * (count - 1))
+    for names, says, parts, rank in combined(_CENTRES, _WEIGHTS, _BIASES, _DIVISORS):
+        rank -= 2 + 2 * ({"norm.rms", "norm.mean_square"} <= {*names})
+        if 0 <= rank <= 2:
+            yield Hypothesis(names[0], says, FIX, Formula(partial(_computed, *parts)), rank)
 
 
-def _computed(
-    divisor: Divisor, weight: Callable[[Array], Array], bias: Callable[[Array], Array], centre: Callable[[Array], Array]
-) -> Callable[[Site], Result]:
-    def compute(site: Site) -> Result:
-        x, eps = np.asarray(site.inputs[0], np.float64), classic_config(site).layer_norm_eps
-        own, offset = (np.asarray(site.parameters[part], np.float64) for part in ("weight", "bias"))
-        own, offset = weight(own), bias(offset)
-        y = own * (x - centre(x)) / divisor(x, eps) + offset
-        return y, ops.layer_norm.unit(y, x, own, offset, eps)
-
-    return compute
+def _computed(centre: Change, weight: Change, bias: Change, divisor: Divisor, site: Site) -> Array:
+    (x,), eps = inputs(site), classic_config(site).layer_norm_eps
+    own, offset = (np.asanyarray(site.parameters[part], np.float64) for part in ("weight", "bias"))
+    return np.asanyarray(weight(own) * (x - centre(x)) / divisor(x, eps) + bias(offset))
 
 
 MISTAKES: Mapping[str, Mistakes] = {

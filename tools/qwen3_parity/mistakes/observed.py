@@ -14,7 +14,8 @@ import numpy as np
 from qwen3_golden import Array
 from qwen3_parity.blame.evidence import as_stored
 from qwen3_parity.judge.budgets import headroom
-from qwen3_parity.mistakes.hypothesis import Hypothesis
+from qwen3_parity.mistakes.formulas import Formula
+from qwen3_parity.mistakes.hypothesis import Compute, Hypothesis
 from qwen3_parity.mistakes.ranks import PLAIN
 from qwen3_spec.ops import OPS
 from qwen3_spec.site import Result, Site
@@ -71,8 +72,8 @@ def wrong_cells(site: Site) -> Array | None:
     return np.asarray(wrong)
 
 
-_SOME = 0.9
-"""The part of the wrong cells that a guess must bring back before it is worth a full test."""
+_SOME, _FAR = 0.9, 1e-3
+"""The part of the wrong cells that a guess must bring back before it is worth a full test; what is far, of the largest."""
 
 
 class Observed(NamedTuple):
@@ -183,8 +184,20 @@ def likely(site: Site, what: Observed | None, guesses: Iterable[Hypothesis]) -> 
     """The guesses that pass a quick look; the plain ones where nothing was recorded to look at."""
     for one in guesses:
         with np.errstate(all="ignore"):
-            if _every.get() or (one.rank <= PLAIN if what is None else explains(site, what, one.compute(site))):
+            if _every.get() or (one.rank <= PLAIN if what is None else _explained(site, what, one.compute)):
                 yield one
+
+
+def _explained(site: Site, what: Observed, compute: Compute) -> bool:
+    """Of a formula, whether it comes near, and only then what rounding does to it."""
+    if isinstance(compute, Formula):
+        y = compute.wrong(site)
+        if y is None or y.shape != what.actual.shape:
+            return False
+        far = np.abs(y - what.actual)[what.wrong] > _FAR * np.abs(what.actual[what.wrong]).max()
+        if np.mean(far) > 1 - _SOME:
+            return False
+    return explains(site, what, compute(site))
 
 
 def narrowed(y: Array, unit: Array, rounded: Callable[[Array], Array]) -> tuple[Array, Array]:

@@ -7,15 +7,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from itertools import product
 
 import numpy as np
 
 from qwen3_golden import Array
+from qwen3_parity.mistakes.fitting import fitted
+from qwen3_parity.mistakes.formulas import Formula, Wrong, combined
+from qwen3_parity.mistakes.formulas import rows as formulas
 from qwen3_parity.mistakes.generic import BLOCKS, Counts, casts, clamped, miscounted, scaled
 from qwen3_parity.mistakes.gradients import cut, uses
 from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes, with_config
 from qwen3_parity.mistakes.narrow_sums import narrow_sums
+from qwen3_parity.mistakes.normed import norm as norm_of
 from qwen3_parity.mistakes.observed import Observed, factor_between, likely, observe, settles, unit_of
 from qwen3_parity.mistakes.parameters import loaded_as_stored, other_tensors
 from qwen3_parity.mistakes.ranks import FITTED
@@ -36,7 +39,7 @@ Divisor = Callable[[Array, float], Array]
 
 def mean_square(x: Array) -> Array:
     """`[..., n] -> [..., 1]`."""
-    return np.asarray(np.mean(x * x, axis=-1, keepdims=True))
+    return np.asanyarray(np.mean(x * x, axis=-1, keepdims=True))
 
 
 def _over(axes: tuple[int, ...]) -> Divisor:
@@ -48,11 +51,11 @@ def _of(part: slice) -> Divisor:
 
 
 def _variance(x: Array, ddof: int = 0) -> Array:
-    return np.asarray(x.var(axis=-1, keepdims=True, ddof=ddof))
+    return np.asanyarray(x.var(axis=-1, keepdims=True, ddof=ddof))
 
 
 def _square_sum(x: Array) -> Array:
-    return np.asarray(np.sum(x * x, axis=-1, keepdims=True))
+    return np.asanyarray(np.sum(x * x, axis=-1, keepdims=True))
 
 
 _DIVISORS: tuple[tuple[str, str, Divisor, int], ...] = (
@@ -94,7 +97,15 @@ _WEIGHTS: tuple[tuple[str, str, Callable[[Array], Array], int], ...] = (
     ("norm.weight_magnitude", "multiplies by the weight without its sign", np.abs, 2),
     ("norm.weight_divided", "divides by the weight", lambda w: 1 / w, 2),
 )
-_CENTRED: tuple[tuple[str, str, int], ...] = (("", "", 0), ("norm.layernorm", "subtracts the mean", 0))
+_CENTRES: tuple[tuple[str, str, Callable[[Array], Array | float], int], ...] = (
+    ("", "", lambda x: 0.0, 0),
+    ("norm.layernorm", "subtracts the mean", lambda x: np.mean(x, axis=-1, keepdims=True), 0),
+)
+_WHOLE: tuple[tuple[str, str, float, Wrong], ...] = (
+    ("no_norm", "is left out: it hands on its input", 0, lambda site: rows(site)),
+    ("twice", "is applied twice", 0, lambda site: _normed(site, _normed(site, rows(site)))),
+    ("plus_input", "adds its input to its output", 2, lambda site: _normed(site, rows(site)) + rows(site)),
+)
 
 
 def norm(site: Site) -> Iterator[Hypothesis]:
@@ -102,7 +113,7 @@ def norm(site: Site) -> Iterator[Hypothesis]:
     what = observe(site)
     with np.errstate(all="ignore"):
         yield from likely(site, what, _eps(site, what))
-        plain = list(likely(site, what, (*_formulas(1), *_whole())))
+        plain = list(likely(site, what, (*_formulas(1), *formulas("norm", FIX, _WHOLE))))
         plain += clamped(site, what, "norm.clamped", FIX, (1, 3, 5, 10, 100), 2)
         plain += scaled(site, what, "norm.scaled", FIX, 2)
         plain += miscounted(site, what, "norm.lost_terms", rows(site).shape[-1], _counted)
@@ -124,7 +135,7 @@ def _counted(counts: Counts, site: Site) -> Result:
 
 def _of_width(width: int, right: int) -> Hypothesis:
     says = f"divides the sum of squares by {width}, not by the {right} numbers of a row"
-    return Hypothesis("norm.width", says, FIX, _divided(partial(_by_width, width), lambda w: w, centred=False), 1)
+    return Hypothesis("norm.width", says, FIX, Formula(_divided(divisor=partial(_by_width, width))), 1)
 
 
 def _widths(site: Site) -> Iterator[Hypothesis]:
@@ -143,13 +154,9 @@ def _numbers(site: Site, what: Observed) -> Iterator[Hypothesis]:
     width = round(float(np.sum(x[row] ** 2)) / left) if left > 0 else 0
     if width > 0 and width != x.shape[-1]:
         yield _of_width(width, x.shape[-1])
-    weight = weight_of_rows(site)
-    if weight is not None:
-        added = float(np.median(weight - site.parameters["weight"]))
-        added = round(added, 3) if abs(added - round(added, 3)) < 1e-5 else added
-        says = f"multiplies by weight {'+' if added > 0 else '-'} {abs(added):.6g}"
-        compute = _divided(lambda x, eps: np.sqrt(mean_square(x) + eps), lambda w: w + added, centred=False)
-        yield Hypothesis("weight.constant_added", says, FIX, compute, 2)
+    if weight_of_rows(site) is not None:
+        yield from fitted(site, what, "weight.constant_added", FIX, "multiplies by weight {:+.6g}".format,
+                          lambda c, site: _divided(weight=lambda w: w + c)(site), (0.5,))  # fmt: skip
 
 
 def _by_width(width: int, x: Array, eps: float) -> Array:
@@ -166,40 +173,29 @@ def rows(site: Site) -> Array:
     """A norm's input, heads split for QK-norm: `[..., n]` in float64."""
     x = site.inputs[0]
     x = split_heads(x, site.config.head_dim) if site.place.op == "head_norm" else x
-    return np.asarray(x, np.float64)
+    return np.asanyarray(x, np.float64)
 
 
-def _divided(divisor: Divisor, weight: Callable[[Array], Array], *, centred: bool) -> Callable[[Site], Result | None]:
-    def compute(site: Site) -> Result | None:
-        x = rows(site)
-        scale = weight(np.asarray(site.parameters["weight"], np.float64)) / divisor(x, site.config.rms_norm_eps)
-        mean = x.mean(axis=-1, keepdims=True) if centred else 0.0
-        y = (x - mean) * scale
-        if y.shape != x.shape:
-            return None
-        if not site.values.units:
-            return y, np.broadcast_to(0.0, y.shape)
-        unit = ops.rms_norm.unit(y, x)
-        if centred:  # the subtraction keeps the rounding of what it cancels
-            averaged = ops.linear.unit(x, np.full((1, x.shape[-1]), 1 / x.shape[-1]))
-            cancelled = FLOAT32_ROUNDOFF * (np.abs(x) + np.abs(mean))
-            unit = np.sqrt(unit**2 + np.square(scale) * (cancelled**2 + averaged**2))
-        return y, unit
+def _divided(
+    centre: Callable[[Array], Array | float] = _CENTRES[0][2],
+    weight: Callable[[Array], Array] = _WEIGHTS[0][2],
+    divisor: Divisor = _DIVISORS[0][2],
+) -> Wrong:
+    def wrong(site: Site) -> Array | None:
+        x, scale = rows(site), np.asanyarray(site.parameters["weight"], np.float64)
+        y = (x - centre(x)) * (weight(scale) / divisor(x, site.config.rms_norm_eps))
+        return y if y.shape == x.shape else None
 
-    return compute
+    return wrong
 
 
 def _formulas(mistakes: int) -> Iterator[Hypothesis]:
     """Formulas with so many wrong parts."""
-    for (d, says_d, divisor, r), (w, says_w, weight, s), (c, says_c, t) in product(_DIVISORS, _WEIGHTS, _CENTRED):
-        names = [name for name in (c, w, d) if name]
-        if (c, d) == ("norm.layernorm", "norm.variance"):
+    for names, says, parts, rank in combined(_CENTRES, _WEIGHTS, _DIVISORS):
+        if "norm.layernorm" in names and "norm.variance" in names:  # of numbers without a mean it is the mean square
             names.remove("norm.variance")
-            says_d = "" if "n - 1" not in says_d else says_d
-        says = " and ".join(text for text in (says_c, says_w, says_d) if text)
-        rank = r + s + t + 2 * (len(names) - 1)
         if len(names) == mistakes:
-            yield Hypothesis(names[0], says, FIX, _divided(divisor, weight, centred=bool(c)), rank)
+            yield Hypothesis(names[0], says, FIX, Formula(_divided(*parts)), rank + 2 * (len(names) - 1))
 
 
 def _eps(site: Site, what: Observed | None) -> Iterator[Hypothesis]:
@@ -252,23 +248,8 @@ def _fitted(site: Site, what: Observed) -> tuple[float, float] | None:
     return divided - float(square[row]), 40 * FLOAT32_ROUNDOFF * divided
 
 
-def _whole() -> Iterator[Hypothesis]:
-    def twice(site: Site) -> Result:
-        x, w, eps = rows(site), site.parameters["weight"], site.config.rms_norm_eps
-        y = ops.rms_norm.forward(ops.rms_norm.forward(x, w, eps), w, eps)
-        return y, np.sqrt(2) * ops.rms_norm.unit(y, x)
-
-    def plus_input(site: Site) -> Result:
-        x = rows(site)
-        y = ops.rms_norm.forward(x, site.parameters["weight"], site.config.rms_norm_eps)
-        return y + x, ops.rms_norm.unit(y, x) + ops.residual.unit(x, y)
-
-    def identity(site: Site) -> Result:
-        return rows(site), np.full(rows(site).shape, 2.0**-126)
-
-    yield Hypothesis("norm.no_norm", "is left out: it hands on its input", FIX, identity)
-    yield Hypothesis("norm.twice", "is applied twice", "normalise once", twice)
-    yield Hypothesis("norm.plus_input", "adds its input to its output", "hand on the normed rows alone", plus_input, 2)
+def _normed(site: Site, x: Array) -> Array:
+    return norm_of(site, x, site.parameters["weight"])
 
 
 def other_statistic(site: Site) -> Iterator[Hypothesis]:

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from collections.abc import Iterator, Mapping
 
-import numpy as np
-
-from qwen3_golden import Array
+from qwen3_parity.mistakes.formulas import Formula, Wrong, on_inputs
 from qwen3_parity.mistakes.generic import casts
 from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
 from qwen3_parity.mistakes.observed import likely, observe
-from qwen3_spec import ops
 from qwen3_spec.classic_config import classic_config
-from qwen3_spec.site import Result, Site
+from qwen3_spec.site import Site
 
 _SUM = "token embeddings × sqrt(hidden_size), where the network scales them, + position embeddings"
-
-Change = Callable[[Array, Array], Array]
 
 
 def scaled_sum(site: Site) -> Iterator[Hypothesis]:
@@ -38,19 +32,17 @@ def scaled_sum(site: Site) -> Iterator[Hypothesis]:
         ("positions.subtracted", "subtracts the positions", right, -1, 0),
         ("embedding.missing", "is the positions alone", 0, 1, 1),
     )
-    guesses = (
-        Hypothesis(name, says, _SUM, partial(_weighted, one, other), rank)
+    sums = (
+        Hypothesis(name, says, _SUM, Formula(_weighted(one, other)), rank)
         for name, says, one, other, rank in table
         if (one, other) != (right, 1)
     )
-    yield from likely(site, observe(site), guesses)
+    yield from likely(site, observe(site), sums)
     yield from casts(site, observe(site), "embedding.half_precision", _SUM)
 
 
-def _weighted(one: float, other: float, site: Site) -> Result:
-    tokens, positions = (np.asarray(value, np.float64) for value in site.inputs)
-    y = one * tokens + other * positions
-    return y, ops.scaled_sum.unit(tokens, 2 * other * positions, one)
+def _weighted(one: float, other: float) -> Wrong:
+    return on_inputs(lambda tokens, positions: one * tokens + other * positions)
 
 
 MISTAKES: Mapping[str, Mistakes] = {

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.mistakes.bias_tables import GROUPINGS, Labels, fitted_up_to_rows, spread_out
 from qwen3_parity.mistakes.factors import named
+from qwen3_parity.mistakes.fitting import fitted as numbers
 from qwen3_parity.mistakes.hypothesis import Hypothesis
-from qwen3_parity.mistakes.observed import recorded, visible_cells
+from qwen3_parity.mistakes.observed import observe, recorded, visible_cells
 from qwen3_parity.mistakes.softmax_forms import (
     MASK_FIX,
     SUM_FIX,
+    Shaped,
     added,
     halves,
-    own_keys,
     parts,
     peak,
     soft,
@@ -28,75 +30,53 @@ from qwen3_parity.mistakes.softmax_forms import (
 from qwen3_spec.ops import OPS
 from qwen3_spec.site import Result, Site
 
+_Build = Callable[..., Shaped]
+_FAMILIES: tuple[tuple[str, str, str, _Build, tuple[tuple[float, ...], ...], float], ...] = (
+    ("temperature", "multiplies the scores by {}", "the scores are scaled already",
+     lambda k: times(lambda _: k), ((1.0,), (0.3,), (3.0,)), 2),
+    ("scaled", "multiplies the probabilities by {}", SUM_FIX,
+     lambda k: lambda s, v, _: (k * soft(s, v), v), ((1.0,),), 2),
+    ("epsilon", "adds {} to the sum of exponentials", SUM_FIX,
+     lambda k: lambda s, v, _: (soft(s, v, k), v), ((1e-3,),), 3),
+    ("sink", "has a further key of score {}", SUM_FIX,
+     lambda k: lambda s, v, _: (soft(s, v, np.exp(k - peak(s, v))), v), ((0.0,), (-3.0,)), 3),
+    ("weak_mask", "adds {} to hidden scores", MASK_FIX,
+     lambda k: added(0, k), ((-3.0,), (-12.0,), (-24.0,), (-36.0,), (-60.0,)), 1),
+    ("two_halves", "has a softmax of its own for each half, times {} and {}", SUM_FIX,
+     lambda a, b: halves(lambda x, y: (a * x, b * y)), ((0.5, 0.5),), 2),
+)  # fmt: skip
+"""Softmaxes with free numbers: the end of the name, what is done, what is right, the softmax, first guesses, rank."""
+_LARGE = 0.01
+"""What nobody adds to a sum lest it be 0 is more."""
+
 
 def fitted(site: Site) -> Iterator[Hypothesis]:
     """What the numbers tell: a temperature, an additive mask, a further term of the sum, a bias, dropout."""
-    actual, cells = recorded(site), visible_cells(site)
+    actual, cells, what = recorded(site), visible_cells(site), observe(site)
     if actual is None or cells is None or not cells.any():
         return
-    s, visible = parts(site)
-    actual = actual.astype(np.float64)
-    good = cells & (actual > 1e-30)
-    with np.errstate(all="ignore"):
-        logs = np.where(good, np.log(np.where(good, actual, 1)), 0.0)
-    yield from _fitted_factor(s, logs, good, site)
-    yield from _fitted_sum(s, actual, visible, good)
-    yield from _fitted_constant(s, logs, good, actual, visible)
-    yield from _fitted_halves(actual, good, site)
+    for name, says, fix, build, starts, rank in _FAMILIES:
+        yield from numbers(site, what, partial(_name, name), fix, partial(_says, says, site), partial(_computed, build),
+                           *starts, rank=rank)  # fmt: skip
     yield from _fitted_bias(site)
     if (actual[cells] == 0).any():
+        s, visible = parts(site)
         yield _dropout()
-        yield from _fitted_threshold(s, actual, visible, cells)
+        yield from _fitted_threshold(s, actual.astype(np.float64), visible, cells)
 
 
-def _fitted_factor(s: Array, logs: Array, good: Array, site: Site) -> Iterator[Hypothesis]:
-    """The slope of log p over the scores within a row."""
-    count = np.maximum(good.sum(-1, keepdims=True), 1)
-    x = np.where(good, s - (s * good).sum(-1, keepdims=True) / count, 0)
-    y = np.where(good, logs - logs.sum(-1, keepdims=True) / count, 0)
-    slope = float((x * y).sum() / max((x * x).sum(), 1e-300))
-    if np.isfinite(slope) and abs(slope - 1) > 1e-6:
-        says = f"multiplies the scores by {named(slope, site.config) or f'{slope:.7g}'}"
-        yield softmax_hypothesis(
-            "softmax.temperature", says, "the scores are scaled already", times(lambda _: slope), 2
-        )
+def _name(name: str, *numbers: float) -> str:
+    return "softmax.sink" if name == "epsilon" and abs(numbers[0]) > _LARGE else f"softmax.{name}"
 
 
-def _fitted_sum(s: Array, actual: Array, visible: Array, good: Array) -> Iterator[Hypothesis]:
-    """A constant in the denominator, after or before the maximum is subtracted; a constant factor."""
-    right = soft(s, visible)
-    rows = good.any(-1)
-    sums = np.where(good, actual, 0).sum(-1)[rows] / np.maximum(np.where(good, right, 0).sum(-1)[rows], 1e-300)
-    if not len(sums) or not (sums > 0).all():
-        return
-    factor = float(np.median(sums))
-    yield softmax_hypothesis("softmax.scaled", f"multiplies the probabilities by {factor:.7g}", SUM_FIX,
-                      lambda s, visible, _: (factor * soft(s, visible), visible), 2)  # fmt: skip
-    weight = np.exp(np.where(visible, s, -np.inf) - peak(s, visible)).sum(-1)[rows]
-    extra = weight * (1 / sums - 1)
-    after, before = float(np.median(extra)), float(np.median(extra * np.exp(peak(s, visible)[..., 0][rows])))
-    near = float(f"{after:.1e}")
-    after = near if abs(near - after) < 0.05 * abs(after) and abs(after) < 0.01 else after
-    name = "softmax.epsilon" if abs(after) < 0.01 else "softmax.sink"
-    yield softmax_hypothesis(name, f"adds {after:.6g} to the sum of exponentials", SUM_FIX,
-                      lambda s, visible, _: (soft(s, visible, after), visible), 3)  # fmt: skip
-    if before > 0:
-        says = f"has a further key of score {math.log(before):.6g}"
-        shaped = lambda s, visible, _: (soft(s, visible, before * np.exp(-peak(s, visible))), visible)  # noqa: E731
-        yield softmax_hypothesis("softmax.sink", says, SUM_FIX, shaped, 3)
+def _says(says: str, site: Site, *numbers: float) -> str:
+    return says.format(*(named(number, site.config) or f"{number:.7g}" for number in numbers))
 
 
-def _fitted_constant(s: Array, logs: Array, good: Array, actual: Array, visible: Array) -> Iterator[Hypothesis]:
-    """What is added to hidden scores: log p - score is that much less for a hidden key than for a visible one."""
-    leaked = good.any(-1, keepdims=True) & ~visible & (actual > 1e-30)
-    if not leaked.any():
-        return
-    with np.errstate(all="ignore"):
-        hidden = np.log(np.where(leaked, actual, 1)) - s
-    level = np.where(good, logs - s, 0).sum(-1, keepdims=True) / np.maximum(good.sum(-1, keepdims=True), 1)
-    constant = float(np.median((hidden - level)[leaked]))
-    near = round(constant, 3) if abs(constant - round(constant, 3)) < 1e-4 else constant
-    yield softmax_hypothesis("softmax.weak_mask", f"adds {near:.6g} to hidden scores", MASK_FIX, added(0, near), 1)
+def _computed(build: _Build, *arguments: Any) -> Array | None:
+    *numbers, site = arguments
+    result = build(*numbers)(*parts(site), site)
+    return None if result is None else result[0]
 
 
 def _fitted_bias(site: Site) -> Iterator[Hypothesis]:
@@ -120,18 +100,6 @@ def _fitted_bias(site: Site) -> Iterator[Hypothesis]:
 
         fix = "Qwen3 adds nothing to its scores: positions are in RoPE"
         yield Hypothesis("scores.extra_bias", f"adds {words} first", fix, compute, 4 + rank)
-
-
-def _fitted_halves(actual: Array, good: Array, site: Site) -> Iterator[Hypothesis]:
-    """A softmax of each half, each times a number of its own."""
-    own = own_keys(site, actual)
-    if own >= actual.shape[-1]:
-        return
-    sums = [np.where(good, actual, 0)[..., part].sum(-1) for part in (slice(own), slice(own, None))]
-    shares = [float(np.median(one[one > 0])) if (one > 0).any() else 0.0 for one in sums]
-    says = f"has a softmax of its own for each half, times {shares[0]:.6g} and {shares[1]:.6g}"
-    shaped = halves(lambda a, b: (shares[0] * a, shares[1] * b))
-    yield softmax_hypothesis("softmax.two_halves", says, SUM_FIX, shaped, 2)
 
 
 def _fitted_threshold(s: Array, actual: Array, visible: Array, cells: Array) -> Iterator[Hypothesis]:

@@ -8,10 +8,10 @@ from functools import partial
 import numpy as np
 
 from qwen3_golden import Array, pattern_of
+from qwen3_parity.mistakes.formulas import Formula, inputs
 from qwen3_parity.mistakes.hypothesis import Hypothesis
-from qwen3_parity.mistakes.normed import normed
-from qwen3_parity.mistakes.observed import asks_for_all, likely, observe, unit_of
-from qwen3_spec import ops
+from qwen3_parity.mistakes.normed import norm
+from qwen3_parity.mistakes.observed import asks_for_all, likely, observe
 from qwen3_spec.site import Result, Site
 
 _BLOCK = "stream + branch(norm(stream)): input_layernorm in front of attention, post_attention_layernorm of the MLP"
@@ -23,36 +23,34 @@ def _left_out(site: Site) -> Result | None:
     return site.inputs[0], None
 
 
-def _weight(site: Site, norm: str) -> Array | None:
-    """The weight of a norm of the site's layer."""
+def _branch_normed(which: str, site: Site) -> Array | None:
+    stream, branch = inputs(site)
+    normed_branch = _normed(which, site, branch)
+    return None if normed_branch is None else stream + normed_branch
+
+
+def _sum_normed(which: str, site: Site) -> Array | None:
+    return _normed(which, site, np.add(*inputs(site)))
+
+
+def _normed(which: str, site: Site, x: Array) -> Array | None:
+    """`x` by a norm of the site's layer."""
     prefix = pattern_of(site.place.name).partition("{layer}")[0] + str(site.place.layer)
-    return site.checkpoint.get(f"{prefix}.{norm}.weight")
-
-
-def _branch_normed(norm: str, site: Site) -> Result | None:
-    weight = _weight(site, norm)
-    if weight is None:
-        return None
-    branch = normed(site, site.inputs[1], weight)[0]
-    return site.inputs[0] + branch, ops.residual.unit(site.inputs[0], branch)
-
-
-def _sum_normed(norm: str, site: Site) -> Result | None:
-    weight = _weight(site, norm)
-    return None if weight is None else normed(site, site.inputs[0] + site.inputs[1], weight)
+    weight = site.checkpoint.get(f"{prefix}.{which}.weight")
+    return None if weight is None else norm(site, x, weight)
 
 
 _BLOCKS: tuple[tuple[str, Mapping[str, _Step]], ...] = (
     ("norms attention's output with post_attention_layernorm, and nothing in front of the MLP",
-     {"attn_residual": partial(_branch_normed, _SECOND), _SECOND: _left_out}),
+     {"attn_residual": Formula(partial(_branch_normed, _SECOND)), _SECOND: _left_out}),
     ("norms each branch's output and not its input",
      {_FIRST: _left_out, _SECOND: _left_out,
-      "attn_residual": partial(_branch_normed, _FIRST), "output": partial(_branch_normed, _SECOND)}),
+      "attn_residual": Formula(partial(_branch_normed, _FIRST)), "output": Formula(partial(_branch_normed, _SECOND))}),
     ("norms each sum and no branch's input: post-norm",
      {_FIRST: _left_out, _SECOND: _left_out,
-      "attn_residual": partial(_sum_normed, _FIRST), "output": partial(_sum_normed, _SECOND)}),
+      "attn_residual": Formula(partial(_sum_normed, _FIRST)), "output": Formula(partial(_sum_normed, _SECOND))}),
     ("norms each branch's input and its output too",
-     {"attn_residual": partial(_branch_normed, _FIRST), "output": partial(_branch_normed, _SECOND)}),
+     {"attn_residual": Formula(partial(_branch_normed, _FIRST)), "output": Formula(partial(_branch_normed, _SECOND))}),
 )  # fmt: skip
 """Other blocks: what becomes of the places of a layer, by the last part of their names."""
 
@@ -94,22 +92,17 @@ def _skips(site: Site) -> Iterator[Hypothesis]:
         yield Hypothesis("wiring.added_input", f"where {given} belongs: {says}", fix, _of_stream(joined), 2)
 
 
-def _of_stream(parts: Callable[[Site], list[Array] | None]) -> Callable[[Site], Result | None]:
-    """The place with the sum of `parts(site)` as its stream, which rounds as the largest sum that they may have."""
+def _of_stream(parts: Callable[[Site], list[Array] | None]) -> Formula:
+    """The place with the sum of `parts(site)` as its stream."""
 
-    def compute(site: Site) -> Result | None:
-        found = parts(site)
-        if found is None or any(one.shape != site.inputs[0].shape for one in found):
+    def wrong(site: Site) -> Array | None:
+        terms = parts(site)
+        if terms is None or any(term.shape != site.inputs[0].shape for term in terms):
             return None
-        stream = np.asarray(sum(found))
-        rounding = ops.residual.unit(np.asarray(sum(np.abs(one) for one in found)), 0 * stream)
-        if site.place.op == "copy":
-            return stream, rounding
-        y, unit = normed(site, stream, site.parameters["weight"])
-        relative = rounding / np.sqrt(np.mean(stream**2, axis=-1, keepdims=True) + site.config.rms_norm_eps)
-        return y, np.hypot(unit_of((y, unit)), np.abs(site.parameters["weight"]) * relative)
+        stream = np.asanyarray(sum(terms), np.float64)
+        return stream if site.place.op == "copy" else norm(site, stream, site.parameters["weight"])
 
-    return compute
+    return Formula(wrong)
 
 
 def _scaled(factor: float, site: Site) -> list[Array] | None:

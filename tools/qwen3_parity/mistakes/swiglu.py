@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from functools import partial
 from itertools import product
 
@@ -11,210 +10,111 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.mistakes.activation import ACTIVATIONS, Function, sigmoid
+from qwen3_parity.mistakes.fitting import fitted, sampled, shifted
+from qwen3_parity.mistakes.formulas import Wrong, inputs, on_inputs, rows
 from qwen3_parity.mistakes.generic import casts, scaled
 from qwen3_parity.mistakes.gradients import cut
 from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
-from qwen3_parity.mistakes.observed import Observed, factor_between, likely, observe
+from qwen3_parity.mistakes.observed import likely, observe
 from qwen3_spec import ops
-from qwen3_spec.rounding import FLOAT32_ROUNDOFF, as_unit
+from qwen3_spec.rounding import as_unit
 from qwen3_spec.site import Result, Site
 
-_CELLS = 4096
-"""Wrong cells that a quick look takes: the op is made cell by cell."""
 _RIGHT = "act(gate) * up with act = hidden_act"
 
 Arranged = Callable[[Function, Array, Array], Array]
 _ARRANGEMENTS: tuple[tuple[str, str, Arranged, int], ...] = (
-    ("mlp.activation", "act(gate) * up", lambda f, g, u: f(g) * u, 0),
-    ("mlp.gate_up_exchanged", "gate * act(up)", lambda f, g, u: f(u) * g, 0),
-    ("mlp.activation_on_product", "act(gate * up)", lambda f, g, u: f(g * u), 0),
-    ("mlp.activation_on_both", "act(gate) * act(up)", lambda f, g, u: f(g) * f(u), 0),
-    ("mlp.no_gate", "act(up) alone", lambda f, g, u: f(u), 0),
-    ("mlp.no_up", "act(gate) alone", lambda f, g, u: f(g), 0),
-    ("mlp.sum", "act(gate) + up", lambda f, g, u: f(g) + u, 0),
-    ("mlp.sum", "gate + act(up)", lambda f, g, u: f(u) + g, 1),
-    ("mlp.sum", "act(gate + up)", lambda f, g, u: f(g + u), 1),
-    ("mlp.sum", "act(gate) + act(up)", lambda f, g, u: f(g) + f(u), 1),
-    ("mlp.sum", "act(gate) - up", lambda f, g, u: f(g) - u, 2),
-    ("mlp.up_plus_one", "act(gate) * (up + 1)", lambda f, g, u: f(g) * (u + 1), 0),
-    ("mlp.gate_plus_one", "(act(gate) + 1) * up", lambda f, g, u: (f(g) + 1) * u, 1),
-    ("mlp.activation_twice", "act(act(gate)) * up", lambda f, g, u: f(f(g)) * u, 1),
-    ("mlp.gate_twice", "gate * act(gate) * up", lambda f, g, u: g * f(g) * u, 1),
-    ("mlp.gate_twice", "act(gate) * gate", lambda f, g, u: f(g) * g, 2),
-    ("mlp.activation_on_result", "act(act(gate) * up)", lambda f, g, u: f(f(g) * u), 2),
-    ("mlp.negated_gate", "act(-gate) * up", lambda f, g, u: f(-g) * u, 1),
-    ("mlp.negated", "-act(gate) * up", lambda f, g, u: -f(g) * u, 1),
-    ("mlp.magnitude", "act(gate) * |up|", lambda f, g, u: f(g) * np.abs(u), 3),
+    ("activation", "act(gate) * up", lambda f, g, u: f(g) * u, 0),
+    ("gate_up_exchanged", "gate * act(up)", lambda f, g, u: f(u) * g, 0),
+    ("activation_on_product", "act(gate * up)", lambda f, g, u: f(g * u), 0),
+    ("activation_on_both", "act(gate) * act(up)", lambda f, g, u: f(g) * f(u), 0),
+    ("no_gate", "act(up) alone", lambda f, g, u: f(u), 0),
+    ("no_up", "act(gate) alone", lambda f, g, u: f(g), 0),
+    ("sum", "act(gate) + up", lambda f, g, u: f(g) + u, 0),
+    ("sum", "gate + act(up)", lambda f, g, u: f(u) + g, 1),
+    ("sum", "act(gate + up)", lambda f, g, u: f(g + u), 1),
+    ("sum", "act(gate) + act(up)", lambda f, g, u: f(g) + f(u), 1),
+    ("sum", "act(gate) - up", lambda f, g, u: f(g) - u, 2),
+    ("up_plus_one", "act(gate) * (up + 1)", lambda f, g, u: f(g) * (u + 1), 0),
+    ("gate_plus_one", "(act(gate) + 1) * up", lambda f, g, u: (f(g) + 1) * u, 1),
+    ("activation_twice", "act(act(gate)) * up", lambda f, g, u: f(f(g)) * u, 1),
+    ("gate_twice", "gate * act(gate) * up", lambda f, g, u: g * f(g) * u, 1),
+    ("gate_twice", "act(gate) * gate", lambda f, g, u: f(g) * g, 2),
+    ("activation_on_result", "act(act(gate) * up)", lambda f, g, u: f(f(g) * u), 2),
+    ("negated_gate", "act(-gate) * up", lambda f, g, u: f(-g) * u, 1),
+    ("negated", "-act(gate) * up", lambda f, g, u: -f(g) * u, 1),
+    ("magnitude", "act(gate) * |up|", lambda f, g, u: f(g) * np.abs(u), 3),
 )  # fmt: skip
+
+
+Bounded = Callable[[float, Array, Array], tuple[Array, Array]]
+_BOUNDED: tuple[tuple[str, Bounded | None], ...] = (
+    ("gate and up", lambda b, g, u: (np.minimum(g, b), np.clip(u, -b, b))),
+    ("gate (both ways) and up", lambda b, g, u: (np.clip(g, -b, b), np.clip(u, -b, b))),
+    ("gate", lambda b, g, u: (np.minimum(g, b), u)),
+    ("gate (both ways)", lambda b, g, u: (np.clip(g, -b, b), u)),
+    ("up", lambda b, g, u: (g, np.clip(u, -b, b))),
+    ("the result", None),
+)
 
 
 def swiglu(site: Site) -> Iterator[Hypothesis]:
     """Wrong functions, arrangements, bounds, roundings of the gated activation."""
-    what = observe(site)
-    part, few = (site, what) if what is None else _sampled(site, what)
+    what, act = observe(site), site.config.hidden_act
+    part, few = (site, what) if what is None else sampled(site, what)
+    right = dict(ACTIVATIONS)[act]
     with np.errstate(all="ignore"):
-        yield from likely(part, few, _formulas(site))
-        yield from likely(part, few, _bounds(site, what))
+        yield from likely(part, few, rows("mlp", f"{_RIGHT} ({act})", _formulas(act)))
+        yield from likely(part, few, rows("mlp", f"{_RIGHT}, no bounds", _bounds(right)))
         yield from casts(part, few, "mlp.half_precision", _RIGHT)
         yield from scaled(part, few, "mlp.scaled", _RIGHT)
-        if what is not None:
-            yield from likely(part, few, _fitted(site, part, few))
-            yield from likely(site, what, _moved(site))
+        if what is None:
+            return
+        largest = float(np.abs(what.actual[np.isfinite(what.actual)]).max())
+        for text, bounded in _BOUNDED:
+            starts = (0.5, 2.0, 8.0, 50.0) if bounded else (largest,)
+            yield from fitted(site, what, "mlp.clamped", f"{_RIGHT}, no bounds", partial(_says_bound, text),
+                              partial(_clamped, right, bounded), *((start,) for start in starts), rank=1)  # fmt: skip
+        yield from fitted(site, what, "mlp.up_plus_one", _RIGHT, "adds {:.7g} to up".format,
+                          lambda c, s: on_inputs(lambda g, u: right(g) * (u + c))(s), (0.5,))  # fmt: skip
+        yield from fitted(site, what, "mlp.activation", _RIGHT, "computes gate * sigmoid({:.7g} gate) * up".format,
+                          lambda b, s: on_inputs(lambda g, u: g * sigmoid(b * g) * u)(s), (1.0,), (1.7,))  # fmt: skip
+        yield from likely(site, what, shifted(site, ("mlp.gate_shifted", "mlp.up_shifted"), ("gate", "up"), _RIGHT))
 
 
-def _sampled(site: Site, what: Observed) -> tuple[Site, Observed]:
-    """A site of a few wrong cells in one row."""
-    cells = np.flatnonzero(what.wrong)
-    cells = cells[:: max(1, len(cells) // _CELLS)]
-
-    def some(values: Array) -> Array:
-        return values.reshape(-1)[cells].reshape(1, 1, -1)
-
-    unit = None if what.unit is None else some(what.unit)
-    few = Observed(some(what.actual), some(what.truth), unit, np.ones((1, 1, len(cells)), bool))
-    return replace(site, inputs=tuple(map(some, site.inputs))), few
-
-
-def _inputs(site: Site) -> tuple[Array, Array]:
-    gate, up = (np.asarray(one, np.float64) for one in site.inputs)
-    return gate, up
-
-
-def _unit(y: Array, g: Array, u: Array, *, cancels: bool, added: bool) -> Array:
-    """As `ops.swiglu.unit`: the exponential amplifies its argument's rounding; GELU-like functions keep that of 1."""
-    scale = np.abs(y) * (1 + np.abs(g))
-    if cancels:
-        scale = scale + np.maximum(np.abs(g), 1) * np.maximum(np.abs(u), 1) / 2
-    if added:
-        scale = scale + np.abs(g) + np.abs(u)
-    return np.asarray(FLOAT32_ROUNDOFF * scale + 2.0**-126 * (1 + np.abs(g * u)))
-
-
-def _arranged(arranged: Arranged, function: Function, cancels: bool, added: bool, site: Site) -> Result:
-    g, u = _inputs(site)
-    y = arranged(function, g, u)
-    inner = np.maximum(np.abs(g), np.abs(u)) if arranged is not _ARRANGEMENTS[0][2] else g
-    inner = np.abs(g * u) if arranged is _ARRANGEMENTS[2][2] else inner
-    return y, _unit(y, inner, u, cancels=cancels, added=added)
-
-
-def _formulas(site: Site) -> Iterator[Hypothesis]:
-    right = site.config.hidden_act
-    for (act, function, cancels), (name, shown, arranged, rank) in product(ACTIVATIONS, _ARRANGEMENTS):
-        if act == right and name == "mlp.activation":
+def _formulas(right: str) -> Iterator[tuple[str, str, int, Wrong]]:
+    for (act, function), (name, shown, arranged, rank) in product(ACTIVATIONS, _ARRANGEMENTS):
+        if act == right and name == "activation":
             continue
         says = f"computes {shown}" + ("" if act == right else f" with {act} for act, not {right}")
-        first = "mlp.activation" if name == "mlp.activation" or act == "no activation" else name
-        total = rank + (0 if act == right or name == "mlp.activation" else 2)
-        compute = partial(_arranged, arranged, function, cancels, name == "mlp.sum" or "one" in name)
-        yield Hypothesis(first, says, f"{_RIGHT} ({right})", compute, total)
+        other = act != right and name != "activation"
+        first = "activation" if act == "no activation" else name
+        yield first, says, rank + 2 * other, on_inputs(partial(arranged, function))
 
 
-def _truth(site: Site, g: Array, u: Array) -> tuple[Array, Array]:
-    y = ops.swiglu.forward(g, u, site.config.hidden_act)
-    return y, ops.swiglu.unit(y, g, u, site.config.hidden_act)
+def _says_bound(text: str, bound: float) -> str:
+    return f"clamps {text} to ±{bound:g}"
 
 
-def _bounds(site: Site, what: Observed | None) -> Iterator[Hypothesis]:
-    """gate, up or the result clamped: at bounds that models have, or at the largest number recorded."""
-    bounds = {7.0, 10.0, 6.0, 1.0, 20.0, 5.0, 100.0, 65504.0}
-    if what is not None:
-        bounds |= set(_fitted_bounds(site, what))
+def _bounds(right: Function) -> Iterator[tuple[str, str, int, Wrong]]:
+    """Clamped at bounds that models have."""
+    for bound, (text, bounded) in product((1.0, 5.0, 6.0, 7.0, 10.0, 20.0, 100.0, 65504.0), _BOUNDED):
+        yield "clamped", _says_bound(text, bound), 1, partial(_clamped, right, bounded, bound)
 
-    def clamped(bound: float, points: str, site: Site) -> Result:
-        g, u = _inputs(site)
-        g = np.minimum(g, bound) if "g" in points else np.clip(g, -bound, bound) if "G" in points else g
-        u = np.clip(u, -bound, bound) if "u" in points else u
-        y, unit = _truth(site, g, u)
-        return (np.clip(y, -bound, bound), unit) if "y" in points else (y, unit)
+    def gpt_oss(g: Array, u: Array) -> Array:
+        g, u = np.minimum(g, 7.0), np.clip(u, -7.0, 7.0)
+        return np.asanyarray(g * sigmoid(1.702 * g) * (u + 1))
 
-    def open_(bound: float, site: Site) -> Result:
-        """gpt-oss: x sigmoid(1.702 x) (up + 1) of clamped numbers."""
-        g, u = _inputs(site)
-        g, u = np.minimum(g, bound), np.clip(u, -bound, bound)
-        y = g * sigmoid(1.702 * g) * (u + 1)
-        return y, _unit(y, g, u, cancels=False, added=False) + FLOAT32_ROUNDOFF * np.abs(g)
-
-    for bound, (points, text, rank) in product(
-        sorted(bound for bound in bounds if bound > 0),
-        (("gu", "gate and up", 1), ("Gu", "gate (both ways) and up", 1), ("g", "gate", 1), ("G", "gate (both ways)", 1),
-         ("u", "up", 1), ("y", "the result", 1)),
-    ):  # fmt: skip
-        says = f"clamps {text} to ±{bound:g}"
-        yield Hypothesis("mlp.clamped", says, f"{_RIGHT}, no bounds", partial(clamped, bound, points), rank)
     says = "computes gate * sigmoid(1.702 gate) * (up + 1) of numbers clamped to ±7"
-    yield Hypothesis("mlp.clamped", says, _RIGHT, partial(open_, 7.0), 1)
+    yield "clamped", says, 1, on_inputs(gpt_oss)
 
 
-def _fitted_bounds(site: Site, what: Observed) -> Iterator[float]:
-    """Bounds that wrong cells tell: the largest number, up where gate is small, gate where up is."""
-    yield float(np.abs(what.actual[np.isfinite(what.actual)]).max())
-    g, u = (one[what.wrong] for one in _inputs(site))
-    actual = what.actual[what.wrong].astype(np.float64)
-    act = _truth(site, g, np.ones_like(g))[0]
-    low = (g < 0) & (act != 0)
-    if low.any():
-        yield _shared(np.abs(actual[low] / act[low]))
-    high = (g > 0) & (np.abs(u) < 1) & (u != 0)
-    if high.any():
-        kept = _shared(actual[high] / u[high])
-        yield float(np.interp(kept, _truth(site, _GRID, np.ones_like(_GRID))[0], _GRID))
-
-
-_GRID = np.linspace(0, 100, 1_000_001)
-
-
-def _shared(values: Array) -> float:
-    """The median, rounded as a written bound would be when it is close to that."""
-    middle = float(np.median(values))
-    return round(middle, 3) if abs(middle - round(middle, 3)) < 1e-5 else middle
-
-
-def _fitted(site: Site, small: Site, few: Observed | None) -> Iterator[Hypothesis]:
-    """Numbers that the wrong cells tell: what is added to up, the slope inside the sigmoid."""
-    assert few is not None
-    g, u = _inputs(small)
-    truth, actual = few.truth, few.actual.astype(np.float64)
-    act = _truth(small, g, np.ones_like(g))[0]
-    offset = factor_between(act, actual - truth)
-
-    def shifted(site: Site) -> Result:
-        g, u = _inputs(site)
-        y, unit = _truth(site, g, u + offset)
-        return y, unit + np.abs(_truth(site, g, u)[0]) * FLOAT32_ROUNDOFF
-
-    yield Hypothesis("mlp.up_plus_one", f"adds {offset:.7g} to up", _RIGHT, shifted, 2)
-    if site.config.hidden_act == "silu":
-        yield from _slope(g, u, actual)
-
-
-def _slope(g: Array, u: Array, actual: Array) -> Iterator[Hypothesis]:
-    gate = actual / (g * u)
-    good = (gate > 0.02) & (gate < 0.98) & (np.abs(g) > 0.1)
-    if not good.any():
-        return
-    slope = float(np.median((np.log(gate) - np.log1p(-gate))[good] / g[good]))
-
-    def compute(site: Site) -> Result:
-        g, u = _inputs(site)
-        y = g * sigmoid(slope * g) * u
-        return y, _unit(y, g, u, cancels=False, added=False)
-
-    yield Hypothesis("mlp.activation", f"computes gate * sigmoid({slope:.7g} gate) * up", _RIGHT, compute, 2)
-
-
-def _moved(site: Site) -> Iterator[Hypothesis]:
-    """up (or gate) of other tokens or channels than the other one's."""
-
-    def compute(which: int, by: int, axis: int, site: Site) -> Result:
-        inputs = list(_inputs(site))
-        inputs[which] = np.roll(inputs[which], by, axis)
-        return _truth(site, inputs[0], inputs[1])
-
-    for which, by, axis in product((0, 1), (1, -1), (0, 1, 2)):
-        what, along = ("gate", "up")[which], ("batch row", "token", "channel")[axis]
-        says = f"takes {what} of the {along} {'before' if by > 0 else 'behind'}"
-        yield Hypothesis(f"mlp.{what}_shifted", says, _RIGHT, partial(compute, which, by, axis), 2)
+def _clamped(right: Function, bounded: Bounded | None, bound: float, site: Site) -> Array:
+    g, u = inputs(site)
+    if bounded is None:
+        return np.asanyarray(np.clip(right(g) * u, -bound, bound))
+    g, u = bounded(bound, g, u)
+    return np.asanyarray(right(g) * u)
 
 
 def gradient(site: Site) -> Iterator[Hypothesis]:
