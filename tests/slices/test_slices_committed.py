@@ -41,7 +41,8 @@ def at_once(model: Any, case: qwen3_parity.Case) -> None:
 
 def step_by_step(model: Any, case: qwen3_parity.Case) -> None:
     if len(case.steps) == 1:  # what stands around a model has one alone
-        return at_once(model, case)
+        at_once(model, case)
+        return
     states = None
     for step in case.steps:
         states = model(**step, **{CACHE: states}, use_cache=True)[CACHE]
