@@ -16,8 +16,8 @@ from qwen3_spec.arithmetic import Array
 from qwen3_spec.aten.numbers import Numbers
 from qwen3_spec.sums import dot_products, twins
 
-Product = tuple[int, tuple[int, ...], tuple[int, ...]]
-"""A product of matrices: its node, and the shapes of its two sides."""
+Product = tuple[int, int, tuple[int, ...], tuple[int, ...]]
+"""A product of matrices: its node, which piece of it, and the shapes of its two sides."""
 ROUNDOFF = {"float32": 2.0**-24, "bfloat16": 2.0**-8, "float16": 2.0**-11, "float64": 2.0**-24}
 """Half the distance of neighbouring numbers at 1. What a graph has in float64 is computed in float32 by most."""
 _APPROXIMATED = 4 * 2.0**-24
@@ -36,6 +36,7 @@ class Noise(Numbers):
     draw: int
     narrow: bool = False
     node: int = 0
+    part: int = 0
     roundings: MutableMapping[Product, Array] = field(default_factory=dict, repr=False)
     _rng: np.random.Generator = field(default_factory=lambda: np.random.Generator(np.random.PCG64(0)), repr=False)
 
@@ -43,6 +44,10 @@ class Noise(Numbers):
         """The draw of a node."""
         seeds = np.random.SeedSequence([self.draw, value])
         return replace(self, node=value, _rng=np.random.Generator(np.random.PCG64(seeds)))
+
+    def piece(self, number: int) -> Noise:
+        """The draw of a part of the node's product."""
+        return replace(self, part=number)
 
     def moved(self, x: Array, by: Array | float) -> Array:
         """Each element moved by a part of `by`, to either side."""
@@ -83,7 +88,7 @@ class Noise(Numbers):
             return super().matmul(a, b)
         left = a[None] if a.ndim == 1 else a
         right = b[:, None] if b.ndim == 1 else b
-        key = self.node, left.shape, right.shape
+        key = self.node, self.part, left.shape, right.shape
         if key not in self.roundings:
             product, drift = dot_products(left, right)
             roundings = np.sqrt(drift)

@@ -45,6 +45,10 @@ class Numbers:
         """What the node of this number is computed with."""
         return self
 
+    def piece(self, number: int) -> Numbers:
+        """What a part of the node's product is computed with."""
+        return self
+
     def rounded(self, x: Array) -> Array:
         """An intermediate result inside of an op, as it goes on."""
         return x
