@@ -26,6 +26,7 @@ TOTAL = 1 << 34
 _BYTES = 8  # of a float64, an int64
 _LARGEST_SIZE = 1 << 63
 _KINDS = frozenset("biufc")
+_PRODUCTS = frozenset({"linear", "matmul", "bmm", "mm"})
 
 
 class Ref(NamedTuple):
@@ -170,9 +171,10 @@ def computed(
     kernel = kernel_of(node.op)
     if kernel is None:
         raise ValueError(f"an op that nothing here computes: {node.op}")
-    # What only moves numbers need not wait for all of a table to become wide.
-    lift = numbers.lifted if kernel.kind is not Kind.MOVE else np.asarray
-    rows_stay = node.op.partition(".")[0] == "bmm"
+    # What only moves numbers need not wait for all of a table to become wide; products see to that themselves.
+    name = node.op.partition(".")[0]
+    lift = np.asarray if kernel.kind is Kind.MOVE or name in _PRODUCTS else numbers.lifted
+    rows_stay = name == "bmm"
     try:
         operands = [resolved(operand, values, lift, rows_stay=rows_stay) for operand in node.operands]
         named = {name: resolved(operand, values, lift) for name, operand in node.named.items()}

@@ -74,7 +74,7 @@ def product(numbers: Numbers, a: Array | Gathered, b: Array | Gathered) -> Array
     order = np.argsort(rows.indices, kind="stable")
     entries, starts = np.unique(rows.indices[order], return_index=True)
     for entry, places in zip(entries.tolist(), np.split(order, starts[1:]), strict=True):
-        table, part = numbers.lifted(rows.table[entry][None]), numbers.lifted(other[places])
+        table, part = rows.table[entry][None], other[places]
         left, right = (table, part) if rows is a else (part, table)
         result[places] = numbers.piece(entry).matmul(left, right)
     return result
