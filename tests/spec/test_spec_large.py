@@ -81,3 +81,15 @@ def test_blocks_of_columns_drift_as_the_whole(terms: int, monkeypatch: pytest.Mo
     for part, whole in zip(large.products(a, b), dot_products(a, b), strict=True):
         np.testing.assert_allclose(part, whole, rtol=1e-5)
     np.testing.assert_allclose(large.product(a, b), a @ b.astype(np.float64), rtol=1e-12, atol=1e-12)
+
+
+def test_taps_of_one_value_share_its_unit_and_other_cells_do_not() -> None:
+    here = slices()
+    truth = here.value(6)
+    counts = np.ones(truth.shape, bool)
+    unit = here.unit(6, truth, counts)
+    assert here.unit(6, truth.copy(), counts.copy()) is unit
+    fewer = counts.copy()
+    fewer[0] = False
+    assert not np.array_equal(here.unit(6, truth, fewer), unit)
+    assert not np.array_equal(here.unit(6, truth, counts, "bfloat16"), unit)

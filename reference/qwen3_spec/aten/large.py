@@ -53,7 +53,8 @@ def products(a: Array, b: Array) -> tuple[Array, Array]:
 
 def beside(base: Base, a: Array) -> Array:
     """`a` times the base's right side, of an `a` near its left one: the difference is float32's, and small."""
-    return np.asarray(base.product + np.matmul((a - base.left).astype(np.float32), base.right))
+    apart = (a - base.left).astype(np.float32).reshape(-1, a.shape[-1])
+    return np.asarray(base.product + (apart @ base.right).reshape(base.product.shape))
 
 
 def is_of(base: Base, a: Array, b: Array) -> bool:
