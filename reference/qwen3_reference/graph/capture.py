@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from threadpoolctl import threadpool_limits
 from torch import nn
 
 from qwen3_golden import ParityError, Recording, Tensor, pb, tensor
@@ -100,8 +99,7 @@ def write(
     tensors += [_tensor(key, value, made.axes[key]) for key, value in made.values.items()]
     golden = Recording(case, said, run, tensors, parameter_messages(weights), graph=graph)
     if floors:
-        with threadpool_limits(1, user_api="blas"):  # the products are small, or blocks of large ones
-            measured = floors_of(made.graph, dict(arrays_of(model, inputs)), golden)
+        measured = floors_of(made.graph, dict(arrays_of(model, inputs)), golden)
         for item in tensors:
             if item.key in measured:
                 item.info.floor.CopyFrom(measured[item.key])

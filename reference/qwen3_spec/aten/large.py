@@ -14,8 +14,8 @@ LARGE = 1 << 20
 """Elements from which on a matrix is large."""
 HELD = 1 << 24
 """The most elements of a product that is held for other draws."""
-_BLOCK = 1 << 17
-"""Elements of a block: in float64 it stays in a core's cache."""
+_BLOCK = 1 << 20
+"""Elements of a block: small enough for memory that was freed just now, large enough for several threads."""
 
 
 class Base(NamedTuple):
