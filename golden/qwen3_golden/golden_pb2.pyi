@@ -412,16 +412,18 @@ class RopeScaling(_message.Message):
     def __init__(self, rope_type: _Optional[str] = ..., factor: _Optional[float] = ..., original_max_position_embeddings: _Optional[int] = ..., attention_factor: _Optional[float] = ..., beta_fast: _Optional[float] = ..., beta_slow: _Optional[float] = ..., truncate: _Optional[bool] = ..., low_freq_factor: _Optional[float] = ..., high_freq_factor: _Optional[float] = ...) -> None: ...
 
 class Run(_message.Message):
-    __slots__ = ("arithmetic", "backend", "materialised", "golden_tables")
+    __slots__ = ("arithmetic", "backend", "materialised", "golden_tables", "golden_choices")
     ARITHMETIC_FIELD_NUMBER: _ClassVar[int]
     BACKEND_FIELD_NUMBER: _ClassVar[int]
     MATERIALISED_FIELD_NUMBER: _ClassVar[int]
     GOLDEN_TABLES_FIELD_NUMBER: _ClassVar[int]
+    GOLDEN_CHOICES_FIELD_NUMBER: _ClassVar[int]
     arithmetic: Arithmetic
     backend: Backend
     materialised: _containers.RepeatedScalarFieldContainer[str]
     golden_tables: bool
-    def __init__(self, arithmetic: _Optional[_Union[Arithmetic, str]] = ..., backend: _Optional[_Union[Backend, str]] = ..., materialised: _Optional[_Iterable[str]] = ..., golden_tables: _Optional[bool] = ...) -> None: ...
+    golden_choices: bool
+    def __init__(self, arithmetic: _Optional[_Union[Arithmetic, str]] = ..., backend: _Optional[_Union[Backend, str]] = ..., materialised: _Optional[_Iterable[str]] = ..., golden_tables: _Optional[bool] = ..., golden_choices: _Optional[bool] = ...) -> None: ...
 
 class Tokenization(_message.Message):
     __slots__ = ("encoding", "decoding", "batch", "conversation")

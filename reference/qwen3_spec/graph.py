@@ -17,6 +17,7 @@ import numpy as np
 from qwen3_spec.arithmetic import Array
 from qwen3_spec.aten import TRUTH, Kind, Numbers, elements, kernel_of
 from qwen3_spec.aten.choices import taken
+from qwen3_spec.aten.gathered import Gathered, gathered, product
 
 LIMIT = 1 << 31
 """The most bytes that an op may make, in float64."""
@@ -25,6 +26,7 @@ TOTAL = 1 << 34
 _BYTES = 8  # of a float64, an int64
 _LARGEST_SIZE = 1 << 63
 _KINDS = frozenset("biufc")
+_PRODUCTS = frozenset({"linear", "matmul", "bmm", "mm"})
 
 
 class Ref(NamedTuple):
@@ -169,17 +171,24 @@ def computed(
     kernel = kernel_of(node.op)
     if kernel is None:
         raise ValueError(f"an op that nothing here computes: {node.op}")
-    # What only moves numbers need not wait for all of a table to become wide.
-    lift = numbers.lifted if kernel.kind is not Kind.MOVE else np.asarray
-    operands = [resolved(operand, values, lift) for operand in node.operands]
-    named = {name: resolved(operand, values, lift) for name, operand in node.named.items()}
+    # What only moves numbers need not wait for all of a table to become wide; products see to that themselves.
+    name = node.op.partition(".")[0]
+    lift = np.asarray if kernel.kind is Kind.MOVE or name in _PRODUCTS else numbers.lifted
+    rows_stay = name == "bmm"
     try:
+        operands = [resolved(operand, values, lift, rows_stay=rows_stay) for operand in node.operands]
+        named = {name: resolved(operand, values, lift) for name, operand in node.named.items()}
+        if (rows := gathered(node.op, operands)) is not None:
+            _check_shape(node, rows.shape)
+            return rows
         most = elements(node.op, operands, named)
         if most * _BYTES > limit:
             raise ValueError(f"it makes up to {most} elements, and {limit // _BYTES} are the most")
         with np.errstate(all="ignore"):
             if choice is not None:
                 return taken(operands[0], choice, operands[2] if len(operands) > 2 else named.get("dim", -1))
+            if any(isinstance(operand, Gathered) for operand in operands):
+                return result_of(node, kernel.kind, product(numbers, *operands), numbers)
             result = kernel.compute(*([numbers] if kernel.takes_numbers else []), *operands, **named)
         return result_of(node, kernel.kind, result, numbers)
     except Exception as error:  # NumPy's words for operands that an op does not take are of many types
@@ -193,15 +202,19 @@ def result_of(node: Node, kind: Kind, result: Any, numbers: Numbers) -> Any:
     result = np.asarray(result)
     if result.dtype.kind not in _KINDS:
         raise ValueError("its result is no tensor of numbers")
-    if len(result.shape) != len(node.shape) or any(
-        size is not None and size != own for size, own in zip(node.shape, result.shape, strict=True)
-    ):
-        raise ValueError(f"it gives {list(result.shape)}, not {list(node.shape)}")
+    _check_shape(node, result.shape)
     with np.errstate(invalid="ignore"):  # an infinite distance as an integer is some number, here as in torch
         result = result.astype(numbers.dtype(node.dtype), copy=False)
     if node.op.startswith("_to_copy"):
         return numbers.cast(result, node.dtype)
     return numbers.result(result, node.dtype) if kind in (Kind.POINT, Kind.SUM) else result
+
+
+def _check_shape(node: Node, shape: tuple[int, ...]) -> None:
+    if len(shape) != len(node.shape) or any(
+        size is not None and size != own for size, own in zip(node.shape, shape, strict=True)
+    ):
+        raise ValueError(f"it gives {list(shape)}, not {list(node.shape)}")
 
 
 def described(node: Node) -> str:
@@ -220,9 +233,13 @@ def _no_tensor(result: Any) -> Any:
     return result
 
 
-def resolved(operand: Operand, values: Mapping[int, Any], lift: Callable[[Array], Array]) -> Any:
-    """An operand as the op's function takes it, arrays lifted."""
+def resolved(
+    operand: Operand, values: Mapping[int, Any], lift: Callable[[Array], Array], *, rows_stay: bool = False
+) -> Any:
+    """An operand as the op's function takes it, arrays lifted; with `rows_stay` gathered rows stay in their table."""
     if isinstance(operand, Ref):
         value = values[operand.value]
+        if isinstance(value, Gathered) and not rows_stay:
+            value = np.asarray(value)
         return lift(value) if isinstance(value, np.ndarray) else value
     return [resolved(part, values, lift) for part in operand] if isinstance(operand, tuple) else operand

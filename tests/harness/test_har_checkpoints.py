@@ -19,7 +19,7 @@ from qwen3_reference.cases.models import MODEL_CASES
 from qwen3_reference.checkpoints.classic_configs import is_classic
 from qwen3_reference.checkpoints.stored import read_directory
 
-MODELS = sorted(GOLDEN_ROOT / "checkpoints" / case.checkpoint for case in MODEL_CASES)
+MODELS = sorted({GOLDEN_ROOT / "checkpoints" / case.checkpoint for case in MODEL_CASES})
 """Those of models that their own graph describes."""
 DIRECTORIES = sorted(one for one in {*(GOLDEN_ROOT / "checkpoints").iterdir()} - {*MODELS} if not is_classic(one))
 """Those of Qwen3, Qwen2 and Llama."""

@@ -51,6 +51,7 @@ DIGESTS = {
     "qwen3-moe": "b2ca4b2bd249fc8bc54236658cd4582f88ce12654a9de5b1bab164ef2d89bf58",
     "qwen3-moe-dense-layers": "26be847a3d6907995bf2575e2c67316a7cd8ad93aebea86b034604e01a52029d",
     "qwen3-moe-bfloat16": "b7d1aa8afd8a77d1a8dec5adc6d619ff1d8577911fb4987ffa6f6284e77a994d",
+    "qwen3-pooled": "f928918318e4961ddc5d87ab5418761a5ce2c0fbd1d29b1b51182c0334768751",
     "qwen3-next": "dbf502ed3b91962db3f775694ec97d17d18f4a72960e0044e1a0e5119625ce9c",
     "qwen3.5": "a9ed7c4e42d8f6184d54aea6911d4a1038295a90ab9d6d71974b2fa4530231cc",
     "qwen3.5-moe": "0763545fb043917f219ae161ca8c8a65a606676f963da69f0e0f31a5e7a2ae97",
@@ -59,7 +60,7 @@ DIGESTS = {
 }
 PAIRS = [("tied-encoder", "tied-decoder"), ("window-encoder", "window-decoder"), ("qwen2-encoder", "qwen2-decoder")]
 NAMES = [definition.name for definition in (*DEFINITIONS, *TWINS, *LLAMA_DEFINITIONS)]
-MODELS = [case.checkpoint for case in MODEL_CASES]
+MODELS = sorted({case.checkpoint for case in MODEL_CASES})
 
 
 @pytest.mark.parametrize("name", [*NAMES, *MODELS])

@@ -136,6 +136,36 @@ def test_tokens_with_another_choice_are_left_out_of_the_run_and_a_note_says_so()
     assert {tap.name for tap in verdicts.taps if tap.problem is not None} == {"layers.0.gate"}
 
 
+def other_scores(values: Values) -> Values:
+    """Scores by which the token with the closest choice would choose another."""
+    near = values["layers.0.gate"].copy()
+    order = np.argsort(-near, -1)
+    gap = -np.diff(np.take_along_axis(near, order, -1), axis=-1)[..., 1]
+    row, slot = np.unravel_index(np.argmin(np.where(inputs()["attention_mask"], gap, np.inf)), gap.shape)
+    near[row, slot, order[row, slot, 1:3]] = near[row, slot, order[row, slot, [2, 1]]]
+    return {"layers.0.gate": near}
+
+
+@pytest.mark.parametrize("leave", [(), ("layers.0.gate[1]", "layers.0.gate[2]")])
+def test_who_takes_the_goldens_choices_and_says_so_is_judged_by_them(leave: tuple[str, ...]) -> None:
+    golden_choice: Change = lambda _: {"layers.0.gate[2]": run({})["layers.0.gate[2]"]}  # noqa: E731
+    run_ = candidate(leave, gate=other_scores, picked=golden_choice)
+    behind = ["layers.0.experts"] if leave else ["layers.0.gate[2]"]
+    assert wrong(check(golden(), run_, weights())) == ["layers.0.gate", *behind]
+    run_.run.golden_choices = True
+    assert wrong(check(golden(), run_, weights())) == ["layers.0.gate"]
+
+
+def test_who_says_so_and_chooses_otherwise_is_found_out() -> None:
+    run_ = candidate(picked=picked(last=0))
+    run_.run.golden_choices = True
+    problems = {tap.name: tap.problem.rule for tap in check(golden(), run_, weights()).taps if tap.problem}
+    assert problems["layers.0.gate[2]"] == "the run says golden_choices, but it chose others"
+    run_ = candidate(picked=picked(np.asarray([1, 0])))
+    run_.run.golden_choices = True
+    assert not wrong(check(golden(), run_, weights()))  # in any order
+
+
 def test_without_weights_other_experts_excuse_nothing() -> None:
     """Nobody can tell whether the choice was honest, and what follows from it is another run."""
     other = candidate(picked=picked(last=0))

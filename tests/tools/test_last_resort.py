@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from qwen3_golden import GOLDEN_ROOT
-from qwen3_parity.checkpoints.whole_folder import whole_folder
+from qwen3_golden.whole_folder import whole_folder
 from qwen3_parity.cli import TRACEBACK, main
 
 GOLDEN = str(GOLDEN_ROOT / "cases" / "decoder" / "plain.pb")
@@ -93,7 +93,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # nohup and a shell's 
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 from pathlib import Path
 import qwen3_parity.commands.check as command
-from qwen3_parity.checkpoints.whole_folder import whole_folder
+from qwen3_golden.whole_folder import whole_folder
 from qwen3_parity.cli import main
 number, twice = int(sys.argv[1]), sys.argv[2] == "twice"
 def slow(*_, **__):
@@ -128,7 +128,7 @@ def test_an_interrupted_run_leaves_no_folder(number: signal.Signals, twice: bool
 KILLED = """
 import os, sys
 from pathlib import Path
-from qwen3_parity.checkpoints.whole_folder import whole_folder
+from qwen3_golden.whole_folder import whole_folder
 with whole_folder(Path(sys.argv[1])) as folder:
     (folder / "begun").touch()
     os.kill(os.getpid(), 9)
@@ -136,7 +136,7 @@ with whole_folder(Path(sys.argv[1])) as folder:
 
 
 def test_what_a_kill_left_is_removed_by_the_next_run(tmp_path: Path) -> None:
-    code = "import os, sys\nfrom pathlib import Path\nfrom qwen3_parity.checkpoints.whole_folder import whole_folder\n"
+    code = "import os, sys\nfrom pathlib import Path\nfrom qwen3_golden.whole_folder import whole_folder\n"
     code += (
         "with whole_folder(Path(sys.argv[1])) as folder:\n    (folder / 'begun').touch()\n    os.kill(os.getpid(), 9)\n"
     )

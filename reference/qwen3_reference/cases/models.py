@@ -65,6 +65,12 @@ _TWO_BASES: Mapping[str, Any] = {
     "full_attention": {"factor": 4.0, "rope_theta": 70000.0, "rope_type": "linear"},
     "sliding_attention": {"rope_theta": 7000.0, "rope_type": "default"},
 }
+# Three tokens: of two, the last one and the one behind the first are the same. Every position is paid for by all taps.
+_POOLED: Mapping[str, Any] = {
+    "config": {**_SIZES, "hidden_size": 14, "intermediate_size": 10},
+    "lengths": (3, 2, 3, 1, 2, 3, 1, 3),
+    "soft": 0.3,
+}
 
 MODEL_CASES = (
     ModelCase(
@@ -139,18 +145,12 @@ MODEL_CASES = (
         "gemma3_text",
         {**_SIZES, "hidden_size": 18, "rope_parameters": _TWO_BASES},
     ),
-)
-"""Two rows each, the first padded on the left; a prefill and two steps that go on from its cache."""
-
-_POOLED: Mapping[str, Any] = {"lengths": (3, 4, 2, 4, 1, 3, 4, 2), "soft": 0.3}
-POOLED_CASES = (
     ModelCase(
         "model/embedding",
         "A Qwen3's last token as an embedding, cut to 11 channels; padded on the right, where the last slot is none.",
         3011,
         "qwen3-pooled",
         "qwen3",
-        _SIZES,
         around={"pool_last": 1, "dimensions": 11},
         padding="right",
         **_POOLED,
@@ -161,9 +161,10 @@ POOLED_CASES = (
         3011,
         "qwen3-pooled",
         "qwen3",
-        _SIZES,
         around={"score_no": 23, "score_yes": 37},
         **_POOLED,
     ),
 )
-"""Both of one checkpoint; of eight texts each, so that an explanation has fewer numbers than the tap."""
+"""Two rows each, the first padded on the left; a prefill and two steps that go on from its cache.
+
+Of what stands around a model eight texts each, so that an explanation has fewer numbers than the tap."""

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import torch
 from torch import nn
 
 from qwen3_golden import pb
-from qwen3_golden.errors import unwritable
-from qwen3_golden.whole import temporary
+from qwen3_golden.whole_folder import whole_folder
 from qwen3_reference.cases.models import ModelCase
 from qwen3_reference.checkpoints.tiny import refuse_existing
 from qwen3_reference.graph.capture import capture
@@ -32,21 +30,12 @@ def write_checkpoint(case: ModelCase, directory: Path) -> None:
     model = tiny_model(case.family, case.seed, case.config).to(_TORCH[case.dtype])
     if case.soft != 1:
         model.get_output_embeddings().weight.data *= case.soft
-    try:
-        beside = temporary(directory)
-    except OSError as error:
-        raise unwritable(directory, "checkpoint", error) from None
-    try:
+    with whole_folder(directory) as beside:
         with quiet():
             model.save_pretrained(beside)
         for path in beside.iterdir():
             if path.name not in _FILES:
                 path.unlink()
-        beside.replace(directory)
-    except OSError as error:
-        raise unwritable(directory, "checkpoint", error) from None
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
 
 
 def record_model(case: ModelCase, checkpoints: Path, path: Path) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 import math
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from types import MappingProxyType
@@ -19,8 +18,7 @@ import torch
 from torch import nn
 
 from qwen3_golden import ParityError
-from qwen3_golden.errors import unwritable
-from qwen3_golden.whole import temporary
+from qwen3_golden.whole_folder import whole_folder
 from qwen3_reference.graph.capture import capture
 from qwen3_reference.graph.load import load, model_class
 from qwen3_reference.graph.reason import short
@@ -44,23 +42,9 @@ def write_tiny(name: str | Path, folder: str | Path, *, seed: int = 1, floors: b
     `ParityError` for a family that is not known, does not run or cannot be exported, and for a folder that is there.
     """
     folder = Path(folder)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ParityError(
-            folder,
-            "there is something in the way of the new checkpoint",
-            expected="a folder that does not exist, or an empty one",
-            got="files",
-            next_step="choose another --out",
-        )
-    model = tiny_model(name, seed)
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        beside = temporary(folder)
-    except OSError as error:
-        raise unwritable(folder, "checkpoint", error) from None
-    try:
+    with whole_folder(folder) as beside:
         with quiet():
-            model.save_pretrained(beside)
+            tiny_model(name, seed).save_pretrained(beside)
         again = load(beside)
         inputs, steps = tiny_inputs(again, seed)
         capture(
@@ -74,13 +58,6 @@ def write_tiny(name: str | Path, folder: str | Path, *, seed: int = 1, floors: b
             seed=seed,
             label=folder.resolve().name,
         )
-        if folder.exists():
-            folder.rmdir()
-        beside.replace(folder)
-    except OSError as error:
-        raise unwritable(folder, "checkpoint", error) from None
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
     return folder / GOLDEN
 
 

@@ -13,11 +13,12 @@ import numpy as np
 
 from qwen3_spec.arithmetic import FLOAT64 as FLOAT64_SUMS
 from qwen3_spec.arithmetic import Array
+from qwen3_spec.aten import large
 from qwen3_spec.aten.numbers import Numbers
 from qwen3_spec.sums import dot_products, twins
 
-Product = tuple[int, tuple[int, ...], tuple[int, ...]]
-"""A product of matrices: its node, and the shapes of its two sides."""
+Product = tuple[int, int, tuple[int, ...], tuple[int, ...]]
+"""A product of matrices: its node, which piece of it, and the shapes of its two sides."""
 ROUNDOFF = {"float32": 2.0**-24, "bfloat16": 2.0**-8, "float16": 2.0**-11, "float64": 2.0**-24}
 """Half the distance of neighbouring numbers at 1. What a graph has in float64 is computed in float32 by most."""
 _APPROXIMATED = 4 * 2.0**-24
@@ -30,19 +31,26 @@ class Noise(Numbers):
 
     An element that the type holds as it is was exact and stays: a position times 1, a power of two, a copy. Numbers are
     drawn by draw and node, so that a slice has the same whatever else is run. How far a product's sums drift hardly
-    depends on the draw: `roundings` has it by node and shapes, from the first draw that came by.
+    depends on the draw: `roundings` has it by node and shapes, from the first draw that came by. `bases` has the
+    products of that draw with large matrices: those of other draws are computed beside them.
     """
 
     draw: int
     narrow: bool = False
     node: int = 0
+    part: int = 0
     roundings: MutableMapping[Product, Array] = field(default_factory=dict, repr=False)
+    bases: MutableMapping[Product, large.Base] = field(default_factory=dict, repr=False)
     _rng: np.random.Generator = field(default_factory=lambda: np.random.Generator(np.random.PCG64(0)), repr=False)
 
     def at(self, value: int) -> Noise:
         """The draw of a node."""
         seeds = np.random.SeedSequence([self.draw, value])
         return replace(self, node=value, _rng=np.random.Generator(np.random.PCG64(seeds)))
+
+    def piece(self, number: int) -> Noise:
+        """The draw of a part of the node's product."""
+        return replace(self, part=number)
 
     def moved(self, x: Array, by: Array | float) -> Array:
         """Each element moved by a part of `by`, to either side."""
@@ -81,10 +89,13 @@ class Noise(Numbers):
         """A product whose partial sums were rounded, in any order."""
         if a.dtype.kind != "f":
             return super().matmul(a, b)
-        left = a[None] if a.ndim == 1 else a
+        left = self.lifted(a[None] if a.ndim == 1 else a)
         right = b[:, None] if b.ndim == 1 else b
-        key = self.node, left.shape, right.shape
-        if key not in self.roundings:
+        key = self.node, self.part, left.shape, right.shape
+        if large.is_large(right):
+            product = self._large(key, left, right)
+        elif key not in self.roundings:
+            right = self.lifted(right)
             product, drift = dot_products(left, right)
             roundings = np.sqrt(drift)
             if b.ndim > 2:  # one token repeated makes products that round the same way; weights are never so
@@ -92,11 +103,23 @@ class Noise(Numbers):
                 roundings = roundings * (1 + alike * math.sqrt(left.shape[-1]) / 2)
             self.roundings[key] = roundings
         else:
-            product = np.matmul(left, right)
+            product = np.matmul(left, self.lifted(right))
         product = self.moved(product, ROUNDOFF["float32"] * self.roundings[key])
         if b.ndim == 1:
             product = product[..., 0]
         return product[..., 0, :] if a.ndim == 1 and b.ndim > 1 else product[..., 0] if a.ndim == 1 else product
+
+    def _large(self, key: Product, left: Array, right: Array) -> Array:
+        base = self.bases.get(key)
+        if base is not None and large.is_of(base, left, right):
+            return large.beside(base, left)
+        if key in self.roundings:
+            return large.product(left, right)
+        product, drift = large.products(left, right)
+        self.roundings[key] = np.sqrt(drift)
+        if product.size <= large.HELD:
+            self.bases[key] = large.Base(left, right, product)
+        return product
 
     def sum(self, value: Array, axes: tuple[int, ...], *, keepdims: bool = False) -> Array:
         """A sum whose partial sums were rounded, in any order."""
@@ -140,5 +163,5 @@ def _holds(x: Array, dtype: str) -> Array:
 
 def draws(count: int, *, narrow: bool = False) -> list[Noise]:
     """Independent draws, the same ones every time, of one graph on one set of values."""
-    roundings = dict[Product, Array]()
-    return [Noise(FLOAT64_SUMS, draw, narrow, roundings=roundings) for draw in range(count)]
+    roundings, bases = dict[Product, Array](), dict[Product, large.Base]()
+    return [Noise(FLOAT64_SUMS, draw, narrow, roundings=roundings, bases=bases) for draw in range(count)]

@@ -12,6 +12,7 @@ import numpy as np
 
 from qwen3_spec.arithmetic import FLOAT64 as FLOAT64_SUMS
 from qwen3_spec.arithmetic import SEQUENTIAL_FLOAT32, Arithmetic, Array
+from qwen3_spec.aten import large
 
 _FLOATS = frozenset({"float64", "float32", "bfloat16", "float16"})
 _COMPLEX = frozenset({"complex64", "complex128"})
@@ -45,6 +46,10 @@ class Numbers:
         """What the node of this number is computed with."""
         return self
 
+    def piece(self, number: int) -> Numbers:
+        """What a part of the node's product is computed with."""
+        return self
+
     def rounded(self, x: Array) -> Array:
         """An intermediate result inside of an op, as it goes on."""
         return x
@@ -62,12 +67,15 @@ class Numbers:
         return x
 
     def matmul(self, a: Array, b: Array) -> Array:
-        """As `numpy.matmul`, vectors included."""
+        """As `numpy.matmul`, vectors included, of values that need not be lifted."""
         if a.dtype.kind != "f":
             return np.asarray(np.matmul(a, b))
         left = a[None] if a.ndim == 1 else a
         right = b[:, None] if b.ndim == 1 else b
-        product = self.arithmetic.matmul(left, right)
+        if self.arithmetic is FLOAT64_SUMS and large.is_large(right):
+            product = large.product(left, right)
+        else:
+            product = self.arithmetic.matmul(self.lifted(left), self.lifted(right))
         if b.ndim == 1:
             product = product[..., 0]
         return product[..., 0, :] if a.ndim == 1 and b.ndim > 1 else product[..., 0] if a.ndim == 1 else product

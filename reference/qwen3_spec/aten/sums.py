@@ -19,7 +19,7 @@ def _axes(x: Array, dims: int | Sequence[int] | None) -> tuple[int, ...]:
 def linear(numbers: Numbers, x: Array, weight: Array, bias: Array | None = None) -> Array:
     """`x weightᵀ + bias`, `[…, in]` and `[out, in]`."""
     y = numbers.matmul(x, weight.T)
-    return y if bias is None else y + bias
+    return y if bias is None else y + numbers.lifted(bias)
 
 
 def matmul(numbers: Numbers, a: Array, b: Array) -> Array:

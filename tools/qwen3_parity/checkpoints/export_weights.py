@@ -13,10 +13,10 @@ from qwen3_golden import ParityError, Writer, minor_of, part_name, pb, tensor
 from qwen3_golden.probe import probe
 from qwen3_golden.regular_file import open_inside
 from qwen3_golden.weight_axes import weight_axes
+from qwen3_golden.whole_folder import whole_folder
 from qwen3_golden.wire import MAX_FILE_BYTES
 from qwen3_parity.checkpoints.export_tokenizer import export_tokenizer
 from qwen3_parity.checkpoints.weight_remarks import remark
-from qwen3_parity.checkpoints.whole_folder import whole_folder
 from qwen3_reference.capture.provenance import provenance
 from qwen3_reference.checkpoints.configs import model_config
 from qwen3_reference.checkpoints.exported import belongs

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from qwen3_golden import ParityError, pb, read_parts, verify_weights
+from qwen3_golden.whole_folder import whole_folder
 from qwen3_parity.checkpoints.export_weights import TOKENIZER
 from qwen3_parity.checkpoints.foreign import refuse_foreign
 from qwen3_parity.checkpoints.weight_remarks import remark
-from qwen3_parity.checkpoints.whole_folder import whole_folder
 from qwen3_reference.checkpoints.configs import model_config
 from qwen3_reference.checkpoints.exported import files_of
 from qwen3_reference.checkpoints.weights import checkpoint_message, stored_tensors

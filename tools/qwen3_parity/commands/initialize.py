@@ -13,8 +13,8 @@ import click
 
 from qwen3_golden import ParityError
 from qwen3_golden.whole import write_whole
+from qwen3_golden.whole_folder import whole_folder
 from qwen3_parity.checkpoints.foreign import refuse_foreign
-from qwen3_parity.checkpoints.whole_folder import whole_folder
 from qwen3_parity.commands import DIRECTORY, examples, output_options
 from qwen3_parity.report.output import Output
 

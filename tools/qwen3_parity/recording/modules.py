@@ -37,6 +37,7 @@ from qwen3_parity.recording.recorder import Recorder, elements, recorder
 from qwen3_parity.recording.tap_axes import width_of
 from qwen3_reference.binding import attach, hooked
 from qwen3_reference.cache_name import CACHE
+from qwen3_reference.graph.steps import states
 from qwen3_reference.graph.words import RESULTS, named_call
 
 _BACKENDS = {"eager": pb.EAGER, "sdpa": pb.SDPA, "flex_attention": pb.FLEX}
@@ -149,11 +150,8 @@ class _Run:
 
     def state(self, cache: Any) -> None:
         """Take the tensors of a cache of transformers at the end of a forward, where they fit."""
-        layers = getattr(cache, "layers", None)
-        for name in [name for name in self.wanted if name.startswith("cache.")]:
-            _, number, attribute = (*name.split("."), "", "")[:3]
-            if isinstance(layers, list) and number.isdecimal() and int(number) < len(layers):
-                self.offer(name, getattr(layers[int(number)], attribute, None), optional=True)
+        for name, value in states(cache):
+            self.offer(name, value, optional=True)
 
     def attention(self, module: nn.Module, values: Mapping[str, object], function: str) -> None:
         """Take what an attention function was given and gave."""

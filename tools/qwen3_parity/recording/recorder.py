@@ -38,7 +38,8 @@ class Recorder:
     `recording[name, :] = array` is all steps in one array, as a forward over every slot makes it. `path` is the file,
     whole when the `with` has ended; anything that takes a path takes the recorder. `left_out` says of patterns of taps
     why they were not recorded. `arithmetic` is said by who knows it; `stored` is that of the numbers' type, which
-    counts where nothing is said and float32 has more in it than a narrower type.
+    counts where nothing is said and float32 has more in it than a narrower type. `golden_choices`: the run was given
+    the golden's choices of experts (`case.golden[name, step]`) and made none of its own.
     """
 
     case: Case
@@ -48,6 +49,7 @@ class Recorder:
     arithmetic: pb.Arithmetic = pb.ARITHMETIC_UNSPECIFIED
     stored: pb.Arithmetic = pb.ARITHMETIC_UNSPECIFIED
     backend: pb.Backend = pb.FOREIGN
+    golden_choices: bool = False
     step: int = 0
     parameters: Sequence[pb.Parameter] = ()
     left_out: dict[str, ParityError] = field(default_factory=dict)
@@ -223,6 +225,7 @@ class Recorder:
             arithmetic=self.arithmetic or self.recognised or self.stored or golden.run.arithmetic,
             backend=self.backend,
             materialised=[*listed, *sorted(delivered.difference(listed))],
+            golden_choices=self.golden_choices,
         )
         self.writer.finish(golden.case, _provenance(self.producer), run, self.parameters)
 

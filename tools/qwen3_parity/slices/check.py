@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 from threadpoolctl import threadpool_limits
 
 from qwen3_golden import Array, Recording, Tensor, pb
@@ -113,7 +114,10 @@ def _in_the_run(item: Tensor, golden: Recording, candidate: Recording, graph: Gr
     if actual.is_float != item.is_float:
         return fail("another dtype", pb.DType.Name(item.info.dtype), pb.DType.Name(actual.info.dtype))
     if choice:
-        return verdict
+        others = np.sort(actual.array, -1) != np.sort(item.array, -1)
+        count = int((others & counted(item, golden)).sum()) if candidate.run.golden_choices else 0
+        rule = "the run says golden_choices, but it chose others"
+        return fail(rule, "the golden's, in any order", f"{count} of {others.size}") if count else verdict
     counts, axes = counted(item, golden, rerouted.before(item)), tuple(item.info.axes)
     if verdict.exact:
         metrics = exact(actual.values(), item.values(), counts, axes=axes)

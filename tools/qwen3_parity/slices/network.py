@@ -50,8 +50,9 @@ class Network:
 def network(golden: Recording, candidate: Recording, weights: Mapping[str, Array]) -> Network:
     """The slices of a golden's graph on a candidate's taps, with the case's inputs and these weights by name.
 
-    A tap of another shape than the golden's, and a choice out of range, is not among the recorded values. Raises
-    `ParityError` for a graph that cannot be read and for a weight that is not there.
+    A tap of another shape than the golden's, and a choice out of range, is not among the recorded values. A run that
+    says `golden_choices` has the golden's where it recorded none. Raises `ParityError` for a graph that cannot be read
+    and for a weight that is not there.
     """
     graph = graph_of(golden.graph, golden.source)
     inputs = {
@@ -69,7 +70,9 @@ def network(golden: Recording, candidate: Recording, weights: Mapping[str, Array
         if item.is_float:
             dtypes[value] = DTYPES[item.info.dtype]
     narrow = (candidate.run.arithmetic or golden.run.arithmetic) in _NARROW
-    slices = Slices(graph, leaves, recorded, dtypes, chosen(graph, recorded), narrow)
+    asked = {graph.taps[item.key]: item.values() for item in golden if item.key in graph.taps}
+    choices = (chosen(graph, asked) if candidate.run.golden_choices else {}) | chosen(graph, recorded)
+    slices = Slices(graph, leaves, recorded, dtypes, choices, narrow)
     return Network(golden, candidate, graph, slices)
 
 

@@ -5,27 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from difflib import get_close_matches
-from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
 from qwen3_golden import Recording, pb
 from qwen3_parity.recording.case import Case
 from qwen3_parity.recording.dumps.dump import Dump, Dumped, refused, shown
-from qwen3_parity.recording.dumps.given import equal, forward_of, is_given, refuse_other_inputs
-from qwen3_parity.recording.dumps.imported import (
-    Imported,
-    Misfit,
-    forwards_after,
-    refuse_unfinished,
-    stored_in,
-    taps_without,
-)
+from qwen3_parity.recording.dumps.given import is_given
+from qwen3_parity.recording.dumps.import_forwards import Part, import_forwards
+from qwen3_parity.recording.dumps.imported import Imported, Misfit
 from qwen3_parity.recording.graph_names import Entry, in_layers, is_all, parts_of_fused
 from qwen3_parity.recording.graph_steps import Wanted, fits, wanted_of
 from qwen3_parity.recording.graph_taps import called, general, module_of, modules_of, names_of
 from qwen3_parity.recording.prefixes import prefixes_of
-from qwen3_parity.recording.recorder import Recorder, recorder
+from qwen3_parity.recording.recorder import Recorder
 from qwen3_parity.recording.slots import Forward
 from qwen3_parity.recording.tap_axes import width_of
 
@@ -57,26 +50,10 @@ def import_graph_dump(
     others = list(dict.fromkeys(general(one.name) for one in left if not is_given(one.name)))
     if not matched:
         raise _nothing(dump, others, case)
-    misfits, forwards = list[Misfit](), list[Forward]()
-    with recorder(case, path, f"{dump.kind} dump") as recording:
-        recording.arithmetic, recording.stored = arithmetic, stored_in(one.one for one in matched)
-        ordered = sorted(matched, key=lambda one: one.forward)
-        for number, group in groupby(ordered, key=lambda one: one.forward):
-            members = list(group)
-            forward = _slots(recording, members, forwards, dump.path)
-            refuse_other_inputs(case, [one for one in inputs if forward_of(one) == number], forward)
-            misfits += _record(recording, members, forward)
-            forwards.append(forward)
-        refuse_unfinished(recording, forwards, dump.path)
-        if not len(recording):
-            raise _no_shape(dump, misfits)
-        without, tensors, recognised = taps_without(recording), len(recording), recording.recognised
     known = list(dict.fromkeys(general(name) for name in names_of(case.golden)))
     like = {name: get_close_matches(name, known, n=1)[:1] for name in others[:_LIKE]}
     unmatched = {name: "".join(like.get(name, ())) for name in others}
-    return Imported(
-        recording.path, dump.kind, len(dump.arrays), tensors, forwards, unmatched, without, misfits, recognised
-    )
+    return import_forwards(dump, case, path, arithmetic, matched, inputs, _fits, _laid_out, unmatched)
 
 
 class _Reading(NamedTuple):
@@ -146,10 +123,9 @@ def _by_name(readings: Sequence[_Reading], golden: Recording) -> dict[tuple[str,
     return {key: theirs[name] for key, name in names.items() if name in theirs}
 
 
-def _slots(recording: Recorder, members: Sequence[_Matched], before: Sequence[Forward], path: Path) -> Forward:
-    """The slots of a forward, as most of its shapes say."""
-    choices = forwards_after(recording, before, path)
-    return max(choices, key=lambda one: sum(bool(_fitting(recording, member, one)) for member in members))
+def _fits(recording: Recorder, member: _Matched, forward: Forward) -> bool:
+    """Whether the forward has taps that an array can be, by its shape."""
+    return bool(_fitting(recording, member, forward))
 
 
 def _fitting(recording: Recorder, member: _Matched, forward: Forward) -> list[Wanted] | None:
@@ -172,34 +148,20 @@ def _fitting(recording: Recorder, member: _Matched, forward: Forward) -> list[Wa
     return there if fits(member.one.shape, member.taps[0], there[0], member.order, by_name=by_name) else None
 
 
-def _record(recording: Recorder, members: Sequence[_Matched], forward: Forward) -> list[Misfit]:
-    """Write what fits; what does not is said with both shapes."""
-    misfits, owners = list[Misfit](), dict[str, Dumped]()
-    for member in members:
-        one, where = member.one, shown(member.one.name)
-        wanted = _fitting(recording, member, forward)
-        if wanted is None:
-            wants = [
-                wanted_of(recording.case.golden, tap, forward, recording.bounds, recording.case.batch)
-                for tap in member.taps
-            ]
-            text = " + ".join(str([part.size for part in want.parts]) for want in wants if want)
-            misfits.append(Misfit(where, " + ".join(member.taps), text, str(list(one.shape))))
-        if not wanted:
-            continue
-        array = one.load()
-        widths = [width_of(part.parts) for part in wanted]
-        parts = parts_of_fused(member.entry, widths, array, where) if member.entry else [array]
-        for tap, part in zip(member.taps, parts, strict=True):
-            owner = owners.setdefault(tap, one)
-            if owner is one:
-                by_name = member.entry is None
-                recording.add(tap, part, one.dtype, forward, where, member.order, by_name=by_name)
-            elif not equal(owner.load(), array):
-                got = f"{shown(owner.name)} ({owner.file.name}) and {where} ({one.file.name}), which differ"
-                next_step = "name in the map the one that is meant, and the layer of each"
-                raise refused(one.file.parent, f"two arrays of a forward are {tap}", "one", got, next_step)
-    return misfits
+def _laid_out(recording: Recorder, member: _Matched, forward: Forward) -> list[Part] | Misfit:
+    """The taps in an array, or what is wrong with its shape."""
+    one, where, entry = member.one, shown(member.one.name), member.entry
+    wanted = _fitting(recording, member, forward)
+    if wanted is None:
+        golden, bounds, batch = recording.case.golden, recording.bounds, recording.case.batch
+        wants = [wanted_of(golden, tap, forward, bounds, batch) for tap in member.taps]
+        text = " + ".join(str([part.size for part in want.parts]) for want in wants if want)
+        return Misfit(where, " + ".join(member.taps), text, str(list(one.shape)))
+    if not wanted:
+        return []
+    array, widths = one.load(), [width_of(part.parts) for part in wanted]
+    parts = parts_of_fused(entry, widths, array, where) if entry else [array]
+    return [Part(tap, part, member.order, entry is None) for tap, part in zip(member.taps, parts, strict=True)]
 
 
 def _nothing(dump: Dump, others: Sequence[str], case: Case) -> Exception:
@@ -210,15 +172,4 @@ def _nothing(dump: Dump, others: Sequence[str], case: Case) -> Exception:
         f"names of the golden's taps, as {', '.join(names_of(case.golden)[:3])}, or a name map",
         f"{', '.join(shown(name) for name in others[:_SHOWN]) or 'no arrays'}{more}",
         'give a map with --names FILE: "their.{layer}.name" = "mlp.down_proj" on each line',
-    )
-
-
-def _no_shape(dump: Dump, misfits: Sequence[Misfit]) -> Exception:
-    expected, got = (
-        (f"{misfits[0].tap}: {misfits[0].expected}", f"{misfits[0].name}: {misfits[0].got}")
-        if misfits
-        else ("taps with positions", "states between steps alone")
-    )
-    return refused(
-        dump.path, "no array has the shape of its tap", expected, got, "run the model on the case's own inputs"
     )

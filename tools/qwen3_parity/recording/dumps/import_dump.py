@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from itertools import groupby
 from math import prod
 from pathlib import Path
 from typing import NamedTuple
@@ -13,21 +12,15 @@ from qwen3_golden import pattern_of, pb, place
 from qwen3_parity.recording.case import Case
 from qwen3_parity.recording.dumps.dump import Dump, Dumped, refused, shown
 from qwen3_parity.recording.dumps.formats import read_dump
-from qwen3_parity.recording.dumps.given import equal, forward_of, is_given, refuse_other_inputs
+from qwen3_parity.recording.dumps.given import is_given
 from qwen3_parity.recording.dumps.graph_dump import import_graph_dump
-from qwen3_parity.recording.dumps.imported import (
-    Imported,
-    Misfit,
-    forwards_after,
-    refuse_unfinished,
-    stored_in,
-    taps_without,
-)
+from qwen3_parity.recording.dumps.import_forwards import Part, import_forwards
+from qwen3_parity.recording.dumps.imported import Imported, Misfit
 from qwen3_parity.recording.dumps.meanings import Meaning, general, is_input, meanings, nearest, ready
 from qwen3_parity.recording.graph_names import graph_map
 from qwen3_parity.recording.layout import readings, split_axes, width_of
 from qwen3_parity.recording.names import Named, Names, name_map, part_of
-from qwen3_parity.recording.recorder import Recorder, is_last_alone, recorder
+from qwen3_parity.recording.recorder import Recorder, is_last_alone
 from qwen3_parity.recording.slots import Forward
 
 _BROADCAST = ("cos", "sin", "position_ids")
@@ -78,34 +71,9 @@ def _imported(dump: Dump, case: Case, named: Sequence[Named], path: Path | None,
     inputs, left = ([one for one in others if is_given(one.name) is wanted] for wanted in (True, False))
     if not matched:
         raise _nothing(dump, left, case)
-    misfits, forwards = list[Misfit](), list[Forward]()
-    with recorder(case, path, f"{dump.kind} dump") as recording:
-        recording.arithmetic, recording.stored = arithmetic, stored_in(one.one for one in matched)
-        groups = groupby(sorted(matched, key=lambda one: one.forward), key=lambda one: one.forward)
-        for number, group in groups:
-            members = list(group)
-            forward = _slots(recording, members, forwards, dump.path)
-            refuse_other_inputs(case, [one for one in inputs if forward_of(one) == number], forward)
-            misfits += _record(recording, members, forward)
-            forwards.append(forward)
-        refuse_unfinished(recording, forwards, dump.path)
-        if not len(recording):
-            raise _only_misfits(dump, misfits)
-        without, tensors, recognised = taps_without(recording), len(recording), recording.recognised
     names = dict.fromkeys(general(one.name) for one in sorted(left, key=lambda one: is_input(one.name)))
     unmatched = {name: nearest(name, case.stack) for name in names}
-    return Imported(
-        recording.path, dump.kind, len(dump.arrays), tensors, forwards, unmatched, without, misfits, recognised
-    )
-
-
-def _slots(recording: Recorder, members: Sequence[_Matched], before: Sequence[Forward], path: Path) -> Forward:
-    """The slots of a forward: those behind the last one, or the whole row again, as most of its shapes say.
-
-    As a model without a cache runs, one forward over all slots serves every step.
-    """
-    choices = forwards_after(recording, before, path)
-    return max(choices, key=lambda one: sum(_fits(member, recording.sizes(one)) for member in members))
+    return import_forwards(dump, case, path, arithmetic, matched, inputs, _fits, _laid_out, unmatched)
 
 
 def _parts(meaning: Meaning) -> list[tuple[str, tuple[str, ...]]]:
@@ -114,9 +82,9 @@ def _parts(meaning: Meaning) -> list[tuple[str, tuple[str, ...]]]:
     return [(name, split_axes(pattern_of(name), spot.axes)) for name, spot in spots if spot is not None]
 
 
-def _fits(member: _Matched, sizes: Mapping[str, int]) -> bool:
+def _fits(recording: Recorder, member: _Matched, forward: Forward) -> bool:
     """Whether an array can be its tap by its shape alone. Only then is it loaded."""
-    shape, parts = member.one.shape, _parts(member.meaning)
+    shape, parts, sizes = member.one.shape, _parts(member.meaning), recording.sizes(forward)
     name, axes = parts[0]
     if len(parts) > 1:
         width = sum(width_of(axes, sizes) for _, axes in parts)
@@ -133,27 +101,18 @@ def _fits(member: _Matched, sizes: Mapping[str, int]) -> bool:
     return prod(shape) == prod(full) and any(True for _ in readings(shape, axes, sizes))
 
 
-def _record(recording: Recorder, members: Sequence[_Matched], forward: Forward) -> list[Misfit]:
-    """Write what fits; what does not is said with both shapes."""
-    sizes, misfits, owners = recording.sizes(forward), list[Misfit](), dict[str, Dumped]()
-    for member in members:
-        one, meaning = member
-        where, parts = shown(one.name), _parts(meaning)
-        if not _fits(member, sizes):
-            wanted = " + ".join(f"{tap.rpartition('.')[2]} {[sizes.get(a, 0) for a in axes]}" for tap, axes in parts)
-            misfits.append(Misfit(where, " + ".join(meaning.taps), wanted, str(list(one.shape))))
-            continue
-        array = one.load()
-        for pattern, tap in zip(meaning.entry.patterns, meaning.taps, strict=True):
-            owner = owners.setdefault(tap, one)
-            if owner is one:
-                part = part_of(meaning.entry, pattern, array, where, sizes) if len(parts) > 1 else array
-                recording.add(tap, part, one.dtype, forward, where, _order(member, sizes))
-            elif not equal(owner.load(), array):  # what a model gives is what its last module gives
-                got = f"{shown(owner.name)} ({owner.file.name}) and {where} ({one.file.name}), which differ"
-                next_step = "name in the map the one that is meant, and the layer of each"
-                raise refused(one.file.parent, f"two arrays of a forward are {tap}", "one", got, next_step)
-    return misfits
+def _laid_out(recording: Recorder, member: _Matched, forward: Forward) -> list[Part] | Misfit:
+    """The taps in an array, or what is wrong with its shape."""
+    one, meaning, sizes = member.one, member.meaning, recording.sizes(forward)
+    where, parts = shown(one.name), _parts(meaning)
+    if not _fits(recording, member, forward):
+        wanted = " + ".join(f"{tap.rpartition('.')[2]} {[sizes.get(a, 0) for a in axes]}" for tap, axes in parts)
+        return Misfit(where, " + ".join(meaning.taps), wanted, str(list(one.shape)))
+    array, order = one.load(), _order(member, sizes)
+    return [
+        Part(tap, part_of(meaning.entry, pattern, array, where, sizes) if len(parts) > 1 else array, order)
+        for pattern, tap in zip(meaning.entry.patterns, meaning.taps, strict=True)
+    ]
 
 
 def _order(member: _Matched, sizes: Mapping[str, int]) -> tuple[str, ...]:
@@ -175,15 +134,4 @@ def _nothing(dump: Dump, left: Sequence[Dumped], case: Case) -> Exception:
         "names of Hugging Face's modules or of taps, or a name map",
         f"{', '.join(said) or 'no arrays'}{more}",
         'give a map with --names FILE: "their.{layer}.name" = "q_proj" on each line',
-    )
-
-
-def _only_misfits(dump: Dump, misfits: Sequence[Misfit]) -> Exception:
-    first = misfits[0]
-    return refused(
-        dump.path,
-        "no array has the shape of its tap",
-        f"{first.tap}: {first.expected}",
-        f"{first.name}: {first.got}",
-        "run the model on the case's own checkpoint and inputs",
     )

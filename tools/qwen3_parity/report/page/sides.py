@@ -43,6 +43,8 @@ def _of(recording: Recording) -> Iterator[tuple[str, str]]:
         yield "arithmetic", arithmetic(run.arithmetic)
         yield "backend", backend(run.backend)
         yield "angles", "the golden's cos and sin" if run.golden_tables else "its own"
+        if run.golden_choices:
+            yield "choices", "the golden's experts"
     yield from ((pair.key, pair.value) for pair in made.versions)
     yield from ((name, text) for name, text in (("platform", made.platform), ("kernels", made.kernels)) if text)
     yield from ((pair.key, pair.value) for pair in made.flags)

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from qwen3_golden import ParityError
-from qwen3_golden.errors import unwritable
+from qwen3_golden.errors import ParityError, unwritable
 from qwen3_golden.whole import remove, temporary
 
 

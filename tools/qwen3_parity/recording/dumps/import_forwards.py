@@ -1,0 +1,162 @@
+"""The forwards of a dump, one after the other, into a recording: as most of their shapes say."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple, Protocol, TypeVar
+
+from qwen3_golden import Array, pattern_of, pb
+from qwen3_golden.dtypes import ARITHMETIC, FLOATS
+from qwen3_parity.judge.match import GIVEN
+from qwen3_parity.recording.case import Case
+from qwen3_parity.recording.dumps.dump import Dump, Dumped, refused, shown
+from qwen3_parity.recording.dumps.given import equal, forward_of, refuse_other_inputs
+from qwen3_parity.recording.dumps.imported import Imported, Misfit
+from qwen3_parity.recording.recorder import Recorder, recorder
+from qwen3_parity.recording.slots import Forward
+
+
+class Match(Protocol):
+    """An array that means taps, and the number of its forward."""
+
+    @property
+    def one(self) -> Dumped:
+        """The array."""
+
+    @property
+    def forward(self) -> int:
+        """Its forward's number."""
+
+
+class Part(NamedTuple):
+    """What of an array is a tap; `order` are its axes where they are known, `by_name`: nobody said which tap it is."""
+
+    tap: str
+    array: Array
+    order: tuple[str, ...] = ()
+    by_name: bool = False
+
+
+_M = TypeVar("_M", bound=Match)
+
+
+def import_forwards(
+    dump: Dump,
+    case: Case,
+    path: Path | None,
+    arithmetic: pb.Arithmetic,
+    matched: Sequence[_M],
+    inputs: Sequence[Dumped],
+    fits: Callable[[Recorder, _M, Forward], bool],
+    parts: Callable[[Recorder, _M, Forward], Sequence[Part] | Misfit],
+    unmatched: Mapping[str, str],
+) -> Imported:
+    """Write the recording of what matches: `fits` says whether an array can be its taps in a forward, by shape alone.
+
+    `inputs` are arrays that a forward was given. Raises `ParityError` as `import_dump` does.
+    """
+    misfits, forwards = list[Misfit](), list[Forward]()
+    with recorder(case, path, f"{dump.kind} dump") as recording:
+        recording.arithmetic, recording.stored = arithmetic, _stored_in(one.one for one in matched)
+        for number, group in groupby(sorted(matched, key=lambda one: one.forward), key=lambda one: one.forward):
+            members = list(group)
+            # As a model without a cache runs, one forward over all slots serves every step.
+            forward = max(
+                _forwards_after(recording, forwards, dump.path),
+                key=lambda choice: sum(fits(recording, member, choice) for member in members),
+            )
+            refuse_other_inputs(case, [one for one in inputs if forward_of(one) == number], forward)
+            misfits += _record(recording, members, forward, parts)
+            forwards.append(forward)
+        _refuse_unfinished(recording, forwards, dump.path)
+        if not len(recording):
+            raise _no_shape(dump, misfits)
+        without, tensors, recognised = _taps_without(recording), len(recording), recording.recognised
+    return Imported(
+        recording.path, dump.kind, len(dump.arrays), tensors, forwards, unmatched, without, misfits, recognised
+    )
+
+
+def _record(
+    recording: Recorder,
+    members: Sequence[_M],
+    forward: Forward,
+    parts: Callable[[Recorder, _M, Forward], Sequence[Part] | Misfit],
+) -> list[Misfit]:
+    """Write what fits; what does not is said with both shapes."""
+    misfits, owners = list[Misfit](), dict[str, Dumped]()
+    for member in members:
+        one, where = member.one, shown(member.one.name)
+        laid_out = parts(recording, member, forward)
+        if isinstance(laid_out, Misfit):
+            misfits.append(laid_out)
+            continue
+        for tap, array, order, by_name in laid_out:
+            owner = owners.setdefault(tap, one)
+            if owner is one:
+                recording.add(tap, array, one.dtype, forward, where, order, by_name=by_name)
+            elif not equal(owner.load(), one.load()):  # what a model gives is what its last module gives
+                got = f"{shown(owner.name)} ({owner.file.name}) and {where} ({one.file.name}), which differ"
+                next_step = "name in the map the one that is meant, and the layer of each"
+                raise refused(one.file.parent, f"two arrays of a forward are {tap}", "one", got, next_step)
+    return misfits
+
+
+def _no_shape(dump: Dump, misfits: Sequence[Misfit]) -> Exception:
+    expected, got = (
+        (f"{misfits[0].tap}: {misfits[0].expected}", f"{misfits[0].name}: {misfits[0].got}")
+        if misfits
+        else ("taps with positions", "states between steps alone")
+    )
+    next_step = "run the model on the case's own checkpoint and inputs"
+    return refused(dump.path, "no array has the shape of its tap", expected, got, next_step)
+
+
+def _stored_in(arrays: Iterable[Dumped]) -> pb.Arithmetic:
+    """What most floats of a dump are stored in: a model in bfloat16 has a few taps in float32."""
+    counted = Counter(one.dtype for one in arrays if one.dtype in FLOATS)
+    most = counted.most_common(1)
+    return ARITHMETIC[most[0][0]] if most else pb.ARITHMETIC_UNSPECIFIED
+
+
+def _forwards_after(recording: Recorder, before: Sequence[Forward], path: Path) -> list[Forward]:
+    """What the next forward of a dump can be: over the slots behind the last one, or the whole row again.
+
+    Raises `ParityError` where the case is at its end.
+    """
+    ends, done = [stop for _, stop in recording.bounds], before[-1].stop if before else 0
+    choices = [
+        Forward(first, done, stop)
+        for stop in sorted((end for end in ends if end > done), reverse=True)
+        for first in sorted({done, 0}, reverse=True)
+    ]
+    if not choices:
+        rule, got = "the case is at its end, and the dump has one more forward", f"{len(before) + 1} or more"
+        wanted = f"forwards over the {ends[-1]} slots of {recording.case.name}, {len(ends)} or fewer"
+        raise refused(
+            path, rule, wanted, got, "leave in the dump what belongs to the case: no warm-up, no other request"
+        )
+    return choices
+
+
+def _refuse_unfinished(recording: Recorder, forwards: Sequence[Forward], path: Path) -> None:
+    """Raise `ParityError` for a dump that ends before the case does."""
+    total, stop = recording.bounds[-1][1], forwards[-1].stop
+    if stop != total:
+        wanted = f"forwards over all {total} slots of {recording.case.name}, in one or in {len(recording.bounds)}"
+        got = f"{len(forwards)} forwards, {stop} slots"
+        raise refused(
+            path, "the dump ends before the case does", wanted, got, "run the case to its end, or choose another"
+        )
+
+
+def _taps_without(recording: Recorder) -> list[str]:
+    """The golden's taps that were not recorded: their pattern where no layer has it, else their name and step."""
+    golden = [item.key for item in recording.case.golden if not item.info.name.startswith(GIVEN)]
+    there = {pattern_of(name) for name, step in golden if (name, step) in recording}
+    left = [key for key in golden if key not in recording]
+    texts = [f"{name} (step {step})" if pattern_of(name) in there else pattern_of(name) for name, step in left]
+    return list(dict.fromkeys(texts))
