@@ -1,0 +1,80 @@
+"""Mistakes written into Hugging Face's source: the text stands there, the mistake is in the run, and goes with it."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from dataclasses import replace
+from textwrap import dedent
+
+import pytest
+import torch
+
+from detection.families.subject import subject
+from detection.ported.near import is_exact, is_near
+from detection.ported.row import Row, rows
+from detection.ported.run import anew, gap, judged
+from detection.ported.substituted import substituted, text
+from qwen3_golden import ParityError
+
+FAR = 1e-3
+"""Of the largest result; float noise is a thousandth of it."""
+
+
+def row(name: str) -> Row:
+    return next(row for row in rows() if row.name == name)
+
+
+def test_every_row_stands_once_in_its_function_and_what_it_becomes_is_python() -> None:
+    for one in rows():
+        here = text(one)
+        assert one.old != one.new and here.function.name == one.function.rpartition(".")[2]
+        body = "\n".join(here.source.splitlines()[here.function.lineno - 1 : here.function.end_lineno])
+        ast.parse(dedent(body.replace(one.old, one.new)))
+
+
+def test_each_family_has_ten_rows_first_and_five_held() -> None:
+    counts = Counter((one.family, one.part) for one in rows())
+    assert all(counts[family, "first"] >= 10 and counts[family, "held"] >= 5 for family, _ in counts)
+
+
+def test_a_mistake_moves_the_results_and_is_gone_with_the_run() -> None:
+    one = row("llama-05")
+    run = subject(one.family)
+    assert gap(one) > FAR and torch.equal(run.run(anew(run)), run.clean)
+
+
+def test_a_mistake_of_a_constructor_is_in_the_model_that_it_makes() -> None:
+    run = subject("llama.Llama")
+    with substituted(row("llama-03")):
+        wrong = anew(run).model.rotary_emb.inv_freq
+    assert not torch.equal(wrong, anew(run).model.rotary_emb.inv_freq)
+
+
+def test_a_text_that_stands_nowhere_is_refused() -> None:
+    with pytest.raises(ParityError, match="must stand once"):
+        text(replace(row("llama-05"), old="no such text"))
+
+
+def test_a_line_is_named_by_its_number_its_text_or_by_its_neighbours() -> None:
+    here = text(row("llama-06"))
+    assert is_exact(here, f"as in modeling_llama.py:{here.first} in eager_attention_forward")
+    assert is_exact(here, "as in: attn_weights = torch.matmul(query, key_states.transpose(2, 3)) * scaling")
+    assert not is_exact(here, "key_states = repeat_kv(key, module.num_key_value_groups)")
+    assert is_near(here, "key_states = repeat_kv(key, module.num_key_value_groups)")
+    assert is_near(here, "attn_weights = attn_weights + attention_mask")
+    assert not is_near(here, "value_states = repeat_kv(value, module.num_key_value_groups)")
+    assert not is_near(here, "attn_output = torch.matmul(attn_weights, value_states)")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("one", rows(), ids=lambda one: one.name)
+def test_every_row_moves_the_results(one: Row) -> None:
+    assert gap(one) > FAR
+
+
+@pytest.mark.slow
+def test_a_row_is_caught_and_blamed_at_every_level() -> None:
+    for level in ("modules", "layers"):
+        said = judged(row("llama-05"), level)
+        assert said.caught and said.blamed and not said.failure
