@@ -7,8 +7,8 @@
 
 The heading names the set, the function (of another module: `transformers.integrations.moe:name`) and the paths of the
 modules that are wrong. Below it stand the text as it is and as the port has it, a line or several, and alternatives of
-how the mechanism may be told: regular expressions with ` & ` between them, all of which must match; `<1>` is one, in
-words or as a number by itself. A line with ! is another that an answer may name: where the graph holds a value that a
+how the mechanism may be told: regular expressions with ` & ` between them, all of which must match; `<1>` and
+`<2>` are numbers, in words or by themselves. A line with ! is another that an answer may name: where the graph holds a value that a
 constructor made, it is the op that reads it.
 """
 
@@ -26,7 +26,6 @@ from qwen3_golden import ParityError
 SETS = ("first", "held")
 _FOLDER = Path(__file__).with_name("rows")
 _HEAD = re.compile(r"== (\S+) (?:(\S+):)?(\S+) @ (.+)")
-_ONE = r"(\bone\b|(?<![.\w])1(?![.\w]))"
 _Alternative = tuple[re.Pattern[str], ...]
 
 
@@ -89,4 +88,9 @@ def _read(family: str, path: Path) -> Iterator[Row]:
 
 
 def _alternative(line: str) -> _Alternative:
-    return tuple(re.compile(one, re.IGNORECASE) for one in line.replace("<1>", _ONE).split(" & "))
+    return tuple(re.compile(one, re.IGNORECASE) for one in re.sub("<([12])>", _number, line).split(" & "))
+
+
+def _number(digit: re.Match[str]) -> str:
+    word = {"1": "one", "2": "two"}[digit[1]]
+    return rf"(\b{word}\b|(?<![.\w]){digit[1]}(\.0+)?(?!\.?\d|\w))"

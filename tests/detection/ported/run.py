@@ -131,8 +131,10 @@ def _said(row: Row, level: str, gap: float, judge: Judge, candidate: Recording, 
     result = diagnose(judge.golden, candidate, judge.weights)
     seconds = process_time() - start
     slices = network(judge.golden, candidate, judge.weights).slices
-    paths = [path or "logits" for path, _ in model.named_modules()]
-    guilty = {path for path in paths if any(fnmatchcase(path, glob) for glob in row.blame)}
+    # What the whole model makes, a module without a path, is recorded as its logits.
+    guilty = {
+        path for path, _ in model.named_modules() if any(fnmatchcase(path or "logits", glob) for glob in row.blame)
+    } | {glob for glob in row.blame if glob == "logits"}
     wrong = [(tap.name, tap.step) for tap in wrong_taps(result)]
     innocents = [
         f"{tap} (step {step})"
