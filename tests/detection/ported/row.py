@@ -7,9 +7,9 @@
 
 The heading names the set, the function (of another module: `transformers.integrations.moe:name`) and the paths of the
 modules that are wrong. Below it stand the text as it is and as the port has it, a line or several, and alternatives of
-how the mechanism may be told: regular expressions with ` & ` between them, all of which must match; `<1>` and
-`<2>` are numbers, in words or by themselves. A line with ! is another that an answer may name: where the graph holds a value that a
-constructor made, it is the op that reads it.
+how the mechanism may be told: regular expressions with ` & ` between them, all of which must match; `<1>` and `<2>` are
+numbers, in words or by themselves. A line with ! is another that an answer may name: where the graph holds a value that
+a constructor made, it is the op that reads it.
 """
 
 from __future__ import annotations
