@@ -17,8 +17,8 @@ from detection.ported.run import anew, gap, judged
 from detection.ported.substituted import substituted, text
 from qwen3_golden import ParityError
 
-FAR = 1e-3
-"""Of the largest result; float noise is a thousandth of it."""
+FAR = 1e-4
+"""Of the largest result; float noise is a hundredth of it."""
 
 
 def row(name: str) -> Row:
