@@ -13,7 +13,7 @@ import torch
 from detection.families.subject import subject
 from detection.ported.near import is_exact, is_near
 from detection.ported.row import Row, rows
-from detection.ported.run import anew, gap, judged
+from detection.ported.run import LEVELS, anew, gap, judged
 from detection.ported.substituted import substituted, text
 from qwen3_golden import ParityError
 
@@ -67,6 +67,12 @@ def test_a_line_is_named_by_its_number_its_text_or_by_its_neighbours() -> None:
     assert not is_near(here, "attn_output = torch.matmul(attn_weights, value_states)")
 
 
+def test_a_number_in_an_answer_is_that_number_and_no_part_of_another() -> None:
+    ahead = row("llama-10")
+    assert ahead.is_told_by("positions + 1") and ahead.is_told_by("positions are one on")
+    assert not ahead.is_told_by("positions times 1.5") and not ahead.is_told_by("positions of 10")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("one", rows(), ids=lambda one: one.name)
 def test_every_row_moves_the_results(one: Row) -> None:
@@ -74,7 +80,9 @@ def test_every_row_moves_the_results(one: Row) -> None:
 
 
 @pytest.mark.slow
-def test_a_row_is_caught_and_blamed_at_every_level() -> None:
-    for level in ("modules", "layers"):
-        said = judged(row("llama-05"), level)
+def test_a_mistake_of_no_row_is_caught_and_blamed_at_every_level() -> None:
+    old = "q_embed = (q * cos) + (rotate_half(q) * sin)"
+    other = replace(row("llama-05"), name="no row", old=old, new="q_embed = (q * cos) + 0.5 * (rotate_half(q) * sin)")
+    for level in LEVELS:
+        said = judged(other, level)
         assert said.caught and said.blamed and not said.failure

@@ -44,7 +44,13 @@ def ported(parts: tuple[str, ...], only: str, levels: tuple[str, ...], gaps: boo
     """
     chosen = [row for row in rows() if row.part in (parts or SETS) and fnmatchcase(row.name, only)]
     if not chosen:
-        raise ParityError(f"--only {only}", "no row has such a name", next_step="try --only 'llama-*'")
+        raise ParityError(
+            f"--only {only}",
+            "no row of the set has such a name",
+            expected="a glob like 'llama-*'",
+            got="no match",
+            next_step="leave --only out: --gaps lists every row",
+        )
     if gaps:
         for row in chosen:
             click.echo(f"{row.name} {gap(row):.2g} {row.function}: {row.new or 'left out'}")
@@ -82,7 +88,7 @@ def line(result: Judged) -> str:
     parts = [name if state else f"not {name}" for name, state in states] if result.caught else ["not caught"]
     parts += [f"innocent: {' '.join(result.innocents)}"] if result.innocents else []
     parts += [f"failure: {result.failure}"] if result.failure else []
-    said = [f"\n    {'+' if one.right else '-'} {one.place}: {one.name}: {one.text}" for one in result.said]
+    said = [f"\n    {'+' if x.right else '-'} {x.place}: {x.name or 'nothing'}: {x.text}" for x in result.said]
     return f"{result.row} {result.level} (gap {result.gap:.2g}): " + ", ".join(parts) + "".join(said)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory
 from time import process_time
 from typing import Any
 
@@ -119,7 +119,13 @@ def anew(run: Subject) -> Any:
 
 @cache
 def _judge(family: str) -> Judge:
-    return Judge.of(subject(family), Path(mkdtemp(prefix="ported-")))
+    return Judge.of(subject(family), Path(_folder().name))
+
+
+@cache
+def _folder() -> TemporaryDirectory[str]:
+    """One as long as the process lives: a golden is read from its file."""
+    return TemporaryDirectory(prefix="ported-")
 
 
 def _thinned(whole: Recording, level: str) -> Recording:
@@ -153,9 +159,11 @@ def _said(row: Row, level: str, gap: float, judge: Judge, candidate: Recording, 
 
 
 def _first(row: Row, fault: Explained) -> Said:
-    """The first explanation, or else the first finding that is more than which lines of the reference it may be."""
+    """The first explanation, or else the first finding: lines of the reference alone say nothing of a port."""
     answers: Sequence[tuple[str, str]] = [(one.name, f"{one.says}; fix: {one.fix}") for one in fault.explanations]
-    answers = answers or [(one.name, one.says) for one in fault.findings if one.name != REFERENCE] or [("", "")]
+    answers = answers or [(one.name, one.says) for one in fault.findings if one.name != REFERENCE]
+    if not answers:
+        return Said(fault.fault.place, "", "", told=False, exact=False, near=False)
     name, says = answers[0]
     here, whole = text(row), f"{name} {says}"
     near = is_near(here, whole, row.also)
