@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import ast
-import gc
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from functools import cache
+from functools import cache, reduce
 from importlib import import_module
 from pathlib import Path
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, ModuleType
 from typing import NamedTuple
 
 from detection.ported.row import Row
 from qwen3_golden import ParityError
-
-_Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Text(NamedTuple):
@@ -63,7 +60,7 @@ def substituted(row: Row) -> Iterator[None]:
     changed = "".join(lines[:start]) + body + "".join(lines[end:])
     code = _code(compile(changed, str(here.path), "exec", dont_inherit=True), row.function)
     with ExitStack() as stack:
-        for function in _holders(here.path, row.function):
+        for function in _holders(row, here.path):
             stack.enter_context(_coded(function, code))
         yield
 
@@ -91,10 +88,35 @@ def _code(module: CodeType, name: str) -> CodeType:
     )
 
 
-def _holders(path: Path, name: str) -> list[FunctionType]:
-    """The functions themselves, without what decorates them: the code of a decorated one is nobody's attribute."""
-    every = [one for one in gc.get_objects() if type(one) is FunctionType]
-    return [one for one in every if one.__code__.co_qualname == name and one.__code__.co_filename == str(path)]
+def _holders(row: Row, path: Path) -> Iterator[FunctionType]:
+    """The function itself, within whatever decorates it: what a wrapper wraps or closes over is looked through.
+
+    Raises `ParityError` where it is not there: the row would change nothing.
+    """
+    first, *rest = row.function.split(".")
+    held = reduce(lambda part, name: vars(part)[name], rest, vars(import_module(row.module))[first])
+    left, before, count = [held], set[int](), 0
+    while left:
+        one = left.pop()
+        if id(one) in before or isinstance(one, type | ModuleType):
+            continue
+        before.add(id(one))
+        code = getattr(one, "__code__", None)
+        if code is not None and (code.co_qualname, code.co_filename) == (row.function, str(path)):
+            count += 1
+            yield one
+            continue
+        left += [cell.cell_contents for cell in getattr(one, "__closure__", None) or ()]
+        left += [getattr(one, name) for name in ("__func__", "__wrapped__") if hasattr(one, name)]
+        left += getattr(one, "__dict__", {}).values()
+    if not count:
+        raise ParityError(
+            row.name,
+            "nobody holds the function that it changes",
+            expected=f"{row.function} of {row.module}, decorated or not",
+            got=type(held).__name__,
+            next_step="see what decorates it",
+        )
 
 
 @contextmanager
