@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from dataclasses import replace
+from importlib import import_module
 from textwrap import dedent
 
 import pytest
@@ -54,6 +55,13 @@ def test_a_mistake_of_a_constructor_is_in_the_model_that_it_makes() -> None:
 def test_a_text_that_stands_nowhere_is_refused() -> None:
     with pytest.raises(ParityError, match="must stand once"):
         text(replace(row("llama-05"), old="no such text"))
+
+
+def test_a_function_that_nobody_holds_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = row("llama-04")
+    monkeypatch.setattr(import_module(one.module), one.function, len)
+    with pytest.raises(ParityError, match="nobody holds"), substituted(one):
+        pass
 
 
 def test_a_line_is_named_by_its_number_its_text_or_by_its_neighbours() -> None:
