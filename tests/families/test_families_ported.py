@@ -18,6 +18,7 @@ from detection.ported.run import LEVELS, anew, gap, judged
 from detection.ported.substituted import substituted, text
 from qwen3_golden import ParityError
 
+LINE = "attn_weights = torch.matmul(query, key_states.transpose(2, 3)) * scaling"
 FAR = 1e-4
 """Of the largest result; float noise is a hundredth of it."""
 
@@ -27,22 +28,22 @@ def row(name: str) -> Row:
 
 
 def test_every_row_stands_once_in_its_function_and_what_it_becomes_is_python() -> None:
-    for one in rows():
-        here = text(one)
-        assert one.old != one.new and here.function.name == one.function.rpartition(".")[2]
+    for mistake in rows():
+        here = text(mistake)
+        assert mistake.old != mistake.new and here.function.name == mistake.function.rpartition(".")[2]
         body = "\n".join(here.source.splitlines()[here.function.lineno - 1 : here.function.end_lineno])
-        ast.parse(dedent(body.replace(one.old, one.new)))
+        ast.parse(dedent(body.replace(mistake.old, mistake.new)))
 
 
 def test_each_family_has_ten_rows_first_and_five_held() -> None:
-    counts = Counter((one.family, one.part) for one in rows())
+    counts = Counter((mistake.family, mistake.part) for mistake in rows())
     assert all(counts[family, "first"] >= 10 and counts[family, "held"] >= 5 for family, _ in counts)
 
 
 def test_a_mistake_moves_the_results_and_is_gone_with_the_run() -> None:
-    one = row("llama-05")
-    run = subject(one.family)
-    assert gap(one) > FAR and torch.equal(run.run(anew(run)), run.clean)
+    mistake = row("llama-05")
+    run = subject(mistake.family)
+    assert gap(mistake) > FAR and torch.equal(run.run(anew(run)), run.clean)
 
 
 def test_a_mistake_of_a_constructor_is_in_the_model_that_it_makes() -> None:
@@ -58,16 +59,17 @@ def test_a_text_that_stands_nowhere_is_refused() -> None:
 
 
 def test_a_function_that_nobody_holds_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = row("llama-04")
-    monkeypatch.setattr(import_module(one.module), one.function, len)
-    with pytest.raises(ParityError, match="nobody holds"), substituted(one):
+    mistake = row("llama-04")
+    monkeypatch.setattr(import_module(mistake.module), mistake.function, len)
+    with pytest.raises(ParityError, match="nobody holds"), substituted(mistake):
         pass
 
 
 def test_a_line_is_named_by_its_number_its_text_or_by_its_neighbours() -> None:
     here = text(row("llama-06"))
     assert is_exact(here, f"as in modeling_llama.py:{here.first} in eager_attention_forward")
-    assert is_exact(here, "as in: attn_weights = torch.matmul(query, key_states.transpose(2, 3)) * scaling")
+    assert is_exact(here, f"as in: {LINE}")
+    assert not is_exact(here, f"{LINE}, in modeling_llama.py:{here.first + 1} in forward")
     assert not is_exact(here, "key_states = repeat_kv(key, module.num_key_value_groups)")
     assert is_near(here, "key_states = repeat_kv(key, module.num_key_value_groups)")
     assert is_near(here, "attn_weights = attn_weights + attention_mask")
@@ -82,9 +84,9 @@ def test_a_number_in_an_answer_is_that_number_and_no_part_of_another() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("one", rows(), ids=lambda one: one.name)
-def test_every_row_moves_the_results(one: Row) -> None:
-    assert gap(one) > FAR
+@pytest.mark.parametrize("mistake", rows(), ids=lambda mistake: mistake.name)
+def test_every_row_moves_the_results(mistake: Row) -> None:
+    assert gap(mistake) > FAR
 
 
 @pytest.mark.slow

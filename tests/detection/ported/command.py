@@ -56,15 +56,15 @@ def ported(parts: tuple[str, ...], only: str, levels: tuple[str, ...], gaps: boo
             click.echo(f"{row.name} {gap(row):.2g} {row.function}: {row.new or 'left out'}")
         return
     results = read_results(out) if out is not None and out.exists() else []
-    for result in _run(chosen, levels or tuple(LEVELS), {(one.row, one.level) for one in results}):
+    for result in _run(chosen, levels or tuple(LEVELS), {(x.row, x.level) for x in results}):
         results.append(result)
         click.echo(line(result))
         if out is not None:
-            write_whole(out, (json.dumps([asdict(one) for one in results], indent=1) + "\n").encode())
+            write_whole(out, (json.dumps([asdict(x) for x in results], indent=1) + "\n").encode())
     names = {row.name for row in chosen}
-    shown = [one for one in results if one.row in names]
+    shown = [x for x in results if x.row in names]
     console().print(table(shown, chosen))
-    sys.exit(int(any(one.failure or not one.caught for one in shown)))
+    sys.exit(int(any(x.failure or not x.caught for x in shown)))
 
 
 def _run(chosen: Sequence[Row], levels: Sequence[str], before: set[tuple[str, str]]) -> Iterator[Judged]:
@@ -84,11 +84,11 @@ def _run(chosen: Sequence[Row], levels: Sequence[str], before: set[tuple[str, st
 
 def line(result: Judged) -> str:
     """A row at a level: what became of it, and the first answer to each fault."""
-    states = (("blamed", result.blamed), ("line", result.line), ("right", result.right))
+    states = (("blamed", result.blamed), ("line", result.line), ("right", result.correct))
     parts = [name if state else f"not {name}" for name, state in states] if result.caught else ["not caught"]
     parts += [f"innocent: {' '.join(result.innocents)}"] if result.innocents else []
     parts += [f"failure: {result.failure}"] if result.failure else []
-    said = [f"\n    {'+' if x.right else '-'} {x.place}: {x.name or 'nothing'}: {x.text}" for x in result.said]
+    said = [f"\n    {'+' if x.correct else '-'} {x.place}: {x.name or 'nothing'}: {x.text}" for x in result.said]
     return f"{result.row} {result.level} (gap {result.gap:.2g}): " + ", ".join(parts) + "".join(said)
 
 
@@ -97,7 +97,7 @@ def read_results(path: Path) -> list[Judged]:
     try:
         read = json.loads(path.read_text(encoding="utf-8"))
         return [
-            Judged(**{**row, "said": tuple(Said(**one) for one in row["said"]), "innocents": tuple(row["innocents"])})
+            Judged(**{**row, "said": tuple(Said(**x) for x in row["said"]), "innocents": tuple(row["innocents"])})
             for row in read
         ]
     except (ValueError, KeyError, TypeError) as error:
@@ -115,13 +115,13 @@ def table(results: Sequence[Judged], chosen: Sequence[Row]) -> Table:
     sums, by_name = Table(*_COLUMNS, box=None), {row.name: row for row in chosen}
     families = list(dict.fromkeys(row.family for row in chosen))
     for part in SETS:
-        here = [one for one in results if by_name[one.row].part == part]
+        here = [x for x in results if by_name[x.row].part == part]
         for family in (*families, "all"):
             for level in LEVELS:
                 some = [x for x in here if x.level == level and family in ("all", by_name[x.row].family)]
                 counts = [len(some), sum(x.caught for x in some), sum(x.blamed for x in some)]
                 counts += [sum(bool(x.innocents) for x in some), sum(x.line for x in some)]
-                counts += [sum(x.first for x in some), sum(x.right for x in some), sum(bool(x.failure) for x in some)]
+                counts += [sum(x.first for x in some), sum(x.correct for x in some), sum(bool(x.failure) for x in some)]
                 seconds = [x.seconds for x in some] or [0.0]
                 times = (f"{median(seconds):.1f}", f"{max(seconds):.1f}")
                 if some:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Collection, Iterator, Sequence
 
 from detection.ported.substituted import Text
@@ -27,32 +28,33 @@ def is_near(here: Text, said: str, also: Sequence[str] = ()) -> bool:
 
 
 def _is_named(here: Text, numbers: Collection[int], said: str) -> bool:
+    """Whether one of the lines is named by its number, or else, where no number of the file is said, by its text."""
+    named = re.findall(rf"{re.escape(here.path.name)}:(\d+)", said)
+    if named:
+        return bool({*map(int, named)} & {*numbers})
     lines = here.source.splitlines()
-    plain = " ".join(said.split())
     texts = {" ".join(lines[number - 1].split()) for number in numbers}
-    return any(f"{here.path.name}:{number} " in f"{plain} ".replace(",", " ") for number in numbers) or any(
-        len(one) >= _LEAST and one in plain for one in texts
-    )
+    return any(len(line) >= _LEAST and line in " ".join(said.split()) for line in texts)
 
 
 def _mistaken(here: Text) -> set[int]:
     """The lines of the whole statements: an op that runs over several stands at the first."""
-    return {number for one in _statements(here.function) if _lines(one) & {*here.lines} for number in _lines(one)}
+    return {number for part in _statements(here.function) if _lines(part) & {*here.lines} for number in _lines(part)}
 
 
 def _around(here: Text) -> set[int]:
     """Of each value read, the last statement before that makes it; of each value made, every one up to the next."""
     every = list(_statements(here.function))
-    wrong = [at for at, one in enumerate(every) if _lines(one) & {*here.lines}]
+    wrong = [at for at, part in enumerate(every) if _lines(part) & {*here.lines}]
     numbers = _mistaken(here)
     for at in wrong:
         for name in _names(every[at], ast.Load):
-            makers = [one for one in every[:at] if name in _names(one, ast.Store)]
-            numbers |= {number for one in makers[-1:] for number in _lines(one)}
+            makers = [part for part in every[:at] if name in _names(part, ast.Store)]
+            numbers |= {number for part in makers[-1:] for number in _lines(part)}
         for name in _names(every[at], ast.Store):
-            for one in every[at + 1 :]:
-                numbers |= _lines(one) if name in _names(one, ast.Load) else set()
-                if name in _names(one, ast.Store):
+            for part in every[at + 1 :]:
+                numbers |= _lines(part) if name in _names(part, ast.Load) else set()
+                if name in _names(part, ast.Store):
                     break
     return numbers
 
@@ -63,20 +65,20 @@ def _statements(function: ast.FunctionDef) -> Iterator[ast.AST]:
 
 
 def _within(body: Sequence[ast.stmt]) -> Iterator[ast.AST]:
-    for one in body:
-        parts = [getattr(one, name) for name in ("body", "orelse", "finalbody") if getattr(one, name, None)]
+    for statement in body:
+        parts = [getattr(statement, name) for name in ("body", "orelse", "finalbody") if getattr(statement, name, None)]
         if not parts:
-            yield one
+            yield statement
             continue
-        heads = [getattr(one, name) for name in ("test", "target", "iter") if hasattr(one, name)]
-        yield from [*heads, *(item.context_expr for item in getattr(one, "items", []))]
+        heads = [getattr(statement, name) for name in ("test", "target", "iter") if hasattr(statement, name)]
+        yield from [*heads, *(item.context_expr for item in getattr(statement, "items", []))]
         for part in parts:
             yield from _within(part)
 
 
-def _lines(one: ast.AST) -> set[int]:
-    return set(range(one.lineno, one.end_lineno + 1))  # type: ignore[attr-defined]
+def _lines(part: ast.AST) -> set[int]:
+    return set(range(part.lineno, part.end_lineno + 1))  # type: ignore[attr-defined]
 
 
-def _names(one: ast.AST, context: type[ast.expr_context]) -> set[str]:
-    return {node.id for node in ast.walk(one) if isinstance(node, ast.Name) and isinstance(node.ctx, context)}
+def _names(part: ast.AST, context: type[ast.expr_context]) -> set[str]:
+    return {node.id for node in ast.walk(part) if isinstance(node, ast.Name) and isinstance(node.ctx, context)}

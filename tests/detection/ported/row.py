@@ -9,7 +9,7 @@ The heading names the set, the function (of another module: `transformers.integr
 modules that are wrong. Below it stand the text as it is and as the port has it, a line or several, and alternatives of
 how the mechanism may be told: regular expressions with ` & ` between them, all of which must match; `<1>` and `<2>` are
 numbers, in words or by themselves. A line with ! is another that an answer may name: where the graph holds a value that
-a constructor made, it is the op that reads it.
+a constructor made, it is the op that reads it. A line with # says where people reported such a mistake.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Row:
 
     def is_told_by(self, said: str) -> bool:
         """Whether an answer, its name and its text, says the mechanism."""
-        return any(all(one.search(said) for one in every) for every in self.alternatives)
+        return any(all(part.search(said) for part in every) for every in self.alternatives)
 
 
 @cache
@@ -88,7 +88,7 @@ def _read(family: str, path: Path) -> Iterator[Row]:
 
 
 def _alternative(line: str) -> _Alternative:
-    return tuple(re.compile(one, re.IGNORECASE) for one in re.sub("<([12])>", _number, line).split(" & "))
+    return tuple(re.compile(part, re.IGNORECASE) for part in re.sub("<([12])>", _number, line).split(" & "))
 
 
 def _number(digit: re.Match[str]) -> str:

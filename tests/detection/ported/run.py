@@ -34,21 +34,23 @@ LEVELS: Mapping[str, re.Pattern[str]] = {
 
 @dataclass(frozen=True)
 class Said:
-    """The first answer to a fault. `told`: it says the mechanism; `exact`: it names a mistaken line, `near`: or a line
-    that makes or reads its values.
+    """The first answer to a fault.
+
+    `mechanism`: it says what is done wrongly; `exact`: it names a mistaken line, `near`: or a line that makes or reads
+    its values.
     """
 
     place: str
     name: str
     text: str
-    told: bool
+    mechanism: bool
     exact: bool
     near: bool
 
     @property
-    def right(self) -> bool:
+    def correct(self) -> bool:
         """Whether it says what is wrong, and where."""
-        return (self.told or self.exact) and self.near
+        return (self.mechanism or self.exact) and self.near
 
 
 @dataclass(frozen=True)
@@ -80,12 +82,12 @@ class Judged:
     @property
     def first(self) -> bool:
         """Whether the first answer of all is right."""
-        return bool(self.said) and self.said[0].right
+        return bool(self.said) and self.said[0].correct
 
     @property
-    def right(self) -> bool:
+    def correct(self) -> bool:
         """Whether the first answer to every fault is right."""
-        return bool(self.said) and all(answer.right for answer in self.said)
+        return bool(self.said) and all(answer.correct for answer in self.said)
 
 
 def judged(row: Row, level: str) -> Judged:
@@ -160,10 +162,10 @@ def _said(row: Row, level: str, gap: float, judge: Judge, candidate: Recording, 
 
 def _first(row: Row, fault: Explained) -> Said:
     """The first explanation, or else the first finding: lines of the reference alone say nothing of a port."""
-    answers: Sequence[tuple[str, str]] = [(one.name, f"{one.says}; fix: {one.fix}") for one in fault.explanations]
-    answers = answers or [(one.name, one.says) for one in fault.findings if one.name != REFERENCE]
+    answers: Sequence[tuple[str, str]] = [(x.name, f"{x.says}; fix: {x.fix}") for x in fault.explanations]
+    answers = answers or [(x.name, x.says) for x in fault.findings if x.name != REFERENCE]
     if not answers:
-        return Said(fault.fault.place, "", "", told=False, exact=False, near=False)
+        return Said(fault.fault.place, "", "", mechanism=False, exact=False, near=False)
     name, says = answers[0]
     here, whole = text(row), f"{name} {says}"
     near = is_near(here, whole, row.also)

@@ -82,9 +82,9 @@ def _function(tree: ast.AST, name: str) -> ast.FunctionDef | None:
 
 
 def _code(module: CodeType, name: str) -> CodeType:
-    inner = [one for one in module.co_consts if isinstance(one, CodeType)]
-    return next((one for one in inner if one.co_qualname == name), None) or next(
-        made for one in inner if name.startswith(one.co_qualname + ".") for made in [_code(one, name)]
+    inner = [part for part in module.co_consts if isinstance(part, CodeType)]
+    return next((part for part in inner if part.co_qualname == name), None) or next(
+        _code(part, name) for part in inner if name.startswith(part.co_qualname + ".")
     )
 
 
@@ -97,18 +97,18 @@ def _holders(row: Row, path: Path) -> Iterator[FunctionType]:
     held = reduce(lambda part, name: vars(part)[name], rest, vars(import_module(row.module))[first])
     left, before, count = [held], set[int](), 0
     while left:
-        one = left.pop()
-        if id(one) in before or isinstance(one, type | ModuleType):
+        holder = left.pop()
+        if id(holder) in before or isinstance(holder, type | ModuleType):
             continue
-        before.add(id(one))
-        code = getattr(one, "__code__", None)
+        before.add(id(holder))
+        code = getattr(holder, "__code__", None)
         if code is not None and (code.co_qualname, code.co_filename) == (row.function, str(path)):
             count += 1
-            yield one
+            yield holder
             continue
-        left += [cell.cell_contents for cell in getattr(one, "__closure__", None) or ()]
-        left += [getattr(one, name) for name in ("__func__", "__wrapped__") if hasattr(one, name)]
-        left += getattr(one, "__dict__", {}).values()
+        left += [cell.cell_contents for cell in getattr(holder, "__closure__", None) or ()]
+        left += [getattr(holder, name) for name in ("__func__", "__wrapped__") if hasattr(holder, name)]
+        left += getattr(holder, "__dict__", {}).values()
     if not count:
         raise ParityError(
             row.name,
