@@ -167,6 +167,7 @@ ROOMS = {
         "honest": ("command", "levels"),
         "devices": ("command", "honest", "real_size"),
         "families": ("command",),
+        "ported": ("command", "families"),
     },
     "qwen3_reference": {
         "versions": (),
@@ -257,7 +258,11 @@ def test_no_module_imports_itself_by_a_detour(package: str) -> None:
         pytest.fail(" -> ".join(error.args[1]))
 
 
+<<<<<<< HEAD
 SEEDED = tuple(f"detection/{room}" for room in ("mutants", "mechanical", "kernels", "blind", "unseen"))
+=======
+SEEDED = ("detection/mutants", "detection/mechanical", "detection/kernels", "detection/blind", "detection/ported")
+>>>>>>> ported
 SOUGHT = (
     *("qwen3_parity/mistakes", "qwen3_parity/diagnosis/fits", "qwen3_parity/diagnosis/findings"),
     *("qwen3_parity/blame", "qwen3_parity/diagnosis"),
@@ -294,6 +299,7 @@ READ_BY_DETECTION = {
     "honest": ("judge", "blame", "checkpoints", "check", "recording", "report"),
     "devices": ("judge", "checkpoints", "check", "recording", "report"),
     "families": ("diagnosis", "recording", "report", "slices"),
+    "ported": ("diagnosis", "report", "slices"),
     "derived": ("judge", "text", "blame", "checkpoints", "mistakes", "diagnosis", "report"),
     "mechanical": ("checkpoints", "check", "diagnosis", "recording", "report"),
     "mutants": ("judge", "text", "blame", "checkpoints", "check", "diagnosis", "recording", "report"),

@@ -79,7 +79,7 @@ class Slices:
     def start(
         self, values: Collection[int], noise: Noise | None = None, instead: Mapping[int, Array] | None = None
     ) -> dict[int, Any]:
-        """Leaves and recorded values by number, some `instead`, as a slice begins: in a draw, by the noise they have."""
+        """Leaves and recorded values by number, some `instead`, as a slice begins; in a draw with their noise."""
         begun = dict[int, Any]()
         for value in values:
             if value in self.recorded:

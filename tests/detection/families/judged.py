@@ -68,9 +68,9 @@ class Judge:
         start = perf_counter()
         found = diagnose(self.golden, candidate, self.weights)
         seconds = perf_counter() - start
-        names = [(tap.name, tap.step) for tap in _wrong(found)]
+        names = [(tap.name, tap.step) for tap in wrong_taps(found)]
         slices = network(self.golden, candidate, self.weights).slices
-        right = [key for key in names if _modules(slices, self.golden, key) & {*blame}]
+        right = [key for key in names if modules_of(slices, self.golden, key) & {*blame}]
         innocent = [f"{name} (step {step})" for name, step in names if (name, step) not in right]
         share = max((tap.share for tap in found.verdicts.taps), default=0.0)
         problem = "; ".join(f"{one.where}: {one.rule}" for one in found.verdicts.problems[:1])
@@ -87,11 +87,12 @@ class Said(NamedTuple):
     seconds: float
 
 
-def _wrong(found: Diagnosis) -> list[Any]:
+def wrong_taps(found: Diagnosis) -> list[Any]:
+    """The verdicts of every tap of a fault."""
     return [verdict for one in found.faults for verdict in one.fault.wrong]
 
 
-def _modules(slices: Slices, golden: Recording, key: tuple[str, int]) -> set[str]:
+def modules_of(slices: Slices, golden: Recording, key: tuple[str, int]) -> set[str]:
     """The modules whose ops make a tap of the nearest recorded values."""
     graph = slices.graph
     nodes = (graph.node(value) for value in slices.order(graph.taps[key]))

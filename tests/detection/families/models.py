@@ -86,7 +86,12 @@ FAMILIES: Mapping[str, Mapping[str, Any]] = {
     "dots1.Dots1": {**_ROUTED, "n_shared_experts": 1, "n_group": 1, "topk_group": 1},
     "phi.Phi": _HALF_TURNED,
     "phi3.Phi3": {},
-    "granite.Granite": {},
+    "granite.Granite": {
+        "embedding_multiplier": 3.0,
+        "attention_multiplier": 0.5,
+        "residual_multiplier": 0.4,
+        "logits_scaling": 2.0,
+    },
     "granitemoe.GraniteMoe": _FOUR,
     "cohere.Cohere": {},
     "cohere2.Cohere2": {},
