@@ -258,11 +258,7 @@ def test_no_module_imports_itself_by_a_detour(package: str) -> None:
         pytest.fail(" -> ".join(error.args[1]))
 
 
-<<<<<<< HEAD
-SEEDED = tuple(f"detection/{room}" for room in ("mutants", "mechanical", "kernels", "blind", "unseen"))
-=======
-SEEDED = ("detection/mutants", "detection/mechanical", "detection/kernels", "detection/blind", "detection/ported")
->>>>>>> ported
+SEEDED = tuple(f"detection/{room}" for room in ("mutants", "mechanical", "kernels", "blind", "unseen", "ported"))
 SOUGHT = (
     *("qwen3_parity/mistakes", "qwen3_parity/diagnosis/fits", "qwen3_parity/diagnosis/findings"),
     *("qwen3_parity/blame", "qwen3_parity/diagnosis"),
