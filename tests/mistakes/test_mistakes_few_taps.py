@@ -11,12 +11,10 @@ from rich.console import Console
 
 from detection.derived.seed import Compute
 from detection.levels.thinned import diagnosis, recorded
-from qwen3_golden import GOLDEN_ROOT, Array, Recording, tensor
-from qwen3_parity.blame.values import Values
+from qwen3_golden import GOLDEN_ROOT, Array, tensor
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis.diagnose import diagnose
 from qwen3_parity.diagnosis.explained import Explained
-from qwen3_parity.mistakes.linear_fitted import unknown, weight_told
 from qwen3_parity.report.diagnoses import explained
 from qwen3_spec.heads import heads_first
 from qwen3_spec.ops import OPS
@@ -285,27 +283,6 @@ def test_what_spoils_fewer_right_cells_of_a_tap_comes_first() -> None:
     assert said.name == "cache.slot_map"  # which spoils none
     names = [beside.says.rpartition(" ")[2] for beside in said.findings if beside.name == "fit.few_taps"]
     assert names[0] == "(cache.shifted)"
-
-
-def strange(site: Site) -> Result:
-    stream, branch = (np.asarray(one, np.float64) for one in site.inputs)
-    return stream + np.sin(3 * branch), np.zeros(stream.shape)
-
-
-def with_norm(candidate: Recording, values: Array) -> Recording:
-    """The recording with its first step's last norm, too."""
-    return replace(candidate, tensors=[tensor("decoder.norm", values.astype(np.float32)), *candidate.tensors])
-
-
-def test_a_weight_that_fewer_positions_than_it_has_columns_tell_explains_no_group() -> None:
-    golden, candidate = recorded("decoder/ragged_decode", {"*.layers.{layer}.output": strange}, "logits")
-    values = Values(candidate, weights_of(golden, GOLDEN_ROOT / "checkpoints"), golden)
-    site = values.site("logits", 0)
-    assert site is not None and site.names == ("decoder.norm",)
-    assert weight_told(site) is None
-    of_its_tap = replace(site, values=replace(values, recording=with_norm(candidate, site.inputs[0])))
-    told = weight_told(of_its_tap)
-    assert told is not None and told.fewer and not list(unknown(of_its_tap))
 
 
 def test_when_the_search_is_over_no_mistake_in_a_group_is_thought_of(monkeypatch: pytest.MonkeyPatch) -> None:

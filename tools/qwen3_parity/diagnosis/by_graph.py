@@ -88,7 +88,8 @@ def _explained(fault: Fault, wrong: Sequence[Alone], by_edits: ByEdits, network:
     numbers = [] if tap is None else findings(tap, alike)
     explanations, no_names = certain(by_edits.explanations)
     explanations, no_names = outranked(explanations, no_names, numbers)
-    said = [*numbers, *no_names, *([] if explanations else _lines(network, value))]
+    known = bool(explanations) and explanations[0].certain
+    said = [*([] if known else numbers), *no_names, *([] if explanations else _lines(network, value))]
     return Explained(
         fault,
         where,

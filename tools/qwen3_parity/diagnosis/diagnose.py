@@ -209,7 +209,8 @@ def _explained(found: Blame, fault: Fault, search: Search) -> Explained:
 
 def _told_by_structure(worst: Judged) -> bool:
     """Whether the numbers of a tap follow from its weight, a few numbers of it changed."""
-    return any(one.weight >= _REPRODUCED for one in numbers(worst))
+    told = [one for one in numbers(worst) if one.name.startswith(("structure.", "weight."))]
+    return any(one.weight >= _REPRODUCED for one in told)
 
 
 _Taps = tuple[Sequence[Judged], Sequence[Judged], Callable[[], Sequence[Judged]]]

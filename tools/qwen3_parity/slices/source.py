@@ -49,7 +49,10 @@ def _installed() -> str:
 @cache
 def _lines(file: str) -> tuple[str, ...]:
     """The lines of a file of transformers, found by its name; none where several have it."""
-    package = find_spec("transformers")
+    try:
+        package = find_spec("transformers")
+    except ModuleNotFoundError:  # whoever hides a package says so
+        return ()
     if package is None or not package.submodule_search_locations:
         return ()
     root = Path(package.submodule_search_locations[0])
