@@ -18,7 +18,7 @@ from qwen3_spec.aten.noise import Noise
 from qwen3_spec.graph import Node, Ref, computed, resolved
 from qwen3_spec.slices import chooser
 
-_OF_TORCH = frozenset({"linear.py", "sparse.py", "conv.py", "normalization.py", "activation.py", "module.py"})
+OF_TORCH = frozenset({"linear.py", "sparse.py", "conv.py", "normalization.py", "activation.py", "module.py"})
 """Files of torch's own modules: a line in them says nothing, the module's path does."""
 _BY_INDEX = frozenset({"getitem", "select.int"})
 """Ops that are another one with another number."""
@@ -94,6 +94,17 @@ class Region:
         """The block of a site that gives a value."""
         return next(block for block in self.blocks[site] if block.end == value)
 
+    def before(self, value: int) -> tuple[str, Array] | None:
+        """What the module reads that gives a recorded value, with its path open; None where that has another shape."""
+        if value in self.names or self.network.graph.node(value) is None:
+            return None
+        region = Region(self.network, value, self.key)
+        for site, every in region.blocks.items():
+            for block in every:
+                if site.file == MODULE and block.end == value:
+                    return site.op, np.asarray(region.base[block.begin])
+        return None
+
     def again(self, call: Call, x: Array, block: Block | None = None) -> Array:
         """What a block, the call's or another, gives on `x` in the place of what it reads."""
         block, env = block or self.block_of(call.value, call.site), dict(call.env)
@@ -120,12 +131,22 @@ class Region:
         return {value: name.removeprefix("model.") for (name, _), value in self.network.graph.taps.items()}
 
     @cached_property
+    def _behind(self) -> set[int]:
+        """The region's own value, and all that is computed from it."""
+        behind, graph = {self.value}, self.network.graph
+        first = len(graph.leaves)
+        for value in range(max(self.value, first), first + len(graph.nodes)):
+            if not behind.isdisjoint(graph.nodes[value - first].reads):
+                behind.add(value)
+        return behind
+
+    @cached_property
     def sources(self) -> dict[str, int]:
         """What the candidate recorded before the region's own value, by name: of this step; the layer as "{layer}"."""
         own = numbers_of(self.key[0])
         sources = dict[str, int]()
         for (name, step), value in self.network.graph.taps.items():
-            if step != self.key[1] or value >= self.value or value not in self.network.slices.recorded:
+            if step != self.key[1] or value in self._behind or value not in self.network.slices.recorded:
                 continue
             for near in (0, -1, 1):
                 if own and numbers_of(name) == (own[0] + near,) and len(own) == 1:
@@ -231,7 +252,7 @@ class Region:
     def _site(self, value: int) -> Site:
         graph, node = self.network.graph, _node(self.network.graph.node(value))
         line = node.lines[-1] if node.lines else None
-        module = opened(node.module) if line is None or line.file in _OF_TORCH else ""
+        module = opened(node.module) if line is None or line.file in OF_TORCH else ""
 
         def origin(operand: Any) -> str:
             if isinstance(operand, tuple):

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from qwen3_parity.diagnosis.edits.edit import Site
-from qwen3_parity.diagnosis.edits.region import Region
-from qwen3_spec.graph import Line, Node
+from qwen3_parity.diagnosis.edits.region import OF_TORCH, Region
+from qwen3_spec.graph import Line
+
+NOT_THE_MODELS = OF_TORCH | {"steps.py"}
+"""Files whose lines say nothing: torch's own modules, and the reference's walk over the steps of a case."""
+_FARTHEST = 6
+"""Ops from a leaf to the line that is named for it."""
 
 
 def short(op: str) -> str:
@@ -21,9 +26,20 @@ def named(region: Region, value: int) -> str:
     return taps or (short(node.op) if node is not None else "an input")
 
 
-def line_of(node: Node | None) -> Line | None:
-    """The line of source that runs an op."""
-    return node.lines[-1] if node is not None and node.lines else None
+def line_of(region: Region, value: int) -> Line | None:
+    """The line that runs an op, or reads a leaf: the nearest behind it that is the model's own, if any."""
+    open_, seen = [value], {value}
+    for _ in range(_FARTHEST):
+        users = list[int]()
+        for each in open_:
+            node = region.node(each)
+            line = node.lines[-1] if node is not None and node.lines else None
+            if line is not None and line.file not in NOT_THE_MODELS:
+                return line
+            users += [user for user in region.users.get(each, ()) if user not in seen]
+        seen.update(users)
+        open_ = sorted(users)
+    return None
 
 
 def number(value: float) -> str:

@@ -17,9 +17,9 @@ PLAIN: tuple[Callable[[Region], Iterator[Edit | Free]], ...] = (
     constants,
     siblings,
     values,
-    leaves,
     blocks,
     layouts,
+    leaves,
     fitted,
     reads,
 )

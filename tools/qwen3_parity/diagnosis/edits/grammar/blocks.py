@@ -14,7 +14,7 @@ from qwen3_parity.diagnosis.edits.grammar.layouts import halved, interleaved
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.words import line_of, short
 
-_JOINTS = frozenset({"add", "linear", "mul", "cat", "embedding"})
+_JOINTS = frozenset({"add", "linear", "mul", "cat", "embedding", "view"})
 """Ops whose results modules stand behind."""
 _SMALL = 16
 """Ops of a module that may stand elsewhere."""
@@ -24,7 +24,7 @@ def blocks(region: Region) -> Iterator[Edit]:
     """Every block of the region, on other inputs or without it."""
     for site in sorted(region.blocks, key=lambda site: [MODULE, LINES, LINE].index(site.file)):
         last = region.blocks[site][-1]
-        line = line_of(region.node(last.end))
+        line = line_of(region, last.end)
         where = {MODULE: site.op.removeprefix("model.")}.get(site.file, f"what {site.op.partition(':')[2]} does here")
         if site.file == LINE:
             where = f"line {site.number} of {site.op.partition(':')[2]}"
@@ -52,16 +52,30 @@ def _moved(region: Region, site: Site, where: str) -> Iterator[Edit]:
         if node is None or short(node.op) not in _JOINTS or np.shape(region.base[places[0]]) != shape:
             continue
         if len(places) == len(region.blocks[site]) and not set(places) & {b.begin for b in region.blocks[site]}:
+            line = line_of(region, places[0])
             says = f"runs {where} on the result of {short(node.op)}, not on what it reads"
-            yield Edit("edit.moved", says, Rank.MOVED, {site: _hands_on, other: _run_on(site)}, line_of(node))
+            yield Edit("edit.moved", says, Rank.MOVED, {site: _hands_on, other: _run_on(site)}, line)
+            says = f"runs {where} on the result of {short(node.op)}, too"
+            yield Edit("edit.moved", says, Rank.MOVED, {other: _run_on(site)}, line)
+    begin = region.blocks[site][-1].begin
+    for name in region.sources:
+        if np.shape(region.source(name)) == np.shape(region.base[begin]) and region.sources[name] != begin:
+            says = f"adds {name.removeprefix('model.')} to what {where} reads"
+            yield Edit(
+                "edit.reads", says, Rank.READS, {site: _with(name)}, line_of(region, region.blocks[site][-1].end)
+            )
+
+
+def _with(name: str) -> Change:
+    return lambda call: call.region.again(call, _hands_on(call) + call.region.source(name))
 
 
 def _run_on(site: Site) -> Change:
     """The block of a site that stands in the same place among its own as a value does among its site's."""
 
     def change(call: Call) -> Any:
-        number = call.region.at(call.site).index(call.value)
-        return call.region.again(call, call.plain(), call.region.blocks[site][number])
+        number, blocks = call.region.at(call.site).index(call.value), call.region.blocks[site]
+        return call.region.again(call, call.plain(), blocks[min(number, len(blocks) - 1)])
 
     return change
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Free, Rank
+from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Free, Rank, Site
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.words import line_of, number, short
-from qwen3_spec.graph import Node
+from qwen3_spec.graph import Line, Node
 
 _OPS = frozenset(
     {
@@ -56,7 +56,7 @@ def constants(region: Region) -> Iterator[Edit | Free]:
     """Every number of every line: the likely ones first, then whichever fits."""
     config = _config_numbers(region.network.config)
     for site, places in reversed(region.sites.items()):
-        node = region.node(places[0])
+        node, line = region.node(places[0]), line_of(region, places[0])
         if node is None or short(node.op) not in _OPS:
             continue
         for slot, value in _numbers(node):
@@ -65,14 +65,14 @@ def constants(region: Region) -> Iterator[Edit | Free]:
                 if other != value and other not in tried and type(other) is type(value):
                     tried.add(other)
                     says = f"{_verb(node)} {number(other)}{words} for {number(value)}{_key(value, config)}"
-                    yield Edit("edit.constant", says, Rank.CONSTANT, {site: _put(slot, other)}, line_of(node))
+                    yield Edit("edit.constant", says, Rank.CONSTANT, {site: _put(slot, other)}, line)
             if isinstance(value, float) and abs(value) < _LARGEST:
+                words = f"{_verb(node)} {{}} for {number(value)}{_key(value, config)}"
+                yield Free(_fitted(site, slot, words, line), (1.1 * value or 1e-6,), value)
 
-                def edit(fit: float, slot: int | str = slot, value: float = value, site=site, node=node) -> Edit:  # type: ignore[no-untyped-def]
-                    says = f"{_verb(node)} {number(fit)} for {number(value)}{_key(value, config)}"
-                    return Edit("edit.constant", says, Rank.FITTED, {site: _put(slot, fit)}, line_of(node))
 
-                yield Free(edit, (1.1 * value or 1e-6,), value)
+def _fitted(site: Site, slot: int | str, words: str, line: Line | None) -> Callable[[float], Edit]:
+    return lambda fit: Edit("edit.constant", words.format(number(fit)), Rank.FITTED, {site: _put(slot, fit)}, line)
 
 
 def _key(value: float, config: Mapping[str, float]) -> str:

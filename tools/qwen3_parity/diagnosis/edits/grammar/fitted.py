@@ -48,7 +48,7 @@ def fitted(region: Region) -> Iterator[Free]:
                 if base.size > 1 and bool((base > 0).all()):
                     yield _power_of(region, site)
             continue
-        op, line = short(node.op), line_of(node)
+        op, line = short(node.op), line_of(region, places[0])
         if op not in _SCALED:
             continue
         yield _free(site, f"scales the result of {op} by {{}}", _times, line, (1.3,), 1.0)

@@ -20,11 +20,12 @@ _MOST_PARTS = 4
 def layouts(region: Region) -> Iterator[Edit]:
     """Every op's result, or the parts that it is made of, at other places."""
     yield from _pairs(region)
+    yield from _splits(region)
     for site, places in reversed(region.sites.items()):
         node, base = region.node(places[0]), region.base[places[0]]
         if node is None:
             continue
-        op, line = short(node.op), line_of(node)
+        op, line = short(node.op), line_of(region, places[0])
         for name, says, rank, change in _parts(region, node, places[0]):
             yield Edit(name, says, rank, {site: change}, line)
         if not isinstance(base, np.ndarray) or not base.ndim or op in ("view", "unsafe_view", "to_copy", "expand"):
@@ -36,7 +37,7 @@ def layouts(region: Region) -> Iterator[Edit]:
                     side = "behind" if step < 0 else "before"
                     says = f"reads the number {side}, {where}"
                     yield Edit("edit.shifted", says, Rank.MOVED, {site: _rolled(axis, step)}, line)
-                yield Edit("edit.reversed", f"is reversed {where}", Rank.MOVED, {site: _flipped(axis)}, line)
+                yield Edit("edit.reversed", f"is reversed {where}", Rank.LAYOUT, {site: _flipped(axis)}, line)
                 if size % 2 == 0 and size > 2:
                     says = f"has neighbours in pairs where halves are meant, {where}"
                     yield Edit("edit.pairs", says, Rank.MOVED, {site: _interleaved(axis)}, line)
@@ -73,6 +74,8 @@ def _parts(region: Region, node: Node, value: int) -> Iterator[tuple[str, str, R
     if op == "slice":
         yield "edit.order", "takes the last part for the first, or the reverse", Rank.LAYOUT, _other_end
         yield "edit.pairs", "takes every second number for a half", Rank.LAYOUT, _every_second
+        yield "edit.pairs", "takes a half for every second number", Rank.LAYOUT, _half
+        yield "edit.order", "takes the other part", Rank.LAYOUT, _other_part
 
 
 def _pairs(region: Region) -> Iterator[Edit]:
@@ -80,7 +83,7 @@ def _pairs(region: Region) -> Iterator[Edit]:
     functions = dict[tuple[str, str], dict[str, list[Site]]]()
     for site, places in region.sites.items():
         node = region.node(places[0])
-        line = line_of(node)
+        line = line_of(region, places[0])
         if node is not None and line is not None and short(node.op) in ("slice", "cat", "split", "getitem"):
             functions.setdefault((line.file, line.function), {}).setdefault(short(node.op), []).append(site)
     tables = [
@@ -92,17 +95,47 @@ def _pairs(region: Region) -> Iterator[Edit]:
         halves = ops.get("slice", [])
         if len(halves) != 2 or len(ops.get("cat", [])) != 1:
             continue
+        alone = dict.fromkeys(halves, _every_second)
+        says = f"takes every second number for the halves of {function}, and joins them as halves"
+        yield Edit("edit.pairs", says, Rank.LAYOUT, alone, line_of(region, region.sites[halves[0]][0]))
         changes: Mapping[Site, Change] = {
             **dict.fromkeys(halves, _every_second),
             ops["cat"][0]: _interleaved_parts,
         }
-        line = line_of(region.node(region.sites[ops["cat"][0]][0]))
+        line = line_of(region, region.sites[ops["cat"][0]][0])
         says = f"takes neighbours in pairs, where {function} takes halves"
         yield Edit("edit.pairs", says, Rank.LAYOUT, changes, line)
         if tables:
             says = f"takes neighbours in pairs, where {function} takes halves; the angles stand in pairs, too"
             both = {**changes, **dict.fromkeys(tables, _interleaved_parts)}
             yield Edit("edit.pairs", says, Rank.LAYOUT, both, line)
+
+
+def _splits(region: Region) -> Iterator[Edit]:
+    """The two parts of a split in each other's place, or every second number for the halves."""
+    for site, places in region.sites.items():
+        node = region.node(places[0])
+        if node is None or short(node.op) != "getitem" or site.operands[-1] != "0":
+            continue
+        second = site._replace(operands=(*site.operands[:-1], "1"))
+        parts = region.base.get(node.reads[0])
+        if second not in region.sites or not isinstance(parts, list | tuple) or len(parts) != 2:
+            continue
+        line = line_of(region, places[0])
+        says = "has the two parts in each other's place"
+        yield Edit("edit.order", says, Rank.LAYOUT, {site: _taken(1), second: _taken(0)}, line)
+        says = "takes every second number for the halves"
+        yield Edit("edit.pairs", says, Rank.LAYOUT, {site: _dealt(0), second: _dealt(1)}, line)
+
+
+def _dealt(part: int) -> Change:
+    def change(call: Call) -> Array:
+        first, last = call.operands[0]
+        axis = next((a for a in range(first.ndim - 1, -1, -1) if first.shape[a] > 1), 0)
+        whole = np.concatenate([first, last], axis)
+        return np.take(whole, range(part, whole.shape[axis], 2), axis)
+
+    return change
 
 
 def _doubles(node: Node) -> bool:
@@ -180,6 +213,25 @@ def _interleaved_parts(call: Call) -> Array:
     parts, axis = call.operands[0], _axis(call)
     axis %= np.ndim(parts[0])
     return np.asarray(np.stack(parts, axis + 1).reshape(np.shape(call.plain())))
+
+
+def _half(call: Call) -> Array:
+    x, axis, begin, length = _bounds(call)
+    if 2 * length != x.shape[axis] or begin > 1:
+        raise ValueError("not every second number")
+    return np.take(x, range(begin * length, (begin + 1) * length), axis)
+
+
+def _other_part(call: Call) -> Array:
+    x, axis, begin, length = _bounds(call)
+    if 2 * length != x.shape[axis]:
+        raise ValueError("no half")
+    if begin == 1:
+        return np.take(x, range(0, x.shape[axis], 2), axis)
+    step = int(call.operands[4]) if len(call.operands) > 4 else 1
+    return np.take(
+        x, range(1, x.shape[axis], 2) if step == 2 else range(length) if begin else range(length, 2 * length), axis
+    )
 
 
 def _taken(other: int) -> Change:

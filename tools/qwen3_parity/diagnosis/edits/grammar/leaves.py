@@ -11,7 +11,8 @@ from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Rank, Site, op
 from qwen3_parity.diagnosis.edits.grammar.layouts import halved, interleaved
 from qwen3_parity.diagnosis.edits.grammar.values import rounded
 from qwen3_parity.diagnosis.edits.region import Region
-from qwen3_parity.diagnosis.edits.words import of_site
+from qwen3_parity.diagnosis.edits.words import line_of, of_site
+from qwen3_spec.graph import Line
 
 _HEADS = 64
 """The most heads that rows are cut into."""
@@ -23,23 +24,28 @@ def leaves(region: Region) -> Iterator[Edit]:
         value = places[0]
         if site.file or region.node(value) is not None:
             continue
-        base, name = np.asarray(region.base[value]), of_site(site)
+        base, name, line = np.asarray(region.base[value]), of_site(site), line_of(region, value)
         if base.dtype.kind != "f":
-            yield from _integers(site, base, name)
+            yield from _integers(site, base, name, line)
         elif value in region.names:
-            yield from _parameter(site, base, name)
+            yield from _parameter(site, base, name, line)
             yield from _another(region, site, value)
             yield from _exchange(region, site)
         else:
-            yield from _recorded(site, base, name)
+            yield from _recorded(region, site, value, line)
 
 
-def _recorded(site: Site, base: Array, name: str) -> Iterator[Edit]:
-    def edit(says: str, change: Change, rank: Rank = Rank.LEFT_OUT) -> Edit:
-        return Edit("edit.operand", says, rank, {site: change})
+def _recorded(region: Region, site: Site, value: int, line: Line | None) -> Iterator[Edit]:
+    base, name = np.asarray(region.base[value]), of_site(site)
+
+    def edit(says: str, change: Change, rank: Rank = Rank.LAYOUT) -> Edit:
+        return Edit("edit.operand", says, rank, {site: change}, line)
 
     yield edit(f"negates {name}", _by(np.negative))
     yield edit(f"has zeros for {name}", _by(np.zeros_like))
+    before = region.before(value)
+    if before is not None:
+        yield edit(f"reads what {before[0].removeprefix('model.')} reads, not what it gives", _what_stands_before)
     for axis, size in enumerate(base.shape):
         if size > 1:
             for step in (1, -1):
@@ -51,9 +57,9 @@ def _recorded(site: Site, base: Array, name: str) -> Iterator[Edit]:
                 yield edit(says, _by(lambda x, a=axis: _exchanged(x, a)), Rank.LAYOUT)
 
 
-def _parameter(site: Site, base: Array, name: str) -> Iterator[Edit]:
+def _parameter(site: Site, base: Array, name: str, line: Line | None) -> Iterator[Edit]:
     def edit(says: str, change: Change, rank: Rank = Rank.CONSTANT) -> Edit:
-        return Edit("edit.parameter", says, rank, {site: change})
+        return Edit("edit.parameter", says, rank, {site: change}, line)
 
     yield edit(f"adds 1 to {name}", _by(lambda w: w + 1))
     yield edit(f"takes 1 off {name}", _by(lambda w: w - 1))
@@ -105,7 +111,8 @@ def _another(region: Region, site: Site, value: int) -> Iterator[Edit]:
         if not same_layer and opened(name) != opened(own):
             continue
         says = f"has {name.removeprefix('model.')} for {own.removeprefix('model.')}"
-        yield Edit("edit.other_parameter", says, Rank.LAYOUT, {site: _constant(np.asarray(array, np.float64))})
+        change = _constant(np.asarray(array, np.float64))
+        yield Edit("edit.other_parameter", says, Rank.LAYOUT, {site: change}, line_of(region, value))
 
 
 def _exchange(region: Region, site: Site) -> Iterator[Edit]:
@@ -116,7 +123,7 @@ def _exchange(region: Region, site: Site) -> Iterator[Edit]:
         if first.shape == second.shape and first.size > 1:
             says = f"has {of_site(site)} and {of_site(other)} in each other's place"
             changes = {site: _of(other), other: _of(site)}
-            yield Edit("edit.exchanged", says, Rank.LAYOUT, changes)
+            yield Edit("edit.exchanged", says, Rank.LAYOUT, changes, line_of(region, region.at(site)[0]))
 
 
 def _of(other: Site) -> Change:
@@ -130,9 +137,9 @@ def _of(other: Site) -> Change:
     return change
 
 
-def _integers(site: Site, base: Array, name: str) -> Iterator[Edit]:
+def _integers(site: Site, base: Array, name: str, line: Line | None) -> Iterator[Edit]:
     def edit(says: str, change: Change) -> Edit:
-        return Edit("edit.input", says, Rank.LEFT_OUT, {site: change})
+        return Edit("edit.input", says, Rank.LEFT_OUT, {site: change}, line)
 
     for step in (1, -1):
         yield edit(f"has {name} {step:+d}", _by(lambda x, s=step: x + s))
@@ -153,6 +160,13 @@ def _integers(site: Site, base: Array, name: str) -> Iterator[Edit]:
 
 def _by(function) -> Change:  # type: ignore[no-untyped-def]
     return lambda call: function(call.operands[0])
+
+
+def _what_stands_before(call: Call) -> Array:
+    before = call.region.before(call.value)
+    if before is None:
+        raise ValueError("no module reads and gives one shape here")
+    return before[1]
 
 
 def _constant(array: Array) -> Change:

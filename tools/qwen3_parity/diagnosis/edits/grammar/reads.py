@@ -29,7 +29,7 @@ def reads(region: Region) -> Iterator[Edit]:
 
 
 def _others(region: Region, site: Site, node: Node, slot: int, reads: int) -> Iterator[Edit]:
-    op, line, shape = short(node.op), line_of(node), np.shape(region.base[reads])
+    op, line, shape = short(node.op), line_of(region, region.sites[site][0]), np.shape(region.base[reads])
     maker = region.node(reads)
     for place, operand in enumerate(maker.operands if maker is not None else ()):
         if (

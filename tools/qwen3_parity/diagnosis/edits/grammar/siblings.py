@@ -13,6 +13,7 @@ from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Rank
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.words import line_of, short
 from qwen3_spec.aten import TRUTH, kernel_of
+from qwen3_spec.graph import Node, Ref
 
 
 def siblings(region: Region) -> Iterator[Edit]:
@@ -21,16 +22,16 @@ def siblings(region: Region) -> Iterator[Edit]:
         node = region.node(places[0])
         if node is None:
             continue
-        op = short(node.op)
+        op, line = short(node.op), line_of(region, places[0])
         for words, change, rank in _of(op):
-            yield Edit("edit.sibling", words, rank, {site: change}, line_of(node))
+            yield Edit("edit.sibling", words, rank, {site: change}, line)
         if op in _EXCHANGED:
             says = f"exchanges the operands of {op}"
-            yield Edit("edit.exchanged", says, Rank.LEFT_OUT, {site: _exchanged}, line_of(node))
+            yield Edit("edit.exchanged", says, Rank.LEFT_OUT, {site: _exchanged}, line)
         if op in _ALONG:
             for axis in range(np.ndim(region.base[places[0]]) or 1):
                 says = f"takes {op} along axis {axis}"
-                yield Edit("edit.axis", says, Rank.LEFT_OUT, {site: _along(axis)}, line_of(node))
+                yield Edit("edit.axis", says, Rank.LEFT_OUT, {site: _along(axis)}, line)
 
 
 def _kernel(op: str) -> Callable[..., Array]:
@@ -41,8 +42,8 @@ def _kernel(op: str) -> Callable[..., Array]:
 
 _ACTIVATIONS: Mapping[str, Callable[[Array], Array]] = {
     "silu": _kernel("silu"),
-    "gelu": _kernel("gelu"),
-    "gelu(tanh)": lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+    "exact gelu": _kernel("gelu"),
+    "gelu by tanh": lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
     "x · sigmoid(1.702 x)": lambda x: x * _kernel("sigmoid")(1.702 * x),
     "relu": _kernel("relu"),
     "relu squared": lambda x: np.square(np.maximum(x, 0)),
@@ -114,12 +115,17 @@ _BY_THEMSELVES: Mapping[str, Mapping[str, Change]] = {
         "takes softmax to the base 2": lambda call: call.plain(call.operands[0] * math.log(2), *call.operands[1:]),
         "adds 1 to the sum of softmax": lambda call: _with_a_sink(call),
         "takes exp, not divided by its sum": lambda call: np.exp(call.operands[0]),
+        "takes softmax of all before it chooses": lambda call: _of_all(call),
+    },
+    "pow": {
+        "takes the mean off before it squares": lambda call: call.plain(_without_mean(call), *call.operands[1:]),
     },
     "topk": {
         "takes the smallest": lambda call: call.plain(*call.operands[:2], -1, False),
         "takes the next best": lambda call: _next_best(call),
         "leaves the last of the chosen out": lambda call: _fewer(call),
     },
+    "getitem": {"takes the chosen of what stands before its scores": lambda call: _before_choosing(call)},
     "cumsum": {
         "sums from the end": lambda call: _from_the_end(call),
         "sums what stands before alone": lambda call: call.plain() - call.operands[0],
@@ -127,6 +133,39 @@ _BY_THEMSELVES: Mapping[str, Mapping[str, Change]] = {
 }
 _EXCHANGED = frozenset({"sub", "rsub", "div", "pow", "matmul", "bmm"})
 _ALONG = frozenset({"sum", "mean", "amax", "amin", "softmax", "log_softmax", "cumsum", "logsumexp", "argmax"})
+
+
+def _without_mean(call: Call) -> Array:
+    x = np.asarray(call.operands[0])
+    return np.asarray(x - x.mean(-1, keepdims=True))
+
+
+def _of_all(call: Call) -> Array:
+    """softmax of everything, then what was chosen of it, where the reference takes softmax of the chosen."""
+    picked = _maker(call, call.node)
+    top = _maker(call, picked)
+    if picked is None or top is None or not top.op.startswith("topk") or not isinstance(top.operands[0], Ref):
+        raise ValueError("nothing was chosen before")
+    every = np.asarray(call.env[top.operands[0].value])
+    indices = np.asarray(call.env[picked.operands[0].value][1])
+    powers = np.exp(every - every.max(-1, keepdims=True))
+    return np.take_along_axis(powers / powers.sum(-1, keepdims=True), indices, -1)
+
+
+def _maker(call: Call, node: Node | None) -> Node | None:
+    operand = node.operands[0] if node is not None else None
+    return call.region.node(operand.value) if isinstance(operand, Ref) else None
+
+
+def _before_choosing(call: Call) -> Array:
+    """The chosen of what stood before the op whose results were chosen from."""
+    top = _maker(call, call.node)
+    scored = _maker(call, top)
+    if top is None or scored is None or call.node is None or call.node.operands[1] != 0:
+        raise ValueError("nothing was chosen here")
+    source = next(operand for operand in scored.operands if isinstance(operand, Ref))
+    indices = np.asarray(call.operands[0][1])
+    return np.take_along_axis(np.asarray(call.env[source.value]), indices, -1)
 
 
 def _of(op: str) -> Iterator[tuple[str, Change, Rank]]:

@@ -15,6 +15,7 @@ from qwen3_spec.aten import Kind, kernel_of
 from qwen3_spec.graph import Node, Ref
 
 _LEAST = 2.0**-126
+_HIDDEN = 1e30
 _MOVING = ("getitem", "_to_copy", "view", "type_as", "slice", "expand")
 """Ops that compute nothing: to leave them out is no mistake, or another one."""
 
@@ -26,7 +27,7 @@ def values(region: Region) -> Iterator[Edit]:
         base = region.base[places[0]]
         if node is None or not isinstance(base, np.ndarray):
             continue
-        op, line = short(node.op), line_of(node)
+        op, line = short(node.op), line_of(region, places[0])
         kernel = kernel_of(node.op)
         computes = kernel is not None and kernel.kind in (Kind.POINT, Kind.SUM, Kind.CHOICE)
         for slot, words in _left_out(region, node, base):
@@ -41,7 +42,14 @@ def values(region: Region) -> Iterator[Edit]:
         if op == "add":
             yield Edit("edit.twice", "adds the second part twice", Rank.LEFT_OUT, {site: _added_twice(1)}, line)
             yield Edit("edit.twice", "adds the first part twice", Rank.LEFT_OUT, {site: _added_twice(0)}, line)
-        if op == "cat" and base.ndim > 2:
+        if op == "mul" and any(isinstance(x, Ref) and x.value in region.parameters for x in node.operands):
+            for more, says in ((1, "adds 1 to the weight"), (-1, "takes 1 off the weight")):
+                yield Edit("edit.parameter", says, Rank.CONSTANT, {site: _weight_and(more)}, line)
+        if op == "cat":
+            for part in range(min(len(node.operands[0]), 4)):
+                says = f"hides part {part} of cat"
+                yield Edit("edit.left_out", says, Rank.LEFT_OUT, {site: _hidden(part)}, line)
+        if op == "cat" and base.ndim > 2 and _axis(node, base) == base.ndim - 2:
             says = "has the slot before in the newest slot"
             yield Edit("edit.cache", says, Rank.LEFT_OUT, {site: _late}, line)
             for step in (1, -1):
@@ -119,6 +127,29 @@ def _in_narrow(bits: int) -> Change:
     def change(call: Call) -> Array:
         operands = (rounded(x, bits) if isinstance(x, np.ndarray) and x.dtype.kind == "f" else x for x in call.operands)
         return rounded(call.plain(*operands), bits)
+
+    return change
+
+
+def _axis(node: Node, base: Array) -> int:
+    axis = node.operands[1] if len(node.operands) > 1 else node.named.get("dim", 0)
+    return int(axis) % base.ndim
+
+
+def _weight_and(more: int) -> Change:
+    def change(call: Call) -> Array:
+        assert call.node is not None
+        names = call.region.names
+        weights = [isinstance(x, Ref) and x.value in names for x in call.node.operands]
+        return np.asarray(call.plain(*(x + more if w else x for x, w in zip(call.operands, weights, strict=True))))
+
+    return change
+
+
+def _hidden(part: int) -> Change:
+    def change(call: Call) -> Any:
+        parts = [np.full_like(x, -_HIDDEN) if place == part else x for place, x in enumerate(call.operands[0])]
+        return call.plain(parts, *call.operands[1:])
 
     return change
 
