@@ -103,7 +103,7 @@ ROWS = (
         own_cache(_pages_exchanged, keep=False), _VALUES, ["cache.slot_map", "from.other_slot"], "decoder/plain",
         "layer"),
     row("S8", "copy-on-write missing: in decode row 0 and row 1 share the page of V, row 1 writes last",
-        own_cache(_shared_page), _VALUES, ["cache.other_row", "from.other_row"], _STEPS, "layer"),
+        own_cache(_shared_page), _VALUES, ["cache.other_row", "from.other_row", "cache.slot_map: row 0, .*row 1"], _STEPS, "layer"),
     row("S9", "a rejected draft stays in the cache: the slot of the first decoded token holds the slot before",
         own_cache(_rejected_draft, keep=False), _BOTH, ["cache.slot_map", r"from.*: slots? 5\b|\b5 ← "], _STEPS,
         "modules"),

@@ -83,7 +83,7 @@ ROWS = (
         [f"*: {PICTURE}", "*: hides.*(past|earlier|older)|(past|earlier|older).*(hidden|ignored)|ignores its past"],
         "decoder/window_chunks", "modules"),
     row("C20", "the causal mask goes by whole query tiles of 4", decoder_mask(own=_tiles), _MASK,
-        [f"*: {PICTURE}", "*: tiles?|blocks? of 4|multiple of 4"], "decoder/plain", "layer"),
+        [f"*: {PICTURE}", "*: tiles?|blocks? of 4|multiple of 4|queries 0–2 see what query 3 should"], "decoder/plain", "layer"),
     row("C17", "varlen encoder batch: lengths one too long, the first pad behind a text is seen", _encoder(_one_longer),
         _ENCODER, [f"*: {PICTURE}", "*: one (too long|longer|more)|first pad|one pad"], "encdec/ragged", "layer"),
     row("C26", "slot 0 stays visible outside of the window", decoder_mask(own=_sink), _MASK,

@@ -80,7 +80,7 @@ def _head_normed(patch: Patch) -> None:
 
 ROWS = (
     row("A1", "tensor-parallel RMSNorm: each half of the hidden width has its own mean square", _mean_square(_of_shard),
-        _HIDDEN, ["*: shard|halves|each half|two statistics|0 to 19.*20 to 39|blocks? of 20"], "encdec/ragged",
+        _HIDDEN, ["*: shard|halves|each half|two statistics|0 to 19.*20 to 39|blocks? of 20|each 20 .*own root"], "encdec/ragged",
         "layer"),
     row("A3", "the norm's kernel loads masked lanes as 1.0, not 0", _mean_square(_with_lanes), _EVERY,
         ["norm.padded_lanes", "*: lane|power of (two|2)"], "encdec/ragged", "modules layer"),
@@ -90,7 +90,7 @@ ROWS = (
         "layer"),
     row("X31", "decode: the norm uses the sum of squares that the step before left", _step_before,
         "input_layernorm post_attention_layernorm decoder.norm",
-        ["*: (step before|previous step|last step|other step)"],
+        ["*: (step before|previous step|last step|other step)", "from.other_step: root mean square"],
         "decoder/plain", "modules"),
     row("A8", "the decode kernel has no QK-norm", _unnormed_in_steps, "merged_attn.q_norm merged_attn.k_norm",
         ["norm.no_norm", "rope.before_norm: left out"], "decoder/ragged_decode", "modules layer"),

@@ -76,7 +76,7 @@ def _slots_of_encoder() -> Seed:
 ROWS = (
     row("S2", "the position counter is not rolled back behind rejected drafts: one more ahead in every step",
         placed(in_steps(lambda ids, past: ids + past - 5, first=5)), _PLACES,
-        ["*: one more|grow|1, 2(,| and) 3"], _STEPS, "layer logits"),
+        ["*: one more|grow|1, 2(,| and) 3|more with each step"], _STEPS, "layer logits"),
     row("X2", "a prefix cache keeps one token less: decode steps are one position behind",
         placed(in_steps(lambda ids, past: ids - 1)), _PLACES, ["positions.offset"], _STEPS, "layer"),
     row("S18", "CUDA graph: the position of the first decode step is captured and replayed", _replayed, _PLACES,

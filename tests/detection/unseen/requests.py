@@ -90,6 +90,6 @@ ROWS = (
         "decoder.embed_tokens", ["embedding.other_slot", "from.other_step", "from.other_slot", "wiring.previous_step"],
         _STEPS, "layer"),
     row("S21", "the batch is sorted by length for the kernel, logits are not put back in order", _sorted_rows, "logits",
-        ["*: rows? 0, 2(,| and) 1|row 1 ← (batch )?row 2|2 ← 1, 1 ← 2"], _STEPS, "modules"),
+        ["*: rows? 0, 2(,| and) 1|row 1 ← (batch )?row 2|2 ← 1, 1 ← 2|rows 2, 1"], _STEPS, "modules"),
     row("H2", "top-k keeps k + 1", _one_more, "next_token_probs", ["top_k.off_by_one"], "generation/sample", "layer"),
 )  # fmt: skip
