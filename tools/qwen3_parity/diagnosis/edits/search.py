@@ -40,7 +40,7 @@ class Fitting:
     @property
     def order(self) -> tuple[float, ...]:
         """Smaller is better: explains more, contradicts less, is plainer."""
-        return (-(self.whole + self.partly), -self.whole, self.contradicted, self.edit.rank, len(self.edit.changes))
+        return (-(self.whole + self.partly), -self.whole, self.contradicted, self.edit.rank)
 
     @property
     def explains_all(self) -> bool:

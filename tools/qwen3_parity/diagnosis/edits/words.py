@@ -6,8 +6,8 @@ from qwen3_parity.diagnosis.edits.edit import Site
 from qwen3_parity.diagnosis.edits.region import OF_TORCH, Region
 from qwen3_spec.graph import Line
 
-NOT_THE_MODELS = OF_TORCH | {"steps.py"}
-"""Files whose lines say nothing: torch's own modules, and the reference's walk over the steps of a case."""
+NOT_THE_MODELS = OF_TORCH | {"steps.py", "activations.py"}
+"""Files whose lines say nothing of a model: torch's own modules, activations, the walk over the steps of a case."""
 _FARTHEST = 6
 """Ops from a leaf to the line that is named for it."""
 

@@ -39,16 +39,16 @@ _LARGEST_PARAMETER = 128
 def fitted(region: Region) -> Iterator[Free]:
     """Every op's result by a factor or a bound, every small parameter by a factor or a power."""
     for site, places in reversed(region.sites.items()):
-        node, base = region.node(places[0]), region.base[places[0]]
+        node, base, line = region.node(places[0]), region.base[places[0]], line_of(region, places[0])
         if not isinstance(base, np.ndarray) or base.dtype.kind != "f":
             continue
         if node is None:
             if base.size <= _LARGEST_PARAMETER and places[0] in region.names:
-                yield _free(site, f"scales {of_site(site)} by {{}}", _times, None, (1.3,), 1.0)
+                yield _free(site, f"scales {of_site(site)} by {{}}", _times, line, (1.3,), 1.0)
                 if base.size > 1 and bool((base > 0).all()):
-                    yield _power_of(region, site)
+                    yield _power_of(region, site, line)
             continue
-        op, line = short(node.op), line_of(region, places[0])
+        op = short(node.op)
         if op not in _SCALED:
             continue
         yield _free(site, f"scales the result of {op} by {{}}", _times, line, (1.3,), 1.0)
@@ -58,7 +58,7 @@ def fitted(region: Region) -> Iterator[Free]:
             yield _free(site, f"squashes {op}: c tanh(x / c), c = {{}}", _squash, line, (largest, 3 * largest), None)
 
 
-def _power_of(region: Region, site: Site) -> Free:
+def _power_of(region: Region, site: Site, line: Line | None) -> Free:
     """A small parameter to a power; of frequencies it is another base."""
     theta = _theta(region.network.config) if site.op.endswith("inv_freq") else None
 
@@ -66,7 +66,7 @@ def _power_of(region: Region, site: Site) -> Free:
         says = f"takes {of_site(site)} to the power {number(fit)}"
         if theta is not None:
             says = f"has rope_theta {theta**fit:.5g} for {theta:.5g}"
-        return Edit("edit.fitted", says, Rank.FITTED, {site: _power(fit)})
+        return Edit("edit.fitted", says, Rank.FITTED, {site: _power(fit)}, line)
 
     return Free(edit, (0.8, 1.2), 1.0)
 
