@@ -223,8 +223,6 @@ GRAPHS: dict[str, tuple[str, str, int, Change, str, str]] = {
     "slots late by one, heads exchanged": (MOE, f"{LAYER}.self_attn.key", 0, lambda y: np.roll(y, 1, 2)[:, [1, 0]],
         "from.other_slot",
         "slots 0–4, indices of axis 1 0–1 hold what belongs in indices of axis 1 1, 0 of slots 4, 0–3"),
-    "a norm left out": (MOE, f"{LAYER}.input_layernorm", 0, lambda y: other("model.layers.0", 0, MOE),
-        "from.other_tap", "all of it holds model.layers.0, at the same place"),
     "another row, in bfloat16": ("model/qwen3_moe_bfloat16", f"{LAYER}.self_attn.query", 0, lambda y: y[[1, 1]],
         "from.other_row", "batch row 0, positions 3–4 hold what belongs in batch row 1"),
 }  # fmt: skip

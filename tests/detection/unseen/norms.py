@@ -80,8 +80,8 @@ def _head_normed(patch: Patch) -> None:
 
 ROWS = (
     row("A1", "tensor-parallel RMSNorm: each half of the hidden width has its own mean square", _mean_square(_of_shard),
-        _HIDDEN, ["*: shard|halves|each half|two statistics|0 to 19.*20 to 39|blocks? of 20|each 20 .*own root"], "encdec/ragged",
-        "layer"),
+        _HIDDEN, ["*: shard|halves|each half|two statistics|0 to 19.*20 to 39|blocks? of 20|each 20 .*own root"],
+        "encdec/ragged", "layer"),
     row("A3", "the norm's kernel loads masked lanes as 1.0, not 0", _mean_square(_with_lanes), _EVERY,
         ["norm.padded_lanes", "*: lane|power of (two|2)"], "encdec/ragged", "modules layer"),
     row("S1", "the norm's kernel indexes rstd without the batch: row 0 serves all rows", _row_0_for_all,

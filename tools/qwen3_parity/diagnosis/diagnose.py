@@ -181,7 +181,7 @@ def _explained(found: Blame, fault: Fault, search: Search) -> Explained:
         tried = _explain_rotation(own, (by(found, wrong), by(found, right), with_first(by, found, further)), search)
     elif worst.evidence.ops == {"linear"}:
         tried = explain(*own[:2], replace(search, pairs=False), own[2])
-        if not tried.explanations and not _told_by_structure(worst):  # two mistakes at once are looked for much longer
+        if not certain(tried.explanations)[0] and not _told_by_structure(worst):  # two at once take much longer
             tried = explain(*own[:2], search, own[2])
     else:
         tried = explain(*own[:2], search, own[2])

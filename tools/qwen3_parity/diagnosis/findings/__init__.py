@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -55,6 +56,8 @@ FINDERS: tuple[Callable[[WrongTap], Finding | None], ...] = (
     size,
 )
 """In the order of preference among findings that tell equally much."""
+_COPIES, _ALIKE = frozenset({"from.other_step", "from.other_layer"}), 0.4
+"""Two taps that are wrong alike have a cause in common: that each holds the other says not which."""
 
 
 OF_SEVERAL: tuple[Callable[[Sequence[WrongTap]], Finding | None], ...] = (
@@ -70,5 +73,7 @@ def findings(tap: WrongTap, alike: Sequence[WrongTap] = ()) -> list[Finding]:
     with np.errstate(all="ignore"):
         every = [finding for several in OF_SEVERAL if (finding := several([tap, *alike])) is not None]
         every += [finding for finder in FINDERS if (finding := finder(tap)) is not None]
+        if any(np.array_equal(other.actual, tap.actual) for other in alike):
+            every = [replace(each, weight=_ALIKE) if each.name in _COPIES else each for each in every]
         every = [from_tap_to_tap(each, tap, alike) if each.name == "fit.factor" else each for each in every]
     return sorted(every, key=lambda finding: -finding.weight)
