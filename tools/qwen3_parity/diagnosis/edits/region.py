@@ -25,6 +25,8 @@ _BY_INDEX = frozenset({"getitem", "select.int"})
 
 
 _ALONE = "alone "
+_SMALL = 16
+"""Ops of a module that may run on another value."""
 _OF_A_CALL = 2000
 """What a call of an op costs, in elements that it reads."""
 
@@ -93,6 +95,31 @@ class Region:
     def block_of(self, value: int, site: Site) -> Block:
         """The block of a site that gives a value."""
         return next(block for block in self.blocks[site] if block.end == value)
+
+    @cached_property
+    def modules_beside(self) -> dict[str, tuple[Region, Block]]:
+        """Small modules of the region's own layer and step that give another recorded value, by their path open."""
+        beside, graph = dict[str, tuple[Region, Block]](), self.network.graph
+        own = numbers_of(self.key[0])
+        for (name, step), value in graph.taps.items():
+            if step != self.key[1] or numbers_of(name) != own or not own or graph.node(value) is None:
+                continue
+            if value == self.value or value in self._inside or value not in self.network.slices.recorded:
+                continue
+            region = Region(self.network, value, (name, step))
+            for site, every in region.blocks.items():
+                for block in every:
+                    if site.file == MODULE and block.end == value and 1 < len(block.values) <= _SMALL:
+                        beside.setdefault(site.op, (region, block))
+        return beside
+
+    def of_beside(self, name: str, x: Array) -> Array:
+        """What a module of `modules_beside` gives on a value. Raises `KeyError` where there is none of that path."""
+        region, block = self.modules_beside[name]
+        env = {**region.base, block.begin: x}
+        for value in block.values:
+            env[value] = computed(_node(self.network.graph.node(value)), env, TRUTH, region.choices.get(value))
+        return np.asarray(env[block.end])
 
     def before(self, value: int) -> tuple[str, Array] | None:
         """What the module reads that gives a recorded value, with its path open; None where that has another shape."""

@@ -12,7 +12,7 @@ from qwen3_parity.diagnosis.edits.blocks import LINE, LINES, MODULE
 from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Rank, Site
 from qwen3_parity.diagnosis.edits.grammar.layouts import halved, interleaved
 from qwen3_parity.diagnosis.edits.region import Region
-from qwen3_parity.diagnosis.edits.words import line_of, short
+from qwen3_parity.diagnosis.edits.words import line_of, of_site, short
 
 _JOINTS = frozenset({"add", "linear", "mul", "cat", "embedding", "view"})
 """Ops whose results modules stand behind."""
@@ -42,6 +42,23 @@ def blocks(region: Region) -> Iterator[Edit]:
             yield Edit("edit.pairs", says, Rank.LAYOUT, {site: _around(halved, interleaved)}, line)
             says = f"takes halves of the channels, where neighbours in pairs are meant in {where}"
             yield Edit("edit.pairs", says, Rank.LAYOUT, {site: _around(interleaved, halved)}, line)
+    yield from _beside(region)
+
+
+def _beside(region: Region) -> Iterator[Edit]:
+    """A module of the same layer run on a value of the region, beside its own place."""
+    for name, (other, block) in region.modules_beside.items():
+        shape = np.shape(other.base[block.end])
+        for site, places in reversed(region.sites.items()):
+            if np.shape(region.base[places[0]]) == shape and region.base[places[0]].dtype.kind == "f":
+                node = region.node(places[0])
+                target = short(node.op) if node is not None else of_site(site)
+                says = f"runs {name.removeprefix('model.')} on {target}, too"
+                yield Edit("edit.moved", says, Rank.READS, {site: _by_module(name)}, line_of(region, places[0]))
+
+
+def _by_module(name: str) -> Change:
+    return lambda call: call.region.of_beside(name, call.plain())
 
 
 def _moved(region: Region, site: Site, where: str) -> Iterator[Edit]:

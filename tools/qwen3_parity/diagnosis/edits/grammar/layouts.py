@@ -93,11 +93,17 @@ def _pairs(region: Region) -> Iterator[Edit]:
     ]
     for (_, function), ops in functions.items():
         halves = ops.get("slice", [])
+        for change, words in (
+            (_half, "halves for every second number"),
+            (_every_second, "every second number for halves"),
+        ):
+            if len(halves) > 1:
+                line = line_of(region, region.sites[halves[0]][0])
+                yield Edit(
+                    "edit.pairs", f"takes {words} in {function}", Rank.LAYOUT, dict.fromkeys(halves, change), line
+                )
         if len(halves) != 2 or len(ops.get("cat", [])) != 1:
             continue
-        alone = dict.fromkeys(halves, _every_second)
-        says = f"takes every second number for the halves of {function}, and joins them as halves"
-        yield Edit("edit.pairs", says, Rank.LAYOUT, alone, line_of(region, region.sites[halves[0]][0]))
         changes: Mapping[Site, Change] = {
             **dict.fromkeys(halves, _every_second),
             ops["cat"][0]: _interleaved_parts,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
+from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Rank, Site
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.words import line_of, named, short
@@ -14,6 +15,8 @@ from qwen3_spec.aten import Kind, kernel_of
 from qwen3_spec.graph import Node, Ref
 
 _COMPUTING = (Kind.POINT, Kind.SUM)
+_JOINED: Mapping[str, Callable[[Array, Array], Array]] = {"times": np.multiply, "plus": np.add, "minus": np.subtract}
+"""How another value may be mixed in."""
 
 
 def reads(region: Region) -> Iterator[Edit]:
@@ -43,6 +46,9 @@ def _others(region: Region, site: Site, node: Node, slot: int, reads: int) -> It
         if other not in (reads, region.value) and np.shape(region.source(name)) == shape:
             says = f"reads {name.removeprefix('model.')} for {named(region, reads)} in {op}"
             yield Edit("edit.reads", says, Rank.READS, {site: _source(slot, name)}, line)
+            for words, join in _JOINED.items():
+                says = f"reads {named(region, reads)} {words} {name.removeprefix('model.')} in {op}"
+                yield Edit("edit.reads", says, Rank.READS, {site: _joined(slot, name, join)}, line)
     for source, values in region.sites.items():
         inside = region.node(values[0])
         if inside is None or values[0] in (reads, region.value) or values[0] >= max(region.sites[site]):
@@ -75,6 +81,10 @@ def _earlier(slot: int, place: int) -> Change:
 
 def _source(slot: int, name: str) -> Change:
     return lambda call: _put(call, slot, call.numbers.lifted(call.region.source(name)))
+
+
+def _joined(slot: int, name: str, join: Callable[[Array, Array], Array]) -> Change:
+    return lambda call: _put(call, slot, join(call.operands[slot], call.numbers.lifted(call.region.source(name))))
 
 
 def _inside(slot: int, source: Site) -> Change:

@@ -58,6 +58,12 @@ def values(region: Region) -> Iterator[Edit]:
         if op == "slice" and base.dtype.kind == "i" and base.ndim == 2:
             says = "counts from 0 in every step"
             yield Edit("edit.input", says, Rank.LEFT_OUT, {site: lambda call: call.plain() - call.plain()[:, :1]}, line)
+        if op == "add" and len(node.operands) == 2:
+            for slot, factor in _factors(region, node):
+                says = f"multiplies the other part of add by {factor:.7g}"
+                yield Edit("edit.moved", says, Rank.MOVED, {site: _factor_moved(slot, factor, both=False)}, line)
+                says = f"multiplies the whole sum by {factor:.7g}"
+                yield Edit("edit.moved", says, Rank.MOVED, {site: _factor_moved(slot, factor, both=True)}, line)
         if op == "neg":
             yield Edit("edit.left_out", "leaves the minus out", Rank.LEFT_OUT, {site: _hands_on(0)}, line)
         if base.dtype.kind == "b" and base.ndim:
@@ -150,6 +156,22 @@ def _hidden(part: int) -> Change:
     def change(call: Call) -> Any:
         parts = [np.full_like(x, -_HIDDEN) if place == part else x for place, x in enumerate(call.operands[0])]
         return call.plain(parts, *call.operands[1:])
+
+    return change
+
+
+def _factors(region: Region, node: Node) -> Iterator[tuple[int, float]]:
+    """The parts of a sum that are products with a number, by their place."""
+    for slot, operand in enumerate(node.operands):
+        maker = region.node(operand.value) if isinstance(operand, Ref) else None
+        if maker is not None and short(maker.op) == "mul" and isinstance(maker.operands[1], float):
+            yield slot, maker.operands[1]
+
+
+def _factor_moved(slot: int, factor: float, *, both: bool) -> Change:
+    def change(call: Call) -> Array:
+        scaled, other = call.operands[slot] / factor, call.operands[1 - slot] * factor
+        return np.asarray(other + (scaled * factor if both else scaled))
 
     return change
 
