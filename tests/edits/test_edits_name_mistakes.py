@@ -23,6 +23,7 @@ IN_SOURCE = {
     "scale left out": ("eager_attention_forward", ".transpose(2, 3)) * scaling", ".transpose(2, 3))", "mul"),
     "keys tiled": ("repeat_kv", "[:, :, None, :, :].expand(batch, num_key_value_heads, n_rep, slen, head_dim)",
                    "[:, None, :, :, :].expand(batch, n_rep, num_key_value_heads, slen, head_dim)", "tiles"),
+    "cos for sin": ("apply_rotary_pos_emb", "(rotate_half(q) * sin)", "(rotate_half(q) * cos)", "rotary_emb[1] in mul"),
     "mask left out": ("eager_attention_forward", "attn_weights + attention_mask", "attn_weights", "leaves out add"),
 }  # fmt: skip
 by_mistake = pytest.mark.parametrize("mistake", IN_SOURCE)

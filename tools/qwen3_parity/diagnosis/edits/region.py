@@ -282,7 +282,7 @@ class Region:
         module = opened(node.module) if line is None or line.file in OF_TORCH else ""
 
         def origin(operand: Any) -> str:
-            if isinstance(operand, tuple):
+            if isinstance(operand, tuple) and not isinstance(operand, Ref):  # a Ref is a tuple, too
                 return "(" + ",".join(map(origin, operand)) + ")"
             if not isinstance(operand, Ref):
                 return repr(operand) if node.op in _BY_INDEX and isinstance(operand, int) else ""

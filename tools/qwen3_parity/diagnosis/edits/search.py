@@ -25,7 +25,7 @@ class Fitting:
 
     `whole` taps are given in every cell, `partly` in every wrong one, `of` were tried; `taps` are the name and step of
     those that it gives, `contradicted` right ones would be wrong with it. `share` is the worst share of the headroom,
-    `spoiled` the part of the right cells that it makes wrong.
+    `spoiled` the part of the right cells that it makes wrong, `changed` counts the ops and leaves that are others.
     """
 
     edit: Edit
@@ -36,11 +36,12 @@ class Fitting:
     contradicted: int
     spoiled: float
     taps: tuple[tuple[str, int], ...] = ()
+    changed: int = 0
 
     @property
     def order(self) -> tuple[float, ...]:
         """Smaller is better: explains more, contradicts less, is plainer."""
-        return (-(self.whole + self.partly), -self.whole, self.contradicted, self.edit.rank)
+        return (-(self.whole + self.partly), -self.whole, self.contradicted, self.edit.rank, self.changed)
 
     @property
     def explains_all(self) -> bool:
@@ -135,6 +136,11 @@ def _single(first: Target) -> Iterator[Edit]:
                 yield replace(edit, says=says, changes={alone: change})
 
 
+def _cost(site: Site) -> int:
+    """What is loaded otherwise is changed for all who read it: as two ops."""
+    return 1 if site.file else 2
+
+
 def _everywhere(
     edit: Edit, first: Target, nearness: Nearness, others: Sequence[Target], right: Sequence[Target]
 ) -> Fitting:
@@ -150,4 +156,5 @@ def _everywhere(
         contradicted=sum(target.spoiled_by(edit) for target in right[:_MOST_TAPS]),
         spoiled=max(each.spoiled for each in fits),
         taps=tuple(taps),
+        changed=sum(_cost(site) * len(first.region.at(site)) for site in edit.changes),
     )

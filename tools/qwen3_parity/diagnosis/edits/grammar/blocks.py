@@ -12,7 +12,7 @@ from qwen3_parity.diagnosis.edits.blocks import LINE, LINES, MODULE
 from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Rank, Site
 from qwen3_parity.diagnosis.edits.grammar.layouts import halved, interleaved
 from qwen3_parity.diagnosis.edits.region import Region
-from qwen3_parity.diagnosis.edits.words import line_of, of_site, short
+from qwen3_parity.diagnosis.edits.words import caller_line, line_of, of_site, short
 
 _JOINTS = frozenset({"add", "linear", "mul", "cat", "embedding", "view"})
 """Ops whose results modules stand behind."""
@@ -24,7 +24,7 @@ def blocks(region: Region) -> Iterator[Edit]:
     """Every block of the region, on other inputs or without it."""
     for site in sorted(region.blocks, key=lambda site: [MODULE, LINES, LINE].index(site.file)):
         last = region.blocks[site][-1]
-        line = line_of(region, last.end)
+        line = caller_line(region, last.end) if site.file == MODULE else line_of(region, last.end)
         where = {MODULE: site.op.removeprefix("model.")}.get(site.file, f"what {site.op.partition(':')[2]} does here")
         if site.file == LINE:
             where = f"line {site.number} of {site.op.partition(':')[2]}"
