@@ -93,6 +93,7 @@ def test_a_module_of_somebodys_own_around_a_model_is_captured(tmp_path: Path) ->
     assert "head.weight" in {leaf.name for leaf in golden.graph.parameter}
 
 
+@pytest.mark.slow  # an export of its own
 def test_a_models_modules_and_parameters_keep_their_names_within_the_module_around_it(tmp_path: Path) -> None:
     model = tiny_model("qwen3")
     inputs = {"input_ids": torch.arange(11, 21).reshape(2, 5), "attention_mask": LEFT}

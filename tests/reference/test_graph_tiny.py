@@ -59,6 +59,7 @@ def test_a_tiny_golden_is_what_its_own_graph_computes(family: str, tmp_path: Pat
         assert sizes.get("batch", 2) == 2
 
 
+@pytest.mark.slow  # two exports
 def test_the_same_command_gives_the_same_bytes_twice(tmp_path: Path) -> None:
     first, again = (write_tiny("bert", tmp_path / place / "mine").parent for place in ("here", "there"))
     names = sorted(path.name for path in first.iterdir())

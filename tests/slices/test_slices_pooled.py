@@ -70,6 +70,7 @@ def judged(golden: Recording, pick: Pick, path: Path, *, again: bool = True, swa
     return check(golden, path, weights_of(golden, Path(golden.source).parent))
 
 
+@pytest.mark.slow  # exports of its own
 @pytest.mark.parametrize("padding", ["left", "right"])
 @pytest.mark.parametrize("kind", ["embedding", "reranker"])
 def test_each_side_of_padding_hides_a_mistake_which_the_other_shows(
