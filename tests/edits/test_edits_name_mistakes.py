@@ -87,6 +87,20 @@ def test_an_honest_run_is_never_searched(tmp_path: Path, monkeypatch: pytest.Mon
     assert not diagnosed(network(), tmp_path).faults
 
 
+def test_a_search_that_fails_is_told_as_ours_and_the_verdict_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: Any) -> Any:
+        raise ValueError("inhomogeneous")
+
+    monkeypatch.setattr(by_graph, "explain", fails)
+    model = network()
+    model.model.layers[1].mlp.down_proj.register_forward_hook(lambda _, __, y: 2 * y)
+    diagnosis = diagnosed(model, tmp_path)
+    assert diagnosis.faults and diagnosis.verdicts.exit_code == 1
+    assert any(line.startswith("harness bug: ") and "inhomogeneous" in line for line in diagnosis.failures)
+
+
 def test_the_search_ends_by_counted_work_and_says_so(tmp_path: Path) -> None:
     model = network()
     model.model.layers[1].mlp.down_proj.register_forward_hook(lambda _, __, y: y.sin())

@@ -80,6 +80,15 @@ def test_an_edit_whose_shapes_do_not_fit_makes_nothing() -> None:
         assert honest.made(Edit("edit.none", "", Rank.CONSTANT, {site: lambda _: np.zeros((3, 7))})) is None
 
 
+def test_an_edit_that_fails_whichever_way_makes_nothing() -> None:
+    def fails(_: Call) -> Array:
+        raise StopIteration
+
+    honest = tap("layers.0.experts")
+    (site, *_) = honest.region.sites
+    assert honest.made(Edit("edit.none", "", Rank.CONSTANT, {site: fails})) is None
+
+
 def test_a_free_number_is_fitted_and_round_ones_come_first() -> None:
     honest = tap("layers.0")
     wrong = tap("layers.0", honest.truth * 1.25)

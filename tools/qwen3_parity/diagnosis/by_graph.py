@@ -43,7 +43,9 @@ def diagnose_by_graph(
     """
     judged = judged_by_graph(golden, candidate, weights, partial=partial)
     verdicts = replace(judged.verdicts, contract=contract_of(golden))
-    return Diagnosis(verdicts, [part.verdict for part in judged.alone], list(_faults(judged)), [], [])
+    failures = list[str]()
+    faults = list(_faults(judged, failures))
+    return Diagnosis(verdicts, [part.verdict for part in judged.alone], faults, [], [], failures=failures)
 
 
 def pattern(name: str) -> str:
@@ -51,7 +53,7 @@ def pattern(name: str) -> str:
     return LAYER.sub("{layer}", name, count=1)
 
 
-def _faults(judged: Judged) -> Sequence[Explained]:
+def _faults(judged: Judged, failures: list[str]) -> Sequence[Explained]:
     groups: dict[str, list[Alone]] = {}
     for part in judged.alone:
         if not part.verdict.reason:
@@ -71,7 +73,11 @@ def _faults(judged: Judged) -> Sequence[Explained]:
         values[taps] = len(faults)
         right = [part.verdict for part in parts if part.verdict.passed]
         fault = Fault(place, (), tuple(part.verdict for part in wrong), tuple(right))
-        by_edits = explain(fault, network, list(known.values()), max(ENOUGH - work, ENOUGH // _LEAST))
+        try:
+            by_edits = explain(fault, network, list(known.values()), max(ENOUGH - work, ENOUGH // _LEAST))
+        except Exception as error:  # whatever an edit does, the verdict stands
+            failures.append(f"harness bug: the edits of {place} failed: {type(error).__name__}: {error}")
+            by_edits = ByEdits((), ())
         work += by_edits.work
         known |= {edit.says: edit for edit in by_edits.edits}
         faults.append(_explained(fault, wrong, by_edits, network))

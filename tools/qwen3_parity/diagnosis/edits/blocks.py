@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -41,15 +41,15 @@ def _parts(region: Around) -> Iterator[tuple[Site, list[int]]]:
             path = path.rpartition(".")[0]
         for line in () if node is None else node.lines:
             lines.setdefault((node.module if node else "", line.file, line.number, line.function), []).append(value)
-    for path, values in sorted(modules.items(), key=lambda pair: -pair[0].count(".")):
-        yield from ((Site(MODULE, 0, opened(path)), run) for run in _runs(region, values))
-    for (_, file, number, function), values in lines.items():
-        yield from ((Site(LINE, number, f"{file}:{function}"), run) for run in _runs(region, values))
-
-
-def _runs(region: Around, values: list[int]) -> Iterator[list[int]]:
-    """Values that follow one another without another op of the region between: a step each, a call each."""
     place = {value: number for number, value in enumerate(region.order)}
+    for path, values in sorted(modules.items(), key=lambda pair: -pair[0].count(".")):
+        yield from ((Site(MODULE, 0, opened(path)), run) for run in _runs(values, place))
+    for (_, file, number, function), values in lines.items():
+        yield from ((Site(LINE, number, f"{file}:{function}"), run) for run in _runs(values, place))
+
+
+def _runs(values: list[int], place: Mapping[int, int]) -> Iterator[list[int]]:
+    """Values that follow one another without another op of the region between: a step each, a call each."""
     run = list[int]()
     for value in values:
         if run and place[value] != place[run[-1]] + 1:
@@ -68,7 +68,10 @@ def _block(region: Around, values: list[int]) -> Block | None:
     ]
     if len(results) != 1 or len(values) > _MOST:
         return None
-    shape = np.shape(region.base[results[0]])
+    result = region.base[results[0]]
+    if not isinstance(result, np.ndarray):  # several tensors
+        return None
+    shape = result.shape
     for value in values:
         for read in _node(region, value).reads:
             before = region.base.get(read)

@@ -107,6 +107,8 @@ class Region:
             if value == self.value or value in self._inside or value not in self.network.slices.recorded:
                 continue
             region = Region(self.network, value, (name, step))
+            if len(region.order) > _SMALL:
+                continue
             for site, every in region.blocks.items():
                 for block in every:
                     if site.file == MODULE and block.end == value and 1 < len(block.values) <= _SMALL:
@@ -223,7 +225,7 @@ class Region:
             env = dict(self.base) if noise is None else self.network.slices.start(self.leaves, noise)
             with np.errstate(all="ignore"):  # an edit may make anything
                 self._run(changes, TRUTH if noise is None else noise, env)
-        except (ValueError, IndexError, TypeError, KeyError, ZeroDivisionError):  # shapes and axes that do not fit
+        except Exception:  # NumPy's words for shapes and axes that do not fit an edit are of many types
             return None
         result = np.asarray(env[self.value])
         return result if result.shape == np.shape(self.base[self.value]) else None

@@ -50,7 +50,8 @@ def _beside(region: Region) -> Iterator[Edit]:
     for name, (other, block) in region.modules_beside.items():
         shape = np.shape(other.base[block.end])
         for site, places in reversed(region.sites.items()):
-            if np.shape(region.base[places[0]]) == shape and region.base[places[0]].dtype.kind == "f":
+            base = region.base[places[0]]
+            if isinstance(base, np.ndarray) and base.shape == shape and base.dtype.kind == "f":
                 node = region.node(places[0])
                 target = short(node.op) if node is not None else of_site(site)
                 says = f"runs {name.removeprefix('model.')} on {target}, too"

@@ -163,7 +163,9 @@ def _before_choosing(call: Call) -> Array:
     scored = _maker(call, top)
     if top is None or scored is None or call.node is None or call.node.operands[1] != 0:
         raise ValueError("nothing was chosen here")
-    source = next(operand for operand in scored.operands if isinstance(operand, Ref))
+    source = next((operand for operand in scored.operands if isinstance(operand, Ref)), None)
+    if source is None:
+        raise ValueError("nothing stands before the scores")
     indices = np.asarray(call.operands[0][1])
     return np.take_along_axis(np.asarray(call.env[source.value]), indices, -1)
 
