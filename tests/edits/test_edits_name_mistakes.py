@@ -20,7 +20,7 @@ IN_SOURCE = {
     "no root": ("rms", "torch.rsqrt(variance + self", "torch.reciprocal(variance + self", "reciprocal for rsqrt"),
     "halves exchanged": ("rotate_half", "(-x2, x1)", "(x1, -x2)", "parts in the order 1, 0"),
     "keys not turned": ("apply_rotary_pos_emb", "(k * cos) + (rotate_half(k) * sin)", "k", "line 79 of apply_rotary"),
-    "scale left out": ("eager_attention_forward", ".transpose(2, 3)) * scaling", ".transpose(2, 3))", "mul"),
+    "scale left out": ("eager_attention_forward", ".transpose(2, 3)) * scaling", ".transpose(2, 3))", "mul by 0.5"),
     "keys tiled": ("repeat_kv", "[:, :, None, :, :].expand(batch, num_key_value_heads, n_rep, slen, head_dim)",
                    "[:, None, :, :, :].expand(batch, n_rep, num_key_value_heads, slen, head_dim)", "tiles"),
     "cos for sin": ("apply_rotary_pos_emb", "(rotate_half(q) * sin)", "(rotate_half(q) * cos)", "rotary_emb[1] in mul"),

@@ -53,10 +53,10 @@ def test_without_an_edit_a_region_is_what_the_judge_compares_with(name: str) -> 
 def test_what_an_edit_makes_is_answered_by_it_or_by_one_that_makes_the_same(name: str) -> None:
     honest, tried = tap(name), 0
     for edit in edits(honest)[::7]:
-        made = honest.made(edit)
-        if made is None or not np.isfinite(made).all() or np.abs(made).max() > 1e6:
+        values = honest.predicted(edit)
+        if values is None or not np.isfinite(values).all() or np.abs(values).max() > 1e6:
             continue
-        wrong = tap(name, made)
+        wrong = tap(name, values)
         if not wrong.cells.any():
             continue
         tried += 1
@@ -71,13 +71,13 @@ def test_an_edit_of_nothing_here_and_one_that_changes_nothing_make_nothing() -> 
     honest = tap("layers.0.experts")
     elsewhere = Edit("edit.none", "", Rank.CONSTANT, {Site("other.py", 1, "add.Tensor"): lambda call: call.plain()})
     same = Edit("edit.none", "", Rank.CONSTANT, {site: lambda call: call.plain() for site in honest.region.sites})
-    assert honest.made(elsewhere) is None and honest.made(same) is None
+    assert honest.predicted(elsewhere) is None and honest.predicted(same) is None
 
 
 def test_an_edit_whose_shapes_do_not_fit_makes_nothing() -> None:
     honest = tap("layers.0.experts")
     for site in honest.region.sites:
-        assert honest.made(Edit("edit.none", "", Rank.CONSTANT, {site: lambda _: np.zeros((3, 7))})) is None
+        assert honest.predicted(Edit("edit.none", "", Rank.CONSTANT, {site: lambda _: np.zeros((3, 7))})) is None
 
 
 def test_an_edit_that_fails_whichever_way_makes_nothing() -> None:
@@ -86,7 +86,7 @@ def test_an_edit_that_fails_whichever_way_makes_nothing() -> None:
 
     honest = tap("layers.0.experts")
     (site, *_) = honest.region.sites
-    assert honest.made(Edit("edit.none", "", Rank.CONSTANT, {site: fails})) is None
+    assert honest.predicted(Edit("edit.none", "", Rank.CONSTANT, {site: fails})) is None
 
 
 def test_a_free_number_is_fitted_and_round_ones_come_first() -> None:

@@ -15,7 +15,7 @@ from qwen3_spec.graph import LIMIT, Line, Node, result_of
 
 
 class Rank(IntEnum):
-    """How plain an edit is, the plainest first: of two that explain as much, the plainer is the answer."""
+    """How plain an edit is, on the scale of `mistakes.ranks`; of two that explain as much the plainer is said."""
 
     CONSTANT = 0
     LEFT_OUT = 1
@@ -68,12 +68,14 @@ class Around(Protocol):
     def block_of(self, value: int, site: Site) -> Block: ...
     def again(self, call: Call, x: Array, block: Block | None = None) -> Array: ...
     def source(self, name: str) -> Array: ...
+    def parameter(self, name: str) -> Array: ...
     def of_beside(self, name: str, x: Array) -> Array: ...
     def before(self, value: int) -> tuple[str, Array] | None: ...
     @property
     def parameters(self) -> frozenset[int]: ...
 
 
+_BYTES = 8  # of a float64, an int64
 _NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$|\[|#)")
 
 
@@ -109,17 +111,17 @@ class Call:
             return operands[0] if operands else self.operands[0]
         kernel = kernel_of(self.node.op)
         assert kernel is not None
-        result = self.loose(*(operands or self.operands), **named)
-        return result_of(self.node, kernel.kind, result, self.numbers)
+        return result_of(self.node, kernel.kind, self.loose(*(operands or self.operands), **named), self.numbers)
 
     def loose(self, *operands: Any, **named: Any) -> Any:
-        """As `plain`, of whatever shape."""
+        """As `plain`, of whatever shape. Raises `ValueError` for more bytes than an op may make."""
         assert self.node is not None
         kernel = kernel_of(self.node.op)
         assert kernel is not None
-        if elements(self.node.op, list(operands), {**self.named, **named}) > LIMIT // 8:
+        every = {**self.named, **named}
+        if elements(self.node.op, list(operands), every) * _BYTES > LIMIT:
             raise ValueError("an edit makes too much")
-        return kernel.compute(*([self.numbers] if kernel.takes_numbers else []), *operands, **{**self.named, **named})
+        return kernel.compute(*([self.numbers] if kernel.takes_numbers else []), *operands, **every)
 
     def settled(self, result: Any) -> Any:
         """An edit's result as the op's, of its shape and type. Raises `ValueError` for another shape."""
@@ -132,10 +134,7 @@ Change = Callable[[Call], Any]
 
 @dataclass(frozen=True)
 class Edit:
-    """Changes by site. `name` is stable ("edit.constant"), `says` a sentence without its subject, `line` where it is.
-
-    `exact`: numbers are as they are read off, and tell so much more.
-    """
+    """Changes by site. `name` is stable ("edit.constant"), `says` what is done, without a subject, `line` where."""
 
     name: str
     says: str
@@ -146,17 +145,8 @@ class Edit:
 
 @dataclass(frozen=True)
 class Free:
-    """A family of edits by one number that is fitted: `starts` are where it is looked for, `round_` what it may be.
-
-    `edit(number)` is the edit; `plain` a number that changes nothing.
-    """
+    """A family of edits by a number that is fitted: `starts` are where it is looked for, `plain` changes nothing."""
 
     edit: Callable[[float], Edit]
     starts: tuple[float, ...]
     plain: float | None = None
-    likely: tuple[tuple[float, str], ...] = ()
-
-
-def same(call: Call) -> Array:
-    """No change."""
-    return call.plain()  # type: ignore[no-any-return]

@@ -68,10 +68,10 @@ def _descend(free: Free, target: Target, start: float) -> tuple[float, float]:
 
 def _rest(free: Free, target: Target, number: float) -> Array | None:
     """What an edit leaves of the wrong cells."""
-    made = target.made(free.edit(number))
-    if made is None:
+    predicted = target.predicted(free.edit(number))
+    if predicted is None:
         return None
-    rest = (target.actual - made)[target.cells]
+    rest = (target.actual - predicted)[target.cells]
     return rest if np.isfinite(rest).all() else None
 
 

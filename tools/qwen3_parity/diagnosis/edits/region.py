@@ -12,28 +12,18 @@ import numpy as np
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.blocks import LINE, LINES, MODULE, blocks
 from qwen3_parity.diagnosis.edits.edit import Block, Call, Change, Edit, Site, numbers_of, opened
+from qwen3_parity.diagnosis.edits.sites import of_alone, site_of
 from qwen3_parity.slices.network import Network
 from qwen3_spec.aten import TRUTH, Numbers
 from qwen3_spec.aten.noise import Noise
-from qwen3_spec.graph import Node, Ref, computed, resolved
+from qwen3_spec.graph import Node, computed, resolved
 from qwen3_spec.slices import chooser
 
-OF_TORCH = frozenset({"linear.py", "sparse.py", "conv.py", "normalization.py", "activation.py", "module.py"})
-"""Files of torch's own modules: a line in them says nothing, the module's path does."""
-_BY_INDEX = frozenset({"getitem", "select.int"})
-"""Ops that are another one with another number."""
-
-
-_ALONE = "alone "
-_SMALL = 16
+_NEIGHBOURS = {0: "", -1: "the layer before's ", 1: "the layer behind's "}
+SMALL = 16
 """Ops of a module that may run on another value."""
 _OF_A_CALL = 2000
 """What a call of an op costs, in elements that it reads."""
-
-
-def value_site(site: Site, back: int) -> Site:
-    """One of the places of a site alone, counted from the last, which is 1."""
-    return site._replace(module=f"{_ALONE}{back} {site.module}")
 
 
 @dataclass
@@ -48,6 +38,7 @@ class Region:
     key: tuple[str, int]
     work: int = 0
     _descendants: dict[frozenset[int], list[int]] = field(default_factory=dict)
+    _before: dict[int, tuple[str, Array] | None] = field(default_factory=dict)
 
     @cached_property
     def order(self) -> list[int]:
@@ -70,7 +61,7 @@ class Region:
         """The region's ops, and the parameters and inputs that it reads, by site."""
         sites = dict[Site, list[int]]()
         for value in self.order:
-            sites.setdefault(self._site(value), []).append(value)
+            sites.setdefault(site_of(_node(self.network.graph.node(value)), self.network.graph), []).append(value)
         for value in self.leaves:
             name = self.names.get(value) or self.tap_names.get(value)
             if name is not None and np.ndim(self.base[value]):
@@ -81,10 +72,9 @@ class Region:
         """The values that a site is here: an op's, a parameter's, a module's result."""
         if site.file in (MODULE, LINE, LINES):
             return [block.end for block in self.blocks.get(site, ())]
-        if site.module.startswith(_ALONE):
-            back, _, module = site.module.removeprefix(_ALONE).partition(" ")
-            every = self.sites.get(site._replace(module=module), [])
-            return [every[-int(back)]] if int(back) <= len(every) else []
+        if (place := of_alone(site)) is not None:
+            every, back = self.sites.get(place[0], []), place[1]
+            return [every[-back]] if back <= len(every) else []
         return self.sites.get(site, [])
 
     @cached_property
@@ -107,11 +97,11 @@ class Region:
             if value == self.value or value in self._inside or value not in self.network.slices.recorded:
                 continue
             region = Region(self.network, value, (name, step))
-            if len(region.order) > _SMALL:
+            if len(region.order) > SMALL:
                 continue
             for site, every in region.blocks.items():
                 for block in every:
-                    if site.file == MODULE and block.end == value and 1 < len(block.values) <= _SMALL:
+                    if site.file == MODULE and block.end == value and 1 < len(block.values) <= SMALL:
                         beside.setdefault(site.op, (region, block))
         return beside
 
@@ -125,14 +115,15 @@ class Region:
 
     def before(self, value: int) -> tuple[str, Array] | None:
         """What the module reads that gives a recorded value, with its path open; None where that has another shape."""
-        if value in self.names or self.network.graph.node(value) is None:
-            return None
-        region = Region(self.network, value, self.key)
-        for site, every in region.blocks.items():
-            for block in every:
-                if site.file == MODULE and block.end == value:
-                    return site.op, np.asarray(region.base[block.begin])
-        return None
+        if value not in self._before:
+            self._before[value] = None
+            region = Region(self.network, value, self.key)
+            for site, every in region.blocks.items() if region.order else ():
+                for block in every:
+                    if site.file == MODULE and block.end == value and self._before[value] is None:
+                        self._before[value] = site.op, np.asarray(region.base[block.begin])
+            self.work += region.work
+        return self._before[value]
 
     def again(self, call: Call, x: Array, block: Block | None = None) -> Array:
         """What a block, the call's or another, gives on `x` in the place of what it reads."""
@@ -148,6 +139,10 @@ class Region:
         """Leaves that are parameters."""
         graph = self.network.graph
         return frozenset(graph.leaves[name] for name in graph.parameters)
+
+    def parameter(self, name: str) -> Array:
+        """A parameter by its name. Raises `KeyError` where there is none."""
+        return self.network.slices.leaves[self.network.graph.leaves[name]]
 
     def module_of(self, value: int) -> str:
         """The module that an op runs in."""
@@ -171,16 +166,15 @@ class Region:
 
     @cached_property
     def sources(self) -> dict[str, int]:
-        """What the candidate recorded before the region's own value, by name: of this step; the layer as "{layer}"."""
+        """What was recorded of this step and does not follow from the region's value, by name with its layer open."""
         own = numbers_of(self.key[0])
         sources = dict[str, int]()
         for (name, step), value in self.network.graph.taps.items():
             if step != self.key[1] or value in self._behind or value not in self.network.slices.recorded:
                 continue
-            for near in (0, -1, 1):
-                if own and numbers_of(name) == (own[0] + near,) and len(own) == 1:
-                    of = {0: "", -1: "the layer before's ", 1: "the layer behind's "}[near]
-                    sources[f"{of}{opened(name)}"] = value
+            for near, whose in _NEIGHBOURS.items():
+                if len(own) == 1 and numbers_of(name) == (own[0] + near,):
+                    sources[f"{whose}{opened(name)}"] = value
             if not numbers_of(name):
                 sources[name] = value
         return sources
@@ -252,7 +246,7 @@ class Region:
         """
         graph, choices, whole = self.network.graph, self.choices, self.value not in env
         unchanged = bool(changes) and not whole
-        for value in changes.keys() - self._inside:
+        for value in sorted(changes.keys() - self._inside):
             before = numbers.lifted(np.asarray(env[value]))
             site, change = changes[value]
             env[value] = change(Call(self, env, value, None, (before,), {}, numbers, site))
@@ -277,26 +271,6 @@ class Region:
             if unchanged and value >= last:
                 raise ValueError("the edit changes nothing")
         return env
-
-    def _site(self, value: int) -> Site:
-        graph, node = self.network.graph, _node(self.network.graph.node(value))
-        line = node.lines[-1] if node.lines else None
-        module = opened(node.module) if line is None or line.file in OF_TORCH else ""
-
-        def origin(operand: Any) -> str:
-            if isinstance(operand, tuple) and not isinstance(operand, Ref):  # a Ref is a tuple, too
-                return "(" + ",".join(map(origin, operand)) + ")"
-            if not isinstance(operand, Ref):
-                return repr(operand) if node.op in _BY_INDEX and isinstance(operand, int) else ""
-            maker = graph.node(operand.value)
-            if maker is None:
-                return "leaf"
-            last = maker.lines[-1] if maker.lines else None
-            near = last is not None and line is not None and (last.file, last.function) == (line.file, line.function)
-            return f"{maker.op}:{last.number}" if near and last is not None else ""
-
-        where = ("", 0) if line is None else (line.file, line.number)
-        return Site(*where, node.op, tuple(map(origin, node.operands)), module)
 
 
 def _node(node: Node | None) -> Node:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from qwen3_parity.diagnosis.edits.edit import Edit, Free, Rank, Site, numbers_of, opened
 from qwen3_parity.diagnosis.edits.fit import fit
 from qwen3_parity.diagnosis.edits.grammar import PLAIN
-from qwen3_parity.diagnosis.edits.region import value_site
+from qwen3_parity.diagnosis.edits.sites import alone
 from qwen3_parity.diagnosis.edits.target import Nearness, Target
 
 ENOUGH = 800_000_000
@@ -64,7 +64,7 @@ class Searched:
 
 
 def search(
-    wrong: Sequence[Target], right: Sequence[Target], known: Sequence[Edit] = (), until: int = ENOUGH
+    wrong: Sequence[Target], passing: Sequence[Target], known: Sequence[Edit] = (), until: int = ENOUGH
 ) -> Searched:
     """The edits that give the wrong taps of one place, best first; `known` ones, of other places, are tried first.
 
@@ -76,64 +76,58 @@ def search(
     first = min(wrong, key=lambda target: (len(target.region.order), -int(target.cells.sum())))
     others = [target for target in wrong if target is not first][:_MOST_TAPS]
     layers = {numbers_of(target.region.key[0]) for target in wrong}
-    right = [target for target in right if numbers_of(target.region.key[0]) in layers]
-    fitting, seen = list[Fitting](), set[tuple[str, str]]()
+    passing = [target for target in passing if numbers_of(target.region.key[0]) in layers][:_MOST_TAPS]
+
+    def work() -> int:
+        return sum(target.region.work for target in (first, *others, *passing))
+
+    fitting, said = list[Fitting](), set[tuple[str, str]]()
     for edits in _stages(first, known):
         near = list[tuple[Nearness, Edit]]()
         for edit in edits:
-            if first.region.work > until:
+            if work() > until:
                 break
             nearness = first.of(edit)
-            if nearness.fits and (edit.name, edit.says) not in seen:
-                seen.add((edit.name, edit.says))
+            if nearness.fits and (edit.name, edit.says) not in said:
+                said.add((edit.name, edit.says))
                 near.append((nearness, edit))
         near.sort(key=lambda pair: (not pair[0].whole, pair[1].rank))
-        fitting += [_everywhere(edit, first, nearness, others, right) for nearness, edit in near[:_BEST]]
+        for nearness, edit in near[:_BEST]:
+            if not fitting or work() <= until:
+                fitting.append(_everywhere(edit, first, nearness, others, passing))
         fitting.sort(key=lambda each: each.order)
-        if first.region.work > until or (fitting and fitting[0].explains_all):
+        if work() > until or (fitting and fitting[0].explains_all):
             break
     tried = tuple(target.region.key for target in (first, *others))
-    return Searched(fitting, tried, first.region.work, stopped=first.region.work > until)
+    return Searched(fitting, tried, work(), stopped=work() > until)
 
 
-def _stages(first: Target, known: Sequence[Edit]) -> Iterator[Iterator[Edit]]:
+def _stages(first: Target, known: Sequence[Edit]) -> Iterator[Iterable[Edit]]:
     """What is tried in turn, until something fits: a line at every place where it runs, then at some."""
-    yield iter(known)
-    yield _edits(first, (Rank.CONSTANT, Rank.LEFT_OUT, Rank.LAYOUT))
-    yield _fits(first)
-    yield _single(first)
-    yield _edits(first, (Rank.MOVED,))
-    yield _edits(first, (Rank.READS,))
+    yield known
+    every = [edit for table in PLAIN for edit in table(first.region)]
+    edits = [edit for edit in every if isinstance(edit, Edit)]
+    plain = [edit for edit in edits if edit.rank <= Rank.LAYOUT]
+    yield plain
+    yield (edit for free in every if isinstance(free, Free) for edit in fit(free, first))
+    yield _single(plain, first)
+    yield [edit for edit in edits if edit.rank == Rank.MOVED]
+    yield [edit for edit in edits if edit.rank == Rank.READS]
 
 
-def _edits(first: Target, ranks: Sequence[Rank]) -> Iterator[Edit]:
-    for table in PLAIN:
-        for edit in table(first.region):
-            if isinstance(edit, Edit) and edit.rank in ranks:
-                yield edit
-
-
-def _fits(first: Target) -> Iterator[Edit]:
-    for table in PLAIN:
-        for free in table(first.region):
-            if isinstance(free, Free):
-                yield from fit(free, first)
-
-
-def _single(first: Target) -> Iterator[Edit]:
+def _single(edits: Iterable[Edit], first: Target) -> Iterator[Edit]:
     """Edits of lines that run more than once, at each place alone, the last first."""
     sites = first.region.sites
-    for edit in _edits(first, (Rank.CONSTANT, Rank.LEFT_OUT, Rank.LAYOUT)):
+    for edit in edits:
         if len(edit.changes) != 1:
             continue
         (site, change), *_ = edit.changes.items()
         places = sites.get(site, [])
         if len(places) > 1 and site.file:
             for back, value in enumerate(reversed(places), 1):
-                alone: Site = value_site(site, back)
                 where = "the last time that it runs" if back == 1 else f"in one of {len(places)} places"
                 says = f"{edit.says}, {where} ({opened(first.region.module_of(value))})"
-                yield replace(edit, says=says, changes={alone: change})
+                yield replace(edit, says=says, changes={alone(site, back): change})
 
 
 def _cost(site: Site) -> int:
@@ -142,7 +136,7 @@ def _cost(site: Site) -> int:
 
 
 def _everywhere(
-    edit: Edit, first: Target, nearness: Nearness, others: Sequence[Target], right: Sequence[Target]
+    edit: Edit, first: Target, nearness: Nearness, others: Sequence[Target], passing: Sequence[Target]
 ) -> Fitting:
     every = [nearness, *(target.of(edit) for target in others)]
     fits = [each for each in every if each.fits]
@@ -153,7 +147,7 @@ def _everywhere(
         whole=sum(each.whole for each in fits),
         partly=sum(not each.whole for each in fits),
         of=len(every),
-        contradicted=sum(target.spoiled_by(edit) for target in right[:_MOST_TAPS]),
+        contradicted=sum(target.spoiled_by(edit) for target in passing),
         spoiled=max(each.spoiled for each in fits),
         taps=tuple(taps),
         changed=sum(_cost(site) * len(first.region.at(site)) for site in edit.changes),

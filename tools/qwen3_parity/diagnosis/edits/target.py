@@ -47,7 +47,7 @@ NOTHING = Nearness(math.inf)
 
 @dataclass(frozen=True)
 class Target:
-    """A tap of floats that is judged by its slice: the candidate's values beside the region that makes them."""
+    """A wrong or a passing tap: the candidate's floats or chosen indices, beside the region that computes them."""
 
     region: Region
     actual: Array
@@ -75,7 +75,7 @@ class Target:
     def cells(self) -> Array:
         """Bool, True = judged and wrong: every cell of a tap whose cells are wrong only together."""
         errors = self._errors(self.truth, self.unit)
-        wrong = np.asarray(errors > self._room)
+        wrong = np.asarray(errors > self._headroom)
         together = not wrong.any() and share_of(measure(errors, self.counts, self.axes), self.narrow) > 1
         return self.counts if together else wrong
 
@@ -90,64 +90,68 @@ class Target:
         return self.region.network.narrow
 
     @property
-    def _room(self) -> float:
+    def _headroom(self) -> float:
         return headroom("slice", "narrow" if self.narrow else "").max
 
     def _rows(self, values: Array) -> Array:
         return values[:, -self.rows :] if self.rows else values
 
-    def made(self, edit: Edit) -> Array | None:
+    def predicted(self, edit: Edit) -> Array | None:
         """What an edit makes of the tap; None where it is nowhere here, or changes nothing."""
-        made = self.region.edited(edit)
-        return None if made is None else self._rows(made)
+        values = self.region.edited(edit)
+        return None if values is None else self._rows(values)
 
     def spoiled_by(self, edit: Edit) -> bool:
         """Whether a right tap would be wrong with an edit."""
-        made = self.made(edit)
-        return made is not None and bool((self._errors(made, self.unit) > self._room).any())
+        predicted = self.predicted(edit)
+        return predicted is not None and bool((self._errors(predicted, self.unit) > self._headroom).any())
 
     def of(self, edit: Edit) -> Nearness:
         """How near an edit comes, in the right units and, where it leaves little, in its own."""
-        made = self.made(edit)
-        if made is None or not np.isfinite(made[self.counts]).all():
+        predicted = self.predicted(edit)
+        if predicted is None or not np.isfinite(predicted[self.counts]).all():
             return NOTHING
-        near = self._nearness(made, self.unit)
-        if near.fits or self.actual.dtype.kind != "f" or _norm((self.actual - made)[self.cells]) > _NEAR * self.error:
+        near = self._nearness(predicted, self.unit)
+        if (
+            near.fits
+            or self.actual.dtype.kind != "f"
+            or _norm((self.actual - predicted)[self.cells]) > _NEAR * self.error
+        ):
             return near
-        unit = self._unit_of(edit, made)
-        return near if unit is None else self._nearness(made, unit)
+        unit = self._unit_of(edit, predicted)
+        return near if unit is None else self._nearness(predicted, unit)
 
-    def _errors(self, made: Array, unit: Array) -> Array:
+    def _errors(self, predicted: Array, unit: Array) -> Array:
         """Errors in units, cell by cell; of indices, in whatever order, infinite where one was not chosen."""
         if self.actual.dtype.kind == "f":
-            return in_units(self.actual, made, unit, self.counts)
-        actual, made = (np.sort(x, -1) if x.ndim > 1 else x for x in (self.actual, made))
-        return np.where(self.counts & (actual != made), np.inf, 0.0)
+            return in_units(self.actual, predicted, unit, self.counts)
+        actual, predicted = (np.sort(x, -1) if x.ndim > 1 else x for x in (self.actual, predicted))
+        return np.where(self.counts & (actual != predicted), np.inf, 0.0)
 
-    def _nearness(self, made: Array, unit: Array) -> Nearness:
-        errors = self._errors(made, unit)
+    def _nearness(self, predicted: Array, unit: Array) -> Nearness:
+        errors = self._errors(predicted, unit)
         wrong = errors[self.cells]
-        if not wrong.size or wrong.max() > self._room:
+        if not wrong.size or wrong.max() > self._headroom:
             return NOTHING
         share = share_of(measure(errors, self.counts, self.axes), self.narrow)
         if share <= 1:
             return Nearness(share)
-        right = self.counts & ~self.cells
-        if not right.any() or len(np.unique(self.actual[self.cells])) < _FEWEST:
+        passing = self.counts & ~self.cells
+        if not passing.any() or len(np.unique(self.actual[self.cells])) < _FEWEST:
             return NOTHING
-        spoiled = float((errors[right] > self._room).mean())
-        return Nearness(float(wrong.max()) / self._room, whole=False, spoiled=spoiled)
+        spoiled = float((errors[passing] > self._headroom).mean())
+        return Nearness(float(wrong.max()) / self._headroom, whole=False, spoiled=spoiled)
 
-    def _unit_of(self, edit: Edit, made: Array) -> Array | None:
+    def _unit_of(self, edit: Edit, predicted: Array) -> Array | None:
         """The rounding unit of each element of what an edit makes; None where it is far wider than the right one."""
-        squares = np.zeros(made.shape)
+        squares = np.zeros(predicted.shape)
         draws = self.region.network.slices.draws
         for noise in draws:
             again = self.region.edited(edit, noise)
             if again is None:
                 return None
             with np.errstate(all="ignore"):
-                squares += np.square(self._rows(again) - made)
+                squares += np.square(self._rows(again) - predicted)
         unit = np.sqrt(squares / len(draws))
         unit = np.where(self.counts & np.isfinite(unit), unit, 0)
         wide = np.hypot(unit, self.unit)

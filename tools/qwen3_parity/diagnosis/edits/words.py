@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from qwen3_parity.diagnosis.edits.edit import Site
-from qwen3_parity.diagnosis.edits.region import OF_TORCH, Region
+from qwen3_parity.diagnosis.edits.region import Region
+from qwen3_parity.diagnosis.edits.sites import OF_TORCH
 from qwen3_spec.graph import Line, Ref
 
 NOT_THE_MODELS = OF_TORCH | {"steps.py", "activations.py"}

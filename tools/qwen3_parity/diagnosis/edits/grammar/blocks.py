@@ -11,13 +11,11 @@ from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.blocks import LINE, LINES, MODULE
 from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Rank, Site
 from qwen3_parity.diagnosis.edits.grammar.layouts import halved, interleaved
-from qwen3_parity.diagnosis.edits.region import Region
+from qwen3_parity.diagnosis.edits.region import SMALL, Region
 from qwen3_parity.diagnosis.edits.words import caller_line, line_of, of_site, short
 
 _JOINTS = frozenset({"add", "linear", "mul", "cat", "embedding", "view"})
 """Ops whose results modules stand behind."""
-_SMALL = 16
-"""Ops of a module that may stand elsewhere."""
 
 
 def blocks(region: Region) -> Iterator[Edit]:
@@ -35,7 +33,7 @@ def blocks(region: Region) -> Iterator[Edit]:
         if shape and shape[-1] > 1:
             says = f"takes the mean off what {where} reads"
             yield Edit("edit.mean_taken_off", says, Rank.LEFT_OUT, {site: _before(_without_mean)}, line)
-        if site.file == MODULE and 1 < len(last.values) <= _SMALL:
+        if site.file == MODULE and 1 < len(last.values) <= SMALL:
             yield from _moved(region, site, where)
         if shape and shape[-1] % 2 == 0 and shape[-1] > 2:
             says = f"takes neighbouring channels in pairs, where halves are meant in {where}"

@@ -13,38 +13,13 @@ from qwen3_spec.graph import Line, Node
 
 _OPS = frozenset(
     {
-        *(
-            "add",
-            "sub",
-            "rsub",
-            "mul",
-            "div",
-            "pow",
-            "clamp",
-            "clamp_min",
-            "remainder",
-            "floor_divide",
-            "leaky_relu",
-            "elu",
-        ),
-        *(
-            "gt",
-            "ge",
-            "lt",
-            "le",
-            "eq",
-            "ne",
-            "topk",
-            "layer_norm",
-            "rms_norm",
-            "softplus",
-            "where",
-            "masked_fill",
-            "full",
-        ),
-        *("new_full", "scalar_tensor", "fill", "full_like", "slice", "roll"),
+        *("add", "sub", "rsub", "mul", "div", "pow", "clamp", "clamp_min", "remainder", "floor_divide"),
+        *("leaky_relu", "elu", "softplus", "gt", "ge", "lt", "le", "eq", "ne", "topk", "layer_norm", "rms_norm"),
+        *("where", "masked_fill", "full", "new_full", "scalar_tensor", "fill", "full_like", "slice", "roll"),
     }
 )
+NEUTRAL: Mapping[str, float] = {"add": 0, "sub": 0, "mul": 1, "div": 1}
+"""What an op with a number leaves as it is."""
 _EPSILONS = (0.0, 1e-12, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
 _HIDING = (1e4, 65504.0, 1e9, 100.0)
 """Numbers that are added to hide a key, some of them too small."""
@@ -59,8 +34,13 @@ def constants(region: Region) -> Iterator[Edit | Free]:
         node, line = region.node(places[0]), line_of(region, places[0])
         if node is None or short(node.op) not in _OPS:
             continue
+        op = short(node.op)
         for slot, value in _numbers(node):
-            tried = set[float]()
+            tried = {NEUTRAL[op]} if op in NEUTRAL else set[float]()
+            if tried and value not in tried:
+                says = f"leaves out {op} {'by' if op in ('mul', 'div') else 'of'} {number(value)}{_key(value, config)}"
+                change = _put(slot, type(value)(NEUTRAL[op]))
+                yield Edit("edit.left_out", says, Rank.LEFT_OUT, {site: change}, line)
             for other, words in _likely(value, config):
                 if other != value and other not in tried and type(other) is type(value):
                     tried.add(other)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,22 +14,8 @@ from qwen3_spec.graph import Line
 
 _SCALED = frozenset(
     {
-        *(
-            "linear",
-            "addmm",
-            "matmul",
-            "bmm",
-            "softmax",
-            "div",
-            "embedding",
-            "mean",
-            "sum",
-            "cos",
-            "sin",
-            "index",
-            "mul",
-        ),
-        *("to_copy", "add", "silu", "gelu", "sigmoid", "layer_norm"),
+        *("linear", "addmm", "matmul", "bmm", "softmax", "div", "embedding", "mean", "sum", "cos", "sin"),
+        *("index", "mul", "to_copy", "add", "silu", "gelu", "sigmoid", "layer_norm"),
     }
 )
 _LARGEST_PARAMETER = 128
@@ -82,7 +68,14 @@ def _theta(config: Mapping[str, Any]) -> float | None:
     return None
 
 
-def _free(site: Site, words: str, change, line: Line | None, starts: tuple[float, ...], plain: float | None) -> Free:  # type: ignore[no-untyped-def]
+def _free(
+    site: Site,
+    words: str,
+    change: Callable[[float], Change],
+    line: Line | None,
+    starts: tuple[float, ...],
+    plain: float | None,
+) -> Free:
     def edit(fit: float) -> Edit:
         return Edit("edit.fitted", words.format(number(fit)), Rank.FITTED, {site: change(fit)}, line)
 

@@ -93,21 +93,13 @@ def _pairs(region: Region) -> Iterator[Edit]:
     ]
     for (_, function), ops in functions.items():
         halves = ops.get("slice", [])
-        for change, words in (
-            (_half, "halves for every second number"),
-            (_every_second, "every second number for halves"),
-        ):
-            if len(halves) > 1:
-                line = line_of(region, region.sites[halves[0]][0])
-                yield Edit(
-                    "edit.pairs", f"takes {words} in {function}", Rank.LAYOUT, dict.fromkeys(halves, change), line
-                )
+        for says, change in _ALL_SLICES.items() if len(halves) > 1 else ():
+            line = line_of(region, region.sites[halves[0]][0])
+            changes = dict.fromkeys(halves, change)
+            yield Edit("edit.pairs", f"{says} in {function}", Rank.LAYOUT, changes, line)
         if len(halves) != 2 or len(ops.get("cat", [])) != 1:
             continue
-        changes: Mapping[Site, Change] = {
-            **dict.fromkeys(halves, _every_second),
-            ops["cat"][0]: _interleaved_parts,
-        }
+        changes = {**dict.fromkeys(halves, _every_second), ops["cat"][0]: _interleaved_parts}
         line = line_of(region, region.sites[ops["cat"][0]][0])
         says = f"takes neighbours in pairs, where {function} takes halves"
         yield Edit("edit.pairs", says, Rank.LAYOUT, changes, line)
@@ -234,10 +226,9 @@ def _other_part(call: Call) -> Array:
         raise ValueError("no half")
     if begin == 1:
         return np.take(x, range(0, x.shape[axis], 2), axis)
-    step = int(call.operands[4]) if len(call.operands) > 4 else 1
-    return np.take(
-        x, range(1, x.shape[axis], 2) if step == 2 else range(length) if begin else range(length, 2 * length), axis
-    )
+    if len(call.operands) > 4 and call.operands[4] == 2:
+        return np.take(x, range(1, x.shape[axis], 2), axis)
+    return np.take(x, range(length) if begin else range(length, 2 * length), axis)
 
 
 def _taken(other: int) -> Change:
@@ -262,3 +253,9 @@ def _every_second(call: Call) -> Array:
     if 2 * length != x.shape[axis]:
         raise ValueError("no half")
     return np.take(x, range(0 if begin == 0 else 1, x.shape[axis], 2), axis)
+
+
+_ALL_SLICES: Mapping[str, Change] = {
+    "takes halves for every second number": _half,
+    "takes every second number for halves": _every_second,
+}

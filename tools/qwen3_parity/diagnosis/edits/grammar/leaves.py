@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Rank, Site, opened
+from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Rank, Site, numbers_of, opened
 from qwen3_parity.diagnosis.edits.grammar.layouts import halved, interleaved
-from qwen3_parity.diagnosis.edits.grammar.values import rounded
+from qwen3_parity.diagnosis.edits.grammar.values import NARROW
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.words import line_of, of_site
 from qwen3_spec.graph import Line
@@ -68,8 +68,8 @@ def _parameter(site: Site, base: Array, name: str, line: Line | None) -> Iterato
     yield edit(f"negates {name}", _by(np.negative), Rank.LEFT_OUT)
     yield edit(f"takes exp of {name}", _by(np.exp), Rank.LEFT_OUT)
     yield edit(f"takes -exp of {name}", _by(lambda w: -np.exp(w)), Rank.LEFT_OUT)
-    for bits, narrow in ((8, "bfloat16"), (11, "float16"), (4, "float8 (e4m3)")):
-        yield edit(f"rounds {name} to {narrow}", _by(lambda w, bits=bits: rounded(w, bits)), Rank.LEFT_OUT)
+    for narrow, function in NARROW:
+        yield edit(f"rounds {name} to {narrow}", _by(function), Rank.LEFT_OUT)
     if base.ndim >= 2:
         yield edit(f"has {name} transposed", _by(lambda w: np.swapaxes(w, -1, -2)), Rank.LAYOUT)
     for axis in range(base.ndim):
@@ -99,20 +99,35 @@ def _parameter(site: Site, base: Array, name: str, line: Line | None) -> Iterato
 
 
 def _another(region: Region, site: Site, value: int) -> Iterator[Edit]:
-    """Other parameters of the same shape, of the same layer or a neighbour's."""
-    graph, base = region.network.graph, np.asarray(region.base[value])
-    own = region.names[value]
-    for name in graph.parameters:
-        other = graph.leaves[name]
-        array = region.network.slices.leaves.get(other)
-        if other == value or array is None or array.shape != base.shape or np.array_equal(array, base):
+    """Other parameters of the same shape: of the same layer, wherever, or of the same name in another layer."""
+    graph, name, line = region.network.graph, region.names[value], line_of(region, value)
+    for other in graph.parameters:
+        same_layer = numbers_of(other) == numbers_of(name)
+        array = region.network.slices.leaves[graph.leaves[other]]
+        if (
+            other == name
+            or array.shape != region.base[value].shape
+            or not (same_layer or opened(other) == opened(name))
+        ):
             continue
-        same_layer = opened(name) != opened(own) and _numbers(name) == _numbers(own)
-        if not same_layer and opened(name) != opened(own):
-            continue
-        says = f"has {name.removeprefix('model.')} for {own.removeprefix('model.')}"
-        change = _constant(np.asarray(array, np.float64))
-        yield Edit("edit.other_parameter", says, Rank.LAYOUT, {site: change}, line_of(region, value))
+        if same_layer:
+            says = f"has {opened(other).removeprefix('model.')} for {of_site(site)}"
+            change = _of_the_layer(opened(other))
+        else:
+            says = f"has {other.removeprefix('model.')} for {name.removeprefix('model.')}"
+            change = _constant(np.asarray(array, np.float64))
+        yield Edit("edit.other_parameter", says, Rank.LAYOUT, {site: change}, line)
+
+
+def _of_the_layer(kind: str) -> Change:
+    """The parameter of a name with its numbers open that has the numbers of the one that is read."""
+
+    def change(call: Call) -> Array:
+        numbers = iter(numbers_of(call.region.names[call.value]))
+        name = ".".join(str(next(numbers)) if part == "*" else part for part in kind.split("."))
+        return np.asarray(call.region.parameter(name), np.float64)
+
+    return change
 
 
 def _exchange(region: Region, site: Site) -> Iterator[Edit]:
@@ -130,8 +145,8 @@ def _of(other: Site) -> Change:
     """The parameter of another site, of the same layer where it has as many."""
 
     def change(call: Call) -> Array:
-        places, own = call.region.at(other), call.region.at(call.site)
-        place = places[min(own.index(call.value), len(places) - 1)]
+        places, here = call.region.at(other), call.region.at(call.site)
+        place = places[min(here.index(call.value), len(places) - 1)]
         return np.asarray(call.region.base[place])
 
     return change
@@ -158,7 +173,7 @@ def _integers(site: Site, base: Array, name: str, line: Line | None) -> Iterator
     yield edit(f"has {name} reversed", _by(lambda x: np.flip(x, 1)))
 
 
-def _by(function) -> Change:  # type: ignore[no-untyped-def]
+def _by(function: Callable[..., Array]) -> Change:
     return lambda call: function(call.operands[0])
 
 
@@ -173,15 +188,11 @@ def _constant(array: Array) -> Change:
     return lambda call: array
 
 
-def _numbers(name: str) -> tuple[str, ...]:
-    return tuple(part for part in name.split(".") if part.isdigit())
-
-
 def _divisors(size: int) -> Iterator[int]:
     yield from (heads for heads in range(1, min(size // 2, _HEADS) + 1) if size % heads == 0)
 
 
-def _within(w: Array, axis: int, heads: int, function) -> Array:  # type: ignore[no-untyped-def]
+def _within(w: Array, axis: int, heads: int, function: Callable[[Array, int], Array]) -> Array:
     cut = w.reshape(*w.shape[:axis], heads, -1, *w.shape[axis + 1 :])
     return np.asarray(function(cut, axis + 1)).reshape(w.shape)
 

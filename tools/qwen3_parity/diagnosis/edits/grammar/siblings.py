@@ -79,62 +79,6 @@ _COMPARED: Mapping[str, Callable[[Array, Array], Array]] = {
 _BOTH: Mapping[str, Callable[[Array, Array], Array]] = {"and": np.logical_and, "or": np.logical_or}
 
 
-class _Family(NamedTuple):
-    """Ops that stand for one another: how an edit is said, how many operands they take, the functions by name."""
-
-    ops: frozenset[str]
-    words: str
-    operands: int
-    functions: Mapping[str, Callable[..., Array]]
-    rank: Rank = Rank.CONSTANT
-
-
-_FAMILIES = (
-    _Family(frozenset({"silu", "gelu", "sigmoid", "tanh", "relu", "softplus"}), "has {} for {}", 1, _ACTIVATIONS),
-    _Family(frozenset({"rsqrt", "sqrt", "reciprocal"}), "takes {} for {}", 1, _ROOTS),
-    _Family(frozenset({"cos", "sin"}), "takes {} for {}", 1, _TURNS, Rank.LEFT_OUT),
-    _Family(frozenset({"add", "sub", "mul", "div", "maximum", "minimum"}), "{}, no {}", 2, _PAIRS, Rank.LAYOUT),
-    _Family(frozenset({"lt", "le", "gt", "ge", "eq", "ne"}), "compares by {} for {}", 2, _COMPARED),
-    _Family(frozenset({"__and__", "bitwise_and", "logical_and", "__or__", "bitwise_or"}), "has {} for {}", 2, _BOTH),
-)
-_BY_THEMSELVES: Mapping[str, Mapping[str, Change]] = {
-    "mean": {
-        "takes a sum, no mean": lambda call: call.plain() * _count(call),
-        "divides by one less than the count": lambda call: call.plain() * (_count(call) / (_count(call) - 1)),
-        "takes the largest, no mean": lambda call: _reduced(call, np.max),
-    },
-    "sum": {
-        "takes a mean, no sum": lambda call: call.plain() / _count(call),
-        "takes the largest, no sum": lambda call: _reduced(call, np.max),
-        "sums squares": lambda call: call.plain(np.square(call.operands[0]), *call.operands[1:]),
-    },
-    "softmax": {
-        "has sigmoid for softmax": lambda call: _kernel("sigmoid")(call.operands[0]),
-        "leaves softmax out": lambda call: call.operands[0],
-        "takes softmax twice": lambda call: call.plain(call.plain(), *call.operands[1:]),
-        "takes softmax to the base 2": lambda call: call.plain(call.operands[0] * math.log(2), *call.operands[1:]),
-        "adds 1 to the sum of softmax": lambda call: _with_a_sink(call),
-        "takes exp, not divided by its sum": lambda call: np.exp(call.operands[0]),
-        "takes softmax of all before it chooses": lambda call: _of_all(call),
-    },
-    "pow": {
-        "takes the mean off before it squares": lambda call: call.plain(_without_mean(call), *call.operands[1:]),
-    },
-    "topk": {
-        "takes the smallest": lambda call: call.plain(*call.operands[:2], -1, False),
-        "takes the next best": lambda call: _next_best(call),
-        "leaves the last of the chosen out": lambda call: _fewer(call),
-    },
-    "getitem": {"takes the chosen of what stands before its scores": lambda call: _before_choosing(call)},
-    "cumsum": {
-        "sums from the end": lambda call: _from_the_end(call),
-        "sums what stands before alone": lambda call: call.plain() - call.operands[0],
-    },
-}
-_EXCHANGED = frozenset({"sub", "rsub", "div", "pow", "matmul", "bmm"})
-_ALONG = frozenset({"sum", "mean", "amax", "amin", "softmax", "log_softmax", "cumsum", "logsumexp", "argmax"})
-
-
 def _without_mean(call: Call) -> Array:
     x = np.asarray(call.operands[0])
     return np.asarray(x - x.mean(-1, keepdims=True))
@@ -146,10 +90,8 @@ def _of_all(call: Call) -> Array:
     top = _maker(call, picked)
     if picked is None or top is None or not top.op.startswith("topk") or not isinstance(top.operands[0], Ref):
         raise ValueError("nothing was chosen before")
-    every = np.asarray(call.env[top.operands[0].value])
-    indices = np.asarray(call.env[picked.operands[0].value][1])
-    powers = np.exp(every - every.max(-1, keepdims=True))
-    return np.take_along_axis(powers / powers.sum(-1, keepdims=True), indices, -1)
+    every, indices = call.env[top.operands[0].value], call.env[picked.operands[0].value][1]
+    return np.take_along_axis(_kernel("softmax")(np.asarray(every), -1), np.asarray(indices), -1)
 
 
 def _maker(call: Call, node: Node | None) -> Node | None:
@@ -168,39 +110,6 @@ def _before_choosing(call: Call) -> Array:
         raise ValueError("nothing stands before the scores")
     indices = np.asarray(call.operands[0][1])
     return np.take_along_axis(np.asarray(call.env[source.value]), indices, -1)
-
-
-def _of(op: str) -> Iterator[tuple[str, Change, Rank]]:
-    for family in _FAMILIES:
-        if op in family.ops:
-            for name, function in family.functions.items():
-                yield family.words.format(name, op), _by(function, family.operands), family.rank
-    for words, change in _BY_THEMSELVES.get(op, {}).items():
-        yield words, change, Rank.CONSTANT
-
-
-def _by(function: Callable[..., Array], count: int) -> Change:
-    return lambda call: function(*call.operands[:count])
-
-
-def _exchanged(call: Call) -> Any:
-    return call.plain(call.operands[1], call.operands[0], *call.operands[2:])
-
-
-def _along(axis: int) -> Change:
-    def change(call: Call) -> Any:
-        dims = call.operands[1] if len(call.operands) > 1 else call.named.get("dim")
-        other: Any = [axis] if isinstance(dims, list | tuple) else axis
-        x = np.asarray(call.operands[0])
-        if axis >= x.ndim or dims in (axis, axis - x.ndim, [axis], [axis - x.ndim]):
-            raise ValueError("the same axis")
-        if len(call.operands) > 1:
-            result = call.loose(call.operands[0], other, *call.operands[2:])
-        else:
-            result = call.loose(call.operands[0], dim=other)
-        return np.broadcast_to(result, np.shape(call.plain()))
-
-    return change
 
 
 def _count(call: Call) -> float:
@@ -234,3 +143,94 @@ def _next_best(call: Call) -> Any:
 def _fewer(call: Call) -> Any:
     values, indices = call.plain()
     return np.concatenate([values[..., :-1], np.zeros_like(values[..., -1:])], -1), indices
+
+
+class _Family(NamedTuple):
+    """Ops that stand for one another: how an edit is said, how many operands they take, the functions by name."""
+
+    ops: frozenset[str]
+    words: str
+    operands: int
+    functions: Mapping[str, Callable[..., Array]]
+    rank: Rank = Rank.CONSTANT
+
+
+_FAMILIES = (
+    _Family(frozenset({"silu", "gelu", "sigmoid", "tanh", "relu", "softplus"}), "has {} for {}", 1, _ACTIVATIONS),
+    _Family(frozenset({"rsqrt", "sqrt", "reciprocal"}), "takes {} for {}", 1, _ROOTS),
+    _Family(frozenset({"cos", "sin"}), "takes {} for {}", 1, _TURNS, Rank.LEFT_OUT),
+    _Family(frozenset({"add", "sub", "mul", "div", "maximum", "minimum"}), "{}, no {}", 2, _PAIRS, Rank.LAYOUT),
+    _Family(frozenset({"lt", "le", "gt", "ge", "eq", "ne"}), "compares by {} for {}", 2, _COMPARED),
+    _Family(
+        frozenset({"and", "bitwise_and", "logical_and", "or", "bitwise_or"}), "has {} for {}", 2, _BOTH, Rank.LAYOUT
+    ),
+)
+_BY_THEMSELVES: Mapping[str, Mapping[str, Change]] = {
+    "mean": {
+        "takes a sum, no mean": lambda call: call.plain() * _count(call),
+        "divides by one less than the count": lambda call: call.plain() * (_count(call) / (_count(call) - 1)),
+        "takes the largest, no mean": lambda call: _reduced(call, np.max),
+    },
+    "sum": {
+        "takes a mean, no sum": lambda call: call.plain() / _count(call),
+        "takes the largest, no sum": lambda call: _reduced(call, np.max),
+        "sums squares": lambda call: call.plain(np.square(call.operands[0]), *call.operands[1:]),
+    },
+    "softmax": {
+        "has sigmoid for softmax": lambda call: _kernel("sigmoid")(call.operands[0]),
+        "leaves softmax out": lambda call: call.operands[0],
+        "takes softmax twice": lambda call: call.plain(call.plain(), *call.operands[1:]),
+        "takes softmax to the base 2": lambda call: call.plain(call.operands[0] * math.log(2), *call.operands[1:]),
+        "adds 1 to the sum of softmax": _with_a_sink,
+        "takes exp, not divided by its sum": lambda call: np.exp(call.operands[0]),
+        "takes softmax of all before it chooses": _of_all,
+    },
+    "pow": {
+        "takes the mean off before it squares": lambda call: call.plain(_without_mean(call), *call.operands[1:]),
+    },
+    "topk": {
+        "takes the smallest": lambda call: call.plain(*call.operands[:2], -1, False),
+        "takes the next best": _next_best,
+        "leaves the last of the chosen out": _fewer,
+    },
+    "getitem": {"takes the chosen of what stands before its scores": _before_choosing},
+    "cumsum": {
+        "sums from the end": _from_the_end,
+        "sums what stands before alone": lambda call: call.plain() - call.operands[0],
+    },
+}
+_EXCHANGED = frozenset({"sub", "rsub", "div", "pow", "matmul", "bmm"})
+_ALONG = frozenset({"sum", "mean", "amax", "amin", "softmax", "log_softmax", "cumsum", "logsumexp", "argmax"})
+
+
+def _of(op: str) -> Iterator[tuple[str, Change, Rank]]:
+    for family in _FAMILIES:
+        if op in family.ops:
+            for name, function in family.functions.items():
+                yield family.words.format(name, op), _by(function, family.operands), family.rank
+    for words, change in _BY_THEMSELVES.get(op, {}).items():
+        yield words, change, Rank.CONSTANT
+
+
+def _by(function: Callable[..., Array], count: int) -> Change:
+    return lambda call: function(*call.operands[:count])
+
+
+def _exchanged(call: Call) -> Any:
+    return call.plain(call.operands[1], call.operands[0], *call.operands[2:])
+
+
+def _along(axis: int) -> Change:
+    def change(call: Call) -> Any:
+        dims = call.operands[1] if len(call.operands) > 1 else call.named.get("dim")
+        other: Any = [axis] if isinstance(dims, list | tuple) else axis
+        x = np.asarray(call.operands[0])
+        if axis >= x.ndim or dims in (axis, axis - x.ndim, [axis], [axis - x.ndim]):
+            raise ValueError("the same axis")
+        if len(call.operands) > 1:
+            result = call.loose(call.operands[0], other, *call.operands[2:])
+        else:
+            result = call.loose(call.operands[0], dim=other)
+        return np.broadcast_to(result, np.shape(call.plain()))
+
+    return change

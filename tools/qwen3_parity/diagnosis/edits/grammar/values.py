@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Rank
+from qwen3_parity.diagnosis.edits.grammar.constants import NEUTRAL
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.words import line_of, named, short
+from qwen3_parity.mistakes.rounding import EIGHT_BITS, bfloat16, float16
 from qwen3_spec.aten import Kind, kernel_of
 from qwen3_spec.graph import Node, Ref
 
-_LEAST = 2.0**-126
+NARROW = (("bfloat16", bfloat16), ("float16", float16), *EIGHT_BITS)
+"""Narrower types by name."""
 _HIDDEN = 1e30
 _MOVING = ("getitem", "_to_copy", "view", "type_as", "slice", "expand")
 """Ops that compute nothing: to leave them out is no mistake, or another one."""
@@ -34,11 +37,11 @@ def values(region: Region) -> Iterator[Edit]:
             yield Edit("edit.left_out", words, Rank.LEFT_OUT, {site: _hands_on(slot)}, line)
         if base.dtype.kind == "f" and computes:
             yield Edit("edit.negated", f"negates the result of {op}", Rank.LEFT_OUT, {site: _negated}, line)
-            for name, bits in (("bfloat16", 8), ("float16", 11), ("float8 (e4m3)", 4)):
+            for name, narrow in NARROW:
                 says = f"rounds the result of {op} to {name}"
-                yield Edit("edit.rounded", says, Rank.LEFT_OUT, {site: _rounded(bits)}, line)
+                yield Edit("edit.rounded", says, Rank.LEFT_OUT, {site: _rounded(narrow)}, line)
                 says = f"computes {op} in {name}"
-                yield Edit("edit.rounded", says, Rank.LEFT_OUT, {site: _in_narrow(bits)}, line)
+                yield Edit("edit.rounded", says, Rank.LEFT_OUT, {site: _in_narrow(narrow)}, line)
         if op == "add":
             yield Edit("edit.twice", "adds the second part twice", Rank.LEFT_OUT, {site: _added_twice(1)}, line)
             yield Edit("edit.twice", "adds the first part twice", Rank.LEFT_OUT, {site: _added_twice(0)}, line)
@@ -85,6 +88,8 @@ def _left_out(region: Region, node: Node, base: Array) -> Iterator[tuple[int, st
     kernel = kernel_of(node.op)
     if kernel is None or kernel.kind in (Kind.MADE, Kind.SIZE) or node.op.startswith(_MOVING):
         return
+    if short(node.op) in NEUTRAL and not all(isinstance(operand, Ref) for operand in node.operands):
+        return  # another number says so
     refs = [(slot, operand.value) for slot, operand in enumerate(node.operands) if isinstance(operand, Ref)]
     for slot, value in refs:
         before = region.base.get(value)
@@ -93,7 +98,7 @@ def _left_out(region: Region, node: Node, base: Array) -> Iterator[tuple[int, st
         if before.shape == base.shape or (base.dtype.kind == "b" and _spreads(before, base)):
             others = [named(region, other) for place, other in refs if place != slot]
             of = f" by {others[0]}" if short(node.op) in ("mul", "div") and others else ""
-            with_ = f" of {others[0]}" if short(node.op) in ("add", "sub", "and", "__and__") and others else ""
+            with_ = f" of {others[0]}" if short(node.op) in ("add", "sub", "and") and others else ""
             yield slot, f"leaves out {short(node.op)}{of}{with_}"
 
 
@@ -129,10 +134,15 @@ def _added_twice(slot: int) -> Change:
     return lambda call: call.plain() + call.operands[slot]
 
 
-def _in_narrow(bits: int) -> Change:
+def _rounded(narrow: Callable[[Array], Array]) -> Change:
+    return lambda call: narrow(call.plain())
+
+
+def _in_narrow(narrow: Callable[[Array], Array]) -> Change:
     def change(call: Call) -> Array:
-        operands = (rounded(x, bits) if isinstance(x, np.ndarray) and x.dtype.kind == "f" else x for x in call.operands)
-        return rounded(call.plain(*operands), bits)
+        floats = (isinstance(x, np.ndarray) and x.dtype.kind == "f" for x in call.operands)
+        operands = (narrow(x) if is_float else x for x, is_float in zip(call.operands, floats, strict=True))
+        return narrow(call.plain(*operands))
 
     return change
 
@@ -204,13 +214,3 @@ def _last_keys(count: int) -> Change:
 def _last_query(call: Call) -> Array:
     seen = np.asarray(call.plain())
     return np.asarray(seen | seen[..., -1:, :])
-
-
-def _rounded(bits: int) -> Change:
-    return lambda call: rounded(call.plain(), bits)
-
-
-def rounded(x: Array, bits: int) -> Array:
-    """Numbers with so many bits, the leading one among them."""
-    scale = np.exp2(np.floor(np.log2(np.maximum(np.abs(x), _LEAST))) - (bits - 1))
-    return np.asarray(np.where(np.isfinite(x), np.round(x / scale) * scale, x))

@@ -1,0 +1,49 @@
+"""What names the same op wherever its line runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from qwen3_parity.diagnosis.edits.edit import Site, opened
+from qwen3_spec.graph import Graph, Line, Node, Ref
+
+OF_TORCH = frozenset({"linear.py", "sparse.py", "conv.py", "normalization.py", "activation.py", "module.py"})
+"""Files of torch's own modules: a line in them says nothing, the module's path does."""
+_BY_INDEX = frozenset({"getitem", "select.int"})
+"""Ops that are another one with another number."""
+_ALONE = "alone "
+
+
+def site_of(node: Node, graph: Graph) -> Site:
+    """The site of an op: steps, layers and calls of a function in which it is the same op have the same one."""
+    line = node.lines[-1] if node.lines else None
+    module = opened(node.module) if line is None or line.file in OF_TORCH else ""
+    where = ("", 0) if line is None else (line.file, line.number)
+    return Site(*where, node.op, tuple(_origin(operand, node, line, graph) for operand in node.operands), module)
+
+
+def _origin(operand: Any, node: Node, line: Line | None, graph: Graph) -> str:
+    """Where an operand comes from, as far as that is the same wherever the line runs: an op of the same function."""
+    if isinstance(operand, Ref):  # before tuples: it is one
+        maker = graph.node(operand.value)
+        if maker is None:
+            return "leaf"
+        last = maker.lines[-1] if maker.lines else None
+        near = last is not None and line is not None and (last.file, last.function) == (line.file, line.function)
+        return f"{maker.op}:{last.number}" if near and last is not None else ""
+    if isinstance(operand, tuple):
+        return "(" + ",".join(_origin(part, node, line, graph) for part in operand) + ")"
+    return repr(operand) if node.op in _BY_INDEX and isinstance(operand, int) else ""
+
+
+def alone(site: Site, back: int) -> Site:
+    """One of the places of a site alone, counted from the last, which is 1."""
+    return site._replace(module=f"{_ALONE}{back} {site.module}")
+
+
+def of_alone(site: Site) -> tuple[Site, int] | None:
+    """The site and the place of one that is `alone`; None for any other."""
+    if not site.module.startswith(_ALONE):
+        return None
+    back, _, module = site.module.removeprefix(_ALONE).partition(" ")
+    return site._replace(module=module), int(back)
