@@ -19,7 +19,7 @@ from qwen3_parity.blame.replay import gather
 from qwen3_parity.blame.values import Values
 from qwen3_parity.diagnosis.findings import Finding, findings
 from qwen3_parity.diagnosis.findings.of_site import wrong_tap
-from qwen3_parity.diagnosis.findings.structure import structure
+from qwen3_parity.diagnosis.findings.structure.weights import structure
 from qwen3_parity.diagnosis.judged import judged
 from qwen3_parity.judge.scope import Scope
 from qwen3_spec.ops import OPS

@@ -10,7 +10,7 @@ import numpy as np
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.findings.cells import BY_CHANCE, explained, floats, numbers, worth_saying
 from qwen3_parity.diagnosis.findings.finding import Finding
-from qwen3_parity.diagnosis.findings.rows import rows_sum
+from qwen3_parity.diagnosis.findings.numbers.rows import rows_sum
 from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
 from qwen3_parity.mistakes.factors import named_by
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from qwen3_parity.diagnosis.findings.cells import explained, floats
 from qwen3_parity.diagnosis.findings.finding import Finding
-from qwen3_parity.diagnosis.findings.groupings import Grouping, groupings
-from qwen3_parity.diagnosis.findings.steps import STEPS, Integers, Sample, Steps
+from qwen3_parity.diagnosis.findings.numbers.groupings import Grouping, groupings
+from qwen3_parity.diagnosis.findings.numbers.steps import STEPS, Integers, Sample, Steps
 from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
 from qwen3_parity.mistakes.rounding import EIGHT_BITS, ROUNDED
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from qwen3_parity.diagnosis.findings.finding import Finding
-from qwen3_parity.diagnosis.findings.provenance_form import counted, form_of
+from qwen3_parity.diagnosis.findings.provenance.form import counted, form_of
 from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
 
 _FEWEST = 4

@@ -6,8 +6,8 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.findings.cells import explained, floats
-from qwen3_parity.diagnosis.findings.drawn import LEGEND, drawn, row_in_words
 from qwen3_parity.diagnosis.findings.finding import Finding
+from qwen3_parity.diagnosis.findings.numbers.drawn import LEGEND, drawn, row_in_words
 from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
 from qwen3_parity.diagnosis.whereabouts import ranges
 

@@ -9,11 +9,11 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.findings.finding import Finding
-from qwen3_parity.diagnosis.findings.provenance_caches import in_cache
-from qwen3_parity.diagnosis.findings.provenance_form import Form, counted, form_of
-from qwen3_parity.diagnosis.findings.provenance_map import Held, Wording, mapped, moved
-from qwen3_parity.diagnosis.findings.provenance_matches import Vectors, matches
-from qwen3_parity.diagnosis.findings.provenance_sources import Source, is_cache, sources
+from qwen3_parity.diagnosis.findings.provenance.caches import in_cache
+from qwen3_parity.diagnosis.findings.provenance.form import Form, counted, form_of
+from qwen3_parity.diagnosis.findings.provenance.maps import Held, Wording, mapped, moved
+from qwen3_parity.diagnosis.findings.provenance.matches import Vectors, matches
+from qwen3_parity.diagnosis.findings.provenance.sources import Source, is_cache, sources
 from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
 
 _NEAR = 1e-3

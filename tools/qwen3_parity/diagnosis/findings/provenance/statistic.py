@@ -9,9 +9,9 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.findings.finding import Finding
-from qwen3_parity.diagnosis.findings.provenance_form import form_of
-from qwen3_parity.diagnosis.findings.provenance_map import Held, Wording, mapped, moved
-from qwen3_parity.diagnosis.findings.provenance_sources import Source, like, recorded
+from qwen3_parity.diagnosis.findings.provenance.form import form_of
+from qwen3_parity.diagnosis.findings.provenance.maps import Held, Wording, mapped, moved
+from qwen3_parity.diagnosis.findings.provenance.sources import Source, like, recorded
 from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
 
 _NEAR = 4e-6

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.diagnosis.findings.provenance_form import PLACE, counted
+from qwen3_parity.diagnosis.findings.provenance.form import PLACE, counted
 
 _MOVES = 16
 """Different moves within one source."""

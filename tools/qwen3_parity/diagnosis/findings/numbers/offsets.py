@@ -9,7 +9,7 @@ import numpy as np
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.findings.cells import explained, floats, numbers
 from qwen3_parity.diagnosis.findings.finding import Finding
-from qwen3_parity.diagnosis.findings.positions import begin
+from qwen3_parity.diagnosis.findings.numbers.positions import begin
 from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
 
 _FEWEST = 3

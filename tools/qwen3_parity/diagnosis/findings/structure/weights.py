@@ -6,11 +6,11 @@ import numpy as np
 
 from qwen3_parity.diagnosis.findings.finding import Finding
 from qwen3_parity.diagnosis.findings.product import Form
-from qwen3_parity.diagnosis.findings.structure_any import any_weight
-from qwen3_parity.diagnosis.findings.structure_blocks import blocks, rounded_inputs, scales_across
-from qwen3_parity.diagnosis.findings.structure_orders import columns_permuted, rows
-from qwen3_parity.diagnosis.findings.structure_rank import low_rank
-from qwen3_parity.diagnosis.findings.structure_scales import added, column_scaled, factor, row_scaled, row_shifted
+from qwen3_parity.diagnosis.findings.structure.any_weight import any_weight
+from qwen3_parity.diagnosis.findings.structure.blocks import blocks, rounded_inputs, scales_across
+from qwen3_parity.diagnosis.findings.structure.orders import columns_permuted, rows
+from qwen3_parity.diagnosis.findings.structure.rank import low_rank
+from qwen3_parity.diagnosis.findings.structure.scales import added, column_scaled, factor, row_scaled, row_shifted
 from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
 
 _FORMS: tuple[Form, ...] = (
