@@ -113,7 +113,7 @@ def test_what_no_move_reproduces_is_not_moved(what: str) -> None:
 
 def test_an_honest_tap_has_no_finding_of_weight() -> None:
     honest = findings(CONTEXT, lambda site: np.nextafter(right(), np.float32(9)))
-    assert all(one.weight < 0.5 for one in honest)
+    assert all(finding.weight < 0.5 for finding in honest)
 
 
 MASK, CACHE = "decoder.layers.1.merged_attn.mask", "decoder.layers.1.merged_attn.cache_keys"

@@ -67,6 +67,6 @@ def first_name(case: str, tap: str, wrong: Wrong, step: int = 0) -> str:
     return next((one.name for one in explanations(found)), "")
 
 
-def said(found: Evidence) -> list[Finding]:
+def said(evidence: Evidence) -> list[Finding]:
     """Everything that a wrong tap's numbers say, what tells most first, as in a diagnosis."""
-    return numbers(judged(found))
+    return numbers(judged(evidence))

@@ -92,9 +92,8 @@ def factors_of(tap: WrongTap, split: tuple[int, ...], across: tuple[int, ...]) -
     ratio = np.where(wrong, np.where(cells, truth * actual, 0).sum(across, keepdims=True) / squares, 1)
     if not np.isfinite(ratio).all() or not ratio.all():
         return None  # zeros
-    unit = np.zeros(()) if tap.unit is None else np.where(cells, tap.unit.reshape(split) ** 2, 0)
-    noise = np.sqrt(unit.sum(across, keepdims=True) / squares) if unit.ndim else np.zeros(ratio.shape)
-    return Factors(ratio, tap.room * np.where(wrong, noise, noise[wrong].max()), int(wrong.sum()), split)
+    noise = np.sqrt(np.where(cells, tap.limits.reshape(split) ** 2, 0).sum(across, keepdims=True) / squares)
+    return Factors(ratio, np.where(wrong, noise, noise[wrong].max()), int(wrong.sum()), split)
 
 
 def _weight(tap: WrongTap, factors: Factors) -> float:

@@ -32,11 +32,11 @@ def _probabilities(tap: WrongTap) -> tuple[Array, Array, Array] | None:
 def rows_sum(tap: WrongTap) -> Finding | None:
     """Rows that should sum to 1 and do not, with their sums; whether that is all that is wrong with them."""
     usable = _probabilities(tap)
-    if usable is None or tap.unit is None:
+    if usable is None:
         return None
     actual, truth, rows = usable
     sums = actual.sum(-1, keepdims=True)
-    off = rows & (np.abs(sums - 1) > tap.room * tap.unit.sum(-1, keepdims=True))
+    off = rows & (np.abs(sums - 1) > tap.limits.sum(-1, keepdims=True))
     if not off.any():
         return None
     low, high = float(sums[off].min()), float(sums[off].max())

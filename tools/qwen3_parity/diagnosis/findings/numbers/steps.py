@@ -25,7 +25,7 @@ class Sample:
 
     actual: Array
     truth: Array
-    rooms: Array
+    limits: Array
     low: Array
     high: Array
     group: Array

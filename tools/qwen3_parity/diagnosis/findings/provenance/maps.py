@@ -66,6 +66,10 @@ def _fewest_moves(pairs: Array, moves: Array) -> Array:
     return np.asarray(every[np.argsort(every[:, 0], kind="stable")])
 
 
+MOVED = ("other_row", "other_slot", "other_head")
+"""What a finding is called whose numbers stand elsewhere in the same tap, by the first axis along which they moved."""
+
+
 def moved(held: Held) -> list[int]:
     """The axes along which something stands elsewhere."""
     return [axis for axis in range(held.at.shape[1]) if (held.at[:, axis] != held.of[:, axis]).any()]
