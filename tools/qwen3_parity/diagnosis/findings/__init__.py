@@ -22,10 +22,10 @@ from qwen3_parity.diagnosis.findings.numbers.pooled import pooled_statistic
 from qwen3_parity.diagnosis.findings.numbers.rows import rows_sum, visible_zero
 from qwen3_parity.diagnosis.findings.numbers.values import dropout, not_finite
 from qwen3_parity.diagnosis.findings.provenance.channels import other_channels
-from qwen3_parity.diagnosis.findings.provenance.elsewhere import provenance
+from qwen3_parity.diagnosis.findings.provenance.elsewhere import stands_elsewhere
 from qwen3_parity.diagnosis.findings.provenance.statistic import other_statistic
 from qwen3_parity.diagnosis.findings.structure.sums import summed
-from qwen3_parity.diagnosis.findings.structure.weights import structure
+from qwen3_parity.diagnosis.findings.structure.weights import weight_structure
 from qwen3_parity.diagnosis.findings.wrong_tap import Key, WrongTap
 
 __all__ = ["Finding", "Key", "WrongTap", "findings"]
@@ -38,11 +38,11 @@ FINDERS: tuple[Callable[[WrongTap], Finding | None], ...] = (
     dropout,
     axis_order,
     shift,
-    provenance,
+    stands_elsewhere,
     permuted,
     other_channels,
     other_statistic,
-    structure,
+    weight_structure,
     summed,
     rows_sum,
     clamped,

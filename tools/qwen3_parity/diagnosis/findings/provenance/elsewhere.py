@@ -60,7 +60,7 @@ class _Grain:
         return formed[:, :, self.heads].reshape(*formed.shape[:2], 1, -1)
 
 
-def provenance(tap: WrongTap) -> Finding | None:
+def stands_elsewhere(tap: WrongTap) -> Finding | None:
     """Which places of a wrong tap hold what stands elsewhere, told as a map; of a cache also what stands nowhere.
 
     Whole positions are looked up before single heads, and of both the wrong numbers alone. A map weighs 1 when every

@@ -31,7 +31,7 @@ _OF_INPUTS = ("structure.rounded_inputs", "structure.input_channels")
 _AS_STORED = ", though what was loaded is the checkpoint's by its digest: what becomes of it afterwards?"
 
 
-def structure(tap: WrongTap) -> Finding | None:
+def weight_structure(tap: WrongTap) -> Finding | None:
     """The structure with the fewest free numbers that gives a linear's numbers at every position."""
     product = tap.product()
     if product is None or not np.isfinite(product.weight).all() or not product.wrong.any():
