@@ -47,7 +47,7 @@ def masked_late(p: Array) -> Array:
     return p
 
 
-def first_seen(p: Array) -> Array:
+def first_key_visible(p: Array) -> Array:
     """The first key is seen by the first query of each row, at a weight of 0.25, though hidden."""
     hidden = p[:, :, :, -1:] == 0
     return np.where(hidden, 0.75 * p, p) + np.where(hidden, np.eye(1, p.shape[-1], p.shape[-1] - 1) * 0.25, 0)
@@ -123,8 +123,8 @@ DONE: dict[str, tuple[str, str, str, str, Change, int]] = {
     "keys hidden": ("invariant.visible_zero", "■■□··", PLAIN, P, last_hidden, 0),
     "keys hidden in a graph": ("invariant.visible_zero", "□", GRAPH, f"{GRAPHS}.probs", last_hidden, 0),
     "hidden too late": ("invariant.visible_zero", "hidden behind the softmax", PLAIN, P, masked_late, 1),
-    "a key too many": ("invariant.visible_zero", "■···×", PLAIN, P, first_seen, 0),
-    "a key too many in a graph": ("invariant.visible_zero", "×", GRAPH, f"{GRAPHS}.probs", first_seen, 0),
+    "a key too many": ("invariant.visible_zero", "■···×", PLAIN, P, first_key_visible, 0),
+    "a key too many in a graph": ("invariant.visible_zero", "×", GRAPH, f"{GRAPHS}.probs", first_key_visible, 0),
     "clamped": ("invariant.clamped", "±0.9", PLAIN, f"{LAYER}.mlp.gate_proj", tightened(0.9), 0),
     "clamped in a graph": ("invariant.clamped", "±0.1", GRAPH, f"{MODEL}.mlp", tightened(0.1), 0),
     "clamped from above": ("invariant.clamped", "above 0.5", PLAIN, f"{LAYER}.mlp.up_proj",
@@ -158,7 +158,7 @@ DONE: dict[str, tuple[str, str, str, str, Change, int]] = {
 
 def test_what_rows_are_divided_by_is_no_factor_of_heads() -> None:
     sums = np.linspace(0.6, 0.9, 6).reshape(1, 6, 1, 1)  # of one query: a row is a head
-    names = [one.name for one in findings_at(PLAIN, P, lambda p: p * sums, 1)]
+    names = [each.name for each in findings_at(PLAIN, P, lambda p: p * sums, 1)]
     assert names[0] == "invariant.rows_sum" and not {"fit.axis_factor", "fit.row_factor"} & set(names)
 
 
@@ -168,7 +168,7 @@ def last_page_dropped(p: Array) -> Array:
 
 
 def test_a_key_that_gets_nothing_has_no_bias() -> None:
-    names = [one.name for one in findings_at(PLAIN, P, last_page_dropped, 3)]
+    names = [each.name for each in findings_at(PLAIN, P, last_page_dropped, 3)]
     assert names[0] == "invariant.visible_zero" and "fit.key_bias" not in names
 
 
@@ -183,18 +183,18 @@ def per_token(x: Array) -> Array:
     return np.rint(x / scale) * scale
 
 
-@pytest.mark.parametrize("what", INPUTS)
-def test_what_was_rounded_before_the_op_is_told(what: str) -> None:
-    case, tap, reads, text = INPUTS[what]
-    right = golden(case)
+@pytest.mark.parametrize("mistake", INPUTS)
+def test_what_was_rounded_before_the_op_is_told(mistake: str) -> None:
+    case, tap, reads, text = INPUTS[mistake]
+    honest = golden(case)
     weight = weights(case)[f"{tap}.weight"]
-    best = findings_at(case, tap, lambda y: per_token(right[reads, 0].values().astype(np.float64)) @ weight.T)[0]
+    best = findings_at(case, tap, lambda y: per_token(honest[reads, 0].values().astype(np.float64)) @ weight.T)[0]
     assert best.name == "invariant.grid" and f"{reads.rpartition('.')[2]} is rounded" in best.says and text in best.says
 
 
-@pytest.mark.parametrize("what", DONE)
-def test_what_an_op_breaks_is_told_first_and_reproduces_the_numbers(what: str) -> None:
-    name, text, *done = DONE[what]
+@pytest.mark.parametrize("mistake", DONE)
+def test_what_an_op_breaks_is_told_first_and_reproduces_the_numbers(mistake: str) -> None:
+    name, text, *done = DONE[mistake]
     best = findings_at(*done)[0]
     assert (best.name, text in best.says) == (name, True), best
     assert best.weight >= (0.5 if name == "mask.bands" else 0.9), best
@@ -215,15 +215,15 @@ def test_a_factor_that_grows_from_step_to_step_is_a_law() -> None:
 
 
 def test_a_factor_that_grows_from_step_to_step_is_a_law_by_a_graph() -> None:
-    right, name, tensors = golden(GRAPH), f"{GRAPHS}.query", []
-    for item in right:
+    honest, name, tensors = golden(GRAPH), f"{GRAPHS}.query", []
+    for item in honest:
         if item.info.name == name:
             slots = np.arange(item.array.shape[2]) + (4 + item.info.step if item.info.step else 0)
             y = (item.values() * at(1 + 0.1 * np.log1p(slots), 2, 4)).astype(np.float32)
             item = tensor(name, y, step=item.info.step, axes=item.info.axes, op=item.info.op)
         tensors.append(item)
-    faults = diagnose(right, replace(right, tensors=tensors), weights(GRAPH), partial=True).faults
-    first = next(one.findings[0] for one in faults if one.fault.place.endswith("query"))
+    faults = diagnose(honest, replace(honest, tensors=tensors), weights(GRAPH), partial=True).faults
+    first = next(each.findings[0] for each in faults if each.fault.place.endswith("query"))
     assert first.name == "fit.position_factor" and "1 + 0.1 × log(1 + slot)" in first.says
 
 
@@ -258,10 +258,10 @@ NONE: dict[str, tuple[str, str, Change]] = {
 }
 
 
-@pytest.mark.parametrize("what", NONE)
-def test_what_breaks_nothing_of_an_op_tells_where_it_is_and_no_more(what: str) -> None:
-    case, tap, change = NONE[what]
-    assert {one.name for one in findings_at(case, tap, change)} <= {"fit.size", "fit.concentrated"}
+@pytest.mark.parametrize("mistake", NONE)
+def test_what_breaks_nothing_of_an_op_tells_where_it_is_and_no_more(mistake: str) -> None:
+    case, tap, change = NONE[mistake]
+    assert {each.name for each in findings_at(case, tap, change)} <= {"fit.size", "fit.concentrated"}
 
 
 def test_a_step_of_a_single_query_is_no_head() -> None:
@@ -273,4 +273,4 @@ def test_a_step_of_a_single_query_is_no_head() -> None:
 def test_honest_numbers_tell_nothing(case: str) -> None:
     for tap in (P, Q, "decoder.norm") if case == PLAIN else (f"{GRAPHS}.probs", f"{GRAPHS}.query", "model.norm"):
         said_of = findings_at(case, tap, lambda y: np.where(y > 0, np.nextafter(y, np.float32(9)), y))
-        assert {one.name for one in said_of} <= {"fit.size"}
+        assert {each.name for each in said_of} <= {"fit.size"}

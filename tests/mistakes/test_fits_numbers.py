@@ -11,6 +11,7 @@ from wrong_numbers import evidence, golden, said
 
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.findings import Finding
+from qwen3_parity.diagnosis.findings.numbers.shapes import other_shape
 from qwen3_spec.site import Site
 
 CASE = "encdec/ragged"
@@ -112,7 +113,7 @@ def test_what_no_move_reproduces_is_not_moved(what: str) -> None:
 
 def test_an_honest_tap_has_no_finding_of_weight() -> None:
     honest = findings(CONTEXT, lambda site: np.nextafter(right(), np.float32(9)))
-    assert all(one.weight < 0.5 for one in honest)
+    assert all(finding.weight < 0.5 for finding in honest)
 
 
 MASK, CACHE = "decoder.layers.1.merged_attn.mask", "decoder.layers.1.merged_attn.cache_keys"
@@ -147,3 +148,15 @@ def test_nan_in_rows_that_see_nothing_is_told_as_that() -> None:
     y[4] = np.nan
     best = said(evidence(case, tap, lambda site: y))[0]
     assert best.name == "softmax.not_finite" and "exactly the rows without a visible key" in best.says
+
+
+SHAPES: dict[tuple[int, ...], tuple[str, str]] = {
+    (3, 4): ("fit.axis_order", "its axes are in another order: (3, 4) in place of (4, 3)"),
+    (4, 2): ("fit.shape", "query is 2, not 3"),
+    (4, 3, 1): ("fit.shape", "its shape is (4, 3, 1), not (4, 3)"),
+}
+
+
+@pytest.mark.parametrize("actual", SHAPES)
+def test_another_shape_is_told_by_its_axes(actual: tuple[int, ...]) -> None:
+    assert other_shape(("batch", "query"), (4, 3), actual) == Finding(*SHAPES[actual], 1.0)

@@ -11,7 +11,7 @@ import torch
 from wrong_numbers import evidence, explanations, first_name
 
 from qwen3_golden import Array
-from qwen3_parity.diagnosis.findings.approximated import approximated
+from qwen3_parity.diagnosis.findings.numbers.approximated import approximated
 from qwen3_parity.diagnosis.findings.of_site import wrong_tap
 from qwen3_parity.diagnosis.judged import judged
 from qwen3_parity.mistakes.rms_norm import rows

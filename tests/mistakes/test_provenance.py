@@ -133,13 +133,13 @@ def drawn(shape: tuple[int, ...], seed: int = 0) -> Array:
 
 
 def tap_of(
-    actual: Array, truth: Array, room: float | Array, recorded: dict[tuple[str, int], Array] | None = None
+    actual: Array, truth: Array, limit: float | Array, recorded: dict[tuple[str, int], Array] | None = None
 ) -> WrongTap:
     """A tap by itself, among others of its axes that were recorded before and behind it."""
     taps, axes, key = recorded or {}, ("batch", "query", "hidden"), ("layers.1.y", 0)
-    unit = np.broadcast_to(room, truth.shape)
+    unit = np.broadcast_to(limit, truth.shape)
     return WrongTap(
-        key, axes, frozenset(), actual, truth, unit, np.ones(truth.shape, bool), np.abs(actual - truth) > room, 1.0,
+        key, axes, frozenset(), actual, truth, unit, np.ones(truth.shape, bool), np.abs(actual - truth) > limit, 1.0,
         lambda name, step: taps.get((name, step)), list(taps), axes_of=lambda name, step: axes,
     )  # fmt: skip
 

@@ -15,7 +15,7 @@ from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis import diagnose
 from qwen3_parity.diagnosis.findings import Finding
 from qwen3_parity.diagnosis.findings.of_site import wrong_tap
-from qwen3_parity.diagnosis.findings.provenance_statistic import other_statistic
+from qwen3_parity.diagnosis.findings.provenance.statistic import other_statistic
 from qwen3_parity.diagnosis.judged import judged
 from qwen3_spec.ops import OPS
 from qwen3_spec.site import Site

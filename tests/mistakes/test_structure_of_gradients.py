@@ -61,7 +61,7 @@ def without_a_token(y: Array, site: Site) -> Array:
     return y - np.outer(dy[1, 2], x[1, 2])
 
 
-def one_row_twice(y: Array, site: Site) -> Array:
+def row_twice(y: Array, site: Site) -> Array:
     dy, x = site.inputs
     return y + rows(dy[1:]).T @ rows(x[1:])
 
@@ -109,7 +109,7 @@ TOLD: dict[str, tuple[str, str, Callable[[Array, Site], Array], str, str]] = {
     ),
     "of heads": (CAUSAL, HEAD_NORM, not_normalised, "gradient_tokens", "by its RMS: x is summed up, not x / RMS"),
     "a token left out": (CAUSAL, Q, without_a_token, "gradient_tokens", "left out: token [1, 2]"),
-    "a batch row twice": (CAUSAL, Q, one_row_twice, "gradient_tokens", "multiplied by 2: batch row 1"),
+    "a batch row twice": (CAUSAL, Q, row_twice, "gradient_tokens", "multiplied by 2: batch row 1"),
     "repeated ids overwrite": (CAUSAL, SHARED, overwritten(False), "gradient_tokens", "only the last counts"),
     "in both stacks": (TIED, SHARED, overwritten(False), "gradient_tokens", "only the last counts"),
     "the first one stays": (CAUSAL, SHARED, overwritten(True), "gradient_tokens", "only the first counts"),

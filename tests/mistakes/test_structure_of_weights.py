@@ -19,7 +19,7 @@ from qwen3_parity.blame.replay import gather
 from qwen3_parity.blame.values import Values
 from qwen3_parity.diagnosis.findings import Finding, findings
 from qwen3_parity.diagnosis.findings.of_site import wrong_tap
-from qwen3_parity.diagnosis.findings.structure import structure
+from qwen3_parity.diagnosis.findings.structure.weights import weight_structure
 from qwen3_parity.diagnosis.judged import judged
 from qwen3_parity.judge.scope import Scope
 from qwen3_spec.ops import OPS
@@ -227,4 +227,4 @@ def test_an_honest_product_has_no_structure(place: str) -> None:
     evidence = gather(values, candidate[place.format(layer=1), 0], Scope(golden(CASE)))
     assert isinstance(evidence, Evidence)
     tap = wrong_tap(judged(evidence))
-    assert tap is not None and tap.product() is not None and structure(tap) is None
+    assert tap is not None and tap.product() is not None and weight_structure(tap) is None

@@ -13,10 +13,9 @@ from qwen3_parity.blame.evidence import Evidence
 from qwen3_parity.blame.replay import expected, gather
 from qwen3_parity.blame.values import Values
 from qwen3_parity.checkpoints.weights import weights_of
-from qwen3_parity.diagnosis.findings import Finding, findings
-from qwen3_parity.diagnosis.findings.of_site import wrong_tap
-from qwen3_parity.diagnosis.fits import FITS
+from qwen3_parity.diagnosis.findings import Finding
 from qwen3_parity.diagnosis.judged import judged
+from qwen3_parity.diagnosis.numbers import numbers
 from qwen3_parity.judge.scope import Scope
 from qwen3_parity.mistakes import Hypothesis
 from qwen3_parity.mistakes.by_op import LIBRARY
@@ -39,9 +38,9 @@ def evidence(case: str, tap: str, wrong: Wrong | None = None, step: int = 0) -> 
     if wrong is not None:
         site = Values(right, weights, right).site(tap, step)
         assert site is not None
-        numbers = np.array(wrong(site), item.array.dtype, order="C")
-        assert numbers.shape == item.array.shape
-        item = tensor(tap, numbers, step=step, axes=item.info.axes, op=item.info.op, inputs=item.info.inputs)
+        values = np.array(wrong(site), item.array.dtype, order="C")
+        assert values.shape == item.array.shape
+        item = tensor(tap, values, step=step, axes=item.info.axes, op=item.info.op, inputs=item.info.inputs)
     tensors = [item if one.key == item.key else one for one in right]
     candidate = replace(right, tensors=tensors, parameters=[])
     found = gather(Values(candidate, weights, right), item, Scope(right))
@@ -68,10 +67,6 @@ def first_name(case: str, tap: str, wrong: Wrong, step: int = 0) -> str:
     return next((one.name for one in explanations(found)), "")
 
 
-def said(found: Evidence) -> list[Finding]:
+def said(evidence: Evidence) -> list[Finding]:
     """Everything that a wrong tap's numbers say, what tells most first, as in a diagnosis."""
-    one = judged(found)
-    with np.errstate(all="ignore"):
-        every = [finding for fit in FITS if (finding := fit(one.evidence, one.truth)) is not None]
-    tap = wrong_tap(one)
-    return sorted([*every, *(() if tap is None else findings(tap))], key=lambda finding: -finding.weight)
+    return numbers(judged(evidence))

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from qwen3_parity.diagnosis.findings import Finding, findings
+from qwen3_parity.diagnosis.findings.numbers.shapes import other_shape
 from qwen3_parity.diagnosis.findings.of_site import wrong_tap
-from qwen3_parity.diagnosis.fits import FITS
 from qwen3_parity.diagnosis.judged import Judged
 
 _SIZE = 0.1
@@ -19,11 +17,9 @@ _SIZE = 0.1
 def numbers(tap: Judged, others: Sequence[Judged] = ()) -> list[Finding]:
     """Everything that the numbers of a wrong tap say, what tells most first, together with those of the `others`."""
     shared = wrong_tap(tap)
-    alike = [other for one in others if one.key != tap.key and (other := wrong_tap(one)) is not None]
-    with np.errstate(all="ignore"):
-        fitted = [finding for fit in FITS if (finding := fit(tap.evidence, tap.truth)) is not None]
-    every = [*(() if shared is None else findings(shared, alike)), *fitted]
-    return sorted(every, key=lambda finding: -finding.weight)
+    if shared is None:
+        return [other_shape(tap.evidence.site.place.axes, tap.truth[0].shape, tap.evidence.actual.shape)]
+    return findings(shared, [other for one in others if one.key != tap.key and (other := wrong_tap(one)) is not None])
 
 
 def of_the_rest(tap: Judged) -> list[Finding]:

@@ -7,25 +7,25 @@ from dataclasses import replace
 
 import numpy as np
 
-from qwen3_parity.diagnosis.findings.approximated import approximated
-from qwen3_parity.diagnosis.findings.clamped import clamped
-from qwen3_parity.diagnosis.findings.concentration import concentrated, size
-from qwen3_parity.diagnosis.findings.factors import factor, from_tap_to_tap, group_factor
 from qwen3_parity.diagnosis.findings.finding import Finding
-from qwen3_parity.diagnosis.findings.grids import grid
-from qwen3_parity.diagnosis.findings.inputs import rounded_input
-from qwen3_parity.diagnosis.findings.masks import bands
-from qwen3_parity.diagnosis.findings.offsets import axis_offset, key_bias
-from qwen3_parity.diagnosis.findings.over_steps import position_factor, step_offset
-from qwen3_parity.diagnosis.findings.places import axis_order, permuted, shift
-from qwen3_parity.diagnosis.findings.pooled import pooled_statistic
-from qwen3_parity.diagnosis.findings.provenance import provenance
-from qwen3_parity.diagnosis.findings.provenance_blocks import other_channels
-from qwen3_parity.diagnosis.findings.provenance_statistic import other_statistic
-from qwen3_parity.diagnosis.findings.rows import rows_sum, visible_zero
-from qwen3_parity.diagnosis.findings.structure import structure
-from qwen3_parity.diagnosis.findings.structure_terms import summed
-from qwen3_parity.diagnosis.findings.values import dropout, not_finite
+from qwen3_parity.diagnosis.findings.numbers.approximated import approximated
+from qwen3_parity.diagnosis.findings.numbers.clamped import clamped
+from qwen3_parity.diagnosis.findings.numbers.concentration import concentrated, size
+from qwen3_parity.diagnosis.findings.numbers.factors import factor, from_tap_to_tap, group_factor
+from qwen3_parity.diagnosis.findings.numbers.grids import grid
+from qwen3_parity.diagnosis.findings.numbers.inputs import rounded_input
+from qwen3_parity.diagnosis.findings.numbers.masks import bands
+from qwen3_parity.diagnosis.findings.numbers.offsets import axis_offset, key_bias
+from qwen3_parity.diagnosis.findings.numbers.over_steps import position_factor, step_offset
+from qwen3_parity.diagnosis.findings.numbers.places import axis_order, permuted, shift
+from qwen3_parity.diagnosis.findings.numbers.pooled import pooled_statistic
+from qwen3_parity.diagnosis.findings.numbers.rows import rows_sum, visible_zero
+from qwen3_parity.diagnosis.findings.numbers.values import dropout, not_finite
+from qwen3_parity.diagnosis.findings.provenance.channels import other_channels
+from qwen3_parity.diagnosis.findings.provenance.elsewhere import stands_elsewhere
+from qwen3_parity.diagnosis.findings.provenance.statistic import other_statistic
+from qwen3_parity.diagnosis.findings.structure.sums import summed
+from qwen3_parity.diagnosis.findings.structure.weights import weight_structure
 from qwen3_parity.diagnosis.findings.wrong_tap import Key, WrongTap
 
 __all__ = ["Finding", "Key", "WrongTap", "findings"]
@@ -38,11 +38,11 @@ FINDERS: tuple[Callable[[WrongTap], Finding | None], ...] = (
     dropout,
     axis_order,
     shift,
-    provenance,
+    stands_elsewhere,
     permuted,
     other_channels,
     other_statistic,
-    structure,
+    weight_structure,
     summed,
     rows_sum,
     clamped,

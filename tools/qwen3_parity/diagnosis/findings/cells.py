@@ -41,23 +41,20 @@ def explained(
     actual, truth, cells = usable
     cells = cells if among is None else cells & among
     before, left = np.abs(actual - truth)[cells], np.abs(actual - guess)[cells]
-    if tap.unit is None:
-        rooms = np.zeros(before.shape)
-    else:
-        rooms = tap.room * np.broadcast_to(np.maximum(np.abs(scale), 1) * tap.unit, truth.shape)[cells]
-    if before.size and (left <= rooms).all():
-        return 1.0 if _surprise(before, rooms, fitted) >= _SURE else BY_CHANCE
+    limits = (np.maximum(np.abs(scale), 1) * tap.limits)[cells]
+    if before.size and (left <= limits).all():
+        return 1.0 if _surprise(before, limits, fitted) >= _SURE else BY_CHANCE
     rms, rest = (float(np.sqrt(np.mean(np.square(values)))) if values.size else 0.0 for values in (before, left))
     return 0.0 if not math.isfinite(rest) or rms == 0 else max(0.0, min(0.99, 1 - rest / rms))
 
 
-def _surprise(errors: Array, rooms: Array, fitted: int) -> float:
+def _surprise(errors: Array, limits: Array, fitted: int) -> float:
     """How unlikely it is that numbers somewhere about the right ones hit the wrong ones: -log of it.
 
     A number that was fitted hits one of them anyway.
     """
     with np.errstate(all="ignore"):
-        each = np.where(rooms > 0, np.log(errors / rooms), _EXACT)
+        each = np.where(limits > 0, np.log(errors / limits), _EXACT)
     return float(np.sort(np.clip(each, 0, _EXACT))[: max(errors.size - fitted, 0)].sum())
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from qwen3_golden import Array, pb
 from qwen3_parity.diagnosis.findings.product_of_graph import product_of
-from qwen3_parity.diagnosis.findings.wrong_tap import Key, WrongTap
+from qwen3_parity.diagnosis.findings.wrong_tap import Key, WrongTap, in_float64
 from qwen3_parity.judge.budgets import headroom
 from qwen3_parity.slices.judge import Alone
 from qwen3_parity.slices.network import DTYPES, Network
@@ -27,40 +27,36 @@ def wrong_tap(alone: Alone, network: Network) -> WrongTap | None:
     unit = None
     if truth.dtype.kind == "f":
         unit = network.slices.unit(value, truth, judged, DTYPES[item.info.dtype] if network.narrow else "float32")
-    room = headroom("slice", "narrow" if network.narrow else "").max
+    most = headroom("slice", "narrow" if network.narrow else "").max
     order = network.graph.taps
-    names = {number: tap for tap, number in network.graph.taps.items()}
+    names = {number: tap for tap, number in order.items()}
 
     def recorded(name: str, step: int) -> Array | None:
         tap = network.candidate.get(name, step)
-        return None if tap is None else _wide(tap.values())
+        return None if tap is None else in_float64(tap.values())
 
     def again(other: Key, values: Array) -> Array | None:
-        number = network.graph.taps.get(other)
+        number = order.get(other)
         if number is None or number not in network.slices.reads(value):
             return None
-        return _wide(network.slices.value(value, instead={number: values}))
+        return in_float64(network.slices.value(value, instead={number: values}))
 
     return WrongTap(
         key=key,
         axes=tuple(item.info.axes),
         ops=frozenset(node.op.partition(".")[0] for node in network.slices.computing(value)),
-        actual=_wide(actual),
-        truth=_wide(truth),
+        actual=in_float64(actual),
+        truth=in_float64(truth),
         unit=unit,
         judged=judged,
-        wrong=np.asarray(judged & (alone.cells > room)),
-        room=room,
+        wrong=np.asarray(judged & (alone.cells > most)),
+        headroom=most,
         recorded=recorded,
         keys=sorted((tap.key for tap in network.candidate), key=lambda other: (order.get(other, -1), other != key)),
         reads=[names[read] for read in network.slices.reads(value) if read in names],
         config=network.config,
         axes_of=lambda name, step: () if (tap := network.golden.get(name, step)) is None else tuple(tap.info.axes),
-        product=partial(product_of, network, key),
+        product=partial(product_of, network, key, most),
         wide=network.candidate[key].info.dtype in (pb.F32, pb.F64),
         again=again,
     )
-
-
-def _wide(values: Array) -> Array:
-    return values.astype(np.float64) if values.dtype.kind == "f" else values

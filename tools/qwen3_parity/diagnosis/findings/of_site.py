@@ -7,13 +7,11 @@ from dataclasses import asdict, is_dataclass, replace
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from qwen3_golden import Array, pb
 from qwen3_parity.blame.evidence import as_stored
 from qwen3_parity.diagnosis.findings.product_of_site import product_of
 from qwen3_parity.diagnosis.findings.terms_of_site import terms_of
-from qwen3_parity.diagnosis.findings.wrong_tap import Key, WrongTap
+from qwen3_parity.diagnosis.findings.wrong_tap import Key, WrongTap, in_float64
 from qwen3_parity.diagnosis.judged import Judged
 from qwen3_parity.mistakes.requests import earlier
 from qwen3_spec.arithmetic import FLOAT64
@@ -32,7 +30,7 @@ def wrong_tap(judged: Judged) -> WrongTap | None:
 
     def recorded(name: str, step: int) -> Array | None:
         values = run.recorded(name, step)
-        return None if values is None else _wide(values)
+        return None if values is None else in_float64(values)
 
     def axes_of(name: str, step: int) -> Sequence[str]:
         place = run.place(name)
@@ -49,12 +47,12 @@ def wrong_tap(judged: Judged) -> WrongTap | None:
         key=(site.place.name, site.step),
         axes=tuple(site.place.axes),
         ops=evidence.ops,
-        actual=_wide(evidence.actual),
-        truth=_wide(truth),
+        actual=in_float64(evidence.actual),
+        truth=in_float64(truth),
         unit=unit,
         judged=evidence.judged,
         wrong=judged.cells,
-        room=judged.room,
+        headroom=judged.room,
         recorded=recorded,
         keys=[item.key for item in run.given or run.recording if item.key in run.recording],
         reads=reads,
@@ -66,10 +64,6 @@ def wrong_tap(judged: Judged) -> WrongTap | None:
         wide=evidence.dtype in (pb.F32, pb.F64),
         again=again,
     )
-
-
-def _wide(values: Array) -> Array:
-    return values.astype(np.float64) if values.dtype.kind == "f" else values
 
 
 def _numbers(config: Any) -> dict[str, Any]:

@@ -35,7 +35,7 @@ class Product:
     bias: Array
     y: Array
     noise: Array
-    room: float
+    headroom: float
     roundoff: float = 0.0
     loaded: bool | None = None
     tensors: Mapping[str, Array] = field(default_factory=dict, repr=False)
@@ -64,13 +64,15 @@ class Product:
     @cached_property
     def limits(self) -> Array:
         """How far each number may be from what it should be, `[position, out]`."""
-        unit = linear.unit(self.x, self.weight, self.bias)
-        return np.asarray(self.room * (unit + self.roundoff * np.abs(self.truth) + self.noise))
+        return self._limits(self.truth, linear.unit(self.x, self.weight, self.bias))
+
+    def _limits(self, values: Array, unit: Array) -> Array:
+        return np.asarray(self.headroom * (unit + self.roundoff * np.abs(values) + self.noise))
 
     def errors(self, x: Array, weight: Array, bias: Array) -> Array:
-        """How far `x @ weight.T + bias` is from what was recorded, in the room of a cell: `[position, out]`."""
+        """How far `x @ weight.T + bias` is from what was recorded, as a part of what it may be: `[position, out]`."""
         guess, unit = linear.judged(x, weight, bias)
-        return np.asarray(np.abs(self.y - guess) / (self.room * (unit + self.roundoff * np.abs(guess) + self.noise)))
+        return np.asarray(np.abs(self.y - guess) / self._limits(guess, unit))
 
     @cached_property
     def wrong(self) -> Array:

@@ -9,7 +9,6 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.findings.product import LARGEST, Product, spread
-from qwen3_parity.judge.budgets import headroom
 from qwen3_parity.mistakes.parameters import loaded
 from qwen3_parity.slices.network import DTYPES, Network
 from qwen3_reference.graph.scope import counted
@@ -35,7 +34,7 @@ class _Parts(NamedTuple):
     bias: str
 
 
-def product_of(network: Network, key: tuple[str, int]) -> Product | None:
+def product_of(network: Network, key: tuple[str, int], headroom: float) -> Product | None:
     """The product of one parameter that makes a tap; None for another op, and for a weight that is too large."""
     parts = _parts(network, network.graph.taps[key])
     if parts is None or (weight := network.slices.leaves[network.graph.leaves[parts.weight]]).size > LARGEST:
@@ -56,7 +55,7 @@ def product_of(network: Network, key: tuple[str, int]) -> Product | None:
         bias=np.asarray(bias, np.float64),
         y=y[some],
         noise=noise[some],
-        room=headroom("slice", "narrow" if network.narrow else "").max,
+        headroom=headroom,
         roundoff=ROUNDOFF[dtype] if dtype != "float32" else 0.0,
         loaded=loaded(parts.weight, network.golden, network.candidate),
         tensors={name: network.slices.leaves[leaves[name]] for name in network.graph.parameters},

@@ -39,7 +39,7 @@ def product_of(judged: Judged) -> Product | None:
         bias=np.asarray(site.parameters.get("bias", np.zeros(len(weight))), np.float64),
         y=y[some],
         noise=noise[some],
-        room=judged.room,
+        headroom=judged.room,
         roundoff=ROUNDOFF[evidence.dtype] if evidence.dtype in (pb.BF16, pb.F16) else 0.0,
         loaded=loaded(site.place.parameters[0], values.given, values.recording),
         tensors=site.checkpoint,

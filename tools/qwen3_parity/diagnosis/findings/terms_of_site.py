@@ -61,7 +61,7 @@ class _Tokens:
         return {"use": self.use, "batch row": self.row, "position": self.slot}
 
 
-def _uses(site: Site, names: Sequence[str]) -> list[str]:
+def _uses(names: Sequence[str]) -> list[str]:
     return [f"{name.removeprefix('gradient.').partition('.')[0]}'s" for name in names]
 
 
@@ -77,7 +77,7 @@ def _of_weight(site: Site) -> Terms | None:
             f"{_EACH} its input's root mean square": sizes,
             f"{_EACH} 1 / its input's root mean square": 1 / sizes,
         }
-    return Terms(np.concatenate(parts), tokens.names(_uses(site, site.names[1::2])), factors, tokens.groups())
+    return Terms(np.concatenate(parts), tokens.names(_uses(site.names[1::2])), factors, tokens.groups())
 
 
 def _of_norm_weight(site: Site) -> Terms:
@@ -92,7 +92,7 @@ def _of_norm_weight(site: Site) -> Terms:
     heads = parts[0].shape[1]
     every = np.repeat(np.arange(len(tokens.use)), heads)
     root = np.concatenate(roots).reshape(-1)
-    names = tokens.names(_uses(site, site.names[1::2]))
+    names = tokens.names(_uses(site.names[1::2]))
     return Terms(
         np.concatenate(parts).reshape(-1, parts[0].shape[-1]),
         [names[int(i)] + (f" head {k % heads}" if heads > 1 else "") for k, i in enumerate(every)],
@@ -104,7 +104,7 @@ def _of_norm_weight(site: Site) -> Terms:
 def _of_bias(site: Site) -> Terms:
     tokens = _Tokens([dy.shape[:2] for dy in site.inputs])
     return Terms(
-        np.concatenate([rows_of(dy) for dy in site.inputs]), tokens.names(_uses(site, site.names)), {}, tokens.groups()
+        np.concatenate([rows_of(dy) for dy in site.inputs]), tokens.names(_uses(site.names)), {}, tokens.groups()
     )
 
 

@@ -9,23 +9,23 @@ import numpy as np
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.findings.cells import explained, floats, numbers
 from qwen3_parity.diagnosis.findings.finding import Finding
-from qwen3_parity.diagnosis.findings.positions import begin
+from qwen3_parity.diagnosis.findings.numbers.positions import begin
 from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
 
 _FEWEST = 3
 """Cells that tell a number."""
 
 
-def _told(tap: WrongTap, cells: Array) -> list[tuple[str, tuple[int, ...], int]]:
+def _axes(tap: WrongTap, cells: Array) -> list[tuple[str, tuple[int, ...], int]]:
     """For each axis: its name, the axes to sum over, and which it is."""
-    axes = []
+    usable = []
     for axis, name in enumerate(tap.axes[: cells.ndim]):
         across = tuple(other for other in range(cells.ndim) if other != axis)
         count = cells.sum(axis=across)
         some = count[count > 0]
         if cells.shape[axis] > 1 and len(some) > 1 and some.min() >= _FEWEST:
-            axes.append((name, across, axis))
-    return axes
+            usable.append((name, across, axis))
+    return usable
 
 
 def axis_offset(tap: WrongTap) -> Finding | None:
@@ -37,7 +37,7 @@ def axis_offset(tap: WrongTap) -> Finding | None:
     missing = np.where(cells, actual - truth, 0)
     best: Finding | None = None
     whole: Sequence[tuple[str, tuple[int, ...], int]] = [("", tuple(range(cells.ndim)), -1)] if cells.sum() > 4 else []
-    for name, across, axis in (*whole, *_told(tap, cells)):
+    for name, across, axis in (*whole, *_axes(tap, cells)):
         counts = cells.sum(axis=across, keepdims=True)
         offset = missing.sum(axis=across, keepdims=True) / np.maximum(counts, 1)
         weight = explained(tap, truth + offset, fitted=int((counts > 0).sum()))

@@ -8,8 +8,8 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.findings.cells import explained, floats
-from qwen3_parity.diagnosis.findings.concentration import block
 from qwen3_parity.diagnosis.findings.finding import Finding
+from qwen3_parity.diagnosis.findings.numbers.concentration import block
 from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
 
 

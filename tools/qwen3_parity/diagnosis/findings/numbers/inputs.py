@@ -9,8 +9,8 @@ import numpy as np
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.findings.cells import explained, floats
 from qwen3_parity.diagnosis.findings.finding import Finding
-from qwen3_parity.diagnosis.findings.groupings import groupings
-from qwen3_parity.diagnosis.findings.steps import STEPS
+from qwen3_parity.diagnosis.findings.numbers.groupings import groupings
+from qwen3_parity.diagnosis.findings.numbers.steps import STEPS
 from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
 from qwen3_parity.mistakes.rounding import EIGHT_BITS, ROUNDED
 

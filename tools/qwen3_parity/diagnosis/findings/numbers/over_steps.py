@@ -8,10 +8,10 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.findings.cells import explained, floats, numbers
-from qwen3_parity.diagnosis.findings.factors import factors_of
 from qwen3_parity.diagnosis.findings.finding import Finding
-from qwen3_parity.diagnosis.findings.laws import law
-from qwen3_parity.diagnosis.findings.positions import positions, slots
+from qwen3_parity.diagnosis.findings.numbers.factors import factors_of
+from qwen3_parity.diagnosis.findings.numbers.laws import law
+from qwen3_parity.diagnosis.findings.numbers.positions import positions, slots
 from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
 from qwen3_parity.diagnosis.whereabouts import ranges
 

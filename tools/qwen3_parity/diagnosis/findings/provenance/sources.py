@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from qwen3_golden import Array
-from qwen3_parity.diagnosis.findings.provenance_form import PLACE, Form, form_of
+from qwen3_parity.diagnosis.findings.provenance.form import PLACE, Form, form_of
 from qwen3_parity.diagnosis.findings.wrong_tap import Key, WrongTap
 
 _MOST = 1 << 22

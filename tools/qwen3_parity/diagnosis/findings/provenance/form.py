@@ -36,6 +36,11 @@ class Form:
         """Values of the tap in this form."""
         return values.transpose(self.order).reshape(self.shape)
 
+    def counts(self, cells: Array) -> list[int]:
+        """How many indices of each axis have some of a tap's `cells`."""
+        formed = self.of(cells)
+        return [int(formed.any(axis=axes).sum()) for axes in ((1, 2, 3), (0, 2, 3), (0, 1, 3), (0, 1, 2))]
+
     def with_heads_of(self, values: Array, other: Form) -> Array:
         """As `of`, with the heads of another form where one of the two has them in a row."""
         formed, (_, _, heads, size) = self.of(values), other.shape

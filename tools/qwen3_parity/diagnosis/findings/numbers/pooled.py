@@ -11,8 +11,6 @@ from qwen3_parity.diagnosis.findings.cells import explained, floats
 from qwen3_parity.diagnosis.findings.finding import Finding
 from qwen3_parity.diagnosis.findings.wrong_tap import Key, WrongTap
 
-_EPS = ("rms_norm_eps", "layer_norm_eps", "norm_eps", "norm_epsilon")
-
 
 def pooled_statistic(taps: Sequence[WrongTap]) -> Finding | None:
     """Every wrong row of these taps is right once divided by its own statistic and not by that of many."""
@@ -55,5 +53,4 @@ def _statistic(tap: WrongTap, key: Key) -> Array | None:
         values = values.reshape(*values.shape[:-1], *shape[-2:])  # heads side by side
     if values.shape != shape:
         return None
-    eps = next((tap.config[name] for name in _EPS if isinstance(tap.config.get(name), float)), 0.0)
-    return np.asarray(np.sqrt(np.mean(np.square(values), -1, keepdims=True) + eps))
+    return np.asarray(np.sqrt(np.mean(np.square(values), -1, keepdims=True) + tap.eps))

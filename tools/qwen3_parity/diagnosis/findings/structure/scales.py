@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from qwen3_golden import Array
+from qwen3_parity.diagnosis.findings.cells import numbers
 from qwen3_parity.diagnosis.findings.product import Product
 
 _FEWEST = 3
@@ -60,8 +61,7 @@ def row_shifted(product: Product) -> tuple[str, str, float] | None:
         return None
     shifts = sums @ product.missing / np.square(sums).sum()
     share = product.share(weight=product.weight + shifts[:, None])
-    shown = ", ".join(f"{number:.4g}" for number in shifts[:4])
-    says = f"a number is added to all weights of a row (a zero point?): {shown}" + " …" * (len(shifts) > 4)
+    says = f"a number is added to all weights of a row (a zero point?): {numbers(shifts, 4)}"
     return ("structure.row_shifted", says, share) if share else None
 
 
@@ -91,9 +91,9 @@ def _says(product: Product, scales: Array, which: str) -> str:
     for name, vector in product.tensors.items():
         for words, change in _STORED if vector.shape == scales.shape else ():
             with np.errstate(all="ignore"):
-                numbers = change(np.asarray(vector, np.float64))
-            by = numbers[:, None] if which == "row" else numbers
-            if _near(numbers, scales) and product.share(weight=product.weight * by):
+                stored = change(np.asarray(vector, np.float64))
+            by = stored[:, None] if which == "row" else stored
+            if _near(stored, scales) and product.share(weight=product.weight * by):
                 return f"its weight's {which}s are multiplied by {words}{name}: that is folded into it"
     other = np.flatnonzero(np.abs(scales - 1) > _NEAR)
     if len(other) <= len(scales) // 2:
@@ -105,8 +105,8 @@ def _says(product: Product, scales: Array, which: str) -> str:
     return f"its weight has a factor for each {each}: {shown}" + " …" * (len(scales) > 4 * size)
 
 
-def _near(numbers: Array, scales: Array) -> bool:
-    return bool(np.isfinite(numbers).all() and np.abs(numbers - scales).max() <= _NEAR * np.abs(scales).max())
+def _near(stored: Array, scales: Array) -> bool:
+    return bool(np.isfinite(stored).all() and np.abs(stored - scales).max() <= _NEAR * np.abs(scales).max())
 
 
 def _block(scales: Array) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.diagnosis.findings.groupings import Grouping
+from qwen3_parity.diagnosis.findings.numbers.groupings import Grouping
 
 _MORE = 8
 """Numbers that must stand on a grid, beside those that its scales are read off."""
@@ -25,7 +25,7 @@ class Sample:
 
     actual: Array
     truth: Array
-    rooms: Array
+    limits: Array
     low: Array
     high: Array
     group: Array

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from qwen3_parity.diagnosis.findings.finding import Finding
-from qwen3_parity.diagnosis.findings.provenance_form import counted, form_of
+from qwen3_parity.diagnosis.findings.provenance.form import counted, form_of
 from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
 
 _FEWEST = 4
@@ -24,14 +24,14 @@ def other_channels(tap: WrongTap) -> Finding | None:
     size, first, last = form.shape[3], int(numbers[0]), int(numbers[-1])
     if last - first + 1 != len(numbers) or len(numbers) == size:
         return None
-    room = np.zeros(truth.shape) if tap.unit is None else tap.room * form.of(tap.unit)
-    actual, wrong, least = form.of(tap.actual)[..., numbers], wrong[..., numbers], room[..., numbers]
+    limits = form.of(tap.limits)
+    actual, wrong, least = form.of(tap.actual)[..., numbers], wrong[..., numbers], limits[..., numbers]
     if len(np.unique(actual[wrong])) < _FEWEST:
         return None
     by_distance = sorted(range(-first, size - last), key=lambda by: (abs(by), by))
     for by in by_distance[1 : 2 + _BLOCKS // max(1, int(wrong.size))]:
         there = slice(first + by, last + by + 1)
-        if (np.abs(actual - truth[..., there]) <= np.maximum(least, room[..., there]))[wrong].all():
+        if (np.abs(actual - truth[..., there]) <= np.maximum(least, limits[..., there]))[wrong].all():
             of = counted(form.words[3], range(first + by, last + by + 1))
             says = f"{counted(form.words[3], numbers.tolist())} hold what belongs in {of}"
             return Finding("from.other_channels", says, 1.0)

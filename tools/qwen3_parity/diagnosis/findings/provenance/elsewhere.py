@@ -9,11 +9,11 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.findings.finding import Finding
-from qwen3_parity.diagnosis.findings.provenance_caches import in_cache
-from qwen3_parity.diagnosis.findings.provenance_form import Form, counted, form_of
-from qwen3_parity.diagnosis.findings.provenance_map import Held, Wording, mapped, moved
-from qwen3_parity.diagnosis.findings.provenance_matches import Vectors, matches
-from qwen3_parity.diagnosis.findings.provenance_sources import Source, is_cache, sources
+from qwen3_parity.diagnosis.findings.provenance.caches import in_cache
+from qwen3_parity.diagnosis.findings.provenance.form import Form, counted, form_of
+from qwen3_parity.diagnosis.findings.provenance.maps import MOVED, Held, Wording, mapped, moved
+from qwen3_parity.diagnosis.findings.provenance.matches import Vectors, matches
+from qwen3_parity.diagnosis.findings.provenance.sources import Source, is_cache, sources
 from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
 
 _NEAR = 1e-3
@@ -33,7 +33,6 @@ _NAMELESS = {
 }
 _WITHOUT_SOURCE = 0.95
 """What zeros, infinities and one number everywhere tell: what the numbers are, and not whence."""
-_MOVED = ("other_row", "other_slot", "other_head")
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ class _Grain:
         return formed[:, :, self.heads].reshape(*formed.shape[:2], 1, -1)
 
 
-def provenance(tap: WrongTap) -> Finding | None:
+def stands_elsewhere(tap: WrongTap) -> Finding | None:
     """Which places of a wrong tap hold what stands elsewhere, told as a map; of a cache also what stands nowhere.
 
     Whole positions are looked up before single heads, and of both the wrong numbers alone. A map weighs 1 when every
@@ -95,20 +94,20 @@ def _finding(tap: WrongTap, grain: _Grain, every: Sequence[Source]) -> Finding |
     where = tuple(grain.at.T)
     values, truth = (_at(grain, part, where) for part in (tap.actual, tap.truth))
     judged = _at(grain, tap.judged, where)
-    room = np.zeros_like(values) if tap.unit is None else tap.room * _at(grain, tap.unit, where)
+    limits = _at(grain, tap.limits, where)
     size, usual = (np.sqrt(np.mean(np.square(part), axis=1, where=judged)) for part in (values, truth))
-    room = room * np.maximum(1, size / np.where(usual > 0, usual, np.inf))[:, None]
+    limits = limits * np.maximum(1, size / np.where(usual > 0, usual, np.inf))[:, None]
     spread = float(np.std(tap.truth[tap.judged]))
-    vectors = Vectors(values, judged, room, spread if spread > 0 else 1.0)
+    vectors = Vectors(values, judged, limits, spread if spread > 0 else 1.0)
     rows, source, of = _rows(grain, every, values.shape[1])
     pairs = matches(vectors, rows)
     earlier = np.array([some.kind == "earlier_request" for some in every])[source]
     if earlier.any():
-        near = np.maximum(room, _NEAR * size[:, None])
+        near = replace(vectors, limits=np.maximum(limits, _NEAR * size[:, None]))
         pairs = pairs[~earlier[pairs[:, 1]]]
-        pairs = np.concatenate([pairs, matches(replace(vectors, room=near), np.where(earlier[:, None], rows, np.nan))])
+        pairs = np.concatenate([pairs, matches(near, np.where(earlier[:, None], rows, np.nan))])
         pairs = pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
-    no_wrong = (np.abs(rows[pairs[:, 1]] - truth[pairs[:, 0]]) <= room[pairs[:, 0]]) | ~judged[pairs[:, 0]]
+    no_wrong = (np.abs(rows[pairs[:, 1]] - truth[pairs[:, 0]]) <= limits[pairs[:, 0]]) | ~judged[pairs[:, 0]]
     nameless = _nameless(values, judged)
     pairs = pairs[(nameless == 0)[pairs[:, 0]] & ~no_wrong.all(axis=1)]  # what is right as well tells nothing
     maps = mapped(pairs, grain.at, source, of)
@@ -120,8 +119,8 @@ def _finding(tap: WrongTap, grain: _Grain, every: Sequence[Source]) -> Finding |
 
 def _nameless(values: Array, judged: Array) -> Array:
     """`[place]` int: which places hold what needs no source; 0 where something else stands."""
-    with_one = np.where(judged, values, -np.inf).max(axis=1) == np.where(judged, values, np.inf).min(axis=1)
-    kinds = np.where(with_one & (judged.sum(axis=1) >= _FEWEST), _CONSTANT, 0)
+    constant = np.where(judged, values, -np.inf).max(axis=1) == np.where(judged, values, np.inf).min(axis=1)
+    kinds = np.where(constant & (judged.sum(axis=1) >= _FEWEST), _CONSTANT, 0)
     kinds[(judged & (values != 0)).sum(axis=1) == 0] = _ZEROS
     kinds[(judged & ~np.isfinite(values)).any(axis=1)] = _INFINITE
     return kinds
@@ -166,12 +165,11 @@ def _weighed(tap: WrongTap, grain: _Grain, every: Sequence[Source], maps: Sequen
 def _kind(held: Held, every: Sequence[Source]) -> str:
     if held.source < 0:
         return _NAMELESS[held.source][0]
-    return every[held.source].kind or _MOVED[moved(held)[0]]
+    return every[held.source].kind or MOVED[moved(held)[0]]
 
 
 def _text(tap: WrongTap, grain: _Grain, every: Sequence[Source], maps: Sequence[Held], nowhere: Array) -> str:
-    judged = grain.form.of(tap.judged)
-    counts = [int(judged.any(axis=axes).sum()) for axes in ((1, 2, 3), (0, 2, 3), (0, 1, 3), (0, 1, 2))]
+    counts = grain.form.counts(tap.judged)
     words, within = grain.form.words, list[str]()
     if grain.joined and len(grain.heads) < counts[2]:
         within.append(counted(words[2], grain.heads.tolist()))

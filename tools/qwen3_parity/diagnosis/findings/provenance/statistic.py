@@ -9,18 +9,16 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.findings.finding import Finding
-from qwen3_parity.diagnosis.findings.provenance_form import form_of
-from qwen3_parity.diagnosis.findings.provenance_map import Held, Wording, mapped, moved
-from qwen3_parity.diagnosis.findings.provenance_sources import Source, like, recorded
+from qwen3_parity.diagnosis.findings.provenance.form import form_of
+from qwen3_parity.diagnosis.findings.provenance.maps import MOVED, Held, Wording, mapped, moved
+from qwen3_parity.diagnosis.findings.provenance.matches import CHANCE
+from qwen3_parity.diagnosis.findings.provenance.sources import Source, like, recorded
 from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
 
 _NEAR = 4e-6
 """How far a quotient of two statistics may be off: roundings of float32."""
-_CHANCE = -3.0
-"""The logarithm of the chance, to the base 10, below which an equality is none."""
 _TAPS = 32
 """Taps whose statistics are looked at, the nearest first."""
-_MOVED = ("other_row", "other_slot", "other_head")
 
 _STATISTICS: Mapping[str, Callable[[Array, float], Array]] = {
     "root mean square": lambda x, eps: np.sqrt(np.mean(x * x, axis=-1) + eps),
@@ -49,9 +47,8 @@ def other_statistic(tap: WrongTap) -> Finding | None:
     if rows[0].shape[:3] != wrong.shape:
         return None
     at = np.argwhere(wrong)
-    eps = next((float(tap.config[name]) for name in ("rms_norm_eps", "layer_norm_eps") if name in tap.config), 0.0)
     for name, statistic in _STATISTICS.items():
-        every = [statistic(some, eps) for some in rows]
+        every = [statistic(some, tap.eps) for some in rows]
         maps = _maps(every[0][wrong] / factors[wrong], every, at)
         if maps is not None:
             return _in_words(tap, maps, sources, name)
@@ -64,8 +61,7 @@ def _factors(tap: WrongTap) -> Array | None:
     judged = form.of(tap.judged)
     actual, truth = (np.where(judged, form.of(values), 0) for values in (tap.actual, tap.truth))
     factors = (actual * truth).sum(axis=3) / (truth * truth).sum(axis=3)
-    room = tap.room * form.of(np.zeros_like(truth) if tap.unit is None else tap.unit)
-    off = np.abs(actual - factors[..., None] * truth) > room * np.maximum(1, np.abs(factors))[..., None]
+    off = np.abs(actual - factors[..., None] * truth) > form.of(tap.limits) * np.maximum(1, np.abs(factors))[..., None]
     return None if (off & form.of(tap.wrong)).any() else np.asarray(factors)
 
 
@@ -77,26 +73,25 @@ def _maps(asked: Array, every: list[Array], at: Array) -> list[Held] | None:
     order = np.argsort(have, kind="stable")
     first = np.searchsorted(have[order], asked * (1 - _NEAR))
     last = np.searchsorted(have[order], asked * (1 + _NEAR), "right")
-    spots = [np.sort(order[begin:end]) for begin, end in zip(first, last, strict=True)]
-    if not all(map(len, spots)):
+    near = [np.sort(order[begin:end]) for begin, end in zip(first, last, strict=True)]
+    if not all(map(len, near)):
         return None
-    number = np.repeat(np.arange(len(at)), [len(some) for some in spots])
-    maps = mapped(np.stack([number, np.concatenate(spots)], axis=1), at, source, of)
+    number = np.repeat(np.arange(len(at)), [len(some) for some in near])
+    maps = mapped(np.stack([number, np.concatenate(near)], axis=1), at, source, of)
     moves = sum(len(np.unique(held.of - held.at, axis=0)) for held in maps)
     spread = float(np.std(have) / np.mean(have))
     if not spread > 0:
         return None
     chance = len(at) * math.log10(min(1.0, 2 * _NEAR / spread)) + moves * math.log10(len(_STATISTICS) * len(have))
-    return maps if chance < _CHANCE else None
+    return maps if chance < CHANCE else None
 
 
 def _in_words(tap: WrongTap, maps: list[Held], sources: list[Source], statistic: str) -> Finding:
-    form, judged = form_of(tap.axes, tap.truth.shape), form_of(tap.axes, tap.truth.shape).of(tap.judged)
-    counts = [int(judged.any(axis=axes).sum()) for axes in ((1, 2, 3), (0, 2, 3), (0, 1, 3))]
-    how = Wording(form.words[:3], counts, verb=("are divided by", "is divided by"))
+    form = form_of(tap.axes, tap.truth.shape)
+    how = Wording(form.words[:3], form.counts(tap.judged)[:3], verb=("are divided by", "is divided by"))
     largest = max(maps, key=lambda held: len(held.places))
     axes, kind = moved(largest), sources[largest.source].kind
     if largest.source == 0 and axes:
-        kind = _MOVED[axes[0]]
+        kind = MOVED[axes[0]]
     says = (how.text(held, f"the {statistic} of {sources[held.source].says}") for held in maps)
     return Finding(f"from.{kind}", "; ".join(says), 1.0)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.diagnosis.findings.drawn import LEGEND, drawn, row_in_words
 from qwen3_parity.diagnosis.findings.finding import Finding
-from qwen3_parity.diagnosis.findings.positions import begin
+from qwen3_parity.diagnosis.findings.numbers.drawn import LEGEND, drawn, row_in_words
+from qwen3_parity.diagnosis.findings.numbers.positions import begin
 from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
 from qwen3_parity.diagnosis.whereabouts import ranges
 

@@ -8,8 +8,8 @@ from itertools import product as every
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.diagnosis.findings.few_bits import GRIDS, SCALES, Grid, Stored
 from qwen3_parity.diagnosis.findings.product import Product
+from qwen3_parity.diagnosis.findings.structure.few_bits import GRIDS, SCALES, Grid, Stored
 
 _SIZES = (32, 64, 128, 16, 8, 256)
 _ROW, _COLUMN, _WHOLE = 0, -1, -2

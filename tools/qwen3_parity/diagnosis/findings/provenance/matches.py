@@ -1,4 +1,4 @@
-"""The same numbers elsewhere: vectors looked up among many others, the bits first, then within the room of each."""
+"""The same numbers elsewhere: vectors looked up among many others, the bits first, then within the limits of each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ALIKE = 32
 """Neighbours of a vector's signature that are compared with it."""
 _PAIRS = 1 << 17
 """Comparisons of whole vectors in all; of many that are alike fewer neighbours are compared."""
-_CHANCE = -3.0
+CHANCE = -3.0
 """The logarithm of the chance, to the base 10, below which an equality is none."""
 _NARROW = np.uint32(0xFFFF)
 
@@ -25,7 +25,7 @@ class Vectors:
 
     values: Array
     judged: Array
-    room: Array
+    limits: Array
     spread: float
 
 
@@ -46,19 +46,19 @@ def matches(wrong: Vectors, rows: Array) -> Array:
 def _alike(wrong: Vectors, some: Array, rows: Array) -> Array:
     """The pairs of vectors that have the same numbers judged."""
     columns = np.flatnonzero(wrong.judged[some[0]])
-    values, room, rows = wrong.values[np.ix_(some, columns)], wrong.room[np.ix_(some, columns)], rows[:, columns]
+    values, limits, rows = wrong.values[np.ix_(some, columns)], wrong.limits[np.ix_(some, columns)], rows[:, columns]
     different = _different(values)
     usable = (different > 1) & np.isfinite(values).all(axis=1)
     along = np.random.Generator(np.random.PCG64(0)).standard_normal(len(columns))
     at = np.flatnonzero(np.isfinite(rows).all(axis=1))
     if not usable.any() or not len(at):
         return np.zeros((0, 2), np.int64)
-    some, values, room, different = some[usable], values[usable], room[usable], different[usable]
+    some, values, limits, different = some[usable], values[usable], limits[usable], different[usable]
     signs = rows[at] @ along
     order = np.argsort(signs, kind="stable")
     signs, at = signs[order], at[order]
     sign = values @ along
-    width = room @ np.abs(along) + 1e-12 * (np.abs(values) @ np.abs(along))
+    width = limits @ np.abs(along) + 1e-12 * (np.abs(values) @ np.abs(along))
     first, last = np.searchsorted(signs, sign - width), np.searchsorted(signs, sign + width, "right")
     bits, pairs = _bits(values), list[Array]()
     for step in range(min(_ALIKE, 1 + _PAIRS // len(some))):
@@ -68,9 +68,9 @@ def _alike(wrong: Vectors, some: Array, rows: Array) -> Array:
         there = at[first[live] + step]
         off = np.abs(values[live] - rows[there])
         same = (off == 0).all(axis=1)
-        near = np.where(same[:, None], bits * np.abs(values[live]), room[live])
+        near = np.where(same[:, None], bits * np.abs(values[live]), limits[live])
         chance = _chance(near, values[live], different[live], wrong.spread) + np.log10(len(rows))
-        good = (same | (off <= room[live]).all(axis=1)) & (chance < _CHANCE)
+        good = (same | (off <= limits[live]).all(axis=1)) & (chance < CHANCE)
         pairs.append(np.stack([some[live[good]], there[good]], axis=1))
     return np.concatenate(pairs) if pairs else np.zeros((0, 2), np.int64)
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from qwen3_parity.diagnosis.findings.cells import explained, floats
 from qwen3_parity.diagnosis.findings.finding import Finding
-from qwen3_parity.diagnosis.findings.groupings import Grouping, groupings
-from qwen3_parity.diagnosis.findings.steps import STEPS, Integers, Sample, Steps
+from qwen3_parity.diagnosis.findings.numbers.groupings import Grouping, groupings
+from qwen3_parity.diagnosis.findings.numbers.steps import STEPS, Integers, Sample, Steps
 from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
 from qwen3_parity.mistakes.rounding import EIGHT_BITS, ROUNDED
 
@@ -40,24 +40,22 @@ def grid(tap: WrongTap) -> Finding | None:
         for grouping, sample in samples:
             nearest = steps.on(sample)
             if nearest is not None:
-                weight = 1.0 if (np.abs(sample.actual - nearest) <= sample.rooms).all() else _LIKELY
+                weight = 1.0 if (np.abs(sample.actual - nearest) <= sample.limits).all() else _LIKELY
                 return Finding(_name(tap, steps), f"its numbers are {steps.words.format(grouping.words)}", weight)
     return None
 
 
 def _sample(tap: WrongTap, grouping: Grouping) -> Sample:
     """The first wrong numbers, with the ends of their groups and what each may be off."""
-    split, judged = tap.truth.shape, grouping.of(tap.judged & np.isfinite(tap.actual))
-    parts = grouping.of(tap.actual)
+    parts, judged = grouping.of(tap.actual), grouping.of(tap.judged & np.isfinite(tap.actual))
     low = parts.min(grouping.across, keepdims=True, where=judged, initial=np.inf)
     high = parts.max(grouping.across, keepdims=True, where=judged, initial=-np.inf)
     flat = np.flatnonzero(tap.wrong & np.isfinite(tap.actual) & np.isfinite(tap.truth))[:_SAMPLED]
     at = np.unravel_index(flat, grouping.split)
     group = tuple(np.zeros_like(index) if axis in grouping.across else index for axis, index in enumerate(at))
     number = np.ravel_multi_index(group, low.shape)
-    unit = np.zeros(split) if tap.unit is None else np.broadcast_to(tap.unit, split)
-    actual, truth, rooms = (array.ravel()[flat] for array in (tap.actual, tap.truth, tap.room * unit))
-    return Sample(actual, truth, rooms, low[group], high[group], np.unique(number, return_inverse=True)[1])
+    actual, truth, limits = (values.ravel()[flat] for values in (tap.actual, tap.truth, tap.limits))
+    return Sample(actual, truth, limits, low[group], high[group], np.unique(number, return_inverse=True)[1])
 
 
 def _name(tap: WrongTap, steps: Steps) -> str:

@@ -23,18 +23,18 @@ def law(positions: Array, values: Array, tolerances: Array) -> str:
     what no position could contradict.
     """
     where, first = np.unique(positions, return_index=True)
-    y, room = values[first], np.maximum(tolerances[first], np.abs(values[first]) * 2.0**-22)
+    y, limits = values[first], np.maximum(tolerances[first], np.abs(values[first]) * 2.0**-22)
     same = y[np.searchsorted(where, positions)]
-    if not (np.abs(values - same) <= tolerances + room[np.searchsorted(where, positions)]).all():
+    if not (np.abs(values - same) <= tolerances + limits[np.searchsorted(where, positions)]).all():
         return ""  # it depends on more than the position
     for fitted, fit in _LAWS:
         if len(where) < fitted + _MORE:
             continue
         with np.errstate(all="ignore"):
             words, guess = fit(where, y)
-        if not (np.abs(guess - y) <= room).all():
+        if not (np.abs(guess - y) <= limits).all():
             continue
-        scatter = np.sort(np.log(np.maximum(np.abs(y - y.mean()), room) / room))
+        scatter = np.sort(np.log(np.maximum(np.abs(y - y.mean()), limits) / limits))
         if float(scatter[: len(where) - fitted].sum()) >= _SURE:
             return words
     return ""
@@ -44,7 +44,7 @@ def _round(number: float) -> str:
     return f"{number:.5g}"
 
 
-def _from_one(shape: Callable[[Array], Array], words: str) -> Callable[[Array, Array], _Fitted]:
+def _grown(shape: Callable[[Array], Array], words: str) -> Callable[[Array, Array], _Fitted]:
     def fit(x: Array, y: Array) -> _Fitted:
         part = shape(x)
         slope = float(part @ (y - 1) / (part @ part))
@@ -71,8 +71,8 @@ def _linear(x: Array, y: Array) -> _Fitted:
 
 
 _LAWS: tuple[tuple[int, Callable[[Array, Array], _Fitted]], ...] = (
-    (1, _from_one(lambda x: x, "1 + {} × {{}}")),
-    (1, _from_one(lambda x: np.log(1 + x), "1 + {} × log(1 + {{}})")),
+    (1, _grown(lambda x: x, "1 + {} × {{}}")),
+    (1, _grown(lambda x: np.log(1 + x), "1 + {} × log(1 + {{}})")),
     (1, _power),
     (1, _geometric),
     (2, _linear),

@@ -6,8 +6,8 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.findings.cells import explained, floats
-from qwen3_parity.diagnosis.findings.drawn import LEGEND, drawn, row_in_words
 from qwen3_parity.diagnosis.findings.finding import Finding
+from qwen3_parity.diagnosis.findings.numbers.drawn import LEGEND, drawn, row_in_words
 from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
 from qwen3_parity.diagnosis.whereabouts import ranges
 
@@ -32,11 +32,11 @@ def _probabilities(tap: WrongTap) -> tuple[Array, Array, Array] | None:
 def rows_sum(tap: WrongTap) -> Finding | None:
     """Rows that should sum to 1 and do not, with their sums; whether that is all that is wrong with them."""
     usable = _probabilities(tap)
-    if usable is None or tap.unit is None:
+    if usable is None:
         return None
     actual, truth, rows = usable
     sums = actual.sum(-1, keepdims=True)
-    off = rows & (np.abs(sums - 1) > tap.room * tap.unit.sum(-1, keepdims=True))
+    off = rows & (np.abs(sums - 1) > tap.limits.sum(-1, keepdims=True))
     if not off.any():
         return None
     low, high = float(sums[off].min()), float(sums[off].max())

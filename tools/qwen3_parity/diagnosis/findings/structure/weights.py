@@ -6,11 +6,11 @@ import numpy as np
 
 from qwen3_parity.diagnosis.findings.finding import Finding
 from qwen3_parity.diagnosis.findings.product import Form
-from qwen3_parity.diagnosis.findings.structure_any import any_weight
-from qwen3_parity.diagnosis.findings.structure_blocks import blocks, rounded_inputs, scales_across
-from qwen3_parity.diagnosis.findings.structure_orders import columns_permuted, rows
-from qwen3_parity.diagnosis.findings.structure_rank import low_rank
-from qwen3_parity.diagnosis.findings.structure_scales import added, column_scaled, factor, row_scaled, row_shifted
+from qwen3_parity.diagnosis.findings.structure.any_weight import any_weight
+from qwen3_parity.diagnosis.findings.structure.blocks import blocks, rounded_inputs, scales_across
+from qwen3_parity.diagnosis.findings.structure.orders import columns_permuted, rows
+from qwen3_parity.diagnosis.findings.structure.rank import low_rank
+from qwen3_parity.diagnosis.findings.structure.scales import added, column_scaled, factor, row_scaled, row_shifted
 from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
 
 _FORMS: tuple[Form, ...] = (
@@ -31,7 +31,7 @@ _OF_INPUTS = ("structure.rounded_inputs", "structure.input_channels")
 _AS_STORED = ", though what was loaded is the checkpoint's by its digest: what becomes of it afterwards?"
 
 
-def structure(tap: WrongTap) -> Finding | None:
+def weight_structure(tap: WrongTap) -> Finding | None:
     """The structure with the fewest free numbers that gives a linear's numbers at every position."""
     product = tap.product()
     if product is None or not np.isfinite(product.weight).all() or not product.wrong.any():

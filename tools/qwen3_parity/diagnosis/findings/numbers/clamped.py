@@ -7,7 +7,7 @@ import numpy as np
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.findings.cells import floats, numbers
 from qwen3_parity.diagnosis.findings.finding import Finding
-from qwen3_parity.diagnosis.findings.groupings import groupings
+from qwen3_parity.diagnosis.findings.numbers.groupings import groupings
 from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
 
 _EQUAL = 2.0**-21

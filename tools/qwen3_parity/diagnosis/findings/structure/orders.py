@@ -55,12 +55,12 @@ def _tensors(product: Product) -> Iterator[tuple[str, Array]]:
 
 
 def _looked_up(few: Product, products: Array, moves: bool) -> Array:
-    """For each output the row whose numbers are nearest, of `right[position, row]`; its own where none is near."""
+    """For each output the row of `products[position, row]` whose numbers are nearest; its own where none is near."""
     values = few.y if moves else few.products
     order = np.argsort(products[0], kind="stable")
-    room = few.limits[0] + np.abs(products[0]).max() * 1e-7
-    low = np.searchsorted(products[0][order], values[0] - room, "left")
-    high = np.searchsorted(products[0][order], values[0] + room, "right")
+    width = few.limits[0] + np.abs(products[0]).max() * 1e-7
+    low = np.searchsorted(products[0][order], values[0] - width, "left")
+    high = np.searchsorted(products[0][order], values[0] + width, "right")
     at = np.arange(values.shape[1])
     for output, (start, stop) in enumerate(zip(low, high, strict=True)):
         if stop > start:
@@ -77,7 +77,7 @@ def _said(product: Product, sources: list[tuple[str, int]]) -> tuple[str, str]:
     tensors = list(dict.fromkeys(name for name, _ in sources))
     order = np.array([row for _, row in sources])
     if tensors == [product.name]:
-        return _reordered(product, order)
+        return _reordered(order)
     if len(tensors) == 1:
         if np.array_equal(order, np.arange(len(order))):
             return "weight.other_tensor", f"its weight is {tensors[0]}"
@@ -87,7 +87,7 @@ def _said(product: Product, sources: list[tuple[str, int]]) -> tuple[str, str]:
     return "weight.fused_layout", f"its weight's rows are those of several tensors ({shown}), in order {first} …"
 
 
-def _reordered(product: Product, order: Array) -> tuple[str, str]:
+def _reordered(order: Array) -> tuple[str, str]:
     moved = np.flatnonzero(order != np.arange(len(order)))
     pairs = ", ".join(f"row {order[i]} at {i}" for i in moved[:_NAMED]) + " …" * (len(moved) > _NAMED)
     if len(np.unique(order)) < len(order):

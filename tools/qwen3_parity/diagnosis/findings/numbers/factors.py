@@ -10,7 +10,7 @@ import numpy as np
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.findings.cells import BY_CHANCE, explained, floats, numbers, worth_saying
 from qwen3_parity.diagnosis.findings.finding import Finding
-from qwen3_parity.diagnosis.findings.rows import rows_sum
+from qwen3_parity.diagnosis.findings.numbers.rows import rows_sum
 from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
 from qwen3_parity.mistakes.factors import named_by
 
@@ -92,9 +92,8 @@ def factors_of(tap: WrongTap, split: tuple[int, ...], across: tuple[int, ...]) -
     ratio = np.where(wrong, np.where(cells, truth * actual, 0).sum(across, keepdims=True) / squares, 1)
     if not np.isfinite(ratio).all() or not ratio.all():
         return None  # zeros
-    unit = np.zeros(()) if tap.unit is None else np.where(cells, tap.unit.reshape(split) ** 2, 0)
-    noise = np.sqrt(unit.sum(across, keepdims=True) / squares) if unit.ndim else np.zeros(ratio.shape)
-    return Factors(ratio, tap.room * np.where(wrong, noise, noise[wrong].max()), int(wrong.sum()), split)
+    noise = np.sqrt(np.where(cells, tap.limits.reshape(split) ** 2, 0).sum(across, keepdims=True) / squares)
+    return Factors(ratio, np.where(wrong, noise, noise[wrong].max()), int(wrong.sum()), split)
 
 
 def _weight(tap: WrongTap, factors: Factors) -> float:

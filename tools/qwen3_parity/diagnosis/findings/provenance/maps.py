@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.diagnosis.findings.provenance_form import PLACE, counted
+from qwen3_parity.diagnosis.findings.provenance.form import PLACE, counted
 
 _MOVES = 16
 """Different moves within one source."""
@@ -64,6 +64,10 @@ def _fewest_moves(pairs: Array, moves: Array) -> Array:
         pairs, moves = pairs[left], moves[left]
     every = np.concatenate(chosen)
     return np.asarray(every[np.argsort(every[:, 0], kind="stable")])
+
+
+MOVED = ("other_row", "other_slot", "other_head")
+"""What a finding is called whose numbers stand elsewhere in the same tap, by the first axis along which they moved."""
 
 
 def moved(held: Held) -> list[int]:
