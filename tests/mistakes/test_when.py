@@ -176,9 +176,9 @@ def test_one_layer_is_no_series() -> None:
 
 
 def test_a_single_step_has_the_words_of_several() -> None:
-    known = facts.of_steps(range(5), bare([1, 2, 2, 2, 2], window=8))
+    known = facts.of_steps(range(5), bare([1, 2, 2, 2, 2], window=7))
     assert when(np.arange(5) == 4, known) == ("reaching beyond the window", True)
-    known = facts.of_steps(range(4), bare([1, 2, 2, 2], window=6))
+    known = facts.of_steps(range(4), bare([1, 2, 2, 2], window=5))
     assert when(np.arange(4) == 3, known) == ("the only one reaching beyond the window", False)
 
 
