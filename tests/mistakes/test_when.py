@@ -16,7 +16,7 @@ from qwen3_golden import GOLDEN_ROOT, Array, Recording, pb, tensor
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis import diagnose, facts
 from qwen3_parity.diagnosis.faults import Fault
-from qwen3_parity.diagnosis.positions import Cells
+from qwen3_parity.diagnosis.positions import Cells, of_positions
 from qwen3_parity.diagnosis.when import When, when
 from qwen3_parity.diagnosis.whereabouts import whereabouts
 from qwen3_parity.judge.op_verdict import OpVerdict
@@ -160,6 +160,16 @@ def test_a_config_that_is_somebodys_own_has_no_window_and_no_kinds() -> None:
 )
 def test_indices_are_told_by_what_several_of_them_share(size: int, bad: list[int], says: When | None) -> None:
     assert when(np.isin(np.arange(size), bad), facts.of_indices(size)) == says
+
+
+@pytest.mark.parametrize(
+    "axes", [("query",), ("batch", "channel"), ("batch", "batch", "query"), ("query", "batch"), ()]
+)
+def test_axes_of_somebodys_own_have_no_positions(axes: Sequence[str]) -> None:
+    case, bad = "decoder/ragged_decode", np.zeros((3,) * len(axes), bool)
+    first = Cells("x", 0, ("batch", "query"), np.zeros((3, 5), bool), np.ones((3, 5), bool))
+    assert of_positions([first], (), golden(case)) is not None
+    assert of_positions([first, Cells("x", 0, axes, bad, ~bad)], (), golden(case)) == {}
 
 
 def bare(steps: Sequence[int], window: int = 0, kinds: Sequence[str] = ()) -> Any:
