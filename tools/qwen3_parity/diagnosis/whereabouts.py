@@ -55,13 +55,13 @@ def _axes(tap: Cells, golden: Recording, known: dict[str, Separated]) -> dict[st
         if name in known:
             at, bad, rule = known[name]
             if not bad.all():
-                parts[name] = _in_words(name, at, bad, rule, int(at[-1]) + 1)
+                parts[name] = _words(name, at, bad, rule, int(at[-1]) + 1)
             continue
         across = tuple(other for other in range(tap.wrong.ndim) if other != axis)
         bad, at = np.asarray(tap.wrong.any(axis=across)), np.flatnonzero(tap.judged.any(axis=across))
         if bad.sum() < len(at):
             rule = when(bad[at], _of_axis(name, at, tap, golden))
-            parts[name] = _in_words(name, at, bad[at], rule, len(bad))
+            parts[name] = _words(name, at, bad[at], rule, len(bad))
     return parts
 
 
@@ -86,7 +86,7 @@ def _layers_and_steps(fault: Fault, golden: Recording) -> dict[str, str]:
         among = np.array([index in bad for index in at])
         taps = [tap[axis] for tap in every if tap[1 - axis] in alone]
         counts = sum(index in bad for index in taps), sum(index not in bad for index in taps)
-        parts[word] = _in_words(word, np.array(at), among, when(among, known), len(at), counts)
+        parts[word] = _words(word, np.array(at), among, when(among, known), len(at), counts)
     return parts
 
 
@@ -95,9 +95,7 @@ def _layer(verdict: OpVerdict) -> int:
     return int(number.group(1)) if number else 0
 
 
-def _in_words(
-    word: str, at: Array, bad: Array, rule: When | None, of: int, counts: tuple[int, int] | None = None
-) -> str:
+def _words(word: str, at: Array, bad: Array, rule: When | None, of: int, counts: tuple[int, int] | None = None) -> str:
     """The wrong ones of the indices of an axis: as a rule with its counts, wrong and right, or as a list of so many."""
     if rule is not None and rule.rule:
         wrong, rest = counts or (int(bad.sum()), int((~bad).sum()))
