@@ -21,6 +21,7 @@ from qwen3_parity.diagnosis.explanation import Explanation
 from qwen3_parity.diagnosis.faults import Fault
 from qwen3_parity.diagnosis.reference_lines import reference_lines
 from qwen3_parity.diagnosis.suspects import Suspect
+from qwen3_parity.judge.indices import ranges
 from qwen3_parity.mistakes.hypothesis import Hypothesis
 from qwen3_parity.mistakes.ranks import COMBINED, COPIED, FITTED, PLAIN, RARE, Kind, kind_of
 from qwen3_parity.report.diagnoses import terminal, verdict
@@ -58,6 +59,12 @@ def first_rows(site: Site) -> Result:
 )  # fmt: skip
 def test_every_rank_is_of_a_kind(ranks: tuple[float, ...], kind: Kind) -> None:
     assert {kind_of(rank) for rank in ranks} == {kind}
+
+
+def test_indices_that_go_on_are_joined_and_a_long_list_is_cut() -> None:
+    assert ranges([4, 5, 6, 0, 2]) == "4–6, 0, 2" and ranges([]) == "" and ranges(np.array([3])) == "3"
+    assert ranges(range(0, 12, 2)) == "0, 2, 4, 6, 8, 10" and ranges(range(0, 14, 2)) == "0, 2, 4, 6, 8, 10 …"
+    assert ranges(range(0, 16, 2), most=None).endswith("12, 14") and ranges([1, 2], " to ") == "1 to 2"
 
 
 def test_a_factor_that_is_another_one_at_every_tap_is_told_as_such() -> None:

@@ -163,7 +163,7 @@ def _for(
         if suspect.plainness > enough:  # run beside the one that is enough
             continue
         fits = [fit_of(result, suspect, first)]
-        if fits[0].share > 1:
+        if not fits[0].share <= 1:
             continue
         fits += [fit(suspect, one) for one in blamed if one is not first]
         ordered = [first, *(one for one in blamed if one is not first)]

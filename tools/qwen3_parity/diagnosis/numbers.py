@@ -19,7 +19,7 @@ _SIZE = 0.1
 def numbers(tap: Judged, others: Sequence[Judged] = ()) -> list[Finding]:
     """Everything that the numbers of a wrong tap say, what tells most first, together with those of the `others`."""
     shared = wrong_tap(tap)
-    alike = [other for one in others if one.key != tap.key and (other := wrong_tap(one)) is not None]
+    alike = [other for judged in others if judged.key != tap.key and (other := wrong_tap(judged)) is not None]
     with np.errstate(all="ignore"):
         fitted = [finding for fit in FITS if (finding := fit(tap.evidence, tap.truth)) is not None]
     every = [*(() if shared is None else findings(shared, alike)), *fitted]
@@ -28,5 +28,5 @@ def numbers(tap: Judged, others: Sequence[Judged] = ()) -> list[Finding]:
 
 def of_the_rest(tap: Judged) -> list[Finding]:
     """What says most of a tap that the explanations of its place leave, where it says more than how large it is."""
-    first = [one for one in numbers(tap)[:1] if one.weight > _SIZE]
-    return [replace(one, says=f"{tap.key[0]} (step {tap.key[1]}): {one.says}") for one in first]
+    first = [finding for finding in numbers(tap)[:1] if finding.weight > _SIZE]
+    return [replace(finding, says=f"{tap.key[0]} (step {tap.key[1]}): {finding.says}") for finding in first]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from qwen3_parity.diagnosis import facts
 from qwen3_parity.diagnosis.faults import Fault
 from qwen3_parity.diagnosis.positions import Cells, Separated, at_indices, in_encoder, of_positions
 from qwen3_parity.diagnosis.when import Fact, When, when
+from qwen3_parity.judge.indices import ranges
 from qwen3_parity.judge.op_verdict import OpVerdict
 
 LAYER = re.compile(r"(?<=\.)(\d+)(?=\.|\[|#|$)")
@@ -104,15 +105,3 @@ def _words(word: str, at: Array, bad: Array, rule: When | None, of: int, counts:
     some = f"{word}{'s' if word in ('layer', 'step') and bad.sum() > 1 else ''}"
     text = f"{some} {ranges(at[bad])} of {of}"
     return text if rule is None else f"{text}, {rule.says}"
-
-
-def ranges(indices: Iterable[int]) -> str:
-    """[0, 1, 2, 5] as "0–2, 5"; a long list is cut."""
-    runs: list[list[int]] = []
-    for index in map(int, indices):
-        if runs and index == runs[-1][-1] + 1:
-            runs[-1].append(index)
-        else:
-            runs.append([index])
-    texts = [str(run[0]) if len(run) == 1 else f"{run[0]}–{run[-1]}" for run in runs]
-    return ", ".join(texts[:6]) + (" …" if len(texts) > 6 else "")

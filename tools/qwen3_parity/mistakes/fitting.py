@@ -71,7 +71,7 @@ def _least_squares(wrong: Callable[..., Array | None], few: Observed, numbers: A
     return numbers
 
 
-def shifted(site: Site, names: Sequence[str], slots: Sequence[str], fix: str, rank: int = 2) -> Iterator[Hypothesis]:
+def shifted(site: Site, names: Sequence[str], slots: Sequence[str], fix: str) -> Iterator[Hypothesis]:
     """An input of the batch row, token or channel before or behind; `names` and words by input."""
     for slot, (name, words) in enumerate(zip(names, slots, strict=True)):
         for by, where in ((1, "before"), (-1, "behind")):
@@ -81,7 +81,7 @@ def shifted(site: Site, names: Sequence[str], slots: Sequence[str], fix: str, ra
                     rolled = tuple(np.roll(x, by, axis) if i == slot else x for i, x in enumerate(site.inputs))
                     return replace(site, inputs=rolled)
 
-                yield Hypothesis(name, f"takes {words} of the {along} {where}", fix, OfSite(rolled), rank)
+                yield Hypothesis(name, f"takes {words} of the {along} {where}", fix, OfSite(rolled), 2)
 
 
 def sampled(site: Site, what: Observed) -> tuple[Site, Observed]:

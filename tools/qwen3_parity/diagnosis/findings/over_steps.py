@@ -13,7 +13,7 @@ from qwen3_parity.diagnosis.findings.finding import Finding
 from qwen3_parity.diagnosis.findings.laws import law
 from qwen3_parity.diagnosis.findings.positions import positions, slots
 from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
-from qwen3_parity.diagnosis.whereabouts import ranges
+from qwen3_parity.judge.indices import ranges
 
 
 def position_factor(taps: Sequence[WrongTap]) -> Finding | None:
