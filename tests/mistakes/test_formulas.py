@@ -124,6 +124,13 @@ def test_a_tap_of_equal_numbers_fails_no_hypothesis(tap: str, value: float) -> N
     assert not any(of.share(result) <= 1 for result in results if not np.isfinite(value))
 
 
+@pytest.mark.parametrize("value", [0.0, 1.0])
+@pytest.mark.parametrize("wrong", [lambda a, s: a * 1e300 * inputs(s)[0], lambda a, s: inputs(s)[0] / (a * 1e-300)])
+def test_numbers_that_leave_the_range_of_floats_are_no_guess(wrong: Callable[..., Array], value: float) -> None:
+    of = evidence(CASE, SUM, lambda site: np.full(site.inputs[0].shape, value))
+    assert not list(fitted(of.site, observe(of.site), "some.name", "", str, wrong, (1.0,)))
+
+
 @pytest.mark.parametrize("tap", [SUM, "decoder.layers.1.merged_attn.q_norm", PROBS])
 def test_a_sample_has_the_rows_that_are_wrong_with_their_inputs(tap: str) -> None:
     of = evidence(CASE, tap, lambda site: evidence(CASE, tap).actual + np.float32(0.25))
