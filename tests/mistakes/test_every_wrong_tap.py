@@ -13,8 +13,8 @@ from seeded import Compute, diagnosed, fault
 from wrong_numbers import golden
 
 from qwen3_parity.diagnosis import Diagnosis
-from qwen3_parity.diagnosis.diagnose import spread
 from qwen3_parity.diagnosis.every_tap import WORK, affordable
+from qwen3_parity.diagnosis.explain_fault import spread
 from qwen3_parity.judge.op_verdict import OpVerdict
 from qwen3_parity.report.diagnoses import terminal, to_json
 from qwen3_spec.ops import OPS

@@ -14,6 +14,7 @@ from wrong_numbers import evidence
 from qwen3_golden import Array
 from qwen3_parity.judge.budgets import headroom
 from qwen3_parity.mistakes.activation import ACTIVATIONS
+from qwen3_parity.mistakes.by_op import LIBRARY
 from qwen3_parity.mistakes.fitting import fitted, sampled
 from qwen3_parity.mistakes.formulas import Formula, Wrong, combined, inputs, on_inputs
 from qwen3_parity.mistakes.observed import observe
@@ -62,9 +63,9 @@ def test_honest_float32_stays_within_the_headroom_of_measured_units_and_little_m
     def torchs(site: Site) -> Array:
         return np.asarray(TORCHS[name](torch.tensor(site.inputs[0])))
 
-    room, honest = headroom("op", "swiglu").max, torchs if name in TORCHS else None
-    assert units_off(wrong, on(x, x), honest).max() <= room
-    assert np.mean(units_off(wrong, on(x, x), honest, factor=1.001) > room) > 0.4
+    most, honest = headroom("op", "swiglu").max, torchs if name in TORCHS else None
+    assert units_off(wrong, on(x, x), honest).max() <= most
+    assert np.mean(units_off(wrong, on(x, x), honest, factor=1.001) > most) > 0.4
 
 
 def test_sums_that_cancel_have_the_rounding_of_their_terms() -> None:
@@ -109,7 +110,28 @@ def test_numbers_that_explain_nothing_are_no_guess() -> None:
     assert not list(fitted(of.site, None, "some.name", "", str, lambda a, s: a * inputs(s)[0], (1.0,)))
 
 
-@pytest.mark.parametrize("tap", [SUM, "decoder.layers.1.merged_attn.q_norm", "decoder.layers.1.merged_attn.probs"])
+PROBS = "decoder.layers.1.merged_attn.probs"
+
+
+@pytest.mark.parametrize("tap", [ACT, SUM, PROBS, "decoder.layers.1.input_layernorm"])
+@pytest.mark.parametrize("value", [0.0, 1e-42, 3e38, np.inf, np.nan])
+def test_a_tap_of_equal_numbers_fails_no_hypothesis(tap: str, value: float) -> None:
+    of = evidence(CASE, tap, lambda site: np.full_like(evidence(CASE, tap).actual, value))
+    every = [guess for library in LIBRARY[of.site.place.op] for guess in library(of.site)]
+    with np.errstate(all="ignore"):
+        results = [result for guess in every if (result := guess.compute(of.site)) is not None]
+    assert all(result[0].dtype.kind == "f" for result in results)
+    assert not any(of.share(result) <= 1 for result in results if not np.isfinite(value))
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0])
+@pytest.mark.parametrize("wrong", [lambda a, s: a * 1e300 * inputs(s)[0], lambda a, s: inputs(s)[0] / (a * 1e-300)])
+def test_numbers_that_leave_the_range_of_floats_are_no_guess(wrong: Callable[..., Array], value: float) -> None:
+    of = evidence(CASE, SUM, lambda site: np.full(site.inputs[0].shape, value))
+    assert not list(fitted(of.site, observe(of.site), "some.name", "", str, wrong, (1.0,)))
+
+
+@pytest.mark.parametrize("tap", [SUM, "decoder.layers.1.merged_attn.q_norm", PROBS])
 def test_a_sample_has_the_rows_that_are_wrong_with_their_inputs(tap: str) -> None:
     of = evidence(CASE, tap, lambda site: evidence(CASE, tap).actual + np.float32(0.25))
     whole = observe(of.site)

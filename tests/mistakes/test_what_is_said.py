@@ -11,11 +11,17 @@ from rich.console import Console
 from seeded import Compute, changed, diagnosed
 from wrong_numbers import golden
 
-from qwen3_golden import Array, Recording
+from qwen3_golden import GOLDEN_ROOT, Array, Recording, pattern_of
+from qwen3_parity.blame.values import Values
+from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis import Diagnosis
 from qwen3_parity.diagnosis.every_tap import Way, once
+from qwen3_parity.diagnosis.explained import Explained
 from qwen3_parity.diagnosis.explanation import Explanation
+from qwen3_parity.diagnosis.faults import Fault
+from qwen3_parity.diagnosis.reference_lines import reference_lines
 from qwen3_parity.diagnosis.suspects import Suspect
+from qwen3_parity.judge.indices import ranges
 from qwen3_parity.mistakes.hypothesis import Hypothesis
 from qwen3_parity.mistakes.ranks import COMBINED, COPIED, FITTED, PLAIN, RARE, Kind, kind_of
 from qwen3_parity.report.diagnoses import terminal, verdict
@@ -53,6 +59,12 @@ def first_rows(site: Site) -> Result:
 )  # fmt: skip
 def test_every_rank_is_of_a_kind(ranks: tuple[float, ...], kind: Kind) -> None:
     assert {kind_of(rank) for rank in ranks} == {kind}
+
+
+def test_indices_that_go_on_are_joined_and_a_long_list_is_cut() -> None:
+    assert ranges([4, 5, 6, 0, 2]) == "4–6, 0, 2" and ranges([]) == "" and ranges(np.array([3])) == "3"
+    assert ranges(range(0, 12, 2)) == "0, 2, 4, 6, 8, 10" and ranges(range(0, 14, 2)) == "0, 2, 4, 6, 8, 10 …"
+    assert ranges(range(0, 16, 2), most=None).endswith("12, 14") and ranges([1, 2], " to ") == "1 to 2"
 
 
 def test_a_factor_that_is_another_one_at_every_tap_is_told_as_such() -> None:
@@ -94,12 +106,45 @@ def test_the_references_line_stands_beside_a_name() -> None:
     assert line.startswith("modeling_qwen3.py:") and "in apply_rotary_pos_emb: q_embed = (q * cos)" in line
 
 
+LINES = {
+    "decoder.layers.{layer}.merged_attn.k_rope": "in apply_rotary_pos_emb: k_embed = (k * cos)",
+    "decoder.layers.{layer}.merged_attn.encoder_k_rope": "in apply_rotary_pos_emb: k_embed = (k * cos)",
+    "encoder.layers.{layer}.self_attn.q_rope": "in apply_rotary_pos_emb: q_embed = (q * cos)",
+    "encoder.layers.{layer}.output": "in forward: hidden_states = residual + hidden_states",
+}
+
+
+def lines(case: str) -> dict[str, str]:
+    """The line of every place of a case."""
+    recording = golden(case)
+    values = Values(recording, weights_of(recording, GOLDEN_ROOT / "checkpoints"), recording)
+    names = {pattern_of(item.info.name) for item in recording}
+    faults = {name: Explained(Fault(name, (), (), ()), "") for name in names if values.place(name.format(layer=0))}
+    return {name: "; ".join(one.says for one in reference_lines(of, values, recording)) for name, of in faults.items()}
+
+
+def test_a_place_has_the_line_that_computes_it() -> None:
+    said = lines("encdec/ragged")
+    assert {name: code in said[name] for name, code in LINES.items()} == dict.fromkeys(LINES, True)
+    assert not said["input.encoder_position_ids"]
+    first, second = (said[f"decoder.layers.{{layer}}.{name}"] for name in ("attn_residual", "output"))
+    assert first.partition(": ")[2] == second.partition(": ")[2] and first < second  # the same text, at another line
+
+
+def test_stretched_frequencies_have_their_types_line() -> None:
+    yarn, llama3 = (lines(case)["decoder.inv_freq"] for case in ("decoder/yarn_stated", "llama/beyond_original"))
+    assert yarn.startswith("modeling_rope_utils.py:") and " in _compute_yarn_parameters: inv_freq_interp" in yarn
+    assert llama3.startswith("modeling_rope_utils.py:") and " in _compute_llama3_parameters: inv_freq_llama" in llama3
+
+
 def test_a_line_is_found_in_the_function_that_is_named_and_in_the_goldens_version_alone() -> None:
-    own = golden(CASE)
-    line = line_of("modeling_qwen3.py", "torch.matmul(", own, "eager_attention_forward")
+    recording, file = golden(CASE), "modeling_qwen3.py"
+    line = line_of(file, "torch.matmul(", recording, "eager_attention_forward")
     assert line is not None and line.function == "eager_attention_forward"
-    assert line_of("modeling_qwen3.py", "torch.matmul(", own, "rotate_half") is None
-    assert line_of("modeling_qwen3.py", "torch.matmul(", of_another_version(own)) is None
+    assert line_of(file, "torch.matmul(", recording, "rotate_half") is None
+    assert line_of(file, "torch.matmul(", of_another_version(recording)) is None
+    before, behind = (line_of(file, "residual + ", recording, after=after) for after in ("", "self.mlp("))
+    assert before is not None and behind is not None and before.number < behind.number
 
 
 @pytest.mark.parametrize("taps", ["*", "*.output"])

@@ -16,8 +16,8 @@ from qwen3_golden import GOLDEN_ROOT, Array, Recording, pb, tensor
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis import diagnose, facts
 from qwen3_parity.diagnosis.faults import Fault
-from qwen3_parity.diagnosis.positions import Cells
-from qwen3_parity.diagnosis.when import when
+from qwen3_parity.diagnosis.positions import Cells, of_positions
+from qwen3_parity.diagnosis.when import When, when
 from qwen3_parity.diagnosis.whereabouts import whereabouts
 from qwen3_parity.judge.op_verdict import OpVerdict
 
@@ -77,7 +77,7 @@ def slots(case: str) -> Array:
         ("long/deep", lambda layer, _: layer % 3 == 2,
          "in layers 2, 5, … (every third) (wrong in 12 of 12, right in 24 of 24)"),
         ("decoder/window_chunks", lambda layer, step: layer != 1 and step > 0,
-         "layers 0, 2 of 3, those with a window, in steps with a past (or that reach beyond the window: here the same)"
+         "layers 0, 2 of 3, those with a window, in steps with a past (or reaching beyond the window: here the same)"
          " (wrong in 12 of 12, right in 2 of 2)"),
         ("decoder/plain", lambda _, step: step == 3, "step 3 of 5, the only one whose length is a multiple of 4"),
         ("decoder/plain", lambda _, step: step != 3,
@@ -121,10 +121,10 @@ def earlier(case: str) -> Array:
         ("decoder/ragged_decode", lambda case: slots(case) % 2 == 1,
          "in positions of odd number (wrong in 4 of 4, right in 5 of 5)"),
         ("decoder/ragged_decode", lambda case: slots(case) >= 4,
-         "in positions behind the whole blocks of 4 of their step (or that end a step: here the same)"
+         "in positions behind the whole blocks of 4 of their step (or ending a step: here the same)"
          " (wrong in 5 of 5, right in 4 of 4)"),
         ("decoder/window_chunks", lambda case: np.isin(slots(case), (2, 5, 8, 9, 10, 11, 12)),
-         "in positions that end a step (wrong in 7 of 7, right in 6 of 6)"),
+         "in positions ending a step (wrong in 7 of 7, right in 6 of 6)"),
         ("encdec/ragged", earlier,
          "in positions whose id stands earlier in their row (wrong in 3 of 3, right in 18 of 18)"),
         ("decoder/ragged_decode", lambda case: ~ragged(case).all(axis=1, keepdims=True) | (slots(case) < 0),
@@ -141,9 +141,58 @@ def test_rows_and_positions_are_told_by_what_separates_them(case: str, at: Calla
 
 
 def test_a_config_that_is_somebodys_own_has_no_window_and_no_kinds() -> None:
-    for config in ("", "[]", '{"sliding_window": Infinity}', '{"layer_types": 3}', '{"text_config": 1}'):
+    for config in ("", "[]", "[" * 100_000, '{"sliding_window": Infinity}', '{"layer_types": 3}', '{"text_config": 1}'):
         case: Any = SimpleNamespace(case=SimpleNamespace(mode=pb.GRAPH), graph=SimpleNamespace(config=config))
         assert facts.numbers_of(case) == (0, ())
+
+
+@pytest.mark.parametrize(
+    ("size", "bad", "says"),
+    [
+        (5, [0], None),
+        (5, [1, 2, 3, 4], None),
+        (8, [0, 4], ("whose number is a multiple of 4", True)),
+        (9, [4], None),
+        (5, [4], ("the only one behind the last whole block of 4", False)),
+        (16, [2, 4, 6, 8, 10, 12, 14], ("of even number, whose number is no multiple of 16", True)),
+        (16, [0, 4, 8, 12], ("whose number is a multiple of 4", True)),
+    ],
+)
+def test_indices_are_told_by_what_several_of_them_share(size: int, bad: list[int], says: When | None) -> None:
+    assert when(np.isin(np.arange(size), bad), facts.of_indices(size)) == says
+
+
+@pytest.mark.parametrize(
+    "axes", ["key", "batch channel", "batch batch key", "key batch", "batch heads key channel", ""]
+)
+def test_axes_of_somebodys_own_have_no_positions(axes: str) -> None:
+    case = "decoder/ragged_decode"
+    odd, real = slots(case) % 2 == 1, ragged(case)
+    first = Cells("x", 0, ("batch", "key"), odd & real, real)
+    assert "key" in of_positions([first], (), golden(case))
+    names = axes.split()
+    bad = np.zeros((3,) * min(3, len(names)), bool)
+    assert of_positions([first, Cells("x", 0, names, bad, bad)], (), golden(case)) == {}
+
+
+def bare(steps: Sequence[int], window: int = 0, kinds: Sequence[str] = ()) -> Any:
+    """A case with these numbers, and nothing else."""
+    config = SimpleNamespace(sliding_window=window, layer_types=kinds)
+    return SimpleNamespace(case=SimpleNamespace(mode=pb.CAUSAL, steps=steps, config=config))
+
+
+def test_one_layer_is_no_series() -> None:
+    layers = range(4)
+    assert all(when(np.arange(4) == layer, facts.of_layers(layers, bare([1]))) is None for layer in layers)
+    kinds = ["sliding_attention", *["full_attention"] * 3]
+    assert when(np.arange(4) == 0, facts.of_layers(layers, bare([1], kinds=kinds))) == ("with a window", True)
+
+
+def test_a_single_step_has_the_words_of_several() -> None:
+    known = facts.of_steps(range(5), bare([1, 2, 2, 2, 2], window=7))
+    assert when(np.arange(5) == 4, known) == ("reaching beyond the window", True)
+    known = facts.of_steps(range(4), bare([1, 2, 2, 2], window=5))
+    assert when(np.arange(4) == 3, known) == ("the only one reaching beyond the window", False)
 
 
 def test_rows_of_a_batch_that_have_padding_are_told_once_there_are_enough_of_them() -> None:
@@ -156,8 +205,7 @@ def test_rows_of_a_batch_that_have_padding_are_told_once_there_are_enough_of_the
 
 @pytest.mark.parametrize("steps", [[5, 1, 1, 1, 1], [3, 3, 3, 1, 1, 1, 1], [3, 3, 1, 1, 1, 1, 1, 1, 1]])
 def test_few_of_all_the_ways_in_which_steps_can_be_wrong_look_like_a_rule(steps: Sequence[int]) -> None:
-    config = SimpleNamespace(sliding_window=0, layer_types=[])
-    case: Any = SimpleNamespace(case=SimpleNamespace(mode=pb.CAUSAL, steps=steps, config=config))
+    case = bare(steps)
     known, size = facts.of_steps(range(len(steps)), case), len(steps)
     ways = (np.array([number >> step & 1 for step in range(size)], bool) for number in range(1, 2**size - 1))
     rules = [rule for wrong in ways if (rule := when(wrong, known)) is not None and rule.rule]

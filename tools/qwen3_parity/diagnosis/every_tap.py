@@ -35,8 +35,8 @@ def on_every_tap(ways: Sequence[Way], further: Sequence[Judged]) -> list[Way]:
 
 
 def _further(way: Way, further: Sequence[Judged]) -> Way:
-    fits = [(one, fit(way.suspect, one)) for one in further]
-    good = [(one, fitted) for one, fitted in fits if fitted.share <= 1]
+    fits = [(tap, fit(way.suspect, tap)) for tap in further]
+    good = [(tap, fitted) for tap, fitted in fits if fitted.share <= 1]
     said = replace(
         way.said,
         share=max([way.said.share, *(fitted.share for _, fitted in good)]),
@@ -44,9 +44,9 @@ def _further(way: Way, further: Sequence[Judged]) -> Way:
         partly=way.said.partly + sum(not fitted.whole for _, fitted in good),
         of=way.said.of + len(fits),
         spoiled=max([way.said.spoiled, *(fitted.spoiled for _, fitted in good)]),
-        taps=(*way.said.taps, *(one.key for one, _ in good)),
+        taps=(*way.said.taps, *(tap.key for tap, _ in good)),
     )
-    return way._replace(said=said, left=[*way.left, *(one for one, fitted in fits if not fitted.share <= 1)])
+    return way._replace(said=said, left=[*way.left, *(tap for tap, fitted in fits if not fitted.share <= 1)])
 
 
 def once(best: Sequence[Way]) -> list[Way]:
@@ -55,7 +55,7 @@ def once(best: Sequence[Way]) -> list[Way]:
     The bits of float16 are TF32's: where no number leaves its range, what fits is said of both. Where one mistake
     explains as much by itself, none is made beside it.
     """
-    kept: dict[str, Way] = {}
+    first: dict[str, Way] = {}
     equal = [way for way in best if way.said.as_good_as(best[0].said)]
     alone = {way.said.name for way in equal}
     equal = [way for way in equal if way.said.name.split("+")[1:] == [] or alone.isdisjoint(way.said.name.split("+"))]
@@ -63,5 +63,5 @@ def once(best: Sequence[Way]) -> list[Way]:
     for way in equal:
         if (other := as_tf32(way.said.says)) != way.said.says and other in said:
             way = way._replace(said=replace(way.said, says=in_either(way.said.says)))
-        kept.setdefault(way.said.name, way)
-    return list(kept.values())
+        first.setdefault(way.said.name, way)
+    return list(first.values())

@@ -14,7 +14,7 @@ from qwen3_parity.diagnosis.pairs import pairs
 from qwen3_parity.diagnosis.pairs_in_op import pairs_in_op
 from qwen3_parity.diagnosis.search import Search
 from qwen3_parity.diagnosis.suspects import Suspect, own_suspects, plainest_first
-from qwen3_parity.mistakes.ranks import PLAIN, SOLVED
+from qwen3_parity.mistakes.ranks import PLAIN, PLAIN_ENOUGH, SOLVED
 from qwen3_parity.mistakes.rounding import as_tf32
 
 _TOLD = 100
@@ -43,46 +43,48 @@ def explain(
     in the search's `failures`. Names that are `known` from another case are tried first: nothing else is, where one of
     them explains everything and contradicts nothing. Of a group the best so far when time is up.
     """
-    blamed = sorted((one for one in blamed if _shows(one)), key=_first)
+    blamed = sorted((tap for tap in blamed if _shows(tap)), key=_first)
     if not blamed or (blamed[0].evidence.others and search.over()):
-        return Tried([], tuple(one.key for one in blamed))
+        return Tried([], tuple(tap.key for tap in blamed))
     every = list[Judged]()  # the others cost as much again: they are computed where there is something to run on them
-    found = list[Explanation]()
+    explanations = list[Explanation]()
     open_ = list(blamed)
     for _ in range(_ROUNDS):
         sample = open_[: len(blamed)]
-        explained = [one for one in blamed if not _among(one, open_)]
-        ways = (not found and _known(sample, passing, search)) or _best(sample, explained, passing, search)
+        explained = [tap for tap in blamed if not _among(tap, open_)]
+        ways = (not explanations and _known(sample, passing, search)) or _best(sample, explained, passing, search)
         if not ways:
             break
-        every = every or [*blamed, *(one for one in further() if _shows(one))]
+        every = every or [*blamed, *(tap for tap in further() if _shows(tap))]
         of_all = ways[0].said.of > len(sample)
         tried = [*sample, *explained] if of_all else sample
-        ways = on_every_tap(ways, [one for one in (every if of_all or not found else open_) if not _among(one, tried)])
+        ways = on_every_tap(
+            ways, [tap for tap in (every if of_all or not explanations else open_) if not _among(tap, tried)]
+        )
         if ways[0].said.whole == len(every):
-            found = []  # each of them explains a part of it
-        said = {(one.name, one.says) for one in found}
-        found += [way.said for way in ways if (way.said.name, way.said.says) not in said]
+            explanations = []  # each of them explains a part of it
+        said = {(explanation.name, explanation.says) for explanation in explanations}
+        explanations += [way.said for way in ways if (way.said.name, way.said.says) not in said]
         open_ = sorted(ways[0].left, key=_first)
         if not open_:
             break
-    return Tried(found, tuple(one.key for one in every or blamed))
+    return Tried(explanations, tuple(tap.key for tap in every or blamed))
 
 
-def _shows(one: Judged) -> bool:
+def _shows(tap: Judged) -> bool:
     """A tap that fails where nothing is judged (a NaN in padding) is explained by anything, the truth among it."""
-    return not one.evidence.share(one.truth) <= 1
+    return not tap.evidence.share(tap.truth) <= 1
 
 
-def _among(one: Judged, some: Sequence[Judged]) -> bool:
-    return any(one is other for other in some)
+def _among(tap: Judged, some: Sequence[Judged]) -> bool:
+    return any(tap is other for other in some)
 
 
 def _known(open_: Sequence[Judged], passing: Sequence[Judged], search: Search) -> list[Way]:
     """What is known from elsewhere, where it explains everything and contradicts nothing."""
     if not search.known:
         return []
-    here = (one for one in _suspects(open_[0], search) if one.hypothesis.name in search.known)
+    here = (suspect for suspect in _suspects(open_[0], search) if suspect.hypothesis.name in search.known)
     again = sorted(_for(open_[0], here, open_, passing), key=lambda way: way.said.order)
     return once(again) if again and again[0].said.whole == again[0].said.of and not again[0].said.contradicted else []
 
@@ -161,7 +163,7 @@ def _for(
         if suspect.plainness > enough:  # run beside the one that is enough
             continue
         fits = [fit_of(result, suspect, first)]
-        if fits[0].share > 1:
+        if not fits[0].share <= 1:
             continue
         fits += [fit(suspect, one) for one in blamed if one is not first]
         ordered = [first, *(one for one in blamed if one is not first)]
@@ -172,7 +174,7 @@ def _for(
             ordered += explained
         good = [(one, fitted) for one, fitted in zip(ordered, fits, strict=True) if fitted.share <= 1]
         hypothesis = suspect.hypothesis
-        found = Explanation(
+        explanation = Explanation(
             name=hypothesis.name,
             says=hypothesis.says,
             fix=hypothesis.fix,
@@ -185,14 +187,15 @@ def _for(
             spoiled=max(one.spoiled for _, one in good),
             rank=hypothesis.rank,
             kinds=len({pattern.rpartition(".")[2].removeprefix("encoder_") for pattern in suspect.at}),
-            taps=tuple(one.key for one, _ in good),
+            taps=tuple(tap.key for tap, _ in good),
         )
-        yield Way(found, suspect, left)
+        yield Way(explanation, suspect, left)
         if last:
             return
-        if first.large and found.whole == found.of and found.rank <= 2:
+        whole = explanation.whole == explanation.of
+        if first.large and whole and explanation.rank <= PLAIN_ENOUGH:
             last = hypothesis.says
             if as_tf32(last) == last:
                 return
-        if group and found.whole == found.of and not found.contradicted:
+        if group and whole and not explanation.contradicted:
             enough = min(enough, suspect.plainness)

@@ -36,18 +36,18 @@ class Explained:
     @property
     def left(self) -> tuple[Key, ...]:
         """The wrong taps that none of the explanations reproduces: something else is wrong there, too."""
-        explained = {tap for one in self.explanations for tap in one.taps}
+        explained = {tap for explanation in self.explanations for tap in explanation.taps}
         return tuple(tap for tap in self.tried if tap not in explained) if self.explanations else ()
 
     @property
     def numbers(self) -> Sequence[Finding]:
         """What the numbers say, without the reference's lines."""
-        return [one for one in self.findings if one.name != REFERENCE]
+        return [finding for finding in self.findings if finding.name != REFERENCE]
 
     @property
     def source(self) -> Sequence[str]:
         """The reference's lines that make what is wrong."""
-        return [one.says for one in self.findings if one.name == REFERENCE]
+        return [finding.says for finding in self.findings if finding.name == REFERENCE]
 
     @property
     def places(self) -> tuple[str, ...]:
@@ -82,14 +82,15 @@ def certain(explanations: Sequence[Explanation]) -> tuple[list[Explanation], lis
     others may be behind several of the rest. That a tap is the same as one that is wrong itself says that the two have
     a cause in common, and not which.
     """
-    alike = [one for one in explanations if one.rank >= COPIED]
-    some = [one for one in explanations if one.rank < COPIED]
+    alike = [each for each in explanations if each.rank >= COPIED]
+    some = [each for each in explanations if each.rank < COPIED]
     half = some[0].of / 2 if some else 0
-    enough = any(one.reproduced >= half for one in some)
-    names = [one for one in some if enough and one.reproduced >= min(half, 2)]
-    findings = [Finding("fit.wrong_alike", f"{_at(one)}; what it reads is wrong itself", _WRONG_ALIKE) for one in alike]
-    few = [Finding("fit.few_taps", f"{_at(one)} ({one.name})", _FEW_TAPS) for one in some if one not in names]
-    return names, [*findings, *few]
+    enough = any(each.reproduced >= half for each in some)
+    names = [each for each in some if enough and each.reproduced >= min(half, 2)]
+    findings = [
+        Finding("fit.wrong_alike", f"{_at(each)}; what it reads is wrong itself", _WRONG_ALIKE) for each in alike
+    ]
+    return names, [*findings, *(_few(each) for each in some if each not in names)]
 
 
 def outranked(
@@ -102,9 +103,13 @@ def outranked(
     maps = [finding for finding in numbers if finding.weight == 1 and finding.name.startswith(_MAPS)]
     if not names or not maps or names[0].certain:
         return names, beside
-    return [], [*beside, *(Finding("fit.few_taps", f"{_at(name)} ({name.name})", _FEW_TAPS) for name in names)]
+    return [], [*beside, *map(_few, names)]
 
 
-def _at(one: Explanation) -> str:
-    doubt = f", though {one.contradicted} right taps would be wrong too" if one.contradicted else ""
-    return f"at {one.reproduced} of {one.of} taps this fits: it {one.says}{doubt}"
+def _few(explanation: Explanation) -> Finding:
+    return Finding("fit.few_taps", f"{_at(explanation)} ({explanation.name})", _FEW_TAPS)
+
+
+def _at(explanation: Explanation) -> str:
+    doubt = f", though {explanation.contradicted} right taps would be wrong too" if explanation.contradicted else ""
+    return f"at {explanation.reproduced} of {explanation.of} taps this fits: it {explanation.says}{doubt}"

@@ -43,7 +43,7 @@ def numbers_of(golden: Recording) -> tuple[int, Sequence[str]]:
         config: Any = json.loads(golden.graph.config)
         config = config.get("text_config", config)
         return int(config.get("sliding_window") or 0), [str(kind) for kind in config.get("layer_types") or ()]
-    except (AttributeError, OverflowError, TypeError, ValueError):  # somebody's own golden
+    except (AttributeError, OverflowError, RecursionError, TypeError, ValueError):  # somebody's own golden
         return 0, ()
 
 
@@ -58,7 +58,7 @@ def of_steps(steps: Sequence[int], golden: Recording) -> list[Fact]:
     facts = [
         Fact("with a past", "without a past", 1, total > new),
         Fact("of one token", "of several tokens", 2, new == 1),
-        Fact("that reach beyond the window", "within the window", 2, (total > window) & (window > 0)),
+        Fact("reaching beyond the window", "within the window", 2, (total > window) & (window > 0)),
     ]
     for n in _BLOCKS:
         for text, count, bits in (("length", total, 4), ("past", total - new, 5), ("new tokens", new, 5)):
@@ -83,8 +83,9 @@ def of_layers(layers: Sequence[int], golden: Recording) -> list[Fact]:
         facts.append(Fact("with a window", "without a window", 1, sliding))
     for n in range(2, len(_COUNTED)):
         for first in range(n):
-            text = f"{first}, {first + n}, … (every {_COUNTED[n]})"
-            facts.append(Fact(text, f"other than {text}", 2 + np.log2(n), numbers % n == first))
+            text, holds = f"{first}, {first + n}, … (every {_COUNTED[n]})", numbers % n == first
+            if holds.sum() > 1:  # one layer is no series
+                facts.append(Fact(text, f"other than {text}", 2 + np.log2(n), holds))
     return facts
 
 
@@ -108,9 +109,10 @@ def of_indices(size: int) -> list[Fact]:
     facts = [Fact("of even number", "of odd number", 3, numbers % 2 == 0)]
     for n in _BLOCKS[1:]:
         whole = size // n * n
+        bits = 4 if n < size else 5  # of 0 alone, which needs no word
         facts += [
-            Fact(f"that are a multiple of {n}", f"that are no multiple of {n}", 4, numbers % n == 0),
-            Fact(f"that end a block of {n}", f"that end no block of {n}", 5, numbers % n == n - 1),
+            Fact(f"whose number is a multiple of {n}", f"whose number is no multiple of {n}", bits, numbers % n == 0),
+            Fact(f"ending a block of {n}", f"ending no block of {n}", 5, numbers % n == n - 1),
             Fact(f"behind the last whole block of {n}", f"in whole blocks of {n}", 4, numbers >= whole),
         ]
     return facts
@@ -121,8 +123,8 @@ def of_slots(steps: Sequence[int]) -> list[Fact]:
     within = np.concatenate([np.arange(length) for length in steps])
     length = np.repeat(np.array(steps), steps)
     facts = [
-        Fact("that begin a step", "that do not begin a step", 4, within == 0),
-        Fact("that end a step", "that do not end a step", 4, within == length - 1),
+        Fact("beginning a step", "not beginning a step", 4, within == 0),
+        Fact("ending a step", "not ending a step", 4, within == length - 1),
     ]
     for n in _BLOCKS[1:]:
         text = f"whole blocks of {n} of their step"

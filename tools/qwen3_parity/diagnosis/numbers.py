@@ -19,10 +19,11 @@ def numbers(tap: Judged, others: Sequence[Judged] = ()) -> list[Finding]:
     shared = wrong_tap(tap)
     if shared is None:
         return [other_shape(tap.evidence.site.place.axes, tap.truth[0].shape, tap.evidence.actual.shape)]
-    return findings(shared, [other for one in others if one.key != tap.key and (other := wrong_tap(one)) is not None])
+    alike = [other for judged in others if judged.key != tap.key and (other := wrong_tap(judged)) is not None]
+    return findings(shared, alike)
 
 
 def of_the_rest(tap: Judged) -> list[Finding]:
     """What says most of a tap that the explanations of its place leave, where it says more than how large it is."""
-    first = [one for one in numbers(tap)[:1] if one.weight > _SIZE]
-    return [replace(one, says=f"{tap.key[0]} (step {tap.key[1]}): {one.says}") for one in first]
+    first = [finding for finding in numbers(tap)[:1] if finding.weight > _SIZE]
+    return [replace(finding, says=f"{tap.key[0]} (step {tap.key[1]}): {finding.says}") for finding in first]

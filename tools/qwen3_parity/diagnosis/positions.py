@@ -84,10 +84,12 @@ def _grid(taps: Sequence[Cells], golden: Recording) -> tuple[facts.Tokens, str, 
         return None
     wrong, judged = np.zeros_like(tokens.real), np.zeros_like(tokens.real)
     for tap in taps:
-        if tap.axes[0] != "batch" or tap.wrong.ndim != len(tap.axes):
+        if tap.wrong.ndim != len(tap.axes):
             return None
         across = tuple(place for place, name in enumerate(tap.axes) if name not in ("batch", axis))
         bad, some = tap.wrong.any(axis=across), tap.judged.any(axis=across)
+        if bad.ndim != 2 or tap.axes[0] != "batch":  # axes of somebody's own
+            return None
         rows, size = bad.shape
         stop = size if encoder or axis == "key" else sum(golden.case.steps[: tap.step + 1])
         if rows != len(wrong) or not size <= stop <= wrong.shape[1]:

@@ -27,7 +27,12 @@ _CODE: Mapping[str, str] = {
     "residual": "residual + hidden_states",
 }
 """By op, what the line has that computes it in every dense decoder of transformers."""
-_STRETCHED: Mapping[str, str] = {"yarn": "inv_freq = (", "llama3": "inv_freq_llama = torch.where(is_medium"}
+_BEHIND: Mapping[str, str] = {"output": "self.mlp("}
+"""By the last part of a place's name, what its line stands behind, where an earlier place has the same line."""
+_STRETCHED: Mapping[str, str] = {
+    "yarn": "inv_freq_interpolation * (1",
+    "llama3": "inv_freq_llama = torch.where(is_medium",
+}
 """Stretched frequencies stand in a file of their own, a function for each type."""
 _LINES = 6
 _OF_ONE_STACK = frozenset({"position_ids", "mask"})
@@ -53,14 +58,15 @@ def reference_lines(explained: Explained, values: Values, golden: Recording) -> 
 
 def _line(place: Place, golden: Recording) -> str:
     config, code, function = golden.case.config, _CODE.get(place.op, ""), ""
-    file = f"modeling_{config.model_type}.py"
-    if place.op == "linear":
-        leaf = place.name.rpartition(".")[2].removeprefix("encoder_")
+    file, leaf = f"modeling_{config.model_type}.py", place.name.rpartition(".")[2].removeprefix("encoder_")
+    if place.op == "rope" and leaf == "k_rope":
+        code = "k_embed = "
+    elif place.op == "linear":
         code = f"self.{'lm_head' if leaf == 'logits' else leaf}("
     elif place.op == "inv_freq":
         function, code = "compute_default_rope_parameters", "inv_freq = 1.0 /"
         if config.HasField("rope_scaling"):
             scaling = config.rope_scaling.rope_type
             file, function, code = "modeling_rope_utils.py", f"_compute_{scaling}_parameters", _STRETCHED[scaling]
-    line = line_of(file, code, golden, function) if code else None
+    line = line_of(file, code, golden, function, _BEHIND.get(leaf, "")) if code else None
     return "" if line is None else f"{place_of(line)}: {text_of(line, golden)}"

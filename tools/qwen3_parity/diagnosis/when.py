@@ -24,8 +24,8 @@ _BOTH, _EITHER = 0.5, 2.0
 class Fact(NamedTuple):
     """What is known of every index of an axis: `holds`, bool over its indices.
 
-    `says` and `otherwise` complete "steps …" where it holds and where it does not. `bits` is how far-fetched it is as
-    the cause of a mistake: the binary logarithm of one in how many.
+    `says` and `otherwise` complete "steps …" and "the only one …" where it holds and where it does not. `bits` is how
+    far-fetched it is as the cause of a mistake: the binary logarithm of one in how many.
     """
 
     says: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from qwen3_parity.diagnosis import facts
 from qwen3_parity.diagnosis.faults import Fault
 from qwen3_parity.diagnosis.positions import Cells, Separated, at_indices, in_encoder, of_positions
 from qwen3_parity.diagnosis.when import Fact, When, when
+from qwen3_parity.judge.indices import ranges
 from qwen3_parity.judge.op_verdict import OpVerdict
 
 LAYER = re.compile(r"(?<=\.)(\d+)(?=\.|\[|#|$)")
@@ -55,13 +56,13 @@ def _axes(tap: Cells, golden: Recording, known: dict[str, Separated]) -> dict[st
         if name in known:
             at, bad, rule = known[name]
             if not bad.all():
-                parts[name] = _told(name, at, bad, rule, int(at[-1]) + 1)
+                parts[name] = _words(name, at, bad, rule, int(at[-1]) + 1)
             continue
         across = tuple(other for other in range(tap.wrong.ndim) if other != axis)
         bad, at = np.asarray(tap.wrong.any(axis=across)), np.flatnonzero(tap.judged.any(axis=across))
         if bad.sum() < len(at):
             rule = when(bad[at], _of_axis(name, at, tap, golden))
-            parts[name] = _told(name, at, bad[at], rule, len(bad))
+            parts[name] = _words(name, at, bad[at], rule, len(bad))
     return parts
 
 
@@ -86,7 +87,7 @@ def _layers_and_steps(fault: Fault, golden: Recording) -> dict[str, str]:
         among = np.array([index in bad for index in at])
         taps = [tap[axis] for tap in every if tap[1 - axis] in alone]
         counts = sum(index in bad for index in taps), sum(index not in bad for index in taps)
-        parts[word] = _told(word, np.array(at), among, when(among, known), len(at), counts)
+        parts[word] = _words(word, np.array(at), among, when(among, known), len(at), counts)
     return parts
 
 
@@ -95,7 +96,7 @@ def _layer(verdict: OpVerdict) -> int:
     return int(number.group(1)) if number else 0
 
 
-def _told(word: str, at: Array, bad: Array, rule: When | None, of: int, counts: tuple[int, int] | None = None) -> str:
+def _words(word: str, at: Array, bad: Array, rule: When | None, of: int, counts: tuple[int, int] | None = None) -> str:
     """The wrong ones of the indices of an axis: as a rule with its counts, wrong and right, or as a list of so many."""
     if rule is not None and rule.rule:
         wrong, rest = counts or (int(bad.sum()), int((~bad).sum()))
@@ -104,15 +105,3 @@ def _told(word: str, at: Array, bad: Array, rule: When | None, of: int, counts: 
     some = f"{word}{'s' if word in ('layer', 'step') and bad.sum() > 1 else ''}"
     text = f"{some} {ranges(at[bad])} of {of}"
     return text if rule is None else f"{text}, {rule.says}"
-
-
-def ranges(indices: Iterable[int]) -> str:
-    """[0, 1, 2, 5] as "0–2, 5"; a long list is cut."""
-    runs: list[list[int]] = []
-    for index in map(int, indices):
-        if runs and index == runs[-1][-1] + 1:
-            runs[-1].append(index)
-        else:
-            runs.append([index])
-    texts = [str(run[0]) if len(run) == 1 else f"{run[0]}–{run[-1]}" for run in runs]
-    return ", ".join(texts[:6]) + (" …" if len(texts) > 6 else "")

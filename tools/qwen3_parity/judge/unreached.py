@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 
 from qwen3_golden import Recording
+from qwen3_parity.judge.indices import ranges
 
 Key = tuple[str, int]
 Place = tuple[str, int]
@@ -36,19 +37,9 @@ def in_words(places: Iterable[Place]) -> Iterator[str]:
     numbers: dict[str, set[int]] = {}
     for what, number in places:
         numbers.setdefault(what, set()).add(number)
-    yield from (f"{what} {_ranges(some)}" for what, some in numbers.items())
+    yield from (f"{what} {ranges(sorted(some), most=None)}" for what, some in numbers.items())
 
 
 def _layer(name: str) -> Place | None:
     found = _LAYER.match(name)
     return (found[1], int(found[2])) if found else None
-
-
-def _ranges(numbers: Iterable[int]) -> str:
-    runs: list[list[int]] = []
-    for number in sorted(numbers):
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}–{run[-1]}" for run in runs)

@@ -67,7 +67,7 @@ def fitted_up_to_rows(added: Array, labels: Array, cells: Array) -> Table | None
     """The same where every row (the last axis) may have a constant of its own: a softmax does not see it."""
     rows = int(cells.any(axis=-1).sum())
     found, inverse, counts = np.unique(labels[cells], return_inverse=True, return_counts=True)
-    if 2 * len(found) + rows > cells.sum():
+    if not rows or 2 * len(found) + rows > cells.sum():
         return None
     # Alternate between the rows' constants and the labels' means: converges to the least squares solution.
     spread = np.zeros(added.shape, int)

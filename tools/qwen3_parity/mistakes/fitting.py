@@ -18,7 +18,9 @@ from qwen3_spec.site import Site
 _ROWS, _CELLS = 64, 4096
 """Rows with wrong numbers, and cells, that a quick look takes of an op which works row by row."""
 _STEPS, _HALVINGS = 12, 20
+"""Steps of a fit, and how often one that makes it worse is halved."""
 _FAR = 1e-3
+"""What a cell may be off beside its size, of the largest."""
 
 
 def fitted(
@@ -50,7 +52,8 @@ def _least_squares(wrong: Callable[..., Array | None], few: Observed, numbers: A
 
     def left(at: Array) -> Array | None:
         y = wrong(*map(float, at))
-        return None if y is None or not np.isfinite(y[few.wrong]).all() else (y[few.wrong] - actual) * weight
+        error = None if y is None else (y[few.wrong] - actual) * weight
+        return error if error is not None and np.isfinite(error).all() else None
 
     for _ in range(_STEPS):
         error = left(numbers)
@@ -59,6 +62,8 @@ def _least_squares(wrong: Callable[..., Array | None], few: Observed, numbers: A
         if error is None or any(slope is None for slope in slopes):
             return None
         jacobian = np.stack([(slope - error) / step for slope, step in zip(slopes, steps, strict=True)], axis=1)
+        if not np.isfinite(jacobian).all():
+            return None
         move = np.linalg.lstsq(jacobian, -error, rcond=None)[0]
         for _ in range(_HALVINGS):  # no step that makes it worse
             after = left(numbers + move)
@@ -71,7 +76,7 @@ def _least_squares(wrong: Callable[..., Array | None], few: Observed, numbers: A
     return numbers
 
 
-def shifted(site: Site, names: Sequence[str], slots: Sequence[str], fix: str, rank: int = 2) -> Iterator[Hypothesis]:
+def shifted(site: Site, names: Sequence[str], slots: Sequence[str], fix: str) -> Iterator[Hypothesis]:
     """An input of the batch row, token or channel before or behind; `names` and words by input."""
     for slot, (name, words) in enumerate(zip(names, slots, strict=True)):
         for by, where in ((1, "before"), (-1, "behind")):
@@ -81,7 +86,7 @@ def shifted(site: Site, names: Sequence[str], slots: Sequence[str], fix: str, ra
                     rolled = tuple(np.roll(x, by, axis) if i == slot else x for i, x in enumerate(site.inputs))
                     return replace(site, inputs=rolled)
 
-                yield Hypothesis(name, f"takes {words} of the {along} {where}", fix, OfSite(rolled), rank)
+                yield Hypothesis(name, f"takes {words} of the {along} {where}", fix, OfSite(rolled), 2)
 
 
 def sampled(site: Site, what: Observed) -> tuple[Site, Observed]:

@@ -17,6 +17,7 @@ from qwen3_spec.site import Result, Site
 Wrong = Callable[[Site], "Array | None"]
 """The wrong output on a site's inputs; None where it cannot be made."""
 _DRAWS = 4
+"""How often a formula is computed with noise."""
 _EXACT = frozenset({"negative", "absolute", "maximum", "minimum", "clip", "sign"})
 
 

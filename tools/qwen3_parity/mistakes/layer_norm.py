@@ -113,8 +113,8 @@ def _formulas() -> Iterator[Hypothesis]:
 
 def _computed(centre: Change, weight: Change, bias: Change, divisor: Divisor, site: Site) -> Array:
     (x,), eps = inputs(site), classic_config(site).layer_norm_eps
-    own, offset = (np.asanyarray(site.parameters[part], np.float64) for part in ("weight", "bias"))
-    return np.asanyarray(weight(own) * (x - centre(x)) / divisor(x, eps) + bias(offset))
+    scale, offset = (np.asanyarray(site.parameters[part], np.float64) for part in ("weight", "bias"))
+    return np.asanyarray(weight(scale) * (x - centre(x)) / divisor(x, eps) + bias(offset))
 
 
 MISTAKES: Mapping[str, Mistakes] = {

@@ -11,6 +11,7 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.judge.budgets import headroom
+from qwen3_parity.judge.indices import ranges
 from qwen3_parity.mistakes.hypothesis import Compute, Hypothesis, OfSite
 from qwen3_parity.mistakes.observed import Observed, likely, observe, real
 from qwen3_parity.mistakes.parameters import loaded_as_stored, with_weight
@@ -24,8 +25,6 @@ _MOST_ROWS = 1 << 12
 """Rows whose order is looked for: each is compared with each."""
 _LONG = 16
 """Rows that stay together in shards of unequal size, on average."""
-_LISTED = 6
-"""Runs of indices that are written out."""
 
 
 def reordered(site: Site) -> Iterator[Hypothesis]:
@@ -53,13 +52,13 @@ def reordered(site: Site) -> Iterator[Hypothesis]:
         weight = site.parameters["weight"]
         return with_weight(site, weight[order]) if len(weight) == len(order) else None
 
-    name, blocks, where = told_order(order, "rows")
+    name, blocks, where = order_in_words(order, "rows")
     says = f"has a weight with its {blocks} in another order: {where} stand at 0, 1, 2 …"
     fix = "put outputs together in the order of the weight's rows" if loaded_as_stored(site) else _FIX
     yield from likely(site, what, [Hypothesis(name, says, fix, OfSite(taken), 3)])
 
 
-def told_order(order: Array, members: str) -> tuple[str, str, str]:
+def order_in_words(order: Array, members: str) -> tuple[str, str, str]:
     """The name of a weight in another order, what moves together ("blocks of 2 rows"), and the order in words."""
     size = _block(order)
     where = runs(order[::size] // size)
@@ -81,13 +80,7 @@ def _block(order: Array) -> int:
 
 def runs(indices: Array) -> str:
     """Indices in words, neighbours together, the first ones: "4 to 9, 0, 2 …"."""
-    starts = np.flatnonzero(np.diff(indices, prepend=indices[0] - 2) != 1)
-    ends = [*(starts[1:] - 1), len(indices) - 1]
-    parts = [
-        str(indices[start]) if start == end else f"{indices[start]} to {indices[end]}"
-        for start, end in zip(starts, ends, strict=True)
-    ]
-    return ", ".join(parts[:_LISTED]) + (" …" if len(parts) > _LISTED else "")
+    return ranges(indices, " to ")
 
 
 def unknown(site: Site) -> Iterator[Hypothesis]:

@@ -39,13 +39,15 @@ def shapes(site: Site) -> Mapping[str, tuple[int, ...]]:
 
 def loaded(name: str, golden: Recording | None, candidate: Recording) -> bool | None:
     """Whether the candidate's digest of a parameter is the golden's; None where nobody says it, or in another dtype."""
-    right, own = (
+    expected, actual = (
         next(((one.dtype, one.sha256) for one in recording.parameters if one.name == name and one.sha256), None)
         if recording is not None
         else None
         for recording in (golden, candidate)
     )
-    return None if right is None or own is None or (right != own and right[0] != own[0]) else right == own
+    if expected is None or actual is None or (expected != actual and expected[0] != actual[0]):
+        return None
+    return expected == actual
 
 
 def loaded_as_stored(site: Site) -> bool:

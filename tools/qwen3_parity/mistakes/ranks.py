@@ -6,6 +6,8 @@ from enum import StrEnum
 
 PLAIN = 1
 """Up to here a mistake is plain: one careless line, with no number that could fit by chance."""
+PLAIN_ENOUGH = 2
+"""Up to here, what explains every number of a large tap ends the search."""
 RARE = 3
 """Up to here it is rare, and plain enough to be thought of beside another one."""
 COMBINED = 4

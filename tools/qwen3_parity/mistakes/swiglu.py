@@ -60,12 +60,12 @@ _BOUNDED: tuple[tuple[str, Bounded | None], ...] = (
 
 def swiglu(site: Site) -> Iterator[Hypothesis]:
     """Wrong functions, arrangements, bounds, roundings of the gated activation."""
-    what, act = observe(site), site.config.hidden_act
+    what, hidden_act = observe(site), site.config.hidden_act
     part, few = (site, what) if what is None else sampled(site, what)
-    right = dict(ACTIVATIONS)[act]
+    act = dict(ACTIVATIONS)[hidden_act]
     with np.errstate(all="ignore"):
-        yield from likely(part, few, rows("mlp", f"{_RIGHT} ({act})", _formulas(act)))
-        yield from likely(part, few, rows("mlp", f"{_RIGHT}, no bounds", _bounds(right)))
+        yield from likely(part, few, rows("mlp", f"{_RIGHT} ({hidden_act})", _formulas(hidden_act)))
+        yield from likely(part, few, rows("mlp", f"{_RIGHT}, no bounds", _bounds(act)))
         yield from casts(part, few, "mlp.half_precision", _RIGHT)
         yield from scaled(part, few, "mlp.scaled", _RIGHT)
         if what is None:
@@ -74,20 +74,20 @@ def swiglu(site: Site) -> Iterator[Hypothesis]:
         for text, bounded in _BOUNDED:
             starts = (0.5, 2.0, 8.0, 50.0) if bounded else (largest,)
             yield from fitted(site, what, "mlp.clamped", f"{_RIGHT}, no bounds", partial(_says_bound, text),
-                              partial(_clamped, right, bounded), *((start,) for start in starts), rank=1)  # fmt: skip
+                              partial(_clamped, act, bounded), *((start,) for start in starts), rank=1)  # fmt: skip
         yield from fitted(site, what, "mlp.up_plus_one", _RIGHT, "adds {:.7g} to up".format,
-                          lambda c, s: on_inputs(lambda g, u: right(g) * (u + c))(s), (0.5,))  # fmt: skip
+                          lambda c, s: on_inputs(lambda g, u: act(g) * (u + c))(s), (0.5,))  # fmt: skip
         yield from fitted(site, what, "mlp.activation", _RIGHT, "computes gate * sigmoid({:.7g} gate) * up".format,
                           lambda b, s: on_inputs(lambda g, u: g * sigmoid(b * g) * u)(s), (1.0,), (1.7,))  # fmt: skip
         yield from likely(site, what, shifted(site, ("mlp.gate_shifted", "mlp.up_shifted"), ("gate", "up"), _RIGHT))
 
 
-def _formulas(right: str) -> Iterator[tuple[str, str, int, Wrong]]:
+def _formulas(hidden_act: str) -> Iterator[tuple[str, str, int, Wrong]]:
     for (act, function), (name, shown, arranged, rank) in product(ACTIVATIONS, _ARRANGEMENTS):
-        if act == right and name == "activation":
+        if act == hidden_act and name == "activation":
             continue
-        says = f"computes {shown}" + ("" if act == right else f" with {act} for act, not {right}")
-        other = act != right and name != "activation"
+        says = f"computes {shown}" + ("" if act == hidden_act else f" with {act} for act, not {hidden_act}")
+        other = act != hidden_act and name != "activation"
         first = "activation" if act == "no activation" else name
         yield first, says, rank + 2 * other, on_inputs(partial(arranged, function))
 
@@ -96,10 +96,10 @@ def _says_bound(text: str, bound: float) -> str:
     return f"clamps {text} to ±{bound:g}"
 
 
-def _bounds(right: Function) -> Iterator[tuple[str, str, int, Wrong]]:
+def _bounds(act: Function) -> Iterator[tuple[str, str, int, Wrong]]:
     """Clamped at bounds that models have."""
     for bound, (text, bounded) in product((1.0, 5.0, 6.0, 7.0, 10.0, 20.0, 100.0, 65504.0), _BOUNDED):
-        yield "clamped", _says_bound(text, bound), 1, partial(_clamped, right, bounded, bound)
+        yield "clamped", _says_bound(text, bound), 1, partial(_clamped, act, bounded, bound)
 
     def gpt_oss(g: Array, u: Array) -> Array:
         g, u = np.minimum(g, 7.0), np.clip(u, -7.0, 7.0)
@@ -109,12 +109,12 @@ def _bounds(right: Function) -> Iterator[tuple[str, str, int, Wrong]]:
     yield "clamped", says, 1, on_inputs(gpt_oss)
 
 
-def _clamped(right: Function, bounded: Bounded | None, bound: float, site: Site) -> Array:
+def _clamped(act: Function, bounded: Bounded | None, bound: float, site: Site) -> Array:
     g, u = inputs(site)
     if bounded is None:
-        return np.asanyarray(np.clip(right(g) * u, -bound, bound))
+        return np.asanyarray(np.clip(act(g) * u, -bound, bound))
     g, u = bounded(bound, g, u)
-    return np.asanyarray(right(g) * u)
+    return np.asanyarray(act(g) * u)
 
 
 def gradient(site: Site) -> Iterator[Hypothesis]:

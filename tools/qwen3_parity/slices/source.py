@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -12,7 +13,6 @@ from qwen3_golden import Recording
 from qwen3_spec.graph import Line
 
 _PLAIN = re.compile(r"\w+\.py")
-_DEFINITION = re.compile(r"\s*def (\w+)\(")
 _LONG = 160
 
 
@@ -22,14 +22,18 @@ def text_of(line: Line, golden: Recording) -> str:
     return lines[line.number - 1].strip()[:_LONG] if 0 < line.number <= len(lines) else ""
 
 
-def line_of(file: str, code: str, golden: Recording, function: str = "") -> Line | None:
-    """The first line with this `code`, in a `function` if one is named; None as `text_of` is empty, or without one."""
-    inside = ""
+def line_of(file: str, code: str, golden: Recording, function: str = "", after: str = "") -> Line | None:
+    """The first line with this `code`; None where there is none, or where `text_of` is empty.
+
+    With a `function`, in the functions of that name alone; with `after`, behind the first line that has it.
+    """
+    reached = not after
     for number, text in enumerate(_of_the_golden(file, golden), 1):
-        definition = _DEFINITION.match(text)
-        inside = definition.group(1) if definition else inside
-        if code in text and function in ("", inside):
-            return Line(file, number, inside)
+        if reached and code in text:
+            around = [name for first, last, name in _functions(file) if first <= number <= last]
+            if not function or function in around:
+                return Line(file, number, around[-1] if around else "")
+        reached = reached or after in text
     return None
 
 
@@ -60,6 +64,14 @@ def _lines(file: str) -> tuple[str, ...]:
     paths = [path for path in (model, root / file, root / "integrations" / file) if path.is_file()]
     paths = paths or [*root.glob(f"models/*/{file}")]
     return tuple(paths[0].read_text(encoding="utf-8").splitlines()) if len(paths) == 1 else ()
+
+
+@cache
+def _functions(file: str) -> tuple[tuple[int, int, str], ...]:
+    """First line, last line and name of every function of a file of transformers, an outer one before those in it."""
+    every = ast.walk(ast.parse("\n".join(_lines(file))))
+    return tuple((node.lineno, node.end_lineno or node.lineno, node.name) for node in every
+                 if isinstance(node, ast.FunctionDef))  # fmt: skip
 
 
 def place_of(line: Line) -> str:

@@ -9,7 +9,7 @@ from qwen3_parity.diagnosis.findings.finding import Finding
 from qwen3_parity.diagnosis.findings.numbers.drawn import LEGEND, drawn, row_in_words
 from qwen3_parity.diagnosis.findings.numbers.positions import begin
 from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
-from qwen3_parity.diagnosis.whereabouts import ranges
+from qwen3_parity.judge.indices import ranges
 
 
 def bands(tap: WrongTap) -> Finding | None:

@@ -13,7 +13,7 @@ from qwen3_parity.diagnosis.findings.numbers.factors import factors_of
 from qwen3_parity.diagnosis.findings.numbers.laws import law
 from qwen3_parity.diagnosis.findings.numbers.positions import positions, slots
 from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
-from qwen3_parity.diagnosis.whereabouts import ranges
+from qwen3_parity.judge.indices import ranges
 
 
 def position_factor(taps: Sequence[WrongTap]) -> Finding | None:

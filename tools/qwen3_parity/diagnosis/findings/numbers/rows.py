@@ -9,7 +9,7 @@ from qwen3_parity.diagnosis.findings.cells import explained, floats
 from qwen3_parity.diagnosis.findings.finding import Finding
 from qwen3_parity.diagnosis.findings.numbers.drawn import LEGEND, drawn, row_in_words
 from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
-from qwen3_parity.diagnosis.whereabouts import ranges
+from qwen3_parity.judge.indices import ranges
 
 _MECHANISM = 0.6
 """What a broken rule of the op tells where the numbers have something else as well."""

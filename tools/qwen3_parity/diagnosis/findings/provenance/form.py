@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from qwen3_golden import Array
-from qwen3_parity.diagnosis.whereabouts import ranges
+from qwen3_parity.judge.indices import ranges
 
 PLACE = "{place}"
 """Stands for a place in what is said of a source."""

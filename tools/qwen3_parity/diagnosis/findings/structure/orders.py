@@ -9,7 +9,7 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.findings.product import MOST, Product
-from qwen3_parity.mistakes.linear_fitted import runs, told_order
+from qwen3_parity.mistakes.linear_fitted import order_in_words, runs
 
 _LOOKED_UP = 8
 """Positions whose numbers are looked up."""
@@ -92,7 +92,7 @@ def _reordered(order: Array) -> tuple[str, str]:
     pairs = ", ".join(f"row {order[i]} at {i}" for i in moved[:_NAMED]) + " …" * (len(moved) > _NAMED)
     if len(np.unique(order)) < len(order):
         return "structure.rows_repeated", f"rows of its weight stand in other rows' places: {pairs}"
-    name, parts, where = told_order(order, "rows")
+    name, parts, where = order_in_words(order, "rows")
     return (
         name,
         f"its weight's {parts} are in another order: {where + ' stand at 0, 1, 2 …' if len(moved) > _NAMED else pairs}",
@@ -106,7 +106,7 @@ def columns_permuted(product: Product) -> tuple[str, str, float] | None:
     for order in _orders(product):
         share = product.share(x=product.x[:, order])
         if share:
-            _, parts, where = told_order(order, "inputs")
+            _, parts, where = order_in_words(order, "inputs")
             says = f"its weight's columns are in another order than its input: they are multiplied with {parts} {where}"
             return "structure.columns_permuted", says, share
     return None

@@ -1,0 +1,141 @@
+"""What explains one fault: mistakes that reproduce the numbers of its wrong taps, or else what the numbers say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from qwen3_parity.blame.replay import OpVerdict
+from qwen3_parity.diagnosis.every_tap import affordable
+from qwen3_parity.diagnosis.explain import Tried, explain
+from qwen3_parity.diagnosis.explained import Explained, certain, outranked
+from qwen3_parity.diagnosis.faults import Blame, Fault
+from qwen3_parity.diagnosis.findings import Finding
+from qwen3_parity.diagnosis.judged import Judged, judged
+from qwen3_parity.diagnosis.numbers import numbers, of_the_rest
+from qwen3_parity.diagnosis.positions import Cells
+from qwen3_parity.diagnosis.search import Search
+from qwen3_parity.diagnosis.whereabouts import whereabouts
+
+_WRONG, _RIGHT = 12, 6
+"""Taps of one place that a mistake is tried on, wrong ones and right ones."""
+_REPRODUCED = 0.9
+"""The weight from which on a finding gives nearly all of a tap's numbers."""
+_WITH_A_PAST = Finding(
+    "fit.past",
+    "right without a past and wrong in every step with one: what the cache holds, or what decode steps do in another "
+    "way; cache_keys and cache_values tell which",
+    0.9,
+)
+
+
+class _Taps(NamedTuple):
+    """Wrong taps that mistakes are looked for on, right ones, and the further wrong ones, judged when asked for."""
+
+    blamed: Sequence[Judged]
+    passing: Sequence[Judged]
+    further: Callable[[], Sequence[Judged]]
+
+
+def explain_fault(blame: Blame, fault: Fault, search: Search) -> Explained:
+    """A fault with where it is, the mistakes that reproduce its numbers, and what else the numbers say."""
+    search.progress(f"what explains {fault.place}")
+    few = 3 if fault.others else 1  # a group costs many times more to compute than an op
+    wrong, right = spread(fault.wrong, _WRONG // few), spread(fault.right, _RIGHT // few)
+    before = search.work.done
+    blamed = _judged(blame, wrong)
+    others = [verdict for verdict in fault.wrong if verdict not in wrong]
+    further = spread(others, affordable(search.work.done - before, len(wrong)))
+    worst = next(iter(_judged(blame, [fault.worst])), None)
+    if not blamed or worst is None:
+        return Explained(fault, "")
+    where = whereabouts(fault, list(map(_cells, (worst, *blamed))), blame.values.given or blame.values.recording)
+    past = _wrong_with_a_past(fault)
+    search = replace(search, later=past)
+    taps = _Taps(blamed, _judged(blame, right), partial(_judged, blame, further))
+    tried = _tried(taps, partial(_by_golden_angles, blame, wrong, right, further), worst, search)
+    names, beside = certain(tried.explanations)
+    said = [] if names and names[0].certain else numbers(worst, blamed)
+    names, beside = outranked(names, beside, said)
+    explained = Explained(
+        fault,
+        where,
+        names,
+        stopped=search.stopped,
+        cut=search.cut,
+        tried=tried.taps,
+        untried=len(others) - len(further),
+    )
+    if explained.is_known:
+        left = [verdict for verdict in fault.wrong if (verdict.name, verdict.step) in explained.left]
+        rest = _judged(blame, sorted(left, key=lambda verdict: -verdict.share)[:1])
+        return replace(explained, findings=[*(finding for tap in rest for finding in of_the_rest(tap)), *beside])
+    findings = [*said, *beside, *([_WITH_A_PAST] if past and "cache" in worst.evidence.ops else [])]
+    return replace(explained, findings=sorted(findings, key=lambda finding: -finding.weight))
+
+
+def _tried(taps: _Taps, by_golden_angles: Callable[[], _Taps], worst: Judged, search: Search) -> Tried:
+    """The mistakes that reproduce the taps: two at once where no single one does, nor the structure of a weight."""
+    if worst.evidence.ops == {"rope"}:
+        return _rotation(taps, by_golden_angles(), search)
+    if worst.evidence.ops == {"linear"}:  # two at once take much longer
+        alone = explain(taps.blamed, taps.passing, replace(search, pairs=False), taps.further)
+        if certain(alone.explanations)[0] or _follows_from_weight(worst):
+            return alone
+    return explain(taps.blamed, taps.passing, search, taps.further)
+
+
+def _follows_from_weight(worst: Judged) -> bool:
+    """Whether the numbers of a tap follow from its weight, a few numbers of it changed."""
+    structure = [finding for finding in numbers(worst) if finding.name.startswith(("structure.", "weight."))]
+    return any(finding.weight >= _REPRODUCED for finding in structure)
+
+
+def _rotation(taps: _Taps, by_golden_angles: _Taps, search: Search) -> Tried:
+    """One mistake by the candidate's angles or, where those are others, by the golden's; then two mistakes at once."""
+    alone = replace(search, pairs=False)
+    best = Tried([], ())
+    for some, how in ((taps, alone), (by_golden_angles, replace(alone, known=())), (taps, search)):
+        tried = explain(some.blamed, some.passing, how, some.further)
+        best = max(best, tried, key=lambda each: sum(one.whole for one in each.explanations[:1]))
+        if best.explanations and best.explanations[0].whole >= len(best.taps):
+            break
+    return best
+
+
+def _by_golden_angles(
+    blame: Blame, wrong: Sequence[OpVerdict], right: Sequence[OpVerdict], further: Sequence[OpVerdict]
+) -> _Taps:
+    by = partial(_judged, blame, given_tables=True)
+    return _Taps(by(wrong), by(right), partial(by, further))
+
+
+def _cells(judged: Judged) -> Cells:
+    place, evidence = judged.evidence.site.place, judged.evidence
+    return Cells(place.name, evidence.site.step, place.axes, judged.cells, evidence.judged)
+
+
+def _wrong_with_a_past(fault: Fault) -> bool:
+    """Whether a group is right in the first step, and wrong in every step behind."""
+    right, wrong = {one.step for one in fault.right}, {one.step for one in fault.wrong}
+    return bool(fault.others) and 0 in right and right.isdisjoint(wrong)
+
+
+def spread(verdicts: Sequence[OpVerdict], count: int) -> list[OpVerdict]:
+    """At most `count` of them, in order, shuffled over layers and steps: a stride could miss a layer altogether."""
+    chosen = np.random.Generator(np.random.PCG64(0)).permutation(len(verdicts))[:count]
+    return [verdicts[int(i)] for i in sorted(chosen)]
+
+
+def _judged(blame: Blame, verdicts: Sequence[OpVerdict], *, given_tables: bool = False) -> list[Judged]:
+    """Verdicts with their evidence; with `given_tables` as if the candidate turned by the golden's cos and sin."""
+    evidences = [one for one in map(blame.evidence, verdicts) if not isinstance(one, str)]
+    if given_tables:
+        values = blame.values.another(given_tables=True)
+        sites = [values.site(one.site.place.name, one.site.step) for one in evidences]
+        evidences = [replace(one, site=site) for one, site in zip(evidences, sites, strict=True) if site is not None]
+    return [judged(one) for one in evidences]
