@@ -155,6 +155,7 @@ ROOMS = {
     },
     "detection": {
         "command": (),
+        "draws": (),
         "reasons": (),
         "real_size": (),
         "derived": ("command", "reasons"),
@@ -162,12 +163,12 @@ ROOMS = {
         "mutants": ("command", "reasons"),
         "kernels": ("command", "mutants"),
         "levels": ("command", "derived", "kernels", "mechanical", "mutants"),
-        "blind": ("command", "levels", "mutants"),
-        "unseen": ("command", "levels", "mutants"),
+        "blind": ("command", "draws", "levels", "mutants"),
+        "unseen": ("command", "draws", "levels", "mutants"),
         "honest": ("command", "levels"),
         "devices": ("command", "honest", "real_size"),
         "families": ("command",),
-        "ported": ("command", "families"),
+        "ported": ("command", "draws", "families"),
     },
     "qwen3_reference": {
         "versions": (),
@@ -302,8 +303,8 @@ READ_BY_DETECTION = {
     "mutants": ("judge", "text", "blame", "checkpoints", "check", "diagnosis", "recording", "report"),
     "kernels": ("report",),
     "levels": ("checkpoints", "check", "diagnosis", "mistakes", "recording", "report"),
-    "blind": ("checkpoints", "check", "diagnosis", "recording", "report"),
-    "unseen": ("checkpoints", "check", "diagnosis", "report"),
+    "blind": ("diagnosis", "recording", "report"),
+    "unseen": ("diagnosis", "report"),
 }
 """The judge's rooms that each part of `detection` runs."""
 

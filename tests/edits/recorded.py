@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
 import re
-import textwrap
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -60,25 +56,3 @@ def candidate(model: Any, folder: Path, level: str = "modules") -> Recording:
 
 def diagnosed(model: Any, folder: Path, level: str = "modules") -> Diagnosis:
     return diagnose(golden(), candidate(model, folder, level), weights())
-
-
-@contextmanager
-def changed(owner: Any, name: str, value: Any) -> Iterator[None]:
-    before = getattr(owner, name)
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        setattr(owner, name, before)
-
-
-def by_source(module: Any, function: str, old: str, new: str) -> Callable[..., Any]:
-    """A function of a modeling file with a piece of its source replaced, as a port would have it."""
-    source = textwrap.dedent(inspect.getsource(getattr(module, function)))
-    assert source.count(old) == 1, source
-    lines = source.replace(old, new).splitlines()
-    while not lines[0].startswith(("def ", "class ")):
-        lines.pop(0)
-    space = dict(vars(module))
-    exec("\n".join(lines), space)
-    return space[function]  # type: ignore[no-any-return]

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from recorded import by_source, candidate, changed, diagnosed, golden, network, weights
+from recorded import candidate, diagnosed, golden, network, weights
 from transformers.models.qwen3_moe import modeling_qwen3_moe as modeling
 
-from qwen3_parity.diagnosis import by_graph, diagnose
+from detection.families.patch import changed
+from detection.ported.substituted import Change, substituted
+from qwen3_golden import write
+from qwen3_parity.diagnosis import by_graph
 from qwen3_parity.diagnosis.edits.explain import explain
 from qwen3_parity.diagnosis.faults import Fault
 from qwen3_parity.slices.check import judged_by_graph
 
+NORM = "Qwen3MoeRMSNorm.forward"
 IN_SOURCE = {
-    "a sum for a mean": ("rms", "pow(2).mean(-1, keepdim=True)", "pow(2).sum(-1, keepdim=True)", "sum, no mean"),
-    "no root": ("rms", "torch.rsqrt(variance + self", "torch.reciprocal(variance + self", "reciprocal for rsqrt"),
+    "a sum for a mean": (NORM, "pow(2).mean(-1, keepdim=True)", "pow(2).sum(-1, keepdim=True)", "sum, no mean"),
+    "no root": (NORM, "torch.rsqrt(variance + self", "torch.reciprocal(variance + self", "reciprocal for rsqrt"),
     "halves exchanged": ("rotate_half", "(-x2, x1)", "(x1, -x2)", "parts in the order 1, 0"),
     "keys not turned": ("apply_rotary_pos_emb", "(k * cos) + (rotate_half(k) * sin)", "k", "line 79 of apply_rotary"),
     "scale left out": ("eager_attention_forward", ".transpose(2, 3)) * scaling", ".transpose(2, 3))", "mul by 0.5"),
@@ -29,26 +38,20 @@ IN_SOURCE = {
 by_mistake = pytest.mark.parametrize("mistake", IN_SOURCE)
 
 
-def with_mistake(mistake: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+@contextmanager
+def mistaken(mistake: str) -> Iterator[Any]:
+    """The golden's model as the changed source makes it."""
     function, old, new, _ = IN_SOURCE[mistake]
-    if function == "rms":
-        norm = by_source(modeling, "Qwen3MoeRMSNorm", old, new)
-        monkeypatch.setattr(modeling.Qwen3MoeRMSNorm, "forward", norm.forward)  # type: ignore[attr-defined]
-    else:
-        monkeypatch.setattr(modeling, function, by_source(modeling, function, old, new))
-        if function in ("rotate_half", "repeat_kv"):  # whoever calls it reads the module that it was compiled in
-            for caller in ("apply_rotary_pos_emb", "eager_attention_forward"):
-                monkeypatch.setattr(modeling, caller, by_source(modeling, caller, "def ", "def "))
-    return network()
+    with substituted(Change(name=mistake, module=modeling.__name__, function=function, old=old, new=new)):
+        yield network()
 
 
-@pytest.mark.sample(every=5)
+@pytest.mark.sample(every=9)
 @by_mistake
 @pytest.mark.parametrize("level", ["modules", "layers"])
-def test_a_mistake_in_the_references_source_is_said_as_that_edit(
-    mistake: str, level: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    diagnosis = diagnosed(with_mistake(mistake, monkeypatch), tmp_path, level)
+def test_a_mistake_in_the_references_source_is_said_as_that_edit(mistake: str, level: str, tmp_path: Path) -> None:
+    with mistaken(mistake) as model:
+        diagnosis = diagnosed(model, tmp_path, level)
     assert diagnosis.faults
     for fault in diagnosis.faults:
         best = fault.explanations[0]
@@ -56,6 +59,7 @@ def test_a_mistake_in_the_references_source_is_said_as_that_edit(
         assert "modeling_qwen3_moe.py:" in best.says and best.fix
 
 
+@pytest.mark.slow
 def test_numbers_are_fitted_and_said_beside_the_references(tmp_path: Path) -> None:
     model = network()
     with changed(model.model.layers[1].self_attn, "scaling", 0.77):
@@ -64,6 +68,7 @@ def test_numbers_are_fitted_and_said_beside_the_references(tmp_path: Path) -> No
     assert fault.explanations[0].says.startswith("has 0.77 for 0.5") and "* scaling" in fault.explanations[0].fix
 
 
+@pytest.mark.slow
 def test_a_parameter_of_another_layer_is_said_by_its_name(tmp_path: Path) -> None:
     model = network()
     layers = model.model.layers
@@ -111,7 +116,28 @@ def test_the_search_ends_by_counted_work_and_says_so(tmp_path: Path) -> None:
     assert by_edits.stopped and by_edits.work < 50_000_000
 
 
-def test_the_same_recording_has_the_same_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    mine = candidate(with_mistake("keys tiled", monkeypatch), tmp_path, "layers")
-    first, second = (diagnose(golden(), mine, weights()).faults for _ in range(2))
-    assert [fault.explanations for fault in first] == [fault.explanations for fault in second]
+SAID = """
+import sys
+from qwen3_golden import read
+from qwen3_parity.diagnosis import diagnose
+from recorded import golden, weights
+for fault in diagnose(golden(), read(sys.argv[1]), weights()).faults:
+    print(fault.explanations, fault.findings)
+"""
+
+
+@pytest.mark.slow
+def test_the_same_recording_has_the_same_answer_whatever_the_order_of_sets(tmp_path: Path) -> None:
+    with mistaken("keys tiled") as model:
+        write(tmp_path / "tiled.pb", candidate(model, tmp_path, "layers"))
+    first, second = (
+        subprocess.run(
+            [sys.executable, "-c", SAID, tmp_path / "tiled.pb"],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(Path(__file__).parent)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in "12"
+    )
+    assert first == second and "tiles" in first

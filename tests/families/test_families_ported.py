@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import ast
+import json
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from importlib import import_module
+from pathlib import Path
 from textwrap import dedent
 
 import pytest
 import torch
+from click.testing import CliRunner
 
 from detection.families.subject import subject
+from detection.ported import command
 from detection.ported.near import is_exact, is_near
-from detection.ported.row import Row, rows
-from detection.ported.run import LEVELS, anew, gap, judged
+from detection.ported.row import Row, read, rows
+from detection.ported.run import LEVELS, Judged, Said, anew, gap, judged
 from detection.ported.substituted import substituted, text
 from qwen3_golden import ParityError
 
@@ -79,8 +84,8 @@ def test_a_line_is_named_by_its_number_its_text_or_by_its_neighbours() -> None:
 
 def test_a_number_in_an_answer_is_that_number_and_no_part_of_another() -> None:
     ahead = row("llama-10")
-    assert ahead.is_told_by("positions + 1") and ahead.is_told_by("positions are one on")
-    assert not ahead.is_told_by("positions times 1.5") and not ahead.is_told_by("positions of 10")
+    assert ahead.fits("positions + 1") and ahead.fits("positions are one on")
+    assert not ahead.fits("positions times 1.5") and not ahead.fits("positions of 10")
 
 
 @pytest.mark.slow
@@ -96,3 +101,50 @@ def test_a_mistake_of_no_row_is_caught_and_blamed_at_every_level() -> None:
     for level in LEVELS:
         said = judged(other, level)
         assert said.caught and said.blamed and not said.failure
+
+
+def test_a_file_with_a_line_that_is_no_rows_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "llama.txt"
+    whole = "== first rotate_half @ model\n# a remark\n- a = 1\n+ a = 2\n~ two & number\n! b = a\n"
+    path.write_text(whole)
+    (good,) = read("llama.Llama", path)
+    assert (good.name, good.old, good.new, good.also) == ("llama-01", "a = 1", "a = 2", ("b = a",))
+    for misread in (f"- a = 1\n{whole}", f"{whole}a = 3\n", whole.replace("first", "third"), whole.replace("~", "#")):
+        path.write_text(misread)
+        with pytest.raises(ParityError, match="this is no row"):
+            list(read("llama.Llama", path))
+
+
+def test_the_command_prints_each_row_and_the_sums_and_goes_on_from_its_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    ran: list[str] = []
+
+    def invented(_work: object, items: Iterable[tuple[Row, str]], *_: object) -> Iterator[Judged]:
+        for row, level in items:
+            ran.append(level)
+            said = (Said("model.norm", "edit.x", "a sum", mechanism=True, exact=False, near=row.name == "llama-05"),)
+            yield Judged(row.name, level, 0.5, caught=True, said=said)
+
+    monkeypatch.setattr(command, "run_each", invented)
+    out = tmp_path / "rows.json"
+    arguments = ["--only", "llama-0[56]", "--json", str(out)]
+    done = CliRunner().invoke(command.ported, [*arguments, "--level", "modules"])
+    assert done.exit_code == 0, done.output
+    assert "llama-05 modules (gap 0.5): blamed, line, right\n    + model.norm: edit.x: a sum" in done.output
+    assert "llama-06 modules (gap 0.5): blamed, not line, not right\n    - " in done.output
+    assert CliRunner().invoke(command.ported, arguments).exit_code == 0
+    assert ran == ["modules", "modules", "layers", "layers"]
+    out.write_text("[{}]")
+    assert "these are no rows of ports' mistakes" in CliRunner().invoke(command.ported, arguments).output
+    assert CliRunner().invoke(command.ported, ["--only", "x"]).exit_code == 2
+
+
+@pytest.mark.slow
+def test_the_command_judges_a_family_in_a_process(tmp_path: Path) -> None:
+    out = tmp_path / "rows.json"
+    done = CliRunner().invoke(command.ported, ["--only", "llama-06", "--json", str(out)])
+    assert done.exit_code == 0, done.output
+    assert [(row["level"], row["caught"], row["failure"]) for row in json.loads(out.read_text())] == [
+        (level, True, "") for level in LEVELS
+    ]

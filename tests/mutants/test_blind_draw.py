@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from detection.blind.answers import answers
 from detection.blind.row import Row
 from detection.blind.run import Judged, judged
 from detection.blind.shows import first_moved, moved
+from detection.draws import write_results
 from detection.mutants.judged import short
 from qwen3_golden import GOLDEN_ROOT, table
 
@@ -81,7 +83,7 @@ def fault(place: str, text: str, *others: str) -> Any:
 
 
 def answered(monkeypatch: pytest.MonkeyPatch, *faults: Any) -> Judged:
-    monkeypatch.setattr(run, "diagnose", lambda *_: SimpleNamespace(faults=faults, misplaced=()))
+    monkeypatch.setattr("detection.levels.blamed.diagnose", lambda *_: SimpleNamespace(faults=faults, misplaced=()))
     return judged(SKIPPED, ["all"])[0]
 
 
@@ -108,8 +110,7 @@ def die(_patch: Any) -> None:
 
 
 def hang(_patch: Any) -> None:
-    while True:
-        pass
+    time.sleep(3600)
 
 
 def fail(_patch: Any) -> None:
@@ -117,11 +118,12 @@ def fail(_patch: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seed", "failure"), [(die, "the process died"), (hang, "time limit"), (fail, "ZeroDivisionError")]
+    ("seed", "limit", "failure"),
+    [(die, 600.0, "the process died"), (hang, 0.5, "time limit"), (fail, 600.0, "ZeroDivisionError")],
 )
-def test_a_row_that_crashes_fails_alone(seed: Callable[[Any], None], failure: str) -> None:
+def test_a_row_that_crashes_fails_alone(seed: Callable[[Any], None], limit: float, failure: str) -> None:
     row = replace(SKIPPED, seed=seed)
-    [at_all, at_logits] = judged(row, ["all", "logits"], timeout=5.0)
+    [at_all, at_logits] = judged(row, ["all", "logits"], limit)
     assert failure in at_all.failure and failure in at_logits.failure and not at_all.caught
 
 
@@ -130,12 +132,12 @@ def test_the_command_prints_each_row_and_the_sums_and_goes_on_from_its_file(
 ) -> None:
     ran: list[str] = []
 
-    def made_up(row: Row, levels: list[str], _timeout: float) -> list[Judged]:
+    def invented(row: Row, levels: list[str], _timeout: float) -> list[Judged]:
         ran.extend(levels)
         said = (run.Said("decoder.norm", "norm.x", "not normed", row.name == "B007"),)
         return [Judged(row.name, level, True, caught=True, said=said) for level in levels]
 
-    monkeypatch.setattr(command, "judged", made_up)
+    monkeypatch.setattr(command, "judged", invented)
     out = tmp_path / "rows.json"
     arguments = ["--only", "B007", "--only", "B008", "--json", str(out)]
     done = CliRunner().invoke(command.blind, [*arguments, "--level", "all"])
@@ -154,6 +156,8 @@ def test_a_row_that_is_not_caught_where_it_shows_is_no_success(monkeypatch: pyte
 
 def test_a_name_that_is_no_rows_and_a_file_that_is_no_run_are_said(tmp_path: Path) -> None:
     assert "no row has such a name" in CliRunner().invoke(command.blind, ["--only", "X*"]).output
-    (tmp_path / "rows.json").write_text("[{}]")
-    done = CliRunner().invoke(command.blind, ["--only", "B007", "--json", str(tmp_path / "rows.json")])
-    assert "these are no rows of the blind draw" in done.output
+    path = tmp_path / "rows.json"
+    for level in ("", "lower"):
+        write_results(path, [Judged("B007", level, True)])
+        done = CliRunner().invoke(command.blind, ["--only", "B007", "--json", str(path)])
+        assert done.exit_code == 2 and "these are no rows of the blind draw" in done.output

@@ -64,15 +64,25 @@ def test_an_answer_is_right_by_its_name_or_by_what_it_says_beside_it() -> None:
     )
 
 
-def test_a_bug_that_raises_is_a_failure_of_ours_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_that_raises_is_a_failure_of_ours_at_every_level_and_the_others_go_on() -> None:
     def seed(patch: object) -> None:
         raise RuntimeError("broken seed")
 
-    broken = row("X", "a bug", seed, "logits", ["norm.eps"], "encoder/one_token", "")
-    monkeypatch.setattr("detection.unseen.run.rows", lambda: (broken,))
-    ((sought,),) = run_all([broken], ["all"], 100.0)
-    assert "broken seed" in sought.failure and not sought.caught and not sought.blamed
-    assert totals([sought])["all"]["failures"] == 1
+    broken = row("X", "a bug", seed, "logits", ["norm.eps"], "encoder/one_token", "layer")
+    first, second = run_all([broken, broken], [], 600.0)
+    assert first == second and [outcome.level for outcome in first] == ["all", "layer"]
+    assert not [outcome for outcome in first if "broken seed" not in outcome.failure or outcome.caught]
+    assert totals(first)["all"]["failures"] == totals(first)["layer"]["failures"] == 1
+
+
+def test_a_bug_that_the_judge_fails_at_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("detection.levels.blamed.diagnose", fails)
+    (bug,) = [bug for bug in rows() if bug.name == "B4"]
+    ((outcome,),) = run_all([bug], ["all"], 600.0)
+    assert outcome.caught and not outcome.blamed and "ZeroDivisionError" in outcome.failure
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from detection.blind.words import WORDS
+from detection.draws import Alternative, alternative, says
 
 _FILE = Path(__file__).with_name("answers.txt")
 
@@ -20,16 +21,16 @@ class Answer(NamedTuple):
     """The mechanism in words, and the alternatives: of one of them every expression must match."""
 
     expect: str
-    alternatives: tuple[tuple[re.Pattern[str], ...], ...]
+    alternatives: tuple[Alternative, ...]
 
     def is_right(self, said: str) -> bool:
         """Whether an answer, its name and its text, says the mechanism."""
-        return any(all(part.search(said) for part in parts) for parts in self.alternatives)
+        return says(self.alternatives, said)
 
 
-def _alternative(line: str) -> tuple[re.Pattern[str], ...]:
+def _alternative(line: str) -> Alternative:
     whole = re.sub("<([A-Z_]+)>", lambda name: WORDS[name[1]], line.strip())
-    return tuple(re.compile(part, re.IGNORECASE | re.DOTALL) for part in whole.split(" & "))
+    return alternative(whole, re.IGNORECASE | re.DOTALL)
 
 
 @cache

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from detection.draws import LEVELS
 from detection.mutants.mutant import Mutant, Seed, words
 
-LEVELS = ("modules", "layer", "logits")
-"""Of recordings thinner than every tap, those that a row is judged at."""
+THINNER = LEVELS[1:]
+"""Recordings of fewer taps than every one."""
 
 
 @dataclass(frozen=True)
@@ -15,7 +16,7 @@ class Row:
     """A bug from somebody's tracker, seeded in our implementation; `answers` has what is right to say of it.
 
     `source` is the thread, `family` the kind of mistake. `wrong` are the taps that must be blamed, as `Mutant` has
-    them, `also` those that may be. `levels`: of `LEVELS` those whose taps show it.
+    them, `also` those that may be. `levels`: of `THINNER` those whose taps show it.
     """
 
     name: str
@@ -43,7 +44,7 @@ def row(
     seed: Seed,
     wrong: str | tuple[str, ...],
     also: str = "",
-    levels: str = " ".join(LEVELS),
+    levels: str = " ".join(THINNER),
 ) -> Row:
     """A row with its sets as the words of a text."""
     taps = words(wrong if isinstance(wrong, str) else " ".join(wrong))

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from dataclasses import asdict
-from fnmatch import fnmatchcase
 from itertools import groupby
-from multiprocessing import get_context
 from pathlib import Path
-from statistics import median
+from typing import Any
 
 import click
 from rich.table import Table
 
 from detection.command import Command
+from detection.draws import by_level, chosen, line, read_results, run_each, times, write_results
 from detection.ported.row import SETS, Row, rows
 from detection.ported.run import LEVELS, Judged, Said, gap, judged
-from qwen3_golden import ParityError
-from qwen3_golden.whole import write_whole
 from qwen3_parity.report.terminal import console
 
 _COLUMNS = (
@@ -35,95 +28,81 @@ _COLUMNS = (
 @click.option("--only", default="*", metavar="GLOB", help="Rows by name: 'llama-*'.")
 @click.option("--level", "levels", multiple=True, type=click.Choice(list(LEVELS)), help="Only this level; repeatable.")
 @click.option("--gaps", is_flag=True, help="Only say how far each row moves the results; nothing is judged.")
+@click.option("--timeout", default=600.0, show_default=True, help="Seconds for each row at a level.")
 @click.option("--json", "out", type=click.Path(path_type=Path),
               help="Every row as JSON, to this file as they come; rows that it has are not run again.")  # fmt: skip
-def ported(parts: tuple[str, ...], only: str, levels: tuple[str, ...], gaps: bool, out: Path | None) -> None:
+def ported(
+    parts: tuple[str, ...], only: str, levels: tuple[str, ...], gaps: bool, timeout: float, out: Path | None
+) -> None:
     """Write mistakes of ports into Hugging Face's source, and judge each by the family's own golden.
 
     Exit code 1 when a mistake is not caught, or the judge fails.
     """
-    chosen = [row for row in rows() if row.part in (parts or SETS) and fnmatchcase(row.name, only)]
-    if not chosen:
-        raise ParityError(
-            f"--only {only}",
-            "no row of the set has such a name",
-            expected="a glob like 'llama-*'",
-            got="no match",
-            next_step="leave --only out: --gaps lists every row",
-        )
+    some = chosen(
+        [row for row in rows() if row.part in (parts or SETS)],
+        [only],
+        "no row of the set has such a name",
+        expected="a glob like 'llama-*'",
+        next_step="leave --only out: --gaps lists every row",
+    )
     if gaps:
-        for row in chosen:
+        for row in some:
             click.echo(f"{row.name} {gap(row):.2g} {row.function}: {row.new or 'left out'}")
         return
-    results = read_results(out) if out is not None and out.exists() else []
-    for result in _run(chosen, levels or tuple(LEVELS), {(x.row, x.level) for x in results}):
+    results = read_results(out, _built, "rows of ports' mistakes")
+    for result in _run(some, levels or tuple(LEVELS), {(x.row, x.level) for x in results}, timeout):
         results.append(result)
-        click.echo(line(result))
+        click.echo(_line(result))
         if out is not None:
-            write_whole(out, (json.dumps([asdict(x) for x in results], indent=1) + "\n").encode())
-    names = {row.name for row in chosen}
+            write_results(out, results)
+    names = {row.name for row in some}
     shown = [x for x in results if x.row in names]
-    console().print(table(shown, chosen))
+    console().print(table(shown, some))
     sys.exit(int(any(x.failure or not x.caught for x in shown)))
 
 
-def _run(chosen: Sequence[Row], levels: Sequence[str], before: set[tuple[str, str]]) -> Iterator[Judged]:
-    """Each family in a process of its own, which captures it once; one that dies fails the row that it ran."""
-    for _, group in groupby(chosen, lambda row: row.family):
+def _run(rows: Sequence[Row], levels: Sequence[str], before: set[tuple[str, str]], limit: float) -> Iterator[Judged]:
+    """Each family in a process of its own, which captures it once; one that dies or hangs fails the row that it ran."""
+    for _, group in groupby(rows, lambda row: row.family):
         left = [(row, level) for row in group for level in levels if (row.name, level) not in before]
-        while left:
-            with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-                while left:
-                    row, level = left.pop(0)
-                    try:
-                        yield pool.submit(judged, row, level).result()
-                    except BrokenProcessPool:
-                        yield Judged(row.name, level, failure="the process died")
-                        break
+        yield from run_each(_judged, left, _failed, limit, "spawn")
 
 
-def line(result: Judged) -> str:
+def _judged(item: tuple[Row, str]) -> Judged:
+    return judged(*item)
+
+
+def _failed(item: tuple[Row, str], failure: str) -> Judged:
+    row, level = item
+    return Judged(row.name, level, failure=failure)
+
+
+def _line(result: Judged) -> str:
     """A row at a level: what became of it, and the first answer to each fault."""
-    states = (("blamed", result.blamed), ("line", result.line), ("right", result.correct))
-    parts = [name if state else f"not {name}" for name, state in states] if result.caught else ["not caught"]
-    parts += [f"innocent: {' '.join(result.innocents)}"] if result.innocents else []
-    parts += [f"failure: {result.failure}"] if result.failure else []
-    said = [f"\n    {'+' if x.correct else '-'} {x.place}: {x.name or 'nothing'}: {x.text}" for x in result.said]
-    return f"{result.row} {result.level} (gap {result.gap:.2g}): " + ", ".join(parts) + "".join(said)
+    states = {"blamed": result.blamed, "line": result.line, "right": result.is_right}
+    notes = {"innocent": " ".join(result.innocents), "failure": result.failure}
+    said = [(answer.is_right, f"{answer.place}: {answer.name or 'nothing'}: {answer.text}") for answer in result.said]
+    head = f"{result.row} {result.level} (gap {result.gap:.2g})"
+    return line(head, states if result.caught else {"caught": False}, notes, said)
 
 
-def read_results(path: Path) -> list[Judged]:
-    """What `--json` wrote; raises `ParityError` for anything else."""
-    try:
-        read = json.loads(path.read_text(encoding="utf-8"))
-        return [
-            Judged(**{**row, "said": tuple(Said(**x) for x in row["said"]), "innocents": tuple(row["innocents"])})
-            for row in read
-        ]
-    except (ValueError, KeyError, TypeError) as error:
-        raise ParityError(
-            path,
-            "these are no rows of ports' mistakes",
-            expected="a file that --json wrote, or none",
-            got=repr(error),
-            next_step="give another file",
-        ) from None
+def _built(values: dict[str, Any]) -> Judged:
+    """A result from the values of its JSON."""
+    said = tuple(Said(**answer) for answer in values["said"])
+    return Judged(**{**values, "said": said, "innocents": tuple(values["innocents"])})
 
 
-def table(results: Sequence[Judged], chosen: Sequence[Row]) -> Table:
+def table(results: Sequence[Judged], rows: Sequence[Row]) -> Table:
     """The sums of each set, family and level, and of all families; seconds of diagnoses, of the processor."""
-    sums, by_name = Table(*_COLUMNS, box=None), {row.name: row for row in chosen}
-    families = list(dict.fromkeys(row.family for row in chosen))
+    sums, by_name = Table(*_COLUMNS, box=None), {row.name: row for row in rows}
+    families = list(dict.fromkeys(row.family for row in rows))
     for part in SETS:
         here = [x for x in results if by_name[x.row].part == part]
         for family in (*families, "all"):
-            for level in LEVELS:
-                some = [x for x in here if x.level == level and family in ("all", by_name[x.row].family)]
+            group = [x for x in here if family in ("all", by_name[x.row].family)]
+            for level, some in by_level(group, LEVELS):
                 counts = [len(some), sum(x.caught for x in some), sum(x.blamed for x in some)]
-                counts += [sum(bool(x.innocents) for x in some), sum(x.line for x in some)]
-                counts += [sum(x.first for x in some), sum(x.correct for x in some), sum(bool(x.failure) for x in some)]
-                seconds = [x.seconds for x in some] or [0.0]
-                times = (f"{median(seconds):.1f}", f"{max(seconds):.1f}")
-                if some:
-                    sums.add_row(part, family, level, *map(str, counts), *times)
+                counts += [sum(bool(x.innocents) for x in some), sum(x.line for x in some), sum(x.first for x in some)]
+                counts += [sum(x.is_right for x in some), sum(bool(x.failure) for x in some)]
+                sums.add_row(part, family, level, *map(str, counts), *times([x.seconds for x in some]))
     return sums

@@ -20,75 +20,71 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from detection.draws import Alternative, alternative, says
 from detection.families.models import FAMILIES
+from detection.ported.substituted import Change
 from qwen3_golden import ParityError
 
 SETS = ("first", "held")
 _FOLDER = Path(__file__).with_name("rows")
+"""A file of rows for each family that has any, by its package."""
+_MARKS = ("- ", "+ ", "~ ", "! ", "# ")
 _HEAD = re.compile(r"== (\S+) (?:(\S+):)?(\S+) @ (.+)")
-_Alternative = tuple[re.Pattern[str], ...]
 
 
-@dataclass(frozen=True)
-class Row:
-    """A mistake: `old` stands once in `function` of `module`, `new` in its place; `blame` are globs of module paths,
-    `also` other lines that an answer may name.
+@dataclass(frozen=True, kw_only=True)
+class Row(Change):
+    """A mistake of a set, `part`: `blame` are globs of the paths of wrong modules, `alternatives` say the mechanism,
+    `also` are other lines that an answer may name.
     """
 
-    name: str
     family: str
     part: str
-    module: str
-    function: str
     blame: tuple[str, ...]
-    old: str
-    new: str
-    alternatives: tuple[_Alternative, ...]
+    alternatives: tuple[Alternative, ...]
     also: tuple[str, ...]
 
-    def is_told_by(self, said: str) -> bool:
+    def fits(self, said: str) -> bool:
         """Whether an answer, its name and its text, says the mechanism."""
-        return any(all(part.search(said) for part in every) for every in self.alternatives)
+        return says(self.alternatives, said)
 
 
 @cache
 def rows() -> Sequence[Row]:
     """Every row of every family that has a file, in the families' order; raises `ParityError` where one is misread."""
     files = {path.stem: path for path in _FOLDER.glob("*.txt")}
-    return [row for family in FAMILIES if (path := files.get(family.partition(".")[0])) for row in _read(family, path)]
+    return [row for family in FAMILIES if (path := files.get(family.partition(".")[0])) for row in read(family, path)]
 
 
-def _read(family: str, path: Path) -> Iterator[Row]:
+def read(family: str, path: Path) -> Iterator[Row]:
+    """The rows of a family's file; raises `ParityError` for what is none, and for a line without a mark."""
     package = family.partition(".")[0]
     blocks = re.split(r"^(?=== )", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    for number, block in enumerate(blocks[1:], 1):
-        head, *lines = block.splitlines()
-        read = _HEAD.fullmatch(head)
-        marked = {mark: [line[2:] for line in lines if line.startswith(mark + " ")] for mark in "-+~!"}
-        if read is None or read[1] not in SETS or not marked["-"] or not marked["~"]:
+    for number, block in enumerate(blocks[0].splitlines()[:1] + blocks[1:], 1):
+        first, *lines = block.splitlines()
+        head = _HEAD.fullmatch(first)
+        marked = {mark: [line[2:] for line in lines if line.startswith(mark)] for mark in _MARKS}
+        stray = [line for line in lines if line[:2] not in _MARKS]
+        if head is None or head[1] not in SETS or not marked["- "] or not marked["~ "] or stray:
             raise ParityError(
                 f"{path.name}: row {number}",
                 "this is no row",
                 expected="== first FUNCTION @ MODULES, and lines that begin with -, + and ~",
-                got=head,
+                got=stray[0] if stray else first,
                 next_step="see detection/ported/row.py",
             )
         yield Row(
-            f"{package}-{number:02}",
-            family,
-            read[1],
-            read[2] or f"transformers.models.{package}.modeling_{package}",
-            read[3],
-            tuple(read[4].split()),
-            "\n".join(marked["-"]),
-            "\n".join(marked["+"]),
-            tuple(_alternative(line) for line in marked["~"]),
-            tuple(marked["!"]),
+            name=f"{package}-{number:02}",
+            module=head[2] or f"transformers.models.{package}.modeling_{package}",
+            function=head[3],
+            old="\n".join(marked["- "]),
+            new="\n".join(marked["+ "]),
+            family=family,
+            part=head[1],
+            blame=tuple(head[4].split()),
+            alternatives=tuple(alternative(re.sub("<([12])>", _number, line)) for line in marked["~ "]),
+            also=tuple(marked["! "]),
         )
-
-
-def _alternative(line: str) -> _Alternative:
-    return tuple(re.compile(part, re.IGNORECASE) for part in re.sub("<([12])>", _number, line).split(" & "))
 
 
 def _number(digit: re.Match[str]) -> str:

@@ -48,7 +48,7 @@ class Said:
     near: bool
 
     @property
-    def correct(self) -> bool:
+    def is_right(self) -> bool:
         """Whether it says what is wrong, and where."""
         return (self.mechanism or self.exact) and self.near
 
@@ -82,12 +82,12 @@ class Judged:
     @property
     def first(self) -> bool:
         """Whether the first answer of all is right."""
-        return bool(self.said) and self.said[0].correct
+        return bool(self.said) and self.said[0].is_right
 
     @property
-    def correct(self) -> bool:
+    def is_right(self) -> bool:
         """Whether the first answer to every fault is right."""
-        return bool(self.said) and all(answer.correct for answer in self.said)
+        return bool(self.said) and all(answer.is_right for answer in self.said)
 
 
 def judged(row: Row, level: str) -> Judged:
@@ -169,4 +169,4 @@ def _first(row: Row, fault: Explained) -> Said:
     name, says = answers[0]
     here, whole = text(row), f"{name} {says}"
     near = is_near(here, whole, row.also)
-    return Said(fault.fault.place, name, says, row.is_told_by(whole), is_exact(here, whole), near)
+    return Said(fault.fault.place, name, says, row.fits(whole), is_exact(here, whole), near)

@@ -5,18 +5,31 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import cache, reduce
 from importlib import import_module
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import NamedTuple
 
-from detection.ported.row import Row
 from qwen3_golden import ParityError
 
 
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """What is written otherwise: `old` stands once in `function`, by its qualified name, of `module`, `new` in its
+    place.
+    """
+
+    name: str
+    module: str
+    function: str
+    old: str
+    new: str
+
+
 class Text(NamedTuple):
-    """A module's file with its source, the function in it, and the lines, counted from 1, that a row writes anew."""
+    """A module's file with its source, the function in it, and the lines, counted from 1, that are written anew."""
 
     path: Path
     source: str
@@ -26,41 +39,41 @@ class Text(NamedTuple):
 
     @property
     def lines(self) -> range:
-        """The numbers of the lines that a row writes anew."""
+        """The numbers of the lines that are written anew."""
         return range(self.first, self.last + 1)
 
 
-def text(row: Row) -> Text:
-    """Where a row's old text stands; raises `ParityError` where it stands nowhere, or twice."""
-    path, source, tree = _source(row.module)
-    function = _function(tree, row.function)
+def text(change: Change) -> Text:
+    """Where a change's old text stands; raises `ParityError` where it stands nowhere, or twice."""
+    path, source, tree = _source(change.module)
+    function = _function(tree, change.function)
     if function is not None:
         lines = source.splitlines(keepends=True)
         before = "".join(lines[: function.lineno - 1])
         body = "".join(lines[function.lineno - 1 : function.end_lineno])
-        if body.count(row.old) == 1:
-            first = (before + body.partition(row.old)[0]).count("\n") + 1
-            return Text(path, source, function, first, first + row.old.count("\n"))
+        if body.count(change.old) == 1:
+            first = (before + body.partition(change.old)[0]).count("\n") + 1
+            return Text(path, source, function, first, first + change.old.count("\n"))
     raise ParityError(
-        row.name,
+        change.name,
         "the text that it changes must stand once in its function",
-        expected=f"{row.function} of {path.name} with {row.old}",
-        got="no such function" if function is None else f"{body.count(row.old)} times",
+        expected=f"{change.function} of {path.name} with {change.old}",
+        got="no such function" if function is None else f"{body.count(change.old)} times",
         next_step="write the row for the installed transformers",
     )
 
 
 @contextmanager
-def substituted(row: Row) -> Iterator[None]:
-    """The module with the row's new text, compiled from its changed source; raises `ParityError` where it cannot be."""
-    here = text(row)
+def substituted(change: Change) -> Iterator[None]:
+    """The module with the new text, compiled from its changed source; raises `ParityError` where it cannot be."""
+    here = text(change)
     lines = here.source.splitlines(keepends=True)
     start, end = here.function.lineno - 1, here.function.end_lineno
-    body = "".join(lines[start:end]).replace(row.old, row.new)
+    body = "".join(lines[start:end]).replace(change.old, change.new)
     changed = "".join(lines[:start]) + body + "".join(lines[end:])
-    code = _code(compile(changed, str(here.path), "exec", dont_inherit=True), row.function)
+    code = _code(compile(changed, str(here.path), "exec", dont_inherit=True), change.function)
     with ExitStack() as stack:
-        for function in _holders(row, here.path):
+        for function in _holders(change, here.path):
             stack.enter_context(_coded(function, code))
         yield
 
@@ -88,13 +101,13 @@ def _code(module: CodeType, name: str) -> CodeType:
     )
 
 
-def _holders(row: Row, path: Path) -> Iterator[FunctionType]:
+def _holders(change: Change, path: Path) -> Iterator[FunctionType]:
     """The function itself, within whatever decorates it: what a wrapper wraps or closes over is looked through.
 
     Raises `ParityError` where it is not there: the row would change nothing.
     """
-    first, *rest = row.function.split(".")
-    held = reduce(lambda part, name: vars(part)[name], rest, vars(import_module(row.module))[first])
+    first, *rest = change.function.split(".")
+    held = reduce(lambda part, name: vars(part)[name], rest, vars(import_module(change.module))[first])
     left, before, count = [held], set[int](), 0
     while left:
         holder = left.pop()
@@ -102,7 +115,7 @@ def _holders(row: Row, path: Path) -> Iterator[FunctionType]:
             continue
         before.add(id(holder))
         code = getattr(holder, "__code__", None)
-        if code is not None and (code.co_qualname, code.co_filename) == (row.function, str(path)):
+        if code is not None and (code.co_qualname, code.co_filename) == (change.function, str(path)):
             count += 1
             yield holder
             continue
@@ -111,9 +124,9 @@ def _holders(row: Row, path: Path) -> Iterator[FunctionType]:
         left += getattr(holder, "__dict__", {}).values()
     if not count:
         raise ParityError(
-            row.name,
+            change.name,
             "nobody holds the function that it changes",
-            expected=f"{row.function} of {row.module}, decorated or not",
+            expected=f"{change.function} of {change.module}, decorated or not",
             got=type(held).__name__,
             next_step="see what decorates it",
         )

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import json
 import sys
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 import click
 from rich.progress import track
 
 from detection.command import Command
-from qwen3_golden import ParityError
+from detection.draws import LEVELS, chosen
 from qwen3_golden.whole import write_whole
 from qwen3_parity.report.terminal import console
 
 
 @click.command(cls=Command)
 @click.option("--only", "globs", multiple=True, metavar="ID", help="Only these bugs, globs too; repeatable.")
-@click.option("--level", "levels", multiple=True, type=click.Choice(["all", "modules", "layer", "logits"]),
+@click.option("--level", "levels", multiple=True, type=click.Choice(LEVELS),
               help="Only this level of recording; repeatable. Otherwise those that a bug was drawn for.")  # fmt: skip
 @click.option("--list", "listed", is_flag=True, help="Only say which there are.")
 @click.option("--timeout", default=300.0, show_default=True, help="Seconds for each bug.")
@@ -30,23 +29,21 @@ def unseen(globs: tuple[str, ...], levels: tuple[str, ...], listed: bool, timeou
     """
     from detection.unseen import rows
 
-    chosen = [bug for bug in rows() if not globs or any(fnmatchcase(bug.name, glob) for glob in globs)]
-    if not chosen:
-        raise ParityError(
-            f"--only {' '.join(globs)}",
-            "no bug has such an id",
-            expected="an id like S6, or a glob like 'X*'",
-            got="no match",
-            next_step="python -m detection.unseen --list",
-        )
+    bugs = chosen(
+        rows(),
+        globs,
+        "no bug has such an id",
+        expected="an id like S6, or a glob like 'X*'",
+        next_step="python -m detection.unseen --list",
+    )
     if listed:
-        click.echo("\n".join(f"{bug.name}: {bug.says} ({bug.case})" for bug in chosen))
+        click.echo("\n".join(f"{bug.name}: {bug.says} ({bug.case})" for bug in bugs))
         return
     from detection.unseen.run import run_all
     from detection.unseen.table import sums, terminal, to_json
 
     screen, results = console(stderr=True), []
-    for some in track(run_all(chosen, levels, timeout), "unseen", len(chosen), console=screen, auto_refresh=False):
+    for some in track(run_all(bugs, levels, timeout), "unseen", len(bugs), console=screen, auto_refresh=False):
         results += some
         if out is not None:
             write_whole(out, (json.dumps(to_json(results), indent=1) + "\n").encode())

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import process_time
 
 import torch
 
+from detection.draws import run_each
+from detection.levels.blamed import blamed
 from detection.levels.thinned import thinned
-from detection.mutants.isolated import CHECKPOINTS, golden_of, record_mutant
-from detection.mutants.judged import MISPLACED, short
-from detection.unseen import Row, llama, rows
-from qwen3_golden import Recording, pattern_of, read
-from qwen3_parity.check import check
-from qwen3_parity.checkpoints.weights import weights_of
-from qwen3_parity.diagnosis import Diagnosis, diagnose
+from detection.mutants.isolated import golden_of, record_mutant
+from detection.mutants.judged import MISPLACED
+from detection.unseen import Row, llama
+from qwen3_golden import Recording, read
+from qwen3_parity.diagnosis import Diagnosis
 from qwen3_parity.diagnosis.explained import Explained
 
 Answer = tuple[str, str]
@@ -60,8 +59,8 @@ def recorded(row: Row, golden: Recording, folder: Path) -> Recording:
     return read(path)
 
 
-def outcomes(row: Row, levels: Sequence[str]) -> list[Outcome]:
-    """The row at each of these levels."""
+def _outcomes(levels: Sequence[str], row: Row) -> list[Outcome]:
+    torch.set_num_threads(1)
     golden = golden_of(row.case)
     with TemporaryDirectory() as folder:
         whole = recorded(row, golden, Path(folder))
@@ -69,25 +68,23 @@ def outcomes(row: Row, levels: Sequence[str]) -> list[Outcome]:
 
 
 def _outcome(row: Row, level: str, golden: Recording, candidate: Recording) -> Outcome:
-    if not check(golden, candidate).exit_code:
+    try:
+        result = blamed(golden, candidate, row.wrong)
+    except Exception as error:  # caught is caught, whatever the judge can make of it
+        return Outcome(row.name, row.says, level, caught=True, failure=f"{type(error).__name__}: {error}")
+    if result is None:
         return Outcome(row.name, row.says, level)
-    start = process_time()
-    diagnosis = diagnose(golden, candidate, weights_of(candidate, CHECKPOINTS))
-    seconds = process_time() - start
-    places = [*(fault.places for fault in diagnosis.faults), *(fault.places for fault in diagnosis.misplaced)]
-    groups = [frozenset(map(short, some)) for some in places]
-    there = {short(pattern_of(item.info.name)) for item in candidate} if level == "all" else set[str]()
-    answers = _answers(diagnosis)
+    answers = _answers(result.diagnosis)
     return Outcome(
         row.name,
         row.says,
         level,
         caught=True,
-        innocents=tuple(some[0] for some, group in zip(places, groups, strict=True) if not group & row.wrong),
-        missed=tuple(sorted((row.wrong & there).difference(*groups))),
+        innocents=result.innocents,
+        missed=result.missed if level == "all" else (),
         named=_named(row, answers),
-        said=tuple((some[0], *map(": ".join, lines)) for some, lines in zip(places, answers, strict=True)),
-        seconds=seconds,
+        said=tuple((some[0], *map(": ".join, lines)) for some, lines in zip(result.places, answers, strict=True)),
+        seconds=result.seconds,
     )
 
 
@@ -108,26 +105,15 @@ def _of_fault(fault: Explained) -> list[Answer]:
     return [*explanations, *findings] or [("", fault.where)]
 
 
-def _child(name: str, levels: Sequence[str]) -> list[Outcome]:
-    torch.set_num_threads(1)
-    row = next(row for row in rows() if row.name == name)
-    try:
-        return outcomes(row, levels)
-    except Exception as error:  # whatever it is, the other bugs go on
-        return [Outcome(row.name, row.says, levels[0], failure=f"{type(error).__name__}: {error}")]
+def _failed(levels: Sequence[str], row: Row, failure: str) -> list[Outcome]:
+    return [Outcome(row.name, row.says, level, failure=failure) for level in levels]
 
 
-def run_all(chosen: Sequence[Row], levels: Sequence[str], limit: float) -> Iterator[list[Outcome]]:
+def run_all(rows: Sequence[Row], levels: Sequence[str], limit: float) -> Iterator[list[Outcome]]:
     """Each row at those of its `levels` that are asked for (all without one), in a process of its own, `limit` seconds
-    at most.
+    at most; one that raises, dies or hangs is a failure of every level.
     """
-    context = multiprocessing.get_context("fork")  # what is imported and read stays warm
-    for row in chosen:
+    for row in rows:
         asked = [level for level in row.levels if not levels or level in levels]
-        if not asked:
-            continue
-        with context.Pool(1) as pool:
-            try:
-                yield pool.apply_async(_child, (row.name, asked)).get(limit)
-            except multiprocessing.TimeoutError:  # its process died, or goes on for ever
-                yield [Outcome(row.name, row.says, asked[0], failure=f"nothing after {limit:g} s")]
+        if asked:
+            yield from run_each(partial(_outcomes, asked), [row], partial(_failed, asked), limit)

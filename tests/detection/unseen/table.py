@@ -9,31 +9,29 @@ from typing import Any
 
 from rich.table import Table
 
+from detection.draws import by_level
 from detection.unseen.run import Outcome
 
-_LEVELS = ("all", "modules", "layer", "logits")
 _CELL = 160
 """So many characters of an answer stand in the table; the JSON has it whole."""
 
 
 def totals(outcomes: Sequence[Outcome]) -> dict[str, dict[str, Any]]:
     """By level: how many bugs, how many are caught, blamed exactly, without innocents, and named first."""
-    by_level = {}
-    for level in _LEVELS:
-        some = [bug for bug in outcomes if bug.level == level]
-        if some:
-            by_level[level] = {
-                "bugs": len(some),
-                "caught": sum(bug.caught for bug in some),
-                "blamed": sum(bug.blamed for bug in some),
-                "innocents": sum(len(bug.innocents) for bug in some),
-                "named": sum(bug.named == "yes" for bug in some),
-                "behind": sum(bug.named == "behind" for bug in some),
-                "failures": sum(bool(bug.failure) for bug in some),
-                "median_seconds": round(median(bug.seconds for bug in some), 2),
-                "worst_seconds": round(max(bug.seconds for bug in some), 2),
-            }
-    return by_level
+    return {
+        level: {
+            "bugs": len(some),
+            "caught": sum(bug.caught for bug in some),
+            "blamed": sum(bug.blamed for bug in some),
+            "innocents": sum(len(bug.innocents) for bug in some),
+            "named": sum(bug.named == "yes" for bug in some),
+            "behind": sum(bug.named == "behind" for bug in some),
+            "failures": sum(bool(bug.failure) for bug in some),
+            "median_seconds": round(median(bug.seconds for bug in some), 2),
+            "worst_seconds": round(max(bug.seconds for bug in some), 2),
+        }
+        for level, some in by_level(outcomes)
+    }
 
 
 def terminal(outcomes: Sequence[Outcome]) -> Table:
@@ -58,10 +56,10 @@ def terminal(outcomes: Sequence[Outcome]) -> Table:
 
 def sums(outcomes: Sequence[Outcome]) -> Table:
     """A row a level."""
-    by_level = totals(outcomes)
-    heads = next(iter(by_level.values()), {})
+    every = totals(outcomes)
+    heads = next(iter(every.values()), {})
     table = Table("level", *(head.replace("_", " ") for head in heads), box=None)
-    for level, numbers in by_level.items():
+    for level, numbers in every.items():
         table.add_row(level, *map(str, numbers.values()))
     return table
 
