@@ -43,6 +43,7 @@ def found(chosen: Mapping[tuple[str, str, str], Sequence[Seed]]) -> Sequence[Out
     return [judged(next(seed for seed in some if shows(seed))) for some in chosen.values()]
 
 
+@pytest.mark.slow
 def test_a_mistake_that_seeds_itself_is_caught(found: Sequence[Outcome | None]) -> None:
     assert len(found) == len(PLACES) and all(one is not None and one.caught for one in found)
 

@@ -15,14 +15,11 @@ from detection.families.measure import Family, measured
 from detection.families.models import FAMILIES
 from detection.families.table import cells, markdown, remarks
 
-SAMPLE = ("qwen3_moe.Qwen3Moe",)
 
-
-@pytest.mark.parametrize(
-    "family", [name if name in SAMPLE else pytest.param(name, marks=pytest.mark.slow) for name in FAMILIES]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
 def test_honest_runs_are_at_parity_and_mistakes_are_blamed_where_they_are(family: str) -> None:
-    row = measured(family, few=3 if family in SAMPLE else 0)
+    row = measured(family)
     assert row.honest >= 3 and row.mistakes >= 2
     assert not [*row.refused, *row.alarms, *row.missed, *row.astray, *row.innocent]
     assert row.worst_honest < 1 < row.smallest_wrong

@@ -95,6 +95,7 @@ def test_a_windowed_static_cache_is_compiled_and_runs_past_its_window(
     torch.testing.assert_close(torch.cat(logits, dim=1), expected, **CLOSE)
 
 
+@pytest.mark.slow
 @torch.no_grad()
 def test_a_compiled_step_counts_positions_from_a_mask_as_the_plain_one_does(model: Any, source: Any, ids: Any) -> None:
     target, seen = ids(2, 4, seed=4), torch.tensor([[1, 1, 1, 1], [0, 0, 1, 1]])

@@ -72,7 +72,7 @@ def hidden(count: int, sample: int) -> set[Key]:
     return set(rest[:count])
 
 
-@pytest.mark.parametrize(("glob", "sample"), [("*", 12), ("*.output", 4)])
+@pytest.mark.parametrize(("glob", "sample"), [("*", 12), pytest.param("*.output", 4, marks=pytest.mark.slow)])
 def test_a_tap_with_a_mistake_of_its_own_is_listed(glob: str, sample: int) -> None:
     (other,) = hidden(1, sample)
     found = diagnosed(CASE, {NORM: at({other}, unheard_of, eps(1e-2))}, taps=glob)

@@ -68,6 +68,7 @@ def test_half_of_the_taps_are_enough_and_fewer_are_not() -> None:
     )
 
 
+@pytest.mark.slow
 def test_two_taps_that_are_wrong_alike_do_not_explain_each_other() -> None:
     attention = "decoder.layers.{layer}.merged_attn"
     both = {f"{attention}.{name}": changed(lambda y, _: np.cos(9 * np.arange(y.size)).reshape(y.shape)) for name in

@@ -137,6 +137,7 @@ def larger(site: Site) -> Result:
     return exact(truth(site) * 1.25)
 
 
+@pytest.mark.slow
 def test_a_factor_inside_a_group_is_solved_for() -> None:
     (found,) = diagnosis("decoder/plain", {"*.merged_attn.probs": larger}, "layer").faults
     assert {one.name for one in found.explanations} >= {"softmax.scaled"}
@@ -168,6 +169,7 @@ def nonsense(site: Site) -> Result:
     return exact(y + np.random.default_rng(y.size).standard_normal(y.shape))
 
 
+@pytest.mark.slow
 def test_where_no_mistake_is_known_the_tap_to_record_next_halves_the_group() -> None:
     (found,) = diagnosis("decoder/plain", {"*.mlp.act": nonsense}, "layer").faults
     assert not found.explanations
@@ -237,7 +239,7 @@ def late_and_biased(site: Site) -> Result:
     ("tap", "wrong", "name"),
     [
         ("decoder.*.q_norm", one_more_of_another, "norm.one_plus_weight+weight.other_tensor"),
-        ("decoder.*.o_proj", late_and_biased, "weight.extra_bias+wiring.shifted"),
+        pytest.param("decoder.*.o_proj", late_and_biased, "weight.extra_bias+wiring.shifted", marks=pytest.mark.slow),
     ],
 )
 def test_two_mistakes_in_one_op_are_both_named(tap: str, wrong: Compute, name: str) -> None:

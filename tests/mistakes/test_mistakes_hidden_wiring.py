@@ -170,7 +170,7 @@ BUGS: Mapping[str, tuple[str, str, Mapping[str, Compute], str]] = {
 """Case, level, the wrong ops, and their name."""
 
 
-@pytest.mark.sample(every=4)
+@pytest.mark.sample(every=8)
 @pytest.mark.parametrize(
     "bug", [pytest.param(one, marks=[pytest.mark.slow] * (level == "logits")) for one, (_, level, *_) in BUGS.items()]
 )

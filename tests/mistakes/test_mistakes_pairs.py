@@ -106,7 +106,7 @@ def _embeddings_cut_off_for_the_stream(site: Site) -> Result:
     return (np.clip(embedded, -0.5, 0.5) if site.place.layer else site.inputs[0]), None
 
 
-@pytest.mark.sample(every=4)
+@pytest.mark.sample(every=7)
 @pytest.mark.parametrize(
     ("tap", "wrong", "names"),
     [
@@ -117,7 +117,7 @@ def _embeddings_cut_off_for_the_stream(site: Site) -> Result:
         ("merged_attn.q_norm", _reversed_weight_of_the_last_layer, {"weight.other_tensor", "weight.shifted"}),
         ("attn_residual", _last_row_repeated_of_a_normed_branch, {"tail.repeated", "wiring.extra_norm"}),
         ("attn_residual", _rounded_stream_of_a_normed_branch, {"residual.branch_normed", "residual.half_precision"}),
-        ("attn_residual", _embeddings_for_a_shifted_branch, {"residual.shifted", "wiring.other_input"}),
+        ("attn_residual", _embeddings_for_a_shifted_branch, {"wiring.other_row", "wiring.other_input"}),
         ("mlp.up_proj", _rounded_weight_of_exchanged_halves, {"weight.rounded", "weight.shards_shuffled"}),
         ("attn_residual", _rest_of_a_negated_branch_left_out, {"tail.zero", "residual.subtracted"}),
         ("input", _last_row_repeated_of_a_normed_input, {"tail.repeated", "wiring.extra_norm"}),

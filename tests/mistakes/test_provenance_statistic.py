@@ -88,6 +88,7 @@ def test_other_factors_are_nobodys(factor: str) -> None:
     assert statistic_of("encdec/ragged", NORM, FACTORS[factor], 2) is None
 
 
+@pytest.mark.slow
 def test_it_is_told_before_a_factor_of_each_row() -> None:
     place = "decoder.layers.{layer}.input_layernorm"
     said = fault("decoder/ragged_decode", {place: changed(lambda _, site: first_row(site))})

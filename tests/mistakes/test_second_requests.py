@@ -53,6 +53,7 @@ LEFT: dict[str, tuple[Mapping[str, Compute], str]] = {
 }
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("what", LEFT)
 def test_what_the_first_request_left_is_named_so(what: str) -> None:
     wrong, name = LEFT[what]
@@ -61,6 +62,7 @@ def test_what_the_first_request_left_is_named_so(what: str) -> None:
     assert golden(CASE).case.after in found.meaning[0]
 
 
+@pytest.mark.slow
 def test_a_prefix_is_told_by_its_positions() -> None:
     says = fault(CASE, {f"{ATTENTION}.k_rope": changed(prefix_of_first)}).findings[0].says
     assert "batch row 0, positions 0–2 hold the request before's k_rope (step 0), at the same place" in says

@@ -74,6 +74,7 @@ def test_a_factor_that_is_another_one_at_every_tap_is_told_as_such() -> None:
     assert "it is no such number: " in line and "1.05 (decoder.layers.0.input_layernorm, step 0)" in line
 
 
+@pytest.mark.slow
 def test_what_was_fitted_to_each_tap_is_no_name() -> None:
     found = diagnosed("encdec/ragged", {NORM: first_rows})
     (fault,) = found.faults

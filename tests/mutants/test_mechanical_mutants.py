@@ -108,6 +108,7 @@ def found(every: list[Mutant]) -> dict[str, Mutant]:
     return {mutant.key: mutant for mutant in every}
 
 
+@pytest.mark.slow
 def test_there_are_three_hundred_mutants_under_unique_keys(every: list[Mutant], found: dict[str, Mutant]) -> None:
     assert len(found) == len(every) >= 300
 

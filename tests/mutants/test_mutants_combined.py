@@ -14,6 +14,7 @@ def inexact(found: Sequence[Combination]) -> list[Combination]:
     return [one for one in found if not one.exact]
 
 
+@pytest.mark.slow
 def test_a_pair_and_a_triple_are_blamed_exactly() -> None:
     found = list(combinations(catalogue(), 2))
     assert sorted(len(one.names) for one in found) == [2, 3]

@@ -83,6 +83,7 @@ class Similar(nn.Module):
         return {"embedding": F.normalize(self.head(last_token(hidden, attention_mask)))}
 
 
+@pytest.mark.slow
 def test_a_module_of_somebodys_own_around_a_model_is_captured(tmp_path: Path) -> None:
     model = Similar(tiny_model("qwen3").model).eval().requires_grad_(False)
     inputs = {"input_ids": torch.arange(11, 21).reshape(2, 5), "attention_mask": LEFT}

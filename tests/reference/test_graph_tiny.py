@@ -40,7 +40,7 @@ def differences(golden: Recording, folder: Path) -> dict[tuple[str, int], float]
     return apart
 
 
-@pytest.mark.sample(every=4)
+@pytest.mark.sample(every=9)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_tiny_golden_is_what_its_own_graph_computes(family: str, tmp_path: Path) -> None:
     path = write_tiny(family, tmp_path / family)
@@ -82,6 +82,7 @@ def test_the_bytes_are_the_same_whatever_order_a_set_has(tmp_path: Path) -> None
     assert contents[0] == contents[1]
 
 
+@pytest.mark.slow
 def test_weights_are_loud_and_two_tokens_are_quiet(tmp_path: Path) -> None:
     folder = write_tiny("qwen2_moe", tmp_path / "it").parent
     model = load(folder)
@@ -160,6 +161,7 @@ def test_a_family_that_transformers_does_not_know_is_refused(family: str, tmp_pa
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_a_graph_reads_no_other_names_than_its_golden_has(tmp_path: Path) -> None:
     golden = read(write_tiny("bert", tmp_path / "it"))
     graph = graph_of(golden.graph, golden.source)

@@ -141,6 +141,7 @@ def test_a_step_takes_the_caches_and_gives_them_back() -> None:
     assert worst(here.run(TRUTH), here.torch(truth=True)) < 1e-12
 
 
+@pytest.mark.slow
 def test_one_graph_of_a_bfloat16_model_with_free_sizes_serves_every_size_and_float32() -> None:
     here, free = prefill("qwen3.Qwen3"), {0: torch.export.Dim.AUTO, 1: torch.export.Dim.AUTO}
     half = Prefill(tiny("qwen3.Qwen3"))

@@ -160,6 +160,7 @@ def test_the_command_exits_2_when_a_checkpoint_is_missing(tmp_path: Path, capsys
     assert "config.json" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_another_process_with_another_hash_seed_records_the_same_bytes(tmp_path: Path) -> None:
     names = ["encoder/one_token", "tokenization/decoding", "tokenization/merges"]
     only = [f"--only={name}" for name in names]

@@ -129,8 +129,8 @@ def _parts(folder: Path, name: str, count: int) -> None:
     assert cut > 30
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WHOLE_MODELS)
-@pytest.mark.sample(every=2)
 def test_two_processes_record_what_one_does(folder: Path, two: Any, name: str) -> None:
     _agree(folder / "one" / f"{name}.pb", folder / "two" / f"{name}.pb")
     _parts(folder / "two", name, 2)
@@ -144,17 +144,20 @@ def test_four_processes_record_what_one_and_two_do(folder: Path, two: Any, four:
     _parts(folder / "four", name, 4)
 
 
+@pytest.mark.slow
 def test_two_processes_pass_against_a_committed_golden(folder: Path, two: Any) -> None:
     _agree(GOLDEN_ROOT / "cases/encdec/ragged.pb", folder / "two" / "ragged.pb")
     _parts(folder / "two", "ragged", 2)
 
 
+@pytest.mark.slow
 def test_a_recording_says_how_many_processes_made_it(folder: Path, two: Any) -> None:
     flags = {pair.key: pair.value for pair in read(folder / "two" / "tied.pb").provenance.flags}
     assert flags["tensor_parallel"] == "2"
     assert "tensor_parallel" not in {pair.key for pair in read(folder / "one" / "tied.pb").provenance.flags}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mistake", "places", "named"),
     [
@@ -172,6 +175,7 @@ def test_rows_that_are_cut_wrongly_diverge_and_are_named(
     assert {fault.name for fault in found.faults} == {named}
 
 
+@pytest.mark.slow
 def test_parts_in_another_order_than_ranks_diverge_and_are_named(folder: Path, two: Any) -> None:
     golden, candidate = read(folder / "one" / "small.pb"), read(folder / "two" / "order.pb")
     found = diagnose(golden, candidate, load_weights(None, folder / "checkpoints" / "small"))
@@ -180,6 +184,7 @@ def test_parts_in_another_order_than_ranks_diverge_and_are_named(folder: Path, t
     assert [fault.name for fault in projections] == ["weight.shards_shuffled"] * 2
 
 
+@pytest.mark.slow
 def test_a_process_that_fails_ends_all_with_one_message_and_no_golden(
     folder: Path, two: subprocess.CompletedProcess[str]
 ) -> None:
@@ -190,6 +195,7 @@ def test_a_process_that_fails_ends_all_with_one_message_and_no_golden(
     assert not list((folder / "two").glob(".*"))
 
 
+@pytest.mark.slow
 def test_rank_0_alone_prints(two: subprocess.CompletedProcess[str]) -> None:
     printed = [line for line in two.stdout.splitlines() if line.startswith("recording")]
     assert len(printed) == len(set(printed)) == 8

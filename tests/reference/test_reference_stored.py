@@ -43,7 +43,7 @@ def graph(family: str) -> Graph:
     return exported(Logits(tiny(family)), inputs(9))
 
 
-@pytest.mark.sample(every=3)
+@pytest.mark.sample(every=6)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_models_graph_comes_back_and_computes_the_same(family: str) -> None:
     written = graph(family)

@@ -89,6 +89,7 @@ def test_each_side_of_padding_hides_a_mistake_which_the_other_shows(
     assert not words["last_token"].wrong_alone
 
 
+@pytest.mark.slow
 def test_an_embedding_cut_and_left_at_its_length_and_answers_exchanged_are_divergence(
     cases: Goldens, tmp_path: Path
 ) -> None:
@@ -130,6 +131,7 @@ def test_hugging_faces_own_is_recorded_by_the_command_with_what_stands_around_it
     assert verdicts.word == "parity" and {"embedding", "score"} & {tap.name for tap in verdicts.taps}
 
 
+@pytest.mark.slow
 def test_scores_are_soft_and_a_recording_without_them_is_partial(cases: Goldens, tmp_path: Path) -> None:
     golden = cases["reranker", "left"]
     scores = golden["score", 0].array

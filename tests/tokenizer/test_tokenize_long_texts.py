@@ -40,6 +40,7 @@ def peak(path: Path, characters: int) -> int:
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_a_further_character_takes_at_most_20_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("qwen3_reference.tokenization.pieces.pieces", partial(pieces, size=1000))
     shorter, longer = 2_000, 5_000

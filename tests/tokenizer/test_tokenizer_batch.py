@@ -23,6 +23,7 @@ def theirs(hf: Any) -> Iterator[Any]:
     hf.backend_tokenizer.no_padding()
 
 
+@pytest.mark.sample(every=5)
 @pytest.mark.parametrize(("padding_side", "truncation_side"), list(product(SIDES, SIDES)))
 @pytest.mark.parametrize(("max_length", "multiple"), [(0, 0), (3, 0), (1, 0), (0, 8), (8, 4), (4, 4)])
 def test_batches_are_hugging_faces(

@@ -100,6 +100,7 @@ def test_a_trained_vocabulary_is_orderly(tiny: Path) -> None:
     assert merge_trees(read_directory(tiny).merges) is not None
 
 
+@pytest.mark.slow
 def test_the_real_vocabulary_is_orderly_and_merging_reaches_all_of_it(real: Path) -> None:
     trees = merge_trees(read_directory(real).merges)
     assert trees is not None

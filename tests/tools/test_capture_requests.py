@@ -207,6 +207,7 @@ def small_qwen3(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
+@pytest.mark.slow
 @needs_data
 def test_text_is_tokenized_by_the_real_tokenizer(small_qwen3: Path, tmp_path: Path) -> None:
     assert DATA is not None

@@ -69,6 +69,7 @@ def test_its_message_says_the_op_the_share_and_the_next_command(golden: Recordin
     assert problem.first_bad == f"linear at {WRONG} (step 0)"
 
 
+@pytest.mark.slow
 def test_check_and_diagnose_agree_about_it(golden: Recording, candidate: Path) -> None:
     found = CliRunner().invoke(main, ["check", str(candidate), "--json"])
     report = json.loads(found.output)

@@ -225,6 +225,7 @@ def pairs(notes: Iterable[dict[str, Any]]) -> set[tuple[str, str]]:
     return {(note["says"], case) for note in notes for case in note["cases"]}
 
 
+@pytest.mark.slow
 def test_the_terminal_has_hints_ties_and_the_next_tap(
     hinted: Path, hints: FolderDiagnosis, monkeypatch: pytest.MonkeyPatch
 ) -> None:

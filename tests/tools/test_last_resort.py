@@ -147,6 +147,7 @@ def test_what_a_kill_left_is_removed_by_the_next_run(tmp_path: Path) -> None:
     assert [one.name for one in tmp_path.iterdir()] == ["out"]
 
 
+@pytest.mark.slow
 def test_a_capture_that_is_ended_before_its_first_layer_leaves_nothing(tmp_path: Path) -> None:
     words = ["capture", "--model", MODEL, "--source-ids", "1,2,3", "--out", str(tmp_path)]
     code = "import os, signal\nimport qwen3_reference.capture.work_folder as work\nfrom qwen3_parity.cli import main\n"

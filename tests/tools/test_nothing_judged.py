@@ -23,7 +23,7 @@ INSTRUMENTS: dict[str, tuple[Command, list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("road", [*ROADS, *INSTRUMENTS])
+@pytest.mark.parametrize("road", [*ROADS, *(pytest.param(road, marks=pytest.mark.slow) for road in INSTRUMENTS)])
 def test_a_pattern_that_matches_nothing_is_an_error(road: str) -> None:
     command, words = INSTRUMENTS[road] if road in INSTRUMENTS else (main, ROADS[road])
     done = CliRunner().invoke(command, words)

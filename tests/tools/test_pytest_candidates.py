@@ -46,6 +46,7 @@ def test_a_folder_of_recordings_is_judged_and_what_it_lacks_is_skipped(tmp_path:
     assert "judged, 2: encoder/one_token, encoder/ragged" in output and "not delivered, " in output
 
 
+@pytest.mark.slow
 def test_a_worker_judges_and_what_it_found_is_printed(tmp_path: Path) -> None:
     golden = read(CASE)
     tensors = [Tensor(t.info, t.array * 2 if t.info.name.endswith("mlp.act") else t.array) for t in golden]

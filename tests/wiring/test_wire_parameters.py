@@ -57,7 +57,7 @@ def rounded(model: Any, bits: int) -> set[str]:
     return set(projections)
 
 
-@pytest.mark.parametrize(("bits", "by_taps"), [(8, "parity"), (6, "divergence")])
+@pytest.mark.parametrize(("bits", "by_taps"), [(8, "parity"), pytest.param(6, "divergence", marks=pytest.mark.slow)])
 def test_rounded_weights_under_bfloat16_are_said(bits: int, by_taps: str, case: Case, tmp_path: Path) -> None:
     """What bfloat16 resolves: by taps alone int8 is within its noise, six bits are not."""
     model = hugging_face(case)

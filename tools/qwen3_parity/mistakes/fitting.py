@@ -77,10 +77,10 @@ def _least_squares(wrong: Callable[..., Array | None], few: Observed, numbers: A
 
 
 def shifted(site: Site, names: Sequence[str], slots: Sequence[str], fix: str) -> Iterator[Hypothesis]:
-    """An input of the batch row, token or channel before or behind; `names` and words by input."""
+    """An input of the token or channel before or behind; `names` and words by input. Batch rows are wiring's."""
     for slot, (name, words) in enumerate(zip(names, slots, strict=True)):
         for by, where in ((1, "before"), (-1, "behind")):
-            for axis, along in enumerate(("batch row", "token", "channel")):
+            for axis, along in ((1, "token"), (2, "channel")):
 
                 def rolled(site: Site, slot: int = slot, by: int = by, axis: int = axis) -> Site:
                     rolled = tuple(np.roll(x, by, axis) if i == slot else x for i, x in enumerate(site.inputs))
