@@ -67,7 +67,6 @@ RUNS = [  # in this order: `import` reads what `export` wrote, `record --names` 
     "initialize --qwen3-model {checkpoints}/tied-decoder --output-dir {out}/made --verify",
     "initialize --qwen3-model {checkpoints}/tied-encoder --output-dir {out}/made --verify",
     "match-names a_model_that_prints:build --out {out}/names.toml",
-    "model-explorer op/rope {cases}/op/rope.pb --out {out}/overlay",
     "parity --only op/rope --out {out}/parity",
     "predictions {cases}/decoder/plain.pb",
     "record op/rope --out {out}/rope.pb",
