@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from qwen3_golden import GOLDEN_ROOT, pb, read
+from qwen3_golden import GOLDEN_ROOT, read
 from qwen3_golden.contract import released_cases
 from qwen3_golden.whole import write_whole
 from qwen3_parity.check import check as judge
@@ -14,11 +14,9 @@ from qwen3_parity.commands import examples, output_options
 from qwen3_parity.folder.check import Folder, check_folder
 from qwen3_parity.folder.levels import LEVELS, cases_of
 from qwen3_parity.judge.golden_path import golden_of, golden_path
-from qwen3_parity.judge.predictions import predictions as compare_predictions
 from qwen3_parity.report import folder as folders
 from qwen3_parity.report import verdicts as report
 from qwen3_parity.report.output import Output
-from qwen3_parity.report.predictions import summary
 
 FILE = click.Path(path_type=Path)
 
@@ -57,7 +55,8 @@ def check(
 
     A folder is judged in one go: every *.pb in it, at any depth, by the golden of the case that it says it ran. Where
     the checkpoint is at hand, every op of the candidate is also judged alone, on the candidate's own inputs; without it
-    the verdict is of the run only.
+    the verdict is of the run only. Of a lossy (quantised, say) candidate it also says how its predictions differ:
+    divergence, ranks, the first flip.
     """
     from qwen3_parity.checkpoints.weights import weights_at_hand
 
@@ -83,10 +82,12 @@ def check(
     golden = read(golden_path(str(files[0])) if len(files) == 2 else golden_of(candidate), digests=True)
     verdicts = judge(golden, candidate, weights_at_hand(golden, GOLDEN_ROOT / "checkpoints", model), partial=partial)
     _write(Folder(files[-1], [verdicts]), html, junit)
-    shown = [report.terminal(verdicts, every=every or output.verbose)]
-    if verdicts.arithmetic == pb.ARITHMETIC_OTHER and golden.get("logits"):
-        shown += summary(compare_predictions(golden, candidate))
-    output.finish(verdicts.exit_code, report.summary(verdicts), verdicts.to_json, lambda: shown)
+    output.finish(
+        verdicts.exit_code,
+        report.summary(verdicts),
+        verdicts.to_json,
+        lambda: [report.terminal(verdicts, every=every or output.verbose)],
+    )
 
 
 def _write(folder: Folder, html: Path | None, junit: Path | None) -> None:

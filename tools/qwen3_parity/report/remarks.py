@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from qwen3_parity.folder.levels import level_of
 from qwen3_parity.judge.verdict import Verdicts
+from qwen3_parity.report.predictions import summary
 
 _MOST = 12
 _FEW = 3
@@ -23,8 +24,10 @@ def alone(verdicts: Verdicts) -> list[str]:
 
 
 def remarks(verdicts: Verdicts) -> list[str]:
-    """By which contract was judged, and what keeps a verdict from saying more: its results, its ops."""
+    """What a lossy candidate predicts, by which contract was judged, and what keeps a verdict from saying more."""
     lines = list(verdicts.notes)
+    if verdicts.predictions is not None:
+        lines += summary(verdicts.predictions)
     if verdicts.contract is not None:
         lines.append(f"judged by {verdicts.contract}")
     if verdicts.word == "partial" and (level := level_of(verdicts.case.name)):
