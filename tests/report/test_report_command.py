@@ -72,6 +72,17 @@ def test_a_folder_is_one_report(seeded, tmp_path: Path) -> None:
     assert "| decoder/plain | divergence |" in text and "| op/rope" not in text
 
 
+def test_a_page_of_a_folder_has_every_case_and_what_was_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "recordings"
+    folder.mkdir()
+    for path in (ROPE, LINEAR):
+        shutil.copy(path, folder)
+    (folder / "x.pb").write_bytes(b"no recording")
+    assert run(folder, "--out", tmp_path / "page.html").exit_code == 2
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert all(name in page for name in ("op/rope", "op/linear", "x.pb"))
+
+
 def test_a_right_candidate_beside_a_wrong_one(seeded, tmp_path: Path) -> None:
     done = run(seeded.path, "--against", CASES / "decoder/plain.pb", "--format", "markdown")
     assert done.exit_code == 1 and "Beside it" in done.stdout and "parity" in done.stdout.splitlines()[-1]

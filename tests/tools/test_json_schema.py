@@ -81,7 +81,7 @@ RUNS = [  # in this order: `import` reads what `export` wrote, `record --names` 
 ]
 REFUSED = [
     "check {folder}/broken.pb",
-    "check {folder}/nothing.pb --html x",
+    "check {folder}/nothing.pb --junit x",
     "check",
     "check --no-such-option",
     "diagnose {folder} --budget soon",

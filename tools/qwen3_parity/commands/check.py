@@ -29,7 +29,6 @@ FILE = click.Path(path_type=Path)
 )
 @click.argument("files", nargs=-1, required=True, type=FILE, metavar="[GOLDEN] CANDIDATE | FOLDER")
 @output_options("Every tap, not only the worst; of a folder, every red case.")
-@click.option("--html", type=FILE, help="Also write a report for a browser.")
 @click.option("--junit", type=FILE, help="Also write JUnit's XML, a test for each case.")
 @click.option("--all", "every", is_flag=True, hidden=True, help="As -v.")
 @click.option("--model", type=FILE, help="The checkpoint of a captured case: its ops are judged alone, too.")
@@ -44,7 +43,6 @@ FILE = click.Path(path_type=Path)
 def check(
     files: tuple[Path, ...],
     output: Output,
-    html: Path | None,
     junit: Path | None,
     every: bool,
     model: Path | None,
@@ -69,7 +67,8 @@ def check(
         with output.progress("judging", "cases") as update:
             folder = check_folder(files[0], cases, partial=partial, count=update.count)
             update("writing")
-            _write(folder, html, junit)
+            if junit:
+                write_whole(junit, folders.junit(folder))
         output.finish(
             folder.exit_code,
             folders.closing(folder),
@@ -81,20 +80,11 @@ def check(
     candidate = read(files[-1], digests=True)
     golden = read(golden_path(str(files[0])) if len(files) == 2 else golden_of(candidate), digests=True)
     verdicts = judge(golden, candidate, weights_at_hand(golden, GOLDEN_ROOT / "checkpoints", model), partial=partial)
-    _write(Folder(files[-1], [verdicts]), html, junit)
+    if junit:
+        write_whole(junit, folders.junit(Folder(files[-1], [verdicts])))
     output.finish(
         verdicts.exit_code,
         report.summary(verdicts),
         verdicts.to_json,
         lambda: [report.terminal(verdicts, every=every or output.verbose)],
     )
-
-
-def _write(folder: Folder, html: Path | None, junit: Path | None) -> None:
-    if html:
-        from qwen3_parity.report.page.contents import Report
-        from qwen3_parity.report.page.html import html as page_of
-
-        write_whole(html, page_of(Report(folder.results, refused=folder.refused, missing=folder.missing)))
-    if junit:
-        write_whole(junit, folders.junit(folder))
