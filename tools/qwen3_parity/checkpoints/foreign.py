@@ -92,5 +92,5 @@ def refuse_foreign(path: Path, kinds: Collection[str] | None = tuple(FAMILIES)) 
         raise refused(f"{what}, which is not supported", f"model_type {shown}", f"use a {families} checkpoint")
     if isinstance(quantised := stated.get("quantization_config"), dict):
         method = ascii(str(quantised.get("quant_method", "unknown")))[1:-1][:_SHOWN]
-        next_step = "use the checkpoint that it was quantised from; what runs on this one is a candidate of predictions"
+        next_step = "use the checkpoint that it was quantised from; check says how predictions of this one differ"
         raise refused(f"a quantised checkpoint (quant_method {method}), which is not supported", method, next_step)
