@@ -120,3 +120,11 @@ def test_calls_with_a_word_are_called_after_it_and_not_after_their_order(words: 
         model(x)
     seen = {name: float(value[0]) for (name, _), value in taps.values.items()}
     assert seen == {"tables#full": 4, "tables#sliding": 7, "tables#sliding#2": 7}
+
+
+def test_complex_numbers_are_no_tap() -> None:
+    """DeepSeek-V2's angles: a file has no type for them, and their real parts would be half of it."""
+    taps = Taps()
+    taps.add("rotary_emb", torch.zeros(2, dtype=torch.complex64))
+    taps.add("norm", torch.zeros(2))
+    assert list(taps.values) == [("norm", 0)]

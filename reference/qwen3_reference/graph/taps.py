@@ -41,8 +41,8 @@ class Taps:
         self._calls.clear()
 
     def add(self, name: str, value: object) -> None:
-        """Keep a value that is a tensor under a name; anything else is passed over."""
-        if isinstance(value, torch.Tensor):
+        """Keep a value that is a tensor of real numbers under a name; anything else is passed over."""
+        if isinstance(value, torch.Tensor) and not value.is_complex():
             self.values[name, self._step] = value.clone()
 
     def numbered(self, path: str, kind: str = "") -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 from fnmatch import fnmatchcase
@@ -52,7 +52,12 @@ def families(
             got=only,
             next_step="leave --only out",
         )
-    rows = _measured(names, workers, compiled=compiled, bfloat16=bfloat16, few=few)
+    rows = list[Family]()
+    for row in _measured(names, workers, compiled=compiled, bfloat16=bfloat16, few=few):
+        print(f"{row.family}: {row.honest} honest, {row.mistakes} mistakes", file=sys.stderr, flush=True)
+        rows.append(row)
+        if as_json is not None:  # an hour's rows outlive whatever ends it
+            write_whole(as_json, (json.dumps([asdict(each) for each in rows], indent=1) + "\n").encode())
     screen, (head, *lines) = console(), cells(rows)
     shown = Table(*head)
     for line in lines:
@@ -60,8 +65,6 @@ def families(
     screen.print(shown)
     for remark in remarks(rows):
         screen.print(remark, markup=False)
-    if as_json is not None:
-        write_whole(as_json, (json.dumps([asdict(row) for row in rows], indent=1) + "\n").encode())
     if page is not None:
         write_whole(page, markdown(rows, _HEAD).encode())
     sys.exit(int(any(row.alarms or row.missed or row.astray or row.innocent for row in rows)))
@@ -75,10 +78,7 @@ largest share of a headroom that an honest run used, `smallest` that of the mild
 `make families`."""
 
 
-def _measured(names: Sequence[str], workers: int, **options: Any) -> list[Family]:
-    rows = list[Family]()
+def _measured(names: Sequence[str], workers: int, **options: Any) -> Iterator[Family]:
+    """The families' rows, each as soon as it and those before it are there."""
     with ProcessPoolExecutor(workers, get_context("spawn"), initializer=torch.set_num_threads, initargs=(1,)) as pool:
-        for row in pool.map(partial(measured, **options), names):
-            rows.append(row)
-            print(f"{row.family}: {row.honest} honest, {row.mistakes} mistakes", file=sys.stderr, flush=True)
-    return rows
+        yield from pool.map(partial(measured, **options), names)
