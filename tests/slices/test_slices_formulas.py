@@ -7,6 +7,7 @@ believed alone.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
 
@@ -22,8 +23,9 @@ from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.judge.scope import Scope
 from qwen3_reference.graph.settings import as_reference
 from qwen3_reference.graph.traced import arrays_of, traced
+from qwen3_spec.aten.noise import draws
 from qwen3_spec.graph import Graph
-from qwen3_spec.slices import Slices
+from qwen3_spec.slices import DRAWS, Slices
 
 OPS = {"q_rope": "query", "k_rope": "key", "context": "context", "probs": "probs"}
 """Taps inside of attention under our names and under the graph's."""
@@ -44,7 +46,7 @@ MANY = 50
 
 
 def causal() -> list[str]:
-    """Committed decoders with most of their taps, in float32, of ids and without an encoder, as Hugging Face loads them."""
+    """Committed decoders of ids in float32, without an encoder and with most of their taps."""
     names = []
     for path in sorted(GOLDEN_ROOT.glob("cases/*/*.pb")):
         golden = read(path)
@@ -114,3 +116,22 @@ def test_graph_and_formulas_agree_on_a_goldens_values_and_their_units(case: str)
     assert len(ratios) > 20
     assert max(apart.values()) < 1e-6, max(apart, key=lambda name: apart[name])
     assert not {name: ratio for name, ratio in ratios.items() if not 1 / 3 < ratio < 3}
+
+
+FAR = ("decoder/yarn_mscale", "decoder/yarn_stated", "llama/beyond_original")
+"""Their angles are far: measured floors take the golden's tables there, and draws have angles of their own."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", [case for case in causal() if case not in FAR])
+def test_floors_by_draws_are_as_wide_as_the_measured_ones(case: str) -> None:
+    here = both(case)
+    whole = replace(here.slices, recorded={})
+    values = {tap: here.graph.taps[name, 0] for tap, name in here.names.items() if here.golden[tap, 0].info.floor.rms}
+    truth, squares = whole.every(set(values.values())), dict.fromkeys(values, 0.0)
+    for noise in draws(DRAWS, narrow=False):
+        drawn = whole.every(set(values.values()), noise)
+        for tap, value in values.items():
+            squares[tap] += float(np.square(drawn[value] - truth[value]).mean()) / DRAWS
+    ratios = {tap: np.sqrt(squares[tap]) / here.golden[tap, 0].info.floor.rms for tap in values}
+    assert len(ratios) >= 20 and max(ratios.values()) < 3 and 0.5 < np.median(list(ratios.values())) < 2.5, ratios
