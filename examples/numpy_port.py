@@ -4,7 +4,7 @@
 
 It knows nothing of the harness but the names of the taps and how its files are read: `factory(case, checkpoints)` loads
 the checkpoints and returns a callable that runs the case and hands each tensor to `tap(name, step, value)`. `operation`
-is one op alone. Beams and training are left out.
+is one op alone. Training is left out.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def lacking(case: pb.Case) -> str:
     """What a case needs and the port does not have; empty: it has everything."""
     if case.mode not in (*NETWORKS, pb.OP, pb.PLUMBING):
         return pb.Mode.Name(case.mode)
-    return "training" if case.HasField("training") else "beams" if case.generation.strategy == "beam" else ""
+    return "training" if case.HasField("training") else ""
 
 
 def widened(value: Array) -> Array:

@@ -284,7 +284,7 @@ class Training(_message.Message):
     def __init__(self, padding_idx: _Optional[int] = ..., decoder_start_token_id: _Optional[int] = ...) -> None: ...
 
 class Generation(_message.Message):
-    __slots__ = ("strategy", "repetition_penalty", "temperature", "top_k", "top_p", "min_p", "num_beams", "length_penalty", "early_stopping", "num_return_sequences", "eos_token_id", "pad_token_id", "prompt_length")
+    __slots__ = ("strategy", "repetition_penalty", "temperature", "top_k", "top_p", "min_p", "num_beams", "length_penalty", "num_return_sequences", "eos_token_id", "pad_token_id", "prompt_length")
     STRATEGY_FIELD_NUMBER: _ClassVar[int]
     REPETITION_PENALTY_FIELD_NUMBER: _ClassVar[int]
     TEMPERATURE_FIELD_NUMBER: _ClassVar[int]
@@ -293,7 +293,6 @@ class Generation(_message.Message):
     MIN_P_FIELD_NUMBER: _ClassVar[int]
     NUM_BEAMS_FIELD_NUMBER: _ClassVar[int]
     LENGTH_PENALTY_FIELD_NUMBER: _ClassVar[int]
-    EARLY_STOPPING_FIELD_NUMBER: _ClassVar[int]
     NUM_RETURN_SEQUENCES_FIELD_NUMBER: _ClassVar[int]
     EOS_TOKEN_ID_FIELD_NUMBER: _ClassVar[int]
     PAD_TOKEN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -306,12 +305,11 @@ class Generation(_message.Message):
     min_p: float
     num_beams: int
     length_penalty: float
-    early_stopping: bool
     num_return_sequences: int
     eos_token_id: _containers.RepeatedScalarFieldContainer[int]
     pad_token_id: int
     prompt_length: int
-    def __init__(self, strategy: _Optional[str] = ..., repetition_penalty: _Optional[float] = ..., temperature: _Optional[float] = ..., top_k: _Optional[int] = ..., top_p: _Optional[float] = ..., min_p: _Optional[float] = ..., num_beams: _Optional[int] = ..., length_penalty: _Optional[float] = ..., early_stopping: _Optional[bool] = ..., num_return_sequences: _Optional[int] = ..., eos_token_id: _Optional[_Iterable[int]] = ..., pad_token_id: _Optional[int] = ..., prompt_length: _Optional[int] = ...) -> None: ...
+    def __init__(self, strategy: _Optional[str] = ..., repetition_penalty: _Optional[float] = ..., temperature: _Optional[float] = ..., top_k: _Optional[int] = ..., top_p: _Optional[float] = ..., min_p: _Optional[float] = ..., num_beams: _Optional[int] = ..., length_penalty: _Optional[float] = ..., num_return_sequences: _Optional[int] = ..., eos_token_id: _Optional[_Iterable[int]] = ..., pad_token_id: _Optional[int] = ..., prompt_length: _Optional[int] = ...) -> None: ...
 
 class Attribute(_message.Message):
     __slots__ = ("key", "value")

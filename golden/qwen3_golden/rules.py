@@ -12,6 +12,7 @@ from qwen3_golden.errors import ParityError
 from qwen3_golden.graph_rules import check_graph_case
 
 _MAX_DIMENSIONS = 32
+_STRATEGIES = ("greedy", "sample")
 _NEXT = "copy the file again, or correct what wrote it"
 
 
@@ -70,6 +71,14 @@ def check_metadata(
     _check_enum(where, "mode of the case", case.mode, pb.Mode.items())
     if case.HasField("config"):
         check_config(where, case.config)
+    if case.HasField("generation") and case.generation.strategy not in _STRATEGIES:
+        raise ParityError(
+            where,
+            "the strategy of the case is not valid",
+            expected=" or ".join(_STRATEGIES),
+            got=ascii(case.generation.strategy),
+            next_step=_NEXT,
+        )
     if run.arithmetic:
         _check_enum(where, "arithmetic of the run", run.arithmetic, pb.Arithmetic.items())
     if run.backend:

@@ -156,7 +156,7 @@ def _every(texts: Iterable[str], num_hidden_layers: int) -> list[str]:
     ]
 
 
-_RESULTS = ("logits", "generated_ids", "next_token_probs", "beam_scores", "sequences_scores")
+_RESULTS = ("logits", "generated_ids", "next_token_probs")
 
 
 def _stack_of(pattern: str) -> str:

@@ -15,10 +15,10 @@ import numpy as np
 
 from qwen3_spec.arithmetic import FLOAT64, Arithmetic, Array
 from qwen3_spec.config import SpecConfig
-from qwen3_spec.ops import OPS, beams
+from qwen3_spec.ops import OPS
 from qwen3_spec.site import Place, Result, Site
 
-CHOICES = frozenset({"next_token_probs", *(op.name for op in beams.OPS)})
+CHOICES = frozenset({"next_token_probs", "argmax"})
 """Ops that are computed only where the case says how tokens are chosen."""
 _LARGEST = 1e18
 Key = tuple[str, int]
@@ -110,7 +110,7 @@ class Sweep:
     def plan(self, name: str, step: int) -> Plan | None:
         """What a tap is computed from at a step; None for what is not computed."""
         place = self.place(name)
-        if place is None or not self.computes(place) or step < _back(place):
+        if place is None or not self.computes(place):
             return None
         names = self.reads(place)
         if place.op == "cache_once" and step > 0:
@@ -122,12 +122,12 @@ class Sweep:
         plan = self.plan(name, step)
         if plan is None:
             return None
-        place, names, back = plan.place, plan.names, _back(plan.place)
+        place, names = plan.place, plan.names
         cached = place.op.startswith("cache") and step > 0
-        found = [self.value(one, step if one.startswith("input.") else step - back) for one in names]
-        before = self._before(place, step) if cached or back else None
+        found = [self.value(one, step) for one in names]
+        before = self.value(place.name, step - 1) if cached else None
         inputs = tuple(_in_range(one) for one in found if one is not None)
-        if len(inputs) < len(names) or ((cached or (back and step > 1)) and before is None):
+        if len(inputs) < len(names) or (cached and before is None):
             return None
         return Site(
             place=place,
@@ -158,13 +158,6 @@ class Sweep:
             raise KeyError(f"{place.name}: no weight among the parameters")
         return found
 
-    def _before(self, place: Place, step: int) -> Array | None:
-        """What a place had in the step before; of a growing cache, each beam's row is the one it goes on from."""
-        if place.op == "beam_scores":
-            return self.value(place.name, step - 1) if step > 1 else None
-        held, beam_idx = self.value(place.name, step - 1), self.recorded("input.beam_idx", 0)
-        return held[beam_idx[step]] if held is not None and beam_idx is not None and place.op == "cache" else held
-
     def _length(self, place: Place, step: int) -> int:
         if not {"query", "key"} & set(place.axes):
             return 0
@@ -175,11 +168,6 @@ class Sweep:
             length = self.case.steps[step] if step < len(self.case.steps) else 0
         rows = self.case.rows
         return min(rows, length) if rows and "query" in place.axes and self.network.rows_kept(place.name) else length
-
-
-def _back(place: Any) -> int:
-    """How many steps back the inputs of a place are: by which rows enter a step follows from the step before."""
-    return int(place.op == "beam_scores")
 
 
 def _in_range(values: Array) -> Array:
@@ -254,7 +242,7 @@ class Specification(Sweep):
 
     def _reads_every_step(self, name: str) -> bool:
         place = self.place(name)
-        return place is not None and place.op in ("sequences_scores", "argmax")
+        return place is not None and place.op == "argmax"
 
     def through(self, names: Iterable[str], step: int, tap: Callable[[int, str, Array], None]) -> None:
         """Each of these places at a step, where it can be had, to `tap`."""
@@ -266,10 +254,10 @@ class Specification(Sweep):
     def _forget(self, unread: set[str], step: int, last: int) -> None:
         """What is not read any more in this step, but for the logits, which choices are made by in the end.
 
-        The next step goes on from caches and scores, and from what stands once for all steps.
+        The next step goes on from caches, and from what stands once for all steps.
         """
         for name, of in list(self.computed):
-            goes_on = of == step and (".cache_" in name or name == "beam_scores")
+            goes_on = of == step and ".cache_" in name
             once = made_once(name) and ".layers." not in name
             if name in unread and name != "logits" and not (step < last and (goes_on or once)):
                 del self.computed[name, of]

@@ -18,9 +18,10 @@ from transformers.models.qwen3_moe import modeling_qwen3_moe as modeling
 from detection.families.patch import changed
 from detection.ported.substituted import Change, substituted
 from qwen3_golden import write
-from qwen3_parity.diagnosis import by_graph
+from qwen3_parity.diagnosis import by_graph, diagnose
 from qwen3_parity.diagnosis.edits.explain import explain
 from qwen3_parity.diagnosis.faults import Fault
+from qwen3_parity.report.diagnoses import explained
 from qwen3_parity.slices.check import judged_by_graph
 
 NORM = "Qwen3MoeRMSNorm.forward"
@@ -114,6 +115,17 @@ def test_the_search_ends_by_counted_work_and_says_so(tmp_path: Path) -> None:
     assert judged.network is not None
     by_edits = explain(Fault("model.layers.{layer}", (), wrong), judged.network, (), 1_000_000)
     assert by_edits.stopped and by_edits.work < 50_000_000
+
+
+@pytest.mark.parametrize(("limit", "says"), [("work", "diagnose --effort 4"), ("deadline", "--budget cut the search")])
+def test_a_network_with_a_graph_is_searched_as_long_as_is_asked_for(limit: str, says: str, tmp_path: Path) -> None:
+    model = network()
+    model.model.layers[1].mlp.down_proj.register_forward_hook(lambda _, __, y: y.sin())
+    mine = candidate(model, tmp_path, "layers")
+    options: dict[str, Any] = {"work": 0} if limit == "work" else {"deadline": 1.0, "clock": lambda: 2.0}
+    (fault,) = diagnose(golden(), mine, weights(), **options).faults
+    assert fault.stopped and fault.cut == (limit == "deadline")
+    assert says in "".join(map(str, explained(fault)))
 
 
 SAID = """

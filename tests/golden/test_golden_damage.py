@@ -149,6 +149,10 @@ WRONG: dict[str, tuple[str, Change]] = {
     "mode unset": ("mode of the case is not valid", lambda m: m.case.ClearField("mode")),
     "mode unknown": ("mode of the case is not valid", lambda m: setattr(m.case, "mode", 99)),
     "tier unknown": ("tier of the case is not valid", lambda m: setattr(m.case, "tier", 99)),
+    "beams, which were a strategy": (
+        "strategy of the case is not valid",
+        lambda m: setattr(m.case.generation, "strategy", "beam"),
+    ),
     "arithmetic unknown": ("arithmetic of the run is not valid", lambda m: setattr(m.run, "arithmetic", 99)),
     "backend unknown": ("backend of the run is not valid", lambda m: setattr(m.run, "backend", 99)),
     "parameter without dtype": ("dtype of w.weight is not valid", lambda m: m.parameter[0].ClearField("dtype")),

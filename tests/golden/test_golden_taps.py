@@ -21,7 +21,7 @@ OPS |= {
     *("softmax_gradient", "scores_gradient", "head_gradient", "weight_gradient", "bias_gradient"),
     *("norm_weight_gradient", "embedding_gradient"),
 }
-OPS |= {"next_token_probs", "beam_scores", "sequences_scores"}
+OPS |= {"next_token_probs"}
 BACK = ("linear_input_gradient", "norm_input_gradient")
 """Ops of the way back that read a weight."""
 ROWS = {row.pattern: number for number, row in enumerate(table())}

@@ -39,9 +39,6 @@ def equal_rows(recording: Recording) -> list[tuple[str, int, int]]:
         if given is None:
             continue
         rows = [ids[mask].tolist() for ids, mask in zip(*given, strict=True)]
-        if (beams := recording.case.generation.num_beams) > 1 and stack == "encoder":  # one source for all its beams
-            assert rows == [row for row in rows[::beams] for _ in range(beams)]
-            rows = rows[::beams]
         found += [(stack, i, j) for i, j in combinations(range(len(rows)), 2) if rows[i] == rows[j] and rows[i]]
     return found
 

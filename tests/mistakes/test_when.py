@@ -129,8 +129,6 @@ def earlier(case: str) -> Array:
          "in positions whose id stands earlier in their row (wrong in 3 of 3, right in 18 of 18)"),
         ("decoder/ragged_decode", lambda case: ~ragged(case).all(axis=1, keepdims=True) | (slots(case) < 0),
          "batch 1–2 of 3, those with padding"),
-        ("generation/beams", lambda case: (slots(case) % 2 == 0) & (np.arange(6)[:, None] != 2),
-         "batch 0–1, 3–5 of 6, in positions of even number (wrong in 4 of 4, right in 3 of 3)"),
         ("encdec/window", lambda case: np.isin(slots(case), (1, 4)),
          "in steps without a past (or of several tokens: here the same) (wrong in 3 of 3, right in 12 of 12),"
          " query 1, 4 of 7"),

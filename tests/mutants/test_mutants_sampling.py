@@ -12,8 +12,8 @@ from detection.mutants.judged import by_diagnosis, by_replay
 from detection.mutants.outcome import Outcome
 from detection.mutants.sampling import MUTANTS
 
-NAMED = ("SMP-06", "SMP-08", "own/beam-scores-not-moved", "own/length-penalty-one")
-BLAMED = ("SMP-10", "own/beams-not-moved", "MRG-14", "own/filters-top-p-last")
+NAMED = ("SMP-06", "SMP-08")
+BLAMED = ("SMP-10", "own/filters-top-p-last")
 
 
 def run(names: tuple[str, ...], judge: object) -> Mapping[str, Outcome]:

@@ -34,7 +34,7 @@ COMPONENTS: dict[str, tuple[str, ...]] = {
     "merged_decoder": ("decoder.embed_tokens", "decoder.layers.*.input", "decoder.layers.*.output"),
     "cache": ("*.cache_*",),
     "logits": ("logits",),
-    "generation": ("generated_ids", "next_token_probs", "beam_scores", "sequences_scores", "op.next_token_probs"),
+    "generation": ("generated_ids", "next_token_probs", "op.next_token_probs"),
     "gradients": ("loss", "gradient.*"),
 }
 

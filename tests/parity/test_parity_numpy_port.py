@@ -19,11 +19,11 @@ CHECKPOINTS = GOLDEN_ROOT / "checkpoints"
 
 
 def is_forward(golden: Recording) -> bool:
-    """A network that is not trained, without beams, whose weights are as they are stored."""
+    """A network that is not trained, whose weights are as they are stored."""
     case = golden.case
     network = case.mode in (pb.ENCODER, pb.CAUSAL, pb.ENCODER_DECODER, pb.BLOCK)
     rounded = golden.run.arithmetic != pb.ARITHMETIC_F32 and case.name != "encdec/bfloat16"
-    return network and not rounded and not case.HasField("training") and case.generation.strategy != "beam"
+    return network and not rounded and not case.HasField("training")
 
 
 CASES = [p for p in goldens(kinds=()) if is_forward(read(p))]

@@ -21,7 +21,6 @@ KINDS: dict[str, dict[str, Any]] = {
     "greedy": {"do_sample": False},
     "plain sample": {"do_sample": True, "top_k": 0},
     "filtered sample": FILTERED,
-    "beams": {"do_sample": False, "num_beams": 3, "length_penalty": 0.6},
 }
 Rows = dict[str, np.ndarray]
 
@@ -57,10 +56,8 @@ def settings(kind: str) -> dict[str, Any]:
 
 def theirs(reference: Reference, rows: Rows, kind: str) -> list[list[int]]:
     """What Hugging Face's Qwen3 with a merged cache generates."""
-    beams = KINDS[kind].get("num_beams", 1)
     torch.manual_seed(SEED)
-    repeated = {name: np.repeat(value, beams, axis=0) for name, value in rows.items()}
-    return hf_generate(reference, repeated, **settings(kind)).sequences.tolist()  # type: ignore[no-any-return]
+    return hf_generate(reference, rows, **settings(kind)).sequences.tolist()  # type: ignore[no-any-return]
 
 
 def generated(model: Any, rows: Rows, kind: str, **options: Any) -> list[list[int]]:

@@ -25,7 +25,7 @@ from qwen3_parity.recording.record import Tap, record
 
 CASES = [
     *("encoder/ragged", "encoder/one_token", "decoder/ragged_decode", "decoder/window_chunks", "encdec/ragged"),
-    *("encdec/window", "encdec/unrotated", "encdec/unpadded", "encdec/second_request", "generation/beams"),
+    *("encdec/window", "encdec/unrotated", "encdec/unpadded", "encdec/second_request", "generation/merged"),
 ]
 INSIDE = tuple(
     f"attn.{name}"
@@ -137,7 +137,7 @@ def test_no_kernel_is_asked_for_a_mask_and_shared_keys_at_once(tmp_path: Path, m
     assert seen == {(True, False), (False, False), (False, True)}
 
 
-@pytest.mark.parametrize("name", ["encdec/ragged", "generation/beams"])
+@pytest.mark.parametrize("name", ["encdec/ragged", "generation/merged"])
 def test_a_mask_in_its_own_order_over_keys_in_the_buffers_diverges(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -138,7 +138,7 @@ def test_a_port_answers_over_a_pipe_from_what_a_request_brings(port: Any, tmp_pa
     names = [
         "block/causal",
         "encdec/second_request",
-        "generation/beams",
+        "generation/merged",
         "op/rope",
         "plumbing/dtypes",
         "plumbing/damaged",

@@ -48,13 +48,6 @@ def test_what_cannot_be_read_is_exit_code_2_and_no_page(tmp_path: Path) -> None:
     assert not (tmp_path / "page.html").exists()
 
 
-def test_json_is_what_diagnose_says(seeded) -> None:
-    done = run(seeded.path, "--format", "json")
-    said = json.loads(done.stdout)
-    other = CliRunner().invoke(main, ["diagnose", str(seeded.path), "--json"])
-    assert done.exit_code == 1 and said == json.loads(other.stdout)
-
-
 def test_markdown_has_the_mistake_its_fix_and_the_red_taps(seeded) -> None:
     text = run(seeded.path, "--format", "markdown").stdout
     assert "### Divergence in decoder/plain: rope.interleaved" in text and "- fix: x \\* cos" in text
@@ -70,6 +63,17 @@ def test_a_folder_is_one_report(seeded, tmp_path: Path) -> None:
     text = run(folder, "--format", "markdown").stdout
     assert "1 of 2 cases without parity: rope.interleaved is behind it" in text
     assert "| decoder/plain | divergence |" in text and "| op/rope" not in text
+
+
+def test_a_page_of_a_folder_has_every_case_and_what_was_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "recordings"
+    folder.mkdir()
+    for path in (ROPE, LINEAR):
+        shutil.copy(path, folder)
+    (folder / "x.pb").write_bytes(b"no recording")
+    assert run(folder, "--out", tmp_path / "page.html").exit_code == 2
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert all(name in page for name in ("op/rope", "op/linear", "x.pb"))
 
 
 def test_a_right_candidate_beside_a_wrong_one(seeded, tmp_path: Path) -> None:
@@ -99,7 +103,7 @@ def test_a_history_has_a_line_for_each_version(seeded, tmp_path: Path) -> None:
 def test_the_same_version_again_replaces_its_line(tmp_path: Path) -> None:
     history = tmp_path / "history.jsonl"
     for label in ("1.0", "1.1", "1.0"):
-        run(ROPE, "--history", history, "--label", label, "--format", "json")
+        run(ROPE, "--history", history, "--label", label, "--format", "markdown")
     assert [one["label"] for one in lines(history)] == ["1.1", "1.0"]
 
 
@@ -117,7 +121,7 @@ def test_the_same_version_again_replaces_its_line(tmp_path: Path) -> None:
 def test_what_is_no_history_is_refused_and_left_alone(text: str, tmp_path: Path) -> None:
     history = tmp_path / "history.jsonl"
     history.write_text(text)
-    done = run(ROPE, "--history", history, "--label", "1.0", "--format", "json")
+    done = run(ROPE, "--history", history, "--label", "1.0", "--format", "markdown")
     assert done.exit_code == 2 and "this is no history of reports" in done.output
     assert history.read_text() == text
 
@@ -127,7 +131,7 @@ def test_a_share_that_is_no_number_of_float64_is_refused(worst: str, tmp_path: P
     history = tmp_path / "history.jsonl"
     case = f'{{"verdict": "parity", "where": "", "worst": {worst}, "ops": {{}}}}'
     history.write_text(text := f'{{"schema": 1, "label": "a", "cases": {{"op/rope": {case}}}}}\n')
-    done = run(ROPE, "--history", history, "--label", "1.0", "--format", "json")
+    done = run(ROPE, "--history", history, "--label", "1.0", "--format", "markdown")
     assert done.exit_code == 2 and "this is no history of reports" in done.output
     assert history.read_text() == text
 
@@ -156,7 +160,7 @@ def test_a_history_that_somebody_holds_is_not_waited_for_without_end(
     monkeypatch.setattr("qwen3_parity.report.page.history._PATIENCE", 0.1)
     with (history := tmp_path / "history.jsonl").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        done = run(ROPE, "--history", history, "--label", "1.0", "--format", "json")
+        done = run(ROPE, "--history", history, "--label", "1.0", "--format", "markdown")
     assert done.exit_code == 2 and "another process holds this history" in done.output
 
 

@@ -17,7 +17,7 @@ from test_slices_committed import CHECKPOINTS, golden_of, network, step_by_step
 import qwen3_parity
 from qwen3_golden import Array, Recording, read
 from qwen3_parity.checkpoints.weights import weights_of
-from qwen3_parity.diagnosis.by_graph import diagnose_by_graph
+from qwen3_parity.diagnosis import diagnose
 from qwen3_parity.diagnosis.explained import Explained
 from qwen3_reference.cases.models import MODEL_CASES
 
@@ -56,19 +56,19 @@ def recorded(name: str, place: str, change: Change, folder: Path) -> Recording:
 
 def explained(name: str, candidate: Recording) -> list[Explained]:
     golden = golden_of(f"model/{name}")
-    return list(diagnose_by_graph(golden, candidate, weights_of(golden, CHECKPOINTS)).faults)
+    return list(diagnose(golden, candidate, weights_of(golden, CHECKPOINTS)).faults)
 
 
 Q, O = "model.layers.0.self_attn.q_proj", "model.layers.1.self_attn.o_proj"  # noqa: E741
 FORMS: dict[str, tuple[str, str, Change, str, str]] = {
     "columns": ("qwen3_moe", O, lambda w: w[:, shuffled(24)], "structure.columns_permuted", "11 positions of 24"),
     "rows": ("gemma3", "lm_head", lambda w: w[shuffled(61)], "weight.permuted", "rows are in another order"),
-    "shards": ("qwen3_moe", Q, lambda w: np.roll(w, 12, 0), "weight.shards_shuffled", "blocks of 12 rows"),
+    "shards": ("qwen3_moe", Q, lambda w: np.roll(w, 12, 0), "edit.parameter", "the halves of the rows"),
     "rows scaled": ("gpt_oss", Q, lambda w: w * np.linspace(1, 2, len(w))[:, None], "structure.row_scaled", "for each row: 1"),
     "columns scaled": ("qwen3_moe", Q, lambda w: w * np.linspace(1, 2, 16), "structure.column_scaled", "for each column"),
     "an adapter": ("gemma3", "model.layers.0.mlp.down_proj", adapted, "structure.low_rank", "a matrix of rank 1"),
     "4 bits": ("qwen3_moe", Q, four_bits, "structure.blocks", "4 bits with a minimum (as q4_1), a scale for each 8"),
-    "a factor": ("qwen3_moe", Q, lambda w: 1.01 * w, "weight.scaled", "1.01 ×"),
+    "a factor": ("qwen3_moe", Q, lambda w: 1.01 * w, "edit.fitted", "by 1.01"),
 }  # fmt: skip
 
 
@@ -78,7 +78,7 @@ def test_the_structure_of_a_weight_is_told_by_the_graph(mistake: str, tmp_path: 
     case, place, change, name, words = FORMS[mistake]
     faults = explained(case, replace(recorded(case, place, change, tmp_path), parameters=[]))
     assert faults and {fault.name for fault in faults} == {name}
-    assert all(words in fault.findings[0].says for fault in faults)
+    assert all(words in [*fault.explanations, *fault.findings][0].says for fault in faults)
 
 
 def test_noise_has_no_structure_in_a_graph(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def test_taps_are_completed_by_the_table_and_by_levels_of_taps() -> None:
     assert offered("record", "x", "--taps", "lo") == ["logits", "loss"]
 
 
-@pytest.mark.parametrize("verb", ["check", "diagnose", "predictions", "record"])
+@pytest.mark.parametrize("verb", ["check", "diagnose", "record"])
 def test_a_recording_is_a_file(verb: str) -> None:
     assert "file" in kinds(verb, "build/")
 

@@ -93,7 +93,9 @@ def parsed(content: bytes) -> Recording:
         return read(file.name, digests=True)
 
 
-@pytest.mark.parametrize("name", ["decoder/plain", "encdec/qwen2", "classic/bert", "training/tied", "generation/beams"])
+@pytest.mark.parametrize(
+    "name", ["decoder/plain", "encdec/qwen2", "classic/bert", "training/tied", "generation/sample"]
+)
 def test_a_request_has_every_input_and_every_weight_and_nothing_else(name: str) -> None:
     golden, request = given(name)
     weights = weights_of(golden, GOLDEN_ROOT / "checkpoints")
@@ -256,35 +258,31 @@ def test_the_numpy_port_computes_what_it_is_asked_from_requests_alone(tmp_path: 
         "encdec/qwen2",
         "encoder/ragged",
         "op/rms_norm_float16",
-        "generation/beams",
     ]
     process = GOLDEN_ROOT.parent / "examples" / "numpy_process.py"
     found = conformance([sys.executable, str(process)], names, tmp_path, limits=Limits(60.0))
-    assert found.failed == {} and found.answers.unsupported == {
-        "generation/beams": "beams",
-        "training/causal": "training",
-    }
+    assert found.failed == {} and found.answers.unsupported == {"training/causal": "training"}
     assert found.folder is not None and [one.word for one in found.folder.results] == ["parity"] * 10
     networks = [one for one in found.folder.results if not one.case.name.startswith(("op/", "plumbing/"))]
     assert len(networks) == 7 and all(one.judged == "run and ops" for one in networks)
 
 
 NAMES = [f"op/{n}" for n in range(30)]
-BEAMS, DIVERGES = Known(1, "op/1", "unsupported: beams"), Known(1, "op/2", "divergence: x")
-FAILED = {"op/1": "unsupported: beams", "op/2": "divergence: x"}
+LACKING, DIVERGES = Known(1, "op/1", "unsupported: training"), Known(1, "op/2", "divergence: x")
+FAILED = {"op/1": "unsupported: training", "op/2": "divergence: x"}
 LISTS = {
-    "exactly what fails": ([BEAMS, DIVERGES], []),
-    "one that is not listed": ([BEAMS], ["op/2: divergence: x"]),
-    "one that passes": ([BEAMS, DIVERGES, Known(2, "op/3", "x")], ["line 2, op/3: op/3 does not fail"]),
+    "exactly what fails": ([LACKING, DIVERGES], []),
+    "one that is not listed": ([LACKING], ["op/2: divergence: x"]),
+    "one that passes": ([LACKING, DIVERGES, Known(2, "op/3", "x")], ["line 2, op/3: op/3 does not fail"]),
     "another message": (
         [Known(1, "op/1", "y"), DIVERGES],
-        ["line 1, op/1: op/1 fails otherwise: unsupported: beams"],
+        ["line 1, op/1: op/1 fails otherwise: unsupported: training"],
     ),
     "no such case": (
-        [BEAMS, DIVERGES, Known(2, "nothing", "x")],
+        [LACKING, DIVERGES, Known(2, "nothing", "x")],
         ["line 2, nothing: no case of this run is called so"],
     ),
-    "twice": ([BEAMS, DIVERGES, Known(2, "op/2", "divergence")], ["line 2, op/2: op/2 is in line 1, too"]),
+    "twice": ([LACKING, DIVERGES, Known(2, "op/2", "divergence")], ["line 2, op/2: op/2 is in line 1, too"]),
 }
 
 

@@ -142,12 +142,6 @@ def test_junit_holds_nothing_that_xml_does_not_allow(tmp_path: Path) -> None:
     ElementTree.parse(tmp_path / "junit.xml")
 
 
-def test_a_page_for_a_browser_has_every_case(right: Path, tmp_path: Path) -> None:
-    run("check", right, "--html", tmp_path / "page.html")
-    page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert all(name in page for name in RIGHT)
-
-
 def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
     done = run("check", tmp_path)
     assert done.exit_code == 2 and "there is no recording to judge" in done.output

@@ -32,7 +32,6 @@ diagnose port/encoder/one_token.pb
 diagnose port/tokenization/words.pb
 export-dump port/encoder/one_token.pb out/dump.npz
 import-dump encoder/one_token out/dump.npz --out out/imported.pb
-model-explorer encoder/one_token port/encoder/one_token.pb --out out/overlay
 report port --out out/report.md
 report port/encoder/one_token.pb --out out/single.html
 show port/encoder/one_token.pb

@@ -150,11 +150,11 @@ def test_tokens_are_chosen_behind_a_source_too(tmp_path: Path) -> None:
     assert run("check", found.source, tmp_path / "ours.pb").exit_code == 0
 
 
-def test_beams_are_excused_by_the_smallest_margin_as_before() -> None:
-    beams = read(GOLDEN_ROOT / "cases" / "generation" / "beams.pb")
-    case = pb.Case.FromString(beams.case.SerializeToString())
-    case.smallest_margin = 1e-12
-    close = replace(beams, case=case)
+def test_penalised_ids_are_excused_by_the_smallest_margin() -> None:
+    greedy = read(GOLDEN_ROOT / "cases" / "generation" / "greedy.pb")
+    case = pb.Case.FromString(greedy.case.SerializeToString())
+    case.generation.repetition_penalty, case.smallest_margin = 1.2, 1e-12
+    close = replace(greedy, case=case)
     assert check(close, ids_alone(close, {(0, 0): 5})).word == "near-tie"
 
 

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 from jsonschema import Draft202012Validator
 
-from qwen3_golden import GOLDEN_ROOT, Tensor, read, write
+from qwen3_golden import GOLDEN_ROOT, Tensor, pb, read, write
 from qwen3_parity.cli import main
 from qwen3_parity.diagnosis.explanation import Explanation
 from qwen3_parity.judge.selection import Selection
@@ -51,6 +51,7 @@ RUNS = [  # in this order: `import` reads what `export` wrote, `record --names` 
     "check {folder}/op/rope.pb",
     "check {folder}/encoder/one_token.pb",
     "check {folder}/tokenization/words.pb",
+    "check {quantised}",
     "conformance --only op/rms_norm -- {python} {examples}/numpy_process.py --json",
     "conformance --only op/rope -- {python} -c 0",
     "demo {out}/demo",
@@ -67,9 +68,7 @@ RUNS = [  # in this order: `import` reads what `export` wrote, `record --names` 
     "initialize --qwen3-model {checkpoints}/tied-decoder --output-dir {out}/made --verify",
     "initialize --qwen3-model {checkpoints}/tied-encoder --output-dir {out}/made --verify",
     "match-names a_model_that_prints:build --out {out}/names.toml",
-    "model-explorer op/rope {cases}/op/rope.pb --out {out}/overlay",
     "parity --only op/rope --out {out}/parity",
-    "predictions {cases}/decoder/plain.pb",
     "record op/rope --out {out}/rope.pb",
     "record decoder/plain --impl a_model_that_prints:build --names {out}/names.toml --out {out}/plain.pb",
     "show {folder}/op/rope.pb",
@@ -82,7 +81,7 @@ RUNS = [  # in this order: `import` reads what `export` wrote, `record --names` 
 ]
 REFUSED = [
     "check {folder}/broken.pb",
-    "check {folder}/nothing.pb --html x",
+    "check {folder}/nothing.pb --junit x",
     "check",
     "check --no-such-option",
     "diagnose {folder} --budget soon",
@@ -120,7 +119,15 @@ def outputs(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     model = MODEL.format(folder=str(Path(__file__).parents[1] / "wiring"))
     (out / "a_model_that_prints.py").write_text(model, encoding="utf-8")
     words = {"folder": folder, "out": out, "python": sys.executable, "examples": root.parent / "examples"}
-    words |= {"cases": CASES, "checkpoints": root / "checkpoints", "tokenizer": root / "tokenizers" / "tiny"}
+    lossy = read(CASES / "decoder" / "plain.pb")
+    lossy.run.arithmetic = pb.ARITHMETIC_OTHER
+    write(out / "quantised.pb", lossy)
+    words |= {
+        "quantised": out / "quantised.pb",
+        "cases": CASES,
+        "checkpoints": root / "checkpoints",
+        "tokenizer": root / "tokenizers" / "tiny",
+    }
 
     def copied(staging: Path, selection: Selection, count: object) -> None:
         write(staging / "cases" / "op" / "rope.pb", read(CASES / "op" / "rope.pb"))

@@ -28,7 +28,7 @@ OF_CASES = {
     "long/position_32768": {"qk_norm", "padding", "positions"},
     "llama/ragged_decode": {"llama3", "padding"},
     "training/causal": {"qk_norm", "padding", "training"},
-    "generation/beams": {"qk_norm", "window", "encoder", "padding", "generation"},
+    "generation/merged": {"qk_norm", "window", "encoder", "padding", "generation"},
     "model/gemma3": {"padding"},
     "op/rope": set(),
     "tokenization/words": set(),

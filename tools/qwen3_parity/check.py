@@ -16,6 +16,7 @@ from qwen3_parity.judge.by_reference import by_reference
 from qwen3_parity.judge.conventions import conventional
 from qwen3_parity.judge.golden_path import golden_path
 from qwen3_parity.judge.match import delivered, is_input, parameters_differ, refuse_weights, results, same_case
+from qwen3_parity.judge.predictions import lossy_predictions
 from qwen3_parity.judge.scope import Scope
 from qwen3_parity.judge.tap_verdict import far_table, is_exact, judge_tap, op_of
 from qwen3_parity.judge.verdict import Verdict, Verdicts
@@ -103,6 +104,7 @@ def check_run(expected: Recording, actual: Recording, *, partial: bool = False) 
         floors=floors,
         results=results(expected),
         notes=(*against, *by_reference(actual, expected)),
+        predictions=lossy_predictions(expected, actual),
     )
 
 

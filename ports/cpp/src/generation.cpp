@@ -9,20 +9,11 @@ namespace {
 
 using Row = std::vector<float>;
 
-constexpr float kNever = -1e9f;
-
 bool ends_row(const pb::Generation& how, int64_t token) {
   return std::find(how.eos_token_id().begin(), how.eos_token_id().end(), token) != how.eos_token_id().end();
 }
 
 Row row_of(const Floats& x, int64_t row) { return {x.data.begin() + row * x.last(), x.data.begin() + (row + 1) * x.last()}; }
-
-Row log_softmax(Row x) {
-  float peak = *std::max_element(x.begin(), x.end()), sum = 0;
-  for (float value : x) sum += std::exp(value - peak);
-  for (float& value : x) value = value - peak - std::log(sum);
-  return x;
-}
 
 Row softmax(Row x) {
   float peak = *std::max_element(x.begin(), x.end()), sum = 0;
@@ -62,54 +53,6 @@ void filter(Row& x, const std::vector<int64_t>& had, const pb::Generation& how) 
   }
 }
 
-struct Beam {
-  float score;
-  int64_t from;  // of a candidate, the beam that it goes on from
-  std::vector<int64_t> tokens;
-};
-
-// One source: the beams that run, those that have ended, best first, and whether another may still be among them.
-struct Source {
-  std::vector<Beam> running, ended;
-  bool open = true;
-};
-
-void best_first(std::vector<Beam>& beams, size_t most) {
-  std::stable_sort(beams.begin(), beams.end(), [](const Beam& a, const Beam& b) { return a.score > b.score; });
-  if (beams.size() > most) beams.resize(most);
-}
-
-// Of the best candidates - 2 x beams, or more where several ids end - those go on that do not end; only what is among the best
-// as many as there are beams may end, and only while that can still change something.
-void step(Source& source, const Floats& logits, int64_t first_row, int64_t length, int64_t new_tokens, const pb::Generation& how) {
-  size_t width = how.num_beams();
-  auto penalised = [&](float score) { return static_cast<float>(score / std::pow(length, how.length_penalty())); };
-  std::vector<Beam> candidates;
-  for (size_t beam = 0; beam < source.running.size(); beam++) {
-    Row costs = log_softmax(row_of(logits, first_row + static_cast<int64_t>(beam)));
-    for (size_t token = 0; token < costs.size(); token++) {
-      Beam next{source.running[beam].score + costs[token], static_cast<int64_t>(beam), source.running[beam].tokens};
-      next.tokens.push_back(static_cast<int64_t>(token));
-      candidates.push_back(std::move(next));
-    }
-  }
-  best_first(candidates, std::max(2, 1 + how.eos_token_id_size()) * width);
-  auto ends = [&](const Beam& beam) { return length == new_tokens || ends_row(how, beam.tokens.back()); };
-  if (source.open && !(how.early_stopping() && source.ended.size() == width)) {
-    for (size_t i = 0; i < std::min(width, candidates.size()); i++) {
-      if (ends(candidates[i])) source.ended.push_back({penalised(candidates[i].score), 0, candidates[i].tokens});
-    }
-    best_first(source.ended, width);
-  }
-  source.running.clear();
-  for (Beam& beam : candidates) {
-    if (!ends(beam) && source.running.size() < width) source.running.push_back(std::move(beam));
-  }
-  if (source.ended.size() == width && length < new_tokens) {
-    source.open &= penalised(source.running[0].score) > source.ended.back().score;
-  }
-}
-
 }  // namespace
 
 Continuation::Continuation(const Qwen3& decoder, const Memory* memory, Longs ids, Longs positions, const Bools& real, int64_t new_tokens)
@@ -124,18 +67,15 @@ Continuation::Continuation(const Qwen3& decoder, const Memory* memory, Longs ids
 
 Floats Continuation::next() { return last_rows(decoder_.decode(decoder_.embed(ids_), positions_, real_, cache_, Tap())); }
 
-void Continuation::append(const std::vector<int64_t>& from, const std::vector<int64_t>& tokens) {
-  cache_.reorder(from);
-  Longs behind({static_cast<int64_t>(from.size()), 1});
-  for (size_t row = 0; row < from.size(); row++) behind.data[row] = positions_.data[(from[row] + 1) * positions_.last() - 1] + 1;
-  ids_ = Longs({static_cast<int64_t>(from.size()), 1}, tokens);
+void Continuation::append(const std::vector<int64_t>& tokens) {
+  Longs behind({static_cast<int64_t>(tokens.size()), 1});
+  for (size_t row = 0; row < tokens.size(); row++) behind.data[row] = positions_.data[(row + 1) * positions_.last() - 1] + 1;
+  ids_ = Longs({static_cast<int64_t>(tokens.size()), 1}, tokens);
   positions_ = std::move(behind);
 }
 
 Longs greedy_search(Continuation continuation, int64_t new_tokens, const pb::Generation& how) {
   int64_t batch = continuation.rows();
-  std::vector<int64_t> same(batch);
-  std::iota(same.begin(), same.end(), 0);
   std::vector<bool> ended(batch);
   Longs chosen({batch, new_tokens});
   for (int64_t step = 0; step < new_tokens; step++) {
@@ -149,45 +89,9 @@ Longs greedy_search(Continuation continuation, int64_t new_tokens, const pb::Gen
       }
       chosen.data[row * new_tokens + step] = tokens[row];
     }
-    continuation.append(same, tokens);
+    continuation.append(tokens);
   }
   return chosen;
-}
-
-Beams beam_search(Continuation continuation, int64_t new_tokens, const pb::Generation& how) {
-  int64_t width = how.num_beams(), returned = how.num_return_sequences(), count = continuation.rows() / width;
-  std::vector<Source> sources(count);
-  for (Source& source : sources) {
-    for (int64_t beam = 0; beam < width; beam++) source.running.push_back({beam == 0 ? 0 : kNever, beam, {}});  // they are equal as yet
-  }
-  for (int64_t length = 1; length <= new_tokens; length++) {
-    Floats logits = continuation.next();
-    std::vector<int64_t> from(continuation.rows()), tokens(from.size());
-    for (int64_t i = 0; i < count; i++) {
-      step(sources[i], logits, i * width, length, new_tokens, how);
-      for (int64_t beam = 0; beam < width && length < new_tokens; beam++) {
-        from[i * width + beam] = i * width + sources[i].running[beam].from;
-        tokens[i * width + beam] = sources[i].running[beam].tokens.back();
-      }
-    }
-    continuation.append(from, tokens);
-  }
-  Beams best{Longs({count * returned, new_tokens}), Floats({count * returned})};
-  std::fill(best.ids.data.begin(), best.ids.data.end(), how.pad_token_id());
-  for (int64_t row = 0; row < count * returned; row++) {
-    const Beam& beam = sources[row / returned].ended.at(row % returned);
-    best.scores.data[row] = beam.score;
-    std::copy(beam.tokens.begin(), beam.tokens.end(), best.ids.data.begin() + row * new_tokens);
-  }
-  return best;
-}
-
-Floats entering_scores(const Floats& before, const Floats& logits, const std::vector<int64_t>& from, const std::vector<int64_t>& tokens) {
-  Floats scores({static_cast<int64_t>(from.size())});
-  for (size_t row = 0; row < from.size(); row++) {
-    scores.data[row] = (before.empty() ? 0 : before.data[from[row]]) + log_softmax(row_of(logits, from[row]))[tokens[row]];
-  }
-  return scores;
 }
 
 Floats next_token_probs(const Floats& logits, const std::vector<std::vector<int64_t>>& had, const pb::Generation& how) {

@@ -1,4 +1,4 @@
-// How tokens follow from logits: greedy search, Hugging Face's beam search, the distribution that one is drawn from.
+// How tokens follow from logits: greedy search, and the distribution that one is drawn from.
 #pragma once
 
 #include "qwen3.hpp"
@@ -13,7 +13,7 @@ class Continuation {
 
   int64_t rows() const { return ids_.shape[0]; }
   Floats next();  // logits of the next token, [batch, vocab]; what was appended last goes through the network
-  void append(const std::vector<int64_t>& from, const std::vector<int64_t>& tokens);  // row i goes on from row from[i]
+  void append(const std::vector<int64_t>& tokens);  // row i goes on with tokens[i]
 
  private:
   const Qwen3& decoder_;
@@ -22,17 +22,7 @@ class Continuation {
   Bools real_;
 };
 
-struct Beams {
-  Longs ids;      // of each source the best, [rows, new_tokens], with the pad id behind the end of a row
-  Floats scores;  // [rows]
-};
-
 Longs greedy_search(Continuation continuation, int64_t new_tokens, const pb::Generation& how);  // the new ids alone
-Beams beam_search(Continuation continuation, int64_t new_tokens, const pb::Generation& how);
-
-// The scores with which rows enter a step, [rows]: that of the row before which each goes on from (none at first), and the
-// log-probability of its token there.
-Floats entering_scores(const Floats& before, const Floats& logits, const std::vector<int64_t>& from, const std::vector<int64_t>& tokens);
 
 // The last row of logits[batch, …, vocab] through every filter and a softmax; a removed token has exactly 0. had[batch] are the
 // ids that a row has had.

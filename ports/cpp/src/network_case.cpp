@@ -30,19 +30,11 @@ void steps(const Golden& golden, const Qwen3& decoder, const Memory* memory, Rec
   const Stored* given = golden.find("input.decoder_mask");
   Bools visible = given ? bools(*given) : real;
   Cache cache = decoder.new_cache(memory);
-  Floats logits, beam_scores;
   for (int step = 0; step < golden.testcase().steps_size(); step++) {
     int64_t from = cache.length(), to = from + golden.testcase().steps(step);
-    if (how.strategy() == "beam" && step > 0) {
-      std::vector<int64_t> rows = ops::rows(longs(golden.get("input.beam_idx")), {step}).data;
-      cache.reorder(rows);
-      Longs tokens = ops::columns(longs(golden.get("input.decoder_input_ids")), from, from + 1);
-      beam_scores = entering_scores(beam_scores, last_rows(logits), rows, tokens.data);
-      recorder.write("beam_scores", step, beam_scores);
-    }
     Tap tap = recorder.at(step);
     Floats x = states(golden, decoder, "decoder", from, to, tap);
-    logits = decoder.decode(x, ops::columns(positions, from, to), visible, cache, tap);
+    Floats logits = decoder.decode(x, ops::columns(positions, from, to), visible, cache, tap);
     if (how.strategy() == "sample" && to >= how.prompt_length()) {
       auto had = real_ids(longs(golden.get("input.decoder_input_ids")), real, to);
       recorder.write("next_token_probs", step, next_token_probs(logits, had, how));
@@ -58,13 +50,7 @@ void generate(const Golden& golden, const Qwen3& decoder, const Memory* memory, 
   Longs ids = ops::columns(longs(golden.get("input.decoder_input_ids")), 0, prompt);
   Longs positions = ops::columns(longs(golden.get("input.decoder_position_ids")), 0, prompt);
   Continuation continuation(decoder, memory, ids, positions, bools(golden.get("input.decoder_attention_mask")), testcase.max_new_tokens());
-  if (how.strategy() == "beam") {
-    Beams best = beam_search(continuation, testcase.max_new_tokens(), how);
-    recorder.write("generated_ids", 0, best.ids);
-    recorder.write("sequences_scores", 0, best.scores);
-  } else {
-    recorder.write("generated_ids", 0, greedy_search(continuation, testcase.max_new_tokens(), how));
-  }
+  recorder.write("generated_ids", 0, greedy_search(continuation, testcase.max_new_tokens(), how));
 }
 
 }  // namespace

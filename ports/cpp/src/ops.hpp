@@ -36,17 +36,6 @@ Floats rope(const Floats& x, const Tables& tables);
 // Each KV head `groups` times in a row: [batch, kv_heads, slot, head_dim] -> [batch, heads, slot, head_dim].
 Floats repeat_kv(const Floats& x, int64_t groups);
 
-// Row i of the first axis is row from[i] of x.
-template <class T>
-Array<T> rows(const Array<T>& x, const std::vector<int64_t>& from) {
-  Shape shape = x.shape;
-  int64_t size = static_cast<int64_t>(x.data.size()) / shape[0];
-  shape[0] = static_cast<int64_t>(from.size());
-  Array<T> y(shape);
-  for (size_t row = 0; row < from.size(); row++) std::copy_n(&x.data[from[row] * size], size, &y.data[row * size]);
-  return y;
-}
-
 // Slots of b behind those of a: [batch, kv_heads, slot, head_dim]; a may be empty.
 Floats join_slots(const Floats& a, const Floats& b);
 

@@ -4,13 +4,6 @@
 
 namespace port {
 
-void Cache::reorder(const std::vector<int64_t>& from) {
-  for (Layer& layer : layers) {
-    layer.keys = ops::rows(layer.keys, from);
-    layer.values = ops::rows(layer.values, from);
-  }
-}
-
 Qwen3::Qwen3(const pb::ModelConfig& config, Weights weights, bool alone)
     : config_(config), weights_(std::move(weights)), alone_(alone) {
   if (config.hidden_act() != "silu") throw Unsupported("hidden_act " + config.hidden_act());

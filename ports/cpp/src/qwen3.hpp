@@ -30,8 +30,6 @@ struct Cache {
   const Memory* memory;  // null without an encoder
 
   int64_t length() const { return layers[0].keys.empty() ? 0 : layers[0].keys.shape[2]; }
-  // Row i goes on from the past of row from[i]. The encoder's half stays: rows are exchanged within a source.
-  void reorder(const std::vector<int64_t>& from);
 };
 
 class Qwen3 {

@@ -1,7 +1,7 @@
 """Hugging Face's own `generate()` on a case's prompt, and from what it chose the case: tokens to force, steps, results.
 
 A causal case is HF's Qwen3 as it is. With an encoder it is the same model on `MergedCache`, whose inputs at each step
-(the mask of every layer type, explicit positions) are ours to prepare; beams find their source's memory repeated.
+(the mask of every layer type, explicit positions) are ours to prepare.
 """
 
 from __future__ import annotations
@@ -27,9 +27,8 @@ from qwen3_reference.cases.generation_settings import generate_options
 class FreeRun:
     """What `generate()` gave. `inputs` and `steps` are the case's: the prompt and what was chosen behind it.
 
-    `generated[batch, new]` is padded to `max_new_tokens`, None for a sample. `entering[n][rows]` are the scores with
-    which the beams enter the n-th step behind the prompt, `sequences_scores` those of what is returned. `margin` is the
-    smallest distance of two candidates of which one was chosen. `logits[n][rows, vocab]` are those of choice n.
+    `generated[batch, new]` is padded to `max_new_tokens`, None for a sample. `margin` is the smallest distance of two
+    candidates of which one was chosen. `logits[n][rows, vocab]` are those of choice n.
     """
 
     inputs: Mapping[str, Array]
@@ -37,8 +36,6 @@ class FreeRun:
     generated: Array | None
     margin: float
     logits: Sequence[Array]
-    entering: Sequence[Array] = ()
-    sequences_scores: Array | None = None
 
 
 def merged_memory(reference: Reference, inputs: Inputs) -> Memory:
@@ -82,38 +79,17 @@ def merged(decoder: Any, encoder_mask: torch.Tensor) -> Iterator[None]:
 
 
 def hf_generate(reference: Reference, inputs: Inputs, **options: Any) -> Any:
-    """`generate()` on the decoder ids of `inputs`; rows are sources, and beams where `num_beams` says so.
-
-    With beams the inputs have a row for each beam, a source's together, and `generate` is given the first of each.
-    """
-    decoder, beams = reference.decoder, options.get("num_beams", 1)
+    """`generate()` on the decoder ids of `inputs`."""
+    decoder = reference.decoder
     prompt, mask = as_tensor(inputs, "decoder_input_ids"), as_tensor(inputs, "decoder_attention_mask").long()
     options |= {"return_dict_in_generate": True, "output_scores": True, "output_logits": True}
     if reference.encoder is None:
         with torch.no_grad():
-            return decoder.generate(prompt[::beams], attention_mask=mask[::beams], **options)
+            return decoder.generate(prompt, attention_mask=mask, **options)
     memory = merged_memory(reference, inputs)
     cache = MergedCache([layer.self_attn for layer in decoder.model.layers], memory)
     with torch.no_grad(), merged(decoder, as_tensor(inputs, "encoder_attention_mask")):
-        return decoder.generate(prompt[::beams], attention_mask=mask[::beams], **{CACHE: cache}, **options)
-
-
-@contextmanager
-def _watched(decoder: Any) -> Iterator[list[tuple[Array, Array, Array]]]:
-    """What each step of a beam search goes on with: all tokens so far, scores and rows, each `[source, beam, …]`."""
-    seen: list[tuple[Array, Array, Array]] = []
-    plain = decoder._get_running_beams_for_next_iteration
-
-    def running(**given: Any) -> Any:
-        found = plain(**given)
-        seen.append(tuple(one.numpy().copy() for one in found))
-        return found
-
-    decoder._get_running_beams_for_next_iteration = running
-    try:
-        yield seen
-    finally:
-        del decoder._get_running_beams_for_next_iteration
+        return decoder.generate(prompt, attention_mask=mask, **{CACHE: cache}, **options)
 
 
 def free_run(
@@ -130,24 +106,13 @@ def free_run(
     if len(chunks) > 1:
         options["prefill_chunk_size"] = chunks[0]
     torch.manual_seed(seed)
-    with _watched(reference.decoder) as beams:
-        output = hf_generate(reference, inputs, **options)
+    output = hf_generate(reference, inputs, **options)
     prompt = inputs["input.decoder_input_ids"].shape[1]
     logits = [one.float().numpy() for one in output.logits]
     ids = output.sequences[:, prompt:].numpy()
     generated = np.full((len(ids), max_new_tokens), generation.pad_token_id, np.int64)
     generated[:, : ids.shape[1]] = ids
     steps = (*chunks, *[1] * (len(logits) - 1))
-    if generation.num_beams > 1:
-        fed = np.stack([one[0][..., prompt + n].ravel() for n, one in enumerate(beams[:-1])], axis=1)
-        rows = np.stack([np.arange(fed.shape[0]), *(one[2][..., n].ravel() for n, one in enumerate(beams[:-1]))])
-        still = [np.zeros_like(rows[0])] * (len(chunks) - 1)
-        beam_idx = np.stack([rows[0]] * len(still) + list(rows)).astype(np.int64)
-        whole = _continued(inputs, fed, np.ones(fed.shape, bool)) | {"input.beam_idx": beam_idx}
-        entering = [one[1].ravel() for one in beams[:-1]]
-        scores = output.sequences_scores.numpy()
-        margin = _beam_margin(logits, entering, generation)
-        return FreeRun(whole, steps, generated, margin, logits, entering, scores)
     fed = generated[:, : len(logits) - 1]
     ended = np.isin(fed, list(generation.eos_token_id))
     real: Array = np.cumsum(ended, axis=1) - ended == 0
@@ -172,16 +137,3 @@ def _margin(scores: Sequence[torch.Tensor], real: Array) -> float:
     counted = np.concatenate([np.ones((len(real), 1), bool), real], axis=1)
     best = [one.topk(2, dim=-1).values.numpy() for one in scores]
     return float(min((one[row, 0] - one[row, 1]) for n, one in enumerate(best) for row in np.nonzero(counted[:, n])[0]))
-
-
-def _beam_margin(logits: Sequence[Array], entering: Sequence[Array], generation: pb.Generation) -> float:
-    """The smallest distance of two neighbours among the candidates that a step of the search looks at."""
-    width = generation.num_beams
-    kept, smallest = max(2, 1 + len(generation.eos_token_id)) * width, np.inf
-    for n, one in enumerate(logits):
-        costs = torch.from_numpy(one).log_softmax(dim=-1).numpy()
-        begin = np.where(np.arange(len(costs)) % width == 0, 0.0, -1e9) if n == 0 else entering[n - 1]
-        scores = (costs + begin[:, None]).reshape(len(costs) // width, -1)
-        ranked = -np.sort(-scores, axis=1)[:, : kept + 1]
-        smallest = min(smallest, float(np.min(ranked[:, :-1] - ranked[:, 1:])))
-    return smallest

@@ -12,7 +12,7 @@ from qwen3_golden import Array, ParityError, pb
 from qwen3_reference.capture.generation import FreeRun
 from qwen3_reference.capture.run import Inputs, StepSink, as_tensor
 from qwen3_reference.cases.generation_settings import generate_options
-from qwen3_spec.ops.beams import choosing_steps
+from qwen3_spec.ops.argmax import choosing_steps
 
 _NOISE = 1e-3
 """How far apart logits of the free run and of the forced one may be: the same model on the same ids."""
@@ -34,7 +34,7 @@ def processors(decoder: Any, inputs: Inputs, generation: pb.Generation, max_new_
 
 
 def chosen(decoder: Any, free: FreeRun, message: pb.Case, sink: StepSink) -> StepSink:
-    """A sink that adds what a token was chosen by: the distribution after its logits, the beams' scores before them.
+    """A sink that adds what a token was chosen by: the distribution after its logits.
 
     Raises `ParityError` (harness bug) when the logits are not those that `generate()` saw.
     """
@@ -46,8 +46,6 @@ def chosen(decoder: Any, free: FreeRun, message: pb.Case, sink: StepSink) -> Ste
     ends = np.cumsum(steps)
 
     def forward(step: int, name: str, value: torch.Tensor) -> None:
-        if name == "logits" and step in choosing and free.entering and step > choosing[0]:
-            sink(step, "beam_scores", torch.from_numpy(free.entering[step - choosing[0] - 1]))
         sink(step, name, value)
         if name != "logits" or step not in choosing:
             return

@@ -95,7 +95,7 @@ def _run(request: Request, run: Pass, way: Way) -> None:
         sink = chosen(reference.decoder, request.free, message, sink)
     run_reference(reference, request.inputs, message.steps, sink, partial(wanted, message), layers)
     if request.free is not None:
-        recorder.chosen(request.free.generated, request.free.sequences_scores, request.free.margin)
+        recorder.chosen(request.free.generated, request.free.margin)
     elif message.max_new_tokens:
         way.progress("generation")
         recorder.generated(*generate_greedy(reference, request.inputs, message.steps[0], message.max_new_tokens))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from qwen3_golden import pb
@@ -87,8 +86,7 @@ def _freely(
     """The run that chooses the tokens; the case is given its settings and the steps that come of it."""
     message.generation.CopyFrom(settings)
     message.generation.prompt_length = sum(message.steps)
-    rows = {name: np.repeat(array, settings.num_beams, axis=0) for name, array in given.items()}
-    free = free_run(models(), rows, message.steps, message.generation, message.max_new_tokens, seed)
+    free = free_run(models(), given, message.steps, message.generation, message.max_new_tokens, seed)
     message.steps[:] = free.steps
     return free
 

@@ -12,7 +12,7 @@ from qwen3_reference.capture.torch_tensors import to_numpy
 from qwen3_reference.floors.resume import Pass
 from qwen3_spec.sweep import Key
 
-_ALWAYS = ("generated_ids", "next_token_probs", "beam_scores", "sequences_scores")
+_ALWAYS = ("generated_ids", "next_token_probs")
 _TABLES = ("position_ids", "inv_freq", "cos", "sin")
 _ASIDE = "aside."
 """Before the names of what the golden does not show: RoPE tables (floors need them even when nobody asked for them)."""
@@ -47,13 +47,12 @@ class Recorder:
 
     def generated(self, ids: Array, margin: float) -> None:
         """Write what greedy decoding gave."""
-        self.chosen(ids, None, margin)
+        self.chosen(ids, margin)
 
-    def chosen(self, ids: Array | None, scores: Array | None, margin: float) -> None:
-        """Write what a search returned, with its scores where it has beams; a sample returns what nobody repeats."""
-        for name, array in (("generated_ids", ids), ("sequences_scores", scores)):
-            if array is not None:
-                self.add(0, name, array)
+    def chosen(self, ids: Array | None, margin: float) -> None:
+        """Write what a search returned; a sample returns what nobody repeats."""
+        if ids is not None:
+            self.add(0, "generated_ids", ids)
         self.run.add(tensor(_MARGIN, np.array(margin)))
 
 

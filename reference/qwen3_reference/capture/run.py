@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -115,10 +115,7 @@ def _request(
     wanted: Callable[[str], bool],
     layers: Layers = as_they_are,
 ) -> Iterator[Callable[..., torch.Tensor]]:
-    """One request to the decoder: gives `forward(ids, positions, decoder_mask, beam_idx) -> logits`, step by step.
-
-    `beam_idx[batch]`, for beams, is the row whose past each row goes on from.
-    """
+    """One request to the decoder: gives `forward(ids, positions, decoder_mask) -> logits`, step by step."""
     decoder = reference.decoder
     name, _ = given_tokens(inputs, "decoder")
     length = 0 if hidden is None else hidden.shape[1]
@@ -130,14 +127,7 @@ def _request(
             memory = memory_of(reference, hidden, as_tensor(inputs, "encoder_position_ids"))
         cache = MergedCache([layer.self_attn for layer in decoder.model.layers], memory)
 
-        def forward(
-            ids: torch.Tensor,
-            positions: torch.Tensor,
-            decoder_mask: torch.Tensor,
-            beam_idx: torch.Tensor | None = None,
-        ) -> torch.Tensor:
-            if beam_idx is not None:
-                cache.reorder_cache(cast(torch.LongTensor, beam_idx))
+        def forward(ids: torch.Tensor, positions: torch.Tensor, decoder_mask: torch.Tensor) -> torch.Tensor:
             masks = merged_masks(decoder, cache, ids, decoder_mask, encoder_mask)
             held = {name: ids, CACHE: cache}
             output = decoder(**held, attention_mask=masks, position_ids=positions, use_cache=True)
@@ -172,15 +162,12 @@ def run_reference(
         return
     (_, ids), positions = given_tokens(inputs, "decoder"), as_tensor(inputs, "decoder_position_ids")
     mask = as_tensor(inputs, "decoder_mask" if "input.decoder_mask" in inputs else "decoder_attention_mask")
-    beams = as_tensor(inputs, "beam_idx") if "input.beam_idx" in inputs else None
     with _request(reference, inputs, hidden, stepped, wanted, layers) as forward:
         end = 0
-        for step, length in enumerate(steps):
+        for step, length in enumerate(steps):  # noqa: B007 - `stepped` reads it
             start, end = end, end + length
-            rows = None if beams is None or step == 0 else beams[step]
-            logits = forward(
-                ids[:, start:end], positions[:, start:end], mask[(slice(None), *[slice(end)] * (mask.ndim - 1))], rows
-            )
+            shown = mask[(slice(None), *[slice(end)] * (mask.ndim - 1))]
+            logits = forward(ids[:, start:end], positions[:, start:end], shown)
             if wanted("logits"):
                 stepped("logits", logits)
 

@@ -23,12 +23,11 @@ class CaseDefinition:
     `encoder_rows`, `decoder_rows` have one string for each batch row, its mask slot by slot. `steps` are the decoder's
     query lengths. Positions count real tokens from `first_position`. `taps` are globs, empty = every tap.
     `max_new_tokens` > 0 also generates, greedily, from the first step's ids. With `generation` ids and `steps` are the
-    prompt, and what HF's `generate` chooses follows; rows are sources, whatever the number of beams. `training`: one
-    step over all of the decoder's ids, of which four in five that are real have a label; with `decoder_start_token_id`
-    the ids are those labels, one slot later. `inputs_embeds`: hidden states are given in the place of ids. `block`: so
-    they are, and what the first layer makes of them is the case. `decoder_mask`: the mask is given whole, a string for
-    each slot with an x for every slot that it sees, in all rows of the batch. `rows`: how many of its last query
-    positions each step keeps, 0 = all.
+    prompt, and what HF's `generate` chooses follows. `training`: one step over all of the decoder's ids, of which four
+    in five that are real have a label; with `decoder_start_token_id` they are those labels, one slot later.
+    `inputs_embeds`: hidden states are given in the place of ids. `block`: so they are, and what the first layer makes
+    of them is the case. `decoder_mask`: the mask is given whole, a string for each slot with an x for every slot that
+    it sees, in all rows of the batch. `rows`: how many of its last query positions each step keeps, 0 = all.
     """
 
     name: str

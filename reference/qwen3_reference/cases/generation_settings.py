@@ -13,14 +13,11 @@ def generate_options(generation: pb.Generation, max_new_tokens: int) -> dict[str
         "do_sample": generation.strategy == "sample",
         "max_new_tokens": max_new_tokens,
         "repetition_penalty": generation.repetition_penalty,
-        "num_beams": generation.num_beams,
+        "num_beams": 1,
         "eos_token_id": list(generation.eos_token_id) or None,
         "pad_token_id": generation.pad_token_id,
     }
     if generation.strategy == "sample":
         options |= {name: getattr(generation, name) for name in ("temperature", "top_k", "top_p")}
         options["min_p"] = generation.min_p or None
-    if generation.strategy == "beam":
-        names = ("length_penalty", "early_stopping", "num_return_sequences")
-        options |= {name: getattr(generation, name) for name in names}
     return options

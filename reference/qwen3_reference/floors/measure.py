@@ -18,7 +18,7 @@ from qwen3_golden import Array, Place, Recording, Tensor, last_rows, pb, place, 
 from qwen3_reference.checkpoints.spec_configs import spec_config
 from qwen3_reference.checkpoints.weights import Weights
 from qwen3_reference.floors.arithmetics import error, frequency_floor, has_floor, larger, least, scale, spec_run
-from qwen3_reference.floors.generation_spec import with_scores
+from qwen3_reference.floors.loss import with_loss
 from qwen3_reference.floors.own_angles import ULPS, half_of, moved_tables
 from qwen3_reference.floors.pooled import pooled
 from qwen3_reference.floors.resume import Pass
@@ -161,7 +161,7 @@ def measure(
     sizes = {key: recording[key].array.size for key in floors}
 
     def finished(floors: dict[Key, pb.Floor]) -> dict[Key, pb.Floor]:
-        return with_scores(pooled(floors, sizes, scales))
+        return with_loss(pooled(floors, sizes, scales))
 
     floors = finished(floors) if known is None else {key: known[key] for key in floors}
     if not plain:

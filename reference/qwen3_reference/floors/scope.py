@@ -10,7 +10,7 @@ import numpy as np
 from qwen3_golden import ENCODERS, Array, Place, pb
 from qwen3_spec import ops
 
-BY_ROW = ("next_token_probs", "beam_scores")
+BY_ROW = ("next_token_probs",)
 """Ops whose taps have a row of the batch for each text, and no positions."""
 
 
@@ -59,7 +59,7 @@ class Scope:
         if place.name == "loss" or place.name.startswith("gradient."):
             return np.ones([1] * len(place.axes), dtype=bool)
         end = sum(self.steps[: step + 1])
-        if place.op in BY_ROW or place.op == "sequences_scores":
+        if place.op in BY_ROW:
             return self._by_row(place, end)
         of_encoder = place.name.startswith(ENCODERS) or "encoder_" in place.pattern.rpartition(".")[2]
         mask = self._mask("encoder" if of_encoder else "decoder")

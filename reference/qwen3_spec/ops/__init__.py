@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from qwen3_spec.op import Op
 from qwen3_spec.ops import (
     activation,
-    beams,
+    argmax,
     cache,
     context,
     copy,
@@ -52,7 +52,7 @@ _FILES = (
         softmax,
         context,
     ),
-    *(residual, swiglu, next_token_probs, beams, layer_norm, activation, scaled_sum, split_heads, loss, head_gradient),
+    *(residual, swiglu, next_token_probs, argmax, layer_norm, activation, scaled_sum, split_heads, loss, head_gradient),
 )
 OPS: Mapping[str, Op] = {op.name: op for file in _FILES for op in file.OPS}
 """Every op of the network tables by its name there, but for `input`, which is given."""
@@ -60,7 +60,7 @@ OPS: Mapping[str, Op] = {op.name: op for file in _FILES for op in file.OPS}
 __all__ = [
     "OPS",
     "activation",
-    "beams",
+    "argmax",
     "cache",
     "context",
     "copy",

@@ -14,18 +14,9 @@ def _grows(site: Site, _arithmetic: Arithmetic) -> Array:
     return new if site.before is None else np.concatenate([site.before, new], axis=2)
 
 
-def _moved_or_not(site: Site, before: Array) -> Array:
-    """The encoder's half, by the beams' rows where it was moved: a source's beams have the same, so either will do."""
-    beam_idx, held = site.values.recorded("input.beam_idx", 0), site.values.recorded(site.place.name, site.step)
-    if beam_idx is None or held is None:
-        return before
-    moved = before[beam_idx[site.step]]
-    return moved if np.array_equal(held, moved) else before
-
-
 def _once(site: Site, _arithmetic: Arithmetic) -> Array:
     if site.before is not None:
-        return _moved_or_not(site, site.before)
+        return site.before
     # Keys that were rotated are heads first already; norms and projections are not.
     rotated = site.names[0].endswith("_rope")
     return site.inputs[0] if rotated else heads_first(site.inputs[0], site.config.head_dim)

@@ -2,7 +2,8 @@
 
 Filters are applied in Hugging Face's order: repetition penalty, temperature, top-k, top-p, min-p; each sees what the
 one before it left. Whether a token stays is a question of float32, in which probabilities are compared with the bounds
-of top-p and min-p: at an exact sum or share float64 would answer otherwise. `beams` has the search itself.
+of top-p and min-p: at an exact sum or share float64 would answer otherwise. `argmax` has the greedy
+search.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Paged caches, rings and beams of others: which slot is written, which is read, and whose."""
+"""Paged caches and rings of others: which slot is written, which is read, and whose."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from transformers import EncoderDecoderCache
 
 from detection.blind.row import row
-from detection.mutants.cache_seeds import Pair, every_slot, own_cache
-from detection.mutants.patch import Patch
+from detection.mutants.cache_seeds import every_slot, own_cache
 
 Slots = Callable[[torch.Tensor, int], None]
 
@@ -53,29 +51,6 @@ def unrolled_ring(x: torch.Tensor, past: int) -> None:
         x[:, :, past - 5 : past] = x[:, :, order]
 
 
-def beams_share(patch: Patch) -> None:
-    def read(cache: Any, pair: Pair, past: int, layer: int) -> Pair:
-        prompt = vars(cache).setdefault("prompts", {}).setdefault(layer, pair[0].shape[2])
-        for x in pair:
-            last = torch.arange(len(x)) // 3 * 3 + 2
-            x[:, :, prompt:past] = x[last, :, prompt:past]
-        return pair
-
-    own_cache(read, keep=False)(patch)
-
-
-def reordered_along_slots(patch: Patch) -> None:
-    def around(_plain: Any, cache: Any, rows: torch.Tensor) -> None:
-        for layer in cache.self_attention_cache.layers:
-            for name in ("keys", "values"):
-                x = getattr(layer, name)
-                size = min(len(rows), x.shape[2])
-                setattr(layer, name, torch.cat((x[:, :, rows[:size] % size], x[:, :, size:]), dim=2))
-        cache.cross_attention_cache.reorder_cache(rows)
-
-    patch.wrap(EncoderDecoderCache, "reorder_cache", lambda plain, *args: around(plain, *args))
-
-
 def _every(change: Slots) -> Any:
     return own_cache(every_slot(change), keep=False)
 
@@ -95,8 +70,4 @@ ROWS = (
         "paged cache", "decoder/plain_two_rows decoder/ragged_decode", _every(adjacent_blocks), _BOTH),
     row("B059", "a chunk is joined to a ring that has wrapped, out of order", "ollama/ollama#14912", "ring",
         "decoder/window_chunks", _every(unrolled_ring), _BOTH),
-    row("B060", "beams write their tokens to the same cells: the last beam's stay", "ggml-org/llama.cpp#3802",
-        "beams", "generation/beams", beams_share, _BOTH),
-    row("B061", "the cache is reordered along slots instead of rows", "PaddlePaddle/PaddleNLP#6672", "beams",
-        "generation/beams", reordered_along_slots, _BOTH),
 )  # fmt: skip

@@ -25,7 +25,7 @@ CASES = (
     *("encoder/ragged", "decoder/plain", "encdec/ragged", "encdec/window", "decoder/window_even", "encoder/window_odd"),
     *("decoder/yarn_stated", "decoder/yarn_mscale", "decoder/ragged_decode", "encdec/qwen2", "encdec/unrotated"),
     "encdec/shorter_request",
-    *("generation/sample", "generation/greedy", "generation/beams", "generation/merged"),
+    *("generation/sample", "generation/greedy", "generation/merged"),
     *("training/causal", "training/tied", "training/untied", "training/from_labels"),
     *("classic/bert", "classic/pre_norm", "classic/post_norm", "decoder/mask_4d", "llama/ragged_decode"),
 )

@@ -17,7 +17,7 @@ from qwen3_parity.mistakes.rms_norm import rows
 from qwen3_parity.mistakes.rounding import bfloat16
 from qwen3_spec import ops
 from qwen3_spec.heads import heads_first
-from qwen3_spec.ops import OPS, beams
+from qwen3_spec.ops import OPS, argmax
 from qwen3_spec.site import Result, Site
 
 Change = Callable[[Site, Array], Array | None]
@@ -74,10 +74,10 @@ def _runs_on(blind_to: slice, site: Site, y: Array) -> Array | None:
     """Greedy ids that go on behind some of the tokens that end a row: the next one by its logits, then any."""
     if site.place.name != "generated_ids" or site.case.generation.strategy != "greedy":
         return None
-    logits, fed, _ = beams.choices(site)
-    search = beams.search_of(site.case.generation, site.case.max_new_tokens)
+    logits, fed = argmax.choices(site)
+    search = argmax.search_of(site.case.generation, site.case.max_new_tokens)
     ignored = search.eos[blind_to]
-    found = beams.greedy_ids(logits, fed, replace(search, eos=tuple(one for one in search.eos if one not in ignored)))
+    found = argmax.greedy_ids(logits, fed, replace(search, eos=tuple(one for one in search.eos if one not in ignored)))
     return np.where(np.isnan(found), 7, found)
 
 

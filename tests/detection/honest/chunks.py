@@ -96,7 +96,7 @@ def _chunks(size: int) -> Steps:
 
 
 def _decodes(golden: Recording) -> bool:
-    """Cases with steps: of beams rows move between them, of samples a token is chosen by each step's own logits.
+    """Cases with steps; of samples a token is chosen by each step's own logits.
 
     A prompt that sees ahead cannot be cut.
     """

@@ -23,7 +23,7 @@ from qwen3_reference.checkpoints.weights import load_weights
 from qwen3_reference.floors.arithmetics import spec_run
 from qwen3_reference.floors.scope import Scope
 from qwen3_spec import FLOAT64, SEQUENTIAL_FLOAT32, Arithmetic, SpecConfig, ops
-from qwen3_spec.ops.beams import beam_search, choosing_steps, greedy_ids, search_of
+from qwen3_spec.ops.argmax import choosing_steps, greedy_ids, search_of
 
 _ARITHMETIC: dict[Any, pb.Arithmetic] = {np.float32: pb.ARITHMETIC_F32, np.float64: pb.ARITHMETIC_F64}
 
@@ -48,10 +48,10 @@ def _port(dtype: Any) -> Build:
 
 
 def _causal(golden: Recording) -> bool:
-    """A decoder alone, or one layer of it, in float32; the port has no beams."""
+    """A decoder alone, or one layer of it, in float32."""
     case = golden.case
     alone = case.mode == pb.CAUSAL or (case.mode == pb.BLOCK and bool(case.steps))
-    return alone and float32_alone(golden) and case.generation.strategy != "beam"
+    return alone and float32_alone(golden)
 
 
 def _frequencies(config: SpecConfig) -> Array:
@@ -91,10 +91,7 @@ class Specification:
         chosen = [logits[step] for step in choosing_steps(case.steps, case.generation)]
         forced = inputs["input.decoder_input_ids"][:, case.generation.prompt_length :]
         search = search_of(case.generation, case.max_new_tokens)
-        if case.generation.strategy == "greedy":
-            return greedy_ids(chosen, forced, search).astype(np.int64)
-        rows = inputs["input.beam_idx"][len(case.steps) - len(chosen) + 1 :]
-        return beam_search(chosen, forced, rows, search, arithmetic=self.arithmetic)[0].astype(np.int64)
+        return greedy_ids(chosen, forced, search).astype(np.int64)
 
     def _network(self, case: pb.Case, inputs: Mapping[str, Array], keep: Callable[[int, str, Array], None]) -> None:
         scope = Scope(case.config, inputs, tuple(case.steps), case if case.HasField("generation") else None)

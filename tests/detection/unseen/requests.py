@@ -1,48 +1,17 @@
-"""What a server and a search do between forwards: ids, rows, beams, filters."""
+"""What a server and a search do between forwards: ids, rows, filters."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import torch
-from transformers import EncoderDecoderCache
 from transformers.generation.logits_process import TopKLogitsWarper
 
 from detection.mutants.patch import Patch
 from detection.unseen.row import row
-from qwen3_encdec.merged_attention import Qwen3MergedAttention
 from qwen3_encdec.modeling_qwen3_decoder import Qwen3Decoder
 
-_CACHES = "merged_attn.cache_keys merged_attn.cache_values"
-_STEPS, _BEAMS = "decoder/ragged_decode", "generation/beams"
-
-
-def _values_stay(patch: Patch) -> None:
-    def reorder(plain: Any, cache: Any, beams: torch.Tensor) -> None:
-        held = [layer.values for layer in cache.self_attention_cache.layers]
-        plain(cache, beams)
-        for layer, values in zip(cache.self_attention_cache.layers, held, strict=True):
-            layer.values = values
-
-    patch.wrap(EncoderDecoderCache, "reorder_cache", reorder)
-
-
-def _last_layer_stays(patch: Patch) -> None:
-    def reorder(plain: Any, cache: Any, beams: torch.Tensor) -> None:
-        last = cache.self_attention_cache.layers[-1]
-        held = last.keys, last.values
-        plain(cache, beams)
-        last.keys, last.values = held
-
-    patch.wrap(EncoderDecoderCache, "reorder_cache", reorder)
-
-
-def _tiled_memory(patch: Patch) -> None:
-    def project(plain: Any, module: Any, states: torch.Tensor, tables: Any) -> Any:
-        sources = states[::3]  # three beams a source
-        return plain(module, sources.repeat(3, 1, 1), tables)
-
-    patch.wrap(Qwen3MergedAttention, "encoder_keys_values", project)
+_STEPS = "decoder/ragged_decode"
 
 
 def _ids_late(patch: Patch) -> None:
@@ -79,13 +48,6 @@ def _one_more(patch: Patch) -> None:
 
 
 ROWS = (
-    row("S12", "beam search reorders keys, not values", _values_stay, "merged_attn.cache_values",
-        ["beams.not_reordered"], _BEAMS, "logits"),
-    row("S13", "beam search does not reorder the last layer of the cache", _last_layer_stays, _CACHES,
-        ["beams.not_reordered"], _BEAMS, "layer"),
-    row("S14", "the encoder's memory is expanded for beams by tiling, not interleaved", _tiled_memory,
-        "merged_attn.encoder_k_proj merged_attn.encoder_v_proj",
-        ["from.other_row", "wiring.other_row: 0, 3, 0|tiled|row 1 ← row 3", "*: tiled"], _BEAMS, "modules"),
     row("S20", "asynchronous scheduling: decode steps are fed the id of the step before", _ids_late,
         "decoder.embed_tokens", ["embedding.other_slot", "from.other_step", "from.other_slot", "wiring.previous_step"],
         _STEPS, "layer"),

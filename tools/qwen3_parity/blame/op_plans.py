@@ -212,9 +212,6 @@ def _next_token_probs(given: _Given, numbers: _Numbers) -> Plan:
         query=ids,
         generation=pb.Generation(
             strategy="sample",
-            num_beams=1,
-            length_penalty=1,
-            num_return_sequences=1,
             prompt_length=ids,
             top_k=int(numbers["top_k"]),
             **settings,

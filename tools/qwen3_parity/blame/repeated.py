@@ -57,8 +57,6 @@ class Repeated(Sweep):
         """A value of the run, once for each copy where its place has rows of texts."""
         if self.copies == 1:
             return value
-        if name == "input.beam_idx":  # [step, batch]: which row of its own copy each goes on from
-            return np.concatenate([value + number * value.shape[1] for number in range(self.copies)], axis=1)
         return np.concatenate([value] * self.copies) if by_batch(self.place(name)) else value
 
     def own(self, number: int, value: Array) -> Array:

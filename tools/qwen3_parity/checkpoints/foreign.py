@@ -101,7 +101,7 @@ def _of_config(path: Path, kinds: Collection[str] | None) -> Foreign | None:
         return _of_network(kind, kinds, experts=kind.endswith("_moe") or any(stated.get(key) for key in _EXPERTS))
     if isinstance(quantised := stated.get("quantization_config"), dict):
         method = ascii(str(quantised.get("quant_method", "unknown")))[1:-1][:_SHOWN]
-        next_step = "use the checkpoint that it was quantised from; what runs on this one is a candidate of predictions"
+        next_step = "use the checkpoint that it was quantised from; check says how predictions of this one differ"
         return f"a quantised checkpoint (quant_method {method}), which is not supported", method, next_step
     return None
 

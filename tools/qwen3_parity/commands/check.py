@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from qwen3_golden import GOLDEN_ROOT, pb, read
+from qwen3_golden import GOLDEN_ROOT, read
 from qwen3_golden.contract import released_cases
 from qwen3_golden.whole import write_whole
 from qwen3_parity.check import check as judge
@@ -14,11 +14,9 @@ from qwen3_parity.commands import examples, output_options
 from qwen3_parity.folder.check import Folder, check_folder
 from qwen3_parity.folder.levels import LEVELS, cases_of
 from qwen3_parity.judge.golden_path import golden_of, golden_path
-from qwen3_parity.judge.predictions import predictions as compare_predictions
 from qwen3_parity.report import folder as folders
 from qwen3_parity.report import verdicts as report
 from qwen3_parity.report.output import Output
-from qwen3_parity.report.predictions import summary
 
 FILE = click.Path(path_type=Path)
 
@@ -31,7 +29,6 @@ FILE = click.Path(path_type=Path)
 )
 @click.argument("files", nargs=-1, required=True, type=FILE, metavar="[GOLDEN] CANDIDATE | FOLDER")
 @output_options("Every tap, not only the worst; of a folder, every red case.")
-@click.option("--html", type=FILE, help="Also write a report for a browser.")
 @click.option("--junit", type=FILE, help="Also write JUnit's XML, a test for each case.")
 @click.option("--all", "every", is_flag=True, hidden=True, help="As -v.")
 @click.option("--model", type=FILE, help="The checkpoint of a captured case: its ops are judged alone, too.")
@@ -46,7 +43,6 @@ FILE = click.Path(path_type=Path)
 def check(
     files: tuple[Path, ...],
     output: Output,
-    html: Path | None,
     junit: Path | None,
     every: bool,
     model: Path | None,
@@ -57,7 +53,8 @@ def check(
 
     A folder is judged in one go: every *.pb in it, at any depth, by the golden of the case that it says it ran. Where
     the checkpoint is at hand, every op of the candidate is also judged alone, on the candidate's own inputs; without it
-    the verdict is of the run only.
+    the verdict is of the run only. Of a lossy (quantised, say) candidate it also says how its predictions differ:
+    divergence, ranks, the first flip.
     """
     from qwen3_parity.checkpoints.weights import weights_at_hand
 
@@ -70,7 +67,8 @@ def check(
         with output.progress("judging", "cases") as update:
             folder = check_folder(files[0], cases, partial=partial, count=update.count)
             update("writing")
-            _write(folder, html, junit)
+            if junit:
+                write_whole(junit, folders.junit(folder))
         output.finish(
             folder.exit_code,
             folders.closing(folder),
@@ -82,18 +80,11 @@ def check(
     candidate = read(files[-1], digests=True)
     golden = read(golden_path(str(files[0])) if len(files) == 2 else golden_of(candidate), digests=True)
     verdicts = judge(golden, candidate, weights_at_hand(golden, GOLDEN_ROOT / "checkpoints", model), partial=partial)
-    _write(Folder(files[-1], [verdicts]), html, junit)
-    shown = [report.terminal(verdicts, every=every or output.verbose)]
-    if verdicts.arithmetic == pb.ARITHMETIC_OTHER and golden.get("logits"):
-        shown += summary(compare_predictions(golden, candidate))
-    output.finish(verdicts.exit_code, report.summary(verdicts), verdicts.to_json, lambda: shown)
-
-
-def _write(folder: Folder, html: Path | None, junit: Path | None) -> None:
-    if html:
-        from qwen3_parity.report.page.contents import Report
-        from qwen3_parity.report.page.html import html as page_of
-
-        write_whole(html, page_of(Report(folder.results, refused=folder.refused, missing=folder.missing)))
     if junit:
-        write_whole(junit, folders.junit(folder))
+        write_whole(junit, folders.junit(Folder(files[-1], [verdicts])))
+    output.finish(
+        verdicts.exit_code,
+        report.summary(verdicts),
+        verdicts.to_json,
+        lambda: [report.terminal(verdicts, every=every or output.verbose)],
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +14,6 @@ from qwen3_golden import GOLDEN_ROOT, ParityError, Recording, pb, read
 from qwen3_golden.whole import write_whole
 from qwen3_parity.commands import budget_option, examples
 from qwen3_parity.judge.golden_path import golden_of, golden_path
-from qwen3_parity.report.output import envelope
 from qwen3_parity.report.progress import progress
 from qwen3_parity.report.terminal import console
 
@@ -40,8 +39,8 @@ class _Options:
     epilog=examples("qwen3-parity report build/parity/decoder/plain.pb", "qwen3-parity report my_recordings/")
 )
 @click.argument("files", nargs=-1, required=True, metavar="[GOLDEN] CANDIDATE | FOLDER")
-@click.option("--out", type=FILE, help=f"Where it goes; a page without it to {_PAGE}, all else to the terminal.")
-@click.option("--format", "kind", type=click.Choice(["html", "markdown", "json"]), default="html", show_default=True)
+@click.option("--out", type=FILE, help=f"Where it goes; a page without it to {_PAGE}, Markdown to the terminal.")
+@click.option("--format", "kind", type=click.Choice(["html", "markdown"]), default="html", show_default=True)
 @click.option("--against", type=FILE, help="Another candidate's recording, or folder, of the same cases, beside this.")
 @click.option("--history", type=FILE, help="A file of JSON lines: this run's figures are added, the page shows all.")
 @click.option("--label", help="What the history calls this run: a version, a commit.")
@@ -64,7 +63,7 @@ def report(
     """Write what a run, or a folder of them, came to: one page for a browser that needs nothing else.
 
     The verdict, the mistakes with their fixes, the map of the network, every tap, both sides' provenance. As Markdown
-    it is short, for a pull request's comment; as JSON it is what `diagnose --json` says. The exit code is check's.
+    it is short, for a pull request's comment. The exit code is check's.
     """
     if len(files) > 2:
         raise click.UsageError("give one candidate, or a golden and a candidate, or a folder")
@@ -78,36 +77,33 @@ def report(
     folder = len(files) == 1 and Path(files[0]).is_dir()
     if folder and (model or checkpoints != GOLDEN_ROOT / "checkpoints"):
         raise click.UsageError("--model and --checkpoints are for one candidate, and this is a folder")
-    made, as_json, code = _of_folder(Path(files[0]), options) if folder else _of_one(files, options)
+    made, code = _of_folder(Path(files[0]), options) if folder else _of_one(files, options)
     if against is not None:
         made = replace(made, against=_others(against, made.results, options))
     if history is not None and label is not None:
         from qwen3_parity.report.page.history import appended
 
         made = replace(made, history=appended(history, label, made.results))
-    _write(kind, out, made, as_json)
+    _write(kind, out, made)
     sys.exit(code)
 
 
-def _of_folder(path: Path, options: _Options) -> tuple[Report, Callable[[], str], int]:
-    """A folder's report, its diagnosis as `diagnose --json` says it, and its exit code."""
+def _of_folder(path: Path, options: _Options) -> tuple[Report, int]:
+    """A folder's report and its exit code."""
     from qwen3_parity.folder.check import check_folder
     from qwen3_parity.folder.diagnose import diagnose_folder
-    from qwen3_parity.report import folder_diagnosis
     from qwen3_parity.report.page.contents import Report
     from qwen3_parity.report.page.mistakes import mistakes_of_folder
 
     with progress("judging") as update:
         folder = check_folder(path, partial=options.partial)
         found = diagnose_folder(folder, update, partial=options.partial, deadline=options.deadline)
-    made = Report(folder.results, mistakes_of_folder(found), folder.refused, folder.missing)
-    return made, lambda: envelope("diagnose", folder.exit_code, folder_diagnosis.to_json(found)), folder.exit_code
+    return Report(folder.results, mistakes_of_folder(found), folder.refused, folder.missing), folder.exit_code
 
 
-def _of_one(files: tuple[str, ...], options: _Options) -> tuple[Report, Callable[[], str], int]:
-    """A recording's report, its diagnosis as `diagnose --json` says it, and its exit code."""
+def _of_one(files: tuple[str, ...], options: _Options) -> tuple[Report, int]:
+    """A recording's report and its exit code."""
     from qwen3_parity.judge.match import refuse_weights
-    from qwen3_parity.report import diagnoses
     from qwen3_parity.report.page.contents import Report
     from qwen3_parity.report.page.mistakes import mistakes_of, mistakes_of_texts
 
@@ -116,14 +112,11 @@ def _of_one(files: tuple[str, ...], options: _Options) -> tuple[Report, Callable
     refuse_weights(candidate, golden)
     if golden.case.mode == pb.TOKENIZATION:
         from qwen3_parity.diagnosis.text import diagnose_tokenization, directory_of
-        from qwen3_parity.report import text_diagnoses
 
         directory = directory_of(golden, options.model)
         with progress("reading") as update:
             texts = diagnose_tokenization(golden, candidate, directory, update, partial=options.partial)
-        made = Report([texts.verdicts], mistakes_of_texts(texts))
-        code = texts.verdicts.exit_code
-        return made, lambda: envelope("diagnose", code, text_diagnoses.to_json(texts)), code
+        return Report([texts.verdicts], mistakes_of_texts(texts)), texts.verdicts.exit_code
     from qwen3_parity.check import check
     from qwen3_parity.checkpoints.weights import weights_at_hand
     from qwen3_parity.diagnosis import diagnose
@@ -131,14 +124,11 @@ def _of_one(files: tuple[str, ...], options: _Options) -> tuple[Report, Callable
     weights = weights_at_hand(golden, options.checkpoints, options.model)
     if weights is None and golden.case.checkpoint:  # the run alone can be judged
         verdicts = check(golden, candidate, partial=options.partial)
-        code = verdicts.exit_code
-        return Report([verdicts]), lambda: envelope("check", code, verdicts.to_json()), code
+        return Report([verdicts]), verdicts.exit_code
     weights = weights or {}
     with progress("reading") as update:
         found = diagnose(golden, candidate, weights, update, partial=options.partial, deadline=options.deadline)
-    made = Report([found.verdicts], mistakes_of(found), weights=weights)
-    code = found.verdicts.exit_code
-    return made, lambda: envelope("diagnose", code, diagnoses.to_json(found)), code
+    return Report([found.verdicts], mistakes_of(found), weights=weights), found.verdicts.exit_code
 
 
 def _others(path: Path, results: Sequence[Verdicts], options: _Options) -> list[Verdicts]:
@@ -170,22 +160,18 @@ def _golden_of(results: Sequence[Verdicts], other: Recording) -> Recording:
     return read(golden_of(other) if same is None else Path(same.golden), digests=True)
 
 
-def _write(kind: str, out: Path | None, made: Report, as_json: Callable[[], str]) -> None:
-    from qwen3_parity.report.page.contents import sentence
-
+def _write(kind: str, out: Path | None, made: Report) -> None:
     if kind == "html":
+        from qwen3_parity.report.page.contents import sentence
         from qwen3_parity.report.page.html import html
 
         page = out or _PAGE
         write_whole(page, html(made, plots=True))
         console().print(f"{sentence(made)}\nreport: {page}", soft_wrap=True)
         return
-    if kind == "json":
-        text = as_json() + "\n"
-    else:
-        from qwen3_parity.report.markdown import markdown
+    from qwen3_parity.report.markdown import markdown
 
-        text = markdown(made)
+    text = markdown(made)
     if out is None:
         click.echo(text, nl=False)
     else:

@@ -45,7 +45,7 @@ def load(path: Path) -> list[Known]:
         raise ParityError(
             path,
             "the list of known failures cannot be read",
-            expected="text, a case a line, as 'generation/beams # unsupported: beams'",
+            expected="text, a case a line, as 'training/tied # unsupported: training'",
             got=error,
             next_step="write the list, or leave --known out",
         ) from None

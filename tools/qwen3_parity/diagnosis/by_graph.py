@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from qwen3_golden import Array, Recording
 from qwen3_golden.contract import contract_of
@@ -18,6 +19,7 @@ from qwen3_parity.diagnosis.faults import Fault
 from qwen3_parity.diagnosis.findings import Finding, findings
 from qwen3_parity.diagnosis.findings.of_graph import wrong_tap
 from qwen3_parity.diagnosis.positions import Cells
+from qwen3_parity.diagnosis.search import Search
 from qwen3_parity.diagnosis.whereabouts import LAYER, whereabouts
 from qwen3_parity.judge.budgets import headroom
 from qwen3_parity.slices.check import Judged, judged_by_graph
@@ -35,17 +37,24 @@ _ALIKE = 8
 
 
 def diagnose_by_graph(
-    golden: Recording, candidate: Recording, weights: Mapping[str, Array], *, partial: bool = False
+    golden: Recording,
+    candidate: Recording,
+    weights: Mapping[str, Array],
+    search: Search,
+    *,
+    partial: bool = False,
+    effort: float = 1.0,
 ) -> Diagnosis:
     """Judge a candidate by its golden's graph, and say of each wrong place the reference's ops and lines.
 
-    `weights` are the graph's parameters by name. Raises `ParityError` when the two do not belong together.
+    `weights` are the graph's parameters by name. The `search` says when it is late; `effort`: how much is searched, in
+    times of what is usual. Raises `ParityError` when the two do not belong together.
     """
     judged = judged_by_graph(golden, candidate, weights, partial=partial)
     verdicts = replace(judged.verdicts, contract=contract_of(golden))
-    failures = list[str]()
-    faults = list(_faults(judged, failures))
-    return Diagnosis(verdicts, [part.verdict for part in judged.alone], faults, [], [], failures=failures)
+    with threadpool_limits(1, user_api="blas"):  # the products are small
+        faults = _faults(judged, search, int(effort * ENOUGH))
+    return Diagnosis(verdicts, [part.verdict for part in judged.alone], faults, [], [], failures=search.failures)
 
 
 def pattern(name: str) -> str:
@@ -53,7 +62,7 @@ def pattern(name: str) -> str:
     return LAYER.sub("{layer}", name, count=1)
 
 
-def _faults(judged: Judged, failures: list[str]) -> Sequence[Explained]:
+def _faults(judged: Judged, search: Search, until: int) -> list[Explained]:
     groups: dict[str, list[Alone]] = {}
     for part in judged.alone:
         if not part.verdict.reason:
@@ -73,14 +82,15 @@ def _faults(judged: Judged, failures: list[str]) -> Sequence[Explained]:
         values[taps] = len(faults)
         right = [part.verdict for part in parts if part.verdict.passed]
         fault = Fault(place, (), tuple(part.verdict for part in wrong), tuple(right))
+        search.progress(f"what is otherwise at {place}")
         try:
-            by_edits = explain(fault, network, list(known.values()), max(ENOUGH - work, ENOUGH // _LEAST))
+            by_edits = explain(fault, network, list(known.values()), max(until - work, until // _LEAST), search.over)
         except Exception as error:  # whatever an edit does, the verdict stands
-            failures.append(f"harness bug: the edits of {place} failed: {type(error).__name__}: {error}")
+            search.failures.append(f"harness bug: the edits of {place} failed: {type(error).__name__}: {error}")
             by_edits = ByEdits((), ())
         work += by_edits.work
         known |= {edit.says: edit for edit in by_edits.edits}
-        faults.append(_explained(fault, wrong, by_edits, network))
+        faults.append(replace(_explained(fault, wrong, by_edits, network), cut=by_edits.stopped and search.cut))
     return faults
 
 

@@ -58,7 +58,8 @@ def diagnose(
     """
     progress("the whole run")
     if golden.case.mode == pb.GRAPH:
-        return diagnose_by_graph(golden, candidate, weights, partial=partial)
+        search = Search(deadline=deadline, clock=clock, progress=progress)
+        return diagnose_by_graph(golden, candidate, weights, search, partial=partial, effort=work / ENOUGH)
     if golden.case.mode in (pb.OP, pb.PLUMBING, pb.TOKENIZATION):  # no network to look for somebody else in
         verdicts = check(golden, candidate, partial=partial)
         network = network_of(golden, candidate) if golden.case.mode == pb.OP else None

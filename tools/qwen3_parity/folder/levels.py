@@ -45,9 +45,6 @@ LEVELS: Mapping[str, Sequence[str]] = {
     "generation-greedy": _GREEDY,
     "generation": (
         *_GREEDY,
-        "generation/beams",
-        "generation/closed_beams",
-        "generation/early_stopping",
         "generation/penalty_padded",
         "generation/sample",
         "op/next_token_probs_*",
@@ -59,7 +56,7 @@ LEVELS: Mapping[str, Sequence[str]] = {
 }
 """Globs over the names of the committed cases, by level, in the order in which a port is built. `causal` decodes token
 by token; `cache` adds padding, windows, prompts in chunks, masks and hidden states that are given. `generation` is
-`generation-greedy` with beams and filters. `llama` and `classic` are other networks than Qwen3. `model/*` is of no
+`generation-greedy` with filters. `llama` and `classic` are other networks than Qwen3. `model/*` is of no
 level: each of those is a network of its own, and nobody ports all of them."""
 
 

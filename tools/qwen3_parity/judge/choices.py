@@ -13,7 +13,7 @@ import numpy as np
 
 from qwen3_golden import Array, Recording
 from qwen3_parity.judge.budgets import floor_for, reach
-from qwen3_spec.ops.beams import choosing_steps
+from qwen3_spec.ops.argmax import choosing_steps
 
 
 class FirstFlip(NamedTuple):

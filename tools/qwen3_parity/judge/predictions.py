@@ -1,21 +1,19 @@
 """How much a lossy candidate's predictions differ from the golden's: divergence in nats, and where ranks change.
 
 Both recordings were fed the same ids (teacher-forced), so that one flipped token does not end the comparison. Nothing
-here passes or fails: parity is the business of `check`.
+here passes or fails: it is said beside the verdict.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
-from qwen3_golden import Array, Recording, place, refusals
-from qwen3_parity.judge.match import same_case
+from qwen3_golden import Array, Recording, pb, place
 from qwen3_parity.judge.scope import Scope
-
-_refused = refusals("record logits at every step: --taps logits, or all taps")
 
 TOP = 10
 
@@ -77,36 +75,45 @@ class Predictions:
         """The first position, step by step, whose best token is another; None when there is none."""
         return next((one for one in self.tokens if one.rank > 1), None)
 
+    def to_json(self) -> dict[str, Any]:
+        """The figures of all positions together, and of each."""
+        first = self.first_divergent
+        return {
+            "tokens": len(self.tokens),
+            "mean_kl": self.mean_kl,
+            "worst_kl": self.worst.kl,
+            "top_1": self.top_1,
+            "top_10": self.top_10,
+            "worst_rank": self.worst_rank,
+            "first_divergent": None if first is None else asdict(first),
+            "positions": [asdict(token) for token in self.tokens],
+        }
 
-def predictions(golden: Recording, candidate: Recording) -> Predictions:
+
+def lossy_predictions(golden: Recording, candidate: Recording) -> Predictions | None:
+    """As `predictions`, of a candidate that has no claim to parity; None of any other."""
+    return predictions(golden, candidate) if candidate.run.arithmetic == pb.ARITHMETIC_OTHER else None
+
+
+def predictions(golden: Recording, candidate: Recording) -> Predictions | None:
     """Compare the logits `[batch, query, vocab]` of every step at the judged positions.
 
-    Raises `ParityError` when the candidate ran another case, or when a step's logits are missing, have another shape or
-    are not finite where they count.
+    None when the golden has no such logits, or when the candidate's of a step are missing, have another shape or are
+    not finite where they count: then the verdict says so.
     """
-    same_case(candidate, golden)
-    scope, tokens, vocab = Scope(golden), [], 0
+    scope, tokens, vocab = Scope(golden), list[Prediction](), 0
     for item in golden:
-        if item.info.name != "logits":
+        if item.info.name != "logits" or item.array.ndim != 3:
             continue
         other = candidate.get(*item.key)
-        where = f"{candidate.source}: logits (step {item.info.step})"
         if other is None or other.array.shape != item.array.shape:
-            got = "no such tensor" if other is None else other.array.shape
-            raise _refused(where, "there are no logits to compare", item.array.shape, got)
+            return None
         judged = scope.judged(item, place("logits", golden.case.config.num_hidden_layers))
         shown = np.ones(item.array.shape[:2], bool) if judged is None else judged.any(axis=-1)
         vocab = item.array.shape[-1]
-        found = _step(item.info.step, item.values(), other.values(), np.broadcast_to(shown, item.array.shape[:2]))
-        for one in found:
-            if not np.isfinite(one.kl):
-                raise _refused(
-                    where, f"the logits at [{one.row}, {one.position}] are no numbers", "finite", "NaN or Inf"
-                )
-            tokens.append(one)
-    if not tokens:
-        raise _refused(golden.source, "the golden has no logits at any judged position", "logits", "none")
-    return Predictions(tokens, min(TOP, vocab))
+        tokens += _step(item.info.step, item.values(), other.values(), np.broadcast_to(shown, item.array.shape[:2]))
+    finite = all(np.isfinite(token.kl) for token in tokens)
+    return Predictions(tokens, min(TOP, vocab)) if tokens and finite else None
 
 
 def _step(step: int, golden: Array, candidate: Array, shown: Array) -> Iterator[Prediction]:

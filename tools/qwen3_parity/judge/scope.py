@@ -13,7 +13,7 @@ from qwen3_reference.floors.scope import BY_ROW
 from qwen3_spec import ops
 from qwen3_spec.site import Place
 
-_WHOLE = ("input", "inv_freq", "argmax", "sequences_scores")
+_WHOLE = ("input", "inv_freq", "argmax")
 _GRADIENT = "gradient."
 _END = ("encoder.norm", "decoder.norm", "logits", "pre_norm.norm", "post_norm.last_hidden_state")
 

@@ -14,6 +14,7 @@ from qwen3_parity.judge.budgets import Shares
 from qwen3_parity.judge.compare import Metrics
 from qwen3_parity.judge.op_verdict import OpVerdict
 from qwen3_parity.judge.plain import plain
+from qwen3_parity.judge.predictions import Predictions
 
 NOBODY = "nobody's"
 """The fault of a difference that noise alone may make."""
@@ -114,7 +115,7 @@ class Verdicts:
     `not_materialised` taps that the golden has and the candidate says it never makes; `results` the name and step of
     the case's results. `unreached` are layers and steps that a port in progress has not built, in words. `partial`:
     nobody asks for the results. `floors`: the golden has noise floors.
-    `contract` is what was judged by, None where nobody looked.
+    `contract` is what was judged by, None where nobody looked. `predictions` are those of a lossy candidate.
     """
 
     case: pb.Case
@@ -132,6 +133,7 @@ class Verdicts:
     partial: bool = False
     floors: bool = True
     contract: Contract | None = None
+    predictions: Predictions | None = None
 
     @property
     def problems(self) -> list[Problem]:
@@ -229,6 +231,7 @@ class Verdicts:
             "first_bad": None if first is None else first.where,
             "wrong_on_their_own_inputs": self.wrong_alone,
             "notes": list(self.notes),
+            "predictions": None if self.predictions is None else self.predictions.to_json(),
             "problems": [plain(asdict(problem)) for problem in self.problems],
             "taps": [tap.to_json() for tap in self.taps],
         }

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from qwen3_parity.mistakes import (
     activation,
-    beams,
+    argmax,
     cache,
     context,
     embedding,
@@ -41,7 +41,7 @@ from qwen3_spec.site import Site
 
 _FILES = (
     activation,
-    beams,
+    argmax,
     cache,
     context,
     embedding,

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.mistakes.beams import past
 from qwen3_parity.mistakes.cache_reads import reads
 from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
 from qwen3_parity.mistakes.normed import normed
@@ -395,6 +394,6 @@ def _rerotated(*, old: bool, here: bool) -> Callable[[Site], Result | None]:
 
 
 MISTAKES: Mapping[str, Mistakes] = {
-    "cache": Mistakes((past, contents, other_kind, as_keys, again, reads)),
-    "cache_once": Mistakes((past, contents, other_kind, as_keys, again, reads)),
+    "cache": Mistakes((contents, other_kind, as_keys, again, reads)),
+    "cache_once": Mistakes((contents, other_kind, as_keys, again, reads)),
 }

@@ -127,8 +127,6 @@ _READ_WITH_NEW: tuple[tuple[str, str, _All, int], ...] = (
 
 def reads(site: Site) -> Iterator[Hypothesis]:
     """What else a step may find in the slots that earlier steps filled."""
-    if site.values.recorded("input.beam_idx", 0) is not None:
-        return
     own = site.place.inputs[0][0].rpartition(".")[2]
     if site.step == 0:
         for slots in range(1, _SLOTS if site.place.op == "cache" else 0):

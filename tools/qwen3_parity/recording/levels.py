@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from qwen3_golden import pb
 from qwen3_reference.graph.words import RESULTS
 
-_CHOICES = ("next_token_probs", "beam_scores", "sequences_scores", "generated_ids")
+_CHOICES = ("next_token_probs", "generated_ids")
 _TRAINED = ("loss", "gradient.logits", "gradient.*.weight", "gradient.*.bias")
 _RETURNED = ("logits", "encoder.norm", "*.last_hidden_state", *_CHOICES, *_TRAINED)
 _LAYERS = ("*position_ids", "*.inv_freq", "*cos", "*sin", "*.embed_*", "*.mask", "*.layers.*.output", "*.norm")

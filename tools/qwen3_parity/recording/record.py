@@ -54,11 +54,10 @@ class Runner(Protocol):
 
         `inputs` are the golden's `input.*` tensors by name: encoder_input_ids, encoder_attention_mask,
         encoder_position_ids `[batch, key]` and decoder_* `[batch, total]`, and its RoPE tables (see `tables_of`);
-        `case.steps` are the decoder's query lengths, one forward each. Where the case has `generation`, rows move by
-        `input.beam_idx` before a step; `next_token_probs`, `beam_scores`, `sequences_scores` and `generated_ids` are
-        handed over as golden/README.md says. Called twice on the same object when the case
-        says `after`. A case with `training` is one step without a cache: `input.labels [batch, total]` are given, and
-        the loss and every gradient (`gradient.<tap>`, `gradient.<parameter>`) are taps like any other.
+        `case.steps` are the decoder's query lengths, one forward each. Where the case has `generation`,
+        `next_token_probs` and `generated_ids` are handed over as golden/README.md says. Called twice on the same object
+        when the case says `after`. A case with `training` is one step without a cache: `input.labels [batch, total]`
+        are given, and the loss and every gradient (`gradient.<tap>`, `gradient.<parameter>`) are taps like any other.
         """
 
 

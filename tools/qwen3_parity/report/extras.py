@@ -18,7 +18,6 @@ COMMANDS: Mapping[str, str] = {
     "initialize": "torch",
     "match-names": "torch",
     "parity": "torch",
-    "predictions": "torch",
     "record": "torch",
     "regenerate": "reference",
     "report": "report",

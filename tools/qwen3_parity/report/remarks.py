@@ -1,10 +1,13 @@
-"""What stands beside a verdict: what the ops alone say, by which contract was judged, what was not."""
+"""What stands beside a verdict: the ops alone, what a lossy candidate predicts, the contract, what was not judged."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rich.table import Table
+
 from qwen3_parity.folder.levels import level_of
+from qwen3_parity.judge.predictions import Prediction, Predictions
 from qwen3_parity.judge.verdict import Verdicts
 
 _MOST = 12
@@ -23,8 +26,10 @@ def alone(verdicts: Verdicts) -> list[str]:
 
 
 def remarks(verdicts: Verdicts) -> list[str]:
-    """By which contract was judged, and what keeps a verdict from saying more: its results, its ops."""
+    """What a lossy candidate predicts, by which contract was judged, and what keeps a verdict from saying more."""
     lines = list(verdicts.notes)
+    if verdicts.predictions is not None:
+        lines += _predicted(verdicts.predictions)
     if verdicts.contract is not None:
         lines.append(f"judged by {verdicts.contract}")
     if verdicts.word == "partial" and (level := level_of(verdicts.case.name)):
@@ -39,6 +44,33 @@ def remarks(verdicts: Verdicts) -> list[str]:
     if verdicts.judged == "run only" and verdicts.case.checkpoint:
         lines.append("run only: each op by itself is judged where the checkpoint is given, with --model")
     return lines
+
+
+def _predicted(predictions: Predictions) -> list[str]:
+    """A few lines: how far the distributions are apart, how often the best tokens agree, where they first do not."""
+    first, worst = predictions.first_divergent, predictions.worst
+    flip = "none" if first is None else f"{_where(first)}, where the golden's margin is {first.margin:.3g}"
+    return [
+        f"{len(predictions.tokens)} positions; KL(golden ‖ candidate) {predictions.mean_kl:.3g} nats a token, worst "
+        f"{worst.kl:.3g} at {_where(worst)}",
+        f"best token the same at {100 * predictions.top_1:.4g} %; {100 * predictions.top_10:.4g} % of the golden's "
+        f"{predictions.top} best are the candidate's; worst rank of the golden's best: {predictions.worst_rank}",
+        f"first position with another best token: {flip}",
+    ]
+
+
+def predictions_table(predictions: Predictions) -> Table:
+    """Every position, the one that diverges most first."""
+    rows = Table("step", "row", "position", "KL, nats", "rank", f"of {predictions.top} best", "margin", box=None)
+    for token in sorted(predictions.tokens, key=lambda token: -token.kl):
+        at = (token.step, token.row, token.position)
+        figures = (*at, f"{token.kl:.3g}", token.rank, token.shared, f"{token.margin:.3g}")
+        rows.add_row(*map(str, figures))
+    return rows
+
+
+def _where(token: Prediction) -> str:
+    return f"step {token.step} [{token.row}, {token.position}]"
 
 
 def less_than_both(results: Sequence[Verdicts]) -> str:

@@ -13,7 +13,8 @@ from rich.text import Text
 
 from qwen3_golden import ParityError, Recording, Tensor, bug, pb, selected
 from qwen3_parity.checkpoints.show_weights import weights_line, weights_table
-from qwen3_parity.report.show_graph import graph_line, graph_numbers
+from qwen3_parity.slices.plain import shown
+from qwen3_parity.slices.stored import graph_of
 from qwen3_parity.text.show import texts_table
 
 
@@ -53,7 +54,7 @@ def _head(recording: Recording) -> Text:
         shape if config.model_type else "",
         "steps: " + " ".join(map(str, case.steps)) if case.steps else "",
         weights_line(recording.weights) if case.mode == pb.WEIGHTS else "",
-        graph_line(recording),
+        _graph_line(recording),
         f"{how}by {made.producer}",
         ", ".join(f"{pair.key} {pair.value}" for pair in made.versions),
         f"checkpoints: {', '.join(f'{c.role} {c.name}' for c in case.checkpoint)}" if case.checkpoint else "",
@@ -62,6 +63,37 @@ def _head(recording: Recording) -> Text:
         *(f"  {name}  {_mistake(name)}".rstrip() for name in case.exposes),
     ]
     return Text("\n".join(line for line in lines if line))
+
+
+def _graph_numbers(recording: Recording) -> dict[str, Any]:
+    """The graph's architecture and sizes; empty for a recording without one. Raises `ParityError` as `graph_of`."""
+    message = recording.graph
+    if recording.case.mode != pb.GRAPH or not message.ByteSize():
+        return {}
+    graph = graph_of(message, recording.source)
+    return {
+        "architecture": shown(message.architecture),
+        "nodes": len(graph.nodes),
+        "ops": len({node.op for node in graph.nodes}),
+        "lines": len(message.line),
+        "stored_nodes": sum(len(block.node) for block in message.block),
+        "blocks": len(message.block),
+        "calls": len(message.call),
+        "bytes": message.ByteSize(),
+        "inputs": list(graph.inputs),
+        "parameters": len(graph.parameters),
+        "taps": len(graph.taps),
+    }
+
+
+def _graph_line(recording: Recording) -> str:
+    """`_graph_numbers` in a line; empty for a recording without a graph."""
+    if not (it := _graph_numbers(recording)):
+        return ""
+    stored = f"{it['stored_nodes']} stored in {it['blocks']} blocks, {it['calls']} calls, {it['bytes']} bytes"
+    made = f"{it['nodes']} nodes of {it['ops']} ops on {it['lines']} lines ({stored})"
+    of = f"of {', '.join(it['inputs'])} and {it['parameters']} parameters"
+    return f"graph of {it['architecture']}: {made}, {of}; {it['taps']} taps"
 
 
 def describe_bug(row: pb.Bug) -> Text:
@@ -87,7 +119,7 @@ def to_json(recording: Recording, taps: Sequence[str] = ()) -> dict[str, Any]:
         "producer": made.producer,
         "versions": {pair.key: pair.value for pair in made.versions},
         "digest": recording.digest.hex(),
-        **({"graph": numbers} if (numbers := graph_numbers(recording)) else {}),
+        **({"graph": numbers} if (numbers := _graph_numbers(recording)) else {}),
         "taps": [_tap(tensor) for tensor in recording if selected(tensor.info.name, taps)],
         **{
             name: MessageToDict(message, preserving_proto_field_name=True)

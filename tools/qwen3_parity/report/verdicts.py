@@ -14,7 +14,7 @@ from qwen3_parity.judge.budgets import percent
 from qwen3_parity.judge.by_reference import cases_by_reference
 from qwen3_parity.judge.op_verdict import OpVerdict
 from qwen3_parity.judge.verdict import Verdict, Verdicts
-from qwen3_parity.report.remarks import alone, less_than_both, remarks
+from qwen3_parity.report.remarks import alone, less_than_both, predictions_table, remarks
 from qwen3_parity.text.show import is_tokenization, shown_problems, stages_table
 
 _WORST = 12
@@ -124,6 +124,8 @@ def terminal(verdicts: Verdicts, *, every: bool = False) -> RenderableType:
             row += [""] * (len(table.columns) - len(row))
             table.add_row(*row, style=None if tap.passed else "red")
         parts.append(table)
+    if every and verdicts.predictions is not None:
+        parts.append(predictions_table(verdicts.predictions))
     return Group(*parts)
 
 

@@ -14,6 +14,7 @@ from qwen3_parity.judge.compare import compare, exact
 from qwen3_parity.judge.match import is_input, parameters_differ, same_case
 from qwen3_parity.judge.next_command import diagnose_command
 from qwen3_parity.judge.op_verdict import OpVerdict
+from qwen3_parity.judge.predictions import lossy_predictions
 from qwen3_parity.judge.tap_verdict import last_rows_of
 from qwen3_parity.judge.verdict import Problem, Verdict, Verdicts
 from qwen3_parity.slices.judge import Alone, judge
@@ -63,6 +64,7 @@ def judged_by_graph(
         floors=any(item.info.HasField("floor") for item in expected),
         results=results(expected),
         notes=rerouted.notes,
+        predictions=lossy_predictions(expected, actual),
     )
     if weights is None:
         return Judged(_with_first_bad(verdicts))

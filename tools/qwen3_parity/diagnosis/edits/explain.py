@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from qwen3_parity.diagnosis.edits.edit import Edit
@@ -32,9 +32,18 @@ class ByEdits:
     stopped: bool = False
 
 
-def explain(fault: Fault, network: Network, known: Sequence[Edit] = (), until: int = ENOUGH) -> ByEdits:
-    """The edits that give the candidate's numbers at a fault's taps; `known` ones explain other faults."""
-    searched = search(_targets(fault.wrong, network), _targets(fault.right, network), known, until)
+def explain(
+    fault: Fault,
+    network: Network,
+    known: Sequence[Edit] = (),
+    until: int = ENOUGH,
+    late: Callable[[], bool] = lambda: False,
+) -> ByEdits:
+    """The edits that give the candidate's numbers at a fault's taps; `known` ones explain other faults.
+
+    No more are looked for after `until`, in counted work, or where it is `late`.
+    """
+    searched = search(_targets(fault.wrong, network), _targets(fault.right, network), known, until, late)
     best = searched.fitting[0] if searched.fitting else None
     alike = [fitting for fitting in searched.fitting if best is not None and fitting.as_good_as(best)][:_SHOWN]
     said = [_said(fitting, fault, network) for fitting in alike]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
@@ -65,11 +65,15 @@ class Searched:
 
 
 def search(
-    wrong: Sequence[Target], passing: Sequence[Target], known: Sequence[Edit] = (), until: int = ENOUGH
+    wrong: Sequence[Target],
+    passing: Sequence[Target],
+    known: Sequence[Edit] = (),
+    until: int = ENOUGH,
+    late: Callable[[], bool] = lambda: False,
 ) -> Searched:
     """The edits that give the wrong taps of one place, best first; `known` ones, of other places, are tried first.
 
-    After `until`, in counted work, no more are looked for.
+    After `until`, in counted work, or where it is `late`, no more are looked for.
     """
     wrong = [target for target in wrong if target.cells.any()]
     if not wrong:
@@ -82,18 +86,21 @@ def search(
     def work() -> int:
         return sum(target.region.work for target in (first, *others, *passing))
 
+    def over() -> bool:
+        return work() > until or late()
+
     fitting, said = list[Fitting](), set[tuple[str, str]]()
     for edits in _stages(first, known):
-        near = list(_near(first, takewhile(lambda _: work() <= until, edits), said))
+        near = list(_near(first, takewhile(lambda _: not over(), edits), said))
         near.sort(key=lambda pair: (not pair[0].whole, pair[1].rank))
         for nearness, edit in near[:_BEST]:
-            if not fitting or work() <= until:
+            if not fitting or not over():
                 fitting.append(_everywhere(edit, first, nearness, others, passing))
         fitting.sort(key=lambda each: each.order)
-        if work() > until or (fitting and fitting[0].explains_all):
+        if over() or (fitting and fitting[0].explains_all):
             break
     tried = tuple(target.region.key for target in (first, *others))
-    return Searched(fitting, tried, work(), stopped=work() > until)
+    return Searched(fitting, tried, work(), stopped=over())
 
 
 def _near(first: Target, edits: Iterable[Edit], said: set[tuple[str, str]]) -> Iterator[tuple[Nearness, Edit]]:

@@ -21,7 +21,7 @@ from qwen3_encdec.modeling_qwen3_encoder import Qwen3EncoderOutput
 from qwen3_encdec.weights.qwen3_checkpoint import load_qwen3
 from qwen3_golden import Array, ParityError, Recording, pb, table
 from qwen3_parity.recording.ours.classic import ClassicEncoder, classic_encoder
-from qwen3_parity.recording.ours.generation import Choices, greedy, search
+from qwen3_parity.recording.ours.generation import greedy, next_token_probs, search
 from qwen3_parity.recording.ours.inputs import decoder_slots, given_tokens, input_tensor, mask_and_positions, slots
 from qwen3_parity.recording.ours.ops import run_op
 from qwen3_parity.recording.ours.training import run_training
@@ -178,9 +178,8 @@ class EncoderDecoder:
         (name, tokens), cache = given_tokens(inputs, "decoder", self.model.dtype), None
         mask, positions = mask_and_positions(inputs, "decoder")
         length = request["encoder_outputs"].last_hidden_state.shape[1]
-        choices = Choices(self.model, case, inputs, lambda name, step, x: tap(name, step, x) if wanted(name) else None)
+        probs = next_token_probs(self.model, case, inputs)
         for step, (start, stop) in enumerate(pairwise(accumulate(case.steps, initial=0))):
-            choices.enter(step, cache)
             with self._recorded(tap, step, wanted, length):
                 result = self.model(
                     **request,
@@ -193,7 +192,9 @@ class EncoderDecoder:
             cache = getattr(result, CACHE)
             if wanted("logits"):
                 tap("logits", step, result.logits)
-            choices.leave(step, result.logits)
+            drawn = probs(step, result.logits)
+            if drawn is not None and wanted("next_token_probs"):
+                tap("next_token_probs", step, drawn)
 
 
 class Operation:

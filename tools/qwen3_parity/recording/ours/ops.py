@@ -135,7 +135,7 @@ def _next_token_probs(given: Given, numbers: Numbers) -> Outputs:
     size |= {"hidden_size": 2, "intermediate_size": 2}
     config = Qwen3EncoderDecoderConfig(vocab_size=logits.shape[-1], num_hidden_layers=1, num_sentinel_tokens=0, **size)
     case = pb.Case(max_new_tokens=1, steps=[max(ids.shape[1], 1)])
-    case.generation.CopyFrom(pb.Generation(strategy="sample", num_beams=1, prompt_length=ids.shape[1]))
+    case.generation.CopyFrom(pb.Generation(strategy="sample", prompt_length=ids.shape[1]))
     for name, value in numbers.items():
         setattr(case.generation, name, int(value) if name == "top_k" else value)
     real = torch.ones(len(logits), max(ids.shape[1], 1), dtype=torch.bool)

@@ -30,14 +30,6 @@ public final class Cache {
     return layers.get(index);
   }
 
-  /** Row i goes on from the past of row {@code from[i]}. The encoder's half stays: rows are exchanged within a source. */
-  public void reorder(int[] from) {
-    for (Layer layer : layers) {
-      layer.keys = Ops.rows(layer.keys, from);
-      layer.values = Ops.rows(layer.values, from);
-    }
-  }
-
   /** Decoder slots of the steps so far. */
   public int length() {
     return layers.get(0).keys == null ? 0 : layers.get(0).keys.shape()[2];

@@ -31,20 +31,19 @@ final class Continuation {
     return lastRows(decoder.decode(decoder.embed(ids), positions, real, cache, Tap.NONE));
   }
 
-  /** Row i goes on from row {@code from[i]} with {@code tokens[i]}. */
-  void append(int[] from, long[] tokens) {
-    cache.reorder(from);
+  /** Row i goes on with {@code tokens[i]}. */
+  void append(long[] tokens) {
     int query = positions.shape()[1];
-    long[] behind = new long[from.length];
-    for (int row = 0; row < from.length; row++) {
-      behind[row] = positions.data()[(from[row] + 1) * query - 1] + 1;
+    long[] behind = new long[tokens.length];
+    for (int row = 0; row < tokens.length; row++) {
+      behind[row] = positions.data()[(row + 1) * query - 1] + 1;
     }
-    ids = new Longs(tokens, from.length, 1);
-    positions = new Longs(behind, from.length, 1);
+    ids = new Longs(tokens, tokens.length, 1);
+    positions = new Longs(behind, tokens.length, 1);
   }
 
   /** {@code [batch, query, vocab]} → {@code [batch, vocab]} */
-  static Floats lastRows(Floats logits) {
+  private static Floats lastRows(Floats logits) {
     int batch = logits.shape()[0];
     int vocab = logits.last();
     Floats last = Floats.zeros(batch, vocab);

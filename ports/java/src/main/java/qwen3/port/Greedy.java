@@ -1,7 +1,6 @@
 package qwen3.port;
 
 import java.util.Arrays;
-import java.util.stream.IntStream;
 import qwen3.golden.v1.Generation;
 import qwen3.port.Tensor.Floats;
 import qwen3.port.Tensor.Longs;
@@ -13,7 +12,6 @@ final class Greedy {
   /** The new ids alone, {@code [batch, newTokens]}, with the pad id behind the end of a row. */
   static Longs search(Continuation continuation, int newTokens, Generation how) {
     int batch = continuation.rows();
-    int[] same = IntStream.range(0, batch).toArray();
     boolean[] ended = new boolean[batch];
     long[] chosen = new long[batch * newTokens];
     for (int step = 0; step < newTokens; step++) {
@@ -27,7 +25,7 @@ final class Greedy {
         }
         chosen[row * newTokens + step] = tokens[row];
       }
-      continuation.append(same, tokens);
+      continuation.append(tokens);
     }
     return new Longs(chosen, batch, newTokens);
   }

@@ -2,7 +2,6 @@ package qwen3.port;
 
 import java.io.IOException;
 import java.util.stream.IntStream;
-import java.util.stream.LongStream;
 import qwen3.golden.v1.Case;
 import qwen3.golden.v1.Generation;
 import qwen3.port.Tensor.Bools;
@@ -38,11 +37,7 @@ final class NetworkCase {
   private void decode(Cache.Memory memory, Recorder recorder) throws IOException {
     steps(memory, recorder);
     Generation how = testCase.getGeneration();
-    if (how.getStrategy().equals("beam")) {
-      Beams.Result result = Beams.search(continuation(memory), testCase.getMaxNewTokens(), how);
-      recorder.write("generated_ids", 0, result.ids());
-      recorder.write("sequences_scores", 0, result.scores());
-    } else if (testCase.getMaxNewTokens() > 0 && !how.getStrategy().equals("sample")) {
+    if (testCase.getMaxNewTokens() > 0 && !how.getStrategy().equals("sample")) {
       recorder.write("generated_ids", 0, Greedy.search(continuation(memory), testCase.getMaxNewTokens(), how));
     }
   }
@@ -60,33 +55,17 @@ final class NetworkCase {
     Bools visible = golden.has("input.decoder_mask") ? golden.get("input.decoder_mask").bools() : real;
     Generation how = testCase.getGeneration();
     Cache cache = new Cache(testCase.getConfig().getNumHiddenLayers(), memory);
-    Floats logits = null;
-    Floats beamScores = null;
     for (int step = 0; step < testCase.getStepsCount(); step++) {
       int from = cache.length();
       int to = from + testCase.getSteps(step);
       Tap tap = recorder.at(step);
-      if (how.getStrategy().equals("beam") && step > 0) {
-        int[] rows = beamRows(step);
-        cache.reorder(rows);
-        long[] tokens = columns(golden.get("input.decoder_input_ids").longs(), from, from + 1).data();
-        beamScores = Beams.entering(beamScores, Continuation.lastRows(logits), rows, tokens);
-        recorder.write("beam_scores", step, beamScores);
-      }
       Floats x = states(decoder, "decoder", from, to, tap);
-      logits = decoder.decode(x, columns(positions, from, to), visible, cache, tap);
+      Floats logits = decoder.decode(x, columns(positions, from, to), visible, cache, tap);
       if (how.getStrategy().equals("sample") && to >= how.getPromptLength()) {
         long[][] had = realIds(golden.get("input.decoder_input_ids").longs(), real, to);
         recorder.write("next_token_probs", step, Sampling.nextTokenProbs(logits, had, how));
       }
     }
-  }
-
-  /** The row of the step before whose past each row goes on from. */
-  private int[] beamRows(int step) {
-    Longs all = golden.get("input.beam_idx").longs();
-    int rows = all.shape()[1];
-    return LongStream.of(all.data()).skip((long) step * rows).limit(rows).mapToInt(Math::toIntExact).toArray();
   }
 
   private Continuation continuation(Cache.Memory memory) {

@@ -95,18 +95,6 @@ public final class Ops {
     return y;
   }
 
-  /** Rows of the first axis: row i of the result is row {@code from[i]}. */
-  public static Floats rows(Floats x, int[] from) {
-    int[] shape = x.shape().clone();
-    int size = x.data().length / shape[0];
-    shape[0] = from.length;
-    Floats y = Floats.zeros(shape);
-    for (int row = 0; row < from.length; row++) {
-      System.arraycopy(x.data(), from[row] * size, y.data(), row * size, size);
-    }
-    return y;
-  }
-
   /** Slots of b behind those of a: {@code [batch, kv_heads, slot, head_dim]}. */
   public static Floats joinSlots(Floats a, Floats b) {
     int first = a.shape()[2] * a.last();
