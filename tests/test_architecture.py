@@ -355,6 +355,34 @@ def test_a_file_holds_one_idea(package: str) -> None:
     assert not [p.name for p in sources(package) if len(p.read_text(encoding="utf-8").splitlines()) > 400]
 
 
+BRANCHES = 20
+"""Ways through a function, and the functions within it, counted as below; ruff's C901 counts statements alone."""
+
+
+def branches(function: ast.AST) -> int:
+    """Statements, conditions, what and and or join, and what comprehensions go through and leave out."""
+    count = 1
+    for node in ast.walk(function):
+        if isinstance(node, ast.BoolOp):
+            count += len(node.values) - 1
+        elif isinstance(node, ast.comprehension):
+            count += 1 + len(node.ifs)
+        else:
+            count += isinstance(node, ast.If | ast.IfExp | ast.For | ast.While | ast.ExceptHandler | ast.match_case)
+    return count
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_function_has_more_than_twenty_branches(package: str) -> None:
+    counts = {
+        f"{path.name}: {node.name}": branches(node)
+        for path in sources(package)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef)
+    }
+    assert not {name: count for name, count in counts.items() if count > BRANCHES}
+
+
 @pytest.mark.parametrize("folder", ["golden", "impl", "reference", "tools"])
 def test_code_lives_in_packages_never_loose_in_a_floor(folder: str) -> None:
     assert not list((ROOT / folder).glob("*.py"))

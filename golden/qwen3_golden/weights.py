@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -74,15 +74,20 @@ def _check_part(part: Recording, number: int, parts: Sequence[Recording]) -> Non
         _refuse(where, "the parts disagree about the case", "the case of part 1", "another name or configuration")
     if list(weights.place) != list(first.weights.place):
         _refuse(where, "the parts disagree about where tensors are", "the places of part 1", "another list")
-    placed = {place.name: bytes(place.sha256) for place in weights.place if place.part == number}
-    held = Counter(item.info.name for item in part)
-    if wrong := sorted(placed.keys() ^ held.keys()) + [name for name, count in held.items() if count > 1]:
-        _refuse(where, "its tensors are not those of its places", "each tensor once, in its part", ", ".join(wrong))
-    for item in part:
-        if placed[item.info.name] != bytes(item.info.sha256):
-            _refuse(where, f"{item.info.name} is not the tensor of its place", "equal SHA-256", "another")
+    _check_places(part, {place.name: bytes(place.sha256) for place in weights.place if place.part == number})
     if number > 1 and weights.file:
         _refuse(where, "only part 1 lists the files", "no file", ", ".join(file.name for file in weights.file))
+
+
+def _check_places(part: Recording, places: Mapping[str, bytes]) -> None:
+    """A part holds the tensors of its places, which are digests by name, and no others."""
+    held = Counter(item.info.name for item in part)
+    if wrong := sorted(places.keys() ^ held.keys()) + [name for name, count in held.items() if count > 1]:
+        expected = "each tensor once, in its part"
+        _refuse(part.source, "its tensors are not those of its places", expected, ", ".join(wrong))
+    for item in part:
+        if places[item.info.name] != bytes(item.info.sha256):
+            _refuse(part.source, f"{item.info.name} is not the tensor of its place", "equal SHA-256", "another")
 
 
 def verify_weights(part: Recording) -> None:

@@ -13,9 +13,9 @@ from qwen3_parity.blame.evidence import Evidence
 from qwen3_parity.blame.replay import expected, gather
 from qwen3_parity.blame.values import Values
 from qwen3_parity.checkpoints.weights import weights_of
+from qwen3_parity.diagnosis.explain_fault import numbers
 from qwen3_parity.diagnosis.findings import Finding
 from qwen3_parity.diagnosis.judged import judged
-from qwen3_parity.diagnosis.numbers import numbers
 from qwen3_parity.judge.scope import Scope
 from qwen3_parity.mistakes import Hypothesis
 from qwen3_parity.mistakes.by_op import LIBRARY

@@ -109,25 +109,32 @@ def test_the_guides_formula_is_at_parity_on_an_op_alone(name: str, tmp_path: Pat
     assert verdicts.exit_code == 0, "\n".join(map(str, verdicts.problems))
 
 
+def stored(folder: Path) -> dict[str, Array]:
+    """A checkpoint's weights in float64, by their names within the model."""
+    parts = [load_file(file) for file in folder.glob("*.safetensors")]
+    return {name.removeprefix("model."): np.float64(value) for part in parts for name, value in part.items()}
+
+
+def below(weights: Mapping[str, Array], prefix: str) -> dict[str, Array]:
+    """The weights whose names begin so, without it."""
+    return {name.removeprefix(prefix): value for name, value in weights.items() if name.startswith(prefix)}
+
+
 def network(page: Any) -> Callable[..., Any]:
     """The page's layers as an implementation of network cases: layer outputs, final norms and logits."""
 
     def factory(case: Any, checkpoints: Mapping[str, Path]) -> Any:
         config = case.config
-        weights: dict[str, dict[str, Array]] = {role: {} for role in checkpoints}
-        for role, folder in checkpoints.items():
-            for file in folder.glob("*.safetensors"):
-                weights[role] |= load_file(file)
+        weights = {role: stored(folder) for role, folder in checkpoints.items()}
         yarn = config.rope_scaling if config.rope_scaling.rope_type else None
         inv_freq = np.float32(page.inv_freq(config.head_dim, config.rope_theta, yarn))
 
         def stack(role: str, x: Array, table: Any, mask: Callable[[Any], Array], tap: Any, *more: Any) -> Array:
-            w = {name.removeprefix("model."): np.float64(value) for name, value in weights[role].items()}
+            w = weights[role]
             for index in range(config.num_hidden_layers):
-                own = {n.removeprefix(f"layers.{index}."): v for n, v in w.items() if n.startswith(f"layers.{index}.")}
                 window = config.sliding_window if config.layer_types[index] == "sliding_attention" else np.inf
                 cache = caches[index] if role == "decoder" else {}
-                x = page.layer(x, own, config, table, mask(window), cache, *more)
+                x = page.layer(x, below(w, f"layers.{index}."), config, table, mask(window), cache, *more)
                 tap(f"{role}.layers.{index}.output", x)
             x = page.rms_norm(x, w["norm.weight"], config.rms_norm_eps)
             tap(f"{role}.norm", x)
@@ -146,7 +153,7 @@ def network(page: Any) -> Callable[..., Any]:
                 return lambda name, value: tap(name, step, np.float32(value))
 
             def embedded(role: str, ids: Array) -> Array:
-                return weights[role]["model.embed_tokens.weight"][ids].astype(np.float64)
+                return weights[role]["embed_tokens.weight"][ids]
 
             encoder: list[Any] = []
             real = None
@@ -232,25 +239,29 @@ def test_the_table_of_op_cases_has_the_ops_of_the_cases() -> None:
     assert sorted(row[0] for row in rows("The cases of one op")) == sorted(op_cases())
 
 
+def described(golden: Recording, op: str, given: str, outputs: str) -> set[str]:
+    """The tensors of an op's case that its row of the table has, with the dtypes and axes that it says."""
+    sizes, names = dict[str, int](), set[str]()
+    for cell, computed in ((given, False), (outputs, True)):
+        for name, may, axes in operands(cell):
+            kind = "output" if computed else "parameter" if name in ("weight", "bias") else "input"
+            item = golden.get(f"{kind}.{name}", 0)
+            assert item is not None or may, name
+            if item is not None:
+                assert item.info.dtype in dtypes(op, name)
+                pairs = zip(axes, item.array.shape, strict=True)
+                assert all(sizes.setdefault(axis, size) == size for axis, size in pairs), (name, sizes)
+                names.add(item.info.name)
+    return names
+
+
 @pytest.mark.parametrize("row", rows("The cases of one op"), ids=lambda row: row[0])
 def test_the_table_of_op_cases_has_operands_numbers_and_outputs_with_their_axes(row: list[str]) -> None:
     op, given, numbers, outputs = row
     cases, attributes = op_cases()[op], re.findall(r"(\w+)(\??)", numbers)
     for golden in cases:
-        sizes, left = dict[str, int](), {item.info.name for item in golden}
-        for cell, computed in ((given, False), (outputs, True)):
-            for name, may, axes in operands(cell):
-                kind = "output" if computed else "parameter" if name in ("weight", "bias") else "input"
-                item = golden.get(f"{kind}.{name}", 0)
-                assert item is not None or may, name
-                if item is None:
-                    continue
-                assert item.info.dtype in dtypes(op, name)
-                pairs = zip(axes, item.array.shape, strict=True)
-                assert all(sizes.setdefault(axis, size) == size for axis, size in pairs), (name, sizes)
-                left.remove(item.info.name)
-        assert left == set()
-        there = {one.key for one in golden.case.attributes}
+        assert described(golden, op, given, outputs) == {item.info.name for item in golden}
+        there = {attribute.key for attribute in golden.case.attributes}
         assert there <= {name for name, _ in attributes} and {name for name, may in attributes if not may} <= there
     for name, _, _ in [one for one in operands(given) if one[1]]:
         assert any(golden.get(f"{kind}.{name}", 0) is None for golden in cases for kind in ("input", "parameter"))

@@ -9,7 +9,7 @@ import math
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from time import monotonic
@@ -313,21 +313,31 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
         terminalreporter.stats["failed"] = failed
     else:
         yield
-    delivered = config.stash.get(_CANDIDATES, None)
-    if sums or delivered is not None:
+    if sums or config.stash.get(_CANDIDATES, None) is not None:
         terminalreporter.section("parity")
         interrupted = exitstatus == pytest.ExitCode.INTERRUPTED
-        red = [] if interrupted else [one for one in sums.values() if one.red]
-        budget, folder = config.getoption("parity_budget"), config.getoption("parity_candidate")
+        red = [] if interrupted else [case for case in sums.values() if case.red]
+        beside = [report.nodeid for report in failed if _is(report, BESIDE)] if red else []
         downstream = terminalreporter.stats.get("downstream", ()) if every else ()
-        for line in (
-            *(_diagnosis(red, budget, folder, every=every) if red else ()),
-            *(f"{one.nodeid}: {one.longrepr}" for one in downstream),
-            *_beside([one.nodeid for one in failed if _is(one, BESIDE)] if red else []),
-            *_comparisons(sums),
-            *([] if delivered is None else _deliveries(sums, delivered)),
-        ):
+        for line in _parity_section(config, sums, red, beside, downstream):
             terminalreporter.write_line(line)
+
+
+def _parity_section(
+    config: pytest.Config,
+    sums: dict[str, Sums],
+    red: Collection[Sums],
+    beside: Sequence[str],
+    downstream: Iterable[Any],
+) -> Iterator[str]:
+    if red:
+        budget, folder = config.getoption("parity_budget"), config.getoption("parity_candidate")
+        yield from _diagnosis(red, budget, folder, every=config.get_verbosity() > 0)
+    yield from (f"{report.nodeid}: {report.longrepr}" for report in downstream)
+    yield from _beside(beside)
+    yield from _comparisons(sums)
+    if (delivered := config.stash.get(_CANDIDATES, None)) is not None:
+        yield from _deliveries(sums, delivered)
 
 
 def _diagnosis(red: Collection[Sums], budget: float, folder: Path | None, *, every: bool) -> Iterator[str]:

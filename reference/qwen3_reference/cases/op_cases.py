@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from transformers.activations import ACT2FN
+from transformers.cache_utils import DynamicCache
+from transformers.masking_utils import create_causal_mask, create_sliding_window_causal_mask
+from transformers.models.qwen3 import Qwen3Config
 from transformers.models.qwen3 import modeling_qwen3 as hf
 
 from qwen3_golden import Array
+from qwen3_reference.cache_name import CACHE
 from qwen3_reference.cases.op_attention import attention_cases, rope_cases
 from qwen3_reference.cases.op_case import OpCase
 from qwen3_reference.cases.op_large import large_cases
-from qwen3_reference.cases.op_masks import mask_outputs
 from qwen3_reference.cases.op_sampling import sampling_cases
 from qwen3_reference.cases.op_yarn import yarn_cases
 
@@ -115,7 +120,7 @@ def _masks() -> list[OpCase]:
             pairs = {"encoder": of_encoder, "decoder": of_decoder}
             given = {f"input.{stack}_attention_mask": mask for stack, mask in pairs.items() if mask is not None}
             name = f"mask_{kind}" + (f"_window_{window}" if window else "")
-            output = {"output.mask": mask_outputs(of_encoder, of_decoder, query, window)}
+            output = {"output.mask": _mask_outputs(of_encoder, of_decoder, query, window)}
             attributes = {"query": float(query), "window": float(window)}
             axes = ("batch", "query", "key")
             sentence = f"{text}; {kind.replace('_', ' ')}, window {window or 'none'}."
@@ -137,3 +142,34 @@ def op_cases() -> list[OpCase]:
             _swiglu(draw),
         ]
         return [*cases, *_masks(), *sampling_cases(), *large_cases()]
+
+
+def _built_mask(mask: torch.Tensor, query: int, window: int, *, is_causal: bool) -> torch.Tensor:
+    """Bool `[batch, query, key]` over the slots of `mask[batch, key]`, the queries being the last ones."""
+    config: Any = Qwen3Config(
+        num_hidden_layers=1, sliding_window=window or None, use_sliding_window=bool(window), max_window_layers=0
+    )
+    config.is_causal = is_causal
+    config._attn_implementation = "eager"
+    cache = DynamicCache()
+    past = mask.shape[1] - query
+    if past:
+        empty = torch.zeros(mask.shape[0], 1, past, 1)
+        cache.update(empty, empty, 0)
+    builder = create_sliding_window_causal_mask if window else create_causal_mask
+    embeds = torch.empty(mask.shape[0], query, 1)
+    held: Any = {CACHE: cache}
+    built: Any = builder(config=config, inputs_embeds=embeds, attention_mask=mask.long(), position_ids=None, **held)
+    shown: torch.Tensor = built[:, 0] == 0
+    return shown
+
+
+def _mask_outputs(encoder: torch.Tensor | None, decoder: torch.Tensor | None, query: int, window: int) -> torch.Tensor:
+    """The encoder's mask (no decoder given), the causal one (no encoder), or the merged one, decoder slots first."""
+    if decoder is None:
+        assert encoder is not None
+        return _built_mask(encoder, query, window, is_causal=False)
+    own = _built_mask(decoder, query, window, is_causal=True)
+    if encoder is None:
+        return own
+    return torch.cat([own, encoder[:, None].expand(-1, query, -1)], dim=-1)

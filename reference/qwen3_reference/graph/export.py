@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import fx, nn
-from torch.export.graph_signature import OutputKind
+from torch.export.graph_signature import OutputKind, OutputSpec
 from torch.fx.proxy import TracerBase
 
 from qwen3_reference.graph.fold import folded, replaced
@@ -89,22 +89,11 @@ def _graph(
     constants = {**signature.inputs_to_buffers, **signature.inputs_to_lifted_tensor_constants}
     every = list(program.graph.nodes)
     same = folded(every)
-    (output,) = (node for node in every if node.op == "output")
-    # Results of buffers that the forward changes come first, and are nobody's taps.
-    given = torch.utils._pytree.tree_leaves(output.args)
-    results = [
-        replaced(node, same)
-        for node, spec in zip(given, signature.output_specs, strict=True)
-        if spec.kind == OutputKind.USER_OUTPUT and isinstance(node, fx.Node)
-    ]
+    results = _results(every, signature.output_specs, same)
     alive = _read(every, results, same)
-    leaves = [node for node in every if node.op == "placeholder"]
-    user = [node for node in leaves if node.name not in parameters and node.name not in constants]
-    weights = [node for node in leaves if node.name in parameters and node in alive]
-    held = [node for node in leaves if node.name in constants and node in alive]
-    numbers = {node: number for number, node in enumerate((*user, *weights, *held))}
+    user, weights, held = _leaves(every, alive, parameters, constants)
     ops = _sizes_first([node for node in every if node.op == "call_function" and node in alive])
-    numbers.update({node: len(numbers) + place for place, node in enumerate(ops)})
+    numbers = {node: number for number, node in enumerate((*user, *weights, *held, *ops))}
     numbers.update({node: numbers[first] for node, first in same.items() if first in numbers})
     taps = [(node.name, 0) for node in results] if keys is None else keys
     return Graph(
@@ -114,6 +103,25 @@ def _graph(
         tuple(_node(node, numbers, root) for node in ops),
         {key: numbers[node] for key, node in zip(taps, results, strict=True)},
     )
+
+
+def _results(nodes: Sequence[fx.Node], specs: Sequence[OutputSpec], same: Mapping[fx.Node, fx.Node]) -> list[fx.Node]:
+    """What the forward gives: results of buffers that it changes come first, and are nobody's taps."""
+    (output,) = (node for node in nodes if node.op == "output")
+    given = torch.utils._pytree.tree_leaves(output.args)
+    return [
+        replaced(node, same)
+        for node, spec in zip(given, specs, strict=True)
+        if spec.kind == OutputKind.USER_OUTPUT and isinstance(node, fx.Node)
+    ]
+
+
+def _leaves(nodes: Sequence[fx.Node], alive: Collection[fx.Node], *names: Collection[str]) -> Iterator[list[fx.Node]]:
+    """The inputs, then what is read of the parameters, and of the constants, that are called by these `names`."""
+    leaves = [node for node in nodes if node.op == "placeholder"]
+    yield [node for node in leaves if not any(node.name in some for some in names)]
+    for some in names:
+        yield [node for node in leaves if node.name in some and node in alive]
 
 
 def _read(nodes: list[fx.Node], results: Sequence[fx.Node], same: Mapping[fx.Node, fx.Node]) -> set[fx.Node]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import NamedTuple
@@ -65,14 +65,17 @@ def in_layers(graph: Graph) -> tuple[Graph, list[Segment]]:
         _append(segments, number, [place for place in places if number and not ahead[place]])
     order = [place for _, places in segments for place in places]
     moved = {first + place: first + new for new, place in enumerate(order)}
-    cuts, start = list[Segment](), 0
-    for number, places in segments:
-        if places:
-            cuts.append((number, range(start, start + len(places))))
-            start += len(places)
     nodes = tuple(_renumbered(graph.nodes[place], moved) for place in order)
     taps = {key: moved.get(value, value) for key, value in graph.taps.items()}
-    return replace(graph, nodes=nodes, taps=taps), cuts
+    return replace(graph, nodes=nodes, taps=taps), list(_cuts(segments))
+
+
+def _cuts(segments: Sequence[tuple[str, Sequence[int]]]) -> Iterator[Segment]:
+    start = 0
+    for number, places in segments:
+        if places:
+            yield number, range(start, start + len(places))
+            start += len(places)
 
 
 def _append(segments: list[tuple[str, list[int]]], number: str, places: list[int]) -> None:

@@ -111,27 +111,39 @@ def small(config: Any, adjusted: Settings, settings: Settings = MappingProxyType
 
 def _shrunk(said: Settings, sizes: Settings) -> dict[str, Any]:
     """A configuration's dict, and those within it, with these sizes, and of each kind of layer the first."""
-    depth = next((said[key] for key in _DEPTHS if isinstance(said.get(key), int)), 0)
-    lists = {key: value for key, value in said.items() if isinstance(value, list) and depth > 1 and len(value) == depth}
+    lists = _of_layers(said)
     kept = list(_kept(list(zip(*(map(repr, value) for value in lists.values()), strict=True)))) if lists else [0, 1]
-    made = dict[str, Any]()
-    for key, value in said.items():
-        if isinstance(value, dict) and value and all(str(layer).isdecimal() for layer in value) and "label" not in key:
-            own = {int(layer): one for layer, one in value.items()}
-            made[key] = {
-                new: _shrunk(own[old], sizes) for new, old in enumerate(kept) if isinstance(own.get(old), dict)
-            }
-        elif isinstance(value, dict) and key not in ("rope_parameters", "rope_scaling", "id2label", "label2id"):
-            made[key] = _shrunk(value, sizes)
-        elif key in lists:
-            made[key] = [value[place] for place in kept]
-        elif key in _DEPTHS and isinstance(value, int):
-            made[key] = len(kept)
-        elif key in sizes and _is_size(value, key):
-            made[key] = sizes[key]
-        else:
-            made[key] = value
-    return made
+
+    def shrunk(key: str, value: Any) -> Any:
+        if _is_by_layer(key, value):
+            own = {int(layer): settings for layer, settings in value.items()}
+            layers = enumerate(own.get(layer) for layer in kept)
+            return {new: _shrunk(settings, sizes) for new, settings in layers if isinstance(settings, dict)}
+        if isinstance(value, dict) and key not in ("rope_parameters", "rope_scaling", "id2label", "label2id"):
+            return _shrunk(value, sizes)
+        if key in lists:
+            return [value[layer] for layer in kept]
+        if key in _DEPTHS and isinstance(value, int):
+            return len(kept)
+        return sizes[key] if key in sizes and _is_size(value, key) else value
+
+    return {key: shrunk(key, value) for key, value in said.items()}
+
+
+def _of_layers(said: Settings) -> dict[str, list[Any]]:
+    """The settings that have a value for each layer."""
+    depth = next((said[key] for key in _DEPTHS if isinstance(said.get(key), int)), 0)
+    return {key: value for key, value in said.items() if isinstance(value, list) and len(value) == depth > 1}
+
+
+def _is_by_layer(key: str, value: object) -> bool:
+    """Whether a setting has settings of its own for each layer, by number."""
+    return (
+        isinstance(value, dict)
+        and bool(value)
+        and all(str(layer).isdecimal() for layer in value)
+        and "label" not in key
+    )
 
 
 def _is_size(value: object, key: str) -> bool:

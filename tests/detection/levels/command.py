@@ -72,31 +72,48 @@ def levels(
             got="no match",
             next_step="python -m detection.mutants --list",
         )
-    context = multiprocessing.get_context("fork")  # what is imported and read stays warm
     asked = wanted or tuple(LEVELS)
-    found = rows_of(out) if out is not None and out.exists() else {}
+    rows = rows_of(out) if out is not None and out.exists() else {}
     for source, bugs in names.items():
-        rows = found.setdefault(source, [])
-        before = {(row.bug, row.level) for row in rows}
-        left = [bug for bug in bugs if not before.issuperset((bug, level) for level in asked)]
-        measure = partial(measured, source=source, levels=asked)
-        with context.Pool(workers, maxtasksperchild=1) as pool:
-            for some in track(pool.imap_unordered(measure, left), source, len(left), console=console(stderr=True)):
-                rows += [row for row in some if (row.bug, row.level) not in before]
-                if out is not None:
-                    write_whole(out, as_json(found))
-        rows.sort(key=lambda row: row.bug)
-    console().print(table(found))
-    every_row = [row for rows in found.values() for row in rows]
+        measure(source, bugs, asked, rows, workers, out)
+    if out is not None:
+        write_whole(out, as_json(rows))
+    sys.exit(0 if shown(rows, wrong=wrong) else 1)
+
+
+def shown(rows: Mapping[str, Sequence[Row]], *, wrong: bool) -> bool:
+    """Print what became of the bugs, `wrong`: and what is not named first; whether the judge did what it must."""
+    console().print(table(rows))
+    every_row = [row for of_source in rows.values() for row in of_source]
     failures = [row for row in every_row if row.failure]
     for row in failures:
         click.echo(f"{row.level} {row.bug}: harness bug: {row.failure}")
-    for row in (row for source, rows in found.items() for row in rows if wrong and listed(source, row)):
+    for row in (row for source in rows for row in rows[source] if wrong and listed(source, row)):
         click.echo(f"{row.level} {row.bug}: {'; '.join(' '.join(names[:3]) for names in row.said)}")
-    if out is not None:
-        write_whole(out, as_json(found))
     lost = {row.bug for row in every_row} - {row.bug for row in every_row if row.caught}
-    sys.exit(1 if lost or failures or any(row.innocents for row in every_row) else 0)
+    return not (lost or failures or any(row.innocents for row in every_row))
+
+
+def measure(
+    source: str,
+    bugs: Sequence[str],
+    asked: Sequence[str],
+    rows: dict[str, list[Row]],
+    workers: int,
+    out: Path | None,
+) -> None:
+    """Add the rows of a source's bugs that are not there, and write all of them to `out` as they come."""
+    own = rows.setdefault(source, [])
+    before = {(row.bug, row.level) for row in own}
+    left = [bug for bug in bugs if not before.issuperset((bug, level) for level in asked)]
+    context = multiprocessing.get_context("fork")  # what is imported and read stays warm
+    with context.Pool(workers, maxtasksperchild=1) as pool:
+        measuring = pool.imap_unordered(partial(measured, source=source, levels=asked), left)
+        for some in track(measuring, source, len(left), console=console(stderr=True)):
+            own += [row for row in some if (row.bug, row.level) not in before]
+            if out is not None:
+                write_whole(out, as_json(rows))
+    own.sort(key=lambda row: row.bug)
 
 
 def as_json(found: Mapping[str, Sequence[Row]]) -> str:

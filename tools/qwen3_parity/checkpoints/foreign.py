@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from qwen3_golden import ParityError, is_exported
@@ -42,6 +42,8 @@ _FORMATS: Mapping[str, tuple[Collection[str], str]] = {
 }
 """What weights may be instead of safetensors, by the ends of their files' names, and what to do."""
 _SHOWN = 60
+Foreign = tuple[str, str, str]
+"""What something is, what shows it, and what to do."""
 
 
 def refuse_foreign(path: Path, kinds: Collection[str] | None = tuple(FAMILIES)) -> None:
@@ -50,47 +52,64 @@ def refuse_foreign(path: Path, kinds: Collection[str] | None = tuple(FAMILIES)) 
     `kinds` are the model_types that are wanted, None: every one. What is not there, and a config.json that cannot be
     read, are left to whoever reads them.
     """
-
-    def refused(what: str, got: str, next_step: str) -> ParityError:
-        return ParityError(path, f"this is {what}", expected=wanted, got=got, next_step=next_step)
-
-    families = " or ".join(FAMILIES[kind].prefix for kind in kinds or ())
-    wanted = "a Hugging Face checkpoint: config.json and safetensors"
+    foreign: Foreign | None = None
+    if path.is_file():
+        foreign = _of_file(path.name)
+    elif path.is_dir() and not is_exported(path):
+        foreign = _of_files(sorted(file.name for file in path.iterdir())) or _of_config(path, kinds)
+    if foreign is None:
+        return
+    expected = "a Hugging Face checkpoint: config.json and safetensors"
     if kinds is not None:
         config = f"config.json (model_type {' or '.join(kinds)})"
-        wanted = f"a dense {families} checkpoint: {config} and safetensors, or an exported one"
-    if path.is_file():
-        what = "a GGUF file" if path.suffix.lower() == ".gguf" else "a file, not a checkpoint's directory"
-        raise refused(what, path.name, _CONVERTED if "GGUF" in what else "give the directory that it is in")
-    if not path.is_dir() or is_exported(path):
-        return
-    names = sorted(one.name for one in path.iterdir())
+        expected = f"a dense {_families(kinds)} checkpoint: {config} and safetensors, or an exported one"
+    what, got, next_step = foreign
+    raise ParityError(path, f"this is {what}", expected=expected, got=got, next_step=next_step)
+
+
+def _families(kinds: Iterable[str]) -> str:
+    return " or ".join(FAMILIES[kind].prefix for kind in kinds)
+
+
+def _of_file(name: str) -> Foreign:
+    if name.lower().endswith(".gguf"):
+        return "a GGUF file", name, _CONVERTED
+    return "a file, not a checkpoint's directory", name, "give the directory that it is in"
+
+
+def _of_files(names: Sequence[str]) -> Foreign | None:
     weights = [name for name in names if name.endswith((".safetensors", ".safetensors.index.json"))]
     for format_, (ends, next_step) in _FORMATS.items():
         files = [name for name in names if name.lower().endswith(tuple(ends))]
         if files and not weights:
-            raise refused(f"a folder of {format_}", ", ".join(files[:3]), next_step)
-    if "config.json" not in names:
-        if weights:
-            got, next_step = ", ".join(weights[:3]), "put the checkpoint's own config.json beside the weights"
-            raise refused("a folder of weights without config.json", got, next_step)
-        return
+            return f"a folder of {format_}", ", ".join(files[:3]), next_step
+    if weights and "config.json" not in names:
+        next_step = "put the checkpoint's own config.json beside the weights"
+        return "a folder of weights without config.json", ", ".join(weights[:3]), next_step
+    return None
+
+
+def _of_config(path: Path, kinds: Collection[str] | None) -> Foreign | None:
     try:
         stated = read_config(path)
     except ParityError:
-        return
+        return None
     kind = stated.get("model_type")
     if not isinstance(kind, str) or kind == MODEL_TYPE:
-        return
-    shown = ascii(kind)[1:-1][:_SHOWN]
+        return None
     if kinds is not None and kind not in kinds:
-        name = f"a {_NAMES[kind]} checkpoint" if kind in _NAMES else "another network's checkpoint"
-        what = f"{name} (model_type {shown})"
-        if kind.endswith("_moe") or any(stated.get(key) for key in _EXPERTS):
-            next_step = "use a dense model of the family: routing to experts has no taps"
-            raise refused(f"{what}, a mixture of experts, which is not supported", f"model_type {shown}", next_step)
-        raise refused(f"{what}, which is not supported", f"model_type {shown}", f"use a {families} checkpoint")
+        return _of_network(kind, kinds, experts=kind.endswith("_moe") or any(stated.get(key) for key in _EXPERTS))
     if isinstance(quantised := stated.get("quantization_config"), dict):
         method = ascii(str(quantised.get("quant_method", "unknown")))[1:-1][:_SHOWN]
         next_step = "use the checkpoint that it was quantised from; check says how predictions of this one differ"
-        raise refused(f"a quantised checkpoint (quant_method {method}), which is not supported", method, next_step)
+        return f"a quantised checkpoint (quant_method {method}), which is not supported", method, next_step
+    return None
+
+
+def _of_network(kind: str, kinds: Collection[str], *, experts: bool) -> Foreign:
+    shown = f"model_type {ascii(kind)[1:-1][:_SHOWN]}"
+    what = f"a {_NAMES[kind]} checkpoint" if kind in _NAMES else "another network's checkpoint"
+    if experts:
+        next_step = "use a dense model of the family: routing to experts has no taps"
+        return f"{what} ({shown}), a mixture of experts, which is not supported", shown, next_step
+    return f"{what} ({shown}), which is not supported", shown, f"use a {_families(kinds)} checkpoint"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
+from qwen3_golden import ParityError, Recording, read
+from qwen3_golden.rules import is_plain_name
 from qwen3_parity.commands import DIRECTORY, examples, output_options, tap_names
 from qwen3_parity.judge.next_command import command
 from qwen3_parity.report.output import Output
@@ -109,49 +111,29 @@ def capture(
     """
     if texts or ids or tiny:
         _refuse_together(ctx, tiny=bool(tiny))
-        if (pool and score) or (dimensions and not pool):
-            raise click.UsageError("give --pool or --score, not both" if score else "--dimensions goes with --pool")
         around = {"padding": padding or "", "pool": bool(pool), "dimensions": dimensions or 0, "score": score or ""}
         path = _graph(model, out, name, texts, ids, steps, tiny, tokenizer, dtype, floors, around, output)
-        _finish(path, model or str(path.parent), output)
+        _finish(read(path), model or str(path.parent), "graph", command("show", path), output)
         return
-    alone = {"--steps": steps, "--padding": padding, "--pool": pool, "--dimensions": dimensions, "--score": score}
-    if lost := next((option for option, value in alone.items() if value), ""):
-        raise click.UsageError(f"{lost} goes with --text or --ids")
+    _refuse_of_text(ctx.params)
     if model is None:
         raise click.UsageError("give --model, or --tiny")
     import torch
 
-    from qwen3_golden import ParityError, read
-    from qwen3_golden.rules import is_plain_name
     from qwen3_parity.judge.match import missing_results
     from qwen3_parity.recording import capture as capturing
-    from qwen3_parity.recording.request import model_directory, network_directory, parse_ids, tokenize
+    from qwen3_parity.recording.request import model_directory, network_directory
     from qwen3_reference.capture.sharded_processes import distributed, is_main, processes
 
-    if (sources and source_ids) or (targets and target_ids):
-        raise click.UsageError("give text or ids, not both")
-    if generate and (prefill is not None or not (targets or target_ids)):
-        raise click.UsageError("--generate goes on behind a --target, which is fed at once: leave out --prefill")
-    if not is_plain_name(name):
-        raise ParityError(
-            f"--name {name!a}",
-            "this cannot be the name of a recording",
-            expected="a file's name, without folders that lead out and without its suffix",
-            got=ascii(name),
-            next_step="give another --name; --out is the folder",
-        )
+    _refuse_sides(ctx.params)
     with distributed():
-        if stream and processes() > 1:
-            raise click.UsageError("a model is streamed or shared by processes, not both: leave out --stream")
-        if generate and processes() > 1:
-            raise click.UsageError("tokens are chosen in one process: leave out --generate, or torchrun")
+        _refuse_shared(processes(), stream=bool(stream), generate=bool(generate))
         directory = network_directory(model)
         words = model_directory(tokenizer) if tokenizer else directory
-        made = capturing.plan(
+        plan = capturing.plan(
             directory,
-            parse_ids(source_ids) if source_ids else tokenize(sources, words) if sources else [],
-            parse_ids(target_ids) if target_ids else tokenize(targets, words) if targets else [],
+            _rows(sources, source_ids, words),
+            _rows(targets, target_ids, words),
             prefill=prefill,
             generate=generate,
             taps=taps,
@@ -159,42 +141,72 @@ def capture(
             dtype=getattr(torch, dtype),
             rotate_encoder_keys=not unrotated,
         )
-        path = out / f"{name}.pb"
-        lengths = list(made.lengths.steps)
-        output.say(f"{capturing.mode_name(made)} of {model}, steps {lengths}: {made.bytes:,} bytes to {path}")
+        path, mode, lengths = out / f"{name}.pb", capturing.mode_name(plan), list(plan.lengths.steps)
+        output.say(f"{mode} of {model}, steps {lengths}: {plan.bytes:,} bytes to {path}")
         kept = capturing.kept_bytes(path)
-        capturing.refuse_too_large(made, out, floors=floors, kept=kept)
-        if made.bytes > 1 << 30 and not yes and is_main():
-            if output.as_json or output.quiet:
-                raise click.UsageError(f"{made.bytes:,} bytes: more than 1 GB needs --yes where nobody is asked")
-            click.confirm("more than 1 GB; go on?", abort=True)
+        capturing.refuse_too_large(plan, out, floors=floors, kept=kept)
+        if not yes and is_main():
+            _ask_whether_large(plan.bytes, output)
         if kept:
             output.say(f"a capture of this name was interrupted: {kept:,} bytes of it are there to go on from")
-        if stream is None and processes() == 1:
-            stream = capturing.is_large(made)
+        if stream is None:
+            stream = processes() == 1 and capturing.is_large(plan)
         if stream:
-            size = capturing.models_bytes(made)
+            size = capturing.models_bytes(plan)
             output.say(f"the models have {size:,} bytes: streamed from the disk, layer by layer")
         with output.progress("loading", "layers") as update:
-            capturing.capture(made, path, floors=floors, stream=bool(stream), progress=update, layers=update.count)
+            capturing.capture(plan, path, floors=floors, stream=stream, progress=update, layers=update.count)
         if not is_main():
             return
     recorded = read(path)
-    missing, next_step = missing_results(recorded), command("record", path, "--model", model)
-    lines = [tensor.info.name for tensor in recorded] if output.verbose else []
-    if missing:
-        lines.append(f"a verdict by it is partial, exit code 1 unless --partial: it has no {', '.join(missing)}")
-    data = {
-        "recording": str(path),
-        "model": model,
-        "mode": capturing.mode_name(made),
-        "steps": lengths,
-        "bytes": path.stat().st_size,
-        "taps": len(recorded.tensors),
-        "no_results": list(missing),
-        "next_step": next_step,
-    }
-    output.finish(0, str(path), lambda: data, lambda: [*lines, f"next: {next_step}"])
+    next_step, missing = command("record", path, "--model", model), missing_results(recorded)
+    _finish(recorded, model, mode, next_step, output, steps=lengths, missing=missing)
+
+
+def _rows(texts: Sequence[str], ids: str | None, tokenizer: Path) -> Sequence[Sequence[int]]:
+    from qwen3_parity.recording.request import parse_ids, tokenize
+
+    if ids:
+        return parse_ids(ids)
+    return tokenize(texts, tokenizer) if texts else []
+
+
+def _refuse_of_text(params: Mapping[str, Any]) -> None:
+    for option in ("steps", "padding", "pool", "dimensions", "score"):
+        if params[option]:
+            raise click.UsageError(f"--{option} goes with --text or --ids")
+
+
+def _refuse_sides(params: Mapping[str, Any]) -> None:
+    """Raise for source and target given twice, for tokens that follow nothing, and for a name that is a path."""
+    if any(params[f"{side}s"] and params[f"{side}_ids"] for side in ("source", "target")):
+        raise click.UsageError("give text or ids, not both")
+    if params["generate"] and (params["prefill"] is not None or not (params["targets"] or params["target_ids"])):
+        raise click.UsageError("--generate goes on behind a --target, which is fed at once: leave out --prefill")
+    if not is_plain_name(params["name"]):
+        raise ParityError(
+            f"--name {params['name']!a}",
+            "this cannot be the name of a recording",
+            expected="a file's name, without folders that lead out and without its suffix",
+            got=ascii(params["name"]),
+            next_step="give another --name; --out is the folder",
+        )
+
+
+def _refuse_shared(processes: int, *, stream: bool, generate: bool) -> None:
+    """Raise `UsageError` for what several processes that share a model cannot do."""
+    if stream and processes > 1:
+        raise click.UsageError("a model is streamed or shared by processes, not both: leave out --stream")
+    if generate and processes > 1:
+        raise click.UsageError("tokens are chosen in one process: leave out --generate, or torchrun")
+
+
+def _ask_whether_large(size: int, output: Output) -> None:
+    if size <= 1 << 30:
+        return
+    if output.as_json or output.quiet:
+        raise click.UsageError(f"{size:,} bytes: more than 1 GB needs --yes where nobody is asked")
+    click.confirm("more than 1 GB; go on?", abort=True)
 
 
 _EVERY_ROAD = {"model", "out", "name", "texts", "ids", "steps", "tiny", "tokenizer", "dtype", "floors", "output"}
@@ -205,9 +217,10 @@ _ANSWER = {"as_json", "quiet", "verbose"}
 
 def _refuse_together(ctx: click.Context, *, tiny: bool) -> None:
     """Raise `UsageError` for options that were given and that this road does not take."""
-    if ctx.params.get("texts") and ctx.params.get("ids"):
+    params = ctx.params
+    if params["texts"] and params["ids"]:
         raise click.UsageError("give text or ids, not both")
-    if not tiny and not ctx.params.get("model"):
+    if not tiny and not params["model"]:
         raise click.UsageError("--text and --ids need --model")
     taken = (_OF_TINY if tiny else _EVERY_ROAD) | _ANSWER
     source = click.core.ParameterSource.COMMANDLINE
@@ -215,6 +228,9 @@ def _refuse_together(ctx: click.Context, *, tiny: bool) -> None:
         name = parameter.name or ""
         if ctx.get_parameter_source(name) == source and name not in taken:
             raise click.UsageError(f"{parameter.opts[0]} does not go with {'--tiny' if tiny else '--text or --ids'}")
+    pool, score = params["pool"], params["score"]
+    if (pool and score) or (params["dimensions"] and not pool):
+        raise click.UsageError("give --pool or --score, not both" if score else "--dimensions goes with --pool")
 
 
 def _graph(
@@ -249,19 +265,29 @@ def _graph(
     return path
 
 
-def _finish(path: Path, model: str, output: Output) -> None:
-    from qwen3_golden import read
-
-    recorded, next_step = read(path), command("show", path)
+def _finish(
+    recorded: Recording,
+    model: str,
+    mode: str,
+    next_step: str,
+    output: Output,
+    *,
+    steps: Sequence[int] | None = None,
+    missing: Sequence[str] = (),
+) -> None:
+    """Say what was recorded; `steps` are those that were asked for, where generation may have ended before."""
+    path = Path(recorded.source)
+    lines = [tensor.info.name for tensor in recorded] if output.verbose else []
+    if missing:
+        lines.append(f"a verdict by it is partial, exit code 1 unless --partial: it has no {', '.join(missing)}")
     data = {
         "recording": str(path),
         "model": model,
-        "mode": "graph",
-        "steps": list(recorded.case.steps),
+        "mode": mode,
+        "steps": list(recorded.case.steps if steps is None else steps),
         "bytes": path.stat().st_size,
         "taps": len(recorded.tensors),
-        "no_results": [],
+        "no_results": list(missing),
         "next_step": next_step,
     }
-    lines = [tensor.info.name for tensor in recorded] if output.verbose else []
     output.finish(0, str(path), lambda: data, lambda: [*lines, f"next: {next_step}"])

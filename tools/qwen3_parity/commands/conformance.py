@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,10 +16,10 @@ from qwen3_golden import GOLDEN_ROOT, ParityError, pb, read
 from qwen3_golden.contract import released_cases
 from qwen3_golden.whole import write_whole
 from qwen3_parity.commands import examples, output_options, selection_options
-from qwen3_parity.conformance.known import expected, load, surprises
+from qwen3_parity.conformance.known import Known, expected, load, surprises
 from qwen3_parity.conformance.port import Limits, Port
 from qwen3_parity.conformance.requests import is_asked
-from qwen3_parity.conformance.run import KINDS, Fresh
+from qwen3_parity.conformance.run import KINDS, Conformance, Fresh
 from qwen3_parity.conformance.run import conformance as run
 from qwen3_parity.diagnosis.answer import Diagnosis
 from qwen3_parity.folder.levels import LEVELS, cases_of
@@ -99,46 +99,16 @@ def conformance(
     chosen = {file: read(file).case for file in files}
     goldens = {case.name: file for file, case in chosen.items()} or golden_names()
     graphs = [file for file, case in chosen.items() if case.mode == pb.GRAPH]
-    cases = cases_of(levels, list(goldens) if files else released_cases()) if levels else list(goldens)
-    if lacks := [name for name in cases if name not in goldens]:
-        raise ParityError(
-            "--level",
-            "a level's cases are those of the release, and some of their goldens are not here",
-            expected=f"every golden of the levels in {GOLDEN_ROOT}",
-            got=f"no {', '.join(lacks)}",
-            next_step="unset QWEN3_PARITY_GOLDENS, or leave --level out",
-        )
-    cases = [name for name in cases if selection.takes(name, goldens[name])]
-    cases, left = [name for name in cases if files or is_asked(goldens[name])], cases
-    if left and not cases:
-        raise ParityError(
-            left[0],
-            "a port is asked for a model that its golden's graph describes only by --case",
-            expected="a case of one of the networks in golden/networks",
-            got=f"{len(left)} of other models",
-            next_step=f"qwen3-parity conformance --case {goldens[left[0]]} -- PORT",
-        )
-    if not cases:
-        raise click.UsageError("no case is left by --level, --only, --exclude and --without")
+    cases = _cases(selection, levels, goldens, by_file=bool(files))
     listed = load(known) if known else []
     limits = Limits(timeout, int((memory or 0) * (1 << 30)))
-    wanted = count is not None or seed is not None
+    demanded = count is not None or seed is not None
     if count is None:
-        count = FRESH if wanted or (selection == EVERY and not files) else 0
-    if count and wanted and levels and not graphs and not any(KINDS.get(level) for level in levels):
-        raise click.UsageError(f"no fresh case is drawn for {', '.join(levels)}: leave --fresh and --seed out")
-    lacking = "" if not count or find_spec("hypothesis") else "fresh cases are drawn by hypothesis"
-    if lacking and wanted:
-        raise ParityError(
-            "--fresh",
-            lacking,
-            expected="the extra [conformance]",
-            got="no hypothesis",
-            next_step="pip install 'qwen3-parity[conformance]', or --fresh 0 for the committed cases alone",
-        )
-    drawn = None if lacking or not count else _strategy(levels, graphs)
+        count = FRESH if demanded or (selection == EVERY and not files) else 0
+    lacking = _lacking(levels, graphs, demanded=demanded) if count else ""
+    drawn = _strategy(levels, graphs) if count and not lacking else None
     with tempfile.TemporaryDirectory() as folder, output.progress("asking", "cases") as update:
-        found = run(
+        result = run(
             command,
             cases,
             out or Path(folder),
@@ -150,29 +120,88 @@ def conformance(
             count=update.count,
         )
         fresh = None
-        if drawn is not None and count and found.folder is not None:
-            fresh = _fresh(command, limits, drawn, seed, count, save, update)
+        if drawn is not None and result.folder is not None:
+            fresh = _fresh(command, limits, drawn, seed, count, save, update, demanded=demanded)
             fresh.against = "the golden's graph" if graphs else fresh.against
-        if wanted and fresh is not None and not fresh.judged:
-            fresh.remarks.append(f"{count} fresh cases were asked for, and none was answered")
-    failed = dict(found.failed)
+    _finish(result, fresh, listed, cases, lacking, out, junit, output)
+
+
+def _finish(
+    result: Conformance,
+    fresh: Fresh | None,
+    listed: Sequence[Known],
+    cases: Sequence[str],
+    lacking: str,
+    out: Path | None,
+    junit: Path | None,
+    output: Output,
+) -> None:
+    """Hold what fails against the list of what is known to, write it down, and leave with the exit code."""
+    failed = dict(result.failed)
     if fresh and fresh.failure:
         failed[fresh.failure.name] = fresh.failure.message
-    lines = list(surprises(listed, failed, [*cases, *(name for name in failed if name not in cases)]))
+    lines = list(surprises(listed, failed, list(dict.fromkeys([*cases, *failed]))))
     as_listed = expected(listed, failed)
-    code = 1 if lines or found.answers.remarks or found.folder is None or (fresh and fresh.remarks) else 0
     if junit:
-        write_whole(junit, report.junit(found, fresh, cases, lines, as_listed))
+        write_whole(junit, report.junit(result, fresh, cases, lines, as_listed))
     diagnoses = {} if output.quiet and not output.as_json else _diagnosed(fresh)
-    shown = report.terminal(found, fresh, lines, len(as_listed), out, diagnoses, every=output.verbose)
+    shown = report.terminal(result, fresh, lines, len(as_listed), out, diagnoses, every=output.verbose)
     if lacking:
         shown.append(f"no fresh cases: {lacking}, pip install 'qwen3-parity[conformance]'")
+    code = int(bool(lines or result.folder is None or report.remarks(result, fresh)))
     output.finish(
         code,
-        report.verdict(found, fresh, lines),
-        lambda: report.to_json(found, fresh, lines, code, diagnoses),
+        report.verdict(result, fresh, lines),
+        lambda: report.to_json(result, fresh, lines, code, diagnoses),
         lambda: shown,
     )
+
+
+def _cases(selection: Selection, levels: Sequence[str], goldens: Mapping[str, Path], *, by_file: bool) -> list[str]:
+    """The cases to ask for, `by_file`: of goldens that are named one by one, other models' among them.
+
+    Raises `ParityError` for a level's golden that is not here, and where all are other models'; `UsageError` for none.
+    """
+    cases = cases_of(levels, list(goldens) if by_file else released_cases()) if levels else list(goldens)
+    if lacks := [name for name in cases if name not in goldens]:
+        raise ParityError(
+            "--level",
+            "a level's cases are those of the release, and some of their goldens are not here",
+            expected=f"every golden of the levels in {GOLDEN_ROOT}",
+            got=f"no {', '.join(lacks)}",
+            next_step="unset QWEN3_PARITY_GOLDENS, or leave --level out",
+        )
+    selected = [name for name in cases if selection.takes(name, goldens[name])]
+    if not selected:
+        raise click.UsageError("no case is left by --level, --only, --exclude and --without")
+    asked = [name for name in selected if by_file or is_asked(goldens[name])]
+    if not asked:
+        raise ParityError(
+            selected[0],
+            "a port is asked for a model that its golden's graph describes only by --case",
+            expected="a case of one of the networks in golden/networks",
+            got=f"{len(selected)} of other models",
+            next_step=f"qwen3-parity conformance --case {goldens[selected[0]]} -- PORT",
+        )
+    return asked
+
+
+def _lacking(levels: Sequence[str], graphs: Sequence[Path], *, demanded: bool) -> str:
+    """What fresh cases lack to be drawn, empty for nothing; where they are `demanded`, raises what is to be done."""
+    if demanded and levels and not graphs and not any(KINDS.get(level) for level in levels):
+        raise click.UsageError(f"no fresh case is drawn for {', '.join(levels)}: leave --fresh and --seed out")
+    if find_spec("hypothesis"):
+        return ""
+    lacking = "fresh cases are drawn by hypothesis"
+    if demanded:
+        raise ParityError(
+            "--fresh",
+            lacking,
+            expected="the extra [conformance]",
+            got="no hypothesis",
+            next_step="pip install 'qwen3-parity[conformance]', or --fresh 0 for the committed cases alone",
+        )
+    return lacking
 
 
 def _strategy(levels: Sequence[str], graphs: Sequence[Path]) -> SearchStrategy[Drawn] | None:
@@ -191,8 +220,10 @@ def _fresh(
     count: int,
     save: Path,
     progress: Callable[[str], None],
+    *,
+    demanded: bool,
 ) -> Fresh:
-    """A run of fresh cases."""
+    """A run of fresh cases; that none was judged is a remark where they are `demanded`."""
     from hypothesis.configuration import set_hypothesis_home_dir
 
     from qwen3_parity.conformance.fresh import fresh
@@ -205,6 +236,8 @@ def _fresh(
         finally:
             set_hypothesis_home_dir(None)
     found.remarks += port.remarks
+    if demanded and not found.judged:
+        found.remarks.append(f"{count} fresh cases were asked for, and none was answered")
     return found
 
 

@@ -119,36 +119,17 @@ def conformance(
     A process that breaks off, hangs or answers wrongly is ended, and the next case is asked of a new one. `required`:
     what is not supported fails. Raises `ParityError` when the port cannot be started, or `out` holds recordings.
     """
-    if out.is_dir() and (there := [*files_of(out)[0], *(error.where for error in files_of(out)[1])]):
-        raise ParityError(
-            out,
-            "the folder for answers holds recordings",
-            expected="an empty folder, or none",
-            got=there[0],
-            next_step="give another one with --out",
-        )
-    goldens, answers, stop = goldens or golden_names(), Answers(), Event()
-    asked = itertools.count()
+    _refuse_recordings(out)
+    goldens, answers, asked = goldens or golden_names(), Answers(), itertools.count()
 
     def begun(name: str) -> None:
         progress(f"asking {name}")
         count(next(asked), len(cases))
 
-    def some(names: Sequence[str]) -> None:
-        try:
-            _ask_all(command, _until(stop, names), goldens, out, answers, limits, begun)
-        except BaseException:
-            stop.set()
-            raise
+    def ask(names: Iterable[str]) -> None:
+        _ask_all(command, names, goldens, out, answers, limits, begun)
 
-    if jobs == 1:
-        some(cases)
-    else:
-        with ThreadPoolExecutor(jobs) as pool:
-            try:
-                list(pool.map(some, [cases[job::jobs] for job in range(min(jobs, len(cases)))]))
-            finally:
-                stop.set()  # after an interrupt nobody is asked any more
+    _side_by_side(ask, cases, jobs)
     answered = [name for name in cases if name not in answers.failed and name not in answers.unsupported]
     own = {out / f"{name}.pb" for name in answered}
     answers.remarks += [f"{path}: put there by the port, and no answer" for path in sorted({*out.rglob("*.pb")} - own)]
@@ -156,12 +137,45 @@ def conformance(
     folder = check_folder(out, answered, goldens=goldens, count=count) if answered else None
     failed = dict(answers.failed)
     if folder is not None:
-        failed |= {one.case.name: why(one) for one in folder.red}
-        judged = {one.case.name for one in folder.results}
+        failed |= {verdicts.case.name: why(verdicts) for verdicts in folder.red}
+        judged = {verdicts.case.name for verdicts in folder.results}
         failed |= dict(_refused([name for name in answered if name not in judged], folder.refused, out))
     if required:
         failed |= {name: f"unsupported: {text}" for name, text in answers.unsupported.items()}
     return Conformance(answers, folder, {name: failed[name] for name in cases if name in failed})
+
+
+def _refuse_recordings(out: Path) -> None:
+    files, refused = files_of(out) if out.is_dir() else ([], [])
+    if there := [*files, *(error.where for error in refused)]:
+        raise ParityError(
+            out,
+            "the folder for answers holds recordings",
+            expected="an empty folder, or none",
+            got=there[0],
+            next_step="give another one with --out",
+        )
+
+
+def _side_by_side(ask: Callable[[Iterable[str]], None], cases: Sequence[str], jobs: int) -> None:
+    """Ask for a part of the cases in each of so many threads; after an interrupt nobody is asked any more."""
+    stop = Event()
+
+    def until_stopped(names: Sequence[str]) -> None:
+        try:
+            ask(itertools.takewhile(lambda _: not stop.is_set(), names))
+        except BaseException:
+            stop.set()
+            raise
+
+    if jobs == 1:
+        until_stopped(cases)
+        return
+    with ThreadPoolExecutor(jobs) as pool:
+        try:
+            list(pool.map(until_stopped, [cases[job::jobs] for job in range(min(jobs, len(cases)))]))
+        finally:
+            stop.set()
 
 
 def _refused(names: Sequence[str], errors: Sequence[ParityError], out: Path) -> Iterator[tuple[str, str]]:
@@ -171,10 +185,6 @@ def _refused(names: Sequence[str], errors: Sequence[ParityError], out: Path) -> 
         here = (error for error in errors if error.where.startswith(str(out / f"{name}.pb")))
         own = next(here, None) or next(elsewhere, None)
         yield name, f"refused: {own.rule if own else 'another recording of its case lies beside it'}"
-
-
-def _until(stop: Event, names: Iterable[str]) -> Iterator[str]:
-    return itertools.takewhile(lambda _: not stop.is_set(), names)
 
 
 def why(verdicts: Verdicts) -> str:

@@ -98,18 +98,17 @@ def _place(values: Values, scope: Scope, place: str, verdicts: Sequence[OpVerdic
         return None
     dtype, narrow = _NARROW[values.dtype]
     stored = OPS[taps[0].site.place.op].stored
-    off_grid = [one.judged & (narrow(one.actual) != one.actual) for one in taps]
-    if any(one.any() for one in off_grid):
-        differing, compared = (sum(int(one.sum()) for one in ones) for ones in (off_grid, [t.judged for t in taps]))
-        return Casts(place, differing, compared, dtype, kept=("its result",))
+    off_grid = sum(int((tap.judged & (narrow(tap.actual) != tap.actual)).sum()) for tap in taps)
+    if off_grid:
+        return Casts(place, off_grid, sum(int(tap.judged.sum()) for tap in taps), dtype, kept=("its result",))
     hf = frozenset(stored)
     differing, compared = _differing(taps, _Way(hf), narrow)
     if not compared or differing / compared < _REPORTED:
         return None
     counts = {way: _differing(taps, way, narrow) for way in _ways(taps[0].site, narrow)}
     shares = {way: differs / of for way, (differs, of) in counts.items() if of}
-    best = min(shares, key=lambda way: shares[way], default=_Way(hf))
-    if best not in shares or shares[best] > differing / compared / 2:
+    best = min(shares, key=lambda way: shares[way], default=None)
+    if best is None or shares[best] > differing / compared / 2:
         return Casts(place, differing, compared, dtype)
     kept = *(f"the {step}" for step in stored if step not in best.steps), *sorted(best.wide)
     rounded = tuple(f"the {step}" for step in OPS[taps[0].site.place.op].steps if step in best.steps - hf)

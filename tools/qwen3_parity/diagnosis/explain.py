@@ -9,7 +9,7 @@ from typing import NamedTuple
 from qwen3_parity.diagnosis.every_tap import Way, on_every_tap, once
 from qwen3_parity.diagnosis.explanation import Explanation
 from qwen3_parity.diagnosis.hidden_factors import factors
-from qwen3_parity.diagnosis.judged import Judged, contradicts, fit, fit_of, predictions
+from qwen3_parity.diagnosis.judged import Fit, Judged, contradicts, fit, fit_of, predictions
 from qwen3_parity.diagnosis.pairs import pairs
 from qwen3_parity.diagnosis.pairs_in_op import pairs_in_op
 from qwen3_parity.diagnosis.search import Search
@@ -43,7 +43,7 @@ def explain(
     in the search's `failures`. Names that are `known` from another case are tried first: nothing else is, where one of
     them explains everything and contradicts nothing. Of a group the best so far when time is up.
     """
-    blamed = sorted((tap for tap in blamed if _shows(tap)), key=_first)
+    blamed = sorted(_shown(blamed), key=_first)
     if not blamed or (blamed[0].evidence.others and search.over()):
         return Tried([], tuple(tap.key for tap in blamed))
     every = list[Judged]()  # the others cost as much again: they are computed where there is something to run on them
@@ -51,16 +51,14 @@ def explain(
     open_ = list(blamed)
     for _ in range(_ROUNDS):
         sample = open_[: len(blamed)]
-        explained = [tap for tap in blamed if not _among(tap, open_)]
+        explained = _without(blamed, open_)
         ways = (not explanations and _known(sample, passing, search)) or _best(sample, explained, passing, search)
         if not ways:
             break
-        every = every or [*blamed, *(tap for tap in further() if _shows(tap))]
+        every = every or [*blamed, *_shown(further())]
         of_all = ways[0].said.of > len(sample)
         tried = [*sample, *explained] if of_all else sample
-        ways = on_every_tap(
-            ways, [tap for tap in (every if of_all or not explanations else open_) if not _among(tap, tried)]
-        )
+        ways = on_every_tap(ways, _without(every if of_all or not explanations else open_, tried))
         if ways[0].said.whole == len(every):
             explanations = []  # each of them explains a part of it
         said = {(explanation.name, explanation.says) for explanation in explanations}
@@ -71,13 +69,13 @@ def explain(
     return Tried(explanations, tuple(tap.key for tap in every or blamed))
 
 
-def _shows(tap: Judged) -> bool:
-    """A tap that fails where nothing is judged (a NaN in padding) is explained by anything, the truth among it."""
-    return not tap.evidence.share(tap.truth) <= 1
+def _shown(taps: Sequence[Judged]) -> list[Judged]:
+    """Without taps that fail where nothing is judged (a NaN in padding): anything explains them, the truth among it."""
+    return [tap for tap in taps if not tap.evidence.share(tap.truth) <= 1]
 
 
-def _among(tap: Judged, some: Sequence[Judged]) -> bool:
-    return any(tap is other for other in some)
+def _without(taps: Sequence[Judged], others: Sequence[Judged]) -> list[Judged]:
+    return [tap for tap in taps if not any(tap is other for other in others)]
 
 
 def _known(open_: Sequence[Judged], passing: Sequence[Judged], search: Search) -> list[Way]:
@@ -85,14 +83,14 @@ def _known(open_: Sequence[Judged], passing: Sequence[Judged], search: Search) -
     if not search.known:
         return []
     here = (suspect for suspect in _suspects(open_[0], search) if suspect.hypothesis.name in search.known)
-    again = sorted(_for(open_[0], here, open_, passing), key=lambda way: way.said.order)
+    again = sorted(_ways(open_[0], here, open_, passing), key=lambda way: way.said.order)
     return once(again) if again and again[0].said.whole == again[0].said.of and not again[0].said.contradicted else []
 
 
 def _best(open_: Sequence[Judged], explained: Sequence[Judged], passing: Sequence[Judged], search: Search) -> list[Way]:
     best = list[Way]()
     for first, tried in _tries(open_, search):
-        some = _for(first, _in_time(first, tried, search), open_, passing, explained)
+        some = _ways(first, _in_time(first, tried, search), open_, passing, explained)
         best = sorted([*best, *some], key=lambda way: way.said.order)
         if best and best[0].said.rank <= SOLVED:
             break
@@ -141,61 +139,75 @@ def _first(one: Judged) -> tuple[int, int]:
     return one.evidence.site.step if one.evidence.others else 0, -int(one.evidence.judged.sum())
 
 
-def _for(
+def _ways(
     first: Judged,
-    tried: Iterable[Suspect],
+    suspects: Iterable[Suspect],
     blamed: Sequence[Judged],
     passing: Sequence[Judged],
     explained: Sequence[Judged] = (),
 ) -> Iterator[Way]:
-    """Every suspect that explains `first`, tried on the others; with the taps that it leaves unexplained.
+    """Every suspect that explains `first`, tried on the others.
 
-    One that leaves none is also tried on those that were `explained` before: it may explain all of them.
     A mistake that explains everything and contradicts nothing ends the search in a group, where the plainest come
     first: no rarer one is better. So does a plain one in a large tap.
     """
     group = bool(first.evidence.others)
     enough: tuple[float, float] = (math.inf, math.inf)
     last = ""
-    for suspect, result in predictions((one for one in tried if not one.plainness > enough), first):
+    for suspect, result in predictions((tried for tried in suspects if not tried.plainness > enough), first):
         if last and suspect.hypothesis.says != as_tf32(last):
             return
         if suspect.plainness > enough:  # run beside the one that is enough
             continue
-        fits = [fit_of(result, suspect, first)]
-        if not fits[0].share <= 1:
+        way = _way(suspect, fit_of(result, suspect, first), first, blamed, passing, explained)
+        if way is None:
             continue
-        fits += [fit(suspect, one) for one in blamed if one is not first]
-        ordered = [first, *(one for one in blamed if one is not first)]
-        left = [one for one, fitted in zip(ordered, fits, strict=True) if not fitted.share <= 1]
-        again = [] if left else [fit(suspect, one) for one in explained]
-        if again and all(one.share <= 1 for one in again):
-            fits += again
-            ordered += explained
-        good = [(one, fitted) for one, fitted in zip(ordered, fits, strict=True) if fitted.share <= 1]
-        hypothesis = suspect.hypothesis
-        explanation = Explanation(
-            name=hypothesis.name,
-            says=hypothesis.says,
-            fix=hypothesis.fix,
-            place=suspect.where,
-            share=max(one.share for _, one in good),
-            whole=sum(one.whole for _, one in good),
-            partly=sum(not one.whole for _, one in good),
-            of=len(fits),
-            contradicted=sum(contradicts(suspect, one) for one in passing),
-            spoiled=max(one.spoiled for _, one in good),
-            rank=hypothesis.rank,
-            kinds=len({pattern.rpartition(".")[2].removeprefix("encoder_") for pattern in suspect.at}),
-            taps=tuple(tap.key for tap, _ in good),
-        )
-        yield Way(explanation, suspect, left)
+        yield way
         if last:
             return
-        whole = explanation.whole == explanation.of
-        if first.large and whole and explanation.rank <= PLAIN_ENOUGH:
-            last = hypothesis.says
+        whole = way.said.whole == way.said.of
+        if first.large and whole and way.said.rank <= PLAIN_ENOUGH:
+            last = way.said.says
             if as_tf32(last) == last:
                 return
-        if group and whole and not explanation.contradicted:
+        if group and whole and not way.said.contradicted:
             enough = min(enough, suspect.plainness)
+
+
+def _way(
+    suspect: Suspect,
+    of_first: Fit,
+    first: Judged,
+    blamed: Sequence[Judged],
+    passing: Sequence[Judged],
+    explained: Sequence[Judged],
+) -> Way | None:
+    """What a suspect explains, with the taps that it leaves unexplained; None where it does not explain `first`.
+
+    One that leaves none is also tried on those that were `explained` before: it may explain all of them.
+    """
+    if not of_first.share <= 1:
+        return None
+    fits = [(first, of_first), *((tap, fit(suspect, tap)) for tap in blamed if tap is not first)]
+    left = [tap for tap, fitted in fits if not fitted.share <= 1]
+    again = [] if left else [(tap, fit(suspect, tap)) for tap in explained]
+    if all(fitted.share <= 1 for _, fitted in again):
+        fits += again
+    good = [(tap, fitted) for tap, fitted in fits if fitted.share <= 1]
+    hypothesis = suspect.hypothesis
+    explanation = Explanation(
+        name=hypothesis.name,
+        says=hypothesis.says,
+        fix=hypothesis.fix,
+        place=suspect.where,
+        share=max(fitted.share for _, fitted in good),
+        whole=sum(fitted.whole for _, fitted in good),
+        partly=sum(not fitted.whole for _, fitted in good),
+        of=len(fits),
+        contradicted=sum(contradicts(suspect, tap) for tap in passing),
+        spoiled=max(fitted.spoiled for _, fitted in good),
+        rank=hypothesis.rank,
+        kinds=len({pattern.rpartition(".")[2].removeprefix("encoder_") for pattern in suspect.at}),
+        taps=tuple(tap.key for tap, _ in good),
+    )
+    return Way(explanation, suspect, left)

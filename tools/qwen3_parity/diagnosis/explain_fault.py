@@ -14,13 +14,16 @@ from qwen3_parity.diagnosis.every_tap import affordable
 from qwen3_parity.diagnosis.explain import Tried, explain
 from qwen3_parity.diagnosis.explained import Explained, certain, outranked
 from qwen3_parity.diagnosis.faults import Blame, Fault
-from qwen3_parity.diagnosis.findings import Finding
+from qwen3_parity.diagnosis.findings import Finding, findings
+from qwen3_parity.diagnosis.findings.numbers.shapes import other_shape
+from qwen3_parity.diagnosis.findings.of_site import wrong_tap
 from qwen3_parity.diagnosis.judged import Judged, judged
-from qwen3_parity.diagnosis.numbers import numbers, of_the_rest
 from qwen3_parity.diagnosis.positions import Cells
 from qwen3_parity.diagnosis.search import Search
 from qwen3_parity.diagnosis.whereabouts import whereabouts
 
+_SIZE = 0.1
+"""The weight of how large an error is."""
 _WRONG, _RIGHT = 12, 6
 """Taps of one place that a mistake is tried on, wrong ones and right ones."""
 _REPRODUCED = 0.9
@@ -73,7 +76,7 @@ def explain_fault(blame: Blame, fault: Fault, search: Search) -> Explained:
     if explained.is_known:
         left = [verdict for verdict in fault.wrong if (verdict.name, verdict.step) in explained.left]
         rest = _judged(blame, sorted(left, key=lambda verdict: -verdict.share)[:1])
-        return replace(explained, findings=[*(finding for tap in rest for finding in of_the_rest(tap)), *beside])
+        return replace(explained, findings=[*(finding for tap in rest for finding in _of_the_rest(tap)), *beside])
     findings = [*said, *beside, *([_WITH_A_PAST] if past and "cache" in worst.evidence.ops else [])]
     return replace(explained, findings=sorted(findings, key=lambda finding: -finding.weight))
 
@@ -139,3 +142,18 @@ def _judged(blame: Blame, verdicts: Sequence[OpVerdict], *, given_tables: bool =
         sites = [values.site(one.site.place.name, one.site.step) for one in evidences]
         evidences = [replace(one, site=site) for one, site in zip(evidences, sites, strict=True) if site is not None]
     return [judged(one) for one in evidences]
+
+
+def numbers(tap: Judged, others: Sequence[Judged] = ()) -> list[Finding]:
+    """Everything that the numbers of a wrong tap say, what tells most first, together with those of the `others`."""
+    shared = wrong_tap(tap)
+    if shared is None:
+        return [other_shape(tap.evidence.site.place.axes, tap.truth[0].shape, tap.evidence.actual.shape)]
+    alike = [other for judged in others if judged.key != tap.key and (other := wrong_tap(judged)) is not None]
+    return findings(shared, alike)
+
+
+def _of_the_rest(tap: Judged) -> list[Finding]:
+    """What says most of a tap that the explanations of its place leave, where it says more than how large it is."""
+    first = [finding for finding in numbers(tap)[:1] if finding.weight > _SIZE]
+    return [replace(finding, says=f"{tap.key[0]} (step {tap.key[1]}): {finding.says}") for finding in first]

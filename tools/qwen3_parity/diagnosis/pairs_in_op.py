@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from qwen3_golden import Array
 from qwen3_parity.blame.values import Values
 from qwen3_parity.diagnosis.judged import Judged
 from qwen3_parity.diagnosis.pairs import name_of
@@ -88,32 +89,48 @@ def _known(first: Judged, search: Search) -> tuple[Sequence[_Change], Sequence[A
     size = float(np.abs(truth[np.isfinite(truth)]).max(initial=0)) or 1.0
     changes: dict[tuple[frozenset[str], bytes], tuple[float, _Change]] = {}
     effects: dict[bytes, list[Hypothesis]] = {}
-    every = (*rewired(site), *(one.hypothesis for one in first.every_suspect(search.failures)))
-    for one in sorted({one.says: one for one in every}.values(), key=lambda one: one.rank):
-        change = one.compute if isinstance(one.compute, OfSite) else None
+    every = (*rewired(site), *(suspect.hypothesis for suspect in first.every_suspect(search.failures)))
+    for mistake in sorted({each.says: each for each in every}.values(), key=lambda each: each.rank):
+        change = mistake.compute if isinstance(mistake.compute, OfSite) else None
         changed = right if change is None else _made(change.change, right)
-        result = None if changed is None else _made(one.compute, right)
+        result = None if changed is None else _values(mistake.compute, right, first)
         first.work.call()
-        if changed is None or result is None or result[0].shape != first.truth[0].shape:
+        if changed is None or result is None or np.array_equal(result, truth):
             continue
-        with np.errstate(all="ignore"):
-            made = first.in_units(result[0])
-            left = float(np.linalg.norm(made * (np.vdot(made, actual) / np.vdot(made, made)) - actual))
-        if np.array_equal(made, truth):
-            continue
-        same = np.round(made / size, _SAME).tobytes()
+        same = np.round(result / size, _SAME).tobytes()
         if change is None:
-            if one.rank <= RARE and not one.leaves:  # not one that other ops would show, too
-                effects.setdefault(same, []).append(one)
+            if mistake.rank <= RARE and not mistake.leaves:  # not one that other ops would show, too
+                effects.setdefault(same, []).append(mistake)
             continue
-        parts = {name: part for name, part in _parts(changed).items() if part is not _parts(right).get(name)}
+        parts = _other_parts(changed, right)
         key = frozenset(parts), same
-        if key not in changes:  # what the op's own library calls it comes first, where that is as plain
-            own = {x.name: _by_name(x, change) for x in reversed(effects.get(same, []))}
-            alike = sorted(own.values(), key=lambda x: x.rank)
-            changes[key] = left if np.isfinite(left) else np.inf, _Change(alike, change, changed, parts)
-        changes[key][1].alike.append(one)
-    return [one for _, one in sorted(changes.values(), key=lambda pair: pair[0])], list(effects.values())
+        if key not in changes:
+            alike = _called(effects.get(same, []), change)
+            changes[key] = _left_but_for_a_factor(result, actual), _Change(alike, change, changed, parts)
+        changes[key][1].alike.append(mistake)
+    return [change for _, change in sorted(changes.values(), key=lambda pair: pair[0])], list(effects.values())
+
+
+def _values(compute: Compute, site: Site, first: Judged) -> Array | None:
+    """What is computed, in the tap's rounding units; None where it is of another shape."""
+    result = _made(compute, site)
+    if result is None or result[0].shape != first.truth[0].shape:
+        return None
+    with np.errstate(all="ignore"):
+        return first.in_units(result[0])
+
+
+def _left_but_for_a_factor(values: Array, actual: Array) -> float:
+    """How far the best multiple of these values is from the tap's."""
+    with np.errstate(all="ignore"):
+        left = float(np.linalg.norm(values * (np.vdot(values, actual) / np.vdot(values, values)) - actual))
+    return left if np.isfinite(left) else np.inf
+
+
+def _called(mistakes: Sequence[Hypothesis], change: OfSite) -> Alike:
+    """A change by the names that the op's own library has for it: they come first, where they are as plain."""
+    own = {mistake.name: _by_name(mistake, change) for mistake in reversed(mistakes)}
+    return sorted(own.values(), key=lambda mistake: mistake.rank)
 
 
 def _by_name(mistake: Hypothesis, change: OfSite) -> Hypothesis:
@@ -132,6 +149,10 @@ def _parts(site: Site) -> dict[str, Any]:
     """What mistakes change of a site, by name."""
     slots = {f"slot {number}": value for number, value in enumerate(site.inputs)}
     return {**slots, **site.parameters, "config": site.config, "before": site.before}
+
+
+def _other_parts(changed: Site, right: Site) -> dict[str, Any]:
+    return {name: part for name, part in _parts(changed).items() if part is not _parts(right).get(name)}
 
 
 def _with_parts(site: Site, parts: Mapping[str, Any]) -> Site:

@@ -53,18 +53,32 @@ def when(wrong: Array, facts: Sequence[Fact], bits: float = math.inf) -> When | 
         return None
     signed = list(_signed(facts))
     single = sorted((cost, says) for says, cost, holds in signed if np.array_equal(holds, wrong))
-    if size >= _FEWEST:
-        every = sorted([*single, *_pairs(wrong, signed)])
-        least, says = every[0] if every else (math.inf, "")
-        if least + _MARGIN < min(bits, listed(wrong)) and (least <= _COMMON or 1 < bad < size - 1):
-            alike = [other for cost, other in single if other != says and cost <= least + 1]
-            return When(f"{says} (or {alike[0]}: here the same)" if alike else says, True)
-    if single and single[0][0] <= _PLAIN:
-        return When(f"{'the one' if bad == 1 else 'those'} {single[0][1]}", False)
-    if size >= _FEWEST and single and single[0][0] <= _TELLING and bad in (1, size - 1):
+    if size >= _FEWEST and (rule := _rule(wrong, signed, single, bits)):
+        return When(rule, True)
+    if not single:
+        return None
+    cost, says = single[0]
+    if cost <= _PLAIN:
+        return When(f"{'the one' if bad == 1 else 'those'} {says}", False)
+    if size >= _FEWEST and cost <= _TELLING and bad in (1, size - 1):
         but = next(other for other, _, holds in signed if np.array_equal(holds, ~wrong))
-        return When(f"the only one {single[0][1]}" if bad == 1 else f"all but the one {but}", False)
+        return When(f"the only one {says}" if bad == 1 else f"all but the one {but}", False)
     return None
+
+
+Signed = Sequence[tuple[str, float, Array]]
+"""Facts and their opposites: words, bits, and where they hold."""
+
+
+def _rule(wrong: Array, signed: Signed, single: Sequence[tuple[float, str]], bits: float) -> str:
+    """The shortest rule in words, of `single` facts or of two; empty where none is shorter than a list."""
+    every = sorted([*single, *_pairs(wrong, signed)])
+    least, says = every[0] if every else (math.inf, "")
+    alone = int(wrong.sum()) in (1, len(wrong) - 1)
+    if least + _MARGIN >= min(bits, listed(wrong)) or (alone and least > _COMMON):
+        return ""
+    alike = [other for cost, other in single if other != says and cost <= least + 1]
+    return f"{says} (or {alike[0]}: here the same)" if alike else says
 
 
 def _signed(facts: Sequence[Fact]) -> Iterator[tuple[str, float, Array]]:
@@ -75,7 +89,7 @@ def _signed(facts: Sequence[Fact]) -> Iterator[tuple[str, float, Array]]:
             yield fact.otherwise, fact.bits, ~fact.holds
 
 
-def _pairs(wrong: Array, signed: Sequence[tuple[str, float, Array]]) -> Iterator[tuple[float, str]]:
+def _pairs(wrong: Array, signed: Signed) -> Iterator[tuple[float, str]]:
     """Two facts that together, or of which either, hold for exactly the wrong indices."""
     wide = [fact for fact in signed if fact[2][wrong].all()]
     for (says, bits, first), (also, more, second) in combinations(wide, 2):

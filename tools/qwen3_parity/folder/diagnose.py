@@ -264,26 +264,38 @@ def _mistakes(signs: Sequence[Sign]) -> Iterator[Mistake]:
     """
     left = [sign for sign in signs if sign.ways]
     while left:
-        ranks = {way.name: (way.fitted, way.rank) for sign in left for way in sign.ways}
-        counts = Counter(name for sign in left for name in dict.fromkeys(way.name for way in sign.ways))
-        first = Counter(sign.ways[0].name for sign in left)
-        name = min(counts, key=lambda one: (ranks[one][0], -counts[one], ranks[one], -first[one], one))
-        own = [(sign, way) for sign in left for way in sign.ways if way.name == name]
-        named = [sign for sign in left if name in {way.name for way in sign.ways}]
-        always = set.intersection(*({way.name for way in sign.ways} for sign in named))
-        other = [(way.name, sign.case) for sign in named for way in sign.ways if way.name != name]
-        yield Mistake(
-            name,
-            list(dict.fromkeys(way.says for _, way in own)),
-            own[0][1].fix,
-            [place for place, _ in Counter(place for _, way in own for place in way.place.split(", ")).most_common()],
-            list(dict.fromkeys(sign.case for sign in named)),
-            sorted(always - {name}),
-            _notes(pair for pair in other if pair[0] not in always),
-            _notes((text, sign.case) for sign in named for text in sign.findings),
-            _notes((sign.record_next, sign.case) for sign in named if sign.record_next),
-        )
-        left = [sign for sign in left if name not in {way.name for way in sign.ways}]
+        name = _behind_most(left)
+        yield _mistake(name, [sign for sign in left if name in _names(sign)])
+        left = [sign for sign in left if name not in _names(sign)]
+
+
+def _names(sign: Sign) -> dict[str, None]:
+    return dict.fromkeys(way.name for way in sign.ways)
+
+
+def _behind_most(signs: Sequence[Sign]) -> str:
+    ranks = {way.name: (way.fitted, way.rank) for sign in signs for way in sign.ways}
+    counts = Counter(name for sign in signs for name in _names(sign))
+    first = Counter(sign.ways[0].name for sign in signs)
+    return min(counts, key=lambda name: (ranks[name][0], -counts[name], ranks[name], -first[name], name))
+
+
+def _mistake(name: str, signs: Sequence[Sign]) -> Mistake:
+    """A mistake that explains all of these signs."""
+    ways = [way for sign in signs for way in sign.ways if way.name == name]
+    always = set.intersection(*(set(_names(sign)) for sign in signs))
+    others = [(way.name, sign.case) for sign in signs for way in sign.ways if way.name not in always]
+    places = Counter(place for way in ways for place in way.place.split(", "))
+    return Mistake(
+        name,
+        list(dict.fromkeys(way.says for way in ways)),
+        ways[0].fix,
+        [place for place, _ in places.most_common()],
+        list(dict.fromkeys(sign.case for sign in signs)),
+        sorted(always - {name}),
+        _notes(others),
+        *_beside(signs),
+    )
 
 
 def _apart(signs: Sequence[Sign]) -> Iterator[Apart]:
@@ -295,12 +307,17 @@ def _apart(signs: Sequence[Sign]) -> Iterator[Apart]:
         Apart(
             reason,
             list(dict.fromkeys(sign.case for sign in those)),
-            _notes((text, sign.case) for sign in those for text in sign.findings),
-            _notes((sign.record_next, sign.case) for sign in those if sign.record_next),
+            *_beside(those),
         )
         for reason, those in reasons.items()
     ]
     yield from sorted(apart, key=lambda one: (-len(one.cases), one.reason))
+
+
+def _beside(signs: Sequence[Sign]) -> tuple[list[Note], list[Note]]:
+    """What the numbers of these places say, and the taps that would tell more."""
+    findings = _notes((text, sign.case) for sign in signs for text in sign.findings)
+    return findings, _notes((sign.record_next, sign.case) for sign in signs if sign.record_next)
 
 
 def _notes(lines: Iterable[tuple[str, str]]) -> list[Note]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from itertools import chain
 from typing import NamedTuple
 
 from google.protobuf.message import Message
@@ -196,63 +198,81 @@ def delivered(actual: Recording, expected: Recording, *, partial: bool = False) 
 
     `partial`: layers and steps that are not reached yet are no failure.
     """
-    double = [key for key, count in Counter(item.key for item in expected).items() if count > 1]
+    _refuse_double(expected)
+    mode, known, show = expected.case.mode, known_patterns(expected), command("show", actual.source)
+    patterns = {entry: patterns_of(entry, known) for entry in actual.run.materialised}
+    declared = {*patterns, *chain.from_iterable(patterns.values())}
+    problems = [*_not_as_declared(actual, expected, known, declared), *_never_delivered(actual, expected, patterns)]
+    keys = {item.key for item in actual if not is_input(item, mode)}
+    ahead = {} if mode in (pb.OP, pb.PLUMBING) else unreached(expected, keys)
+    # An engine that generates has the logits of the last position alone.
+    last = max((item.info.step for item in expected if item.info.name == "logits"), default=0)
+    last_alone = [step for name, step in keys if name == "logits"] == [last]
+    both, absent, missing, places = [], [], 0, []
+    for item in expected:
+        name, given = item.info.name, is_input(item, mode)
+        if item.key in actual:
+            both += [] if given else [item]
+        elif given:
+            problems.append(Problem(_where(item.key), "missing tap", "delivered, as declared", "nothing", show))
+        elif (last_alone and name == "logits") or (pattern_of(name) not in declared and mode != pb.PLUMBING):
+            absent.append(_where(item.key))
+        else:
+            missing += 1
+            places += [ahead[item.key]] if item.key in ahead else []
+            if not (partial and item.key in ahead):
+                todo = "deliver it, or leave its pattern out of run.materialised"
+                problems.append(Problem(_where(item.key), "missing tap", "delivered, as declared", "nothing", todo))
+    return Match(both, problems, absent, missing, list(in_words(places)))
+
+
+def _refuse_double(golden: Recording) -> None:
+    double = [key for key, count in Counter(item.key for item in golden).items() if count > 1]
     if double:
         raise ParityError(
-            f"{expected.source}: {double[0][0]} (step {double[0][1]})",
+            f"{golden.source}: {_where(double[0])}",
             "the golden has a tap twice",
             expected="each tap once in a step",
             got=f"{len(double)} taps more than once",
             next_step="record the golden again: qwen3-parity regenerate",
             fault="harness bug",
         )
-    problems: list[Problem] = []
 
-    def problem(where: str, rule: str, wanted: str, got: str, next_step: str = "") -> None:
-        problems.append(Problem(where, rule, wanted, got, next_step or command("show", actual.source)))
 
-    known = known_patterns(expected)
-    said = {one: patterns_of(one, known) for one in actual.run.materialised}
-    declared = {pattern for some in said.values() for pattern in some} | said.keys()
-    for (name, step), count in Counter(item.key for item in actual).items():
-        where = f"{name} (step {step})"
+def _where(key: tuple[str, int]) -> str:
+    return f"{key[0]} (step {key[1]})"
+
+
+def _not_as_declared(
+    actual: Recording, expected: Recording, known: Collection[str], declared: Collection[str]
+) -> Iterator[Problem]:
+    """What was delivered twice, without a place in the golden, or without being declared."""
+    show = command("show", actual.source)
+    for key, count in Counter(item.key for item in actual).items():
+        name, where = key[0], _where(key)
         if count > 1:
-            problem(where, "duplicate tap", "once in a step", f"{count} times")
+            yield Problem(where, "duplicate tap", "once in a step", f"{count} times", show)
         if pattern_of(name) not in known:
-            problem(where, "extra tap: no such name", "a name of taps.textproto", name)
-        elif (name, step) not in expected:
-            problem(where, "extra tap: the golden has none here", f"the taps of {expected.case.name}", "one more")
-        given = name.startswith(GIVEN)
-        if pattern_of(name) not in declared and not given and expected.case.mode != pb.PLUMBING:
-            problem(where, "delivered but not declared", "its pattern in run.materialised", "not there")
-    made = {pattern_of(item.info.name) for item in actual}
-    there = made | {pattern_of(item.info.name) for item in expected}
-    for entry, some in sorted(said.items()):
-        if not some and entry not in made:
-            problem(entry, "declared, but no such name", f"the nearest there is: {nearest(entry, known)}", entry)
-        elif entry in known and entry not in there:
-            problem(entry, "declared, but never delivered", "a tensor of this pattern", "none")
-    delivered = {item.key for item in actual if not is_input(item, expected.case.mode)}
-    ahead = {} if expected.case.mode in (pb.OP, pb.PLUMBING) else unreached(expected, delivered)
-    steps = [step for name, step in delivered if name == "logits"]
-    last = max((item.info.step for item in expected if item.info.name == "logits"), default=0)
-    both, absent, missing, places = [], [], 0, []
-    for item in expected:
-        name, step = item.key
-        given = is_input(item, expected.case.mode)
-        if item.key in actual:
-            if not given:
-                both.append(item)
-        elif name == "logits" and steps == [last]:  # an engine that generates has those of the last position alone
-            absent.append(f"{name} (step {step})")
-        elif pattern_of(name) in declared or given or expected.case.mode == pb.PLUMBING:
-            missing += not given
-            if not given and item.key in ahead:
-                places.append(ahead[item.key])
-                if partial:
-                    continue
-            undeclared = "" if given else "deliver it, or leave its pattern out of run.materialised"
-            problem(f"{name} (step {step})", "missing tap", "delivered, as declared", "nothing", undeclared)
-        else:
-            absent.append(f"{name} (step {step})")
-    return Match(both, problems, absent, missing, list(in_words(places)))
+            yield Problem(where, "extra tap: no such name", "a name of taps.textproto", name, show)
+        elif key not in expected:
+            rule = "extra tap: the golden has none here"
+            yield Problem(where, rule, f"the taps of {expected.case.name}", "one more", show)
+        undeclared = pattern_of(name) not in declared and not name.startswith(GIVEN)
+        if undeclared and expected.case.mode != pb.PLUMBING:
+            rule = "delivered but not declared"
+            yield Problem(where, rule, "its pattern in run.materialised", "not there", show)
+
+
+def _never_delivered(
+    actual: Recording, expected: Recording, patterns: Mapping[str, Collection[str]]
+) -> Iterator[Problem]:
+    """What was declared and has no such name, or no tensor; `patterns` are those that each entry stands for."""
+    show, known = command("show", actual.source), known_patterns(expected)
+    delivered = {pattern_of(item.info.name) for item in actual}
+    anywhere = delivered | {pattern_of(item.info.name) for item in expected}
+    for entry, meant in sorted(patterns.items()):
+        if not meant and entry not in delivered:
+            near = f"the nearest there is: {nearest(entry, known)}"
+            yield Problem(entry, "declared, but no such name", near, entry, show)
+        elif entry in known and entry not in anywhere:
+            yield Problem(entry, "declared, but never delivered", "a tensor of this pattern", "none", show)

@@ -66,61 +66,72 @@ def judge_tap(
     expected = _last(expected, rows)
     verdict = Verdict(name, step, op, exactly, last_rows=rows)
 
-    def fail(rule: str, wanted: object, got: object, share: float | None = None) -> Problem:
-        return Problem(
-            verdict.where,
-            rule,
-            str(wanted),
-            str(got),
-            diagnose_command(golden.source, candidate.source),
-            share=share,
-        )
+    def failed(
+        verdict: Verdict, failure: tuple[str, object, object], share: float | None = None, *, fault: str = "candidate"
+    ) -> Verdict:
+        rule, wanted, got = failure
+        todo = diagnose_command(golden.source, candidate.source)
+        problem = Problem(verdict.where, rule, str(wanted), str(got), todo, share=share, fault=fault)
+        return replace(verdict, problem=problem)
 
-    if actual.array.shape != expected.array.shape:
-        return replace(verdict, problem=fail("another shape", expected.array.shape, actual.array.shape))
-    if actual.info.dtype not in _NOT_NARROWER[expected.info.dtype]:
-        wanted = f"{pb.DType.Name(expected.info.dtype)}, or wider of the same kind"
-        return replace(verdict, problem=fail("another dtype", wanted, pb.DType.Name(actual.info.dtype)))
-
+    if form := _other_form(actual, expected):
+        return failed(verdict, form)
     judged = scope.judged(expected, spot)
-    axes = tuple(expected.info.axes)
-    if exactly:
-        metrics = exact(actual.values(), expected.values(), judged, axes=axes)
-    else:
-        bfloat16 = pb.BF16 in (actual.info.dtype, expected.info.dtype)
-        metrics = compare(*_comparable(actual, expected, op), judged, axes=axes, bfloat16=bfloat16)
-        if op == "inv_freq":  # its error is a quotient's, its ULPs are its own
-            metrics = replace(metrics, ulp=compare(actual.values(), expected.values(), judged, axes=axes).ulp)
-        if has_floor:
-            verdict = replace(verdict, shares=shares(metrics, floor_for(candidate, expected), headroom("run", op)))
+    metrics = _measured(actual, expected, op, judged, exactly=exactly)
+    if has_floor and not exactly:
+        verdict = replace(verdict, shares=shares(metrics, floor_for(candidate, expected), headroom("run", op)))
     verdict = replace(verdict, metrics=metrics)
-
     if metrics.nonfinite and mode != pb.PLUMBING:
-        return replace(verdict, problem=fail(*_nonfinite(metrics)))
+        return failed(verdict, _nonfinite(metrics))
     if exactly:
         if not metrics.differing:
             return verdict
-        if op == "argmax" and (flip := first_flip(actual.values(), golden, candidate)):
-            problem = fail(*_other_token(flip))
-            return replace(verdict, problem=replace(problem, fault=NOBODY) if flip.near_tie else problem)
-        if op == "argmax" and (tie := _near_tie(golden, candidate)):
-            return replace(verdict, problem=replace(fail(*tie), fault=NOBODY))
-        at = metrics.index
-        wanted = f"the golden's bits: {expected.values()[at]} at {list(at)}"
-        got = f"{actual.values()[at]}; {metrics.differing} of {metrics.count} elements differ"
-        return replace(verdict, problem=fail("must be an exact copy", wanted, got))
-    leak = _leak(actual, expected, scope, spot)
-    if leak:
-        return replace(
-            verdict, problem=fail("probability of a hidden key is not exactly 0", "0", f"{leak} cells are not")
-        )
+        failure, tied = _no_copy(actual, expected, metrics, op, candidate, golden)
+        return failed(verdict, failure, fault=NOBODY if tied else "candidate")
+    if leak := _leak(actual, expected, scope, spot):
+        return failed(verdict, ("probability of a hidden key is not exactly 0", "0", f"{leak} cells are not"))
     if not has_floor:
         return replace(verdict, metrics=None)  # how far is far enough, nobody knows: its op alone is judged
     # Written so that a NaN fails.
     if not verdict.share <= 1:
-        floor = floor_for(candidate, expected)
-        return replace(verdict, problem=fail(*_over(verdict, floor, actual, expected), verdict.share))
+        return failed(verdict, _over(verdict, floor_for(candidate, expected), actual, expected), verdict.share)
     return verdict
+
+
+def _other_form(actual: Tensor, expected: Tensor) -> tuple[str, object, object] | None:
+    """Rule, expected and got of another shape or dtype."""
+    if actual.array.shape != expected.array.shape:
+        return "another shape", expected.array.shape, actual.array.shape
+    if actual.info.dtype not in _NOT_NARROWER[expected.info.dtype]:
+        wanted = f"{pb.DType.Name(expected.info.dtype)}, or wider of the same kind"
+        return "another dtype", wanted, pb.DType.Name(actual.info.dtype)
+    return None
+
+
+def _measured(actual: Tensor, expected: Tensor, op: str, judged: Array | None, *, exactly: bool) -> Metrics:
+    axes = tuple(expected.info.axes)
+    if exactly:
+        return exact(actual.values(), expected.values(), judged, axes=axes)
+    bfloat16 = pb.BF16 in (actual.info.dtype, expected.info.dtype)
+    metrics = compare(*_comparable(actual, expected, op), judged, axes=axes, bfloat16=bfloat16)
+    if op != "inv_freq":
+        return metrics
+    # Its error is a quotient's, its ULPs are its own.
+    return replace(metrics, ulp=compare(actual.values(), expected.values(), judged, axes=axes).ulp)
+
+
+def _no_copy(
+    actual: Tensor, expected: Tensor, metrics: Metrics, op: str, candidate: Recording, golden: Recording
+) -> tuple[tuple[str, str, str], bool]:
+    """Rule, expected and got of a tap that is no exact copy, and whether noise may have chosen: nobody's fault."""
+    if op == "argmax" and (flip := first_flip(actual.values(), golden, candidate)):
+        return _other_token(flip), flip.near_tie
+    if op == "argmax" and (tie := _near_tie(golden, candidate)):
+        return tie, True
+    at = metrics.index
+    wanted = f"the golden's bits: {expected.values()[at]} at {list(at)}"
+    got = f"{actual.values()[at]}; {metrics.differing} of {metrics.count} elements differ"
+    return ("must be an exact copy", wanted, got), False
 
 
 def last_rows_of(actual: Tensor, expected: Tensor) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -49,45 +50,59 @@ def named(factor: float, config: SpecConfig, *, tolerance: float = 1e-5) -> str:
 
 def named_by(factor: float, config: Mapping[str, Any], *, tolerance: float = 1e-5) -> str:
     """As `named`, of a network whose config.json has these numbers."""
-    names = {
-        "head_dim": "head_dim",
-        "hidden_size": "hidden_size",
-        "heads": "num_attention_heads",
-        "kv_heads": "num_key_value_heads",
-        "groups": "",
-        "intermediate_size": "intermediate_size",
-        "layers": "num_hidden_layers",
-    }
-    known = {name: config.get(key) for name, key in names.items()}
-    if isinstance(known["heads"], int) and isinstance(known["kv_heads"], int) and known["kv_heads"] > 0:
-        known["groups"] = known["heads"] // known["kv_heads"]
-    sizes = {name: value for name, value in known.items() if isinstance(value, int) and value > 0}
     sign, size = ("-" if factor < 0 else ""), abs(factor)
-    plain = {
-        "1": 1,
-        "2": 2,
-        "3": 3,
-        "4": 4,
-        "10": 10,
-        "π": math.pi,
-        "√2": 2**0.5,
-        "ln 2": math.log(2),
-        "√π": math.pi**0.5,
-    }
-    for text, value in plain.items():
-        for found, words in ((value, text), (1 / value, f"1 / {text}")):
-            if _close(size, found, tolerance):
-                return sign + words.replace("1 / 1", "1")
-    for name, value in sizes.items():
-        for power in (1, -1, 0.5, -0.5, 2, -2, 0.25, -0.25):
-            if value > 1 and _close(size, value**power, tolerance):
-                return f"{sign}{name}" + (f" ** {power}" if power != 1 else "")
-    for name, value in sizes.items():
-        for other, divisor in sizes.items():
-            for power in (1, 0.5):
-                if value != divisor and _close(size, (value / divisor) ** power, tolerance):
-                    return f"{sign}({name} / {other})" + (f" ** {power}" if power != 1 else "")
+    for words, value in _words(_sizes(config)):
+        if _close(size, value, tolerance):
+            return sign + words
     return ""
+
+
+_NUMBERS = {
+    "1": 1,
+    "2": 2,
+    "3": 3,
+    "4": 4,
+    "10": 10,
+    "π": math.pi,
+    "√2": 2**0.5,
+    "ln 2": math.log(2),
+    "√π": math.pi**0.5,
+}
+_KEYS = {
+    "head_dim": "head_dim",
+    "hidden_size": "hidden_size",
+    "heads": "num_attention_heads",
+    "kv_heads": "num_key_value_heads",
+    "groups": "",
+    "intermediate_size": "intermediate_size",
+    "layers": "num_hidden_layers",
+}
+"""The sizes that a factor is made of, by the keys of a configuration."""
+
+
+def _sizes(config: Mapping[str, Any]) -> dict[str, int]:
+    known = {name: config.get(key) for name, key in _KEYS.items()}
+    heads, kv_heads = known["heads"], known["kv_heads"]
+    if isinstance(heads, int) and isinstance(kv_heads, int) and kv_heads > 0:
+        known["groups"] = heads // kv_heads
+    return {name: value for name, value in known.items() if isinstance(value, int) and value > 0}
+
+
+def _words(sizes: Mapping[str, int]) -> Iterator[tuple[str, float]]:
+    """What a factor may be, the plainest first: a number, a power of a size, the ratio of two or its root."""
+    for text, number in _NUMBERS.items():
+        yield text, number
+        yield f"1 / {text}", 1 / number
+    for name, size in sizes.items():
+        for power in (1, -1, 0.5, -0.5, 2, -2, 0.25, -0.25) if size > 1 else ():
+            yield name + _power(power), size**power
+    for (name, size), (other, divisor) in product(sizes.items(), repeat=2):
+        for power in (1, 0.5) if size != divisor else ():
+            yield f"({name} / {other}){_power(power)}", (size / divisor) ** power
+
+
+def _power(power: float) -> str:
+    return f" ** {power}" if power != 1 else ""
 
 
 def _close(one: float, other: float, tolerance: float) -> bool:

@@ -37,6 +37,11 @@ class Read:
     layer: int | None = None
     back: int = 0
 
+    @property
+    def of_one_layer(self) -> bool:
+        """Whether it is of the same layer wherever it is read."""
+        return self.offset is None and "{layer}" in self.pattern
+
     def name(self, site: Site) -> str | None:
         """The tap's name, or None when the network has no such layer."""
         if "{layer}" not in self.pattern:
@@ -106,31 +111,31 @@ def _yielded(
 def _reads(site: Site, *, near: bool) -> Iterator[Read]:
     """The taps that a slot might read: those of the step, of the case, and of the step before; nearest first."""
     layer, own = site.place.layer, {pattern_of(name) for name in site.names}
-    seen: set[tuple[str, int]] = set()
+    last, beside = site.config.num_hidden_layers - 1, set[tuple[str, int]]()
     for name, step in _known(site):
         place = site.values.place(name)
-        if place is None or name == site.place.name or step not in (site.step, site.step - 1, 0):
-            continue
-        if any(site.place.name in some for some in place.inputs):
-            continue  # it reads the site's own tap
         back = 0 if made_once(name) else site.step - step
-        if back > 1 or back < 0:
+        if place is None or not _readable(site, place, step) or back not in (0, 1) or (name, back) in beside:
             continue
-        if (name, back) in seen:
-            continue
-        seen.add((name, back))
+        beside.add((name, back))
         pattern = pattern_of(name)
         if place.layer is None:
             yield Read(pattern, back=back)
         elif layer is None:
             yield Read(pattern, layer=place.layer, back=back)
         elif near and place.stack != site.place.stack:
-            if place.layer == site.config.num_hidden_layers - 1 and pattern.endswith(".output"):
+            if place.layer == last and pattern.endswith(".output"):
                 yield Read(pattern, layer=place.layer, back=back)
         elif not near or place.layer == layer or (pattern in own and abs(place.layer - layer) <= _NEAR):
             yield Read(pattern, offset=place.layer - layer, back=back)
-            if place.layer in (0, site.config.num_hidden_layers - 1) and place.layer != layer:
+            if place.layer in (0, last) and place.layer != layer:
                 yield Read(pattern, layer=place.layer, back=back)
+
+
+def _readable(site: Site, place: Place, step: int) -> bool:
+    """Whether a tap of this step, the one before or the first is none that reads the site's own."""
+    near = step in (site.step, site.step - 1, 0)
+    return near and place.name != site.place.name and not any(site.place.name in names for names in place.inputs)
 
 
 def _known(site: Site) -> Iterator[tuple[str, int]]:
@@ -159,21 +164,22 @@ def _reading(site: Site, slot: int, read: Read) -> tuple[Hypothesis, _Change] | 
         fitted = as_form(values, other.axes, right.shape, place.axes)
         return None if fitted is None or not fitted.any() else _with_input(site, slot, fitted)
 
-    name = _name(site, given, read)
     where = read.name(site) or read.pattern
     before = " of the step before" if read.back else ""
-    rank = 2 + (read.offset is None and "{layer}" in read.pattern) + (read.back > 0)
-    rank += 0 if read.offset in (0, None) else min(abs(read.offset), 2)
+    always = ", in every layer" if read.of_one_layer and site.place.layer is not None else ""
+    says = f"reads {where}{before} where {given} belongs{always}"
+    cause = ""
+    if where in site.names and not read.back:  # one careless function, wherever it is called
+        cause = f"{site.place.op} reads its input {site.names.index(where)} as {slot}"
+    name, fix = _name(site, given, read), f"read {pattern_of(given)}"
+    return Hypothesis(name, says, fix, OfSite(change), _rank(site, read), cause=cause), change
+
+
+def _rank(site: Site, read: Read) -> float:
     same = read.pattern == site.place.pattern  # layers that are wrong alike need not read each other
     if (same or site.values.recorded(site.place.name, site.step) is None) and _wrong(site, read):
-        rank = COPIED
-    every = read.offset is None and "{layer}" in read.pattern and site.place.layer is not None
-    always = ", in every layer" if every else ""
-    says = f"reads {where}{before} where {given} belongs{always}"
-    other = read.name(site)
-    own = other in site.names and not read.back  # one careless function, wherever it is called
-    cause = f"{site.place.op} reads its input {site.names.index(other)} as {slot}" if own and other is not None else ""
-    return Hypothesis(name, says, f"read {pattern_of(given)}", OfSite(change), rank, cause=cause), change
+        return COPIED
+    return 2 + read.of_one_layer + (read.back > 0) + min(abs(read.offset or 0), 2)
 
 
 def _name(site: Site, given: str, read: Read) -> str:

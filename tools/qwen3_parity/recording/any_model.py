@@ -92,16 +92,7 @@ def inputs_of(
     config = network.config
     merged, decodes = bool(config.is_encoder_decoder), has_cache(network)
     left = padding == "left" or (not padding and (is_causal(config) or decodes) and not merged)
-    size = network.get_input_embeddings().weight.shape[0]
-    outside = [number for row in rows for number in row if not 0 <= number < size]
-    if outside or not rows or not all(rows):
-        raise ParityError(
-            "request",
-            "an id is not in the vocabulary" if outside else "a row has no tokens",
-            expected=f"ids from 0 to {size - 1}" if outside else "at least one token in each",
-            got=outside[0] if outside else "none",
-            next_step="use the checkpoint's own tokenizer" if outside else "give a text or ids",
-        )
+    _refuse_ids(rows, network.get_input_embeddings().weight.shape[0])
     width = max(map(len, rows))
     if (steps and not decodes) or (steps and not merged and (steps >= width or not left)):
         few = f"at most {width - 1}, padded on the left: a prefill comes first"
@@ -112,11 +103,8 @@ def inputs_of(
             got=steps,
             next_step="give fewer --steps, or longer texts",
         )
-    pad = config.pad_token_id if isinstance(getattr(config, "pad_token_id", None), int) else 0
-    ids, mask = torch.full((len(rows), width), pad), torch.zeros(len(rows), width, dtype=torch.long)
-    for number, row in enumerate(rows):
-        place = slice(width - len(row), width) if left else slice(len(row))
-        ids[number, place], mask[number, place] = torch.tensor(row), 1
+    pad = getattr(config, "pad_token_id", None)
+    ids, mask = _padded(rows, pad if isinstance(pad, int) else 0, left=left)
     inputs = {"input_ids": ids, "attention_mask": mask}
     if merged:
         chosen = _decoded(network, inputs, steps)
@@ -124,6 +112,35 @@ def inputs_of(
     if left and is_causal(config) and "position_ids" in inspect.signature(network.forward).parameters:
         inputs["position_ids"] = (mask.cumsum(-1) - 1).clamp(min=0)  # as generate has them
     return inputs, (width - steps, *[1] * steps) if decodes else ()
+
+
+def _refuse_ids(rows: Sequence[Sequence[int]], size: int) -> None:
+    if outside := [number for row in rows for number in row if not 0 <= number < size]:
+        raise ParityError(
+            "request",
+            "an id is not in the vocabulary",
+            expected=f"ids from 0 to {size - 1}",
+            got=outside[0],
+            next_step="use the checkpoint's own tokenizer",
+        )
+    if not rows or not all(rows):
+        raise ParityError(
+            "request",
+            "a row has no tokens",
+            expected="at least one token in each",
+            got="none",
+            next_step="give a text or ids",
+        )
+
+
+def _padded(rows: Sequence[Sequence[int]], pad: int, *, left: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    """Ids and mask, `[batch, longest row]`."""
+    width = max(map(len, rows))
+    ids, mask = torch.full((len(rows), width), pad), torch.zeros(len(rows), width, dtype=torch.long)
+    for number, row in enumerate(rows):
+        place = slice(width - len(row), width) if left else slice(len(row))
+        ids[number, place], mask[number, place] = torch.tensor(row), 1
+    return ids, mask
 
 
 def _decoded(network: Any, inputs: dict[str, torch.Tensor], steps: int) -> torch.Tensor:

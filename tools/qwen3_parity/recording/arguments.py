@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from inspect import Parameter, signature
 from typing import Any
 
@@ -53,23 +53,33 @@ def arguments_of(model: nn.Module, case: Case) -> tuple[list[Any], dict[str, Any
     inputs, parameters = case.inputs, _parameters(model)
     first = next((name for name in ("input_ids", "inputs_embeds") if name in inputs), next(iter(inputs)))
     targets = _targets(first, list(inputs), parameters)
-    anything = any(item.kind == item.VAR_KEYWORD for item in parameters)
-    left = [name for name in inputs if name not in targets and not (anything and _may_be_named(name, parameters))]
-    needless = _needless(case, taken=[name for name in inputs if name not in left])
-    must = [item.name for item in parameters if item.kind in (*_POSITIONAL, *_NAMED) and item.default is item.empty]
-    open_ = [name for name in must if name not in {item.name for item in targets.values()}]
-    if missing := [name for name in left if name not in needless]:
-        rule = f"it has no argument for {' and '.join(missing)}, and without the run is another"
-        raise _refused(model, case, rule, parameters)
-    if open_:
-        rule = f"no input of a case is called {' and '.join(open_)}, and there is no default"
-        raise _refused(model, case, rule, parameters)
+    by_keyword = [name for name in inputs if name not in targets and _may_be_named(name, parameters)]
+    _refuse_lacking(model, case, parameters, targets, [*targets, *by_keyword])
     values = {parameter.name: inputs[name] for name, parameter in targets.items()}
     only = [item for item in parameters if item.kind in (item.POSITIONAL_ONLY, item.VAR_POSITIONAL)]
     last = max((number for number, item in enumerate(only) if item.name in values), default=-1)
     args = [values.get(item.name, item.default) for item in only[: last + 1]]
     named = {item.name: values[item.name] for item in parameters if item.kind in _NAMED and item.name in values}
-    return args, named | {name: inputs[name] for name in inputs if name not in targets and name not in left}
+    return args, named | {name: inputs[name] for name in by_keyword}
+
+
+def _refuse_lacking(
+    model: nn.Module,
+    case: Case,
+    parameters: Sequence[Parameter],
+    targets: Mapping[str, Parameter],
+    taken: Collection[str],
+) -> None:
+    """Raise `ParityError` where an input that matters is not taken, or an argument without a default has no input."""
+    needless = _needless(case, taken)
+    if missing := [name for name in case.inputs if name not in taken and name not in needless]:
+        rule = f"it has no argument for {' and '.join(missing)}, and without the run is another"
+        raise _refused(model, case, rule, parameters)
+    filled = {item.name for item in targets.values()}
+    must = [item.name for item in parameters if item.kind in (*_POSITIONAL, *_NAMED) and item.default is item.empty]
+    if lacking := [name for name in must if name not in filled]:
+        rule = f"no input of a case is called {' and '.join(lacking)}, and there is no default"
+        raise _refused(model, case, rule, parameters)
 
 
 def _parameters(model: nn.Module) -> list[Parameter]:
@@ -99,10 +109,11 @@ def _targets(first: str, names: Sequence[str], parameters: Sequence[Parameter]) 
 
 def _may_be_named(name: str, parameters: Sequence[Parameter]) -> bool:
     """Whether **kwargs stand for an input, so that it is given by its name."""
-    return all(item.name not in _OPEN.get(name, ()) for item in parameters)
+    anything = any(item.kind == item.VAR_KEYWORD for item in parameters)
+    return anything and all(item.name not in _OPEN.get(name, ()) for item in parameters)
 
 
-def _needless(case: Case, taken: Sequence[str]) -> set[str]:
+def _needless(case: Case, taken: Collection[str]) -> set[str]:
     """The inputs without which a model computes the same, given the inputs that it takes."""
     arrays, needless = case.arrays, set[str]()
     mask, positions = arrays.get("attention_mask"), arrays.get("position_ids")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,6 @@ import torch
 
 from qwen3_golden import Array, ParityError, pb
 from qwen3_parity.judge.declared import nearest
-from qwen3_parity.recording.memory import available_memory, model_bytes
 from qwen3_parity.recording.record import ARITHMETIC
 from qwen3_parity.recording.request import request_inputs, step_lengths
 from qwen3_parity.recording.sizes import Lengths, expected_bytes, expected_names, work_bytes
@@ -24,6 +24,7 @@ from qwen3_reference.capture.streamed import load_streamed
 from qwen3_reference.capture.work_folder import work_folder_of
 from qwen3_reference.checkpoints.configs import model_config
 from qwen3_reference.checkpoints.greedy import greedy_generation
+from qwen3_reference.checkpoints.stored import read_directory
 
 _LARGEST = (1 << 31) - (1 << 24)  # some bytes of it are metadata
 
@@ -175,3 +176,18 @@ def mode_name(made: Plan) -> str:
     encoder, decoder = ("input.encoder_input_ids" in made.inputs, "input.decoder_input_ids" in made.inputs)
     mode = pb.ENCODER_DECODER if encoder and decoder else pb.ENCODER if encoder else pb.CAUSAL
     return pb.Mode.Name(mode).lower().replace("_", "–")
+
+
+def available_memory() -> int:
+    """Bytes that a program can have now: free, or held by caches that give way; all of it where that is not known."""
+    meminfo = Path("/proc/meminfo")
+    if meminfo.exists():
+        for line in meminfo.read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def model_bytes(directory: Path, dtype: torch.dtype) -> int:
+    """Bytes of the parameters of one model from a checkpoint; raises `ParityError` for one that cannot be read."""
+    return sum(tensor.bits.size for tensor in read_directory(directory).values()) * dtype.itemsize

@@ -41,13 +41,12 @@ def wanted_of(
     there = [(step, item.info) for step in done if (item := golden.get(name, step)) is not None]
     if not there:
         return None
-    each = [_parts(info, batch) for _, info in there]
-    rows = golden.case.rows
-    grows = [[_grows(part, bounds[step], rows) for part in parts] for (step, _), parts in zip(there, each, strict=True)]
-    (last, _), parts = there[-1], each[-1]
-    if len(there) > 1 and not (all(one == grows[-1] for one in grows) and any(grows[-1])):
+    rows, (last, info) = golden.case.rows, there[-1]
+    parts = _parts(info, batch)
+    cuts = _growing(parts, bounds[last], rows)
+    alike = {_growing(_parts(info, batch), bounds[step], rows) for step, info in there} == {cuts}
+    if len(there) > 1 and not (alike and any(cuts)):
         return None
-    cuts = tuple(grows[-1])
     if len(done) > 1 and not any(cuts) and any(part.kind in ("query", "key") for part in parts):
         return Wanted(parts, cuts, (last,))  # of another length than the steps: an encoder's
     if not any(cuts) and bounds[last][1] != forward.stop:
@@ -59,6 +58,10 @@ def wanted_of(
 
 def _parts(info: pb.Tensor, batch: int) -> list[Part]:
     return parts_of(info.axes or ("channel",) * len(info.shape), info.shape, batch)
+
+
+def _growing(parts: Sequence[Part], bounds: tuple[int, int], rows: int) -> tuple[bool, ...]:
+    return tuple(_grows(part, bounds, rows) for part in parts)
 
 
 def _grows(part: Part, bounds: tuple[int, int], rows: int) -> bool:

@@ -229,20 +229,29 @@ def _by_weights(
     for one in sorted((one for one in places if one.end == "output" and 0 in one.arrays), key=lambda one: one.order):
         for parameter in model.get_submodule(one.path.replace(_LAYER, "0")).parameters(recurse=False):
             held = parameter.detach().float().cpu().numpy()
-            for pattern in [one for one in golden.patterns if one not in found]:
-                theirs = golden.weights.get(f"{pattern.replace(_LAYER, '0')}.weight")
+            for pattern in [pattern for pattern in golden.patterns if pattern not in found]:
+                theirs = golden.weights.get(_weight(pattern))
                 if theirs is not None and any(np.array_equal(held, w) for w in (theirs, theirs.T)):
                     yield Match(one.named([pattern]), 2, "holds the checkpoint's weight")
             for patterns, widths, groups in _fused(golden, one) if held.ndim == 2 else ():
-                names = [f"{pattern.replace(_LAYER, '0')}.weight" for pattern in patterns]
                 for turned in (held.T, held):
-                    if turned.shape[-1] != sum(widths) or not all(name in golden.weights for name in names):
-                        continue
-                    parts = split(turned, widths, golden.sizes[groups] if groups else 1)
-                    if all(np.array_equal(p, golden.weights[n].T) for p, n in zip(parts, names, strict=True)):
-                        yield Match(
-                            one.named(patterns, groups=groups), 2, "holds the checkpoint's weights, side by side"
-                        )
+                    if _holds_fused(golden, turned, patterns, widths, groups):
+                        reason = "holds the checkpoint's weights, side by side"
+                        yield Match(one.named(patterns, groups=groups), 2, reason)
+
+
+def _weight(pattern: str) -> str:
+    """The weight of a tap's module in the first layer."""
+    return f"{pattern.replace(_LAYER, '0')}.weight"
+
+
+def _holds_fused(golden: _Golden, held: Array, patterns: Sequence[str], widths: Sequence[int], groups: str) -> bool:
+    """Whether a parameter, `[in, out]`, is the checkpoint's weights of these taps side by side."""
+    weights = [golden.weights.get(_weight(pattern)) for pattern in patterns]
+    if held.shape[-1] != sum(widths) or any(weight is None for weight in weights):
+        return False
+    parts = split(held, widths, golden.sizes[groups] if groups else 1)
+    return all(w is not None and np.array_equal(part, w.T) for part, w in zip(parts, weights, strict=True))
 
 
 def _by_place(
@@ -257,14 +266,21 @@ def _by_place(
         goes_in = by.get((known.get(row.module, ""), "input", 0)) if row.row.HasField("argument") else None
         if goes_in is not None and _fits(golden, goes_in, pattern):
             yield Match(goes_in.named([pattern]), 1, f"goes into {goes_in.path}, as the table has it")
+    yield from _handed_on(golden, places, found)
+
+
+def _handed_on(golden: _Golden, places: Sequence[Observed], found: Mapping[str, Match]) -> Iterator[Match]:
+    """What a layer hands to the next, where its input is known and its output is not."""
     into, out = (next((p for p in golden.patterns if p.endswith(f"{_LAYER}.{end}")), "") for end in ("input", "output"))
-    if into in found and out not in found:
-        entry = found[into].named
-        given = by[entry.path, entry.end, entry.number].arrays
-        for one in sorted(places, key=lambda one: one.order):
-            pairs = [(array, given[layer + 1]) for layer, array in one.arrays.items() if layer + 1 in given]
-            if one.end == "output" and pairs and all(np.array_equal(a, b) for a, b in pairs):
-                yield Match(one.named([out]), 2, "is what the next layer is given")
+    if into not in found or out in found:
+        return
+    entry = found[into].named
+    by = {(at.path, at.end, at.number): at for at in places}
+    given = by[entry.path, entry.end, entry.number].arrays
+    for at in sorted(places, key=lambda at: at.order):
+        pairs = [(array, given[layer + 1]) for layer, array in at.arrays.items() if layer + 1 in given]
+        if at.end == "output" and pairs and all(np.array_equal(a, b) for a, b in pairs):
+            yield Match(at.named([out]), 2, "is what the next layer is given")
 
 
 def _by_shape(

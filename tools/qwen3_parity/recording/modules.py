@@ -52,32 +52,24 @@ def record_modules(
     if not wanted:
         raise no_such_tap(case.golden, taps)
     entries, compiled = graph_map(names, case.golden), compiled_paths(model)
-    modules = dict[str, nn.Module]()
-    for its_path, module in model.named_modules(remove_duplicate=False):
-        modules.setdefault(plain_path(its_path), module)
+    modules = _by_path(model)
     mapped = places_in_map(entries, modules, case, compiled)
     prefixes = prefixes_of(wanted_paths(case), modules)
     places = {} if is_all(entries) else places_of(model, case, modules, mapped, compiled, prefixes)
-    whole = [
-        (at, entry.named) for at, entry in mapped if len(entry.named.patterns) == 1 and entry.named.end == "output"
-    ]
-    by_map = {entry.patterns[0]: at for at, entry in whole}
+    outputs = ((at, entry.named.patterns) for at, entry in mapped if entry.named.end == "output")
+    by_map = {patterns[0]: at for at, patterns in outputs if len(patterns) == 1}
 
     def module_at(its_path: str) -> nn.Module | None:
         place = by_map.get(its_path) if by_map else prefixes.path(its_path, modules)
         return None if place is None else modules[place]
 
     with recorder(case, path, type(plain_module(model)).__name__) as recording, ExitStack() as undo:
-        dtypes = [p.dtype for p in model.parameters() if p.is_floating_point()]
-        recording.stored = ARITHMETIC.get(dtypes[0], pb.ARITHMETIC_OTHER) if dtypes else recording.stored
+        recording.stored = stored_of(model)
         recording.backend = pb.COMPILED if compiled else recording.backend
-        inside = [place for place in places.values() if is_inside(place, compiled)]
+        inside = {name: place for name, place in places.items() if is_inside(place, compiled)}
         run = _Run(recording, wanted, places)
-        run.hook(model, modules, [place for place in places.values() if place not in inside], undo)
-        rows = [(tap, entry) for _, entry in mapped for tap in entry.named.patterns]
-        bound = tuple(Bound(tap, entry.named.path, row_of(entry.named, tap).row) for tap, entry in rows)
-        run.entries = dict(rows)
-        undo.enter_context(attach(model, "", run.mapped, rows=bound, wanted=wanted.__contains__))
+        run.hook(model, modules, [place for name, place in places.items() if name not in inside], undo)
+        run.hook_mapped(model, [entry for _, entry in mapped], undo)
         undo.callback(hooked(model, before=run.begin, first=True))
         undo.callback(hooked(model, after=partial(run.end, is_root="" in places.values()), always=True))
         if not compiled:
@@ -85,10 +77,24 @@ def record_modules(
         yield recording
         run.finish()
         recording.parameters = parameters_by_path(case, module_at)
-        hidden = [pattern_of(name) for name, place in places.items() if place in inside]
+        hidden = [*map(pattern_of, inside)]
         recording.left_out |= inside_compiled(model, compiled, hidden)
     if recording.left_out:
         warnings.warn(in_words(recording.left_out.values()), stacklevel=3)  # of who wrote the with
+
+
+def _by_path(model: nn.Module) -> dict[str, nn.Module]:
+    modules = dict[str, nn.Module]()
+    for its_path, module in model.named_modules(remove_duplicate=False):
+        modules.setdefault(plain_path(its_path), module)
+    return modules
+
+
+def stored_of(model: nn.Module) -> pb.Arithmetic:
+    """The arithmetic of a model's first parameter that is a float."""
+    dtypes = (parameter.dtype for parameter in model.parameters() if parameter.is_floating_point())
+    first = next(dtypes, None)
+    return pb.ARITHMETIC_UNSPECIFIED if first is None else ARITHMETIC.get(first, pb.ARITHMETIC_OTHER)
 
 
 class _Run:
@@ -116,6 +122,13 @@ class _Run:
         """A forward begins: calls of its modules are counted anew."""
         self.forwards.begin(module, args, named)
         self.calls.clear()
+
+    def hook_mapped(self, model: nn.Module, entries: Sequence[Entry], undo: ExitStack) -> None:
+        """Have what a name map's entries name recorded, until `undo` is closed."""
+        rows = [(tap, entry) for entry in entries for tap in entry.named.patterns]
+        bound = tuple(Bound(tap, entry.named.path, row_of(entry.named, tap).row) for tap, entry in rows)
+        self.entries = dict(rows)
+        undo.enter_context(attach(model, "", self.mapped, rows=bound, wanted=self.wanted.__contains__))
 
     def gave(self, path: str, _module: nn.Module, args: Any, named: Any, result: Any) -> None:
         """Take what a module gives: a tensor, or those among several, each called after its place."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from difflib import get_close_matches
@@ -32,10 +32,10 @@ from qwen3_parity.recording.compiled import (
 from qwen3_parity.recording.forwards import Forwards
 from qwen3_parity.recording.hugging_face import row_of, usual_rows
 from qwen3_parity.recording.left_out import in_words, inside_compiled, listed
-from qwen3_parity.recording.modules import record_modules
+from qwen3_parity.recording.modules import record_modules, stored_of
 from qwen3_parity.recording.names import Named, Names, name_map, part_of
 from qwen3_parity.recording.parameters import parameters_of
-from qwen3_parity.recording.record import ARITHMETIC, no_such_tap
+from qwen3_parity.recording.record import no_such_tap
 from qwen3_parity.recording.recorder import Recorder, elements, recorder
 from qwen3_reference.binding import attach, hooked
 
@@ -73,8 +73,7 @@ def _recorded(
     compiled = compiled_paths(model)
     rows, inside = rows_of(model, case, named, compiled)
     with recorder(case, path, type(plain_module(model)).__name__) as recording, ExitStack() as undo:
-        dtypes = [p.dtype for p in model.parameters() if p.is_floating_point()]
-        recording.stored = ARITHMETIC.get(dtypes[0], pb.ARITHMETIC_OTHER) if dtypes else recording.stored
+        recording.stored = stored_of(model)
         recording.backend = pb.COMPILED if compiled else recording.backend
         run = _Run(recording, entries, taps)
         recording.left_out |= inside_compiled(
@@ -102,23 +101,7 @@ def rows_of(
     """
     own = paths_of(model)
     for entry in named:
-        if entry.path not in own:
-            close = get_close_matches(entry.path, own, n=3, cutoff=0.4)
-            raise ParityError(
-                f"names[{entry.key!r}]",
-                "the model has no such module",
-                expected=f"a path of model.named_modules(); the nearest are {', '.join(close) or 'none'}",
-                got=entry.path,
-                next_step="correct the path, its layer's number written {layer}",
-            )
-        if is_inside(entry.path, compiled):
-            raise ParityError(
-                f"names[{entry.key!r}]",
-                "this module is inside of one that is compiled, where no hook can stand",
-                expected="modules that are compiled themselves, whole, or not at all",
-                got=f"torch.compile of {listed(compiled)}",
-                next_step="leave it out of the map, or record the model before it is compiled, with the same map",
-            )
+        _refuse_path(entry, own, compiled)
     taken = {pattern for entry in named for pattern in entry.patterns}
     mapped = [row_of(entry, pattern) for entry in named for pattern in entry.patterns]
     usual = usual_rows(own, case.stack, named)
@@ -143,6 +126,27 @@ def rows_of(
             next_step=f'say names={{"": "{case.stack}.norm"}}, or record the model before it is compiled',
         )
     return rows, inside
+
+
+def _refuse_path(entry: Named, paths: Collection[str], compiled: Sequence[str]) -> None:
+    """Raise `ParityError` for a path of a name map that the model does not have, or inside of what is compiled."""
+    if entry.path not in paths:
+        close = get_close_matches(entry.path, paths, n=3, cutoff=0.4)
+        raise ParityError(
+            f"names[{entry.key!r}]",
+            "the model has no such module",
+            expected=f"a path of model.named_modules(); the nearest are {', '.join(close) or 'none'}",
+            got=entry.path,
+            next_step="correct the path, its layer's number written {layer}",
+        )
+    if is_inside(entry.path, compiled):
+        raise ParityError(
+            f"names[{entry.key!r}]",
+            "this module is inside of one that is compiled, where no hook can stand",
+            expected="modules that are compiled themselves, whole, or not at all",
+            got=f"torch.compile of {listed(compiled)}",
+            next_step="leave it out of the map, or record the model before it is compiled, with the same map",
+        )
 
 
 def _first(pattern: str) -> str:

@@ -23,7 +23,7 @@ from qwen3_parity.report.verdicts import terminal as in_full
 def verdict(found: Conformance, fresh: Fresh | None, surprises: Sequence[str]) -> str:
     """One line: how many cases are at parity, what is not as it should be, and the fresh cases."""
     judged = "nothing was judged, and that is a failure" if found.folder is None else folders.closing(found.folder)
-    parts = [judged, *_remarks(found, fresh), *surprises, *list(_fresh(fresh) if fresh else ())[:1]]
+    parts = [judged, *remarks(found, fresh), *surprises, *list(_fresh(fresh) if fresh else ())[:1]]
     return "; ".join(parts)
 
 
@@ -47,7 +47,7 @@ def terminal(
     unsupported = [f"{name} ({text})" if text else name for name, text in found.answers.unsupported.items()]
     if unsupported:
         parts.append(Text(f"not supported, {len(unsupported)}: {', '.join(unsupported)}", style="yellow"))
-    parts += [Text(line, style="bold red") for line in (*_remarks(found, fresh), *surprises)]
+    parts += [Text(line, style="bold red") for line in (*remarks(found, fresh), *surprises)]
     if known:
         parts.append(Text(f"known to fail, {known} of {len(found.failed)} that fail"))
     if found.failed:
@@ -81,7 +81,8 @@ def named(diagnosis: Diagnosis) -> list[tuple[str, str]]:
     return sorted((fault.fault.place, fault.name) for fault in diagnosis.faults)
 
 
-def _remarks(found: Conformance, fresh: Fresh | None) -> list[str]:
+def remarks(found: Conformance, fresh: Fresh | None) -> list[str]:
+    """What the port did beside answering."""
     return [*found.answers.remarks, *(fresh.remarks if fresh else ())]
 
 
@@ -119,7 +120,7 @@ def to_json(
         "judged": None if found.folder is None else folders.to_json(found.folder),
         "failed": dict(found.failed),
         "unsupported": dict(found.answers.unsupported),
-        "remarks": _remarks(found, fresh),
+        "remarks": remarks(found, fresh),
         "surprises": list(surprises),
         "fresh": fresh
         and {
@@ -166,7 +167,7 @@ def junit(
             folders.says(test, kind, f"{failure.name}: {failure.message}", "\n".join(_fresh(fresh)))
         elif not fresh.judged:
             folders.says(test, "skipped", "nothing that was drawn is supported", "")
-    beside = [*_remarks(found, fresh), *(line for line in surprises if line.startswith("line "))]
+    beside = [*remarks(found, fresh), *(line for line in surprises if line.startswith("line "))]
     if beside or found.folder is None:
         folders.says(
             folders.test_of(suite, "conformance/run"),

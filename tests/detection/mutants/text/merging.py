@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from random import Random
 from typing import Any
@@ -88,6 +88,11 @@ def _of_other_platform(tokenizer: ByteLevelTokenizer) -> Callable[[str], Merged]
     return by
 
 
+def _nearest(pieces: Sequence[str | None], places: Iterable[int]) -> int | None:
+    """The first of these places that still has a piece."""
+    return next((at for at in places if pieces[at] is not None), None)
+
+
 def _unchecked_heap(symbols: str, ranks: Ranks) -> Merged:
     """Lowest rank first; a place whose pieces have changed since is merged all the same, if that makes a piece."""
     known = {left + right for left, right in ranks}
@@ -96,14 +101,12 @@ def _unchecked_heap(symbols: str, ranks: Ranks) -> Merged:
     applied: list[int] = []
     while waiting:
         rank, at = waiting.pop(0)
-        right = next((other for other in range(at + 1, len(pieces)) if pieces[other] is not None), None)
-        left_piece, right_piece = pieces[at], pieces[right] if right is not None else None
-        if right is None or left_piece is None or right_piece is None or left_piece + right_piece not in known:
+        right, left_piece = _nearest(pieces, range(at + 1, len(pieces))), pieces[at]
+        if right is None or left_piece is None or left_piece + str(pieces[right]) not in known:
             continue
-        pieces[at], pieces[right] = left_piece + right_piece, None
+        pieces[at], pieces[right] = left_piece + str(pieces[right]), None
         applied.append(rank)
-        left = next((other for other in reversed(range(at)) if pieces[other] is not None), None)
-        following = next((other for other in range(right + 1, len(pieces)) if pieces[other] is not None), None)
+        left, following = _nearest(pieces, reversed(range(at))), _nearest(pieces, range(right + 1, len(pieces)))
         for first, second in ((left, at), (at, following)):
             if first is not None and second is not None:
                 new = ranks.get((str(pieces[first]), str(pieces[second])))

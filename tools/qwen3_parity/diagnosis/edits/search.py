@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from qwen3_parity.diagnosis.edits.edit import Edit, Free, Rank, Site, numbers_of, opened
 from qwen3_parity.diagnosis.edits.fit import fit
@@ -90,14 +91,7 @@ def search(
 
     fitting, said = list[Fitting](), set[tuple[str, str]]()
     for edits in _stages(first, known):
-        near = list[tuple[Nearness, Edit]]()
-        for edit in edits:
-            if over():
-                break
-            nearness = first.of(edit)
-            if nearness.fits and (edit.name, edit.says) not in said:
-                said.add((edit.name, edit.says))
-                near.append((nearness, edit))
+        near = list(_near(first, takewhile(lambda _: not over(), edits), said))
         near.sort(key=lambda pair: (not pair[0].whole, pair[1].rank))
         for nearness, edit in near[:_BEST]:
             if not fitting or not over():
@@ -107,6 +101,15 @@ def search(
             break
     tried = tuple(target.region.key for target in (first, *others))
     return Searched(fitting, tried, work(), stopped=over())
+
+
+def _near(first: Target, edits: Iterable[Edit], said: set[tuple[str, str]]) -> Iterator[tuple[Nearness, Edit]]:
+    """The edits that give the first wrong tap and do not say what was `said` before; it grows by what they say."""
+    for edit in edits:
+        nearness = first.of(edit)
+        if nearness.fits and (edit.name, edit.says) not in said:
+            said.add((edit.name, edit.says))
+            yield nearness, edit
 
 
 def _stages(first: Target, known: Sequence[Edit]) -> Iterator[Iterable[Edit]]:

@@ -70,23 +70,19 @@ def _parts(network: Network, value: int) -> _Parts | None:
         value = node.reads[0]
         if value in network.slices.recorded:
             return None
-    at = None if node is None else _OPERANDS.get(node.op.partition(".")[0])
-    if node is None or at is None:
+    if node is None or (at := _OPERANDS.get(node.op.partition(".")[0])) is None:
         return None
-    x, weight, *bias = (node.operands[i] if i is not None and i < len(node.operands) else None for i in at)
-    turned = not node.op.startswith("linear")
-    names = {number: name for name, number in graph.leaves.items() if name in graph.parameters}
+    x, weight, bias = (node.operands[i] if i is not None and i < len(node.operands) else None for i in at)
     if not isinstance(x, Ref) or not isinstance(weight, Ref):
         return None
-    number = weight.value
+    names = {number: name for name, number in graph.leaves.items() if name in graph.parameters}
+    number, turned = weight.value, not node.op.startswith("linear")
     if (turn := graph.node(number)) is not None and turn.op.partition(".")[0] in _TURNED:
         number, turned = turn.reads[0], not turned
-    if number not in names or network.slices.leaves[number].ndim != 2:
+    added = names.get(bias.value) if isinstance(bias, Ref) else "" if bias is None else None
+    if added is None or number not in names or network.slices.leaves[number].ndim != 2:
         return None
-    added = bias[0] if bias else None
-    if added is not None and not (isinstance(added, Ref) and added.value in names):
-        return None
-    return _Parts(start, x.value, names[number], turned, names[added.value] if isinstance(added, Ref) else "")
+    return _Parts(start, x.value, names[number], turned, added)
 
 
 def _rows(

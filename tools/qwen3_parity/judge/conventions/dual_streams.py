@@ -28,38 +28,27 @@ def dual_streams(
 
     Where the branch is recorded, too, they are left out. Nobody has compared the sums then, and the note says so.
     """
-    scope, groups = Scope(expected), dict[str, list[tuple[Tensor, Place]]]()
-    for item in actual:
-        spot = place(item.info.name, expected.case.config.num_hidden_layers)
-        other = expected.get(*item.key)
-        if spot is not None and spot.op == "residual" and other is not None and _same_kind(item, other):
-            groups.setdefault(spot.pattern, []).append((item, spot))
-    dual = {
-        pattern: some
-        for pattern, some in groups.items()
-        if all(_is_branch(item, spot, actual, expected, scope) for item, spot in some)
-    }
+    scope = Scope(expected)
+    groups = _branches(actual, expected, scope)
     behind = {
-        pattern: [_follows(item, dual, actual, expected, scope) for item, _ in some] for pattern, some in dual.items()
+        pattern: [_follows(item, groups, actual, expected, scope) for item, _ in sums]
+        for pattern, sums in groups.items()
     }
-    dual = {one: some for one, some in dual.items() if any(behind[one]) and False not in behind[one]}
+    dual = {pattern for pattern, follows in behind.items() if any(follows) and False not in follows}
     if not dual:
         return actual, []
-    tensors, branches = list[Tensor](), dict[str, str]()
+    branches = {pattern_of(_branch(at)): pattern for pattern in groups if pattern in dual for _, at in groups[pattern]}
+    tensors = list[Tensor]()
     for item in actual:
-        if pattern_of(item.info.name) not in dual:
+        at = _place(item, expected)
+        if at is None or at.pattern not in dual:
             tensors.append(item)
-            continue
-        spot = place(item.info.name, expected.case.config.num_hidden_layers)
-        assert spot is not None
-        branch = _branch(spot)
-        branches[pattern_of(branch)] = spot.pattern
-        if (branch, item.info.step) not in actual and (branch, item.info.step) in expected:
-            tensors.append(renamed(item, branch, item.info.step))
+        elif (key := (_branch(at), item.info.step)) not in actual and key in expected:
+            tensors.append(renamed(item, *key))
     run = pb.Run.FromString(actual.run.SerializeToString())
     there = {pattern_of(item.info.name) for item in tensors}
-    declared = [one for one in actual.run.materialised if one not in dual]
-    run.materialised[:] = dict.fromkeys([*declared, *(one for one in branches if one in there)])
+    declared = [pattern for pattern in actual.run.materialised if pattern not in dual]
+    run.materialised[:] = dict.fromkeys([*declared, *(branch for branch in branches if branch in there)])
     first, sums = next(iter(branches)).rpartition(".")[2], sorted(branches.values())
     note = (
         f"dual residual stream: {listed(sums)} hold what {listed(sorted(branches))} give, and the residual is handed "
@@ -67,6 +56,24 @@ def dual_streams(
         f'= "{first}")'
     )
     return replace(actual, tensors=tensors, run=run), [note]
+
+
+def _place(item: Tensor, expected: Recording) -> Place | None:
+    return place(item.info.name, expected.case.config.num_hidden_layers)
+
+
+def _branches(actual: Recording, expected: Recording, scope: Scope) -> dict[str, list[tuple[Tensor, Place]]]:
+    """The sums with the residual of which all hold the branch alone, by their pattern."""
+    groups = dict[str, list[tuple[Tensor, Place]]]()
+    for item in actual:
+        at, other = _place(item, expected), expected.get(*item.key)
+        if at is not None and at.op == "residual" and other is not None and _same_kind(item, other):
+            groups.setdefault(at.pattern, []).append((item, at))
+    return {
+        pattern: sums
+        for pattern, sums in groups.items()
+        if all(_is_branch(item, at, actual, expected, scope) for item, at in sums)
+    }
 
 
 def _same_kind(item: Tensor, other: Tensor) -> bool:

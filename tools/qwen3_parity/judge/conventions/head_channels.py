@@ -49,14 +49,11 @@ def interleaved_heads(
             attentions.setdefault(attention, []).append(item)
     scope = Scope(expected)
     orders = {name: _order(name, items, actual, expected, scope) for name, items in attentions.items()}
-    stacks = {name.partition(".")[0] for name, order in orders.items() if order == _INTERLEAVED}
+    stacks = _stacks(orders, _INTERLEAVED)
     # Behind another mistake a layer may be too far from the golden to tell: it has the order of its stack.
-    mixed = {name.partition(".")[0] for name, order in orders.items() if order == _HALVES}
-    chosen = {
-        name
-        for name, order in orders.items()
-        if order == _INTERLEAVED or (order == _UNCLEAR and name.partition(".")[0] in stacks - mixed)
-    }
+    clear = stacks - _stacks(orders, _HALVES)
+    followed = {name for name, order in orders.items() if order == _UNCLEAR and name.partition(".")[0] in clear}
+    chosen = followed | {name for name, order in orders.items() if order == _INTERLEAVED}
     if not stacks:
         return actual, []
     tensors = [
@@ -70,6 +67,10 @@ def interleaved_heads(
         f"(0, d/2, 1, d/2 + 1, …) in {where}{some}, projection and rotation alike; judged in the order of halves"
     )
     return replace(actual, tensors=tensors, parameters=parameters), [note]
+
+
+def _stacks(orders: Mapping[str, str], order: str) -> set[str]:
+    return {name.partition(".")[0] for name, its_order in orders.items() if its_order == order}
 
 
 def _attention_of(name: str) -> str:

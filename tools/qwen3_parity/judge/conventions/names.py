@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from qwen3_golden import Recording, Tensor, pattern_of, pb
@@ -22,29 +22,33 @@ def _layers(names: Iterable[str]) -> dict[str, set[int]]:
     return found
 
 
+def _from_0(item: Tensor, from_1: Collection[str]) -> Tensor:
+    match = _LAYER.match(item.info.name)
+    if match is None or match[1] not in from_1:
+        return item
+    return renamed(item, f"{match[1]}layers.{int(match[2]) - 1}.{item.info.name[match.end() :]}", item.info.step)
+
+
+def _is_beyond(name: str, last: Mapping[str, int]) -> bool:
+    match = _LAYER.match(name)
+    return match is not None and match[1] in last and int(match[2]) > last[match[1]]
+
+
 def layers_from_0(actual: Recording, expected: Recording) -> tuple[Recording, list[Problem]]:
     """Layers that are counted from 1, and layers that the network does not have."""
     ours, theirs = (_layers(item.info.name for item in one) for one in (actual, expected))
-    from_1 = {s for s, some in ours.items() if s in theirs and some == {n + 1 for n in theirs[s]} and 0 in theirs[s]}
-    beyond = {s: max(theirs[s]) for s, some in ours.items() if s in theirs and s not in from_1 and some - theirs[s]}
-    kept, dropped = list[Tensor](), 0
-    for item in actual:
-        match = _LAYER.match(item.info.name)
-        stack, number = (match[1], int(match[2])) if match else ("", 0)
-        if match and stack in from_1:
-            item = renamed(item, f"{stack}layers.{number - 1}.{item.info.name[match.end() :]}", item.info.step)
-        elif number > beyond.get(stack, number):
-            dropped += 1
-            continue
-        kept.append(item)
+    both = {stack: (ours[stack], theirs[stack]) for stack in ours if stack in theirs}
+    from_1 = {stack for stack, (own, right) in both.items() if 0 in right and own == {n + 1 for n in right}}
+    beyond = {stack: max(right) for stack, (own, right) in both.items() if stack not in from_1 and own - right}
+    tensors = [_from_0(item, from_1) for item in actual if not _is_beyond(item.info.name, beyond)]
+    dropped = len(actual.tensors) - len(tensors)
     if not (from_1 or dropped):
         return actual, []
     problems = []
     if from_1:
-        stacks = ", ".join(f"{stack}layers.1" for stack in sorted(from_1))
-        wanted = ", ".join(f"{stack}layers.0" for stack in sorted(from_1))
+        first, zeroth = (", ".join(f"{stack}layers.{number}" for stack in sorted(from_1)) for number in (1, 0))
         mend = "subtract 1 from the number of each layer where the names of taps are made"
-        problems.append(problem(actual, "layers are counted from 1", f"{wanted} is the first", f"{stacks} is", mend))
+        problems.append(problem(actual, "layers are counted from 1", f"{zeroth} is the first", f"{first} is", mend))
     if dropped:
         stack, last = next(iter(beyond.items()))
         problems.append(
@@ -56,7 +60,7 @@ def layers_from_0(actual: Recording, expected: Recording) -> tuple[Recording, li
                 "leave them out; the case's config says num_hidden_layers",
             )
         )
-    return replace(actual, tensors=kept), problems
+    return replace(actual, tensors=tensors), problems
 
 
 def steps_from_0(actual: Recording, expected: Recording) -> tuple[Recording, list[Problem]]:

@@ -79,18 +79,27 @@ def sentence(report: Report) -> str:
         more = f", and {refused} {'file was' if refused == 1 else 'files were'} refused" if refused else ""
         where = results[0].case.name if len(results) == 1 else f"all {len(results)} cases"
         return f"Parity in {where}{less_than_both(results)}{more}"
-    names = [one.name for one in report.mistakes if one.name]
-    if len(results) == 1:
-        start = f"{results[0].word.capitalize()} in {results[0].case.name}"
-        wrong = _places(results[0]) or [place for one in report.mistakes if one.link for place in one.places]
-        why = _and(names) if names else f"{wrong[0]} is wrong on its own inputs" if wrong else ""
-        return f"{start}: {why}" if why else start
-    start = f"{len(failed)} of {len(results)} cases without parity"
-    explained = {case for one in report.mistakes if one.name for case in one.cases}
+    names = [mistake.name for mistake in report.mistakes if mistake.name]
+    return _of_one(results[0], names, report) if len(results) == 1 else _of_several(failed, names, report)
+
+
+def _of_one(verdicts: Verdicts, names: Sequence[str], report: Report) -> str:
+    start = f"{verdicts.word.capitalize()} in {verdicts.case.name}"
+    if names:
+        return f"{start}: {_and(names)}"
+    wrong = _places(verdicts) or [place for mistake in report.mistakes if mistake.link for place in mistake.places]
+    return f"{start}: {wrong[0]} is wrong on its own inputs" if wrong else start
+
+
+def _of_several(failed: Sequence[Verdicts], names: Sequence[str], report: Report) -> str:
+    start = f"{len(failed)} of {len(report.results)} cases without parity"
+    if not names:
+        return start
+    explained = {case for mistake in report.mistakes if mistake.name for case in mistake.cases}
     whole = "it" if len(failed) == 1 else "them"
-    some = whole if len(explained) == len(failed) else f"{len(explained)} of them"
-    are = f": {_and(names)} is behind" if len(names) == 1 else f": {len(names)} mistakes are behind"
-    return f"{start}{are} {some}" if names else start
+    which = whole if len(explained) == len(failed) else f"{len(explained)} of them"
+    are = f"{_and(names)} is behind" if len(names) == 1 else f"{len(names)} mistakes are behind"
+    return f"{start}: {are} {which}"
 
 
 def _places(verdicts: Verdicts) -> list[str]:
@@ -103,19 +112,12 @@ def _and(words: Sequence[str]) -> str:
 
 
 def _case(verdicts: Verdicts, other: Verdicts | None, weights: Mapping[str, Array] | None, most: int) -> dict[str, Any]:
-    both = recordings_of(verdicts)
-    texts, taps = is_tokenization(verdicts), list(verdicts.taps)
+    both, taps = recordings_of(verdicts), verdicts.taps
     names = {name: number for number, name in enumerate(dict.fromkeys(tap.name for tap in taps))}
     ops = {op: number for number, op in enumerate(dict.fromkeys(tap.op for tap in taps))}
     theirs = {} if other is None else {(tap.name, tap.step): tap for tap in other.taps}
     rows = [[names[tap.name], tap.step, ops[tap.op], *_numbers(tap, both), *_of_other(theirs, tap)] for tap in taps]
-    pictures = (
-        {}
-        if both is None or texts
-        else _pictures(verdicts, *both, weights, most if verdicts.exit_code or most > _PICTURES_OF_MANY else 1)
-    )
     order = {(tap.name, tap.step): number for number, tap in enumerate(taps)}
-    worst = verdicts.worst
     return {
         "name": verdicts.case.name,
         "description": verdicts.case.description,
@@ -125,32 +127,60 @@ def _case(verdicts: Verdicts, other: Verdicts | None, weights: Mapping[str, Arra
         "compared": verdicts.compared,
         "of": verdicts.of,
         "identical": verdicts.identical,
-        "worst": None if worst is None or texts else _number(worst.share),
-        "where": "" if worst is None else worst.where,
+        "where": "" if verdicts.worst is None else verdicts.worst.where,
         "summary": summary(verdicts),
-        "kind": "texts" if texts else "taps",
-        "arithmetic": "" if texts else arithmetic(verdicts.arithmetic),
-        "backend": "" if texts else backend(verdicts.backend),
+        **(_texts(verdicts, both) if is_tokenization(verdicts) else _network(verdicts, both, weights, most, order)),
         "golden": verdicts.golden,
         "candidate": verdicts.candidate,
         "alone": alone(verdicts),
         "remarks": remarks(verdicts),
         "names": list(names),
         "ops": list(ops),
-        "rooms": {} if texts else {op: headroom("run", op).rms for op in ops},
         "rows": rows,
-        "problems": {order[key]: one for key, one in _problems(verdicts)},
-        "structural": [str(one) for one in verdicts.structural],
-        "first": [str(one) for one in shown_problems(verdicts)[:3]],
-        "pictures": {order[key]: _picture(one) for key, one in pictures.items()},
-        "texts": texts_of(*both, verdicts) if both is not None and texts else [],
+        "problems": {order[key]: problem for key, problem in _problems(verdicts)},
+        "structural": [str(problem) for problem in verdicts.structural],
+        "first": [str(problem) for problem in shown_problems(verdicts)[:3]],
         "coverage": _coverage(verdicts),
         "provenance": [] if both is None else provenance(*both),
         "other": None if other is None else _other(verdicts, other),
     }
 
 
-def _numbers(tap: Verdict, both: tuple[Recording, Recording] | None) -> list[Any]:
+Both = tuple[Recording, Recording] | None
+"""The golden and the candidate, where both can be read again."""
+
+
+def _texts(verdicts: Verdicts, both: Both) -> dict[str, Any]:
+    """What is shown of a tokenizer's case where a network's has numbers."""
+    shown = [] if both is None else texts_of(*both, verdicts)
+    empty = {"arithmetic": "", "backend": "", "rooms": dict[str, float](), "pictures": dict[int, Any]()}
+    return {"kind": "texts", "texts": shown, "worst": None, **empty}
+
+
+def _network(
+    verdicts: Verdicts,
+    both: Both,
+    weights: Mapping[str, Array] | None,
+    most: int,
+    order: Mapping[tuple[str, int], int],
+) -> dict[str, Any]:
+    """What is shown of a network's case where a tokenizer's has texts."""
+    pictures: Mapping[tuple[str, int], Elements] = {}
+    if both is not None:
+        many = verdicts.exit_code or most > _PICTURES_OF_MANY
+        pictures = _pictures(verdicts, *both, weights, most if many else 1)
+    return {
+        "kind": "taps",
+        "texts": [],
+        "worst": None if verdicts.worst is None else _number(verdicts.worst.share),
+        "arithmetic": arithmetic(verdicts.arithmetic),
+        "backend": backend(verdicts.backend),
+        "rooms": {op: headroom("run", op).rms for op in dict.fromkeys(tap.op for tap in verdicts.taps)},
+        "pictures": {order[key]: _picture(elements) for key, elements in pictures.items()},
+    }
+
+
+def _numbers(tap: Verdict, both: Both) -> list[Any]:
     """Share, own share (or why there is none), RMS error, its floor, largest error, ULPs, NaN and infinities (three),
     whether it passed, whether it is exact."""
     own = None if tap.own is None else tap.own.reason or _number(tap.own.share)

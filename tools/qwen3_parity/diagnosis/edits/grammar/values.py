@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,15 @@ _MOVING = ("getitem", "_to_copy", "view", "type_as", "slice", "expand")
 """Ops that compute nothing: to leave them out is no mistake, or another one."""
 
 
+class Changed(NamedTuple):
+    """An op's result changed: the edit's stable name, what it says, and what stands in the result's place."""
+
+    name: str
+    says: str
+    change: Change
+    rank: Rank = Rank.LEFT_OUT
+
+
 def values(region: Region) -> Iterator[Edit]:
     """Every op's result changed by itself."""
     for site, places in reversed(region.sites.items()):
@@ -30,76 +39,110 @@ def values(region: Region) -> Iterator[Edit]:
         base = region.base[places[0]]
         if node is None or not isinstance(base, np.ndarray):
             continue
-        op, line = short(node.op), line_of(region, places[0])
-        kernel = kernel_of(node.op)
-        computes = kernel is not None and kernel.kind in (Kind.POINT, Kind.SUM, Kind.CHOICE)
-        for slot, words in _left_out(region, node, base):
-            yield Edit("edit.left_out", words, Rank.LEFT_OUT, {site: _hands_on(slot)}, line)
-        if base.dtype.kind == "f" and computes:
-            yield Edit("edit.negated", f"negates the result of {op}", Rank.LEFT_OUT, {site: _negated}, line)
-            for name, narrow in NARROW:
-                says = f"rounds the result of {op} to {name}"
-                yield Edit("edit.rounded", says, Rank.LEFT_OUT, {site: _rounded(narrow)}, line)
-                says = f"computes {op} in {name}"
-                yield Edit("edit.rounded", says, Rank.LEFT_OUT, {site: _in_narrow(narrow)}, line)
-        if op == "add":
-            yield Edit("edit.twice", "adds the second part twice", Rank.LEFT_OUT, {site: _added_twice(1)}, line)
-            yield Edit("edit.twice", "adds the first part twice", Rank.LEFT_OUT, {site: _added_twice(0)}, line)
-        if op == "mul" and any(isinstance(x, Ref) and x.value in region.parameters for x in node.operands):
-            for more, says in ((1, "adds 1 to the weight"), (-1, "takes 1 off the weight")):
-                yield Edit("edit.parameter", says, Rank.CONSTANT, {site: _weight_and(more)}, line)
-        if op == "cat":
-            for part in range(min(len(node.operands[0]), 4)):
-                says = f"hides part {part} of cat"
-                yield Edit("edit.left_out", says, Rank.LEFT_OUT, {site: _hidden(part)}, line)
-        if op == "cat" and base.ndim > 2 and _axis(node, base) == base.ndim - 2:
-            says = "has the slot before in the newest slot"
-            yield Edit("edit.cache", says, Rank.LEFT_OUT, {site: _late}, line)
-            for step in (1, -1):
-                says = f"has every slot one place {'on' if step > 0 else 'back'}"
-                yield Edit("edit.cache", says, Rank.LEFT_OUT, {site: _slots_moved(step)}, line)
-        if op == "slice" and base.dtype.kind == "i" and base.ndim == 2:
-            says = "counts from 0 in every step"
-            yield Edit("edit.input", says, Rank.LEFT_OUT, {site: lambda call: call.plain() - call.plain()[:, :1]}, line)
-        if op == "add" and len(node.operands) == 2:
-            for slot, factor in _factors(region, node):
-                says = f"multiplies the other part of add by {factor:.7g}"
-                yield Edit("edit.moved", says, Rank.MOVED, {site: _factor_moved(slot, factor, both=False)}, line)
-                says = f"multiplies the whole sum by {factor:.7g}"
-                yield Edit("edit.moved", says, Rank.MOVED, {site: _factor_moved(slot, factor, both=True)}, line)
-        if op == "neg":
-            yield Edit("edit.left_out", "leaves the minus out", Rank.LEFT_OUT, {site: _hands_on(0)}, line)
-        if base.dtype.kind == "b" and base.ndim:
-            yield Edit("edit.mask", "is always true", Rank.LEFT_OUT, {site: lambda call: _filled(call, True)}, line)
-            yield Edit("edit.mask", "is inverted", Rank.LEFT_OUT, {site: lambda call: ~call.plain()}, line)
-            for keys in range(1, base.shape[-1] if base.ndim > 2 and base.shape[-2] > 1 else 1):
-                says = f"sees the last {keys} keys alone"
-                yield Edit("edit.mask", says, Rank.LEFT_OUT, {site: _last_keys(keys)}, line)
-            if base.ndim > 2 and base.shape[-2] > 1:
-                says = "sees what the last query sees, too"
-                yield Edit("edit.mask", says, Rank.LEFT_OUT, {site: _last_query}, line)
-        if op in ("linear", "addmm") and len(node.operands) > 2 and node.operands[2] is not None:
-            bias = 0 if op == "addmm" else 2
-            yield Edit("edit.left_out", "leaves the bias out", Rank.LEFT_OUT, {site: _zero(bias)}, line)
+        line = line_of(region, places[0])
+        for name, says, change, rank in _changed(region, node, base):
+            yield Edit(name, says, rank, {site: change}, line)
+
+
+def _changed(region: Region, node: Node, base: Array) -> Iterator[Changed]:
+    op, kernel = short(node.op), kernel_of(node.op)
+    for slot, words in _left_out(region, node, base):
+        yield Changed("edit.left_out", words, _hands_on(slot))
+    if base.dtype.kind == "f" and kernel is not None and kernel.kind in (Kind.POINT, Kind.SUM, Kind.CHOICE):
+        yield Changed("edit.negated", f"negates the result of {op}", _negated)
+        for name, narrow in NARROW:
+            yield Changed("edit.rounded", f"rounds the result of {op} to {name}", _rounded(narrow))
+            yield Changed("edit.rounded", f"computes {op} in {name}", _in_narrow(narrow))
+    if op in _BY_OP:
+        yield from _BY_OP[op](region, node, base)
+    if base.dtype.kind == "b" and base.ndim:
+        yield from _of_mask(base)
+
+
+def _of_add(region: Region, node: Node, _base: Array) -> Iterator[Changed]:
+    yield Changed("edit.twice", "adds the second part twice", _added_twice(1))
+    yield Changed("edit.twice", "adds the first part twice", _added_twice(0))
+    for slot, factor in _factors(region, node) if len(node.operands) == 2 else ():
+        says = f"multiplies the other part of add by {factor:.7g}"
+        yield Changed("edit.moved", says, _factor_moved(slot, factor, both=False), Rank.MOVED)
+        says = f"multiplies the whole sum by {factor:.7g}"
+        yield Changed("edit.moved", says, _factor_moved(slot, factor, both=True), Rank.MOVED)
+
+
+def _of_mul(region: Region, node: Node, _base: Array) -> Iterator[Changed]:
+    if any(isinstance(x, Ref) and x.value in region.parameters for x in node.operands):
+        yield Changed("edit.parameter", "adds 1 to the weight", _weight_and(1), Rank.CONSTANT)
+        yield Changed("edit.parameter", "takes 1 off the weight", _weight_and(-1), Rank.CONSTANT)
+
+
+def _of_cat(_region: Region, node: Node, base: Array) -> Iterator[Changed]:
+    for part in range(min(len(node.operands[0]), 4)):
+        yield Changed("edit.left_out", f"hides part {part} of cat", _hidden(part))
+    if base.ndim > 2 and _axis(node, base) == base.ndim - 2:
+        yield Changed("edit.cache", "has the slot before in the newest slot", _late)
+        yield Changed("edit.cache", "has every slot one place on", _slots_moved(1))
+        yield Changed("edit.cache", "has every slot one place back", _slots_moved(-1))
+
+
+def _of_slice(_region: Region, _node: Node, base: Array) -> Iterator[Changed]:
+    if base.dtype.kind == "i" and base.ndim == 2:
+        yield Changed("edit.input", "counts from 0 in every step", lambda call: call.plain() - call.plain()[:, :1])
+
+
+def _of_neg(_region: Region, _node: Node, _base: Array) -> Iterator[Changed]:
+    yield Changed("edit.left_out", "leaves the minus out", _hands_on(0))
+
+
+def _without_bias(slot: int) -> Callable[[Region, Node, Array], Iterator[Changed]]:
+    def of_product(_region: Region, node: Node, _base: Array) -> Iterator[Changed]:
+        if len(node.operands) > 2 and node.operands[2] is not None:
+            yield Changed("edit.left_out", "leaves the bias out", _zero(slot))
+
+    return of_product
+
+
+_BY_OP: Mapping[str, Callable[[Region, Node, Array], Iterator[Changed]]] = {
+    "add": _of_add,
+    "mul": _of_mul,
+    "cat": _of_cat,
+    "slice": _of_slice,
+    "neg": _of_neg,
+    "linear": _without_bias(2),
+    "addmm": _without_bias(0),
+}
+"""What is done to the result of an op beside what is done to any."""
+
+
+def _of_mask(base: Array) -> Iterator[Changed]:
+    yield Changed("edit.mask", "is always true", lambda call: np.full(np.shape(call.plain()), True))
+    yield Changed("edit.mask", "is inverted", lambda call: ~call.plain())
+    if base.ndim > 2 and base.shape[-2] > 1:
+        for keys in range(1, base.shape[-1]):
+            yield Changed("edit.mask", f"sees the last {keys} keys alone", _last_keys(keys))
+        yield Changed("edit.mask", "sees what the last query sees, too", _last_query)
 
 
 def _left_out(region: Region, node: Node, base: Array) -> Iterator[tuple[int, str]]:
     """The operands that may stand for the result, with what is then left out."""
-    kernel = kernel_of(node.op)
+    op, kernel = short(node.op), kernel_of(node.op)
     if kernel is None or kernel.kind in (Kind.MADE, Kind.SIZE) or node.op.startswith(_MOVING):
         return
-    if short(node.op) in NEUTRAL and not all(isinstance(operand, Ref) for operand in node.operands):
+    if op in NEUTRAL and not all(isinstance(operand, Ref) for operand in node.operands):
         return  # another number says so
     refs = [(slot, operand.value) for slot, operand in enumerate(node.operands) if isinstance(operand, Ref)]
     for slot, value in refs:
-        before = region.base.get(value)
-        if not isinstance(before, np.ndarray) or before.dtype.kind != base.dtype.kind:
-            continue
-        if before.shape == base.shape or (base.dtype.kind == "b" and _spreads(before, base)):
+        if _stands_for(region.base.get(value), base):
             others = [named(region, other) for place, other in refs if place != slot]
-            of = f" by {others[0]}" if short(node.op) in ("mul", "div") and others else ""
-            with_ = f" of {others[0]}" if short(node.op) in ("add", "sub", "and") and others else ""
-            yield slot, f"leaves out {short(node.op)}{of}{with_}"
+            yield slot, f"leaves out {op}{_BESIDE[op]}{others[0]}" if op in _BESIDE and others else f"leaves out {op}"
+
+
+_BESIDE = {"mul": " by ", "div": " by ", "add": " of ", "sub": " of ", "and": " of "}
+
+
+def _stands_for(operand: Any, base: Array) -> bool:
+    if not isinstance(operand, np.ndarray) or operand.dtype.kind != base.dtype.kind:
+        return False
+    return operand.shape == base.shape or (base.dtype.kind == "b" and _spreads(operand, base))
 
 
 def _spreads(value: Array, base: Array) -> bool:
@@ -115,10 +158,6 @@ def _hands_on(slot: int) -> Change:
 
 def _negated(call: Call) -> Array:
     return np.asarray(-call.plain())
-
-
-def _filled(call: Call, value: bool) -> Array:
-    return np.full(np.shape(call.plain()), value)
 
 
 def _zero(slot: int) -> Change:

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
+from qwen3_golden import Array
 from qwen3_parity.diagnosis.findings.finding import Finding
-from qwen3_parity.diagnosis.findings.product import Form
-from qwen3_parity.diagnosis.findings.structure.any_weight import any_weight
+from qwen3_parity.diagnosis.findings.product import MOST, Form, Product
 from qwen3_parity.diagnosis.findings.structure.blocks import blocks, rounded_inputs, scales_across
 from qwen3_parity.diagnosis.findings.structure.orders import columns_permuted, rows
 from qwen3_parity.diagnosis.findings.structure.rank import low_rank
 from qwen3_parity.diagnosis.findings.structure.scales import added, column_scaled, factor, row_scaled, row_shifted
 from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
+from qwen3_parity.mistakes.linear_fitted import runs
+from qwen3_parity.mistakes.rounding import ROUNDED
 
+_TOLD, _AFTERWARDS, _ANY = 0.95, 0.5, 0.05
+"""What is told by a weight that positions determine, by one that was loaded as stored, by one that always fits."""
+_ZEROS = 0.01
+"""The part of the wrong numbers that may be zero: a weight makes none."""
 _FORMS: tuple[Form, ...] = (
     factor,
     added,
@@ -42,8 +48,44 @@ def weight_structure(tap: WrongTap) -> Finding | None:
             after = _AS_STORED if product.loaded and name not in _OF_INPUTS else ""
             counted = f"{_counted(product.positions)} of {product.weight.shape[1]} inputs"
             return Finding(name, f"{says}; told by {counted}{after}", share)
-    return any_weight(product)
+    return _any_weight(product)
 
 
 def _counted(positions: int) -> str:
     return f"{positions} position{'s' if positions != 1 else ''}"
+
+
+def _any_weight(product: Product) -> Finding | None:
+    """A weight that more positions tell than it has columns; or that they cannot tell, so that one fits."""
+    outputs = np.flatnonzero(product.wrong)
+    x = np.unique(product.x, axis=0)  # what comes again says nothing new
+    positions, columns = int(np.linalg.matrix_rank(x)), x.shape[1]
+    fewer = positions < columns or len(x) == columns
+    if not _everywhere(product.part(outputs=outputs)):
+        return None
+    if fewer and (product.loaded or product.hidden):
+        return None
+    change = np.linalg.lstsq(product.x, product.missing, rcond=None)[0].T
+    if not fewer and not product.share(weight=product.weight + change):
+        return None
+    if product.loaded:
+        says = (
+            "another weight gives these numbers at every position, though what was loaded is the checkpoint's by its "
+            "digest: what becomes of it afterwards?"
+        )
+        return Finding("fit.weight", says, _AFTERWARDS)
+    numbers = f"{positions if fewer else len(x)} different positions{' cannot' if fewer else ''} tell {columns} weights"
+    if fewer and product.loaded is None:
+        return Finding("fit.weight", f"a weight of no tensor of the checkpoint would fit, too: {numbers}", _ANY)
+    where = "" if len(outputs) == len(product.weight) else f" in output channels {runs(outputs)}"
+    size = float(np.sqrt(np.square(change).mean() / np.square(product.weight).mean()))
+    by = "by its digest; its form is unknown" if fewer else f"by {size:.2g} of its size, in no form that is known"
+    return Finding("weight.unknown", f"its weight is not the checkpoint's{where}: another one {by}; {numbers}", _TOLD)
+
+
+def _everywhere(product: Product) -> bool:
+    """Whether numbers can come of a weight: wrong at nearly all positions, of no narrower type, and not dropped."""
+    wrong = np.abs(product.missing) > product.limits
+    some: Array = product.y[wrong].astype(np.float32)
+    narrow = any((rounded(some) == some).all() for _, rounded in ROUNDED)
+    return bool(wrong.any(1).mean() > MOST and not narrow and (some == 0).mean() < _ZEROS)
