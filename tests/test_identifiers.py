@@ -1,0 +1,68 @@
+"""Identifiers are the field's terms: a tap is a tap, a verdict a verdict, a place a place."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+NOTHING = {
+    *("apart", "found", "given", "kept", "made", "one", "other", "own", "right"),
+    *("room", "seen", "some", "spot", "told", "wanted", "what"),
+}
+"""Words that name nothing, or anything."""
+LEFT: dict[str, int] = {}
+"""How many are bound in a room that was written before: never more, and the number follows where they become fewer."""
+ROOMS = sorted(
+    path.relative_to(ROOT).as_posix()
+    for package in ("golden/qwen3_golden", "reference/*", "impl/qwen3_encdec", "tools/qwen3_parity")
+    for top in ROOT.glob(package)
+    for path in (top, *top.iterdir())
+    if path.is_dir() and path.name != "__pycache__" and any(path.glob("*.py"))
+)
+
+
+def bound(tree: ast.AST) -> Iterator[str]:
+    """Every name that is bound in a file: variables, fields, arguments, functions, classes, names of imports."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name) | ast.ExceptHandler(name=str(name)):
+                yield name
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.alias(asname=str(name)):
+                yield name
+
+
+def counted(source: str) -> Counter[str]:
+    """The names that name nothing; `self` has an `other`, and where a `left` is bound, `right` is its opposite."""
+    tree = ast.parse(source)
+    names = Counter(name for name in bound(tree) if name.lstrip("_") in NOTHING)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arguments) and [arg.arg for arg in node.args[:2]] == ["self", "other"]:
+            names["other"] -= 1
+    if "left" in bound(tree):
+        del names["right"]
+    return +names
+
+
+def test_a_name_is_counted_wherever_it_is_bound() -> None:
+    source = (
+        "def found(one, tap):\n    import what as given\n    _own = [some for some in one]\n    print(right, tap)\n"
+    )
+    assert counted(source) == Counter(["found", "one", "given", "_own", "some"])
+    assert not counted("class Size:\n    def __add__(self, other):\n        left, right = self, other\n")
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_room_binds_no_name_that_names_nothing(room: str) -> None:
+    nested = [ROOT / other for other in ROOMS if other.startswith(f"{room}/")]
+    files = [path for path in (ROOT / room).rglob("*.py") if not any(inner in path.parents for inner in nested)]
+    names = sum((counted(path.read_text()) for path in files), Counter[str]())
+    assert names.total() == LEFT.get(room, 0), names
+
+
+def test_no_room_is_listed_that_is_none() -> None:
+    assert LEFT.keys() <= {*ROOMS}
