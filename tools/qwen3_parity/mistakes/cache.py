@@ -386,9 +386,7 @@ def _rerotated(*, old: bool, here: bool) -> Callable[[Site], Result | None]:
         table = _tables(site, *span, memory=memory and not here)
         if table is None:
             return None
-        cos, sin = (
-            np.broadcast_to(values, (len(values), parts[not old].shape[2], values.shape[2])) for values in table
-        )
+        cos, sin = (np.broadcast_to(part, (len(part), parts[not old].shape[2], part.shape[2])) for part in table)
         changed = ops.rope.forward(parts[not old], cos, sin)
         return _in_part(*parts, changed, ops.rope.unit(parts[not old], cos, sin), is_old=old)
 
