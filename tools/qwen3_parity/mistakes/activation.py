@@ -78,12 +78,12 @@ ACTIVATIONS: tuple[tuple[str, Function], ...] = (
 
 def activation(site: Site) -> Iterator[Hypothesis]:
     """Every other activation that is known by name, and none."""
-    what, fix = observe(site), f"act(x) with hidden_act {site.config.hidden_act}"
+    observed, fix = observe(site), f"act(x) with hidden_act {site.config.hidden_act}"
     known = (("activation", f"computes {name}", 0, on_inputs(function)) for name, function in ACTIVATIONS)
-    yield from likely(site, what, rows("mlp", fix, known))
+    yield from likely(site, observed, rows("mlp", fix, known))
     none = Hypothesis("mlp.no_activation", "is left out", fix, lambda site: (site.inputs[0], None))
-    yield from likely(site, what, [none])
-    yield from casts(site, what, "mlp.half_precision", fix)
+    yield from likely(site, observed, [none])
+    yield from casts(site, observed, "mlp.half_precision", fix)
 
 
 MISTAKES: Mapping[str, Mistakes] = {

@@ -23,15 +23,17 @@ def _ended_by(ignored: frozenset[int]) -> Callable[[Site], Result | None]:
             return None
         logits, forced = choices(site)
         search = search_of(site.case.generation, site.case.max_new_tokens)
-        right = greedy_ids(logits, forced, search)
-        blind = greedy_ids(logits, forced, replace(search, eos=tuple(one for one in search.eos if one not in ignored)))
-        if actual.shape != right.shape:
+        expected = greedy_ids(logits, forced, search)
+        blind = greedy_ids(
+            logits, forced, replace(search, eos=tuple(token for token in search.eos if token not in ignored))
+        )
+        if actual.shape != expected.shape:
             return None
-        runs_on = np.isnan(blind) & ~np.isnan(right)
+        runs_on = np.isnan(blind) & ~np.isnan(expected)
         tails = [actual[row][runs_on[row]] for row in np.nonzero(runs_on.any(axis=1))[0]]
-        if any((tail == search.pad).all() for tail in tails) or not (tails or (blind != right).any()):
+        if any((tail == search.pad).all() for tail in tails) or not (tails or (blind != expected).any()):
             return None
-        return np.where(runs_on, actual, np.where(np.isnan(blind), right, blind)), None
+        return np.where(runs_on, actual, np.where(np.isnan(blind), expected, blind)), None
 
     return compute
 
@@ -43,12 +45,12 @@ def _not_padded(site: Site) -> Result | None:
         return None
     generation = site.case.generation
     logits, forced = choices(site)
-    right = greedy_ids(logits, forced, search_of(generation, site.case.max_new_tokens))
-    ends = np.isin(right, list(generation.eos_token_id))
+    expected = greedy_ids(logits, forced, search_of(generation, site.case.max_new_tokens))
+    ends = np.isin(expected, list(generation.eos_token_id))
     behind = np.cumsum(ends, axis=1) - ends > 0
-    if actual.shape != right.shape or not (actual[behind] != generation.pad_token_id).any():
+    if actual.shape != expected.shape or not (actual[behind] != generation.pad_token_id).any():
         return None
-    return np.where(behind, actual, right), None
+    return np.where(behind, actual, expected), None
 
 
 def _last_maximum(site: Site) -> Result | None:
@@ -57,22 +59,23 @@ def _last_maximum(site: Site) -> Result | None:
     logits, forced = choices(site)
     search = search_of(site.case.generation, site.case.max_new_tokens)
     last = logits[0].shape[1] - 1  # ids counted from the table's other end
-    other = replace(search, eos=tuple(last - one for one in search.eos), pad=last - search.pad)
-    right = greedy_ids(logits, forced, search)
-    found = last - greedy_ids([one[:, ::-1] for one in logits], last - forced, other)
-    if not (np.isfinite(found) & np.isfinite(right) & (found != right)).any():
+    mirrored = replace(search, eos=tuple(last - token for token in search.eos), pad=last - search.pad)
+    expected = greedy_ids(logits, forced, search)
+    last_ids = last - greedy_ids([step_logits[:, ::-1] for step_logits in logits], last - forced, mirrored)
+    if not (np.isfinite(last_ids) & np.isfinite(expected) & (last_ids != expected)).any():
         return None
     actual = site.values.recorded(site.place.name, site.step)
     # Behind another token than the one that was fed nothing is known, and what was recorded counts as right.
-    return np.where(np.isnan(found), right if actual is None or actual.shape != right.shape else actual, found), None
+    behind = expected if actual is None or actual.shape != expected.shape else actual
+    return np.where(np.isnan(last_ids), behind, last_ids), None
 
 
 def ids(site: Site) -> Iterator[Hypothesis]:
     """Mistakes about the tokens that a search returns."""
     eos = list(site.case.generation.eos_token_id)
-    for one in eos:
-        rest = frozenset(eos) - {one}
-        yield Hypothesis("eos.one_of_several", f"is ended by {one} alone", ENDS, _ended_by(rest))
+    for token in eos:
+        rest = frozenset(eos) - {token}
+        yield Hypothesis("eos.one_of_several", f"is ended by {token} alone", ENDS, _ended_by(rest))
     yield Hypothesis("eos.ignored", "is ended by nothing", ENDS, _ended_by(frozenset(eos)), 1)
     yield Hypothesis("eos.not_padded", "goes on behind the end of its rows", ENDS, _not_padded, 2)
     yield Hypothesis("greedy.last_maximum", "takes the last of equals", "take the first", _last_maximum, 1)

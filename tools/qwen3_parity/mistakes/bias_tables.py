@@ -21,10 +21,10 @@ def _own_keys(site: Site, keys: int) -> int:
 
 def _distances(site: Site, shape: tuple[int, ...]) -> Array:
     _, _, queries, keys = shape
-    own = _own_keys(site, keys)
+    own_length = _own_keys(site, keys)
     key = np.arange(keys)[None, None, None]
-    distance = own - queries + np.arange(queries)[None, None, :, None] - key
-    return np.broadcast_to(np.where(key < own, distance, _FAR + key - own), shape)
+    distance = own_length - queries + np.arange(queries)[None, None, :, None] - key
+    return np.broadcast_to(np.where(key < own_length, distance, _FAR + key - own_length), shape)
 
 
 def _heads(site: Site, shape: tuple[int, ...]) -> Array:
@@ -33,8 +33,8 @@ def _heads(site: Site, shape: tuple[int, ...]) -> Array:
 
 def _keys(site: Site, shape: tuple[int, ...]) -> Array:
     key = np.arange(shape[3])[None, None, None]
-    own = _own_keys(site, shape[3])
-    return np.broadcast_to(np.where(key < own, key, _FAR + key - own), shape)
+    own_length = _own_keys(site, shape[3])
+    return np.broadcast_to(np.where(key < own_length, key, _FAR + key - own_length), shape)
 
 
 GROUPINGS: tuple[tuple[str, Labels], ...] = (
@@ -56,23 +56,23 @@ Table = dict[int, float]
 
 def fitted(added: Array, labels: Array, cells: Array) -> Table | None:
     """The mean of what was added for each label; None when there are too few numbers for so many labels."""
-    found, inverse, counts = np.unique(labels[cells], return_inverse=True, return_counts=True)
-    if 2 * len(found) > cells.sum():
+    distinct, inverse, counts = np.unique(labels[cells], return_inverse=True, return_counts=True)
+    if 2 * len(distinct) > cells.sum():
         return None
     sums = np.bincount(inverse, weights=added[cells])
-    return dict(zip(map(int, found), map(float, sums / counts), strict=True))
+    return dict(zip(map(int, distinct), map(float, sums / counts), strict=True))
 
 
 def fitted_up_to_rows(added: Array, labels: Array, cells: Array) -> Table | None:
     """The same where every row (the last axis) may have a constant of its own: a softmax does not see it."""
     rows = int(cells.any(axis=-1).sum())
-    found, inverse, counts = np.unique(labels[cells], return_inverse=True, return_counts=True)
-    if not rows or 2 * len(found) + rows > cells.sum():
+    distinct, inverse, counts = np.unique(labels[cells], return_inverse=True, return_counts=True)
+    if not rows or 2 * len(distinct) + rows > cells.sum():
         return None
     # Alternate between the rows' constants and the labels' means: converges to the least squares solution.
     spread = np.zeros(added.shape, int)
     spread[cells] = inverse
-    means = np.zeros(len(found))
+    means = np.zeros(len(distinct))
     per_row = np.maximum(cells.sum(axis=-1, keepdims=True), 1)
     clean = np.where(cells, added, 0.0)
     for _ in range(400):
@@ -82,11 +82,11 @@ def fitted_up_to_rows(added: Array, labels: Array, cells: Array) -> Table | None
         means, before = sums / counts, means
         if np.abs(means - before).max(initial=0) < 1e-12:
             break
-    return dict(zip(map(int, found), map(float, means), strict=True))
+    return dict(zip(map(int, distinct), map(float, means), strict=True))
 
 
 def spread_out(labels: Array, table: Table) -> Array:
     """The bias of every cell, 0 where a label is not in the table."""
-    found, inverse = np.unique(labels, return_inverse=True)
-    values = np.array([table.get(int(label), 0.0) for label in found])
+    distinct, inverse = np.unique(labels, return_inverse=True)
+    values = np.array([table.get(int(label), 0.0) for label in distinct])
     return np.asarray(values[inverse].reshape(labels.shape))

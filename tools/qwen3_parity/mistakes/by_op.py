@@ -75,15 +75,17 @@ def _libraries(mistakes: Mistakes) -> tuple[Library, ...]:
     known = (*mistakes.known, tails, wiring, _UPSTREAM)  # the slowest come last
 
     def library(site: Site) -> Iterator[Hypothesis]:
-        what, explained = observe(site), False
-        for one in known:
-            for hypothesis in one(site):
+        observed, explained = observe(site), False
+        for guesses in known:
+            for hypothesis in guesses(site):
                 explained = explained or (
-                    what is not None and hypothesis.rank < FITTED and settles(site, what, hypothesis.compute(site))
+                    observed is not None
+                    and hypothesis.rank < FITTED
+                    and settles(site, observed, hypothesis.compute(site))
                 )
                 yield hypothesis
-        for one in () if explained else mistakes.fitted:
-            yield from one(site)
+        for guesses in () if explained else mistakes.fitted:
+            yield from guesses(site)
 
     return (library,) if mistakes.fitted else known
 

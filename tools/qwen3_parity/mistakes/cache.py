@@ -68,10 +68,10 @@ def _ring(before: Array, new: Array, site: Site) -> Array | None:
     total = every.shape[2]
     if width is None or total <= width:
         return None
-    found = _zeros(every, total)
+    ring = _zeros(every, total)
     for slot in range(total):
-        found[:, :, slot % width] = every[:, :, slot]
-    return found
+        ring[:, :, slot % width] = every[:, :, slot]
+    return ring
 
 
 def _window_alone(before: Array, new: Array, site: Site) -> Array | None:
@@ -83,9 +83,9 @@ def _window_alone(before: Array, new: Array, site: Site) -> Array | None:
 
 def _with_memory(site: Site, before: Array, new: Array, *, before_new: bool = False) -> Array | None:
     """The encoder's keys (values) beside the decoder's own."""
-    own = site.place.name.rpartition(".")[2]
-    memory = site.values.value(site.sibling(own.replace("cache_", "cache_encoder_")), site.step)
-    if memory is None or own.startswith("cache_encoder"):
+    leaf = site.place.name.rpartition(".")[2]
+    memory = site.values.value(site.sibling(leaf.replace("cache_", "cache_encoder_")), site.step)
+    if memory is None or leaf.startswith("cache_encoder"):
         return None
     # A cache that has grown too long is no input to anything else, but the next step appends to it.
     held = site.values.recording.get(site.place.name, site.step - 1)
@@ -185,12 +185,12 @@ _WRITTEN = ("other_row", "kv_heads", "shifted", "slot_order", "truncated", "ring
 """Mistakes that may be made once, when a step's slots are written, and not again with what is there."""
 
 
-def _new_alone(what: _Contents) -> _Contents:
+def _new_alone(rule: _Contents) -> _Contents:
     def contents(before: Array, new: Array, site: Site) -> Array | None:
         if new.shape[2] == 0:
             return before
-        found = what(new[:, :, :0], new, site)
-        return None if found is None else joined(before, found)
+        written = rule(new[:, :, :0], new, site)
+        return None if written is None else joined(before, written)
 
     return contents
 
@@ -204,10 +204,10 @@ def _exact(contents: _Contents) -> Callable[[Site], Result | None]:
         else:
             return None
         try:
-            found = contents(before, new, site)
+            held = contents(before, new, site)
         except ValueError:
             return None
-        return None if found is None else (found, None)
+        return None if held is None else (held, None)
 
     return compute
 
@@ -215,12 +215,12 @@ def _exact(contents: _Contents) -> Callable[[Site], Result | None]:
 def contents(site: Site) -> Iterator[Hypothesis]:
     """The mistakes of the table, for a cache that grows and for one that is filled once."""
     fix = ONCE if site.place.op == "cache_once" else FIX
-    for name, says, what, rank in _CONTENTS:
+    for name, says, rule, rank in _CONTENTS:
         if says == _EMPTY and asks_for_all():  # a branch that is not added gives the same, and is plainer
             rank = 1
-        yield Hypothesis(f"cache.{name}", says, fix, _exact(what), rank)
+        yield Hypothesis(f"cache.{name}", says, fix, _exact(rule), rank)
         if name in _WRITTEN:
-            yield Hypothesis(f"cache.{name}", f"{says}, in what is written", fix, _exact(_new_alone(what)), rank)
+            yield Hypothesis(f"cache.{name}", f"{says}, in what is written", fix, _exact(_new_alone(rule)), rank)
     for kind, rounded in (*ROUNDED, *EIGHT_BITS):
         stored = _exact(lambda b, n, _, rounded=rounded: rounded(joined(b, n)))  # type: ignore[misc]
         yield Hypothesis("cache.half_precision", f"stores {kind}", "store the type of the keys and values", stored, 1)
@@ -260,8 +260,8 @@ _KINDS: dict[str, tuple[tuple[str, str, str], ...]] = {
 
 def other_kind(site: Site) -> Iterator[Hypothesis]:
     """Another tap of the same attention, or of another layer, in the slots of every step or in the new ones."""
-    own = site.place.name.rpartition(".")[2]
-    for name, tap, says in _KINDS.get(own, ()):
+    leaf = site.place.name.rpartition(".")[2]
+    for name, tap, says in _KINDS.get(leaf, ()):
         fix = f"append {site.place.inputs[0][0].rpartition('.')[2]}"
         both = tap.endswith(("v_proj", "k_rope"))  # what the other cache should hold
         cause = f"{name} of both caches" if both else ""
@@ -279,27 +279,27 @@ def other_kind(site: Site) -> Iterator[Hypothesis]:
 
 
 def _attention_tap(site: Site, tap: str, step: int) -> Array | None:
-    found = site.values.value(site.sibling(tap), step)
-    if found is None:
+    values = site.values.value(site.sibling(tap), step)
+    if values is None:
         return None
-    found = found if tap.endswith("_rope") else heads_first(found, site.config.head_dim)
-    return found if found.shape[1] == site.config.num_key_value_heads else None
+    values = values if tap.endswith("_rope") else heads_first(values, site.config.head_dim)
+    return values if values.shape[1] == site.config.num_key_value_heads else None
 
 
 def _every_step(tap: str) -> Callable[[Site], Result | None]:
     def compute(site: Site) -> Result | None:
         steps = [0] if site.place.op == "cache_once" else range(site.step + 1)
-        found = [_attention_tap(site, tap, step) for step in steps]
-        parts = [one for one in found if one is not None]
-        return (joined(*parts), None) if len(parts) == len(found) and any(one.any() for one in parts) else None
+        taps = [_attention_tap(site, tap, step) for step in steps]
+        parts = [values for values in taps if values is not None]
+        return (joined(*parts), None) if len(parts) == len(taps) and any(part.any() for part in parts) else None
 
     return compute
 
 
 def _new_from(tap: str) -> Callable[[Site], Result | None]:
     def compute(site: Site) -> Result | None:
-        found = _attention_tap(site, tap, site.step)
-        return None if found is None or site.before is None or not found.any() else (joined(site.before, found), None)
+        new = _attention_tap(site, tap, site.step)
+        return None if new is None or site.before is None or not new.any() else (joined(site.before, new), None)
 
     return compute
 
@@ -386,7 +386,7 @@ def _rerotated(*, old: bool, here: bool) -> Callable[[Site], Result | None]:
         table = _tables(site, *span, memory=memory and not here)
         if table is None:
             return None
-        cos, sin = (np.broadcast_to(one, (len(one), parts[not old].shape[2], one.shape[2])) for one in table)
+        cos, sin = (np.broadcast_to(part, (len(part), parts[not old].shape[2], part.shape[2])) for part in table)
         changed = ops.rope.forward(parts[not old], cos, sin)
         return _in_part(*parts, changed, ops.rope.unit(parts[not old], cos, sin), is_old=old)
 

@@ -30,18 +30,18 @@ def _one_row_late(row: int) -> _Older:
     def late(old: Array) -> Array | None:
         if not 0 <= row < len(old) or len(old) < 2:
             return None
-        found = old.copy()
-        found[row] = np.roll(old[row], 1, 1)
-        return found
+        changed = old.copy()
+        changed[row] = np.roll(old[row], 1, 1)
+        return changed
 
     return late
 
 
 def _emptied(slots: slice) -> _Older:
     def emptied(old: Array) -> Array | None:
-        found = old.copy()
-        found[:, :, slots] = 0
-        return found if found.shape[2] and not np.array_equal(found, old) else None
+        changed = old.copy()
+        changed[:, :, slots] = 0
+        return changed if changed.shape[2] and not np.array_equal(changed, old) else None
 
     return emptied
 
@@ -69,8 +69,8 @@ _READ: tuple[tuple[str, str, _Older, int], ...] = (
     ("quantised", "finds older slots rounded to 8 bits", _eight_bits, 1),
     *(("half_precision", f"finds older slots rounded to {kind}", rounded, 1) for kind, rounded in ROUNDED),
     *(("not_written", f"finds slot {slot} empty", _emptied(slice(slot, slot + 1)), 2) for slot in range(_SLOTS)),
-    *(("not_written", f"finds the last {kept} of the older slots alone", _emptied(slice(None, -kept)), 2)
-      for kept in range(1, _SLOTS)),
+    *(("not_written", f"finds the last {count} of the older slots alone", _emptied(slice(None, -count)), 2)
+      for count in range(1, _SLOTS)),
     *(("shifted", f"finds the older slots of batch row {row} late by one", _one_row_late(row), 2) for row in range(4)),
 )  # fmt: skip
 """The ends of names, what is wrong, what is found in the older slots."""
@@ -79,7 +79,7 @@ _READ: tuple[tuple[str, str, _Older, int], ...] = (
 def _ring(size: int) -> _All:
     """Of a ring of so many slots: what was overwritten is found in the place of what it overwrote."""
 
-    def found(old: Array, new: Array) -> Array | None:
+    def ring(old: Array, new: Array) -> Array | None:
         every, past = np.concatenate((old, new), 2), old.shape[2]
         last = every.shape[2] - 1
         if last < size:
@@ -87,31 +87,31 @@ def _ring(size: int) -> _All:
         at = [slot + (last - slot) // size * size for slot in range(past)]
         return np.concatenate((every[:, :, at], new), 2)
 
-    return found
+    return ring
 
 
 def _whole_ring(size: int) -> _All:
     """As `_ring`, of every slot: a prompt that is longer than the ring overwrites itself."""
 
-    def found(old: Array, new: Array) -> Array | None:
+    def ring(old: Array, new: Array) -> Array | None:
         every = np.concatenate((old, new), 2)
         last = every.shape[2] - 1
         if last < size:
             return None
         return every[:, :, [slot + (last - slot) // size * size for slot in range(last + 1)]]
 
-    return found
+    return ring
 
 
 def _up_to(capacity: int) -> _All:
-    def found(old: Array, new: Array) -> Array | None:
+    def capped(old: Array, new: Array) -> Array | None:
         every = np.concatenate((old, new), 2)
         if every.shape[2] <= capacity:
             return None
         every[:, :, capacity:] = 0
         return every
 
-    return found
+    return capped
 
 
 _READ_WITH_NEW: tuple[tuple[str, str, _All, int], ...] = (
@@ -127,34 +127,34 @@ _READ_WITH_NEW: tuple[tuple[str, str, _All, int], ...] = (
 
 def reads(site: Site) -> Iterator[Hypothesis]:
     """What else a step may find in the slots that earlier steps filled."""
-    own = site.place.inputs[0][0].rpartition(".")[2]
+    leaf = site.place.inputs[0][0].rpartition(".")[2]
     if site.step == 0:
         for slots in range(1, _SLOTS if site.place.op == "cache" else 0):
             says = f"wraps around after {slots} slots, in a longer prompt too"
-            yield Hypothesis("cache.ring", says, _FIX, _found(own, _whole_ring(slots), prompt=True), 2)
+            yield Hypothesis("cache.ring", says, _FIX, _read(leaf, _whole_ring(slots), prompt=True), 2)
         return
     for name, says, older, rank in _READ:
-        yield Hypothesis(f"cache.{name}", says, _FIX, _found(own, _older(older)), rank)
+        yield Hypothesis(f"cache.{name}", says, _FIX, _read(leaf, _older(older)), rank)
     for name, says, every, rank in _READ_WITH_NEW:
-        yield Hypothesis(f"cache.{name}", says, _FIX, _found(own, every), rank)
+        yield Hypothesis(f"cache.{name}", says, _FIX, _read(leaf, every), rank)
     prompt = site.case.steps[0] if site.place.op == "cache" else 0
     if prompt:
         says = "finds the prompt and the step's own slots alone"
-        yield Hypothesis("cache.not_written", says, _FIX, _found(own, _older(_emptied(slice(prompt, None)))), 1)
+        yield Hypothesis("cache.not_written", says, _FIX, _read(leaf, _older(_emptied(slice(prompt, None)))), 1)
         for row, which in ((0, "first"), (-1, "last")):
             says = f"finds the {which} batch row's slots where earlier decode steps of every row wrote"
-            yield Hypothesis("cache.other_row", says, _FIX, _found(own, _older(_shared(row, prompt))), 2)
-    other = _OTHER.get(own)
-    if other is not None:
+            yield Hypothesis("cache.other_row", says, _FIX, _read(leaf, _older(_shared(row, prompt))), 2)
+    other_leaf = _OTHER.get(leaf)
+    if other_leaf is not None:
         cause = "older slots of both caches exchanged"
-        says = f"finds {other} in the slots of {own}"
+        says = f"finds {other_leaf} in the slots of {leaf}"
         name = "cache.keys_values_exchanged"
-        yield Hypothesis(name, says, _FIX, _found(own, _older(_same), older_tap=other), 1, cause=cause)
-    for name, raw, says in _RAW.get(own, ()):
-        yield Hypothesis(name, says, _FIX, _found(own, _older(_same), older_tap=raw), 1)
+        yield Hypothesis(name, says, _FIX, _read(leaf, _older(_same), older_tap=other_leaf), 1, cause=cause)
+    for name, raw, says in _RAW.get(leaf, ()):
+        yield Hypothesis(name, says, _FIX, _read(leaf, _older(_same), older_tap=raw), 1)
     for offset in (-1, 1):
         says = f"finds the older slots of the layer {'before' if offset < 0 else 'behind'}"
-        yield Hypothesis("cache.other_layer", says, _FIX, _found(own, _older(_same), offset), 1)
+        yield Hypothesis("cache.other_layer", says, _FIX, _read(leaf, _older(_same), offset), 1)
 
 
 _OTHER = {
@@ -182,9 +182,9 @@ def _shared(row: int, prompt: int) -> _Older:
     def shared(old: Array) -> Array | None:
         if len(old) < 2 or old.shape[2] <= prompt:
             return None
-        found = old.copy()
-        found[:, :, prompt:] = old[row, :, prompt:]
-        return found
+        changed = old.copy()
+        changed[:, :, prompt:] = old[row, :, prompt:]
+        return changed
 
     return shared
 
@@ -193,13 +193,13 @@ def _older(change: _Older) -> _All:
     """A change of the older slots; the new ones stay."""
 
     def every(old: Array, new: Array) -> Array | None:
-        found = change(old)
-        return None if found is None or found.shape != old.shape else np.concatenate((found, new), 2)
+        changed = change(old)
+        return None if changed is None or changed.shape != old.shape else np.concatenate((changed, new), 2)
 
     return every
 
 
-def _found(tap: str, every: _All, offset: int = 0, *, older_tap: str = "", prompt: bool = False) -> Compute:
+def _read(tap: str, every: _All, offset: int = 0, *, older_tap: str = "", prompt: bool = False) -> Compute:
     """What a step finds: older slots as `older_tap` (or `tap`) had them in the steps before, `offset` layers on.
 
     `prompt`: in the first step, which has nothing else, too; and in no other.
@@ -215,10 +215,10 @@ def _found(tap: str, every: _All, offset: int = 0, *, older_tap: str = "", promp
         written = range(site.step) if site.place.op == "cache" else range(1)
         name = f"decoder.layers.{layer}.merged_attn.{older_tap or tap}"
         parts = [_form(site, name, step) for step in written]
-        kept = [part for part in parts if part is not None]
-        if len(kept) < len(parts):
+        known = [part for part in parts if part is not None]
+        if len(known) < len(parts):
             return None
-        old = np.concatenate(kept, 2)
+        old = np.concatenate(known, 2)
         if old.shape[:2] != truth[0].shape[:2] or old.shape[2] > truth[0].shape[2]:
             return None
         return _of(every(old, truth[0][:, :, old.shape[2] :]), truth[1])
@@ -226,11 +226,11 @@ def _found(tap: str, every: _All, offset: int = 0, *, older_tap: str = "", promp
     return compute
 
 
-def _of(found: Array | None, unit: Array | None) -> Result | None:
-    return None if found is None else (found, unit)
+def _of(values: Array | None, unit: Array | None) -> Result | None:
+    return None if values is None else (values, unit)
 
 
 def _form(site: Site, name: str, step: int) -> Array | None:
     """A tap as `[batch, kv_heads, key, head_dim]`; None where it cannot be had."""
-    found = site.values.value(name, step)
-    return found if found is None or name.endswith("_rope") else heads_first(found, site.config.head_dim)
+    values = site.values.value(name, step)
+    return values if values is None or name.endswith("_rope") else heads_first(values, site.config.head_dim)

@@ -31,8 +31,8 @@ _ORDER = "[batch, heads, query, head_dim] is transposed to [batch, query, heads,
 
 
 def _scores(site: Site) -> Array:
-    found = site.values.value(site.sibling("scores"), site.step)
-    return np.zeros_like(site.inputs[0]) if found is None or found.shape != site.inputs[0].shape else found
+    scores = site.values.value(site.sibling("scores"), site.step)
+    return np.zeros_like(site.inputs[0]) if scores is None or scores.shape != site.inputs[0].shape else scores
 
 
 def weighed(site: Site, probs: Array, values: Array, scores: Array | None = None) -> Result:
@@ -65,8 +65,8 @@ def head_map(site: Site) -> Iterator[Hypothesis]:
     cells = rows[:, :, None]
 
     def misfit(h: int, kv: int) -> float:
-        found = ops.context.forward(site.inputs[0][:, h : h + 1], values[:, kv : kv + 1])[:, :, 0]
-        return float((np.abs(found - actual[:, :, h]) * cells).sum())
+        y = ops.context.forward(site.inputs[0][:, h : h + 1], values[:, kv : kv + 1])[:, :, 0]
+        return float((np.abs(y - actual[:, :, h]) * cells).sum())
 
     fitted = fitted_map(heads, kv_heads, misfit)
     if fitted is not None:
@@ -76,16 +76,16 @@ def head_map(site: Site) -> Iterator[Hypothesis]:
 
 def _mapped(build: HeadMap, part: str) -> Callable[[Site], Result | None]:
     def compute(site: Site) -> Result | None:
-        probs, values, own = site.inputs[0], all_values(site), own_keys(site)
-        found = build(probs.shape[1], values.shape[1])
-        if found is None:
+        probs, values, own_length = site.inputs[0], all_values(site), own_keys(site)
+        kv_map = build(probs.shape[1], values.shape[1])
+        if kv_map is None:
             return None
-        right = np.repeat(values, probs.shape[1] // values.shape[1], axis=1)
-        wrong = values[:, found]
+        expected = np.repeat(values, probs.shape[1] // values.shape[1], axis=1)
+        wrong = values[:, kv_map]
         if part == "own":
-            wrong = np.concatenate([wrong[:, :, :own], right[:, :, own:]], axis=2)
+            wrong = np.concatenate([wrong[:, :, :own_length], expected[:, :, own_length:]], axis=2)
         elif part == "memory":
-            wrong = np.concatenate([right[:, :, :own], wrong[:, :, own:]], axis=2)
+            wrong = np.concatenate([expected[:, :, :own_length], wrong[:, :, own_length:]], axis=2)
         return weighed(site, probs, wrong)
 
     return compute
@@ -96,8 +96,8 @@ def _laid_out(change: Callable[[Array], Array | None]) -> Callable[[Site], Resul
 
     def compute(site: Site) -> Result | None:
         y, unit = OPS["context"].truth(site)
-        found = change(y)
-        return None if found is None or unit is None else (found, change(unit))
+        changed = change(y)
+        return None if changed is None or unit is None else (changed, change(unit))
 
     return compute
 
@@ -185,9 +185,9 @@ def _with_values(change: Callable[[Array, Site, bool], Array | None]) -> Callabl
     def compute(site: Site) -> Result | None:
         parts = [heads_first(v, site.config.head_dim) if v.ndim == 3 else v for v in site.inputs[1:]]
         changed = [change(part, site, index > 0) for index, part in enumerate(parts)]
-        if any(one is None for one in changed):
+        if any(part is None for part in changed):
             return None
-        return weighed(site, site.inputs[0], np.concatenate([one for one in changed if one is not None], axis=2))
+        return weighed(site, site.inputs[0], np.concatenate([part for part in changed if part is not None], axis=2))
 
     return compute
 
@@ -204,14 +204,14 @@ def _tables(site: Site, *, memory: bool) -> tuple[Array, Array] | None:
     )
 
 
-def _rotated(*, own: bool, theirs: bool) -> Callable[[Array, Site, bool], Array | None]:
+def _rotated(*, ours: bool, theirs: bool) -> Callable[[Array, Site, bool], Array | None]:
     def change(values: Array, site: Site, memory: bool) -> Array | None:
-        if not (theirs if memory else own):
+        if not (theirs if memory else ours):
             return values
-        found = _tables(site, memory=memory)
-        if found is None or found[0].shape[1] != values.shape[2]:
+        tables = _tables(site, memory=memory)
+        if tables is None or tables[0].shape[1] != values.shape[2]:
             return None
-        return ops.rope.forward(values, *found)
+        return ops.rope.forward(values, *tables)
 
     return change
 
@@ -226,12 +226,12 @@ def _normed(which: str) -> Callable[[Array, Site, bool], Array | None]:
 
 def other_values(site: Site) -> Iterator[Hypothesis]:
     """Values that were rotated or normed, moved along the keys, or exchanged with the encoder's."""
-    for own, theirs, says in ((True, True, "rotates the values"), (True, False, "rotates its own values"),
+    for ours, theirs, says in ((True, True, "rotates the values"), (True, False, "rotates its own values"),
                               (False, True, "rotates the encoder's values")):  # fmt: skip
-        if theirs and not own and len(site.inputs) < 3:
+        if theirs and not ours and len(site.inputs) < 3:
             continue
-        compute = _with_values(_rotated(own=own, theirs=theirs))
-        yield Hypothesis("context.value_rotated", says, _VALUES, compute, int(own != theirs))
+        compute = _with_values(_rotated(ours=ours, theirs=theirs))
+        yield Hypothesis("context.value_rotated", says, _VALUES, compute, int(ours != theirs))
     for which in ("k_norm", "q_norm"):
         yield Hypothesis(
             "context.value_normed", f"puts the values through {which}", _VALUES, _with_values(_normed(which))
@@ -249,8 +249,10 @@ def other_values(site: Site) -> Iterator[Hypothesis]:
         def joined(site: Site, order: Order = order) -> Result | None:
             if len(site.inputs) < 3:
                 return None
-            values, own = all_values(site), own_keys(site)
-            return weighed(site, site.inputs[0], order(values[:, :, :own], values[:, :, own:], site.length))
+            values, own_length = all_values(site), own_keys(site)
+            return weighed(
+                site, site.inputs[0], order(values[:, :, :own_length], values[:, :, own_length:], site.length)
+            )
 
         says = f"has the encoder's values {where}"
         yield Hypothesis(f"context.{name}", says, fix, joined, cause=f"the encoder's half {where}")
@@ -258,21 +260,21 @@ def other_values(site: Site) -> Iterator[Hypothesis]:
 
 def _with_probs(change: Callable[[Array, Site], Array | None]) -> Callable[[Site], Result | None]:
     def compute(site: Site) -> Result | None:
-        found = change(site.inputs[0], site)
-        return None if found is None else weighed(site, found, all_values(site))
+        changed = change(site.inputs[0], site)
+        return None if changed is None else weighed(site, changed, all_values(site))
 
     return compute
 
 
 def _half(*, memory: bool, share: bool) -> Callable[[Array, Site], Array | None]:
     def change(probs: Array, site: Site) -> Array | None:
-        own = own_keys(site)
-        if own >= probs.shape[-1]:
+        own_length = own_keys(site)
+        if own_length >= probs.shape[-1]:
             return None
-        found = probs.copy()
-        found[..., slice(own, None) if memory else slice(own)] = 0
-        total = found.sum(-1, keepdims=True)
-        return found / np.where(total > 0, total, 1) if share else found
+        halved = probs.copy()
+        halved[..., slice(own_length, None) if memory else slice(own_length)] = 0
+        total = halved.sum(-1, keepdims=True)
+        return halved / np.where(total > 0, total, 1) if share else halved
 
     return change
 
@@ -335,13 +337,13 @@ def miscounted_keys(site: Site) -> Iterator[Hypothesis]:
 
 def split_keys(site: Site) -> Iterator[Hypothesis]:
     """Keys in blocks or splits that are put together wrongly."""
-    found = site.values.value(site.sibling("scores"), site.step)
+    raw_scores = site.values.value(site.sibling("scores"), site.step)
     mask = site.values.value(site.sibling("mask"), site.step)
     shape = site.inputs[0].shape
-    if found is None or mask is None or found.shape != shape or mask.shape != (shape[0], *shape[2:]):
+    if raw_scores is None or mask is None or raw_scores.shape != shape or mask.shape != (shape[0], *shape[2:]):
         return
-    what = observe(site)
-    for name, says, fix, change, rank in ways(shape[-1], rare=what is not None):
+    observed = observe(site)
+    for name, says, fix, change, rank in ways(shape[-1], rare=observed is not None):
 
         def compute(site: Site, change: Change = change) -> Result | None:
             scores = site.values.value(site.sibling("scores"), site.step)
@@ -351,7 +353,7 @@ def split_keys(site: Site) -> Iterator[Hypothesis]:
                 return None
             return weighed(site, change(probs, scores, mask[:, None].astype(bool), own_keys(site)), all_values(site))
 
-        yield from likely(site, what, [Hypothesis(f"context.{name}", says, fix, compute, rank)])
+        yield from likely(site, observed, [Hypothesis(f"context.{name}", says, fix, compute, rank)])
 
 
 def strides(site: Site) -> Iterator[Hypothesis]:
@@ -362,8 +364,8 @@ def strides(site: Site) -> Iterator[Hypothesis]:
             values = read(all_values(site), site.inputs[0].shape[1])
             return None if values is None else weighed(site, site.inputs[0], values)
 
-        one = Hypothesis(f"context.{name}", f"reads values {says}", ORDER, compute, rank, cause=f"{name} {says}")
-        yield from likely(site, observe(site), [one])
+        hypothesis = Hypothesis(f"context.{name}", f"reads values {says}", ORDER, compute, rank, cause=f"{name} {says}")
+        yield from likely(site, observe(site), [hypothesis])
 
 
 def summed(site: Site) -> Iterator[Hypothesis]:

@@ -69,9 +69,9 @@ def _positions(site: Site, *, counted: bool) -> Array:
     """`[batch, seq]`: position ids, or slots whatever is padding."""
     ids = ids_of(site)
     if counted:
-        found = site.values.value(site.place.name.replace("embed_tokens", "position_ids"), site.step)
-        if found is not None and found.shape == ids.shape:
-            return found.astype(np.int64)
+        position_ids = site.values.value(site.place.name.replace("embed_tokens", "position_ids"), site.step)
+        if position_ids is not None and position_ids.shape == ids.shape:
+            return position_ids.astype(np.int64)
     return np.broadcast_to(np.arange(stop_of(site) - ids.shape[1], stop_of(site)), ids.shape)
 
 
@@ -104,8 +104,8 @@ def additions() -> Iterator[Hypothesis]:
         return None if padding is None else (np.where(padding[..., None], 0.0, rows_of(site)), None)
 
     for start, woven, counted in product((0, 1), (True, False), (True, False)):
-        what, how = "positions" if counted else "slots", "by turns" if woven else "in halves"
-        says = f"adds sinusoids of {what} from {start}, sines and cosines {how}"
+        indices, how = "positions" if counted else "slots", "by turns" if woven else "in halves"
+        says = f"adds sinusoids of {indices} from {start}, sines and cosines {how}"
         yield Hypothesis("embedding.positions_added", says, FIX, partial(plus, start, woven, counted), 1)
     yield Hypothesis("embedding.normed", "normalises its rows", FIX, normed_rows, 1)
     yield Hypothesis("embedding.normed", "scales its rows to length 1", FIX, unit_length, 1)
@@ -138,32 +138,32 @@ def _keys(site: Site, key: str) -> Array:
 
 def _plus_fitted(key: str, site: Site) -> Result | None:
     """What tokens of one key have in common beside their rows; None where no two tokens share one."""
-    what = observe(site)
-    if what is None:
+    observed = observe(site)
+    if observed is None:
         return None
     keys = _keys(site, key)
     cells = real(site)
-    good = what.wrong.any(axis=-1) & (True if cells is None else cells[..., 0])
-    difference, fitted, shared = what.actual - what.truth, np.zeros(what.truth.shape), False
-    for one in np.unique(keys[good]):
-        same = good & (keys == one)
+    good = observed.wrong.any(axis=-1) & (True if cells is None else cells[..., 0])
+    difference, fitted, shared = observed.actual - observed.truth, np.zeros(observed.truth.shape), False
+    for label in np.unique(keys[good]):
+        same = good & (keys == label)
         # The token of the smallest sum was rounded least.
-        least = np.argmin(np.abs(what.actual[same]), axis=0)
-        fitted[keys == one] = np.take_along_axis(difference[same], least[None], axis=0)[0]
+        least = np.argmin(np.abs(observed.actual[same]), axis=0)
+        fitted[keys == label] = np.take_along_axis(difference[same], least[None], axis=0)[0]
         shared = shared or int(same.sum()) > 1
-    return (what.truth + fitted, rounded_unit(np.abs(what.truth) + np.abs(fitted))) if shared else None
+    return (observed.truth + fitted, rounded_unit(np.abs(observed.truth) + np.abs(fitted))) if shared else None
 
 
 def embedding(site: Site) -> Iterator[Hypothesis]:
     """Wrong factors, rows and tables of an embedding."""
-    what = observe(site)
+    observed = observe(site)
     with np.errstate(all="ignore"):
-        yield from likely(site, what, _factors(site, what))
-        yield from likely(site, what, _other_ids())
-        yield from likely(site, what, _other_tables())
-        yield from likely(site, what, additions())
-        if what is not None:
-            yield from likely(site, what, _mapped(site, what))
+        yield from likely(site, observed, _factors(site, observed))
+        yield from likely(site, observed, _other_ids())
+        yield from likely(site, observed, _other_tables())
+        yield from likely(site, observed, additions())
+        if observed is not None:
+            yield from likely(site, observed, _mapped(site, observed))
 
 
 _SCALES: tuple[tuple[str, Callable[[SpecConfig], float]], ...] = (
@@ -177,19 +177,19 @@ _SCALES: tuple[tuple[str, Callable[[SpecConfig], float]], ...] = (
 )
 
 
-def _factors(site: Site, what: Observed | None) -> Iterator[Hypothesis]:
+def _factors(site: Site, observed: Observed | None) -> Iterator[Hypothesis]:
     def times(factor: Callable[[SpecConfig], float], site: Site) -> Result:
         y = rows_of(site) * factor(site.config)
         return y, rounded_unit(y)
 
     for text, factor in _SCALES:
         yield Hypothesis("embedding.scaled", f"multiplies by {text}", FIX, partial(times, factor))
-    if what is None:
+    if observed is None:
         return
-    truth = np.where(what.wrong, what.truth, 0)
-    found = factor_between(truth, what.actual)
-    words = named(found, site.config) or f"{found:.7g}"
-    yield Hypothesis("embedding.scaled", f"multiplies by {words}", FIX, partial(times, lambda _: found), 1)
+    truth = np.where(observed.wrong, observed.truth, 0)
+    scale = factor_between(truth, observed.actual)
+    words = named(scale, site.config) or f"{scale:.7g}"
+    yield Hypothesis("embedding.scaled", f"multiplies by {words}", FIX, partial(times, lambda _: scale), 1)
 
 
 def _window(site: Site, start: int) -> Array | None:
@@ -242,27 +242,27 @@ def _other_ids() -> Iterator[Hypothesis]:
         yield Hypothesis(name, says, FIX, partial(compute, change), rank)
 
 
-def _mapped(site: Site, what: Observed) -> Iterator[Hypothesis]:
+def _mapped(site: Site, observed: Observed) -> Iterator[Hypothesis]:
     """The rows that recorded embeddings are, where every wrong one is a row of the table; or the ids that are zero."""
     ids, table = ids_of(site), table_of(site)
     moved: dict[int, int] = {}
-    for cell in np.argwhere(what.wrong.any(axis=-1)):
+    for cell in np.argwhere(observed.wrong.any(axis=-1)):
         at = tuple(cell)
-        rows = np.flatnonzero(table[:, 0] == what.actual[at][0])
-        same = rows[(table[rows] == what.actual[at]).all(axis=-1)]
+        rows = np.flatnonzero(table[:, 0] == observed.actual[at][0])
+        same = rows[(table[rows] == observed.actual[at]).all(axis=-1)]
         if not len(same) or moved.setdefault(int(ids[at]), int(same[0])) != int(same[0]):
             break
     else:
-        shown = ", ".join(f"{one} → {other}" for one, other in list(moved.items())[:6])
+        shown = ", ".join(f"{token} → {row}" for token, row in list(moved.items())[:6])
 
         def renamed(site: Site) -> Result:
-            found = ids_of(site)
-            for one, other in moved.items():
-                found = np.where(ids_of(site) == one, other, found)
-            return np.asarray(table_of(site)[found], np.float64), None
+            other_ids = ids_of(site)
+            for token, row in moved.items():
+                other_ids = np.where(ids_of(site) == token, row, other_ids)
+            return np.asarray(table_of(site)[other_ids], np.float64), None
 
         yield Hypothesis("embedding.other_row", f"looks up other rows: {shown}", FIX, renamed, 3)
-    lost = {int(ids[tuple(c)]) for c in np.argwhere(what.wrong.any(axis=-1)) if not what.actual[tuple(c)].any()}
+    lost = {int(ids[tuple(c)]) for c in np.argwhere(observed.wrong.any(axis=-1)) if not observed.actual[tuple(c)].any()}
     if lost:
         shown = ", ".join(map(str, sorted(lost)[:6]))
         gone = np.array(sorted(lost))
@@ -287,16 +287,16 @@ _LARGE = 1 << 24
 
 def _other_tables() -> Iterator[Hypothesis]:
     def compute(change: Callable[[Array, Array], Array | None], site: Site) -> Result | None:
-        found = change(table_of(site), ids_of(site))
-        return None if found is None else (np.asarray(found, np.float64), None)
+        looked_up = change(table_of(site), ids_of(site))
+        return None if looked_up is None else (np.asarray(looked_up, np.float64), None)
 
     def rounded(r: Callable[[Array], Array], site: Site) -> Result:
         return np.asarray(r(table_of(site)[ids_of(site)]), np.float64), None
 
     for name, says, change, rank in _OTHER_TABLES:
         yield Hypothesis(name, says, FIX, partial(compute, change), rank)
-    for what, r in ROUNDED:
-        yield Hypothesis("weight.rounded", f"has its rows rounded to {what}", FIX, partial(rounded, r), 0)
+    for kind, r in ROUNDED:
+        yield Hypothesis("weight.rounded", f"has its rows rounded to {kind}", FIX, partial(rounded, r), 0)
 
 
 _POSITIONS = "row i of the position table for slot i, padding or not"
@@ -340,8 +340,8 @@ def gradient(site: Site) -> Iterator[Hypothesis]:
     places = {"encoder": "encoder's look-up", "decoder": "decoder's look-up", "head": "head, to which it is tied"}
     for part in embedding_parts(site):
 
-        def compute(one: Site, without: str = part) -> Result | None:
-            rest = [value for name, value in embedding_parts(one).items() if name != without]
+        def compute(site: Site, without: str = part) -> Result | None:
+            rest = [value for name, value in embedding_parts(site).items() if name != without]
             return linear.added(rest) if rest else None
 
         yield Hypothesis("gradient.tied_part", f"lacks what the {places[part]} passes back", SUM, compute)

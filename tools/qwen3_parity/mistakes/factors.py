@@ -16,11 +16,11 @@ from qwen3_spec import SpecConfig
 def scalings(config: SpecConfig) -> Iterator[tuple[str, float]]:
     """What scores are wrongly multiplied with, in the order of how likely it is."""
     dim, hidden, heads = config.head_dim, config.hidden_size, config.num_attention_heads
-    right = dim**-0.5
+    scaling = dim**-0.5
     yield "1: no scaling at all (or one that a norm cancels)", 1.0
     yield "hidden_size ** -0.5", hidden**-0.5
     yield "(hidden_size / heads) ** -0.5", (hidden / heads) ** -0.5
-    yield "head_dim ** -1: the scaling twice", right * right
+    yield "head_dim ** -1: the scaling twice", scaling * scaling
     yield "1 / head_dim", 1 / dim
     yield "head_dim ** 0.5", dim**0.5
     yield "head_dim ** -0.25: the root twice", dim**-0.25
@@ -33,12 +33,12 @@ def scalings(config: SpecConfig) -> Iterator[tuple[str, float]]:
         padded = -(-dim // block) * block
         if padded != dim:
             yield f"{padded} ** -0.5: head_dim padded to a multiple of {block}", padded**-0.5
-    yield "head_dim ** -0.5 / ln 2: made for exp2", right / math.log(2)
-    yield "head_dim ** -0.5 * ln 2", right * math.log(2)
-    yield "head_dim ** -0.5 in bfloat16", float(bfloat16(np.array([right]))[0])
-    yield "head_dim ** -0.5 in float16", float(float16(np.array([right]))[0])
-    yield "head_dim ** -0.5 rounded to 4 digits", round(right, 4)
-    yield "head_dim ** -0.5 rounded to 3 digits", round(right, 3)
+    yield "head_dim ** -0.5 / ln 2: made for exp2", scaling / math.log(2)
+    yield "head_dim ** -0.5 * ln 2", scaling * math.log(2)
+    yield "head_dim ** -0.5 in bfloat16", float(bfloat16(np.array([scaling]))[0])
+    yield "head_dim ** -0.5 in float16", float(float16(np.array([scaling]))[0])
+    yield "head_dim ** -0.5 rounded to 4 digits", round(scaling, 4)
+    yield "head_dim ** -0.5 rounded to 3 digits", round(scaling, 3)
     for dims in (64, 128, 256):
         yield f"{dims} ** -0.5: a fixed head_dim", dims**-0.5
 
@@ -96,14 +96,14 @@ def _words(sizes: Mapping[str, int]) -> Iterator[tuple[str, float]]:
     for name, size in sizes.items():
         for power in (1, -1, 0.5, -0.5, 2, -2, 0.25, -0.25) if size > 1 else ():
             yield name + _power(power), size**power
-    for (name, size), (other, divisor) in product(sizes.items(), repeat=2):
+    for (name, size), (divisor_name, divisor) in product(sizes.items(), repeat=2):
         for power in (1, 0.5) if size != divisor else ():
-            yield f"({name} / {other}){_power(power)}", (size / divisor) ** power
+            yield f"({name} / {divisor_name}){_power(power)}", (size / divisor) ** power
 
 
 def _power(power: float) -> str:
     return f" ** {power}" if power != 1 else ""
 
 
-def _close(one: float, other: float, tolerance: float) -> bool:
-    return abs(one - other) <= tolerance * abs(other)
+def _close(actual: float, expected: float, tolerance: float) -> bool:
+    return abs(actual - expected) <= tolerance * abs(expected)

@@ -24,13 +24,13 @@ _FAR = 1e-3
 
 
 def fitted(
-    site: Site, what: Observed | None, name: str | Callable[..., str], fix: str, says: Callable[..., str],
+    site: Site, observed: Observed | None, name: str | Callable[..., str], fix: str, says: Callable[..., str],
     wrong: Callable[..., Array | None], *starts: Sequence[float], rank: float = 2,
 ) -> Iterator[Hypothesis]:  # fmt: skip
     """A formula `wrong(*numbers, site)` with the numbers that bring it closest to what was recorded, plain if near."""
-    if what is None:
+    if observed is None:
         return
-    part, few = sampled(site, what)
+    part, few = sampled(site, observed)
     for start in starts:
         numbers = _least_squares(lambda *numbers: wrong(*numbers, part), few, np.array(start, np.float64))
         if numbers is None:
@@ -40,7 +40,7 @@ def fitted(
             named = name if isinstance(name, str) else name(*chosen)
             guess = Hypothesis(named, says(*chosen), fix, Formula(partial(wrong, *chosen)), rank)
             if explains(part, few, guess.compute(part)):
-                yield from likely(site, what, [guess])
+                yield from likely(site, observed, [guess])
                 return
 
 
@@ -89,28 +89,28 @@ def shifted(site: Site, names: Sequence[str], slots: Sequence[str], fix: str) ->
                 yield Hypothesis(name, f"takes {words} of the {along} {where}", fix, OfSite(rolled), 2)
 
 
-def sampled(site: Site, what: Observed) -> tuple[Site, Observed]:
+def sampled(site: Site, observed: Observed) -> tuple[Site, Observed]:
     """A site of a few rows with wrong numbers, as one batch row, of an op that works row by row; others as they are.
 
     A row of a softmax is a query with its heads.
     """
-    shape, masked = what.actual.shape, site.place.op == "softmax"
+    shape, masked = observed.actual.shape, site.place.op == "softmax"
     if not masked and not (OPS[site.place.op].by_row and all(x.shape[:2] == shape[:2] for x in site.inputs)):
-        return site, what
+        return site, observed
 
     def by_row(x: Array) -> Array:
         """`[row, …]`"""
         x = np.moveaxis(x, 1, 2) if masked and x.ndim == 4 else x
         return x.reshape(-1, *x.shape[2:])
 
-    wrong = np.flatnonzero(by_row(what.wrong).any(axis=tuple(range(1, len(shape) - 1))))
-    most = int(np.clip(_CELLS // max(1, by_row(what.wrong)[0].size), 4, _ROWS))
+    wrong = np.flatnonzero(by_row(observed.wrong).any(axis=tuple(range(1, len(shape) - 1))))
+    most = int(np.clip(_CELLS // max(1, by_row(observed.wrong)[0].size), 4, _ROWS))
     at = wrong[:: max(1, len(wrong) // most)][:most]
 
-    def some(x: Array) -> Array:
+    def sample(x: Array) -> Array:
         rows = by_row(x)[at]
         return rows[:, :, None] if masked and x.ndim == 4 else rows[:, None] if masked else rows[None]
 
-    unit = None if what.unit is None else some(np.broadcast_to(what.unit, shape))
-    few = Observed(some(what.actual), some(what.truth), unit, some(what.wrong))
-    return replace(site, inputs=tuple(map(some, site.inputs))), few
+    unit = None if observed.unit is None else sample(np.broadcast_to(observed.unit, shape))
+    few = Observed(sample(observed.actual), sample(observed.truth), unit, sample(observed.wrong))
+    return replace(site, inputs=tuple(map(sample, site.inputs))), few

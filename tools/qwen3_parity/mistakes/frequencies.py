@@ -105,9 +105,9 @@ def _partial(rotary: Callable[[int], int]) -> Change:
 
     def change(f: Array, c: SpecConfig) -> Array:
         pairs = rotary(len(f))
-        found = np.zeros(len(f))
-        found[:pairs] = float(c.rope_theta) ** -(_indices(f)[:pairs] / pairs)
-        return found
+        freq = np.zeros(len(f))
+        freq[:pairs] = float(c.rope_theta) ** -(_indices(f)[:pairs] / pairs)
+        return freq
 
     return change
 
@@ -150,32 +150,32 @@ _RULES: tuple[Rule, ...] = (
     *(Rule("table.llama3_scaling", f"scales by bands with factor {k} (Llama 3)", _llama3(k), 1) for k in _FACTORS),
     *(Rule("table.yarn_scaling", f"scales as YaRN does, factor {k} over {n} positions", _yarn(k, n), 1)
       for k in (2, 4, 8, 16, 32, 40) for n in (4096, 8192, 32768)),
-    *(Rule("table.half_precision", f"rounds frequencies to {what}", partial(_rounded, r), 0) for what, r in ROUNDED),
-    *(Rule("table.half_precision", f"computes the exponent in {what}",
-           partial(_rounded_exponent, r), 1) for what, r in ROUNDED),
+    *(Rule("table.half_precision", f"rounds frequencies to {kind}", partial(_rounded, r), 0) for kind, r in ROUNDED),
+    *(Rule("table.half_precision", f"computes the exponent in {kind}",
+           partial(_rounded_exponent, r), 1) for kind, r in ROUNDED),
 )  # fmt: skip
 
 
-def rules(right: Array, config: SpecConfig) -> Iterator[Rule]:
-    """Every rule that gives another table than `right[pair]`."""
+def rules(truth: Array, config: SpecConfig) -> Iterator[Rule]:
+    """Every rule that gives another table than `truth[pair]`."""
     for rule in _RULES:
-        if not np.allclose(rule.change(right, config), right, rtol=1e-9, atol=0):
+        if not np.allclose(rule.change(truth, config), truth, rtol=1e-9, atol=0):
             yield rule
 
 
-def fitted(right: Array, found: Array, config: SpecConfig) -> Iterator[Rule]:
+def fitted(truth: Array, actual: Array, config: SpecConfig) -> Iterator[Rule]:
     """What a whole table of wrong frequencies tells: another theta, a common factor, or nothing but itself."""
-    if not (np.isfinite(found).all() and (found > 0).all()) or np.allclose(found, right, rtol=1e-7, atol=0):
+    if not (np.isfinite(actual).all() and (actual > 0).all()) or np.allclose(actual, truth, rtol=1e-7, atol=0):
         return
-    every = np.log(found[1:]) / -(_indices(found)[1:] / len(found))
+    every = np.log(actual[1:]) / -(_indices(actual)[1:] / len(actual))
     rest = every if config.rope_scaling is None else every[:1]  # other pairs may be on YaRN's ramp
-    if len(every) > 1 and abs(found[0] - 1) < 1e-5 and rest[0] > 0 and np.ptp(rest) < 1e-4:
+    if len(every) > 1 and abs(actual[0] - 1) < 1e-5 and rest[0] > 0 and np.ptp(rest) < 1e-4:
         theta = float(np.exp(rest[-1]))
         yield Rule("table.theta", f"uses theta {theta:.7g}, not {config.rope_theta:g}", _theta(lambda _: theta), 1)
-    ratio = found / right
+    ratio = actual / truth
     if np.ptp(ratio) < 1e-5 * abs(ratio[0]):
         factor = float(np.median(ratio))
         yield Rule("table.linear_scaling", f"scales frequencies by {factor:.7g}", lambda f, _: f * factor, 1)
-    shown = ", ".join(f"{one:.4g}" for one in found[:6])
-    table = found.copy()
+    shown = ", ".join(f"{value:.4g}" for value in actual[:6])
+    table = actual.copy()
     yield Rule("table.unknown", f"uses other frequencies: {shown} …", lambda f, _: table, 6)

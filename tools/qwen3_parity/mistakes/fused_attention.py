@@ -80,14 +80,14 @@ def _key_by_key(rounded: Rounded, scores: Array, visible: Array, values: Array) 
     peak = np.full(scores.shape[:3], -np.inf)
     total, sums = np.zeros(scores.shape[:3]), np.zeros((*scores.shape[:3], values.shape[-1]))
     for key in range(scores.shape[-1]):
-        seen = np.broadcast_to(visible[..., key], peak.shape)
-        new = np.where(seen, np.maximum(peak, scores[..., key]), peak)
+        visible_key = np.broadcast_to(visible[..., key], peak.shape)
+        new = np.where(visible_key, np.maximum(peak, scores[..., key]), peak)
         known = np.where(np.isfinite(new), new, 0.0)
-        kept, weight = np.exp(peak - known), np.where(seen, np.exp(scores[..., key] - known), 0.0)
-        sums = np.where((new > peak)[..., None], rounded(sums * kept[..., None]), sums)
+        rescale, weight = np.exp(peak - known), np.where(visible_key, np.exp(scores[..., key] - known), 0.0)
+        sums = np.where((new > peak)[..., None], rounded(sums * rescale[..., None]), sums)
         added = rounded(sums + weight[..., None] * values[:, :, None, key])
-        sums = np.where(seen[..., None], added, sums).astype(np.float64)
-        total, peak = total * np.where(np.isfinite(peak), kept, 0.0) + weight, new
+        sums = np.where(visible_key[..., None], added, sums).astype(np.float64)
+        total, peak = total * np.where(np.isfinite(peak), rescale, 0.0) + weight, new
     return np.asarray(sums / np.where(total > 0, total, 1)[..., None])
 
 

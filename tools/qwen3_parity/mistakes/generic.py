@@ -26,7 +26,7 @@ Rounded = Callable[[Array], Array]
 
 def casts(
     site: Site,
-    what: Observed | None,
+    observed: Observed | None,
     name: str,
     fix: str,
     types: Iterable[tuple[str, Rounded]] = ROUNDED,
@@ -39,24 +39,24 @@ def casts(
     Without a tap, the first `operands` steps are what a kernel of products reads in its own type: narrow ones are as
     plain as a narrow result, and plainer than that of an op which is `multiplied` there. In 8 bits a cache is plainer.
     """
-    passed, found, hidden = steps_at(site), False, asks_for_all()
+    passed, explained, hidden = steps_at(site), False, asks_for_all()
     stored, read = OPS[site.place.op].stored, frozenset(passed[:operands])
     every = (*types, *(EIGHT_BITS if hidden and operands else ()))
     for (says, steps, rank), (type_, rounded) in _in_types(every, lambda: _choices(passed, stored)):
         if (type_, rounded) in EIGHT_BITS and not read.issuperset(steps):
             continue
-        one = Hypothesis(name, says.format(type_), f"{fix}; in float32", partial(_cast, steps, rounded), rank)
+        hypothesis = Hypothesis(name, says.format(type_), f"{fix}; in float32", partial(_cast, steps, rounded), rank)
         if hidden and read.issuperset(steps):
-            one = replace(one, rank=2 * ((type_, rounded) in EIGHT_BITS))
+            hypothesis = replace(hypothesis, rank=2 * ((type_, rounded) in EIGHT_BITS))
         elif hidden and multiplied and steps == passed[-1:]:
-            one = replace(one, rank=0.5)
-        if hidden or (rank <= PLAIN if what is None else explains(site, what, _quick(steps, rounded, site))):
-            found = True
-            yield one
-    if found or what is None:
+            hypothesis = replace(hypothesis, rank=0.5)
+        if hidden or (rank <= PLAIN if observed is None else explains(site, observed, _quick(steps, rounded, site))):
+            explained = True
+            yield hypothesis
+    if explained or observed is None:
         return
     for step, (type_, rounded) in product(passed if types is ROUNDED else (), EIGHT_BITS):
-        if explains(site, what, _quick([step], rounded, site)):
+        if explains(site, observed, _quick([step], rounded, site)):
             says = f"rounds its {step} to {type_}"
             yield Hypothesis(name, says, f"{fix}; in float32", partial(_cast, [step], rounded), 2)
 
@@ -79,15 +79,15 @@ def _in_types(types: Sequence[_Type], choices: Callable[[], Iterable[_Choice]]) 
 
 def steps_at(site: Site) -> list[str]:
     """The steps that the op takes at this site, in their order."""
-    found: list[str] = []
+    passed: list[str] = []
 
     def at(step: str, value: Array) -> Array:
-        found.append(step)
+        passed.append(step)
         return value
 
     with np.errstate(all="ignore"):
         OPS[site.place.op].at_site(site, FLOAT64, at)
-    return [step for step in OPS[site.place.op].steps if step in found]
+    return [step for step in OPS[site.place.op].steps if step in passed]
 
 
 def _choices(steps: list[str], stored: Sequence[str]) -> Iterator[tuple[str, list[str], int]]:
@@ -103,7 +103,7 @@ def _choices(steps: list[str], stored: Sequence[str]) -> Iterator[tuple[str, lis
         yield f"is computed in {{}} from the {last[0]} on", last, 2
     if len(steps) > 3:  # of what a library computes in one call, not every step is stored
         for step in steps[1:-1]:
-            yield f"is computed in {{}} but for its {step}", [one for one in steps if one != step], 2
+            yield f"is computed in {{}} but for its {step}", [remaining for remaining in steps if remaining != step], 2
     for step in steps[2:]:
         if step == steps[-1] or step in stored:
             yield f"rounds its {steps[0]} and its {step} to {{}}", [steps[0], step], 2
@@ -130,11 +130,11 @@ def either_way(site: Site, steps: Iterable[str], rounded: Rounded) -> tuple[Arra
     where it has another one.
     """
     y, unit = OPS[site.place.op].truth(site)
-    room = headroom("op", site.place.op).max
-    relative = room * unit_of((y, unit)) / np.where(y == 0, 1, np.abs(y))
+    tolerance = headroom("op", site.place.op).max
+    relative = tolerance * unit_of((y, unit)) / np.where(y == 0, 1, np.abs(y))
 
     def reach(value: Array) -> Array:
-        return np.abs(value) * (relative if value.shape == y.shape else 2 * room * FLOAT32_ROUNDOFF)
+        return np.abs(value) * (relative if value.shape == y.shape else 2 * tolerance * FLOAT32_ROUNDOFF)
 
     ends = [rounded_at(site, steps, rounded, way) for way in (reach, lambda value: -reach(value))]
     return rounded_at(site, steps, rounded), ends[0], ends[1]
@@ -156,14 +156,16 @@ def _quick(steps: Iterable[str], rounded: Rounded, site: Site) -> Result:
     return narrowed(y, unit, rounded) if OPS[site.place.op].steps[-1] in steps else (y, unit)
 
 
-def scaled(site: Site, what: Observed | None, name: str, fix: str, rank: int = 1) -> Iterator[Hypothesis]:
+def scaled(site: Site, observed: Observed | None, name: str, fix: str, rank: int = 1) -> Iterator[Hypothesis]:
     """The output times the number that brings it closest to what was recorded."""
-    if what is None:
+    if observed is None:
         return
-    factor = factor_between(what.truth[what.wrong], what.actual[what.wrong].astype(np.float64))
+    factor = factor_between(observed.truth[observed.wrong], observed.actual[observed.wrong].astype(np.float64))
     if np.isfinite(factor) and abs(factor) > 1e-6:
         words = named(factor, site.config) or f"{factor:.7g}"
-        yield from likely(site, what, [Hypothesis(name, f"is scaled by {words}", fix, partial(times, factor), rank)])
+        yield from likely(
+            site, observed, [Hypothesis(name, f"is scaled by {words}", fix, partial(times, factor), rank)]
+        )
 
 
 def times(factor: float, site: Site) -> Result:
@@ -173,13 +175,13 @@ def times(factor: float, site: Site) -> Result:
 
 
 def clamped(
-    site: Site, what: Observed | None, name: str, fix: str, bounds: Iterable[float], rank: int = 2
+    site: Site, observed: Observed | None, name: str, fix: str, bounds: Iterable[float], rank: int = 2
 ) -> Iterator[Hypothesis]:
     """The output cut off at a bound: one that models have, or the largest number recorded."""
-    largest = [] if what is None else [float(np.abs(what.actual[np.isfinite(what.actual)]).max())]
+    largest = [] if observed is None else [float(np.abs(observed.actual[np.isfinite(observed.actual)]).max())]
     for bound in sorted({*bounds, *largest} - {0.0}):
         guess = Hypothesis(name, f"clamps its output to ±{bound:g}", fix, partial(_cut_off, bound), rank)
-        yield from likely(site, what, [guess])
+        yield from likely(site, observed, [guess])
 
 
 def _cut_off(bound: float, site: Site) -> Result:
@@ -188,12 +190,12 @@ def _cut_off(bound: float, site: Site) -> Result:
 
 
 def softly_capped(
-    site: Site, what: Observed | None, name: str, fix: str, caps: Iterable[float], rank: int = 2
+    site: Site, observed: Observed | None, name: str, fix: str, caps: Iterable[float], rank: int = 2
 ) -> Iterator[Hypothesis]:
     """The output behind `cap tanh(y / cap)`: with a cap that models have, or the one that the numbers tell."""
-    for cap in dict.fromkeys((*caps, *(() if what is None else _fitted_cap(what)))):
+    for cap in dict.fromkeys((*caps, *(() if observed is None else _fitted_cap(observed)))):
         says = f"caps its output softly: {cap:.6g} * tanh(y / {cap:.6g})"
-        yield from likely(site, what, [Hypothesis(name, says, fix, partial(_capped, cap), rank)])
+        yield from likely(site, observed, [Hypothesis(name, says, fix, partial(_capped, cap), rank)])
 
 
 def _capped(cap: float, site: Site) -> Result:
@@ -202,9 +204,9 @@ def _capped(cap: float, site: Site) -> Result:
     return capped, unit_of((y, unit)) * (1 - (capped / cap) ** 2) + FLOAT32_ROUNDOFF * np.abs(capped)
 
 
-def _fitted_cap(what: Observed) -> Iterator[float]:
+def _fitted_cap(observed: Observed) -> Iterator[float]:
     """The soft cap that brings the largest number where it was recorded."""
-    truth, actual = (np.abs(values[what.wrong].astype(np.float64)) for values in (what.truth, what.actual))
+    truth, actual = (np.abs(values[observed.wrong].astype(np.float64)) for values in (observed.truth, observed.actual))
     shrunk = (actual < truth) & (actual > 0)
     if not shrunk.any():
         return
@@ -226,7 +228,7 @@ Counts = Callable[[int], Array]
 
 def miscounted(
     site: Site,
-    what: Observed | None,
+    observed: Observed | None,
     name: str,
     width: int,
     counted: Callable[[Counts, Site], Result | None],
@@ -246,13 +248,13 @@ def miscounted(
         for verb, times in (("leaves out", 0), ("counts twice", 2)):
             says = f"{verb} the last{_several(width % block)} {beyond}"
             compute = partial(counted, partial(_tail_counts, block, times))
-            own = name if not times else name.replace("lost", "doubled")
-            yield from likely(site, what, [Hypothesis(own, says, fix, compute, 1 + times // 2)])
+            full_name = name if not times else name.replace("lost", "doubled")
+            yield from likely(site, observed, [Hypothesis(full_name, says, fix, compute, 1 + times // 2)])
     for end, count in fitted:
         if end == "first" or count not in sizes:
             says = f"leaves out the {end}{_several(count)} of the {width} terms of its sums"
             yield from likely(
-                site, what, [Hypothesis(name, says, fix, partial(counted, partial(_without, end, count)), 1)]
+                site, observed, [Hypothesis(name, says, fix, partial(counted, partial(_without, end, count)), 1)]
             )
 
 
@@ -265,5 +267,5 @@ def _tail_counts(block: int, times: int, width: int) -> Array:
 
 
 def _without(end: str, count: int, width: int) -> Array:
-    kept = np.arange(width) < width - count if end == "last" else np.arange(width) >= count
-    return np.where(kept, 1.0, 0.0)
+    counted = np.arange(width) < width - count if end == "last" else np.arange(width) >= count
+    return np.where(counted, 1.0, 0.0)

@@ -67,10 +67,10 @@ def _cut(site: Site) -> Result:
 def _without(index: int, site: Site) -> Result | None:
     if index >= len(site.inputs):
         return None
-    kept = [i for i in range(len(site.inputs)) if i != index]
+    remaining = [i for i in range(len(site.inputs)) if i != index]
     assert isinstance(site.place, Place)
-    place = replace(site.place, parameters=tuple(site.place.parameters[i] for i in kept))
-    return OPS[place.op].truth(replace(site, place=place, inputs=tuple(site.inputs[i] for i in kept)))
+    place = replace(site.place, parameters=tuple(site.place.parameters[i] for i in remaining))
+    return OPS[place.op].truth(replace(site, place=place, inputs=tuple(site.inputs[i] for i in remaining)))
 
 
 def _residual_alone(site: Site) -> Result | None:

@@ -20,9 +20,9 @@ def groups(site: Site) -> Iterator[Hypothesis]:
         return
     fix = "a key or value head gets the sum over the query heads that share it"
     ways: tuple[tuple[str, str, Callable[[Array], Array]], ...] = (
-        ("gradient.group_first", "takes the first query head of each group alone", lambda one: one[:, :, 0]),
-        ("gradient.group_last", "takes the last query head of each group alone", lambda one: one[:, :, -1]),
-        ("gradient.group_mean", "takes the mean over the query heads of a group", lambda one: one.mean(axis=2)),
+        ("gradient.group_first", "takes the first query head of each group alone", lambda grouped: grouped[:, :, 0]),
+        ("gradient.group_last", "takes the last query head of each group alone", lambda grouped: grouped[:, :, -1]),
+        ("gradient.group_mean", "takes the mean over the query heads of a group", lambda grouped: grouped.mean(axis=2)),
     )
     for name, says, way in ways:
         yield Hypothesis(name, says, fix, partial(_grouped, way), everywhere=True)

@@ -44,15 +44,15 @@ HEAD_MAPS: tuple[tuple[str, str, HeadMap], ...] = (
 
 def wrong_maps(heads: int, kv_heads: int) -> Iterator[tuple[str, str, HeadMap]]:
     """The maps of the table that differ from the right one and from each other at these sizes."""
-    seen = {_groups(heads, kv_heads).tobytes()}
+    known = {_groups(heads, kv_heads).tobytes()}
     for name, says, build in HEAD_MAPS:
-        found = build(heads, kv_heads)
-        if found is not None and found.astype(int).tobytes() not in seen:
-            seen.add(found.astype(int).tobytes())
+        kv_map = build(heads, kv_heads)
+        if kv_map is not None and kv_map.astype(int).tobytes() not in known:
+            known.add(kv_map.astype(int).tobytes())
             yield name, says, build
 
 
 def fitted_map(heads: int, kv_heads: int, misfit: Callable[[int, int], float]) -> Array | None:
     """The KV head of least `misfit(query head, KV head)` for every query head; None when it is the right map."""
-    found = np.array([min(range(kv_heads), key=lambda kv: misfit(h, kv)) for h in range(heads)])
-    return None if np.array_equal(found, _groups(heads, kv_heads)) else found
+    kv_map = np.array([min(range(kv_heads), key=lambda kv: misfit(h, kv)) for h in range(heads)])
+    return None if np.array_equal(kv_map, _groups(heads, kv_heads)) else kv_map

@@ -68,11 +68,11 @@ class OfSite:
         return compute
 
 
-def both(one: Compute, other: Compute) -> Compute | None:
+def both(first: Compute, second: Compute) -> Compute | None:
     """Two mistakes in one op at once; None where neither is a changed site, which the other one could be made on."""
-    if not isinstance(one, OfSite):
-        one, other = other, one
-    return one.then(other) if isinstance(one, OfSite) else None
+    if not isinstance(first, OfSite):
+        first, second = second, first
+    return first.then(second) if isinstance(first, OfSite) else None
 
 
 def with_config(**numbers: Any) -> Compute:

@@ -18,12 +18,14 @@ from qwen3_spec.site import Result, Site
 
 def inv_freq(site: Site) -> Iterator[Hypothesis]:
     """Wrong frequencies."""
-    what = observe(site)
-    right = OPS["inv_freq"].truth(site)[0]
-    found = list(rope_scaling.rules(site, right))
-    if what is not None:
-        found += rope_scaling.fitted(site, right, np.asarray(what.actual, np.float64))
-    yield from likely(site, what, (Hypothesis(r.name, r.says, r.fix, partial(_frequencies, r), r.rank) for r in found))
+    observed = observe(site)
+    truth = OPS["inv_freq"].truth(site)[0]
+    rules = list(rope_scaling.rules(site, truth))
+    if observed is not None:
+        rules += rope_scaling.fitted(site, truth, np.asarray(observed.actual, np.float64))
+    yield from likely(
+        site, observed, (Hypothesis(r.name, r.says, r.fix, partial(_frequencies, r), r.rank) for r in rules)
+    )
 
 
 def _frequencies(rule: frequencies.Rule, site: Site) -> Result:

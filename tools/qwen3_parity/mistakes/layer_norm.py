@@ -64,23 +64,23 @@ _EPS = (0.0, 1e-12, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
 
 def layer_norm(site: Site) -> Iterator[Hypothesis]:
     """Wrong eps and formulas, with one wrong part or two; another LayerNorm's parameters; no norm at all."""
-    what = observe(site)
+    observed = observe(site)
     with np.errstate(all="ignore"):
-        yield from likely(site, what, _plain(site))
-        yield from casts(site, what, "norm.half_precision", FIX)
+        yield from likely(site, observed, _plain(site))
+        yield from casts(site, observed, "norm.half_precision", FIX)
 
 
 def _plain(site: Site) -> Iterator[Hypothesis]:
-    right = classic_config(site).layer_norm_eps
+    expected = classic_config(site).layer_norm_eps
     for eps in _EPS:
-        if eps != right:
-            says = f"uses eps {eps:g} instead of {right:g}"
+        if eps != expected:
+            says = f"uses eps {eps:g} instead of {expected:g}"
             yield Hypothesis("norm.eps", says, "read layer_norm_eps", OfSite(partial(_with_eps, eps)))
     yield from _formulas()
     fix = "load each LayerNorm's own weight and bias"
-    for other, words in ((1, "norm1"), (2, "norm2")):
+    for which, words in ((1, "norm1"), (2, "norm2")):
         says = f"uses weight and bias of its layer's {words}"
-        yield Hypothesis("weight.other_tensor", says, fix, OfSite(partial(_of_norm, other)))
+        yield Hypothesis("weight.other_tensor", says, fix, OfSite(partial(_of_norm, which)))
     yield Hypothesis("norm.no_norm", "is left out", FIX, lambda site: (site.inputs[0], None))
     yield Hypothesis("norm.twice", "is applied twice", FIX, Formula(_twice))
 
@@ -92,10 +92,10 @@ def _with_eps(eps: float, site: Site) -> Site:
 def _of_norm(which: int, site: Site) -> Site | None:
     """The site with the parameters of the layer's first or second LayerNorm."""
     base = f"{site.place.name.rpartition('.')[0]}.norm{which}"
-    found = {part: site.checkpoint.get(f"{base}.{part}") for part in ("weight", "bias")}
-    parameters = {part: value for part, value in found.items() if value is not None}
-    own = f"{base}.weight" in site.place.parameters
-    return None if own or len(parameters) < len(found) else replace(site, parameters=parameters)
+    tensors = {part: site.checkpoint.get(f"{base}.{part}") for part in ("weight", "bias")}
+    parameters = {part: value for part, value in tensors.items() if value is not None}
+    is_own = f"{base}.weight" in site.place.parameters
+    return None if is_own or len(parameters) < len(tensors) else replace(site, parameters=parameters)
 
 
 def _twice(site: Site) -> Array:

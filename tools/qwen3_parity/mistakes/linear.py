@@ -25,7 +25,7 @@ from qwen3_spec.rounding import FLOAT32_ROUNDOFF
 from qwen3_spec.site import Result, Site
 
 
-def biases(site: Site, what: Observed | None) -> Iterator[tuple[Hypothesis, Change]]:
+def biases(site: Site, observed: Observed | None) -> Iterator[tuple[Hypothesis, Change]]:
     """A bias left out, added twice, of the wrong sign, of another tensor, or one that the checkpoint does not have."""
 
     def with_bias(find: Callable[[Site], Array | None], site: Site) -> Site | None:
@@ -35,8 +35,8 @@ def biases(site: Site, what: Observed | None) -> Iterator[tuple[Hypothesis, Chan
             return None
         return replace(site, parameters={**site.parameters, "bias": bias})
 
-    own = site.parameters.get("bias")
-    if own is not None:
+    own_bias = site.parameters.get("bias")
+    if own_bias is not None:
         fix = "add the bias once"
         for name, says, times in (
             ("weight.no_bias", "adds no bias", 0),
@@ -46,14 +46,14 @@ def biases(site: Site, what: Observed | None) -> Iterator[tuple[Hypothesis, Chan
             yield guess(name, says, fix, partial(with_bias, partial(_times, times)), 0)
     mine = site.place.parameters[0].removesuffix("weight") + "bias"
     for text, find, rank, _ in others(site, mine, (len(site.parameters["weight"]),)):
-        name = "weight.extra_bias" if own is None else "weight.other_tensor"
+        name = "weight.extra_bias" if own_bias is None else "weight.other_tensor"
         fix = "add the projection's own bias or none"
         yield guess(name, f"adds {text}", fix, partial(with_bias, partial(_stored, find)), rank + 1)
-    if what is not None:
+    if observed is not None:
         yield guess(
-            "weight.extra_bias" if own is None else "weight.other_bias",
+            "weight.extra_bias" if own_bias is None else "weight.other_bias",
             "adds the same numbers at every position: a bias that no tensor of the checkpoint holds",
-            "add no bias" if own is None else "add the projection's own bias",
+            "add no bias" if own_bias is None else "add the projection's own bias",
             partial(with_bias, _fitted_bias),
             3,
         )
@@ -61,14 +61,14 @@ def biases(site: Site, what: Observed | None) -> Iterator[tuple[Hypothesis, Chan
 
 def _fitted_bias(site: Site) -> Array | None:
     """The bias that the recorded numbers tell, if it is one."""
-    what = observe(site)
-    if what is None:
+    observed = observe(site)
+    if observed is None:
         return None
-    wrong = what.wrong.reshape(-1, what.wrong.shape[-1])
+    wrong = observed.wrong.reshape(-1, observed.wrong.shape[-1])
     counts = wrong.sum(axis=0)
     if counts.max() < 2:
         return None  # one position tells nothing of a constant
-    difference = (what.actual - what.truth).reshape(wrong.shape)
+    difference = (observed.actual - observed.truth).reshape(wrong.shape)
     fitted = np.where(wrong, difference, 0).sum(axis=0) / np.maximum(counts, 1)
     return np.asarray(fitted + site.parameters.get("bias", 0))
 
@@ -82,16 +82,16 @@ def _stored(find: Callable[[Site], str | None], site: Site) -> Array | None:
     return None if name is None else site.checkpoint.get(name)
 
 
-def _fitted_counts(site: Site, what: Observed) -> Iterator[tuple[str, int]]:
+def _fitted_counts(site: Site, observed: Observed) -> Iterator[tuple[str, int]]:
     """How many terms at either end of the sums explain the wrong cells best."""
     x, weight = _rows(site), np.asarray(site.parameters["weight"], np.float64)
-    if x.shape[-1] < 2 or what.unit is None:
+    if x.shape[-1] < 2 or observed.unit is None:
         return
-    wrong = what.wrong.reshape(len(x), -1)
+    wrong = observed.wrong.reshape(len(x), -1)
     rows, outputs = np.nonzero(wrong)
     products = x[rows] * weight[outputs]
-    missing = (what.truth - what.actual).reshape(wrong.shape)[wrong]
-    unit = what.unit.reshape(wrong.shape)[wrong]
+    missing = (observed.truth - observed.actual).reshape(wrong.shape)[wrong]
+    unit = observed.unit.reshape(wrong.shape)[wrong]
     for end, ordered in (("last", products[:, ::-1]), ("first", products)):
         sums = np.cumsum(ordered, axis=1)[:, :-1]
         yield end, 1 + int(np.argmin(np.max(np.abs(missing[:, None] - sums) / unit[:, None], axis=0)))
@@ -110,10 +110,10 @@ def _counted(counts: Counts, site: Site) -> Result:
     return OPS["linear"].truth(replace(site, inputs=(x,), parameters={**site.parameters, "weight": weight}))
 
 
-def _constant_added(site: Site, what: Observed) -> Iterator[Hypothesis]:
+def _constant_added(site: Site, observed: Observed) -> Iterator[Hypothesis]:
     """One number added to every weight: what is wrong is as much as that times the sum of the inputs."""
-    sums = np.broadcast_to(np.sum(np.asarray(site.inputs[0], np.float64), axis=-1, keepdims=True), what.truth.shape)
-    added = factor_between(sums[what.wrong], (what.actual - what.truth)[what.wrong])
+    sums = np.broadcast_to(np.sum(np.asarray(site.inputs[0], np.float64), axis=-1, keepdims=True), observed.truth.shape)
+    added = factor_between(sums[observed.wrong], (observed.actual - observed.truth)[observed.wrong])
     says = f"has {abs(added):.6g} {'added to' if added > 0 else 'taken off'} each of its weights"
 
     def compute(site: Site) -> Result:
@@ -161,13 +161,13 @@ _ROWS, _OUTPUTS = 6, 96
 
 def linear(site: Site) -> Iterator[Hypothesis]:
     """Wrong weights and biases of a linear, wrong precision, and changes of its result."""
-    what = observe(site)
+    observed = observe(site)
     with np.errstate(all="ignore"):
-        small = None if what is None else sampled(site, what)
-        yield from _quick(site, small, biases(site, what))
+        small = None if observed is None else sampled(site, observed)
+        yield from _quick(site, small, biases(site, observed))
         yield from _quick(site, small, tensors(site))
         width = site.parameters["weight"].shape[1]
-        if small is None or what is None:
+        if small is None or observed is None:
             yield from casts(site, None, "linear.half_precision", "multiply in float32", _NARROW)
             yield from three_products(site, None, "linear.half_precision")
             yield from miscounted(site, None, "linear.lost_terms", width, _counted)
@@ -185,23 +185,23 @@ def linear(site: Site) -> Iterator[Hypothesis]:
         yield from miscounted(part, small[1], "linear.lost_terms", width, _counted, fitted)
         yield from narrow_sums(part, small[1])
         yield from likely(part, small[1], _constant_added(part, small[1]))
-        if site.place.name == "logits" and (what.actual[what.wrong] <= 1).all():
-            yield from likely(site, what, probabilities())
+        if site.place.name == "logits" and (observed.actual[observed.wrong] <= 1).all():
+            yield from likely(site, observed, probabilities())
 
 
 Sample = tuple[Callable[[Site], Site], Observed]
 """How to cut a site down to what a quick look takes, and what was recorded there."""
 
 
-def sampled(site: Site, what: Observed) -> Sample:
+def sampled(site: Site, observed: Observed) -> Sample:
     """A few wrong positions and output channels of a linear."""
-    wrong = what.wrong.reshape(-1, what.wrong.shape[-1])
+    wrong = observed.wrong.reshape(-1, observed.wrong.shape[-1])
     outputs = np.flatnonzero(wrong.any(axis=0))
     outputs = outputs[:: max(1, -(-len(outputs) // _OUTPUTS))]
     rows = np.flatnonzero(wrong[:, outputs].any(axis=1))
     rows = rows[:: max(1, -(-len(rows) // _ROWS))]
 
-    def some(values: Array) -> Array:
+    def sample(values: Array) -> Array:
         return values.reshape(-1, values.shape[-1])[np.ix_(rows, outputs)][None]
 
     def cut(site: Site) -> Site:
@@ -210,22 +210,22 @@ def sampled(site: Site, what: Observed) -> Sample:
         parameters = {name: value[outputs] for name, value in site.parameters.items()}
         return replace(site, inputs=(x,), parameters=parameters)
 
-    unit = None if what.unit is None else some(what.unit)
-    return cut, Observed(some(what.actual), some(what.truth), unit, some(what.wrong))
+    unit = None if observed.unit is None else sample(observed.unit)
+    return cut, Observed(sample(observed.actual), sample(observed.truth), unit, sample(observed.wrong))
 
 
 def _quick(site: Site, small: Sample | None, guesses: Iterator[tuple[Hypothesis, Change]]) -> Iterator[Hypothesis]:
     """The guesses whose changed site explains the sample."""
-    for one, change in guesses:
+    for hypothesis, change in guesses:
         if small is None or asks_for_all():
-            if one.rank <= PLAIN or asks_for_all():
-                yield one
+            if hypothesis.rank <= PLAIN or asks_for_all():
+                yield hypothesis
             continue
         changed = change(site)
         if changed is not None:
             part = small[0](changed)
             if explains(part, small[1], OPS[part.place.op].truth(part)):
-                yield one
+                yield hypothesis
 
 
 MISTAKES: Mapping[str, Mistakes] = {

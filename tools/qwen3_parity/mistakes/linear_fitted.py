@@ -29,14 +29,14 @@ _LONG = 16
 
 def reordered(site: Site) -> Iterator[Hypothesis]:
     """The order of the weight's rows that the numbers of one tap tell: the same one must explain every layer's."""
-    what = observe(site)
-    if what is None or what.actual.ndim != 3 or what.actual.shape[-1] > _MOST_ROWS:
+    observed = observe(site)
+    if observed is None or observed.actual.ndim != 3 or observed.actual.shape[-1] > _MOST_ROWS:
         return
-    cells = np.isfinite(what.actual).all(axis=-1)
+    cells = np.isfinite(observed.actual).all(axis=-1)
     shown = real(site)
     cells &= True if shown is None else shown.reshape(cells.shape)
     bias = site.parameters.get("bias", 0.0)  # it stays where it is
-    actual, truth = ((values[cells].astype(np.float64) - bias).T for values in (what.actual, what.truth))
+    actual, truth = ((values[cells].astype(np.float64) - bias).T for values in (observed.actual, observed.truth))
     if actual.shape[1] < 2:
         return
     far = np.square(actual).sum(1)[:, None] + np.square(truth).sum(1) - 2 * actual @ truth.T  # [row, row]
@@ -55,7 +55,7 @@ def reordered(site: Site) -> Iterator[Hypothesis]:
     name, blocks, where = order_in_words(order, "rows")
     says = f"has a weight with its {blocks} in another order: {where} stand at 0, 1, 2 …"
     fix = "put outputs together in the order of the weight's rows" if loaded_as_stored(site) else _FIX
-    yield from likely(site, what, [Hypothesis(name, says, fix, OfSite(taken), 3)])
+    yield from likely(site, observed, [Hypothesis(name, says, fix, OfSite(taken), 3)])
 
 
 def order_in_words(order: Array, members: str) -> tuple[str, str, str]:
@@ -85,21 +85,21 @@ def runs(indices: Array) -> str:
 
 def unknown(site: Site) -> Iterator[Hypothesis]:
     """What the recorded numbers say of a weight that is none of the checkpoint's, where none is known to be loaded."""
-    what = observe(site)
-    if what is None or loaded_as_stored(site):
+    observed = observe(site)
+    if observed is None or loaded_as_stored(site):
         return
     with np.errstate(all="ignore"):
-        yield from _linear(site, what)
+        yield from _linear(site, observed)
 
 
-def _linear(site: Site, what: Observed) -> Iterator[Hypothesis]:
-    outputs = np.flatnonzero(what.wrong.reshape(-1, what.wrong.shape[-1]).any(axis=0))
-    every = what.wrong.shape[-1]
+def _linear(site: Site, observed: Observed) -> Iterator[Hypothesis]:
+    outputs = np.flatnonzero(observed.wrong.reshape(-1, observed.wrong.shape[-1]).any(axis=0))
+    every = observed.wrong.shape[-1]
     if len(outputs) <= _MOST or len(outputs) == every:
-        elements = _elements(site, what, outputs[:_MOST])
+        elements = _elements(site, observed, outputs[:_MOST])
         if elements is not None:
             yield from _changed_elements(site, *elements, complete=len(outputs) <= _MOST)
-    if not what.actual[..., outputs].any():
+    if not observed.actual[..., outputs].any():
         yield Hypothesis("weight.unknown", f"has no weights in output channels {_listed(outputs)}: zeros", _FIX, _zeroed(outputs), 5)  # fmt: skip
 
 
@@ -107,24 +107,24 @@ def _listed(indices: Array) -> str:
     return ", ".join(map(str, indices[:6])) + (" …" if len(indices) > 6 else "")
 
 
-def _elements(site: Site, what: Observed, outputs: Array) -> tuple[Array, Array, Array] | None:
+def _elements(site: Site, observed: Observed, outputs: Array) -> tuple[Array, Array, Array] | None:
     """The one weight of each wrong output whose change explains it: (outputs, inputs, changes); None if one has none."""
-    x = np.asarray(site.inputs[0], np.float64).reshape(what.actual.shape[0] * what.actual.shape[1], -1)
+    x = np.asarray(site.inputs[0], np.float64).reshape(observed.actual.shape[0] * observed.actual.shape[1], -1)
     cells = real(site)
     good = np.ones(len(x), bool) if cells is None else cells.reshape(-1)
     x = x[good & np.isfinite(x).all(axis=-1)]
-    difference = (what.actual - what.truth).reshape(len(good), -1)[good][:, outputs]
-    if what.unit is None or len(difference) != len(x) or not np.isfinite(difference).all():
+    difference = (observed.actual - observed.truth).reshape(len(good), -1)[good][:, outputs]
+    if observed.unit is None or len(difference) != len(x) or not np.isfinite(difference).all():
         return None
     if len(np.unique(x, axis=0)) < 3:
         return None
-    room = headroom("op", "linear").max * what.unit.reshape(len(good), -1)[good][:, outputs]
+    tolerance = headroom("op", "linear").max * observed.unit.reshape(len(good), -1)[good][:, outputs]
     changes = (x.T @ difference) / np.maximum(np.square(x).sum(axis=0)[:, None], 1e-300)
     inputs = np.empty(len(outputs), int)
     for i in range(len(outputs)):
         left = np.abs(difference[:, i : i + 1] - x * changes[:, i])  # [position, input]
         inputs[i] = int(np.argmin(left.max(axis=0)))
-        if not (left[:, inputs[i]] <= room[:, i]).all():
+        if not (left[:, inputs[i]] <= tolerance[:, i]).all():
             return None
     return outputs, inputs, changes[inputs, np.arange(len(outputs))]
 
@@ -133,7 +133,7 @@ def _changed_elements(
     site: Site, outputs: Array, inputs: Array, changes: Array, *, complete: bool
 ) -> Iterator[Hypothesis]:
     layer = site.place.layer
-    right = site.parameters["weight"]
+    expected = site.parameters["weight"]
 
     def compute(site: Site) -> Result | None:
         if site.place.layer != layer or not complete:
@@ -143,7 +143,7 @@ def _changed_elements(
         return OPS["linear"].truth(replace(site, parameters={**site.parameters, "weight": weight}))
 
     shown = ", ".join(
-        f"[{j}, {i}] is {right[j, i] + by:.5g} for {right[j, i]:.5g}"
+        f"[{j}, {i}] is {expected[j, i] + by:.5g} for {expected[j, i]:.5g}"
         for j, i, by in list(zip(outputs, inputs, changes, strict=True))[:3]
     )
     column = f"input column {inputs[0]} differs: " if len(set(inputs.tolist())) == 1 and len(outputs) > 1 else ""
@@ -154,12 +154,12 @@ def _changed_elements(
 
 def _column(index: int) -> Compute:
     def compute(site: Site) -> Result | None:
-        what = observe(site)
+        observed = observe(site)
         truth, unit = OPS["linear"].truth(site)
-        if what is None:
+        if observed is None:
             return truth, unit
         x = np.asarray(site.inputs[0], np.float64).reshape(*truth.shape[:2], -1)[..., index]
-        difference = np.where(what.wrong, what.actual - what.truth, 0)
+        difference = np.where(observed.wrong, observed.actual - observed.truth, 0)
         change = np.einsum("bs,bso->o", x, difference) / max(float(np.square(x).sum()), 1e-300)
         return truth + x[..., None] * change, unit
 

@@ -27,7 +27,9 @@ def loss(site: Site) -> Iterator[Hypothesis]:
     yield Hypothesis("loss.sum", "adds the losses and does not divide", FIX, _divided(lambda _labels: 1.0))
     every = "divides by all positions, ignored labels too"
     yield Hypothesis("loss.ignored_counted", every, FIX, _divided(lambda labels: float(labels.size)))
-    yield Hypothesis("loss.per_row", "divides by the number of rows", FIX, _divided(lambda one: float(len(one))), 1)
+    yield Hypothesis(
+        "loss.per_row", "divides by the number of rows", FIX, _divided(lambda labels: float(len(labels))), 1
+    )
     yield Hypothesis("loss.mean_of_rows", "takes the mean of each row's mean, not of all labels", FIX, _mean_of_rows)
     for token in sorted({0, int(site.case.training.padding_idx), site.config.vocab_size - 1}):
         says = f"counts ignored labels as token {token}"

@@ -33,8 +33,8 @@ _FIX = {
 
 def mask(site: Site) -> Iterator[Hypothesis]:
     """Masks with wrong parts that give exactly what was recorded at this site, and wrong masks as a whole."""
-    for one in _masks(site):
-        yield replace(one, fix=_window_fix(site)) if one.name.startswith("mask.window") else one
+    for hypothesis in _masks(site):
+        yield replace(hypothesis, fix=_window_fix(site)) if hypothesis.name.startswith("mask.window") else hypothesis
 
 
 def _window_fix(site: Site) -> str:
@@ -52,7 +52,7 @@ def _window_fix(site: Site) -> str:
 def _masks(site: Site) -> Iterator[Hypothesis]:
     yield from _whole(site)
     actual = site.values.recorded(site.place.name, site.step)
-    if _given(site):  # a mask that is given has no parts
+    if _is_given(site):  # a mask that is given has no parts
         return
     if actual is None:
         yield from _hidden(site)
@@ -63,17 +63,17 @@ def _masks(site: Site) -> Iterator[Hypothesis]:
     if actual.shape != (s.real.shape[0], s.length, width):
         return
     judged = np.broadcast_to(s.real[:, s.past :, None], actual.shape)
-    own = list(_own_half(s, actual[..., :total], judged[..., :total]))
+    own_rules = list(_own_half(s, actual[..., :total], judged[..., :total]))
     memory: list[Rule | None] = [None]
     if s.memory is not None:
         rules = (*MEMORY, *by_id(s, memory=True))
         memory = [rule for rule in rules if _same(rule.visible(s), actual[..., total:], judged[..., total:])]
-    found = sorted(product(own, memory), key=lambda pair: _rank([*pair[0], pair[1]]))
+    combinations = sorted(product(own_rules, memory), key=lambda pair: _rank([*pair[0], pair[1]]))
     # Mistakes that differ in rows of padding alone are told apart by those, though they are not judged.
-    for (near, padding), seen in found[:_MOST]:
-        parts = [one for one in (near, padding, seen) if one is not None and one.name]
+    for (near, padding), theirs in combinations[:_MOST]:
+        parts = [rule for rule in (near, padding, theirs) if rule is not None and rule.name]
         if parts:
-            found_here = _hypothesis(parts, near, padding, seen)
+            found_here = _hypothesis(parts, near, padding, theirs)
             result = found_here.compute(site)
             exact = result is not None and np.array_equal(result[0], actual)
             yield found_here if exact else replace(found_here, rank=found_here.rank + 1)
@@ -85,39 +85,39 @@ def _hidden(site: Site) -> Iterator[Hypothesis]:
     memory = None if s.memory is None else MEMORY[0]
     for near in NEAR[1:]:
         yield _hypothesis([near], near, OWN[0], memory)
-    for own in (*OWN[1:], *by_id(s, memory=False)):
-        yield _hypothesis([own], NEAR[0], own, memory)
+    for padding in (*OWN[1:], *by_id(s, memory=False)):
+        yield _hypothesis([padding], NEAR[0], padding, memory)
     if memory is None:
         return
     for theirs in (*MEMORY[1:], *by_id(s, memory=True)):
         yield _hypothesis([theirs], NEAR[0], OWN[0], theirs)
-    for own, theirs in zip(OWN[1 : len(MISREAD) + 1], MEMORY[1:], strict=False):
-        yield _hypothesis([replace(own, says=f"{own.says}, the encoder's too")], NEAR[0], own, theirs)
+    for padding, theirs in zip(OWN[1 : len(MISREAD) + 1], MEMORY[1:], strict=False):
+        yield _hypothesis([replace(padding, says=f"{padding.says}, the encoder's too")], NEAR[0], padding, theirs)
 
 
 def _own_half(s: Slots, actual: Array, judged: Array) -> Iterator[tuple[Rule, Rule]]:
     """The pairs of rules that give the stack's own half of the mask."""
     near = _different(s, (*NEAR, *_windows(s, actual, judged)), judged)
     padding = _different(s, (*OWN, *by_id(s, memory=False)), judged)
-    for (one, cells), (other, keys) in product(near, padding):
+    for (near_rule, cells), (padding_rule, keys) in product(near, padding):
         if cells is not None and keys is not None and _same(cells & keys, actual, judged):
-            yield one, other
+            yield near_rule, padding_rule
 
 
 def _different(s: Slots, rules: Sequence[Rule], judged: Array) -> list[tuple[Rule, Array | None]]:
     """The right rule, the first of them, and those that give something else here."""
     cells = [(rule, rule.visible(s)) for rule in rules]
-    right = cells[0][1]
-    assert right is not None
-    return [cells[0], *((rule, found) for rule, found in cells[1:] if not _same(found, right, judged))]
+    expected = cells[0][1]
+    assert expected is not None
+    return [cells[0], *((rule, visible) for rule, visible in cells[1:] if not _same(visible, expected, judged))]
 
 
 def _windows(s: Slots, actual: Array, judged: Array) -> Iterator[Rule]:
     """The window that the farthest visible key tells, when it is none of the known wrong ones."""
-    seen = np.broadcast_to(s.distance, actual.shape)[actual.astype(bool) & judged]
-    if not len(seen):
+    distances = np.broadcast_to(s.distance, actual.shape)[actual.astype(bool) & judged]
+    if not len(distances):
         return
-    bound = int(np.abs(seen).max() if s.encoder else seen.max() + 1)
+    bound = int(np.abs(distances).max() if s.encoder else distances.max() + 1)
 
     def visible(s: Slots) -> Array:
         if s.encoder:
@@ -127,13 +127,13 @@ def _windows(s: Slots, actual: Array, judged: Array) -> Iterator[Rule]:
     yield Rule("mask.window_size", f"has a window of {bound} in place of {s.window or 'none'}", visible, 2)
 
 
-def _same(found: Array | None, actual: Array, judged: Array) -> bool:
-    return found is not None and bool(np.all((found == actual) | ~judged))
+def _same(visible: Array | None, actual: Array, judged: Array) -> bool:
+    return visible is not None and bool(np.all((visible == actual) | ~judged))
 
 
 def _rank(parts: Sequence[Rule | None]) -> int:
-    wrong = [one for one in parts if one is not None and one.name]
-    return sum(one.rank for one in wrong) + 3 * max(len(wrong) - 1, 0)
+    wrong = [rule for rule in parts if rule is not None and rule.name]
+    return sum(rule.rank for rule in wrong) + 3 * max(len(wrong) - 1, 0)
 
 
 def _hypothesis(parts: Sequence[Rule], near: Rule, padding: Rule, memory: Rule | None) -> Hypothesis:
@@ -143,16 +143,16 @@ def _hypothesis(parts: Sequence[Rule], near: Rule, padding: Rule, memory: Rule |
         if cells is None or keys is None:
             return None
         shape = (s.real.shape[0], s.length, s.real.shape[1])
-        own = np.broadcast_to(cells & keys, shape)
+        own_half = np.broadcast_to(cells & keys, shape)
         if s.memory is None:
-            return own, None
+            return own_half, None
         theirs = None if memory is None else memory.visible(s)
         if theirs is None:
             return None
         theirs = np.broadcast_to(theirs, (*shape[:2], s.memory.shape[1]))
-        return np.concatenate([own, theirs], axis=-1), None
+        return np.concatenate([own_half, theirs], axis=-1), None
 
-    says = " and ".join(one.says for one in parts)
+    says = " and ".join(rule.says for rule in parts)
     return Hypothesis(parts[0].name, says, _fix(parts[0].name), compute, _rank(parts))
 
 
@@ -169,8 +169,8 @@ def _changed(change: MaskChange) -> Compute:
 
     def compute(site: Site) -> Result | None:
         truth, _ = OPS["mask"].truth(site)
-        found = change(truth, site)
-        return None if found is None else (found, None)
+        changed = change(truth, site)
+        return None if changed is None else (changed, None)
 
     return compute
 
@@ -179,11 +179,11 @@ def _halves(truth: Array, site: Site) -> Array | None:
     """The encoder's columns first."""
     if len(site.inputs) < 2:
         return None
-    own = truth.shape[2] - site.inputs[1].shape[1]
-    return np.concatenate([truth[..., own:], truth[..., :own]], axis=-1)
+    own_length = truth.shape[2] - site.inputs[1].shape[1]
+    return np.concatenate([truth[..., own_length:], truth[..., :own_length]], axis=-1)
 
 
-def _right(site: Site, name: str, step: int) -> Array | None:
+def _truth_of(site: Site, name: str, step: int) -> Array | None:
     """The right mask of another layer or step: a recorded one may be wrong in the same way as the site's."""
     of = site.values.site(name, step) if step >= 0 else None
     return None if of is None else OPS["mask"].truth(of)[0]
@@ -191,7 +191,7 @@ def _right(site: Site, name: str, step: int) -> Array | None:
 
 def _before(truth: Array, site: Site, *, new: bool, back: int = 1) -> Array | None:
     """The last row of a step before for every query, its missing columns `new`."""
-    before = _right(site, site.place.name, site.step - back)
+    before = _truth_of(site, site.place.name, site.step - back)
     if before is None:
         return None
     memory = site.inputs[1].shape[1] if len(site.inputs) > 1 else 0
@@ -200,8 +200,8 @@ def _before(truth: Array, site: Site, *, new: bool, back: int = 1) -> Array | No
         return None
     row = before[:, -1:]
     filler = np.full((*row.shape[:2], added), new)
-    own = row.shape[2] - memory
-    wide = np.concatenate([row[..., :own], filler, row[..., own:]], axis=-1)
+    own_length = row.shape[2] - memory
+    wide = np.concatenate([row[..., :own_length], filler, row[..., own_length:]], axis=-1)
     return np.broadcast_to(wide, truth.shape)
 
 
@@ -212,10 +212,12 @@ def _first(truth: Array, site: Site, *, new: bool) -> Array | None:
 
 def _rebuilt(truth: Array, site: Site) -> Array | None:
     """The causal mask of the same slots."""
-    return np.broadcast_to(ops.mask.causal(site.length, site.stop - site.length), truth.shape) if _given(site) else None
+    return (
+        np.broadcast_to(ops.mask.causal(site.length, site.stop - site.length), truth.shape) if _is_given(site) else None
+    )
 
 
-def _given(site: Site) -> bool:
+def _is_given(site: Site) -> bool:
     """Whether the case is given who sees whom, in the place of padding."""
     return site.inputs[0].ndim == 3
 
@@ -223,20 +225,20 @@ def _given(site: Site) -> bool:
 def _other_layer(truth: Array, site: Site, layer: int) -> Array | None:
     prefix, _, rest = site.place.name.partition(".layers.")
     name = f"{prefix}.layers.{layer}.{rest.partition('.')[2]}"
-    found = None if layer == site.place.layer else _right(site, name, site.step)
-    return None if found is None or found.shape != truth.shape else found
+    layer_mask = None if layer == site.place.layer else _truth_of(site, name, site.step)
+    return None if layer_mask is None or layer_mask.shape != truth.shape else layer_mask
 
 
 def _earlier(_: Array, site: Site, stack: str) -> Array | None:
     """The mask by the padding of the request before, of one stack's keys or ("") of all."""
     inputs = list(site.inputs)
     for slot, name in enumerate(site.names):
-        found = earlier_input(site, name) if f"input.{stack}" in name else None
-        if found is not None:
-            same = found.shape == inputs[slot].shape
-            if len(found) != len(inputs[slot]) or found.ndim != inputs[slot].ndim or not (same or found.ndim == 2):
+        before = earlier_input(site, name) if f"input.{stack}" in name else None
+        if before is not None:
+            same = before.shape == inputs[slot].shape
+            if len(before) != len(inputs[slot]) or before.ndim != inputs[slot].ndim or not (same or before.ndim == 2):
                 return None
-            inputs[slot] = found if same else fitted(found.astype(bool), inputs[slot].shape[1])
+            inputs[slot] = before if same else fitted(before.astype(bool), inputs[slot].shape[1])
     return OPS["mask"].truth(replace(site, inputs=tuple(inputs)))[0]
 
 
@@ -258,7 +260,7 @@ WHOLE: tuple[tuple[str, str, MaskChange, int], ...] = (
     ("mask.halves_exchanged", "has the encoder's columns before the decoder's", _halves, 0),
     ("mask.given_ignored", "is causal, whatever the mask that is given says", _rebuilt, 0),
     ("mask.given_causal", "shows no later key, though the mask that is given does",
-     lambda m, s: m & ops.mask.causal(s.length, s.stop - s.length) if _given(s) else None, 0),
+     lambda m, s: m & ops.mask.causal(s.length, s.stop - s.length) if _is_given(s) else None, 0),
     ("mask.transposed", "has queries and keys exchanged",
      lambda m, _: np.swapaxes(m, 1, 2) if m.shape[1] == m.shape[2] else None, 1),
     ("mask.reversed", "has the keys in reverse order", lambda m, _: m[..., ::-1], 2),

@@ -22,8 +22,8 @@ def _of_cells(rule: Callable[[Slots, Array], Array], *, padded: bool = True) -> 
     def visible(s: Slots) -> Array | None:
         if s.memory is None:
             return None
-        found = rule(s, _memory_keys(s))
-        return np.asarray(found & rows(s.memory)) if padded else np.asarray(found)
+        cells = rule(s, _memory_keys(s))
+        return np.asarray(cells & rows(s.memory)) if padded else np.asarray(cells)
 
     return visible
 

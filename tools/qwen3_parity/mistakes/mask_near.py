@@ -50,8 +50,8 @@ def _in_window(rule: Callable[[Slots, Array, int], Array]) -> Callable[[Slots], 
     def visible(s: Slots) -> Array:
         if s.window is None:
             return _within(lambda s: None)(s)
-        found = rule(s, s.distance, s.window)
-        return np.asarray(found if s.encoder else found & (s.distance >= 0))
+        cells = rule(s, s.distance, s.window)
+        return np.asarray(cells if s.encoder else cells & (s.distance >= 0))
 
     return visible
 

@@ -78,7 +78,7 @@ MISREAD: tuple[tuple[str, str, Callable[[Array], Array], int], ...] = (
 """Mistakes with a padding mask `[batch, slot]` of either stack."""
 
 
-def _own(change: Callable[[Array], Array]) -> Callable[[Slots], Array]:
+def _own_padding(change: Callable[[Array], Array]) -> Callable[[Slots], Array]:
     return lambda s: rows(np.asarray(change(s.real)))
 
 
@@ -92,7 +92,7 @@ def queries(s: Slots) -> Array:
 
 OWN: tuple[Rule, ...] = (
     Rule("", "", lambda s: rows(s.real)),
-    *(Rule(f"mask.{name}", says, _own(change), rank) for name, says, change, rank in MISREAD),
+    *(Rule(f"mask.{name}", says, _own_padding(change), rank) for name, says, change, rank in MISREAD),
     Rule("mask.padding_on_queries", "hides queries that are padding, not keys", queries),
     Rule("mask.padding_ignored", "shows padding once it is in the cache",
          lambda s: rows(s.real | (np.arange(s.real.shape[1]) < s.past)), 1),

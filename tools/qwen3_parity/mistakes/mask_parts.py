@@ -53,9 +53,9 @@ class Slots:
 def slots(site: Site) -> Slots:
     """The parts of a site's mask."""
     encoder = site.stack == "encoder"
-    given = site.inputs[0] if site.inputs[0].ndim == 2 else site.values.recorded("input.decoder_attention_mask", 0)
-    assert given is not None
-    real = given.astype(bool)
+    mask = site.inputs[0] if site.inputs[0].ndim == 2 else site.values.recorded("input.decoder_attention_mask", 0)
+    assert mask is not None
+    real = mask.astype(bool)
     real = real if encoder else real[:, : site.stop]
     memory = site.inputs[1].astype(bool) if not encoder and len(site.inputs) > 1 else None
     ids = site.values.recorded(f"input.{site.stack}_input_ids", 0)

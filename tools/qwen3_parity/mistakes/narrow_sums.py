@@ -28,20 +28,20 @@ _MOST = 0.5
 Rounded = Callable[[Array], Array]
 
 
-def narrow_sums(site: Site, what: Observed | None) -> Iterator[Hypothesis]:
+def narrow_sums(site: Site, observed: Observed | None) -> Iterator[Hypothesis]:
     """A narrow accumulator, to which products are added as they are or rounded first.
 
     Noise may tip a tie on the way, and all partial sums behind it: most of the wrong cells must be right to the bit, a
     few may be a rounding of the narrow type off.
     """
-    if what is None:
+    if observed is None:
         yield from _unseen(site)
         return
-    if _size(what.actual - what.truth, what.wrong) > _MOST * _size(what.truth, what.wrong):
+    if _size(observed.actual - observed.truth, observed.wrong) > _MOST * _size(observed.truth, observed.wrong):
         return
-    for one, arithmetic in _ways():
-        if explains(site, what, (_summed(arithmetic, site), unit_of(OPS[site.place.op].truth(site)))):
-            yield one
+    for hypothesis, arithmetic in _ways():
+        if explains(site, observed, (_summed(arithmetic, site), unit_of(OPS[site.place.op].truth(site)))):
+            yield hypothesis
 
 
 def _unseen(site: Site) -> Iterator[Hypothesis]:
@@ -49,7 +49,7 @@ def _unseen(site: Site) -> Iterator[Hypothesis]:
     if not asks_for_all() or site.values.recorded(site.place.name, site.step) is not None:
         return
     if OPS[site.place.op].at_site(site, FLOAT64).size <= _SMALL:
-        yield from (one for one, _ in _ways())
+        yield from (hypothesis for hypothesis, _ in _ways())
 
 
 def _ways() -> Iterator[tuple[Hypothesis, Arithmetic]]:
@@ -86,9 +86,9 @@ def _arithmetic(rounded: Rounded, *, first: bool) -> Arithmetic:
         return np.asarray(total, np.float64)
 
     def total(a: Array) -> Array:
-        found: Array = np.zeros(())
+        sums: Array = np.zeros(())
         for k in range(a.shape[-1]):
-            found = add(found, a[..., k])
-        return np.asarray(found, np.float64)
+            sums = add(sums, a[..., k])
+        return np.asarray(sums, np.float64)
 
     return Arithmetic(np.float64, matmul, total)

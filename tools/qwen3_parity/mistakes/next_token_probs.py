@@ -21,10 +21,10 @@ FIX = "repetition penalty, temperature, top-k, top-p, min-p, in this order, each
 _OFF = Sampling()
 
 
-def filters(sampling: Sampling, seen: Array) -> dict[str, Filter]:
+def filters(sampling: Sampling, occurred: Array) -> dict[str, Filter]:
     """Each filter that is on, as a function of logits, in the right order."""
     every: dict[str, Filter] = {
-        "repetition_penalty": lambda x: spec.penalised(x, seen, sampling.repetition_penalty),
+        "repetition_penalty": lambda x: spec.penalised(x, occurred, sampling.repetition_penalty),
         "temperature": lambda x: x / sampling.temperature,
         "top_k": lambda x: spec.top_k(x, sampling.top_k),
         "top_p": lambda x: spec.top_p(x, sampling.top_p),
@@ -34,16 +34,16 @@ def filters(sampling: Sampling, seen: Array) -> dict[str, Filter]:
 
 
 def _through(chain: Sequence[Filter], logits: Array) -> Array:
-    for one in chain:
-        logits = one(logits)
+    for apply in chain:
+        logits = apply(logits)
     return spec.softmax(logits)
 
 
-def _descending(logits: Array, kept: Callable[[Array], Array]) -> Array:
-    """Logits of which `kept(probabilities, largest first)` says what stays; the largest always does."""
+def _descending(logits: Array, rule: Callable[[Array], Array]) -> Array:
+    """Logits of which `rule(probabilities, largest first)` says what stays; the largest always does."""
     order = np.argsort(-logits, axis=-1, kind="stable")
     probs = spec.softmax(np.take_along_axis(logits, order, axis=-1))
-    stays = kept(probs)
+    stays = rule(probs)
     stays[..., 0] = True
     mask = np.zeros(logits.shape, bool)
     np.put_along_axis(mask, order, stays, axis=-1)
@@ -83,7 +83,7 @@ def _rules(site: Site, sampling: Sampling) -> Iterator[tuple[str, str, str, Filt
     vocab = logits.shape[-1]
     penalty, k, p, least = sampling.repetition_penalty, sampling.top_k, sampling.top_p, sampling.min_p
     prompt, stop = site.case.generation.prompt_length, site.stop
-    seen = history(site, ids, real)
+    occurred = history(site, ids, real)
     late = np.where(np.arange(real.shape[1]) >= prompt, real, False)
     early = np.where(np.arange(real.shape[1]) < prompt, real, False)
     scopes = {
@@ -91,17 +91,17 @@ def _rules(site: Site, sampling: Sampling) -> Iterator[tuple[str, str, str, Filt
         "generated_left_out": ("counts the prompt alone", history(site, ids, early)),
         "padding_counted": ("counts padding", history(site, ids, np.ones_like(real))),
         "last_left_out": ("leaves the last token out", _had(ids, real, stop - 1, vocab)),
-        "everything": ("is for every token", np.ones_like(seen)),
+        "everything": ("is for every token", np.ones_like(occurred)),
     }  # fmt: skip
-    divided = lambda x: np.where(seen, x / penalty, x)  # noqa: E731
+    divided = lambda x: np.where(occurred, x / penalty, x)  # noqa: E731
     yield "repetition_penalty", "negative_divided", "divides negative logits too, which raises them", divided
     yield (
         "repetition_penalty",
         "multiplied",
         "multiplies where it should divide",
-        partial(spec.penalised, seen=seen, penalty=1 / penalty),
+        partial(spec.penalised, seen=occurred, penalty=1 / penalty),
     )
-    yield "repetition_penalty", "subtracted", "is subtracted", lambda x: np.where(seen, x - penalty, x)
+    yield "repetition_penalty", "subtracted", "is subtracted", lambda x: np.where(occurred, x - penalty, x)
     counts = _counted(site)
     yield "repetition_penalty", "repeated", "is applied once for each time", lambda x: _often(x, counts, penalty)
     for name, (says, others) in scopes.items():
@@ -159,24 +159,24 @@ def sampling(site: Site) -> Iterator[Hypothesis]:
     """Mistakes about the distribution that a token is drawn from."""
     _, ids, real = site.inputs
     settings = sampling_of(site.case.generation)
-    right = filters(settings, history(site, ids, real))
+    active = filters(settings, history(site, ids, real))
 
     def chained(names: Sequence[str]) -> Callable[[Site], Result]:
-        def compute(one: Site) -> Result:
-            x, i, r = one.inputs
-            found = filters(settings, history(one, i, r))
-            return _result(one, lambda: _through([found[name] for name in names], x[:, -1].astype(np.float64)))
+        def compute(site: Site) -> Result:
+            x, i, r = site.inputs
+            by_name = filters(settings, history(site, i, r))
+            return _result(site, lambda: _through([by_name[name] for name in names], x[:, -1].astype(np.float64)))
 
         return compute
 
-    for off in right:
-        kept = [name for name in right if name != off]
-        yield Hypothesis(f"sampling.no_{off}", f"leaves {off} out", FIX, chained(kept))
+    for off in active:
+        remaining = [name for name in active if name != off]
+        yield Hypothesis(f"sampling.no_{off}", f"leaves {off} out", FIX, chained(remaining))
     for off, end, says, _ in _rules(site, settings):
-        if off in right:
+        if off in active:
             yield Hypothesis(f"{off}.{end}", f"{off} {says}", FIX, partial(_by_rule, says=says, off=off))
-    for order in permutations(right):
-        if list(order) != list(right):
+    for order in permutations(active):
+        if list(order) != list(active):
             says = "applies its filters in another order: " + ", ".join(order)
             yield Hypothesis("sampling.order", says, FIX, chained(order), 1)
     says = "keeps the probabilities of all tokens for those that stay"

@@ -66,8 +66,8 @@ def placement(site: Site) -> Iterator[Hypothesis]:
         name, says = _COPIES[pattern]
         guesses.append(Hypothesis(_NAME, says, _FIX[network], partial(_copied, name)))
     if pattern in _SUMS:
-        one, other, says = _SUMS[pattern]
-        guesses.append(Hypothesis(_NAME, says, _FIX[network], partial(_summed, one, other)))
+        first, second, says = _SUMS[pattern]
+        guesses.append(Hypothesis(_NAME, says, _FIX[network], partial(_summed, first, second)))
     if pattern == "post_norm.last_hidden_state":
         guesses += [
             Hypothesis("norm.extra", f"is normed once more, by {name} of the last layer", _FIX[network], compute)
@@ -83,9 +83,9 @@ def _layer(site: Site) -> str:
 
 
 def _tap(site: Site, names: str) -> Array | None:
-    found = [site.values.value(f"{_layer(site)}.{name}", site.step) for name in names.split("+")]
-    known = [one for one in found if one is not None]
-    return None if len(known) < len(found) else sum(known[1:], start=known[0])
+    taps = [site.values.value(f"{_layer(site)}.{name}", site.step) for name in names.split("+")]
+    known = [tap for tap in taps if tap is not None]
+    return None if len(known) < len(taps) else sum(known[1:], start=known[0])
 
 
 def _reading(slot: int, names: str, site: Site) -> Result | None:
@@ -101,8 +101,8 @@ def _copied(name: str, site: Site) -> Result | None:
     return None if value is None else (value, None)
 
 
-def _summed(one: str, other: str, site: Site) -> Result | None:
-    parts = [_tap(site, name) for name in (one, other)]
+def _summed(first: str, second: str, site: Site) -> Result | None:
+    parts = [_tap(site, name) for name in (first, second)]
     if parts[0] is None or parts[1] is None:
         return None
     return OPS["residual"].truth(replace(site, inputs=(parts[0], parts[1])))
@@ -114,8 +114,8 @@ def _again(site: Site, weight: Array, bias: Array) -> Result:
 
 def _normed(name: str, site: Site) -> Result | None:
     base = f"post_norm.layers.{site.config.num_hidden_layers - 1}.{name}"
-    found = [site.checkpoint.get(f"{base}.{part}") for part in ("weight", "bias")]
-    return None if found[0] is None or found[1] is None else _again(site, found[0], found[1])
+    parameters = [site.checkpoint.get(f"{base}.{part}") for part in ("weight", "bias")]
+    return None if parameters[0] is None or parameters[1] is None else _again(site, parameters[0], parameters[1])
 
 
 def _plainly(site: Site) -> Result:

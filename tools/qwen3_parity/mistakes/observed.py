@@ -105,7 +105,7 @@ def _observe(site: Site) -> Observed | None:
         return None
     errors = _errors(site, actual, truth, unit)
     # What is not finite, or padding, tells nothing of the mistake.
-    wrong = (errors > _room(site)) & np.isfinite(actual)
+    wrong = (errors > _tolerance(site)) & np.isfinite(actual)
     cells = visible_cells(site) if OPS[site.place.op].masked else real(site)
     if cells is not None and cells.ndim == wrong.ndim and (wrong & cells).any():
         wrong &= cells
@@ -133,27 +133,27 @@ def real(site: Site) -> Array | None:
     return cells.reshape(shape)
 
 
-def explains(site: Site, what: Observed, result: Result | None) -> bool:
+def explains(site: Site, observed: Observed, result: Result | None) -> bool:
     """Whether a guess brings most of the wrong cells back into the op's headroom (a quick look, no judgement)."""
-    if result is None or result[0].shape != what.actual.shape:
+    if result is None or result[0].shape != observed.actual.shape:
         return False
-    errors = _errors(site, what.actual, *result)
-    return bool(np.mean(errors[what.wrong] <= _room(site)) >= _SOME)
+    errors = _errors(site, observed.actual, *result)
+    return bool(np.mean(errors[observed.wrong] <= _tolerance(site)) >= _SOME)
 
 
-def settles(site: Site, what: Observed, result: Result | None) -> bool:
+def settles(site: Site, observed: Observed, result: Result | None) -> bool:
     """Whether a guess leaves no cell outside of the op's headroom."""
-    if result is None or result[0].shape != what.actual.shape:
+    if result is None or result[0].shape != observed.actual.shape:
         return False
     cells = real(site)
-    judged = np.isfinite(what.actual) & (True if cells is None else cells)
-    return bool((_errors(site, what.actual, *result)[judged] <= _room(site)).all())
+    judged = np.isfinite(observed.actual) & (True if cells is None else cells)
+    return bool((_errors(site, observed.actual, *result)[judged] <= _tolerance(site)).all())
 
 
-def factor_between(one: Array, other: Array) -> float:
-    """The factor that brings `one` closest to `other`; 0 without numbers."""
-    squares = float(np.vdot(one, one))
-    return float(np.vdot(one, other)) / squares if squares else 0.0
+def factor_between(source: Array, target: Array) -> float:
+    """The factor that brings `source` closest to `target`; 0 without numbers."""
+    squares = float(np.vdot(source, source))
+    return float(np.vdot(source, target)) / squares if squares else 0.0
 
 
 def unit_of(result: Result) -> Array:
@@ -180,24 +180,26 @@ def asks_for_all() -> bool:
     return _every.get()
 
 
-def likely(site: Site, what: Observed | None, guesses: Iterable[Hypothesis]) -> Iterator[Hypothesis]:
+def likely(site: Site, observed: Observed | None, guesses: Iterable[Hypothesis]) -> Iterator[Hypothesis]:
     """The guesses that pass a quick look; the plain ones where nothing was recorded to look at."""
-    for one in guesses:
+    for hypothesis in guesses:
         with np.errstate(all="ignore"):
-            if _every.get() or (one.rank <= PLAIN if what is None else _explained(site, what, one.compute)):
-                yield one
+            if _every.get() or (
+                hypothesis.rank <= PLAIN if observed is None else _explained(site, observed, hypothesis.compute)
+            ):
+                yield hypothesis
 
 
-def _explained(site: Site, what: Observed, compute: Compute) -> bool:
+def _explained(site: Site, observed: Observed, compute: Compute) -> bool:
     """Of a formula, whether it comes near, and only then what rounding does to it."""
     if isinstance(compute, Formula):
         y = compute.wrong(site)
-        if y is None or y.shape != what.actual.shape:
+        if y is None or y.shape != observed.actual.shape:
             return False
-        far = np.abs(y - what.actual)[what.wrong] > _FAR * np.abs(what.actual[what.wrong]).max()
+        far = np.abs(y - observed.actual)[observed.wrong] > _FAR * np.abs(observed.actual[observed.wrong]).max()
         if np.mean(far) > 1 - _SOME:
             return False
-    return explains(site, what, compute(site))
+    return explains(site, observed, compute(site))
 
 
 def narrowed(y: Array, unit: Array, rounded: Callable[[Array], Array]) -> tuple[Array, Array]:
@@ -207,7 +209,7 @@ def narrowed(y: Array, unit: Array, rounded: Callable[[Array], Array]) -> tuple[
     return rounded(y).astype(np.float64), np.asarray(unit + step)
 
 
-def _room(site: Site) -> float:
+def _tolerance(site: Site) -> float:
     return headroom("op", site.place.op).max
 
 
@@ -215,6 +217,6 @@ def _errors(site: Site, actual: Array, y: Array, unit: Array | None) -> Array:
     if unit is None:
         return np.where(actual == y, 0.0, np.inf)
     with np.errstate(all="ignore"):
-        found = np.asarray(np.abs(actual - y) / as_stored(unit, y, site.place.op, site.values.dtype))
-    found[actual == y] = 0
-    return np.asarray(np.where(np.isnan(found), np.inf, found))
+        errors = np.asarray(np.abs(actual - y) / as_stored(unit, y, site.place.op, site.values.dtype))
+    errors[actual == y] = 0
+    return np.asarray(np.where(np.isnan(errors), np.inf, errors))

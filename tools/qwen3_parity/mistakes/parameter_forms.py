@@ -31,8 +31,8 @@ def _along(axis: int, order: Callable[[Site, int], Array | None]) -> Form:
     def form(site: Site, w: Array) -> Array | None:
         if axis >= w.ndim:
             return None
-        found = order(site, w.shape[axis])
-        return None if found is None else w.take(found, axis=axis)
+        indices = order(site, w.shape[axis])
+        return None if indices is None else w.take(indices, axis=axis)
 
     return form
 
@@ -176,7 +176,7 @@ _FORMS: tuple[tuple[str, str, Form, int], ...] = (
     *(("weight.pitch", f"has rows read as if each began at a multiple of {n}", _pitch(n, rounds_up=True), 2) for n in (8, 16, 32, 64, 128)),
     ("weight.zero", "is all zeros", lambda s, w: np.zeros_like(w), 1),
     ("weight.magnitude", "has lost its signs", lambda s, w: np.abs(w), 3),
-    *(("weight.rounded", f"is rounded to {what}", lambda s, w, r=r: r(w), 0) for what, r in ROUNDED),
+    *(("weight.rounded", f"is rounded to {kind}", lambda s, w, r=r: r(w), 0) for kind, r in ROUNDED),
     ("weight.quantised", "is quantised to 8 bits, a scale for each row", _quantised(127, -1), 1),
     ("weight.quantised", "is quantised to 8 bits, one scale", _quantised(127, 0), 1),
     *(("weight.quantised", f"is quantised to {bits} bits in blocks of {n}", _quantised(2 ** (bits - 1) - 1, n), 1)
@@ -198,11 +198,11 @@ _FAMILIES = (("q_proj", "k_proj", "v_proj"), ("k_proj", "v_proj"), ("gate_proj",
 
 def fused(site: Site) -> Iterator[tuple[str, str, Callable[[Site], Array | None], int]]:
     """Wrong cuts of a matrix that holds q, k and v (or k and v, gate and up) together."""
-    own = site.place.parameters[0].removesuffix(".weight").rpartition(".")[2]
+    leaf = site.place.parameters[0].removesuffix(".weight").rpartition(".")[2]
     for family in _FAMILIES:
-        if own not in family:
+        if leaf not in family:
             continue
-        which = family.index(own)
+        which = family.index(leaf)
         text = "[" + "; ".join(name.removesuffix("_proj") for name in family) + "]"
         yield "weight.fused_layout", f"is cut from {text} stored by groups as if it were stored in a row", partial(_cut, family, which, "grouped"), 0  # fmt: skip
         yield "weight.fused_layout", f"is cut by groups from {text} stored in a row", partial(_cut, family, which, "groups"), 0  # fmt: skip
@@ -221,15 +221,15 @@ def fused(site: Site) -> Iterator[tuple[str, str, Callable[[Site], Array | None]
 
 def _stack(site: Site, family: tuple[str, ...]) -> list[Array] | None:
     base = site.place.parameters[0].removesuffix(".weight").rpartition(".")[0]
-    found = [site.checkpoint.get(f"{base}.{name}.weight") for name in family]
-    return None if any(one is None for one in found) else [one for one in found if one is not None]
+    weights = [site.checkpoint.get(f"{base}.{name}.weight") for name in family]
+    return None if any(weight is None for weight in weights) else [weight for weight in weights if weight is not None]
 
 
 def _cut(family: tuple[str, ...], which: int, how: str, site: Site) -> Array | None:
     parts = _stack(site, family)
     if parts is None:
         return None
-    sizes = [len(one) for one in parts]
+    sizes = [len(part) for part in parts]
     start = sum(sizes[:which])
     blocks = site.config.num_key_value_heads if family[0] != "gate_proj" else 1
     if how in ("turns", "woven"):
@@ -260,6 +260,6 @@ def _cut_off(family: tuple[str, ...], which: int, rows: int, site: Site) -> Arra
     if parts is None:
         return None
     by = {0: site.config.head_dim, -2: -site.config.head_dim}.get(rows, rows)
-    numbers = np.arange(len(parts[which])) + sum(len(one) for one in parts[:which]) + by
+    numbers = np.arange(len(parts[which])) + sum(len(part) for part in parts[:which]) + by
     together = np.concatenate(parts)
     return together[numbers % len(together)]

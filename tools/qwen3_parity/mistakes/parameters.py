@@ -33,14 +33,16 @@ class Other(NamedTuple):
 def shapes(site: Site) -> Mapping[str, tuple[int, ...]]:
     """The shape of every parameter, from what the recordings say of them: no tensor is read."""
     listed = (site.values.given or site.values.recording).parameters or site.values.recording.parameters
-    known = {one.name: tuple(one.shape) for one in listed}
+    known = {parameter.name: tuple(parameter.shape) for parameter in listed}
     return {name: known[name] if name in known else site.checkpoint[name].shape for name in site.checkpoint}
 
 
 def loaded(name: str, golden: Recording | None, candidate: Recording) -> bool | None:
     """Whether the candidate's digest of a parameter is the golden's; None where nobody says it, or in another dtype."""
     expected, actual = (
-        next(((one.dtype, one.sha256) for one in recording.parameters if one.name == name and one.sha256), None)
+        next(
+            ((entry.dtype, entry.sha256) for entry in recording.parameters if entry.name == name and entry.sha256), None
+        )
         if recording is not None
         else None
         for recording in (golden, candidate)
@@ -55,25 +57,25 @@ def loaded_as_stored(site: Site) -> bool:
     return bool(loaded((*site.place.parameters, "")[0], site.values.given, site.values.recording))
 
 
-def others(site: Site, own: str, size: tuple[int, ...]) -> Iterator[Other]:
-    """Every tensor of `size` but `own`, as this layer sees it."""
+def others(site: Site, own_name: str, size: tuple[int, ...]) -> Iterator[Other]:
+    """Every tensor of `size` but `own_name`, as this layer sees it."""
     known = shapes(site)
     layers = site.config.num_hidden_layers
     here = site.place.layer
     for name, shape in known.items():
-        if shape != size or name == own:
+        if shape != size or name == own_name:
             continue
-        found = _LAYER.search(name)
-        if found is None:
+        match = _LAYER.search(name)
+        if match is None:
             yield Other(name, _fixed(name), 1)
             continue
-        layer = int(found.group(1))
+        layer = int(match.group(1))
         pattern = _LAYER.sub(".layers.{layer}.", name)
         kind = pattern.replace("{layer}", "*")
         if here is None:
             yield Other(name, _fixed(name), 1)
             continue
-        mine = _LAYER.sub(".layers.{layer}.", own)
+        mine = _LAYER.sub(".layers.{layer}.", own_name)
         if layer == here:
             yield Other(f"{kind} of its layer", _relative(pattern, 0, layers), 0, _exchange(mine, pattern))
             continue
@@ -94,9 +96,9 @@ def others(site: Site, own: str, size: tuple[int, ...]) -> Iterator[Other]:
             yield Other(says, find, rank, cause if mine == pattern else "")
 
 
-def _exchange(one: str, other: str) -> str:
+def _exchange(first: str, second: str) -> str:
     """Two tensors in each other's place; or those of one stack in the other, whatever they are."""
-    of, stacks = (one, other), {one.partition(".")[0], other.partition(".")[0]}
+    of, stacks = (first, second), {first.partition(".")[0], second.partition(".")[0]}
     leaves = {".".join(name.removesuffix(".weight").split(".")[-1:]) for name in of}
     return "stacks exchanged" if len(stacks) == 2 and len(leaves) == 1 else f"exchanged: {' and '.join(sorted(of))}"
 
@@ -131,9 +133,9 @@ def guess(name: str, says: str, fix: str, change: Change, rank: int, cause: str 
 
 def other_tensors(site: Site) -> Iterator[Hypothesis]:
     """Wrong weights of a norm or an embedding."""
-    what = observe(site)
+    observed = observe(site)
     with np.errstate(all="ignore"):
-        yield from likely(site, what, (one for one, _ in tensors(site)))
+        yield from likely(site, observed, (hypothesis for hypothesis, _ in tensors(site)))
 
 
 _LARGE = 1 << 24
@@ -156,10 +158,10 @@ def _changed(compute: Callable[[Site], Array | None], site: Site) -> Site | None
 
 def tensors(site: Site) -> Iterator[tuple[Hypothesis, Change]]:
     """Other tensors, other forms, other cuts."""
-    own = site.place.parameters[0]
-    fix = f"load {own} as it is stored, (out, in)"
-    for one in others(site, own, site.parameters["weight"].shape):
-        yield guess("weight.other_tensor", f"uses {one.says}", fix, partial(_exchanged, one.find), one.rank, one.cause)
+    own_name = site.place.parameters[0]
+    fix = f"load {own_name} as it is stored, (out, in)"
+    for says, find, rank, cause in others(site, own_name, site.parameters["weight"].shape):
+        yield guess("weight.other_tensor", f"uses {says}", fix, partial(_exchanged, find), rank, cause)
     if site.parameters["weight"].size > _LARGE:
         return
     for name, says, form, rank in forms():

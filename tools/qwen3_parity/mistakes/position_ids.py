@@ -67,7 +67,7 @@ def slots(site: Site, ids: Array) -> Slots:
     tokens = site.values.recorded(f"input.{stack}_input_ids", 0)
     here = None if tokens is None else tokens[:, past : past + ids.shape[1]]
     memory = site.values.recorded("input.encoder_attention_mask", 0) if decoder else None
-    earlier, their_ids = (earlier_input(site, f"input.{stack}_{one}") for one in ("attention_mask", "position_ids"))
+    earlier, their_ids = (earlier_input(site, f"input.{stack}_{leaf}") for leaf in ("attention_mask", "position_ids"))
     if earlier is None or len(earlier) != len(ids):
         return Slots(ids, past, site.step, first, here, memory)
     theirs = None if their_ids is None else their_ids[:, past : past + ids.shape[1]]
@@ -171,7 +171,7 @@ _RULES: tuple[Rule, ...] = (
     Rule("positions.shifted", "has the positions of the token before", lambda s: np.roll(s.ids, 1, axis=1), 2),
     Rule("positions.shifted", "has the positions of the token behind", lambda s: np.roll(s.ids, -1, axis=1), 2),
     *(Rule("positions.scaled", f"multiplies positions by {f:g}", partial(_times, f), 1) for f in (2, 0.5, 4, 0.25, 8, 0.125)),
-    *(Rule("positions.half_precision", f"keeps positions in {what}", partial(_in_type, r), 1) for what, r in ROUNDED),
+    *(Rule("positions.half_precision", f"keeps positions in {kind}", partial(_in_type, r), 1) for kind, r in ROUNDED),
     *(Rule("positions.wrapped", f"keeps positions in {n} bits, with a sign", partial(_signed, n), 1) for n in (8, 16)),
     *(Rule("positions.wrapped", f"starts again at position {n}", partial(_modulo, n), 2)
       for n in (2**16, 2**15, 4096, 2048, 1024, 512, 256, 128, 64, 32, 16, 8, 4)),
@@ -188,14 +188,14 @@ def rules(s: Slots, window: int | None = None, longest: int = 0) -> Iterator[Rul
     more += [Rule("positions.offset", f"is {n:+d} off", partial(_plus, n), 0 if abs(n) == 1 else 1)
              for n in (1, -1, 2, -2, 3, -3, 4, -4)]  # fmt: skip
     for rule in (*_RULES, *more):
-        found = rule.change(s)
-        if found is not None and not np.array_equal(found, s.ids):
+        ids = rule.change(s)
+        if ids is not None and not np.array_equal(ids, s.ids):
             yield rule
 
 
-def fitted(ids: Array, found: Array, known: Array) -> Rule | None:
+def fitted(ids: Array, actual: Array, known: Array) -> Rule | None:
     """The rule that recorded positions tell where they are `known`: one offset for all, or one for each row."""
-    offset = np.where(known, found - ids, 0)
+    offset = np.where(known, actual - ids, 0)
     if not known.any() or not offset.any():
         return None
     single = offset[known]
@@ -221,14 +221,16 @@ def longest_of(site: Site) -> int:
 
 def positions(site: Site) -> Iterator[Hypothesis]:
     """Wrong position ids."""
-    what = observe(site)
+    observed = observe(site)
     s = slots(site, OPS["position_ids"].truth(site)[0])
-    found = list(rules(s, site.config.sliding_window, longest_of(site)))
-    if what is not None:
+    candidates = list(rules(s, site.config.sliding_window, longest_of(site)))
+    if observed is not None:
         cells = real(site)
-        one = fitted(what.truth, what.actual, np.ones(what.actual.shape, bool) if cells is None else cells)
-        found += [] if one is None else [one]
-    yield from likely(site, what, (Hypothesis(r.name, r.says, r.fix, partial(_renumbered, r), r.rank) for r in found))
+        fit = fitted(observed.truth, observed.actual, np.ones(observed.actual.shape, bool) if cells is None else cells)
+        candidates += [] if fit is None else [fit]
+    yield from likely(
+        site, observed, (Hypothesis(r.name, r.says, r.fix, partial(_renumbered, r), r.rank) for r in candidates)
+    )
 
 
 def _renumbered(rule: Rule, site: Site) -> tuple[Array, None] | None:

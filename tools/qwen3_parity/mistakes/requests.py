@@ -19,12 +19,12 @@ def earlier(site: Site) -> Recording | None:
 def _beside(golden: str, after: str) -> Recording | None:
     """The case `after` of the same set as a golden's file; it is looked for by name, which is no path."""
     files = Path(golden).parent.parent.glob("*/*.pb")
-    found = next((path for path in files if f"{path.parent.name}/{path.stem}" == after), None)
-    return None if found is None else read(found, digests=True)
+    file = next((path for path in files if f"{path.parent.name}/{path.stem}" == after), None)
+    return None if file is None else read(file, digests=True)
 
 
 def earlier_input(site: Site, name: str) -> Array | None:
     """What the request before was given as the input `name`; None without one."""
     before = earlier(site)
-    found = None if before is None else before.get(name, 0)
-    return None if found is None else found.values()
+    tap = None if before is None else before.get(name, 0)
+    return None if tap is None else tap.values()

@@ -36,7 +36,7 @@ _SUMS: tuple[tuple[str, str, int, float, float], ...] = (
 
 def residual(site: Site) -> Iterator[Hypothesis]:
     """Wrong sums of stream and branch."""
-    what, layers = observe(site), site.config.num_hidden_layers
+    observed, layers = observe(site), site.config.num_hidden_layers
     depths = (("sqrt(layers)", layers), ("sqrt(2 * layers)", 2 * layers), ("layers", layers**2))
     sums = (*_SUMS, *(("scaled", f"divides the branch by {text}", 1, 1, n**-0.5) for text, n in depths))
 
@@ -45,15 +45,15 @@ def residual(site: Site) -> Iterator[Hypothesis]:
 
     with np.errstate(all="ignore"):
         table = ((name, says, rank, _sum(a, b)) for name, says, rank, a, b in sums)
-        yield from likely(site, what, rows("residual", FIX, table))
-        with_number = list(fitted(site, what, "residual.scaled", FIX, lambda b: says(1, b),
+        yield from likely(site, observed, rows("residual", FIX, table))
+        with_number = list(fitted(site, observed, "residual.scaled", FIX, lambda b: says(1, b),
                                   lambda b, site: _sum(1, b)(site), (1.0,), rank=1))  # fmt: skip
-        yield from with_number or fitted(site, what, "residual.scaled", FIX, says,
+        yield from with_number or fitted(site, observed, "residual.scaled", FIX, says,
                                          lambda a, b, site: _sum(a, b)(site), (1.0, 1.0), rank=1)  # fmt: skip
-        yield from likely(site, what, rows("residual", FIX, _others()))
-        yield from likely(site, what, shifted(site, ["residual.shifted"] * 2, ["the stream", "the branch"], FIX))
-        yield from casts(site, what, "residual.half_precision", f"{FIX}; keep the stream's precision")
-        yield from clamped(site, what, "residual.clamped", FIX, (65504, 1e4, 1e3, 100, 10))
+        yield from likely(site, observed, rows("residual", FIX, _others()))
+        yield from likely(site, observed, shifted(site, ["residual.shifted"] * 2, ["the stream", "the branch"], FIX))
+        yield from casts(site, observed, "residual.half_precision", f"{FIX}; keep the stream's precision")
+        yield from clamped(site, observed, "residual.clamped", FIX, (65504, 1e4, 1e3, 100, 10))
 
 
 def _word(factor: float, site: Site) -> str:

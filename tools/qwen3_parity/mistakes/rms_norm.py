@@ -110,20 +110,20 @@ _WHOLE: tuple[tuple[str, str, float, Wrong], ...] = (
 
 def norm(site: Site) -> Iterator[Hypothesis]:
     """Wrong eps, statistics, weights and roundings of RMSNorm and QK-norm, one mistake or two."""
-    what = observe(site)
+    observed = observe(site)
     with np.errstate(all="ignore"):
-        yield from likely(site, what, _eps(site, what))
-        plain = list(likely(site, what, (*_formulas(1), *formulas("norm", FIX, _WHOLE))))
-        plain += clamped(site, what, "norm.clamped", FIX, (1, 3, 5, 10, 100), 2)
-        plain += scaled(site, what, "norm.scaled", FIX, 2)
-        plain += miscounted(site, what, "norm.lost_terms", rows(site).shape[-1], _counted)
-        plain += likely(site, what, _widths(site) if what is None else _numbers(site, what))
+        yield from likely(site, observed, _eps(site, observed))
+        plain = list(likely(site, observed, (*_formulas(1), *formulas("norm", FIX, _WHOLE))))
+        plain += clamped(site, observed, "norm.clamped", FIX, (1, 3, 5, 10, 100), 2)
+        plain += scaled(site, observed, "norm.scaled", FIX, 2)
+        plain += miscounted(site, observed, "norm.lost_terms", rows(site).shape[-1], _counted)
+        plain += likely(site, observed, _widths(site) if observed is None else _numbers(site, observed))
         yield from plain
-        if what is not None and not any(settles(site, what, one.compute(site)) for one in plain):
-            yield from likely(site, what, (*_formulas(2), *_formulas(3)))
-        yield from casts(site, what, "norm.half_precision", FIX)
-        yield from narrow_sums(site, what)
-        yield from likely(site, what, [_weight_before_cast()])
+        if observed is not None and not any(settles(site, observed, hypothesis.compute(site)) for hypothesis in plain):
+            yield from likely(site, observed, (*_formulas(2), *_formulas(3)))
+        yield from casts(site, observed, "norm.half_precision", FIX)
+        yield from narrow_sums(site, observed)
+        yield from likely(site, observed, [_weight_before_cast()])
 
 
 def _counted(counts: Counts, site: Site) -> Result:
@@ -133,29 +133,29 @@ def _counted(counts: Counts, site: Site) -> Result:
     return y, ops.rms_norm.unit(y, x)
 
 
-def _of_width(width: int, right: int) -> Hypothesis:
-    says = f"divides the sum of squares by {width}, not by the {right} numbers of a row"
+def _of_width(width: int, expected: int) -> Hypothesis:
+    says = f"divides the sum of squares by {width}, not by the {expected} numbers of a row"
     return Hypothesis("norm.width", says, FIX, Formula(_divided(divisor=partial(_by_width, width))), 1)
 
 
 def _widths(site: Site) -> Iterator[Hypothesis]:
     """The widths of a row that is filled up to whole blocks."""
-    right = rows(site).shape[-1]
-    widths = {-(-right // block) * block for block in BLOCKS} - {right}
-    yield from (_of_width(width, right) for width in sorted(widths))
+    expected = rows(site).shape[-1]
+    widths = {-(-expected // block) * block for block in BLOCKS} - {expected}
+    yield from (_of_width(width, expected) for width in sorted(widths))
 
 
-def _numbers(site: Site, what: Observed) -> Iterator[Hypothesis]:
+def _numbers(site: Site, observed: Observed) -> Iterator[Hypothesis]:
     """A width, or a number added to the weight, that the recorded rows tell."""
     x, eps = rows(site), site.config.rms_norm_eps
-    row = np.unravel_index(np.argmax(np.where(what.wrong.any(axis=-1), mean_square(x)[..., 0], -1)), x.shape[:-1])
-    factor = factor_between(what.truth[row], what.actual[row].astype(np.float64))
+    row = np.unravel_index(np.argmax(np.where(observed.wrong.any(axis=-1), mean_square(x)[..., 0], -1)), x.shape[:-1])
+    factor = factor_between(observed.truth[row], observed.actual[row].astype(np.float64))
     left = (float(mean_square(x[row])[0]) + eps) / max(factor, 1e-6) ** 2 - eps
     width = round(float(np.sum(x[row] ** 2)) / left) if left > 0 else 0
     if width > 0 and width != x.shape[-1]:
         yield _of_width(width, x.shape[-1])
     if weight_of_rows(site) is not None:
-        yield from fitted(site, what, "weight.constant_added", FIX, "multiplies by weight {:+.6g}".format,
+        yield from fitted(site, observed, "weight.constant_added", FIX, "multiplies by weight {:+.6g}".format,
                           lambda c, site: _divided(weight=lambda w: w + c)(site), (0.5,))  # fmt: skip
 
 
@@ -198,49 +198,51 @@ def _formulas(mistakes: int) -> Iterator[Hypothesis]:
             yield Hypothesis(names[0], says, FIX, Formula(_divided(*parts)), rank + 2 * (len(names) - 1))
 
 
-def _eps(site: Site, what: Observed | None) -> Iterator[Hypothesis]:
+def _eps(site: Site, observed: Observed | None) -> Iterator[Hypothesis]:
     """An eps of another size: one that somebody would write, or else what the row of the smallest numbers tells."""
-    right = site.config.rms_norm_eps
+    expected = site.config.rms_norm_eps
     plain: list[float] = [0, *(10.0**-k for k in range(2, 13)), *(5 * 10.0**-k for k in range(4, 9)), 3e-3, 2.0**-23]
-    plain += [right * f for f in (10, 0.1, 2, 0.5, 100, 0.01)] + [right**0.5, right**2]
-    found = None if what is None else _fitted(site, what)
-    for eps in sorted({float(e) for e in plain} - {right}, key=lambda e: 0 if found is None else abs(e - found[0])):
+    plain += [expected * f for f in (10, 0.1, 2, 0.5, 100, 0.01)] + [expected**0.5, expected**2]
+    fit = None if observed is None else _fitted(site, observed)
+    for eps in sorted({float(e) for e in plain} - {expected}, key=lambda e: 0 if fit is None else abs(e - fit[0])):
         # A number that is as close as rounding can tell needs no fit.
-        if found is None or abs(eps - found[0]) <= found[1]:
-            yield _with_eps(eps, right, 0)
-    if found is not None and -found[1] < found[0] <= _LARGEST_EPS:
-        yield _with_eps(found[0], right, 1)
+        if fit is None or abs(eps - fit[0]) <= fit[1]:
+            yield _with_eps(eps, expected, 0)
+    if fit is not None and -fit[1] < fit[0] <= _LARGEST_EPS:
+        yield _with_eps(fit[0], expected, 1)
     width = rows(site).shape[-1]
     padded = sorted({-(-width // block) * block - width for block in BLOCKS} - {0})
     for lanes in padded:
-        if found is None or abs(right + lanes / width - found[0]) <= found[1]:
+        if fit is None or abs(expected + lanes / width - fit[0]) <= fit[1]:
             says = f"takes {lanes} numbers more into the mean square, each 1: a row filled up to {width + lanes}"
             fix = "load the lanes behind a row's end as 0, and divide by the numbers of the row"
-            yield Hypothesis("norm.padded_lanes", says, fix, with_config(rms_norm_eps=right + lanes / width), 1)
-    if found is not None and _LARGEST_EPS < found[0] < 1e3:
-        says = f"adds {found[0] - right:.7g} to the mean square, {(found[0] - right) * width:.4g} to the sum of squares"
-        yield Hypothesis("norm.constant_added", says, FIX, with_config(rms_norm_eps=found[0]), 2)
+            yield Hypothesis("norm.padded_lanes", says, fix, with_config(rms_norm_eps=expected + lanes / width), 1)
+    if fit is not None and _LARGEST_EPS < fit[0] < 1e3:
+        says = (
+            f"adds {fit[0] - expected:.7g} to the mean square, {(fit[0] - expected) * width:.4g} to the sum of squares"
+        )
+        yield Hypothesis("norm.constant_added", says, FIX, with_config(rms_norm_eps=fit[0]), 2)
 
 
 _LARGEST_EPS = 0.01
 """What nobody would write as an eps is more."""
 
 
-def _with_eps(eps: float, right: float, rank: int) -> Hypothesis:
-    says = f"uses eps {eps:.7g} instead of {right:.7g}"
+def _with_eps(eps: float, expected: float, rank: int) -> Hypothesis:
+    says = f"uses eps {eps:.7g} instead of {expected:.7g}"
     return Hypothesis("norm.eps", says, "read rms_norm_eps", with_config(rms_norm_eps=eps), rank)
 
 
-def _fitted(site: Site, what: Observed) -> tuple[float, float] | None:
+def _fitted(site: Site, observed: Observed) -> tuple[float, float] | None:
     """The eps that the wrong row of the smallest mean square tells, and how far it may be off."""
     x = rows(site)
     weighted = x * np.asarray(site.parameters["weight"], np.float64)
-    usable = what.wrong & (weighted != 0)
+    usable = observed.wrong & (weighted != 0)
     square = np.where(usable.any(axis=-1), mean_square(x)[..., 0], np.inf)
     row = np.unravel_index(np.argmin(square), square.shape)
     if not np.isfinite(square[row]):
         return None
-    a, b = what.actual[row][usable[row]], weighted[row][usable[row]]
+    a, b = observed.actual[row][usable[row]], weighted[row][usable[row]]
     along = float(a @ b)
     if along == 0:
         return None
@@ -255,10 +257,10 @@ def _normed(site: Site, x: Array) -> Array:
 def other_statistic(site: Site) -> Iterator[Hypothesis]:
     """Whatever rows are divided by, the rest being right: for norms that nothing else explains."""
     says = "gives each row a factor of its own: what it divides by is wrong, the weight is right"
-    what, name = observe(site), "norm.other_statistic"
-    if what is not None:
-        wrong = what.wrong.any(axis=-1)
-        off, squares = np.abs(_factors(what)[wrong] - 1), mean_square(rows(site))[wrong]
+    observed, name = observe(site), "norm.other_statistic"
+    if observed is not None:
+        wrong = observed.wrong.any(axis=-1)
+        off, squares = np.abs(_factors(observed)[wrong] - 1), mean_square(rows(site))[wrong]
         if off.size and off.max() < _CLOSE:
             name = "norm.approximated"
             says = (
@@ -272,18 +274,18 @@ _CLOSE = 0.02
 """How far an approximated root may be off, of itself."""
 
 
-def _factors(what: Observed) -> Array:
-    squares = np.sum(what.truth * what.truth, axis=-1, keepdims=True)
-    found = np.sum(what.actual * what.truth, axis=-1, keepdims=True) / np.where(squares > 0, squares, 1)
-    return np.asarray(found)
+def _factors(observed: Observed) -> Array:
+    squares = np.sum(observed.truth * observed.truth, axis=-1, keepdims=True)
+    factors = np.sum(observed.actual * observed.truth, axis=-1, keepdims=True) / np.where(squares > 0, squares, 1)
+    return np.asarray(factors)
 
 
 def _row_factors(site: Site) -> Result | None:
-    what = observe(site)
-    if what is None:
+    observed = observe(site)
+    if observed is None:
         return None
-    factor = _factors(what)
-    return what.truth * factor, unit_of((what.truth, what.unit)) * np.abs(factor)
+    factor = _factors(observed)
+    return observed.truth * factor, unit_of((observed.truth, observed.unit)) * np.abs(factor)
 
 
 def gradient(site: Site) -> Iterator[Hypothesis]:
@@ -295,10 +297,10 @@ def gradient(site: Site) -> Iterator[Hypothesis]:
 
 def _norm_without_mean(site: Site) -> Result | None:
     if site.place.op == "norm_input_gradient":
-        *skip, dy, x = (np.asarray(one, np.float64) for one in site.inputs)
+        *skip, dy, x = (np.asarray(value, np.float64) for value in site.inputs)
         weight = np.asarray(site.checkpoint[site.place.parameters[0]], np.float64)
         y = weight * dy * normalised(x, site.config.rms_norm_eps)[1]
-        return added([(one, 0 * one) for one in skip] + [(y, as_unit(8 * np.abs(y)))])
+        return added([(term, 0 * term) for term in skip] + [(y, as_unit(8 * np.abs(y)))])
     if site.place.op != "head_gradient" or not site.names[0].endswith("_norm"):
         return None
     name = site.place.name.removeprefix("gradient.").replace("encoder_k_proj", "k_proj").replace("_proj", "_norm")
@@ -312,14 +314,14 @@ def other_weight(site: Site) -> Iterator[Hypothesis]:
     weight = None if observe(site) is None or loaded_as_stored(site) else weight_of_rows(site)
     if weight is None:
         return
-    right = np.asarray(site.parameters["weight"], np.float64)
-    wrong = np.flatnonzero(np.abs(weight - right) > 1e-5 * np.abs(right) + 1e-7)
-    shown = ", ".join(f"[{i}] {weight[i]:.5g} for {right[i]:.5g}" for i in wrong[:4])
-    says = f"has a weight of no tensor of the checkpoint: {len(wrong)} of {len(right)} channels differ, {shown}"
+    expected = np.asarray(site.parameters["weight"], np.float64)
+    wrong = np.flatnonzero(np.abs(weight - expected) > 1e-5 * np.abs(expected) + 1e-7)
+    shown = ", ".join(f"[{i}] {weight[i]:.5g} for {expected[i]:.5g}" for i in wrong[:4])
+    says = f"has a weight of no tensor of the checkpoint: {len(wrong)} of {len(expected)} channels differ, {shown}"
 
     def compute(site: Site) -> Result | None:
-        found = weight_of_rows(site)
-        return None if found is None else OPS[site.place.op].truth(replace(site, parameters={"weight": found}))
+        recovered = weight_of_rows(site)
+        return None if recovered is None else OPS[site.place.op].truth(replace(site, parameters={"weight": recovered}))
 
     yield Hypothesis(
         "weight.unknown", says, "compare what is loaded with the checkpoint, element by element", compute, 7
@@ -328,19 +330,19 @@ def other_weight(site: Site) -> Iterator[Hypothesis]:
 
 def weight_of_rows(site: Site) -> Array | None:
     """`[n]`: the weight that reproduces a recorded norm best, channel by channel; the right one where nothing is wrong."""
-    what = observe(site)
-    right = np.asarray(site.parameters["weight"], np.float64)
-    if what is None:
-        return right
+    observed = observe(site)
+    expected = np.asarray(site.parameters["weight"], np.float64)
+    if observed is None:
+        return expected
     x = rows(site)
     hat = (x / np.sqrt(mean_square(x) + site.config.rms_norm_eps)).reshape(-1, x.shape[-1])
-    actual = what.actual.astype(np.float64).reshape(hat.shape)
-    wrong = what.wrong.reshape(hat.shape) & np.isfinite(actual)
+    actual = observed.actual.astype(np.float64).reshape(hat.shape)
+    wrong = observed.wrong.reshape(hat.shape) & np.isfinite(actual)
     if len(np.unique(hat[wrong.any(axis=1)], axis=0)) < 2 or wrong.sum(axis=0).max() < 2:
         return None  # one row, and the same row again, tells any weight
     squares = np.where(wrong, hat * hat, 0).sum(axis=0)
     fitted = np.where(wrong, hat * actual, 0).sum(axis=0) / np.where(squares > 0, squares, 1)
-    return np.where(squares > 0, fitted, right)
+    return np.where(squares > 0, fitted, expected)
 
 
 MISTAKES: Mapping[str, Mistakes] = {

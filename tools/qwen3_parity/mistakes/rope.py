@@ -33,7 +33,7 @@ Parts = tuple[Array, Array]
 
 def turned(site: Site) -> tuple[Array, Array, Array]:
     """x heads first, cos and sin `[batch, 1, seq, head_dim]`, in float64."""
-    x, cos, sin = (np.asarray(one, np.float64) for one in site.inputs)
+    x, cos, sin = (np.asarray(value, np.float64) for value in site.inputs)
     return heads_first(x, site.config.head_dim), cos[:, None], sin[:, None]
 
 
@@ -63,7 +63,7 @@ def partly(site: Site) -> Iterator[Hypothesis]:
     width = site.config.head_dim
     pairs = width // 2
 
-    def kept(turns: Array, site: Site) -> Result:
+    def mixed(turns: Array, site: Site) -> Result:
         x = turned(site)[0]
         y, unit = OPS["rope"].truth(site)
         return np.where(turns, y, x), unit
@@ -80,13 +80,15 @@ def partly(site: Site) -> Iterator[Hypothesis]:
     fix = f"rotate all {width} channels of a head"
     channels = np.arange(width)
     for count in range(1, min(pairs, 65)):
-        some = channels % pairs < count
-        yield Hypothesis("rope.partial", f"turns the first {count} of {pairs} pairs alone", fix, partial(kept, some), 1)
-        yield Hypothesis("rope.partial", f"leaves the first {count} of {pairs} pairs", fix, partial(kept, ~some), 2)
+        front = channels % pairs < count
+        yield Hypothesis(
+            "rope.partial", f"turns the first {count} of {pairs} pairs alone", fix, partial(mixed, front), 1
+        )
+        yield Hypothesis("rope.partial", f"leaves the first {count} of {pairs} pairs", fix, partial(mixed, ~front), 2)
         yield Hypothesis("rope.partial", f"rotates the first {2 * count} channels as if they were a head", fix, partial(inside, 2 * count), 1)  # fmt: skip
     for count in range(1, min(width, 65)):
-        yield Hypothesis("rope.partial", f"leaves the last {count} channels as they are", fix, partial(kept, channels < width - count), 1)  # fmt: skip
-        yield Hypothesis("rope.partial", f"leaves the first {count} channels as they are", fix, partial(kept, channels >= count), 2)  # fmt: skip
+        yield Hypothesis("rope.partial", f"leaves the last {count} channels as they are", fix, partial(mixed, channels < width - count), 1)  # fmt: skip
+        yield Hypothesis("rope.partial", f"leaves the first {count} channels as they are", fix, partial(mixed, channels >= count), 2)  # fmt: skip
 
 
 Choice = tuple[int, int, int, bool, tuple[int, int], bool]
@@ -111,34 +113,35 @@ _EXCHANGED = (("", "", False), ("rope.swapped_cos_sin", "exchanges cos and sin",
 
 def rope(site: Site) -> Iterator[Hypothesis]:
     """Wrong rotations."""
-    own = FIX if site.config.use_qk_norm else _WITHOUT_NORM
-    yield from (replace(one, fix=one.fix.replace(FIX, own)) for one in _rope(site))
+    fix = FIX if site.config.use_qk_norm else _WITHOUT_NORM
+    yield from (replace(hypothesis, fix=hypothesis.fix.replace(FIX, fix)) for hypothesis in _rope(site))
 
 
 def _rope(site: Site) -> Iterator[Hypothesis]:
-    what = observe(site)
+    observed = observe(site)
     with np.errstate(all="ignore"):
-        yield from likely(site, what, _rotations())
-        yield from likely(site, what, _whole())
-        yield from likely(site, what, by_angles(site, what))
-        yield from likely(site, what, partly(site))
-        yield from casts(site, what, "rope.half_precision", FIX, multiplied=True)
-        yield from _scaled(site, what)
+        yield from likely(site, observed, _rotations())
+        yield from likely(site, observed, _whole())
+        yield from likely(site, observed, by_angles(site, observed))
+        yield from likely(site, observed, partly(site))
+        yield from casts(site, observed, "rope.half_precision", FIX, multiplied=True)
+        yield from _scaled(site, observed)
 
 
-def _scaled(site: Site, what: Observed | None) -> Iterator[Hypothesis]:
+def _scaled(site: Site, observed: Observed | None) -> Iterator[Hypothesis]:
     """A factor on the rotation; where cos and sin have one, in its words."""
-    fix, right = yarn.fix_factor(site.config), site.config.attention_factor
-    if what is None or not yarn.applies(site):
-        yield from scaled(site, what, "rope.scaled", fix)
+    fix, expected = yarn.fix_factor(site.config), site.config.attention_factor
+    if observed is None or not yarn.applies(site):
+        yield from scaled(site, observed, "rope.scaled", fix)
         return
-    factor = right * factor_between(what.truth[what.wrong], what.actual[what.wrong].astype(np.float64))
-    known = [(says, one) for says, one in yarn.factors(site) if math.isclose(one, factor, rel_tol=1e-5)]
-    says = f"is multiplied by {factor:.7g}, not by the attention factor {right:.7g}"
-    for words, one in (*known, (says, factor)):
-        if np.isfinite(one) and one:
-            guess = Hypothesis(yarn.FACTOR, words, fix, partial(times, one / right), 1 if known else 2)
-            yield from likely(site, what, [guess])
+    wrong = observed.wrong
+    factor = expected * factor_between(observed.truth[wrong], observed.actual[wrong].astype(np.float64))
+    known = [(says, value) for says, value in yarn.factors(site) if math.isclose(value, factor, rel_tol=1e-5)]
+    says = f"is multiplied by {factor:.7g}, not by the attention factor {expected:.7g}"
+    for words, value in (*known, (says, factor)):
+        if np.isfinite(value) and value:
+            guess = Hypothesis(yarn.FACTOR, words, fix, partial(times, value / expected), 1 if known else 2)
+            yield from likely(site, observed, [guess])
 
 
 def _rotated(x: Array, cos: Array, sin: Array, choice: Choice) -> Result:
@@ -173,11 +176,11 @@ def _rotations() -> Iterator[Hypothesis]:
     for pairs, tables, put in product((0, 1), range(3), (0, 1)):
         name, says, rank = _layout_name(pairs, tables, put)
         for (swap, says_swap, swapped), (sign, says_sign, *signs), moved in product(_EXCHANGED, _SIGNS, (False, True)):
-            names = [one for one in (name, sign, swap, "rope.half_order" if moved else "") if one]
+            names = [part for part in (name, sign, swap, "rope.half_order" if moved else "") if part]
             texts = (says, says_sign, says_swap, "exchanges the two channels of a pair" if moved else "")
             choice = (pairs, tables, put, swapped, (signs[0], signs[1]), moved)
             if names:
-                text = " and ".join(one for one in texts if one)
+                text = " and ".join(part for part in texts if part)
                 compute = partial(_chosen, choice)
                 rarer = names == ["rope.half_order"]  # where scores alone show it, three plain names are one mistake
                 yield Hypothesis(names[0], text, FIX, compute, rank + 2 * (len(names) - 1) + rarer)
@@ -227,9 +230,9 @@ def _normed_behind(site: Site) -> Result | None:
     if raw is None or norm is None:
         return None
     x, unit = OPS["rope"].truth(raw)
-    y, own = normed(site, x, norm.parameters["weight"])
+    y, norm_unit = normed(site, x, norm.parameters["weight"])
     gain = np.abs(y) / np.where(x == 0, 1, np.abs(x))
-    return y, unit_of((y, own)) + gain * unit_of((x, unit))
+    return y, unit_of((y, norm_unit)) + gain * unit_of((x, unit))
 
 
 def _normed_first(site: Site) -> Result | None:
@@ -301,12 +304,12 @@ def _turned_forwards(site: Site) -> Result | None:
     if site.place.op != "head_gradient" or not site.names[0].endswith("_rope"):
         return None
     name = site.place.name.removeprefix("gradient.")
-    own = "encoder_" if ".encoder_" in name else ""
-    cos, sin = (site.values.value(f"{name.partition('.')[0]}.{own}{table}", 0) for table in ("cos", "sin"))
+    prefix = "encoder_" if ".encoder_" in name else ""
+    cos, sin = (site.values.value(f"{name.partition('.')[0]}.{prefix}{table}", 0) for table in ("cos", "sin"))
     if cos is None or sin is None:
         return None
     y = ops.rope.forward(site.inputs[0], cos, sin)
-    layout = (lambda one: np.swapaxes(one, 1, 2)) if name.endswith("_norm") else _heads_last
+    layout = (lambda values: np.swapaxes(values, 1, 2)) if name.endswith("_norm") else _heads_last
     return layout(y), layout(as_unit(4 * np.abs(y) + 4 * np.abs(site.inputs[0])))
 
 

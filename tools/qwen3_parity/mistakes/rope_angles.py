@@ -26,20 +26,20 @@ _NEAR = 64
 """Positions around the right one that a rotation is compared with."""
 
 
-def by_angles(site: Site, what: Observed | None) -> Iterator[Hypothesis]:
+def by_angles(site: Site, observed: Observed | None) -> Iterator[Hypothesis]:
     """Other positions, then other frequencies: by rule, and as the recorded rotation tells them."""
-    given = _given(site)
-    if given is None:
+    table_inputs = _table_inputs(site)
+    if table_inputs is None:
         return
-    ids, freq = given
+    ids, freq = table_inputs
     s = positions.slots(site, ids)
     near = list(positions.rules(s, site.config.sliding_window, positions.longest_of(site)))
     tables = list(rope_scaling.rules(site, freq))
-    solved = None if what is None else _solved(site, what)
+    solved = None if observed is None else _solved(site, observed)
     if solved is not None:
         known = np.ones(ids.shape, bool) if (cells := _known(site)) is None else cells
-        one = positions.fitted(ids, _nearest(ids, freq, solved), known)
-        near += [] if one is None else [one]
+        fit = positions.fitted(ids, _nearest(ids, freq, solved), known)
+        near += [] if fit is None else [fit]
         tables += rope_scaling.fitted(site, freq, _frequencies(ids, solved, freq))
     for rule in near:
         name = _NAMES.get(
@@ -57,17 +57,17 @@ def by_angles(site: Site, what: Observed | None) -> Iterator[Hypothesis]:
 
 def other_angle(site: Site) -> Iterator[Hypothesis]:
     """Angles of no rule, one for each token and pair, the same in every head: for what nothing else explains."""
-    what = observe(site)
-    if what is not None and what.actual.shape[1] > 1:  # one head tells any angle
+    observed = observe(site)
+    if observed is not None and observed.actual.shape[1] > 1:  # one head tells any angle
         says = "rotates every head alike, but by angles that neither other positions nor other frequencies give"
         yield Hypothesis("rope.other_angle", says, FIX, _as_turned, FITTED)
 
 
 def _as_turned(site: Site) -> Result | None:
-    what = observe(site)
-    if what is None:
+    observed = observe(site)
+    if observed is None:
         return OPS["rope"].truth(site)
-    turns = _solved(site, what)[:, None]
+    turns = _solved(site, observed)[:, None]
     x = np.asarray(heads_first(site.inputs[0], site.config.head_dim), np.float64)
     turns = site.config.attention_factor * turns / np.where(np.abs(turns) > 0, np.abs(turns), 1)
     cos, sin = (np.concatenate([part, part], axis=-1)[:, 0] for part in (turns.real, turns.imag))
@@ -75,10 +75,10 @@ def _as_turned(site: Site) -> Result | None:
     return ops.rope.forward(x, cos, sin), np.hypot(ops.rope.unit(x, cos, sin), noise)
 
 
-def _given(site: Site) -> tuple[Array, Array] | None:
+def _table_inputs(site: Site) -> tuple[Array, Array] | None:
     """The positions and frequencies that the site's tables were made from."""
-    made = site.values.site(site.names[1], site.step)
-    return None if made is None else (made.inputs[0], np.asarray(made.inputs[1], np.float64))
+    table = site.values.site(site.names[1], site.step)
+    return None if table is None else (table.inputs[0], np.asarray(table.inputs[1], np.float64))
 
 
 def _turned(site: Site, ids: Array, freq: Array) -> Result:
@@ -92,24 +92,24 @@ def _turned(site: Site, ids: Array, freq: Array) -> Result:
 
 
 def _moved(rule: positions.Rule, site: Site) -> Result | None:
-    given = _given(site)
-    ids = None if given is None else rule.change(positions.slots(site, given[0]))
-    return None if given is None or ids is None else _turned(site, ids, given[1])
+    table_inputs = _table_inputs(site)
+    ids = None if table_inputs is None else rule.change(positions.slots(site, table_inputs[0]))
+    return None if table_inputs is None or ids is None else _turned(site, ids, table_inputs[1])
 
 
 def _paced(rule: frequencies.Rule, site: Site) -> Result | None:
-    given = _given(site)
-    if given is None:
+    table_inputs = _table_inputs(site)
+    if table_inputs is None:
         return None
-    return _turned(site, given[0], np.asarray(rule.change(given[1], site.config), np.float64))
+    return _turned(site, table_inputs[0], np.asarray(rule.change(table_inputs[1], site.config), np.float64))
 
 
-def _solved(site: Site, what: Observed) -> Array:
+def _solved(site: Site, observed: Observed) -> Array:
     """The turn of each pair at each position as a complex number `[batch, seq, pair]`, its size the certainty."""
     x = np.asarray(heads_first(site.inputs[0], site.config.head_dim), np.float64)
-    y = what.actual.astype(np.float64)
+    y = observed.actual.astype(np.float64)
     pairs = x.shape[-1] // 2
-    a, b = (one[..., :pairs] + 1j * one[..., pairs:] for one in (x, y))
+    a, b = (values[..., :pairs] + 1j * values[..., pairs:] for values in (x, y))
     return np.asarray((np.conj(a) * b).sum(axis=1))
 
 

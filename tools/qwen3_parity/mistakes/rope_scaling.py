@@ -36,16 +36,16 @@ def fix(config: SpecConfig) -> str:
     return f"{plain}; of these {_KINDS[scaling.rope_type][1]}; rope_scaling is {scaling.rope_type} with {numbers}"
 
 
-def rules(site: Site, right: Array) -> Iterator[Rule]:
-    """Every rule that gives another table than `right[pair]`: those of the scaling's kind, then those of any RoPE."""
+def rules(site: Site, truth: Array) -> Iterator[Rule]:
+    """Every rule that gives another table than `truth[pair]`: those of the scaling's kind, then those of any RoPE."""
     scaling, words = site.config.rope_scaling, fix(site.config)
     if scaling is not None:
         for name, says, change, rank in _KINDS[scaling.rope_type][0](site):
-            if not np.allclose(change(right, site.config), right, rtol=1e-9, atol=0):
+            if not np.allclose(change(truth, site.config), truth, rtol=1e-9, atol=0):
                 yield Rule(f"{scaling.rope_type}.{name}", says, change, rank, words)
-    yield from (replace(one, fix=words) for one in frequencies.rules(right, site.config))
+    yield from (replace(rule, fix=words) for rule in frequencies.rules(truth, site.config))
 
 
-def fitted(site: Site, right: Array, found: Array) -> Iterator[Rule]:
-    """What a whole table `found[pair]` of wrong frequencies tells."""
-    yield from (replace(one, fix=fix(site.config)) for one in frequencies.fitted(right, found, site.config))
+def fitted(site: Site, truth: Array, actual: Array) -> Iterator[Rule]:
+    """What a whole table `actual[pair]` of wrong frequencies tells."""
+    yield from (replace(rule, fix=fix(site.config)) for rule in frequencies.fitted(truth, actual, site.config))

@@ -32,7 +32,7 @@ NAMES = {"positions.clamped": "table.clamped_positions", "positions.wrapped": "t
 
 def table(site: Site) -> Iterator[Hypothesis]:
     """Wrong cos or sin: other positions, other frequencies, another layout, the other function, a factor, narrow types."""
-    what = observe(site)
+    observed = observe(site)
 
     def guesses() -> Iterator[Hypothesis]:
         yield from _attention_factors(site)
@@ -40,33 +40,35 @@ def table(site: Site) -> Iterator[Hypothesis]:
         yield from _by_positions(site)
         yield from _by_frequencies(site)
         yield from _unread(site)
-        yield from casts(site, what, "table.half_precision", f"{FIX}; cast last")
+        yield from casts(site, observed, "table.half_precision", f"{FIX}; cast last")
         yield from _reduced()
-        if what is not None:
-            yield from _factor(site, what)
+        if observed is not None:
+            yield from _factor(site, observed)
 
     with np.errstate(all="ignore"):
-        yield from (one for one in likely(site, what, guesses()) if what is None or _differs(site, what, one))
+        yield from (
+            guess for guess in likely(site, observed, guesses()) if observed is None or _differs(site, observed, guess)
+        )
 
 
-def _differs(site: Site, what: Observed, guess: Hypothesis) -> bool:
+def _differs(site: Site, observed: Observed, guess: Hypothesis) -> bool:
     """Whether the right table is not one that the guess would let pass: its angles are not known to the last bit."""
-    return not explains(site, what._replace(actual=what.truth), guess.compute(site))
+    return not explains(site, observed._replace(actual=observed.truth), guess.compute(site))
 
 
 def _which(site: Site) -> int:
     return 0 if site.place.op == "cos" else 1
 
 
-def _made(site: Site, ids: Array, freq: Array) -> Result:
-    given = (ids, freq, site.config.attention_factor)
-    return ops.rope_table.forward(*given)[_which(site)], ops.rope_table.unit(*given)
+def _table_of(site: Site, ids: Array, freq: Array) -> Result:
+    inputs = (ids, freq, site.config.attention_factor)
+    return ops.rope_table.forward(*inputs)[_which(site)], ops.rope_table.unit(*inputs)
 
 
 def _by_positions(site: Site) -> Iterator[Hypothesis]:
     def compute(rule: positions.Rule, site: Site) -> Result | None:
         ids = rule.change(positions.slots(site, site.inputs[0]))
-        return None if ids is None else _made(site, np.asarray(ids, np.float64), site.inputs[1])
+        return None if ids is None else _table_of(site, np.asarray(ids, np.float64), site.inputs[1])
 
     s = positions.slots(site, site.inputs[0])
     for rule in positions.rules(s, site.config.sliding_window, positions.longest_of(site)):
@@ -76,22 +78,22 @@ def _by_positions(site: Site) -> Iterator[Hypothesis]:
 
 def _by_frequencies(site: Site) -> Iterator[Hypothesis]:
     def compute(rule: frequencies.Rule, site: Site) -> Result:
-        right = np.asarray(site.inputs[1], np.float64)
-        return _made(site, site.inputs[0], np.asarray(rule.change(right, site.config), np.float64))
+        freq = np.asarray(site.inputs[1], np.float64)
+        return _table_of(site, site.inputs[0], np.asarray(rule.change(freq, site.config), np.float64))
 
-    right = np.asarray(site.inputs[1], np.float64)
-    found = list(rope_scaling.rules(site, right))
+    truth = np.asarray(site.inputs[1], np.float64)
+    rules = list(rope_scaling.rules(site, truth))
     angles = _angles(site)
     if angles is not None:
-        found += rope_scaling.fitted(site, right, angles)
-    for rule in found:
+        rules += rope_scaling.fitted(site, truth, angles)
+    for rule in rules:
         yield Hypothesis(rule.name, f"{rule.says} where the table is made", rule.fix, partial(compute, rule), rule.rank)
 
 
 def _angles(site: Site) -> Array | None:
     """The frequencies that recorded cos and sin at position 1 tell, `[pair]`."""
     base = site.place.name[:-3]
-    cos, sin = (site.values.recorded(f"{base}{one}", site.step) for one in ("cos", "sin"))
+    cos, sin = (site.values.recorded(f"{base}{leaf}", site.step) for leaf in ("cos", "sin"))
     at = np.argwhere(site.inputs[0] == 1)
     if cos is None or sin is None or not len(at) or cos.shape != sin.shape:
         return None
@@ -179,26 +181,26 @@ def _unread(site: Site) -> Iterator[Hypothesis]:
         freq = np.asarray(change(np.asarray(site.inputs[1], np.float64), site.config), np.float64)
         return _times(factor, replace(site, inputs=(site.inputs[0], freq)))
 
-    right = np.asarray(site.inputs[1], np.float64)
+    truth = np.asarray(site.inputs[1], np.float64)
     for (name, says, change, rank), says_factor, factor in yarn.unread(site):
-        if not np.allclose(change(right, site.config), right, rtol=1e-6, atol=0):
+        if not np.allclose(change(truth, site.config), truth, rtol=1e-6, atol=0):
             fix = f"{rope_scaling.fix(site.config)}; {yarn.fix_factor(site.config)}"
             both = f"yarn.{name}+{yarn.FACTOR}", f"{says} and {says_factor}", fix
             yield Hypothesis(*both, partial(compute, change, factor), rank + 1)
 
 
-def _factor(site: Site, what: Observed) -> Iterator[Hypothesis]:
+def _factor(site: Site, observed: Observed) -> Iterator[Hypothesis]:
     # Far positions are noisy in fast pairs: each cell counts by the noise of its angle.
-    truth, unit = _made(site, site.inputs[0], site.inputs[1])
-    factor = factor_between(np.where(what.wrong, truth, 0) / unit_of((truth, unit)), what.actual / unit)
+    truth, unit = _table_of(site, site.inputs[0], site.inputs[1])
+    factor = factor_between(np.where(observed.wrong, truth, 0) / unit_of((truth, unit)), observed.actual / unit)
 
     def compute(site: Site) -> Result:
-        y, unit = _made(site, site.inputs[0], site.inputs[1])
+        y, unit = _table_of(site, site.inputs[0], site.inputs[1])
         return factor * y, max(abs(factor), 1) * unit_of((y, unit))
 
     if np.isfinite(factor) and yarn.applies(site):
-        right = site.config.attention_factor
-        says = f"is multiplied by {factor * right:.7g}, not by the attention factor {right:.7g}"
+        expected = site.config.attention_factor
+        says = f"is multiplied by {factor * expected:.7g}, not by the attention factor {expected:.7g}"
         yield Hypothesis(yarn.FACTOR, says, yarn.fix_factor(site.config), compute, 1)
     elif np.isfinite(factor):
         words = named(factor, site.config) or f"{factor:.7g}"

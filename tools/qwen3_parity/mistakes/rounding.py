@@ -16,9 +16,9 @@ def _mantissa(bits: int) -> Callable[[Array], Array]:
     def rounded(values: Array) -> Array:
         raw = np.ascontiguousarray(values, dtype=np.float32).view(np.uint32).astype(np.uint64)
         raw += (1 << (drop - 1)) - 1 + (raw >> np.uint64(drop) & np.uint64(1))
-        kept = (raw & np.uint64(0xFFFFFFFF & ~((1 << drop) - 1))).astype(np.uint32)
-        found = kept.view(np.float32)
-        return np.asarray(np.where(np.isfinite(values), found, values), dtype=np.float32)
+        high_bits = (raw & np.uint64(0xFFFFFFFF & ~((1 << drop) - 1))).astype(np.uint32)
+        narrow = high_bits.view(np.float32)
+        return np.asarray(np.where(np.isfinite(values), narrow, values), dtype=np.float32)
 
     return rounded
 

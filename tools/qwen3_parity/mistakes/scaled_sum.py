@@ -17,32 +17,32 @@ _SUM = "token embeddings × sqrt(hidden_size), where the network scales them, + 
 def scaled_sum(site: Site) -> Iterator[Hypothesis]:
     """The scale left out, twice, divided by, or on the positions too; a part left out."""
     root = site.config.hidden_size**0.5
-    right = classic_config(site).embedding_scale
+    scale = classic_config(site).embedding_scale
     table: tuple[tuple[str, str, float, float, int], ...] = (
         ("embedding.scaled", "does not multiply the tokens by sqrt(hidden_size)", 1, 1, 0),
         ("embedding.scaled", "multiplies the tokens by sqrt(hidden_size)", root, 1, 0),
         ("embedding.scaled", "multiplies the tokens by sqrt(hidden_size) twice", root * root, 1, 0),
         ("embedding.scaled", "divides the tokens by sqrt(hidden_size)", 1 / root, 1, 0),
-        ("embedding.scaled", "multiplies the positions by sqrt(hidden_size) too", right, root, 0),
+        ("embedding.scaled", "multiplies the positions by sqrt(hidden_size) too", scale, root, 0),
         ("embedding.scaled", "multiplies the positions, not the tokens, by sqrt(hidden_size)", 1, root, 1),
         ("embedding.scaled", "multiplies the tokens by sqrt(head_dim)", site.config.head_dim**0.5, 1, 1),
-        ("positions.missing", "adds no positions", right, 0, 0),
+        ("positions.missing", "adds no positions", scale, 0, 0),
         ("positions.missing", "adds no positions and does not scale", 1, 0, 1),
-        ("positions.twice", "adds the positions twice", right, 2, 0),
-        ("positions.subtracted", "subtracts the positions", right, -1, 0),
+        ("positions.twice", "adds the positions twice", scale, 2, 0),
+        ("positions.subtracted", "subtracts the positions", scale, -1, 0),
         ("embedding.missing", "is the positions alone", 0, 1, 1),
     )
     sums = (
-        Hypothesis(name, says, _SUM, Formula(_weighted(one, other)), rank)
-        for name, says, one, other, rank in table
-        if (one, other) != (right, 1)
+        Hypothesis(name, says, _SUM, Formula(_weighted(token_scale, position_scale)), rank)
+        for name, says, token_scale, position_scale, rank in table
+        if (token_scale, position_scale) != (scale, 1)
     )
     yield from likely(site, observe(site), sums)
     yield from casts(site, observe(site), "embedding.half_precision", _SUM)
 
 
-def _weighted(one: float, other: float) -> Wrong:
-    return on_inputs(lambda tokens, positions: one * tokens + other * positions)
+def _weighted(token_scale: float, position_scale: float) -> Wrong:
+    return on_inputs(lambda tokens, positions: token_scale * tokens + position_scale * positions)
 
 
 MISTAKES: Mapping[str, Mistakes] = {

@@ -82,8 +82,8 @@ def head_map(site: Site) -> Iterator[Hypothesis]:
     q, keys, _ = _inputs(site)
 
     def misfit(h: int, kv: int) -> float:
-        found = ops.scores.forward(q[:, h : h + 1], keys[:, kv : kv + 1], site.scaling)
-        return float(np.abs(found - actual[:, h : h + 1])[cells[:, :1]].sum())
+        y = ops.scores.forward(q[:, h : h + 1], keys[:, kv : kv + 1], site.scaling)
+        return float(np.abs(y - actual[:, h : h + 1])[cells[:, :1]].sum())
 
     fitted = fitted_map(heads, kv_heads, misfit)
     if fitted is not None:
@@ -93,16 +93,16 @@ def head_map(site: Site) -> Iterator[Hypothesis]:
 
 def _mapped(build: HeadMap, part: str) -> Callable[[Site], Result | None]:
     def compute(site: Site) -> Result | None:
-        q, keys, own = _inputs(site)
-        found = build(q.shape[1], keys.shape[1])
-        if found is None:
+        q, keys, own_length = _inputs(site)
+        kv_map = build(q.shape[1], keys.shape[1])
+        if kv_map is None:
             return None
-        right = np.repeat(keys, q.shape[1] // keys.shape[1], axis=1)
-        wrong = keys[:, found]
+        expected = np.repeat(keys, q.shape[1] // keys.shape[1], axis=1)
+        wrong = keys[:, kv_map]
         if part == "own":
-            wrong = np.concatenate([wrong[:, :, :own], right[:, :, own:]], axis=2)
+            wrong = np.concatenate([wrong[:, :, :own_length], expected[:, :, own_length:]], axis=2)
         elif part == "memory":
-            wrong = np.concatenate([right[:, :, :own], wrong[:, :, own:]], axis=2)
+            wrong = np.concatenate([expected[:, :, :own_length], wrong[:, :, own_length:]], axis=2)
         return _scored(q, wrong, site.scaling)
 
     return compute
@@ -110,9 +110,9 @@ def _mapped(build: HeadMap, part: str) -> Callable[[Site], Result | None]:
 
 def capped(site: Site) -> Iterator[Hypothesis]:
     """A soft cap or a hard one; the caps that models have, and the one that the numbers tell."""
-    fix, what = "Qwen3 has no cap on its scores", observe(site)
-    yield from softly_capped(site, what, "scores.softcap", fix, _CAPS, 0)
-    yield from clamped(site, what, "scores.clamped", fix, _CAPS, 1)
+    fix, observed = "Qwen3 has no cap on its scores", observe(site)
+    yield from softly_capped(site, observed, "scores.softcap", fix, _CAPS, 0)
+    yield from clamped(site, observed, "scores.clamped", fix, _CAPS, 1)
 
 
 def narrow(site: Site) -> Iterator[Hypothesis]:
@@ -139,11 +139,11 @@ def strides(site: Site) -> Iterator[Hypothesis]:
 
         def compute(site: Site, read: Read = read) -> Result | None:
             q, keys, _ = _inputs(site)
-            found = read(keys, q.shape[1])
-            return None if found is None else _scored(q, found, site.scaling)
+            reordered = read(keys, q.shape[1])
+            return None if reordered is None else _scored(q, reordered, site.scaling)
 
-        one = Hypothesis(f"scores.{name}", f"reads keys {says}", ORDER, compute, rank, cause=f"{name} {says}")
-        yield from likely(site, observe(site), [one])
+        hypothesis = Hypothesis(f"scores.{name}", f"reads keys {says}", ORDER, compute, rank, cause=f"{name} {says}")
+        yield from likely(site, observe(site), [hypothesis])
 
 
 def summed(site: Site) -> Iterator[Hypothesis]:
@@ -168,8 +168,8 @@ def other_order(site: Site) -> Iterator[Hypothesis]:
         def joined(site: Site, order: Order = order) -> Result | None:
             if len(site.inputs) < 3:
                 return None
-            q, own, memory = site.inputs
-            return _scored(q, order(own, memory, site.length), site.scaling)
+            q, keys, memory = site.inputs
+            return _scored(q, order(keys, memory, site.length), site.scaling)
 
         says = f"has the encoder's keys {where}"
         yield Hypothesis(f"scores.{name}", says, fix, joined, cause=f"the encoder's half {where}")

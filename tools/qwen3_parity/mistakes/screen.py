@@ -72,7 +72,7 @@ def _output(actual: Array, site: Site, rows: Array | None, columns: Array | None
 def _cut(site: Site, rows: Array | None, columns: Array | None) -> Site:
     inputs = site.inputs
     if rows is not None:
-        inputs = tuple(one.take(rows, axis=_axis(site, name)) for one, name in zip(inputs, site.names, strict=False))
+        inputs = tuple(tap.take(rows, axis=_axis(site, name)) for tap, name in zip(inputs, site.names, strict=False))
     parameters: Mapping[str, Array] = site.parameters
     if columns is not None:
         parameters = {name: value[columns] for name, value in parameters.items()}
@@ -81,8 +81,8 @@ def _cut(site: Site, rows: Array | None, columns: Array | None) -> Site:
 
 def _axis(site: Site, name: str) -> int:
     place = site.values.place(name)
-    found = None if place is None else sequence_axis(place.axes)
-    return 1 if found is None else found
+    axis = None if place is None else sequence_axis(place.axes)
+    return 1 if axis is None else axis
 
 
 def _errors(site: Site, rows: Array | None, columns: Array | None, part: Array) -> Array | None:
@@ -96,9 +96,9 @@ def _errors(site: Site, rows: Array | None, columns: Array | None, part: Array) 
     if unit is None:
         return np.where(part == y, 0.0, np.inf)
     with np.errstate(all="ignore"):
-        found = np.abs(part - y) / as_stored(unit, y, site.place.op, site.values.dtype)
-    found = np.where(part == y, 0.0, found)
-    return np.asarray(np.where(np.isnan(found), np.inf, found))
+        errors = np.abs(part - y) / as_stored(unit, y, site.place.op, site.values.dtype)
+    errors = np.where(part == y, 0.0, errors)
+    return np.asarray(np.where(np.isnan(errors), np.inf, errors))
 
 
 def _wrong(site: Site, rows: Array | None, columns: Array | None, part: Array) -> Array | None:

@@ -38,11 +38,11 @@ def _moved_in(by: int) -> _Values:
         axis = sequence_axis(axes)
         if axis is None or values.shape[axis] < 2:
             return None
-        found = np.roll(values, by, axis)
+        rolled = np.roll(values, by, axis)
         edge: list[slice | int] = [slice(None)] * values.ndim
         edge[axis] = 0 if by > 0 else -1
-        found[tuple(edge)] = 0
-        return found
+        rolled[tuple(edge)] = 0
+        return rolled
 
     return moved
 
@@ -111,15 +111,15 @@ def changes(site: Site, slot: int) -> Iterator[tuple[Hypothesis, Change]]:
     place = site.values.place(site.names[slot])
     if place is None:
         return
-    given, axes = site.names[slot], place.axes
-    fix = f"read {pattern_of(given)} as it is"
+    input_name, axes = site.names[slot], place.axes
+    fix = f"read {pattern_of(input_name)} as it is"
     for name, says, values, rank in _TABLE:
-        yield _pair(name, f"reads {given} {says}", fix, slot, axes, values, rank)
+        yield _pair(name, f"reads {input_name} {says}", fix, slot, axes, values, rank)
     if axes[-1] == "channel" and site.place.op != "linear":
         for says, values in _split_wrongly(site.config.head_dim):
-            yield _pair("wiring.layout", f"reads {given} {says}", fix, slot, axes, values, 2)
-    for what, rounded in ROUNDED:
-        text = f"reads {given} rounded to {what}"
+            yield _pair("wiring.layout", f"reads {input_name} {says}", fix, slot, axes, values, 2)
+    for kind, rounded in ROUNDED:
+        text = f"reads {input_name} rounded to {kind}"
         yield _pair("wiring.half_precision", text, "keep the inputs' precision", slot, axes, _of_floats(rounded), 3)
     if site.inputs[slot].dtype.kind == "f" and "query" in axes and "key" not in axes:
         yield from _norms(site, slot)
@@ -156,11 +156,11 @@ def _pair(
     def change(site: Site) -> Site | None:
         if slot >= len(site.inputs):
             return None
-        found = values(site.inputs[slot], axes)
-        if found is None:
+        changed = values(site.inputs[slot], axes)
+        if changed is None:
             return None
         inputs = list(site.inputs)
-        inputs[slot] = found
+        inputs[slot] = changed
         return replace(site, inputs=tuple(inputs))
 
     return Hypothesis(name, says, fix, OfSite(change), rank), change
@@ -168,14 +168,14 @@ def _pair(
 
 def _norms(site: Site, slot: int) -> Iterator[tuple[Hypothesis, Change]]:
     """The slot's value goes through one of the network's norms first (of the same layer, or an end norm)."""
-    given, width = site.names[slot], site.inputs[slot].shape[-1]
+    input_name, width = site.names[slot], site.inputs[slot].shape[-1]
     layer = site.place.layer
     patterns = {
         pattern_of(name)
         for name, weight in site.checkpoint.items()
         if name.endswith("norm.weight") and weight.shape == (width,)
     }
-    place = site.values.place(given)
+    place, fix = site.values.place(input_name), f"read {pattern_of(input_name)} as it is"
     for pattern in sorted(patterns):
         if layer is None and "{layer}" in pattern:
             continue
@@ -194,6 +194,6 @@ def _norms(site: Site, slot: int) -> Iterator[tuple[Hypothesis, Change]]:
             return replace(site, inputs=tuple(inputs))
 
         norm = pattern.removesuffix(".weight").replace("{layer}", "N")
-        says = f"reads {given} after the norm {norm} once more"
+        says = f"reads {input_name} after the norm {norm} once more"
         assert place is not None
-        yield Hypothesis("wiring.extra_norm", says, f"read {pattern_of(given)} as it is", OfSite(change), 2), change
+        yield Hypothesis("wiring.extra_norm", says, fix, OfSite(change), 2), change

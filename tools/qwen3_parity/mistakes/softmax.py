@@ -55,11 +55,11 @@ def _over(axis: int) -> Shaped:
 
 def _half_unmasked(memory: bool) -> Shaped:
     def shaped(s: Array, visible: Array, site: Site) -> tuple[Array, Array] | None:
-        own = own_keys(site, s)
-        if own >= s.shape[-1]:
+        own_length = own_keys(site, s)
+        if own_length >= s.shape[-1]:
             return None
         visible = visible.copy()
-        visible[..., slice(own, None) if memory else slice(own)] = True
+        visible[..., slice(own_length, None) if memory else slice(own_length)] = True
         return soft(s, visible), visible
 
     return shaped
@@ -69,25 +69,25 @@ def _half_added(shown: float, hidden: float, memory: bool) -> Shaped:
     """The mask of one half is added as numbers, the other half's hides."""
 
     def shaped(s: Array, visible: Array, site: Site) -> tuple[Array, Array] | None:
-        own = own_keys(site, s)
-        if own >= s.shape[-1]:
+        own_length = own_keys(site, s)
+        if own_length >= s.shape[-1]:
             return None
-        half = slice(own, None) if memory else slice(own)
-        s, seen = s.copy(), visible.copy()
+        half = slice(own_length, None) if memory else slice(own_length)
+        s, widened = s.copy(), visible.copy()
         s[..., half] += np.where(visible[..., half], shown, hidden)
-        seen[..., half] = True
-        return soft(s, seen), seen
+        widened[..., half] = True
+        return soft(s, widened), widened
 
     return shaped
 
 
 def _half_hidden(memory: bool) -> Shaped:
     def shaped(s: Array, visible: Array, site: Site) -> tuple[Array, Array] | None:
-        own = own_keys(site, s)
-        if own >= s.shape[-1]:
+        own_length = own_keys(site, s)
+        if own_length >= s.shape[-1]:
             return None
         left = visible.copy()
-        left[..., slice(own, None) if memory else slice(own)] = False
+        left[..., slice(own_length, None) if memory else slice(own_length)] = False
         return soft(s, left), visible
 
     return shaped
@@ -105,8 +105,8 @@ def _mask_rows(of: Callable[[int, int, int, int], tuple[Array, Array]]) -> Shape
         rows, _ = of(s.shape[0], s.shape[1], kv, s.shape[1] // kv)
         if rows.max() >= len(visible):
             return None
-        other = visible[:, 0][rows]
-        return soft(s, other), other
+        mask = visible[:, 0][rows]
+        return soft(s, mask), mask
 
     return shaped
 
@@ -160,8 +160,8 @@ def _tail(size: int, *, after: bool) -> Shaped:
         whole = s.shape[-1] // size * size
         if whole in (0, s.shape[-1]):
             return None
-        kept = visible & (np.arange(s.shape[-1]) < whole)
-        return (np.where(kept, soft(s, visible), 0.0) if after else soft(s, kept)), visible
+        whole_blocks = visible & (np.arange(s.shape[-1]) < whole)
+        return (np.where(whole_blocks, soft(s, visible), 0.0) if after else soft(s, whole_blocks)), visible
 
     return shaped
 
@@ -259,11 +259,11 @@ def miscounted_keys(site: Site) -> Iterator[Hypothesis]:
 
     def counted(counts: Counts, site: Site) -> Result:
         s, visible = parts(site)
-        right = soft(s, visible)
-        total = (right * counts(s.shape[-1])).sum(axis=-1, keepdims=True)
-        some = total > 1e-12  # whatever guards a division by nothing stands there
-        y = right / np.where(some, total, 1)
-        return y, np.where(some, unit_of(y, s, visible), np.inf)
+        probs = soft(s, visible)
+        total = (probs * counts(s.shape[-1])).sum(axis=-1, keepdims=True)
+        nonzero = total > 1e-12  # whatever guards a division by nothing stands there
+        y = probs / np.where(nonzero, total, 1)
+        return y, np.where(nonzero, unit_of(y, s, visible), np.inf)
 
     width = site.inputs[0].shape[-1]
     return miscounted(site, observe(site), "softmax.lost_terms", width, counted, grows=site.stack == "decoder")
@@ -287,11 +287,11 @@ def memory_again(site: Site) -> Iterator[Hypothesis]:
     for says, every_step in (("once more", 0), ("again in every step", 1)):
 
         def appended(s: Array, visible: Array, site: Site, every: int = every_step) -> tuple[Array, Array] | None:
-            own = own_keys(site, s)
-            if own >= s.shape[-1]:
+            own_length = own_keys(site, s)
+            if own_length >= s.shape[-1]:
                 return None
             copies = np.ones(s.shape[-1])
-            copies[own:] = 1 + site.step**every
+            copies[own_length:] = 1 + site.step**every
             return soft(s + np.log(copies), visible), visible
 
         text = f"has the encoder's keys and values {says} in decode steps"
@@ -306,7 +306,7 @@ def gradient(site: Site) -> Iterator[Hypothesis]:
 
 
 def _softmax_without_sum(site: Site) -> Result:
-    dy, probs = (np.asarray(one, np.float64) for one in site.inputs)
+    dy, probs = (np.asarray(value, np.float64) for value in site.inputs)
     return dy * probs, as_unit(4 * np.abs(dy * probs))
 
 

@@ -52,12 +52,12 @@ _LARGE = 0.01
 
 def fitted(site: Site) -> Iterator[Hypothesis]:
     """What the numbers tell: a temperature, an additive mask, a further term of the sum, a bias, dropout."""
-    actual, cells, what = recorded(site), visible_cells(site), observe(site)
+    actual, cells, observed = recorded(site), visible_cells(site), observe(site)
     if actual is None or cells is None or not cells.any():
         return
     for name, says, fix, build, starts, rank in _FAMILIES:
-        yield from numbers(site, what, partial(_name, name), fix, partial(_says, says, site), partial(_computed, build),
-                           *starts, rank=rank)  # fmt: skip
+        yield from numbers(site, observed, partial(_name, name), fix, partial(_says, says, site),
+                           partial(_computed, build), *starts, rank=rank)  # fmt: skip
     yield from _fitted_bias(site)
     if (actual[cells] == 0).any():
         s, visible = parts(site)
@@ -104,14 +104,14 @@ def _fitted_bias(site: Site) -> Iterator[Hypothesis]:
 
 def _fitted_threshold(s: Array, actual: Array, visible: Array, cells: Array) -> Iterator[Hypothesis]:
     """Small probabilities are zero, the others as they are or with a sum of 1."""
-    right = soft(s, visible)
-    lost, kept = right[cells & (actual == 0)], right[cells & (actual > 0)]
+    probs = soft(s, visible)
+    lost, remaining = probs[cells & (actual == 0)], probs[cells & (actual > 0)]
     below = lost[lost > 1e-30]
-    if not len(below) or not len(kept) or below.max() >= kept.min():
+    if not len(below) or not len(remaining) or below.max() >= remaining.min():
         return
-    edge = float(np.sqrt(below.max() * kept.min()))
+    edge = float(np.sqrt(below.max() * remaining.min()))
     near = float(f"{edge:.0e}")
-    edge = near if below.max() < near < kept.min() else edge
+    edge = near if below.max() < near < remaining.min() else edge
     fix = "keep every probability, small ones too"
 
     def cut(s: Array, visible: Array, _: Site) -> tuple[Array, Array]:
@@ -129,13 +129,13 @@ def _dropout() -> Hypothesis:
         y, unit = OPS["softmax"].truth(site)
         if actual is None or actual.shape != y.shape:
             return None
-        kept = (actual != 0) & (y > 1e-30)
-        if not kept.any():
+        remaining = (actual != 0) & (y > 1e-30)
+        if not remaining.any():
             return None
-        factor = float(np.median(actual[kept] / y[kept]))
+        factor = float(np.median(actual[remaining] / y[remaining]))
         if factor < 1.001:
             return None
-        return np.where(kept, factor * y, 0.0), None if unit is None else factor * unit
+        return np.where(remaining, factor * y, 0.0), None if unit is None else factor * unit
 
     return Hypothesis("softmax.dropout", "drops some probabilities and raises the others: dropout is on",
                       "evaluate in eval mode: no dropout", compute, 3)  # fmt: skip

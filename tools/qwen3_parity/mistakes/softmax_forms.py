@@ -25,8 +25,8 @@ def soft(s: Array, visible: Array, extra: float | Array = 0.0) -> Array:
 
     A row that sees nothing is uniform, as adding finfo.min leaves it.
     """
-    some = visible.any(axis=-1, keepdims=True)
-    s, visible = np.where(some, s, 0.0), visible | ~some
+    any_visible = visible.any(axis=-1, keepdims=True)
+    s, visible = np.where(any_visible, s, 0.0), visible | ~any_visible
     masked = np.where(visible, s, -np.inf)
     weight = np.exp(masked - masked.max(axis=-1, keepdims=True))
     total = weight.sum(axis=-1, keepdims=True) + extra
@@ -43,8 +43,8 @@ def unit_of(y: Array, s: Array, visible: Array) -> Array:
 def softmax_hypothesis(name: str, says: str, fix: str, shaped: Shaped, rank: int = 0) -> Hypothesis:
     def compute(site: Site) -> Result | None:
         s, visible = parts(site)
-        found = shaped(s, visible, site)
-        return None if found is None else (found[0], unit_of(found[0], s, found[1]))
+        result = shaped(s, visible, site)
+        return None if result is None else (result[0], unit_of(result[0], s, result[1]))
 
     return Hypothesis(name, says, fix, compute, rank)
 
@@ -69,18 +69,20 @@ def own_keys(site: Site, s: Array) -> int:
 
 def halves(join: Callable[[Array, Array], tuple[Array, Array]]) -> Shaped:
     def shaped(s: Array, visible: Array, site: Site) -> tuple[Array, Array] | None:
-        own = own_keys(site, s)
-        if own >= s.shape[-1]:
+        own_length = own_keys(site, s)
+        if own_length >= s.shape[-1]:
             return None
-        halves = join(soft(s[..., :own], visible[..., :own]), soft(s[..., own:], visible[..., own:]))
+        halves = join(
+            soft(s[..., :own_length], visible[..., :own_length]), soft(s[..., own_length:], visible[..., own_length:])
+        )
         return np.concatenate(halves, axis=-1), visible
 
     return shaped
 
 
 def peak(s: Array, visible: Array) -> Array:
-    found = np.where(visible, s, -np.inf).max(axis=-1, keepdims=True)
-    return np.where(np.isfinite(found), found, 0.0)
+    highest = np.where(visible, s, -np.inf).max(axis=-1, keepdims=True)
+    return np.where(np.isfinite(highest), highest, 0.0)
 
 
 def times(factor: Callable[[Site], float]) -> Shaped:

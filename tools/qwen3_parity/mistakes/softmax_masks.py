@@ -23,11 +23,11 @@ def other_mask(site: Site) -> Iterator[Hypothesis]:
     def changed(change: MaskChange) -> Shaped:
         def shaped(s: Array, visible: Array, site: Site) -> tuple[Array, Array] | None:
             of = site.values.site(site.sibling("mask"), site.step)
-            found = None if of is None else change(visible[:, 0], of)
-            if found is None:
+            new_mask = None if of is None else change(visible[:, 0], of)
+            if new_mask is None:
                 return None
-            other = np.broadcast_to(found[:, None], s.shape)
-            return soft(s, other), other
+            every_head = np.broadcast_to(new_mask[:, None], s.shape)
+            return soft(s, every_head), every_head
 
         return shaped
 
@@ -47,11 +47,11 @@ def other_mask(site: Site) -> Iterator[Hypothesis]:
             if of is None:
                 return None
             parts = slots(of)
-            near, own, memory = ((wrong.get(part) or rules[0]).visible(parts) for part, rules in _PARTS.items())
-            if near is None or own is None:
+            near, padding, memory = ((wrong.get(part) or rules[0]).visible(parts) for part, rules in _PARTS.items())
+            if near is None or padding is None:
                 return None
             width = parts.real.shape[1]
-            cells = np.broadcast_to(near & own, (len(s), s.shape[2], width))
+            cells = np.broadcast_to(near & padding, (len(s), s.shape[2], width))
             if parts.memory is not None:
                 if memory is None:
                     return None
@@ -59,8 +59,8 @@ def other_mask(site: Site) -> Iterator[Hypothesis]:
                 cells = np.concatenate([cells, wide], axis=-1)
             if cells.shape != (s.shape[0], *s.shape[2:]):
                 return None
-            other = np.broadcast_to(cells[:, None], s.shape)
-            return soft(s, other), other
+            every_head = np.broadcast_to(cells[:, None], s.shape)
+            return soft(s, every_head), every_head
 
         return shaped
 

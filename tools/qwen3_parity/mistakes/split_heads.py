@@ -21,26 +21,26 @@ def split_heads(site: Site) -> Iterator[Hypothesis]:
 
 def _cuts(site: Site) -> Iterator[Hypothesis]:
     part = ops.split_heads.PARTS.index(site.place.name.rpartition(".")[2])
-    for other, name in enumerate(ops.split_heads.PARTS):
-        if other != part:
+    for other_part, name in enumerate(ops.split_heads.PARTS):
+        if other_part != part:
             says = f"takes the rows of {name}"
-            yield Hypothesis("qkv.exchanged", says, _FUSED, partial(_cut, ("part", "head", "dim"), other))
+            yield Hypothesis("qkv.exchanged", says, _FUSED, partial(_cut, ("part", "head", "dim"), other_part))
     for order in permutations(("part", "head", "dim")):
         if order != ("part", "head", "dim"):
             per_head = order == ("head", "part", "dim")
             says = f"takes the rows for ({', '.join(order)})" + (", head by head as GPT-NeoX" if per_head else "")
-            for other in range(3):
+            for other_part in range(3):
                 name = "qkv.interleaved" if order.index("part") else "qkv.heads_innermost"
-                rank = (other != part) + (not per_head)
-                yield Hypothesis(name, says, _FUSED, partial(_cut, order, other), int(rank))
+                rank = (other_part != part) + (not per_head)
+                yield Hypothesis(name, says, _FUSED, partial(_cut, order, other_part), int(rank))
 
 
 def _cut(order: tuple[str, ...], part: int, site: Site) -> Result:
     heads = site.config.num_attention_heads
     batch, length, width = site.inputs[0].shape
     sizes = {"part": 3, "head": heads, "dim": width // (3 * heads)}
-    parts = site.inputs[0].reshape(batch, length, *(sizes[one] for one in order))
-    axes = [2 + order.index(one) for one in ("part", "head", "dim")]
+    parts = site.inputs[0].reshape(batch, length, *(sizes[axis] for axis in order))
+    axes = [2 + order.index(axis) for axis in ("part", "head", "dim")]
     return parts.transpose(axes[0], 0, axes[1], 1, axes[2])[part], None
 
 

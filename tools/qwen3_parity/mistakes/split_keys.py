@@ -20,29 +20,29 @@ Change = Callable[[Array, Array, Array, int], Array]
 def ways(keys: int, *, rare: bool) -> Iterator[tuple[str, str, str, Change, int]]:
     """The end of a name, what is wrong, what is right, the change, its rank; `rare` ones where they are wanted."""
     for block in (size for size in BLOCKS[::-1] if size < keys):
-        for accumulator, total, what in (
+        for accumulator, total, subject in (
             (False, True, "its accumulator"),
             (True, False, "its sum"),
             (False, False, "neither its sum nor its accumulator"),
         ):
             for finite in (False, True) if rare else (False,):
                 verb = "rescales" if not (accumulator or total) else "does not rescale"
-                says = f"{verb} {what} when a later block of {block} keys has a larger score"
+                says = f"{verb} {subject} when a later block of {block} keys has a larger score"
                 says += ", hidden keys having a low one" if finite else ""
                 change = partial(_online, block, accumulator, total, finite)
                 yield "unscaled_blocks", says, _ONLINE, change, 2 + finite
     cuts: dict[str, Callable[[int, int], int]] = {
-        "halves of the keys": lambda n, own: (n + 1) // 2,
-        "halves of the keys, the second the longer,": lambda n, own: n // 2,
-        "the stack's own keys and the encoder's": lambda n, own: own,
+        "halves of the keys": lambda n, own_length: (n + 1) // 2,
+        "halves of the keys, the second the longer,": lambda n, own_length: n // 2,
+        "the stack's own keys and the encoder's": lambda n, own_length: own_length,
     }
-    for what, cut in cuts.items():
+    for subject, cut in cuts.items():
         for says, weigh in (
-            ("merges {} with each other's weights", lambda one, other: (other, one)),
-            ("averages {}, whatever their sums", lambda one, other: (0.5, 0.5)),
-            ("adds up {}, each as if it were all", lambda one, other: (1.0, 1.0)),
+            ("merges {} with each other's weights", lambda first, second: (second, first)),
+            ("averages {}, whatever their sums", lambda first, second: (0.5, 0.5)),
+            ("adds up {}, each as if it were all", lambda first, second: (1.0, 1.0)),
         ):
-            yield "merged_splits", says.format(what), _MERGE, partial(_merged, cut, weigh), 2
+            yield "merged_splits", says.format(subject), _MERGE, partial(_merged, cut, weigh), 2
 
 
 _LOW = -1e9
@@ -50,7 +50,7 @@ _LOW = -1e9
 
 
 def _online(
-    block: int, accumulator: bool, total: bool, finite: bool, p: Array, scores: Array, visible: Array, own: int
+    block: int, accumulator: bool, total: bool, finite: bool, p: Array, scores: Array, visible: Array, own_length: int
 ) -> Array:
     hidden = _LOW if finite else -np.inf
     s = np.where(visible, scores.astype(np.float64), hidden)
@@ -71,11 +71,11 @@ def _merged(
     p: Array,
     scores: Array,
     visible: Array,
-    own: int,
+    own_length: int,
 ) -> Array:
-    at = cut(p.shape[-1], own)
+    at = cut(p.shape[-1], own_length)
     parts = p[..., :at], p[..., at:]
     sums = [part.sum(axis=-1, keepdims=True) for part in parts]
     weights = weigh(*sums)
-    alone = [part / np.where(one > 0, one, 1) * w for part, one, w in zip(parts, sums, weights, strict=True)]
+    alone = [part / np.where(total > 0, total, 1) * w for part, total, w in zip(parts, sums, weights, strict=True)]
     return np.concatenate(alone, axis=-1)

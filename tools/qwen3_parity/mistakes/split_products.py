@@ -16,11 +16,11 @@ from qwen3_spec.ops import OPS
 from qwen3_spec.site import Result, Site
 
 
-def three_products(site: Site, what: Observed | None, name: str) -> Iterator[Hypothesis]:
+def three_products(site: Site, observed: Observed | None, name: str) -> Iterator[Hypothesis]:
     """Operands split into two numbers of bfloat16, the product of the two low ones left out."""
     says = "multiplies as bf16x3 does: operands are two numbers of bfloat16, and the low ones are not multiplied"
     fix = "multiply in float32, or in six products of bfloat16 (bf16x6)"
-    yield from likely(site, what, [Hypothesis(name, says, fix, _without_low, 1, cause="bf16x3")])
+    yield from likely(site, observed, [Hypothesis(name, says, fix, _without_low, 1, cause="bf16x3")])
 
 
 def _low(values: Array) -> Array:
@@ -41,4 +41,4 @@ def _without_low(site: Site) -> Result:
 def _with_operands(site: Site, change: Callable[[Array], Array]) -> Site:
     """The site with what its op multiplies changed: inputs, and a weight."""
     parameters = {key: change(value) if key == "weight" else value for key, value in site.parameters.items()}
-    return replace(site, inputs=tuple(change(one) for one in site.inputs), parameters=parameters)
+    return replace(site, inputs=tuple(change(value) for value in site.inputs), parameters=parameters)

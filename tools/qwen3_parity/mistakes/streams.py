@@ -77,7 +77,7 @@ def skips(site: Site) -> Iterator[Hypothesis]:
 
 
 def _skips(site: Site) -> Iterator[Hypothesis]:
-    given, fix = pattern_of(site.names[0]), "the stream goes from layer to layer as it is"
+    input_name, fix = pattern_of(site.names[0]), "the stream goes from layer to layer as it is"
     width = site.inputs[0].shape[-1]
     for says, factor in ((f"× sqrt({width})", width**0.5), (f"/ sqrt({width})", width**-0.5)):
         yield Hypothesis(
@@ -89,7 +89,7 @@ def _skips(site: Site) -> Iterator[Hypothesis]:
         ("is the mean of all layers' outputs so far", partial(_over_layers, True)),
         ("is the sum of all layers' outputs so far", partial(_over_layers, False)),
     ):
-        yield Hypothesis("wiring.added_input", f"where {given} belongs: {says}", fix, _of_stream(joined), 2)
+        yield Hypothesis("wiring.added_input", f"where {input_name} belongs: {says}", fix, _of_stream(joined), 2)
 
 
 def _of_stream(parts: Callable[[Site], list[Array] | None]) -> Formula:
@@ -110,27 +110,27 @@ def _scaled(factor: float, site: Site) -> list[Array] | None:
 
 
 def _tap(site: Site, name: str) -> Array | None:
-    found = site.values.value(name, site.step)
-    return None if found is None else found.astype(np.float64)
+    values = site.values.value(name, site.step)
+    return None if values is None else values.astype(np.float64)
 
 
 def _with_embeddings(site: Site) -> list[Array] | None:
     if site.names[0].endswith("embed_tokens") or site.place.layer == 0:
         return None
-    other = _tap(site, f"{site.stack}.layers.0.input")
-    return None if other is None else [site.inputs[0].astype(np.float64), other]
+    embeddings = _tap(site, f"{site.stack}.layers.0.input")
+    return None if embeddings is None else [site.inputs[0].astype(np.float64), embeddings]
 
 
 def _with_input_before(site: Site) -> list[Array] | None:
     layer = _layers(site) - 1
-    other = None if layer < 0 else _tap(site, f"{site.stack}.layers.{layer}.input")
-    return None if other is None else [site.inputs[0].astype(np.float64), other]
+    entered = None if layer < 0 else _tap(site, f"{site.stack}.layers.{layer}.input")
+    return None if entered is None else [site.inputs[0].astype(np.float64), entered]
 
 
 def _over_layers(mean: bool, site: Site) -> list[Array] | None:
-    found = [_tap(site, f"{site.stack}.layers.{n}.output") for n in range(_layers(site))]
-    known = [one / len(found) if mean else one for one in found if one is not None]
-    return known if len(known) > 1 and len(known) == len(found) else None
+    taps = [_tap(site, f"{site.stack}.layers.{n}.output") for n in range(_layers(site))]
+    known = [tap / len(taps) if mean else tap for tap in taps if tap is not None]
+    return known if len(known) > 1 and len(known) == len(taps) else None
 
 
 def _layers(site: Site) -> int:

@@ -36,8 +36,8 @@ def _repeated(axis: int, *, tiled: bool) -> Read:
         times = heads // x.shape[1]
         if times < 2:
             return None
-        found = np.concatenate([x] * times, axis=axis) if tiled else np.repeat(x, times, axis=axis)
-        return np.ascontiguousarray(found).reshape(x.shape[0], heads, *x.shape[2:])
+        repeated = np.concatenate([x] * times, axis=axis) if tiled else np.repeat(x, times, axis=axis)
+        return np.ascontiguousarray(repeated).reshape(x.shape[0], heads, *x.shape[2:])
 
     return read
 

@@ -60,26 +60,26 @@ _BOUNDED: tuple[tuple[str, Bounded | None], ...] = (
 
 def swiglu(site: Site) -> Iterator[Hypothesis]:
     """Wrong functions, arrangements, bounds, roundings of the gated activation."""
-    what, hidden_act = observe(site), site.config.hidden_act
-    part, few = (site, what) if what is None else sampled(site, what)
+    observed, hidden_act = observe(site), site.config.hidden_act
+    part, few = (site, observed) if observed is None else sampled(site, observed)
     act = dict(ACTIVATIONS)[hidden_act]
     with np.errstate(all="ignore"):
         yield from likely(part, few, rows("mlp", f"{_RIGHT} ({hidden_act})", _formulas(hidden_act)))
         yield from likely(part, few, rows("mlp", f"{_RIGHT}, no bounds", _bounds(act)))
         yield from casts(part, few, "mlp.half_precision", _RIGHT)
         yield from scaled(part, few, "mlp.scaled", _RIGHT)
-        if what is None:
+        if observed is None:
             return
-        largest = float(np.abs(what.actual[np.isfinite(what.actual)]).max())
+        largest = float(np.abs(observed.actual[np.isfinite(observed.actual)]).max())
         for text, bounded in _BOUNDED:
             starts = (0.5, 2.0, 8.0, 50.0) if bounded else (largest,)
-            yield from fitted(site, what, "mlp.clamped", f"{_RIGHT}, no bounds", partial(_says_bound, text),
+            yield from fitted(site, observed, "mlp.clamped", f"{_RIGHT}, no bounds", partial(_says_bound, text),
                               partial(_clamped, act, bounded), *((start,) for start in starts), rank=1)  # fmt: skip
-        yield from fitted(site, what, "mlp.up_plus_one", _RIGHT, "adds {:.7g} to up".format,
+        yield from fitted(site, observed, "mlp.up_plus_one", _RIGHT, "adds {:.7g} to up".format,
                           lambda c, s: on_inputs(lambda g, u: act(g) * (u + c))(s), (0.5,))  # fmt: skip
-        yield from fitted(site, what, "mlp.activation", _RIGHT, "computes gate * sigmoid({:.7g} gate) * up".format,
+        yield from fitted(site, observed, "mlp.activation", _RIGHT, "computes gate * sigmoid({:.7g} gate) * up".format,
                           lambda b, s: on_inputs(lambda g, u: g * sigmoid(b * g) * u)(s), (1.0,), (1.7,))  # fmt: skip
-        yield from likely(site, what, shifted(site, ("mlp.gate_shifted", "mlp.up_shifted"), ("gate", "up"), _RIGHT))
+        yield from likely(site, observed, shifted(site, ("mlp.gate_shifted", "mlp.up_shifted"), ("gate", "up"), _RIGHT))
 
 
 def _formulas(hidden_act: str) -> Iterator[tuple[str, str, int, Wrong]]:
@@ -87,9 +87,9 @@ def _formulas(hidden_act: str) -> Iterator[tuple[str, str, int, Wrong]]:
         if act == hidden_act and name == "activation":
             continue
         says = f"computes {shown}" + ("" if act == hidden_act else f" with {act} for act, not {hidden_act}")
-        other = act != hidden_act and name != "activation"
+        other_act = act != hidden_act and name != "activation"
         first = "activation" if act == "no activation" else name
-        yield first, says, rank + 2 * other, on_inputs(partial(arranged, function))
+        yield first, says, rank + 2 * other_act, on_inputs(partial(arranged, function))
 
 
 def _says_bound(text: str, bound: float) -> str:
@@ -126,7 +126,7 @@ def gradient(site: Site) -> Iterator[Hypothesis]:
 
 
 def _slope_cut(site: Site) -> Result:
-    dy, gate, up = (np.asarray(one, np.float64) for one in site.inputs)
+    dy, gate, up = (np.asarray(value, np.float64) for value in site.inputs)
     near = np.where(gate == 0, 1.0, gate)
     y = dy * up * np.where(gate == 0, 0.5, ops.swiglu.forward(near, np.ones_like(gate), site.config.hidden_act) / near)
     return y, as_unit(np.abs(y) * (4 + np.abs(gate)))

@@ -53,9 +53,9 @@ def _unweighted(site: Site) -> Array:
 
 def tails(site: Site) -> Iterator[Hypothesis]:
     """All that is wrong lies beyond the last whole block of an axis: which block, and what stands there."""
-    what, op = observe(site), site.place.op
+    observed, op = observe(site), site.place.op
     hidden = site.values.recorded(site.place.name, site.step) is None
-    if (what is None and not hidden) or op.endswith("gradient"):
+    if (observed is None and not hidden) or op.endswith("gradient"):
         return
     fills: list[tuple[str, str, Fill]] = [
         ("tail.zero", "zero", _zeros),
@@ -63,16 +63,16 @@ def tails(site: Site) -> Iterator[Hypothesis]:
     ]
     for says, undone in _UNDONE.get(op, ()):
         fills.append(("tail.undone", says, partial(_undone, undone)))
-    for axes, along, block in _rests(site) if what is None else _wrong_rests(site, what):
+    for axes, along, block in _rests(site) if observed is None else _wrong_rests(site, observed):
         for name, says, fill in fills:
             text = f"has {says} along {along} beyond the last whole block of {block}"
             # Where nothing says what is wrong, one of the two is enough.
             for alone, more in ((True, ""), (False, ", and where there is none"))[: 1 if hidden else 2]:
-                one = Hypothesis(name, text + more, _FIX, partial(_filled, axes, block, fill, alone), 2 + (not alone))
-                if what is None:
-                    yield one
+                guess = Hypothesis(name, text + more, _FIX, partial(_filled, axes, block, fill, alone), 2 + (not alone))
+                if observed is None:
+                    yield guess
                 else:
-                    yield from likely(site, what, [one])
+                    yield from likely(site, observed, [guess])
 
 
 def _rests(site: Site) -> Iterator[tuple[Axes, str, int]]:
@@ -86,12 +86,12 @@ def _rests(site: Site) -> Iterator[tuple[Axes, str, int]]:
         yield from ((axes, along, block) for block in blocks.values())
 
 
-def _wrong_rests(site: Site, what: Observed) -> Iterator[tuple[Axes, str, int]]:
+def _wrong_rests(site: Site, observed: Observed) -> Iterator[tuple[Axes, str, int]]:
     """Those beyond which lies all that is wrong."""
-    for axes, along in _walks(site, what.truth.ndim):
-        others = tuple(i for i in range(what.wrong.ndim) if i not in axes)
-        wrong = np.flatnonzero(what.wrong.any(axis=others))
-        size = int(np.prod([what.truth.shape[i] for i in axes]))
+    for axes, along in _walks(site, observed.truth.ndim):
+        others = tuple(i for i in range(observed.wrong.ndim) if i not in axes)
+        wrong = np.flatnonzero(observed.wrong.any(axis=others))
+        size = int(np.prod([observed.truth.shape[i] for i in axes]))
         for block in BLOCKS:
             if 0 < size % block < size and wrong[0] >= size - size % block:
                 yield axes, along, block
@@ -116,20 +116,20 @@ def _filled(axes: Axes, block: int, fill: Fill, alone: bool, site: Site) -> Resu
     start = size - size % block
     if start == 0 and alone:
         return y, unit
-    other = fill(site, _flat(y, axes), axes, start)
-    if other is None:
+    tail = fill(site, _flat(y, axes), axes, start)
+    if tail is None:
         return None
     if unit is not None and fill is _last_whole:
-        unit = _with_rest(unit, np.broadcast_to(_flat(unit, axes)[start - 1], other.shape), axes, start)
-    return _with_rest(y, other, axes, start), unit
+        unit = _with_rest(unit, np.broadcast_to(_flat(unit, axes)[start - 1], tail.shape), axes, start)
+    return _with_rest(y, tail, axes, start), unit
 
 
-def _with_rest(y: Array, other: Array, axes: Axes, start: int) -> Array:
+def _with_rest(y: Array, tail: Array, axes: Axes, start: int) -> Array:
     """`y` with what stands beyond the last whole block."""
-    index = np.arange(len(other)).reshape(-1, *[1] * (other.ndim - 1))
-    found = np.where(index < start, _flat(y, axes), other)
+    index = np.arange(len(tail)).reshape(-1, *[1] * (tail.ndim - 1))
+    values = np.where(index < start, _flat(y, axes), tail)
     shape = [y.shape[i] for i in axes] + [y.shape[i] for i in range(y.ndim) if i not in axes]
-    return np.moveaxis(found.reshape(shape), range(len(axes)), axes).astype(y.dtype)
+    return np.moveaxis(values.reshape(shape), range(len(axes)), axes).astype(y.dtype)
 
 
 def _flat(y: Array, axes: Axes) -> Array:

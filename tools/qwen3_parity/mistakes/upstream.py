@@ -32,40 +32,44 @@ def upstream(mistakes: Mapping[str, Mistakes]) -> Library:
     """The library of what is wrong with an input though its tap is right, out of every op's own `mistakes`."""
 
     def library(site: Site) -> Iterator[Hypothesis]:
-        what = None if asks_for_all() else observe(site)
-        if what is None or what.actual.size > _MOST:
+        observed = None if asks_for_all() else observe(site)
+        if observed is None or observed.actual.size > _MOST:
             return
         for slot, name in enumerate(site.names):
             before = site.values.site(name, site.step)
             if before is None or before.place.op not in _BEFORE or site.values.recorded(name, site.step) is None:
                 continue
             with every_guess():
-                known = [one for some in mistakes[before.place.op].known for one in some(before)]
-            own = (one for one in known if one.rank <= PLAIN and not one.name.startswith("weight."))
-            plain = (_made_here(one, slot, name) for one in own)
+                known = [hypothesis for guesses in mistakes[before.place.op].known for hypothesis in guesses(before)]
+            plain = (
+                _made_here(hypothesis, slot, name)
+                for hypothesis in known
+                if hypothesis.rank <= PLAIN and not hypothesis.name.startswith("weight.")
+            )
             with np.errstate(all="ignore"):
-                yield from likely(site, what, plain)
+                yield from likely(site, observed, plain)
 
     return library
 
 
-def _made_here(one: Hypothesis, slot: int, name: str) -> Hypothesis:
+def _made_here(hypothesis: Hypothesis, slot: int, name: str) -> Hypothesis:
     pattern = pattern_of(name)
     short = pattern.rpartition(".")[2]
     return Hypothesis(
-        one.name,
-        f"reads {short} as if that {one.says}, though its tap is right: folded into the weights, or computed once more",
+        hypothesis.name,
+        f"reads {short} as if that {hypothesis.says}, though its tap is right: "
+        "folded into the weights, or computed once more",
         f"read {pattern} as it is, and fold nothing of it into the weights that it holds itself",
-        partial(_on, one, slot),
-        one.rank + _RARER,
+        partial(_on, hypothesis, slot),
+        hypothesis.rank + _RARER,
     )
 
 
-def _on(one: Hypothesis, slot: int, site: Site) -> Result | None:
+def _on(hypothesis: Hypothesis, slot: int, site: Site) -> Result | None:
     if slot >= len(site.inputs):
         return None
     before = site.values.site(site.names[slot], site.step)
-    wrong = None if before is None else one.compute(before)
+    wrong = None if before is None else hypothesis.compute(before)
     if wrong is None or wrong[0].shape != site.inputs[slot].shape:
         return None
     inputs = (*site.inputs[:slot], wrong[0], *site.inputs[slot + 1 :])

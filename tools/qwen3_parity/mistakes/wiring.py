@@ -58,10 +58,10 @@ class Read:
             return None
         place = site.values.place(name)
         try:
-            found = None if place is None else site.values.value(name, site.step - self.back)
+            values = None if place is None else site.values.value(name, site.step - self.back)
         except KeyError:  # the case has no weight for it
             return None
-        return None if found is None or place is None else (found, place)
+        return None if values is None or place is None else (values, place)
 
 
 def wiring(site: Site) -> Iterator[Hypothesis]:
@@ -71,10 +71,10 @@ def wiring(site: Site) -> Iterator[Hypothesis]:
     for slot in range(len(site.inputs)):
         for read in reads:
             yield from _yielded(site, quick, _reading(site, slot, read))
-        for one in changes(site, slot):
-            plain = one[0].rank <= RARE
+        for guess in changes(site, slot):
+            plain = guess[0].rank <= RARE
             if quick is not None or plain:  # as one of two mistakes it need not look likely by itself
-                yield from _yielded(site, None if plain and asks_for_all() else quick, one)
+                yield from _yielded(site, None if plain and asks_for_all() else quick, guess)
     for slot in range(len(site.inputs) - 1):
         yield from _yielded(site, quick, _exchanged(site, slot))
     if quick is None:
@@ -87,9 +87,9 @@ def rewired(site: Site) -> Iterator[Hypothesis]:
     """The same for one of two mistakes: no change of a slot need look likely by itself."""
     reads = list(_reads(site, near=False))
     for slot in range(len(site.inputs)):
-        yield from (one[0] for read in reads if (one := _reading(site, slot, read)) is not None)
-        yield from (one for one, _ in changes(site, slot))
-    yield from (one[0] for slot in range(len(site.inputs) - 1) if (one := _exchanged(site, slot)) is not None)
+        yield from (guess[0] for read in reads if (guess := _reading(site, slot, read)) is not None)
+        yield from (hypothesis for hypothesis, _ in changes(site, slot))
+    yield from (guess[0] for slot in range(len(site.inputs) - 1) if (guess := _exchanged(site, slot)) is not None)
 
 
 _Change = Callable[[Site], "Site | None"]
@@ -110,7 +110,7 @@ def _yielded(
 
 def _reads(site: Site, *, near: bool) -> Iterator[Read]:
     """The taps that a slot might read: those of the step, of the case, and of the step before; nearest first."""
-    layer, own = site.place.layer, {pattern_of(name) for name in site.names}
+    layer, own_patterns = site.place.layer, {pattern_of(name) for name in site.names}
     last, beside = site.config.num_hidden_layers - 1, set[tuple[str, int]]()
     for name, step in _known(site):
         place = site.values.place(name)
@@ -126,7 +126,7 @@ def _reads(site: Site, *, near: bool) -> Iterator[Read]:
         elif near and place.stack != site.place.stack:
             if place.layer == last and pattern.endswith(".output"):
                 yield Read(pattern, layer=place.layer, back=back)
-        elif not near or place.layer == layer or (pattern in own and abs(place.layer - layer) <= _NEAR):
+        elif not near or place.layer == layer or (pattern in own_patterns and abs(place.layer - layer) <= _NEAR):
             yield Read(pattern, offset=place.layer - layer, back=back)
             if place.layer in (0, last) and place.layer != layer:
                 yield Read(pattern, layer=place.layer, back=back)
@@ -148,30 +148,30 @@ def _known(site: Site) -> Iterator[tuple[str, int]]:
 
 def _reading(site: Site, slot: int, read: Read) -> tuple[Hypothesis, _Change] | None:
     """`slot` reads another tap."""
-    given = site.names[slot]
-    if read.name(site) == given and not read.back:
+    input_name = site.names[slot]
+    if read.name(site) == input_name and not read.back:
         return None
 
     def change(site: Site) -> Site | None:
         place = site.values.place(site.names[slot]) if slot < len(site.inputs) else None
-        found = read.value(site)
-        if place is None or found is None:
+        tap = read.value(site)
+        if place is None or tap is None:
             return None
-        values, other = found
-        right = site.inputs[slot]
-        if values.dtype.kind != right.dtype.kind and "f" in (values.dtype.kind, right.dtype.kind):
+        values, source = tap
+        expected = site.inputs[slot]
+        if values.dtype.kind != expected.dtype.kind and "f" in (values.dtype.kind, expected.dtype.kind):
             return None
-        fitted = as_form(values, other.axes, right.shape, place.axes)
+        fitted = as_form(values, source.axes, expected.shape, place.axes)
         return None if fitted is None or not fitted.any() else _with_input(site, slot, fitted)
 
     where = read.name(site) or read.pattern
     before = " of the step before" if read.back else ""
     always = ", in every layer" if read.of_one_layer and site.place.layer is not None else ""
-    says = f"reads {where}{before} where {given} belongs{always}"
+    says = f"reads {where}{before} where {input_name} belongs{always}"
     cause = ""
     if where in site.names and not read.back:  # one careless function, wherever it is called
         cause = f"{site.place.op} reads its input {site.names.index(where)} as {slot}"
-    name, fix = _name(site, given, read), f"read {pattern_of(given)}"
+    name, fix = _name(site, input_name, read), f"read {pattern_of(input_name)}"
     return Hypothesis(name, says, fix, OfSite(change), _rank(site, read), cause=cause), change
 
 
@@ -182,8 +182,8 @@ def _rank(site: Site, read: Read) -> float:
     return 2 + read.of_one_layer + (read.back > 0) + min(abs(read.offset or 0), 2)
 
 
-def _name(site: Site, given: str, read: Read) -> str:
-    pattern = pattern_of(given)
+def _name(site: Site, input_name: str, read: Read) -> str:
+    pattern = pattern_of(input_name)
     other_layer = read.pattern == pattern and not read.back
     if site.place.op in _CACHED and other_layer:
         return "cache.other_layer"
@@ -208,10 +208,10 @@ def _exchanged(site: Site, slot: int) -> tuple[Hypothesis, _Change] | None:
     def change(site: Site) -> Site | None:
         if slot + 1 >= len(site.inputs):
             return None
-        one, other = site.inputs[slot], site.inputs[slot + 1]
-        if one.shape != other.shape or one.dtype.kind != other.dtype.kind:
+        first, second = site.inputs[slot], site.inputs[slot + 1]
+        if first.shape != second.shape or first.dtype.kind != second.dtype.kind:
             return None
-        return _with_input(_with_input(site, slot, other), slot + 1, one)
+        return _with_input(_with_input(site, slot, second), slot + 1, first)
 
     says = f"has {site.names[slot]} and {site.names[slot + 1]} exchanged"
     fix = f"the order is {', '.join(map(pattern_of, site.names))}"
@@ -226,9 +226,9 @@ def _left_out(site: Site) -> Iterator[Hypothesis]:
 
 
 def _passed_on(site: Site) -> Result | None:
-    y, other = site.inputs[0], site.values.place(site.names[0])
-    right = OPS[site.place.op].truth(site)[0]
-    fitted = None if other is None else as_form(y, other.axes, right.shape, site.place.axes)
+    y, source = site.inputs[0], site.values.place(site.names[0])
+    truth = OPS[site.place.op].truth(site)[0]
+    fitted = None if source is None else as_form(y, source.axes, truth.shape, site.place.axes)
     return None if fitted is None else (fitted, None)
 
 
@@ -246,35 +246,37 @@ def _copies(site: Site, reads: list[Read]) -> Iterator[Hypothesis]:
         if not _mostly(fitted, actual):
             continue
         name = read.name(site)
-        own = name in site.names and not read.back
+        of_input = name in site.names and not read.back
         before = " of the step before" if read.back else ""
         yield Hypothesis(
-            _copy_name(site, read, own=own),
-            f"is left out: its output is {name}{before}" if own else f"holds {name}{before}, bit for bit",
+            _copy_name(site, read, of_input=of_input),
+            f"is left out: its output is {name}{before}" if of_input else f"holds {name}{before}, bit for bit",
             f"compute {site.place.op} of {', '.join(map(pattern_of, site.names)) or 'the configuration'}",
             lambda site, read=read: None if (y := _copied(site, read)) is None else (y, None),  # type: ignore[misc]
-            COPIED if not own and _wrong(site, read) else 1 if own else 3,
+            COPIED if not of_input and _wrong(site, read) else 1 if of_input else 3,
         )
 
 
 def _wrong(site: Site, read: Read) -> bool:
     """Whether a tap is wrong itself: two places that are wrong alike are no copies of each other."""
     name = read.name(site)
-    found = None if name is None else site.values.recorded(name, site.step - read.back)
-    other = None if name is None or found is None else site.values.site(name, site.step - read.back)
-    if other is None or found is None:
+    actual = None if name is None else site.values.recorded(name, site.step - read.back)
+    source = None if name is None or actual is None else site.values.site(name, site.step - read.back)
+    if source is None or actual is None:
         return False
-    op = other.place.op
-    truth, unit = OPS[op].truth(other)
-    if truth.shape != found.shape:
+    op = source.place.op
+    truth, unit = OPS[op].truth(source)
+    if truth.shape != actual.shape:
         return True
     if unit is None:  # a cache is as wrong as what it holds
-        return not np.array_equal(truth, found) or any(_wrong(other, Read(pattern_of(n), 0)) for n in other.names)
-    return not (np.abs(found - truth) <= headroom("op", op).max * as_stored(unit, truth, op, other.values.dtype)).all()
+        return not np.array_equal(truth, actual) or any(_wrong(source, Read(pattern_of(n), 0)) for n in source.names)
+    return not (
+        np.abs(actual - truth) <= headroom("op", op).max * as_stored(unit, truth, op, source.values.dtype)
+    ).all()
 
 
-def _copy_name(site: Site, read: Read, *, own: bool) -> str:
-    if own:
+def _copy_name(site: Site, read: Read, *, of_input: bool) -> str:
+    if of_input:
         return "wiring.skipped"
     if read.pattern == site.place.pattern:
         stale = "cache.stale" if site.place.op in _CACHED else "wiring.previous_step"
@@ -283,13 +285,13 @@ def _copy_name(site: Site, read: Read, *, own: bool) -> str:
 
 
 def _copied(site: Site, read: Read) -> Array | None:
-    found = read.value(site)
+    tap = read.value(site)
     form = site.values.recorded(site.place.name, site.step)
-    return None if found is None or form is None else as_form(found[0], found[1].axes, form.shape, site.place.axes)
+    return None if tap is None or form is None else as_form(tap[0], tap[1].axes, form.shape, site.place.axes)
 
 
-def _mostly(one: Array, other: Array) -> bool:
+def _mostly(fitted: Array, actual: Array) -> bool:
     """Whether a good part of the numbers are the same ones (a bug may be in one head), and not a few by chance."""
-    same = (one == other) & (other != 0)
-    distinct = len(np.unique(other[same]))
-    return bool(same.mean() > 0.05 and distinct >= min(12, other.size / 2))
+    same = (fitted == actual) & (actual != 0)
+    distinct = len(np.unique(actual[same]))
+    return bool(same.mean() > 0.05 and distinct >= min(12, actual.size / 2))

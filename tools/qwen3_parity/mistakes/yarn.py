@@ -54,7 +54,7 @@ def _other_logarithm(base: float, index: Array, c: SpecConfig) -> Array:
     """Ends whose numerator has a logarithm of another base than their denominator."""
     s = changed(c)
     ends = (s.original_max_position_embeddings / (beta * 2 * math.pi) for beta in (s.beta_fast, s.beta_slow))
-    low, high = (len(index) * math.log(one, base) / math.log(c.rope_theta) for one in ends)
+    low, high = (len(index) * math.log(end, base) / math.log(c.rope_theta) for end in ends)
     if s.truncate:
         low, high = math.floor(low), math.ceil(high)
     low, high = max(low, 0), min(high, 2 * len(index) - 1)
@@ -114,15 +114,15 @@ def factors(site: Site) -> Iterator[tuple[str, float]]:
     if not applies(site):
         return
     s = changed(site.config)
-    right, longest = s.attention_factor, site.case.config.max_position_embeddings
+    expected, longest = s.attention_factor, site.case.config.max_position_embeddings
     computed = 0.1 * math.log(s.factor) + 1
-    found = (
+    wrong_factors = (
         ("leaves the attention factor out", 1.0),
-        (f"is multiplied by 0.1 ln(factor) + 1 = {computed:.7g}, not by the attention factor {right:.7g}", computed),
-        ("is multiplied by the attention factor twice", right * right),
-        (f"is multiplied by the attention factor and by 0.1 ln(factor) + 1 = {computed:.7g} too", right * computed),
-        ("is divided by the attention factor", 1 / right),
-        ("is multiplied by the root of the attention factor", right**0.5),
+        (f"is multiplied by 0.1 ln(factor) + 1 = {computed:.7g}, not by the attention factor {expected:.7g}", computed),
+        ("is multiplied by the attention factor twice", expected * expected),
+        (f"is multiplied by the attention factor and by 0.1 ln(factor) + 1 = {computed:.7g} too", expected * computed),
+        ("is divided by the attention factor", 1 / expected),
+        ("is multiplied by the root of the attention factor", expected**0.5),
         ("takes log10 for the natural logarithm in the attention factor", 0.1 * math.log10(s.factor) + 1),
         ("takes log2 for the natural logarithm in the attention factor", 0.1 * math.log2(s.factor) + 1),
         ("is multiplied by 0.1 ln(factor): 1 is missing", computed - 1),
@@ -131,6 +131,6 @@ def factors(site: Site) -> Iterator[tuple[str, float]]:
          0.1 * math.log(longest / s.original_max_position_embeddings) + 1 if longest else 1.0),
         ("is multiplied by the factor itself", s.factor),
     )  # fmt: skip
-    for says, factor in found:
-        if not math.isclose(factor, right, rel_tol=1e-9):
+    for says, factor in wrong_factors:
+        if not math.isclose(factor, expected, rel_tol=1e-9):
             yield says, factor
