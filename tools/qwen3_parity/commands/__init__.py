@@ -21,12 +21,12 @@ Completion = Callable[[click.Context, click.Parameter, str], list[CompletionItem
 """What a shell offers for the beginning of a word."""
 
 
-def words(some: Callable[[], Iterable[str]], kind: str = "") -> Completion:
-    """Those of `some` that begin as the word does, and with `kind` the shell's own "file" or "dir"."""
+def words(offers: Callable[[], Iterable[str]], kind: str = "") -> Completion:
+    """Those of `offers` that begin as the word does, and with `kind` the shell's own "file" or "dir"."""
 
     def complete(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        own = [CompletionItem(kind and incomplete, type=kind)] if kind else []
-        return [*(CompletionItem(one) for one in dict.fromkeys(some()) if one.startswith(incomplete)), *own]
+        own_items = [CompletionItem(kind and incomplete, type=kind)] if kind else []
+        return [*(CompletionItem(word) for word in dict.fromkeys(offers()) if word.startswith(incomplete)), *own_items]
 
     return complete
 

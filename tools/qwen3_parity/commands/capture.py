@@ -143,12 +143,12 @@ def capture(
         )
         path, mode, lengths = out / f"{name}.pb", capturing.mode_name(plan), list(plan.lengths.steps)
         output.say(f"{mode} of {model}, steps {lengths}: {plan.bytes:,} bytes to {path}")
-        kept = capturing.kept_bytes(path)
-        capturing.refuse_too_large(plan, out, floors=floors, kept=kept)
+        written = capturing.kept_bytes(path)
+        capturing.refuse_too_large(plan, out, floors=floors, kept=written)
         if not yes and is_main():
             _ask_whether_large(plan.bytes, output)
-        if kept:
-            output.say(f"a capture of this name was interrupted: {kept:,} bytes of it are there to go on from")
+        if written:
+            output.say(f"a capture of this name was interrupted: {written:,} bytes of it are there to go on from")
         if stream is None:
             stream = processes() == 1 and capturing.is_large(plan)
         if stream:

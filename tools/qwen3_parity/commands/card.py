@@ -45,16 +45,16 @@ def card(
     if date is None:
         raise click.UsageError("give the card's --date, as 2026-01-31")
     with output.progress("judging", "cases") as update:
-        found = of_folder(folder, name or folder.resolve().name, date.date().isoformat(), update.count)
+        contents = of_folder(folder, name or folder.resolve().name, date.date().isoformat(), update.count)
     out = out or folder / "card"
     files = [out.with_name(f"{out.name}.{suffix}") for suffix in ("json", "md")]
-    text = markdown(found)
-    write_whole(files[0], json.dumps(found, indent=1) + "\n")
+    text = markdown(contents)
+    write_whole(files[0], json.dumps(contents, indent=1) + "\n")
     write_whole(files[1], text)
     shown = [text, *[f"written: {file}" for file in files if output.verbose]]
-    reached = any(one["reached"] for one in found["levels"].values())
-    data = {"card": found, "files": list(map(str, files)), "differences": []}
-    output.finish(0 if reached else 1, verdict(found), lambda: data, lambda: shown)
+    reached = any(level["reached"] for level in contents["levels"].values())
+    data = {"card": contents, "files": list(map(str, files)), "differences": []}
+    output.finish(0 if reached else 1, verdict(contents), lambda: data, lambda: shown)
 
 
 def _verified(folder: Path, path: Path, output: Output) -> NoReturn:

@@ -232,13 +232,13 @@ def _fresh(
     with tempfile.TemporaryDirectory() as home, Port(command, limits) as port:
         set_hypothesis_home_dir(home)  # or it leaves a folder where people work
         try:
-            found = fresh(port.ask, drawn, number, count, save, progress)
+            outcome = fresh(port.ask, drawn, number, count, save, progress)
         finally:
             set_hypothesis_home_dir(None)
-    found.remarks += port.remarks
-    if demanded and not found.judged:
-        found.remarks.append(f"{count} fresh cases were asked for, and none was answered")
-    return found
+    outcome.remarks += port.remarks
+    if demanded and not outcome.judged:
+        outcome.remarks.append(f"{count} fresh cases were asked for, and none was answered")
+    return outcome
 
 
 def _diagnosed(fresh: Fresh | None) -> dict[str, Diagnosis]:
@@ -246,11 +246,11 @@ def _diagnosed(fresh: Fresh | None) -> dict[str, Diagnosis]:
     from qwen3_parity.checkpoints.weights import weights_of
     from qwen3_parity.diagnosis import diagnose
 
-    found = {}
+    diagnoses = {}
     for failure in (fresh.drawn, fresh.failure) if fresh else ():
-        if failure is None or failure.answer is None or failure.name in found:
+        if failure is None or failure.answer is None or failure.name in diagnoses:
             continue
         golden, answer = read(failure.golden, digests=True), read(failure.answer, digests=True)
         with suppress(ParityError):  # an answer that check refuses, too, as its message says
-            found[failure.name] = diagnose(golden, answer, weights_of(golden, failure.folder))
-    return found
+            diagnoses[failure.name] = diagnose(golden, answer, weights_of(golden, failure.folder))
+    return diagnoses

@@ -51,9 +51,9 @@ def demo(folder: Path, output: Output) -> None:
         write(file, with_mistake(golden, weights, _MISTAKE, _PLACES))
         update("judging")
         candidate = read(file, digests=True)
-        found = diagnose(golden, candidate, weights, update)
+        diagnosis = diagnose(golden, candidate, weights, update)
         update("writing the report")
-        write_whole(page, html(Report([found.verdicts], mistakes_of(found), weights=weights)))
+        write_whole(page, html(Report([diagnosis.verdicts], mistakes_of(diagnosis), weights=weights)))
     yours = folder / "yours.py"
     yours.write_text(_NEXT, encoding="utf-8")
     lines = (
@@ -66,7 +66,7 @@ def demo(folder: Path, output: Output) -> None:
     files = {"recording": str(file), "report": str(page), "yours": str(yours)}
     output.finish(
         0,
-        diagnoses.verdict(found),
-        lambda: diagnoses.to_json(found) | {"files": files},
-        lambda: [diagnoses.terminal(found, every=output.verbose), *lines],
+        diagnoses.verdict(diagnosis),
+        lambda: diagnoses.to_json(diagnosis) | {"files": files},
+        lambda: [diagnoses.terminal(diagnosis, every=output.verbose), *lines],
     )

@@ -59,12 +59,12 @@ def diagnose(
         tokenizers(golden, candidate, model, output, partial=partial)
     with output.progress("reading") as update:
         weights = weights_of(golden, checkpoints, model)
-        found = find(golden, candidate, weights, update, partial=partial, work=effort * ENOUGH, deadline=deadline)
+        diagnosis = find(golden, candidate, weights, update, partial=partial, work=effort * ENOUGH, deadline=deadline)
     output.finish(
-        found.verdicts.exit_code,
-        pages.verdict(found),
-        lambda: pages.to_json(found),
-        lambda: [pages.terminal(found, every=output.verbose)],
+        diagnosis.verdicts.exit_code,
+        pages.verdict(diagnosis),
+        lambda: pages.to_json(diagnosis),
+        lambda: [pages.terminal(diagnosis, every=output.verbose)],
     )
 
 
@@ -76,12 +76,12 @@ def folders(path: Path, output: Output, *, partial: bool, work: float, deadline:
 
     with output.progress("judging", "cases") as update:
         judged = check_folder(path, partial=partial, count=update.count)
-        found = diagnose_folder(judged, update, partial=partial, work=work, deadline=deadline, count=update.count)
+        diagnosis = diagnose_folder(judged, update, partial=partial, work=work, deadline=deadline, count=update.count)
     output.finish(
-        found.folder.exit_code,
-        pages.verdict(found),
-        lambda: pages.to_json(found),
-        lambda: [pages.terminal(found, every=output.verbose)],
+        diagnosis.folder.exit_code,
+        pages.verdict(diagnosis),
+        lambda: pages.to_json(diagnosis),
+        lambda: [pages.terminal(diagnosis, every=output.verbose)],
     )
 
 
@@ -94,10 +94,10 @@ def tokenizers(
     from qwen3_parity.report.verdicts import summary
 
     with output.progress("reading") as update:
-        found = diagnose_tokenization(golden, candidate, directory_of(golden, model), update, partial=partial)
+        diagnosis = diagnose_tokenization(golden, candidate, directory_of(golden, model), update, partial=partial)
     output.finish(
-        found.verdicts.exit_code,
-        summary(found.verdicts),
-        lambda: pages.to_json(found),
-        lambda: [pages.terminal(found)],
+        diagnosis.verdicts.exit_code,
+        summary(diagnosis.verdicts),
+        lambda: pages.to_json(diagnosis),
+        lambda: [pages.terminal(diagnosis)],
     )

@@ -24,16 +24,16 @@ def doctor(context: click.Context, output: Output) -> None:
 
     Exit code 1 where the golden set is not as its manifest says.
     """
-    found = {one.name: one for one in extras()}
+    by_name = {extra.name: extra for extra in extras()}
     commands = {verb: COMMANDS.get(verb, "") for verb in _verbs(context)}
-    ready = {verb: not extra or found[extra].installed for verb, extra in commands.items()}
+    ready = {verb: not needs or by_name[needs].installed for verb, needs in commands.items()}
     broken = _broken()
     data = {
         "python": platform.python_version(),
         "goldens": str(GOLDEN_ROOT),
         "tables": str(TABLES_ROOT),
         "problems": broken,
-        "extras": {name: dict(one.versions) for name, one in found.items()},
+        "extras": {name: dict(extra.versions) for name, extra in by_name.items()},
         "commands": ready,
     }
     state = broken[0].splitlines()[0] if broken else "the goldens are as released"
@@ -41,19 +41,19 @@ def doctor(context: click.Context, output: Output) -> None:
         1 if broken else 0,
         f"{sum(ready.values())} of {len(ready)} commands can run; {state}",
         lambda: data,
-        lambda: _shown(found, commands, broken, output),
+        lambda: _shown(by_name, commands, broken, output),
     )
 
 
 def _shown(
-    found: Mapping[str, Extra], commands: Mapping[str, str], broken: Sequence[str], output: Output
+    by_name: Mapping[str, Extra], commands: Mapping[str, str], broken: Sequence[str], output: Output
 ) -> Iterator[RenderableType]:
     table = Table("extra", "installed", "commands", box=None)
-    table.add_row("", "yes", ", ".join(verb for verb, extra in commands.items() if not extra))
-    for name, one in found.items():
-        lacks = [package for package, number in one.versions.items() if number is None]
-        verbs = ", ".join(verb for verb, extra in commands.items() if extra == name)
-        versions = ", ".join(f"{package} {number or '–'}" for package, number in one.versions.items())
+    table.add_row("", "yes", ", ".join(verb for verb, needs in commands.items() if not needs))
+    for name, extra in by_name.items():
+        lacks = [package for package, number in extra.versions.items() if number is None]
+        verbs = ", ".join(verb for verb, needs in commands.items() if needs == name)
+        versions = ", ".join(f"{package} {number or '–'}" for package, number in extra.versions.items())
         state = versions if output.verbose else f"no: {', '.join(lacks)}" if lacks else "yes"
         table.add_row(name, state, verbs or "conformance --fresh")
     yield table

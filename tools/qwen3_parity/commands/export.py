@@ -56,7 +56,7 @@ def export(model: str | None, tokenizer: str | None, out: Path, part_bytes: int 
     size = out.stat().st_size
     said = ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in counts.items())
     line = f"{out}: {said}, {size:,} bytes"
-    more = [f"{one.id} {one.content!a}" for one in message.added_token] if output.verbose else []
+    more = [f"{token.id} {token.content!a}" for token in message.added_token] if output.verbose else []
     output.finish(0, line, lambda: {"files": [str(out)], "bytes": size, **counts}, lambda: [*more, line])
 
 
@@ -67,19 +67,19 @@ def _export_model(model: str, out: Path, part_bytes: int, output: Output) -> NoR
     directory = network_directory(model)
     label = directory.resolve().name if Path(model).is_dir() else model.rpartition("/")[2]
     with output.progress("reading") as update:
-        made = export_weights(directory, out, label, part_bytes, update)
-    checkpoint = made.case.checkpoint[0]
-    line = f"{out}: {made.tensors} tensors in {made.parts} parts, {made.bytes:,} bytes"
+        exported = export_weights(directory, out, label, part_bytes, update)
+    checkpoint = exported.case.checkpoint[0]
+    line = f"{out}: {exported.tensors} tensors in {exported.parts} parts, {exported.bytes:,} bytes"
     files = sorted(map(str, out.iterdir()))
-    said = [*made.remarks, *[f"left out: {', '.join(made.left_out)}"] * bool(made.left_out)]
+    said = [*exported.remarks, *[f"left out: {', '.join(exported.left_out)}"] * bool(exported.left_out)]
     said += files if output.verbose else []
     said += [line, f"checkpoint {checkpoint.name}, SHA-256 {checkpoint.sha256.hex()}"]
     data = {
         "files": files,
-        "bytes": made.bytes,
-        "tensors": made.tensors,
+        "bytes": exported.bytes,
+        "tensors": exported.tensors,
         "checkpoint": {"name": checkpoint.name, "sha256": checkpoint.sha256.hex()},
-        "remarks": list(made.remarks),
-        "left_out": list(made.left_out),
+        "remarks": list(exported.remarks),
+        "left_out": list(exported.left_out),
     }
     output.finish(0, line, lambda: data, lambda: said)

@@ -21,15 +21,15 @@ def import_(directory: Path, out: Path, output: Output) -> None:
     from qwen3_parity.checkpoints.import_weights import import_weights
 
     with output.progress("reading") as update:
-        made = import_weights(directory, out, update)
-    line = f"{out}: {', '.join(made.files)}; {made.tensors} tensors verified"
-    digest = made.checkpoint.sha256.hex()
-    said = [*made.remarks, *(str(out / name) for name in made.files if output.verbose)]
-    said += [line, f"checkpoint {made.checkpoint.name}, SHA-256 {digest}"]
+        imported = import_weights(directory, out, update)
+    line = f"{out}: {', '.join(imported.files)}; {imported.tensors} tensors verified"
+    digest = imported.checkpoint.sha256.hex()
+    said = [*imported.remarks, *(str(out / name) for name in imported.files if output.verbose)]
+    said += [line, f"checkpoint {imported.checkpoint.name}, SHA-256 {digest}"]
     data = {
-        "files": [str(out / name) for name in made.files],
-        "tensors": made.tensors,
-        "checkpoint": {"name": made.checkpoint.name, "sha256": digest},
-        "remarks": list(made.remarks),
+        "files": [str(out / name) for name in imported.files],
+        "tensors": imported.tensors,
+        "checkpoint": {"name": imported.checkpoint.name, "sha256": digest},
+        "remarks": list(imported.remarks),
     }
     output.finish(0, line, lambda: data, lambda: said)

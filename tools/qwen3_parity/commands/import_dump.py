@@ -54,32 +54,32 @@ def import_dump(
 
     with output.progress(f"reading {dump}"):
         how = _ARITHMETIC[arithmetic] if arithmetic else pb.ARITHMETIC_UNSPECIFIED
-        made = make(dump, case_of(golden), names, out, how)
-    next_step = command("check", golden, made.path)
-    forwards = f"{len(made.forwards)} forward{'s' if len(made.forwards) > 1 else ''}"
-    line = f"{made.path}: {made.tensors} tensors from {made.arrays} arrays ({made.kind}), {forwards}"
-    unmatched = [f"{shown(name)}: like {like or 'no tap'}" for name, like in made.unmatched.items()]
-    misfits = [f"{one.name}: {one.got}, expected {one.expected}" for one in made.misfits]
+        imported = make(dump, case_of(golden), names, out, how)
+    next_step = command("check", golden, imported.path)
+    forwards = f"{len(imported.forwards)} forward{'s' if len(imported.forwards) > 1 else ''}"
+    line = f"{imported.path}: {imported.tensors} tensors from {imported.arrays} arrays ({imported.kind}), {forwards}"
+    unmatched = [f"{shown(name)}: like {like or 'no tap'}" for name, like in imported.unmatched.items()]
+    misfits = [f"{misfit.name}: {misfit.got}, expected {misfit.expected}" for misfit in imported.misfits]
     most = None if output.verbose else _SHOWN
-    recognised = next((word for word, code in _ARITHMETIC.items() if code == made.recognised), None)
+    recognised = next((word for word, code in _ARITHMETIC.items() if code == imported.recognised), None)
     said = [
         line,
         *[f"stored as float32, all of them numbers of {recognised}: recorded as such"] * bool(recognised),
         *_listed("names that mean no tap", unmatched, most),
         *_listed("another shape", misfits, most),
-        *_listed("taps without a tensor", made.without, most),
+        *_listed("taps without a tensor", imported.without, most),
         f"next: {next_step}",
     ]
     data = {
-        "recording": str(made.path),
-        "format": made.kind,
-        "arrays": made.arrays,
-        "tensors": made.tensors,
-        "forwards": len(made.forwards),
+        "recording": str(imported.path),
+        "format": imported.kind,
+        "arrays": imported.arrays,
+        "tensors": imported.tensors,
+        "forwards": len(imported.forwards),
         "recognised": recognised,
-        "unmatched": [{"name": name, "like": like} for name, like in made.unmatched.items()],
-        "other_shapes": [one._asdict() for one in made.misfits],
-        "without": list(made.without),
+        "unmatched": [{"name": name, "like": like} for name, like in imported.unmatched.items()],
+        "other_shapes": [misfit._asdict() for misfit in imported.misfits],
+        "without": list(imported.without),
         "next_step": next_step,
     }
     output.finish(0, line, lambda: data, lambda: said)

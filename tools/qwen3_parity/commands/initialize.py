@@ -107,8 +107,8 @@ def _make(
         directory = checkpoint_directory(source)
     refuse_foreign(directory, _KINDS)
     with _refused(source):
-        wanted = getattr(torch, dtype) if dtype else None
-        model = initialize_from_qwen3(directory, num_sentinel_tokens, device, dtype=wanted, progress=progress)
+        torch_dtype = getattr(torch, dtype) if dtype else None
+        model = initialize_from_qwen3(directory, num_sentinel_tokens, device, dtype=torch_dtype, progress=progress)
         tokenizer = None
         if any((directory / name).is_file() for name in _TOKENIZERS):
             tokenizer = add_sentinels(directory, model.config.sentinel_start, num_sentinel_tokens)
@@ -178,8 +178,8 @@ def _bars(output: Output) -> Iterator[Callable[[int, int, str], None]]:
     try:
         with output.progress("reading", "tensors") as update:
 
-            def show(done: int, total: int, what: str) -> None:
-                update(what)
+            def show(done: int, total: int, activity: str) -> None:
+                update(activity)
                 update.count(done, total)
 
             yield show

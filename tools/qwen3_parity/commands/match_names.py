@@ -43,18 +43,18 @@ def match_names(model: str, golden: str, out: Path, output: Output) -> None:
     with output.progress(f"building {model}"):
         build = load_factory(model)
         with foreign_code(case.golden.case):
-            made = build(case.golden.case, checkpoint_directories(case.golden.case, GOLDEN_ROOT / "checkpoints"))
-    if not isinstance(made, nn.Module):
+            module = build(case.golden.case, checkpoint_directories(case.golden.case, GOLDEN_ROOT / "checkpoints"))
+    if not isinstance(module, nn.Module):
         raise ParityError(
             model,
             "the factory builds no torch module, so there are no modules to name",
             expected="a torch.nn.Module",
-            got=type(made).__name__,
+            got=type(module).__name__,
             next_step="return the model itself, or write a runner: qwen3-parity record --impl",
         )
     with output.progress(f"running {model}"), foreign_code(case.golden.case):
-        found, missing = match(made, case)
-    if not found:
+        matches, missing = match(module, case)
+    if not matches:
         raise ParityError(
             model,
             "nothing in the model looks like a tap of this case",
@@ -62,17 +62,22 @@ def match_names(model: str, golden: str, out: Path, output: Output) -> None:
             got="none",
             next_step="build the model by the case's own checkpoint, the factory's second argument",
         )
-    text = as_toml(found)
+    text = as_toml(matches)
     write_whole(out, text)
     data = {
         "file": str(out),
         "names": [
-            {"module": one.named.key, "taps": list(one.named.patterns), "sure": SURE[one.sure], "why": one.why}
-            for one in found
+            {
+                "module": matched.named.key,
+                "taps": list(matched.named.patterns),
+                "sure": SURE[matched.sure],
+                "why": matched.why,
+            }
+            for matched in matches
         ],
         "missing": list(missing),
     }
     shown = [text, *[f"no place was found for {', '.join(missing)}"] * bool(missing)]
     shown.append(f"{out}\nnext: {command('record', golden, '--impl', model, '--names', out)}")
-    line = f"{out}: {len(found)} names, none found for {len(missing)} taps"
+    line = f"{out}: {len(matches)} names, none found for {len(missing)} taps"
     output.finish(0, line, lambda: data, lambda: shown)

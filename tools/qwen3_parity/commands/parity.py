@@ -53,14 +53,16 @@ def parity(
         results = run(out, selection, impl=impl, backend=backend, partial=partial, count=update.count)
         folder = Folder(out, results)
         update("diagnosing")
-        found = diagnose_folder(folder, update, partial=partial, whole=IN_ALL, deadline=deadline, count=update.count)
+        diagnosis = diagnose_folder(
+            folder, update, partial=partial, whole=IN_ALL, deadline=deadline, count=update.count
+        )
     page = out / "report.html"
-    write_whole(page, html(Report(folder.results, mistakes_of_folder(found) if folder.red else ())))
+    write_whole(page, html(Report(folder.results, mistakes_of_folder(diagnosis) if folder.red else ())))
 
     def shown() -> Iterator[RenderableType]:
         if folder.red:
             yield report.cases_table(folder.results)
-            yield diagnoses.terminal(found)
+            yield diagnoses.terminal(diagnosis)
         else:
             yield report.overview(folder.results)
         yield f"report: {page}"

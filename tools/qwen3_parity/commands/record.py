@@ -97,18 +97,18 @@ def record(
             mine = huggingface if any_model else factory
             build = recorder.load_factory(impl) if impl else mine(backend, golden_dtype(reference))
             with recorder.foreign_code(reference.case):
-                made = build(reference.case, directories)
+                built = build(reference.case, directories)
             if beside is None:  # behind what a loader says of a damaged one
                 refuse_others(reference.case, checkpoints, model)
-            if isinstance(made, nn.Module):
+            if isinstance(built, nn.Module):
                 case = Case(golden_path(golden), reference, model)
                 with recorder.foreign_code(reference.case), warnings.catch_warnings():
                     warnings.simplefilter("ignore", LeftOut)  # it is said below
-                    with record_module(made, case, names, path, globs) as recording:
-                        run(made, case)
+                    with record_module(built, case, names, path, globs) as recording:
+                        run(built, case)
                 left_out = recording.left_out
             else:
-                recorder.record(reference, path, lambda *_: made, checkpoints=checkpoints, model=model, taps=globs)
+                recorder.record(reference, path, lambda *_: built, checkpoints=checkpoints, model=model, taps=globs)
     recorded = read(path)
     lines = [tensor.info.name for tensor in recorded] if output.verbose else []
     next_step = command("check", golden, path, *(("--model", model) if model else ()))

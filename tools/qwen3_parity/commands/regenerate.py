@@ -38,23 +38,23 @@ def regenerate(
         raise click.UsageError("--check changes nothing, so it cannot --accept")
     with output.progress("recording", "cases") as update:
         again.record_reference(staging, selection, update.count)
-        found = again.differences(staging, selection=selection)
+        differences = again.differences(staging, selection=selection)
     table = Table("case", "", "share of a budget", "", box=None)
-    changed = [d for d in found if d.kind != again.SAME]
-    for d in found if output.verbose else changed:
+    changed = [d for d in differences if d.kind != again.SAME]
+    for d in differences if output.verbose else changed:
         table.add_row(
             d.name, d.kind, "" if d.equal_bytes else f"{d.share:.2g}", "same bytes" if d.equal_bytes else d.text
         )
-    line = f"{len(found) - len(changed)} of {len(found)} cases are the same"
+    line = f"{len(differences) - len(changed)} of {len(differences)} cases are the same"
     shown: list[RenderableType] = [*[table] * bool(table.rows), line]
     if accept and changed:
-        again.accept(staging, found, str(reason))
+        again.accept(staging, differences, str(reason))
         shown.append("accepted: golden/cases, MANIFEST.textproto and CHANGELOG.md are written")
     elif changed and not only_check:
         shown.append(f"staged in {staging}; take them with: qwen3-parity regenerate --accept --reason TEXT")
     data = {
-        "same": len(found) - len(changed),
-        "cases": [asdict(d) for d in found],
+        "same": len(differences) - len(changed),
+        "cases": [asdict(d) for d in differences],
         "staging": str(staging),
         "accepted": bool(accept and changed),
     }

@@ -77,14 +77,14 @@ def report(
     folder = len(files) == 1 and Path(files[0]).is_dir()
     if folder and (model or checkpoints != GOLDEN_ROOT / "checkpoints"):
         raise click.UsageError("--model and --checkpoints are for one candidate, and this is a folder")
-    made, code = _of_folder(Path(files[0]), options) if folder else _of_one(files, options)
+    document, code = _of_folder(Path(files[0]), options) if folder else _of_one(files, options)
     if against is not None:
-        made = replace(made, against=_others(against, made.results, options))
+        document = replace(document, against=_others(against, document.results, options))
     if history is not None and label is not None:
         from qwen3_parity.report.page.history import appended
 
-        made = replace(made, history=appended(history, label, made.results))
-    _write(kind, out, made)
+        document = replace(document, history=appended(history, label, document.results))
+    _write(kind, out, document)
     sys.exit(code)
 
 
@@ -97,8 +97,8 @@ def _of_folder(path: Path, options: _Options) -> tuple[Report, int]:
 
     with progress("judging") as update:
         folder = check_folder(path, partial=options.partial)
-        found = diagnose_folder(folder, update, partial=options.partial, deadline=options.deadline)
-    return Report(folder.results, mistakes_of_folder(found), folder.refused, folder.missing), folder.exit_code
+        diagnosis = diagnose_folder(folder, update, partial=options.partial, deadline=options.deadline)
+    return Report(folder.results, mistakes_of_folder(diagnosis), folder.refused, folder.missing), folder.exit_code
 
 
 def _of_one(files: tuple[str, ...], options: _Options) -> tuple[Report, int]:
@@ -127,8 +127,8 @@ def _of_one(files: tuple[str, ...], options: _Options) -> tuple[Report, int]:
         return Report([verdicts]), verdicts.exit_code
     weights = weights or {}
     with progress("reading") as update:
-        found = diagnose(golden, candidate, weights, update, partial=options.partial, deadline=options.deadline)
-    return Report([found.verdicts], mistakes_of(found), weights=weights), found.verdicts.exit_code
+        diagnosis = diagnose(golden, candidate, weights, update, partial=options.partial, deadline=options.deadline)
+    return Report([diagnosis.verdicts], mistakes_of(diagnosis), weights=weights), diagnosis.verdicts.exit_code
 
 
 def _others(path: Path, results: Sequence[Verdicts], options: _Options) -> list[Verdicts]:
@@ -138,40 +138,40 @@ def _others(path: Path, results: Sequence[Verdicts], options: _Options) -> list[
     from qwen3_parity.folder.check import check_folder
 
     if path.is_dir():
-        found = [*check_folder(path, partial=options.partial).results]
+        judged = [*check_folder(path, partial=options.partial).results]
     else:
-        golden = _golden_of(results, other := read(path, digests=True))
-        found = [check(golden, other, weights_at_hand(golden, options.checkpoints, options.model))]
-    cases = {one.case.name for one in results}
-    kept = [one for one in found if one.case.name in cases]
-    if not kept:
+        golden = _golden_of(results, candidate := read(path, digests=True))
+        judged = [check(golden, candidate, weights_at_hand(golden, options.checkpoints, options.model))]
+    cases = {verdicts.case.name for verdicts in results}
+    common = [verdicts for verdicts in judged if verdicts.case.name in cases]
+    if not common:
         raise ParityError(
             path,
             "it has none of the cases of the report",
             expected=", ".join(sorted(cases)),
-            got=", ".join(one.case.name for one in found) or "none",
+            got=", ".join(verdicts.case.name for verdicts in judged) or "none",
             next_step="give another candidate's recordings of the same cases",
         )
-    return kept
+    return common
 
 
-def _golden_of(results: Sequence[Verdicts], other: Recording) -> Recording:
-    same = next((one for one in results if one.case.name == other.case.name), None)
-    return read(golden_of(other) if same is None else Path(same.golden), digests=True)
+def _golden_of(results: Sequence[Verdicts], candidate: Recording) -> Recording:
+    same = next((verdicts for verdicts in results if verdicts.case.name == candidate.case.name), None)
+    return read(golden_of(candidate) if same is None else Path(same.golden), digests=True)
 
 
-def _write(kind: str, out: Path | None, made: Report) -> None:
+def _write(kind: str, out: Path | None, document: Report) -> None:
     if kind == "html":
         from qwen3_parity.report.page.contents import sentence
         from qwen3_parity.report.page.html import html
 
         page = out or _PAGE
-        write_whole(page, html(made, plots=True))
-        console().print(f"{sentence(made)}\nreport: {page}", soft_wrap=True)
+        write_whole(page, html(document, plots=True))
+        console().print(f"{sentence(document)}\nreport: {page}", soft_wrap=True)
         return
     from qwen3_parity.report.markdown import markdown
 
-    text = markdown(made)
+    text = markdown(document)
     if out is None:
         click.echo(text, nl=False)
     else:

@@ -49,9 +49,9 @@ def show(file: Path, taps: tuple[str, ...], diff: str | None, output: Output) ->
         )
 
 
-def _beside(file: Path, other: Path, taps: tuple[str, ...], output: Output) -> None:
+def _beside(file: Path, golden_file: Path, taps: tuple[str, ...], output: Output) -> None:
     """Both sides and nothing more: which is wrong, `check` says, and the exit code is 0."""
-    golden, candidate = (read(path, digests=True) for path in (other, file))
+    golden, candidate = (read(path, digests=True) for path in (golden_file, file))
     candidate = conventional(candidate, golden).recording
     verdicts = check_run(golden, candidate)
     if golden.case.mode == pb.TOKENIZATION:  # its problems have both sides, stage by stage

@@ -63,8 +63,8 @@ def tokenize(
     done, total = 0, sum(map(len, named.values()))
     with output.progress("comparing", "characters") as update:
         for name, text in named.items():
-            for one in _encodings(reference, name, text):
-                captured = replace(golden, tokenization=_captured(reference, one))
+            for encoding in _encodings(reference, name, text):
+                captured = replace(golden, tokenization=_captured(reference, encoding))
                 golden.run.materialised[:] = stages_in(captured.tokenization)
                 candidate = recorded(captured, directory, lambda *_: runner)
                 parts.append(check_tokenization(captured, candidate))
@@ -73,7 +73,7 @@ def tokenize(
                     output.say(texts_table(candidate, ["*"]))
                 if out is not None:
                     golden.tokenization.MergeFrom(captured.tokenization)
-                done += len(one.text)
+                done += len(encoding.text)
                 update.count(done, total)
             output.say(f"{name}: {len(text)} characters, {counts[name]} ids")
     verdicts = joined(parts)
@@ -107,14 +107,14 @@ def _encodings(reference: ReferenceTokenizer, name: str, text: str) -> Iterator[
         begin += len(piece)
 
 
-def _captured(reference: ReferenceTokenizer, one: pb.Encoding) -> pb.Tokenization:
+def _captured(reference: ReferenceTokenizer, encoding: pb.Encoding) -> pb.Tokenization:
     """What Hugging Face makes of a text: every stage, and its own ids decoded again."""
     from qwen3_reference.tokenization.recorded import tokenize
 
-    made = tokenize(reference, pb.Tokenization(encoding=[one]))
-    back = pb.Tokenization(decoding=[pb.Decoding(name=one.name, id=made.encoding[0].id)])
-    made.MergeFrom(tokenize(reference, back))
-    return made
+    tokenization = tokenize(reference, pb.Tokenization(encoding=[encoding]))
+    back = pb.Tokenization(decoding=[pb.Decoding(name=encoding.name, id=tokenization.encoding[0].id)])
+    tokenization.MergeFrom(tokenize(reference, back))
+    return tokenization
 
 
 def _content(path: Path) -> str:

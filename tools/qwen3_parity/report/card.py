@@ -19,38 +19,39 @@ def markdown(card: Mapping[str, Any]) -> str:
 
 def verdict(card: Mapping[str, Any]) -> str:
     """One line: whose card it is, and the levels that are reached."""
-    done = [name for name, one in card["levels"].items() if one["reached"]]
+    done = [name for name, level in card["levels"].items() if level["reached"]]
     return f"{card['name']}: levels reached: {', '.join(done) or 'none'}"
 
 
 def _lines(card: Mapping[str, Any]) -> Iterator[str]:
     yield f"# Card of {_code(card['name'])}"
-    done = [name for name, one in card["levels"].items() if one["reached"]]
+    done = [name for name, level in card["levels"].items() if level["reached"]]
     yield f"\n{card['date']}. Levels reached: {', '.join(done) or 'none'}.\n"
     if cases := card["by_reference"]:
         yield f"No implementation's, but the goldens themselves or recorded by the reference: {', '.join(cases)}.\n"
     yield "| level | reached | parity in | worst share of a budget | what it lacks |"
     yield "|---|---|---|---|---|"
-    for name, one in card["levels"].items():
-        lacks = [f"missing: {', '.join(one['missing'])}"] if one["missing"] else []
-        lacks += [f"red: {', '.join(one['red'])}"] if one["red"] else []
-        share = _share(one["worst_share"]) + (f", in {one['worst_case']}" if one["worst_share"] is not None else "")
-        word = "yes" if one["reached"] else "no"
-        yield f"| {name} | {word} | {one['parity']} of {one['of']} cases | {share} | {'; '.join(lacks)} |"
+    for name, level in card["levels"].items():
+        lacks = [f"missing: {', '.join(level['missing'])}"] if level["missing"] else []
+        lacks += [f"red: {', '.join(level['red'])}"] if level["red"] else []
+        where = f", in {level['worst_case']}" if level["worst_share"] is not None else ""
+        share = _share(level["worst_share"]) + where
+        word = "yes" if level["reached"] else "no"
+        yield f"| {name} | {word} | {level['parity']} of {level['of']} cases | {share} | {'; '.join(lacks)} |"
     yield "\n| case | verdict | judged | compared | worst share of a budget |"
     yield "|---|---|---|---|---|"
-    for name, one in card["cases"].items():
-        where = f", {_code(one['where'])}" if one["where"] else ""
-        taps = f"{one['compared']} of {one['of']}"
-        yield f"| {name} | {one['verdict']} | {one['judged']} | {taps} | {_share(one['worst_share'])}{where} |"
+    for name, case in card["cases"].items():
+        where = f", {_code(case['where'])}" if case["where"] else ""
+        taps = f"{case['compared']} of {case['of']}"
+        yield f"| {name} | {case['verdict']} | {case['judged']} | {taps} | {_share(case['worst_share'])}{where} |"
     yield ""
-    for made in card["producers"]:
-        versions = ", ".join(_code(f"{name} {one}") for name, one in made["versions"].items())
-        ran = " ".join(_code(made[part]) for part in ("platform", "kernels") if made[part])
-        yield f"Recorded by {_code(made['producer'])} ({'; '.join(part for part in (ran, versions) if part)}).  "
-    edited, own = card["contract"]["edited"], card["contract"]["own_goldens"]
+    for origin in card["producers"]:
+        versions = ", ".join(_code(f"{name} {version}") for name, version in origin["versions"].items())
+        ran = " ".join(_code(origin[part]) for part in ("platform", "kernels") if origin[part])
+        yield f"Recorded by {_code(origin['producer'])} ({'; '.join(part for part in (ran, versions) if part)}).  "
+    edited, own_goldens = card["contract"]["edited"], card["contract"]["own_goldens"]
     states = [f"edited: {', '.join(edited)}"] * bool(edited)
-    states += [f"goldens that are none of the release: {', '.join(own)}"] * bool(own)
+    states += [f"goldens that are none of the release: {', '.join(own_goldens)}"] * bool(own_goldens)
     state = "; ".join(states) or "as released"
     yield f"Judged by qwen3-parity {card['judge']['qwen3-parity']}, contract {card['contract']['digest']}, {state}."
     yield "\nTo compute it again from the same recordings: `qwen3-parity card FOLDER --verify CARD.json`."

@@ -20,34 +20,38 @@ def headline(mistake: Mistake, *, every: bool = False) -> str:
     return f"{mistake.name} at {places}: it {mistake.says[0]}"
 
 
-def diagnosis(mistakes: Sequence[Mistake], apart: Sequence[Apart], red: int, *, every: bool = False) -> Iterator[str]:
+def diagnosis(
+    mistakes: Sequence[Mistake], unexplained: Sequence[Apart], red: int, *, every: bool = False
+) -> Iterator[str]:
     """Each mistake with its fix and the number of red cases that it is behind, then what no named one explains."""
-    for one in mistakes:
-        yield headline(one, every=every)
-        could = f"; it could as well be {', '.join(one.otherwise)}" if one.otherwise else ""
-        yield f"  fix: {one.fix}; behind {len(one.cases)} of {red} red cases{could}"
-    for other in apart:
-        yield f"{other.reason}, in {len(other.cases)} of {red} red cases"
+    for mistake in mistakes:
+        yield headline(mistake, every=every)
+        could = f"; it could as well be {', '.join(mistake.otherwise)}" if mistake.otherwise else ""
+        yield f"  fix: {mistake.fix}; behind {len(mistake.cases)} of {red} red cases{could}"
+    for group in unexplained:
+        yield f"{group.reason}, in {len(group.cases)} of {red} red cases"
 
 
 def cases(lines: Mapping[str, str], mistakes: Sequence[Mistake], *, every: bool = False) -> Iterator[str]:
     """A line for each red case, what is known of it and which mistakes are in it; the names of the rest in one line."""
     shown = list(lines) if every or len(lines) <= _CASES else list(lines)[: _CASES - 1]
     for name in shown:
-        named = [one.name for one in mistakes if name in one.cases]
+        named = [mistake.name for mistake in mistakes if name in mistake.cases]
         yield f"{name}: {lines[name]}" + (f"; {', '.join(named)}" if named else "")
     rest = list(lines)[len(shown) :]
     if rest:
         yield f"and {len(rest)} more red cases (-v has a line for each): {', '.join(rest)}"
 
 
-def github(mistakes: Sequence[Mistake], apart: Sequence[Apart]) -> Iterator[str]:
+def github(mistakes: Sequence[Mistake], unexplained: Sequence[Apart]) -> Iterator[str]:
     """GitHub's workflow commands, an error for each mistake with the op to blame."""
-    for one in mistakes:
-        text = f"it {one.says[0]}\nfix: {one.fix}\nat {', '.join(one.places)}\nin {', '.join(one.cases)}"
-        yield _error(f"{one.name} at {', '.join(one.places[:_PLACES])}", text)
-    for other in apart:
-        yield _error(other.reason, f"in {', '.join(other.cases)}")
+    for mistake in mistakes:
+        text = (
+            f"it {mistake.says[0]}\nfix: {mistake.fix}\nat {', '.join(mistake.places)}\nin {', '.join(mistake.cases)}"
+        )
+        yield _error(f"{mistake.name} at {', '.join(mistake.places[:_PLACES])}", text)
+    for group in unexplained:
+        yield _error(group.reason, f"in {', '.join(group.cases)}")
 
 
 def _error(title: str, text: str) -> str:
@@ -58,6 +62,6 @@ def _error(title: str, text: str) -> str:
 
 
 def _escaped(text: str, characters: Iterable[str]) -> str:
-    for one in characters:  # % comes first
-        text = text.replace(one, f"%{ord(one):02X}")
+    for character in characters:  # % comes first
+        text = text.replace(character, f"%{ord(character):02X}")
     return text

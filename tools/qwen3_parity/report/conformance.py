@@ -20,15 +20,16 @@ from qwen3_parity.report.verdicts import cases_table, contracts
 from qwen3_parity.report.verdicts import terminal as in_full
 
 
-def verdict(found: Conformance, fresh: Fresh | None, surprises: Sequence[str]) -> str:
+def verdict(conformance: Conformance, fresh: Fresh | None, surprises: Sequence[str]) -> str:
     """One line: how many cases are at parity, what is not as it should be, and the fresh cases."""
-    judged = "nothing was judged, and that is a failure" if found.folder is None else folders.closing(found.folder)
-    parts = [judged, *remarks(found, fresh), *surprises, *list(_fresh(fresh) if fresh else ())[:1]]
+    folder = conformance.folder
+    judged = "nothing was judged, and that is a failure" if folder is None else folders.closing(folder)
+    parts = [judged, *remarks(conformance, fresh), *surprises, *list(_fresh(fresh) if fresh else ())[:1]]
     return "; ".join(parts)
 
 
 def terminal(
-    found: Conformance,
+    conformance: Conformance,
     fresh: Fresh | None,
     surprises: Sequence[str],
     known: int,
@@ -41,24 +42,24 @@ def terminal(
 
     `diagnoses` are those of fresh cases, by name. `every`: each red case in full as well.
     """
-    parts: list[RenderableType] = [cases_table(found.folder.results)] if found.folder else []
-    if every and found.folder:
-        parts += [in_full(one) for one in found.folder.red]
-    unsupported = [f"{name} ({text})" if text else name for name, text in found.answers.unsupported.items()]
+    parts: list[RenderableType] = [cases_table(conformance.folder.results)] if conformance.folder else []
+    if every and conformance.folder:
+        parts += [in_full(verdicts) for verdicts in conformance.folder.red]
+    unsupported = [f"{name} ({text})" if text else name for name, text in conformance.answers.unsupported.items()]
     if unsupported:
         parts.append(Text(f"not supported, {len(unsupported)}: {', '.join(unsupported)}", style="yellow"))
-    parts += [Text(line, style="bold red") for line in (*remarks(found, fresh), *surprises)]
+    parts += [Text(line, style="bold red") for line in (*remarks(conformance, fresh), *surprises)]
     if known:
-        parts.append(Text(f"known to fail, {known} of {len(found.failed)} that fail"))
-    if found.failed:
+        parts.append(Text(f"known to fail, {known} of {len(conformance.failed)} that fail"))
+    if conformance.failed:
         where = "with --out DIR the answers are kept: " if out is None else ""
         parts.append(Text(f"what is behind it: {where}qwen3-parity diagnose {out or 'DIR'}"))
     if fresh is not None:
         parts += map(Text, _fresh(fresh))
-    if found.folder is None:
+    if conformance.folder is None:
         parts.append(Text("nothing was judged, and that is a failure", style="bold red"))
     else:
-        parts += [*map(Text, contracts(found.folder.results)), Text(folders.closing(found.folder))]
+        parts += [*map(Text, contracts(conformance.folder.results)), Text(folders.closing(conformance.folder))]
     return [*parts, *_diagnosed(fresh, diagnoses)]
 
 
@@ -81,9 +82,9 @@ def named(diagnosis: Diagnosis) -> list[tuple[str, str]]:
     return sorted((fault.fault.place, fault.name) for fault in diagnosis.faults)
 
 
-def remarks(found: Conformance, fresh: Fresh | None) -> list[str]:
+def remarks(conformance: Conformance, fresh: Fresh | None) -> list[str]:
     """What the port did beside answering."""
-    return [*found.answers.remarks, *(fresh.remarks if fresh else ())]
+    return [*conformance.answers.remarks, *(fresh.remarks if fresh else ())]
 
 
 def _fresh(fresh: Fresh) -> Iterator[str]:
@@ -108,7 +109,7 @@ def _saved(state: str, failure: Failure) -> Iterator[str]:
 
 
 def to_json(
-    found: Conformance,
+    conformance: Conformance,
     fresh: Fresh | None,
     surprises: Sequence[str],
     exit_code: int,
@@ -117,10 +118,10 @@ def to_json(
     """Plain dicts, lists, strings and numbers."""
     return {
         "exit_code": exit_code,
-        "judged": None if found.folder is None else folders.to_json(found.folder),
-        "failed": dict(found.failed),
-        "unsupported": dict(found.answers.unsupported),
-        "remarks": remarks(found, fresh),
+        "judged": None if conformance.folder is None else folders.to_json(conformance.folder),
+        "failed": dict(conformance.failed),
+        "unsupported": dict(conformance.answers.unsupported),
+        "remarks": remarks(conformance, fresh),
         "surprises": list(surprises),
         "fresh": fresh
         and {
@@ -136,30 +137,34 @@ def to_json(
 
 
 def _failure(failure: Failure, diagnoses: Mapping[str, Diagnosis]) -> dict[str, Any]:
-    found = diagnoses.get(failure.name)
+    diagnosis = diagnoses.get(failure.name)
     return {
         "case": failure.name,
         "message": failure.message,
         "description": failure.description,
         "golden": str(failure.golden),
         "answer": failure.answer and str(failure.answer),
-        "diagnosis": found and pages.verdict(found),
-        "named": [] if found is None else [{"place": place, "name": name} for place, name in named(found)],
+        "diagnosis": diagnosis and pages.verdict(diagnosis),
+        "named": [] if diagnosis is None else [{"place": place, "name": name} for place, name in named(diagnosis)],
     }
 
 
 def junit(
-    found: Conformance, fresh: Fresh | None, cases: Sequence[str], surprises: Sequence[str], known: Collection[str]
+    conformance: Conformance,
+    fresh: Fresh | None,
+    cases: Sequence[str],
+    surprises: Sequence[str],
+    known: Collection[str],
 ) -> str:
     """JUnit's XML: a test for each case, `known` failures and what is not supported skipped; one for the fresh ones,
     and one for what is not as it should be beside them."""
     suite = ElementTree.Element("testsuite", name="qwen3-parity conformance")
     for name in cases:
         test = folders.test_of(suite, name)
-        if name in found.failed:
-            folders.says(test, "skipped" if name in known else "failure", found.failed[name], "")
-        elif name in found.answers.unsupported:
-            folders.says(test, "skipped", f"unsupported: {found.answers.unsupported[name]}", "")
+        if name in conformance.failed:
+            folders.says(test, "skipped" if name in known else "failure", conformance.failed[name], "")
+        elif name in conformance.answers.unsupported:
+            folders.says(test, "skipped", f"unsupported: {conformance.answers.unsupported[name]}", "")
     if fresh is not None:
         test = folders.test_of(suite, f"fresh/seed_{fresh.seed}")
         if (failure := fresh.failure) is not None:
@@ -167,8 +172,8 @@ def junit(
             folders.says(test, kind, f"{failure.name}: {failure.message}", "\n".join(_fresh(fresh)))
         elif not fresh.judged:
             folders.says(test, "skipped", "nothing that was drawn is supported", "")
-    beside = [*remarks(found, fresh), *(line for line in surprises if line.startswith("line "))]
-    if beside or found.folder is None:
+    beside = [*remarks(conformance, fresh), *(line for line in surprises if line.startswith("line "))]
+    if beside or conformance.folder is None:
         folders.says(
             folders.test_of(suite, "conformance/run"),
             "failure",

@@ -33,8 +33,8 @@ _CUT = "--budget cut the search; with more seconds, or on a faster machine, the 
 def verdict(diagnosis: Diagnosis) -> str:
     """One line: the verdict, and each place that is wrong with the mistake that it is most likely to be."""
     places = [f"{name(fault)}: {_in_a_word(fault)}" for fault in diagnosis.faults]
-    places += [f"{_pattern(one.place)}: recorded at another place" for one in diagnosis.misplaced]
-    places += [f"parameter {one.name} {one.says}" for one in diagnosis.parameters]
+    places += [f"{_pattern(misplaced.place)}: recorded at another place" for misplaced in diagnosis.misplaced]
+    places += [f"parameter {parameter.name} {parameter.says}" for parameter in diagnosis.parameters]
     return "; ".join([summary(diagnosis.verdicts), *(places or [closing(diagnosis)])])
 
 
@@ -42,7 +42,7 @@ def _in_a_word(fault: Explained) -> str:
     """The mistake's name, else what tells most, and the reference's own line."""
     if fault.is_known:
         return fault.explanations[0].name
-    says = [*(one.name for one in fault.numbers), *(one.name for one in fault.explanations)][:1]
+    says = [*(finding.name for finding in fault.numbers), *(explanation.name for explanation in fault.explanations)][:1]
     source = [f"not as {line}" for line in fault.source[:1]]
     return ", ".join([*(["no known mistake"] if says or not source else []), *says, *source])
 
@@ -55,12 +55,12 @@ def terminal(diagnosis: Diagnosis, *, every: bool = False) -> RenderableType:
     parts += [Text(line, style="yellow") for line in remarks(verdicts)]
     for fault in diagnosis.faults:
         parts += explained(fault, every=every)
-    parts += [Text(f"{_pattern(one.place)}: {MISPLACED}; {TO_MEND}") for one in diagnosis.misplaced]
-    parts += [Text(f"parameter {one.name} {one.says}", style="red") for one in diagnosis.parameters]
+    parts += [Text(f"{_pattern(misplaced.place)}: {MISPLACED}; {TO_MEND}") for misplaced in diagnosis.misplaced]
+    parts += [Text(f"parameter {parameter.name} {parameter.says}", style="red") for parameter in diagnosis.parameters]
     parts += [Text(line) for line in diagnosis.meaning]
     parts += [] if diagnosis.angles is None else [Text(str(diagnosis.angles), style="yellow")]
     parts += [Text(line, style="yellow") for line in _flips(diagnosis, None if every else _FLIPS)]
-    parts += [Text(str(one)) for one in diagnosis.casts]
+    parts += [Text(str(cast)) for cast in diagnosis.casts]
     parts += [Text(failure, style="red") for failure in diagnosis.failures]
     if diagnosis.faults:
         parts.append(_errors(diagnosis, None if every else _TAPS))
@@ -75,14 +75,14 @@ def _flips(diagnosis: Diagnosis, most: int | None) -> list[str]:
     real = [flip for flip in diagnosis.flips if not flip.near_tie]
     lines = [str(flip) for flip in (ties if diagnosis.faults else [*ties, *real])[:most]]
     if real and diagnosis.faults:
-        what = "position chooses" if len(real) == 1 else "positions choose"
-        lines.append(f"{len(real)} {what} another token by more than noise can, which follows from the above")
+        subject = "position chooses" if len(real) == 1 else "positions choose"
+        lines.append(f"{len(real)} {subject} another token by more than noise can, which follows from the above")
     return lines
 
 
 def closing(diagnosis: Diagnosis) -> str:
     """How many places are wrong on their own inputs, of how many that could be judged."""
-    judged = [one for one in diagnosis.own if not one.reason]
+    judged = [op_verdict for op_verdict in diagnosis.own if not op_verdict.reason]
     if not diagnosis.own:
         return "one op alone: the verdict is the op's own"
     if not judged:
@@ -117,8 +117,8 @@ def explained(fault: Explained, *, every: bool = False) -> list[RenderableType]:
         Text(f"\n{name(fault)}", style="bold red"),
         Text(f"  {size(fault)}"),
     ]
-    names = [Text(line) for one in fault.explanations[:most] for line in _explanation(one, fault)]
-    says = [Text(f"  {one.name}: {one.says}") for one in fault.numbers[:most]]
+    names = [Text(line) for explanation in fault.explanations[:most] for line in _explanation(explanation, fault)]
+    says = [Text(f"  {finding.name}: {finding.says}") for finding in fault.numbers[:most]]
     worst = fault.fault.worst
     where = f", at {worst.name} (step {worst.step})" if len(fault.fault.wrong) > 1 else ""
     if fault.is_known:
@@ -149,28 +149,32 @@ def unexplained(fault: Explained, most: int | None = _EACH) -> list[str]:
     return lines
 
 
-def _explanation(one: Explanation, fault: Explained) -> list[str]:
-    where = "" if one.place == fault.fault.place else f" (in {_pattern(one.place)})"
-    kind = " (fitted to each tap)" if one.fitted else ""
-    return [f"  {one.name}{kind}: {one.says}{where}", f"    {reproduces(one, 'your')}", f"    fix: {one.fix}"]
+def _explanation(explanation: Explanation, fault: Explained) -> list[str]:
+    where = "" if explanation.place == fault.fault.place else f" (in {_pattern(explanation.place)})"
+    kind = " (fitted to each tap)" if explanation.fitted else ""
+    return [
+        f"  {explanation.name}{kind}: {explanation.says}{where}",
+        f"    {reproduces(explanation, 'your')}",
+        f"    fix: {explanation.fix}",
+    ]
 
 
 def size(fault: Explained) -> str:
     """How many taps of a fault are wrong, where, and by how much."""
-    wrong, right = len(fault.fault.wrong), len(fault.fault.right)
+    wrong, correct = len(fault.fault.wrong), len(fault.fault.right)
     where = f", {fault.where}" if fault.where else ""
-    return f"{wrong} of {wrong + right} taps wrong{where}; own error {of_budget(fault.fault.worst.share)}"
+    return f"{wrong} of {wrong + correct} taps wrong{where}; own error {of_budget(fault.fault.worst.share)}"
 
 
-def reproduces(one: Explanation, whose: str) -> str:
+def reproduces(explanation: Explanation, whose: str) -> str:
     """How near a mistake comes to the numbers, at how many taps."""
-    some = f"{one.whole} of {one.of} taps"
-    if one.partly and one.whole != one.of:
-        some = f"the wrong cells of {one.partly} and all of {some}"
-    right = [f"{one.contradicted} right taps"] if one.contradicted else []
-    right += [f"{one.spoiled:.0%} of a tap's right cells"] if one.spoiled >= _SOME else []
-    doubt = f", though {' and '.join(right)} would be wrong too" if right else ""
-    return f"reproduces {whose} numbers within {one.share:.2g} of the budget at {some}{doubt}"
+    taps = f"{explanation.whole} of {explanation.of} taps"
+    if explanation.partly and explanation.whole != explanation.of:
+        taps = f"the wrong cells of {explanation.partly} and all of {taps}"
+    contradictions = [f"{explanation.contradicted} right taps"] if explanation.contradicted else []
+    contradictions += [f"{explanation.spoiled:.0%} of a tap's right cells"] if explanation.spoiled >= _SOME else []
+    doubt = f", though {' and '.join(contradictions)} would be wrong too" if contradictions else ""
+    return f"reproduces {whose} numbers within {explanation.share:.2g} of the budget at {taps}{doubt}"
 
 
 def _errors(diagnosis: Diagnosis, most: int | None) -> Table:
@@ -178,13 +182,13 @@ def _errors(diagnosis: Diagnosis, most: int | None) -> Table:
     table = Table("tap", "step", "accumulated, of its budget", "own, in rounding units", box=None, title_justify="left")
     whole = {(tap.name, tap.step): tap for tap in diagnosis.verdicts.taps}
     rows = [
-        (one, tap)
-        for one in diagnosis.own
-        if (tap := whole.get((one.name, one.step))) is not None and not (tap.passed and one.passed)
+        (op_verdict, tap)
+        for op_verdict in diagnosis.own
+        if (tap := whole.get((op_verdict.name, op_verdict.step))) is not None and not (tap.passed and op_verdict.passed)
     ]
-    for one, tap in rows[:most]:
-        cells = [one.name, str(one.step), percent(tap.share), own_error(one)]
-        table.add_row(*cells, style=None if one.passed else "red")
+    for op_verdict, tap in rows[:most]:
+        cells = [op_verdict.name, str(op_verdict.step), percent(tap.share), own_error(op_verdict)]
+        table.add_row(*cells, style=None if op_verdict.passed else "red")
     if most is not None and len(rows) > most:
         table.add_row(f"… and {len(rows) - most} more", "", "", "")
     return table
@@ -192,29 +196,30 @@ def _errors(diagnosis: Diagnosis, most: int | None) -> Table:
 
 def to_json(diagnosis: Diagnosis) -> dict[str, Any]:
     """Plain dicts, lists, strings and numbers."""
-    found = diagnosis.verdicts.to_json()
-    return found | {
+    return diagnosis.verdicts.to_json() | {
         "faults": [
             {
                 "place": fault.fault.place,
                 "others": list(fault.fault.others),
                 "where": fault.where,
-                "taps": [[one.name, one.step] for one in fault.fault.wrong],
+                "taps": [[op_verdict.name, op_verdict.step] for op_verdict in fault.fault.wrong],
                 "own_share": plain(fault.fault.worst.share),
-                "explanations": [plain(asdict(one) | {"kind": one.kind.value}) for one in fault.explanations],
+                "explanations": [
+                    plain(asdict(explanation) | {"kind": explanation.kind.value}) for explanation in fault.explanations
+                ],
                 "left": [list(tap) for tap in fault.left],
                 "untried": fault.untried,
-                "findings": [plain(asdict(one)) for one in fault.findings],
+                "findings": [plain(asdict(finding)) for finding in fault.findings],
                 "record_next": fault.record,
                 "stopped": fault.stopped,
                 "cut": fault.cut,
             }
             for fault in diagnosis.faults
         ],
-        "misplaced": [one.place for one in diagnosis.misplaced],
-        "parameters": [asdict(one) for one in diagnosis.parameters],
-        "flips": [plain(asdict(one)) for one in diagnosis.flips],
-        "casts": [asdict(one) | {"says": str(one)} for one in diagnosis.casts],
+        "misplaced": [misplaced.place for misplaced in diagnosis.misplaced],
+        "parameters": [asdict(parameter) for parameter in diagnosis.parameters],
+        "flips": [plain(asdict(flip)) for flip in diagnosis.flips],
+        "casts": [asdict(cast) | {"says": str(cast)} for cast in diagnosis.casts],
         "angles": None if diagnosis.angles is None else asdict(diagnosis.angles) | {"says": str(diagnosis.angles)},
         "meaning": list(diagnosis.meaning),
         "failures": list(diagnosis.failures),

@@ -44,14 +44,14 @@ class Extra:
 
 def extras() -> list[Extra]:
     """What is installed of each extra; nothing is imported."""
-    return [Extra(name, {one: _version(one) for one in packages}) for name, packages in EXTRAS.items()]
+    return [Extra(name, {package: _version(package) for package in packages}) for name, packages in EXTRAS.items()]
 
 
 def extra_of(module: str) -> str:
     """The smallest extra that installs a module, empty for one of none."""
     top = module.partition(".")[0]
-    modules = {name: [MODULES.get(one, one) for one in packages] for name, packages in EXTRAS.items()}
-    return next((name for name, some in modules.items() if top in some), "")
+    modules = {name: [MODULES.get(package, package) for package in packages] for name, packages in EXTRAS.items()}
+    return next((name for name, provided in modules.items() if top in provided), "")
 
 
 def _version(package: str) -> str | None:

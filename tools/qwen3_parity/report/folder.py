@@ -22,8 +22,8 @@ def terminal(folder: Folder, *, every: bool = False) -> RenderableType:
     parts: list[RenderableType] = [report.cases_table(folder.results)] if folder.results else []
     if folder.red:
         in_full = len(folder.red) if every else 1
-        parts += [report.terminal(one) for one in folder.red[:in_full]]
-        names = [one.case.name for one in folder.red[in_full:]]
+        parts += [report.terminal(verdicts) for verdicts in folder.red[:in_full]]
+        names = [verdicts.case.name for verdicts in folder.red[in_full:]]
         parts += [Text(f"red as well, {len(names)}: {', '.join(names)}", style="bold red")] if names else []
         parts.append(Text(f"what is behind them: qwen3-parity diagnose {folder.path}"))
     parts += [Text(str(error), style="bold red") for error in folder.refused]
@@ -39,28 +39,28 @@ def terminal(folder: Folder, *, every: bool = False) -> RenderableType:
 def _levels(folder: Folder) -> Iterator[RenderableType]:
     """The levels that were reached, and what those that were begun still need."""
     levels, following = reached(folder), next_level(folder)
-    lacks = {one.case.name: ", ".join(one.lacks) for one in folder.results if one.word == "partial"}
-    done = [one.level for one in levels if one.reached]
+    lacks = {verdicts.case.name: ", ".join(verdicts.lacks) for verdicts in folder.results if verdicts.word == "partial"}
+    done = [level.level for level in levels if level.reached]
     if done:
         yield Text(f"levels reached: {', '.join(done)}", style="green")
-    for one in levels:
-        if not one.reached:
-            needs = [f"missing {', '.join(one.missing)}"] if one.missing else []
-            red = [name for name in one.red if name not in lacks]
+    for level in levels:
+        if not level.reached:
+            needs = [f"missing {', '.join(level.missing)}"] if level.missing else []
+            red = [name for name in level.red if name not in lacks]
             needs += [f"red {', '.join(red)}"] if red else []
-            needs += [f"of {name} also {lacks[name]}" for name in one.red if name in lacks]
-            yield Text(f"level {one.level}, {len(one.parity)} of {one.of} cases: {'; '.join(needs)}")
-    if following is not None and all(one.reached for one in levels):
+            needs += [f"of {name} also {lacks[name]}" for name in level.red if name in lacks]
+            yield Text(f"level {level.level}, {len(level.parity)} of {level.of} cases: {'; '.join(needs)}")
+    if following is not None and all(level.reached for level in levels):
         yield Text(f"next level: {following.level}, which needs {', '.join(following.missing)}")
 
 
 def absent(folder: Folder) -> Iterator[str]:
     """What was not delivered, a folder of goldens of which nothing was as a glob unless it is required."""
     if folder.missing:
-        there = {_group(one.case.name) for one in folder.results}
+        there = {_group(verdicts.case.name) for verdicts in folder.results}
         whole = [name if folder.required or _group(name) in there else f"{_group(name)}/*" for name in folder.missing]
-        what = "required and not delivered" if folder.required else "not delivered"
-        yield f"{what}, {len(folder.missing)}: {', '.join(dict.fromkeys(whole))}"
+        state = "required and not delivered" if folder.required else "not delivered"
+        yield f"{state}, {len(folder.missing)}: {', '.join(dict.fromkeys(whole))}"
 
 
 def _group(name: str) -> str:
@@ -72,8 +72,8 @@ def closing(folder: Folder) -> str:
     if not folder.results:
         return "nothing was judged, and that is a failure"
     refused = len(folder.refused)
-    what = f"; {refused} {'recording was' if refused == 1 else 'recordings were'} refused" if refused else ""
-    return report.closing(folder.results) + what
+    more = f"; {refused} {'recording was' if refused == 1 else 'recordings were'} refused" if refused else ""
+    return report.closing(folder.results) + more
 
 
 def to_json(folder: Folder) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def to_json(folder: Folder) -> dict[str, Any]:
         "missing": list(folder.missing),
         "required": folder.required,
         "extra": list(folder.extra),
-        "levels": [asdict(one) | {"reached": one.reached} for one in reached(folder)],
+        "levels": [asdict(level) | {"reached": level.reached} for level in reached(folder)],
         "next": following and {"level": following.level, "needs": [*following.red, *following.missing]},
     }
 
@@ -94,11 +94,11 @@ def to_json(folder: Folder) -> dict[str, Any]:
 def junit(folder: Folder) -> str:
     """JUnit's XML: a test for each case, those that were not delivered skipped, and an error for what was refused."""
     suite = ElementTree.Element("testsuite", name="qwen3-parity")
-    for one in folder.results:
-        test = test_of(suite, one.case.name)
-        if one.exit_code:
-            text = "\n".join(map(str, one.problems)) or "; ".join(one.no_results)
-            says(test, "failure", report.summary(one), text)
+    for verdicts in folder.results:
+        test = test_of(suite, verdicts.case.name)
+        if verdicts.exit_code:
+            text = "\n".join(map(str, verdicts.problems)) or "; ".join(verdicts.no_results)
+            says(test, "failure", report.summary(verdicts), text)
     for name in folder.missing:
         says(test_of(suite, name), "failure" if folder.required else "skipped", "not delivered", "")
     for error in folder.refused:
@@ -123,6 +123,6 @@ def test_of(suite: ElementTree.Element, name: str) -> ElementTree.Element:
     return ElementTree.SubElement(suite, "testcase", classname=printable(group), name=printable(rest))
 
 
-def says(test: ElementTree.Element, what: str, message: str, text: str) -> None:
+def says(test: ElementTree.Element, kind: str, message: str, text: str) -> None:
     """A test's "failure", "error" or "skipped"."""
-    ElementTree.SubElement(test, what, message=printable(message)).text = printable(text)
+    ElementTree.SubElement(test, kind, message=printable(message)).text = printable(text)

@@ -23,33 +23,34 @@ def markdown(report: Report) -> str:
 def _lines(report: Report) -> Iterator[str]:
     results = report.results
     yield f"### {escaped(sentence(report))}"
-    compared, of = sum(one.compared for one in results), sum(one.of for one in results)
-    yield f"\n{compared} of {of} {_what(results)} compared."
-    for one in report.mistakes[:_MISTAKES]:
-        yield from _mistake(one)
+    compared, of = sum(verdicts.compared for verdicts in results), sum(verdicts.of for verdicts in results)
+    yield f"\n{compared} of {of} {_unit(results)} compared."
+    for mistake in report.mistakes[:_MISTAKES]:
+        yield from _mistake(mistake)
     if len(report.mistakes) > _MISTAKES:
         yield f"\n… and {len(report.mistakes) - _MISTAKES} more."
     for error in report.refused:
         yield f"\n- refused: {escaped(error.where)}: {escaped(error.rule)}"
-    red = [one for one in results if one.exit_code]
+    red = [verdicts for verdicts in results if verdicts.exit_code]
     if len(results) == 1 and red:
         yield from _taps(red[0])
     elif red:
         yield from _cases(red)
-    for other in report.against:
-        yield f"\nBeside it, {escaped(other.candidate)}: {other.word}, {_share(other)}."
+    for verdicts in report.against:
+        yield f"\nBeside it, {escaped(verdicts.candidate)}: {verdicts.word}, {_share(verdicts)}."
 
 
-def _mistake(one: Mistake) -> Iterator[str]:
-    yield f"\n**{escaped(one.name or (one.places[0] if one.places else 'Something else'))}** – {escaped(one.says)}"
-    if one.fix:
-        yield f"- fix: {escaped(one.fix)}"
-    if one.name and one.places:
-        yield f"- at {escaped(', '.join(one.places))}"
-    yield from (f"- {escaped(line)}" for line in one.evidence[:_EVIDENCE])
-    if one.cases:
-        more = f" and {len(one.cases) - _CASES} more" if len(one.cases) > _CASES else ""
-        yield f"- {escaped(', '.join(one.cases[:_CASES]))}{more}"
+def _mistake(mistake: Mistake) -> Iterator[str]:
+    title = mistake.name or (mistake.places[0] if mistake.places else "Something else")
+    yield f"\n**{escaped(title)}** – {escaped(mistake.says)}"
+    if mistake.fix:
+        yield f"- fix: {escaped(mistake.fix)}"
+    if mistake.name and mistake.places:
+        yield f"- at {escaped(', '.join(mistake.places))}"
+    yield from (f"- {escaped(line)}" for line in mistake.evidence[:_EVIDENCE])
+    if mistake.cases:
+        more = f" and {len(mistake.cases) - _CASES} more" if len(mistake.cases) > _CASES else ""
+        yield f"- {escaped(', '.join(mistake.cases[:_CASES]))}{more}"
 
 
 def _taps(verdicts: Verdicts) -> Iterator[str]:
@@ -69,15 +70,15 @@ def _taps(verdicts: Verdicts) -> Iterator[str]:
 
 
 def _row(tap: Verdict) -> str:
-    own = "–" if tap.own is None else own_error(tap.own)
-    return f"| {escaped(tap.name)} | {tap.step} | {escaped(tap.op)} | {percent(tap.share)} | {escaped(own)} |"
+    alone = "–" if tap.own is None else own_error(tap.own)
+    return f"| {escaped(tap.name)} | {tap.step} | {escaped(tap.op)} | {percent(tap.share)} | {escaped(alone)} |"
 
 
 def _cases(red: Sequence[Verdicts]) -> Iterator[str]:
     yield "\n| case | verdict | judged | worst share of a budget |"
     yield "|---|---|---|---|"
-    for one in red[:_ROWS]:
-        yield f"| {escaped(one.case.name)} | {one.word} | {one.judged} | {_share(one)} |"
+    for verdicts in red[:_ROWS]:
+        yield f"| {escaped(verdicts.case.name)} | {verdicts.word} | {verdicts.judged} | {_share(verdicts)} |"
     if len(red) > _ROWS:
         yield f"\n… and {len(red) - _ROWS} more red cases."
 
@@ -87,10 +88,13 @@ def _share(verdicts: Verdicts) -> str:
     return escaped(", ".join(part for part in (share, where) if part)) or "–"
 
 
-def _what(results: Sequence[Verdicts]) -> str:
+def _unit(results: Sequence[Verdicts]) -> str:
     return "stages of texts" if results and all(map(is_tokenization, results)) else "taps"
 
 
 def escaped(text: str) -> str:
     """Somebody's words in one cell: nothing in them is Markdown, and nothing ends the line."""
-    return "".join(f"\\{one}" if one in "\\`*_{}[]<>#|!@~" else one for one in printable(text).replace("\n", " "))
+    return "".join(
+        f"\\{character}" if character in "\\`*_{}[]<>#|!@~" else character
+        for character in printable(text).replace("\n", " ")
+    )

@@ -41,8 +41,8 @@ class Progress:
         """As "12 of 105 cases, 8.1 a second"; empty before anything was counted."""
         if not self.total:
             return ""
-        seconds, some = _now() - self._since, self.done - self._first
-        rate = f", {some / seconds:.3g} a second" if some and seconds > 0 else ""
+        seconds, done = _now() - self._since, self.done - self._first
+        rate = f", {done / seconds:.3g} a second" if done and seconds > 0 else ""
         return f"{self.done:,} of {self.total:,} {self._unit}{rate}"
 
     def __str__(self) -> str:

@@ -76,9 +76,9 @@ def _where(token: Prediction) -> str:
 def less_than_both(results: Sequence[Verdicts]) -> str:
     """How many cases were judged by less than their run and their ops, or whose results nobody asked for."""
     counts = {
-        "run only": sum(one.judged == "run only" for one in results),
-        "ops only": sum(one.judged == "ops only" for one in results),
-        "partial": sum(one.word == "partial" for one in results),
+        "run only": sum(verdicts.judged == "run only" for verdicts in results),
+        "ops only": sum(verdicts.judged == "ops only" for verdicts in results),
+        "partial": sum(verdicts.word == "partial" for verdicts in results),
     }
-    some = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
-    return f" ({some})" if some else ""
+    counted = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
+    return f" ({counted})" if counted else ""

@@ -40,7 +40,7 @@ def _mistake(name: str) -> str:
 
 
 def _head(recording: Recording) -> Text:
-    case, run, made = recording.case, recording.run, recording.provenance
+    case, run, origin = recording.case, recording.run, recording.provenance
     config = case.config
     shape = (
         f"{config.model_type}: {config.num_hidden_layers} layers, hidden {config.hidden_size}, "
@@ -55,8 +55,8 @@ def _head(recording: Recording) -> Text:
         "steps: " + " ".join(map(str, case.steps)) if case.steps else "",
         weights_line(recording.weights) if case.mode == pb.WEIGHTS else "",
         _graph_line(recording),
-        f"{how}by {made.producer}",
-        ", ".join(f"{pair.key} {pair.value}" for pair in made.versions),
+        f"{how}by {origin.producer}",
+        ", ".join(f"{pair.key} {pair.value}" for pair in origin.versions),
         f"checkpoints: {', '.join(f'{c.role} {c.name}' for c in case.checkpoint)}" if case.checkpoint else "",
         f"digest {recording.digest.hex()}",
         "exposes:" if case.exposes else "",
@@ -91,9 +91,9 @@ def _graph_line(recording: Recording) -> str:
     if not (it := _graph_numbers(recording)):
         return ""
     stored = f"{it['stored_nodes']} stored in {it['blocks']} blocks, {it['calls']} calls, {it['bytes']} bytes"
-    made = f"{it['nodes']} nodes of {it['ops']} ops on {it['lines']} lines ({stored})"
+    size = f"{it['nodes']} nodes of {it['ops']} ops on {it['lines']} lines ({stored})"
     of = f"of {', '.join(it['inputs'])} and {it['parameters']} parameters"
-    return f"graph of {it['architecture']}: {made}, {of}; {it['taps']} taps"
+    return f"graph of {it['architecture']}: {size}, {of}; {it['taps']} taps"
 
 
 def describe_bug(row: pb.Bug) -> Text:
@@ -109,15 +109,15 @@ def bug_to_json(row: pb.Bug) -> dict[str, Any]:
 
 def to_json(recording: Recording, taps: Sequence[str] = ()) -> dict[str, Any]:
     """As `describe`, plain dicts, lists, strings and numbers; texts or parts of a checkpoint where it holds those."""
-    case, run, made = recording.case, recording.run, recording.provenance
+    case, run, origin = recording.case, recording.run, recording.provenance
     messages = {"tokenization": recording.tokenization, "weights": recording.weights}
     return {
         "case": case.name,
         "mode": pb.Mode.Name(case.mode),
         "arithmetic": pb.Arithmetic.Name(run.arithmetic),
         "backend": pb.Backend.Name(run.backend),
-        "producer": made.producer,
-        "versions": {pair.key: pair.value for pair in made.versions},
+        "producer": origin.producer,
+        "versions": {pair.key: pair.value for pair in origin.versions},
         "digest": recording.digest.hex(),
         **({"graph": numbers} if (numbers := _graph_numbers(recording)) else {}),
         "taps": [_tap(tensor) for tensor in recording if selected(tensor.info.name, taps)],
@@ -131,7 +131,7 @@ def to_json(recording: Recording, taps: Sequence[str] = ()) -> dict[str, Any]:
 
 def _tap(tensor: Tensor) -> dict[str, Any]:
     info = tensor.info
-    least, greatest, rms = (None if one == "–" else float(one) for one in _numbers(tensor))
+    least, greatest, rms = (None if number == "–" else float(number) for number in _numbers(tensor))
     return {
         "name": info.name,
         "step": info.step,

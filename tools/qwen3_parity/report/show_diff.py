@@ -46,7 +46,7 @@ class Row:
 def rows(golden: Recording, candidate: Recording, verdicts: Verdicts, taps: Sequence[str] = ()) -> list[Row]:
     """The taps of both that a glob of `taps` selects, in the golden's order; with globs their elements as well."""
     judged = {(tap.name, tap.step): tap for tap in verdicts.taps}
-    keys = dict.fromkeys([one.key for one in golden] + [one.key for one in candidate])
+    keys = dict.fromkeys([tensor.key for tensor in golden] + [tensor.key for tensor in candidate])
     scope = Scope(golden)
     return [
         _row(golden.get(*key), candidate.get(*key), key, judged.get(key), scope, elements=bool(taps), golden=golden)
@@ -66,13 +66,13 @@ def _row(
     golden: Recording,
 ) -> Row:
     metrics = None if verdict is None else verdict.metrics
-    found = None
+    difference = None
     if elements and expected and actual and expected.array.shape == actual.array.shape:
-        spot = place(key[0], golden.case.config.num_hidden_layers)
+        tap_place = place(key[0], golden.case.config.num_hidden_layers)
         allowed = None if verdict is None or verdict.exact else 0.0
-        found = differences(actual, expected, scope.judged(expected, spot), allowed)
+        difference = differences(actual, expected, scope.judged(expected, tap_place), allowed)
     share = None if verdict is None or metrics is None else verdict.share
-    return Row(*key, _side(actual), _side(expected), None if metrics is None else metrics.max, share, found)
+    return Row(*key, _side(actual), _side(expected), None if metrics is None else metrics.max, share, difference)
 
 
 def _side(tensor: Tensor | None) -> Side | None:
@@ -84,16 +84,16 @@ def _side(tensor: Tensor | None) -> Side | None:
     return Side(tuple(tensor.array.shape), pb.DType.Name(tensor.info.dtype).lower(), rms)
 
 
-def terminal(found: Sequence[Row], verdicts: Verdicts) -> RenderableType:
+def terminal(compared: Sequence[Row], verdicts: Verdicts) -> RenderableType:
     """A row for each tap, where both sides are told apart by " | " if they differ; the candidate's comes first."""
     table = Table("tap", "step", "dtype", "shape", "rms", "largest difference", "share", box=None)
     table.columns[0].no_wrap = True
-    for one in found:
-        share = "–" if one.share is None else percent(one.share)
-        largest = "–" if one.max is None else f"{one.max:.3g}"
-        cells = [one.name, str(one.step), *map(_both, *map(_cells, (one.actual, one.expected))), largest, share]
-        table.add_row(*cells, style="red" if one.share is not None and one.share > 1 else None)
-    lines = [Text(line) for one in found if one.elements is not None for line in _elements(one)]
+    for row in compared:
+        share = "–" if row.share is None else percent(row.share)
+        largest = "–" if row.max is None else f"{row.max:.3g}"
+        cells = [row.name, str(row.step), *map(_both, *map(_cells, (row.actual, row.expected))), largest, share]
+        table.add_row(*cells, style="red" if row.share is not None and row.share > 1 else None)
+    lines = [Text(line) for row in compared if row.elements is not None for line in _elements(row)]
     head = Text(f"{summary(verdicts)}\ncandidate | golden: {verdicts.candidate} | {verdicts.golden}")
     return Group(head, table, *lines)
 
@@ -108,17 +108,17 @@ def _both(actual: str, expected: str) -> str:
     return actual if actual == expected else f"{actual} | {expected}"
 
 
-def _elements(one: Row) -> Iterator[str]:
-    found = one.elements
-    if found is None or found.first is None:
-        yield f"{one.name} (step {one.step}): every judged element is equal"
+def _elements(row: Row) -> Iterator[str]:
+    difference = row.elements
+    if difference is None or difference.first is None:
+        yield f"{row.name} (step {row.step}): every judged element is equal"
         return
-    yield f"{one.name} (step {one.step}): {found.count} of {found.of} judged elements differ"
-    yield f"  first: {found.first}"
-    yield f"  worst: {found.worst}"
+    yield f"{row.name} (step {row.step}): {difference.count} of {difference.of} judged elements differ"
+    yield f"  first: {difference.first}"
+    yield f"  worst: {difference.worst}"
 
 
-def to_json(found: Sequence[Row], verdicts: Verdicts) -> dict[str, Any]:
+def to_json(compared: Sequence[Row], verdicts: Verdicts) -> dict[str, Any]:
     """Plain dicts, lists, strings and numbers."""
     head = {"case": verdicts.case.name, "golden": verdicts.golden, "candidate": verdicts.candidate}
-    return head | {"taps": [plain(asdict(one)) for one in found]}
+    return head | {"taps": [plain(asdict(row)) for row in compared]}

@@ -33,7 +33,7 @@ def terminal(diagnosis: TokenDiagnosis) -> RenderableType:
 
 def closing(diagnosis: TokenDiagnosis) -> str:
     """How many stages are wrong on their own inputs, of how many texts."""
-    judged = sum(one.right is not None for one in diagnosis.own)
+    judged = sum(verdict.right is not None for verdict in diagnosis.own)
     share = f"{judged} of {len(diagnosis.own)} stages of texts judged on their own inputs"
     if not diagnosis.faults:
         return f"every stage that could be judged alone is right: {share}"
@@ -51,44 +51,53 @@ def lines(fault: TokenFault) -> list[str]:
     worst = fault.wrong[0]
     count = len(fault.wrong) + len(fault.right)
     out = [f"  wrong in {len(fault.wrong)} of {count} texts, first in {worst.message.name!a}"]
-    ours, right = _difference(worst)
-    out += [f"    yours: {ours}", f"    right: {right}"]
-    for one in fault.explanations[:_SHOWN]:
-        out += _explanation(one)
+    actual, expected = _difference(worst)
+    out += [f"    yours: {actual}", f"    right: {expected}"]
+    for explanation in fault.explanations[:_SHOWN]:
+        out += _explanation(explanation)
     if len(fault.explanations) > _SHOWN:
-        others = sorted({one.name for one in fault.explanations[_SHOWN:]})
+        others = sorted({explanation.name for explanation in fault.explanations[_SHOWN:]})
         out.append(f"  these texts do not tell it from: {', '.join(others)}")
     if not fault.explanations:
         out.append("  no known mistake gives these values")
     return out
 
 
-def _explanation(one: Explanation) -> list[str]:
-    doubt = f", though {one.seen} of {one.tried} right texts would be wrong too" if one.seen else ""
+def _explanation(explanation: Explanation) -> list[str]:
+    doubt = (
+        f", though {explanation.seen} of {explanation.tried} right texts would be wrong too" if explanation.seen else ""
+    )
+    stage = explanation.stage.replace("_", "-")
     return [
-        f"  {one.name}: {one.says}",
-        f"    reproduces your {one.stage.replace('_', '-')} in {one.whole} of {one.of} texts{doubt}",
-        f"    fix: {one.fix}",
+        f"  {explanation.name}: {explanation.says}",
+        f"    reproduces your {stage} in {explanation.whole} of {explanation.of} texts{doubt}",
+        f"    fix: {explanation.fix}",
     ]
 
 
 def _difference(verdict: StageVerdict) -> tuple[str, str]:
     """Both values around their first difference, escaped."""
-    ours, right = _as_text(verdict, verdict.actual), _as_text(verdict, verdict.expected)
-    if ours == right:  # the same texts at other places
-        ours, right = verdict.actual, verdict.expected
+    actual, expected = _as_text(verdict, verdict.actual), _as_text(verdict, verdict.expected)
+    if actual == expected:  # the same texts at other places
+        actual, expected = verdict.actual, verdict.expected
     path = ""
-    while isinstance(ours, tuple) and isinstance(right, tuple):
-        at = next((n for n, (a, b) in enumerate(zip(ours, right, strict=False)) if a != b), min(len(ours), len(right)))
-        if at < min(len(ours), len(right)) and isinstance(ours[at], tuple | str | bytes) and len(ours[at]) > 3:
-            path, ours, right = f"{path}[{at}]", ours[at], right[at]
+    while isinstance(actual, tuple) and isinstance(expected, tuple):
+        at = next(
+            (n for n, (a, b) in enumerate(zip(actual, expected, strict=False)) if a != b),
+            min(len(actual), len(expected)),
+        )
+        if at < min(len(actual), len(expected)) and isinstance(actual[at], tuple | str | bytes) and len(actual[at]) > 3:
+            path, actual, expected = f"{path}[{at}]", actual[at], expected[at]
             continue
-        return tuple(f"{path}[{at}] {_part(side, at)}" for side in (ours, right))  # type: ignore[return-value]
-    if isinstance(ours, str | bytes) and isinstance(right, str | bytes):
-        at = next((n for n, (a, b) in enumerate(zip(ours, right, strict=False)) if a != b), min(len(ours), len(right)))
+        return tuple(f"{path}[{at}] {_part(side, at)}" for side in (actual, expected))  # type: ignore[return-value]
+    if isinstance(actual, str | bytes) and isinstance(expected, str | bytes):
+        at = next(
+            (n for n, (a, b) in enumerate(zip(actual, expected, strict=False)) if a != b),
+            min(len(actual), len(expected)),
+        )
         begin = max(0, at - _AROUND)
-        return tuple(f"{path}[{begin}:] {side[begin : at + _AROUND]!a}" for side in (ours, right))  # type: ignore[return-value]
-    return f"{path} {ours!a}", f"{path} {right!a}"
+        return tuple(f"{path}[{begin}:] {side[begin : at + _AROUND]!a}" for side in (actual, expected))  # type: ignore[return-value]
+    return f"{path} {actual!a}", f"{path} {expected!a}"
 
 
 def _as_text(verdict: StageVerdict, value: Any) -> Any:
@@ -100,9 +109,9 @@ def _as_text(verdict: StageVerdict, value: Any) -> Any:
 
 
 def _part(side: Sequence[Any], at: int) -> str:
-    some = side[at : at + _SHOWN]
-    text = ", ".join(ascii(tuple(one) if isinstance(one, tuple) else one) for one in some) or "nothing more"
-    return text if len(some) == len(side) - at else f"{text}, …"
+    items = side[at : at + _SHOWN]
+    text = ", ".join(ascii(tuple(item) if isinstance(item, tuple) else item) for item in items) or "nothing more"
+    return text if len(items) == len(side) - at else f"{text}, …"
 
 
 def to_json(diagnosis: TokenDiagnosis) -> dict[str, Any]:
@@ -112,13 +121,13 @@ def to_json(diagnosis: TokenDiagnosis) -> dict[str, Any]:
             {
                 "stage": fault.stage,
                 "others": list(fault.others),
-                "texts": [one.message.name for one in fault.wrong],
+                "texts": [verdict.message.name for verdict in fault.wrong],
                 "of": len(fault.wrong) + len(fault.right),
                 "yours": _difference(fault.wrong[0])[0],
                 "right": _difference(fault.wrong[0])[1],
-                "explanations": [plain(asdict(one)) for one in fault.explanations],
+                "explanations": [plain(asdict(explanation)) for explanation in fault.explanations],
             }
             for fault in diagnosis.faults
         ],
-        "judged_alone": sum(one.right is not None for one in diagnosis.own),
+        "judged_alone": sum(verdict.right is not None for verdict in diagnosis.own),
     }

@@ -38,9 +38,9 @@ def of_budget(share: float, whose: str = "its") -> str:
 def summary(verdicts: Verdicts) -> str:
     """One line: case, verdict, what was judged, share of taps (or stages) compared, the worst share or what differs."""
     texts = is_tokenization(verdicts)
-    what = "stages" if texts else "taps"
+    unit = "stages" if texts else "taps"
     line = f"{verdicts.case.name}: {verdicts.word}, {verdicts.judged}"
-    line += f", {verdicts.compared} of {verdicts.of} {what} compared"
+    line += f", {verdicts.compared} of {verdicts.of} {unit} compared"
     if verdicts.of:
         line += f" ({100 * verdicts.compared / verdicts.of:.0f} %)"
     if texts and verdicts.problems:
@@ -61,13 +61,13 @@ def _alone_within(verdicts: Verdicts, worst: Verdict) -> str:
     return f", wrong alone, on its own inputs: {wrong[0]}{more}; the run is within its budget"
 
 
-def own_error(own: OpVerdict) -> str:
+def own_error(op_verdict: OpVerdict) -> str:
     """A tap's own op on its own inputs: the largest error in rounding units, "!" when it is beyond its headroom."""
-    if own.reason:
-        return own.reason
-    largest = own.errors.max
+    if op_verdict.reason:
+        return op_verdict.reason
+    largest = op_verdict.errors.max
     text = "exact" if largest == 0 else f"{largest:.3g}" if math.isfinite(largest) else "wrong"
-    return text if own.passed else f"{text} !"
+    return text if op_verdict.passed else f"{text} !"
 
 
 def listed(verdicts: Verdicts, *, every: bool = False) -> list[Verdict]:
@@ -108,8 +108,8 @@ def terminal(verdicts: Verdicts, *, every: bool = False) -> RenderableType:
     parts += [Text(line, style="bold red" if verdicts.wrong_alone else "green") for line in alone(verdicts)]
     parts += [Text(line, style="yellow") for line in remarks(verdicts)]
     if verdicts.not_materialised:
-        what = "stages" if is_tokenization(verdicts) else "taps"
-        parts.append(Text(f"never materialised by this run: {len(verdicts.not_materialised)} {what}", style="yellow"))
+        unit = "stages" if is_tokenization(verdicts) else "taps"
+        parts.append(Text(f"never materialised by this run: {len(verdicts.not_materialised)} {unit}", style="yellow"))
     if is_tokenization(verdicts):
         return Group(*parts, stages_table(verdicts))
     taps = listed(verdicts, every=every)
@@ -131,34 +131,38 @@ def terminal(verdicts: Verdicts, *, every: bool = False) -> RenderableType:
 
 def overview(results: Sequence[Verdicts]) -> RenderableType:
     """One line for each case, the details of those that fail below."""
-    failing = [terminal(one) for one in results if one.exit_code]
+    failing = [terminal(verdicts) for verdicts in results if verdicts.exit_code]
     return Group(cases_table(results), *failing, *map(Text, contracts(results)), Text(closing(results)))
 
 
 def cases_table(results: Sequence[Verdicts]) -> Table:
     """A row for each case."""
     table = Table("case", "verdict", "judged", "compared", "worst share", "where", box=None)
-    for one in results:
-        share, where = worst(one)
-        verdict = Text(one.word, style=_STYLE.get(one.word, "bold yellow"))
-        table.add_row(one.case.name, verdict, one.judged, f"{one.compared} of {one.of}", share, where)
+    for verdicts in results:
+        share, where = worst(verdicts)
+        verdict = Text(verdicts.word, style=_STYLE.get(verdicts.word, "bold yellow"))
+        table.add_row(
+            verdicts.case.name, verdict, verdicts.judged, f"{verdicts.compared} of {verdicts.of}", share, where
+        )
     return table
 
 
 def contracts(results: Sequence[Verdicts]) -> list[str]:
     """By which contracts the cases were judged, each once, and which candidates no implementation made."""
-    found = [one.contract for one in results if one.contract is not None]
-    lines = list(dict.fromkeys(f"judged by {one}" for one in found if not one.own_golden))
-    own = [one for one in found if one.own_golden]
-    if len(own) == 1:
-        lines.append(f"judged by {own[0]}")
-    elif own:
-        names = ", ".join(ascii(one.own_golden) for one in own)
-        lines.append(f"judged by contract {own[0].short}; {len(own)} goldens are none of the release: {names}")
+    used = [verdicts.contract for verdicts in results if verdicts.contract is not None]
+    lines = list(dict.fromkeys(f"judged by {contract}" for contract in used if not contract.own_golden))
+    unreleased = [contract for contract in used if contract.own_golden]
+    if len(unreleased) == 1:
+        lines.append(f"judged by {unreleased[0]}")
+    elif unreleased:
+        names = ", ".join(ascii(contract.own_golden) for contract in unreleased)
+        lines.append(
+            f"judged by contract {unreleased[0].short}; {len(unreleased)} goldens are none of the release: {names}"
+        )
     if cases := cases_by_reference(results):
         are = "candidate is" if len(cases) == 1 else "candidates are"
-        what = "the golden itself or recorded by the reference, no implementation of its own"
-        lines.append(f"{len(cases)} {are} {what}: {', '.join(cases)}")
+        state = "the golden itself or recorded by the reference, no implementation of its own"
+        lines.append(f"{len(cases)} {are} {state}: {', '.join(cases)}")
     return lines
 
 
@@ -173,13 +177,13 @@ def worst(verdicts: Verdicts) -> tuple[str, str]:
 
 def closing(results: Sequence[Verdicts]) -> str:
     """One sentence over all cases."""
-    good = sum(not one.exit_code for one in results)
-    compared, of = sum(one.compared for one in results), sum(one.of for one in results)
-    what = sorted({"stages of texts" if is_tokenization(one) else "taps" for one in results}, reverse=True)
+    good = sum(not verdicts.exit_code for verdicts in results)
+    compared, of = sum(verdicts.compared for verdicts in results), sum(verdicts.of for verdicts in results)
+    units = sorted({"stages of texts" if is_tokenization(verdicts) else "taps" for verdicts in results}, reverse=True)
     line = f"parity in {good} of {len(results)} cases{less_than_both(results)}"
-    line += f", {compared} of {of} {' and '.join(what)} compared"
-    judged = [one for one in results if one.worst and not is_tokenization(one)]
-    most = max(judged, key=lambda one: one.worst.share if one.worst else 0, default=None)
+    line += f", {compared} of {of} {' and '.join(units)} compared"
+    judged = [verdicts for verdicts in results if verdicts.worst and not is_tokenization(verdicts)]
+    most = max(judged, key=lambda verdicts: verdicts.worst.share if verdicts.worst else 0, default=None)
     if most is not None and most.worst is not None and most.worst.share > 0:
         line += f"; worst {of_budget(most.worst.share, 'a')}, at {most.worst.where} of {most.case.name}"
     return line
@@ -188,6 +192,6 @@ def closing(results: Sequence[Verdicts]) -> str:
 def to_json(results: Sequence[Verdicts]) -> dict[str, Any]:
     """Plain dicts of several checks, see `Verdicts.to_json`; the exit code is the worst of them."""
     return {
-        "exit_code": max((one.exit_code for one in results), default=1),
-        "cases": [one.to_json() for one in results],
+        "exit_code": max((verdicts.exit_code for verdicts in results), default=1),
+        "cases": [verdicts.to_json() for verdicts in results],
     }

@@ -47,16 +47,16 @@ class Report:
 
 def contents(report: Report) -> dict[str, Any]:
     """Plain dicts, lists, strings and numbers, names out of recordings as they are: whoever shows them escapes them."""
-    others = {one.case.name: one for one in report.against}
+    others = {verdicts.case.name: verdicts for verdicts in report.against}
     red = max(1, len(_failed(report)))
     each = _PICTURES if len(report.results) == 1 else max(1, min(_PICTURES_OF_MANY, _ALL_PICTURES // red))
-    cases = [_case(one, others.get(one.case.name), report.weights, each) for one in report.results]
+    cases = [_case(verdicts, others.get(verdicts.case.name), report.weights, each) for verdicts in report.results]
     return {
         "sentence": sentence(report),
         "good": bool(report.results) and not _failed(report),
-        "compared": sum(one.compared for one in report.results),
-        "of": sum(one.of for one in report.results),
-        "mistakes": [asdict(one) for one in report.mistakes],
+        "compared": sum(verdicts.compared for verdicts in report.results),
+        "of": sum(verdicts.of for verdicts in report.results),
+        "mistakes": [asdict(mistake) for mistake in report.mistakes],
         "refused": [str(error) for error in report.refused],
         "missing": list(report.missing),
         "cases": cases,
@@ -66,7 +66,7 @@ def contents(report: Report) -> dict[str, Any]:
 
 
 def _failed(report: Report) -> list[Verdicts]:
-    return [one for one in report.results if one.exit_code]
+    return [verdicts for verdicts in report.results if verdicts.exit_code]
 
 
 def sentence(report: Report) -> str:
@@ -111,11 +111,13 @@ def _and(words: Sequence[str]) -> str:
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
-def _case(verdicts: Verdicts, other: Verdicts | None, weights: Mapping[str, Array] | None, most: int) -> dict[str, Any]:
+def _case(
+    verdicts: Verdicts, against: Verdicts | None, weights: Mapping[str, Array] | None, most: int
+) -> dict[str, Any]:
     both, taps = recordings_of(verdicts), verdicts.taps
     names = {name: number for number, name in enumerate(dict.fromkeys(tap.name for tap in taps))}
     ops = {op: number for number, op in enumerate(dict.fromkeys(tap.op for tap in taps))}
-    theirs = {} if other is None else {(tap.name, tap.step): tap for tap in other.taps}
+    theirs = {} if against is None else {(tap.name, tap.step): tap for tap in against.taps}
     rows = [[names[tap.name], tap.step, ops[tap.op], *_numbers(tap, both), *_of_other(theirs, tap)] for tap in taps]
     order = {(tap.name, tap.step): number for number, tap in enumerate(taps)}
     return {
@@ -142,7 +144,7 @@ def _case(verdicts: Verdicts, other: Verdicts | None, weights: Mapping[str, Arra
         "first": [str(problem) for problem in shown_problems(verdicts)[:3]],
         "coverage": _coverage(verdicts),
         "provenance": [] if both is None else provenance(*both),
-        "other": None if other is None else _other(verdicts, other),
+        "other": None if against is None else _beside(verdicts, against),
     }
 
 
@@ -183,26 +185,26 @@ def _network(
 def _numbers(tap: Verdict, both: Both) -> list[Any]:
     """Share, own share (or why there is none), RMS error, its floor, largest error, ULPs, NaN and infinities (three),
     whether it passed, whether it is exact."""
-    own = None if tap.own is None else tap.own.reason or _number(tap.own.share)
+    own_share = None if tap.own is None else tap.own.reason or _number(tap.own.share)
     metrics = tap.metrics
     floor = None
     if both is not None and (expected := both[0].get(tap.name, tap.step)) is not None:
         floor = _number(floor_for(both[1], expected).rms) if expected.info.HasField("floor") else None
     if metrics is None:
-        return [_number(tap.share), own, None, floor, None, None, None, int(tap.passed), int(tap.exact)]
+        return [_number(tap.share), own_share, None, floor, None, None, None, int(tap.passed), int(tap.exact)]
     counts = [metrics.nonfinite_actual, metrics.nonfinite_expected, metrics.nonfinite_both]
     ulp = None if metrics.differing and not metrics.ulp else metrics.ulp
     values = [_number(metrics.rms), floor, _number(metrics.max), ulp, counts if any(counts) else None]
-    return [_number(tap.share), own, *values, int(tap.passed), int(tap.exact)]
+    return [_number(tap.share), own_share, *values, int(tap.passed), int(tap.exact)]
 
 
 def _of_other(theirs: dict[tuple[str, int], Verdict], tap: Verdict) -> list[Any]:
     if not theirs:
         return []
-    found = theirs.get((tap.name, tap.step))
-    if found is None:
+    verdict = theirs.get((tap.name, tap.step))
+    if verdict is None:
         return [None, None]
-    return [_number(found.share), None if found.own is None else found.own.reason or _number(found.own.share)]
+    return [_number(verdict.share), None if verdict.own is None else verdict.own.reason or _number(verdict.own.share)]
 
 
 def _number(value: float) -> Any:
@@ -215,8 +217,8 @@ def _problems(verdicts: Verdicts) -> Iterator[tuple[tuple[str, int], dict[str, s
     failing.sort(key=lambda tap: tap.own is None or tap.own.passed)  # what is wrong alone first
     for tap in failing[:_PROBLEMS]:
         assert tap.problem is not None
-        kept = ("where", "rule", "expected", "got", "next_step", "fault")
-        yield (tap.name, tap.step), {name: getattr(tap.problem, name) for name in kept}
+        fields = ("where", "rule", "expected", "got", "next_step", "fault")
+        yield (tap.name, tap.step), {name: getattr(tap.problem, name) for name in fields}
 
 
 def _pictures(
@@ -244,18 +246,18 @@ def worst_taps(taps: Sequence[Verdict], most: int) -> list[Verdict]:
 
 
 def _badness(tap: Verdict) -> tuple[float, float]:
-    own = 0.0 if tap.own is None or tap.own.passed else tap.own.share
-    return own, 0.0 if tap.metrics is None or not tap.metrics.differing else tap.share
+    own_share = 0.0 if tap.own is None or tap.own.passed else tap.own.share
+    return own_share, 0.0 if tap.metrics is None or not tap.metrics.differing else tap.share
 
 
-def _picture(one: Elements) -> dict[str, Any]:
+def _picture(elements: Elements) -> dict[str, Any]:
     return {
-        "axes": one.axes,
-        "starts": one.starts,
-        "heat": [[_number(value) for value in row] for row in one.heat.tolist()],
-        "unit": one.unit,
-        "bins": [[plain(bound), count] for bound, count in one.bins],
-        "worst": [[list(item.index), plain(item.actual), plain(item.expected), item.ulps] for item in one.worst],
+        "axes": elements.axes,
+        "starts": elements.starts,
+        "heat": [[_number(value) for value in row] for row in elements.heat.tolist()],
+        "unit": elements.unit,
+        "bins": [[plain(bound), count] for bound, count in elements.bins],
+        "worst": [[list(item.index), plain(item.actual), plain(item.expected), item.ulps] for item in elements.worst],
     }
 
 
@@ -277,17 +279,17 @@ def _pattern(where: str) -> str:
     return pattern_of(where.partition(" (step")[0]).replace("{layer}", "*")
 
 
-def _other(verdicts: Verdicts, other: Verdicts) -> dict[str, Any]:
+def _beside(verdicts: Verdicts, against: Verdicts) -> dict[str, Any]:
     """Another candidate beside this one: its verdict, and how many taps only one of the two has within budget."""
     good = {(tap.name, tap.step): tap.passed for tap in verdicts.taps}
-    theirs = {(tap.name, tap.step): tap.passed for tap in other.taps}
+    theirs = {(tap.name, tap.step): tap.passed for tap in against.taps}
     common = good.keys() & theirs.keys()
     return {
-        "candidate": other.candidate,
-        "word": other.word,
-        "good": not other.exit_code,
-        "summary": summary(other),
-        "worst": "" if other.worst is None else f"{of_budget(other.worst.share)} at {other.worst.where}",
+        "candidate": against.candidate,
+        "word": against.word,
+        "good": not against.exit_code,
+        "summary": summary(against),
+        "worst": "" if against.worst is None else f"{of_budget(against.worst.share)} at {against.worst.where}",
         "mended": sum(theirs[key] and not good[key] for key in common),
         "broken": sum(good[key] and not theirs[key] for key in common),
     }

@@ -26,13 +26,13 @@ _PATIENCE = 60.0
 def figures(label: str, results: Sequence[Verdicts]) -> dict[str, Any]:
     """A version's line: by case its verdict, its worst share of a budget and where, and the worst share of each op."""
     cases = {}
-    for one in results:
+    for verdicts in results:
         ops: dict[str, float] = {}
-        for tap in one.taps:
+        for tap in verdicts.taps:
             ops[tap.op] = max(ops.get(tap.op, 0.0), tap.share)
-        worst = one.worst
+        worst = verdicts.worst
         share, where = (0.0, "") if worst is None else (worst.share, worst.where)
-        cases[one.case.name] = {"verdict": one.word, "worst": plain(share), "where": where, "ops": plain(ops)}
+        cases[verdicts.case.name] = {"verdict": verdicts.word, "worst": plain(share), "where": where, "ops": plain(ops)}
     return {"schema": _SCHEMA, "label": label, "cases": cases}
 
 
@@ -44,8 +44,8 @@ def appended(path: Path, label: str, results: Sequence[Verdicts]) -> list[dict[s
     """
     added = figures(label, results)
     with _alone(path):
-        versions = [one for one in _read(path) if one["label"] != label] + [added]
-        write_whole(path, "".join(json.dumps(one, allow_nan=False) + "\n" for one in versions))
+        versions = [version for version in _read(path) if version["label"] != label] + [added]
+        write_whole(path, "".join(json.dumps(version, allow_nan=False) + "\n" for version in versions))
     return versions
 
 
@@ -97,15 +97,19 @@ def _read(path: Path) -> list[dict[str, Any]]:
 
 def _version(path: Path, number: int, line: str) -> dict[str, Any]:
     try:
-        found = json.loads(line)
+        version = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise _refuse(path, number, str(error)) from error
-    if not isinstance(found, dict) or found.get("schema") != _SCHEMA:
+    if not isinstance(version, dict) or version.get("schema") != _SCHEMA:
         raise _refuse(path, number, "another object, or another schema")
-    cases = found.get("cases")
-    if not isinstance(found.get("label"), str) or not isinstance(cases, dict) or not all(map(_is_case, cases.values())):
+    cases = version.get("cases")
+    if (
+        not isinstance(version.get("label"), str)
+        or not isinstance(cases, dict)
+        or not all(map(_is_case, cases.values()))
+    ):
         raise _refuse(path, number, "a label or a case that is not as `report --history` writes it")
-    return found
+    return version
 
 
 def _is_case(case: Any) -> bool:

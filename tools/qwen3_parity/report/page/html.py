@@ -54,7 +54,7 @@ def _page(shown: dict[str, Any], code: str) -> str:
         history=shown["history"],
         not_proven=shown["not_proven"],
         single=cases[0] if len(cases) == 1 else None,
-        unit=" and ".join(dict.fromkeys(_UNITS[one["kind"]] for one in cases)) or "taps",
+        unit=" and ".join(dict.fromkeys(_UNITS[case["kind"]] for case in cases)) or "taps",
         worst=_worst,
         share=_share,
         permalink=permalink,
@@ -62,7 +62,7 @@ def _page(shown: dict[str, Any], code: str) -> str:
         library=inline(code),
         script=inline(script),
         data=embedded(shown),
-        hashes=" ".join(_hash(inline(one)) for one in (code, script) if one),
+        hashes=" ".join(_hash(inline(source)) for source in (code, script) if source),
     )
 
 

@@ -35,27 +35,27 @@ class Mistake:
     link: tuple[str, str, int] | None = None
 
 
-def mistakes_of(found: Diagnosis) -> list[Mistake]:
+def mistakes_of(diagnosis: Diagnosis) -> list[Mistake]:
     """The mistakes of a network, those with a name first; places with the same mistake stand together."""
-    return sorted(_together(list(_of_network(found))), key=lambda one: not one.name)
+    return sorted(_together(list(_of_network(diagnosis))), key=lambda mistake: not mistake.name)
 
 
-def mistakes_of_texts(found: TokenDiagnosis) -> list[Mistake]:
+def mistakes_of_texts(diagnosis: TokenDiagnosis) -> list[Mistake]:
     """The mistakes of a tokenizer, those with a name first."""
-    return sorted(_together(list(_of_texts(found))), key=lambda one: not one.name)
+    return sorted(_together(list(_of_texts(diagnosis))), key=lambda mistake: not mistake.name)
 
 
-def mistakes_of_folder(found: FolderDiagnosis) -> list[Mistake]:
+def mistakes_of_folder(diagnosis: FolderDiagnosis) -> list[Mistake]:
     """The mistakes behind a folder's red cases, those with a name first."""
-    return list(_of_folder(found))
+    return list(_of_folder(diagnosis))
 
 
-def _of_network(found: Diagnosis) -> Iterator[Mistake]:
-    for fault in found.faults:
-        yield _of_fault(fault, found.verdicts.case.name)
-    for one in found.parameters:
-        yield Mistake("", f"parameter {one.name} {one.says}", "", (one.name,))
-    for misplaced in found.misplaced:
+def _of_network(diagnosis: Diagnosis) -> Iterator[Mistake]:
+    for fault in diagnosis.faults:
+        yield _of_fault(fault, diagnosis.verdicts.case.name)
+    for parameter in diagnosis.parameters:
+        yield Mistake("", f"parameter {parameter.name} {parameter.says}", "", (parameter.name,))
+    for misplaced in diagnosis.misplaced:
         place = misplaced.place.replace("{layer}", "*")
         yield Mistake("", MISPLACED, TO_MEND, (place,))
 
@@ -66,12 +66,12 @@ def _of_fault(fault: Explained, case: str) -> Mistake:
     short = fault.fault.place.rpartition(".")[2]
     evidence = [f"{short}: {size(fault)}"]
     if not fault.explanations:
-        said = "; ".join(one.says for one in fault.numbers[:2])
+        said = "; ".join(finding.says for finding in fault.numbers[:2])
         says = f"{UNKNOWN}; what the numbers say: {said}" if said else "; ".join(fault.source[:2]) or UNKNOWN
         return Mistake("", says, "", (place_of(fault),), (*evidence, *_beside(fault)), link=link)
     best = fault.explanations[0]
     evidence.append(f"{short}: {reproduces(best, 'the')}")
-    others = [one.name for one in fault.explanations[1:_OTHERWISE] if one.as_good_as(best)]
+    others = [explanation.name for explanation in fault.explanations[1:_OTHERWISE] if explanation.as_good_as(best)]
     evidence += _beside(fault)
     return Mistake(best.name, best.says, best.fix, (place_of(fault),), tuple(evidence), tuple(others), link=link)
 
@@ -83,34 +83,37 @@ def _beside(fault: Explained) -> Iterator[str]:
     yield from filter(None, [fault.record])
 
 
-def _of_texts(found: TokenDiagnosis) -> Iterator[Mistake]:
+def _of_texts(diagnosis: TokenDiagnosis) -> Iterator[Mistake]:
     from qwen3_parity.report.text_diagnoses import lines, named
 
-    for fault in found.faults:
-        link = found.verdicts.case.name, f"tokenizer.{fault.stage}", _index(found, fault.stage)
+    for fault in diagnosis.faults:
+        link = diagnosis.verdicts.case.name, f"tokenizer.{fault.stage}", _index(diagnosis, fault.stage)
         said = [line.strip() for line in lines(fault)]
         best = fault.explanations[0] if fault.explanations else None
         if best is None:
             yield Mistake("", "no known mistake gives these values", "", (named(fault),), tuple(said[:3]), link=link)
             continue
         reproduces = f"reproduces {best.whole} of {best.of} texts"
-        others = tuple(one.name for one in fault.explanations[1:_OTHERWISE])
+        others = tuple(explanation.name for explanation in fault.explanations[1:_OTHERWISE])
         yield Mistake(best.name, best.says, best.fix, (named(fault),), (*said[:3], reproduces), others, link=link)
 
 
-def _index(found: TokenDiagnosis, stage: str) -> int:
-    return next((tap.step for tap in found.verdicts.taps if tap.op == stage and not tap.passed), 0)
+def _index(diagnosis: TokenDiagnosis, stage: str) -> int:
+    return next((tap.step for tap in diagnosis.verdicts.taps if tap.op == stage and not tap.passed), 0)
 
 
-def _of_folder(found: FolderDiagnosis) -> Iterator[Mistake]:
-    red = len(found.folder.red)
-    for one in found.mistakes:
-        says, others = "; it ".join(one.says[:_OTHERWISE]), tuple(one.otherwise)
-        evidence = (f"in {len(one.cases)} of {red} red cases", *_more(one.otherwise_in, one.findings, one.record_next))
-        yield Mistake(one.name, says, one.fix, tuple(one.places), evidence, others, tuple(one.cases))
-    for apart in found.apart:
-        evidence = (f"in {len(apart.cases)} of {red} red cases", *_more((), apart.findings, apart.record_next))
-        yield Mistake("", apart.reason, "", (), evidence, (), tuple(apart.cases))
+def _of_folder(diagnosis: FolderDiagnosis) -> Iterator[Mistake]:
+    red = len(diagnosis.folder.red)
+    for mistake in diagnosis.mistakes:
+        says, others = "; it ".join(mistake.says[:_OTHERWISE]), tuple(mistake.otherwise)
+        evidence = (
+            f"in {len(mistake.cases)} of {red} red cases",
+            *_more(mistake.otherwise_in, mistake.findings, mistake.record_next),
+        )
+        yield Mistake(mistake.name, says, mistake.fix, tuple(mistake.places), evidence, others, tuple(mistake.cases))
+    for group in diagnosis.apart:
+        evidence = (f"in {len(group.cases)} of {red} red cases", *_more((), group.findings, group.record_next))
+        yield Mistake("", group.reason, "", (), evidence, (), tuple(group.cases))
 
 
 def _more(otherwise: Sequence[Note], findings: Sequence[Note], record_next: Sequence[Note]) -> Iterator[str]:
@@ -122,16 +125,19 @@ def _more(otherwise: Sequence[Note], findings: Sequence[Note], record_next: Sequ
 
 def _together(single: Sequence[Mistake]) -> Iterator[Mistake]:
     """Places that the same named mistake explains, as one."""
-    names = dict.fromkeys((one.name, one.says) if one.name else (one.name, one.places) for one in single)
-    for key in names:
-        same = [one for one in single if ((one.name, one.says) if one.name else (one.name, one.places)) == key]
+
+    def key_of(mistake: Mistake) -> tuple[str, str | tuple[str, ...]]:
+        return mistake.name, mistake.says if mistake.name else mistake.places
+
+    for key in dict.fromkeys(map(key_of, single)):
+        same = [mistake for mistake in single if key_of(mistake) == key]
         yield Mistake(
             same[0].name,
             same[0].says,
             same[0].fix,
-            tuple(place for one in same for place in one.places),
-            tuple(line for one in same for line in one.evidence),
-            tuple(dict.fromkeys(name for one in same for name in one.otherwise)),
+            tuple(place for mistake in same for place in mistake.places),
+            tuple(line for mistake in same for line in mistake.evidence),
+            tuple(dict.fromkeys(name for mistake in same for name in mistake.otherwise)),
             (),
             same[0].link,
         )

@@ -30,27 +30,27 @@ def backend(number: int) -> str:
 
 def provenance(golden: Recording, candidate: Recording) -> list[tuple[str, str, str]]:
     """Rows of what is known of both sides: what it is, the golden's, the candidate's; empty ones are left out."""
-    sides = [dict(_of(one)) for one in (golden, candidate)]
+    sides = [dict(_of(recording)) for recording in (golden, candidate)]
     keys = dict.fromkeys([*sides[0], *sides[1]])
     return [(key, sides[0].get(key, ""), sides[1].get(key, "")) for key in keys]
 
 
 def _of(recording: Recording) -> Iterator[tuple[str, str]]:
-    made, run, case = recording.provenance, recording.run, recording.case
+    origin, run, case = recording.provenance, recording.run, recording.case
     yield "file", recording.source
-    yield "made by", made.producer
+    yield "made by", origin.producer
     if case.mode != pb.TOKENIZATION:
         yield "arithmetic", arithmetic(run.arithmetic)
         yield "backend", backend(run.backend)
         yield "angles", "the golden's cos and sin" if run.golden_tables else "its own"
         if run.golden_choices:
             yield "choices", "the golden's experts"
-    yield from ((pair.key, pair.value) for pair in made.versions)
-    yield from ((name, text) for name, text in (("platform", made.platform), ("kernels", made.kernels)) if text)
-    yield from ((pair.key, pair.value) for pair in made.flags)
-    if made.threads:
-        yield "threads", str(made.threads)
-    for one in case.checkpoint:
-        yield f"checkpoint of the {one.role}", f"{one.name} {one.sha256.hex()}".strip()
+    yield from ((pair.key, pair.value) for pair in origin.versions)
+    yield from ((name, text) for name, text in (("platform", origin.platform), ("kernels", origin.kernels)) if text)
+    yield from ((pair.key, pair.value) for pair in origin.flags)
+    if origin.threads:
+        yield "threads", str(origin.threads)
+    for checkpoint in case.checkpoint:
+        yield f"checkpoint of the {checkpoint.role}", f"{checkpoint.name} {checkpoint.sha256.hex()}".strip()
     if recording.digest:
         yield "digest", recording.digest.hex()

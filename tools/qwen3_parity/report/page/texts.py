@@ -19,35 +19,35 @@ _BEFORE, _BEHIND, _MOST = 12, 12, 60
 
 def texts_of(golden: Recording, candidate: Recording, verdicts: Verdicts) -> list[dict[str, Any]]:
     """The first stage that differs of each text: its name, the text, and both sides item by item."""
-    return [one for one, _ in zip(_differing(golden, candidate, verdicts), range(_MOST), strict=False)]
+    return [difference for difference, _ in zip(_differing(golden, candidate, verdicts), range(_MOST), strict=False)]
 
 
 def _differing(golden: Recording, candidate: Recording, verdicts: Verdicts) -> Iterator[dict[str, Any]]:
     wrong = {(tap.op, tap.step) for tap in verdicts.taps if not tap.passed}
     for kind, stages in STAGES_OF.items():
         pairs = zip(messages_of(golden.tokenization, kind), messages_of(candidate.tokenization, kind), strict=False)
-        for index, (right, ours) in enumerate(pairs):
-            stage = next((one for one in stages if (one, index) in wrong), None)
+        for index, (reference, ours) in enumerate(pairs):
+            stage = next((name for name in stages if (name, index) in wrong), None)
             if stage is None:
                 continue
-            text = getattr(right, "text", "")
-            given = printable(text) if isinstance(text, str) else ""
-            sides = _sides(stage, right, ours)
-            yield {"name": printable(right.name), "stage": stage, "index": index, "text": given, **sides}
+            text = getattr(reference, "text", "")
+            printed = printable(text) if isinstance(text, str) else ""
+            sides = _sides(stage, reference, ours)
+            yield {"name": printable(reference.name), "stage": stage, "index": index, "text": printed, **sides}
 
 
-def _sides(stage: str, right: Any, ours: Any) -> dict[str, Any]:
-    expected, actual = TABLE[stage].views(right), TABLE[stage].views(ours)
+def _sides(stage: str, reference: Any, ours: Any) -> dict[str, Any]:
+    expected, actual = TABLE[stage].views(reference), TABLE[stage].views(ours)
     empty = View((), str)
-    for what in dict.fromkeys([*expected, *actual]):
-        sides = expected.get(what, empty), actual.get(what, empty)
+    for part in dict.fromkeys([*expected, *actual]):
+        sides = expected.get(part, empty), actual.get(part, empty)
         nothing = object()
         pairs = enumerate(zip_longest(sides[0].items, sides[1].items, fillvalue=nothing))
         at = next((number for number, (a, b) in pairs if a != b), None)
         if at is not None:
             begin = max(at - _BEFORE, 0)
             shown = [_shown(side, begin, at + _BEHIND) for side in sides]
-            return {"what": what, "at": at - begin, "from": begin, "expected": shown[0], "actual": shown[1]}
+            return {"what": part, "at": at - begin, "from": begin, "expected": shown[0], "actual": shown[1]}
     return {"what": stage, "at": -1, "from": 0, "expected": [], "actual": []}
 
 
