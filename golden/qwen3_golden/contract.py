@@ -36,11 +36,11 @@ class Contract:
         return self.digest[:12]
 
     def __str__(self) -> str:
-        own = f"; the golden {self.own_golden!a} is none of the release" if self.own_golden else ""
+        remark = f"; the golden {self.own_golden!a} is none of the release" if self.own_golden else ""
         if not self.edited:
-            return f"contract {self.short}{own or ', as released'}"
+            return f"contract {self.short}{remark or ', as released'}"
         are = "is not the released one" if len(self.edited) == 1 else "are not the released ones"
-        return f"contract {self.short}: {', '.join(self.edited)} {are}, so nothing is called parity{own}"
+        return f"contract {self.short}: {', '.join(self.edited)} {are}, so nothing is called parity{remark}"
 
     @property
     def released(self) -> bool:
@@ -60,10 +60,10 @@ def contract_of(golden: Recording, root: Path = TABLES_ROOT) -> Contract:
     wrong = dict(edited)
     if golden.digest and digests.get(name, golden.digest.hex()) != golden.digest.hex():
         wrong[name] = golden.digest.hex()
-    own = golden.case.name if name not in digests or not golden.digest else ""
-    lines = [tables, *(f"{one} {digest}" for one, digest in sorted(wrong.items()))]
+    own_golden = golden.case.name if name not in digests or not golden.digest else ""
+    lines = [tables, *(f"{file} {digest}" for file, digest in sorted(wrong.items()))]
     digest = hashlib.sha256("\n".join(lines).encode()).hexdigest() if wrong else tables
-    return Contract(digest, tuple(sorted(wrong)), own)
+    return Contract(digest, tuple(sorted(wrong)), own_golden)
 
 
 def released_cases(root: Path = TABLES_ROOT) -> list[str]:

@@ -191,8 +191,8 @@ def _readable() -> Iterator[tuple[str, str, bytes]]:
 
 def files() -> list[File]:
     """Every file of the case, in order: first those that are refused."""
-    found = [File(*one, refused=True) for one in _refused()]
-    return found + [File(*one, refused=False) for one in _readable()]
+    refused = [File(*fields, refused=True) for fields in _refused()]
+    return refused + [File(*fields, refused=False) for fields in _readable()]
 
 
 def refuses(content: bytes) -> bool:
@@ -210,14 +210,14 @@ def refuses(content: bytes) -> bool:
 
 def answered(case: Recording) -> Recording:
     """The recording of the case by our reader: what is given, and of each file whether it is refused."""
-    given = [item for item in case if item.info.name.startswith("input.")]
-    refused = {item.info.name.removeprefix("input."): refuses(item.array.tobytes()) for item in given}
-    return Recording(case.case, case.provenance, case.run, [*given, *_outputs(refused)])
+    operands = [item for item in case if item.info.name.startswith("input.")]
+    refused = {item.info.name.removeprefix("input."): refuses(item.array.tobytes()) for item in operands}
+    return Recording(case.case, case.provenance, case.run, [*operands, *_outputs(refused)])
 
 
 def inputs() -> list[Tensor]:
     """The operands of the case."""
-    return [tensor(f"input.{one.name}", np.frombuffer(one.content, np.uint8), axes=("byte",)) for one in files()]
+    return [tensor(f"input.{file.name}", np.frombuffer(file.content, np.uint8), axes=("byte",)) for file in files()]
 
 
 def _outputs(refused: dict[str, bool]) -> list[Tensor]:
@@ -226,4 +226,4 @@ def _outputs(refused: dict[str, bool]) -> list[Tensor]:
 
 def outputs() -> list[Tensor]:
     """What is to be computed of them."""
-    return _outputs({one.name: one.refused for one in files()})
+    return _outputs({file.name: file.refused for file in files()})

@@ -43,11 +43,11 @@ def refusals(next_step: str) -> Callable[[object, str, object, object], ParityEr
     return refuse
 
 
-def unwritable(path: object, what: str, error: OSError) -> ParityError:
-    """The refusal of a disk that does not take `what`, of which nothing is left behind then."""
+def unwritable(path: object, kind: str, error: OSError) -> ParityError:
+    """The refusal of a disk that does not take `kind`, of which nothing is left behind then."""
     return ParityError(
         path,
-        f"the {what} cannot be written",
+        f"the {kind} cannot be written",
         expected="a folder that can be written to and a disk with space",
         got=error.strerror or error,
         next_step="free space or choose another folder; nothing was left behind",

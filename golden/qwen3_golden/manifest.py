@@ -85,14 +85,14 @@ def verify(root: Path = GOLDEN_ROOT) -> None:
     """
     finish_change(root)
     written = {entry.path: entry for entry in load(root).entry}
-    found = {path.relative_to(root).as_posix(): path for path in _paths(root)}
-    sizes = {name: path.stat().st_size for name, path in found.items()}
-    wrong = [f"{name} is missing" for name in sorted(written.keys() - found.keys())]
-    wrong += [f"{name} is extra" for name in sorted(found.keys() - written.keys())]
-    for name in sorted(written.keys() & found.keys()):
-        if hashlib.sha256(found[name].read_bytes()).hexdigest() != written[name].sha256:
+    paths = {path.relative_to(root).as_posix(): path for path in _paths(root)}
+    sizes = {name: path.stat().st_size for name, path in paths.items()}
+    wrong = [f"{name} is missing" for name in sorted(written.keys() - paths.keys())]
+    wrong += [f"{name} is extra" for name in sorted(paths.keys() - written.keys())]
+    for name in sorted(written.keys() & paths.keys()):
+        if hashlib.sha256(paths[name].read_bytes()).hexdigest() != written[name].sha256:
             wrong.append(f"{name} has changed")
-        elif _entry(name, found[name]) != written[name]:
+        elif _entry(name, paths[name]) != written[name]:
             wrong.append(f"{name} has another size or digest in the manifest")
     wrong += _too_large(sizes)
     if root == GOLDEN_ROOT and RELEASED.read_text(encoding="ascii").strip() != _released(root):
@@ -147,16 +147,16 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m qwen3_golden.manifest", description="Verify the golden set.")
     parser.add_argument("--write", action="store_true", help="write the manifest of the files as they are")
     parser.add_argument("--root", type=Path, default=GOLDEN_ROOT, help="the golden folder")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
-        if given.write:
-            write(given.root)
+        if options.write:
+            write(options.root)
         else:
-            verify(given.root)
+            verify(options.root)
     except ParityError as error:
         print(error, file=sys.stderr)
         return 2
-    print(f"{len(load(given.root).entry)} files are as {NAME} says")
+    print(f"{len(load(options.root).entry)} files are as {NAME} says")
     return 0
 
 

@@ -31,6 +31,6 @@ def model(name: str) -> pb.Model:
             got=name,
             next_step="use one of these names, or the model's own config.json",
         )
-    found = pb.Model()
-    found.CopyFrom(known[name])
-    return found
+    message = pb.Model()
+    message.CopyFrom(known[name])
+    return message

@@ -77,16 +77,16 @@ def _bound(block: pb.Block, row: pb.Row) -> Bound:
 
 def _absolute(block: pb.Block, name: str) -> str:
     """An input, of which each alternative may begin with a dot."""
-    return "|".join(pattern(block, one) if one.startswith(".") else one for one in name.split("|"))
+    return "|".join(pattern(block, tap) if tap.startswith(".") else tap for tap in name.split("|"))
 
 
 def _tap(block: pb.Block, row: pb.Row) -> pb.Tap:
     name = pattern(block, row.name)
-    parameters = (_absolute(block, one) if "." in one else f"{name}.{one}" for one in row.parameters)
+    parameters = (_absolute(block, part) if "." in part else f"{name}.{part}" for part in row.parameters)
     return pb.Tap(
         pattern=name,
         op=row.op,
-        inputs=[_absolute(block, one) for one in row.inputs],
+        inputs=[_absolute(block, tap) for tap in row.inputs],
         axes=row.axes or block.axes,
         parameters=parameters,
     )
@@ -96,9 +96,9 @@ def _tap(block: pb.Block, row: pb.Row) -> pb.Tap:
 def _words() -> dict[str, str]:
     """Where Hugging Face has each tap and each parameter that a module has."""
     stacks = dict.fromkeys(block.prefix.partition(".")[0] for block in blocks())
-    every = [one for stack in stacks for one in bound(stack)]
-    own = {f"{one.pattern}.{name}": f"{one.module}.{name}" for one in every for name in one.row.parameters}
-    return own | {one.pattern: one.says for one in every}
+    every = [tap for stack in stacks for tap in bound(stack)]
+    parameters = {f"{tap.pattern}.{name}": f"{tap.module}.{name}" for tap in every for name in tap.row.parameters}
+    return parameters | {tap.pattern: tap.says for tap in every}
 
 
 def _place(name: str, row: pb.Row) -> str:

@@ -43,15 +43,15 @@ _LAYOUTS = {pb.F64: (64, 52), pb.F32: (32, 23), pb.F16: (16, 10), pb.BF16: (16, 
 def special_bits(dtype: pb.DType) -> list[int]:
     """The bit patterns of the special values of a floating-point dtype, in the order that golden/README.md gives."""
     bits, mantissa = _LAYOUTS[dtype]
-    sign, infinity, quiet, one = 1 << (bits - 1), ((1 << (bits - 1 - mantissa)) - 1) << mantissa, 1 << (mantissa - 1), 1
+    sign, infinity, quiet, ulp = 1 << (bits - 1), ((1 << (bits - 1 - mantissa)) - 1) << mantissa, 1 << (mantissa - 1), 1
     return [
         *(0, sign),  # 0.0, -0.0
         *(infinity, sign | infinity),  # +Inf, -Inf
         *(infinity | quiet, sign | infinity | quiet),  # quiet NaN of either sign
-        *(infinity | quiet | 5, infinity | one),  # quiet NaN with payload 5, signalling NaN
-        *(one, sign | one),  # smallest subnormal of either sign
-        *((1 << mantissa) - one, 1 << mantissa),  # largest subnormal, smallest normal
-        *(infinity - one, sign | infinity - one),  # largest and lowest finite number
+        *(infinity | quiet | 5, infinity | ulp),  # quiet NaN with payload 5, signalling NaN
+        *(ulp, sign | ulp),  # smallest subnormal of either sign
+        *((1 << mantissa) - ulp, 1 << mantissa),  # largest subnormal, smallest normal
+        *(infinity - ulp, sign | infinity - ulp),  # largest and lowest finite number
     ]
 
 
@@ -62,8 +62,8 @@ def _dtypes() -> Iterator[Tensor]:
 
 def _shapes() -> Iterator[Tensor]:
     for code in NUMPY:
-        one = 0x3F80 if code == pb.BF16 else 1
-        yield _tensor("scalar", np.array(one, NUMPY[code]), code, ())
+        bits = 0x3F80 if code == pb.BF16 else 1
+        yield _tensor("scalar", np.array(bits, NUMPY[code]), code, ())
     yield _tensor("no_elements", np.zeros(0, "<f4"), pb.F32, ("row",))
     yield _tensor("no_columns", np.zeros((2, 0), "<f4"), pb.F32, ("row", "column"))
     yield _tensor("no_rows", np.zeros((0, 3), "<i8"), pb.I64, ("row", "column"))

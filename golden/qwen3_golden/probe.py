@@ -27,11 +27,11 @@ class Probe(NamedTuple):
     value: float
     scale: float
 
-    def agrees(self, other: float) -> bool:
-        """Whether `other` is the same sum; over elements that are not all finite, any sum that is not finite is."""
+    def agrees(self, value: float) -> bool:
+        """Whether `value` is the same sum; over elements that are not all finite, any sum that is not finite is."""
         if not math.isfinite(self.scale):
-            return not math.isfinite(other)
-        return abs(self.value - other) <= _TOLERANCE * self.scale
+            return not math.isfinite(value)
+        return abs(self.value - value) <= _TOLERANCE * self.scale
 
 
 def blocks(array: Array, dtype: pb.DType | None = None) -> Iterator[tuple[int, Array]]:

@@ -64,8 +64,8 @@ def _header(data: wire.Data, path: Path) -> pb.Header:
 
 def _layout(data: wire.Data, path: Path) -> tuple[list[wire.Field], slice, slice]:
     """The payloads, and where the metadata and `end` stand, of a file whose fields are in the order of the schema."""
-    found = list(wire.fields(data, path))
-    numbers = [field.number for field in found]
+    fields = list(wire.fields(data, path))
+    numbers = [field.number for field in fields]
     counts = {name: numbers.count(number) for number, name in _ONCE.items()}
     wrong = [f"{count} × {name}" for name, count in counts.items() if count != 1]
     if wrong or numbers[-1] != wire.END:
@@ -79,8 +79,8 @@ def _layout(data: wire.Data, path: Path) -> tuple[list[wire.Field], slice, slice
     first = next(i for i, number in enumerate(numbers) if number not in ahead)
     if not set(ahead).isdisjoint(numbers[first:]):
         _refuse(path, "the fields are not in order", "the payloads, then the metadata", "a payload after metadata")
-    payloads = [field for field in found if field.number == wire.PAYLOAD]
-    return payloads, slice(found[first].start, found[-1].start), slice(found[-1].start, len(data))
+    payloads = [field for field in fields if field.number == wire.PAYLOAD]
+    return payloads, slice(fields[first].start, fields[-1].start), slice(fields[-1].start, len(data))
 
 
 def _array(data: wire.Data, info: pb.Tensor, start: int, path: Path) -> Array:

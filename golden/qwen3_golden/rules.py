@@ -104,23 +104,23 @@ def is_plain_name(name: str) -> bool:
     )
 
 
-def _check_name(where: object, what: str, name: str) -> None:
+def _check_name(where: object, kind: str, name: str) -> None:
     if not is_plain_name(name):
         raise ParityError(
             where,
-            f"the {what} is not valid",
+            f"the {kind} is not valid",
             expected='a folder and a file without its suffix, as "decoder/ragged_decode"',
             got=ascii(name),
             next_step=_NEXT,
         )
 
 
-def _check_enum(where: object, what: str, value: int, items: Iterable[tuple[str, int]]) -> None:
+def _check_enum(where: object, kind: str, value: int, items: Iterable[tuple[str, int]]) -> None:
     valid = {code: name for name, code in items if code}
     if value not in valid:
         raise ParityError(
             where,
-            f"the {what} is not valid",
+            f"the {kind} is not valid",
             expected=", ".join(valid.values()),
             got=f"{value}, {'which this schema does not have' if value else 'unset'}",
             next_step=_NEXT,

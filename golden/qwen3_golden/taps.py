@@ -63,9 +63,9 @@ class Place:
         """
         present = frozenset(names)
         if config is None:
-            chosen = [next((name for name in some if name in present), "") for some in self.inputs]
+            chosen = [next((name for name in choices if name in present), "") for choices in self.inputs]
         else:
-            chosen = [next(name for name in some if _has(config, name, present)) for some in self.inputs]
+            chosen = [next(name for name in choices if _has(config, name, present)) for choices in self.inputs]
         return tuple(name for name in chosen if name in present)
 
 
@@ -121,8 +121,8 @@ def place(name: str, num_hidden_layers: int = 0) -> Place | None:
     row = _rows().get(pattern)
     if row is None:
         return None
-    found = _LAYER.search(name)
-    layer = int(found.group(1)) if found else None
+    match = _LAYER.search(name)
+    layer = int(match.group(1)) if match else None
     if layer is None and "{layer}" in name:
         return None  # a pattern, no name
 
@@ -133,16 +133,16 @@ def place(name: str, num_hidden_layers: int = 0) -> Place | None:
         return text.replace("{last}", str(num_hidden_layers - 1))
 
     def alternatives(text: str) -> tuple[str, ...]:
-        some = text.rstrip("?").split("|")
+        names = text.rstrip("?").split("|")
         if "{layer-1}" in text:  # the layer before, and only the first layer has none
-            some = some[1:] if layer == 0 else some[:1]
+            names = names[1:] if layer == 0 else names[:1]
         if "{layer+1}" in text:  # the layer behind, and only the last layer has none
-            some = some[1:] if layer == num_hidden_layers - 1 else some[:1]
-        return tuple(map(fill, some))
+            names = names[1:] if layer == num_hidden_layers - 1 else names[:1]
+        return tuple(map(fill, names))
 
-    given = _every(row.inputs, num_hidden_layers)
-    inputs = tuple(some for text in given if (some := alternatives(text)))
-    optional = frozenset(fill(text.rstrip("?")) for text in given if text.endswith("?"))
+    texts = _every(row.inputs, num_hidden_layers)
+    inputs = tuple(taps for text in texts if (taps := alternatives(text)))
+    optional = frozenset(fill(text.rstrip("?")) for text in texts if text.endswith("?"))
     parameters = tuple(alternatives(text)[0] for text in _every(row.parameters, num_hidden_layers))
     return Place(name, pattern, row.op, tuple(row.axes), inputs, optional, parameters, layer)
 
@@ -184,12 +184,12 @@ class Network:
         """The place of a tap name, None for a name of another network."""
         return place(name, self.config.num_hidden_layers)
 
-    def inputs(self, spot: Place, given: Callable[[str], bool]) -> tuple[str, ...]:
-        """What a place reads here, in the op's order; `given(name)` says whether the case has an input."""
-        some = {name for alternatives in spot.inputs for name in alternatives}
-        every = {name for name in some if not name.endswith(GIVEN_OR_NOT) or given(name)}
-        without = frozenset() if {"encoder", "decoder"} <= self.stacks else spot.optional
-        return tuple(name for name in spot.inputs_in(every, self.config) if name not in without)
+    def inputs(self, tap: Place, has_input: Callable[[str], bool]) -> tuple[str, ...]:
+        """What a place reads here, in the op's order; `has_input(name)` says whether the case has an input."""
+        names = {name for alternatives in tap.inputs for name in alternatives}
+        every = {name for name in names if not name.endswith(GIVEN_OR_NOT) or has_input(name)}
+        without = frozenset() if {"encoder", "decoder"} <= self.stacks else tap.optional
+        return tuple(name for name in tap.inputs_in(every, self.config) if name not in without)
 
     def blocks(self) -> Iterator[tuple[str, tuple[str, ...]]]:
         """The names in the order of the network: each layer's with its prefix, those between layers with none.
@@ -222,15 +222,15 @@ def kept_whole(name: str) -> bool:
     return name.endswith(_WHOLE)
 
 
-def last_rows(array: Array, spot: Place, rows: int) -> Array:
+def last_rows(array: Array, tap: Place, rows: int) -> Array:
     """The part of a tap that a case with `rows` keeps: the last positions of its axis `query`; all of it for 0.
 
     What attention needs whole (`kept_whole`) is never cut.
     """
-    if not rows or "query" not in spot.axes or kept_whole(spot.name):
+    if not rows or "query" not in tap.axes or kept_whole(tap.name):
         return array
     cut = [slice(None)] * array.ndim
-    cut[spot.axes.index("query")] = slice(-rows, None)
+    cut[tap.axes.index("query")] = slice(-rows, None)
     return array[tuple(cut)]
 
 

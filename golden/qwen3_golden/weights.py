@@ -41,16 +41,16 @@ def read_parts(directory: Path) -> list[Recording]:
     Raises `ParityError` for a part that is missing, damaged, misnamed, or of another checkpoint. The tensors are not
     hashed: see `verify_weights`.
     """
-    found = {path.name: path for path in sorted(directory.glob("weights-*.pb")) if _PART.fullmatch(path.name)}
-    if not found:
+    paths = {path.name: path for path in sorted(directory.glob("weights-*.pb")) if _PART.fullmatch(path.name)}
+    if not paths:
         _refuse(directory, "there is no exported checkpoint here", part_name(1, 1), "no such file")
-    total = int(next(iter(found))[-8:-3])
+    total = int(next(iter(paths))[-8:-3])
     names = [part_name(number, total) for number in range(1, total + 1)]
-    if extra := sorted(found.keys() - set(names)):
+    if extra := sorted(paths.keys() - set(names)):
         _refuse(directory, "there are parts of another checkpoint", f"{total} parts", "also " + ", ".join(extra))
-    if missing := [name for name in names if name not in found]:
+    if missing := [name for name in names if name not in paths]:
         _refuse(directory, "parts are missing", f"{total} parts", "no " + ", ".join(missing))
-    parts = [read(found[name]) for name in names]
+    parts = [read(paths[name]) for name in names]
     places = [place.name for place in parts[0].weights.place]
     if places != sorted(set(places)):
         _refuse(parts[0].source, "the places are not one for each tensor", "names, sorted, each once", "others")
@@ -68,7 +68,7 @@ def _check_part(part: Recording, number: int, parts: Sequence[Recording]) -> Non
         got = f"part {weights.part} of {weights.parts}"
         _refuse(where, "the file's name is not its own", f"part {number} of {len(parts)}", got)
     if part.case.checkpoint != first.case.checkpoint or len(part.case.checkpoint) != 1:
-        expected, got = (", ".join(c.sha256.hex() for c in one.case.checkpoint) or "none" for one in (first, part))
+        expected, got = (", ".join(c.sha256.hex() for c in piece.case.checkpoint) or "none" for piece in (first, part))
         _refuse(where, "this part is of another checkpoint", f"one checkpoint, {expected}", got)
     if part.case != first.case:
         _refuse(where, "the parts disagree about the case", "the case of part 1", "another name or configuration")
@@ -107,17 +107,17 @@ def verify_weights(part: Recording) -> None:
             _refuse(where, "the network does not have this tensor", f"one of {len(axes)} names", info.name)
         if tuple(info.axes) != axes[info.name]:
             _refuse(where, "its axes are not those of this tensor", list(axes[info.name]), list(info.axes))
-        wanted = [sizes[axis] for axis in info.axes]
-        if list(info.shape) != wanted:
+        shape = [sizes[axis] for axis in info.axes]
+        if list(info.shape) != shape:
             _refuse(
-                where, "its shape disagrees with the configuration", f"{list(info.axes)} = {wanted}", list(info.shape)
+                where, "its shape disagrees with the configuration", f"{list(info.axes)} = {shape}", list(info.shape)
             )
         if not info.sha256:
             _refuse(where, "it has no digest", "SHA-256 of its bytes", "none")
     verify(part)
     for item in part:
-        found = probe(item.array, item.info.dtype)
-        if not found.agrees(item.info.probe):
+        probed = probe(item.array, item.info.dtype)
+        if not probed.agrees(item.info.probe):
             where = f"{part.source}: {item.info.name}"
-            expected = f"probe {found.value:.17g} of [{', '.join(item.info.axes)}], within 1e-9 of {found.scale:.3g}"
+            expected = f"probe {probed.value:.17g} of [{', '.join(item.info.axes)}], within 1e-9 of {probed.scale:.3g}"
             _refuse(where, "it is not laid out as its axes say", expected, f"{item.info.probe:.17g}")

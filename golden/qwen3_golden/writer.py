@@ -74,13 +74,13 @@ class Writer:
             raise unwritable(self.path, "recording", error) from None
         self._worker = ThreadPoolExecutor(1)
 
-    def _reserve(self, size: int, what: str) -> None:
+    def _reserve(self, size: int, content: str) -> None:
         if self._position + size > wire.MAX_FILE_BYTES:
             raise ParityError(
                 self.path,
                 "the recording is too large for stock protobuf libraries",
                 expected=f"at most {wire.MAX_FILE_BYTES} bytes",
-                got=f"{self._position + size} bytes with {what}",
+                got=f"{self._position + size} bytes with {content}",
                 next_step="record fewer taps, rows or tokens",
             )
         self._position += size

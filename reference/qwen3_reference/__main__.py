@@ -35,10 +35,10 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     write: dict[str, Callable[[Path], None]] = {f"op/{op.name}": partial(record_op, op) for op in op_cases()}
-    write |= {one.name: partial(record, one, options.checkpoints) for one in CASES}
-    write |= {one.name: partial(record_classic, one, options.checkpoints) for one in CLASSIC_CASES}
-    write |= {one.name: partial(record_model, one, options.checkpoints) for one in MODEL_CASES}
-    write |= {one.name: partial(record_tokenization, one, options.tokenizers) for one in TOKENIZATION_CASES}
+    write |= {case.name: partial(record, case, options.checkpoints) for case in CASES}
+    write |= {case.name: partial(record_classic, case, options.checkpoints) for case in CLASSIC_CASES}
+    write |= {case.name: partial(record_model, case, options.checkpoints) for case in MODEL_CASES}
+    write |= {case.name: partial(record_tokenization, case, options.tokenizers) for case in TOKENIZATION_CASES}
     taken = [name for name in write if any(fnmatchcase(name, glob) for glob in options.only or ["*"])]
     chosen = [name for name in taken if not any(fnmatchcase(name, glob) for glob in options.exclude)]
     try:

@@ -78,9 +78,9 @@ def _part(value: Any, number: int) -> Any:
     return values[number] if isinstance(values, tuple) else value
 
 
-def _reader(module: nn.Module, one: Bound) -> Callable[[Any, Any, Any], Any]:
+def _reader(module: nn.Module, tap: Bound) -> Callable[[Any, Any, Any], Any]:
     """How a row's tensor is had from a module's arguments, those by name, and its result."""
-    row = one.row
+    row = tap.row
     if row.HasField("buffer"):
         return lambda _args, _named, _result: module.get_buffer(row.buffer)
     if not row.HasField("argument"):
@@ -146,11 +146,11 @@ class _Stack:
 
     def __init__(self, stack: nn.Module, rows: tuple[Bound, ...], modules: Mapping[str, str]) -> None:
         self.modules = modules
-        self.own = dict(stack.named_modules(remove_duplicate=False))
+        self.named_modules = dict(stack.named_modules(remove_duplicate=False))
         for path, theirs in modules.items():
-            known = any(f"{one.module}.".startswith(f"{path}.") for one in rows)
+            known = any(f"{tap.module}.".startswith(f"{path}.") for tap in rows)
             alike = (_LAYER in path) == (_LAYER in theirs)
-            if not known or not alike or theirs.replace(_LAYER, "0") not in self.own:
+            if not known or not alike or theirs.replace(_LAYER, "0") not in self.named_modules:
                 raise ParityError(
                     f"modules[{path!r}]",
                     "the model has no such module" if known and alike else "the network has no module below this path",
@@ -158,12 +158,12 @@ class _Stack:
                     got=f"{path!r}: {theirs!r}",
                     next_step="compare with the names of model.named_modules()",
                 )
-        layered = [one.module for one in rows if _LAYER in one.module]
-        self.layers = next(n for n in count() if all(self.path(path, n) not in self.own for path in layered))
+        layered = [tap.module for tap in rows if _LAYER in tap.module]
+        self.layers = next(n for n in count() if all(self.path(path, n) not in self.named_modules for path in layered))
 
     def path(self, path: str, layer: int) -> str:
         """Where the stack has a module: the longest path that `modules` names counts."""
-        begins = [one for one in self.modules if f"{path}.".startswith(f"{one}.")]
+        begins = [prefix for prefix in self.modules if f"{path}.".startswith(f"{prefix}.")]
         longest = max(begins, key=len, default="")
         theirs = self.modules[longest] + path[len(longest) :] if begins else path
         return theirs.replace(_LAYER, str(layer))
@@ -191,30 +191,30 @@ def attach(
     nowhere.
     """
     rows = bound(network) if rows is None else rows
-    own = _Stack(stack, rows, modules)
+    layout = _Stack(stack, rows, modules)
     running: list[bool] = []  # a module between layers, such as an embedding, may serve another stack as well
 
-    def hook(module: nn.Module, name: str, one: Bound) -> Any:
-        read, half, inner = _reader(module, one), one.row.encoder_half, _LAYER in one.module
+    def hook(module: nn.Module, name: str, tap: Bound) -> Any:
+        read, half, inner = _reader(module, tap), tap.row.encoder_half, _LAYER in tap.module
 
-        def seen(_module: nn.Module, args: Any, named: Any, result: Any = None) -> None:
+        def hand_over(_module: nn.Module, args: Any, named: Any, result: Any = None) -> None:
             if _ENCODER_HALF.get() == half and (half or inner or running):
                 sink(name, read(args, named, result))
 
-        return hooked(module, before=seen) if one.row.HasField("argument") else hooked(module, after=seen)
+        return hooked(module, before=hand_over) if tap.row.HasField("argument") else hooked(module, after=hand_over)
 
     with ExitStack() as undo:
         undo.callback(hooked(stack, before=lambda *_: running.append(True)))
-        for one in rows:
-            for layer in range(own.layers if _LAYER in one.module else 1):
-                name, path = one.pattern.replace(_LAYER, str(layer)), own.path(one.module, layer)
+        for tap in rows:
+            for layer in range(layout.layers if _LAYER in tap.module else 1):
+                name, path = tap.pattern.replace(_LAYER, str(layer)), layout.path(tap.module, layer)
                 around, _, last = path.rpartition(".")
-                inside = one.row.inside or (last if path not in own.own else "")
-                module = own.own.get(path if one.row.inside or not inside else around)
+                inside = tap.row.inside or (last if path not in layout.named_modules else "")
+                module = layout.named_modules.get(path if tap.row.inside or not inside else around)
                 if module is None or not wanted(name):
                     continue
                 if not inside:
-                    undo.callback(hook(module, name, one))
+                    undo.callback(hook(module, name, tap))
                 elif module not in SITES:
                     SITES[module] = Site(sink, encoder_length)
                     undo.callback(SITES.pop, module)

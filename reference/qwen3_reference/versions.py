@@ -27,8 +27,8 @@ def check_versions(python: tuple[int, ...], installed: dict[str, str]) -> None:
         raise ImportError(f"qwen3_reference: expected Python >= {'.'.join(map(str, _PYTHON))}, got {python}")
     for name, (first, beyond) in _SUPPORTED.items():
         if not first <= _numbers(installed[name]) < beyond:
-            wanted = f">= {'.'.join(map(str, first))}, < {'.'.join(map(str, beyond))}"
-            raise ImportError(f"qwen3_reference: expected {name} {wanted}, got {installed[name]}")
+            supported = f">= {'.'.join(map(str, first))}, < {'.'.join(map(str, beyond))}"
+            raise ImportError(f"qwen3_reference: expected {name} {supported}, got {installed[name]}")
 
 
 check_versions(sys.version_info[:2], {name: version(name) for name in _SUPPORTED})

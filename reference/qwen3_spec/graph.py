@@ -140,14 +140,14 @@ class Graph:
 
         `choices` are indices by the number of the op that chooses them: it takes these. Raises what `computed` raises.
         """
-        first, kept, total = len(self.leaves), set[int](), 0
+        first, counted, total = len(self.leaves), set[int](), 0
         for value in range(first, first + len(self.nodes)) if order is None else order:
             node = self.nodes[value - first]
-            values[value] = made = computed(node, values, numbers.at(value), choices.get(value))
-            for part in made if isinstance(made, list | tuple) else (made,):
+            values[value] = result = computed(node, values, numbers.at(value), choices.get(value))
+            for part in result if isinstance(result, list | tuple) else (result,):
                 owner = _owner(part)
-                total += owner.nbytes if owner is not None and id(owner) not in kept else 0
-                kept.add(id(owner))
+                total += owner.nbytes if owner is not None and id(owner) not in counted else 0
+                counted.add(id(owner))
             if total > TOTAL:
                 raise ValueError(f"{described(node)}: the run keeps more than {TOTAL} bytes")
         return values
@@ -212,7 +212,7 @@ def result_of(node: Node, kind: Kind, result: Any, numbers: Numbers) -> Any:
 
 def _check_shape(node: Node, shape: tuple[int, ...]) -> None:
     if len(shape) != len(node.shape) or any(
-        size is not None and size != own for size, own in zip(node.shape, shape, strict=True)
+        size is not None and size != actual for size, actual in zip(node.shape, shape, strict=True)
     ):
         raise ValueError(f"it gives {list(shape)}, not {list(node.shape)}")
 

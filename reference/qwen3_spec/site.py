@@ -76,7 +76,7 @@ class Taps(Protocol):
     def site(self, name: str, step: int) -> Site | None:
         """The op that makes a tap, with its inputs; None when one of them is not to be had."""
 
-    def parameters(self, spot: Any) -> dict[str, Array]:
+    def parameters(self, place: Any) -> dict[str, Array]:
         """The weight and bias of a place, as loaded."""
 
     def compute(self, site: Site) -> Result:
@@ -134,6 +134,6 @@ class Site:
 
     def this_step(self, values: Array) -> Array:
         """The slots `[batch, length, …]` of this step out of all of a stack's `[batch, total, …]`."""
-        own = self.stack == "decoder" and "encoder_" not in self.place.name
-        stop = self.stop if own else values.shape[1]
+        by_step = self.stack == "decoder" and "encoder_" not in self.place.name
+        stop = self.stop if by_step else values.shape[1]
         return values[:, stop - self.length : stop]

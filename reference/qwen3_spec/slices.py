@@ -56,12 +56,12 @@ class Slices:
         graph = self.graph
         weights = {graph.leaves[name] for name in graph.parameters}
         fixed = {value for value in graph.leaves.values() if value not in weights}
-        made = []
+        values = []
         for value, node in enumerate(graph.nodes, len(graph.leaves)):
             if value not in self.recorded and all(read in fixed for read in node.reads):
                 fixed.add(value)
-                made.append(value)
-        return made
+                values.append(value)
+        return values
 
     @cached_property
     def _of_inputs(self) -> dict[int, Mapping[int, Any]]:

@@ -63,13 +63,13 @@ def _squared(a: Array, b: Array) -> Array:
     """
     if a.shape[-1] >= _LONG:
         both = (a, -1), (b, -2)
-        rows, columns = (np.square(one).sum(axis=axis, dtype=np.float64, keepdims=True) for one, axis in both)
+        rows, columns = (np.square(side).sum(axis=axis, dtype=np.float64, keepdims=True) for side, axis in both)
         return np.asarray(rows * columns / a.shape[-1])
     if a.dtype == b.dtype == np.float32:
         with np.errstate(all="ignore"):
-            found = np.square(a) @ np.square(b)
-        if found.size and _TINY < found.min() <= found.max() < np.inf:
-            return np.asarray(found)
+            product = np.square(a) @ np.square(b)
+        if product.size and _TINY < product.min() <= product.max() < np.inf:
+            return np.asarray(product)
     return np.asarray(np.square(FLOAT64.cast(a)) @ np.square(FLOAT64.cast(b)))
 
 

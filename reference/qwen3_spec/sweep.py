@@ -29,7 +29,7 @@ class Network(Protocol):
     """The table of a network with its layers filled in, see `qwen3_golden.taps.Network`."""
 
     def place(self, name: str) -> Any: ...
-    def inputs(self, place: Any, given: Callable[[str], bool]) -> tuple[str, ...]: ...
+    def inputs(self, place: Any, has_input: Callable[[str], bool]) -> tuple[str, ...]: ...
     def blocks(self) -> Iterable[tuple[str, tuple[str, ...]]]: ...
     def rows_kept(self, name: str) -> bool: ...
 
@@ -91,9 +91,9 @@ class Sweep:
 
     def value(self, name: str, step: int) -> Array | None:
         """A tap as it is known, or computed; None where neither is possible."""
-        found = self.recorded(name, step)
-        if found is not None:
-            return found
+        known = self.recorded(name, step)
+        if known is not None:
+            return known
         key = name, 0 if made_once(name) else step
         if key not in self.computed:
             self.computed[key] = None  # what cannot be had stands as None, so that nobody asks again
@@ -124,9 +124,9 @@ class Sweep:
             return None
         place, names = plan.place, plan.names
         cached = place.op.startswith("cache") and step > 0
-        found = [self.value(one, step) for one in names]
+        values = [self.value(tap, step) for tap in names]
         before = self.value(place.name, step - 1) if cached else None
-        inputs = tuple(_in_range(one) for one in found if one is not None)
+        inputs = tuple(_in_range(value) for value in values if value is not None)
         if len(inputs) < len(names) or (cached and before is None):
             return None
         return Site(
@@ -145,7 +145,7 @@ class Sweep:
 
     def reads(self, place: Place) -> tuple[str, ...]:
         """The taps that a place is computed from, in its op's order."""
-        return self.network.inputs(place, lambda one: self.recorded(one, 0) is not None)
+        return self.network.inputs(place, lambda name: self.recorded(name, 0) is not None)
 
     def computes(self, place: Place) -> bool:
         """Whether a place's op is computed: what is chosen, only where the case says how."""
@@ -153,10 +153,10 @@ class Sweep:
 
     def parameters(self, place: Place) -> dict[str, Array]:
         """The weight and bias of a place, as loaded; raises `KeyError` for an op whose weight is not there."""
-        found = {name.rpartition(".")[2]: self.weights[name] for name in place.parameters if name in self.weights}
-        if place.parameters and "weight" not in found:
+        parameters = {name.rpartition(".")[2]: self.weights[name] for name in place.parameters if name in self.weights}
+        if place.parameters and "weight" not in parameters:
             raise KeyError(f"{place.name}: no weight among the parameters")
-        return found
+        return parameters
 
     def _length(self, place: Place, step: int) -> int:
         if not {"query", "key"} & set(place.axes):
@@ -209,13 +209,13 @@ class Specification(Sweep):
 
     def recorded(self, name: str, step: int) -> Array | None:
         """What is known of a tap."""
-        found = self.known.get((name, step))
-        return self.known.get((name, 0)) if found is None and made_once(name) else found
+        value = self.known.get((name, step))
+        return self.known.get((name, 0)) if value is None and made_once(name) else value
 
     def compute(self, site: Site) -> Result:
         """The op of a site, in the run's arithmetic; no rounding unit."""
-        other = self.overrides.get(site.place.pattern)
-        return (OPS[site.place.op].at_site(site, self.arithmetic), None) if other is None else other(site)
+        override = self.overrides.get(site.place.pattern)
+        return (OPS[site.place.op].at_site(site, self.arithmetic), None) if override is None else override(site)
 
     def walk(self, tap: Callable[[int, str, Array], None], layer: Layer = walked) -> None:
         """Every place in the order of the network, step by step, to `tap(step, name, value)`.

@@ -30,8 +30,8 @@ _PARTS = {
 """Modules of a layer by their canonical names; q, k and v, which are fused there, are three here."""
 
 _MODULES = {"layers.{layer}": "layer.{layer}", "layers.{layer}.self_attn": "layer.{layer}.attention.self"} | {
-    f"layers.{{layer}}.{own.removeprefix('feed_forward.')}": f"layer.{{layer}}.{theirs}"
-    for own, theirs in _PARTS.items()
+    f"layers.{{layer}}.{name.removeprefix('feed_forward.')}": f"layer.{{layer}}.{module}"
+    for name, module in _PARTS.items()
 }
 
 
@@ -50,12 +50,12 @@ def build(config: pb.ModelConfig, weights: Mapping[str, Array]) -> Any:
     state: dict[str, torch.Tensor] = {}
     for index in range(config.num_hidden_layers):
         for part in ("weight", "bias"):
-            own, theirs = f"post_norm.layers.{index}", f"layer.{index}"
-            fused = torch.from_numpy(np.array(weights[f"{own}.self_attn.qkv_proj.{part}"]))
+            ours, theirs = f"post_norm.layers.{index}", f"layer.{index}"
+            fused = torch.from_numpy(np.array(weights[f"{ours}.self_attn.qkv_proj.{part}"]))
             for name, third in zip(("query", "key", "value"), fused.chunk(3), strict=True):
                 state[f"{theirs}.attention.self.{name}.{part}"] = third
             for name, module in _PARTS.items():
-                state[f"{theirs}.{module}.{part}"] = torch.from_numpy(np.array(weights[f"{own}.{name}.{part}"]))
+                state[f"{theirs}.{module}.{part}"] = torch.from_numpy(np.array(weights[f"{ours}.{name}.{part}"]))
     bert.load_state_dict(state)
     return bert.train(mode=False)
 
@@ -68,10 +68,10 @@ def _fuse(attention: Any, undo: ExitStack) -> None:
     def keep(module: nn.Module, _args: Any, projected: torch.Tensor) -> None:
         done[module] = projected
         if len(done) == len(three):
-            emit(attention, "qkv_proj", torch.cat([done.pop(one) for one in three], dim=-1))
+            emit(attention, "qkv_proj", torch.cat([done.pop(projection) for projection in three], dim=-1))
 
-    for one in three:
-        undo.callback(one.register_forward_hook(keep).remove)
+    for projection in three:
+        undo.callback(projection.register_forward_hook(keep).remove)
 
 
 def run_bert(

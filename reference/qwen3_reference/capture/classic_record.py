@@ -35,9 +35,9 @@ def classic_run(
 
 
 def _known(name: str, config: pb.ModelConfig) -> Place:
-    spot = place(name, config.num_hidden_layers)
-    assert spot is not None, name
-    return spot
+    tap = place(name, config.num_hidden_layers)
+    assert tap is not None, name
+    return tap
 
 
 def record_classic(case: ClassicCase, checkpoints: Path, path: Path) -> None:
@@ -59,9 +59,9 @@ def record_classic(case: ClassicCase, checkpoints: Path, path: Path) -> None:
     everything = {**inputs, **taps}
     items = []
     for name in everything:
-        spot = _known(name, config)
-        own = spot.inputs_in(everything, config)
-        items.append(tensor(name, everything[name], axes=spot.axes, op=spot.op, inputs=own))
+        tap = _known(name, config)
+        sources = tap.inputs_in(everything, config)
+        items.append(tensor(name, everything[name], axes=tap.axes, op=tap.op, inputs=sources))
     delivered = {pattern_of(name) for name in everything}
     shown = [row.pattern for row in table() if row.pattern in delivered]
     done = pb.Run(arithmetic=pb.ARITHMETIC_F32, backend=pb.EAGER, materialised=shown)
@@ -81,9 +81,9 @@ def _measure(recording: Recording, weights: Weights, inputs: Mapping[str, Array]
     truth = classic_run(config, weights, inputs)
     plain = classic_run(config, weights, inputs, SEQUENTIAL_FLOAT32)
     for item in recording:
-        name, spot = item.info.name, _known(item.info.name, config)
-        if not has_floor(spot):
+        name, tap = item.info.name, _known(item.info.name, config)
+        if not has_floor(tap):
             continue
-        expected, judged = truth[name], scope.judged(spot, 0)
-        found = [error(one, expected, judged, spot.axes) for one in (item.array, plain[name])]
-        item.info.floor.CopyFrom(larger([*found, least(expected, judged, spot.axes, pb.F32)]))
+        expected, judged = truth[name], scope.judged(tap, 0)
+        errors = [error(array, expected, judged, tap.axes) for array in (item.array, plain[name])]
+        item.info.floor.CopyFrom(larger([*errors, least(expected, judged, tap.axes, pb.F32)]))

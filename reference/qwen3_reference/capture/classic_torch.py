@@ -94,22 +94,22 @@ class Embedded(nn.TransformerEncoder):
     """torch's stack behind two embeddings, by the network's names."""
 
     def __init__(self, config: pb.ModelConfig) -> None:
-        own, width = config.classic_encoder, config.hidden_size
+        settings, width = config.classic_encoder, config.hidden_size
         layer = nn.TransformerEncoderLayer(
             width,
             config.num_attention_heads,
             config.intermediate_size,
             activation=config.hidden_act,
-            layer_norm_eps=own.layer_norm_eps,
+            layer_norm_eps=settings.layer_norm_eps,
             batch_first=True,
-            norm_first=own.norm_first,
+            norm_first=settings.norm_first,
         )
-        norm = nn.LayerNorm(width, eps=own.layer_norm_eps) if own.norm_first else None
+        norm = nn.LayerNorm(width, eps=settings.layer_norm_eps) if settings.norm_first else None
         super().__init__(layer, config.num_hidden_layers, norm, enable_nested_tensor=False)
         self.embed_tokens = nn.Embedding(config.vocab_size, width)
         self.embed_positions = nn.Embedding(config.max_position_embeddings, width)
         self.dropout = nn.Identity()
-        self.scale = width**0.5 if own.scale_embeddings else 1.0
+        self.scale = width**0.5 if settings.scale_embeddings else 1.0
 
     def forward(self, ids: torch.Tensor, positions: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
         """`[batch, seq, hidden]`; `hidden [batch, seq]` is added to the scores, 0 or the lowest number."""
@@ -135,7 +135,7 @@ def run_torch(
 ) -> dict[str, torch.Tensor]:
     """Every tap of a case with embeddings, by name. Raises `ParityError` when torch's attention is not as it was."""
     network, model = "pre_norm" if config.classic_encoder.norm_first else "post_norm", build(config, weights)
-    given = {name.removeprefix("input.encoder_"): torch.from_numpy(np.array(value)) for name, value in inputs.items()}
+    tensors = {name.removeprefix("input.encoder_"): torch.from_numpy(np.array(value)) for name, value in inputs.items()}
     taps: dict[str, torch.Tensor] = {}
     attentions = (module for module in model.modules() if isinstance(module, nn.MultiheadAttention))
     enabled = torch.backends.mha.get_fastpath_enabled()
@@ -143,7 +143,7 @@ def run_torch(
     try:
         with torch.no_grad(), _kernels_taken(attentions), attach(model, network, taps.__setitem__, modules=_MODULES):
             # Numbers, not bools: of those torch makes -inf, and a row of padding alone would be NaN.
-            model(given["input_ids"], given["position_ids"], additive(given["attention_mask"], torch.float32))
+            model(tensors["input_ids"], tensors["position_ids"], additive(tensors["attention_mask"], torch.float32))
     finally:
         torch.backends.mha.set_fastpath_enabled(enabled)
     return taps

@@ -68,8 +68,8 @@ def merged(decoder: Any, encoder_mask: torch.Tensor) -> Iterator[None]:
         real = attention_mask[:, :stop].bool()
         positions = (real.long().cumsum(dim=-1) - 1).clamp(min=0)[:, stop - ids.shape[1] :]
         masks = merged_masks(decoder, cache, ids, real, encoder_mask)
-        given = {"input_ids": ids.contiguous(), "attention_mask": masks, "position_ids": positions}
-        return given | {CACHE: cache, "use_cache": True}
+        arguments = {"input_ids": ids.contiguous(), "attention_mask": masks, "position_ids": positions}
+        return arguments | {CACHE: cache, "use_cache": True}
 
     decoder.prepare_inputs_for_generation = prepare
     try:
@@ -108,7 +108,7 @@ def free_run(
     torch.manual_seed(seed)
     output = hf_generate(reference, inputs, **options)
     prompt = inputs["input.decoder_input_ids"].shape[1]
-    logits = [one.float().numpy() for one in output.logits]
+    logits = [tensor.float().numpy() for tensor in output.logits]
     ids = output.sequences[:, prompt:].numpy()
     generated = np.full((len(ids), max_new_tokens), generation.pad_token_id, np.int64)
     generated[:, : ids.shape[1]] = ids
@@ -135,5 +135,5 @@ def _continued(inputs: Inputs, fed: Array, real: Array) -> dict[str, Array]:
 def _margin(scores: Sequence[torch.Tensor], real: Array) -> float:
     """The smallest distance of the two best logits, penalised as they were, over the tokens that count."""
     counted = np.concatenate([np.ones((len(real), 1), bool), real], axis=1)
-    best = [one.topk(2, dim=-1).values.numpy() for one in scores]
-    return float(min((one[row, 0] - one[row, 1]) for n, one in enumerate(best) for row in np.nonzero(counted[:, n])[0]))
+    best = [tensor.topk(2, dim=-1).values.numpy() for tensor in scores]
+    return float(min((top[row, 0] - top[row, 1]) for n, top in enumerate(best) for row in np.nonzero(counted[:, n])[0]))

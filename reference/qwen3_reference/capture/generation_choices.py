@@ -24,13 +24,13 @@ def processors(decoder: Any, inputs: Inputs, generation: pb.Generation, max_new_
     config, _ = decoder._prepare_generation_config(None, **options)
     decoder._prepare_special_tokens(config, True, device="cpu")
     prompt = slice(0, generation.prompt_length)
-    made: LogitsProcessorList = decoder._get_logits_processor(
+    chain: LogitsProcessorList = decoder._get_logits_processor(
         generation_config=config,
         input_ids_seq_length=generation.prompt_length,
         device="cpu",
         model_kwargs={"attention_mask": as_tensor(inputs, "decoder_attention_mask")[:, prompt].long()},
     )
-    return made
+    return chain
 
 
 def chosen(decoder: Any, free: FreeRun, message: pb.Case, sink: StepSink) -> StepSink:

@@ -13,7 +13,7 @@ from qwen3_reference.capture.generation import FreeRun
 from qwen3_reference.capture.generation_choices import chosen
 from qwen3_reference.capture.models import Reference
 from qwen3_reference.capture.provenance import provenance
-from qwen3_reference.capture.recorder import Recorder, recorded, wanted
+from qwen3_reference.capture.recorder import Recorder, recorded, records
 from qwen3_reference.capture.resumed_layers import resumed
 from qwen3_reference.capture.run import Inputs, StepSink, as_they_are, generate_greedy, run_reference
 from qwen3_reference.capture.softmax_check import check_softmax
@@ -73,7 +73,7 @@ class Request:
 
     def layers(self) -> int:
         """How many layers run in a pass, over all steps."""
-        stacks = len(self.message.steps) + any(one.role == "encoder" for one in self.message.checkpoint)
+        stacks = len(self.message.steps) + any(checkpoint.role == "encoder" for checkpoint in self.message.checkpoint)
         return stacks * self.message.config.num_hidden_layers
 
 
@@ -86,14 +86,14 @@ def _run(request: Request, run: Pass, way: Way) -> None:
     for name, array in request.inputs.items():
         recorder.add(0, name, array)
     if message.HasField("training"):
-        train_reference(reference, request.inputs, way.around(recorder.add), partial(wanted, message))
+        train_reference(reference, request.inputs, way.around(recorder.add), partial(records, message))
         run.end()
         return
     layers = partial(resumed, run) if way.resume else as_they_are
     sink = way.around(recorder.add)
     if request.free is not None:
         sink = chosen(reference.decoder, request.free, message, sink)
-    run_reference(reference, request.inputs, message.steps, sink, partial(wanted, message), layers)
+    run_reference(reference, request.inputs, message.steps, sink, partial(records, message), layers)
     if request.free is not None:
         recorder.chosen(request.free.generated, request.free.margin)
     elif message.max_new_tokens:
@@ -109,7 +109,7 @@ def _accompany(request: Request, way: Way) -> None:
         pass
 
     reference, message = request.models(), request.message
-    run_reference(reference, request.inputs, message.steps, way.around(nothing), partial(wanted, message))
+    run_reference(reference, request.inputs, message.steps, way.around(nothing), partial(records, message))
     if message.max_new_tokens:
         generate_greedy(reference, request.inputs, message.steps[0], message.max_new_tokens)
 
@@ -125,13 +125,13 @@ def with_floors(item: Tensor, floors: Floors) -> Tensor:
 
 def _write(recording: Recording, held: Sequence[pb.Parameter], folder: Path, path: Path) -> None:
     """The whole golden, made in `folder`, moved to its name."""
-    made = folder / "golden.pb"
-    with Writer(made, schema_minor=minor_of(recording.case)) as writer:
+    temporary = folder / "golden.pb"
+    with Writer(temporary, schema_minor=minor_of(recording.case)) as writer:
         for item in recording:
             writer.add(item)
         writer.finish(recording.case, recording.provenance, recording.run, held)
     try:
-        made.replace(path)
+        temporary.replace(path)
     except OSError as error:
         raise ParityError(
             path,
@@ -149,8 +149,8 @@ def make_golden(request: Request, path: Path, way: Way, *, floors: bool) -> None
         return
     message, weights, layers = request.message, request.weights, request.layers()
     origin = provenance("qwen3_reference", request.seed)
-    given = [tensor(name, array) for name, array in request.inputs.items()]
-    asked = Recording(message, origin, pb.Run(arithmetic=ARITHMETIC[weights.dtype], backend=pb.EAGER), given)
+    tensors = [tensor(name, array) for name, array in request.inputs.items()]
+    asked = Recording(message, origin, pb.Run(arithmetic=ARITHMETIC[weights.dtype], backend=pb.EAGER), tensors)
     total = layers * (1 + passes(weights.dtype) if floors else 1)
 
     def advance(before: int, done: int) -> None:
@@ -164,9 +164,9 @@ def make_golden(request: Request, path: Path, way: Way, *, floors: bool) -> None
             _run(request, run, way)
         recording, tables = recorded(run, message, origin)
         way.progress("digests of the parameters")
-        held = [one for one in parameters(weights) if message.mode != pb.BLOCK or ".layers.0." in one.name]
+        held = [item for item in parameters(weights) if message.mode != pb.BLOCK or ".layers.0." in item.name]
         check_softmax(recording)
         if floors:
-            found = measure(recording, weights, tables, folder, way.progress, partial(advance, layers))
-            recording = replace(recording, tensors=[with_floors(item, found) for item in recording])
+            measured = measure(recording, weights, tables, folder, way.progress, partial(advance, layers))
+            recording = replace(recording, tensors=[with_floors(item, measured) for item in recording])
         _write(recording, held, folder, path)

@@ -49,16 +49,16 @@ class MergedCache(DynamicCache):
         super().__init__()
         self.attentions = attentions
         self.memory = memory
-        self.kept: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+        self.encoder_states: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, layer_idx: int, *args: Any, **kwargs: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Append the decoder's `[batch, kv_heads, query, head_dim]`; give all keys and values, the encoder's last."""
-        if self.memory is not None and layer_idx not in self.kept:
-            self.kept[layer_idx] = encoder_keys_values(self.attentions[layer_idx], self.memory)
+        if self.memory is not None and layer_idx not in self.encoder_states:
+            self.encoder_states[layer_idx] = encoder_keys_values(self.attentions[layer_idx], self.memory)
         keys, values = super().update(key_states, value_states, layer_idx, *args, **kwargs)
-        if layer_idx not in self.kept:
+        if layer_idx not in self.encoder_states:
             return keys, values
-        memory_keys, memory_values = self.kept[layer_idx]
+        memory_keys, memory_values = self.encoder_states[layer_idx]
         return torch.cat([keys, memory_keys], dim=2), torch.cat([values, memory_values], dim=2)

@@ -53,15 +53,15 @@ def record_request(
     request was interrupted.
     """
     code = DTYPES[dtype]
-    given = [(role, d) for role, d in (("encoder", encoder_directory), ("decoder", decoder_directory)) if d is not None]
+    roles = [(role, d) for role, d in (("encoder", encoder_directory), ("decoder", decoder_directory)) if d is not None]
     weights = load_weights(encoder_directory, decoder_directory, code)
     modes = {("encoder",): pb.ENCODER, ("decoder",): pb.CAUSAL, ("encoder", "decoder"): pb.ENCODER_DECODER}
-    names = labels or [Path(directory).resolve().name for _, directory in given]
+    names = labels or [Path(directory).resolve().name for _, directory in roles]
     message = pb.Case(
         name=name or f"capture/{Path(path).stem}",
-        mode=modes[tuple(role for role, _ in given)],
-        config=model_config(given[-1][1], rotate_encoder_keys=rotate_encoder_keys),
-        checkpoint=[checkpoint_message(role, d, label) for (role, d), label in zip(given, names, strict=True)],
+        mode=modes[tuple(role for role, _ in roles)],
+        config=model_config(roles[-1][1], rotate_encoder_keys=rotate_encoder_keys),
+        checkpoint=[checkpoint_message(role, d, label) for (role, d), label in zip(roles, names, strict=True)],
         steps=steps,
         description=description,
         max_new_tokens=max_new_tokens,
@@ -81,12 +81,12 @@ def record_request(
 
 
 def _freely(
-    models: Callable[[], Reference], message: pb.Case, given: Inputs, settings: pb.Generation, seed: int = 0
+    models: Callable[[], Reference], message: pb.Case, prompt: Inputs, settings: pb.Generation, seed: int = 0
 ) -> FreeRun:
     """The run that chooses the tokens; the case is given its settings and the steps that come of it."""
     message.generation.CopyFrom(settings)
     message.generation.prompt_length = sum(message.steps)
-    free = free_run(models(), given, message.steps, message.generation, message.max_new_tokens, seed)
+    free = free_run(models(), prompt, message.steps, message.generation, message.max_new_tokens, seed)
     message.steps[:] = free.steps
     return free
 
@@ -128,9 +128,9 @@ def record(definition: CaseDefinition, checkpoints: Path, path: Path) -> None:
         if definition.decoder_start_token_id is not None:
             message.training.decoder_start_token_id = definition.decoder_start_token_id
     weights = load_weights(encoder, decoder, DTYPES[dtype])
-    given, free = inputs(definition, config.vocab_size, config.hidden_size), None
+    arrays, free = inputs(definition, config.vocab_size, config.hidden_size), None
     if definition.generation is not None:
-        free = _freely(models, message, given, definition.generation, definition.seed)
-        given = free.inputs
-    request = Request(given, message, weights, models, definition.seed, free)
+        free = _freely(models, message, arrays, definition.generation, definition.seed)
+        arrays = free.inputs
+    request = Request(arrays, message, weights, models, definition.seed, free)
     make_golden(request, path, PLAIN, floors=True)

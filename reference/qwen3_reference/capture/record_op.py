@@ -37,8 +37,9 @@ def _set_floors(case: OpCase, outputs: list[Tensor]) -> None:
         return
     if case.op in EXACT:
         return
-    given = {name: _values(value) for name, value in case.given.items()}
-    truth, sequential = (SPECS[case.op](given, case.attributes, one) for one in (FLOAT64, SEQUENTIAL_FLOAT32))
+    operands = {name: _values(value) for name, value in case.given.items()}
+    spec = SPECS[case.op]
+    truth, sequential = (spec(operands, case.attributes, arithmetic) for arithmetic in (FLOAT64, SEQUENTIAL_FLOAT32))
     for item in outputs:
         exact, axes = truth[item.info.name], case.axes
         judged = np.ones(exact.shape, bool) if case.judged is None else case.judged

@@ -59,15 +59,15 @@ def recording_attention(
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         site = SITES.get(module)
         if site is not None:
-            own = key.shape[2] - site.encoder_length
+            decoder_length = key.shape[2] - site.encoder_length
             site.emit("query", query)
-            site.emit("key", key[:, :, own - query.shape[2] : own])
+            site.emit("key", key[:, :, decoder_length - query.shape[2] : decoder_length])
             site.emit("value", value)
-            site.emit("cache_keys", key[:, :, :own])
-            site.emit("cache_values", value[:, :, :own])
+            site.emit("cache_keys", key[:, :, :decoder_length])
+            site.emit("cache_values", value[:, :, :decoder_length])
             if site.encoder_length:
-                site.emit("cache_encoder_keys", key[:, :, own:])
-                site.emit("cache_encoder_values", value[:, :, own:])
+                site.emit("cache_encoder_keys", key[:, :, decoder_length:])
+                site.emit("cache_encoder_values", value[:, :, decoder_length:])
             site.emit("mask", visible(attention_mask, query, key))
             if materialise and "scores" in site.names:
                 scaling = kwargs.get("scaling")

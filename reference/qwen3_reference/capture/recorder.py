@@ -19,7 +19,7 @@ _ASIDE = "aside."
 _MARGIN = f"{_ASIDE}smallest_margin"
 
 
-def wanted(message: pb.Case, name: str) -> bool:
+def records(message: pb.Case, name: str) -> bool:
     """Whether a tap of the case is to be recorded, for the golden or for its floors."""
     return selected(name, message.taps) or name.endswith(_TABLES)
 

@@ -28,16 +28,16 @@ _NETWORKS = (pb.ENCODER, pb.CAUSAL, pb.ENCODER_DECODER, pb.BLOCK)
 
 def remeasured(golden: Recording, checkpoints: Path) -> Recording:
     """The same recording with own_angles_floor where it is wider; `checkpoints` holds the case's checkpoint folders."""
-    folders = {one.role: checkpoints / one.name for one in golden.case.checkpoint}
+    folders = {checkpoint.role: checkpoints / checkpoint.name for checkpoint in golden.case.checkpoint}
     weights = load_weights(folders.get("encoder"), folders.get("decoder"), _DTYPES[golden.run.arithmetic])
     known = {item.key: item.info.floor for item in golden if item.info.HasField("floor")}
     with TemporaryDirectory() as folder:
-        found = measure(golden, weights, rope_tables(golden), Path(folder), known=known)
+        measured = measure(golden, weights, rope_tables(golden), Path(folder), known=known)
     tensors = []
     for item in golden:
         info = pb.Tensor.FromString(item.info.SerializeToString())
         info.ClearField("own_angles_floor")
-        tensors.append(with_floors(Tensor(info, item.array), found))
+        tensors.append(with_floors(Tensor(info, item.array), measured))
     return replace(golden, tensors=tensors)
 
 

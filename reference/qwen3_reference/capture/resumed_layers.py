@@ -21,21 +21,21 @@ def _keep(run: Pass, key: str, value: torch.Tensor) -> None:
 
 def _replace(module: nn.Module, forward: Callable[..., Any], undo: ExitStack) -> None:
     """Set `module.forward` until `undo`; an attribute of the module itself may have been there before."""
-    own = vars(module)
-    if "forward" in own:
-        undo.callback(own.__setitem__, "forward", own["forward"])
+    attributes = vars(module)
+    if "forward" in attributes:
+        undo.callback(attributes.__setitem__, "forward", attributes["forward"])
     else:
-        undo.callback(own.pop, "forward")
-    own["forward"] = forward
+        undo.callback(attributes.pop, "forward")
+    attributes["forward"] = forward
 
 
 def _resume(run: Pass, layer: Any, index: int, cache: MergedCache | None, undo: ExitStack) -> None:
     compute = layer.forward
 
     def forward(*args: Any, **kwargs: Any) -> torch.Tensor:
-        state = run.kept()
+        state = run.stored_state()
         if state is None:
-            remembered = cache is not None and index in cache.kept
+            remembered = cache is not None and index in cache.encoder_states
             output: torch.Tensor = compute(*args, **kwargs)
             _keep(run, "output", output)
             if cache is not None:
@@ -43,16 +43,16 @@ def _resume(run: Pass, layer: Any, index: int, cache: MergedCache | None, undo: 
                 held: Any = cache.layers[index]
                 _keep(run, "keys", held.keys[:, :, new])
                 _keep(run, "values", held.values[:, :, new])
-                if index in cache.kept and not remembered:
-                    _keep(run, "encoder_keys", cache.kept[index][0])
-                    _keep(run, "encoder_values", cache.kept[index][1])
+                if index in cache.encoder_states and not remembered:
+                    _keep(run, "encoder_keys", cache.encoder_states[index][0])
+                    _keep(run, "encoder_values", cache.encoder_states[index][1])
             return output
-        found = {key: to_torch(item.array, item.info.dtype) for key, item in state.items()}
+        tensors = {key: to_torch(item.array, item.info.dtype) for key, item in state.items()}
         if cache is not None:
-            if "encoder_keys" in found:
-                cache.kept[index] = found["encoder_keys"], found["encoder_values"]
-            cache.update(found["keys"], found["values"], index)
-        return found["output"]
+            if "encoder_keys" in tensors:
+                cache.encoder_states[index] = tensors["encoder_keys"], tensors["encoder_values"]
+            cache.update(tensors["keys"], tensors["values"], index)
+        return tensors["output"]
 
     _replace(layer, forward, undo)
     # Registered last, so called behind the hook that hands over the layer's output.

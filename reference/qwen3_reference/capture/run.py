@@ -46,10 +46,10 @@ def given_tokens(inputs: Inputs, stack: str) -> tuple[str, torch.Tensor]:
 
 
 def run_encoder(
-    encoder: Any, inputs: Inputs, sink: Sink, wanted: Callable[[str], bool], layers: Layers = as_they_are
+    encoder: Any, inputs: Inputs, sink: Sink, records: Callable[[str], bool], layers: Layers = as_they_are
 ) -> torch.Tensor:
     """The encoder's final-normed output `[batch, seq, hidden]`, its taps handed to `sink(name, tensor)`."""
-    hooks = attach(encoder, "encoder", sink, wanted=wanted)
+    hooks = attach(encoder, "encoder", sink, wanted=records)
     name, tokens = given_tokens(inputs, "encoder")
     with torch.no_grad(), hooks, layers(encoder.layers, None):
         output = encoder(
@@ -72,7 +72,7 @@ def merged_masks(
     """
     config = decoder.config
     dtype = decoder.dtype
-    given: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "config": config,
         "inputs_embeds": torch.empty(*ids.shape[:2], 1, dtype=dtype),
         "attention_mask": decoder_mask.long(),
@@ -85,10 +85,10 @@ def merged_masks(
     }
     kinds = dict.fromkeys(getattr(config, "layer_types", None) or ("full_attention",))
     if decoder_mask.ndim == 3:  # HF takes a 4-D mask as it is
-        own = additive(decoder_mask[:, None, -ids.shape[1] :], dtype)
-        masks: dict[str, torch.Tensor] = dict.fromkeys(kinds, own)
+        additive_mask = additive(decoder_mask[:, None, -ids.shape[1] :], dtype)
+        masks: dict[str, torch.Tensor] = dict.fromkeys(kinds, additive_mask)
     else:
-        masks = {kind: builders[kind](**given) for kind in kinds}
+        masks = {kind: builders[kind](**arguments) for kind in kinds}
     # Under SDPA they are bool; joined with an additive mask, True would become a bias of 1.
     masks = {kind: additive(mask, dtype) if mask.dtype == torch.bool else mask for kind, mask in masks.items()}
     if encoder_mask is not None:
@@ -112,14 +112,14 @@ def _request(
     inputs: Inputs,
     hidden: torch.Tensor | None,
     sink: Sink,
-    wanted: Callable[[str], bool],
+    records: Callable[[str], bool],
     layers: Layers = as_they_are,
 ) -> Iterator[Callable[..., torch.Tensor]]:
     """One request to the decoder: gives `forward(ids, positions, decoder_mask) -> logits`, step by step."""
     decoder = reference.decoder
     name, _ = given_tokens(inputs, "decoder")
     length = 0 if hidden is None else hidden.shape[1]
-    hooks = attach(decoder.model, "decoder", sink, wanted=wanted, encoder_length=length)
+    hooks = attach(decoder.model, "decoder", sink, wanted=records, encoder_length=length)
     with torch.no_grad(), hooks:
         memory = encoder_mask = None
         if hidden is not None:
@@ -143,7 +143,7 @@ def run_reference(
     inputs: Inputs,
     steps: Sequence[int],
     sink: StepSink,
-    wanted: Callable[[str], bool] = everything,
+    records: Callable[[str], bool] = everything,
     layers: Layers = as_they_are,
 ) -> None:
     """Run a case: the encoder if there is one, then the decoder over its ids in `steps` (query lengths, in order).
@@ -157,18 +157,18 @@ def run_reference(
     def stepped(name: str, value: torch.Tensor) -> None:
         sink(step, name, value)
 
-    hidden = None if reference.encoder is None else run_encoder(reference.encoder, inputs, stepped, wanted, layers)
+    hidden = None if reference.encoder is None else run_encoder(reference.encoder, inputs, stepped, records, layers)
     if reference.decoder is None:
         return
     (_, ids), positions = given_tokens(inputs, "decoder"), as_tensor(inputs, "decoder_position_ids")
     mask = as_tensor(inputs, "decoder_mask" if "input.decoder_mask" in inputs else "decoder_attention_mask")
-    with _request(reference, inputs, hidden, stepped, wanted, layers) as forward:
+    with _request(reference, inputs, hidden, stepped, records, layers) as forward:
         end = 0
         for step, length in enumerate(steps):  # noqa: B007 - `stepped` reads it
             start, end = end, end + length
             shown = mask[(slice(None), *[slice(end)] * (mask.ndim - 1))]
             logits = forward(ids[:, start:end], positions[:, start:end], shown)
-            if wanted("logits"):
+            if records("logits"):
                 stepped("logits", logits)
 
 

@@ -105,10 +105,10 @@ def whole_sizes(name: str, config: pb.ModelConfig) -> dict[int, int]:
 
 def _gather(value: torch.Tensor, axis: int, processes: int) -> torch.Tensor:
     """All processes' parts behind one another along `axis`, in the order of ranks; only rank 0 gets them."""
-    own = value.contiguous()
-    parts = [torch.empty_like(own) for _ in range(processes)] if dist.get_rank() == 0 else None
-    dist.gather(own, parts, dst=0)
-    return own if parts is None else torch.cat(parts, dim=axis)
+    part = value.contiguous()
+    parts = [torch.empty_like(part) for _ in range(processes)] if dist.get_rank() == 0 else None
+    dist.gather(part, parts, dst=0)
+    return part if parts is None else torch.cat(parts, dim=axis)
 
 
 def gathered(config: pb.ModelConfig) -> Callable[[StepSink], StepSink]:

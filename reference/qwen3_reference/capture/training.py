@@ -44,8 +44,8 @@ class Trained:
 
     def activations(self) -> dict[str, torch.Tensor]:
         """The gradients of the taps that autograd passed, last first; a slice made for the recorder alone has none."""
-        kept = {n: v.grad for n, v in reversed(self.seen.items()) if not v.is_leaf and v.requires_grad}
-        return {name: gradient for name, gradient in kept.items() if gradient is not None}
+        gradients = {n: v.grad for n, v in reversed(self.seen.items()) if not v.is_leaf and v.requires_grad}
+        return {name: gradient for name, gradient in gradients.items() if gradient is not None}
 
     def totals(self) -> dict[str, torch.Tensor]:
         """The gradients of parameters, the embedding's summed over the models that have one each."""
@@ -72,16 +72,16 @@ def padding_idx(reference: Reference) -> int | None:
     return embedding.padding_idx
 
 
-def train(reference: Reference, inputs: Inputs, wanted: Callable[[str], bool] = everything, **loss: Any) -> Trained:
+def train(reference: Reference, inputs: Inputs, records: Callable[[str], bool] = everything, **loss: Any) -> Trained:
     """One step on `inputs`, with `input.labels [batch, total]`, which are taken as they stand.
 
     (HF shifts `labels` itself, unless it is given `shift_labels`.) `loss` goes to HF's loss function beside them.
     """
     labels = as_tensor(inputs, "labels")
-    given = {"labels": labels, "shift_labels": labels} | loss
+    arguments = {"labels": labels, "shift_labels": labels} | loss
     step = _causal if reference.encoder is None else _merged
     result = Trained()
-    output = step(reference, inputs, result, wanted, given)
+    output = step(reference, inputs, result, records, arguments)
     result.keep("logits", output.logits)
     result.loss = output.loss
     result.loss.backward()  # type: ignore[no-untyped-call]
@@ -97,15 +97,15 @@ def _of(inputs: Inputs, stack: str) -> dict[str, torch.Tensor]:
 
 
 def _merged(
-    reference: Reference, inputs: Inputs, result: Trained, wanted: Callable[[str], bool], labels: dict[str, Any]
+    reference: Reference, inputs: Inputs, result: Trained, records: Callable[[str], bool], labels: dict[str, Any]
 ) -> Any:
     encoder, decoder = reference.encoder, reference.decoder
     source, target = _of(inputs, "encoder"), _of(inputs, "decoder")
-    with attach(encoder, "encoder", result.keep, wanted=wanted):
+    with attach(encoder, "encoder", result.keep, wanted=records):
         padded = source | {"attention_mask": source["attention_mask"].long()}
         hidden = encoder(**padded, use_cache=False).last_hidden_state
     length = hidden.shape[1]
-    with attach(decoder.model, "decoder", result.keep, wanted=wanted, encoder_length=length):
+    with attach(decoder.model, "decoder", result.keep, wanted=records, encoder_length=length):
         memory = memory_of(reference, hidden, source["position_ids"])
         cache = MergedCache([layer.self_attn for layer in decoder.model.layers], memory)
         masks = merged_masks(decoder, cache, target["input_ids"], target["attention_mask"], source["attention_mask"])
@@ -113,19 +113,19 @@ def _merged(
 
 
 def _causal(
-    reference: Reference, inputs: Inputs, result: Trained, wanted: Callable[[str], bool], labels: dict[str, Any]
+    reference: Reference, inputs: Inputs, result: Trained, records: Callable[[str], bool], labels: dict[str, Any]
 ) -> Any:
     target = _of(inputs, "decoder")
     padded = target | {"attention_mask": target["attention_mask"].long()}
-    with attach(reference.decoder.model, "decoder", result.keep, wanted=wanted):
+    with attach(reference.decoder.model, "decoder", result.keep, wanted=records):
         return reference.decoder(**padded, use_cache=False, **labels)
 
 
-def train_reference(reference: Reference, inputs: Inputs, sink: StepSink, wanted: Callable[[str], bool]) -> None:
+def train_reference(reference: Reference, inputs: Inputs, sink: StepSink, records: Callable[[str], bool]) -> None:
     """Run a training case; every wanted tap goes to `sink(0, name, tensor)`: forward, the loss, then the gradients."""
     result = train(prepare(reference), inputs)
     gradients = result.activations() | result.totals()
-    taps = result.seen | {LOSS: result.loss} | {f"{GRADIENT}{name}": one for name, one in gradients.items()}
+    taps = result.seen | {LOSS: result.loss} | {f"{GRADIENT}{name}": gradient for name, gradient in gradients.items()}
     for name, value in taps.items():
-        if wanted(name):
+        if records(name):
             sink(0, name, value.detach())

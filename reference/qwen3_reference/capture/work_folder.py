@@ -20,15 +20,15 @@ def work_folder_of(path: Path) -> Path:
     return path.with_name(f".{path.stem}.capturing")
 
 
-def _differences(found: Recording, wanted: Recording) -> list[str]:
+def _differences(interrupted: Recording, asked: Recording) -> list[str]:
     """What is another in the request that was interrupted."""
-    fields = {field.name for case in (found.case, wanted.case) for field, _ in case.ListFields()}
-    different = [name for name in sorted(fields) if getattr(found.case, name) != getattr(wanted.case, name)]
-    if found.provenance != wanted.provenance:
+    fields = {field.name for case in (interrupted.case, asked.case) for field, _ in case.ListFields()}
+    different = [name for name in sorted(fields) if getattr(interrupted.case, name) != getattr(asked.case, name)]
+    if interrupted.provenance != asked.provenance:
         different.append("versions of libraries, or the platform")
-    if found.run.arithmetic != wanted.run.arithmetic:
+    if interrupted.run.arithmetic != asked.run.arithmetic:
         different.append("dtype")
-    digests = [{item.key: bytes(item.info.sha256) for item in one} for one in (found, wanted)]
+    digests = [{item.key: bytes(item.info.sha256) for item in recording} for recording in (interrupted, asked)]
     if digests[0] != digests[1]:
         different.append("inputs")
     return different

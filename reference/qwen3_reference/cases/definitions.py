@@ -97,26 +97,26 @@ def inputs(definition: CaseDefinition, vocab: int, hidden_size: int = 0) -> Mapp
     `hidden_size` is needed where hidden states are given.
     """
     draw = np.random.Generator(np.random.PCG64(definition.seed))
-    given: dict[str, Array] = {}
+    tensors: dict[str, Array] = {}
     for stack, rows in (("encoder", definition.encoder_rows), ("decoder", definition.decoder_rows)):
         if rows:
             mask, positions = _padding(definition, rows)
             if definition.inputs_embeds or definition.block:
-                given[f"input.{stack}_inputs_embeds"] = _hidden_states(draw, mask, hidden_size)
+                tensors[f"input.{stack}_inputs_embeds"] = _hidden_states(draw, mask, hidden_size)
             else:
-                given[f"input.{stack}_input_ids"] = _ids(draw, mask, vocab)
-            given[f"input.{stack}_attention_mask"] = mask
-            given[f"input.{stack}_position_ids"] = positions
+                tensors[f"input.{stack}_input_ids"] = _ids(draw, mask, vocab)
+            tensors[f"input.{stack}_attention_mask"] = mask
+            tensors[f"input.{stack}_position_ids"] = positions
     if definition.decoder_mask:
         shown = np.array([[slot == "x" for slot in row] for row in definition.decoder_mask])
-        given["input.decoder_mask"] = np.repeat(shown[None], len(definition.decoder_rows), axis=0)
+        tensors["input.decoder_mask"] = np.repeat(shown[None], len(definition.decoder_rows), axis=0)
     if definition.training:
-        real = given["input.decoder_attention_mask"]
+        real = tensors["input.decoder_attention_mask"]
         counted = real & (draw.random(real.shape) < 0.8)
-        given["input.labels"] = np.where(counted, draw.integers(0, vocab, real.shape), IGNORED_LABEL)
+        tensors["input.labels"] = np.where(counted, draw.integers(0, vocab, real.shape), IGNORED_LABEL)
         if definition.decoder_start_token_id is not None:
-            given["input.decoder_input_ids"] = shifted(given["input.labels"], definition.decoder_start_token_id)
-    return given
+            tensors["input.decoder_input_ids"] = shifted(tensors["input.labels"], definition.decoder_start_token_id)
+    return tensors
 
 
 def shifted(labels: Array, start: int) -> Array:

@@ -45,19 +45,19 @@ def rope_cases(draw: np.random.Generator) -> list[OpCase]:
     inv_freq = torch.from_numpy(ops.inv_freq.forward(10, 250000.0)).float()  # given, so not by a kernel
     rotary.inv_freq = torch.nn.Buffer(inv_freq, persistent=False)
     cos, sin = rotary(torch.zeros(1), positions)
-    given = {"input.position_ids": positions, "input.inv_freq": inv_freq}
+    operands = {"input.position_ids": positions, "input.inv_freq": inv_freq}
     outputs = {"output.cos": cos, "output.sin": sin}
     text = "Positions 0 to 60000."
-    cases.append(OpCase("rope_table", "rope_table", text, given, outputs, _TABLE, exposes=("ROP-15", "ROP-16")))
+    cases.append(OpCase("rope_table", "rope_table", text, operands, outputs, _TABLE, exposes=("ROP-15", "ROP-16")))
     q = torch.from_numpy(draw.standard_normal((2, 6, 7, 10)) * 3).float()
     k = torch.from_numpy(draw.standard_normal((2, 2, 7, 10)) * 3).float()
     angle = (positions[..., None].numpy().astype(np.float32) * inv_freq.numpy()).astype(np.float64)
     angle = np.concatenate([angle, angle], axis=-1)
     turn, side = torch.from_numpy(np.cos(angle)).float(), torch.from_numpy(np.sin(angle)).float()
     rotated = hf.apply_rotary_pos_emb(q, k, turn, side)
-    given = {"input.q": q, "input.k": k, "input.cos": turn, "input.sin": side}
+    operands = {"input.q": q, "input.k": k, "input.cos": turn, "input.sin": side}
     outputs = {"output.q": rotated[0], "output.k": rotated[1]}
-    cases.append(OpCase("rope", "rope", text, given, outputs, _QUERIES, exposes=("ROP-01", "ROP-05", "ROP-23")))
+    cases.append(OpCase("rope", "rope", text, operands, outputs, _QUERIES, exposes=("ROP-01", "ROP-05", "ROP-23")))
     return cases
 
 
@@ -67,10 +67,10 @@ def softmax_case(draw: np.random.Generator, name: str, text: str, scale: float, 
     scores = torch.from_numpy(draw.standard_normal((batch, 6, query, key)) * scale).float()
     hidden = torch.zeros(mask.shape).masked_fill(~torch.from_numpy(mask), torch.finfo(torch.float32).min)
     probs = torch.softmax(scores + hidden[:, None], dim=-1, dtype=torch.float32)
-    given = {"input.scores": scores, "input.mask": torch.from_numpy(mask)}
+    operands = {"input.scores": scores, "input.mask": torch.from_numpy(mask)}
     judged = np.broadcast_to(mask[:, None], scores.shape)
     exposes = ("SMX-01", "SMX-04", "SMX-05", "SMX-08")
-    return OpCase(name, "softmax", text, given, {"output.probs": probs}, _PAIRS, {}, exposes, judged)
+    return OpCase(name, "softmax", text, operands, {"output.probs": probs}, _PAIRS, {}, exposes, judged)
 
 
 def scores_and_context(
@@ -79,17 +79,17 @@ def scores_and_context(
     """The two products of attention, of drawn queries `[batch, heads, query, head_dim]` and as many keys as wanted."""
     batch, heads, query, head_dim = queries
     shape = (batch, kv_heads, keys, head_dim)
-    q, k, v = (torch.from_numpy(draw.standard_normal(one) * 2).float() for one in (queries, shape, shape))
+    q, k, v = (torch.from_numpy(draw.standard_normal(size) * 2).float() for size in (queries, shape, shape))
     groups, scaling = heads // kv_heads, head_dim**-0.5
     products = torch.matmul(q, hf.repeat_kv(k, groups).transpose(2, 3)) * scaling
     # Quotients of counts, not a softmax: a case's inputs are the same bits whatever kernels record it.
     counts = draw.integers(0, 50, (batch, heads, query, keys)) ** 2
     probs = torch.from_numpy(counts / counts.sum(axis=-1, keepdims=True)).float()
     context = torch.matmul(probs, hf.repeat_kv(v, groups)).transpose(1, 2).contiguous()
-    given, scaled = {"input.q": q, "input.k": k}, {"scaling": scaling}
+    operands, scaled = {"input.q": q, "input.k": k}, {"scaling": scaling}
     weighted = {"input.probs": probs, "input.v": v}
     return (
-        OpCase(f"scores{kind}", "scores", text, given, {"output.scores": products}, _PAIRS, scaled),
+        OpCase(f"scores{kind}", "scores", text, operands, {"output.scores": products}, _PAIRS, scaled),
         OpCase(f"context{kind}", "context", text, weighted, {"output.context": context}, _CONTEXT),
     )
 
@@ -98,7 +98,7 @@ def attention_cases(draw: np.random.Generator) -> list[OpCase]:
     text, groups = "Groups of 3 for 2 KV heads.", 3
     scores, context = scores_and_context(draw, "", text, (2, 6, 5, 10), 2, 7)
     k = scores.given["input.k"]
-    some = draw.random((2, 5, 300)) < 0.8
+    mask = draw.random((2, 5, 300)) < 0.8
     none = draw.random((3, 4, 7)) < 0.6
     none[1], none[2, 2] = False, False
     repeated = {"output.y": hf.repeat_kv(k, groups)}
@@ -106,8 +106,8 @@ def attention_cases(draw: np.random.Generator) -> list[OpCase]:
     return [
         OpCase("repeat_kv", "repeat_kv", text, {"input.x": k}, repeated, _KEYS, attributes, ("GQA-01",)),
         scores,
-        softmax_case(draw, "softmax_large", "Scores far above 88, where a plain exp overflows.", 90.0, some[:, :, :20]),
-        softmax_case(draw, "softmax_many_keys", "300 keys.", 2.0, some),
+        softmax_case(draw, "softmax_large", "Scores far above 88, where a plain exp overflows.", 90.0, mask[:, :, :20]),
+        softmax_case(draw, "softmax_many_keys", "300 keys.", 2.0, mask),
         softmax_case(draw, "softmax_hidden_rows", "Rows and a batch row without a visible key.", 2.0, none),
         context,
     ]

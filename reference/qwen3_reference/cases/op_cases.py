@@ -74,20 +74,20 @@ def _linears(draw: np.random.Generator) -> list[OpCase]:
         x = torch.from_numpy(draw.standard_normal((2, 5, 41))).float()
         x[0, 1] *= 1e-3
         x[1, 2, 7] = 800.0
-        given = {"input.x": x, "parameter.weight": torch.from_numpy(draw.standard_normal((23, 41))).float()}
+        operands = {"input.x": x, "parameter.weight": torch.from_numpy(draw.standard_normal((23, 41))).float()}
         if biased:
-            given["parameter.bias"] = torch.from_numpy(draw.standard_normal(23)).float()
-        y = torch.nn.functional.linear(x, given["parameter.weight"], given.get("parameter.bias"))
-        cases.append(OpCase(name, "linear", "Odd sizes, a tiny row, an outlier.", given, {"output.y": y}, _HIDDEN))
+            operands["parameter.bias"] = torch.from_numpy(draw.standard_normal(23)).float()
+        y = torch.nn.functional.linear(x, operands["parameter.weight"], operands.get("parameter.bias"))
+        cases.append(OpCase(name, "linear", "Odd sizes, a tiny row, an outlier.", operands, {"output.y": y}, _HIDDEN))
     return cases
 
 
 def _embedding(draw: np.random.Generator) -> OpCase:
     weight = torch.from_numpy(draw.standard_normal((53, 12)) * 10.0 ** draw.uniform(-4, 3, (53, 1))).float()
     ids = torch.tensor([[0, 52, 7, 7, 1], [52, 0, 0, 31, 7]])
-    given = {"input.ids": ids, "parameter.weight": weight}
+    operands = {"input.ids": ids, "parameter.weight": weight}
     outputs = {"output.y": torch.nn.functional.embedding(ids, weight)}
-    return OpCase("embedding", "embedding", "First and last id, repeats.", given, outputs, _HIDDEN)
+    return OpCase("embedding", "embedding", "First and last id, repeats.", operands, outputs, _HIDDEN)
 
 
 def _swiglu(draw: np.random.Generator) -> OpCase:
@@ -96,8 +96,8 @@ def _swiglu(draw: np.random.Generator) -> OpCase:
     up = torch.from_numpy(draw.standard_normal((2, 4, 31)) * 3).float()
     outputs = {"output.act": ACT2FN["silu"](gate) * up}
     axes = ("batch", "query", "intermediate")
-    given = {"input.gate": gate, "input.up": up}
-    return OpCase("swiglu", "swiglu", "Gates of ±100 and ±0.", given, outputs, axes, exposes=("MLP-06",))
+    operands = {"input.gate": gate, "input.up": up}
+    return OpCase("swiglu", "swiglu", "Gates of ±100 and ±0.", operands, outputs, axes, exposes=("MLP-06",))
 
 
 def _masks() -> list[OpCase]:
@@ -118,13 +118,13 @@ def _masks() -> list[OpCase]:
         }
         for kind, (of_encoder, of_decoder, query) in variants.items():
             pairs = {"encoder": of_encoder, "decoder": of_decoder}
-            given = {f"input.{stack}_attention_mask": mask for stack, mask in pairs.items() if mask is not None}
+            operands = {f"input.{stack}_attention_mask": mask for stack, mask in pairs.items() if mask is not None}
             name = f"mask_{kind}" + (f"_window_{window}" if window else "")
             output = {"output.mask": _mask_outputs(of_encoder, of_decoder, query, window)}
             attributes = {"query": float(query), "window": float(window)}
             axes = ("batch", "query", "key")
             sentence = f"{text}; {kind.replace('_', ' ')}, window {window or 'none'}."
-            cases.append(OpCase(name, "mask", sentence, given, output, axes, attributes, ("MSK-01", "MSK-22")))
+            cases.append(OpCase(name, "mask", sentence, operands, output, axes, attributes, ("MSK-01", "MSK-22")))
     return cases
 
 
@@ -169,7 +169,7 @@ def _mask_outputs(encoder: torch.Tensor | None, decoder: torch.Tensor | None, qu
     if decoder is None:
         assert encoder is not None
         return _built_mask(encoder, query, window, is_causal=False)
-    own = _built_mask(decoder, query, window, is_causal=True)
+    causal = _built_mask(decoder, query, window, is_causal=True)
     if encoder is None:
-        return own
-    return torch.cat([own, encoder[:, None].expand(-1, query, -1)], dim=-1)
+        return causal
+    return torch.cat([causal, encoder[:, None].expand(-1, query, -1)], dim=-1)

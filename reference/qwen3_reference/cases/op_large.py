@@ -30,7 +30,7 @@ def _embedding() -> OpCase:
 def large_cases() -> list[OpCase]:
     """Every case of this file; inputs are drawn with PCG64, the same at each call."""
     draw = np.random.Generator(np.random.PCG64(_SEED))
-    some = draw.random((1, 2, 1100)) < 0.9
+    mask = draw.random((1, 2, 1100)) < 0.9
     products = scores_and_context(draw, "_many_keys", "300 keys.", (1, 4, 2, 6), 2, 300)
     text = "1,100 keys, more than a block of 1,024."
-    return [_embedding(), *products, softmax_case(draw, "softmax_1100_keys", text, 2.0, some)]
+    return [_embedding(), *products, softmax_case(draw, "softmax_1100_keys", text, 2.0, mask)]

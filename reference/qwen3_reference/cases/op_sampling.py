@@ -34,19 +34,19 @@ def _by_hf(logits: torch.Tensor, ids: torch.Tensor, sampling: Sampling) -> torch
     if sampling.min_p:
         chain.append(MinPLogitsWarper(sampling.min_p))
     scores = logits.clone()
-    for one in chain:
-        scores = one(ids, scores)
+    for processor in chain:
+        scores = processor(ids, scores)
     return scores.softmax(dim=-1)
 
 
 def _case(name: str, sentence: str, logits: Array, sampling: Sampling, exposes: tuple[str, ...], ids: Array) -> OpCase:
-    given = {"input.logits": torch.from_numpy(logits).float(), "input.ids": torch.from_numpy(ids)}
+    operands = {"input.logits": torch.from_numpy(logits).float(), "input.ids": torch.from_numpy(ids)}
     return OpCase(
         f"next_token_probs_{name}",
         "next_token_probs",
         sentence,
-        given,
-        {"output.probs": _by_hf(given["input.logits"], given["input.ids"], sampling)},
+        operands,
+        {"output.probs": _by_hf(operands["input.logits"], operands["input.ids"], sampling)},
         ("batch", "vocab"),
         {number: float(getattr(sampling, number)) for number in NUMBERS},
         exposes,

@@ -21,8 +21,8 @@ def _plain(
 ) -> Spec:
     """An op that takes its tensors and its numbers one after the other, and gives one output."""
 
-    def spec(given: Given, known: Numbers, arithmetic: Arithmetic) -> Given:
-        values = [*(given.get(name) for name in tensors), *(known[name] for name in numbers), *more]
+    def spec(operands: Given, known: Numbers, arithmetic: Arithmetic) -> Given:
+        values = [*(operands.get(name) for name in tensors), *(known[name] for name in numbers), *more]
         return {f"output.{output}": forward(*values, arithmetic=arithmetic)}
 
     return spec
@@ -43,36 +43,36 @@ def _inv_freq(_: Given, numbers: Numbers, arithmetic: Arithmetic) -> Given:
     return {"output.inv_freq": ops.inv_freq.forward(*rope_numbers(numbers), arithmetic=arithmetic)}
 
 
-def _rope_table(given: Given, numbers: Numbers, arithmetic: Arithmetic) -> Given:
+def _rope_table(operands: Given, numbers: Numbers, arithmetic: Arithmetic) -> Given:
     # The angle is HF's float32 product: that rounding is part of the reference.
-    angle = given["input.position_ids"][..., None].astype(np.float32) * given["input.inv_freq"]
+    angle = operands["input.position_ids"][..., None].astype(np.float32) * operands["input.inv_freq"]
     angle = arithmetic.cast(np.concatenate([angle, angle], axis=-1))
     factor = arithmetic.dtype(numbers.get("attention_factor", 1.0))
     return {"output.cos": np.cos(angle) * factor, "output.sin": np.sin(angle) * factor}
 
 
-def _rope(given: Given, _: Numbers, arithmetic: Arithmetic) -> Given:
-    tables = given["input.cos"], given["input.sin"]
-    return {f"output.{x}": ops.rope.forward(given[f"input.{x}"], *tables, arithmetic=arithmetic) for x in "qk"}
+def _rope(operands: Given, _: Numbers, arithmetic: Arithmetic) -> Given:
+    tables = operands["input.cos"], operands["input.sin"]
+    return {f"output.{x}": ops.rope.forward(operands[f"input.{x}"], *tables, arithmetic=arithmetic) for x in "qk"}
 
 
-def _repeat_kv(given: Given, numbers: Numbers, _: Arithmetic) -> Given:
-    return {"output.y": ops.repeat_kv.forward(given["input.x"], int(numbers["groups"]))}
+def _repeat_kv(operands: Given, numbers: Numbers, _: Arithmetic) -> Given:
+    return {"output.y": ops.repeat_kv.forward(operands["input.x"], int(numbers["groups"]))}
 
 
-def _mask(given: Given, numbers: Numbers, _: Arithmetic) -> Given:
-    encoder, decoder = (given.get(f"input.{stack}_attention_mask") for stack in ("encoder", "decoder"))
+def _mask(operands: Given, numbers: Numbers, _: Arithmetic) -> Given:
+    encoder, decoder = (operands.get(f"input.{stack}_attention_mask") for stack in ("encoder", "decoder"))
     window = int(numbers["window"]) or None
     if decoder is None:
-        return {"output.mask": ops.mask.encoder_mask(given["input.encoder_attention_mask"], window)}
+        return {"output.mask": ops.mask.encoder_mask(operands["input.encoder_attention_mask"], window)}
     return {"output.mask": ops.mask.merged(decoder, encoder, int(numbers["query"]), window)}
 
 
-def _next_token_probs(given: Given, numbers: Numbers, arithmetic: Arithmetic) -> Given:
-    logits, ids = given["input.logits"], given["input.ids"]
-    seen = seen_ids(ids, np.ones(ids.shape, bool), logits.shape[-1])
+def _next_token_probs(operands: Given, numbers: Numbers, arithmetic: Arithmetic) -> Given:
+    logits, ids = operands["input.logits"], operands["input.ids"]
+    previous = seen_ids(ids, np.ones(ids.shape, bool), logits.shape[-1])
     sampling = Sampling(**{name: int(value) if name == "top_k" else value for name, value in numbers.items()})  # type: ignore[arg-type]
-    return {"output.probs": ops.next_token_probs.forward(logits, seen, sampling, arithmetic=arithmetic)}
+    return {"output.probs": ops.next_token_probs.forward(logits, previous, sampling, arithmetic=arithmetic)}
 
 
 _NORM = _plain(ops.rms_norm.forward, "y", ("input.x", "parameter.weight"), ("eps",))

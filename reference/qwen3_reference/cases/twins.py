@@ -72,12 +72,12 @@ TWINS = (
 
 
 def _case(
-    name: str, seed: int, what: str, exposes: str, *, first: int = 0, taps: tuple[str, ...] = LONG_TAPS
+    name: str, seed: int, structure: str, exposes: str, *, first: int = 0, taps: tuple[str, ...] = LONG_TAPS
 ) -> CaseDefinition:
     """One checkpoint in both roles, widened to float32; padding in both stacks and two decode steps."""
     return CaseDefinition(
         f"models/{model(name).twin}",
-        f"The structure of {name}: {what}.",
+        f"The structure of {name}: {structure}.",
         seed,
         encoder=model(name).twin,
         decoder=model(name).twin,

@@ -70,7 +70,7 @@ def _check_entry(where: str, name: str, entry: Entry, tensors: Mapping[str, Tens
         raise _refuse(where, f"{name} is in no part", "a tensor of this name", "none")
     info = tensors[name].info
     if (info.dtype, tuple(info.shape)) != (entry.dtype, entry.shape):
-        expected, got = (f"{pb.DType.Name(one.dtype)} {list(one.shape)}" for one in (entry, info))
+        expected, got = (f"{pb.DType.Name(layout.dtype)} {list(layout.shape)}" for layout in (entry, info))
         raise _refuse(where, f"{name} is not what the file's header says", expected, got)
 
 

@@ -20,13 +20,13 @@ def greedy_generation(directory: Path, vocab_size: int) -> pb.Generation:
     ends = ends if isinstance(ends, list) else [] if ends is None else [ends]
     padding = stated.get("pad_token_id")
     padding = (ends or [0])[0] if padding is None else padding
-    for name, one in [*(("eos_token_id", end) for end in ends), ("pad_token_id", padding)]:
-        if isinstance(one, bool) or not isinstance(one, int) or not 0 <= one < vocab_size:
+    for name, token_id in [*(("eos_token_id", end) for end in ends), ("pad_token_id", padding)]:
+        if isinstance(token_id, bool) or not isinstance(token_id, int) or not 0 <= token_id < vocab_size:
             raise ParityError(
                 path,
                 f"{name} is no token",
                 expected=f"an id from 0 to {vocab_size - 1}, or a list of them",
-                got=repr(one),
+                got=repr(token_id),
                 next_step="correct the checkpoint's generation_config.json",
             )
     return plain_generation("greedy", eos_token_id=ends, pad_token_id=padding)

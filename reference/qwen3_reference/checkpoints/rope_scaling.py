@@ -38,30 +38,30 @@ def rope_scaling(config: Any, stated: Mapping[str, Any], path: Path) -> pb.RopeS
     `max_position_embeddings`, which stretches nothing), and for numbers that are none or impossible.
     """
     config.standardize_rope_params()
-    found: Mapping[str, Any] = config.rope_parameters
-    if found.get("partial_rotary_factor", 1.0) not in (None, 1.0):
-        raise refuse(path, "RoPE over a part of the head", "partial_rotary_factor 1", found["partial_rotary_factor"])
-    kind = found.get("rope_type", "default")
+    rope: Mapping[str, Any] = config.rope_parameters
+    if rope.get("partial_rotary_factor", 1.0) not in (None, 1.0):
+        raise refuse(path, "RoPE over a part of the head", "partial_rotary_factor 1", rope["partial_rotary_factor"])
+    kind = rope.get("rope_type", "default")
     if kind not in tuple(_READ):
         raise refuse(path, "a RoPE scaling that is not supported", f"rope_type {' or '.join(_READ)}", repr(kind))
     numbers = _READ[kind]
-    if unknown := sorted(set(found) - {*_PLAIN, *numbers}):
+    if unknown := sorted(set(rope) - {*_PLAIN, *numbers}):
         known = ", ".join((*_PLAIN, *numbers))
         raise refuse(path, f"keys that RoPE of type {kind} does not read", known, ", ".join(unknown))
     if kind == "default":
         return None
     if stated.get(_LENGTH, stated_rope(stated).get(_LENGTH)) is None:
         raise refuse(path, f"{kind} needs {_LENGTH}", "the positions of the pretraining", "absent or null")
-    wrong = {name: found[name] for name in numbers if name != "truncate" and not _is_number(found.get(name))}
+    wrong = {name: rope[name] for name in numbers if name != "truncate" and not _is_number(rope.get(name))}
     if wrong:
         raise refuse(path, "RoPE scaling by what is no number", "numbers", wrong)
     try:
-        if not found["rope_theta"] > 1:
-            raise ValueError(f"rope_theta {found['rope_theta']} is not above 1")
-        if kind != "yarn" and (missing := [name for name in numbers if found.get(name) is None]):
+        if not rope["rope_theta"] > 1:
+            raise ValueError(f"rope_theta {rope['rope_theta']} is not above 1")
+        if kind != "yarn" and (missing := [name for name in numbers if rope.get(name) is None]):
             raise ValueError(f"{', '.join(missing)} must be stated")
         _, attention_factor = ROPE_INIT_FUNCTIONS[kind](config)
-        resolved = _yarn(config, found) if kind == "yarn" else {name: found[name] for name in numbers}
+        resolved = _yarn(config, rope) if kind == "yarn" else {name: rope[name] for name in numbers}
         scaling = pb.RopeScaling(rope_type=kind, **(resolved | {"attention_factor": attention_factor}))
         spec_scaling(scaling)
     except (ValueError, ZeroDivisionError, OverflowError, TypeError) as error:
@@ -69,14 +69,14 @@ def rope_scaling(config: Any, stated: Mapping[str, Any], path: Path) -> pb.RopeS
     return scaling
 
 
-def _yarn(config: Any, found: Mapping[str, Any]) -> dict[str, Any]:
-    ratio = config.max_position_embeddings / found[_LENGTH]
+def _yarn(config: Any, rope: Mapping[str, Any]) -> dict[str, Any]:
+    ratio = config.max_position_embeddings / rope[_LENGTH]
     return {
-        "factor": ratio if found["factor"] is None else found["factor"],
-        _LENGTH: found[_LENGTH],
-        "beta_fast": found.get("beta_fast") or 32,
-        "beta_slow": found.get("beta_slow") or 1,
-        "truncate": bool(found.get("truncate", True)),
+        "factor": ratio if rope["factor"] is None else rope["factor"],
+        _LENGTH: rope[_LENGTH],
+        "beta_fast": rope.get("beta_fast") or 32,
+        "beta_slow": rope.get("beta_slow") or 1,
+        "truncate": bool(rope.get("truncate", True)),
     }
 
 

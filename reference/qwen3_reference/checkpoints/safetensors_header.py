@@ -42,11 +42,11 @@ def each_once(path: object, rule: str) -> Callable[[list[tuple[str, Any]]], dict
     """For `json.loads`: an object's members, or `ParityError` with a rule for names that stand there twice."""
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        made = dict(pairs)
-        if len(made) != len(pairs):
+        members = dict(pairs)
+        if len(members) != len(pairs):
             double = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
             raise broken(path, rule, "each name once", ", ".join(double))
-        return made
+        return members
 
     return once
 
@@ -89,7 +89,7 @@ def _gap(path: object, where: str, used: int, begin: int | None) -> NoReturn:
 
 def _entry(path: object, name: str, entry: Any, dtypes: Mapping[str, tuple[pb.DType, str]]) -> Entry:
     def numbers(values: Any) -> bool:
-        return isinstance(values, list) and all(type(one) is int and one >= 0 for one in values)
+        return isinstance(values, list) and all(type(number) is int and number >= 0 for number in values)
 
     try:
         code, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]

@@ -92,14 +92,14 @@ def _blocks(
         values = torch.from_numpy(draw()).to(dtype)
         return values.view(torch.uint8).numpy().tobytes()
 
-    own = _generator(seed, name, 0)
+    generator = _generator(seed, name, 0)
     if len(shape) == 1:
-        yield partial(stored, partial(_vector, name, shape[0], own))
+        yield partial(stored, partial(_vector, name, shape[0], generator))
         return
     rows, columns = shape
     kind = name.split(".")[-2]
     heads = {"q_proj": config.num_attention_heads, **dict.fromkeys(("k_proj", "v_proj"), config.num_key_value_heads)}
-    scales = _row_scales(kind, rows, columns, heads.get(kind, 1), own)
+    scales = _row_scales(kind, rows, columns, heads.get(kind, 1), generator)
     for number, first in enumerate(range(0, rows, _rows_at_once(columns)), 1):
         yield partial(stored, partial(_rows, name, kind, scales, columns, seed, number, first))
 
@@ -121,17 +121,17 @@ def write_seeded(config_json: Mapping[str, Any], directory: Path, dtype: str, sh
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=directory.parent, prefix=".seeded-") as folder:
-            made = Path(folder) / directory.name
-            made.mkdir()
+            checkpoint = Path(folder) / directory.name
+            checkpoint.mkdir()
             text = json.dumps({**config_json, "torch_dtype": dtype}, indent=2, sort_keys=True)
-            (made / "config.json").write_text(text + "\n", encoding="utf-8")
-            config = model_config(made)
+            (checkpoint / "config.json").write_text(text + "\n", encoding="utf-8")
+            config = model_config(checkpoint)
             _check_sizes(directory, config)
             shapes = expected_tensors(config)
             if not config.tie_word_embeddings:
                 shapes["lm_head.weight"] = shapes["model.embed_tokens.weight"]
-            write_shards(made, shapes, code, shards, lambda name: _blocks(name, shapes[name], config, seed, kind))
-            made.rename(directory)
+            write_shards(checkpoint, shapes, code, shards, lambda name: _blocks(name, shapes[name], config, seed, kind))
+            checkpoint.rename(directory)
     except OSError as error:
         raise unwritable(directory, "checkpoint", error) from None
 

@@ -41,8 +41,8 @@ class Stored:
         """Whether both have the same dtype, shape and bits; some rows at a time."""
         if (self.dtype, self.bits.shape) != (other.dtype, other.bits.shape):
             return False
-        one, two = (tensor.bits.reshape(-1).view(f"u{tensor.bits.itemsize}") for tensor in (self, other))
-        return all(np.array_equal(one[i : i + _BLOCK], two[i : i + _BLOCK]) for i in range(0, one.size, _BLOCK))
+        bits, others = (tensor.bits.reshape(-1).view(f"u{tensor.bits.itemsize}") for tensor in (self, other))
+        return all(np.array_equal(bits[i : i + _BLOCK], others[i : i + _BLOCK]) for i in range(0, bits.size, _BLOCK))
 
     def not_finite(self) -> tuple[float, list[int]] | None:
         """The first value that is NaN or infinite and its indices, None without one; some rows at a time."""

@@ -20,14 +20,14 @@ def parse(text: str, repeated: Callable[[str, object], Exception] | None = None)
     """
 
     def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        made = dict(pairs)
-        if len(made) < len(pairs):
+        mapping = dict(pairs)
+        if len(mapping) < len(pairs):
             names: set[str] = set()
             for name, value in pairs:
                 if name in names:
                     raise repeated(name, value) if repeated else ValueError(f"{name!r} stands twice in one object")
                 names.add(name)
-        return made
+        return mapping
 
     try:
         content = json.loads(

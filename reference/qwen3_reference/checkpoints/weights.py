@@ -35,8 +35,8 @@ def canonical(role: str, name: str) -> str:
     """HF's tensor name -> the canonical name in the stack of `role` ("encoder" or "decoder")."""
     if name == HEAD:
         return HEAD
-    own = f"{role}.{name.removeprefix('model.')}"
-    return own.replace(".self_attn.", ".merged_attn.") if role == "decoder" else own
+    full_name = f"{role}.{name.removeprefix('model.')}"
+    return full_name.replace(".self_attn.", ".merged_attn.") if role == "decoder" else full_name
 
 
 def check_tensors(
@@ -60,8 +60,8 @@ def check_tensors(
 def check_finite(stored: Mapping[str, Stored]) -> None:
     """Refuse NaN and infinity."""
     for name, tensor in stored.items():
-        if (found := tensor.not_finite()) is not None:
-            raise broken(tensor.file, f"{name} is not finite", "finite weights", "{} at {}".format(*found))
+        if (fault := tensor.not_finite()) is not None:
+            raise broken(tensor.file, f"{name} is not finite", "finite weights", "{} at {}".format(*fault))
 
 
 def stored_tensors(directory: Path, config: pb.ModelConfig | None = None) -> dict[str, Stored]:

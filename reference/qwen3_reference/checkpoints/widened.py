@@ -41,7 +41,7 @@ class Widened(NDArrayOperatorsMixin):
         return np.asarray(self._values(self._stored.bits), dtype)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
-        whole = (np.asarray(one) if isinstance(one, Widened) else one for one in inputs)
+        whole = (np.asarray(operand) if isinstance(operand, Widened) else operand for operand in inputs)
         return getattr(ufunc, method)(*whole, **options)
 
     def __getattr__(self, name: str) -> Any:

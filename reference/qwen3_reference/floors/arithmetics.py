@@ -59,11 +59,11 @@ def spec_run(
     """
     run = specification(weights, scope, tables, arithmetic)
 
-    def own(step: int, name: str, value: Array) -> None:
+    def filtered_tap(step: int, name: str, value: Array) -> None:
         if not name.endswith((*_TABLES, "generated_ids")):
             tap(step, name, value)
 
-    run.walk(own, layer(run))
+    run.walk(filtered_tap, layer(run))
 
 
 def _rms(square: Array, count: Array, axes: tuple[int, ...]) -> Array:
@@ -92,8 +92,8 @@ def error(actual: Array, expected: Array, judged: Array, axes: Iterable[str]) ->
 
 def larger(floors: Iterable[pb.Floor]) -> pb.Floor:
     """The larger of each number."""
-    given = list(floors)
-    return pb.Floor(**{name: max(getattr(floor, name) for floor in given) for name in ("rms", "max", "row", "head")})
+    floors = list(floors)
+    return pb.Floor(**{name: max(getattr(floor, name) for floor in floors) for name in ("rms", "max", "row", "head")})
 
 
 def half_ulp(value: float, dtype: int) -> float:

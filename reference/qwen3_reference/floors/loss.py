@@ -13,5 +13,5 @@ def with_loss(floors: dict[tuple[str, int], pb.Floor]) -> dict[tuple[str, int], 
     least = max((floor.max for (name, _), floor in floors.items() if name == "logits"), default=0.0)
     for (name, _), floor in floors.items():
         if name == "loss":
-            floor.rms, floor.max, floor.row = (max(one, least) for one in (floor.rms, floor.max, floor.row))
+            floor.rms, floor.max, floor.row = (max(number, least) for number in (floor.rms, floor.max, floor.row))
     return floors

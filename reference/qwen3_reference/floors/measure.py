@@ -29,7 +29,7 @@ from qwen3_spec import FLOAT64, SEQUENTIAL_FLOAT32, Arithmetic
 from qwen3_spec.sweep import Key
 
 _TRUTH = "truth."
-Told = Callable[[str], None]
+Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class _Measured:
 
 
 def _truth(
-    measured: _Measured, weights: Weights, tables: Mapping[Key, Array], run: Pass, told: Told, *, elements: bool
+    measured: _Measured, weights: Weights, tables: Mapping[Key, Array], run: Pass, progress: Progress, *, elements: bool
 ) -> None:
     """For each tap its scale, with the recording's own error as its floor; and its `elements`."""
 
@@ -63,17 +63,17 @@ def _truth(
         if item is None:
             return
         value, judged, axes = measured.cut(name, value), measured.judged(name, step), measured.places[name].axes
-        found = tensor(name, np.array(scale(value, judged)), step=step)
-        found.info.floor.CopyFrom(
+        entry = tensor(name, np.array(scale(value, judged)), step=step)
+        entry.info.floor.CopyFrom(
             larger([error(item.values(), value, judged, axes), least(value, judged, axes, item.info.dtype)])
         )
-        run.add(found)
+        run.add(entry)
         if elements:
             run.add(tensor(_TRUTH + name, value, step=step))
 
     with run:
         if not run.complete:
-            told("float64 truth")
+            progress("float64 truth")
             spec_run(weights, measured.scope, tables, keep, FLOAT64, resumed_spec(run))
             run.end()
 
@@ -90,10 +90,10 @@ def _compared(
 
     def compare(step: int, name: str, value: Array) -> None:
         if measured.item(name, step) is not None:
-            found = tensor(name, np.zeros(0), step=step)
+            entry = tensor(name, np.zeros(0), step=step)
             expected, judged = truth[_TRUTH + name, step], measured.judged(name, step)
-            found.info.floor.CopyFrom(error(measured.cut(name, value), expected, judged, measured.places[name].axes))
-            run.add(found)
+            entry.info.floor.CopyFrom(error(measured.cut(name, value), expected, judged, measured.places[name].axes))
+            run.add(entry)
 
     with run:
         if not run.complete:
@@ -119,7 +119,7 @@ def measure(
     weights: Weights,
     tables: Mapping[Key, Array],
     folder: Path,
-    told: Told = lambda _stage: None,
+    progress: Progress = lambda _stage: None,
     advance: Callable[[int], None] = lambda _layers: None,
     known: Mapping[Key, pb.Floor] | None = None,
 ) -> Floors:
@@ -128,7 +128,7 @@ def measure(
     Half precision has no floors of own angles: what an honest frequency moves is less than its roundings, within the
     headroom of them up to positions of some 30,000.
 
-    `told` hears the stages in words, `advance` how many layers of all passes are done. `known` are floors that were
+    `progress` hears the stages in words, `advance` how many layers of all passes are done. `known` are floors that were
     measured before: they stay, and those of own angles are measured beside them.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -142,7 +142,7 @@ def measure(
 
     truth = pass_of("truth")
     plain = weights.dtype == pb.F32
-    _truth(measured, weights, tables, truth, told, elements=plain)
+    _truth(measured, weights, tables, truth, progress, elements=plain)
     parts: dict[Key, list[pb.Floor]] = {}
     scales: dict[Key, tuple[float, float]] = {}
     for item in truth:
@@ -152,10 +152,10 @@ def measure(
     true = {item.key: item.array for item in truth}
     another = partial(_compared, measured, weights)
     if plain and known is None:
-        told("sequential float32")
+        progress("sequential float32")
         for key, floor in another(tables, true, pass_of("sequential"), SEQUENTIAL_FLOAT32).items():
             parts[key].append(floor)
-    floors = {key: larger(some) for key, some in parts.items()}
+    floors = {key: larger(measurements) for key, measurements in parts.items()}
     for key, floor in table_floors(recording, tables).items():
         floors[key], scales[key] = floor, (1.0, 1.0)
     sizes = {key: recording[key].array.size for key in floors}
@@ -167,13 +167,13 @@ def measure(
     if not plain:
         return Floors(floors, {})
     wide = {key: pb.Floor.FromString(floor.SerializeToString()) for key, floor in floors.items()}
-    told("other angles")
+    progress("other angles")
     for name, ulps in (("above", ULPS), ("below", -ULPS)):
         moved = moved_tables(tables, spec_config(measured.scope.config).attention_factor, ulps)
         for key, floor in another(moved, true, pass_of(name), FLOAT64).items():
             wide[key] = larger([wide[key], floor])
-    own = {key: larger([floors[key], floor]) for key, floor in finished(wide).items()}
-    return Floors(floors, {key: floor for key, floor in own.items() if _is_wider(floor, floors[key])})
+    own_angles = {key: larger([floors[key], floor]) for key, floor in finished(wide).items()}
+    return Floors(floors, {key: floor for key, floor in own_angles.items() if _is_wider(floor, floors[key])})
 
 
 _WIDER = 1.01
@@ -181,14 +181,14 @@ _WIDER = 1.01
 
 def _is_wider(wide: pb.Floor, floor: pb.Floor) -> bool:
     """Whether one of its numbers is larger, by more than what pooling anew rounds."""
-    return any(getattr(wide, one) > _WIDER * getattr(floor, one) for one in ("rms", "max", "row", "head"))
+    return any(getattr(wide, number) > _WIDER * getattr(floor, number) for number in ("rms", "max", "row", "head"))
 
 
 def _measured(recording: Recording) -> _Measured:
     inputs = {item.info.name: item.array for item in recording if item.info.name.startswith("input.")}
     scope = Scope(recording.case.config, inputs, tuple(recording.case.steps), recording.case)
-    found = {item.info.name: place(item.info.name, scope.config.num_hidden_layers) for item in recording}
-    places = {name: spot for name, spot in found.items() if spot is not None and has_floor(spot)}
+    candidates = {item.info.name: place(item.info.name, scope.config.num_hidden_layers) for item in recording}
+    places = {name: tap for name, tap in candidates.items() if tap is not None and has_floor(tap)}
     return _Measured(recording, scope, places)
 
 
@@ -202,9 +202,9 @@ def table_floors(recording: Recording, tables: Mapping[Key, Array]) -> dict[Key,
         if op == "inv_freq":
             floors[item.key] = frequency_floor(config.head_dim, config.rope_theta, config.rope_scaling)
         elif op in ("cos", "sin"):
-            found = half_of(name)
-            assert found is not None
-            prefix, half = found
+            parts = half_of(name)
+            assert parts is not None
+            prefix, half = parts
             positions, inv_freq = tables[f"{prefix}.{half}position_ids", step], tables[f"{prefix}.inv_freq", 0]
             unit = table_rounding(positions, inv_freq, config.attention_factor, item.info.dtype)
             judged, axes = measured.judged(name, step), measured.places[name].axes

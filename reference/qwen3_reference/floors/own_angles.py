@@ -34,8 +34,8 @@ def moved_tables(tables: Mapping[Key, Array], attention_factor: float, ulps: flo
     """
     moved = dict(tables)
     for name, step in tables:
-        if (found := half_of(name)) is not None:
-            prefix, half = found
+        if (parts := half_of(name)) is not None:
+            prefix, half = parts
             inv_freq = tables[f"{prefix}.inv_freq", 0].astype(np.float32)
             frequencies = inv_freq.astype(np.float64) + ulps * np.spacing(inv_freq).astype(np.float64)
             angles = _rounded_apart(tables[f"{prefix}.{half}position_ids", step], frequencies, inv_freq == 1)
@@ -61,9 +61,9 @@ def rope_tables(golden: Recording) -> dict[Key, Array]:
     config = spec_config(golden.case.config)
     tables = {item.key: item.values() for item in golden if not item.info.name.startswith("input.")}
     for (name, step), _ in list(tables.items()):
-        if (found := half_of(name)) is None:
+        if (parts := half_of(name)) is None:
             continue
-        prefix, half = found
+        prefix, half = parts
         inv_freq = ops.inv_freq.forward(config.head_dim, config.rope_theta, config.rope_scaling)
         tables.setdefault((f"{prefix}.inv_freq", 0), inv_freq.astype(np.float32))
         if (f"{prefix}.{half}position_ids", step) not in tables:

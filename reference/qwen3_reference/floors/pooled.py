@@ -25,11 +25,11 @@ def pooled(
         if key[0] in small and all(scales[key]):
             rms, largest = scales[key]
             shares.setdefault(key[0], []).append(_times(floor, 1 / rms, 1 / largest))
-    found = dict(floors)
+    widened = dict(floors)
     for key, floor in floors.items():
         if key[0] in shares:
-            found[key] = larger([floor, _times(larger(shares[key[0]]), *scales[key])])
-    return found
+            widened[key] = larger([floor, _times(larger(shares[key[0]]), *scales[key])])
+    return widened
 
 
 def _times(floor: pb.Floor, rms: float, largest: float) -> pb.Floor:

@@ -57,16 +57,16 @@ class Pass:
         if path != self._path(len(self._states)) or self.complete:
             return False
         try:
-            found = read(path)
+            recording = read(path)
         except ParityError:  # a machine that went down may leave a file without its bytes
             return False
-        for item in found:
+        for item in recording:
             if item.info.name == _END:
                 self.complete = True
             elif item.info.name.startswith(STATE):
                 _, layer, key = item.info.name.split(".")
                 self._states.setdefault(int(layer), {})[key] = item
-        self._parts.append(found)
+        self._parts.append(recording)
         return True
 
     def _path(self, layer: int) -> Path:
@@ -89,7 +89,7 @@ class Pass:
             self._open().add(item)
             self._bytes += item.info.bytes
 
-    def kept(self) -> Mapping[str, Tensor] | None:
+    def stored_state(self) -> Mapping[str, Tensor] | None:
         """The state of the layer that comes next, if it was finished before."""
         return self._states[self._at] if self._at < self.finished else None
 

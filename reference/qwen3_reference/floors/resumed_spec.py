@@ -19,7 +19,7 @@ def resumed_spec(passed: Pass) -> Callable[[Specification], Layer]:
             return walked
 
         def layer(prefix: str, step: int, walk: Callable[[], None]) -> None:
-            state = passed.kept()
+            state = passed.stored_state()
             if state is None:
                 walk()
                 for name in _read_later(run, prefix, step):

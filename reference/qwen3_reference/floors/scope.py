@@ -40,9 +40,9 @@ class Scope:
             assert encoder is not None
             return ops.mask.encoder_mask(encoder, window)
         assert decoder is not None
-        given = self.inputs.get("input.decoder_mask")
-        own = decoder[:, :end] if given is None else given[:, :end, :end]
-        return ops.mask.merged(own, encoder, query, window)
+        stated = self.inputs.get("input.decoder_mask")
+        decoder_mask = decoder[:, :end] if stated is None else stated[:, :end, :end]
+        return ops.mask.merged(decoder_mask, encoder, query, window)
 
     def _by_row(self, place: Place, end: int) -> Array:
         """For what has neither queries nor keys: the rows that have not ended."""

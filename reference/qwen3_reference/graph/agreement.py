@@ -25,7 +25,7 @@ def farthest(graph: Graph, arrays: Mapping[str, Array], values: Mapping[Key, tor
     affair; that nearly all of it is chosen here too is checked. Another shape, and a value that is finite on one side
     alone, is infinitely far. Raises what NumPy raises where a node cannot be computed.
     """
-    taps, apart = dict[int, list[Key]](), dict[Key, float]()
+    taps, errors = dict[int, list[Key]](), dict[Key, float]()
     for key in values:
         taps.setdefault(graph.taps[key], []).append(key)
     held = dict(graph.leaf_values(arrays))
@@ -35,14 +35,14 @@ def farthest(graph: Graph, arrays: Mapping[str, Array], values: Mapping[Key, tor
             held[number] = computed(graph.nodes[number - first], held, _FAST)
         for key in taps.get(number, ()):
             run = values[key].numpy() if not values[key].is_floating_point() else values[key].double().numpy()
-            apart[key] = _choices_apart(run, held[number]) if run.dtype.kind in "bi" else _apart(run, held[number])
-            if run.dtype.kind == "i" and np.isfinite(apart[key]):
+            errors[key] = _choices_apart(run, held[number]) if run.dtype.kind in "bi" else _error(run, held[number])
+            if run.dtype.kind == "i" and np.isfinite(errors[key]):
                 held[number] = run
-    key = max(apart, key=lambda key: apart[key])
-    return key, apart[key]
+    key = max(errors, key=lambda key: errors[key])
+    return key, errors[key]
 
 
-def _apart(run: Array, mine: Array) -> float:
+def _error(run: Array, mine: Array) -> float:
     """The RMS of the difference in parts of the run's RMS."""
     if run.shape != mine.shape or not np.array_equal(np.isfinite(run), np.isfinite(mine)):
         return np.inf

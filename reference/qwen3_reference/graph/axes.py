@@ -51,8 +51,8 @@ def _axes(
     for place, size in enumerate(shape):
         if place in long:
             # The first step's length is a later step's past; of two axes the second is that of the keys.
-            seen = step > 0 or place != long[0] or name.endswith("attention_mask")
-            axes.append("key" if seen else "query")
+            is_key = step > 0 or place != long[0] or name.endswith("attention_mask")
+            axes.append("key" if is_key else "query")
         elif wider[place] == size:
             axes.append("channel")
         elif longer[place] == size:

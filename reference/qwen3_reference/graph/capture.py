@@ -55,15 +55,15 @@ def capture(
         )
     with as_reference(model):
         whole, lengths = completed(model, inputs, steps)
-        made, target = traced(model, whole, lengths), Path(path)
-        write(model, whole, lengths, made, target, name, checkpoint, seed, floors=floors, label=label, about=about)
+        trace, target = traced(model, whole, lengths), Path(path)
+        write(model, whole, lengths, trace, target, name, checkpoint, seed, floors=floors, label=label, about=about)
 
 
 def write(
     model: nn.Module,
     inputs: Inputs,
     lengths: Sequence[int],
-    made: Traced,
+    trace: Traced,
     path: Path,
     name: str,
     checkpoint: str | Path | None,
@@ -84,22 +84,22 @@ def write(
     case.MergeFrom(about or pb.Case())
     said = provenance("qwen3_reference", seed)
     said.flags.extend(
-        [pb.Pair(key="experts", value=EXPERTS), pb.Pair(key="export", value=str(made.dtype).split(".")[1])]
+        [pb.Pair(key="experts", value=EXPERTS), pb.Pair(key="export", value=str(trace.dtype).split(".")[1])]
     )
     said.flags.sort(key=lambda pair: pair.key)
     arithmetic = ARITHMETIC[DTYPES[dtype_of(model)]]
-    taps = list(dict.fromkeys(tap for tap, _ in made.values))
+    taps = list(dict.fromkeys(tap for tap, _ in trace.values))
     run = pb.Run(arithmetic=arithmetic, backend=pb.EAGER, materialised=taps)
     weights = dict(inside(model).named_parameters(remove_duplicate=False))
-    read = {name: weights[name] for name in made.graph.parameters}
+    read = {name: weights[name] for name in trace.graph.parameters}
     pieces = {} if checkpoint is None else pieces_of(read, Path(checkpoint))
-    graph = message_of(made.graph, architecture, _config(inside(model)), pieces, read)
+    graph = message_of(trace.graph, architecture, _config(inside(model)), pieces, read)
     named = {(f"input.{name}", 0): value for name, value in inputs.items()}
-    tensors = [_tensor(key, value, made.axes[key], "input") for key, value in named.items()]
-    tensors += [_tensor(key, value, made.axes[key]) for key, value in made.values.items()]
+    tensors = [_tensor(key, value, trace.axes[key], "input") for key, value in named.items()]
+    tensors += [_tensor(key, value, trace.axes[key]) for key, value in trace.values.items()]
     golden = Recording(case, said, run, tensors, parameter_messages(weights), graph=graph)
     if floors:
-        measured = floors_of(made.graph, dict(arrays_of(model, inputs)), golden)
+        measured = floors_of(trace.graph, dict(arrays_of(model, inputs)), golden)
         for item in tensors:
             if item.key in measured:
                 item.info.floor.CopyFrom(measured[item.key])

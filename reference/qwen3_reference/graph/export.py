@@ -108,10 +108,10 @@ def _graph(
 def _results(nodes: Sequence[fx.Node], specs: Sequence[OutputSpec], same: Mapping[fx.Node, fx.Node]) -> list[fx.Node]:
     """What the forward gives: results of buffers that it changes come first, and are nobody's taps."""
     (output,) = (node for node in nodes if node.op == "output")
-    given = torch.utils._pytree.tree_leaves(output.args)
+    outputs = torch.utils._pytree.tree_leaves(output.args)
     return [
         replaced(node, same)
-        for node, spec in zip(given, specs, strict=True)
+        for node, spec in zip(outputs, specs, strict=True)
         if spec.kind == OutputKind.USER_OUTPUT and isinstance(node, fx.Node)
     ]
 
@@ -119,9 +119,9 @@ def _results(nodes: Sequence[fx.Node], specs: Sequence[OutputSpec], same: Mappin
 def _leaves(nodes: Sequence[fx.Node], alive: Collection[fx.Node], *names: Collection[str]) -> Iterator[list[fx.Node]]:
     """The inputs, then what is read of the parameters, and of the constants, that are called by these `names`."""
     leaves = [node for node in nodes if node.op == "placeholder"]
-    yield [node for node in leaves if not any(node.name in some for some in names)]
-    for some in names:
-        yield [node for node in leaves if node.name in some and node in alive]
+    yield [node for node in leaves if not any(node.name in group for group in names)]
+    for group in names:
+        yield [node for node in leaves if node.name in group and node in alive]
 
 
 def _read(nodes: list[fx.Node], results: Sequence[fx.Node], same: Mapping[fx.Node, fx.Node]) -> set[fx.Node]:

@@ -42,14 +42,14 @@ def floors(graph: Graph, arrays: Mapping[str, Array], golden: Recording) -> dict
     narrow = golden.run.arithmetic in (pb.ARITHMETIC_BF16, pb.ARITHMETIC_F16)
     values = {graph.taps[key]: item.values for key, item in recorded.items()}
     whole = Slices(graph, graph.leaf_values(arrays), {}, choices=chosen(graph, values), narrow=narrow)
-    kept = {key: graph.taps[key] for key, item in recorded.items() if item.values.dtype.kind == "f"}
-    truth = whole.every(set(kept.values()))
-    most = {key: _error(recorded[key], recorded[key].values, truth[value]) for key, value in kept.items()}
-    squares = dict.fromkeys(kept, 0.0)
+    floats = {key: graph.taps[key] for key, item in recorded.items() if item.values.dtype.kind == "f"}
+    truth = whole.every(set(floats.values()))
+    most = {key: _error(recorded[key], recorded[key].values, truth[value]) for key, value in floats.items()}
+    squares = dict.fromkeys(floats, 0.0)
     count = _DRAWS if sum(arrays[name].size for name in graph.parameters) < _LARGE else _DRAWS // 2
     for noise in draws(count, narrow=narrow):
-        drawn = whole.every(set(kept.values()), noise)
-        for key, value in kept.items():
+        drawn = whole.every(set(floats.values()), noise)
+        for key, value in floats.items():
             error = _error(recorded[key], drawn[value], truth[value])
             most[key] = _Error(*map(max, most[key], error))
             squares[key] += error.rms**2 / count

@@ -100,8 +100,8 @@ def _shared(graph: Graph, layer: Sequence[Layer]) -> list[bool]:
     first, weights = len(graph.leaves), range(len(graph.inputs), len(graph.inputs) + len(graph.parameters))
     free = list[bool]()
     for place, node in enumerate(graph.nodes):
-        made = [read - first for read in node.reads if read >= first]
-        bound = any(layer[read].number and not free[read] for read in made)
+        sources = [read - first for read in node.reads if read >= first]
+        bound = any(layer[read].number and not free[read] for read in sources)
         bound = bound or any(read in weights for read in node.reads)
         free.append(bool(layer[place].number) and not bound)
     shared = [False] * len(graph.nodes)

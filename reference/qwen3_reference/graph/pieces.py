@@ -89,8 +89,8 @@ def _pieces(
     pieces, at = dict[str, None](), 0
     lengths = sorted({len(beginning) for beginning in beginnings}, reverse=True)
     while at < content.size:
-        alike = (other for size in lengths for other in beginnings.get(content[at : at + size].tobytes(), ()))
-        fits = (other for other in alike if other not in pieces and _stands(stored[other], dtype, content, at))
+        alike = (tensor for size in lengths for tensor in beginnings.get(content[at : at + size].tobytes(), ()))
+        fits = (tensor for tensor in alike if tensor not in pieces and _stands(stored[tensor], dtype, content, at))
         piece = next(fits, None)
         if piece is None:
             expected = "tensors of the checkpoint, one after the other"

@@ -67,7 +67,7 @@ def completed(
         raise refuse("the steps do not add up to the length", f"positive numbers that make {length}", list(steps))
     if len(steps) > 1 and model is not inside(model):
         raise refuse("a module around a model runs in one step", [length], list(steps), "leave the steps out")
-    made = dict(inputs)
+    whole = dict(inputs)
     mask = inputs.get("attention_mask")
     if (
         "position_ids" in names
@@ -77,8 +77,8 @@ def completed(
         and "decoder_input_ids" not in inputs
         and has_cache(inside(model))
     ):
-        made["position_ids"] = (mask.long().cumsum(-1) - 1).clamp(min=0)
-    return made, steps
+        whole["position_ids"] = (mask.long().cumsum(-1) - 1).clamp(min=0)
+    return whole, steps
 
 
 def _check(name: str, value: object, known: bool, names: Mapping[str, Any]) -> None:
@@ -98,9 +98,9 @@ def wider(inputs: Inputs) -> dict[str, torch.Tensor]:
 
 def longer(inputs: Inputs) -> dict[str, torch.Tensor]:
     """The same with the first position once more, on both sides of an encoder–decoder."""
-    made = {name: _again(value, query_axis(name, value)) for name, value in inputs.items()}
+    extended = {name: _again(value, query_axis(name, value)) for name, value in inputs.items()}
     square = [name for name, value in inputs.items() if value.ndim == 4]
-    return made | {name: _again(made[name], 2) for name in square}
+    return extended | {name: _again(extended[name], 2) for name in square}
 
 
 def _again(value: torch.Tensor, axis: int) -> torch.Tensor:

@@ -112,19 +112,19 @@ def small(config: Any, adjusted: Settings, settings: Settings = MappingProxyType
 def _shrunk(said: Settings, sizes: Settings) -> dict[str, Any]:
     """A configuration's dict, and those within it, with these sizes, and of each kind of layer the first."""
     lists = _of_layers(said)
-    kept = list(_kept(list(zip(*(map(repr, value) for value in lists.values()), strict=True)))) if lists else [0, 1]
+    chosen = list(_firsts(list(zip(*(map(repr, value) for value in lists.values()), strict=True)))) if lists else [0, 1]
 
     def shrunk(key: str, value: Any) -> Any:
         if _is_by_layer(key, value):
-            own = {int(layer): settings for layer, settings in value.items()}
-            layers = enumerate(own.get(layer) for layer in kept)
+            by_layer = {int(layer): settings for layer, settings in value.items()}
+            layers = enumerate(by_layer.get(layer) for layer in chosen)
             return {new: _shrunk(settings, sizes) for new, settings in layers if isinstance(settings, dict)}
         if isinstance(value, dict) and key not in ("rope_parameters", "rope_scaling", "id2label", "label2id"):
             return _shrunk(value, sizes)
         if key in lists:
-            return [value[layer] for layer in kept]
+            return [value[layer] for layer in chosen]
         if key in _DEPTHS and isinstance(value, int):
-            return len(kept)
+            return len(chosen)
         return sizes[key] if key in sizes and _is_size(value, key) else value
 
     return {key: shrunk(key, value) for key, value in said.items()}
@@ -155,7 +155,7 @@ _OPEN = ("head_dim", "n_inner", "pad_token_id", "num_key_value_heads", "attn_lay
 """Keys that may be None and are then filled in from others."""
 
 
-def _kept(kinds: list[tuple[str, ...]]) -> Iterator[int]:
+def _firsts(kinds: list[tuple[str, ...]]) -> Iterator[int]:
     """The first layer of each kind, at most four, and as many of the first ones more as make two."""
     firsts = [place for place, kind in enumerate(kinds) if kind not in kinds[:place]][:_MOST]
     more = [place for place in range(len(kinds)) if place not in firsts][: max(0, _FEWEST - len(firsts))]

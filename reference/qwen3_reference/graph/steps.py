@@ -41,7 +41,7 @@ class Steps(nn.Module):
             begin, end = end, end + length
             self.taps.begin(step)
             output = self.model(**self._cut(inputs, begin, end), **more)
-            more |= self._kept(output)
+            more |= self._arguments_of(output)
         return list(self.taps.values.values())
 
     def _cut(self, inputs: Mapping[str, torch.Tensor], begin: int, end: int) -> dict[str, torch.Tensor]:
@@ -60,7 +60,7 @@ class Steps(nn.Module):
                 cut[name] = value[..., begin:end] if name.endswith("position_ids") else value[:, begin:end]
         return cut
 
-    def _kept(self, output: Any) -> dict[str, Any]:
+    def _arguments_of(self, output: Any) -> dict[str, Any]:
         """Put the step's result and states among the taps; what the next step goes on from, by argument."""
         result = next((name for name in _RESULTS if isinstance(_part(output, name), torch.Tensor)), None)
         if result is None and isinstance(output, torch.Tensor):
@@ -68,16 +68,16 @@ class Steps(nn.Module):
         for name in (result, "pooler_output", *_AROUND):
             if name is not None:
                 self.taps.add(name, _part(output, name))
-        kept = dict[str, Any]()
+        arguments = dict[str, Any]()
         name = next((name for name in _CACHES if getattr(output, name, None) is not None), None)
         if self.cached and name is not None:
             cache = getattr(output, name)
             for tap, state in states(cache):
                 self.taps.add(tap, state)
-            kept[name] = cache
+            arguments[name] = cache
         if isinstance(getattr(output, _MEMORY, None), torch.Tensor) and "encoder_outputs" in self.names:
-            kept["encoder_outputs"] = BaseModelOutput(last_hidden_state=getattr(output, _MEMORY))
-        return kept
+            arguments["encoder_outputs"] = BaseModelOutput(last_hidden_state=getattr(output, _MEMORY))
+        return arguments
 
 
 def _part(output: object, name: str) -> object:

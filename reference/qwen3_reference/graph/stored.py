@@ -61,7 +61,7 @@ def message_of(
     readers, first = _readers(graph, segments), len(graph.leaves)
     for number, (layer, places) in enumerate(segments):
         block, local = _block(graph, places, known if layer else {}, words)
-        outputs = [value for value in _made(first, places) if readers.get(value, number) != number]
+        outputs = [value for value in _values_of(first, places) if readers.get(value, number) != number]
         block.output.extend(local[value] for value in outputs)
         call = message.call.add(block=blocks[block.SerializeToString(deterministic=True)], layer=layer)
         call.argument.extend(numbers[value] for value in islice(local, block.inputs))
@@ -75,7 +75,7 @@ def message_of(
     return message
 
 
-def _made(first: int, places: Sequence[int]) -> range:
+def _values_of(first: int, places: Sequence[int]) -> range:
     """The values that a stretch of nodes makes."""
     return range(first + places[0], first + places[-1] + 1)
 
@@ -84,7 +84,7 @@ def _block(
     graph: Graph, places: Sequence[int], layers: Mapping[str, Layer], words: _Words
 ) -> tuple[pb.GraphBlock, Mapping[int, int]]:
     """A stretch of nodes as a block without outputs, and the numbers in it of the graph's values, its inputs first."""
-    first, inside, local = len(graph.leaves), _made(len(graph.leaves), places), dict[int, int]()
+    first, inside, local = len(graph.leaves), _values_of(len(graph.leaves), places), dict[int, int]()
     for read in (read for place in places for read in graph.nodes[place].reads):
         if read not in inside:
             local.setdefault(read, len(local))
@@ -104,11 +104,11 @@ def _block(
 
 def _readers(graph: Graph, segments: Sequence[tuple[str, Sequence[int]]]) -> Mapping[int, int]:
     """Values that another call or a tap reads, with a number that is not their call's."""
-    first, made, readers = len(graph.leaves), dict[int, int](), dict[int, int]()
+    first, calls, readers = len(graph.leaves), dict[int, int](), dict[int, int]()
     for call, (_, places) in enumerate(segments):
-        made |= {first + place: call for place in places}
+        calls |= {first + place: call for place in places}
         for read in (read for place in places for read in graph.nodes[place].reads):
-            if made.get(read, call) != call:
+            if calls.get(read, call) != call:
                 readers[read] = call
     return {**readers, **dict.fromkeys(graph.taps.values(), len(segments))}
 

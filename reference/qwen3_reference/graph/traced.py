@@ -47,9 +47,9 @@ def traced(model: nn.Module, inputs: Inputs, steps: tuple[int, ...]) -> Traced:
     values, named = run(model, inputs, steps), {f"input.{name}": value for name, value in inputs.items()}
     first, (batch, lengths) = {(name, 0): value for name, value in named.items()}, _sizes(inputs, steps)
     shapes = [shapes_of(first | values)]
-    for other, cut in ((wider(inputs), steps), (longer(inputs), (steps[0] + 1, *steps[1:]))):
-        own = {(f"input.{name}", 0): value for name, value in other.items()}
-        shapes.append(shapes_of(own | run(model, other, cut)))
+    for variant, cut in ((wider(inputs), steps), (longer(inputs), (steps[0] + 1, *steps[1:]))):
+        variant_values = {(f"input.{name}", 0): value for name, value in variant.items()}
+        shapes.append(shapes_of(variant_values | run(model, variant, cut)))
     axes = axes_of(shapes[0], shapes[1], shapes[2], batch, lengths)
     graph, dtype = _graph(model, inputs, steps, values)
     return Traced(values, axes, graph, dtype)
@@ -75,9 +75,9 @@ def _graph(
     model: nn.Module, inputs: Inputs, steps: tuple[int, ...], values: Mapping[Key, torch.Tensor]
 ) -> tuple[Graph, torch.dtype]:
     """The first export that describes the run: in bfloat16, where casts are nodes, with free sizes, if it can be."""
-    own = dtype_of(model)
+    model_dtype = dtype_of(model)
     last: Exception | None = None
-    for dtype in dict.fromkeys((torch.bfloat16 if own == torch.float32 else own, own)):
+    for dtype in dict.fromkeys((torch.bfloat16 if model_dtype == torch.float32 else model_dtype, model_dtype)):
         for free in (True, False) if len(steps) == 1 and not _has_states(values) else (False,):
             try:
                 graph = _exported(model, inputs, steps, dtype, free=free)
@@ -87,8 +87,8 @@ def _graph(
             if list(graph.taps) != list(values):
                 last = ValueError("the export calls other modules than the run")
                 continue
-            key, far = _distance(model, graph, inputs, values) if own == torch.float32 else (("", 0), 0.0)
-            if far <= (_NEAR if dtype != own else _WRONG):
+            key, far = _distance(model, graph, inputs, values) if model_dtype == torch.float32 else (("", 0), 0.0)
+            if far <= (_NEAR if dtype != model_dtype else _WRONG):
                 return graph, dtype
             last = ParityError(
                 f"{type(model).__name__}: {key[0]} (step {key[1]})",
@@ -106,13 +106,13 @@ def _graph(
 
 def _exported(model: nn.Module, inputs: Inputs, steps: tuple[int, ...], dtype: torch.dtype, *, free: bool) -> Graph:
     taps, module = Taps(), _in(model, dtype)
-    given = {name: value.to(dtype) if value.is_floating_point() else value for name, value in inputs.items()}
+    converted = {name: value.to(dtype) if value.is_floating_point() else value for name, value in inputs.items()}
     auto = {name: dict.fromkeys(range(value.ndim), torch.export.Dim.AUTO) for name, value in inputs.items()}
     with watched(module, taps), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch's and the model's, of tracing
         sizes = (auto,) if free else None
         root = MODEL if module is inside(module) else f"{MODEL}.{MODEL}"
-        return exported(Steps(module, steps, taps), given, sizes, keys=lambda: list(taps.values), root=root)
+        return exported(Steps(module, steps, taps), converted, sizes, keys=lambda: list(taps.values), root=root)
 
 
 def dtype_of(model: nn.Module) -> torch.dtype:

@@ -48,11 +48,11 @@ def _both_ways(texts: Mapping[str, str]) -> Callable[[ReferenceTokenizer], pb.To
 
 def _merges(reference: ReferenceTokenizer) -> pb.Tokenization:
     """Also what the last merges make, and the first entries that no merge makes: from text they never come."""
-    made, pairs = reference.merges.makers, reference.merges.pairs
+    makers, pairs = reference.merges.makers, reference.merges.pairs
     unmade = [
         piece
         for piece, number in sorted(reference.tokenizer.get_vocab().items(), key=lambda entry: entry[1])
-        if len(piece) > 1 and piece not in made and number not in reference.added
+        if len(piece) > 1 and piece not in makers and number not in reference.added
     ]
     return pb.Tokenization(
         encoding=[

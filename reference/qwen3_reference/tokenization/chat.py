@@ -11,44 +11,44 @@ from qwen3_reference.tokenization.loading import ReferenceTokenizer
 _THINKING = {pb.THINKING_ON: True, pb.THINKING_OFF: False}
 
 
-def batch(reference: ReferenceTokenizer, given: pb.Batch) -> pb.Batch:
-    """`given` with its rows filled in, padded to the longest after truncation.
+def batch(reference: ReferenceTokenizer, request: pb.Batch) -> pb.Batch:
+    """`request` with its rows filled in, padded to the longest after truncation.
 
     Hugging Face does the two by two calls here: in one it refuses a length that is no multiple.
     """
     result = pb.Batch()
-    result.CopyFrom(given)
+    result.CopyFrom(request)
     result.ClearField("row")
     tokenizer = reference.tokenizer
     before = tokenizer.truncation_side
-    tokenizer.truncation_side = given.truncation_side
+    tokenizer.truncation_side = request.truncation_side
     encoded = tokenizer(
-        list(given.text),
+        list(request.text),
         add_special_tokens=False,
-        truncation=given.max_length > 0,
-        max_length=given.max_length or None,
+        truncation=request.max_length > 0,
+        max_length=request.max_length or None,
     )
     tokenizer.truncation_side = before
     encoded = tokenizer.pad(
         encoded,
         padding="longest",
-        padding_side=given.padding_side,
-        pad_to_multiple_of=given.pad_to_multiple_of or None,
+        padding_side=request.padding_side,
+        pad_to_multiple_of=request.pad_to_multiple_of or None,
     )
     for ids, mask in zip(encoded["input_ids"], encoded["attention_mask"], strict=True):
         result.row.append(pb.BatchRow(input_id=ids, attention_mask=mask))
     return result
 
 
-def conversation(reference: ReferenceTokenizer, given: pb.Conversation) -> pb.Conversation:
-    """`given` with the rendered text and its ids; `enable_thinking` reaches the template only when it is given."""
+def conversation(reference: ReferenceTokenizer, request: pb.Conversation) -> pb.Conversation:
+    """`request` with the rendered text and its ids; `enable_thinking` reaches the template only when it is given."""
     result = pb.Conversation()
-    result.CopyFrom(given)
-    thinking: dict[str, Any] = {"enable_thinking": _THINKING[given.thinking]} if given.thinking in _THINKING else {}
+    result.CopyFrom(request)
+    thinking: dict[str, Any] = {"enable_thinking": _THINKING[request.thinking]} if request.thinking in _THINKING else {}
     rendered = reference.tokenizer.apply_chat_template(
-        json.loads(given.messages),
-        tools=json.loads(given.tools) if given.tools else None,
-        add_generation_prompt=given.add_generation_prompt,
+        json.loads(request.messages),
+        tools=json.loads(request.tools) if request.tools else None,
+        add_generation_prompt=request.add_generation_prompt,
         tokenize=False,
         **thinking,
     )

@@ -170,8 +170,8 @@ _DEFINED: Mapping[str, tuple[str, str]] = {
 
 def members() -> list[pb.Conversation]:
     """Those conversations, the fields marked "given" alone; each once, with a prompt."""
-    given = {name: (messages, "") for name, messages in _MEMBERS.items()} | dict(_DEFINED)
+    texts = {name: (messages, "") for name, messages in _MEMBERS.items()} | dict(_DEFINED)
     return [
         pb.Conversation(name=name, messages=messages, tools=tools, add_generation_prompt=True)
-        for name, (messages, tools) in given.items()
+        for name, (messages, tools) in texts.items()
     ]

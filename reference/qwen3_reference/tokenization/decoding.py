@@ -25,37 +25,37 @@ def piece_bytes(piece: str) -> bytes:
     return piece.encode()
 
 
-def decoding(reference: ReferenceTokenizer, given: pb.Decoding) -> pb.Decoding:
-    """`given` (name, ids, skip_special_tokens) with every stage filled in.
+def decoding(reference: ReferenceTokenizer, request: pb.Decoding) -> pb.Decoding:
+    """`request` (name, ids, skip_special_tokens) with every stage filled in.
 
     Chunks are those of Hugging Face's own stream, and last what it still holds back, so that they join to the text. It
     holds back whatever ends in U+FFFD, also a real one: chunks are judged by their join, and by whole characters.
     Raises `ParityError`, as a harness bug, when pieces or chunks do not join to Hugging Face's text.
     """
-    ids = list(given.id)
-    result = pb.Decoding(name=given.name, id=ids, skip_special_tokens=given.skip_special_tokens)
+    ids = list(request.id)
+    result = pb.Decoding(name=request.name, id=ids, skip_special_tokens=request.skip_special_tokens)
     result.piece.extend(piece_bytes(piece) for piece in reference.tokenizer.convert_ids_to_tokens(ids))
     text = reference.tokenizer.decode(
-        ids, skip_special_tokens=given.skip_special_tokens, clean_up_tokenization_spaces=False
+        ids, skip_special_tokens=request.skip_special_tokens, clean_up_tokenization_spaces=False
     )
     assert isinstance(text, str)
     result.text = text
-    skipped = reference.special if given.skip_special_tokens else frozenset()
-    kept = [piece for number, piece in zip(ids, result.piece, strict=True) if number not in skipped]
-    _check(given, "pieces do not join to", b"".join(kept).decode(errors="replace"), result.text)
-    stream = DecodeStream(skip_special_tokens=given.skip_special_tokens)
+    skipped = reference.special if request.skip_special_tokens else frozenset()
+    pieces = [piece for number, piece in zip(ids, result.piece, strict=True) if number not in skipped]
+    _check(request, "pieces do not join to", b"".join(pieces).decode(errors="replace"), result.text)
+    stream = DecodeStream(skip_special_tokens=request.skip_special_tokens)
     result.chunk.extend(stream.step(reference.backend, number) or "" for number in ids)
     emitted = "".join(result.chunk)
-    _check(given, "chunks are not the beginning of", emitted, result.text[: len(emitted)])
+    _check(request, "chunks are not the beginning of", emitted, result.text[: len(emitted)])
     result.chunk.append(result.text[len(emitted) :])
     return result
 
 
-def _check(given: pb.Decoding, what: str, got: str, text: str) -> None:
+def _check(request: pb.Decoding, clause: str, got: str, text: str) -> None:
     if got != text:
         raise ParityError(
-            f"{given.name}: {list(given.id)}",
-            f"the {what} the text that Hugging Face decodes",
+            f"{request.name}: {list(request.id)}",
+            f"the {clause} the text that Hugging Face decodes",
             expected=ascii(text),
             got=ascii(got),
             next_step="report it with the ids and the tokenizer's directory",

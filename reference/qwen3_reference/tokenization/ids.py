@@ -97,8 +97,8 @@ def _single_bytes(reference: ReferenceTokenizer) -> dict[int, int]:
 
 def _characters(reference: ReferenceTokenizer) -> Iterator[Given]:
     of_byte = _single_bytes(reference)
-    for name, wanted in _MALFORMED.items():
-        yield f"bytes/{name}", [of_byte[byte] for byte in bytes.fromhex(wanted)], False
+    for name, hexadecimal in _MALFORMED.items():
+        yield f"bytes/{name}", [of_byte[byte] for byte in bytes.fromhex(hexadecimal)], False
     for byte in range(0x80, 0x100):
         yield f"bytes/alone_{byte:02x}", [of_byte[byte]], False
     spelt = [of_byte[byte] for byte in _CUT.encode()]

@@ -45,9 +45,9 @@ def load_tokenizer(directory: Path) -> ReferenceTokenizer:
         raise _refused(directory, "it is of another class", "Qwen2Tokenizer", type(tokenizer).__name__)
     backend: Tokenizer = tokenizer.backend_tokenizer
     settings = json.loads(backend.to_str())
-    for what, expected, found in _kind(settings):
-        if expected != found:
-            raise _refused(directory, f"its {what} is of another kind", expected, found)
+    for part, expected, actual in _kind(settings):
+        if expected != actual:
+            raise _refused(directory, f"its {part} is of another kind", expected, actual)
     missing = sorted(set(ByteLevel.alphabet()) - settings["model"]["vocab"].keys())
     if missing:  # Hugging Face leaves such a byte out without a word
         raise _refused(directory, "its vocabulary lacks bytes", "256 symbols, one for each byte", f"none of {missing}")

@@ -43,7 +43,7 @@ def _places(window: str, size: int) -> list[int]:
     middle = range(size // 2, size + size // 2)
     lines = [at for at in middle if window[at - 1] == "\n" and not window[at].isspace()]
     words = [at for at in middle if window[at] == " " and not window[at - 1].isspace()]
-    return [at for found in (lines, words) for at in sorted(found, key=lambda at: abs(at - size))[:_TRIES]]
+    return [at for places in (lines, words) for at in sorted(places, key=lambda at: abs(at - size))[:_TRIES]]
 
 
 def _ids(reference: ReferenceTokenizer, text: str) -> list[int]:

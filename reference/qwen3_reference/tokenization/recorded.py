@@ -16,13 +16,13 @@ from qwen3_reference.tokenization.stages import encoding
 __all__ = ["ReferenceTokenizer", "load_tokenizer", "record_tokenization", "tokenize"]
 
 
-def tokenize(reference: ReferenceTokenizer, given: pb.Tokenization) -> pb.Tokenization:
+def tokenize(reference: ReferenceTokenizer, request: pb.Tokenization) -> pb.Tokenization:
     """What Hugging Face makes of the fields marked "given", every stage filled in."""
     return pb.Tokenization(
-        encoding=[encoding(reference, item) for item in given.encoding],
-        decoding=[decoding(reference, item) for item in given.decoding],
-        batch=[batch(reference, item) for item in given.batch],
-        conversation=[conversation(reference, item) for item in given.conversation],
+        encoding=[encoding(reference, item) for item in request.encoding],
+        decoding=[decoding(reference, item) for item in request.decoding],
+        batch=[batch(reference, item) for item in request.batch],
+        conversation=[conversation(reference, item) for item in request.conversation],
     )
 
 

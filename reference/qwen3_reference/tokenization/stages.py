@@ -8,16 +8,16 @@ from qwen3_golden import ParityError, pb
 from qwen3_reference.tokenization.loading import ReferenceTokenizer
 
 
-def encoding(reference: ReferenceTokenizer, given: pb.Encoding) -> pb.Encoding:
-    """`given` (name, text, split_special_tokens) with every stage filled in.
+def encoding(reference: ReferenceTokenizer, request: pb.Encoding) -> pb.Encoding:
+    """`request` (name, text, split_special_tokens) with every stage filled in.
 
     Raises `ParityError`, as a harness bug, when the parts of Hugging Face's tokenizer disagree with the whole.
     """
-    result = pb.Encoding(name=given.name, text=given.text, split_special_tokens=given.split_special_tokens)
+    result = pb.Encoding(name=request.name, text=request.text, split_special_tokens=request.split_special_tokens)
     whole = reference.tokenizer(
-        given.text,
+        request.text,
         add_special_tokens=False,
-        split_special_tokens=given.split_special_tokens,
+        split_special_tokens=request.split_special_tokens,
         return_offsets_mapping=True,
     )
     result.id.extend(whole["input_ids"])
@@ -26,7 +26,7 @@ def encoding(reference: ReferenceTokenizer, given: pb.Encoding) -> pb.Encoding:
     parts = [number for segment in result.segment for number in _ids(segment)]
     if parts != list(result.id):
         raise ParityError(
-            f"{given.name}: {given.text!a}",
+            f"{request.name}: {request.text!a}",
             "the ids of the parts are not those of the whole text",
             expected=list(result.id),
             got=parts,

@@ -41,7 +41,7 @@ def write_added(tiny: Path, out: Path, added: Mapping[str, Collection[str]] = AD
     """`out` from the committed `tiny` with these added tokens; `ParityError` when it exists."""
     refuse_existing(out)
     whole, config = (json.loads((tiny / f"tokenizer{name}.json").read_text("utf-8")) for name in ("", "_config"))
-    first = 1 + max(one["id"] for one in whole["added_tokens"])
+    first = 1 + max(token["id"] for token in whole["added_tokens"])
     entries = {
         first + index: {"content": content, **{flag: flag in flags for flag in FLAGS}}
         for index, (content, flags) in enumerate(added.items())

@@ -53,24 +53,24 @@ RAW = ("→", "●", "Ġ→", "<0x0A>", "▁the")
 
 def merges_across(merges: Sequence[Merge]) -> list[Merge]:
     """The merges that would join each of `ACROSS` from left to right, of what `merges` make of it."""
-    made = list(merges)
+    extended = list(merges)
     for text in ACROSS:
-        pieces = pieces_of(made)
-        model = model_of({piece: number for number, piece in enumerate(pieces)}, made)
+        pieces = pieces_of(extended)
+        model = model_of({piece: number for number, piece in enumerate(pieces)}, extended)
         parts = [token.value for token in model.tokenize(symbols_of(text))]
         known = set(pieces)
         left = parts[0]
         for right in parts[1:]:
             if left + right not in known:
-                made.append((left, right))
+                extended.append((left, right))
             left += right
-    return made[len(merges) :]
+    return extended[len(merges) :]
 
 
 def idle_entries(merges: Sequence[Merge]) -> list[str]:
     """The entries of `IDLE` and `RAW` that no merge makes after all."""
-    made = set(pieces_of(merges))
-    return [piece for piece in (*map(symbols_of, IDLE), *RAW) if piece not in made]
+    pieces = set(pieces_of(merges))
+    return [piece for piece in (*map(symbols_of, IDLE), *RAW) if piece not in pieces]
 
 
 def numbered(pieces: Sequence[str], seed: int) -> dict[str, int]:

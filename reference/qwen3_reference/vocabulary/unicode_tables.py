@@ -42,10 +42,10 @@ def word_characters() -> list[str]:
     tokenizer = Tokenizer(models.WordLevel({"?": 0}, unk_token="?"))
     tokenizer.add_tokens([AddedToken("x", single_word=True, normalized=False)])
     lines = [character for character in CHARACTERS if character != "\n"]
-    found = {
+    recognised = {
         begin // 3 for begin, end in tokenizer.encode("".join(f"x{c}\n" for c in lines)).offsets if end == begin + 1
     }
-    return [character for number, character in enumerate(lines) if number not in found]
+    return [character for number, character in enumerate(lines) if number not in recognised]
 
 
 def case_variants() -> dict[str, str]:
@@ -91,8 +91,8 @@ def combining_classes() -> dict[str, int]:
     highest = each(nfd, (HIGHEST_CLASS + c for c in characters))
     marks = [
         c
-        for c, *found in zip(characters, alone, lowest, highest, strict=True)
-        if found[0] == c and (found[1] == LOWEST_CLASS + c or found[2] == c + HIGHEST_CLASS)
+        for c, *forms in zip(characters, alone, lowest, highest, strict=True)
+        if forms[0] == c and (forms[1] == LOWEST_CLASS + c or forms[2] == c + HIGHEST_CLASS)
     ]
     marks.sort(key=cmp_to_key(order))  # stable: ascending within a class
     numbers = {mark: unicodedata.combining(mark) for mark in marks}
@@ -128,7 +128,7 @@ def tables() -> dict[str, list[str]]:
         "combining_classes": ("the class (decimal) of: begin and end (exclusive)", _classes(combining_classes())),
     }
     version = f"tokenizers {tokenizers.__version__}"
-    return {f"{name}.txt": [f"# {what}; {version}", *lines] for name, (what, lines) in files.items()}
+    return {f"{name}.txt": [f"# {title}; {version}", *lines] for name, (title, lines) in files.items()}
 
 
 def _hex(characters: str) -> str:

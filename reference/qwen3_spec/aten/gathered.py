@@ -66,15 +66,15 @@ def product(numbers: Numbers, a: Array | Gathered, b: Array | Gathered) -> Array
 
     Raises `ValueError` for sides of other numbers of rows.
     """
-    rows, other = (a, np.asarray(b)) if isinstance(a, Gathered) else (b, np.asarray(a))
+    rows, dense = (a, np.asarray(b)) if isinstance(a, Gathered) else (b, np.asarray(a))
     assert isinstance(rows, Gathered)
-    if len(other) != len(rows.indices):
-        raise ValueError(f"{len(rows.indices)} and {len(other)} rows")
+    if len(dense) != len(rows.indices):
+        raise ValueError(f"{len(rows.indices)} and {len(dense)} rows")
     result = np.empty((*rows.indices.shape, a.shape[1], b.shape[2]), numbers.dtype("float32"))
     order = np.argsort(rows.indices, kind="stable")
     entries, starts = np.unique(rows.indices[order], return_index=True)
     for entry, places in zip(entries.tolist(), np.split(order, starts[1:]), strict=True):
-        table, part = rows.table[entry][None], other[places]
+        table, part = rows.table[entry][None], dense[places]
         left, right = (table, part) if rows is a else (part, table)
         result[places] = numbers.piece(entry).matmul(left, right)
     return result

@@ -33,34 +33,34 @@ def is_large(b: Array) -> bool:
 
 def product(a: Array, b: Array) -> Array:
     """`a b` in float64, `[…, k]` and `[k, n]`, a block of columns at a time."""
-    made = np.empty((*a.shape[:-1], b.shape[1]))
-    rows, wide = made.reshape(-1, b.shape[1]), FLOAT64.cast(a).reshape(-1, a.shape[-1])
+    total = np.empty((*a.shape[:-1], b.shape[1]))
+    rows, wide = total.reshape(-1, b.shape[1]), FLOAT64.cast(a).reshape(-1, a.shape[-1])
     for columns in _blocks(b):
         rows[:, columns] = wide @ FLOAT64.cast(b[:, columns])
-    return made
+    return total
 
 
 def products(a: Array, b: Array) -> tuple[Array, Array]:
     """As `qwen3_spec.sums.dot_products` of `[…, k]` and `[k, n]`."""
-    made, drift = (np.empty((*a.shape[:-1], b.shape[1])) for _ in range(2))
+    sums, drift = (np.empty((*a.shape[:-1], b.shape[1])) for _ in range(2))
     wide = FLOAT64.cast(a).reshape(-1, a.shape[-1])
-    sides = made.reshape(-1, b.shape[1]), drift.reshape(-1, b.shape[1])
+    sides = sums.reshape(-1, b.shape[1]), drift.reshape(-1, b.shape[1])
     for columns in _blocks(b):
         for side, part in zip(sides, dot_products(wide, b[:, columns]), strict=True):
             side[:, columns] = part
-    return made, drift
+    return sums, drift
 
 
 def beside(base: Base, a: Array) -> Array:
     """`a` times the base's right side, of an `a` near its left one: the difference is float32's, and small."""
-    apart = (a - base.left).astype(np.float32).reshape(-1, a.shape[-1])
-    return np.asarray(base.product + (apart @ base.right).reshape(base.product.shape))
+    difference = (a - base.left).astype(np.float32).reshape(-1, a.shape[-1])
+    return np.asarray(base.product + (difference @ base.right).reshape(base.product.shape))
 
 
 def is_of(base: Base, a: Array, b: Array) -> bool:
     """Whether a product has the base's right side itself, and a left one of the same shape."""
-    own, other = base.right.__array_interface__, b.__array_interface__
-    same = own["data"] == other["data"] and own["shape"] == other["shape"] and base.right.strides == b.strides
+    ours, theirs = base.right.__array_interface__, b.__array_interface__
+    same = ours["data"] == theirs["data"] and ours["shape"] == theirs["shape"] and base.right.strides == b.strides
     return same and base.left.shape == a.shape
 
 

@@ -48,7 +48,7 @@ def squeeze(x: Array, axes: int | Sequence[int] | None = None) -> Array:
 def expand(x: Array, shape: Sequence[int]) -> Array:
     """Axes of size 1 repeated without a copy, new ones in front; -1 keeps a size."""
     x = x.reshape((1,) * (len(shape) - x.ndim) + x.shape)
-    return np.broadcast_to(x, [own if size == -1 else size for size, own in zip(shape, x.shape, strict=True)])
+    return np.broadcast_to(x, [length if size == -1 else size for size, length in zip(shape, x.shape, strict=True)])
 
 
 def repeat(x: Array, counts: Sequence[int]) -> Array:

@@ -38,21 +38,21 @@ def einsum(numbers: Numbers, equation: str, operands: Sequence[Array], *, path: 
     inputs, _, output = equation.replace(" ", "").partition("->")
     names = inputs.split(",")
     y, indices = np.ones((), operands[0].dtype), ""
-    for number, (own, operand) in enumerate(zip(names, operands, strict=True), 1):
+    for number, (letters, operand) in enumerate(zip(names, operands, strict=True), 1):
         later = set(output).union(*names[number:])
-        every = list(dict.fromkeys(indices + own))
+        every = list(dict.fromkeys(indices + letters))
         every.sort(key=lambda name: name not in later)
         keep = sum(name in later for name in every)
-        product = _named(y, indices, every) * _named(operand, own, every)
+        product = _named(y, indices, every) * _named(operand, letters, every)
         axes = tuple(range(keep, len(every)))
         y, indices = numbers.sum(product, axes) if axes else product, "".join(every[:keep])
     return np.transpose(y, [indices.index(name) for name in output])
 
 
-def _named(x: Array, own: str, every: Sequence[str]) -> Array:
+def _named(x: Array, letters: str, every: Sequence[str]) -> Array:
     """An operand with an axis for each of these names, of size 1 where it has none."""
-    x = np.transpose(x, [own.index(name) for name in every if name in own])
-    return np.expand_dims(x, tuple(place for place, name in enumerate(every) if name not in own))
+    x = np.transpose(x, [letters.index(name) for name in every if name in letters])
+    return np.expand_dims(x, tuple(place for place, name in enumerate(every) if name not in letters))
 
 
 def total(
@@ -93,9 +93,9 @@ def variance(
 ) -> Array:
     """The mean square of the deviation over axes, divided by `count - correction`."""
     axes = _axes(x, dims)
-    apart = numbers.rounded(x - mean(numbers, x, axes, True))
+    deviation = numbers.rounded(x - mean(numbers, x, axes, True))
     count = int(np.prod([x.shape[axis] for axis in axes])) - correction
-    squares = numbers.rounded(apart * apart)
+    squares = numbers.rounded(deviation * deviation)
     return np.asarray(numbers.sum(squares, axes, keepdims=keepdim) / x.dtype.type(count))
 
 
@@ -163,9 +163,9 @@ def layer_norm(
 ) -> Array:
     """Mean and variance taken out of the last axes, then weight and bias."""
     axes = tuple(range(-len(shape), 0))
-    apart = numbers.rounded(x - mean(numbers, x, axes, True))
-    squares = mean(numbers, numbers.rounded(apart * apart), axes, True)
-    y = numbers.rounded(apart / numbers.rounded(np.sqrt(squares + x.dtype.type(eps))))
+    deviation = numbers.rounded(x - mean(numbers, x, axes, True))
+    squares = mean(numbers, numbers.rounded(deviation * deviation), axes, True)
+    y = numbers.rounded(deviation / numbers.rounded(np.sqrt(squares + x.dtype.type(eps))))
     y = y if weight is None else numbers.rounded(y * weight)
     return np.asarray(y if bias is None else y + bias)
 
@@ -194,13 +194,13 @@ def conv1d(
     """A convolution along the last axis: `[batch, in, time]`, `[out, in / groups, tap]` to `[batch, out, time]`."""
     x = np.pad(x, [(0, 0), (0, 0), (padding[0], padding[0])])
     batch, channels, time = x.shape
-    out, own, taps = weight.shape
+    out, group_channels, taps = weight.shape
     steps = (time - (taps - 1) * dilation[0] - 1) // stride[0] + 1
     starts = np.arange(steps) * stride[0]
     windows = x[:, :, starts[:, None] + np.arange(taps) * dilation[0]]  # [batch, in, time, tap]
     windows = windows.reshape(batch, groups, channels // groups, steps, taps)
-    windows = windows.transpose(0, 1, 3, 2, 4).reshape(batch, groups, steps, own * taps)
-    rows = weight.reshape(groups, out // groups, own * taps).transpose(0, 2, 1)
+    windows = windows.transpose(0, 1, 3, 2, 4).reshape(batch, groups, steps, group_channels * taps)
+    rows = weight.reshape(groups, out // groups, group_channels * taps).transpose(0, 2, 1)
     y = numbers.matmul(windows, rows).transpose(0, 1, 3, 2).reshape(batch, out, steps)
     return np.asarray(y if bias is None else y + bias[:, None])
 

@@ -62,10 +62,10 @@ def choices(site: Site) -> tuple[list[Array], Array]:
     Raises `ValueError` when some logits were not recorded.
     """
     steps, generation = list(site.case.steps), site.case.generation
-    found = [site.values.value("logits", step) for step in choosing_steps(steps, generation)]
-    known = [one[:, -1] for one in found if one is not None]
+    logits = [site.values.value("logits", step) for step in choosing_steps(steps, generation)]
+    known = [step_logits[:, -1] for step_logits in logits if step_logits is not None]
     ids = site.values.recorded("input.decoder_input_ids", 0)
-    if ids is None or len(known) < len(found):
+    if ids is None or len(known) < len(logits):
         raise ValueError("some logits were not recorded")
     return known, ids[:, generation.prompt_length :]
 

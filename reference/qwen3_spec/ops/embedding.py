@@ -47,9 +47,9 @@ def at_site(site: Site, arithmetic: Arithmetic) -> Array:
 
 def _looked_up(site: Site) -> dict[str, tuple[Array, Array]]:
     """Of each stack the gradient of its embedded tokens, and their ids."""
-    given = dict(zip(site.names, site.inputs, strict=True))
-    names = {one: (f"gradient.{one}.embed_tokens", f"input.{one}_input_ids") for one in ("encoder", "decoder")}
-    return {one: (given[dy], given[ids]) for one, (dy, ids) in names.items() if dy in given and ids in given}
+    inputs = dict(zip(site.names, site.inputs, strict=True))
+    names = {stack: (f"gradient.{stack}.embed_tokens", f"input.{stack}_input_ids") for stack in ("encoder", "decoder")}
+    return {stack: (inputs[dy], inputs[ids]) for stack, (dy, ids) in names.items() if dy in inputs and ids in inputs}
 
 
 def _by_rows(site: Site, dy: Array, ids: Array, arithmetic: Arithmetic = FLOAT64) -> Array:

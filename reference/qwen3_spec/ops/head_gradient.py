@@ -16,8 +16,8 @@ def _forward_name(site: Site) -> str:
 def _tables(site: Site) -> tuple[Array, Array]:
     """cos and sin at the tap's positions."""
     name = _forward_name(site)
-    own = "encoder_" if ".encoder_" in name else ""
-    cos, sin = (site.values.value(f"{name.partition('.')[0]}.{own}{table}", 0) for table in ("cos", "sin"))
+    half = "encoder_" if ".encoder_" in name else ""
+    cos, sin = (site.values.value(f"{name.partition('.')[0]}.{half}{table}", 0) for table in ("cos", "sin"))
     assert cos is not None and sin is not None
     return cos, sin
 

@@ -51,10 +51,10 @@ def at_site(site: Site, arithmetic: Arithmetic) -> Array:
 
 
 def _unit_at_site(site: Site, y: Array) -> Array:
-    own = unit(y, site.config.rope_theta, site.config.rope_scaling)
+    rounding = unit(y, site.config.rope_theta, site.config.rope_scaling)
     if site.values.recorded(site.place.name, site.step) is None:
-        return np.asarray(np.maximum(own, 2 * np.spacing(y.astype(np.float32))))  # how far libraries are apart
-    return own
+        return np.asarray(np.maximum(rounding, 2 * np.spacing(y.astype(np.float32))))  # how far libraries are apart
+    return rounding
 
 
 OPS = (Op("inv_freq", at_site, _unit_at_site),)

@@ -40,7 +40,7 @@ def unit(y: Array, x: Array, weight: Array, bias: Array, eps: float, *, roundoff
     mean = x.mean(axis=-1, keepdims=True)
     variance = np.square(x - mean).mean(axis=-1, keepdims=True) + eps
     cancelled = np.square(x).mean(axis=-1, keepdims=True) / variance
-    of_deviations, of_squares = (same_sign_sum(np.square(one))[..., None] / 2 for one in (x - mean, x))
+    of_deviations, of_squares = (same_sign_sum(np.square(values))[..., None] / 2 for values in (x - mean, x))
     through = np.maximum(of_deviations, of_squares * cancelled + np.maximum(cancelled - 1, 0))
     averaged = np.sqrt(dot_products(x.reshape(-1, size), np.ones((size, 1)))[1]).reshape(mean.shape) / size
     deviation = np.hypot(x - mean, np.hypot(mean, averaged)) * np.abs(weight) / np.sqrt(variance)

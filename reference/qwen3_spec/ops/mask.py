@@ -62,14 +62,14 @@ def merged(decoder_mask: Array, encoder_mask: Array | None, query_len: int, wind
     batch, total = decoder_mask.shape[:2]
     past = total - query_len
     if decoder_mask.ndim == 3:
-        own = decoder_mask[:, past:].astype(bool)
+        visible = decoder_mask[:, past:].astype(bool)
     else:
         near = causal(query_len, past) if window is None else sliding_causal(query_len, past, window)
-        own = near & padding(decoder_mask)
+        visible = near & padding(decoder_mask)
     if encoder_mask is None:
-        return own
+        return visible
     memory = np.broadcast_to(padding(encoder_mask), (batch, query_len, encoder_mask.shape[1]))
-    return np.concatenate([own, memory], axis=-1)
+    return np.concatenate([visible, memory], axis=-1)
 
 
 def at_site(site: Site, _arithmetic: Arithmetic) -> Array:
@@ -77,8 +77,8 @@ def at_site(site: Site, _arithmetic: Arithmetic) -> Array:
     if site.stack == "encoder":
         return encoder_mask(site.inputs[0], site.window)[:, -site.length :]
     slots = (slice(None), *[slice(site.stop)] * (site.inputs[0].ndim - 1))
-    own, memory = site.inputs[0][slots], site.inputs[1] if len(site.inputs) > 1 else None
-    return merged(own, memory, site.length, site.window)
+    decoder_mask, memory = site.inputs[0][slots], site.inputs[1] if len(site.inputs) > 1 else None
+    return merged(decoder_mask, memory, site.length, site.window)
 
 
 OPS = (Op("mask", at_site),)

@@ -37,10 +37,10 @@ def softmax(logits: Array, arithmetic: Arithmetic = FLOAT64) -> Array:
 
 def seen_ids(ids: Array, real: Array, vocab: int) -> Array:
     """`[batch, vocab]` bool: the tokens that a row has had, of `ids[batch, slot]` where `real` is True."""
-    seen = np.zeros((len(ids), vocab), bool)
+    previous = np.zeros((len(ids), vocab), bool)
     rows, slots = np.nonzero(real)
-    seen[rows, ids[rows, slots]] = True
-    return seen
+    previous[rows, ids[rows, slots]] = True
+    return previous
 
 
 def penalised(logits: Array, seen: Array, penalty: float, arithmetic: Arithmetic = FLOAT64) -> Array:
@@ -77,36 +77,36 @@ def min_p(logits: Array, p: float, arithmetic: Arithmetic = FLOAT64) -> Array:
     return np.where(probs < np.float32(p) * probs.max(axis=-1, keepdims=True), -np.inf, logits)
 
 
-def filtered(logits: Array, seen: Array, sampling: Sampling, *, arithmetic: Arithmetic = FLOAT64) -> Array:
-    """`logits[batch, vocab]` after every filter, -inf where a token was removed. `seen[batch, vocab]` is bool."""
-    kept = penalised(arithmetic.cast(logits), seen, sampling.repetition_penalty, arithmetic)
-    kept = kept / arithmetic.dtype(sampling.temperature)
+def filtered(logits: Array, previous: Array, sampling: Sampling, *, arithmetic: Arithmetic = FLOAT64) -> Array:
+    """`logits[batch, vocab]` after every filter, -inf where a token was removed. `previous[batch, vocab]` is bool."""
+    scores = penalised(arithmetic.cast(logits), previous, sampling.repetition_penalty, arithmetic)
+    scores = scores / arithmetic.dtype(sampling.temperature)
     if sampling.top_k:
-        kept = top_k(kept, sampling.top_k)
+        scores = top_k(scores, sampling.top_k)
     if sampling.top_p < 1:
-        kept = top_p(kept, sampling.top_p, arithmetic)
-    return min_p(kept, sampling.min_p, arithmetic) if sampling.min_p else np.asarray(kept)
+        scores = top_p(scores, sampling.top_p, arithmetic)
+    return min_p(scores, sampling.min_p, arithmetic) if sampling.min_p else np.asarray(scores)
 
 
-def forward(logits: Array, seen: Array, sampling: Sampling, *, arithmetic: Arithmetic = FLOAT64) -> Array:
+def forward(logits: Array, previous: Array, sampling: Sampling, *, arithmetic: Arithmetic = FLOAT64) -> Array:
     """The distribution that the next token is drawn from, `[batch, vocab]`; removed tokens have exactly 0.
 
     Source: HF's `LogitsProcessorList` as `generate(do_sample=True)` makes it, then a softmax.
     """
-    return softmax(filtered(logits, seen, sampling, arithmetic=arithmetic), arithmetic)
+    return softmax(filtered(logits, previous, sampling, arithmetic=arithmetic), arithmetic)
 
 
-def unit(y: Array, logits: Array, seen: Array, sampling: Sampling, *, roundoff: float = FLOAT32_ROUNDOFF) -> Array:
+def unit(y: Array, logits: Array, previous: Array, sampling: Sampling, *, roundoff: float = FLOAT32_ROUNDOFF) -> Array:
     """`p sqrt((1 + 3 |s| + max |s|)^2 + r^2)`: a softmax's unit for the filtered logits s, penalised and divided first.
 
     r are the roundings of the row's sum. Removed tokens must be exactly 0: unit 0.
     """
-    kept = filtered(logits, seen, sampling)
-    s = np.where(np.isfinite(kept), np.abs(kept), 0)
+    scores = filtered(logits, previous, sampling)
+    s = np.where(np.isfinite(scores), np.abs(scores), 0)
     peak = y.max(axis=-1, keepdims=True, initial=0)
     added = same_sign_sum(np.divide(y, peak, out=np.zeros_like(y), where=peak > 0))[..., None]
     scale = y * np.hypot(1 + 3 * s + s.max(axis=-1, keepdims=True, initial=0), added)
-    return np.asarray(np.where(np.isfinite(kept), roundoff * scale + SMALLEST_NORMAL, 0))
+    return np.asarray(np.where(np.isfinite(scores), roundoff * scale + SMALLEST_NORMAL, 0))
 
 
 def sampling_of(generation: Any) -> Sampling:
@@ -133,8 +133,8 @@ def _operands(site: Site) -> tuple[Array, Array, Sampling]:
 
 def at_site(site: Site, arithmetic: Arithmetic) -> Array:
     """The distribution of a step's last logits; a row with a number that is none has none either."""
-    last, seen, sampling = _operands(site)
-    y = forward(last, seen, sampling, arithmetic=arithmetic)
+    last, previous, sampling = _operands(site)
+    y = forward(last, previous, sampling, arithmetic=arithmetic)
     return np.where(np.isfinite(last).all(axis=-1, keepdims=True), y, arithmetic.dtype(np.nan))
 
 

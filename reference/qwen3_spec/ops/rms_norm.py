@@ -83,8 +83,8 @@ def by_input_unit(y: Array, dy: Array, x: Array, weight: Array, eps: float) -> A
     along = products.mean(axis=-1, keepdims=True)
     drift = np.sqrt((np.cumsum(products, axis=-1) ** 2 + 4 * products**2).sum(axis=-1, keepdims=True)) / x.shape[-1]
     through = same_sign_sum(np.square(np.asarray(x, np.float64)))[..., None]
-    own = 3 * np.abs(dn) + np.abs(n) * (drift + (3 + through) * np.abs(along))
-    return as_unit(scale * own + np.abs(y) * through)
+    relative = 3 * np.abs(dn) + np.abs(n) * (drift + (3 + through) * np.abs(along))
+    return as_unit(scale * relative + np.abs(y) * through)
 
 
 def _weight_and_eps(site: Site) -> tuple[Array, float]:
@@ -102,7 +102,7 @@ def _input_gradient_judged(site: Site) -> Result:
     *skip, dy, x = site.inputs
     operands = dy, x, *_weight_and_eps(site)
     y = by_input(*operands)
-    parts = [(np.asarray(one, np.float64), np.zeros(one.shape)) for one in skip]
+    parts = [(np.asarray(addend, np.float64), np.zeros(addend.shape)) for addend in skip]
     return linear.added([*parts, (y, by_input_unit(y, *operands))])
 
 

@@ -83,7 +83,7 @@ def keys_gradient(site: Site, arithmetic: Arithmetic) -> Array:
 
 def keys_gradient_unit(site: Site) -> Array:
     """The rounding unit of `keys_gradient`."""
-    scores, queries = (np.asarray(one, np.float64) for one in _scores_and_queries(site))
+    scores, queries = (np.asarray(values, np.float64) for values in _scores_and_queries(site))
     products = dot_products(np.swapaxes(scores * site.scaling, -1, -2), queries)
     return half(site, grouped_unit(*products, site.config.num_key_value_heads))
 
@@ -95,10 +95,10 @@ def query_name(site: Site) -> str:
 
 def half(site: Site, of_all: Array) -> Array:
     """The decoder's own keys or values of `[batch, kv_heads, key, head_dim]`, or the encoder's, which stand behind."""
-    own = sum(site.case.steps)
+    length = sum(site.case.steps)
     if site.place.name.startswith("gradient.encoder."):
         return of_all
-    part = slice(own, None) if ".encoder_" in site.place.name.rpartition("merged_attn")[2] else slice(None, own)
+    part = slice(length, None) if ".encoder_" in site.place.name.rpartition("merged_attn")[2] else slice(None, length)
     return of_all[:, :, part]
 
 

@@ -20,10 +20,10 @@ def forward(scores: Array, mask: Array, *, arithmetic: Arithmetic = FLOAT64, at:
     """
     visible = mask[:, None]
     masked = np.where(visible, at("scores", arithmetic.cast(scores)), -np.inf)
-    some = visible.any(axis=-1, keepdims=True)
-    peak = np.where(some, masked.max(axis=-1, keepdims=True), arithmetic.dtype(0))
+    has_key = visible.any(axis=-1, keepdims=True)
+    peak = np.where(has_key, masked.max(axis=-1, keepdims=True), arithmetic.dtype(0))
     weight = at("exponentials", np.exp(at("scores less their maximum", masked - peak)))
-    total = at("sum", np.where(some, arithmetic.sum(weight)[..., None], arithmetic.dtype(1)))
+    total = at("sum", np.where(has_key, arithmetic.sum(weight)[..., None], arithmetic.dtype(1)))
     return np.asarray(at("output", weight / total))
 
 
@@ -72,7 +72,7 @@ def _gradient(site: Site, arithmetic: Arithmetic) -> Array:
 
 
 def _gradient_unit(site: Site, _y: Array) -> Array:
-    dy, probs = (np.asarray(one, np.float64) for one in site.inputs)
+    dy, probs = (np.asarray(values, np.float64) for values in site.inputs)
     products = dy * probs
     along = np.abs(products.sum(axis=-1, keepdims=True))
     drift = np.sqrt((np.cumsum(products, axis=-1) ** 2 + products**2).sum(axis=-1, keepdims=True))

@@ -69,8 +69,8 @@ def slope(x: Array, hidden_act: str, *, arithmetic: Arithmetic = FLOAT64) -> Arr
     match hidden_act:
         case "silu":
             small = np.exp(-np.abs(x))
-            sigmoid, other = (np.where(side, arithmetic.dtype(1), small) / (1 + small) for side in (x >= 0, x < 0))
-            y = sigmoid + x * sigmoid * other
+            sigmoid, complement = (np.where(side, arithmetic.dtype(1), small) / (1 + small) for side in (x >= 0, x < 0))
+            y = sigmoid + x * sigmoid * complement
         case "gelu":
             below = 0.5 * (1 + arithmetic.cast(_erf(x * arithmetic.dtype(math.sqrt(0.5)))))
             y = below + x * arithmetic.dtype(1 / math.sqrt(2 * math.pi)) * np.exp(-0.5 * x * x)
@@ -103,7 +103,7 @@ def _gradient(site: Site, arithmetic: Arithmetic) -> Array:
 
 
 def _gradient_unit(site: Site, y: Array) -> Array:
-    dy, gate, up = (np.asarray(one, np.float64) for one in site.inputs)
+    dy, gate, up = (np.asarray(values, np.float64) for values in site.inputs)
     act = site.config.hidden_act
     if site.place.name.endswith("up_proj"):
         return unit(y, gate, dy, act)
