@@ -38,10 +38,10 @@ def check_cache(
         if not getattr(layer, "is_sliding", False):
             continue
         window = config.window(config.layer_type(layer_idx))
-        kept: int | None = getattr(layer, "sliding_window", None)
-        if kept is not None and (window is None or kept < window):
+        sliding_window: int | None = getattr(layer, "sliding_window", None)
+        if sliding_window is not None and (window is None or sliding_window < window):
             raise ValueError(
-                f"past_key_values' self-attention cache keeps {kept} tokens in layer {layer_idx}, "
+                f"past_key_values' self-attention cache keeps {sliding_window} tokens in layer {layer_idx}, "
                 f"whose window is {window or 'unlimited'}; use a full cache"
             )
     for half in ("self", "cross"):
@@ -56,11 +56,11 @@ def check_cache(
             )
     else:
         for layer_idx, layer in enumerate(cache.cross_attention_cache.layers):
-            room: int | None = getattr(layer, "max_cache_len", None)
-            if room is not None and room < encoder_length:
+            max_cache_len: int | None = getattr(layer, "max_cache_len", None)
+            if max_cache_len is not None and max_cache_len < encoder_length:
                 raise ValueError(
-                    f"past_key_values' cross-attention cache has room for {room} encoder keys in layer {layer_idx}; "
-                    f"encoder_hidden_states has length {encoder_length}"
+                    f"past_key_values' cross-attention cache has room for {max_cache_len} encoder keys "
+                    f"in layer {layer_idx}; encoder_hidden_states has length {encoder_length}"
                 )
     return cache
 
@@ -117,29 +117,29 @@ def appended(
     """
     layers = [] if cache is None else cache.self_attention_cache.layers
     layer = layers[layer_idx] if layer_idx < len(layers) else None
-    if cache is None or type(layer) is not MergedLayer or layer.room is None:
+    if cache is None or type(layer) is not MergedLayer or layer.buffer is None:
         return None
-    theirs, memory = cache.cross_attention_cache.layers[layer_idx], layer.room.memory
+    theirs, memory = cache.cross_attention_cache.layers[layer_idx], layer.buffer.memory
     if type(theirs) is not DynamicLayer or theirs.keys is not memory[0] or theirs.values is not memory[1]:
         return None
     return layer.append(keys, values).both if layer.takes(keys.shape[2], keys.dtype) else None
 
 
-def memory_first(cache: EncoderDecoderCache | None, layer_idx: int, own: Pair, memory: Pair) -> Pair:
+def memory_first(cache: EncoderDecoderCache | None, layer_idx: int, decoder: Pair, memory: Pair) -> Pair:
     """`[encoder ; decoder]` keys and values of a layer, from its halves; in one buffer where its cache can hold both.
 
     Each is `[batch, kv_heads, slots, head_dim]`. The encoder's half of the cache becomes a view of that buffer.
     """
     layer = None if cache is None else cache.self_attention_cache.layers[layer_idx]
-    if not isinstance(layer, MergedLayer) or layer.keys is not own[0] or layer.values is not own[1]:
-        return torch.cat((memory[0], own[0]), dim=2), torch.cat((memory[1], own[1]), dim=2)
-    room = layer.beside(memory)
+    if not isinstance(layer, MergedLayer) or layer.keys is not decoder[0] or layer.values is not decoder[1]:
+        return torch.cat((memory[0], decoder[0]), dim=2), torch.cat((memory[1], decoder[1]), dim=2)
+    buffer = layer.beside(memory)
     assert cache is not None
     theirs = cache.cross_attention_cache.layers[layer_idx]
     assert isinstance(theirs, CacheLayerMixin)
     if theirs.keys is memory[0] and theirs.values is memory[1]:
-        theirs.keys, theirs.values = room.memory
-    return room.both
+        theirs.keys, theirs.values = buffer.memory
+    return buffer.both
 
 
 def past_length(cache: EncoderDecoderCache | None, layer_idx: int = 0) -> int | torch.Tensor:

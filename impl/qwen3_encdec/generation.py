@@ -25,9 +25,9 @@ class Qwen3GenerationMixin(GenerationMixin):
 
     def _prepare_model_inputs(self, inputs: Any, bos_token_id: Any, model_kwargs: dict[str, Any]) -> Any:
         """As HF's; `ValueError` for what is no tensor or of another batch, which `generate` itself stumbles over."""
-        found = super()._prepare_model_inputs(inputs, bos_token_id, model_kwargs)  # type: ignore[misc]
-        check_generation_inputs(found[0], str(found[1]), model_kwargs)
-        return found
+        prepared = super()._prepare_model_inputs(inputs, bos_token_id, model_kwargs)  # type: ignore[misc]
+        check_generation_inputs(prepared[0], str(prepared[1]), model_kwargs)
+        return prepared
 
     def _prefill(
         self, input_ids: torch.Tensor, generation_config: Any, model_kwargs: dict[str, Any], *args: Any, **kwargs: Any
@@ -49,8 +49,8 @@ class Qwen3GenerationMixin(GenerationMixin):
         if mask.shape[1] == length <= past:
             raise ValueError(f"decoder_input_ids has length {length}, past_key_values holds {past}; pass ids beyond it")
         for end in range(past + (size or length), length, size or length):
-            seen = model_kwargs | {"decoder_attention_mask": mask[:, :end]}
-            model(**model.prepare_inputs_for_generation(input_ids[:, :end], next_sequence_length=size, **seen))
+            chunk_kwargs = model_kwargs | {"decoder_attention_mask": mask[:, :end]}
+            model(**model.prepare_inputs_for_generation(input_ids[:, :end], next_sequence_length=size, **chunk_kwargs))
         whole = copy.copy(generation_config)
         whole.prefill_chunk_size = None
         return prefill(input_ids, whole, model_kwargs, *args, **kwargs)

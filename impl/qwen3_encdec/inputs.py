@@ -89,12 +89,12 @@ def check_encoder_states(states: torch.Tensor | None, batch: int, hidden_size: i
 
 def check_generation_inputs(main: torch.Tensor, name: str, others: dict[str, Any]) -> None:
     """`ValueError` unless what `generate` handles before the model sees it are tensors, and of one batch."""
-    given = {name: main} | {
+    tensors = {name: main} | {
         key: others[key]
         for key in ("attention_mask", "decoder_input_ids", "decoder_attention_mask")
         if others.get(key) is not None
     }
-    for key, value in given.items():
+    for key, value in tensors.items():
         check_tensor(value, key)
         if value.ndim == 0 or value.shape[0] != main.shape[0]:
             raise ValueError(

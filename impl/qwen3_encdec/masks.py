@@ -198,10 +198,14 @@ def merged_mask(
     memory = memory_mask(encoder_attention_mask, batch, query, encoder_length, dtype, device)
     if whole is not None and whole.ndim == 4 and encoder_length and whole.shape[-1] == count + encoder_length:
         decoder_attention_mask = whole[..., :count]
-        given = explicit_mask(whole[..., count:], "decoder attention_mask", (batch, query, encoder_length), dtype)
-        memory = torch.minimum(given, memory)
-    own = own_mask(decoder_attention_mask, batch, query, past, slots, window, dtype, device)
-    heads = max(own.shape[1], memory.shape[1])
-    if own.shape[1] not in (1, heads) or memory.shape[1] not in (1, heads):
-        raise ValueError(f"the decoder's mask has {own.shape[1]} heads, the encoder's {memory.shape[1]}; expected one")
-    return torch.cat((own.expand(-1, heads, -1, -1), memory.expand(-1, heads, -1, -1)), dim=-1)
+        encoder_part = explicit_mask(
+            whole[..., count:], "decoder attention_mask", (batch, query, encoder_length), dtype
+        )
+        memory = torch.minimum(encoder_part, memory)
+    decoder_mask = own_mask(decoder_attention_mask, batch, query, past, slots, window, dtype, device)
+    heads = max(decoder_mask.shape[1], memory.shape[1])
+    if decoder_mask.shape[1] not in (1, heads) or memory.shape[1] not in (1, heads):
+        raise ValueError(
+            f"the decoder's mask has {decoder_mask.shape[1]} heads, the encoder's {memory.shape[1]}; expected one"
+        )
+    return torch.cat((decoder_mask.expand(-1, heads, -1, -1), memory.expand(-1, heads, -1, -1)), dim=-1)

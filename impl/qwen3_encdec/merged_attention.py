@@ -111,8 +111,8 @@ class Qwen3MergedAttention(ProjectedAttention):
             device = decoder_hidden_states.device
             past = past_length(cache, self.layer_idx)
             name = "decoder_position_ids"
-            own = positions(decoder_position_ids, decoder_attention_mask, batch, query, past, name, device)
-            position_embeddings = self._tables(decoder_hidden_states, own)
+            position_ids = positions(decoder_position_ids, decoder_attention_mask, batch, query, past, name, device)
+            position_embeddings = self._tables(decoder_hidden_states, position_ids)
             if self.config.rotate_encoder_keys and not has_encoder_keys(cache, self.layer_idx):
                 name = "encoder_position_ids"
                 theirs = positions(encoder_position_ids, encoder_attention_mask, batch, encoder_length, 0, name, device)

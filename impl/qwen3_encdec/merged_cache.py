@@ -20,19 +20,19 @@ _SPARE = 64
 class Room:
     """One buffer `[2, batch, kv_heads, slots, head_dim]` of keys and of values, and what stands in it.
 
-    `memory` and `own` are views of the encoder's half and the decoder's, `both` of them together. There are 64 slots
-    to spare at first, or a quarter of those in use if that is more.
+    `memory` and `decoder` are views of the encoder's half and the decoder's, `both` of them together. There are 64
+    slots to spare at first, or a quarter of those in use if that is more.
     """
 
-    def __init__(self, memory: Pair, own: Pair) -> None:
-        batch, heads, length, dim = own[0].shape
+    def __init__(self, memory: Pair, decoder: Pair) -> None:
+        batch, heads, length, dim = decoder[0].shape
         self._first = memory[0].shape[2]
         self._used = self._first + length
         self._slots = self._used + max(_SPARE, self._used // 4)
-        self._buffer = own[0].new_empty(2, batch, heads, self._slots, dim)
+        self._buffer = decoder[0].new_empty(2, batch, heads, self._slots, dim)
         self.memory = self._part(0, self._first)
         self._look()
-        for place, tensor in zip((*self.memory, *self.own), (*memory, *own), strict=True):
+        for place, tensor in zip((*self.memory, *self.decoder), (*memory, *decoder), strict=True):
             place.copy_(tensor)
 
     def _part(self, start: int, tokens: int) -> Pair:
@@ -40,7 +40,7 @@ class Room:
         return keys, values
 
     def _look(self) -> None:
-        self.own = self._part(self._first, self._used - self._first)
+        self.decoder = self._part(self._first, self._used - self._first)
         self.both = self._part(0, self._used)
 
     def takes(self, tokens: int, dtype: torch.dtype) -> bool:
@@ -67,11 +67,11 @@ class Room:
 class MergedLayer(DynamicLayer):  # type: ignore[no-untyped-call]
     """A `DynamicLayer` that can hold the encoder's keys and values beside its own.
 
-    What reorders, repeats or crops a cache leaves other tensors in `keys` and `values` than the room's. The next step
-    then moves into a new room, so that nothing that somebody still holds is written over.
+    What reorders, repeats or crops a cache leaves other tensors in `keys` and `values` than the buffer's. The next step
+    then moves into a new buffer, so that nothing that somebody still holds is written over.
     """
 
-    room: Room | None = None
+    buffer: Room | None = None
 
     def update(self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any) -> Pair:
         """Append `[batch, kv_heads, tokens, head_dim]`; returns all of the decoder's keys and values.
@@ -79,41 +79,44 @@ class MergedLayer(DynamicLayer):  # type: ignore[no-untyped-call]
         In place once `beside` was called, except in a graph, which may be run on other caches.
         """
         if not capturing() and self.takes(key_states.shape[2], key_states.dtype):
-            return self.append(key_states, value_states).own
-        self.room = None
+            return self.append(key_states, value_states).decoder
+        self.buffer = None
         return super().update(key_states, value_states)
 
     def takes(self, tokens: int, dtype: torch.dtype) -> bool:
-        """Whether there is a room, holds what the layer holds, and takes so many new tokens."""
-        room = self.room
+        """Whether there is a buffer, holds what the layer holds, and takes so many new tokens."""
+        buffer = self.buffer
         return (
-            room is not None and self.keys is room.own[0] and self.values is room.own[1] and room.takes(tokens, dtype)
+            buffer is not None
+            and self.keys is buffer.decoder[0]
+            and self.values is buffer.decoder[1]
+            and buffer.takes(tokens, dtype)
         )
 
     def append(self, keys: torch.Tensor, values: torch.Tensor) -> Room:
-        """Write new keys and values, each `[batch, kv_heads, tokens, head_dim]`, into the room, which takes them."""
-        assert self.room is not None
-        self.room.append(keys, values)
-        self.keys, self.values = self.room.own
-        return self.room
+        """Write new keys and values, each `[batch, kv_heads, tokens, head_dim]`, into the buffer, which takes them."""
+        assert self.buffer is not None
+        self.buffer.append(keys, values)
+        self.keys, self.values = self.buffer.decoder
+        return self.buffer
 
     def beside(self, memory: Pair) -> Room:
-        """The room with the encoder's keys and values, each `[batch, kv_heads, encoder, head_dim]`, beside the layer's.
+        """The buffer with the encoder's keys and values, `[batch, kv_heads, encoder, head_dim]`, beside the layer's.
 
         Those of the last call are not copied.
         """
-        room = self.room
-        if room is None or room.memory[0] is not memory[0] or room.memory[1] is not memory[1]:
+        buffer = self.buffer
+        if buffer is None or buffer.memory[0] is not memory[0] or buffer.memory[1] is not memory[1]:
             assert self.keys is not None and self.values is not None
-            self.room = room = Room(memory, (self.keys, self.values))
-            self.keys, self.values = room.own
-        return room
+            self.buffer = buffer = Room(memory, (self.keys, self.values))
+            self.keys, self.values = buffer.decoder
+        return buffer
 
 
 def merged_layers(cache: DynamicCache) -> DynamicCache:
     """The empty cache with a `MergedLayer` in the place of each full layer that it has or would make."""
-    made: Callable[[], MergedLayer] = MergedLayer
-    cache.layers = [made() if type(layer) is DynamicLayer else layer for layer in cache.layers]
+    merged_layer: Callable[[], MergedLayer] = MergedLayer
+    cache.layers = [merged_layer() if type(layer) is DynamicLayer else layer for layer in cache.layers]
     if cache.layer_class_to_replicate is DynamicLayer:
         cache.layer_class_to_replicate = MergedLayer
     return cache

@@ -88,7 +88,7 @@ class Qwen3Decoder(Qwen3EncoderDecoderPreTrainedModel):  # type: ignore[no-untyp
         """Each layer's mask, one for all layers of a type, in the form that the call's attention takes."""
         layer_types = self.config.layer_types or []
         batch, query = hidden_states.shape[:2]
-        given = attention_mask, encoder_attention_mask
+        attention_masks = attention_mask, encoder_attention_mask
         direct = (
             hidden_states.numel() > 0 and not torch.is_grad_enabled() and calls_sdpa(self.config, output_attentions)
         )
@@ -101,10 +101,12 @@ class Qwen3Decoder(Qwen3EncoderDecoderPreTrainedModel):  # type: ignore[no-untyp
                 "encoder_length": encoder_length,
                 "window": self.config.window(layer_type),
             }
-            if direct and query == 1 and hides_nothing(*given, **sizes):
+            if direct and query == 1 and hides_nothing(*attention_masks, **sizes):
                 masks[layer_type] = SEES_ALL
                 continue
-            mask = merged_mask(*given, query=query, dtype=hidden_states.dtype, device=hidden_states.device, **sizes)
+            mask = merged_mask(
+                *attention_masks, query=query, dtype=hidden_states.dtype, device=hidden_states.device, **sizes
+            )
             masks[layer_type] = backend_mask(mask, self.config, output_attentions)
             if direct:
                 masks[layer_type] = SdpaMask(mask.roll(encoder_length, dims=-1))

@@ -155,16 +155,16 @@ class Qwen3ForSeq2SeqLM(Qwen3EncoderDecoderPreTrainedModel, Qwen3GenerationMixin
             output_hidden_states=output_hidden_states,
         )
         assert decoded.last_hidden_state is not None and encoded.last_hidden_state is not None
-        logits = self.lm_head(decoded.last_hidden_state[:, _kept(logits_to_keep)])
+        logits = self.lm_head(decoded.last_hidden_state[:, _positions_to_keep(logits_to_keep)])
         held: dict[str, Any] = {CACHE: getattr(decoded, CACHE)}
-        own, cross = _split_weights(decoded.attentions, encoded.last_hidden_state.shape[1])
+        decoder_attentions, cross_attentions = _split_weights(decoded.attentions, encoded.last_hidden_state.shape[1])
         output = Seq2SeqLMOutput(
             loss=None if labels is None else _loss(logits, labels, num_items_in_batch),
             logits=logits,
             **held,
             decoder_hidden_states=decoded.hidden_states,
-            decoder_attentions=own,
-            cross_attentions=cross,
+            decoder_attentions=decoder_attentions,
+            cross_attentions=cross_attentions,
             encoder_last_hidden_state=encoded.last_hidden_state,
             encoder_hidden_states=encoded.hidden_states,
             encoder_attentions=encoded.attentions,
@@ -172,7 +172,7 @@ class Qwen3ForSeq2SeqLM(Qwen3EncoderDecoderPreTrainedModel, Qwen3GenerationMixin
         return output if (config.return_dict if return_dict is None else return_dict) else output.to_tuple()
 
 
-def _kept(logits_to_keep: int | torch.Tensor) -> slice | torch.Tensor:
+def _positions_to_keep(logits_to_keep: int | torch.Tensor) -> slice | torch.Tensor:
     if isinstance(logits_to_keep, int):
         if logits_to_keep < 0:
             raise ValueError(f"logits_to_keep = {logits_to_keep}; expected a count of positions, 0 for all, or indices")
@@ -186,8 +186,10 @@ def _split_weights(
 ) -> tuple[tuple[torch.Tensor, ...] | None, tuple[torch.Tensor, ...] | None]:
     if merged is None:
         return None, None
-    own = merged[0].shape[-1] - encoder_length
-    return tuple(weights[..., :own] for weights in merged), tuple(weights[..., own:] for weights in merged)
+    decoder_length = merged[0].shape[-1] - encoder_length
+    return tuple(weights[..., :decoder_length] for weights in merged), tuple(
+        weights[..., decoder_length:] for weights in merged
+    )
 
 
 def _loss(

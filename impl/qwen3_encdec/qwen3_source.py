@@ -54,7 +54,7 @@ def resolve_rope_parameters(source: Mapping[str, Any], default_theta: float | No
     if theta is None:
         raise ValueError("rope_theta is missing, at the top level and in rope_parameters; it has no honest default")
     if len(set(scalings.values())) > 1:
-        raise ValueError("the scalings disagree: " + ", ".join(f"{name} = {found}" for name, found in scalings.items()))
+        raise ValueError("the scalings disagree: " + ", ".join(f"{name} = {value}" for name, value in scalings.items()))
     scaling = next(iter(scalings.values()), None)
     if scaling is None:
         return {"rope_type": "default", "rope_theta": theta}

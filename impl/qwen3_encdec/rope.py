@@ -70,12 +70,12 @@ class Qwen3RotaryEmbedding(nn.Module):
         super().__init__()
         if dim <= 0 or dim % 2:
             raise ValueError(f"dim = {dim} must be a positive even number: RoPE rotates pairs")
-        given = rope_parameters or {}
-        self.scaling = resolve_scaling(given, max_position_embeddings=max_position_embeddings)
+        parameters = rope_parameters or {}
+        self.scaling = resolve_scaling(parameters, max_position_embeddings=max_position_embeddings)
         self.attention_factor = 1.0 if self.scaling is None else self.scaling.attention_factor
         self.dim = dim
         self.max_position_embeddings = max_position_embeddings
-        self.base = given.get("rope_theta", base)
+        self.base = parameters.get("rope_theta", base)
         self.register_buffer("inv_freq", self.frequencies(), persistent=False)
 
     def frequencies(self, device: torch.device | None = None) -> torch.Tensor:

@@ -140,5 +140,5 @@ def yarn_frequencies(dim: int, base: float, scaling: YarnScaling, device: torch.
     first, last = ramp_ends(dim, base, scaling)
     width = (last if last != first else last + 0.001) - first  # no ramp is a step
     steps = (torch.arange(dim // 2, dtype=torch.float32, device=device) - first) / width
-    kept = 1 - steps.clamp(0, 1)
-    return 1.0 / (scaling.factor * wavelengths) * (1 - kept) + 1.0 / wavelengths * kept
+    unscaled = 1 - steps.clamp(0, 1)
+    return 1.0 / (scaling.factor * wavelengths) * (1 - unscaled) + 1.0 / wavelengths * unscaled

@@ -42,9 +42,9 @@ def add_sentinels(source: str | Path, embedding_rows: int, num_sentinel_tokens: 
         said = json.loads(settings.read_text(encoding="utf-8"))
         said |= {"num_sentinel_tokens": num_sentinel_tokens, "first_sentinel_id": embedding_rows}
         settings.write_text(json.dumps(said, ensure_ascii=False), encoding="utf-8")
-        made: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder)
-    check_sentinels(made, embedding_rows, num_sentinel_tokens)
-    return made
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder)
+    check_sentinels(tokenizer, embedding_rows, num_sentinel_tokens)
+    return tokenizer
 
 
 def _extend(content: dict[str, Any], source: str | Path, first: int, count: int) -> None:
@@ -74,11 +74,11 @@ def check_sentinels(tokenizer: PreTrainedTokenizerBase, first_sentinel_id: int, 
     vocabulary: Mapping[str, int] = tokenizer.get_vocab()
     names = [sentinel_name(index) for index in range(num_sentinel_tokens)]
     for index, name in enumerate(names):
-        wanted = first_sentinel_id + index
+        expected = first_sentinel_id + index
         ids = tokenizer.encode(f"a {name} b", add_special_tokens=False)
-        if vocabulary.get(name) != wanted or wanted not in ids or tokenizer.convert_ids_to_tokens(wanted) != name:
+        if vocabulary.get(name) != expected or expected not in ids or tokenizer.convert_ids_to_tokens(expected) != name:
             raise ValueError(
-                f"the tokenizer reads {name} as {vocabulary.get(name, 'plain text')}; expected the id {wanted}, "
+                f"the tokenizer reads {name} as {vocabulary.get(name, 'plain text')}; expected the id {expected}, "
                 "its embedding row; make the tokenizer with add_sentinels for this checkpoint"
             )
 

@@ -60,12 +60,12 @@ def _lengths(total: int, parts: int, generator: torch.Generator | None) -> list[
 def noise_spans(length: int, denoiser: Denoiser, generator: torch.Generator | None = None) -> list[tuple[int, int]]:
     """Random spans (begin, end) to hide, ascending, at least one id before each; the last one ends the sequence."""
     hidden, spans = counts(length, denoiser)
-    noise, kept = _lengths(hidden, spans, generator), _lengths(length - hidden, spans, generator)
-    found, position = [], 0
-    for before, long in zip(kept, noise, strict=True):
-        found.append((position + before, position + before + long))
+    noise, clean = _lengths(hidden, spans, generator), _lengths(length - hidden, spans, generator)
+    ranges, position = [], 0
+    for before, long in zip(clean, noise, strict=True):
+        ranges.append((position + before, position + before + long))
         position += before + long
-    return found
+    return ranges
 
 
 def corrupt(ids: Sequence[int], spans: Sequence[tuple[int, int]], sentinels: range) -> tuple[list[int], list[int]]:
@@ -76,8 +76,8 @@ def corrupt(ids: Sequence[int], spans: Sequence[tuple[int, int]], sentinels: ran
     """
     if len(spans) > len(sentinels):
         raise ValueError(f"{len(spans)} spans need as many sentinels; there are {len(sentinels)}: cut the text shorter")
-    if found := [index for index, number in enumerate(ids) if number in sentinels]:
-        raise ValueError(f"id {ids[found[0]]} at {found[0]} is a sentinel already; the target would be ambiguous")
+    if taken := [index for index, number in enumerate(ids) if number in sentinels]:
+        raise ValueError(f"id {ids[taken[0]]} at {taken[0]} is a sentinel already; the target would be ambiguous")
     source: list[int] = []
     target: list[int] = []
     position = 0

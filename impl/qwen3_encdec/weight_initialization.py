@@ -78,11 +78,11 @@ class Qwen3WeightMapper:
         is not the checkpoint's.
         """
         sources = open_sources(self.directory, None, self.num_sentinel_tokens)
-        given, wanted = target_model.config, sources[0].config
+        model_config, config = target_model.config, sources[0].config
         differing = [
-            f"{field}: {getattr(given, field)!r} in the model, {getattr(wanted, field)!r} in the checkpoint"
+            f"{field}: {getattr(model_config, field)!r} in the model, {getattr(config, field)!r} in the checkpoint"
             for field in Qwen3EncoderDecoderConfig.__annotations__
-            if field not in _FREE_TO_DIFFER and getattr(given, field) != getattr(wanted, field)
+            if field not in _FREE_TO_DIFFER and getattr(model_config, field) != getattr(config, field)
         ]
         if differing:
             raise ValueError(

@@ -46,20 +46,20 @@ def render(
     """
     if not isinstance(messages, list | tuple) or not messages:
         raise _no_data(messages, "messages", "a list of one message or more")
-    given: dict[str, Any] = dict(special_tokens or {})
+    variables: dict[str, Any] = dict(special_tokens or {})
     if enable_thinking is not None:
-        given["enable_thinking"] = enable_thinking
-    given["messages"] = [_message(message, f"messages[{at}]") for at, message in enumerate(messages)]
-    given["tools"] = None if tools is None else [_tool(tool, f"tools[{at}]") for at, tool in enumerate(tools)]
-    given |= {"documents": None, "add_generation_prompt": add_generation_prompt}
+        variables["enable_thinking"] = enable_thinking
+    variables["messages"] = [_message(message, f"messages[{at}]") for at, message in enumerate(messages)]
+    variables["tools"] = None if tools is None else [_tool(tool, f"tools[{at}]") for at, tool in enumerate(tools)]
+    variables |= {"documents": None, "add_generation_prompt": add_generation_prompt}
     if hashlib.sha256(template.encode()).hexdigest() in _KNOWN:
-        return _rendered(template, given)
-    return limited(lambda: _rendered(template, given), "chat template")
+        return _rendered(template, variables)
+    return limited(lambda: _rendered(template, variables), "chat template")
 
 
-def _rendered(template: str, given: Mapping[str, Any]) -> str:
+def _rendered(template: str, variables: Mapping[str, Any]) -> str:
     try:
-        return _compiled(template).render(given)
+        return _compiled(template).render(variables)
     except (TokenizerError, MemoryError):
         raise
     except Exception as error:  # a template may do whatever Python does wrong

@@ -58,8 +58,10 @@ def read_directory(directory: Path) -> TokenizerFiles:
         said = read_tokenizer_json(path)
         _agree(path, settings, said)
         _same(vocab, path, said, read_vocabulary(vocab) if vocab.is_file() else None)
-        if merges.is_file() and (found := read_merges(merges)) != said.merges:
-            raise _disagree(merges, path, f"{len(said.merges)} merges", f"{len(found)}, or others, or in another order")
+        if merges.is_file() and (listed := read_merges(merges)) != said.merges:
+            raise _disagree(
+                merges, path, f"{len(said.merges)} merges", f"{len(listed)}, or others, or in another order"
+            )
     elif vocab.is_file() and merges.is_file():
         path = settings.path
         said = _qwen2(settings, read_vocabulary(vocab), merges)
@@ -116,18 +118,18 @@ def _agree(path: Path, settings: Settings, said: TokenizerJson) -> None:
         raise _disagree(path, settings.path, "Qwen2Tokenizer's normalizer NFC", said.normalizer or "none")
 
 
-def _same(vocab: Path, path: Path, said: TokenizerJson, found: Mapping[str, int] | None) -> None:
+def _same(vocab: Path, path: Path, said: TokenizerJson, vocabulary: Mapping[str, int] | None) -> None:
     added = {token.content for token in said.added_tokens}
-    for piece in () if found is None else sorted((said.vocabulary.keys() | found.keys()) - added):
-        ours, theirs = said.vocabulary.get(piece), None if found is None else found.get(piece)
+    for piece in () if vocabulary is None else sorted((said.vocabulary.keys() | vocabulary.keys()) - added):
+        ours, theirs = said.vocabulary.get(piece), None if vocabulary is None else vocabulary.get(piece)
         if ours != theirs:
             raise _disagree(vocab, path, f"id {ours} for {piece!a}", f"id {theirs}")
 
 
-def _disagree(where: Path, other: Path, expected: str, got: Any) -> TokenizerError:
+def _disagree(where: Path, reference: Path, expected: str, got: Any) -> TokenizerError:
     return TokenizerError(
         where,
-        f"it agrees with {other.name}",
+        f"it agrees with {reference.name}",
         expected=expected,
         got=got,
         next_step="take all files from one place, or delete the wrong one",

@@ -42,11 +42,11 @@ def read_json(path: Path) -> dict[str, Any]:
     text = read_text(path)
 
     def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        made = dict(pairs)
-        if len(made) < len(pairs):
-            seen: set[str] = set()
+        entries = dict(pairs)
+        if len(entries) < len(pairs):
+            keys: set[str] = set()
             for key, value in pairs:
-                if key in seen:
+                if key in keys:
                     raise TokenizerError(
                         path,
                         "a key stands once in its object",
@@ -54,8 +54,8 @@ def read_json(path: Path) -> dict[str, Any]:
                         got=f"another one, with the value {str(value)[:60]}",
                         next_step="find out which is meant, and remove the other",
                     )
-                seen.add(key)
-        return made
+                keys.add(key)
+        return entries
 
     def integer(digits: str) -> int:
         if len(digits.lstrip("-")) > _MAX_DIGITS:

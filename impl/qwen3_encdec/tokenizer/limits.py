@@ -21,10 +21,10 @@ MEMORY = 512 << 20
 OUTPUT = 64 << 20
 
 
-def limited(work: Callable[[], str], what: str, *, seconds: float = SECONDS, memory: int = MEMORY) -> str:
+def limited(work: Callable[[], str], owner: str, *, seconds: float = SECONDS, memory: int = MEMORY) -> str:
     """`work()` in a forked process; `TokenizerError` names the limit that it met, or is the one that it raised itself.
 
-    `what` is whose work it is. Where the system cannot fork, the work is done here, without limits.
+    `owner` is whose work it is. Where the system cannot fork, the work is done here, without limits.
     """
     if not hasattr(os, "fork"):
         return work()
@@ -37,18 +37,18 @@ def limited(work: Callable[[], str], what: str, *, seconds: float = SECONDS, mem
         _child(work, writing, memory)
     os.close(writing)
     try:
-        answer = _read(reading, what, seconds)
+        answer = _read(reading, owner, seconds)
     finally:
         os.close(reading)
         with suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)
         os.waitpid(process, 0)
     if not answer:
-        raise _met(what, f"{memory >> 20} MiB of memory")
-    found = json.loads(answer)
-    if "error" in found:
-        raise TokenizerError(**found["error"])
-    return str(found["text"])
+        raise _met(owner, f"{memory >> 20} MiB of memory")
+    result = json.loads(answer)
+    if "error" in result:
+        raise TokenizerError(**result["error"])
+    return str(result["text"])
 
 
 def _child(work: Callable[[], str], writing: int, memory: int) -> NoReturn:
@@ -78,24 +78,24 @@ def _limit_memory(memory: int) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
-def _read(reading: int, what: str, seconds: float) -> bytes:
+def _read(reading: int, owner: str, seconds: float) -> bytes:
     parts, size, end = list[bytes](), 0, time.monotonic() + seconds
     while True:
         ready, _, _ = select.select([reading], [], [], max(0.0, end - time.monotonic()))
         if not ready:
-            raise _met(what, f"{seconds:g} seconds")
+            raise _met(owner, f"{seconds:g} seconds")
         part = os.read(reading, 1 << 20)
         if not part:
             return b"".join(parts)
         parts.append(part)
         size += len(part)
         if size > OUTPUT:
-            raise _met(what, f"{OUTPUT >> 20} MiB of text")
+            raise _met(owner, f"{OUTPUT >> 20} MiB of text")
 
 
-def _met(what: str, limit: str) -> TokenizerError:
+def _met(owner: str, limit: str) -> TokenizerError:
     return TokenizerError(
-        what,
+        owner,
         "what comes with a tokenizer takes little time and memory",
         expected=f"a result within {limit}",
         got="none by then",

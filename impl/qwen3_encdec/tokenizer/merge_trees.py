@@ -17,13 +17,13 @@ from .byte_symbols import SYMBOLS, to_bytes
 class MergeTrees:
     """The parts of each token, by its number, and what it makes with others.
 
-    left, right: its two parts; a byte is both of its own. made: what it makes with each token on its right; None for
+    left, right: its two parts; a byte is both of its own. merged: what it makes with each token on its right; None for
     most. tokens: those that merging their own bytes gives; other entries of a vocabulary never appear.
     """
 
     left: list[int]
     right: list[int]
-    made: list[dict[int, int] | None]
+    merged: list[dict[int, int] | None]
     tokens: dict[bytes, int]
 
     def stay_apart(self, first: int, second: int, before: int | None = None) -> bool:
@@ -32,10 +32,10 @@ class MergeTrees:
         The merges are taken back, the latest first. If what then stands at the boundary could have been merged before
         the merge that was taken back, it would have been. Of equal merges the left one comes first.
         """
-        left, right, made = self.left, self.right, self.made
+        left, right, merged = self.left, self.right, self.merged
         limit = len(left) if before is None else before
         while True:
-            beside = made[first]
+            beside = merged[first]
             if beside is not None and beside.get(second, limit) < limit:
                 return False
             if first > second:
@@ -59,8 +59,8 @@ def merge_trees(merges: Sequence[tuple[str, str]]) -> MergeTrees | None:
         numbers[left + right] = token
         trees.left.append(first)
         trees.right.append(second)
-        trees.made.append(None)
-        beside = trees.made[first] = trees.made[first] or {}
+        trees.merged.append(None)
+        beside = trees.merged[first] = trees.merged[first] or {}
         beside[second] = token
     reached = set(range(256))
     for piece, token in numbers.items():

@@ -149,13 +149,13 @@ def _set(pattern: str, items: str, ignore_case: bool) -> Ranges:
     members: list[tuple[int, int]] = []
     while texts:
         text = texts.pop(0)
-        own = _members(pattern, text)
+        ranges = _members(pattern, text)
         if texts[:1] == ["-"] and len(texts) > 1:
             last = _members(pattern, texts[1])
-            if _size(own) != 1 or _size(last) != 1 or own[0][0] > last[0][0] or text == "-":
+            if _size(ranges) != 1 or _size(last) != 1 or ranges[0][0] > last[0][0] or text == "-":
                 refuse(pattern, f"{text}-{texts[1]}", "is no range")
-            text, own, texts = f"{text}-{texts[1]}", ((own[0][0], last[0][1]),), texts[2:]
-        members += _any_case(pattern, text, own) if ignore_case else own
+            text, ranges, texts = f"{text}-{texts[1]}", ((ranges[0][0], last[0][1]),), texts[2:]
+        members += _any_case(pattern, text, ranges) if ignore_case else ranges
     return tuple(members)
 
 

@@ -102,21 +102,21 @@ class _LongestMatch:
             return ()
         longest, stay_apart = self._longest, self._trees.stay_apart
         sizes, shorter, end = self._sizes, self._shorter, len(data)
-        found: list[int] = []
+        tokens: list[int] = []
         dead: set[int] = set()  # Places from which no sequence of tokens goes on.
         place, last, token = 0, -1, longest(data, 0)
         while True:
             behind = place + sizes[token]
             if behind not in dead and (last < 0 or stay_apart(last, token)):
-                found.append(token)
+                tokens.append(token)
                 if behind == end:
-                    return tuple([ids[token] for token in found])
+                    return tuple([ids[token] for token in tokens])
                 place, last, token = behind, token, longest(data, behind)
                 continue
             token = shorter[token]
             while token < 0:
                 dead.add(place)
-                token = found.pop()
+                token = tokens.pop()
                 place -= sizes[token]
-                last = found[-1] if found else -1
+                last = tokens[-1] if tokens else -1
                 token = shorter[token]

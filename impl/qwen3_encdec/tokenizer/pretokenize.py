@@ -37,16 +37,16 @@ def pre_tokenize(pattern: re.Pattern[str], text: str) -> list[str]:
     Large sets of characters above U+FFFF are slow in Python's `re`: a pattern that names none of those characters is
     shown others of the same class in their places.
     """
-    seen = text
+    matched = text
     if not text.isascii() and ABOVE.search(text) and not _names_above(pattern):
-        seen = ABOVE.sub(lambda match: _stand_in(match.group()), text)
-    pieces: list[str] = [] if pattern.groups else pattern.findall(seen)
+        matched = ABOVE.sub(lambda match: _stand_in(match.group()), text)
+    pieces: list[str] = [] if pattern.groups else pattern.findall(matched)
     if len("".join(pieces)) == len(text) and "" not in pieces:  # the matches leave nothing between them
-        if seen is text:
+        if matched is text:
             return pieces
         cuts = list(accumulate(map(len, pieces), initial=0))
     else:
-        cuts = sorted({0, len(text), *(place for match in pattern.finditer(seen) for place in match.span())})
+        cuts = sorted({0, len(text), *(place for match in pattern.finditer(matched) for place in match.span())})
     return [text[begin:end] for begin, end in pairwise(cuts)]
 
 

@@ -98,21 +98,21 @@ def numbered(where: object, vocabulary: Mapping[str, int], added: Sequence[Added
     pieces = {id: piece for piece, id in vocabulary.items()}
     by_id = tuple(sorted(added, key=lambda token: token.id))
     largest = -1
-    seen: set[str] = set()
+    contents: set[str] = set()
     for token in by_id:
         following = largest + 1 if largest >= len(vocabulary) else len(vocabulary)
-        wanted = vocabulary.get(token.content, following)
+        expected = vocabulary.get(token.content, following)
         owner = pieces.get(token.id, token.content)
-        if token.id != wanted or owner != token.content or token.content in seen:
+        if token.id != expected or owner != token.content or token.content in contents:
             raise TokenizerError(
                 f"{where}, added token {token.content!a}",
                 "an added token has an id of its own: its entry's in the vocabulary, or the next one behind all others",
-                expected=f"id {wanted}, once",
+                expected=f"id {expected}, once",
                 got=f"id {token.id}, which is {owner!a}'s" if owner != token.content else f"id {token.id}",
                 next_step="give it that id, or enter it in the vocabulary with the id that it must have",
             )
         largest = token.id
-        seen.add(token.content)
+        contents.add(token.content)
     return by_id
 
 

@@ -56,7 +56,7 @@ class ByteLevelTokenizer:
         self.merge: Callable[[str], tuple[list[str], list[int]]] = partial(merge, ranks=ranks)
         self.to_bytes: Callable[[str], bytes] = to_bytes
 
-        self._own = self._encoding_functions()
+        self._built_in_functions = self._encoding_functions()
         self._piece_encoder = PieceEncoder(files.vocabulary, files.merges)
         special = {token.content for token in files.added_tokens if token.special}
         self._special_ids = frozenset(token.id for token in files.added_tokens if self.pieces[token.id] in special)
@@ -68,7 +68,7 @@ class ByteLevelTokenizer:
 
     def encode(self, text: str, *, split_special_tokens: bool = False) -> list[int]:
         """The ids of a text; nothing is added. `split_special_tokens`: names of special tokens in it are plain text."""
-        if self._encoding_functions() != self._own:
+        if self._encoding_functions() != self._built_in_functions:
             return self.stages(text, split_special_tokens=split_special_tokens).ids
         ids: list[int] = []
         for begin, end, added_token in self.split(checked(text), split_special_tokens):

@@ -52,8 +52,8 @@ def checked_vocabulary(where: object, content: Any) -> dict[str, int]:
     for piece, id in content.items():
         if type(id) is not int or not 0 <= id < 1 << 32:
             raise refuse("an id is a whole number from 0 to 2^32 - 1", "such an id", f"{id!r} for {piece!a}")
-        if (other := pieces.setdefault(id, piece)) is not piece:
-            raise refuse("an id belongs to one piece", f"id {id} once", f"{other!a} and {piece!a}")
+        if (owner := pieces.setdefault(id, piece)) is not piece:
+            raise refuse("an id belongs to one piece", f"id {id} once", f"{owner!a} and {piece!a}")
     for byte, symbol in enumerate(SYMBOLS):
         if symbol not in content:
             raise refuse("every byte has a piece", f"{symbol!r} for the byte 0x{byte:02X}", "no such piece")
@@ -74,7 +74,7 @@ def check_merges(place: Callable[[int], str], vocabulary: Mapping[str, int], mer
                 merge = f"{left!a} + {right!a}"
                 raise refuse(rank, "a merge is of pieces", f"{role} {piece!a} in the vocabulary", f"only {merge}")
     if len(set(merges)) < len(merges):
-        seen: dict[tuple[str, str], int] = {}
+        ranks: dict[tuple[str, str], int] = {}
         for rank, pair in enumerate(merges):
-            if (first := seen.setdefault(pair, rank)) != rank:
+            if (first := ranks.setdefault(pair, rank)) != rank:
                 raise refuse(rank, "a merge has one rank", f"{' '.join(pair)!a} once", f"also {place(first)}")

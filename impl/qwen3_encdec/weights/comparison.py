@@ -33,8 +33,8 @@ def difference(actual: torch.Tensor, source: torch.Tensor, others: Callable[[], 
     for says, candidate, change in _mistakes(actual, source):
         if _holds(actual, candidate, change):
             return says
-    for name, other in others():
-        if other.shape == actual.shape and _holds(actual, other):
+    for name, tensor in others():
+        if tensor.shape == actual.shape and _holds(actual, tensor):
             return f"holds the values of {name}"
     for axis, lines in enumerate(("rows", "columns")[: actual.dim()]):
         if _reordered(actual.transpose(0, axis), source.transpose(0, axis)):
@@ -76,8 +76,8 @@ def _mistakes(actual: torch.Tensor, source: torch.Tensor) -> Iterator[tuple[str,
     for narrow, word in ((torch.bfloat16, "bfloat16"), (torch.float16, "float16")):
         yield f"rounded to {word} on the way", source, partial(torch.Tensor.to, dtype=narrow)
     if source.element_size() == 2:
-        other, word = (torch.float16, "float16") if source.dtype == torch.bfloat16 else (torch.bfloat16, "bfloat16")
-        yield f"its bits read as {word}", source, lambda block: block.contiguous().view(other)
+        misread, word = (torch.float16, "float16") if source.dtype == torch.bfloat16 else (torch.bfloat16, "bfloat16")
+        yield f"its bits read as {word}", source, lambda block: block.contiguous().view(misread)
     if source.dtype == torch.float32:
         yield "cut to bfloat16 instead of rounded", source, _cut
     yield "exchanged byte order", source, _swapped
@@ -112,15 +112,15 @@ def _rows_of_another(
     strange = (sums != _sums(source, actual.dtype)).nonzero().flatten().tolist()
     if actual.dim() < 2 or not 0 < len(strange) < len(actual):
         return None
-    for name, other in chain([("its source", source)], others()):
-        places = {value: row for row, value in enumerate(_sums(other, actual.dtype).tolist())}
-        found = {row: places.get(float(sums[row])) for row in strange}
+    for name, tensor in chain([("its source", source)], others()):
+        places = {value: row for row, value in enumerate(_sums(tensor, actual.dtype).tolist())}
+        rows = {row: places.get(float(sums[row])) for row in strange}
         if all(
-            theirs is not None and torch.equal(bits(actual[ours].cpu()), bits(other[theirs].to(actual.dtype)))
-            for ours, theirs in found.items()
+            theirs is not None and torch.equal(bits(actual[ours].cpu()), bits(tensor[theirs].to(actual.dtype)))
+            for ours, theirs in rows.items()
         ):
             first = strange[0]
-            return f"{len(strange)} of {len(actual)} rows are rows of {name}, first row {first}: its row {found[first]}"
+            return f"{len(strange)} of {len(actual)} rows are rows of {name}, first row {first}: its row {rows[first]}"
     return None
 
 
@@ -133,12 +133,12 @@ def _count(actual: torch.Tensor, source: torch.Tensor) -> str:
     """How many elements differ, and the first of them."""
     different, first = 0, ""
     for block in row_blocks(actual.shape):
-        got, wanted = actual[block].cpu(), source[block].to(actual.dtype)
-        wrong = bits(got) != bits(wanted)
+        got, expected = actual[block].cpu(), source[block].to(actual.dtype)
+        wrong = bits(got) != bits(expected)
         different += int(wrong.sum())
         if wrong.any() and not first:
             index = place(wrong)
-            values = f"expected {float(wanted[tuple(index)])!r}, got {float(got[tuple(index)])!r}"
+            values = f"expected {float(expected[tuple(index)])!r}, got {float(got[tuple(index)])!r}"
             first = f"[{', '.join(map(str, [index[0] + block.start, *index[1:]]))}]: {values}"
     says = f"{different} of {actual.numel()} elements differ, first at {first}"
     foreign = different > actual.numel() // 2

@@ -104,17 +104,17 @@ def stored_tensors(directory: Path) -> dict[str, Stored]:
     else:
         index = _weight_map(directory)
         files = sorted(set(index.values()))
-    found: dict[str, Stored] = {}
+    tensors: dict[str, Stored] = {}
     problems: list[str] = []
     for name, stored in (entry for file in files for entry in _header(directory / file)):
-        if name in found:
-            problems.append(f"duplicated: {name} is stored twice, in {found[name].file} and {stored.file}")
-        found[name] = stored
+        if name in tensors:
+            problems.append(f"duplicated: {name} is stored twice, in {tensors[name].file} and {stored.file}")
+        tensors[name] = stored
     if index is not None:
         wrong = [
             name
-            for name in sorted(index.keys() | found.keys())
-            if (found[name].file.name if name in found else None) != index.get(name)
+            for name in sorted(index.keys() | tensors.keys())
+            if (tensors[name].file.name if name in tensors else None) != index.get(name)
         ]
         if wrong:
             problems.append(f"{directory / _INDEX}: the index and the shards disagree on {', '.join(wrong)}")
@@ -124,7 +124,7 @@ def stored_tensors(directory: Path) -> dict[str, Stored]:
             + "\n  ".join(problems)
             + "\nnext: download the checkpoint again"
         )
-    return found
+    return tensors
 
 
 def _weight_map(directory: Path) -> dict[str, str]:
@@ -158,5 +158,7 @@ def read_tensors(stored: Mapping[str, Stored]) -> Iterator[tuple[str, torch.Tens
 def tensors_by_name(stored: Mapping[str, Stored]) -> Iterator[Callable[[str], torch.Tensor]]:
     """A function from a name to its tensor, a view of the mapped file; the files stay open inside the `with`."""
     with ExitStack() as stack:
-        files = {path: stack.enter_context(open_safetensors(path)) for path in {one.file for one in stored.values()}}
+        files = {
+            path: stack.enter_context(open_safetensors(path)) for path in {entry.file for entry in stored.values()}
+        }
         yield lambda name: files[stored[name].file].get_tensor(name)

@@ -97,10 +97,10 @@ def layer_tensors(source: Mapping[str, torch.Tensor], layer: int, stack: str) ->
         raise ValueError(f"stack = {stack!r}; expected one of {', '.join(STACKS)}")
     rows = {row.source.format(layer=layer): row for row in TABLE if "{layer}" in row.source}
     missing = [name for name, row in rows.items() if not row.when and name not in source]
-    own = [name for name in source if name.startswith(f"model.layers.{layer}.")]
-    unknown = [name for name in own if name not in rows]
+    names = [name for name in source if name.startswith(f"model.layers.{layer}.")]
+    unknown = [name for name in names if name not in rows]
     if missing or unknown:
         raise ValueError(
             f"layer {layer} is not one of Qwen3's or Qwen2's: it lacks {missing}, and {unknown} are not in the table"
         )
-    return {rows[name].target.format(stack=stack, attn=STACKS[stack], layer=layer): source[name] for name in own}
+    return {rows[name].target.format(stack=stack, attn=STACKS[stack], layer=layer): source[name] for name in names}

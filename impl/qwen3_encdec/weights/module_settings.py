@@ -39,26 +39,26 @@ def setting_faults(model: nn.Module, expected: nn.Module, config: Qwen3EncoderDe
 
 def _field_faults(model: nn.Module, config: Qwen3EncoderDecoderConfig) -> Iterator[WeightFault]:
     """Fields of every config object in the model that are not the checkpoint's."""
-    found: dict[int, tuple[str, Any]] = {}
+    configs: dict[int, tuple[str, Any]] = {}
     for name, module in model.named_modules():
-        if (own := getattr(module, "config", None)) is not None:
-            found.setdefault(id(own), (f"{name}.config" if name else "config", own))
-    for where, own in found.values():
+        if (module_config := getattr(module, "config", None)) is not None:
+            configs.setdefault(id(module_config), (f"{name}.config" if name else "config", module_config))
+    for where, module_config in configs.values():
         for field in Qwen3EncoderDecoderConfig.__annotations__:
-            got, wanted = getattr(own, field, None), getattr(config, field)
-            if got != wanted and field not in _CHOSEN_BY_THE_USER and not field.startswith("_"):
-                yield _fault(f"{where}.{field}", f"is {got!r}, the checkpoint's config gives {wanted!r}")
+            got, expected = getattr(module_config, field, None), getattr(config, field)
+            if got != expected and field not in _CHOSEN_BY_THE_USER and not field.startswith("_"):
+                yield _fault(f"{where}.{field}", f"is {got!r}, the checkpoint's config gives {expected!r}")
 
 
 def _attribute_faults(name: str, ours: nn.Module, theirs: nn.Module) -> Iterator[WeightFault]:
-    for attribute, wanted in vars(theirs).items():
+    for attribute, expected in vars(theirs).items():
         if attribute.startswith("_") or attribute in _SWITCHED_BY_THE_USER:
             continue
-        if isinstance(wanted, _NO_SETTINGS) or callable(wanted):
+        if isinstance(expected, _NO_SETTINGS) or callable(expected):
             continue
         got = getattr(ours, attribute, None)
-        if got != wanted:
-            yield _fault(f"{name}.{attribute}", f"is {got!r}, the checkpoint's config gives {wanted!r}")
+        if got != expected:
+            yield _fault(f"{name}.{attribute}", f"is {got!r}, the checkpoint's config gives {expected!r}")
 
 
 def _frequency_faults(name: str, model: nn.Module, config: Qwen3EncoderDecoderConfig) -> Iterator[WeightFault]:
@@ -73,11 +73,11 @@ def _frequency_faults(name: str, model: nn.Module, config: Qwen3EncoderDecoderCo
         return
     expected = build_rotary(config)
     if not same_bits(frequencies, expected.inv_freq):
-        got, wanted = (
-            ", ".join(f"{value:.7g}" for value in one.flatten()[:3].tolist())
-            for one in (frequencies, expected.inv_freq)
+        actual_text, expected_text = (
+            ", ".join(f"{value:.7g}" for value in values.flatten()[:3].tolist())
+            for values in (frequencies, expected.inv_freq)
         )
-        yield _fault(f"{name}.inv_freq", f"begins with {got}; the checkpoint's config gives {wanted}")
+        yield _fault(f"{name}.inv_freq", f"begins with {actual_text}; the checkpoint's config gives {expected_text}")
 
 
 def _dtype_faults(model: nn.Module) -> Iterator[WeightFault]:

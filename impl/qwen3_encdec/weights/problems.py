@@ -30,11 +30,11 @@ class Source:
 
     def targets(self) -> dict[str, list[str]]:
         """Our parameters for each name of Hugging Face's; none for the head of a checkpoint that fills the encoder."""
-        found: dict[str, list[str]] = {HEAD: []} if HEAD in self.stored or not self.config.tie_word_embeddings else {}
+        targets: dict[str, list[str]] = {HEAD: []} if HEAD in self.stored or not self.config.tie_word_embeddings else {}
         for pair in pairs(self.config):
-            if pair.stack in self.stacks and (pair.source != HEAD or HEAD in found):
-                found.setdefault(pair.source, []).append(pair.target)
-        return found
+            if pair.stack in self.stacks and (pair.source != HEAD or HEAD in targets):
+                targets.setdefault(pair.source, []).append(pair.target)
+        return targets
 
 
 def name_problems(source: Source, shapes: Mapping[str, Shape]) -> list[str]:
@@ -43,20 +43,20 @@ def name_problems(source: Source, shapes: Mapping[str, Shape]) -> list[str]:
     `shapes` are those of the model's parameters, sentinel rows included.
     """
     rows = (source.config.vocab_size - source.config.num_sentinel_tokens, source.config.hidden_size)
-    wanted = {
+    expected = {
         name: rows if name in (EMBEDDING, HEAD) else shapes.get(targets[0], ())
         for name, targets in source.targets().items()
     }
     stored = source.stored
-    missing = [name for name in wanted if name not in stored]
-    extra = [name for name in stored if name not in wanted]
-    problems = [f"missing: {source.directory}: {name}, expected {wanted[name]}" for name in missing]
+    missing = [name for name in expected if name not in stored]
+    extra = [name for name in stored if name not in expected]
+    problems = [f"missing: {source.directory}: {name}, expected {expected[name]}" for name in missing]
     problems += [f"extra: {stored[n].file}: {n} {stored[n].shape}, expected no such tensor" for n in extra]
-    problems += _renamed_problems({n: wanted[n] for n in missing}, {n: stored[n].shape for n in extra})
-    for name in (name for name in stored if name in wanted):
+    problems += _renamed_problems({n: expected[n] for n in missing}, {n: stored[n].shape for n in extra})
+    for name in (name for name in stored if name in expected):
         where, entry = f"{stored[name].file}: {name}", stored[name]
-        if entry.shape != wanted[name]:
-            problems.append(f"mis-shaped: {where}, expected {wanted[name]}, got {entry.shape}")
+        if entry.shape != expected[name]:
+            problems.append(f"mis-shaped: {where}, expected {expected[name]}, got {entry.shape}")
         if entry.dtype not in DTYPES:
             problems.append(f"wrong dtype: {where}, expected {', '.join(DTYPES)}, got {entry.dtype}")
     return problems
@@ -108,7 +108,7 @@ def value_problems(sources: list[Source], dtype: torch.dtype, progress: Progress
                 "is true; set it to false to keep both"
             )
         embeddings.append(compared[EMBEDDING])
-    if not all(same_bits(other, embeddings[0], dtype) for other in embeddings[1:]):
+    if not all(same_bits(embedding, embeddings[0], dtype) for embedding in embeddings[1:]):
         problems.append(
             f"different: {sources[1].stored[EMBEDDING].file}: {EMBEDDING} differs from the encoder checkpoint's; both "
             f"stacks share one matrix, {SHARED}, so the two must be equal bit for bit"
@@ -122,11 +122,11 @@ def finite_problems(where: str, tensor: torch.Tensor, dtype: torch.dtype) -> lis
     if bounds.to(dtype).isfinite().all():
         return []
     for block in row_blocks(tensor.shape):
-        found = tensor[block]
-        bad = ~found.to(dtype).isfinite()
+        values = tensor[block]
+        bad = ~values.to(dtype).isfinite()
         if bad.any():
             index = place(bad)
-            value = float(found[tuple(index)])
+            value = float(values[tuple(index)])
             index[0] += block.start
             if bounds.isfinite().all():
                 limit = torch.finfo(dtype).max

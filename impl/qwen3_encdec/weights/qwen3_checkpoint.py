@@ -18,7 +18,7 @@ _FREE_TO_DIFFER = {"tie_word_embeddings", "pad_token_id", "bos_token_id", "eos_t
 _COMPARED = [name for name in Qwen3EncoderDecoderConfig.__annotations__ if name not in _FREE_TO_DIFFER]
 
 
-def unseen(done: int, total: int, what: str) -> None:
+def unseen(done: int, total: int, message: str) -> None:
     """The progress that nobody looks at."""
 
 
@@ -155,10 +155,12 @@ def _tied_to_another(model: Qwen3ForSeq2SeqLM, target: str) -> bool:
 
 def _names_that_do_not_fit(model: Qwen3ForSeq2SeqLM, sources: list[Source]) -> list[str]:
     shapes = {name: tuple(parameter.shape) for name, parameter in model.named_parameters(remove_duplicate=False)}
-    wanted = {name for name in shapes if not _tied_to_another(model, name)}
+    parameters = {name for name in shapes if not _tied_to_another(model, name)}
     mapped = {target for source in sources for targets in source.targets().values() for target in targets}
     problems = [problem for source in sources for problem in name_problems(source, shapes)]
-    problems += [f"unmapped: {name} {shapes[name]}, the table has no tensor for it" for name in sorted(wanted - mapped)]
+    problems += [
+        f"unmapped: {name} {shapes[name]}, the table has no tensor for it" for name in sorted(parameters - mapped)
+    ]
     return problems + [f"unmapped: {name}, the model has no such parameter" for name in sorted(mapped - shapes.keys())]
 
 
@@ -166,8 +168,8 @@ def _fill(model: Qwen3ForSeq2SeqLM, target: str, tensor: torch.Tensor, device: t
     """Write `tensor [rows, …]` into a parameter; the rows that it has beyond those are sentinels'."""
     parameter = model.get_parameter(target)
     if parameter.is_meta:
-        made = torch.empty_like(parameter, device=device)
-        parameter = nn.Parameter(made, requires_grad=parameter.requires_grad)
+        data = torch.empty_like(parameter, device=device)
+        parameter = nn.Parameter(data, requires_grad=parameter.requires_grad)
         module, _, leaf = target.rpartition(".")
         setattr(model.get_submodule(module), leaf, parameter)
     rows = len(tensor)

@@ -33,13 +33,13 @@ def tie_faults(parameters: Mapping[str, nn.Parameter], tie_word_embeddings: bool
         if member is None:
             yield _tie_fault(name, "not in the model")
         elif member is not shared:
-            yield _tie_fault(name, _apart(member, shared))
+            yield _tie_fault(name, _untied(member, shared))
     head = parameters.get(HEAD)
     if not tie_word_embeddings and head is not None and has_storage(head) and head.data_ptr() == shared.data_ptr():
         yield WeightFault(HEAD, HEAD, "embeddings_tied", f"shares the memory of {SHARED}; the checkpoint has a head")
 
 
-def _apart(member: nn.Parameter, shared: nn.Parameter) -> str:
+def _untied(member: nn.Parameter, shared: nn.Parameter) -> str:
     if not has_storage(member):
         return "on the meta device: never filled"
     if member.data_ptr() == shared.data_ptr():

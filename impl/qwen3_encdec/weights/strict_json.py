@@ -18,14 +18,14 @@ def parse(text: str, repeated: Callable[[str, object], Exception] | None = None)
     """
 
     def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        made = dict(pairs)
-        if len(made) < len(pairs):
+        entries = dict(pairs)
+        if len(entries) < len(pairs):
             names: set[str] = set()
             for name, value in pairs:
                 if name in names:
                     raise repeated(name, value) if repeated else ValueError(f"{name!r} stands twice in one object")
                 names.add(name)
-        return made
+        return entries
 
     try:
         content = json.loads(

@@ -31,8 +31,8 @@ def verify_weight_initialization(
     `qwen3_model_name` is the directory or the hub id that the model was initialised from. `ValueError` when it cannot
     be read.
     """
-    found = {fault.check for fault in weight_faults(model, qwen3_model_name, tolerance, progress=progress)}
-    return {check: check not in found for check in CHECKS}
+    failed = {fault.check for fault in weight_faults(model, qwen3_model_name, tolerance, progress=progress)}
+    return {check: check not in failed for check in CHECKS}
 
 
 @torch.no_grad()
@@ -51,7 +51,7 @@ def weight_faults(
     config, tied = checkpoint.config, checkpoint.config.tie_word_embeddings
     with torch.device("meta"):
         expected = Qwen3ForSeq2SeqLM(config)
-    refuse(name_problems(checkpoint, {name: tuple(one.shape) for name, one in expected.named_parameters()}))
+    refuse(name_problems(checkpoint, {name: tuple(parameter.shape) for name, parameter in expected.named_parameters()}))
     parameters = dict(model.named_parameters(remove_duplicate=False))
     compared = _to_compare(pairs(config), parameters, tied)
     faults = [
@@ -70,12 +70,12 @@ def weight_faults(
 
 def _to_compare(table: list[Pair], parameters: Parameters, tied: bool) -> list[Pair]:
     """The pairs, each target once, and every member of the shared matrix that is a matrix of its own."""
-    found = {pair.target: pair for pair in table if not (tied and pair.target == HEAD)}
+    compared = {pair.target: pair for pair in table if not (tied and pair.target == HEAD)}
     for name in tied_names(tied):
         if name in parameters and parameters[name] is not parameters.get(SHARED):
             part = "head" if name == HEAD else "embedding"
-            found[name] = Pair(EMBEDDING, name, part, name.split(".")[0])
-    return list(found.values())
+            compared[name] = Pair(EMBEDDING, name, part, name.split(".")[0])
+    return list(compared.values())
 
 
 def _unchecked(model: nn.Module, expected: nn.Module, checked: set[str]) -> Iterator[WeightFault]:
@@ -126,7 +126,9 @@ class _Comparison:
         """The checkpoint's other tensors of that shape."""
         shape = self.stored[name].shape
         yield from (
-            (other, self.read(other)) for other, at in self.stored.items() if at.shape == shape != () and other != name
+            (candidate, self.read(candidate))
+            for candidate, at in self.stored.items()
+            if at.shape == shape != () and candidate != name
         )
 
     def _extension_faults(self, pair: Pair, parameter: nn.Parameter, source: torch.Tensor) -> Iterator[WeightFault]:
@@ -143,20 +145,21 @@ class _Comparison:
 
     def _sentinel_faults(self, pair: Pair, new: torch.Tensor, source: torch.Tensor) -> Iterator[WeightFault]:
         name = f"{pair.target}[{len(source)}:]"
-        wanted = mean_and_deviation(source)
+        expected = mean_and_deviation(source)
         got = mean_and_deviation(new) if new.isfinite().all() else (float("nan"), float("nan"))
-        slack = self.tolerance + torch.finfo(new.dtype).eps / 2 * (abs(wanted[0]) + wanted[1])
-        for what, ours, theirs in zip(("mean", "standard deviation"), got, wanted, strict=True):
+        slack = self.tolerance + torch.finfo(new.dtype).eps / 2 * (abs(expected[0]) + expected[1])
+        for statistic, ours, theirs in zip(("mean", "standard deviation"), got, expected, strict=True):
             if not abs(ours - theirs) <= slack and new.numel() > 1:
                 says = (
-                    f"the {what} is {ours:.6g}, that of the checkpoint's rows {theirs:.6g}, {slack:.2g} apart at most"
+                    f"the {statistic} is {ours:.6g}, that of the checkpoint's rows {theirs:.6g}, "
+                    f"{slack:.2g} apart at most"
                 )
                 yield WeightFault(name, pair.source, "sentinel_rows_match_statistics", says)
-        drawn = draw_rows(self.sentinels, source.shape[1], *wanted)
+        drawn = draw_rows(self.sentinels, source.shape[1], *expected)
         if different := difference(new, drawn, lambda: self._drawn_from_others(pair.source)):
             yield WeightFault(name, "", "sentinel_rows_seeded", different)
 
     def _drawn_from_others(self, name: str) -> Iterator[Candidate]:
-        for other, tensor in self._others(name):
+        for candidate, tensor in self._others(name):
             rows = draw_rows(self.sentinels, tensor.shape[1], *mean_and_deviation(tensor))
-            yield f"rows drawn for {other}", rows
+            yield f"rows drawn for {candidate}", rows

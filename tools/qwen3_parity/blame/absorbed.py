@@ -37,14 +37,14 @@ _ROW_PARALLEL = ("o_proj", "down_proj")
 
 
 def absorbed(
-    own: Sequence[OpVerdict], reads: Reads, values: Values, scope: Scope, gather: Gather, judge: Judge
+    verdicts: Sequence[OpVerdict], reads: Reads, values: Values, scope: Scope, gather: Gather, judge: Judge
 ) -> list[OpVerdict]:
     """The verdicts, each of them at its best with what the op may have absorbed; `reads` as in `way_back.excused`.
 
     Only ops that are right alone are computed through: a wrong one stays what is wrong. A choice never is: what was
     chosen is what the op behind it was given, whatever else might have been chosen as well.
     """
-    by_key = {(one.name, one.step): one for one in own}
+    by_key = {(verdict.name, verdict.step): verdict for verdict in verdicts}
     for key, verdict in by_key.items():
         if verdict.share <= _CLEAR or verdict.op in _CLOSE:
             continue
@@ -57,13 +57,14 @@ def absorbed(
         again = [judge(verdict, *wider) for wider in _wider(item, names, values, scope, gather)]
         # What stays wrong is a fault of its own: the ops that it might have absorbed have no part in it.
         by_key[key] = min(
-            [verdict, *(one for one in again if one.passed and not one.reason)], key=lambda one: one.share
+            [verdict, *(rejudged for rejudged in again if rejudged.passed and not rejudged.reason)],
+            key=lambda rejudged: rejudged.share,
         )
     return list(by_key.values())
 
 
-def _right_alone(own: Mapping[tuple[str, int], OpVerdict], name: str, step: int) -> bool:
-    verdict = own.get((name, step)) or (own.get((name, 0)) if made_once(name) else None)
+def _right_alone(by_key: Mapping[tuple[str, int], OpVerdict], name: str, step: int) -> bool:
+    verdict = by_key.get((name, step)) or (by_key.get((name, 0)) if made_once(name) else None)
     return verdict is not None and verdict.passed and not verdict.reason
 
 
@@ -72,7 +73,7 @@ def _wider(
 ) -> Iterator[tuple[Evidence, Array | float]]:
     """The tap's op with each of its inputs' ops, then with all of them; and as a product in rounded parts."""
     patterns = [pattern_of(name) for name in names]
-    for dropped in dict.fromkeys([*((one,) for one in patterns), tuple(patterns)]):
+    for dropped in dict.fromkeys([*((pattern,) for pattern in patterns), tuple(patterns)]):
         evidence = gather(values.another(dropped=values.dropped.union(dropped)), item, scope) if dropped else ""
         if not isinstance(evidence, str) and evidence.actual.dtype.kind == "f":
             yield evidence, _sum_begins_with_residual(evidence.site, dropped)
@@ -91,12 +92,12 @@ def _sum_begins_with_residual(site: Site, dropped: Sequence[str]) -> Array | flo
     if site.place.op != "residual":
         return 0.0
     total: Array | float = 0.0
-    for name, other in zip(site.names, reversed(site.inputs), strict=True):
-        spot = site.values.place(name)
-        if spot is None or spot.op != "linear" or pattern_of(name) not in dropped:
+    for name, addend in zip(site.names, reversed(site.inputs), strict=True):
+        place = site.values.place(name)
+        if place is None or place.op != "linear" or pattern_of(name) not in dropped:
             continue
-        terms = site.values.parameters(spot)["weight"].shape[1]
-        total = np.hypot(total, ROUNDOFF[pb.F32] * math.sqrt(terms) * np.abs(other))
+        terms = site.values.parameters(place)["weight"].shape[1]
+        total = np.hypot(total, ROUNDOFF[pb.F32] * math.sqrt(terms) * np.abs(addend))
     return total
 
 

@@ -45,11 +45,11 @@ class Evidence:
             return np.asarray(np.where(self.judged & (self.actual != truth), np.inf, 0.0))
         unit = as_stored(unit, truth, self.site.place.op, self.dtype)
         with np.errstate(all="ignore"):
-            found = np.asarray(np.abs(self.actual - truth) / unit)  # a scalar's is no array
+            errors = np.asarray(np.abs(self.actual - truth) / unit)  # a scalar's is no array
         same = (self.actual == truth) | (np.isnan(self.actual) & np.isnan(truth))
-        found[same | ~self.judged] = 0
-        found[np.isnan(found)] = np.inf
-        return np.asarray(found)
+        errors[same | ~self.judged] = 0
+        errors[np.isnan(errors)] = np.inf
+        return np.asarray(errors)
 
     def share(self, result: Result) -> float:
         """The share of the op's headroom that the actual values use of it; infinite for another shape."""
@@ -72,23 +72,25 @@ class Evidence:
     @property
     def ops(self) -> frozenset[str]:
         """The ops of the tap and of the places that are judged with it."""
-        spots = [self.site.values.place(name) for name in self.others]
-        return frozenset([self.site.place.op, *(spot.op for spot in spots if spot is not None)])
+        places = [self.site.values.place(name) for name in self.others]
+        return frozenset([self.site.place.op, *(place.op for place in places if place is not None)])
 
 
-def _worst_rms(squares: Array, judged: Array, kept: list[int] | tuple[()]) -> float:
-    """The largest root mean square over groups along the `kept` axes; over everything without any."""
+def _worst_rms(squares: Array, judged: Array, axes: list[int] | tuple[()]) -> float:
+    """The largest root mean square over groups along these `axes`; over everything without any."""
     if not judged.any():
         return 0.0
-    across = tuple(axis for axis in range(squares.ndim) if axis not in kept)
+    across = tuple(axis for axis in range(squares.ndim) if axis not in axes)
     counts = np.maximum(judged.sum(axis=across), 1)
     return math.sqrt(float(np.max(squares.sum(axis=across) / counts)))
 
 
 def worst_share(errors: Errors, ops: frozenset[str]) -> float:
     """The largest share of the headrooms of these ops (the most generous one of a group); NaN counts as infinite."""
-    rooms = [headroom("op", op) for op in ops]
-    shares = [getattr(errors, one) / max(getattr(room, one) for room in rooms) for one in Errors._fields]
+    headrooms = [headroom("op", op) for op in ops]
+    shares = [
+        getattr(errors, measure) / max(getattr(allowed, measure) for allowed in headrooms) for measure in Errors._fields
+    ]
     return math.inf if any(math.isnan(share) for share in shares) else max(shares)
 
 

@@ -34,8 +34,8 @@ class OpNetwork:
             return self.names[text]
         for tap in sorted(self.names, key=len, reverse=True):
             if "." in tap:  # "logits" is a word, too
-                for one in (tap, pattern_of(tap), pattern_of(tap).replace("{layer}", "*")):
-                    text = text.replace(one, self.names[tap])
+                for spelling in (tap, pattern_of(tap), pattern_of(tap).replace("{layer}", "*")):
+                    text = text.replace(spelling, self.names[tap])
         return text
 
 
@@ -44,18 +44,18 @@ def network_of(golden: Recording, candidate: Recording) -> OpNetwork | None:
 
     Outputs with another shape or kind of number than the golden's are left out: `check` says so.
     """
-    given = {item.info.name: item.values() for item in golden}
-    plan = _plan(golden.case, given)
+    arrays = {item.info.name: item.values() for item in golden}
+    plan = _plan(golden.case, arrays)
     if plan is None:
         return None
     step = int(plan.past > 0)
     tensors, outputs, names = list[Tensor](), set[str](), dict[str, str]()
     for item in golden:
         tap = plan.taps.get(item.info.name)
-        found = candidate.get(*item.key) if item.info.name.startswith(_OUTPUT) else item
-        if tap is None or found is None or not _comparable(found, item):
+        recorded = candidate.get(*item.key) if item.info.name.startswith(_OUTPUT) else item
+        if tap is None or recorded is None or not _comparable(recorded, item):
             continue
-        tensors.append(_tap(tap, _step_of(tap, step), found, plan))
+        tensors.append(_tap(tap, _step_of(tap, step), recorded, plan))
         names[tap] = item.info.name
         if item.info.name.startswith(_OUTPUT):
             outputs.add(tap)
@@ -67,21 +67,21 @@ def network_of(golden: Recording, candidate: Recording) -> OpNetwork | None:
         steps=[plan.past, plan.query] if plan.past else [plan.query],
         generation=plan.generation,
     )
-    weights = {tap: given[name] for name, tap in plan.weights.items() if name in given}
+    weights = {tap: arrays[name] for name, tap in plan.weights.items() if name in arrays}
     recording = replace(candidate, case=case, tensors=tensors, parameters=())
     return OpNetwork(recording, weights, frozenset(outputs), names | {tap: name for name, tap in plan.weights.items()})
 
 
-def _plan(case: pb.Case, given: Mapping[str, Array]) -> Plan | None:
+def _plan(case: pb.Case, arrays: Mapping[str, Array]) -> Plan | None:
     """Where the tensors stand; None for what does not hold to the convention of op cases (somebody's own golden)."""
-    numbers = {one.key: one.value for one in case.attributes}
+    numbers = {attribute.key: attribute.value for attribute in case.attributes}
     try:
-        plan = PLANS[case.op](given, numbers) if case.op in PLANS else None
+        plan = PLANS[case.op](arrays, numbers) if case.op in PLANS else None
         if plan is not None:
             spec_config(plan.config)
     except (ArithmeticError, IndexError, KeyError, ValueError):
         return None
-    if plan is None or any(name not in given for name in plan.weights if not name.endswith("bias")):
+    if plan is None or any(name not in arrays for name in plan.weights if not name.endswith("bias")):
         return None
     return plan
 
@@ -98,9 +98,11 @@ def _comparable(actual: Tensor, expected: Tensor) -> bool:
 
 
 def _tap(name: str, step: int, item: Tensor, plan: Plan) -> Tensor:
-    spot = place(name, 1)
-    assert spot is not None, name
+    tap_place = place(name, 1)
+    assert tap_place is not None, name
     reshape = plan.reshaped.get(item.info.name)
     array = item.array if reshape is None else reshape(item.array)
-    info = pb.Tensor(name=name, step=step, dtype=item.info.dtype, shape=array.shape, axes=spot.axes, op=spot.op)
+    info = pb.Tensor(
+        name=name, step=step, dtype=item.info.dtype, shape=array.shape, axes=tap_place.axes, op=tap_place.op
+    )
     return Tensor(info, array)

@@ -15,7 +15,7 @@ _LAYER = "decoder.layers.0"
 _ATTENTION = f"{_LAYER}.merged_attn"
 
 
-_Given = Mapping[str, Array]
+_Arrays = Mapping[str, Array]
 _Numbers = Mapping[str, float]
 
 
@@ -24,8 +24,8 @@ def _swapped(array: Array) -> Array:
     return np.swapaxes(array, 1, 2)
 
 
-def _rms_norm(given: _Given, numbers: _Numbers) -> Plan:
-    x = given["input.x"]
+def _rms_norm(arrays: _Arrays, numbers: _Numbers) -> Plan:
+    x = arrays["input.x"]
     return Plan(
         {"input.x": f"{_LAYER}.input", "output.y": f"{_LAYER}.input_layernorm"},
         config_of(hidden_size=x.shape[-1], rms_norm_eps=numbers["eps"]),
@@ -34,8 +34,8 @@ def _rms_norm(given: _Given, numbers: _Numbers) -> Plan:
     )
 
 
-def _head_norm(given: _Given, numbers: _Numbers) -> Plan:
-    _, query, heads, head_dim = given["input.x"].shape
+def _head_norm(arrays: _Arrays, numbers: _Numbers) -> Plan:
+    _, query, heads, head_dim = arrays["input.x"].shape
     return Plan(
         {"input.x": f"{_ATTENTION}.q_proj", "output.y": f"{_ATTENTION}.q_norm"},
         config_of(num_attention_heads=heads, head_dim=head_dim, rms_norm_eps=numbers["eps"]),
@@ -45,11 +45,11 @@ def _head_norm(given: _Given, numbers: _Numbers) -> Plan:
     )
 
 
-def _linear(given: _Given, numbers: _Numbers) -> Plan:
-    x = given["input.x"]
+def _linear(arrays: _Arrays, numbers: _Numbers) -> Plan:
+    x = arrays["input.x"]
     return Plan(
         {"input.x": f"{_LAYER}.input_layernorm", "output.y": f"{_ATTENTION}.v_proj"},
-        config_of(hidden_size=x.shape[-1], attention_bias="parameter.bias" in given),
+        config_of(hidden_size=x.shape[-1], attention_bias="parameter.bias" in arrays),
         weights={
             "parameter.weight": f"{_ATTENTION}.v_proj.weight",
             "parameter.bias": f"{_ATTENTION}.v_proj.bias",
@@ -58,17 +58,17 @@ def _linear(given: _Given, numbers: _Numbers) -> Plan:
     )
 
 
-def _embedding(given: _Given, numbers: _Numbers) -> Plan:
-    vocab, hidden = given["parameter.weight"].shape
+def _embedding(arrays: _Arrays, numbers: _Numbers) -> Plan:
+    vocab, hidden = arrays["parameter.weight"].shape
     return Plan(
         {"input.ids": "input.decoder_input_ids", "output.y": "decoder.embed_tokens"},
         config_of(vocab_size=vocab, hidden_size=hidden),
         weights={"parameter.weight": "decoder.embed_tokens.weight"},
-        query=given["input.ids"].shape[1],
+        query=arrays["input.ids"].shape[1],
     )
 
 
-def _inv_freq(given: _Given, numbers: _Numbers) -> Plan:
+def _inv_freq(arrays: _Arrays, numbers: _Numbers) -> Plan:
     scaling: dict[str, Any] = {name: value for name, value in numbers.items() if name not in ("head_dim", "theta")}
     config = config_of(head_dim=int(numbers["head_dim"]), rope_theta=numbers["theta"])
     if scaling:
@@ -84,8 +84,8 @@ def _inv_freq(given: _Given, numbers: _Numbers) -> Plan:
     return Plan({"output.inv_freq": "decoder.inv_freq"}, config)
 
 
-def _rope_table(given: _Given, numbers: _Numbers) -> Plan:
-    config = config_of(head_dim=2 * len(given["input.inv_freq"]))
+def _rope_table(arrays: _Arrays, numbers: _Numbers) -> Plan:
+    config = config_of(head_dim=2 * len(arrays["input.inv_freq"]))
     factor = numbers.get("attention_factor", 1.0)
     if factor != 1:
         config.rope_scaling.CopyFrom(
@@ -103,12 +103,12 @@ def _rope_table(given: _Given, numbers: _Numbers) -> Plan:
     return Plan(
         taps | {"output.cos": "decoder.cos", "output.sin": "decoder.sin"},
         config,
-        query=given["input.position_ids"].shape[1],
+        query=arrays["input.position_ids"].shape[1],
     )
 
 
-def _rope(given: _Given, numbers: _Numbers) -> Plan:
-    _, heads, query, head_dim = given["input.q"].shape
+def _rope(arrays: _Arrays, numbers: _Numbers) -> Plan:
+    _, heads, query, head_dim = arrays["input.q"].shape
     taps = {"input.q": "q_norm", "input.k": "k_norm", "output.q": "q_rope", "output.k": "k_rope"}
     return Plan(
         {
@@ -116,15 +116,15 @@ def _rope(given: _Given, numbers: _Numbers) -> Plan:
             "input.sin": "decoder.sin",
             **{name: f"{_ATTENTION}.{tap}" for name, tap in taps.items()},
         },
-        config_of(num_attention_heads=heads, num_key_value_heads=given["input.k"].shape[1], head_dim=head_dim),
+        config_of(num_attention_heads=heads, num_key_value_heads=arrays["input.k"].shape[1], head_dim=head_dim),
         reshaped={"input.q": _swapped, "input.k": _swapped},
         query=query,
     )
 
 
-def _repeat_kv(given: _Given, numbers: _Numbers) -> Plan:
-    batch, kv_heads, keys, head_dim = given["input.x"].shape
-    heads = given["output.y"].shape[1]
+def _repeat_kv(arrays: _Arrays, numbers: _Numbers) -> Plan:
+    batch, kv_heads, keys, head_dim = arrays["input.x"].shape
+    heads = arrays["output.y"].shape[1]
     return Plan(
         {"input.x": f"{_ATTENTION}.cache_values", "output.y": f"{_ATTENTION}.context"},
         config_of(num_attention_heads=heads, num_key_value_heads=kv_heads, head_dim=head_dim),
@@ -135,8 +135,8 @@ def _repeat_kv(given: _Given, numbers: _Numbers) -> Plan:
     )
 
 
-def _scores(given: _Given, numbers: _Numbers) -> Plan | None:
-    q, k = given["input.q"], given["input.k"]
+def _scores(arrays: _Arrays, numbers: _Numbers) -> Plan | None:
+    q, k = arrays["input.q"], arrays["input.k"]
     if not math.isclose(numbers["scaling"], q.shape[-1] ** -0.5):
         return None  # every network's is the inverse root of head_dim
     return Plan(
@@ -151,8 +151,8 @@ def _scores(given: _Given, numbers: _Numbers) -> Plan | None:
     )
 
 
-def _softmax(given: _Given, numbers: _Numbers) -> Plan:
-    _, heads, query, keys = given["input.scores"].shape
+def _softmax(arrays: _Arrays, numbers: _Numbers) -> Plan:
+    _, heads, query, keys = arrays["input.scores"].shape
     taps = {"input.scores": "scores", "input.mask": "mask", "output.probs": "probs"}
     return Plan(
         {name: f"{_ATTENTION}.{tap}" for name, tap in taps.items()},
@@ -162,9 +162,9 @@ def _softmax(given: _Given, numbers: _Numbers) -> Plan:
     )
 
 
-def _context(given: _Given, numbers: _Numbers) -> Plan:
-    _, heads, query, keys = given["input.probs"].shape
-    v = given["input.v"]
+def _context(arrays: _Arrays, numbers: _Numbers) -> Plan:
+    _, heads, query, keys = arrays["input.probs"].shape
+    v = arrays["input.v"]
     taps = {"input.probs": "probs", "input.v": "cache_values", "output.context": "context"}
     return Plan(
         {name: f"{_ATTENTION}.{tap}" for name, tap in taps.items()},
@@ -174,8 +174,8 @@ def _context(given: _Given, numbers: _Numbers) -> Plan:
     )
 
 
-def _swiglu(given: _Given, numbers: _Numbers) -> Plan:
-    gate = given["input.gate"]
+def _swiglu(arrays: _Arrays, numbers: _Numbers) -> Plan:
+    gate = arrays["input.gate"]
     taps = {"input.gate": "gate_proj", "input.up": "up_proj", "output.act": "act"}
     return Plan(
         {name: f"{_LAYER}.mlp.{tap}" for name, tap in taps.items()},
@@ -184,29 +184,29 @@ def _swiglu(given: _Given, numbers: _Numbers) -> Plan:
     )
 
 
-def _mask(given: _Given, numbers: _Numbers) -> Plan:
+def _mask(arrays: _Arrays, numbers: _Numbers) -> Plan:
     query, window = int(numbers["query"]), int(numbers["window"])
     kind = "sliding_attention" if window else "full_attention"
-    own = given.get("input.decoder_attention_mask")
-    both = own is not None and "input.encoder_attention_mask" in given
-    output = "encoder.layers.0.self_attn.mask" if own is None else f"{_ATTENTION}.mask"
+    decoder_mask = arrays.get("input.decoder_attention_mask")
+    both = decoder_mask is not None and "input.encoder_attention_mask" in arrays
+    output = "encoder.layers.0.self_attn.mask" if decoder_mask is None else f"{_ATTENTION}.mask"
     inputs = ("input.encoder_attention_mask", "input.decoder_attention_mask")
     return Plan(
         {"output.mask": output} | {name: name for name in inputs},
         config_of(layer_types=[kind], sliding_window=window),
         query=query,
-        past=0 if own is None else own.shape[1] - query,
-        mode=pb.ENCODER if own is None else pb.ENCODER_DECODER if both else pb.CAUSAL,
+        past=0 if decoder_mask is None else decoder_mask.shape[1] - query,
+        mode=pb.ENCODER if decoder_mask is None else pb.ENCODER_DECODER if both else pb.CAUSAL,
     )
 
 
-def _next_token_probs(given: _Given, numbers: _Numbers) -> Plan:
-    rows, ids = given["input.ids"].shape
+def _next_token_probs(arrays: _Arrays, numbers: _Numbers) -> Plan:
+    rows, ids = arrays["input.ids"].shape
     filters = ("repetition_penalty", "temperature", "top_p", "min_p")
     settings: dict[str, Any] = {name: numbers[name] for name in filters}
     return Plan(
         {"input.logits": "logits", "input.ids": "input.decoder_input_ids", "output.probs": "next_token_probs"},
-        config_of(vocab_size=given["input.logits"].shape[-1]),
+        config_of(vocab_size=arrays["input.logits"].shape[-1]),
         reshaped={"input.logits": lambda logits: logits[:, None]},
         implied={"input.decoder_attention_mask": np.ones((rows, ids), bool)},
         query=ids,
@@ -219,7 +219,7 @@ def _next_token_probs(given: _Given, numbers: _Numbers) -> Plan:
     )
 
 
-PLANS: Mapping[str, Callable[[_Given, _Numbers], Plan | None]] = {
+PLANS: Mapping[str, Callable[[_Arrays, _Numbers], Plan | None]] = {
     "rms_norm": _rms_norm,
     "head_norm": _head_norm,
     "linear": _linear,

@@ -15,21 +15,21 @@ from qwen3_parity.judge.scope import Scope
 from qwen3_parity.judge.verdict import Problem, Verdict, Verdicts
 
 
-def with_ops(verdicts: Verdicts, own: Iterable[OpVerdict]) -> Verdicts:
+def with_ops(verdicts: Verdicts, op_verdicts: Iterable[OpVerdict]) -> Verdicts:
     """The verdicts with each tap's op judged alone: one that is wrong is a divergence even where a budget hides it.
 
     Arithmetic that has no claim to parity is told its ops' errors, and not judged by them.
     """
-    ops = {(one.name, one.step): one for one in own}
+    ops = {(op_verdict.name, op_verdict.step): op_verdict for op_verdict in op_verdicts}
     taps, first = list[Verdict](), ""
     for tap in verdicts.taps:
-        found = replace(tap, own=ops.get((tap.name, tap.step)))
-        if found.own is not None and not found.own.passed and verdicts.arithmetic != pb.ARITHMETIC_OTHER:
-            found = replace(found, problem=found.problem or _alone(found, verdicts))
-        if found.problem is not None:
-            first = first or f"{found.op} at {found.where}"
-            found = replace(found, problem=replace(found.problem, first_bad=first))
-        taps.append(found)
+        judged = replace(tap, own=ops.get((tap.name, tap.step)))
+        if judged.own is not None and not judged.own.passed and verdicts.arithmetic != pb.ARITHMETIC_OTHER:
+            judged = replace(judged, problem=judged.problem or _alone(judged, verdicts))
+        if judged.problem is not None:
+            first = first or f"{judged.op} at {judged.where}"
+            judged = replace(judged, problem=replace(judged.problem, first_bad=first))
+        taps.append(judged)
     structural = list(verdicts.structural)
     if not verdicts.floors and not any(tap.judged_alone for tap in taps):
         structural.append(nothing_judged(verdicts.case.name, verdicts.candidate, f"{len(taps)} taps, no op of them"))
@@ -41,17 +41,17 @@ def op_alone(expected: Recording, actual: Recording) -> list[OpVerdict]:
     network = network_of(expected, actual)
     if network is None:
         return []
-    scope, own = Scope(network.recording), list[OpVerdict]()
+    scope, verdicts = Scope(network.recording), list[OpVerdict]()
     for item in network.recording:
         values = Values(network.recording, network.weights, network.recording)
-        spot = values.place(item.info.name)
-        if spot is None or spot.name not in network.outputs:
+        place = values.place(item.info.name)
+        if place is None or place.name not in network.outputs:
             continue
-        verdict = OpVerdict(spot.name, item.info.step, spot.op)
-        found = gather(values, item, scope)
-        judged = replace(verdict, reason=found) if isinstance(found, str) else judge(verdict, found)
-        own.append(replace(judged, name=network.named(judged.name), step=0))
-    return own
+        verdict = OpVerdict(place.name, item.info.step, place.op)
+        evidence = gather(values, item, scope)
+        judged = replace(verdict, reason=evidence) if isinstance(evidence, str) else judge(verdict, evidence)
+        verdicts.append(replace(judged, name=network.named(judged.name), step=0))
+    return verdicts
 
 
 def nothing_judged(case: str, candidate: str, got: str) -> Problem:
@@ -84,5 +84,5 @@ def comparable(actual: Recording, expected: Recording, verdicts: Verdicts) -> Re
     Another one is a divergence by itself; what reads it is judged on what it should have held.
     """
     misshapen = {(tap.name, tap.step) for tap in verdicts.taps if tap.metrics is None and tap.problem is not None}
-    kept = {item.key: item for item in actual if item.key in expected and item.key not in misshapen}
-    return replace(actual, tensors=list(kept.values()))
+    comparable_taps = {item.key: item for item in actual if item.key in expected and item.key not in misshapen}
+    return replace(actual, tensors=list(comparable_taps.values()))

@@ -50,8 +50,8 @@ class Repeated(Sweep):
 
     def recorded(self, name: str, step: int) -> Array | None:
         """A tap as it was recorded, once for each copy."""
-        found = self.base.recorded(name, step)
-        return None if found is None else self.repeated(name, found)
+        value = self.base.recorded(name, step)
+        return None if value is None else self.repeated(name, value)
 
     def repeated(self, name: str, value: Array) -> Array:
         """A value of the run, once for each copy where its place has rows of texts."""

@@ -48,26 +48,26 @@ def replay(
     scope = Scope(golden or values.recording)
     verdicts, reads = list[OpVerdict](), dict[tuple[str, int], tuple[str, ...]]()
     for item in candidate:
-        spot = values.place(item.info.name)
-        if spot is None or spot.op == "input" or (spot.op == "argmax" and not values.computes(spot)):
+        place = values.place(item.info.name)
+        if place is None or place.op == "input" or (place.op == "argmax" and not values.computes(place)):
             continue
-        verdict = OpVerdict(item.info.name, item.info.step, spot.op)
-        found = gather(values, item, scope)
-        if isinstance(found, str):
-            verdicts.append(replace(verdict, reason=found))
+        verdict = OpVerdict(item.info.name, item.info.step, place.op)
+        evidence = gather(values, item, scope)
+        if isinstance(evidence, str):
+            verdicts.append(replace(verdict, reason=evidence))
             continue
-        verdicts.append(judge(verdict, found))
-        reads[item.key] = found.site.names
+        verdicts.append(judge(verdict, evidence))
+        reads[item.key] = evidence.site.names
     return settled(verdicts, reads, values, scope)
 
 
-def settled(own: Sequence[OpVerdict], reads: Reads, values: Values, scope: Scope) -> list[OpVerdict]:
+def settled(verdicts: Sequence[OpVerdict], reads: Reads, values: Values, scope: Scope) -> list[OpVerdict]:
     """The verdicts on single taps, in their order, after a look at their neighbours; `reads` has each tap's inputs.
 
     What is right in the kernel that it may be in is right, and what goes back through a fault is not judged.
     """
-    right = absorbed(own, reads, values, scope, gather, judge)
-    return excused(right, reads, training=values.case.HasField("training"))
+    with_absorbed = absorbed(verdicts, reads, values, scope, gather, judge)
+    return excused(with_absorbed, reads, training=values.case.HasField("training"))
 
 
 def gather(values: Values, item: Tensor, scope: Scope) -> Evidence | str:
@@ -89,24 +89,24 @@ def gather(values: Values, item: Tensor, scope: Scope) -> Evidence | str:
 
 def _stored(values: Values, item: Tensor) -> int:
     """The type that a tap's numbers were rounded to: a run in half precision may be saved in wider numbers."""
-    right = None if values.given is None else values.given.get(*item.key)
-    half = right is not None and right.info.dtype == values.dtype != pb.F32 and item.is_float
+    golden_tap = None if values.given is None else values.given.get(*item.key)
+    half = golden_tap is not None and golden_tap.info.dtype == values.dtype != pb.F32 and item.is_float
     return values.dtype if half else item.info.dtype
 
 
 def _narrow(values: Values, item: Tensor) -> bool:
-    right = None if values.given is None else values.given.get(*item.key)
-    return right is not None and ROUNDOFF.get(item.info.dtype, 0) > ROUNDOFF.get(right.info.dtype, 1)
+    golden_tap = None if values.given is None else values.given.get(*item.key)
+    return golden_tap is not None and ROUNDOFF.get(item.info.dtype, 0) > ROUNDOFF.get(golden_tap.info.dtype, 1)
 
 
 def _judged(scope: Scope, site: Site, item: Tensor) -> Array:
-    own = _own_mask(site, item)
+    own_mask = _own_mask(site, item)
     try:
-        judged = scope.judged(item, site.place) if own is None else scope.rows(item, site.place)
+        judged = scope.judged(item, site.place) if own_mask is None else scope.rows(item, site.place)
     except (ParityError, ValueError, IndexError):  # another shape than the golden's: the candidate's own business here
         judged = None
-    kept = np.ones(item.array.shape, bool) if judged is None else np.broadcast_to(judged, item.array.shape)
-    return kept if own is None else kept & own
+    cells = np.ones(item.array.shape, bool) if judged is None else np.broadcast_to(judged, item.array.shape)
+    return cells if own_mask is None else cells & own_mask
 
 
 def _with_a_key(values: Values, item: Tensor, site: Site, others: tuple[str, ...]) -> Array:
@@ -145,22 +145,22 @@ def _own_mask(site: Site, item: Tensor) -> Array | None:
 def _cut(values: Values, item: Tensor, site: Site) -> bool:
     """Whether an input has other rows than the tap: a case that keeps some rows keeps all of what attention needs."""
     of = site.names[:1] if site.place.op in ("scores", "context") else site.names
-    axes = [(spot.axes, shape) for spot, shape in _shapes(values, of, site)]
+    axes = [(place.axes, shape) for place, shape in _shapes(values, of, site)]
     axes.append((site.place.axes, item.array.shape))
     return len({shape[names.index("query")] for names, shape in axes if "query" in names}) > 1
 
 
 def _last_alone(values: Values, item: Tensor) -> bool:
     """Whether these are logits of the last position alone, made of the norm of every position."""
-    right = None if values.given is None else values.given.get(*item.key)
-    return right is not None and last_rows_of(item, right) > 0
+    golden_tap = None if values.given is None else values.given.get(*item.key)
+    return golden_tap is not None and last_rows_of(item, golden_tap) > 0
 
 
 def _shapes(values: Values, names: tuple[str, ...], site: Site) -> Iterator[tuple[Place, tuple[int, ...]]]:
     for name, array in zip(names, site.inputs, strict=False):
-        spot = values.place(name)
-        if spot is not None:
-            yield spot, array.shape
+        place = values.place(name)
+        if place is not None:
+            yield place, array.shape
 
 
 def judge(verdict: OpVerdict, evidence: Evidence, extra: Array | float = 0.0) -> OpVerdict:
@@ -169,13 +169,13 @@ def judge(verdict: OpVerdict, evidence: Evidence, extra: Array | float = 0.0) ->
     Libraries differ in cos and sin, by much at far positions, so a port may compute its own, which are judged, and turn
     by the golden's: a rotation is right by either.
     """
-    found = _judge(verdict, evidence, extra)
+    judged = _judge(verdict, evidence, extra)
     values = evidence.site.values
-    if found.share < _CLEAR or "rope" not in evidence.ops or values.given is None:
-        return found
+    if judged.share < _CLEAR or "rope" not in evidence.ops or values.given is None:
+        return judged
     site = values.another(given_tables=True).site(verdict.name, verdict.step)
-    again = found if site is None else _judge(verdict, replace(evidence, site=site), extra)
-    return again if again.share < found.share and not again.reason else found
+    again = judged if site is None else _judge(verdict, replace(evidence, site=site), extra)
+    return again if again.share < judged.share and not again.reason else judged
 
 
 def _judge(verdict: OpVerdict, evidence: Evidence, extra: Array | float) -> OpVerdict:
@@ -196,8 +196,10 @@ def _judge(verdict: OpVerdict, evidence: Evidence, extra: Array | float) -> OpVe
         return replace(verdict, reason="nothing but padding" if known.all() else "an input is not finite")
     errors = evidence.errors(result)
     assert errors is not None
-    found = evidence.measure(errors)
-    return replace(verdict, errors=found, share=worst_share(found, evidence.ops) if unit is not None else found.max)
+    figures = evidence.measure(errors)
+    return replace(
+        verdict, errors=figures, share=worst_share(figures, evidence.ops) if unit is not None else figures.max
+    )
 
 
 _LOST = Errors(math.inf, math.inf, math.inf, math.inf)
@@ -211,5 +213,5 @@ def expected(evidence: Evidence, extra: Array | float = 0.0) -> Result:
         return truth, unit
     if not evidence.others:
         return truth, unit if unit is None else np.hypot(unit, extra)
-    own = 0 if unit is None else unit * unit  # a copy adds nothing to the noise of what it copies
-    return truth, np.sqrt(own + group_noise(site, truth) + np.square(extra))
+    variance = 0 if unit is None else unit * unit  # a copy adds nothing to the noise of what it copies
+    return truth, np.sqrt(variance + group_noise(site, truth) + np.square(extra))

@@ -37,8 +37,8 @@ class Rerun:
     def values(self, wrong: Mapping[str, Compute]) -> Values:
         """As `right`, with other ways to compute some patterns."""
         golden = Values(self.golden, self.weights, self.golden)
-        made = {pattern: _or_right(compute) for pattern, compute in (self._angles() | dict(wrong)).items()}
-        return golden.another(dropped=_COMPUTED, overrides=made)
+        overrides = {pattern: _or_right(compute) for pattern, compute in (self._angles() | dict(wrong)).items()}
+        return golden.another(dropped=_COMPUTED, overrides=overrides)
 
     def _angles(self) -> dict[str, Compute]:
         """Hugging Face's angles wherever what they are made from is right: float32 is the reference there."""
@@ -47,11 +47,11 @@ class Rerun:
     def _angle(self, site: Site) -> Result:
         stored = tuple(x.astype(np.float32).astype(x.dtype) for x in site.inputs)  # an angle is float32 times float32
         y, unit = OPS[site.place.op].truth(replace(site, inputs=stored))
-        found = self.golden.get(site.place.name, site.step) or self.golden.get(site.place.name, 0)
-        if found is None or found.array.shape != y.shape or unit is None:
+        recorded = self.golden.get(site.place.name, site.step) or self.golden.get(site.place.name, 0)
+        if recorded is None or recorded.array.shape != y.shape or unit is None:
             return y, unit
-        near = np.abs(found.values() - y) <= headroom("op", site.place.op).max * unit
-        return (found.values().astype(np.float64), unit) if near.all() else (y, unit)
+        near = np.abs(recorded.values() - y) <= headroom("op", site.place.op).max * unit
+        return (recorded.values().astype(np.float64), unit) if near.all() else (y, unit)
 
 
 def seeded(case: Rerun, wrong: Mapping[str, Compute]) -> Recording:
@@ -68,9 +68,9 @@ def seeded(case: Rerun, wrong: Mapping[str, Compute]) -> Recording:
 
 
 def _again(item: Tensor, values: Values) -> Tensor:
-    spot = values.place(item.info.name)
-    if spot is None or spot.op not in OPS or not values.computes(spot):
-        if spot is None or spot.op in ("input", "argmax"):
+    place = values.place(item.info.name)
+    if place is None or place.op not in OPS or not values.computes(place):
+        if place is None or place.op in ("input", "argmax"):
             return item
         raise _not_computed(item, "no op of the specification")
     y = values.value(*item.key)
@@ -99,7 +99,7 @@ def _not_computed(item: Tensor, got: str) -> ParityError:
 
 def _or_right(compute: Compute) -> Callable[[Site], Result]:
     def computed(site: Site) -> Result:
-        found = compute(site)
-        return OPS[site.place.op].truth(site) if found is None else found
+        result = compute(site)
+        return OPS[site.place.op].truth(site) if result is None else result
 
     return computed

@@ -25,14 +25,14 @@ def angles_off(evidence: Evidence) -> tuple[str, Array, Array] | None:
     table = site.names[1]
     if site.values.recorded(table, site.step) is not None:
         return None
-    made = site.values.site(table, site.step)
-    if made is None or len(made.inputs) < 2:
+    table_site = site.values.site(table, site.step)
+    if table_site is None or len(table_site.inputs) < 2:
         return None
-    positions, inv_freq = made.inputs
+    positions, inv_freq = table_site.inputs
     x = heads_first(site.inputs[0], site.config.head_dim)
     if x.shape != evidence.actual.shape or positions.shape != (x.shape[0], x.shape[2]):
         return None
-    return made.names[1], inv_freq, ulps_off(x, evidence.actual, positions, inv_freq, evidence.judged)
+    return table_site.names[1], inv_freq, ulps_off(x, evidence.actual, positions, inv_freq, evidence.judged)
 
 
 def by_nearest_angles(evidence: Evidence) -> Evidence:
@@ -40,19 +40,21 @@ def by_nearest_angles(evidence: Evidence) -> Evidence:
 
     What is left is judged by the rotation's own unit and the rounding of cos and sin, that of the angle among it.
     """
-    found = angles_off(evidence)
-    if found is None:
+    explanation = angles_off(evidence)
+    if explanation is None:
         return evidence
-    name, inv_freq, ulps = found
+    name, inv_freq, ulps = explanation
     step = np.spacing(inv_freq.astype(np.float32)).astype(np.float64)
     near = np.where(np.abs(ulps) <= _ANGLE * ULPS, np.clip(ulps, -ULPS, ULPS), 0)
     nearest = inv_freq + near * step
     values, site = evidence.site.values, evidence.site
-    spot = values.place(name)
-    assert spot is not None
+    inv_freq_place = values.place(name)
+    assert inv_freq_place is not None
 
     def honest(_site: Site) -> Result:
         return nearest, None
 
-    again = values.another(overrides={**values.overrides, spot.pattern: honest}).site(site.place.name, site.step)
+    again = values.another(overrides={**values.overrides, inv_freq_place.pattern: honest}).site(
+        site.place.name, site.step
+    )
     return evidence if again is None else replace(evidence, site=again)

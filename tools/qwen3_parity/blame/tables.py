@@ -16,12 +16,12 @@ def wrong_tables(candidate: Recording, golden: Recording) -> dict[tuple[str, int
     values, scope = Values(candidate, {}, golden), Scope(golden)
     wrong = {}
     for item in candidate:
-        spot = values.place(item.info.name)
-        if spot is None or spot.op not in ("cos", "sin"):
+        place = values.place(item.info.name)
+        if place is None or place.op not in ("cos", "sin"):
             continue
-        found = gather(values, item, scope)
-        if not isinstance(found, str):
-            own = judge(OpVerdict(*item.key, spot.op), found)
-            if not own.passed:
-                wrong[item.key] = own
+        evidence = gather(values, item, scope)
+        if not isinstance(evidence, str):
+            verdict = judge(OpVerdict(*item.key, place.op), evidence)
+            if not verdict.passed:
+                wrong[item.key] = verdict
     return wrong

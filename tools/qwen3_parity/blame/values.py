@@ -69,24 +69,24 @@ class Values(Sweep):
 
     def recorded(self, name: str, step: int) -> Array | None:
         """A tap as it was recorded (bfloat16 widened), or None."""
-        given = name.startswith("input.")
+        is_given = name.startswith("input.")
         if self.given_tables and self.given is not None and name.endswith(("cos", "sin")):
             table = self.given.get(name, step) or self.given.get(name, 0)
             return None if table is None else table.values()
-        source = (self.given or self.recording) if given else self.recording
-        found = source.get(name, 0 if given else step)
-        if found is None and made_once(name):
-            found = source.get(name, 0)
-        if found is None:
+        source = (self.given or self.recording) if is_given else self.recording
+        tap = source.get(name, 0 if is_given else step)
+        if tap is None and made_once(name):
+            tap = source.get(name, 0)
+        if tap is None:
             return None
         if self.dropped and (place := self.place(name)) is not None and place.pattern in self.dropped:
             return None
-        return found.values()
+        return tap.values()
 
     def is_choice(self, name: str, step: int) -> bool:
         """Whether a recorded tap holds integers: ids, positions, indices, which are right or wrong and never near."""
-        found = self.recording.get(name, step) or (self.recording.get(name, 0) if made_once(name) else None)
-        return found is not None and found.info.dtype in (pb.I64, pb.I32, pb.U8)
+        tap = self.recording.get(name, step) or (self.recording.get(name, 0) if made_once(name) else None)
+        return tap is not None and tap.info.dtype in (pb.I64, pb.I32, pb.U8)
 
     def another(self, **changes: Any) -> Values:
         """The same run with some of its fields changed, and nothing computed yet."""
@@ -118,12 +118,12 @@ class Values(Sweep):
 
     def evaluated(self, site: Site) -> Array:
         """What later places read of a site that was not recorded: nobody asks for its unit."""
-        other = self.overrides.get(site.place.pattern)
+        override = self.overrides.get(site.place.pattern)
         if self.readers is None:  # one of many runs that differ little: who asks for them has silenced NumPy
-            y = OPS[site.place.op].at_site(site, FLOAT64) if other is None else other(site)[0]
+            y = OPS[site.place.op].at_site(site, FLOAT64) if override is None else override(site)[0]
         else:
             with np.errstate(all="ignore"):
-                y = OPS[site.place.op].at_site(site, FLOAT64) if other is None else other(site)[0]
+                y = OPS[site.place.op].at_site(site, FLOAT64) if override is None else override(site)[0]
         self.work.evaluated(site, y)
         return y
 
@@ -133,19 +133,19 @@ class Values(Sweep):
         Of a run that noted its readers; the new one does not, and has no rounding units.
         """
         follows = self.follows(overrides)
-        kept = {key: value for key, value in self.computed.items() if key not in follows}
-        return replace(self, computed=kept, readers=None, overrides=overrides, units=False, noises={}, perturbed={})
+        computed = {key: value for key, value in self.computed.items() if key not in follows}
+        return replace(self, computed=computed, readers=None, overrides=overrides, units=False, noises={}, perturbed={})
 
     def follows(self, patterns: Collection[str]) -> set[Key]:
         """What was computed at places of these patterns, and from those; of a run that noted its readers."""
         assert self.readers is not None, "harness bug: a run that was overridden already"
         changed = [key for key in self.computed if (place := self.place(key[0])) and place.pattern in patterns]
-        found = set(changed)
+        keys = set(changed)
         while changed:
-            new = self.readers.get(changed.pop(), set()) - found
-            found |= new
+            new = self.readers.get(changed.pop(), set()) - keys
+            keys |= new
             changed += new
-        return found
+        return keys
 
     def compute(self, site: Site) -> Result:
         """The op of a site on its inputs, by the specification or as an override has it."""

@@ -22,27 +22,31 @@ _OF_FORWARD_ALONE = ("loss", "loss_gradient")
 def _region(name: str) -> str:
     """The layer of a tap, of a gradient or of a parameter's gradient; outside of layers the place itself."""
     name = name.removeprefix(_GRADIENT)
-    found = _LAYER.match(name)
-    if found:
-        return found.group()
+    match = _LAYER.match(name)
+    if match:
+        return match.group()
     return name.removesuffix(".weight").replace("lm_head", "logits")
 
 
 def excused(
-    own: Sequence[OpVerdict], reads: Mapping[tuple[str, int], Sequence[str]], *, training: bool
+    verdicts: Sequence[OpVerdict], reads: Mapping[tuple[str, int], Sequence[str]], *, training: bool
 ) -> list[OpVerdict]:
     """The verdicts, gradients that go back through a fault not judged; `reads` has the inputs of each (tap, step)."""
     if not training:
-        return list(own)
-    faulty = {_region(one.name) for one in own if not one.passed and not one.name.startswith((_GRADIENT, "loss"))}
-    return [_excuse(one) if faulty & _regions(one, reads) else one for one in own]
+        return list(verdicts)
+    faulty = {
+        _region(verdict.name)
+        for verdict in verdicts
+        if not verdict.passed and not verdict.name.startswith((_GRADIENT, "loss"))
+    }
+    return [_excuse(verdict) if faulty & _regions(verdict, reads) else verdict for verdict in verdicts]
 
 
-def _regions(one: OpVerdict, reads: Mapping[tuple[str, int], Sequence[str]]) -> set[str]:
-    if not one.name.startswith(_GRADIENT) or one.op in _OF_FORWARD_ALONE:
+def _regions(verdict: OpVerdict, reads: Mapping[tuple[str, int], Sequence[str]]) -> set[str]:
+    if not verdict.name.startswith(_GRADIENT) or verdict.op in _OF_FORWARD_ALONE:
         return set()
-    return {_region(name) for name in (one.name, *one.others, *reads.get((one.name, one.step), ()))}
+    return {_region(name) for name in (verdict.name, *verdict.others, *reads.get((verdict.name, verdict.step), ()))}
 
 
-def _excuse(one: OpVerdict) -> OpVerdict:
-    return replace(one, errors=NONE, share=0.0, reason=REASON)
+def _excuse(verdict: OpVerdict) -> OpVerdict:
+    return replace(verdict, errors=NONE, share=0.0, reason=REASON)

@@ -53,17 +53,17 @@ def _rows() -> dict[tuple[str, str], Headroom]:
 def headroom(kind: str, op: str = "") -> Headroom:
     """The row of this kind ("run" or "op") and op, or the kind's common row; raises `ParityError` without either."""
     rows = _rows()
-    found = rows.get((kind, op)) or rows.get((kind, ""))
-    if found is None or not all(value > 0 for value in found):
+    row = rows.get((kind, op)) or rows.get((kind, ""))
+    if row is None or not all(value > 0 for value in row):
         raise ParityError(
             TABLES_ROOT / "tolerances.textproto",
             f"no headroom for {kind} {op!r}",
             expected="a row with four numbers above 0",
-            got=found,
+            got=row,
             next_step="add the row, with what was measured",
             fault="harness bug",
         )
-    return found
+    return row
 
 
 def reach(floor_max: float) -> float:
@@ -73,8 +73,8 @@ def reach(floor_max: float) -> float:
 
 def floor_for(candidate: Recording, expected: Tensor) -> pb.Floor:
     """The floor by which a candidate's tap is judged: the wider one where it rotates by angles of its own."""
-    own = expected.info.HasField("own_angles_floor") and not candidate.run.golden_tables
-    return expected.info.own_angles_floor if own else expected.info.floor
+    own_angles = expected.info.HasField("own_angles_floor") and not candidate.run.golden_tables
+    return expected.info.own_angles_floor if own_angles else expected.info.floor
 
 
 def _share(error: float, budget: float) -> float:

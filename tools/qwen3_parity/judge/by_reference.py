@@ -21,4 +21,4 @@ def by_reference(actual: Recording, expected: Recording) -> tuple[str, ...]:
 
 def cases_by_reference(results: Iterable[Verdicts]) -> list[str]:
     """The names of the cases whose candidate is the golden itself or was recorded by the reference."""
-    return [one.case.name for one in results if {ITSELF, REFERENCE}.intersection(one.notes)]
+    return [verdicts.case.name for verdicts in results if {ITSELF, REFERENCE}.intersection(verdicts.notes)]

@@ -32,7 +32,7 @@ def recordings(folder: Path, goldens: Mapping[str, Path]) -> tuple[dict[str, Pat
     files, refused = files_of(folder)
     if not (files or refused):
         raise _refused(folder, "there is no recording to judge", "*.pb files, at any depth", "none")
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     for path in files:
         try:
             name = read(path).case.name
@@ -42,12 +42,12 @@ def recordings(folder: Path, goldens: Mapping[str, Path]) -> tuple[dict[str, Pat
         if name not in goldens:
             rule = "this recording is of no golden's case"
             refused.append(_refused(path, rule, ", ".join(goldens), f"case.name {name!a}"))
-        elif name in found:
-            got = f"this one and {found[name]}"
+        elif name in paths:
+            got = f"this one and {paths[name]}"
             refused.append(_refused(path, "two recordings are of one case", f"one of {name}", got))
         else:
-            found[name] = path
-    return found, refused
+            paths[name] = path
+    return paths, refused
 
 
 def files_of(folder: Path) -> tuple[list[Path], list[ParityError]]:
@@ -77,7 +77,7 @@ def files_of(folder: Path) -> tuple[list[Path], list[ParityError]]:
 
 def candidates(folder: Path, goldens: Mapping[str, Path]) -> dict[str, Path]:
     """As `recordings`; raises `ParityError` for the first that is refused, too."""
-    found, refused = recordings(folder, goldens)
+    paths, refused = recordings(folder, goldens)
     if refused:
         raise refused[0]
-    return found
+    return paths

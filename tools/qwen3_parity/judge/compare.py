@@ -152,8 +152,8 @@ def _side_by_side(work: Callable[[list[Tile]], list[T]], tiles: list[Tile]) -> l
 
 
 def _sum_nonfinite(parts: Sequence[Part]) -> dict[str, Any]:
-    one, two, both = (sum(p.nonfinite[i] for p in parts) for i in range(3))
-    return {"nonfinite_actual": one, "nonfinite_expected": two, "nonfinite_both": both}
+    actual, expected, both = (sum(p.nonfinite[i] for p in parts) for i in range(3))
+    return {"nonfinite_actual": actual, "nonfinite_expected": expected, "nonfinite_both": both}
 
 
 def _index(a: Array, b: Array, judged: Array | None, tile: Tile, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -210,10 +210,10 @@ def _angle(a: Array, b: Array, judged: Array | None, tiles: list[Tile]) -> float
         return sums
 
     sums = _side_by_side(products, tiles)
-    dot, own, norm = (sum(part[i] for part in sums) for i in range(3))
-    if not (0 < own < math.inf and 0 < norm < math.inf):
+    dot, actual_norm, expected_norm = (sum(part[i] for part in sums) for i in range(3))
+    if not (0 < actual_norm < math.inf and 0 < expected_norm < math.inf):
         return math.nan
-    return float(max(-1.0, min(1.0, dot / (math.sqrt(own) * math.sqrt(norm)))))
+    return float(max(-1.0, min(1.0, dot / (math.sqrt(actual_norm) * math.sqrt(expected_norm)))))
 
 
 def exact(actual: Array, expected: Array, scope: Array | None = None, *, axes: Sequence[str] = ()) -> Metrics:

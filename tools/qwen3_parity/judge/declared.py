@@ -11,8 +11,8 @@ from qwen3_golden import Recording, pattern_of, table
 
 def known_patterns(golden: Recording) -> list[str]:
     """Every pattern that a candidate of this golden may declare, in network order: the table's and the golden's own."""
-    own = (pattern_of(item.info.name) for item in golden)
-    return list(dict.fromkeys([*(row.pattern for row in table()), *own]))
+    patterns = (pattern_of(item.info.name) for item in golden)
+    return list(dict.fromkeys([*(row.pattern for row in table()), *patterns]))
 
 
 def patterns_of(declared: str, known: Collection[str]) -> list[str]:
@@ -20,7 +20,7 @@ def patterns_of(declared: str, known: Collection[str]) -> list[str]:
 
     "decoder.layers.*.output" is "decoder.layers.{layer}.output". Empty for a name that nothing has.
     """
-    return [declared] if declared in known else [one for one in known if fnmatchcase(one, declared)]
+    return [declared] if declared in known else [pattern for pattern in known if fnmatchcase(pattern, declared)]
 
 
 def nearest(declared: str, known: Iterable[str]) -> str:

@@ -34,14 +34,14 @@ def differences(
     with np.errstate(all="ignore"):  # overflow and NaN are findings here
         error = np.abs(a.astype(np.float64) - b.astype(np.float64))
     finite = np.isfinite(error)
-    other = (a != b) | (np.signbit(a) != np.signbit(b)) if _floats(a, b) else a != b
-    wrong = scope & (~finite | (other if allowed is None else error > allowed))
+    unequal = (a != b) | (np.signbit(a) != np.signbit(b)) if _floats(a, b) else a != b
+    wrong = scope & (~finite | (unequal if allowed is None else error > allowed))
     count, of = int(np.count_nonzero(wrong)), int(np.count_nonzero(scope))
     if not count:
         return Differences(0, of)
     narrow = narrow_of(actual, expected)
     ranked = np.where(wrong, np.where(finite, error, np.inf), -1.0)
-    first, worst = (np.unravel_index(int(one.argmax()), a.shape) if a.ndim else () for one in (wrong, ranked))
+    first, worst = (np.unravel_index(int(ranking.argmax()), a.shape) if a.ndim else () for ranking in (wrong, ranked))
     return Differences(count, of, *(_element(a, b, tuple(map(int, at)), narrow) for at in (first, worst)))
 
 
@@ -53,6 +53,6 @@ def _element(a: Array, b: Array, at: tuple[int, ...], narrow: str) -> Element:
     x, y = a[at], b[at]
     ulps = None
     if _floats(a, b) and np.isfinite(x) and np.isfinite(y):
-        one, two = (int(ordered(np.atleast_1d(value), narrow)[0]) for value in (x, y))
-        ulps = abs(one - two)
+        x_ordinal, y_ordinal = (int(ordered(np.atleast_1d(value), narrow)[0]) for value in (x, y))
+        ulps = abs(x_ordinal - y_ordinal)
     return Element(at, x.item(), y.item(), ulps)

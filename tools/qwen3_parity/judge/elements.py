@@ -28,8 +28,8 @@ class Element:
     ulps: int | None
 
     def __str__(self) -> str:
-        apart = "" if self.ulps is None else f", {self.ulps} ULP apart"
-        return f"{_text(self.actual)} for {_text(self.expected)} at {list(self.index)}{apart}"
+        distance = "" if self.ulps is None else f", {self.ulps} ULP apart"
+        return f"{_text(self.actual)} for {_text(self.expected)} at {list(self.index)}{distance}"
 
 
 def _text(value: float | int | bool) -> str:
@@ -98,8 +98,8 @@ def _bins(errors: Array) -> tuple[tuple[float, int], ...]:
     places = np.searchsorted(bounds, errors, side="left")
     counts = np.bincount(places, minlength=len(bounds))
     last = max(np.flatnonzero(counts), default=0)
-    kept = range(len(bounds) if last == len(bounds) - 1 else int(last) + 1)
-    return tuple((bounds[i], int(counts[i])) for i in kept)
+    shown = range(len(bounds) if last == len(bounds) - 1 else int(last) + 1)
+    return tuple((bounds[i], int(counts[i])) for i in shown)
 
 
 def _worst(a: Array, b: Array, error: Array, ulps: Array | None) -> list[Element]:
@@ -108,12 +108,12 @@ def _worst(a: Array, b: Array, error: Array, ulps: Array | None) -> list[Element
     if not number:
         return []
     top = np.argpartition(flat, -number)[-number:]
-    found = []
+    worst = []
     for at in top[np.argsort(-flat[top], kind="stable")]:
         index = tuple(int(i) for i in np.unravel_index(int(at), error.shape))
         far = None if ulps is None or not np.isfinite(ulps[index]) else int(ulps[index])
-        found.append(Element(index, float(a[index]), float(b[index]), far))
-    return found
+        worst.append(Element(index, float(a[index]), float(b[index]), far))
+    return worst
 
 
 def _heat(error: Array, axes: Sequence[str]) -> tuple[tuple[str, str], tuple[tuple[int, ...], tuple[int, ...]], Array]:
@@ -123,10 +123,10 @@ def _heat(error: Array, axes: Sequence[str]) -> tuple[tuple[str, str], tuple[tup
         return ("", ""), ((0,), (0,)), error.reshape(1, 1)
     across = names[-1]
     rest = names[:-1]
-    wanted = (*HEAD_AXES, *POSITION_AXES) if across == "key" else (*POSITION_AXES, *HEAD_AXES)
-    down = next((name for name in wanted if name in rest), rest[-1] if rest else "")
-    kept = [names.index(down)] if down else []
-    others = tuple(i for i in range(error.ndim - 1) if i not in kept)
+    preferred = (*HEAD_AXES, *POSITION_AXES) if across == "key" else (*POSITION_AXES, *HEAD_AXES)
+    down = next((name for name in preferred if name in rest), rest[-1] if rest else "")
+    down_axis = [names.index(down)] if down else []
+    others = tuple(i for i in range(error.ndim - 1) if i not in down_axis)
     flat = error.max(axis=others, initial=0) if others else error
     flat = flat.reshape(-1, flat.shape[-1])
     rows, columns = (_starts(size, most) for size, most in zip(flat.shape, (_ROWS, _COLUMNS), strict=True))

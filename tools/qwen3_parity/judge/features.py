@@ -11,14 +11,14 @@ from qwen3_golden import Recording, pb
 _SIDES = ("encoder_", "decoder_", "")
 
 
-def _given(golden: Recording, *names: str) -> bool:
+def _has_input(golden: Recording, *names: str) -> bool:
     return any(f"input.{name}" in {t.info.name for t in golden} for name in names)
 
 
 def _encoder(golden: Recording) -> bool:
     case = golden.case
-    own = case.mode in (pb.ENCODER, pb.ENCODER_DECODER, pb.CLASSIC_ENCODER)
-    return own or (case.mode == pb.BLOCK and case.checkpoint[0].role == "encoder")
+    by_mode = case.mode in (pb.ENCODER, pb.ENCODER_DECODER, pb.CLASSIC_ENCODER)
+    return by_mode or (case.mode == pb.BLOCK and case.checkpoint[0].role == "encoder")
 
 
 def _padding(golden: Recording) -> bool:
@@ -46,8 +46,8 @@ FEATURES: Mapping[str, Callable[[Recording], object]] = {
     "llama3": lambda golden: golden.case.config.rope_scaling.rope_type == "llama3",
     "padding": _padding,
     "positions": _positions,
-    "mask_4d": lambda golden: _given(golden, "decoder_mask"),
-    "inputs_embeds": lambda golden: _given(golden, "encoder_inputs_embeds", "decoder_inputs_embeds"),
+    "mask_4d": lambda golden: _has_input(golden, "decoder_mask"),
+    "inputs_embeds": lambda golden: _has_input(golden, "encoder_inputs_embeds", "decoder_inputs_embeds"),
     "generation": lambda golden: golden.case.max_new_tokens or golden.case.HasField("generation"),
     "training": lambda golden: golden.case.HasField("training"),
 }

@@ -20,8 +20,8 @@ def case_names(root: Path = GOLDEN_ROOT) -> list[str]:
 
 
 def _committed(name: str, root: Path) -> Path:
-    found = root / "cases" / f"{name}.pb"
-    if not found.is_file():
+    path = root / "cases" / f"{name}.pb"
+    if not path.is_file():
         names = case_names(root)
         raise ParityError(
             name,
@@ -30,7 +30,7 @@ def _committed(name: str, root: Path) -> Path:
             got=name,
             next_step="choose one of these",
         )
-    return found
+    return path
 
 
 def golden_of(candidate: Recording) -> Path:

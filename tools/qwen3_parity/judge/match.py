@@ -58,7 +58,7 @@ def results(golden: Recording) -> list[tuple[str, int]]:
     if case.mode in (pb.OP, pb.PLUMBING):
         return keys
     names = _result_names(case) or tuple(name for name, _ in keys[-1:])
-    return [key for name in names for key in ([one for one in keys if one[0] == name] or [(name, 0)])]
+    return [key for name in names for key in ([tap for tap in keys if tap[0] == name] or [(name, 0)])]
 
 
 def missing_results(golden: Recording) -> list[str]:
@@ -108,9 +108,9 @@ def refuse(actual: Recording, field: str, expected: object, got: object) -> Pari
     )
 
 
-def _same_message(actual: Recording, field: str, one: Message, two: Message) -> None:
-    for part in one.DESCRIPTOR.fields:
-        got, expected = getattr(one, part.name), getattr(two, part.name)
+def _same_message(actual: Recording, field: str, actual_message: Message, expected_message: Message) -> None:
+    for part in actual_message.DESCRIPTOR.fields:
+        got, expected = getattr(actual_message, part.name), getattr(expected_message, part.name)
         if got != expected:
             raise refuse(actual, f"{field}.{part.name}", expected, got)
 
@@ -119,31 +119,33 @@ def same_case(actual: Recording, expected: Recording) -> None:
     """Raise `ParityError` naming the field in which the candidate's case, checkpoint or inputs are not the golden's."""
     ours, theirs = actual.case, expected.case
     for field in _CASE_FIELDS:
-        got, wanted = getattr(ours, field), getattr(theirs, field)
+        got, golden = getattr(ours, field), getattr(theirs, field)
         if field in _MESSAGES:
-            _same_message(actual, f"case.{field}", got, wanted)
-        elif got != wanted:
-            raise refuse(actual, f"case.{field}", _text(field, wanted), _text(field, got))
+            _same_message(actual, f"case.{field}", got, golden)
+        elif got != golden:
+            raise refuse(actual, f"case.{field}", _text(field, golden), _text(field, got))
     roles = [item.role for item in ours.checkpoint]
     double = sorted({role for role in roles if roles.count(role) > 1})
     if double:
         raise refuse(actual, "case.checkpoint", "each role once", f"more than one {', '.join(double)}")
     loaded = {item.role: item.sha256.hex() for item in ours.checkpoint}
-    for one in theirs.checkpoint:
-        if loaded.get(one.role) != one.sha256.hex():
-            where = f"case.checkpoint {one.role!r}"
-            raise refuse(actual, where, f"{one.name} {one.sha256.hex()}", loaded.get(one.role, "none"))
-    extra = set(loaded) - {one.role for one in theirs.checkpoint}
+    for checkpoint in theirs.checkpoint:
+        if loaded.get(checkpoint.role) != checkpoint.sha256.hex():
+            where = f"case.checkpoint {checkpoint.role!r}"
+            raise refuse(
+                actual, where, f"{checkpoint.name} {checkpoint.sha256.hex()}", loaded.get(checkpoint.role, "none")
+            )
+    extra = set(loaded) - {checkpoint.role for checkpoint in theirs.checkpoint}
     if extra:
         raise refuse(actual, "case.checkpoint", "no other role", ", ".join(sorted(extra)))
     for item in expected:
-        given = actual.get(*item.key) if is_input(item, theirs.mode) else None
-        if given is None:
+        candidate_tap = actual.get(*item.key) if is_input(item, theirs.mode) else None
+        if candidate_tap is None:
             continue
         where = f"{item.info.name} (step {item.info.step})"
-        if given.array.shape != item.array.shape:
-            raise refuse(actual, where, f"shape {item.array.shape}", f"shape {given.array.shape}")
-        differing = exact(given.values(), item.values()).differing
+        if candidate_tap.array.shape != item.array.shape:
+            raise refuse(actual, where, f"shape {item.array.shape}", f"shape {candidate_tap.array.shape}")
+        differing = exact(candidate_tap.values(), item.values()).differing
         if differing:
             raise refuse(actual, where, "the golden's input, bit for bit", f"{differing} elements differ")
 
@@ -151,7 +153,7 @@ def same_case(actual: Recording, expected: Recording) -> None:
 def _text(field: str, value: object) -> object:
     if field == "mode":
         return pb.Mode.Name(value)  # type: ignore[arg-type]
-    return value if isinstance(value, str | int) else [str(one).strip().replace("\n", " ") for one in value]  # type: ignore[attr-defined]
+    return value if isinstance(value, str | int) else [str(entry).strip().replace("\n", " ") for entry in value]  # type: ignore[attr-defined]
 
 
 def parameters_differ(actual: Recording, expected: Recording) -> list[Problem]:
@@ -176,10 +178,10 @@ def parameters_differ(actual: Recording, expected: Recording) -> list[Problem]:
             actual.source,
             f"checkpoint as loaded differs: {_names(names)}",
             expected=f"the golden's {len(theirs)} parameters, by SHA-256, dtype and shape",
-            got=f"{len(names)} × {what}",
+            got=f"{len(names)} × {difference}",
             next_step="compare the loader's weight mapping with the parameter names of `qwen3-parity show`",
         )
-        for what, names in wrong.items()
+        for difference, names in wrong.items()
         if names
     ]
 
@@ -210,10 +212,10 @@ def delivered(actual: Recording, expected: Recording, *, partial: bool = False) 
     last_alone = [step for name, step in keys if name == "logits"] == [last]
     both, absent, missing, places = [], [], 0, []
     for item in expected:
-        name, given = item.info.name, is_input(item, mode)
+        name, is_given = item.info.name, is_input(item, mode)
         if item.key in actual:
-            both += [] if given else [item]
-        elif given:
+            both += [] if is_given else [item]
+        elif is_given:
             problems.append(Problem(_where(item.key), "missing tap", "delivered, as declared", "nothing", show))
         elif (last_alone and name == "logits") or (pattern_of(name) not in declared and mode != pb.PLUMBING):
             absent.append(_where(item.key))

@@ -48,32 +48,32 @@ class Predictions:
     @property
     def mean_kl(self) -> float:
         """Nats per token."""
-        return float(np.mean([one.kl for one in self.tokens]))
+        return float(np.mean([token.kl for token in self.tokens]))
 
     @property
     def worst(self) -> Prediction:
         """The position with the largest divergence."""
-        return max(self.tokens, key=lambda one: one.kl)
+        return max(self.tokens, key=lambda token: token.kl)
 
     @property
     def top_1(self) -> float:
         """The share of positions whose best token is the golden's."""
-        return float(np.mean([one.rank == 1 for one in self.tokens]))
+        return float(np.mean([token.rank == 1 for token in self.tokens]))
 
     @property
     def top_10(self) -> float:
         """The mean share of the golden's ten best tokens that are the candidate's."""
-        return float(np.mean([one.shared / self.top for one in self.tokens]))
+        return float(np.mean([token.shared / self.top for token in self.tokens]))
 
     @property
     def worst_rank(self) -> int:
         """The worst rank that the golden's best token has in the candidate."""
-        return max(one.rank for one in self.tokens)
+        return max(token.rank for token in self.tokens)
 
     @property
     def first_divergent(self) -> Prediction | None:
         """The first position, step by step, whose best token is another; None when there is none."""
-        return next((one for one in self.tokens if one.rank > 1), None)
+        return next((token for token in self.tokens if token.rank > 1), None)
 
     def to_json(self) -> dict[str, Any]:
         """The figures of all positions together, and of each."""
@@ -105,20 +105,22 @@ def predictions(golden: Recording, candidate: Recording) -> Predictions | None:
     for item in golden:
         if item.info.name != "logits" or item.array.ndim != 3:
             continue
-        other = candidate.get(*item.key)
-        if other is None or other.array.shape != item.array.shape:
+        candidate_tap = candidate.get(*item.key)
+        if candidate_tap is None or candidate_tap.array.shape != item.array.shape:
             return None
         judged = scope.judged(item, place("logits", golden.case.config.num_hidden_layers))
         shown = np.ones(item.array.shape[:2], bool) if judged is None else judged.any(axis=-1)
         vocab = item.array.shape[-1]
-        tokens += _step(item.info.step, item.values(), other.values(), np.broadcast_to(shown, item.array.shape[:2]))
+        tokens += _step(
+            item.info.step, item.values(), candidate_tap.values(), np.broadcast_to(shown, item.array.shape[:2])
+        )
     finite = all(np.isfinite(token.kl) for token in tokens)
     return Predictions(tokens, min(TOP, vocab)) if tokens and finite else None
 
 
 def _step(step: int, golden: Array, candidate: Array, shown: Array) -> Iterator[Prediction]:
     for position, row in np.argwhere(shown.T):  # position by position, so that the first one is the earliest
-        expected, actual = (one[row, position].astype(np.float64) for one in (golden, candidate))
+        expected, actual = (logits[row, position].astype(np.float64) for logits in (golden, candidate))
         best = np.sort(expected)[::-1]
         yield Prediction(
             step,
@@ -151,5 +153,5 @@ def rank(expected: Array, actual: Array) -> int:
 
 def shared(expected: Array, actual: Array, top: int) -> int:
     """How many of the `top` best tokens the two have in common; tokens that tie with the last one count as in."""
-    both = [one >= np.partition(one, -top)[-top] for one in (expected, actual)]
+    both = [logits >= np.partition(logits, -top)[-top] for logits in (expected, actual)]
     return min(top, int((both[0] & both[1]).sum()))

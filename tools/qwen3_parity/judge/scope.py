@@ -67,8 +67,8 @@ class Scope:
             return None if mask is None else mask.array[:, None]
         if place.layer is None or not (place.op in ops.OPS and ops.OPS[place.op].masked):
             return None
-        found = self._mask(_stack(place), place.layer, tensor.info.step, tensor.array.shape[2])
-        return None if found is None else found[:, None]
+        visible = self._mask(_stack(place), place.layer, tensor.info.step, tensor.array.shape[2])
+        return None if visible is None else visible[:, None]
 
     def _mask(self, stack: str, layer: int, step: int, length: int) -> Array | None:
         """A layer's mask `[batch, query, key]`: the tap, or what padding and window make of it; None without either."""
@@ -78,8 +78,8 @@ class Scope:
             tap = self._golden.get(f"{stack}.layers.{layer}.{attention}.mask", step)
             cut = self._golden.case.rows > 0  # a tap with some of its rows says nothing of the others
             self._masks[key] = self._computed(stack, layer, step) if tap is None or cut else tap.array
-        found = self._masks[key]
-        return None if found is None else found[:, found.shape[1] - length :]
+        layer_mask = self._masks[key]
+        return None if layer_mask is None else layer_mask[:, layer_mask.shape[1] - length :]
 
     def _computed(self, stack: str, layer: int, step: int) -> Array | None:
         config, encoder, decoder = self._golden.case.config, self._real("encoder"), self._real("decoder")
@@ -89,17 +89,17 @@ class Scope:
         if decoder is None:
             return None
         steps = self._golden.case.steps
-        stop, given = sum(steps[: step + 1]), self._golden.get("input.decoder_mask")
-        own = decoder[:, :stop] if given is None else given.array[:, :stop, :stop]
+        stop, mask = sum(steps[: step + 1]), self._golden.get("input.decoder_mask")
+        decoder_mask = decoder[:, :stop] if mask is None else mask.array[:, :stop, :stop]
         try:
-            return ops.mask.merged(own, encoder, steps[step], window)
+            return ops.mask.merged(decoder_mask, encoder, steps[step], window)
         except ValueError:
-            raise self._do_not_fit(f"step {step}", "masks of as many rows in both stacks", own.shape) from None
+            raise self._do_not_fit(f"step {step}", "masks of as many rows in both stacks", decoder_mask.shape) from None
 
     def _real(self, stack: str) -> Array | None:
         """`[batch, slot]`: True where a token is no padding; None when the case has no such input."""
-        found = self._golden.get(f"input.{stack}_attention_mask")
-        return None if found is None else found.array.astype(bool)
+        attention_mask = self._golden.get(f"input.{stack}_attention_mask")
+        return None if attention_mask is None else attention_mask.array.astype(bool)
 
     def _rows(self, tensor: Tensor, place: Place | None) -> Array | None:
         """The rows (queries, or else keys) that are judged, broadcasting to the tap; None for all."""
@@ -137,13 +137,13 @@ class Scope:
         stack = _stack(place)
         last = self._golden.case.config.num_hidden_layers - 1 if place.name in _END else -1
         layer = last if place.layer is None else place.layer
-        found = [self._mask(stack, index, step, length) for index in range(layer + 1)]
-        kept = [mask.any(axis=-1) for mask in found if mask is not None]
+        layer_masks = [self._mask(stack, index, step, length) for index in range(layer + 1)]
+        judged = [mask.any(axis=-1) for mask in layer_masks if mask is not None]
         real = self._real("decoder" if stack == "decoder" else "encoder")
         if real is not None:
             stop = sum(self._golden.case.steps[: step + 1]) if stack == "decoder" else real.shape[1]
-            kept.append(real[:, stop - length : stop])
-        return np.all(kept, axis=0) if kept else None
+            judged.append(real[:, stop - length : stop])
+        return np.all(judged, axis=0) if judged else None
 
     def _fit(self, judged: Array, tensor: Tensor) -> Array | None:
         shape = tensor.array.shape

@@ -27,8 +27,8 @@ class Selection:
         return not self.without or golden is None or not set(features(read(golden))) & set(self.without)
 
     def __str__(self) -> str:
-        said = {"--only": self.only, "--exclude": self.exclude, "--without": self.without}
-        return " ".join(f"{option} {one}" for option, some in said.items() for one in some)
+        options = {"--only": self.only, "--exclude": self.exclude, "--without": self.without}
+        return " ".join(f"{option} {glob}" for option, globs in options.items() for glob in globs)
 
 
 EVERY = Selection()

@@ -33,8 +33,8 @@ _NOT_NARROWER = {
 
 def op_of(item: Tensor, golden: Recording) -> str:
     """The op that makes a golden's tap, by the table, or as the golden says for a name of no network."""
-    spot = place(item.info.name, golden.case.config.num_hidden_layers)
-    return item.info.op if spot is None else spot.op
+    tap_place = place(item.info.name, golden.case.config.num_hidden_layers)
+    return item.info.op if tap_place is None else tap_place.op
 
 
 def is_exact(item: Tensor, op: str, mode: int) -> bool:
@@ -49,7 +49,7 @@ def judge_tap(
 ) -> Verdict:
     """The verdict on one tap; of a golden without `floors` what floats hold is left to their ops alone."""
     name, step = expected.key
-    spot, op = place(name, golden.case.config.num_hidden_layers), op_of(expected, golden)
+    tap_place, op = place(name, golden.case.config.num_hidden_layers), op_of(expected, golden)
     mode = golden.case.mode
     exactly = is_exact(expected, op, mode) and (floors or op != "inv_freq")
     has_floor = expected.info.HasField("floor")
@@ -69,14 +69,14 @@ def judge_tap(
     def failed(
         verdict: Verdict, failure: tuple[str, object, object], share: float | None = None, *, fault: str = "candidate"
     ) -> Verdict:
-        rule, wanted, got = failure
+        rule, required, got = failure
         todo = diagnose_command(golden.source, candidate.source)
-        problem = Problem(verdict.where, rule, str(wanted), str(got), todo, share=share, fault=fault)
+        problem = Problem(verdict.where, rule, str(required), str(got), todo, share=share, fault=fault)
         return replace(verdict, problem=problem)
 
     if form := _other_form(actual, expected):
         return failed(verdict, form)
-    judged = scope.judged(expected, spot)
+    judged = scope.judged(expected, tap_place)
     metrics = _measured(actual, expected, op, judged, exactly=exactly)
     if has_floor and not exactly:
         verdict = replace(verdict, shares=shares(metrics, floor_for(candidate, expected), headroom("run", op)))
@@ -88,7 +88,7 @@ def judge_tap(
             return verdict
         failure, tied = _no_copy(actual, expected, metrics, op, candidate, golden)
         return failed(verdict, failure, fault=NOBODY if tied else "candidate")
-    if leak := _leak(actual, expected, scope, spot):
+    if leak := _leak(actual, expected, scope, tap_place):
         return failed(verdict, ("probability of a hidden key is not exactly 0", "0", f"{leak} cells are not"))
     if not has_floor:
         return replace(verdict, metrics=None)  # how far is far enough, nobody knows: its op alone is judged
@@ -103,8 +103,8 @@ def _other_form(actual: Tensor, expected: Tensor) -> tuple[str, object, object] 
     if actual.array.shape != expected.array.shape:
         return "another shape", expected.array.shape, actual.array.shape
     if actual.info.dtype not in _NOT_NARROWER[expected.info.dtype]:
-        wanted = f"{pb.DType.Name(expected.info.dtype)}, or wider of the same kind"
-        return "another dtype", wanted, pb.DType.Name(actual.info.dtype)
+        dtype = f"{pb.DType.Name(expected.info.dtype)}, or wider of the same kind"
+        return "another dtype", dtype, pb.DType.Name(actual.info.dtype)
     return None
 
 
@@ -129,9 +129,9 @@ def _no_copy(
     if op == "argmax" and (tie := _near_tie(golden, candidate)):
         return tie, True
     at = metrics.index
-    wanted = f"the golden's bits: {expected.values()[at]} at {list(at)}"
+    bits = f"the golden's bits: {expected.values()[at]} at {list(at)}"
     got = f"{actual.values()[at]}; {metrics.differing} of {metrics.count} elements differ"
-    return ("must be an exact copy", wanted, got), False
+    return ("must be an exact copy", bits, got), False
 
 
 def last_rows_of(actual: Tensor, expected: Tensor) -> int:
@@ -140,8 +140,8 @@ def last_rows_of(actual: Tensor, expected: Tensor) -> int:
     An engine that generates computes no others.
     """
     shape = expected.array.shape
-    some = expected.info.name == "logits" and len(shape) == 3 and shape[1] > 1
-    return int(some and actual.array.shape == (shape[0], 1, shape[2]))
+    several = expected.info.name == "logits" and len(shape) == 3 and shape[1] > 1
+    return int(several and actual.array.shape == (shape[0], 1, shape[2]))
 
 
 def _last(item: Tensor, rows: int) -> Tensor:
@@ -149,18 +149,22 @@ def _last(item: Tensor, rows: int) -> Tensor:
     return Tensor(item.info, item.array[:, -rows:]) if rows else item
 
 
-def far_table(verdict: Verdict, own: OpVerdict, candidate: Recording, golden: Recording) -> Verdict:
-    """The verdict on a cos or sin that is near the golden's, but not that of its `own` position and frequency."""
+def far_table(verdict: Verdict, op_verdict: OpVerdict, candidate: Recording, golden: Recording) -> Verdict:
+    """The verdict on a cos or sin that is near the golden's, but not that of its own position and frequency."""
     problem = Problem(
         verdict.where,
         f"not the {verdict.op} of position × inv_freq, neither of the float32 product nor of the exact one",
         expected=f"at most {headroom('op', verdict.op).max:g} roundings of float32 away",
-        got=f"{own.errors.max:.3g}",
+        got=f"{op_verdict.errors.max:.3g}",
         next_step=diagnose_command(golden.source, candidate.source),
-        share=own.share,
+        share=op_verdict.share,
     )
-    found = verdict.shares
-    return replace(verdict, problem=problem, shares=found and found._replace(max=max(found.max, own.share)))
+    budget_shares = verdict.shares
+    return replace(
+        verdict,
+        problem=problem,
+        shares=budget_shares and budget_shares._replace(max=max(budget_shares.max, op_verdict.share)),
+    )
 
 
 def _comparable(actual: Tensor, expected: Tensor, op: str) -> tuple[Array, Array]:
@@ -200,16 +204,16 @@ def _near_tie(golden: Recording, candidate: Recording) -> tuple[str, str, str] |
     margin = golden.case.smallest_margin
     if not 0 < margin <= reach(floor):
         return None
-    wanted = f"best logits further apart than {reach(floor):.3g}, what honest float32 may move them"
+    expected_margin = f"best logits further apart than {reach(floor):.3g}, what honest float32 may move them"
     return (
         "near-tie: noise may choose another token here",
-        wanted,
+        expected_margin,
         f"a margin of {margin / floor:.3g} × the noise floor",
     )
 
 
-def _leak(actual: Tensor, expected: Tensor, scope: Scope, spot: Place | None) -> int:
-    hidden = scope.hidden(expected, spot)
+def _leak(actual: Tensor, expected: Tensor, scope: Scope, tap_place: Place | None) -> int:
+    hidden = scope.hidden(expected, tap_place)
     if hidden is None:
         return 0
     return int(np.count_nonzero(actual.values()[np.broadcast_to(hidden, actual.array.shape)]))
@@ -217,14 +221,14 @@ def _leak(actual: Tensor, expected: Tensor, scope: Scope, spot: Place | None) ->
 
 def _over(verdict: Verdict, floor: pb.Floor, actual: Tensor, expected: Tensor) -> tuple[str, str, str]:
     """Rule, expected and got of a float tap beyond its budget: the measure that exceeds it most."""
-    metrics, found = verdict.metrics, verdict.shares
-    assert metrics is not None and found is not None
-    kind = max(found._asdict(), key=lambda one: found._asdict()[one])
+    metrics, budget_shares = verdict.metrics, verdict.shares
+    assert metrics is not None and budget_shares is not None
+    kind = max(budget_shares._asdict(), key=lambda measure: budget_shares._asdict()[measure])
     at: Sequence[int] = {"max": metrics.index, "row": metrics.row_index, "head": metrics.head_index}.get(kind, ())
-    spot = f" at {list(at)}" if at else ""
+    where = f" at {list(at)}" if at else ""
     budget = getattr(headroom("run", verdict.op), kind) * getattr(floor, kind)
     words = {"rms": "RMS error", "max": "largest error", "row": "RMS error of one row", "head": "RMS error of one head"}
-    got = f"{getattr(metrics, kind):.3g}{spot}"
+    got = f"{getattr(metrics, kind):.3g}{where}"
     if kind == "max":
         got += f": {float(actual.values()[metrics.index]):.9g} for {float(expected.values()[metrics.index]):.9g}"
     return "further from the golden than honest float32 goes", f"{words[kind]} ≤ {budget:.3g}", got

@@ -115,8 +115,8 @@ def measure(a: Array, b: Array, judged: Array | None, narrow: str, buffer: Array
         a, b = np.where(judged, a, a.dtype.type(0)), np.where(judged, b, b.dtype.type(0))
     part = _fast(a, b, buffer) if buffer is not None else None
     part = part or _general(a, b, narrow)
-    one, two, both = (inner + outer for inner, outer in zip(part.nonfinite, outside, strict=True))
-    return part._replace(nonfinite=(one, two, both))
+    actual, expected, both = (inner + outer for inner, outer in zip(part.nonfinite, outside, strict=True))
+    return part._replace(nonfinite=(actual, expected, both))
 
 
 def tiles_of(lines: int, width: int) -> list[Tile]:

@@ -22,24 +22,24 @@ def unreached(expected: Recording, delivered: Collection[Key]) -> dict[Key, Plac
     """
     begun = {(_layer(name), step) for name, step in delivered}
     last = {item.info.step: number for number, item in enumerate(expected) if item.key in delivered}
-    found: dict[Key, Place] = {}
+    places: dict[Key, Place] = {}
     for number, item in enumerate(expected):
         layer, step = _layer(item.info.name), item.info.step
         if last and step > max(last):
-            found[item.key] = ("step", step)
+            places[item.key] = ("step", step)
         elif layer is not None and step in last and (layer, step) not in begun and number > last[step]:
-            found[item.key] = layer
-    return found
+            places[item.key] = layer
+    return places
 
 
 def in_words(places: Iterable[Place]) -> Iterator[str]:
     """As "decoder.layers 1–2" and "step 3–4"."""
     numbers: dict[str, set[int]] = {}
-    for what, number in places:
-        numbers.setdefault(what, set()).add(number)
-    yield from (f"{what} {ranges(sorted(some), most=None)}" for what, some in numbers.items())
+    for kind, number in places:
+        numbers.setdefault(kind, set()).add(number)
+    yield from (f"{kind} {ranges(sorted(members), most=None)}" for kind, members in numbers.items())
 
 
 def _layer(name: str) -> Place | None:
-    found = _LAYER.match(name)
-    return (found[1], int(found[2])) if found else None
+    match = _LAYER.match(name)
+    return (match[1], int(match[2])) if match else None

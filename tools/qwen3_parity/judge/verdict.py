@@ -102,8 +102,13 @@ class Verdict:
         if self.metrics is not None:
             out["metrics"] = plain(asdict(self.metrics))
         if self.own is not None:
-            own, errors = self.own, plain(self.own.errors._asdict())
-            out["own"] = {"share": plain(own.share), "errors": errors, "passed": own.passed, "reason": own.reason}
+            op_verdict, errors = self.own, plain(self.own.errors._asdict())
+            out["own"] = {
+                "share": plain(op_verdict.share),
+                "errors": errors,
+                "passed": op_verdict.passed,
+                "reason": op_verdict.reason,
+            }
         return out
 
 

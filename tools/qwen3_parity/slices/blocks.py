@@ -39,9 +39,9 @@ def _block(message: pb.Graph, lines: Sequence[Line], block: pb.GraphBlock, where
             raise refuse(f"{rule} ({node.op} in {shown(node.module)})", f"numbers below {before}", late)
         items += _items(node.operands) + _items(node.named.values()) + len(node.lines)
         nodes.append(node)
-    made = range(block.inputs, block.inputs + len(nodes))
-    if len(set(block.output)) != len(block.output) or any(value not in made for value in block.output):
-        expected = f"different numbers from {made.start} to {made.stop - 1}"
+    numbers = range(block.inputs, block.inputs + len(nodes))
+    if len(set(block.output)) != len(block.output) or any(value not in numbers for value in block.output):
+        expected = f"different numbers from {numbers.start} to {numbers.stop - 1}"
         raise refuse(f"{where} gives out what it does not make", expected, block.output[:8])
     return Block(block.inputs, nodes, list(block.output), items)
 

@@ -106,9 +106,9 @@ def _in_the_run(item: Tensor, golden: Recording, candidate: Recording, graph: Gr
     rows = last_rows_of(actual, item)
     verdict = Verdict(*item.key, item.info.op, exact=not item.is_float and not choice, last_rows=rows)
 
-    def fail(rule: str, wanted: object, got: object, share: float | None = None) -> Verdict:
+    def fail(rule: str, required: object, got: object, share: float | None = None) -> Verdict:
         next_step = diagnose_command(golden.source, candidate.source)
-        problem = Problem(verdict.where, rule, str(wanted), str(got), next_step, share=share)
+        problem = Problem(verdict.where, rule, str(required), str(got), next_step, share=share)
         return replace(verdict, problem=problem)
 
     if actual.array.shape != item.array.shape and not rows:
@@ -136,24 +136,24 @@ def _in_the_run(item: Tensor, golden: Recording, candidate: Recording, graph: Gr
         return verdict
     verdict = replace(verdict, metrics=metrics, shares=shares(metrics, item.info.floor, headroom("drawn")))
     if not verdict.share <= 1:
-        wanted = f"RMS error ≤ {headroom('drawn').rms * item.info.floor.rms:.3g}"
-        return fail("further from the golden than honest arithmetic goes", wanted, f"{metrics.rms:.3g}", verdict.share)
+        limit = f"RMS error ≤ {headroom('drawn').rms * item.info.floor.rms:.3g}"
+        return fail("further from the golden than honest arithmetic goes", limit, f"{metrics.rms:.3g}", verdict.share)
     return verdict
 
 
 def _with_alone(verdicts: Verdicts, alone: Sequence[OpVerdict]) -> Verdicts:
     by_key, taps = {(part.name, part.step): part for part in alone}, list[Verdict]()
     for tap in verdicts.taps:
-        own = by_key[tap.name, tap.step]
-        tap = replace(tap, own=own, op=own.op)
-        if not own.passed and tap.problem is None and verdicts.arithmetic != pb.ARITHMETIC_OTHER:
+        op_verdict = by_key[tap.name, tap.step]
+        tap = replace(tap, own=op_verdict, op=op_verdict.op)
+        if not op_verdict.passed and tap.problem is None and verdicts.arithmetic != pb.ARITHMETIC_OTHER:
             problem = Problem(
                 tap.where,
                 "wrong on the candidate's own inputs",
                 "what the reference makes of these inputs, within its headroom of rounding units",
-                f"an error of {own.errors.max:.3g} units",
+                f"an error of {op_verdict.errors.max:.3g} units",
                 diagnose_command(verdicts.golden, verdicts.candidate),
-                share=own.share,
+                share=op_verdict.share,
             )
             tap = replace(tap, problem=problem)
         taps.append(tap)

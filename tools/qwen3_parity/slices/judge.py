@@ -100,8 +100,8 @@ def measure(errors: Array, counts: Array, axes: Sequence[str]) -> Errors:
     if not counts.any():
         return NONE
     squares = errors * errors
-    kept = [place for place, axis in enumerate(axes) if axis in ("batch", "query", "row")]
-    across = tuple(place for place in range(squares.ndim) if place not in kept)
+    row_axes = [place for place, axis in enumerate(axes) if axis in ("batch", "query", "row")]
+    across = tuple(place for place in range(squares.ndim) if place not in row_axes)
     rows = squares.sum(across) / np.maximum(counts.sum(across), 1)
     total = float(squares.sum()) / int(counts.sum())
     return Errors(math.sqrt(total), float(errors.max()), math.sqrt(float(rows.max())), 0.0)
@@ -109,8 +109,8 @@ def measure(errors: Array, counts: Array, axes: Sequence[str]) -> Errors:
 
 def share_of(errors: Errors, narrow: bool) -> float:
     """The largest share of the headroom; a single element of half precision has more of it than the mean."""
-    room: Headroom = headroom("slice", "narrow" if narrow else "")
-    shares = [error / allowed for error, allowed in zip(errors, room, strict=True)]
+    allowed: Headroom = headroom("slice", "narrow" if narrow else "")
+    shares = [error / limit for error, limit in zip(errors, allowed, strict=True)]
     return math.inf if any(math.isnan(share) for share in shares) else max(shares)
 
 

@@ -51,9 +51,9 @@ def routes(graph: Graph, golden: Recording, candidate: Recording) -> Routes:
         if actual.array.shape != item.array.shape or not by_token:
             continue
         counts = counted(item, golden)
-        other = ((np.sort(actual.array, -1) != np.sort(item.array, -1)) & counts).any(-1).reshape(_batch(golden), -1)
-        count, of = count + int(other.sum()), of + int(counts.any(-1).sum())
-        places.append((maker, item.info.step, np.maximum.accumulate(other, axis=1)))
+        rerouted = ((np.sort(actual.array, -1) != np.sort(item.array, -1)) & counts).any(-1).reshape(_batch(golden), -1)
+        count, of = count + int(rerouted.sum()), of + int(counts.any(-1).sum())
+        places.append((maker, item.info.step, np.maximum.accumulate(rerouted, axis=1)))
     note = f"{count} of {of} choices are others than the golden's: what follows them is judged op by op alone"
     return Routes(places, graph.taps, golden.case.steps, (note,) if count else ())
 

@@ -66,10 +66,10 @@ def judged(oracle: Oracle, message: Any, stages: Sequence[str], delivered: Seque
         actual = stage.observed(message)
         if name == "ids" and not SHOW_PRE_TOKENS & set(delivered):
             actual = actual._replace(each=None)
-        right = None
+        passed = None
         if expected is not None:
-            right = stage.same(actual, expected, state) or stage.allowed(oracle, message, actual, expected, state)
-        yield StageVerdict(name, others, message, base, actual, expected, right)
+            passed = stage.same(actual, expected, state) or stage.allowed(oracle, message, actual, expected, state)
+        yield StageVerdict(name, others, message, base, actual, expected, passed)
         state[name] = actual
         base, others = dict(state), ()
 

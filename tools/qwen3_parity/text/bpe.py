@@ -22,10 +22,10 @@ def best_first(
     queue: list[tuple[Any, int, Pair, int]] = []
 
     def entries(at: int) -> list[tuple[Any, int, Pair, int]]:
-        right = behind[at] if at >= 0 else len(pieces)
-        if right >= len(pieces):
+        following = behind[at] if at >= 0 else len(pieces)
+        if following >= len(pieces):
             return []
-        pair = str(pieces[at]), str(pieces[right])
+        pair = str(pieces[at]), str(pieces[following])
         number = rank(pair)
         return [] if number is None else [(order(number, pair, at), at, pair, number)]
 
@@ -34,11 +34,11 @@ def best_first(
     applied: list[int] = []
     while queue:
         _, at, pair, number = heappop(queue)
-        right = behind[at]
-        if pieces[at] != pair[0] or right >= len(pieces) or pieces[right] != pair[1]:
+        following = behind[at]
+        if pieces[at] != pair[0] or following >= len(pieces) or pieces[following] != pair[1]:
             continue
-        pieces[at], pieces[right] = pair[0] + pair[1], None
-        behind[at] = behind[right]
+        pieces[at], pieces[following] = pair[0] + pair[1], None
+        behind[at] = behind[following]
         if behind[at] < len(pieces):
             before[behind[at]] = at
         applied.append(number)

@@ -69,14 +69,14 @@ def _verdicts(golden: Recording, candidate: Recording, both: Sequence[str]) -> I
     next_step = diagnose_command(golden.source, candidate.source)
     left_out = () if set(both) & SHOW_PRE_TOKENS else (EACH,)
     for kind, stages in STAGES_OF.items():
-        expected, actual = (messages_of(one.tokenization, kind) for one in (golden, candidate))
-        for index, (right, ours) in enumerate(zip(expected, actual, strict=True)):
+        expected, actual = (messages_of(recording.tokenization, kind) for recording in (golden, candidate))
+        for index, (theirs, ours) in enumerate(zip(expected, actual, strict=True)):
             first = ""
             for stage in (stage for stage in stages if stage in both):
-                metrics, difference = _judge(stage, right, ours, left_out)
+                metrics, difference = _judge(stage, theirs, ours, left_out)
                 verdict = Verdict(f"tokenizer.{stage}", index, stage, exact=True, metrics=metrics)
                 if difference is not None:
-                    where = f"{verdict.name} of {escaped(right.name)}"
+                    where = f"{verdict.name} of {escaped(theirs.name)}"
                     first = first or where
                     verdict = replace(verdict, problem=Problem(where, *difference, next_step, first_bad=first))
                 yield verdict
@@ -89,7 +89,7 @@ def _judge(name: str, expected: Any, actual: Any, left_out: Sequence[str]) -> tu
         return Metrics(max(len(stage.observed(expected)), 1), int(difference is not None)), difference
 
     def views(message: Any) -> Views:
-        return {what: view for what, view in stage.views(message).items() if what not in left_out}
+        return {label: view for label, view in stage.views(message).items() if label not in left_out}
 
     text = getattr(expected, "text", "")
     count, differing, difference = compared(views(expected), views(actual), text if isinstance(text, str) else "")
@@ -112,12 +112,12 @@ def _same_inputs(candidate: Recording, golden: Recording) -> None:
                 next_step="record the golden again: qwen3-parity regenerate",
                 fault="harness bug",
             )
-        for index, (right, own) in enumerate(zip(expected, actual, strict=False)):
-            if right != own:
-                fields = [field.name for field in right.DESCRIPTOR.fields]
-                field = next(name for name in fields if getattr(right, name) != getattr(own, name))
-                where = f"{kind} {index} ({escaped(right.name)}), field {field}"
-                raise refuse(candidate, where, _short(getattr(right, field)), _short(getattr(own, field)))
+        for index, (golden_message, message) in enumerate(zip(expected, actual, strict=False)):
+            if golden_message != message:
+                fields = [field.name for field in golden_message.DESCRIPTOR.fields]
+                field = next(name for name in fields if getattr(golden_message, name) != getattr(message, name))
+                where = f"{kind} {index} ({escaped(golden_message.name)}), field {field}"
+                raise refuse(candidate, where, _short(getattr(golden_message, field)), _short(getattr(message, field)))
         if len(expected) != len(actual):
             raise refuse(candidate, kind, f"{len(expected)} of them", len(actual))
 

@@ -31,8 +31,8 @@ class StageCount(NamedTuple):
 def by_stage(verdicts: Verdicts) -> list[StageCount]:
     """The stages that were compared, in order."""
     stages = dict.fromkeys(tap.name for tap in verdicts.taps)
-    own = {stage: [tap for tap in verdicts.taps if tap.name == stage] for stage in stages}
-    return [StageCount(stage, len(taps), sum(not tap.passed for tap in taps)) for stage, taps in own.items()]
+    taps_of = {stage: [tap for tap in verdicts.taps if tap.name == stage] for stage in stages}
+    return [StageCount(stage, len(taps), sum(not tap.passed for tap in taps)) for stage, taps in taps_of.items()]
 
 
 def is_tokenization(verdicts: Verdicts) -> bool:
@@ -44,8 +44,8 @@ def shown_problems(verdicts: Verdicts) -> list[Problem]:
     """The failures that a page begins with: of a tokenizer's text only the first, what follows is often downstream."""
     if not is_tokenization(verdicts):
         return verdicts.problems
-    own = [tap.problem for tap in verdicts.taps if tap.problem is not None]
-    return [*verdicts.structural, *(problem for problem in own if problem.where == problem.first_bad)]
+    problems = [tap.problem for tap in verdicts.taps if tap.problem is not None]
+    return [*verdicts.structural, *(problem for problem in problems if problem.where == problem.first_bad)]
 
 
 def stages_table(verdicts: Verdicts) -> Table:
@@ -65,8 +65,8 @@ def texts_table(recording: Recording, taps: Sequence[str] = ()) -> Table:
             name = escaped(message.name)
             for stage in stages:
                 if selected(f"tokenizer.{stage}", taps) and (taps or TABLE[stage].has(message)):
-                    views = {what: view for what, view in TABLE[stage].views(message).items() if what != EACH}
-                    shown = "; ".join(_shown(what, view, len(views) > 1) for what, view in views.items())
+                    views = {label: view for label, view in TABLE[stage].views(message).items() if label != EACH}
+                    shown = "; ".join(_shown(label, view, len(views) > 1) for label, view in views.items())
                     shown = shown if taps or len(shown) <= _MOST else f"{shown[:_MOST]}…"
                     table.add_row(Text(name), stage, Text(shown))
                     name = ""
@@ -75,5 +75,5 @@ def texts_table(recording: Recording, taps: Sequence[str] = ()) -> Table:
     return table
 
 
-def _shown(what: str, view: View, several: bool) -> str:
-    return (f"{what}: " if several else "") + view.glue.join(map(view.show, range(len(view.items))))
+def _shown(label: str, view: View, several: bool) -> str:
+    return (f"{label}: " if several else "") + view.glue.join(map(view.show, range(len(view.items))))

@@ -31,9 +31,9 @@ Difference = tuple[str, str, str]
 """Rule, expected and got."""
 
 
-def view(what: str, items: Sequence[Any], show: Callable[[Any], str] = str, glue: str = ", ") -> Views:
+def view(label: str, items: Sequence[Any], show: Callable[[Any], str] = str, glue: str = ", ") -> Views:
     """One row whose items are shown by themselves."""
-    return {what: View(items, lambda at: show(items[at]), glue)}
+    return {label: View(items, lambda at: show(items[at]), glue)}
 
 
 def escaped(text: str) -> str:
@@ -70,26 +70,26 @@ def compared(expected: Views, actual: Views, text: str = "") -> tuple[int, int, 
     """How many items there are and how many differ; the first that does, with what stands around it on both sides."""
     empty, nothing = View((), str), object()
     count, differing, first = 0, 0, None
-    for what in dict.fromkeys([*expected, *actual]):
-        right, ours = expected.get(what, empty), actual.get(what, empty)
-        count += max(len(right.items), len(ours.items))
-        pairs = zip_longest(right.items, ours.items, fillvalue=nothing)
+    for label in dict.fromkeys([*expected, *actual]):
+        theirs, ours = expected.get(label, empty), actual.get(label, empty)
+        count += max(len(theirs.items), len(ours.items))
+        pairs = zip_longest(theirs.items, ours.items, fillvalue=nothing)
         wrong = [at for at, (a, b) in enumerate(pairs) if a != b]
         differing += len(wrong)
         if wrong and first is None:
-            first = _difference(what, right, ours, wrong[0], text)
+            first = _difference(label, theirs, ours, wrong[0], text)
     return max(count, 1), differing, first  # the empty text's nothing is one item
 
 
-def _difference(what: str, expected: View, actual: View, at: int, text: str) -> Difference:
-    rule = f"other {what}, first at {at} of {len(expected.items)}"
+def _difference(label: str, expected: View, actual: View, at: int, text: str) -> Difference:
+    rule = f"other {label}, first at {at} of {len(expected.items)}"
     if text and expected.places:
         place = expected.places[min(at, len(expected.places) - 1)]
         rule += f", in the text '{escaped(text[max(place - _LETTERS, 0) : place])}▸{escaped(text[place:][:_LETTERS])}'"
-    right, ours = around(expected, at), around(actual, at)
-    if right == ours:
-        right, ours = f"{right}  {_item(expected, at)}", f"{ours}  {_item(actual, at)}"
-    return rule, right, ours
+    expected_text, actual_text = around(expected, at), around(actual, at)
+    if expected_text == actual_text:
+        expected_text, actual_text = f"{expected_text}  {_item(expected, at)}", f"{actual_text}  {_item(actual, at)}"
+    return rule, expected_text, actual_text
 
 
 def _item(view: View, at: int) -> object:

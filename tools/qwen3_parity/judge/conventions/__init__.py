@@ -68,8 +68,8 @@ def conventional(actual: Recording, expected: Recording, weights: Mapping[str, A
     if not same_case or expected.case.mode in (pb.TOKENIZATION, pb.WEIGHTS):
         return Conventional(actual, problems, notes)
     for rule in RULES:
-        actual, found = rule(actual, expected)
-        problems += found
+        actual, findings = rule(actual, expected)
+        problems += findings
     for equal in EQUALS if expected.case.mode not in (pb.OP, pb.PLUMBING) else ():
         actual, said = equal(actual, expected, weights)
         notes += said

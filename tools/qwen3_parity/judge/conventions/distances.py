@@ -21,5 +21,5 @@ def distance(actual: Tensor, expected: Tensor, scope: Scope, values: Array | Non
         a, b = a[counts], b[counts]
     with np.errstate(all="ignore"):
         size, error = float(np.sqrt(np.mean(b * b))) if b.size else 0.0, a - b
-        found = float(np.sqrt(np.mean(error * error))) / size if size else 0.0
-    return found if np.isfinite(found) else np.inf
+        relative = float(np.sqrt(np.mean(error * error))) / size if size else 0.0
+    return relative if np.isfinite(relative) else np.inf

@@ -66,8 +66,8 @@ def _branches(actual: Recording, expected: Recording, scope: Scope) -> dict[str,
     """The sums with the residual of which all hold the branch alone, by their pattern."""
     groups = dict[str, list[tuple[Tensor, Place]]]()
     for item in actual:
-        at, other = _place(item, expected), expected.get(*item.key)
-        if at is not None and at.op == "residual" and other is not None and _same_kind(item, other):
+        at, golden_tap = _place(item, expected), expected.get(*item.key)
+        if at is not None and at.op == "residual" and golden_tap is not None and _same_kind(item, golden_tap):
             groups.setdefault(at.pattern, []).append((item, at))
     return {
         pattern: sums
@@ -76,24 +76,24 @@ def _branches(actual: Recording, expected: Recording, scope: Scope) -> dict[str,
     }
 
 
-def _same_kind(item: Tensor, other: Tensor) -> bool:
-    return item.is_float and other.is_float and item.array.shape == other.array.shape
+def _same_kind(item: Tensor, golden_tap: Tensor) -> bool:
+    return item.is_float and golden_tap.is_float and item.array.shape == golden_tap.array.shape
 
 
-def _branch(spot: Place) -> str:
+def _branch(tap_place: Place) -> str:
     """The product that a sum adds to the residual."""
-    return spot.inputs[-1][0]
+    return tap_place.inputs[-1][0]
 
 
-def _is_branch(item: Tensor, spot: Place, actual: Recording, expected: Recording, scope: Scope) -> bool:
+def _is_branch(item: Tensor, tap_place: Place, actual: Recording, expected: Recording, scope: Scope) -> bool:
     """Whether a sum is far from the golden's, and is the branch: bit for bit the recorded one, or near the golden's."""
     if distance(item, expected[item.key], scope) <= _NEAR:
         return False
-    key = _branch(spot), item.info.step
-    recorded, right = actual.get(*key), expected.get(*key)
+    key = _branch(tap_place), item.info.step
+    recorded, golden_tap = actual.get(*key), expected.get(*key)
     if recorded is not None:
         return bool(np.array_equal(recorded.values(), item.values()))
-    return right is not None and _same_kind(item, right) and distance(item, right, scope) <= _NEAR
+    return golden_tap is not None and _same_kind(item, golden_tap) and distance(item, golden_tap, scope) <= _NEAR
 
 
 def _follows(
@@ -101,13 +101,13 @@ def _follows(
 ) -> bool | None:
     """Whether the first recorded float behind a sum, no such sum itself, is near the golden; None without one."""
     passed = False
-    for other in expected:
-        if other.key == item.key:
+    for golden_tap in expected:
+        if golden_tap.key == item.key:
             passed = True
-        elif passed and other.info.step == item.info.step and other.is_float:
-            spot = place(other.info.name, expected.case.config.num_hidden_layers)
-            mine = actual.get(*other.key)
-            copied = spot is None or spot.op == "copy" or spot.pattern in dual
-            if mine is not None and not copied and _same_kind(mine, other):
-                return distance(mine, other, scope) <= _NEAR
+        elif passed and golden_tap.info.step == item.info.step and golden_tap.is_float:
+            tap_place = place(golden_tap.info.name, expected.case.config.num_hidden_layers)
+            mine = actual.get(*golden_tap.key)
+            copied = tap_place is None or tap_place.op == "copy" or tap_place.pattern in dual
+            if mine is not None and not copied and _same_kind(mine, golden_tap):
+                return distance(mine, golden_tap, scope) <= _NEAR
     return None

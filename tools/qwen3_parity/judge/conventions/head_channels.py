@@ -59,12 +59,12 @@ def interleaved_heads(
     tensors = [
         _in_halves(item, expected) if _is_turned(item, chosen, stacks, expected, scope) else item for item in actual
     ]
-    parameters = [_as_stored(one, chosen, expected, weights or {}) for one in actual.parameters]
+    parameters = [_as_stored(parameter, chosen, expected, weights or {}) for parameter in actual.parameters]
     where = f"{', '.join(f'{stack}.layers' for stack in sorted(stacks))}"
-    some = "" if len(chosen) == len(orders) else f", in {len(chosen)} of {len(orders)} layers"
+    share = "" if len(chosen) == len(orders) else f", in {len(chosen)} of {len(orders)} layers"
     note = (
         "convention recognised: the channels of q and k stand in the order of interleaved RoPE "
-        f"(0, d/2, 1, d/2 + 1, …) in {where}{some}, projection and rotation alike; judged in the order of halves"
+        f"(0, d/2, 1, d/2 + 1, …) in {where}{share}, projection and rotation alike; judged in the order of halves"
     )
     return replace(actual, tensors=tensors, parameters=parameters), [note]
 
@@ -80,40 +80,42 @@ def _attention_of(name: str) -> str:
 
 
 def _fits(item: Tensor, expected: Recording) -> bool:
-    other = expected.get(*item.key)
-    return other is not None and item.is_float and other.is_float and item.array.shape == other.array.shape
+    golden_tap = expected.get(*item.key)
+    return (
+        golden_tap is not None and item.is_float and golden_tap.is_float and item.array.shape == golden_tap.array.shape
+    )
 
 
 def _order(name: str, items: Sequence[Tensor], actual: Recording, expected: Recording, scope: Scope) -> str:
     """In which order the recorded q and k of an attention are."""
-    found, worst = dict[str, str](), 0.0
+    orders, worst = dict[str, str](), 0.0
     for item in items:
         order, size = _order_of(item, expected, scope)
         if order == _HALVES:
             return _HALVES
         if order == _INTERLEAVED:
-            found[item.info.name.removeprefix(f"{name}.")] = order
+            orders[item.info.name.removeprefix(f"{name}.")] = order
             worst = max(worst, size)
-    if not found:
+    if not orders:
         return _UNCLEAR
-    turned = any(one in found for one in _QUERIES) and any(one in found for one in _KEYS)
+    turned = any(tap in orders for tap in _QUERIES) and any(tap in orders for tap in _KEYS)
     limit = _FOLLOWS + _GROWTH * worst
     steps = dict.fromkeys(item.info.step for item in items)
     behind = (_behind(name, step, actual, expected) for step in steps)
-    follows = all(distance(one, expected[one.key], scope) <= limit for one in behind if one is not None)
+    follows = all(distance(tap, expected[tap.key], scope) <= limit for tap in behind if tap is not None)
     return _INTERLEAVED if turned or follows else _HALVES
 
 
 def _order_of(item: Tensor, expected: Recording, scope: Scope) -> tuple[str, float]:
     """The order of the channels of a tap, and how far from the golden it is in that order."""
-    other = expected[item.key]
-    halves = distance(item, other, scope)
+    golden_tap = expected[item.key]
+    halves = distance(item, golden_tap, scope)
     if halves <= _NEARER * _NEAR:
         same = (
-            distance(item, other, scope, _permuted(other, expected, back=False)) == 0
+            distance(item, golden_tap, scope, _permuted(golden_tap, expected, back=False)) == 0
         )  # no position turns, all channels are equal
         return (_UNCLEAR if same else _HALVES), halves
-    interleaved = distance(item, other, scope, _permuted(item, expected, back=True))
+    interleaved = distance(item, golden_tap, scope, _permuted(item, expected, back=True))
     if interleaved <= min(_NEAR, _NEARER * halves):
         return _INTERLEAVED, interleaved
     return (_HALVES if halves <= min(_NEAR, _NEARER * interleaved) else _UNCLEAR), halves
@@ -125,9 +127,9 @@ def _behind(name: str, step: int, actual: Recording, expected: Recording) -> Ten
     for item in expected:
         if item.info.step != step:
             continue
-        own = item.info.name.startswith(f"{name}.")
-        if _attention_of(item.info.name) or (own and item.info.name.removeprefix(f"{name}.") in _BESIDE):
-            passed |= own
+        in_attention = item.info.name.startswith(f"{name}.")
+        if _attention_of(item.info.name) or (in_attention and item.info.name.removeprefix(f"{name}.") in _BESIDE):
+            passed |= in_attention
         elif passed and item.is_float:
             mine = actual.get(*item.key)
             if mine is not None and _fits(mine, expected):
@@ -168,16 +170,16 @@ def _in_halves(item: Tensor, expected: Recording) -> Tensor:
 
 
 def _as_stored(
-    one: pb.Parameter, attentions: Iterable[str], expected: Recording, weights: Mapping[str, Array]
+    parameter: pb.Parameter, attentions: Iterable[str], expected: Recording, weights: Mapping[str, Array]
 ) -> pb.Parameter:
     """A loaded parameter as the checkpoint's, where its bytes are the checkpoint's in the order of interleaved RoPE."""
-    owner = next((name for name in attentions if one.name.startswith(f"{name}.")), None)
-    if owner is None or one.name.removeprefix(f"{owner}.") not in _WEIGHTS or one.name not in weights:
-        return one
-    stored = next((right for right in expected.parameters if right.name == one.name), None)
-    values = _channels(weights[one.name], expected.case.config.head_dim, 0, back=False)
-    right = stored is not None and one.sha256 in _digests(values, one.dtype)
-    return stored if right and stored is not None and stored.dtype == one.dtype else one
+    owner = next((name for name in attentions if parameter.name.startswith(f"{name}.")), None)
+    if owner is None or parameter.name.removeprefix(f"{owner}.") not in _WEIGHTS or parameter.name not in weights:
+        return parameter
+    stored = next((golden for golden in expected.parameters if golden.name == parameter.name), None)
+    values = _channels(weights[parameter.name], expected.case.config.head_dim, 0, back=False)
+    interleaved = stored is not None and parameter.sha256 in _digests(values, parameter.dtype)
+    return stored if interleaved and stored is not None and stored.dtype == parameter.dtype else parameter
 
 
 def _digests(values: Array, dtype: int) -> Iterator[bytes]:

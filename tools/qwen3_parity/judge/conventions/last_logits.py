@@ -13,7 +13,9 @@ def last_logits(
 ) -> tuple[Recording, list[str]]:
     """The recording as it is, and in which steps its logits are those of the last position alone."""
     pairs = [(item, expected.get(*item.key)) for item in actual if item.info.name == "logits"]
-    steps = sorted(item.info.step for item, other in pairs if other is not None and last_rows_of(item, other))
+    steps = sorted(
+        item.info.step for item, golden_tap in pairs if golden_tap is not None and last_rows_of(item, golden_tap)
+    )
     if not steps:
         return actual, []
     where = "step" if len(steps) == 1 else "steps"

@@ -29,13 +29,15 @@ def masked_scores(
     scope = Scope(expected)
     tensors, patterns = list[Tensor](), dict[str, None]()
     for item in actual:
-        spot, other = place(item.info.name, expected.case.config.num_hidden_layers), expected.get(*item.key)
-        if spot is not None and spot.op == "scores" and other is not None and item.info.dtype in _LOWEST:
+        tap_place, golden_tap = place(item.info.name, expected.case.config.num_hidden_layers), expected.get(*item.key)
+        if tap_place is not None and tap_place.op == "scores" and golden_tap is not None and item.info.dtype in _LOWEST:
             values = item.values()
             masked = values <= _LOWEST[item.info.dtype] / 2
-            judged = scope.judged(other, spot) if masked.any() and values.shape == other.array.shape else None
+            judged = (
+                scope.judged(golden_tap, tap_place) if masked.any() and values.shape == golden_tap.array.shape else None
+            )
             if judged is not None and (hidden := masked & ~np.broadcast_to(judged, values.shape)).any():
-                item = _unmasked(item, other, hidden)
+                item = _unmasked(item, golden_tap, hidden)
                 patterns[pattern_of(item.info.name)] = None
         tensors.append(item)
     if not patterns:
@@ -44,6 +46,6 @@ def masked_scores(
     return replace(actual, tensors=tensors), [note]
 
 
-def _unmasked(item: Tensor, other: Tensor, hidden: Array) -> Tensor:
-    values = np.where(hidden, other.values().astype(item.values().dtype), item.values())
+def _unmasked(item: Tensor, golden_tap: Tensor, hidden: Array) -> Tensor:
+    values = np.where(hidden, golden_tap.values().astype(item.values().dtype), item.values())
     return Tensor(item.info, to_bfloat16(values) if item.info.dtype == pb.BF16 else values)

@@ -15,11 +15,11 @@ _LAYER = re.compile(r"^(.*?)layers\.(\d+)\.")
 
 def _layers(names: Iterable[str]) -> dict[str, set[int]]:
     """The numbers of the layers of each stack, by what stands before `layers`."""
-    found: dict[str, set[int]] = {}
+    layers: dict[str, set[int]] = {}
     for name in names:
         if match := _LAYER.match(name):
-            found.setdefault(match[1], set()).add(int(match[2]))
-    return found
+            layers.setdefault(match[1], set()).add(int(match[2]))
+    return layers
 
 
 def _from_0(item: Tensor, from_1: Collection[str]) -> Tensor:
@@ -36,10 +36,10 @@ def _is_beyond(name: str, last: Mapping[str, int]) -> bool:
 
 def layers_from_0(actual: Recording, expected: Recording) -> tuple[Recording, list[Problem]]:
     """Layers that are counted from 1, and layers that the network does not have."""
-    ours, theirs = (_layers(item.info.name for item in one) for one in (actual, expected))
+    ours, theirs = (_layers(item.info.name for item in recording) for recording in (actual, expected))
     both = {stack: (ours[stack], theirs[stack]) for stack in ours if stack in theirs}
-    from_1 = {stack for stack, (own, right) in both.items() if 0 in right and own == {n + 1 for n in right}}
-    beyond = {stack: max(right) for stack, (own, right) in both.items() if stack not in from_1 and own - right}
+    from_1 = {stack for stack, (mine, golden) in both.items() if 0 in golden and mine == {n + 1 for n in golden}}
+    beyond = {stack: max(golden) for stack, (mine, golden) in both.items() if stack not in from_1 and mine - golden}
     tensors = [_from_0(item, from_1) for item in actual if not _is_beyond(item.info.name, beyond)]
     dropped = len(actual.tensors) - len(tensors)
     if not (from_1 or dropped):
@@ -66,37 +66,37 @@ def layers_from_0(actual: Recording, expected: Recording) -> tuple[Recording, li
 def steps_from_0(actual: Recording, expected: Recording) -> tuple[Recording, list[Problem]]:
     """Steps that are counted from 1."""
     ours, theirs = _steps(actual), _steps(expected)
-    shifted = {name for name, some in ours.items() if name in theirs and some == {s + 1 for s in theirs[name]}}
+    shifted = {name for name, steps in ours.items() if name in theirs and steps == {s + 1 for s in theirs[name]}}
     if not shifted:
         return actual, []
     tensors = [renamed(t, t.info.name, t.info.step - 1) if t.info.name in shifted else t for t in actual]
     patterns = sorted({pattern_of(name) for name in shifted})
-    found = problem(
+    finding = problem(
         actual,
         f"steps are counted from 1 in {listed(patterns)}",
         "step 0 for the prefill, 1 for the first step behind it",
         "step 1 for the prefill",
         "number the case's steps from 0",
     )
-    return replace(actual, tensors=tensors), [found]
+    return replace(actual, tensors=tensors), [finding]
 
 
 def _steps(recording: Recording) -> dict[str, set[int]]:
-    found: dict[str, set[int]] = {}
+    steps: dict[str, set[int]] = {}
     for item in recording:
-        found.setdefault(item.info.name, set()).add(item.info.step)
-    return found
+        steps.setdefault(item.info.name, set()).add(item.info.step)
+    return steps
 
 
 def names_of_taps(actual: Recording, expected: Recording) -> tuple[Recording, list[Problem]]:
     """Names that no tap has: the nearest one that the candidate does not deliver is meant, if its shapes fit."""
     known = known_patterns(expected)
     delivered = {pattern_of(item.info.name) for item in actual}
-    wanted = {pattern_of(item.info.name) for item in expected}
+    golden_patterns = {pattern_of(item.info.name) for item in expected}
     meant, problems = dict[str, str](), list[Problem]()
     for pattern in sorted(delivered - set(known)):
-        likely = nearest(pattern, wanted - delivered - set(meant.values()))
-        meant[pattern] = likely if likely in wanted and _same_shapes(actual, expected, pattern, likely) else ""
+        likely = nearest(pattern, golden_patterns - delivered - set(meant.values()))
+        meant[pattern] = likely if likely in golden_patterns and _same_shapes(actual, expected, pattern, likely) else ""
         rule, expected_name = f"there is no tap {pattern}", meant[pattern] or nearest(pattern, known)
         mend = "write the names of golden/taps.textproto"
         problems.append(problem(actual, rule, f"the nearest there is: {expected_name}", pattern, mend))
@@ -105,8 +105,8 @@ def names_of_taps(actual: Recording, expected: Recording) -> tuple[Recording, li
     run = pb.Run()
     run.CopyFrom(actual.run)
     del run.materialised[:]
-    declared = (meant.get(one, one) for one in actual.run.materialised)
-    run.materialised.extend(dict.fromkeys(one for one in declared if one))
+    declared = (meant.get(pattern, pattern) for pattern in actual.run.materialised)
+    run.materialised.extend(dict.fromkeys(pattern for pattern in declared if pattern))
     tensors = []
     for item in actual:
         name = item.info.name
@@ -134,14 +134,14 @@ def inputs_are_copied(actual: Recording, expected: Recording) -> tuple[Recording
     if not lacking or expected.case.mode == pb.PLUMBING:
         return actual, []
     names = list(dict.fromkeys(item.info.name for item in lacking))
-    found = problem(
+    finding = problem(
         actual,
         "the case's inputs are not in it, so nobody can tell that it ran this case",
         listed(names),
         f"{len(names)} of them missing",
         "copy the golden's tensors whose names begin with input. into the recording",
     )
-    return replace(actual, tensors=[*lacking, *actual.tensors]), [found]
+    return replace(actual, tensors=[*lacking, *actual.tensors]), [finding]
 
 
 def unset_run(actual: Recording, expected: Recording) -> tuple[Recording, list[Problem]]:
@@ -163,9 +163,9 @@ def renamed(item: Tensor, name: str, step: int) -> Tensor:
     return Tensor(info, item.array)
 
 
-def problem(actual: Recording, rule: str, wanted: str, got: str, mend: str) -> Problem:
+def problem(actual: Recording, rule: str, expected: str, got: str, mend: str) -> Problem:
     """A problem of the recording as a whole, and how to mend it."""
-    return Problem(actual.source, rule, wanted, got, mend)
+    return Problem(actual.source, rule, expected, got, mend)
 
 
 def listed(names: Sequence[str], most: int = 4) -> str:

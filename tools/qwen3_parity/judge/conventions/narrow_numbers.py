@@ -32,7 +32,7 @@ def narrow_numbers(
     computed = [item for item in actual if item.is_float and _is_computed(item, expected)]
     if actual.run.arithmetic in _NARROW or not computed or any(item.info.dtype not in _WIDER for item in computed):
         return actual, []
-    arithmetic = next((one for one in _NARROW if _are_all(computed, one)), None)
+    arithmetic = next((narrow for narrow in _NARROW if _are_all(computed, narrow)), None)
     if arithmetic is None:
         return actual, []
     name = _NARROW[arithmetic][1]
@@ -49,18 +49,18 @@ def narrow_numbers(
 
 def _is_computed(item: Tensor, expected: Recording) -> bool:
     """Whether a tap's numbers come out of the arithmetic of the run: no input, no table, no copy."""
-    spot = place(item.info.name, expected.case.config.num_hidden_layers)
-    return spot is not None and spot.op not in _GIVEN and spot.op in OPS and not OPS[spot.op].copies
+    tap_place = place(item.info.name, expected.case.config.num_hidden_layers)
+    return tap_place is not None and tap_place.op not in _GIVEN and tap_place.op in OPS and not OPS[tap_place.op].copies
 
 
 def _are_all(items: list[Tensor], arithmetic: int) -> bool:
-    found = 0
+    nonzero = 0
     for item in items:
         values = item.values()
         if not np.array_equal(_rounded(values, arithmetic), values, equal_nan=True):
             return False
-        found += int(np.count_nonzero(values))
-    return found >= _ENOUGH
+        nonzero += int(np.count_nonzero(values))
+    return nonzero >= _ENOUGH
 
 
 def _rounded(values: Array, arithmetic: int) -> Array:

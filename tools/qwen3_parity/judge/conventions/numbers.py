@@ -25,21 +25,21 @@ def byte_and_memory_order(actual: Recording, expected: Recording) -> tuple[Recor
     """A file whose numbers are big-endian, or whose arrays stand column by column (Fortran's order)."""
     pairs = [(item, expected[item.key]) for item in actual if item.key in expected]
     problems = []
-    for what, meant, mend, reading in _WHOLE_FILE:
+    for mistake, meant, mend, reading in _WHOLE_FILE:
         readable = {pattern_of(a.info.name): (a, b) for a, b in pairs if _changed_by(reading, a)}
         recognised = {name for name, (a, b) in readable.items() if _recognised(a, b, reading)}
         if len(recognised) < 2 or 2 * len(recognised) < len(readable):
             continue
-        rule = f"{what}, in {len(recognised)} of {len(readable)} kinds of taps that show it"
-        problems.append(problem(actual, rule, meant, what, mend))
+        rule = f"{mistake}, in {len(recognised)} of {len(readable)} kinds of taps that show it"
+        problems.append(problem(actual, rule, meant, mistake, mend))
         actual = replace(actual, tensors=[_read_as(item, expected, reading) for item in actual])
         pairs = [(item, expected[item.key]) for item in actual if item.key in expected]
     return actual, problems
 
 
 def _read_as(item: Tensor, expected: Recording, reading: Reading) -> Tensor:
-    other = expected.get(*item.key)
-    if other is not None and np.array_equal(item.array, other.array):
+    golden_tap = expected.get(*item.key)
+    if golden_tap is not None and np.array_equal(item.array, golden_tap.array):
         return item  # copied from the golden, or written by other means than the rest
     return Tensor(item.info, reading(item.array, item.array.shape))
 
@@ -87,18 +87,18 @@ def _distance(actual: Tensor, expected: Tensor) -> float:
     """RMS of the difference over the RMS of the golden; infinite where numbers are not finite."""
     stride = max(1, actual.array.size // _LOOKED_AT)
     with np.errstate(all="ignore"):
-        a, b = (one.values().ravel()[::stride].astype(np.float64) for one in (actual, expected))
+        a, b = (tap.values().ravel()[::stride].astype(np.float64) for tap in (actual, expected))
         size = float(np.sqrt(np.mean(b * b)))
-        found = float(np.sqrt(np.mean((a - b) ** 2))) / size if size else float(np.abs(a).max(initial=0))
-    return found if np.isfinite(found) else np.inf
+        relative = float(np.sqrt(np.mean((a - b) ** 2))) / size if size else float(np.abs(a).max(initial=0))
+    return relative if np.isfinite(relative) else np.inf
 
 
 def kinds_of_numbers(actual: Recording, expected: Recording) -> tuple[Recording, list[Problem]]:
     """Masks as bytes or integers of 0 and 1."""
     tensors, patterns = list[Tensor](), dict[str, str]()
     for item in actual:
-        other = expected.get(*item.key)
-        numbers = other is not None and other.info.dtype == pb.BOOL != item.info.dtype
+        golden_tap = expected.get(*item.key)
+        numbers = golden_tap is not None and golden_tap.info.dtype == pb.BOOL != item.info.dtype
         if numbers and np.isin(item.values(), (0, 1)).all():
             patterns[pattern_of(item.info.name)] = pb.DType.Name(item.info.dtype)
             item = _rewritten(item, item.values().astype(bool), pb.BOOL)
@@ -106,14 +106,14 @@ def kinds_of_numbers(actual: Recording, expected: Recording) -> tuple[Recording,
     if not patterns:
         return actual, []
     kinds = ", ".join(sorted(set(patterns.values())))
-    found = problem(
+    finding = problem(
         actual,
         f"{listed(sorted(patterns))}: truth values written as numbers",
         "dtype BOOL, one byte 0 or 1, True = visible",
         kinds,
         "set the tensor's dtype to BOOL; the bytes of a U8 of 0 and 1 may stay",
     )
-    return replace(actual, tensors=tensors), [found]
+    return replace(actual, tensors=tensors), [finding]
 
 
 def layouts(actual: Recording, expected: Recording) -> tuple[Recording, list[Problem]]:
@@ -121,15 +121,19 @@ def layouts(actual: Recording, expected: Recording) -> tuple[Recording, list[Pro
     readings: dict[str, tuple[str, Reading] | None] = {}
     tensors, examples = list[Tensor](), dict[str, tuple[Tensor, Tensor, str]]()
     for item in actual:
-        other = expected.get(*item.key)
-        if other is not None and item.array.shape != other.array.shape and item.array.size == other.array.size > 0:
+        golden_tap = expected.get(*item.key)
+        if (
+            golden_tap is not None
+            and item.array.shape != golden_tap.array.shape
+            and item.array.size == golden_tap.array.size > 0
+        ):
             pattern = pattern_of(item.info.name)
             if pattern not in readings:
-                readings[pattern] = _layout(item, other)
-            if (found := readings[pattern]) is not None:
-                read = found[1](item.array, other.array.shape)
-                if read.shape == other.array.shape:
-                    examples.setdefault(pattern, (item, other, found[0]))
+                readings[pattern] = _layout(item, golden_tap)
+            if (layout := readings[pattern]) is not None:
+                read = layout[1](item.array, golden_tap.array.shape)
+                if read.shape == golden_tap.array.shape:
+                    examples.setdefault(pattern, (item, golden_tap, layout[0]))
                     item = _rewritten(item, read, item.info.dtype)
         tensors.append(item)
     if not examples:
@@ -137,25 +141,27 @@ def layouts(actual: Recording, expected: Recording) -> tuple[Recording, list[Pro
     return replace(actual, tensors=tensors), [_laid_out(pattern, *example) for pattern, example in examples.items()]
 
 
-def _laid_out(pattern: str, item: Tensor, other: Tensor, mend: str) -> Problem:
+def _laid_out(pattern: str, item: Tensor, golden_tap: Tensor, mend: str) -> Problem:
     return Problem(
         pattern,
         "the golden's numbers in another layout",
-        f"[{', '.join(other.info.axes)}], shape {other.array.shape}",
+        f"[{', '.join(golden_tap.info.axes)}], shape {golden_tap.array.shape}",
         f"shape {item.array.shape}",
         mend,
     )
 
 
-def _layout(item: Tensor, other: Tensor) -> tuple[str, Reading] | None:
+def _layout(item: Tensor, golden_tap: Tensor) -> tuple[str, Reading] | None:
     """How to mend a tap of another shape, and the reading that comes near the golden's numbers; None: none does."""
-    found = [(_distance(Tensor(item.info, read), other), mend, how) for mend, how, read in _layouts(item, other)]
-    distance, mend, reading = min(found, key=lambda one: one[0])
+    candidates = [
+        (_distance(Tensor(item.info, read), golden_tap), mend, how) for mend, how, read in _layouts(item, golden_tap)
+    ]
+    distance, mend, reading = min(candidates, key=lambda candidate: candidate[0])
     return (mend, reading) if distance <= _NEAR else None
 
 
-def _layouts(item: Tensor, other: Tensor) -> Iterator[tuple[str, Reading, Array]]:
-    shape = other.array.shape
+def _layouts(item: Tensor, golden_tap: Tensor) -> Iterator[tuple[str, Reading, Array]]:
+    shape = golden_tap.array.shape
     yield f"reshape it to {shape}", np.reshape, item.array.reshape(shape)
     if item.array.ndim != len(shape):
         return
@@ -181,13 +187,17 @@ def judged_kinds(actual: Recording, expected: Recording) -> Recording:
     """The candidate's taps that the golden has, with numbers of the golden's kind: the others cannot be judged."""
 
     def fits(item: Tensor, golden: Mapping[tuple[str, int], Tensor]) -> bool:
-        other = golden.get(item.key)
-        return other is not None and other.is_float == item.is_float and (other.is_float or _same_kind(item, other))
+        golden_tap = golden.get(item.key)
+        return (
+            golden_tap is not None
+            and golden_tap.is_float == item.is_float
+            and (golden_tap.is_float or _same_kind(item, golden_tap))
+        )
 
     golden = {item.key: item for item in expected}
-    kept = {item.key: item for item in actual if fits(item, golden)}
-    return replace(actual, tensors=list(kept.values()))
+    judged = {item.key: item for item in actual if fits(item, golden)}
+    return replace(actual, tensors=list(judged.values()))
 
 
-def _same_kind(item: Tensor, other: Tensor) -> bool:
-    return (item.info.dtype == pb.BOOL) == (other.info.dtype == pb.BOOL)
+def _same_kind(item: Tensor, golden_tap: Tensor) -> bool:
+    return (item.info.dtype == pb.BOOL) == (golden_tap.info.dtype == pb.BOOL)

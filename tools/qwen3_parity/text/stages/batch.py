@@ -47,7 +47,7 @@ class Shape:
         sides = message.padding_side, message.truncation_side
         return cls(pad, *sides, message.max_length, message.pad_to_multiple_of)
 
-    def kept(self, row: Sequence[int]) -> Sequence[int]:
+    def truncated(self, row: Sequence[int]) -> Sequence[int]:
         """The ids of a row that are not cut off."""
         if not self.most or len(row) <= self.most:
             return row
@@ -55,13 +55,13 @@ class Shape:
 
     def longest(self, rows: Sequence[Sequence[int]]) -> int:
         """How many ids the longest row keeps."""
-        return max((len(self.kept(row)) for row in rows), default=0)
+        return max((len(self.truncated(row)) for row in rows), default=0)
 
     def rectangle(self, rows: Sequence[Sequence[int]]) -> tuple[Row, ...]:
         """Rows cut, then padded to the longest, with their masks."""
         width = max(self.longest(rows), self.width)
         width = -(-width // self.multiple) * self.multiple if self.multiple else width
-        return tuple(self._padded(self.kept(row), width) for row in rows)
+        return tuple(self._padded(self.truncated(row), width) for row in rows)
 
     def _padded(self, row: Sequence[int], width: int) -> Row:
         ids, mask = (self.pad,) * (width - len(row)), (0,) * (width - len(row))
@@ -72,13 +72,13 @@ class Shape:
 Rows = list[tuple[int, ...]]
 
 
-def _made(make: Callable[[Oracle, Shape, Rows], Any]) -> Compute:
+def _of_rows(make: Callable[[Oracle, Shape, Rows], Any]) -> Compute:
     """From the right shape, and Hugging Face's ids of each text."""
     return lambda oracle, message, _: make(oracle, Shape.of(oracle, message), [oracle.encoded(t) for t in message.text])
 
 
 def _shaped(change: Callable[[Shape], Shape]) -> Compute:
-    return _made(lambda _, shape, rows: change(shape).rectangle(rows))
+    return _of_rows(lambda _, shape, rows: change(shape).rectangle(rows))
 
 
 def _pad(number: Callable[[Oracle], int | None]) -> Compute:
@@ -88,7 +88,7 @@ def _pad(number: Callable[[Oracle], int | None]) -> Compute:
             raise ValueError("the tokenizer has no such token")
         return replace(shape, pad=pad).rectangle(rows)
 
-    return _made(make)
+    return _of_rows(make)
 
 
 def _beyond(_: Oracle, shape: Shape, rows: Rows) -> Any:
@@ -103,7 +103,7 @@ def _below(_: Oracle, shape: Shape, rows: Rows) -> Any:
 
 def _cut_late(_: Oracle, shape: Shape, rows: Rows) -> Any:
     padded = replace(shape, most=0).rectangle(rows)
-    return tuple((tuple(shape.kept(ids)), tuple(shape.kept(mask))) for ids, mask in padded)
+    return tuple((tuple(shape.truncated(ids)), tuple(shape.truncated(mask))) for ids, mask in padded)
 
 
 _PADS = wrong_ways("batch", _pad, "pad with the tokenizer's pad token (Qwen: <|endoftext|>), nothing else", [
@@ -126,10 +126,11 @@ _PADDED = wrong_ways("batch", directly,
     ("padding_of_cut", "pads where ids are cut off", _shaped(lambda s: replace(s, padding=s.cut))),
     ("padded_to_max_length", "pads to max_length", _shaped(lambda s: replace(s, width=s.most))),
     ("multiple_ignored", "ignores pad_to_multiple_of", _shaped(lambda s: replace(s, multiple=0))),
-    ("multiple_too_many", "goes on to the next multiple also from a multiple", _made(_beyond)),
-    ("multiple_below", "rounds down to a multiple", _made(_below)),
-    ("not_padded", "does not pad", _made(lambda _, s, rs: tuple((tuple(r), (1,) * len(r)) for r in map(s.kept, rs)))),
-    ("cut_after_padding", "pads before it cuts", _made(_cut_late)),
+    ("multiple_too_many", "goes on to the next multiple also from a multiple", _of_rows(_beyond)),
+    ("multiple_below", "rounds down to a multiple", _of_rows(_below)),
+    ("not_padded", "does not pad",
+        _of_rows(lambda _, s, rs: tuple((tuple(r), (1,) * len(r)) for r in map(s.truncated, rs)))),
+    ("cut_after_padding", "pads before it cuts", _of_rows(_cut_late)),
 ])  # fmt: skip
 
 _CUT = wrong_ways("batch", _shaped, "cut rows longer than max_length off on truncation_side, before padding", [
@@ -148,9 +149,9 @@ def _masked(mask: Callable[[Shape, tuple[int, ...], tuple[int, ...]], Sequence[i
     """The right ids with another mask, from the shape, the ids and the right mask of a row."""
 
     def make(_: Oracle, shape: Shape, rows: Rows) -> Any:
-        return tuple((ids, tuple(mask(shape, ids, right))) for ids, right in shape.rectangle(rows))
+        return tuple((ids, tuple(mask(shape, ids, attention_mask))) for ids, attention_mask in shape.rectangle(rows))
 
-    return _made(make)
+    return _of_rows(make)
 
 
 def _shows_one(_: Shape, __: tuple[int, ...], mask: tuple[int, ...]) -> Sequence[int]:
@@ -175,7 +176,7 @@ _MASKS = wrong_ways("batch", _masked,
 
 def _changed(change: Callable[[Oracle, Shape, Sequence[int]], Sequence[int]]) -> Compute:
     """The ids of each text changed before they are cut and padded."""
-    return _made(lambda oracle, shape, rows: shape.rectangle([change(oracle, shape, row) for row in rows]))
+    return _of_rows(lambda oracle, shape, rows: shape.rectangle([change(oracle, shape, row) for row in rows]))
 
 
 def _ended(oracle: Oracle, shape: Shape, row: Sequence[int]) -> Sequence[int]:
@@ -192,7 +193,7 @@ _IDS = wrong_ways("batch", _changed, "take the ids of each text as they are", [
     ("added_dropped", "leaves out added tokens", lambda o, _, row: [n for n in row if n not in o.added]),
 ])  # fmt: skip
 
-_ROWS = wrong_ways("batch", lambda change: _made(lambda _, shape, rows: tuple(change(shape.rectangle(rows)))),
+_ROWS = wrong_ways("batch", lambda change: _of_rows(lambda _, shape, rows: tuple(change(shape.rectangle(rows)))),
     "give one row for each text, in their order", [
     ("rows_sorted", "sorts rows by length", lambda rows: sorted(rows, key=lambda row: sum(row[1]))),
     ("rows_sorted", "sorts rows by length, the longest first", lambda rows: sorted(rows, key=lambda row: -sum(row[1]))),

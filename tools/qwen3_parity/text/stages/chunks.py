@@ -24,7 +24,7 @@ Chunks = tuple[str, ...]
 def late(expected: Sequence[str], actual: Sequence[str]) -> int | None:
     """The first chunk with which `actual` has given out fewer characters than `expected`; None when it never has."""
     sizes = zip(accumulate(map(len, expected)), accumulate(map(len, actual)), strict=False)
-    return next((index for index, (wanted, size) in enumerate(sizes) if size < wanted), None)
+    return next((index for index, (expected_size, size) in enumerate(sizes) if size < expected_size), None)
 
 
 def early(pieces: Sequence[bytes], actual: Sequence[str]) -> int | None:
@@ -49,8 +49,8 @@ def _join(message: pb.Decoding, text: str) -> Chunks:
 
 def _truth(oracle: Oracle, message: pb.Decoding, state: State) -> Any:
     """Hugging Face's own; of another text only the join is known."""
-    right = oracle.decoding(message)
-    return tuple(right.chunk) if right.text == state["decoded"] else _join(message, state["decoded"])
+    decoding = oracle.decoding(message)
+    return tuple(decoding.chunk) if decoding.text == state["decoded"] else _join(message, state["decoded"])
 
 
 def _same(actual: Chunks, expected: Chunks, state: State) -> bool:
@@ -83,9 +83,9 @@ def _differs(expected: pb.Decoding, actual: pb.Decoding) -> Difference | None:
         return rule, escaped(brought[-_LETTERS:]), escaped("".join(actual.chunk[: ahead + 1])[-_LETTERS:])
     if behind is None:
         return None
-    right, came = ("".join(side[: behind + 1]) for side in (expected.chunk, actual.chunk))
+    expected_text, actual_text = ("".join(side[: behind + 1]) for side in (expected.chunk, actual.chunk))
     rule = f"whole characters are held back, first at chunk {behind} of {len(expected.chunk)}"
-    return rule, f"…{escaped(right[-_LETTERS:])}", f"…{escaped(came[-_LETTERS:])}"
+    return rule, f"…{escaped(expected_text[-_LETTERS:])}", f"…{escaped(actual_text[-_LETTERS:])}"
 
 
 def _other_text(text: str, ours: str, chunks: Sequence[str]) -> Difference:
@@ -93,9 +93,9 @@ def _other_text(text: str, ours: str, chunks: Sequence[str]) -> Difference:
     rule = f"the chunks do not join to the text, first at {at} of {len(text)} characters"
     if ours[at : at + 1] == "�":
         rule = f"a stream gave out half a character, at {at} of {len(text)} characters"
-    right, came = (around(decoded.letters(side), at) for side in (text, ours))
+    expected_text, actual_text = (around(decoded.letters(side), at) for side in (text, ours))
     index = sum(place <= at for place in accumulate(map(len, chunks[:-1]), initial=0)) - 1
-    return f"{rule}, chunk {index}", right, came
+    return f"{rule}, chunk {index}", expected_text, actual_text
 
 
 Stream = Callable[[Oracle, list[tuple[int, bytes]]], Iterator[str]]
@@ -255,8 +255,8 @@ _SKIPPED = wrong_ways("chunks", lambda skip: _stream(_incremental(), skip),
 
 def _changed(change: Callable[[Chunks], Chunks]) -> Compute:
     """The right chunks, changed."""
-    right = _stream(_incremental())
-    return lambda oracle, message, state: change(right(oracle, message, state))
+    truth = _stream(_incremental())
+    return lambda oracle, message, state: change(truth(oracle, message, state))
 
 
 def _of_text(change: Callable[[str], str]) -> Compute:

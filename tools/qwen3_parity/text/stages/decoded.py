@@ -86,7 +86,7 @@ def _complete(data: bytes) -> bytes:
     return data
 
 
-def _apart(join: str) -> Compute:
+def _by_stretches(join: str) -> Compute:
     """Added tokens, skipped ones too, and the stretches between them decoded each for itself."""
 
     def compute(oracle: Oracle, message: pb.Decoding, state: State) -> str:
@@ -128,7 +128,7 @@ _ERRORS = wrong_ways("decoded", directly,
     ("latin1", "decodes Windows-1252", _bytes(lambda b: b.decode("cp1252", "replace"))),
     ("ascii_only", "decodes ASCII", _bytes(lambda b: b.decode("ascii", "replace"))),
     ("ascii_only", "decodes ASCII and drops the rest", _bytes(lambda b: b.decode("ascii", "ignore"))),
-    ("cut_at_added", "decodes the stretches between added tokens each for itself", _apart("")),
+    ("cut_at_added", "decodes the stretches between added tokens each for itself", _by_stretches("")),
 ])  # fmt: skip
 
 
@@ -192,7 +192,7 @@ _AFTER = wrong_ways("decoded", lambda change: _bytes(lambda data: change(replace
 
 _BETWEEN = wrong_ways("decoded", directly, "put the bytes of all ids together, nothing between them", [
     ("spaces_between", "puts a space between ids", _parts(lambda ps: " ".join(replaced(p) for _, p in ps))),
-    ("spaces_between", "puts spaces around added tokens", _apart(" ")),
+    ("spaces_between", "puts spaces around added tokens", _by_stretches(" ")),
     ("first_missing", "loses the first id", _parts(lambda parts: replaced(_joined(parts[1:])))),
     ("last_missing", "loses the last id", _parts(lambda parts: replaced(_joined(parts[:-1])))),
 ])  # fmt: skip

@@ -63,7 +63,7 @@ _truth = _each(_known)
 def _views(message: pb.Encoding) -> Views:
     text, ids = message.text, list(message.id)
     spans = [(offset.begin, offset.end) for offset in message.offset]
-    own = [(piece.symbols, tuple(piece.id), place + piece.begin) for place, _, piece in pre_tokens(message)]
+    rows = [(piece.symbols, tuple(piece.id), place + piece.begin) for place, _, piece in pre_tokens(message)]
 
     def show(at: int) -> str:
         if len(spans) != len(ids):
@@ -72,11 +72,15 @@ def _views(message: pb.Encoding) -> Views:
         return f"{ids[at]} '{shortened(escaped(text[begin:end]))}'"
 
     def show_each(at: int) -> str:
-        return f"{printable(own[at][0])[:24]}: {' '.join(map(str, own[at][1]))}"
+        return f"{printable(rows[at][0])[:24]}: {' '.join(map(str, rows[at][1]))}"
 
     return {
         "ids": View(ids, show, places=[begin for begin, _ in spans]),
-        EACH: View([numbers for _, numbers, _ in own], show_each, places=[place for _, _, place in own]),
+        EACH: View(
+            [numbers for _, numbers, _ in rows],
+            show_each,
+            places=[place for _, _, place in rows],
+        ),
     }
 
 
@@ -85,8 +89,8 @@ def _allowed(oracle: Oracle, _: Any, actual: Ids, expected: Ids, state: State) -
     if actual.each is None or "cut" in state or actual.whole != _woven(state, actual.each):
         return False
     rows = zip(actual.each, expected.each or (), state["symbols"], state["merges"], strict=False)
-    for ids, right, symbols, ranks in rows:
-        if ids != right and tuple(oracle.reference.merges.applied(oracle.cut(symbols))) == ranks:
+    for ids, expected_ids, symbols, ranks in rows:
+        if ids != expected_ids and tuple(oracle.reference.merges.applied(oracle.cut(symbols))) == ranks:
             return False
     return _follow(oracle, actual.each, expected.each or (), state)
 
@@ -95,10 +99,10 @@ def _follow(oracle: Oracle, actual: Sequence[tuple[int, ...]], expected: Sequenc
     """Whether each pre-token's ids spell its symbols in as many pieces as its merges leave."""
     if len(actual) != len(state["symbols"]):
         return False
-    for ids, right, symbols, ranks in zip(actual, expected, state["symbols"], state["merges"], strict=False):
+    for ids, expected_ids, symbols, ranks in zip(actual, expected, state["symbols"], state["merges"], strict=False):
         known = [symbol for symbol in symbols if symbol in oracle.vocabulary]
         pieces = [oracle.pieces.get(number, "") for number in ids]
-        if ids != right and ("".join(pieces) != "".join(known) or len(pieces) != len(known) - len(ranks)):
+        if ids != expected_ids and ("".join(pieces) != "".join(known) or len(pieces) != len(known) - len(ranks)):
             return False
     return True
 
@@ -153,16 +157,16 @@ def _rightmost(oracle: Oracle, _: Sequence[str], symbols: str) -> list[int]:
     return [oracle.vocabulary[piece] for piece in pieces]
 
 
-def _of_some(some: Callable[[Sequence[str]], Sequence[str]]) -> Compute:
-    return _each(lambda oracle, pieces, _: [oracle.vocabulary[piece] for piece in some(pieces)])
+def _of_some(choose: Callable[[Sequence[str]], Sequence[str]]) -> Compute:
+    return _each(lambda oracle, pieces, _: [oracle.vocabulary[piece] for piece in choose(pieces)])
 
 
 def _everywhere(change: Callable[[int], int]) -> Compute:
     """Every id changed, added tokens' too."""
 
     def compute(oracle: Oracle, message: pb.Encoding, state: State) -> Any:
-        right: Ids = _truth(oracle, message, state)
-        return Ids(tuple(tuple(map(change, ids)) for ids in right.each or ()), tuple(map(change, right.whole)))
+        truth: Ids = _truth(oracle, message, state)
+        return Ids(tuple(tuple(map(change, ids)) for ids in truth.each or ()), tuple(map(change, truth.whole)))
 
     return compute
 
@@ -201,8 +205,8 @@ def _whole(change: Callable[[Oracle, tuple[int, ...]], Sequence[int]]) -> Comput
     """The right ids of the text, changed as a whole."""
 
     def compute(oracle: Oracle, message: pb.Encoding, state: State) -> Any:
-        right: Ids = _truth(oracle, message, state)
-        return Ids(right.each, tuple(change(oracle, right.whole)))
+        truth: Ids = _truth(oracle, message, state)
+        return Ids(truth.each, tuple(change(oracle, truth.whole)))
 
     return compute
 

@@ -17,7 +17,7 @@ from qwen3_parity.text.view import View, Views, printable
 Merge = Callable[[Oracle, str], Merged]
 
 
-def _right(oracle: Oracle, symbols: str) -> Merged:
+def _truth(oracle: Oracle, symbols: str) -> Merged:
     pieces = oracle.cut(symbols)
     return pieces, tuple(oracle.reference.merges.applied(pieces))
 
@@ -80,7 +80,7 @@ def _table(change: Callable[[list[Pair]], list[Pair]], *, old_numbers: bool = Fa
     return merge
 
 
-def _kept(keep: Callable[[str, str], bool], *, old_numbers: bool = False) -> Merge:
+def _filtered(keep: Callable[[str, str], bool], *, old_numbers: bool = False) -> Merge:
     return _table(lambda pairs: [pair for pair in pairs if keep(*pair)], old_numbers=old_numbers)
 
 
@@ -90,7 +90,7 @@ def _part(count: Callable[[int], int]) -> Merge:
 
 def _shifted(by: int) -> Merge:
     def merge(oracle: Oracle, symbols: str) -> Merged:
-        pieces, ranks = _right(oracle, symbols)
+        pieces, ranks = _truth(oracle, symbols)
         return pieces, tuple(rank + by for rank in ranks)
 
     return merge
@@ -103,19 +103,19 @@ _READ = wrong_ways("merges", _each,
     ("ranks_off_by_one", "every rank is one less", _shifted(-1)),
     ("first_line_dropped", "drops the first merge as if it were a header", _table(lambda t: t[1:])),
     ("first_line_dropped", "drops the first merge", _table(lambda t: t[1:], old_numbers=True)),
-    ("hash_lines_dropped", "drops the merges that begin with #", _kept(lambda a, b: a[0] != "#"),
-        _kept(lambda a, b: a[0] != "#", old_numbers=True)),
-    ("hash_lines_dropped", "drops the merges that hold a #", _kept(lambda a, b: "#" not in a + b)),
+    ("hash_lines_dropped", "drops the merges that begin with #", _filtered(lambda a, b: a[0] != "#"),
+        _filtered(lambda a, b: a[0] != "#", old_numbers=True)),
+    ("hash_lines_dropped", "drops the merges that hold a #", _filtered(lambda a, b: "#" not in a + b)),
     ("truncated", "lacks the last line of merges.txt", _part(lambda n: n - 1)),
     ("truncated", "reads half of the merges", _part(lambda n: n // 2)),
     ("truncated", "reads a quarter of the merges", _part(lambda n: n // 4)),
     ("truncated", "reads three quarters of the merges", _part(lambda n: n * 3 // 4)),
     ("wrong_charset", "reads the merges in another charset than UTF-8: only ASCII ones apply",
-        _kept(lambda a, b: (a + b).isascii(), old_numbers=True)),
-    ("wrong_charset", "drops the merges that are not ASCII", _kept(lambda a, b: (a + b).isascii())),
+        _filtered(lambda a, b: (a + b).isascii(), old_numbers=True)),
+    ("wrong_charset", "drops the merges that are not ASCII", _filtered(lambda a, b: (a + b).isascii())),
     ("raw_bytes", "reads the pairs as raw bytes: only printable ones apply",
-        _kept(lambda a, b: max(a + b) < "\u0100", old_numbers=True)),
-    ("without_spaces", "lacks the merges with a space (Ġ)", _kept(lambda a, b: "Ġ" not in a + b, old_numbers=True)),
+        _filtered(lambda a, b: max(a + b) < "\u0100", old_numbers=True)),
+    ("without_spaces", "lacks the merges with a space (Ġ)", _filtered(lambda a, b: "Ġ" not in a + b, old_numbers=True)),
     ("reversed_table", "numbers the merges from the end", _table(lambda t: t[::-1])),
     ("pairs_exchanged", "reads left and right of a pair exchanged", _table(lambda t: [(b, a) for a, b in t])),
 ])  # fmt: skip
@@ -166,7 +166,7 @@ def _by_ranks(merge: Callable[[str, Ranks], Merged]) -> Merge:
 
 
 def _up_to(size: int) -> Merge:
-    return lambda o, symbols: (tuple(symbols), ()) if len(symbols) > size else _right(o, symbols)
+    return lambda o, symbols: (tuple(symbols), ()) if len(symbols) > size else _truth(o, symbols)
 
 
 def _most(count: int) -> Merge:
@@ -196,13 +196,13 @@ _ORDER = wrong_ways("merges", _each,
     ("first_only", "merges a rank at its first place alone", _by_ranks(bpe.once_each)),
     ("not_refreshed", "does not look up the new neighbours of a merged pair", _by_ranks(bpe.initial_pairs_alone)),
     ("whole_word", "looks up whole words first (ignore_merges)",
-        lambda o, symbols: ((symbols,), ()) if symbols in o.vocabulary else _right(o, symbols)),
+        lambda o, symbols: ((symbols,), ()) if symbols in o.vocabulary else _truth(o, symbols)),
     *(("limited", f"does not merge in long words (more than {n} bytes)", _up_to(n)) for n in (32, 64, 128, 256, 1024)),
     *(("limited", f"merges {n} times at most", _most(n)) for n in (1, 2, 3, 4, 5, 6, 8, 10, 16, 32)),
 ])  # fmt: skip
 
 STAGE = Stage(
-    _each(_right),
+    _each(_truth),
     lambda message: tuple(tuple(piece.merge) for _, _, piece in pre_tokens(message)),
     _views,
     [*_READ, *_ORDER],

@@ -97,13 +97,13 @@ def _excluded() -> tuple[re.Pattern[str], dict[str, str]]:
     """Two characters that a third decomposes into and that do not compose to it."""
     every = [chr(point) for point in range(0x900, 0xFB50) if not 0xAC00 <= point < 0xE000]
     pairs = {unicodedata.normalize("NFD", character): character for character in every}
-    apart = {two: third for two, third in pairs.items() if len(two) == 2 and _composed(third) == two}
-    return re.compile("|".join(map(re.escape, apart))), apart
+    excluded = {two: third for two, third in pairs.items() if len(two) == 2 and _composed(third) == two}
+    return re.compile("|".join(map(re.escape, excluded))), excluded
 
 
 def _with_excluded(oracle: Oracle, text: str) -> str:
-    pattern, apart = _excluded()
-    return pattern.sub(lambda match: apart[match[0]], normal(oracle, text))
+    pattern, excluded = _excluded()
+    return pattern.sub(lambda match: excluded[match[0]], normal(oracle, text))
 
 
 @cache

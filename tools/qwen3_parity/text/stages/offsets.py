@@ -23,8 +23,8 @@ def _observed(message: pb.Encoding) -> tuple[Span, ...]:
 
 def _truth(oracle: Oracle, message: pb.Encoding, state: State) -> Any:
     """Hugging Face maps ids of its own alone: None where the ids are others."""
-    right = oracle.encoding(message)
-    return _observed(right) if tuple(right.id) == state["ids"].whole else None
+    encoding = oracle.encoding(message)
+    return _observed(encoding) if tuple(encoding.id) == state["ids"].whole else None
 
 
 def _views(message: pb.Encoding) -> Views:
@@ -43,17 +43,17 @@ def _changed(change: Callable[[Oracle, str, State, Spans], Spans]) -> Compute:
 
 def _each(change: Callable[[str, int, int], Span]) -> Compute:
     """Each span by itself."""
-    return _changed(lambda _, text, __, right: [change(text, begin, end) for begin, end in right])
+    return _changed(lambda _, text, __, spans: [change(text, begin, end) for begin, end in spans])
 
 
 def _trimmed(text: str, begin: int, end: int) -> Span:
     return end - len(text[begin:end].lstrip()), end
 
 
-def _of_prefixes(oracle: Oracle, text: str, _: State, right: Spans) -> Spans:
+def _of_prefixes(oracle: Oracle, text: str, _: State, spans: Spans) -> Spans:
     """As many characters as what stands before it has when it is normalised."""
-    sizes = {at: len(normal(oracle, text[:at])) for both in right for at in both}
-    return [(sizes[begin], sizes[end]) for begin, end in right]
+    sizes = {at: len(normal(oracle, text[:at])) for both in spans for at in both}
+    return [(sizes[begin], sizes[end]) for begin, end in spans]
 
 
 def _of_normalized(oracle: Oracle, _: str, state: State, __: Spans) -> Spans:
@@ -85,44 +85,44 @@ def _of_decoded(oracle: Oracle, _: str, state: State, __: Spans) -> Spans:
     return list(pairwise(accumulate(sizes, initial=0)))
 
 
-def _of_pre_tokens(_: Oracle, __: str, state: State, right: Spans) -> Spans:
+def _of_pre_tokens(_: Oracle, __: str, state: State, spans: Spans) -> Spans:
     """Every id has the span of its whole pre-token."""
     each, pieces = iter(state["ids"].each or ()), iter(state["pre_tokens"])
     out, at = list[Span](), 0
     for *_segment, added in state["segments"]:
         for ids in [(added,)] if added is not None else [next(each, ()) for _piece in next(pieces, ())]:
-            part = right[at : at + len(ids)]
+            part = spans[at : at + len(ids)]
             out += [(part[0][0], part[-1][1])] * len(ids) if part else []
             at += len(ids)
     return out
 
 
-def _first_takes_it(_: Oracle, __: str, ___: State, right: Spans) -> Spans:
+def _first_takes_it(_: Oracle, __: str, ___: State, spans: Spans) -> Spans:
     out, done = list[Span](), 0
-    for begin, end in right:
+    for begin, end in spans:
         begin = max(begin, done)
         done = max(end, begin)
         out.append((begin, done))
     return out
 
 
-def _last_takes_it(_: Oracle, text: str, __: State, right: Spans) -> Spans:
+def _last_takes_it(_: Oracle, text: str, __: State, spans: Spans) -> Spans:
     out, limit = list[Span](), len(text)
-    for begin, end in reversed(right):
+    for begin, end in reversed(spans):
         end = min(end, limit)
         limit = min(begin, end)
         out.append((limit, end))
     return out[::-1]
 
 
-def _in_segment(_: Oracle, __: str, state: State, right: Spans) -> Spans:
-    starts = [next((begin for begin, end, _ in state["segments"] if begin <= at < end), 0) for at, _ in right]
-    return [(begin - start, end - start) for start, (begin, end) in zip(starts, right, strict=True)]
+def _in_segment(_: Oracle, __: str, state: State, spans: Spans) -> Spans:
+    starts = [next((begin for begin, end, _ in state["segments"] if begin <= at < end), 0) for at, _ in spans]
+    return [(begin - start, end - start) for start, (begin, end) in zip(starts, spans, strict=True)]
 
 
-def _no_special(oracle: Oracle, _: str, state: State, right: Spans) -> Spans:
-    pairs = zip(state["ids"].whole, right, strict=True)
-    return [(0, 0) if number in oracle.added else own for number, own in pairs]
+def _no_special(oracle: Oracle, _: str, state: State, spans: Spans) -> Spans:
+    pairs = zip(state["ids"].whole, spans, strict=True)
+    return [(0, 0) if number in oracle.added else id_span for number, id_span in pairs]
 
 
 _FIX = "map ids to characters (code points) of the raw text as Hugging Face does: every id of a character has all of it"
@@ -145,17 +145,17 @@ _TEXT = wrong_ways("offsets", _changed, _FIX, [
     ("of_pre_tokens", "gives every id the span of its pre-token", _of_pre_tokens),
     ("of_decoded", "adds up the lengths of what each id decodes to alone", _of_decoded),
     ("marks_included", "counts combining marks to the character that they composed with",
-        lambda _, t, __, right: [(b, max(e, n)) for (b, e), (n, _) in pairwise([*right, (len(t), 0)])]),
+        lambda _, t, __, spans: [(b, max(e, n)) for (b, e), (n, _) in pairwise([*spans, (len(t), 0)])]),
     ("joined", "lets each span reach to the next",
-        lambda _, t, __, right: [(b, n) for (b, _), (n, _) in pairwise([*right, (len(t), 0)])]),
+        lambda _, t, __, spans: [(b, n) for (b, _), (n, _) in pairwise([*spans, (len(t), 0)])]),
     ("first_of_a_character", "gives a character to the first of its ids", _first_takes_it),
     ("partial_characters", "gives a character to the last of its ids", _last_takes_it),
     ("partial_characters", "of the ids inside a character only the last has it",
-        lambda _, __, ___, right: [(a[0], a[0]) if a == b else a for a, b in pairwise([*right, (-1, -1)])]),
+        lambda _, __, ___, spans: [(a[0], a[0]) if a == b else a for a, b in pairwise([*spans, (-1, -1)])]),
     ("partial_characters", "of the ids inside a character only the first has it",
-        lambda _, __, ___, right: [(b[1], b[1]) if a == b else b for a, b in pairwise([(-1, -1), *right])]),
+        lambda _, __, ___, spans: [(b[1], b[1]) if a == b else b for a, b in pairwise([(-1, -1), *spans])]),
     ("shifted", "gives each id the span of the one before", lambda _, __, ___, r: [(0, 0), *r][: len(r)]),
-    ("shifted", "gives each id the span of the next", lambda _, t, __, right: [*right[1:], (len(t), len(t))]),
+    ("shifted", "gives each id the span of the next", lambda _, t, __, spans: [*spans[1:], (len(t), len(t))]),
     ("no_special", "gives added tokens no span", _no_special),
 ])  # fmt: skip
 

@@ -31,11 +31,11 @@ def _with(**changes: Callable[[pb.Conversation], Any]) -> Compute:
     """Hugging Face's template on other switches, or other messages."""
 
     def compute(oracle: Oracle, message: pb.Conversation, state: State) -> Any:
-        other = pb.Conversation(messages=message.messages, tools=message.tools)
-        other.add_generation_prompt, other.thinking = message.add_generation_prompt, message.thinking
+        changed = pb.Conversation(messages=message.messages, tools=message.tools)
+        changed.add_generation_prompt, changed.thinking = message.add_generation_prompt, message.thinking
         for name, value in changes.items():
-            setattr(other, name, value(message))
-        return _truth(oracle, other, state)
+            setattr(changed, name, value(message))
+        return _truth(oracle, changed, state)
 
     return compute
 
@@ -50,8 +50,8 @@ def _content(change: Callable[[str], str], *roles: str) -> Compute:
 
     def changed(message: Message) -> Message:
         content = message.get("content")
-        wanted = not roles or message.get("role") in roles
-        return message | {"content": change(content)} if wanted and isinstance(content, str) else message
+        applies = not roles or message.get("role") in roles
+        return message | {"content": change(content)} if applies and isinstance(content, str) else message
 
     return _messages(lambda messages: [changed(message) for message in messages])
 
@@ -172,9 +172,9 @@ _TURNS = wrong_ways("rendered", directly,
     ("stripped", "strips white space behind the rendered text", _text(str.rstrip)),
     ("space_behind_role", "writes a space for the newline behind the role",
         _text(lambda t: re.sub(r"(<\|im_start\|>\w+)\n", r"\1 ", t))),
-    *(("newline_behind_role", f"writes {what} behind the role",
+    *(("newline_behind_role", f"writes {newlines} behind the role",
         _text(partial(re.sub, r"(<\|im_start\|>\w+)\n", rf"\1{new}")))
-      for what, new in (("no newline", ""), ("two newlines", r"\n\n"), ("CR and newline", r"\r\n"))),
+      for newlines, new in (("no newline", ""), ("two newlines", r"\n\n"), ("CR and newline", r"\r\n"))),
     ("blocks_untrimmed", "begins with a newline, as Jinja without trim_blocks does", _text(lambda t: f"\n{t}")),
     ("newline_at_the_end", "ends with a newline more", _text(lambda t: f"{t}\n")),
     ("bos_added", "begins with <|endoftext|>", _text(lambda t: f"<|endoftext|>{t}")),
@@ -184,8 +184,8 @@ _TURNS = wrong_ways("rendered", directly,
 ])  # fmt: skip
 
 
-def _thoughts(write: Callable[[str, str, str], str], apart: bool = True) -> Compute:
-    """Assistants' turns by `write(thought, answer, content)`, in the place of (`apart`) an empty think block."""
+def _thoughts(write: Callable[[str, str, str], str], drop_block: bool = True) -> Compute:
+    """Assistants' turns by `write(thought, answer, content)`, in the place of (`drop_block`) an empty think block."""
 
     def compute(oracle: Oracle, message: pb.Conversation, state: State) -> Any:
         messages, written = json.loads(message.messages), list[str]()
@@ -199,7 +199,7 @@ def _thoughts(write: Callable[[str, str, str], str], apart: bool = True) -> Comp
             written.append(write(thought.strip("\n"), answer.lstrip("\n") if thought else answer, content))
             turn["content"] = f"\ue000{len(written) - 1}\ue001"
         text = _with(messages=lambda _: _dumped(messages))(oracle, message, state)
-        block = f"(?:{re.escape(_NO_THOUGHT)})?" if apart else ""
+        block = f"(?:{re.escape(_NO_THOUGHT)})?" if drop_block else ""
         return re.sub(block + "\ue000(\\d+)\ue001", lambda match: written[int(match[1])], text)
 
     return compute
@@ -223,8 +223,8 @@ def _thoughtless(message: Message) -> Message:
 def _as_last(oracle: Oracle, message: pb.Conversation, state: State) -> str:
     messages, out = json.loads(message.messages), ""
     for count in range(1, len(messages) + 1):
-        other = pb.Conversation(messages=_dumped(messages[:count]), tools=message.tools)
-        text = _truth(oracle, other, state)
+        beginning = pb.Conversation(messages=_dumped(messages[:count]), tools=message.tools)
+        text = _truth(oracle, beginning, state)
         out = text if count == 1 else out + re.split(r"(?=<\|im_start\|>)", text)[-1]
     whole = _truth(oracle, message, state)
     return out + (whole[whole.rindex(_PROMPT) :] if message.add_generation_prompt else "")
@@ -241,7 +241,7 @@ _THOUGHTS = wrong_ways("rendered", directly,
     ("thoughts_kept", "writes a think block into every turn, empty ones too",
         _thoughts(lambda thought, answer, _: _block(thought, answer))),
     ("thoughts_kept", "keeps thoughts in contents, and puts the last turn's empty think block before them",
-        _thoughts(_raw, apart=False)),
+        _thoughts(_raw, drop_block=False)),
     ("thoughts_dropped", "drops thoughts before the template sees them",
         _messages(lambda messages: [_thoughtless(message) for message in messages])),
     ("think_block_trimmed", "writes empty think blocks without their empty lines",

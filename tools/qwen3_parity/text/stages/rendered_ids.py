@@ -37,7 +37,8 @@ def _contents(text: str, message: pb.Conversation) -> Parts:
     turns = json.loads(message.messages)
     contents = {turn.get("content") for turn in turns if turn.get("role") in ("user", "system", "tool")}
     names = sorted(
-        (content for content in contents if isinstance(content, str) and content), key=lambda one: (-len(one), one)
+        (content for content in contents if isinstance(content, str) and content),
+        key=lambda content: (-len(content), content),
     )
     parts = re.split("(" + "|".join(map(re.escape, names)) + ")", text) if names else [text]
     return [(part, number % 2 == 1) for number, part in enumerate(parts) if part]

@@ -65,11 +65,11 @@ def _split(split: Callable[[bool], bool], keep: Callable[[bool, bool], bool] = l
     """Another meaning of split_special_tokens; `keep(special, split_special_tokens)`: whether a token is found."""
 
     def compute(oracle: Oracle, message: pb.Encoding, _: State) -> Any:
-        kept = {
+        ids = {
             token["id"] for token in oracle.added_tokens if keep(bool(token["special"]), message.split_special_tokens)
         }
         asked = pb.Encoding(text=message.text, split_special_tokens=split(message.split_special_tokens))
-        return _cut(message.text, [token for token in _tokens(oracle, asked) if token[2] in kept])
+        return _cut(message.text, [token for token in _tokens(oracle, asked) if token[2] in ids])
 
     return compute
 
@@ -184,7 +184,7 @@ _SPACES = wrong_ways("segments", directly,
     ("lstrip", "takes one space before an added token along",
         _changed(lambda o, t, ts: [(b - (t[b - 1 : b] == " "), e, n) for b, e, n in ts])),
     ("plain_stripped", "strips white space from the plain text between added tokens",
-        lambda o, m, s: tuple(p for one in _truth(o, m, s) if (p := _stripped(m.text, *one))[0] < p[1])),
+        lambda o, m, s: tuple(p for segment in _truth(o, m, s) if (p := _stripped(m.text, *segment))[0] < p[1])),
 ])  # fmt: skip
 
 

@@ -31,11 +31,16 @@ def _of_some_reading(oracle: Oracle, _: Any, actual: Sequence[str], __: Any, sta
     for text, pieces in zip(state["normalized"], state["pre_tokens"], strict=False):
         data, true = text.encode(), cut_by(oracle.reference.backend.pre_tokenizer, text)
         for number, piece in enumerate(pieces):
-            some = {text[piece.begin : piece.end], data[piece.begin_byte : piece.end_byte].decode(errors="replace")}
+            spellings = {
+                text[piece.begin : piece.end],
+                data[piece.begin_byte : piece.end_byte].decode(errors="replace"),
+            }
             if len(true) == len(pieces):
-                some.add(text[true[number].begin : true[number].end])
-            readings.append(set(map(oracle.symbols, some)))
-    return len(actual) == len(readings) and all(own in some for own, some in zip(actual, readings, strict=True))
+                spellings.add(text[true[number].begin : true[number].end])
+            readings.append(set(map(oracle.symbols, spellings)))
+    return len(actual) == len(readings) and all(
+        symbols in allowed for symbols, allowed in zip(actual, readings, strict=True)
+    )
 
 
 @cache
