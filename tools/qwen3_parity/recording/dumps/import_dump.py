@@ -86,8 +86,10 @@ def _imported(dump: Dump, case: Case, named: Sequence[Named], path: Path | None,
 
 def _parts(meaning: Meaning) -> list[tuple[str, tuple[str, ...]]]:
     """The taps of a meaning, each with its axes, heads by themselves."""
-    spots = [(name, place(name)) for name in meaning.taps]
-    return [(name, split_axes(pattern_of(name), tap_place.axes)) for name, tap_place in spots if tap_place is not None]
+    tap_places = [(name, place(name)) for name in meaning.taps]
+    return [
+        (name, split_axes(pattern_of(name), tap_place.axes)) for name, tap_place in tap_places if tap_place is not None
+    ]
 
 
 def _fits(recording: Recorder, member: _Matched, forward: Forward) -> bool:

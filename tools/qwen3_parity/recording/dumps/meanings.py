@@ -139,9 +139,9 @@ def _usual(names: Sequence[str], stack: str) -> list[Named]:
     paths = {general(path) for name in names for path, _, _ in [(name, "", 0), *_ends(name)]}
     paths |= {path.removesuffix(".inv_freq") for path in paths}
     entries = [_HEAD] if stack == "decoder" else []
-    for bound_row in usual_rows(paths, stack):
-        path = f"{bound_row.module}.{bound_row.row.buffer}" if bound_row.row.buffer else bound_row.module
-        entries.append(Named(path, (bound_row.pattern,), *end_of(bound_row.row)))
+    for row in usual_rows(paths, stack):
+        path = f"{row.module}.{row.row.buffer}" if row.row.buffer else row.module
+        entries.append(Named(path, (row.pattern,), *end_of(row.row)))
     return entries
 
 

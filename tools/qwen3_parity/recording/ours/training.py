@@ -80,15 +80,15 @@ def run_training(
     """
     training_mode(model)
     model.zero_grad()
-    kept = Kept()
+    forward_taps = Kept()
     length = inputs["input.encoder_input_ids"].shape[1] if case.mode == pb.ENCODER_DECODER else 0
-    with recorded(kept.keep, 0, lambda name: wanted(name) or wanted(GRADIENT + name), length):
+    with recorded(forward_taps.keep, 0, lambda name: wanted(name) or wanted(GRADIENT + name), length):
         result = model(**request, labels=torch.from_numpy(inputs["input.labels"].copy()), use_cache=False)
-    kept.keep("logits", 0, result.logits)
+    forward_taps.keep("logits", 0, result.logits)
     backward(result.loss)
     parameters = {n: _gradient(p) for n, p in model.named_parameters() if n.startswith(_USED[case.mode])}
-    gradients = {GRADIENT + name: value for name, value in (kept.gradients() | parameters).items()}
-    for name, value in (kept.seen | {LOSS: result.loss} | gradients).items():
+    gradients = {GRADIENT + name: value for name, value in (forward_taps.gradients() | parameters).items()}
+    for name, value in (forward_taps.seen | {LOSS: result.loss} | gradients).items():
         if wanted(name):
             tap(name, 0, value.detach().clone())
     model.zero_grad()
