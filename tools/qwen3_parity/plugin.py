@@ -307,9 +307,7 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
     sums = _all_sums(config)
     failed = list(terminalreporter.stats.get("failed", ()))
     folded = (
-        [report for report in failed if _is(report, ITSELF, BESIDE)]
-        if any(case_sums.red for case_sums in sums.values())
-        else []
+        [report for report in failed if _is(report, ITSELF, BESIDE)] if any(case.red for case in sums.values()) else []
     )
     if folded and not every and config.getoption("tbstyle") == "auto":
         terminalreporter.stats["failed"] = [report for report in failed if report not in folded]
@@ -320,7 +318,7 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
     if sums or config.stash.get(_CANDIDATES, None) is not None:
         terminalreporter.section("parity")
         interrupted = exitstatus == pytest.ExitCode.INTERRUPTED
-        red = [] if interrupted else [case_sums for case_sums in sums.values() if case_sums.red]
+        red = [] if interrupted else [case for case in sums.values() if case.red]
         beside = [report.nodeid for report in failed if _is(report, BESIDE)] if red else []
         downstream = terminalreporter.stats.get("downstream", ()) if every else ()
         for line in _parity_section(config, sums, red, beside, downstream):
@@ -351,21 +349,16 @@ def _diagnosis(red: Collection[Sums], budget: float, folder: Path | None, *, eve
     from qwen3_parity.judge.next_command import diagnose_command
     from qwen3_parity.report import closing
 
-    cases = [
-        Red(case_sums.case, case_sums.golden, case_sums.candidate, case_sums.alone, case_sums.compared)
-        for case_sums in red
-    ]
+    cases = [Red(case.case, case.golden, case.candidate, case.alone, case.compared) for case in red]
     mistakes, unexplained, _ = diagnose_cases(cases, partial=True, whole=IN_ALL, deadline=monotonic() + budget)
-    first = next((case_sums for case_sums in red if mistakes and case_sums.case in mistakes[0].cases), next(iter(red)))
+    first = next((case for case in red if mistakes and case.case in mistakes[0].cases), next(iter(red)))
     yield from map(printable, closing.diagnosis(mistakes, unexplained, len(red), every=every))
     yield (
         f"next: qwen3-parity diagnose {folder}"
         if folder
         else f"next: {diagnose_command(first.golden, first.candidate)}"
     )
-    yield from map(
-        printable, closing.cases({case_sums.case: case_sums.red for case_sums in red}, mistakes, every=every)
-    )
+    yield from map(printable, closing.cases({case.case: case.red for case in red}, mistakes, every=every))
     if os.environ.get("GITHUB_ACTIONS") == "true":
         yield from closing.github(mistakes, unexplained)
 
@@ -380,28 +373,21 @@ def _beside(tests: Collection[str]) -> Iterator[str]:
 
 def _comparisons(sums: dict[str, Sums]) -> Iterator[str]:
     """How much was compared and how well, and by which contract."""
-    compared, of = (
-        sum(case_sums.compared for case_sums in sums.values()),
-        sum(case_sums.of for case_sums in sums.values()),
-    )
+    compared, of = sum(case.compared for case in sums.values()), sum(case.of for case in sums.values())
     text = f"{compared} of {of} taps compared in {len(sums)} cases"
-    shares = [
-        (case_sums.share, case_sums.where, case_sums.case) for case_sums in sums.values() if case_sums.share is not None
-    ]
+    shares = [(case.share, case.where, case.case) for case in sums.values() if case.share is not None]
     if shares:
-        share, where, case = max(shares, key=lambda entry: entry[0])
-        text += f"; largest share of a budget {share:.2g} at {where} of {case}"
+        share, where, name = max(shares, key=lambda entry: entry[0])
+        text += f"; largest share of a budget {share:.2g} at {where} of {name}"
     yield text
-    yield from (
-        f"judged by {contract}" for contract in dict.fromkeys(case_sums.contract for case_sums in sums.values())
-    )
+    yield from (f"judged by {contract}" for contract in dict.fromkeys(case.contract for case in sums.values()))
 
 
 def _deliveries(sums: dict[str, Sums], delivered: Iterable[str]) -> list[str]:
     """Which candidates were judged, which were delivered and no test asked for, and which cases have none."""
     from qwen3_parity.judge.candidates import golden_names
 
-    judged = {case_sums.case for case_sums in sums.values()}
+    judged = {case.case for case in sums.values()}
     groups = {
         "judged": judged,
         "delivered, and no test of this run judged it": set(delivered) - judged,
