@@ -107,8 +107,8 @@ def record(
 
     chosen = golden(case)
     globs = globs_of(taps, chosen.golden.case)
-    made: AbstractContextManager[Recorder] = record_module(model, chosen, names, path, globs)
-    return made
+    context: AbstractContextManager[Recorder] = record_module(model, chosen, names, path, globs)
+    return context
 
 
 def diagnose(
@@ -128,5 +128,5 @@ def diagnose(
     from qwen3_parity.diagnosis import diagnose as find
     from qwen3_parity.judge.golden_path import golden_path
 
-    expected, actual = (read(Path(one), digests=True) for one in (golden_path(fspath(golden)), candidate))
+    expected, actual = (read(Path(file), digests=True) for file in (golden_path(fspath(golden)), candidate))
     return find(expected, actual, weights_of(expected, GOLDEN_ROOT / "checkpoints", model), partial=partial)

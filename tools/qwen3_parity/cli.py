@@ -190,17 +190,17 @@ def _bug(error: Exception) -> ParityError:
         traceback.print_exception(error)
     where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno} in {frames[-1].name})" if frames else ""
     try:
-        own = version("qwen3-parity")
+        installed = version("qwen3-parity")
     except PackageNotFoundError:
-        own = "from source"
+        installed = "from source"
     said = " ".join(str(error).split())[:_LONGEST]
     return ParityError(
         "qwen3-parity",
         "an exception that no command expects; the input need not be at fault, and this is no verdict",
         expected="a verdict, or a refusal that says what is wrong with the input",
         got=f"{type(error).__name__}: {said}{where}",
-        next_step=f"report it with the command, its input if you may, version {own} of qwen3-parity and the traceback: "
-        f"run it again with {TRACEBACK}=1",
+        next_step=f"report it with the command, its input if you may, version {installed} of qwen3-parity and the "
+        f"traceback: run it again with {TRACEBACK}=1",
         fault="harness bug",
     )
 

@@ -26,7 +26,7 @@ _SUMS = pytest.StashKey[dict[str, "Sums"]]()
 _CANDIDATES = pytest.StashKey[dict[str, Path]]()
 SENT = "qwen3_parity"
 """Where the output of a worker has its sums."""
-ITSELF, DOWNSTREAM, BESIDE = (("red", what) for what in ("itself", "downstream", "beside"))
+ITSELF, DOWNSTREAM, BESIDE = (("red", kind) for kind in ("itself", "downstream", "beside"))
 """Properties of a red test: its op is wrong; an op before it is; it judges no golden with the others."""
 
 
@@ -247,7 +247,7 @@ def pytest_report_teststatus(report: pytest.TestReport | pytest.CollectReport) -
 
 
 def _is(report: pytest.TestReport | pytest.CollectReport, *kinds: tuple[str, str]) -> bool:
-    return any(tuple(one) in kinds for one in getattr(report, "user_properties", ()))
+    return any(tuple(pair) in kinds for pair in getattr(report, "user_properties", ()))
 
 
 def _sums(judged: dict[str, Verdicts]) -> dict[str, Sums]:
@@ -255,17 +255,17 @@ def _sums(judged: dict[str, Verdicts]) -> dict[str, Sums]:
     from qwen3_parity.report.verdicts import summary
     from qwen3_parity.text.show import is_tokenization
 
-    found: dict[str, Sums] = {}
-    for key, one in judged.items():
-        worst = None if is_tokenization(one) else one.worst
+    sums_by_key: dict[str, Sums] = {}
+    for key, verdicts in judged.items():
+        worst = None if is_tokenization(verdicts) else verdicts.worst
         share, where = (None, "") if worst is None else (float(worst.share), worst.where)
-        sums = Sums(one.case.name, one.compared, one.of, share, where, str(one.contract))
-        if one.exit_code:
-            line = summary(one).removeprefix(f"{one.case.name}: ")
-            alone = one.case.mode == pb.OP
-            sums = sums._replace(red=line, golden=one.golden, candidate=one.candidate, alone=alone)
-        found[key] = sums
-    return found
+        sums = Sums(verdicts.case.name, verdicts.compared, verdicts.of, share, where, str(verdicts.contract))
+        if verdicts.exit_code:
+            line = summary(verdicts).removeprefix(f"{verdicts.case.name}: ")
+            alone = verdicts.case.mode == pb.OP
+            sums = sums._replace(red=line, golden=verdicts.golden, candidate=verdicts.candidate, alone=alone)
+        sums_by_key[key] = sums
+    return sums_by_key
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -275,7 +275,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """
     sent: dict[str, Any] | None = getattr(session.config, "workeroutput", None)
     if sent is not None:
-        sent[SENT] = {key: tuple(one) for key, one in _judged_here(session.config).items()}
+        sent[SENT] = {key: tuple(sums) for key, sums in _judged_here(session.config).items()}
     elif _CANDIDATES in session.config.stash and not _all_sums(session.config) and not session.exitstatus:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
@@ -284,7 +284,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_testnodedown(node: Any) -> None:
     """The sums of a worker of pytest-xdist join the others; a golden that two of them judged counts once."""
     sent = getattr(node, "workeroutput", {}).get(SENT, {})
-    node.config.stash[_SUMS].update({key: Sums(*one) for key, one in sent.items()})
+    node.config.stash[_SUMS].update({key: Sums(*sums) for key, sums in sent.items()})
 
 
 def _judged_here(config: pytest.Config) -> dict[str, Sums]:
@@ -306,9 +306,11 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
     every = config.get_verbosity() > 0
     sums = _all_sums(config)
     failed = list(terminalreporter.stats.get("failed", ()))
-    folded = [one for one in failed if _is(one, ITSELF, BESIDE)] if any(one.red for one in sums.values()) else []
+    folded = (
+        [report for report in failed if _is(report, ITSELF, BESIDE)] if any(case.red for case in sums.values()) else []
+    )
     if folded and not every and config.getoption("tbstyle") == "auto":
-        terminalreporter.stats["failed"] = [one for one in failed if one not in folded]
+        terminalreporter.stats["failed"] = [report for report in failed if report not in folded]
         yield
         terminalreporter.stats["failed"] = failed
     else:
@@ -347,18 +349,18 @@ def _diagnosis(red: Collection[Sums], budget: float, folder: Path | None, *, eve
     from qwen3_parity.judge.next_command import diagnose_command
     from qwen3_parity.report import closing
 
-    cases = [Red(one.case, one.golden, one.candidate, one.alone, one.compared) for one in red]
-    mistakes, apart, _ = diagnose_cases(cases, partial=True, whole=IN_ALL, deadline=monotonic() + budget)
-    first = next((one for one in red if mistakes and one.case in mistakes[0].cases), next(iter(red)))
-    yield from map(printable, closing.diagnosis(mistakes, apart, len(red), every=every))
+    cases = [Red(case.case, case.golden, case.candidate, case.alone, case.compared) for case in red]
+    mistakes, unexplained, _ = diagnose_cases(cases, partial=True, whole=IN_ALL, deadline=monotonic() + budget)
+    first = next((case for case in red if mistakes and case.case in mistakes[0].cases), next(iter(red)))
+    yield from map(printable, closing.diagnosis(mistakes, unexplained, len(red), every=every))
     yield (
         f"next: qwen3-parity diagnose {folder}"
         if folder
         else f"next: {diagnose_command(first.golden, first.candidate)}"
     )
-    yield from map(printable, closing.cases({one.case: one.red for one in red}, mistakes, every=every))
+    yield from map(printable, closing.cases({case.case: case.red for case in red}, mistakes, every=every))
     if os.environ.get("GITHUB_ACTIONS") == "true":
-        yield from closing.github(mistakes, apart)
+        yield from closing.github(mistakes, unexplained)
 
 
 def _beside(tests: Collection[str]) -> Iterator[str]:
@@ -371,25 +373,25 @@ def _beside(tests: Collection[str]) -> Iterator[str]:
 
 def _comparisons(sums: dict[str, Sums]) -> Iterator[str]:
     """How much was compared and how well, and by which contract."""
-    compared, of = sum(one.compared for one in sums.values()), sum(one.of for one in sums.values())
+    compared, of = sum(case.compared for case in sums.values()), sum(case.of for case in sums.values())
     text = f"{compared} of {of} taps compared in {len(sums)} cases"
-    shares = [(one.share, one.where, one.case) for one in sums.values() if one.share is not None]
+    shares = [(case.share, case.where, case.case) for case in sums.values() if case.share is not None]
     if shares:
-        share, where, case = max(shares, key=lambda one: one[0])
-        text += f"; largest share of a budget {share:.2g} at {where} of {case}"
+        share, where, name = max(shares, key=lambda entry: entry[0])
+        text += f"; largest share of a budget {share:.2g} at {where} of {name}"
     yield text
-    yield from (f"judged by {contract}" for contract in dict.fromkeys(one.contract for one in sums.values()))
+    yield from (f"judged by {contract}" for contract in dict.fromkeys(case.contract for case in sums.values()))
 
 
 def _deliveries(sums: dict[str, Sums], delivered: Iterable[str]) -> list[str]:
     """Which candidates were judged, which were delivered and no test asked for, and which cases have none."""
     from qwen3_parity.judge.candidates import golden_names
 
-    judged = {one.case for one in sums.values()}
+    judged = {case.case for case in sums.values()}
     groups = {
         "judged": judged,
         "delivered, and no test of this run judged it": set(delivered) - judged,
         "not delivered": golden_names().keys() - set(delivered),
     }
-    lines = [f"{what}, {len(names)}: {', '.join(sorted(names))}" for what, names in groups.items() if names]
+    lines = [f"{group}, {len(names)}: {', '.join(sorted(names))}" for group, names in groups.items() if names]
     return lines if judged else ["nothing was judged, and that is a failure", *lines]

@@ -87,18 +87,18 @@ def tables_message(tables: UnicodeTables) -> pb.UnicodeTables:
         number=_spans(tables.numbers),
         space=_spans(tables.spaces),
         decomposition=[
-            pb.Decomposition(code_point=ord(one), to=map(ord, parts))
-            for one, parts in sorted(tables.decompositions.items())
+            pb.Decomposition(code_point=ord(character), to=map(ord, parts))
+            for character, parts in sorted(tables.decompositions.items())
         ],
         combining_class=_classes(tables.combining_classes),
         composition=[
-            pb.Composition(first=ord(pair[0]), second=ord(pair[1]), to=ord(one))
-            for pair, one in sorted(tables.compositions.items())
+            pb.Composition(first=ord(pair[0]), second=ord(pair[1]), to=ord(character))
+            for pair, character in sorted(tables.compositions.items())
         ],
         word=_spans(tables.words),
         case_variant=[
-            pb.CaseVariant(letter=ord(one), also=map(ord, others))
-            for one, others in sorted(tables.case_variants.items())
+            pb.CaseVariant(letter=ord(character), also=map(ord, others))
+            for character, others in sorted(tables.case_variants.items())
         ],
     )
 
@@ -109,10 +109,10 @@ def _spans(ranges: Iterable[tuple[int, int]]) -> list[pb.Span]:
 
 def _classes(classes: Mapping[str, int]) -> list[pb.CombiningClass]:
     """Neighbours of the same class as one range."""
-    found: list[pb.CombiningClass] = []
-    for code, value in sorted((ord(one), value) for one, value in classes.items()):
-        if found and found[-1].range.end == code and found[-1].value == value:
-            found[-1].range.end += 1
+    ranges: list[pb.CombiningClass] = []
+    for code, value in sorted((ord(character), value) for character, value in classes.items()):
+        if ranges and ranges[-1].range.end == code and ranges[-1].value == value:
+            ranges[-1].range.end += 1
         else:
-            found.append(pb.CombiningClass(range=pb.Span(begin=code, end=code + 1), value=value))
-    return found
+            ranges.append(pb.CombiningClass(range=pb.Span(begin=code, end=code + 1), value=value))
+    return ranges

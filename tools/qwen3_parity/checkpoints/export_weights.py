@@ -61,8 +61,8 @@ def export_weights(
     weights = pb.Weights(place=[pb.WeightPlace(name=name, part=1, sha256=bytes(32)) for name in sorted(stored)])
     case = pb.Case(name=f"weights/{label}", mode=pb.WEIGHTS, config=config, description="A checkpoint's tensors.")
     case.checkpoint.add(role="weights", name=label, sha256=bytes(32))
-    made = provenance("qwen3_parity")
-    common = pb.Recording(provenance=made, case=case, run=_RUN, weights=weights).ByteSize() + 1024
+    produced = provenance("qwen3_parity")
+    common = pb.Recording(provenance=produced, case=case, run=_RUN, weights=weights).ByteSize() + 1024
     order = [name for name in weight_axes(config) if name in stored]
     parts = plan(
         {name: stored[name].bits.nbytes for name in order},
@@ -79,25 +79,34 @@ def export_weights(
             item = stored[place.name]
             place.part, place.sha256 = where[place.name], _digest(item)
             probes[place.name] = probe(item.bits, item.dtype).value
-            found = remark(place.name, item.bits, item.dtype, probes[place.name])
-            remarks += [found] if found else []
+            line = remark(place.name, item.bits, item.dtype, probes[place.name])
+            remarks += [line] if line else []
         for number, names in enumerate(parts, 1):
-            own = pb.Weights(part=number, parts=len(parts), place=weights.place, file=files if number == 1 else ())
+            part_weights = pb.Weights(
+                part=number, parts=len(parts), place=weights.place, file=files if number == 1 else ()
+            )
             progress(f"writing part {number} of {len(parts)}")
-            _write(folder / part_name(number, len(parts)), {n: stored[n] for n in names}, probes, case, made, own)
+            _write(
+                folder / part_name(number, len(parts)),
+                {n: stored[n] for n in names},
+                probes,
+                case,
+                produced,
+                part_weights,
+            )
         if (directory / "tokenizer.json").is_file() or (directory / "vocab.json").is_file():
             export_tokenizer(directory, folder / TOKENIZER)
         size = sum(path.stat().st_size for path in folder.iterdir())
     return Exported(case, len(parts), len(order), size, remarks, left_out)
 
 
-def plan(sizes: Mapping[str, int], room: int, first_room: int, largest: int) -> list[list[str]]:
-    """The tensors of each part, in order; a part holds at most `room` bytes (the first: `first_room`), or one tensor.
+def plan(sizes: Mapping[str, int], limit: int, first_limit: int, largest: int) -> list[list[str]]:
+    """The tensors of each part, in order; a part holds at most `limit` bytes (the first: `first_limit`), or one tensor.
 
     The first part may hold none. Raises `ParityError` for a tensor of more than `largest` bytes.
     """
     parts: list[list[str]] = [[]]
-    left = first_room
+    left = first_limit
     for name, size in sizes.items():
         needed = size + _TENSOR_BYTES
         if needed > largest:
@@ -110,7 +119,7 @@ def plan(sizes: Mapping[str, int], room: int, first_room: int, largest: int) -> 
             )
         if needed > left:
             parts.append([])
-            left = room
+            left = limit
         parts[-1].append(name)
         left -= needed
     return parts
@@ -148,16 +157,16 @@ def _write(
     tensors: Mapping[str, Stored],
     probes: Mapping[str, float],
     case: pb.Case,
-    made: pb.Provenance,
+    produced: pb.Provenance,
     weights: pb.Weights,
 ) -> None:
     axes = weight_axes(case.config)
     with Writer(path, schema_minor=minor_of(case)) as writer:
         for name, item in tensors.items():
-            one = tensor(name, item.bits, dtype=item.dtype, axes=axes[name])
-            one.info.probe = probes[name]
-            writer.add(one)
-        writer.finish(case, made, _RUN, weights=weights)
+            recorded = tensor(name, item.bits, dtype=item.dtype, axes=axes[name])
+            recorded.info.probe = probes[name]
+            writer.add(recorded)
+        writer.finish(case, produced, _RUN, weights=weights)
     placed = {place.name: bytes(place.sha256) for place in weights.place}
     for info in writer.infos:
         if bytes(info.sha256) != placed[info.name]:

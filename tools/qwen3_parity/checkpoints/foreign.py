@@ -63,8 +63,8 @@ def refuse_foreign(path: Path, kinds: Collection[str] | None = tuple(FAMILIES)) 
     if kinds is not None:
         config = f"config.json (model_type {' or '.join(kinds)})"
         expected = f"a dense {_families(kinds)} checkpoint: {config} and safetensors, or an exported one"
-    what, got, next_step = foreign
-    raise ParityError(path, f"this is {what}", expected=expected, got=got, next_step=next_step)
+    description, got, next_step = foreign
+    raise ParityError(path, f"this is {description}", expected=expected, got=got, next_step=next_step)
 
 
 def _families(kinds: Iterable[str]) -> str:
@@ -108,8 +108,8 @@ def _of_config(path: Path, kinds: Collection[str] | None) -> Foreign | None:
 
 def _of_network(kind: str, kinds: Collection[str], *, experts: bool) -> Foreign:
     shown = f"model_type {ascii(kind)[1:-1][:_SHOWN]}"
-    what = f"a {_NAMES[kind]} checkpoint" if kind in _NAMES else "another network's checkpoint"
+    description = f"a {_NAMES[kind]} checkpoint" if kind in _NAMES else "another network's checkpoint"
     if experts:
         next_step = "use a dense model of the family: routing to experts has no taps"
-        return f"{what} ({shown}), a mixture of experts, which is not supported", shown, next_step
-    return f"{what} ({shown}), which is not supported", shown, f"use a {_families(kinds)} checkpoint"
+        return f"{description} ({shown}), a mixture of experts, which is not supported", shown, next_step
+    return f"{description} ({shown}), which is not supported", shown, f"use a {_families(kinds)} checkpoint"

@@ -60,14 +60,14 @@ def import_weights(directory: Path, out: Path, progress: Callable[[str], None] =
                 file.flush()
                 os.fsync(file.fileno())
         progress("hashing what was written")
-        wanted = parts[0].case.checkpoint[0]
-        found = checkpoint_message(wanted.role, folder, wanted.name)
-        if found != wanted:
+        expected = parts[0].case.checkpoint[0]
+        actual = checkpoint_message(expected.role, folder, expected.name)
+        if actual != expected:
             raise ParityError(
                 directory,
                 "the parts do not give the checkpoint that they name",
-                expected=f"SHA-256 {wanted.sha256.hex()} of its files",
-                got=found.sha256.hex(),
+                expected=f"SHA-256 {expected.sha256.hex()} of its files",
+                got=actual.sha256.hex(),
                 next_step="export the checkpoint again",
             )
         if model_config(folder) != parts[0].case.config:
@@ -79,4 +79,4 @@ def import_weights(directory: Path, out: Path, progress: Callable[[str], None] =
                 next_step="export the checkpoint again",
             )
         tensors = len(stored_tensors(folder))
-    return Imported(wanted, sorted(files), tensors, remarks)
+    return Imported(expected, sorted(files), tensors, remarks)

@@ -80,7 +80,9 @@ def other_checkpoints(case: pb.Case, root: Path, model: Path | None = None) -> d
     from qwen3_reference.checkpoints.weights import checkpoint_message
 
     directories = checkpoint_directories(case, root, model)
-    known = {one: checkpoint_message("", one, "").sha256 for one in dict.fromkeys(directories.values())}
+    known = {
+        directory: checkpoint_message("", directory, "").sha256 for directory in dict.fromkeys(directories.values())
+    }
     return {
         checkpoint.name: directories[checkpoint.role]
         for checkpoint in case.checkpoint

@@ -120,7 +120,7 @@ class Network:
         )
 
     def _inputs(self) -> dict[str, Array]:
-        found = dict[str, Array]()
+        inputs = dict[str, Array]()
         for stack, length, hidden in (
             ("encoder", self.source, self.encoder_hidden),
             ("decoder", sum(self.steps), self.decoder_hidden),
@@ -138,11 +138,11 @@ class Network:
                 low = draw.integers(0, min(4, self.vocab), shape)
                 low[:, -1] = 0
                 ids = low if self.ids == "start" else self.vocab - 1 - low
-            found[f"input.{stack}_input_ids"] = ids.astype(np.int64)
-            found[f"input.{stack}_attention_mask"] = mask
+            inputs[f"input.{stack}_input_ids"] = ids.astype(np.int64)
+            inputs[f"input.{stack}_attention_mask"] = mask
             positions = np.maximum(np.cumsum(mask, axis=1) - 1, 0) + self.first_position
-            found[f"input.{stack}_position_ids"] = positions.astype(np.int64)
-        return found
+            inputs[f"input.{stack}_position_ids"] = positions.astype(np.int64)
+        return inputs
 
     def _generator(self, name: str) -> np.random.Generator:
         return np.random.Generator(np.random.SFC64([self.seed, zlib.crc32(name.encode())]))
@@ -184,13 +184,13 @@ MANY_IDS = 70_001
 def networks(draw: st.DrawFn, modes: Sequence[int]) -> Network:
     """A network, and what it is run on."""
 
-    def one(of: Sequence[T]) -> T:
+    def choose(of: Sequence[T]) -> T:
         return draw(st.sampled_from(of))
 
-    mode = one(modes)
-    model_type = one(("qwen3", "qwen3", "qwen2"))
-    many_ids = one((*[False] * 5, True))
-    batch, some_length = (1, lengths(2)) if many_ids else (one((1, 2, 3, 1)), LENGTHS)
+    mode = choose(modes)
+    model_type = choose(("qwen3", "qwen3", "qwen2"))
+    many_ids = choose((*[False] * 5, True))
+    batch, some_length = (1, lengths(2)) if many_ids else (choose((1, 2, 3, 1)), LENGTHS)
     decoder, source = mode != pb.ENCODER, draw(some_length) if mode != pb.CAUSAL else 0
     steps: tuple[int, ...] = ()
     if decoder:
@@ -199,34 +199,34 @@ def networks(draw: st.DrawFn, modes: Sequence[int]) -> Network:
     total = sum(steps)
 
     def hidden(length: int) -> tuple[int, ...]:
-        some = st.sampled_from(sorted({0, 1, 2, 3, length // 2, length - 1} & set(range(length))) or [0])
-        return tuple(draw(some) for _ in range(batch if length else 0))
+        counts = st.sampled_from(sorted({0, 1, 2, 3, length // 2, length - 1} & set(range(length))) or [0])
+        return tuple(draw(counts) for _ in range(batch if length else 0))
 
-    window = one((*[0] * 20, *range(1, 21)))
+    window = choose((*[0] * 20, *range(1, 21)))
     return Network(
         mode=mode,
         model_type=model_type,
         layers=draw(st.integers(1, 3)),
-        heads=one(((1, 1), (2, 1), (2, 2), (4, 2), (6, 2), (3, 1), (5, 5), (8, 1))),
-        head_dim=one((8, 4, 6, 10, 16, 32, 62, 64, 66, 80, 96, 128)),
-        width=one((8, 7) if many_ids else (8, 7, 16, 17, 31, 33, 40, 65)),
-        intermediate=one((8, 1, 5, 17, 31, 33, 64, 67)),
-        vocab=MANY_IDS if many_ids else one((16, 17, 31, 64, 67, 129, 257)),
-        biases=one((False, False, True)),
-        tied=one((True, False)) if decoder and not many_ids else True,
+        heads=choose(((1, 1), (2, 1), (2, 2), (4, 2), (6, 2), (3, 1), (5, 5), (8, 1))),
+        head_dim=choose((8, 4, 6, 10, 16, 32, 62, 64, 66, 80, 96, 128)),
+        width=choose((8, 7) if many_ids else (8, 7, 16, 17, 31, 33, 40, 65)),
+        intermediate=choose((8, 1, 5, 17, 31, 33, 64, 67)),
+        vocab=MANY_IDS if many_ids else choose((16, 17, 31, 64, 67, 129, 257)),
+        biases=choose((False, False, True)),
+        tied=choose((True, False)) if decoder and not many_ids else True,
         window=window,
         windows_in=draw(st.integers(0, 1)) if window else 0,
-        theta=one((1e4, 250000.0, 1e6)),
-        factor=one((1.0, 1.0, 4.0, 40.0)),
-        eps=one((1e-6, 1e-5)),
-        rotate_encoder_keys=one((True, False)) if mode == pb.ENCODER_DECODER else True,
+        theta=choose((1e4, 250000.0, 1e6)),
+        factor=choose((1.0, 1.0, 4.0, 40.0)),
+        eps=choose((1e-6, 1e-5)),
+        rotate_encoder_keys=choose((True, False)) if mode == pb.ENCODER_DECODER else True,
         steps=steps,
         source=source,
         decoder_hidden=hidden(total),
         encoder_hidden=hidden(source),
-        hole=one((False, False, True)),
-        first_position=one((0, 1, 7, 255, 4096, 32768)),
-        ids=one(IDS[1:] if many_ids else IDS),
-        values=one((*VALUES, VALUES[-1])),
+        hole=choose((False, False, True)),
+        first_position=choose((0, 1, 7, 255, 4096, 32768)),
+        ids=choose(IDS[1:] if many_ids else IDS),
+        values=choose((*VALUES, VALUES[-1])),
         seed=draw(st.integers(0, 999)),
     )

@@ -23,9 +23,9 @@ Given = Mapping[str, Array]
 
 
 class Alone(NamedTuple):
-    """How an op is drawn: `given(drawn, draw)` its tensors, `axes` those of its outputs, `attributes` its numbers."""
+    """How an op is drawn: its `tensors(drawn, draw)`, the `axes` of its outputs, and its numbers, `attributes`."""
 
-    given: Callable[[Op, np.random.Generator], Given]
+    tensors: Callable[[Op, np.random.Generator], Given]
     axes: tuple[str, ...]
     attributes: Callable[[Op], Mapping[str, float]] = lambda _: {}
 
@@ -61,8 +61,8 @@ class Op:
     def write(self, folder: Path) -> None:
         """The case with its golden."""
         alone = OPS[self.op]
-        drawn = alone.given(self, np.random.Generator(np.random.SFC64(self.seed)))
-        given = {name: _stored(array) for name, array in drawn.items()}
+        drawn = alone.tensors(self, np.random.Generator(np.random.SFC64(self.seed)))
+        arrays = {name: _stored(array) for name, array in drawn.items()}
         text = ", ".join(f"{key} {value}" for key, value in vars(self).items() if key != "seed")
         case = pb.Case(
             name=self.name,
@@ -72,7 +72,7 @@ class Op:
             attributes=[pb.Attribute(key=key, value=value) for key, value in sorted(alone.attributes(self).items())],
             description=f"Drawn, against the specification: {text}.",
         )
-        tensors = [tensor(name, array, op=name.partition(".")[0]) for name, array in given.items()]
+        tensors = [tensor(name, array, op=name.partition(".")[0]) for name, array in arrays.items()]
         write_op(case, tensors, alone.axes, self.seed, folder)
 
     def like(self, draw: np.random.Generator, *shape: int) -> Array:
@@ -104,11 +104,11 @@ def _norm(drawn: Op, draw: np.random.Generator) -> Given:
 
 
 def _linear(drawn: Op, draw: np.random.Generator) -> Given:
-    found = {
+    inputs = {
         "input.x": drawn.like(draw, drawn.batch, drawn.query, drawn.width),
         "parameter.weight": draw.standard_normal((drawn.out, drawn.width)) * _against(drawn),
     }
-    return found | ({"parameter.bias": draw.standard_normal(drawn.out)} if drawn.biased else {})
+    return inputs | ({"parameter.bias": draw.standard_normal(drawn.out)} if drawn.biased else {})
 
 
 def _embedding(drawn: Op, draw: np.random.Generator) -> Given:
@@ -127,8 +127,8 @@ def _inv_freq(drawn: Op) -> Array:
 def _rope(drawn: Op, draw: np.random.Generator) -> Given:
     angles = np.tile(_positions(drawn)[..., None] * _inv_freq(drawn).astype(np.float64), 2)
     shapes = ((drawn.batch, heads, drawn.query, drawn.head_dim) for heads in drawn.heads)
-    found = {f"input.{x}": drawn.like(draw, *shape) for x, shape in zip("qk", shapes, strict=True)}
-    return found | {"input.cos": np.cos(angles), "input.sin": np.sin(angles)}
+    inputs = {f"input.{x}": drawn.like(draw, *shape) for x, shape in zip("qk", shapes, strict=True)}
+    return inputs | {"input.cos": np.cos(angles), "input.sin": np.sin(angles)}
 
 
 def _pair(drawn: Op, draw: np.random.Generator) -> Given:
@@ -139,7 +139,7 @@ def _pair(drawn: Op, draw: np.random.Generator) -> Given:
     }
 
 
-def _seen(drawn: Op, draw: np.random.Generator) -> Array:
+def _visible(drawn: Op, draw: np.random.Generator) -> Array:
     """`[batch, query, key]`, every row of it with a visible key."""
     mask = draw.random((drawn.batch, drawn.query, drawn.key)) < (0.5 if drawn.biased else 1.1)
     mask[..., -1] = True
@@ -148,12 +148,12 @@ def _seen(drawn: Op, draw: np.random.Generator) -> Array:
 
 def _scores(drawn: Op, draw: np.random.Generator) -> Given:
     scores = drawn.like(draw, drawn.batch, drawn.heads[0], drawn.query, drawn.key)
-    return {"input.scores": np.clip(scores, -1e4, 1e4), "input.mask": _seen(drawn, draw)}
+    return {"input.scores": np.clip(scores, -1e4, 1e4), "input.mask": _visible(drawn, draw)}
 
 
 def _weighted(drawn: Op, draw: np.random.Generator) -> Given:
     scores = draw.standard_normal((drawn.batch, drawn.heads[0], drawn.query, drawn.key)) * 3
-    probs = ops.softmax.forward(scores, _seen(drawn, draw), arithmetic=FLOAT64)
+    probs = ops.softmax.forward(scores, _visible(drawn, draw), arithmetic=FLOAT64)
     v = draw.standard_normal((drawn.batch, drawn.heads[1], drawn.key, drawn.head_dim))
     return {"input.probs": probs, "input.v": v * {"huge": 1e6, "tiny": 1e-4}.get(drawn.values, 1.0)}
 

@@ -20,7 +20,7 @@ from qwen3_parity.checkpoints.weights import weights_at_hand
 from qwen3_parity.conformance.drawn import networks
 from qwen3_parity.conformance.drawn_ops import single_ops
 from qwen3_parity.conformance.port import NoAnswerError
-from qwen3_parity.conformance.requests import given as bare
+from qwen3_parity.conformance.requests import bare_golden
 from qwen3_parity.conformance.run import ANSWER, GOLDEN, KINDS, Answers, Failure, Fresh, take, why
 
 _SMALLER, _LATE = 400, 5
@@ -48,8 +48,8 @@ def strategy(levels: Collection[str]) -> SearchStrategy[Drawn] | None:
     """What is drawn for these levels, for all of them where none is named; None where there is nothing to draw."""
     kinds = {mode: None for level in levels or KINDS for mode in KINDS.get(level, ())}
     modes = [mode for mode in kinds if mode != pb.OP]
-    some: list[SearchStrategy[Drawn]] = [networks(modes)] * bool(modes) + [single_ops()] * (pb.OP in kinds)
-    return one_of(some) if some else None
+    strategies: list[SearchStrategy[Drawn]] = [networks(modes)] * bool(modes) + [single_ops()] * (pb.OP in kinds)
+    return one_of(strategies) if strategies else None
 
 
 def fresh(
@@ -90,7 +90,7 @@ def fresh(
                     message, share = str(error), None
                     late += error.late
                 if message and run.drawn is None:
-                    run.drawn = _kept(drawn.name, message, Path(folder), save)
+                    run.drawn = _saved_failure(drawn.name, message, Path(folder), save)
             if share is None and not message:
                 run.unsupported[drawn.kind] += 1
                 reject()
@@ -126,10 +126,10 @@ def _small(ask: Ask, drawn: Drawn, messages: Mapping[str, str], first: Failure |
     with TemporaryDirectory() as folder:
         with suppress(NoAnswerError):
             judged(ask, drawn, Path(folder))
-        return _kept(drawn.name, messages[drawn.name], Path(folder), save)
+        return _saved_failure(drawn.name, messages[drawn.name], Path(folder), save)
 
 
-def _kept(name: str, message: str, source: Path, save: Path) -> Failure:
+def _saved_failure(name: str, message: str, source: Path, save: Path) -> Failure:
     """A case that fails, its files taken over into `save`."""
     folder = save / name
     shutil.rmtree(folder, ignore_errors=True)
@@ -144,7 +144,7 @@ def judged(ask: Ask, drawn: Drawn, folder: Path) -> tuple[str, float | None]:
     `NoAnswerError`.
     """
     drawn.write(folder)
-    request = pb.ConformanceRequest(id=1, recording=bare(folder / GOLDEN))
+    request = pb.ConformanceRequest(id=1, recording=bare_golden(folder / GOLDEN))
     answers = Answers()
     take(drawn.name, ask(request, drawn.name), folder / ANSWER, answers)
     if answers.unsupported:

@@ -25,7 +25,7 @@ class Source:
 
     golden: Recording
     directory: Path
-    room: Room
+    limits: Room
     weights: Mapping[str, Array]
 
 
@@ -62,14 +62,14 @@ class GraphCase:
     def write(self, folder: Path) -> None:
         """The case with its golden, and a link to its checkpoint."""
         source = self.source
-        inputs = inputs_of(source.golden, source.room, self.rows, self.seed)
-        made = golden_of(source.golden, source.weights, inputs, self.name, self.seed)
-        for checkpoint in made.case.checkpoint:
+        inputs = inputs_of(source.golden, source.limits, self.rows, self.seed)
+        drawn = golden_of(source.golden, source.weights, inputs, self.name, self.seed)
+        for checkpoint in drawn.case.checkpoint:
             checkpoint.name = CHECKPOINT
-        made.case.description = f"Drawn from the graph of {self._said}."
+        drawn.case.description = f"Drawn from the graph of {self._said}."
         folder.mkdir(parents=True, exist_ok=True)
         (folder / CHECKPOINT).symlink_to(source.directory.resolve(), target_is_directory=True)
-        write(folder / GOLDEN, made)
+        write(folder / GOLDEN, drawn)
 
 
 @cache
@@ -102,11 +102,11 @@ def graph_cases(paths: Sequence[Path]) -> st.SearchStrategy[GraphCase]:
 @st.composite
 def _cases(draw: st.DrawFn, paths: Sequence[Path]) -> GraphCase:
     path = draw(st.sampled_from(paths))
-    room, batch = source_of(path).room, draw(st.sampled_from((2, 1, 3)))
-    rows = _lengths(draw, batch, room.longest, padded=room.masked)
-    decoded = (draw(lengths(room.longest).filter(_several)),) * batch if room.merged else ()
-    some = Rows(rows, decoded, draw(st.sampled_from(room.sides)), draw(st.booleans()))
-    return GraphCase(path, some, draw(st.integers(0, 999)))
+    limits, batch = source_of(path).limits, draw(st.sampled_from((2, 1, 3)))
+    rows = _lengths(draw, batch, limits.longest, padded=limits.masked)
+    decoded = (draw(lengths(limits.longest).filter(_several)),) * batch if limits.merged else ()
+    drawn_rows = Rows(rows, decoded, draw(st.sampled_from(limits.sides)), draw(st.booleans()))
+    return GraphCase(path, drawn_rows, draw(st.integers(0, 999)))
 
 
 def _lengths(draw: st.DrawFn, batch: int, longest: int, *, padded: bool) -> tuple[int, ...]:

@@ -75,12 +75,12 @@ def golden_of(
         said = plain_provenance(golden.provenance.producer, threads=1, seed=seed, flags=flags)
         tensors = [_like(golden[f"{INPUT}{key}", 0], value) for key, value in inputs.items()]
         tensors += [_like(item, values[graph.taps[item.key]]) for item in taps]
-        made = Recording(case, said, golden.run, tensors, golden.parameters, graph=golden.graph)
-        measured = floors(graph, arrays, made)
+        recording = Recording(case, said, golden.run, tensors, golden.parameters, graph=golden.graph)
+        measured = floors(graph, arrays, recording)
     for item in tensors:
         if item.key in measured:
             item.info.floor.CopyFrom(measured[item.key])
-    return made
+    return recording
 
 
 def _length(golden: Recording, inputs: Mapping[str, Array]) -> int:

@@ -66,26 +66,26 @@ def room_of(golden: Recording) -> Room:
     )
 
 
-def inputs_of(golden: Recording, room: Room, rows: Rows, seed: int) -> dict[str, Array]:
+def inputs_of(golden: Recording, limits: Room, rows: Rows, seed: int) -> dict[str, Array]:
     """Inputs by name as a golden's are, for other rows; of an encoder–decoder both sides."""
     masks = {"": _mask(rows.lengths, rows.padding), "decoder_": _mask(rows.decoded, "right")}
-    made = dict[str, Array]()
+    inputs = dict[str, Array]()
     for item in golden:
         name = item.info.name.removeprefix(INPUT)
         if name == item.info.name:
             continue
         side = "decoder_" if name.startswith("decoder_") else ""
-        mask = masks[side or ("decoder_" if room.merged and name.endswith("position_ids") else "")]
-        made[name] = _made(name, item, mask, room, rows, seed).astype(item.array.dtype)
-    return made
+        mask = masks[side or ("decoder_" if limits.merged and name.endswith("position_ids") else "")]
+        inputs[name] = _input(name, item, mask, limits, rows, seed).astype(item.array.dtype)
+    return inputs
 
 
-def _made(name: str, item: Tensor, mask: Array, room: Room, rows: Rows, seed: int) -> Array:
+def _input(name: str, item: Tensor, mask: Array, limits: Room, rows: Rows, seed: int) -> Array:
     match _kind(name):
         case "input_ids":
             draw = np.random.Generator(np.random.PCG64([seed, len(name)]))
-            drawn = draw.integers(0, min(4, room.vocabulary) if rows.few else room.vocabulary, mask.shape)
-            return np.where(mask, drawn, room.pad)
+            drawn = draw.integers(0, min(4, limits.vocabulary) if rows.few else limits.vocabulary, mask.shape)
+            return np.where(mask, drawn, limits.pad)
         case "position_ids":
             positions = np.maximum(np.cumsum(mask, axis=1) - 1, 0)
             return np.broadcast_to(positions, (*item.array.shape[:-2], *positions.shape))

@@ -49,7 +49,7 @@ def load(path: Path) -> list[Known]:
             got=error,
             next_step="write the list, or leave --known out",
         ) from None
-    found = []
+    entries = []
     for number, line in enumerate(lines, 1):
         name, _, message = (part.strip() for part in line.partition("#"))
         if name and not message:
@@ -61,8 +61,8 @@ def load(path: Path) -> list[Known]:
                 next_step="take the message from the lines of a run without --known",
             )
         if name:
-            found.append(Known(number, name, message))
-    return found
+            entries.append(Known(number, name, message))
+    return entries
 
 
 def surprises(known: Sequence[Known], failed: Mapping[str, str], names: Collection[str]) -> Iterator[str]:
@@ -71,20 +71,20 @@ def surprises(known: Sequence[Known], failed: Mapping[str, str], names: Collecti
     How many cases a line stands for is counted in the whole release, however few are run.
     """
     listed: dict[str, Known] = {}
-    for one in known:
-        own = [name for name in names if one.covers(name)]
-        where = f"line {one.line}, {one.glob}"
-        if not own:
+    for entry in known:
+        covered = [name for name in names if entry.covers(name)]
+        where = f"line {entry.line}, {entry.glob}"
+        if not covered:
             yield f"{where}: no case of this run is called so"
-        if (count := sum(map(one.covers, {*released_cases(), *names}))) > _MOST:
+        if (count := sum(map(entry.covers, {*released_cases(), *names}))) > _MOST:
             yield f"{where}: stands for {count} cases, and {_MOST} are allowed"
-        for name in own:
+        for name in covered:
             if name in listed:
                 yield f"{where}: {name} is in line {listed[name].line}, too"
-            listed[name] = one
+            listed[name] = entry
             if name not in failed:
                 yield f"{where}: {name} does not fail"
-            elif not one.says(failed[name]):
+            elif not entry.says(failed[name]):
                 yield f"{where}: {name} fails otherwise: {failed[name]}"
     for name, message in failed.items():
         if name not in listed:
@@ -93,4 +93,6 @@ def surprises(known: Sequence[Known], failed: Mapping[str, str], names: Collecti
 
 def expected(known: Sequence[Known], failed: Mapping[str, str]) -> list[str]:
     """The cases that fail as it is known of them."""
-    return [name for name, message in failed.items() if any(one.covers(name) and one.says(message) for one in known)]
+    return [
+        name for name, message in failed.items() if any(entry.covers(name) and entry.says(message) for entry in known)
+    ]

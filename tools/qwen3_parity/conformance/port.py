@@ -132,8 +132,8 @@ def _exchange(process: subprocess.Popen[bytes], request: bytes, seconds: float) 
                 if pending:
                     raise NoAnswerError("answers before it has read its request")
                 return bytes(answer[4:])
-    what = f"{len(answer)} bytes of an answer" if answer else "no answer"
-    raise NoAnswerError(f"gives {what} in {seconds:g} s{_last_words(stderr, said)}", late=True)
+    received = f"{len(answer)} bytes of an answer" if answer else "no answer"
+    raise NoAnswerError(f"gives {received} in {seconds:g} s{_last_words(stderr, said)}", late=True)
 
 
 def _written(stdin: IO[bytes], pending: memoryview) -> memoryview:

@@ -21,15 +21,15 @@ def is_asked(golden: Path) -> bool:
 def request_for(name: str, goldens: Mapping[str, Path]) -> pb.ConformanceRequest:
     """The request for a committed case, with the case that runs before it; its id is not set."""
     case = read(goldens[name]).case
-    request = pb.ConformanceRequest(recording=given(goldens[name]))
+    request = pb.ConformanceRequest(recording=bare_golden(goldens[name]))
     if case.after:
-        request.prior = given(goldens[case.after])
+        request.prior = bare_golden(goldens[case.after])
     if case.mode == pb.TOKENIZATION:
         request.tokenizer = (GOLDEN_ROOT / "tokenizers" / f"{case.checkpoint[0].name}.pb").read_bytes()
     return request
 
 
-def given(path: Path) -> bytes:
+def bare_golden(path: Path) -> bytes:
     """A golden's file without what is to be computed, with every parameter of its case's checkpoint.
 
     Of mode GRAPH with its graph, which has the network's config.json and tells the taps' names.

@@ -131,8 +131,10 @@ def conformance(
 
     _side_by_side(ask, cases, jobs)
     answered = [name for name in cases if name not in answers.failed and name not in answers.unsupported]
-    own = {out / f"{name}.pb" for name in answered}
-    answers.remarks += [f"{path}: put there by the port, and no answer" for path in sorted({*out.rglob("*.pb")} - own)]
+    answer_paths = {out / f"{name}.pb" for name in answered}
+    answers.remarks += [
+        f"{path}: put there by the port, and no answer" for path in sorted({*out.rglob("*.pb")} - answer_paths)
+    ]
     progress("judging")
     folder = check_folder(out, answered, goldens=goldens, count=count) if answered else None
     failed = dict(answers.failed)
@@ -183,8 +185,8 @@ def _refused(names: Sequence[str], errors: Sequence[ParityError], out: Path) -> 
     elsewhere = (error for error in errors if not error.where.startswith(str(out)))
     for name in names:
         here = (error for error in errors if error.where.startswith(str(out / f"{name}.pb")))
-        own = next(here, None) or next(elsewhere, None)
-        yield name, f"refused: {own.rule if own else 'another recording of its case lies beside it'}"
+        cause = next(here, None) or next(elsewhere, None)
+        yield name, f"refused: {cause.rule if cause else 'another recording of its case lies beside it'}"
 
 
 def why(verdicts: Verdicts) -> str:
@@ -233,8 +235,8 @@ def take(name: str, answer: pb.ConformanceAnswer, path: Path, answers: Answers) 
         return
     write_whole(path, answer.recording)
     try:
-        own = read(path, digests=True).case.name
-        problem = "" if own == name else f"answers with a recording of {own!a}"
+        case_name = read(path, digests=True).case.name
+        problem = "" if case_name == name else f"answers with a recording of {case_name!a}"
     except ParityError as error:
         problem = f"answers with a recording that is refused: {error.rule}"
     if problem:

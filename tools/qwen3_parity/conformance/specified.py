@@ -100,11 +100,11 @@ class _Run:
 
     def computed(self, arithmetic: Arithmetic, noise: np.random.Generator | None = None) -> dict[Key, Array]:
         """Every tap but positions and tables; with `noise`, each op's output off by what rounding makes of it."""
-        spec, found = specification(self.weights, self.scope, self.tables, arithmetic), dict[Key, Array]()
+        spec, taps = specification(self.weights, self.scope, self.tables, arithmetic), dict[Key, Array]()
         if noise is not None:
             spec = _Noisy(spec.network, spec.case, spec.config, spec.weights, spec.known, noise=noise)
-        spec.walk(lambda step, name, value: found.update({(name, step): value}))
-        return {key: value for key, value in found.items() if not key[0].startswith("decoder.encoder_")}
+        spec.walk(lambda step, name, value: taps.update({(name, step): value}))
+        return {key: value for key, value in taps.items() if not key[0].startswith("decoder.encoder_")}
 
     def times(self, number: int, tables: dict[Key, Array] | None = None) -> _Run:
         """The same `number` times in one batch, or with these tables."""
@@ -119,15 +119,15 @@ class _Run:
         self, items: Mapping[Key, Tensor], values: Mapping[Key, Array], truth: Mapping[Key, Array]
     ) -> dict[Key, pb.Floor]:
         """How far these values are from the truth, over all of the batch."""
-        found, scope = {}, self.scope
+        floors, scope = {}, self.scope
         for key, item in items.items():
             known = place(key[0], self.case.config.num_hidden_layers)
             if key in values and known is not None and has_floor(known):
                 value = values[key]
-                right = np.tile(truth[key], (len(value) // len(truth[key]), *[1] * (value.ndim - 1)))
+                expected = np.tile(truth[key], (len(value) // len(truth[key]), *[1] * (value.ndim - 1)))
                 judged = scope.judged(known, key[1])
-                found[key] = error(value, right, judged, item.info.axes)
-        return found
+                floors[key] = error(value, expected, judged, item.info.axes)
+        return floors
 
     def floors(
         self, items: Mapping[Key, Tensor], truth: Mapping[Key, Array], tables: Mapping[Key, pb.Floor]
@@ -154,10 +154,10 @@ class _Run:
         sizes = {key: items[key].array.size for key in floors}
         factor = spec_config(self.case.config).attention_factor
         above, below = (moved_tables(self.tables, factor, ulps) for ulps in (ULPS, -ULPS))
-        both = {key: one if one.ndim == 1 else np.concatenate([one, below[key]]) for key, one in above.items()}
+        both = {key: upper if upper.ndim == 1 else np.concatenate([upper, below[key]]) for key, upper in above.items()}
         moved = self.times(2, both)
-        own = moved.errors(items, moved.computed(FLOAT64), truth)
-        wide = {key: larger([floors[key], floor]) for key, floor in own.items()}
+        moved_floors = moved.errors(items, moved.computed(FLOAT64), truth)
+        wide = {key: larger([floors[key], floor]) for key, floor in moved_floors.items()}
         floors = pooled(floors, sizes, scales)
         wide = pooled(wide, sizes, scales)
         return floors, {key: larger([floors[key], floor]) for key, floor in wide.items()}
@@ -189,38 +189,38 @@ def _tap(config: pb.ModelConfig, name: str, step: int, value: Array, names: set[
 
 def _tables(case: pb.Case, inputs: Mapping[str, Array]) -> dict[Key, Array]:
     """Positions, frequencies, cos and sin of every step, as Hugging Face has them: the angle is a float32 product."""
-    config, found = spec_config(case.config), dict[Key, Array]()
+    config, tables = spec_config(case.config), dict[Key, Array]()
     inv_freq = ops.inv_freq.forward(config.head_dim, config.rope_theta, config.rope_scaling).astype(np.float32)
 
     def add(prefix: str, step: int, positions: Array) -> None:
         angles = positions.astype(np.float32)[..., None] * inv_freq
         both = np.concatenate([angles, angles], axis=-1).astype(np.float64)
-        found[f"{prefix}position_ids", step] = positions
+        tables[f"{prefix}position_ids", step] = positions
         if "encoder_" not in prefix:
-            found[f"{prefix}inv_freq", step] = inv_freq
-        found[f"{prefix}cos", step] = (np.cos(both) * config.attention_factor).astype(np.float32)
-        found[f"{prefix}sin", step] = (np.sin(both) * config.attention_factor).astype(np.float32)
+            tables[f"{prefix}inv_freq", step] = inv_freq
+        tables[f"{prefix}cos", step] = (np.cos(both) * config.attention_factor).astype(np.float32)
+        tables[f"{prefix}sin", step] = (np.sin(both) * config.attention_factor).astype(np.float32)
 
     if (source := inputs.get("input.encoder_position_ids")) is not None:
         add("encoder.", 0, source)
     if (target := inputs.get("input.decoder_position_ids")) is None:
-        return found
+        return tables
     start = 0
     for step, length in enumerate(case.steps):
         add("decoder.", step, target[:, start : start + length])
         start += length
     if source is not None and config.rotate_encoder_keys:
         add("decoder.encoder_", 0, source)
-    return found
+    return tables
 
 
-def write_op(case: pb.Case, given: Sequence[Tensor], axes: tuple[str, ...], seed: int, folder: Path) -> None:
+def write_op(case: pb.Case, inputs: Sequence[Tensor], axes: tuple[str, ...], seed: int, folder: Path) -> None:
     """A case of one op alone with its golden in `folder`.
 
     As in whole runs, eight more are measured beside plain float32: on inputs and weights that are off by a rounding.
     """
-    arrays = {item.info.name: item.array for item in given}
-    numbers = {one.key: one.value for one in case.attributes}
+    arrays = {item.info.name: item.array for item in inputs}
+    numbers = {attribute.key: attribute.value for attribute in case.attributes}
 
     def op(arrays: Mapping[str, Array], arithmetic: Arithmetic) -> Mapping[str, Array]:
         return SPECS[case.op](arrays, numbers, arithmetic)
@@ -235,16 +235,17 @@ def write_op(case: pb.Case, given: Sequence[Tensor], axes: tuple[str, ...], seed
         item.info.inputs.extend(arrays)
         if case.op not in EXACT:
             judged = np.ones(exact.shape, bool)
-            floors = [error(one, exact, judged, axes) for one in (array, sequential[name])]
+            floors = [error(output, exact, judged, axes) for output in (array, sequential[name])]
             every = np.concatenate([run[name] for run in noisy])
             floors.append(error(every, np.concatenate([exact] * _DRAWS), np.ones(every.shape, bool), axes))
             item.info.floor.CopyFrom(larger([*floors, least(exact, judged, axes, pb.F32)]))
         outputs.append(item)
-    names = [item.info.name for item in (*given, *outputs)]
+    names = [item.info.name for item in (*inputs, *outputs)]
     run = pb.Run(arithmetic=pb.ARITHMETIC_F32, backend=pb.EAGER, materialised=names)
     folder.mkdir(parents=True, exist_ok=True)
     write(
-        folder / GOLDEN, Recording(case, plain_provenance(SPECIFICATION, threads=1, seed=seed), run, [*given, *outputs])
+        folder / GOLDEN,
+        Recording(case, plain_provenance(SPECIFICATION, threads=1, seed=seed), run, [*inputs, *outputs]),
     )
 
 

@@ -102,8 +102,8 @@ def _targets(first: str, names: Sequence[str], parameters: Sequence[Parameter]) 
         return targets
     if leading.kind == leading.VAR_POSITIONAL and any(item.kind == item.VAR_KEYWORD for item in parameters):
         return targets  # what takes anything by name hands it on by name
-    own = (first, *ALIASES.get(first, ()))
-    others = {alias for name, more in ALIASES.items() for alias in (name, *more) if alias not in own}
+    aliases = (first, *ALIASES.get(first, ()))
+    others = {alias for name, more in ALIASES.items() for alias in (name, *more) if alias not in aliases}
     return targets if leading.name in others else {first: leading, **targets}
 
 
@@ -117,7 +117,7 @@ def _needless(case: Case, taken: Collection[str]) -> set[str]:
     """The inputs without which a model computes the same, given the inputs that it takes."""
     arrays, needless = case.arrays, set[str]()
     mask, positions = arrays.get("attention_mask"), arrays.get("position_ids")
-    if any(one is not None and one.ndim != 2 for one in (mask, positions)):  # of heads, or of several kinds
+    if any(array is not None and array.ndim != 2 for array in (mask, positions)):  # of heads, or of several kinds
         return needless
     tokens: Array = np.ones(arrays[case.ids].shape[:2], bool) if mask is None else mask != 0
     behind = np.logical_or.accumulate(tokens[:, ::-1], axis=1)[:, ::-1] if case.is_causal else True

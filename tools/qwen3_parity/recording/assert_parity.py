@@ -33,10 +33,12 @@ def assert_parity(actual: Any, golden: Case | str | Path, tap: str, step: int = 
     step that is not there, a golden that is damaged or not the released one of its name, and for another shape.
     """
     __tracebackhide__ = True
-    for name, value, kind, wanted in (("tap", tap, str, "a tap's name"), ("step", step, int, "a whole number")):
+    for name, value, kind, description in (("tap", tap, str, "a tap's name"), ("step", step, int, "a whole number")):
         if not isinstance(value, kind) or isinstance(value, bool):
             next_step = "assert_parity(actual, golden, tap, step=0): a golden's tap, and which of the case's forwards"
-            raise ParityError(name, f"it is not {wanted}", expected=wanted, got=repr(value), next_step=next_step)
+            raise ParityError(
+                name, f"it is not {description}", expected=description, got=repr(value), next_step=next_step
+            )
     case = _released(case_of(golden))
     expected = _tap(case, tap, step)
     verify(replace(case.golden, tensors=[expected]))
@@ -52,8 +54,8 @@ def assert_parity(actual: Any, golden: Case | str | Path, tap: str, step: int = 
             next_step="give the array as the tap is laid out: transpose it, or take one step of it",
         )
     info = expected.info
-    made = tensor(tap, array, step=step, dtype=dtype, axes=info.axes, op=info.op, inputs=info.inputs)
-    _judge(made, expected, case)
+    actual_tensor = tensor(tap, array, step=step, dtype=dtype, axes=info.axes, op=info.op, inputs=info.inputs)
+    _judge(actual_tensor, expected, case)
 
 
 def _released(case: Case) -> Case:
@@ -79,7 +81,7 @@ def _tap(case: Case, tap: str, step: int) -> Tensor:
     recording = case.golden
     expected = recording.get(tap, step)
     if expected is None:
-        steps = sorted(one.info.step for one in recording if one.info.name == tap)
+        steps = sorted(item.info.step for item in recording if item.info.name == tap)
         raise _missing(case, tap, step, steps)
     exactly = is_exact(expected, op_of(expected, recording), recording.case.mode)
     if not exactly and not expected.info.HasField("floor"):
@@ -115,17 +117,17 @@ def _judge(actual: Tensor, expected: Tensor, case: Case) -> None:
     if verdict.problem is None:
         _refuse_wide(actual, expected, scope, alone, case)
         return
-    found = None
+    difference = None
     if verdict.metrics is not None:
         allowed = None if verdict.exact else headroom("run", verdict.op).max * floor_for(alone, expected).max
         judged = scope.judged(expected, place(expected.info.name, recording.case.config.num_hidden_layers))
-        found = differences(actual, expected, judged, allowed)
-        if found.first is None:  # no element by itself, but all of them, a row or a head
-            found = differences(actual, expected, judged, 0.0)
+        difference = differences(actual, expected, judged, allowed)
+        if difference.first is None:  # no element by itself, but all of them, a row or a head
+            difference = differences(actual, expected, judged, 0.0)
     problem = replace(
         verdict.problem,
         where=f"{verdict.where} of {case.name}",
-        first_bad=f"{found.first}; {found.count} of {found.of} elements" if found else "",
+        first_bad=f"{difference.first}; {difference.count} of {difference.of} elements" if difference else "",
         next_step=f"qwen3-parity show {case.name} --tap {expected.info.name}",
     )
     raise NotParityError(str(problem), pattern_of(expected.info.name).replace("{layer}", "*"))

@@ -41,9 +41,9 @@ def attention_functions(take: Take) -> Iterator[None]:
         *args: Any,
         **named: Any,
     ) -> Any:
-        given = {"query": query, "key": key, "value": value}
+        operands = {"query": query, "key": key, "value": value}
         values: dict[str, object] = {
-            part: one.detach().clone() for part, one in given.items() if isinstance(one, torch.Tensor)
+            part: operand.detach().clone() for part, operand in operands.items() if isinstance(operand, torch.Tensor)
         }  # a cache of fixed length is written to in place
         result = function(module, query, key, value, *args, **named)
         parts = result if isinstance(result, tuple | list) else (result,)

@@ -91,22 +91,22 @@ def _refuse_no_taps(glob: str, config: pb.ModelConfig, lengths: Lengths) -> None
         )
 
 
-def refuse_too_large(made: Plan, folder: Path, *, floors: bool, kept: int = 0) -> None:
+def refuse_too_large(planned: Plan, folder: Path, *, floors: bool, kept: int = 0) -> None:
     """Raise `ParityError` when a file, or the disk, cannot take the recording and what it needs while it is made.
 
     `kept` are the bytes that an interrupted run of the same request has written.
     """
     parent = next(p for p in (folder, *folder.resolve().parents) if p.exists())
-    if made.bytes >= _LARGEST:
+    if planned.bytes >= _LARGEST:
         raise ParityError(
             folder,
             "one recording cannot be that large: the libraries of C++ and Java parse less than 2^31 bytes",
             expected=f"less than {_LARGEST:,} bytes",
-            got=f"{made.bytes:,}",
+            got=f"{planned.bytes:,}",
             next_step="choose fewer taps with --taps or fewer rows with --rows",
         )
-    working = work_bytes(made.config, made.lengths, made.bytes, ARITHMETIC[made.dtype], floors=floors)
-    needed = made.bytes + max(0, working - kept) + (1 << 20)
+    working = work_bytes(planned.config, planned.lengths, planned.bytes, ARITHMETIC[planned.dtype], floors=floors)
+    needed = planned.bytes + max(0, working - kept) + (1 << 20)
     free = shutil.disk_usage(parent).free
     if needed > free:
         raise ParityError(
@@ -118,15 +118,15 @@ def refuse_too_large(made: Plan, folder: Path, *, floors: bool, kept: int = 0) -
         )
 
 
-def models_bytes(made: Plan) -> int:
+def models_bytes(planned: Plan) -> int:
     """Bytes of the models that the plan runs: the encoder and the decoder are two of one checkpoint."""
-    both = bool(made.lengths.encoder) + bool(made.steps)
-    return both * model_bytes(made.directory, made.dtype)
+    both = bool(planned.lengths.encoder) + bool(planned.steps)
+    return both * model_bytes(planned.directory, planned.dtype)
 
 
-def is_large(made: Plan) -> bool:
+def is_large(planned: Plan) -> bool:
     """Whether the plan's models take more than half of the memory that is available: then they are streamed."""
-    return models_bytes(made) > available_memory() / 2
+    return models_bytes(planned) > available_memory() / 2
 
 
 def kept_bytes(path: Path) -> int:
@@ -135,7 +135,7 @@ def kept_bytes(path: Path) -> int:
 
 
 def capture(
-    made: Plan,
+    planned: Plan,
     path: Path,
     *,
     floors: bool = True,
@@ -149,21 +149,21 @@ def capture(
     processes (inside `distributed`), they share the model, and rank 0 writes.
     """
     shared = processes() > 1
-    around = gathered(made.config) if shared else identity
-    both = {name.split(".")[1].split("_")[0] for name in made.inputs}
+    around = gathered(planned.config) if shared else identity
+    both = {name.split(".")[1].split("_")[0] for name in planned.inputs}
     record_request(
-        made.directory if "encoder" in both else None,
-        made.directory if "decoder" in both else None,
-        made.inputs,
-        made.steps,
+        planned.directory if "encoder" in both else None,
+        planned.directory if "decoder" in both else None,
+        planned.inputs,
+        planned.steps,
         path,
-        taps=made.taps,
-        rows=made.rows,
-        dtype=made.dtype,
+        taps=planned.taps,
+        rows=planned.rows,
+        dtype=planned.dtype,
         floors=floors,
-        max_new_tokens=made.generate,
-        generation=greedy_generation(made.directory, made.config.vocab_size) if made.generate else None,
-        rotate_encoder_keys=made.rotate_encoder_keys,
+        max_new_tokens=planned.generate,
+        generation=greedy_generation(planned.directory, planned.config.vocab_size) if planned.generate else None,
+        rotate_encoder_keys=planned.rotate_encoder_keys,
         name=f"capture/{path.stem}",
         description="A user's own checkpoint and inputs.",
         load=load_sharded if shared else load_streamed if stream else load_in_memory,
@@ -171,9 +171,9 @@ def capture(
     )
 
 
-def mode_name(made: Plan) -> str:
+def mode_name(planned: Plan) -> str:
     """What the plan runs, in words: encoder, causal, or encoder-decoder."""
-    encoder, decoder = ("input.encoder_input_ids" in made.inputs, "input.decoder_input_ids" in made.inputs)
+    encoder, decoder = ("input.encoder_input_ids" in planned.inputs, "input.decoder_input_ids" in planned.inputs)
     mode = pb.ENCODER_DECODER if encoder and decoder else pb.ENCODER if encoder else pb.CAUSAL
     return pb.Mode.Name(mode).lower().replace("_", "–")
 

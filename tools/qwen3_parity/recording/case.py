@@ -105,10 +105,10 @@ class Case:
         a graph whatever its model's forward takes, as it is stored, bfloat16 as float32.
         """
         if self.is_graph:
-            return {t.info.name.removeprefix(_INPUT): np.array(t.values()) for t in self._given(_INPUT)}
+            return {t.info.name.removeprefix(_INPUT): np.array(t.values()) for t in self._inputs(_INPUT)}
         begin = f"{_INPUT}{self.stack}_"
-        given = {t.info.name.removeprefix(begin): t.values() for t in self._given(begin)}
-        return {name: array.astype(np.int64) if array.ndim == 2 else array.copy() for name, array in given.items()}
+        inputs = {t.info.name.removeprefix(begin): t.values() for t in self._inputs(begin)}
+        return {name: array.astype(np.int64) if array.ndim == 2 else array.copy() for name, array in inputs.items()}
 
     @property
     def ids(self) -> str:
@@ -137,14 +137,14 @@ class Case:
         """
         return [self._until(start, stop) for start, stop in pairwise(accumulate(self.lengths, initial=0))]
 
-    def _given(self, begin: str) -> list[Tensor]:
+    def _inputs(self, begin: str) -> list[Tensor]:
         return [item for item in self.golden if item.info.name.startswith(begin)]
 
     def _until(self, start: int, stop: int) -> dict[str, torch.Tensor]:
         import torch
 
         if self.is_graph:
-            axes = {t.info.name.removeprefix(_INPUT): t.info.axes for t in self._given(_INPUT)}
+            axes = {t.info.name.removeprefix(_INPUT): t.info.axes for t in self._inputs(_INPUT)}
             cut = until(self.arrays, axes, sum(self.lengths), start, stop)
         else:
             begins = {"attention_mask": 0}

@@ -39,19 +39,19 @@ class Forwards:
         """A forward has come to its end, or to an exception."""
         self.done, self.now = self.now.stop if self.now else self.done, None
 
-    def _slots(self, given: Sequence[torch.Tensor]) -> Forward:
+    def _slots(self, arguments: Sequence[torch.Tensor]) -> Forward:
         kind, ends = self.case.ids, [stop for _, stop in self.bounds]
-        wanted = torch.from_numpy(self.case.arrays[kind])
+        tokens = torch.from_numpy(self.case.arrays[kind])
         for stop in sorted((end for end in ends if end > self.done), reverse=True):
             for first in {self.done, 0}:
-                if any(_same(one, wanted[:, first:stop]) for one in given):
+                if any(_same(argument, tokens[:, first:stop]) for argument in arguments):
                     return Forward(first, self.done, stop)
         again = bool(self.done == ends[-1])
         raise ParityError(
             f"{self.case.name}: forward {self.count + 1}",
             "the case is at its end, and the model runs once more" if again else f"these are not the case's {kind}",
             expected=f"{len(ends)} forwards or fewer" if again else f"{kind} of slots {self.done} to one of {ends}",
-            got=f"forward {self.count + 1}" if again else _described(given),
+            got=f"forward {self.count + 1}" if again else _described(arguments),
             next_step="run model(**case.inputs) once, or with a cache: for inputs in case.steps: model(**inputs, …)",
         )
 
@@ -81,27 +81,27 @@ class Forwards:
         )
 
 
-def _tensors(given: Any) -> Iterator[torch.Tensor]:
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
     """Every tensor among a forward's arguments."""
-    if isinstance(given, torch.Tensor):
-        yield given
-    elif isinstance(given, Mapping):
-        yield from _tensors(list(given.values()))
-    elif isinstance(given, list | tuple):
-        for one in given:
-            yield from _tensors(one)
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from _tensors(list(value.values()))
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _tensors(item)
 
 
-def _same(given: torch.Tensor, wanted: torch.Tensor) -> bool:
+def _same(argument: torch.Tensor, tokens: torch.Tensor) -> bool:
     """Whether an argument is these ids or embeddings, as they are, positions first, or without a batch axis."""
-    if given.numel() != wanted.numel() or given.is_floating_point() != wanted.is_floating_point():
+    if argument.numel() != tokens.numel() or argument.is_floating_point() != tokens.is_floating_point():
         return False
-    plain = given.detach().cpu().to(wanted.dtype)
-    return bool((plain.reshape(wanted.shape) == wanted).all()) or bool(
-        given.ndim > 1 and (plain.reshape(wanted.transpose(0, 1).shape) == wanted.transpose(0, 1)).all()
+    plain = argument.detach().cpu().to(tokens.dtype)
+    return bool((plain.reshape(tokens.shape) == tokens).all()) or bool(
+        argument.ndim > 1 and (plain.reshape(tokens.transpose(0, 1).shape) == tokens.transpose(0, 1)).all()
     )
 
 
-def _described(given: Sequence[torch.Tensor]) -> str:
-    texts = [f"{str(one.dtype).removeprefix('torch.')} {list(one.shape)}" for one in given]
+def _described(arguments: Sequence[torch.Tensor]) -> str:
+    texts = [f"{str(argument.dtype).removeprefix('torch.')} {list(argument.shape)}" for argument in arguments]
     return f"arguments {', '.join(texts[:4])}" if texts else "no tensors"

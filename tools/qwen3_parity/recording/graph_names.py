@@ -41,13 +41,13 @@ class Entry(NamedTuple):
 def graph_map(names: Names | None, golden: Recording) -> list[Entry]:
     """The entries of a map; raises `ParityError` for one that names no tap of the golden, or what another one names."""
     where = "names" if names is None or isinstance(names, Mapping) else str(names)
-    known, owners, found = names_of(golden), dict[str, str](), list[Entry]()
+    known, owners, entries = names_of(golden), dict[str, str](), list[Entry]()
     patterns = list(dict.fromkeys(general(name) for name in known))
     for key, value in ({} if names is None else read_entries(names)).items():
         place = f"{where}[{key!r}]"
         entry = entry_of(place, key.replace("*", LAYER), value)
         axes = value.get("axes", "") if isinstance(value, Mapping) else ""
-        taps = tuple(_pattern(place, one.replace("*", LAYER), known, patterns) for one in entry.patterns)
+        taps = tuple(_pattern(place, pattern.replace("*", LAYER), known, patterns) for pattern in entry.patterns)
         for tap in taps:
             if tap in owners:
                 raise _refused(place, f"{tap} has one place already", "each tap once", owners[tap])
@@ -56,8 +56,8 @@ def graph_map(names: Names | None, golden: Recording) -> list[Entry]:
                     place, f"{tap}: a layer's number on one side alone", f"{LAYER} in both, or in neither", key
                 )
             owners[tap] = key
-        found.append(Entry(replace(entry, patterns=taps), parse_groups(axes), _groups(place, entry.groups)))
-    return found
+        entries.append(Entry(replace(entry, patterns=taps), parse_groups(axes), _groups(place, entry.groups)))
+    return entries
 
 
 def _groups(where: str, text: str) -> int:
@@ -93,15 +93,15 @@ def in_layers(entry: Entry, paths: Iterable[str], golden: Recording) -> list[tup
     first, *others = [re.escape(part) for part in entry.named.path.split(LAYER)]
     for number, part in enumerate(others):
         first += (r"(?P<layer>\d{1,6})" if number == 0 else r"(?P=layer)") + part
-    steps, found = range(len(golden.case.steps)), list[tuple[str, Entry]]()
+    steps, layer_entries = range(len(golden.case.steps)), list[tuple[str, Entry]]()
     for path in paths:
         match = re.fullmatch(first, path)
         if match is None:
             continue
-        taps = tuple(one.replace(LAYER, match.groupdict().get("layer", "")) for one in entry.named.patterns)
+        taps = tuple(pattern.replace(LAYER, match.groupdict().get("layer", "")) for pattern in entry.named.patterns)
         if not taps or any((tap, step) in golden for tap in taps for step in steps):
-            found.append((path, entry._replace(named=replace(entry.named, path=path, patterns=taps))))
-    return found
+            layer_entries.append((path, entry._replace(named=replace(entry.named, path=path, patterns=taps))))
+    return layer_entries
 
 
 def parts_of_fused(entry: Entry, widths: Sequence[int], array: Array, where: str) -> list[Array]:

@@ -20,7 +20,7 @@ def places_in_map(
     entries: Sequence[Entry], modules: Mapping[str, nn.Module], case: Case, compiled: Sequence[str]
 ) -> list[tuple[str, Entry]]:
     """The modules of a name map, each with the entry of its layer; raises `ParityError` for one that is not there."""
-    found = list[tuple[str, Entry]]()
+    mapped = list[tuple[str, Entry]]()
     for entry in entries:
         layers = in_layers(entry, modules, case.golden)
         if not layers:
@@ -42,19 +42,19 @@ def places_in_map(
                 got=f"torch.compile of {listed(compiled)}",
                 next_step="leave it out of the map, or record the model before it is compiled, with the same map",
             )
-        found += layers
-    return found
+        mapped += layers
+    return mapped
 
 
 def _refuse_missing_input(entry: Entry, module: nn.Module) -> None:
     """Raise `ParityError` where a map names an input by a number that the module's forward does not have."""
-    given = list(signature(plain_module(module).forward).parameters.values())
-    open_ended = any(one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD) for one in given)
-    if entry.named.end == "input" and entry.named.number >= len(given) and not open_ended:
+    parameters = list(signature(plain_module(module).forward).parameters.values())
+    open_ended = any(parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) for parameter in parameters)
+    if entry.named.end == "input" and entry.named.number >= len(parameters) and not open_ended:
         raise ParityError(
             entry.key,
             "the module has no such input",
-            expected=f"one of {len(given)} inputs: {', '.join(one.name for one in given)}",
+            expected=f"one of {len(parameters)} inputs: {', '.join(parameter.name for parameter in parameters)}",
             got=f"number {entry.named.number}",
             next_step="count the arguments of its forward from 0",
         )
@@ -74,17 +74,17 @@ def places_of(
     """
     paths = wanted_paths(case)
     out = {path for path, entry in mapped if not entry.named.patterns}
-    found = {path: place for path in paths if (place := prefixes.path(path, modules)) is not None and place not in out}
-    if not any(found.values()) and not compiled and not out:
-        own = [path for path in paths if not is_inside_attention(path)]
+    places = {path: place for path in paths if (place := prefixes.path(path, modules)) is not None and place not in out}
+    if not any(places.values()) and not compiled and not out:
+        module_paths = [path for path in paths if not is_inside_attention(path)]
         raise ParityError(
             type(model).__name__,
             "none of its modules is called as one of the golden's",
-            expected=f"{', '.join(own[:4]) or 'modules'} and the like, or names={{…}}",
-            got=f"the nearest are {nearest(own, modules)}",
+            expected=f"{', '.join(module_paths[:4]) or 'modules'} and the like, or names={{…}}",
+            got=f"the nearest are {nearest(module_paths, modules)}",
             next_step="give a name map: record(model, case, {'their.{layer}.path': 'model.layers.{layer}.mlp'})",
         )
-    return found
+    return places
 
 
 def wanted_paths(case: Case) -> list[str]:

@@ -90,25 +90,25 @@ def cut_into_steps(
     `tap_axes.lay_out`. Raises `ParityError` for a shape that is not the tap's, or in several ways.
     """
     try:
-        wanted = wanted_of(golden, name, forward, bounds, batch)
-        if wanted is None:
+        layout = wanted_of(golden, name, forward, bounds, batch)
+        if layout is None:
             return
-        if alone := _last_alone(array.shape, name, wanted):
-            wanted = wanted._replace(parts=alone, steps=wanted.steps[-1:])
-        laid = lay_out(array, wanted.parts, order, by_name=by_name)
+        if alone := _last_alone(array.shape, name, layout):
+            layout = layout._replace(parts=alone, steps=layout.steps[-1:])
+        laid = lay_out(array, layout.parts, order, by_name=by_name)
     except AmbiguousLayoutError as error:
         raise _ambiguous(where, name, error, array.shape) from None
     except ValueError:
         raise misfit(golden, where, name, forward, bounds, batch, array.shape) from None
-    for step in wanted.steps:
+    for step in layout.steps:
         info = golden[name, step].info
-        yield Cut(step, laid if alone else _cut(laid, wanted, info, _parts(info, batch), forward, bounds[step]))
+        yield Cut(step, laid if alone else _cut(laid, layout, info, _parts(info, batch), forward, bounds[step]))
 
 
-def fits(shape: Sequence[int], name: str, wanted: Wanted, order: Sequence[str] = (), *, by_name: bool = False) -> bool:
+def fits(shape: Sequence[int], name: str, layout: Wanted, order: Sequence[str] = (), *, by_name: bool = False) -> bool:
     """Whether a shape can be that of a tap; what can be it in several ways can."""
     try:
-        reading_of(shape, _last_alone(shape, name, wanted) or wanted.parts, order, by_name=by_name)
+        reading_of(shape, _last_alone(shape, name, layout) or layout.parts, order, by_name=by_name)
     except AmbiguousLayoutError:
         return True
     except ValueError:
@@ -116,22 +116,22 @@ def fits(shape: Sequence[int], name: str, wanted: Wanted, order: Sequence[str] =
     return True
 
 
-def _last_alone(shape: Sequence[int], name: str, wanted: Wanted) -> list[Part]:
+def _last_alone(shape: Sequence[int], name: str, layout: Wanted) -> list[Part]:
     """The parts of logits of the last position alone, none where these are of all."""
-    if name != "logits" or not all(part.kind in ("batch", "query", "channel") for part in wanted.parts):
+    if name != "logits" or not all(part.kind in ("batch", "query", "channel") for part in layout.parts):
         return []
-    parts = [part._replace(size=1) if part.kind == "query" else part for part in wanted.parts]
-    sizes = [prod(part.size for part in some) for some in (parts, wanted.parts)]
+    parts = [part._replace(size=1) if part.kind == "query" else part for part in layout.parts]
+    sizes = [prod(part.size for part in group) for group in (parts, layout.parts)]
     return parts if prod(shape) == sizes[0] != sizes[1] else []
 
 
 def _cut(
-    laid: Array, wanted: Wanted, info: pb.Tensor, kept: Sequence[Part], forward: Forward, bounds: tuple[int, int]
+    laid: Array, layout: Wanted, info: pb.Tensor, parts: Sequence[Part], forward: Forward, bounds: tuple[int, int]
 ) -> Array:
     """A step's part of a tap; a case may keep the last of its rows alone."""
     start, stop = bounds
     slices = list[slice]()
-    for part, grows in zip(kept, wanted.cuts, strict=True):
+    for part, grows in zip(parts, layout.cuts, strict=True):
         if not grows:
             slices.append(slice(None))
         elif part.kind == "key":
@@ -152,8 +152,8 @@ def misfit(
 ) -> ParityError:
     """What is said of a tensor that is not the tap's in any layout that is recognised."""
     try:
-        wanted = wanted_of(golden, name, forward, bounds, batch)
-        axes, sizes = _joined(golden, name, wanted) if wanted else ([], [])
+        layout = wanted_of(golden, name, forward, bounds, batch)
+        axes, sizes = _joined(golden, name, layout) if layout else ([], [])
     except ValueError as error:
         return ParityError(
             golden.source,
@@ -171,9 +171,9 @@ def misfit(
     )
 
 
-def _joined(golden: Recording, name: str, wanted: Wanted) -> tuple[list[str], list[int]]:
+def _joined(golden: Recording, name: str, layout: Wanted) -> tuple[list[str], list[int]]:
     """A tap's own axes, as long as they are in a forward."""
-    info, parts, sizes = golden[name, wanted.steps[-1]].info, iter(wanted.parts), list[int]()
+    info, parts, sizes = golden[name, layout.steps[-1]].info, iter(layout.parts), list[int]()
     axes = list(info.axes) or ["channel"] * len(info.shape)
     for axis in axes:
         size = next(parts).size
@@ -185,7 +185,7 @@ def _ambiguous(where: str, name: str, error: AmbiguousLayoutError, shape: Sequen
     return ParityError(
         where,
         f"its shape leaves open whether channels or positions come first in {name}",
-        expected=" or ".join(f'axes = "{" ".join(one)}"' for one in error.readings[:3]),
+        expected=" or ".join(f'axes = "{" ".join(reading)}"' for reading in error.readings[:3]),
         got=f"shape {list(shape)}",
         next_step="say its axes in the name map",
     )

@@ -79,7 +79,7 @@ def tap_called(name: str, golden: Recording) -> str:
 def meant_by(name: str, known: Iterable[str]) -> list[str]:
     """The names that a short one can mean: its words stand in them in this order, the last one at the end."""
     words = name.split(".")
-    return [one for one in known if one.split(".")[-1] == words[-1] and _in_order(words, one.split("."))]
+    return [tap for tap in known if tap.split(".")[-1] == words[-1] and _in_order(words, tap.split("."))]
 
 
 def _in_order(words: Sequence[str], of: Sequence[str]) -> bool:

@@ -21,7 +21,7 @@ def end_of(row: pb.Row) -> tuple[str, int]:
     return ("input", row.argument) if row.HasField("argument") else ("output", row.output)
 
 
-def usual_rows(own: Iterable[str], stack: str, named: Sequence[Named] = ()) -> list[Bound]:
+def usual_rows(paths: Iterable[str], stack: str, named: Sequence[Named] = ()) -> list[Bound]:
     """The rows of a network whose modules the model has, below the prefix that has most of them.
 
     None beside a name map that names a tap, and without those that it leaves out.
@@ -29,18 +29,18 @@ def usual_rows(own: Iterable[str], stack: str, named: Sequence[Named] = ()) -> l
     if says_all(named):
         return []
     out = left_out(named)
-    return [one for one in _usual_rows(own, stack) if (one.module, *end_of(one.row)) not in out]
+    return [row for row in _usual_rows(paths, stack) if (row.module, *end_of(row.row)) not in out]
 
 
-def _usual_rows(own: Iterable[str], stack: str) -> list[Bound]:
-    table = [one for one in bound(stack) if not one.row.inside and not one.row.encoder_half and one.module]
-    there = set(own)
-    ends = {one.module for one in table}
+def _usual_rows(paths: Iterable[str], stack: str) -> list[Bound]:
+    table = [row for row in bound(stack) if not row.row.inside and not row.row.encoder_half and row.module]
+    there = set(paths)
+    ends = {row.module for row in table}
     prefixes = {path.removesuffix(end) for path in there for end in ends if f".{path}".endswith(f".{end}")}
-    best = max(sorted(prefixes), key=lambda prefix: sum(prefix + one.module in there for one in table), default="")
-    found = [Bound(one.pattern, best + one.module, one.row) for one in table if best + one.module in there]
-    context = [one for one in found if one.pattern.endswith(".o_proj")]  # what goes into it, where no call shows it
-    return found + [
-        Bound(one.pattern.replace("o_proj", "context"), one.module, pb.Row(name="context", argument=0))
-        for one in context
+    best = max(sorted(prefixes), key=lambda prefix: sum(prefix + row.module in there for row in table), default="")
+    rows = [Bound(row.pattern, best + row.module, row.row) for row in table if best + row.module in there]
+    context = [row for row in rows if row.pattern.endswith(".o_proj")]  # what goes into it, where no call shows it
+    return rows + [
+        Bound(row.pattern.replace("o_proj", "context"), row.module, pb.Row(name="context", argument=0))
+        for row in context
     ]

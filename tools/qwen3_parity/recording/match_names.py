@@ -75,8 +75,8 @@ def observe(model: nn.Module, case: Case) -> tuple[list[Observed], int]:
             if isinstance(value, torch.Tensor) and value.is_floating_point():
                 numbers = _NUMBER.search(path)
                 layer, general = (int(numbers[0]), _NUMBER.sub(_LAYER, path, count=1)) if numbers else (0, path)
-                made = Observed(general, end, number, leaf, len(places))
-                places.setdefault((general, end, number), made).arrays[layer] = elements(value.float(), path)[0]
+                observed = Observed(general, end, number, leaf, len(places))
+                places.setdefault((general, end, number), observed).arrays[layer] = elements(value.float(), path)[0]
 
     with ExitStack() as undo:
         for path, module in model.named_modules(remove_duplicate=False):
@@ -103,20 +103,20 @@ class _Golden:
         total = sum(case.lengths)
         self.sizes = sizes_of(self.config, len(next(iter(case.arrays.values()))), total, total)
         self.weights = weights_of(case.golden, GOLDEN_ROOT / "checkpoints", case.model)
-        rows = [one for one in bound(case.stack) if not one.row.encoder_half and not one.row.buffer and one.module]
+        rows = [row for row in bound(case.stack) if not row.row.encoder_half and not row.row.buffer and row.module]
         there = {pattern_of(item.info.name) for item in case.golden}
-        self.rows = {one.pattern: one for one in rows if not one.row.inside and one.pattern in there}
-        for row in [one for one in self.rows.values() if one.pattern.endswith(".o_proj")]:
+        self.rows = {row.pattern: row for row in rows if not row.row.inside and row.pattern in there}
+        for row in [row for row in self.rows.values() if row.pattern.endswith(".o_proj")]:
             context = Bound(row.pattern.replace("o_proj", "context"), row.module, pb.Row(name="context", argument=0))
             if context.pattern in there:
                 self.rows[context.pattern] = context
-        self.patterns = [one for one in self.rows if not one.endswith(("cos", "sin", "position_ids"))]
+        self.patterns = [pattern for pattern in self.rows if not pattern.endswith(("cos", "sin", "position_ids"))]
 
     def axes(self, pattern: str) -> tuple[str, ...]:
         """A tap's axes, heads by themselves."""
-        spot = place(pattern.replace(_LAYER, "0"))
-        assert spot is not None
-        return split_axes(pattern, spot.axes)
+        tap_place = place(pattern.replace(_LAYER, "0"))
+        assert tap_place is not None
+        return split_axes(pattern, tap_place.axes)
 
     def agrees(self, pattern: str, layer: int, array: Array, order: Sequence[str]) -> bool:
         """Whether a tensor is the tap of a layer within noise, its axes in this order."""
@@ -125,13 +125,15 @@ class _Golden:
             laid = lay_out(array, order, axes, self.sizes)
         except ValueError:
             return False
-        steps = [one for step in range(len(self.case.lengths)) if (one := self.case.golden.get(name, step)) is not None]
+        steps = [
+            item for step in range(len(self.case.lengths)) if (item := self.case.golden.get(name, step)) is not None
+        ]
         query = self.case.golden[name, 0].info.axes[:]
-        whole = np.concatenate([one.values() for one in steps], axis=query.index("query")).astype(np.float64)
+        whole = np.concatenate([item.values() for item in steps], axis=query.index("query")).astype(np.float64)
         if laid.size != whole.size:
             return False
         error = float(np.sqrt(np.mean((laid.reshape(whole.shape) - whole) ** 2)))
-        floor = max(one.info.floor.rms for one in steps) * headroom("run", steps[0].info.op).rms
+        floor = max(item.info.floor.rms for item in steps) * headroom("run", steps[0].info.op).rms
         return error <= max(floor, 1e-6 * float(np.sqrt(np.mean(whole**2))))
 
 
@@ -160,42 +162,46 @@ def match_names(model: nn.Module, case: Case) -> tuple[list[Match], list[str]]:
     golden = _Golden(case)
     places, calls = observe(model, case)
     if calls:
-        golden.patterns = [one for one in golden.patterns if not one.endswith(".context")]
-    found = dict[str, Match]()
+        golden.patterns = [name for name in golden.patterns if not name.endswith(".context")]
+    matched = dict[str, Match]()
     for matches in (_by_numbers, _by_weights, _by_place, _by_shape):
-        for match in matches(golden, model, places, found):
+        for match in matches(golden, model, places, matched):
             for pattern in match.named.patterns:
-                found.setdefault(pattern, match)
-    kept = {id(found[pattern]): found[pattern] for pattern in golden.patterns if pattern in found}
-    return list(kept.values()), [one for one in golden.patterns if one not in found]
+                matched.setdefault(pattern, match)
+    proposed = {id(matched[pattern]): matched[pattern] for pattern in golden.patterns if pattern in matched}
+    return list(proposed.values()), [name for name in golden.patterns if name not in matched]
 
 
-def _fits(golden: _Golden, one: Observed, pattern: str) -> list[tuple[str, ...]]:
+def _fits(golden: _Golden, observed: Observed, pattern: str) -> list[tuple[str, ...]]:
     """The orders in which a place can hold a tap by its shape; none where one has layers and the other none."""
-    if (_LAYER in one.path) != (_LAYER in pattern) or 0 not in one.arrays:
+    if (_LAYER in observed.path) != (_LAYER in pattern) or 0 not in observed.arrays:
         return []
-    return list(readings(one.arrays[0].shape, golden.axes(pattern), golden.sizes))
+    return list(readings(observed.arrays[0].shape, golden.axes(pattern), golden.sizes))
 
 
-def _fused(golden: _Golden, one: Observed) -> Iterator[tuple[list[str], list[int], str]]:
+def _fused(golden: _Golden, observed: Observed) -> Iterator[tuple[list[str], list[int], str]]:
     """The taps that may stand side by side in what a module gives: their patterns, widths, and in which groups."""
     for names in _FUSED:
-        for some in permutations(names):
-            patterns = [p for name in some for p in golden.patterns if p.endswith(f".{name}")]
+        for ordered in permutations(names):
+            patterns = [p for name in ordered for p in golden.patterns if p.endswith(f".{name}")]
             widths = [width_of(golden.axes(pattern), golden.sizes) for pattern in patterns]
-            if len(patterns) == len(some) and one.arrays[0].shape[-1] == sum(widths) and one.end == "output":
+            if (
+                len(patterns) == len(ordered)
+                and observed.arrays[0].shape[-1] == sum(widths)
+                and observed.end == "output"
+            ):
                 yield patterns, widths, ""
                 yield patterns, widths, "kv_heads" if "k_proj" in names else "intermediate"
 
 
 def _by_numbers(
-    golden: _Golden, model: nn.Module, places: Sequence[Observed], found: Mapping[str, Match]
+    golden: _Golden, model: nn.Module, places: Sequence[Observed], matched: Mapping[str, Match]
 ) -> Iterator[Match]:
     """What agrees with the golden within noise, in all layers or in those before a mistake."""
-    for one in [one for one in places if 0 in one.arrays and _LAYER in one.path]:
-        for patterns, widths, groups in _fused(golden, one):
+    for observed in [observed for observed in places if 0 in observed.arrays and _LAYER in observed.path]:
+        for patterns, widths, groups in _fused(golden, observed):
             count = 0
-            for layer, array in one.arrays.items():
+            for layer, array in observed.arrays.items():
                 parts = split(array, widths, golden.sizes[groups] if groups else 1)
                 each = [
                     any(golden.agrees(p, layer, part, o) for o in readings(part.shape, golden.axes(p), golden.sizes))
@@ -203,41 +209,44 @@ def _by_numbers(
                 ]
                 count += all(each)
             if count:
-                yield _agreeing(count, one, patterns, groups)
+                yield _agreeing(count, observed, patterns, groups)
     for pattern in golden.patterns:
         best: tuple[int, Observed, Sequence[str]] | None = None
-        for one in sorted(places, key=lambda one: one.order):
-            orders = _fits(golden, one, pattern)
+        for observed in sorted(places, key=lambda observed: observed.order):
+            orders = _fits(golden, observed, pattern)
             for order in orders:
-                count = sum(golden.agrees(pattern, layer, array, order) for layer, array in one.arrays.items())
-                if golden.agrees(pattern, 0, one.arrays[0], order) and (best is None or count > best[0]):
-                    best = count, one, order if is_ambiguous(orders) else ()
+                count = sum(golden.agrees(pattern, layer, array, order) for layer, array in observed.arrays.items())
+                if golden.agrees(pattern, 0, observed.arrays[0], order) and (best is None or count > best[0]):
+                    best = count, observed, order if is_ambiguous(orders) else ()
         if best is not None:
             yield _agreeing(best[0], best[1], [pattern], axes=best[2])
 
 
-def _agreeing(count: int, one: Observed, patterns: list[str], groups: str = "", axes: Sequence[str] = ()) -> Match:
-    every = count == len(one.arrays)
-    of = f"in {count} of {len(one.arrays)} layers" if _LAYER in one.path else "with the golden"
-    return Match(one.named(patterns, axes, groups), 3 if every else 2, f"agrees {of}")
+def _agreeing(count: int, observed: Observed, patterns: list[str], groups: str = "", axes: Sequence[str] = ()) -> Match:
+    every = count == len(observed.arrays)
+    of = f"in {count} of {len(observed.arrays)} layers" if _LAYER in observed.path else "with the golden"
+    return Match(observed.named(patterns, axes, groups), 3 if every else 2, f"agrees {of}")
 
 
 def _by_weights(
-    golden: _Golden, model: nn.Module, places: Sequence[Observed], found: Mapping[str, Match]
+    golden: _Golden, model: nn.Module, places: Sequence[Observed], matched: Mapping[str, Match]
 ) -> Iterator[Match]:
     """The modules that hold the checkpoint's weights, behind a mistake that changes all numbers."""
-    for one in sorted((one for one in places if one.end == "output" and 0 in one.arrays), key=lambda one: one.order):
-        for parameter in model.get_submodule(one.path.replace(_LAYER, "0")).parameters(recurse=False):
+    for observed in sorted(
+        (observed for observed in places if observed.end == "output" and 0 in observed.arrays),
+        key=lambda observed: observed.order,
+    ):
+        for parameter in model.get_submodule(observed.path.replace(_LAYER, "0")).parameters(recurse=False):
             held = parameter.detach().float().cpu().numpy()
-            for pattern in [pattern for pattern in golden.patterns if pattern not in found]:
+            for pattern in [pattern for pattern in golden.patterns if pattern not in matched]:
                 theirs = golden.weights.get(_weight(pattern))
                 if theirs is not None and any(np.array_equal(held, w) for w in (theirs, theirs.T)):
-                    yield Match(one.named([pattern]), 2, "holds the checkpoint's weight")
-            for patterns, widths, groups in _fused(golden, one) if held.ndim == 2 else ():
+                    yield Match(observed.named([pattern]), 2, "holds the checkpoint's weight")
+            for patterns, widths, groups in _fused(golden, observed) if held.ndim == 2 else ():
                 for turned in (held.T, held):
                     if _holds_fused(golden, turned, patterns, widths, groups):
                         reason = "holds the checkpoint's weights, side by side"
-                        yield Match(one.named(patterns, groups=groups), 2, reason)
+                        yield Match(observed.named(patterns, groups=groups), 2, reason)
 
 
 def _weight(pattern: str) -> str:
@@ -255,50 +264,56 @@ def _holds_fused(golden: _Golden, held: Array, patterns: Sequence[str], widths: 
 
 
 def _by_place(
-    golden: _Golden, model: nn.Module, places: Sequence[Observed], found: Mapping[str, Match]
+    golden: _Golden, model: nn.Module, places: Sequence[Observed], matched: Mapping[str, Match]
 ) -> Iterator[Match]:
     """What goes into a module that is known, where the table has it so; and what a layer hands to the next."""
     known = {
-        golden.rows[p].module: m.named.path for p, m in found.items() if p in golden.rows and m.named.end == "output"
+        golden.rows[p].module: m.named.path for p, m in matched.items() if p in golden.rows and m.named.end == "output"
     }
-    by = {(one.path, one.end, one.number): one for one in places}
+    by = {(observed.path, observed.end, observed.number): observed for observed in places}
     for pattern, row in golden.rows.items():
         goes_in = by.get((known.get(row.module, ""), "input", 0)) if row.row.HasField("argument") else None
         if goes_in is not None and _fits(golden, goes_in, pattern):
             yield Match(goes_in.named([pattern]), 1, f"goes into {goes_in.path}, as the table has it")
-    yield from _handed_on(golden, places, found)
+    yield from _handed_on(golden, places, matched)
 
 
-def _handed_on(golden: _Golden, places: Sequence[Observed], found: Mapping[str, Match]) -> Iterator[Match]:
+def _handed_on(golden: _Golden, places: Sequence[Observed], matched: Mapping[str, Match]) -> Iterator[Match]:
     """What a layer hands to the next, where its input is known and its output is not."""
     into, out = (next((p for p in golden.patterns if p.endswith(f"{_LAYER}.{end}")), "") for end in ("input", "output"))
-    if into not in found or out in found:
+    if into not in matched or out in matched:
         return
-    entry = found[into].named
-    by = {(at.path, at.end, at.number): at for at in places}
-    given = by[entry.path, entry.end, entry.number].arrays
-    for at in sorted(places, key=lambda at: at.order):
-        pairs = [(array, given[layer + 1]) for layer, array in at.arrays.items() if layer + 1 in given]
-        if at.end == "output" and pairs and all(np.array_equal(a, b) for a, b in pairs):
-            yield Match(at.named([out]), 2, "is what the next layer is given")
+    entry = matched[into].named
+    by = {(observed.path, observed.end, observed.number): observed for observed in places}
+    inputs = by[entry.path, entry.end, entry.number].arrays
+    for observed in sorted(places, key=lambda observed: observed.order):
+        pairs = [(array, inputs[layer + 1]) for layer, array in observed.arrays.items() if layer + 1 in inputs]
+        if observed.end == "output" and pairs and all(np.array_equal(a, b) for a, b in pairs):
+            yield Match(observed.named([out]), 2, "is what the next layer is given")
 
 
 def _by_shape(
-    golden: _Golden, model: nn.Module, places: Sequence[Observed], found: Mapping[str, Match]
+    golden: _Golden, model: nn.Module, places: Sequence[Observed], matched: Mapping[str, Match]
 ) -> Iterator[Match]:
     """The first place of a fitting shape behind what is known of the tap before: a guess."""
-    taken = {(one.named.path, one.named.end, one.named.number) for one in found.values()}
-    turns, last = {(one.path, one.end, one.number): one.turn for one in places}, -1
+    taken = {(match.named.path, match.named.end, match.named.number) for match in matched.values()}
+    turns, last = {(observed.path, observed.end, observed.number): observed.turn for observed in places}, -1
     for pattern in golden.patterns:
-        if pattern in found:
-            entry = found[pattern].named
+        if pattern in matched:
+            entry = matched[pattern].named
             last = max(last, turns.get((entry.path, entry.end, entry.number), last))
             continue
-        for one in sorted(places, key=lambda one: one.turn):
-            free = one.turn > last and one.end == "output" and (one.path, one.end, one.number) not in taken
-            if free and (orders := _fits(golden, one, pattern)):
-                taken.add((one.path, one.end, one.number))
-                yield Match(one.named([pattern], orders[0] if is_ambiguous(orders) else ()), 0, "by order and shape")
+        for observed in sorted(places, key=lambda observed: observed.turn):
+            free = (
+                observed.turn > last
+                and observed.end == "output"
+                and (observed.path, observed.end, observed.number) not in taken
+            )
+            if free and (orders := _fits(golden, observed, pattern)):
+                taken.add((observed.path, observed.end, observed.number))
+                yield Match(
+                    observed.named([pattern], orders[0] if is_ambiguous(orders) else ()), 0, "by order and shape"
+                )
                 break
 
 
@@ -309,12 +324,12 @@ def as_toml(matches: Sequence[Match]) -> str:
     """The name map as a TOML file, each entry with how sure it is."""
     lines = ["# Proposed by qwen3-parity match-names: look at what is not certain before you use it.\n"]
     for match in matches:
-        one, names = match.named, [_short(pattern) for pattern in match.named.patterns]
+        entry, names = match.named, [_short(pattern) for pattern in match.named.patterns]
         taps = json.dumps(names if len(names) > 1 else names[0])
-        if one.axes or one.groups:
-            more = {"axes": " ".join(one.axes), "groups": one.groups}
+        if entry.axes or entry.groups:
+            more = {"axes": " ".join(entry.axes), "groups": entry.groups}
             taps = f"{{ taps = {taps}" + "".join(f", {k} = {json.dumps(v)}" for k, v in more.items() if v) + " }"
-        lines.append(f"{json.dumps(one.key)} = {taps}  # {SURE[match.sure]}: {match.why}\n")
+        lines.append(f"{json.dumps(entry.key)} = {taps}  # {SURE[match.sure]}: {match.why}\n")
     return "".join(lines)
 
 

@@ -48,8 +48,8 @@ def record_modules(
     model: nn.Module, case: Case, names: Names | None = None, path: Path | None = None, taps: Sequence[str] = ()
 ) -> Iterator[Recorder]:
     """See `qwen3_parity.record`; `case` is of mode GRAPH, `taps` are globs."""
-    wanted = {name for name in names_of(case.golden) if selected(name, taps)}
-    if not wanted:
+    selected_taps = {name for name in names_of(case.golden) if selected(name, taps)}
+    if not selected_taps:
         raise no_such_tap(case.golden, taps)
     entries, compiled = graph_map(names, case.golden), compiled_paths(model)
     modules = _by_path(model)
@@ -67,7 +67,7 @@ def record_modules(
         recording.stored = stored_of(model)
         recording.backend = pb.COMPILED if compiled else recording.backend
         inside = {name: place for name, place in places.items() if is_inside(place, compiled)}
-        run = _Run(recording, wanted, places)
+        run = _Run(recording, selected_taps, places)
         run.hook(model, modules, [place for name, place in places.items() if name not in inside], undo)
         run.hook_mapped(model, [entry for _, entry in mapped], undo)
         undo.callback(hooked(model, before=run.begin, first=True))
@@ -100,8 +100,8 @@ def stored_of(model: nn.Module) -> pb.Arithmetic:
 class _Run:
     """The forwards of a model while it is recorded: which slots each covers, and where its tensors go."""
 
-    def __init__(self, recording: Recorder, wanted: set[str], places: Mapping[str, str]) -> None:
-        self.recording, self.wanted = recording, wanted
+    def __init__(self, recording: Recorder, selected_taps: set[str], places: Mapping[str, str]) -> None:
+        self.recording, self.selected_taps = recording, selected_taps
         self.paths = dict[str, str]()
         for tap, place in places.items():
             self.paths.setdefault(place, tap)
@@ -128,7 +128,7 @@ class _Run:
         rows = [(tap, entry) for entry in entries for tap in entry.named.patterns]
         bound = tuple(Bound(tap, entry.named.path, row_of(entry.named, tap).row) for tap, entry in rows)
         self.entries = dict(rows)
-        undo.enter_context(attach(model, "", self.mapped, rows=bound, wanted=self.wanted.__contains__))
+        undo.enter_context(attach(model, "", self.mapped, rows=bound, wanted=self.selected_taps.__contains__))
 
     def gave(self, path: str, _module: nn.Module, args: Any, named: Any, result: Any) -> None:
         """Take what a module gives: a tensor, or those among several, each called after its place."""
@@ -180,7 +180,7 @@ class _Run:
 
     def offer(self, name: str, value: object, *, optional: bool = False) -> None:
         """Record a tensor under a name of the golden; what has a form of its own is left out, in words or quietly."""
-        if name not in self.wanted or not isinstance(value, torch.Tensor):
+        if name not in self.selected_taps or not isinstance(value, torch.Tensor):
             return
         forward = self.forwards.running(name)
         if name in self.misfits or any((name, step) in self.recording for step in self._steps()):

@@ -66,10 +66,12 @@ def pattern_named(name: str, patterns: Iterable[str]) -> str:
     if name in known:
         return name
     words = name.split(".")
-    fits = [one for one in known if one.split(".")[-1] == words[-1] and _in_order(words, one.split("."))]
+    fits = [
+        pattern for pattern in known if pattern.split(".")[-1] == words[-1] and _in_order(words, pattern.split("."))
+    ]
     if len(fits) == 1:
         return fits[0]
-    last = [one.rpartition(".")[2] for one in known]
+    last = [pattern.rpartition(".")[2] for pattern in known]
     close = get_close_matches(words[-1], last, n=1)
     raise ParityError(
         name,
@@ -111,17 +113,17 @@ def patterns_of_stack(stack: str) -> tuple[str, ...]:
 def name_map(names: Names, stack: str) -> list[Named]:
     """The entries of a map; raises `ParityError` for one that says nothing, or what another one says already."""
     where = "names" if isinstance(names, Mapping) else str(names)
-    known, found, owners = patterns_of_stack(stack), list[Named](), dict[str, str]()
+    known, entries, owners = patterns_of_stack(stack), list[Named](), dict[str, str]()
     for key, value in read_entries(names).items():
-        one = _named(f"{where}[{key!r}]", key, value, known)
-        for pattern in one.patterns:
+        entry = _named(f"{where}[{key!r}]", key, value, known)
+        for pattern in entry.patterns:
             if pattern in owners:
                 raise _refused(
                     f"{where}[{key!r}]", f"{pattern} has one place already", "each tap once", owners[pattern]
                 )
             owners[pattern] = key
-        found.append(one)
-    return found
+        entries.append(entry)
+    return entries
 
 
 def part_of(entry: Named, pattern: str, array: Array, where: str, sizes: Mapping[str, int]) -> Array:
@@ -129,9 +131,9 @@ def part_of(entry: Named, pattern: str, array: Array, where: str, sizes: Mapping
 
     `sizes` are those of the axes, see `layout.sizes_of`.
     """
-    axes = [split_axes(one, _axes(one)) for one in entry.patterns]
-    widths = [width_of(one, sizes) for one in axes]
-    said = [f"{one.rpartition('.')[2]} {width}" for one, width in zip(entry.patterns, widths, strict=True)]
+    axes = [split_axes(name, _axes(name)) for name in entry.patterns]
+    widths = [width_of(pattern_axes, sizes) for pattern_axes in axes]
+    said = [f"{name.rpartition('.')[2]} {width}" for name, width in zip(entry.patterns, widths, strict=True)]
     try:
         parts = split(array, widths, sizes[entry.groups] if entry.groups else 1)
     except (ValueError, KeyError) as error:
@@ -146,8 +148,8 @@ def part_of(entry: Named, pattern: str, array: Array, where: str, sizes: Mapping
 
 
 def _axes(pattern: str) -> Sequence[str]:
-    spot = place(pattern.replace(_LAYER, "0"))
-    return spot.axes if spot else ()
+    tap_place = place(pattern.replace(_LAYER, "0"))
+    return tap_place.axes if tap_place else ()
 
 
 def read_entries(names: Names) -> dict[str, Any]:
@@ -166,12 +168,12 @@ def read_entries(names: Names) -> dict[str, Any]:
 
 def says_all(named: Iterable[Named]) -> bool:
     """Whether a map names a tap: then nothing else is taken, whatever it is called."""
-    return any(one.patterns for one in named)
+    return any(entry.patterns for entry in named)
 
 
 def left_out(named: Iterable[Named]) -> frozenset[tuple[str, str, int]]:
     """What a map leaves out: path, end and number of each such entry."""
-    return frozenset((one.path, one.end, one.number) for one in named if not one.patterns)
+    return frozenset((entry.path, entry.end, entry.number) for entry in named if not entry.patterns)
 
 
 def entry_of(where: str, key: str, value: Any) -> Named:
@@ -184,20 +186,20 @@ def entry_of(where: str, key: str, value: Any) -> Named:
     fields: Mapping[str, Any] = value if isinstance(value, Mapping) else {"taps": value}
     taps: Any = fields.get("taps", fields.get("tap", ()))
     taps = [taps] if isinstance(taps, str) else taps
-    strings = isinstance(taps, list) and taps and all(isinstance(one, str) for one in taps)
+    strings = isinstance(taps, list) and taps and all(isinstance(tap, str) for tap in taps)
     texts = all(isinstance(fields.get(name, ""), str) for name in ("axes", "groups"))
     if not strings or not texts or not fields.keys() <= _FIELDS:
-        wanted = (
+        expected = (
             '"q_proj", ["q_proj", "k_proj", "v_proj"], { tap = …, axes = "batch heads query head_dim" }, or "" for none'
         )
-        raise _refused(where, "this says no tap", wanted, value)
+        raise _refused(where, "this says no tap", expected, value)
     axes, groups = parse_axes(str(fields.get("axes", ""))), fields.get("groups", "")
     return Named(match["path"], tuple(taps), match["end"] or "output", int(match["number"] or 0), axes, groups)
 
 
 def _named(where: str, key: str, value: Any, known: Sequence[str]) -> Named:
     entry = entry_of(where, key, value)
-    patterns = tuple(pattern_named(pattern_of(one.replace("*", _LAYER)), known) for one in entry.patterns)
+    patterns = tuple(pattern_named(pattern_of(tap.replace("*", _LAYER)), known) for tap in entry.patterns)
     for pattern in patterns:
         if (_LAYER in pattern) != (_LAYER in entry.path):
             raise _refused(

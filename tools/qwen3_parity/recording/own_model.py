@@ -27,7 +27,7 @@ def huggingface(backend: str, dtype: torch.dtype) -> Callable[[pb.Case, Mapping[
                 got="none",
                 next_step="give the --impl whose factory builds the model",
             )
-        attributes = {one.key: one.value for one in case.attributes}
+        attributes = {attribute.key: attribute.value for attribute in case.attributes}
         model = load(directories["model"], dtype, bare=POOL in attributes)
         try:
             model.set_attn_implementation(_IMPLEMENTATIONS.get(backend, backend))

@@ -35,7 +35,7 @@ def parameters_of(
     so it has no digest, as what is not found has none; a bias that a module lacks is not listed.
     """
     modules = {plain_path(path): module for path, module in model.named_modules(remove_duplicate=False)}
-    places = {one.pattern: one.module for one in rows if not one.row.HasField("argument") and not one.row.buffer}
+    places = {row.pattern: row.module for row in rows if not row.row.HasField("argument") and not row.row.buffer}
     heads = [path for path in modules if f".{path}".endswith(f".{_HEAD}")]
     places |= {_HEAD: heads[0]} if len(heads) == 1 else {_HEAD: places.get("logits", "")}
 
@@ -72,18 +72,20 @@ def _listed(
         module, tensor = held(golden)
         if tensor is not None and tensor.dtype.itemsize >= _TORCH[golden.dtype].itemsize:
             tensors[golden.name] = _as_stored(tensor, golden.dtype)
-        elif tensor is not None or module is None or not golden.name.endswith(".bias") or not _own(module):
+        elif (
+            tensor is not None or module is None or not golden.name.endswith(".bias") or not _direct_parameters(module)
+        ):
             unseen.append(pb.Parameter(name=golden.name, dtype=golden.dtype, shape=golden.shape))
     return [*parameter_messages(tensors), *unseen] if tensors else []
 
 
-def _own(module: nn.Module) -> dict[str, torch.Tensor]:
+def _direct_parameters(module: nn.Module) -> dict[str, torch.Tensor]:
     """The parameters that a module holds itself, read from numbers that are there."""
-    own = {name: one.detach() for name, one in module.named_parameters(recurse=False)}
+    parameters = {name: parameter.detach() for name, parameter in module.named_parameters(recurse=False)}
     return {
-        name: one
-        for name, one in own.items()
-        if type(one) is torch.Tensor and one.dtype in DTYPES and one.device.type != "meta"
+        name: parameter
+        for name, parameter in parameters.items()
+        if type(parameter) is torch.Tensor and parameter.dtype in DTYPES and parameter.device.type != "meta"
     }
 
 
@@ -91,9 +93,9 @@ def _held(
     module: nn.Module, kind: str, golden: pb.Parameter, entry: Named | None, pattern: str, case: Case
 ) -> torch.Tensor | None:
     """A module's "weight" or "bias" for a tap, laid out as the golden's; None where it holds none that fits."""
-    own, shape = _own(module), tuple(golden.shape)
+    parameters, shape = _direct_parameters(module), tuple(golden.shape)
     joined = entry.patterns if entry is not None else (pattern,)
-    for tensor in _candidates(own, kind, len(shape)):
+    for tensor in _candidates(parameters, kind, len(shape)):
         known = isinstance(module, nn.Linear | nn.Embedding)
         for laid in (tensor,) if known or tensor.ndim != 2 else (tensor, tensor.T):
             part = laid if len(joined) == 1 else _part(laid, pattern, entry, case)
@@ -102,19 +104,22 @@ def _held(
     return None
 
 
-def _candidates(own: Mapping[str, torch.Tensor], kind: str, axes: int) -> Iterator[torch.Tensor]:
+def _candidates(parameters: Mapping[str, torch.Tensor], kind: str, axes: int) -> Iterator[torch.Tensor]:
     """What may be a weight or bias, that which is called so first; a single one has any name."""
-    if kind in own:
-        yield own[kind]
-    elif kind == "weight" and sum(one.ndim == axes for name, one in own.items() if name != "bias") == 1:
-        yield from (one for name, one in own.items() if one.ndim == axes and name != "bias")
+    if kind in parameters:
+        yield parameters[kind]
+    elif (
+        kind == "weight"
+        and sum(parameter.ndim == axes for name, parameter in parameters.items() if name != "bias") == 1
+    ):
+        yield from (parameter for name, parameter in parameters.items() if parameter.ndim == axes and name != "bias")
 
 
 def _part(tensor: torch.Tensor, pattern: str, entry: Named | None, case: Case) -> torch.Tensor | None:
     """The rows of a fused weight or bias that make one of the taps."""
     assert entry is not None
     sizes = sizes_of(case.golden.case.config, 1, 1, 1)
-    widths = [width_of(split_axes(one, _axes(one)), sizes) for one in entry.patterns]
+    widths = [width_of(split_axes(name, _axes(name)), sizes) for name in entry.patterns]
     if tensor.shape[0] != sum(widths):
         return None
     rows = split(np.arange(sum(widths)), widths, sizes[entry.groups] if entry.groups else 1)
@@ -122,8 +127,8 @@ def _part(tensor: torch.Tensor, pattern: str, entry: Named | None, case: Case) -
 
 
 def _axes(pattern: str) -> Sequence[str]:
-    spot = place(pattern.replace(_LAYER, "0"))
-    return spot.axes if spot else ()
+    tap_place = place(pattern.replace(_LAYER, "0"))
+    return tap_place.axes if tap_place else ()
 
 
 def _as_stored(tensor: torch.Tensor, dtype: pb.DType) -> torch.Tensor:

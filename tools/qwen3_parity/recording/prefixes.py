@@ -26,10 +26,10 @@ class Prefixes(NamedTuple):
         return whole if whole in there else path if path in there else None
 
 
-def prefixes_of(wanted: Iterable[str], there: Collection[str]) -> Prefixes:
+def prefixes_of(golden_paths: Iterable[str], there: Collection[str]) -> Prefixes:
     """The prefixes under which most of the golden's paths are paths of the model, the shortest of several."""
-    paths = [path for path in dict.fromkeys(wanted) if path]
-    pairs = [Prefixes(one, two) for one in _beginnings(paths) for two in _beginnings(there)]
+    paths = [path for path in dict.fromkeys(golden_paths) if path]
+    pairs = [Prefixes(golden, model) for golden in _beginnings(paths) for model in _beginnings(there)]
     pairs.sort(key=lambda pair: (len(pair.golden) + len(pair.model), pair))
     exact = set(there)
 
@@ -41,16 +41,16 @@ def prefixes_of(wanted: Iterable[str], there: Collection[str]) -> Prefixes:
 
 def _beginnings(paths: Iterable[str]) -> set[str]:
     """What paths begin with before the first number, whole parts alone, nothing among them."""
-    found = {""}
+    beginnings = {""}
     for path in paths:
         number = _NUMBER.search(path)
         parts = (path[: number.start()] if number else path.rpartition(".")[0]).split(".")
-        found.update("".join(f"{part}." for part in parts[: count + 1]) for count in range(len(parts)) if parts[0])
-    return found
+        beginnings.update("".join(f"{part}." for part in parts[: count + 1]) for count in range(len(parts)) if parts[0])
+    return beginnings
 
 
 def nearest(paths: Iterable[str], there: Iterable[str]) -> str:
     """The model's paths that a golden's are most like, for a message."""
     known = [path for path in there if path]
-    close = [one for path in list(paths)[:8] for one in get_close_matches(path, known, n=2, cutoff=0.4)]
+    close = [similar for path in list(paths)[:8] for similar in get_close_matches(path, known, n=2, cutoff=0.4)]
     return ", ".join(list(dict.fromkeys(close))[:4]) or ", ".join(known[:4]) or "none"

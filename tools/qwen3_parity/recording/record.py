@@ -162,31 +162,31 @@ def record(
         runner = factory(case, directories)
         if case.after:
             prior = read(Path(golden.source).parent.parent / f"{case.after}.pb")
-            given = inputs_of(prior) | tables_of(prior)
-            runner(prior.case, given, lambda name, step, value: None, lambda name: False)
+            case_inputs = inputs_of(prior) | tables_of(prior)
+            runner(prior.case, case_inputs, lambda name, step, value: None, lambda name: False)
     run = _run(runner, golden, taps)
     names = {t.info.name for t in golden if selected(t.info.name, taps)}
     if all(name.startswith(GIVEN) for name in names):
         raise no_such_tap(golden, taps)
     left_out = {t.info.name for t in golden} - names
-    given = inputs_of(golden)
+    case_inputs = inputs_of(golden)
     with Writer(path, digests=digests, schema_minor=minor_of(case)) as writer:
         for t in golden:
-            if t.info.name in given:
+            if t.info.name in case_inputs:
                 writer.add(tensor(t.info.name, t.array, dtype=t.info.dtype, axes=t.info.axes, op=t.info.op))
 
         def tap(name: str, step: int, value: Value) -> None:
             if name in left_out:
                 return
             array, dtype = to_numpy(value)
-            known, spot = golden.get(name, step), place(name, case.config.num_hidden_layers)
-            if spot is not None and len(spot.axes) == array.ndim:
-                array = last_rows(array, spot, case.rows)
+            known, tap_place = golden.get(name, step), place(name, case.config.num_hidden_layers)
+            if tap_place is not None and len(tap_place.axes) == array.ndim:
+                array = last_rows(array, tap_place, case.rows)
             info = known.info if known and len(known.info.axes) == array.ndim else pb.Tensor()
             writer.add(tensor(name, array, step=step, dtype=dtype, axes=info.axes, op=info.op, inputs=info.inputs))
 
         with foreign_code(case):
-            runner(case, given | tables_of(golden), tap, names.__contains__)
+            runner(case, case_inputs | tables_of(golden), tap, names.__contains__)
         with foreign_code(case):
             parameters = parameter_messages(getattr(runner, "parameters", {}))
         writer.finish(case, provenance(getattr(runner, "producer", "foreign")), run, parameters)

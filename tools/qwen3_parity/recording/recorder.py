@@ -127,23 +127,23 @@ class Recorder:
         self, name: str, array: Array, forward: Forward, where: str, order: tuple[str, ...]
     ) -> Iterator[tuple[int, Array]]:
         """What each step that a forward completes has of a tap of taps.textproto."""
-        case, spot = self.case.golden.case, place(name, self.case.golden.case.config.num_hidden_layers)
-        if spot is None or not any((name, step) in self.case.golden for step in range(len(self.bounds))):
-            if spot is not None and pattern_of(name) in self.case.golden.run.materialised:
+        case, tap_place = self.case.golden.case, place(name, self.case.golden.case.config.num_hidden_layers)
+        if tap_place is None or not any((name, step) in self.case.golden for step in range(len(self.bounds))):
+            if tap_place is not None and pattern_of(name) in self.case.golden.run.materialised:
                 raise _no_such_layer(where, name, case.config)
             return  # a golden that was captured with some of its taps
         sizes = self.sizes(forward)
         if alone := is_last_alone(name, array.shape, sizes):
             array, forward = array.reshape(sizes["batch"], 1, -1), forward._replace(first=forward.stop - 1)
-        laid = self._laid_out(name, array, spot.axes, forward, where, order)
-        query, key = ([axis == word for axis in spot.axes] for word in ("query", "key"))
+        laid = self._laid_out(name, array, tap_place.axes, forward, where, order)
+        query, key = ([axis == word for axis in tap_place.axes] for word in ("query", "key"))
         for step, (start, stop) in enumerate(self.bounds):
             known = self.case.golden.get(name, step)
             if known is None or start < forward.new or stop > forward.stop or (alone and stop < forward.stop):
                 continue
             rows, slots = slice(max(0, start - forward.first), stop - forward.first), slice(stop)
             cut = tuple(rows if q else slots if k else slice(None) for q, k in zip(query, key, strict=True))
-            yield step, last_rows(laid[cut] if laid.ndim else laid, spot, case.rows)
+            yield step, last_rows(laid[cut] if laid.ndim else laid, tap_place, case.rows)
 
     def _write(self, name: str, step: int, part: Array, dtype: pb.DType | None, where: str) -> None:
         known = self.case.golden[name, step]
@@ -181,7 +181,7 @@ class Recorder:
                 raise ParityError(
                     where,
                     f"its shape leaves open whether heads or positions come first in {pattern}",
-                    expected=" or ".join(f'axes = "{" ".join(one)}"' for one in orders),
+                    expected=" or ".join(f'axes = "{" ".join(reading)}"' for reading in orders),
                     got=f"shape {array.shape}",
                     next_step="say its axes in the name map",
                 )
@@ -220,7 +220,7 @@ class Recorder:
                 next_step='assign taps, as recording["layers.0.q_proj"] = array',
             )
         delivered = {name if self.case.is_graph else pattern_of(name) for name, _ in self._keys}
-        listed = [one for one in golden.run.materialised if one in delivered or one.startswith(GIVEN)]
+        listed = [pattern for pattern in golden.run.materialised if pattern in delivered or pattern.startswith(GIVEN)]
         run = pb.Run(
             arithmetic=self.arithmetic or self.recognised or self.stored or golden.run.arithmetic,
             backend=self.backend,
@@ -239,9 +239,9 @@ def recorder(case: Case, path: Path | None = None, producer: str = "foreign") ->
             if item.info.name.startswith(GIVEN):
                 info = item.info
                 writer.add(tensor(info.name, item.array, dtype=info.dtype, axes=info.axes, op=info.op))
-        made = Recorder(case, file, writer, producer)
-        yield made
-        made.finish()
+        recording = Recorder(case, file, writer, producer)
+        yield recording
+        recording.finish()
 
 
 def is_last_alone(name: str, shape: Sequence[int], sizes: Mapping[str, int]) -> bool:
@@ -276,7 +276,7 @@ def elements(value: Any, where: str) -> tuple[Array, pb.DType | None]:
 def _joined(order: Sequence[str], parts: Sequence[str]) -> tuple[str, ...]:
     """Axes as somebody wrote them, "channel" for the heads that a tap has."""
     rest = tuple(part for part in parts if part not in ("batch", "query", "key"))
-    return tuple(one for axis in order for one in (rest if axis == "channel" else (axis,)))
+    return tuple(part for axis in order for part in (rest if axis == "channel" else (axis,)))
 
 
 def _no_array(where: str, value: Any, got: object) -> ParityError:

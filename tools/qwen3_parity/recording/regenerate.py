@@ -98,8 +98,8 @@ def _compare(name: str, old: Path, new: Path) -> Difference:
         return Difference(name, SAME, text="another environment, every stage the same")
     if by_graph and _versions(committed) == _versions(staged) and committed.graph != staged.graph:
         return Difference(name, MOVED, share, text="another graph of the same versions")
-    if by_graph and (other := _other_floors(committed, staged)):
-        return Difference(name, MOVED, share, text=f"another floor, first of {other}")
+    if by_graph and (tap := _other_floors(committed, staged)):
+        return Difference(name, MOVED, share, text=f"another floor, first of {tap}")
     if verdicts.exit_code or share > 0.5:
         return Difference(name, MOVED, share, text="values differ by more than half a budget")
     return Difference(name, SAME, share, text="another environment, within half a budget")
@@ -114,16 +114,16 @@ def _other_floors(committed: Recording, staged: Recording) -> str:
     for item in committed:
         again = staged.get(*item.key)
         for field in ("rms", "max", "row"):
-            low, high = sorted(getattr(one.info.floor, field) if one else 0.0 for one in (item, again))
+            low, high = sorted(getattr(recorded.info.floor, field) if recorded else 0.0 for recorded in (item, again))
             if again is None or high > _FLOORS * low:
                 return f"{item.info.name} (step {item.info.step})"
     return ""
 
 
 def _cases(root: Path, selection: Selection) -> dict[str, Path]:
-    found = {str(path.relative_to(root / "cases").with_suffix("")): path for path in (root / "cases").rglob("*.pb")}
+    paths = {str(path.relative_to(root / "cases").with_suffix("")): path for path in (root / "cases").rglob("*.pb")}
     # the self-test of the format is no recording of the reference
-    return {n: p for n, p in sorted(found.items()) if selection.takes(n, p) and not n.startswith("plumbing/")}
+    return {n: p for n, p in sorted(paths.items()) if selection.takes(n, p) and not n.startswith("plumbing/")}
 
 
 def differences(staging: Path, root: Path = GOLDEN_ROOT, selection: Selection = EVERY) -> list[Difference]:
@@ -140,13 +140,13 @@ def differences(staging: Path, root: Path = GOLDEN_ROOT, selection: Selection = 
     return result
 
 
-def accept(staging: Path, found: list[Difference], reason: str, root: Path = GOLDEN_ROOT) -> None:
+def accept(staging: Path, compared: list[Difference], reason: str, root: Path = GOLDEN_ROOT) -> None:
     """Take what has changed from the staging folder, with MANIFEST and CHANGELOG.md: all of it, or nothing.
 
     A kill leaves the set as it was, or a change that the next command carries out (`qwen3_golden.whole`). Raises
     `ParityError` for a staged recording that cannot be read.
     """
-    changed = [d for d in found if d.kind != SAME]
+    changed = [d for d in compared if d.kind != SAME]
     lines, instead = [f"## {reason}", ""], dict[str, Path | None]()
     for difference in changed:
         name = f"cases/{difference.name}.pb"

@@ -54,7 +54,7 @@ def until(
         for number, (axis, size) in enumerate(zip(named, array.shape, strict=True)):
             if whole or size != total or axis not in ("query", "key"):
                 continue
-            seen = axis == "key" or (array.ndim == 2 and name.endswith("attention_mask"))
-            slices[number] = slice(0 if seen else start, stop)
+            from_start = axis == "key" or (array.ndim == 2 and name.endswith("attention_mask"))
+            slices[number] = slice(0 if from_start else start, stop)
         cut[name] = array[tuple(slices)]
     return cut

@@ -35,17 +35,17 @@ def goldens(selection: Selection = EVERY, *, kinds: Collection[str] = OURS) -> l
     def chosen(case: pb.Case) -> bool:
         return of_a_network(case) and (not kinds or case.config.model_type in kinds)
 
-    return _some([path for path in _paths(selection) if chosen(read(path).case)], selection)
+    return _not_empty([path for path in _paths(selection) if chosen(read(path).case)], selection)
 
 
 def tokenization_goldens(selection: Selection = EVERY) -> list[Path]:
     """The committed goldens that a tokenizer can be judged on, likewise."""
-    return _some([p for p in _paths(selection) if read(p).case.mode == pb.TOKENIZATION], selection)
+    return _not_empty([p for p in _paths(selection) if read(p).case.mode == pb.TOKENIZATION], selection)
 
 
 def plumbing_goldens(selection: Selection = EVERY) -> list[Path]:
     """The committed goldens of the format alone, which a reader and a writer can be judged on, likewise."""
-    return _some([p for p in _paths(selection) if of_the_format(read(p).case)], selection)
+    return _not_empty([p for p in _paths(selection) if of_the_format(read(p).case)], selection)
 
 
 def chosen_goldens(selection: Selection, impl: str | None) -> list[Path]:
@@ -57,7 +57,7 @@ def chosen_goldens(selection: Selection, impl: str | None) -> list[Path]:
     texts = [path for path, case in cases.items() if case.mode == pb.TOKENIZATION]
     networks = [path for path, case in cases.items() if of_a_network(case)]
     ours = [path for path in networks if cases[path].config.model_type in OURS]
-    return _some((networks or texts) if impl else sorted([*ours, *texts]), selection)
+    return _not_empty((networks or texts) if impl else sorted([*ours, *texts]), selection)
 
 
 def _paths(selection: Selection) -> list[Path]:
@@ -65,7 +65,7 @@ def _paths(selection: Selection) -> list[Path]:
     return sorted(path for name, path in files.items() if selection.takes(name, path))
 
 
-def _some(chosen: list[Path], selection: Selection) -> list[Path]:
+def _not_empty(chosen: list[Path], selection: Selection) -> list[Path]:
     if not chosen:
         raise ParityError(
             GOLDEN_ROOT / "cases",

@@ -30,7 +30,7 @@ class AmbiguousLayoutError(ValueError):
     """A shape that can be read as a tap in several ways; `readings` has what each calls its axes."""
 
     def __init__(self, readings: Sequence[Sequence[str]]) -> None:
-        super().__init__(" or ".join(" ".join(one) for one in readings))
+        super().__init__(" or ".join(" ".join(reading) for reading in readings))
         self.readings = readings
 
 
@@ -89,16 +89,16 @@ def reading_of(
     if order:
         if len(order) != len(shape):
             raise ValueError(f"{len(order)} axes")
-        given = tuple(kind for kind, size in zip(order, shape, strict=True) if size != 1)
-        fits = [one for one in _readings(lengths, long) if one == given]
+        kinds = tuple(kind for kind, size in zip(order, shape, strict=True) if size != 1)
+        fits = [reading for reading in _readings(lengths, long) if reading == kinds]
     else:
-        fits = [one for one in _readings(lengths, long) if _is_usual(one, long)]
+        fits = [reading for reading in _readings(lengths, long) if _is_usual(reading, long)]
     if not fits:
         raise ValueError("no reading")
-    own = [one for one in fits if _outline(one) == _outline([part.kind for part in long])]
-    chosen = own[0] if own else fits[0]
-    others = [one for one in fits if _channels_first(one) != _channels_first(chosen)]
-    if others and not (own and by_name):
+    in_order = [reading for reading in fits if _outline(reading) == _outline([part.kind for part in long])]
+    chosen = in_order[0] if in_order else fits[0]
+    others = [reading for reading in fits if _channels_first(reading) != _channels_first(chosen)]
+    if others and not (in_order and by_name):
         raise AmbiguousLayoutError([chosen, *others])
     return chosen
 
@@ -120,26 +120,28 @@ def _readings(shape: Sequence[int], parts: Sequence[Part]) -> Iterator[tuple[str
 
     def further(done: tuple[str, ...], left: Mapping[str, int]) -> Iterator[tuple[str, ...]]:
         if len(done) == len(shape):
-            own = [size for kind, size in zip(done, shape, strict=True) if kind == _CHANNEL]
-            if not left and _regrouped(own, widths):
+            channels = [size for kind, size in zip(done, shape, strict=True) if kind == _CHANNEL]
+            if not left and _regrouped(channels, widths):
                 yield done
             return
         size = shape[len(done)]
         for kind, length in left.items():
             if length == size:
-                yield from further((*done, kind), {one: left[one] for one in left if one != kind})
+                yield from further((*done, kind), {position: left[position] for position in left if position != kind})
         if {"batch", "query"} <= left.keys() and left["batch"] * left["query"] == size:
-            yield from further((*done, _ROW), {one: left[one] for one in left if one not in ("batch", "query")})
+            yield from further(
+                (*done, _ROW), {position: left[position] for position in left if position not in ("batch", "query")}
+            )
         yield from further((*done, _CHANNEL), left)
 
     return further((), left)
 
 
-def _regrouped(own: Sequence[int], widths: Sequence[int]) -> bool:
+def _regrouped(channels: Sequence[int], widths: Sequence[int]) -> bool:
     """Whether channels are those of a tap with neighbours joined, or taken apart."""
-    if prod(own) != prod(widths):
+    if prod(channels) != prod(widths):
         return False
-    ends = [{prod(sizes[:count]) for count in range(1, len(sizes) + 1)} for sizes in (own, widths)]
+    ends = [{prod(sizes[:count]) for count in range(1, len(sizes) + 1)} for sizes in (channels, widths)]
     return ends[0] <= ends[1] or ends[1] <= ends[0]
 
 
@@ -148,7 +150,7 @@ def _is_usual(reading: Sequence[str], parts: Sequence[Part]) -> bool:
     if not parts or not reading:
         return True
     kinds = [part.kind for part in parts]
-    within = [_channels_before("batch", one) for one in (_flat(reading), kinds)]
+    within = [_channels_before("batch", axes) for axes in (_flat(reading), kinds)]
     return _flat(reading)[-1] == kinds[-1] and (not within[0] or within[1] > 0)
 
 
@@ -157,7 +159,7 @@ def _channels_before(position: str, reading: Sequence[str]) -> int:
 
 
 def _flat(reading: Sequence[str]) -> list[str]:
-    return [kind for one in reading for kind in (("batch", "query") if one == _ROW else (one,))]
+    return [kind for axis in reading for kind in (("batch", "query") if axis == _ROW else (axis,))]
 
 
 def _outline(reading: Sequence[str]) -> list[str]:
@@ -180,7 +182,7 @@ def _moved(array: Array, reading: Sequence[str], parts: Sequence[Part]) -> Array
     channels = [number for number, kind in enumerate(flat) if kind == _CHANNEL]
     moved = array.reshape(shape).transpose([flat.index(kind) for kind in positions] + channels)
     widths = [part.size for part in parts if part.kind == _CHANNEL]
-    apart = moved.reshape([*(sizes[kind] for kind in positions), *widths])
+    unfolded = moved.reshape([*(sizes[kind] for kind in positions), *widths])
     order, count = list[int](), len(positions)
     for part in parts:
         if part.kind == _CHANNEL:
@@ -188,4 +190,4 @@ def _moved(array: Array, reading: Sequence[str], parts: Sequence[Part]) -> Array
             count += 1
         else:
             order.append(positions.index(part.kind))
-    return apart.transpose(order)
+    return unfolded.transpose(order)

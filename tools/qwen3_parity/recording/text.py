@@ -26,8 +26,8 @@ def record_tokenization(
     It gets `directory`, or else the folder of `tokenizers` that the case names. Raises `ParityError` for a directory
     whose files are not the case's and for a tokenizer that fails; nothing is written then.
     """
-    found = tokenizer_directory(golden.case, tokenizers, directory)
-    write(path, recorded(golden, found, build))
+    folder = tokenizer_directory(golden.case, tokenizers, directory)
+    write(path, recorded(golden, folder, build))
 
 
 def recorded(golden: Recording, directory: Path, build: Factory = ours) -> Recording:
@@ -35,21 +35,21 @@ def recorded(golden: Recording, directory: Path, build: Factory = ours) -> Recor
     with foreign_code(golden.case):
         runner = build(golden.case, directory)
         run = _run(runner, golden.tokenization)
-        made = tokenized(runner, golden.tokenization)
+        tokenization = tokenized(runner, golden.tokenization)
     produced = provenance(getattr(runner, "producer", "foreign"))
-    return Recording(golden.case, produced, run, [], tokenization=made)
+    return Recording(golden.case, produced, run, [], tokenization=tokenization)
 
 
 def tokenized(runner: Runner, tokenization: pb.Tokenization) -> pb.Tokenization:
     """Everything that is given in `tokenization`, with the runner's stages filled in."""
     bare = inputs_of(tokenization)
-    made = pb.Tokenization(
-        encoding=[runner.encoding(one) for one in bare.encoding],
-        decoding=[runner.decoding(one) for one in bare.decoding],
-        batch=[runner.batch(one) for one in bare.batch],
-        conversation=[runner.conversation(one) for one in bare.conversation],
+    filled = pb.Tokenization(
+        encoding=[runner.encoding(encoding) for encoding in bare.encoding],
+        decoding=[runner.decoding(decoding) for decoding in bare.decoding],
+        batch=[runner.batch(batch) for batch in bare.batch],
+        conversation=[runner.conversation(conversation) for conversation in bare.conversation],
     )
-    if inputs_of(made) != inputs_of(tokenization):
+    if inputs_of(filled) != inputs_of(tokenization):
         raise ParityError(
             "runner",
             "a runner returns what it was given, with its stages filled in",
@@ -58,7 +58,7 @@ def tokenized(runner: Runner, tokenization: pb.Tokenization) -> pb.Tokenization:
             next_step="start from a copy: out.CopyFrom(given)",
             fault="candidate",
         )
-    return made
+    return filled
 
 
 def _run(runner: Runner, tokenization: pb.Tokenization) -> pb.Run:
@@ -81,22 +81,22 @@ def tokenizer_directory(case: pb.Case, root: Path, directory: Path | None = None
             got=len(named),
             next_step="give a golden of mode TOKENIZATION",
         )
-    found = directory or root / named[0].name
-    if not found.is_dir():
+    folder = directory or root / named[0].name
+    if not folder.is_dir():
         raise ParityError(
             case.name,
             "the tokenizer is not there",
-            expected=f"a Hugging Face directory at {found}",
+            expected=f"a Hugging Face directory at {folder}",
             got="nothing",
             next_step="give it with --tokenizer",
         )
-    digest = tokenizer_checkpoint(found).sha256
+    digest = tokenizer_checkpoint(folder).sha256
     if digest != named[0].sha256:
         raise ParityError(
-            found,
+            folder,
             "this is not the tokenizer that the golden was recorded with",
             expected=f"{named[0].name}, SHA-256 of its files {named[0].sha256.hex()}",
             got=digest.hex(),
             next_step="restore its files, or give the right directory with --tokenizer",
         )
-    return found
+    return folder

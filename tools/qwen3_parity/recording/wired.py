@@ -77,9 +77,9 @@ def _recorded(
         recording.backend = pb.COMPILED if compiled else recording.backend
         run = _Run(recording, entries, taps)
         recording.left_out |= inside_compiled(
-            model, compiled, [one.pattern for one in inside if run.wanted(_first(one.pattern))]
+            model, compiled, [row.pattern for row in inside if run.is_selected(_first(row.pattern))]
         )
-        undo.enter_context(attach(model, case.stack, run.tap, rows=rows, wanted=run.wanted))
+        undo.enter_context(attach(model, case.stack, run.tap, rows=rows, wanted=run.is_selected))
         undo.callback(hooked(model, before=run.begin, first=True))
         undo.callback(hooked(model, after=run.forwards.end, always=True))
         if not compiled or any("attn." in row.pattern for row in rows):  # else calls are inside, or cannot be counted
@@ -99,13 +99,13 @@ def rows_of(
     Behind it the rows whose modules are inside of those at the paths `compiled`. Raises `ParityError` when there
     is nothing to hook, and for a path of the map that the model does not have, or inside of what is compiled.
     """
-    own = paths_of(model)
+    paths = paths_of(model)
     for entry in named:
-        _refuse_path(entry, own, compiled)
+        _refuse_path(entry, paths, compiled)
     taken = {pattern for entry in named for pattern in entry.patterns}
     mapped = [row_of(entry, pattern) for entry in named for pattern in entry.patterns]
-    usual = usual_rows(own, case.stack, named)
-    inside = [one for one in usual if is_inside(one.module, compiled)]
+    usual = usual_rows(paths, case.stack, named)
+    inside = [row for row in usual if is_inside(row.module, compiled)]
     if case.stack == "decoder" and "logits" not in taken:
         usual.append(row_of(Named("", ("logits",)), "logits"))
     if not mapped and len(usual) < 2 and not compiled:  # logits alone are what any model gives
@@ -113,10 +113,10 @@ def rows_of(
             type(model).__name__,
             "none of its modules has a name that Hugging Face's Qwen3 has",
             expected="layers.0.self_attn.q_proj and the like, or names={…}",
-            got=", ".join([path for path in own if path][:6]),
+            got=", ".join([path for path in paths if path][:6]),
             next_step="qwen3-parity match-names package.module:factory --out names.toml proposes the map",
         )
-    rows = (*[one for one in usual if one not in inside], *mapped)
+    rows = (*[row for row in usual if row not in inside], *mapped)
     if not rows:
         raise ParityError(
             type(model).__name__,
@@ -156,7 +156,7 @@ def _first(pattern: str) -> str:
 def paths_of(model: nn.Module) -> list[str]:
     """Every module's path, as it is and with {layer} in the place of a first number that is 0."""
     paths = [plain_path(path) for path, _ in model.named_modules(remove_duplicate=False)]
-    return list(dict.fromkeys(one for path in paths for one in (path, _FIRST.sub(_LAYER, path, count=1))))
+    return list(dict.fromkeys(spelling for path in paths for spelling in (path, _FIRST.sub(_LAYER, path, count=1))))
 
 
 class _Run:
@@ -168,7 +168,7 @@ class _Run:
         self.shown: set[str] = set()  # by calls of attention
         self.earlier: dict[int, Call] = {}  # of each layer, in the forward before
 
-    def wanted(self, name: str) -> bool:
+    def is_selected(self, name: str) -> bool:
         """Whether a tap is asked for."""
         return selected(name, self.taps)
 
@@ -242,7 +242,7 @@ class _Run:
         """Record what a call shows, unless a name map has it elsewhere or it is laid out in a way of its own."""
         assert self.forwards.now is not None
         sizes, pattern = self._sizes(), pattern_of(name)
-        if pattern in self.entries or not self.wanted(name):
+        if pattern in self.entries or not self.is_selected(name):
             return
         self.shown.add(pattern)
         lengths = [sizes[axis] for axis in axes]
@@ -266,17 +266,17 @@ class _Run:
         self.forwards.refuse_unfinished()
         golden = self.recording.case.golden
         for pattern in sorted(self.shown):
-            wanted = [item.key for item in golden if pattern_of(item.info.name) == pattern]
-            holes = [key for key in wanted if key not in self.recording]
+            keys = [item.key for item in golden if pattern_of(item.info.name) == pattern]
+            holes = [key for key in keys if key not in self.recording]
             if not holes:  # shown at another place, too
                 self.recording.left_out.pop(pattern, None)
-            elif len(holes) < len(wanted):
+            elif len(holes) < len(keys):
                 said = self.recording.left_out.get(pattern)
                 name, step = holes[0]
                 raise ParityError(
                     said.where if said else _ATTENTION,
                     f"calls of attention show {pattern} in some forwards and layers, and not in others",
                     expected=said.expected if said else f"a call for each layer, in each forward ({name}, step {step})",
-                    got=said.got if said else f"none for {len(holes)} of {len(wanted)} tensors",
+                    got=said.got if said else f"none for {len(holes)} of {len(keys)} tensors",
                     next_step="run the case in one forward, model(**case.inputs), or name a module that has this tap",
                 )

@@ -37,21 +37,21 @@ def read_debugger(tree: Path) -> list[Dumped]:
     if not there:
         rule, again = "the tree holds texts and no tensors", "model_addition_debugger_context(model, use_repr=False)"
         raise refused(tree, rule, "a safetensors file for each tensor", "none", again)
-    return [one for path in there.values() if (one := _dumped(path, model)) is not None]
+    return [dumped for path in there.values() if (dumped := _dumped(path, model)) is not None]
 
 
-def _files_of(node: Any) -> Iterator[str]:
+def _files_of(root: Any) -> Iterator[str]:
     """The names of the files in a tree, from its root down."""
-    open_ = [node]
+    open_ = [root]
     while open_:
-        one = open_.pop()
-        if isinstance(one, dict):
-            value = one.get("value")
+        node = open_.pop()
+        if isinstance(node, dict):
+            value = node.get("value")
             if isinstance(value, str) and value.endswith(".safetensors"):
                 yield value.removeprefix("./")
-            open_ += one.values()
-        elif isinstance(one, list):
-            open_ += one
+            open_ += node.values()
+        elif isinstance(node, list):
+            open_ += node
 
 
 def _dumped(path: Path, model: str) -> Dumped | None:
@@ -66,7 +66,7 @@ def _dumped(path: Path, model: str) -> Dumped | None:
     else:
         name = f"{module}:output.{match['part'] or 0}"
     try:
-        (one,) = read_file(path)
+        (dumped,) = read_file(path)
     except ValueError:
         raise refused(path, "it holds more than one tensor, or none", "the one called data", path.name) from None
-    return replace(one, name=name)
+    return replace(dumped, name=name)

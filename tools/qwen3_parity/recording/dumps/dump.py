@@ -49,8 +49,8 @@ def shown(name: str) -> str:
 
 def refused(where: object, rule: str, expected: object, got: object, next_step: str = _NEXT) -> ParityError:
     """The error of a dump that is not what it should be; names out of it stay on their line."""
-    place, rule, wanted, had = (str(one).replace("\n", "\\n") for one in (where, rule, expected, got))
-    return ParityError(place, rule, expected=wanted, got=had, next_step=next_step)
+    place, rule, expected_text, got_text = (str(value).replace("\n", "\\n") for value in (where, rule, expected, got))
+    return ParityError(place, rule, expected=expected_text, got=got_text, next_step=next_step)
 
 
 @contextmanager
@@ -71,15 +71,15 @@ def natural(name: str) -> list[tuple[int, str]]:
 
 def files(folder: Path, ending: str) -> list[Path]:
     """The files of a folder with this ending, numbers by value; what is no regular file is left to who opens it."""
-    return sorted((one for one in listed(folder) if one.name.endswith(ending)), key=lambda one: natural(one.name))
+    return sorted((path for path in listed(folder) if path.name.endswith(ending)), key=lambda path: natural(path.name))
 
 
 def listed(folder: Path) -> list[Path]:
     """What a folder holds, by name; raises `ParityError` for one that cannot be read or is endless."""
     with reading(folder):
         names = list[Path]()
-        for one in folder.iterdir():
-            names.append(one)
+        for path in folder.iterdir():
+            names.append(path)
             if len(names) > MAX_ARRAYS:
                 raise refused(folder, "the folder has more files than any dump", f"at most {MAX_ARRAYS}", "more")
     return sorted(names)
@@ -93,13 +93,13 @@ def is_folder(path: Path) -> bool:
 def by_forward(groups: Iterable[Sequence[Dumped]]) -> list[Dumped]:
     """The arrays of several files: one forward a file where they name the same things, and one in all elsewhere."""
     every = [list(group) for group in groups]
-    names = [one.name for group in every for one in group]
+    names = [dumped.name for group in every for dumped in group]
     if len(names) > MAX_ARRAYS:
         raise refused("the dump", "it has more arrays than any case", f"at most {MAX_ARRAYS}", len(names))
     if len(set(names)) == len(names):
-        return [one for group in every for one in group]
+        return [dumped for group in every for dumped in group]
     return [
-        Dumped(one.name, one.shape, one.dtype, one.load, one.file, forward)
+        Dumped(dumped.name, dumped.shape, dumped.dtype, dumped.load, dumped.file, forward)
         for forward, group in enumerate(every)
-        for one in group
+        for dumped in group
     ]

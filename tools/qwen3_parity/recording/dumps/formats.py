@@ -29,17 +29,17 @@ def read_dump(path: Path, opened: ExitStack) -> Dump:
     dump = _folder(path)
     if dump is not None:
         return dump
-    inside = sorted((one for one in listed(path) if is_folder(one)), key=lambda one: natural(one.name))
-    dumps = [dump for one in inside if (dump := _folder(one)) is not None]
+    inside = sorted((child for child in listed(path) if is_folder(child)), key=lambda child: natural(child.name))
+    dumps = [dump for child in inside if (dump := _folder(child)) is not None]
     if not dumps:
         raise refused(path, "there is no dump in this folder", _WANTED, "none", "give the folder with the files")
     kinds = sorted({dump.kind for dump in dumps})
     if len(kinds) > 1:
         raise refused(path, "its folders hold dumps of several kinds", "one kind", ", ".join(kinds))
-    if any(one.forward for dump in dumps for one in dump.arrays):
+    if any(dumped.forward for dump in dumps for dumped in dump.arrays):
         got = f"{len(dumps)} folders with several forwards each"
         raise refused(path, "it holds several dumps", "one run of the case", got, "give the folder of one run")
-    arrays = [replace(one, forward=number) for number, dump in enumerate(dumps) for one in dump.arrays]
+    arrays = [replace(dumped, forward=number) for number, dump in enumerate(dumps) for dumped in dump.arrays]
     return Dump(path, kinds[0], arrays)
 
 
@@ -57,16 +57,16 @@ def _file(path: Path, opened: ExitStack) -> Dump:
 def _folder(path: Path) -> Dump | None:
     trees = files(path, TREE)
     if len(trees) > 1:
-        raise refused(path, "the folder has the trees of several models", "one", ", ".join(one.name for one in trees))
+        raise refused(path, "the folder has the trees of several models", "one", ", ".join(tree.name for tree in trees))
     if trees:
         return Dump(path, "transformers' model debugger", read_debugger(trees[0]))
-    found = {ending: paths for ending in _ENDINGS if (paths := files(path, ending))}
-    if len(found) > 1:
-        raise refused(path, "the folder has files of several kinds", "one kind", ", ".join(found))
-    if ".pt" in found:
+    by_ending = {ending: paths for ending in _ENDINGS if (paths := files(path, ending))}
+    if len(by_ending) > 1:
+        raise refused(path, "the folder has files of several kinds", "one kind", ", ".join(by_ending))
+    if ".pt" in by_ending:
         from qwen3_parity.recording.dumps.sglang import read_sglang
 
-        return Dump(path, "SGLang", read_sglang(found[".pt"]))
-    if ".safetensors" in found:
-        return Dump(path, "safetensors", read_files(found[".safetensors"]))
-    return Dump(path, "NumPy", read_npys(found[".npy"])) if found else None
+        return Dump(path, "SGLang", read_sglang(by_ending[".pt"]))
+    if ".safetensors" in by_ending:
+        return Dump(path, "safetensors", read_files(by_ending[".safetensors"]))
+    return Dump(path, "NumPy", read_npys(by_ending[".npy"])) if by_ending else None

@@ -31,7 +31,7 @@ _SHOWN, _LIKE = 6, 24
 class _Matched(NamedTuple):
     """An array and the taps that it holds, by its own name or by an entry of a map."""
 
-    one: Dumped
+    dumped: Dumped
     forward: int
     taps: tuple[str, ...]
     entry: Entry | None
@@ -46,8 +46,8 @@ def import_graph_dump(
 ) -> Imported:
     """As `import_dump`, of a golden with a graph; `entries` are those of a name map."""
     matched, left = _matched(dump, case.golden, entries)
-    inputs = [one for one in left if is_given(one.name)]
-    others = list(dict.fromkeys(general(one.name) for one in left if not is_given(one.name)))
+    inputs = [dumped for dumped in left if is_given(dumped.name)]
+    others = list(dict.fromkeys(general(dumped.name) for dumped in left if not is_given(dumped.name)))
     if not matched:
         raise _nothing(dump, others, case)
     known = list(dict.fromkeys(general(name) for name in names_of(case.golden)))
@@ -67,21 +67,21 @@ class _Reading(NamedTuple):
 
 def _matched(dump: Dump, golden: Recording, entries: Sequence[Entry]) -> tuple[list[_Matched], list[Dumped]]:
     """The arrays that mean taps, and those that mean none; what a map leaves out is neither."""
-    readings = {name: _readings(name) for name in dict.fromkeys(one.name for one in dump.arrays)}
-    every = [reading for some in readings.values() for reading in some]
+    readings = {name: _readings(name) for name in dict.fromkeys(dumped.name for dumped in dump.arrays)}
+    every = [reading for group in readings.values() for reading in group]
     by_map = _by_map(every, golden, entries)
     by_name = {} if is_all(entries) else _by_name(every, golden)
     matched, left = list[_Matched](), list[Dumped]()
-    for one in dump.arrays:
-        said = next((reading for reading in readings[one.name] if reading[:3] in by_map), None)
+    for dumped in dump.arrays:
+        said = next((reading for reading in readings[dumped.name] if reading[:3] in by_map), None)
         entry = None if said is None else by_map[said[:3]]
-        said = said or next((reading for reading in readings[one.name] if reading[:3] in by_name), None)
+        said = said or next((reading for reading in readings[dumped.name] if reading[:3] in by_name), None)
         if said is None:
-            left.append(one)
+            left.append(dumped)
             continue
         taps = entry.named.patterns if entry else (by_name[said[:3]],)
         if taps:
-            matched.append(_Matched(one, one.forward if said.step is None else said.step, taps, entry))
+            matched.append(_Matched(dumped, dumped.forward if said.step is None else said.step, taps, entry))
     return matched, left
 
 
@@ -101,18 +101,18 @@ def _by_map(
     paths = dict[tuple[str, int], dict[str, None]]()
     for path, end, number, _ in readings:
         paths.setdefault((end, number), {})[path] = None
-    found = dict[tuple[str, str, int], Entry]()
+    entry_by_end = dict[tuple[str, str, int], Entry]()
     for entry in entries:
         end, number = entry.named.end, entry.named.number
         for path, layer in in_layers(entry, paths.get((end, number), ()), golden):
-            found[path, end, number] = layer
-    return found
+            entry_by_end[path, end, number] = layer
+    return entry_by_end
 
 
 def _by_name(readings: Sequence[_Reading], golden: Recording) -> dict[tuple[str, str, int], str]:
     """The tap that each path and end is called after, below whatever prefix."""
     taps = names_of(golden)
-    there = {module_of(one.path) for one in readings if one.end == "output"}
+    there = {module_of(reading.path) for reading in readings if reading.end == "output"}
     prefixes = prefixes_of(modules_of(taps), there)
     theirs = dict[str, str]()
     for tap in taps:
@@ -138,28 +138,28 @@ def _fitting(recording: Recorder, member: _Matched, forward: Forward) -> list[Wa
         every = [wanted_of(golden, tap, forward, bounds, batch) for tap in member.taps]
     except ValueError:
         return None
-    there = [one for one in every if one is not None]
+    there = [layout for layout in every if layout is not None]
     if len(there) < len(every):
         return []
     if len(every) > 1:
-        shape, width = member.one.shape, sum(width_of(one.parts) for one in there)
+        shape, width = member.dumped.shape, sum(width_of(layout.parts) for layout in there)
         return there if shape and shape[-1] == width else None
     by_name = member.entry is None
-    return there if fits(member.one.shape, member.taps[0], there[0], member.order, by_name=by_name) else None
+    return there if fits(member.dumped.shape, member.taps[0], there[0], member.order, by_name=by_name) else None
 
 
 def _laid_out(recording: Recorder, member: _Matched, forward: Forward) -> list[Part] | Misfit:
     """The taps in an array, or what is wrong with its shape."""
-    one, where, entry = member.one, shown(member.one.name), member.entry
-    wanted = _fitting(recording, member, forward)
-    if wanted is None:
+    dumped, where, entry = member.dumped, shown(member.dumped.name), member.entry
+    layouts = _fitting(recording, member, forward)
+    if layouts is None:
         golden, bounds, batch = recording.case.golden, recording.bounds, recording.case.batch
         wants = [wanted_of(golden, tap, forward, bounds, batch) for tap in member.taps]
         text = " + ".join(str([part.size for part in want.parts]) for want in wants if want)
-        return Misfit(where, " + ".join(member.taps), text, str(list(one.shape)))
-    if not wanted:
+        return Misfit(where, " + ".join(member.taps), text, str(list(dumped.shape)))
+    if not layouts:
         return []
-    array, widths = one.load(), [width_of(part.parts) for part in wanted]
+    array, widths = dumped.load(), [width_of(part.parts) for part in layouts]
     parts = parts_of_fused(entry, widths, array, where) if entry else [array]
     return [Part(tap, part, member.order, entry is None) for tap, part in zip(member.taps, parts, strict=True)]
 

@@ -29,12 +29,12 @@ _SHOWN = 6
 
 
 class _Matched(NamedTuple):
-    one: Dumped
+    dumped: Dumped
     meaning: Meaning
 
     @property
     def forward(self) -> int:
-        return self.one.forward if self.meaning.step is None else self.meaning.step
+        return self.dumped.forward if self.meaning.step is None else self.meaning.step
 
 
 def import_dump(
@@ -52,8 +52,11 @@ def import_dump(
     mean the same, for forwards that are not the case's, and for a case that is not of one stack of layers.
     """
     if case.golden.case.mode not in (pb.ENCODER, pb.CAUSAL, pb.GRAPH):
-        rule, wanted = "a dump is of one stack of layers", "a case of decoder/*, llama/* or encoder/*, or with a graph"
-        raise refused(case.name, rule, wanted, pb.Mode.Name(case.golden.case.mode), "choose another case")
+        rule, expected = (
+            "a dump is of one stack of layers",
+            "a case of decoder/*, llama/* or encoder/*, or with a graph",
+        )
+        raise refused(case.name, rule, expected, pb.Mode.Name(case.golden.case.mode), "choose another case")
     names = ready(names)
     if case.is_graph:
         entries = graph_map(names, case.golden)
@@ -65,26 +68,33 @@ def import_dump(
 
 
 def _imported(dump: Dump, case: Case, named: Sequence[Named], path: Path | None, arithmetic: pb.Arithmetic) -> Imported:
-    known = meanings([one.name for one in dump.arrays], named, case.stack)
-    matched = [_Matched(one, known[one.name]) for one in dump.arrays if one.name in known and known[one.name].taps]
-    others = [one for one in dump.arrays if one.name not in known]
-    inputs, left = ([one for one in others if is_given(one.name) is wanted] for wanted in (True, False))
+    known = meanings([dumped.name for dumped in dump.arrays], named, case.stack)
+    matched = [
+        _Matched(dumped, known[dumped.name])
+        for dumped in dump.arrays
+        if dumped.name in known and known[dumped.name].taps
+    ]
+    others = [dumped for dumped in dump.arrays if dumped.name not in known]
+    inputs = [dumped for dumped in others if is_given(dumped.name)]
+    left = [dumped for dumped in others if not is_given(dumped.name)]
     if not matched:
         raise _nothing(dump, left, case)
-    names = dict.fromkeys(general(one.name) for one in sorted(left, key=lambda one: is_input(one.name)))
+    names = dict.fromkeys(general(dumped.name) for dumped in sorted(left, key=lambda dumped: is_input(dumped.name)))
     unmatched = {name: nearest(name, case.stack) for name in names}
     return import_forwards(dump, case, path, arithmetic, matched, inputs, _fits, _laid_out, unmatched)
 
 
 def _parts(meaning: Meaning) -> list[tuple[str, tuple[str, ...]]]:
     """The taps of a meaning, each with its axes, heads by themselves."""
-    spots = [(name, place(name)) for name in meaning.taps]
-    return [(name, split_axes(pattern_of(name), spot.axes)) for name, spot in spots if spot is not None]
+    tap_places = [(name, place(name)) for name in meaning.taps]
+    return [
+        (name, split_axes(pattern_of(name), tap_place.axes)) for name, tap_place in tap_places if tap_place is not None
+    ]
 
 
 def _fits(recording: Recorder, member: _Matched, forward: Forward) -> bool:
     """Whether an array can be its tap by its shape alone. Only then is it loaded."""
-    shape, parts, sizes = member.one.shape, _parts(member.meaning), recording.sizes(forward)
+    shape, parts, sizes = member.dumped.shape, _parts(member.meaning), recording.sizes(forward)
     name, axes = parts[0]
     if len(parts) > 1:
         width = sum(width_of(axes, sizes) for _, axes in parts)
@@ -103,12 +113,12 @@ def _fits(recording: Recorder, member: _Matched, forward: Forward) -> bool:
 
 def _laid_out(recording: Recorder, member: _Matched, forward: Forward) -> list[Part] | Misfit:
     """The taps in an array, or what is wrong with its shape."""
-    one, meaning, sizes = member.one, member.meaning, recording.sizes(forward)
-    where, parts = shown(one.name), _parts(meaning)
+    dumped, meaning, sizes = member.dumped, member.meaning, recording.sizes(forward)
+    where, parts = shown(dumped.name), _parts(meaning)
     if not _fits(recording, member, forward):
-        wanted = " + ".join(f"{tap.rpartition('.')[2]} {[sizes.get(a, 0) for a in axes]}" for tap, axes in parts)
-        return Misfit(where, " + ".join(meaning.taps), wanted, str(list(one.shape)))
-    array, order = one.load(), _order(member, sizes)
+        expected = " + ".join(f"{tap.rpartition('.')[2]} {[sizes.get(a, 0) for a in axes]}" for tap, axes in parts)
+        return Misfit(where, " + ".join(meaning.taps), expected, str(list(dumped.shape)))
+    array, order = dumped.load(), _order(member, sizes)
     return [
         Part(tap, part_of(meaning.entry, pattern, array, where, sizes) if len(parts) > 1 else array, order)
         for pattern, tap in zip(meaning.entry.patterns, meaning.taps, strict=True)
@@ -117,16 +127,18 @@ def _laid_out(recording: Recorder, member: _Matched, forward: Forward) -> list[P
 
 def _order(member: _Matched, sizes: Mapping[str, int]) -> tuple[str, ...]:
     """The order of an array's axes where it is known, empty where its shape tells."""
-    one, meaning = member
-    own = _parts(meaning)[0][1]
-    if meaning.laid_out and set(own) <= sizes.keys() and own in readings(one.shape, own, sizes):
-        return own
+    dumped, meaning = member
+    axes = _parts(meaning)[0][1]
+    if meaning.laid_out and set(axes) <= sizes.keys() and axes in readings(dumped.shape, axes, sizes):
+        return axes
     return meaning.entry.axes
 
 
 def _nothing(dump: Dump, left: Sequence[Dumped], case: Case) -> Exception:
-    names = list(dict.fromkeys(general(one.name) for one in left))
-    said = [f"{shown(one)}{f' (like {like})' if (like := nearest(one, case.stack)) else ''}" for one in names[:_SHOWN]]
+    names = list(dict.fromkeys(general(dumped.name) for dumped in left))
+    said = [
+        f"{shown(name)}{f' (like {like})' if (like := nearest(name, case.stack)) else ''}" for name in names[:_SHOWN]
+    ]
     more = f", and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return refused(
         dump.path,

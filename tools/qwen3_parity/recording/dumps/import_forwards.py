@@ -23,7 +23,7 @@ class Match(Protocol):
     """An array that means taps, and the number of its forward."""
 
     @property
-    def one(self) -> Dumped:
+    def dumped(self) -> Dumped:
         """The array."""
 
     @property
@@ -60,15 +60,15 @@ def import_forwards(
     """
     misfits, forwards = list[Misfit](), list[Forward]()
     with recorder(case, path, f"{dump.kind} dump") as recording:
-        recording.arithmetic, recording.stored = arithmetic, _stored_in(one.one for one in matched)
-        for number, group in groupby(sorted(matched, key=lambda one: one.forward), key=lambda one: one.forward):
+        recording.arithmetic, recording.stored = arithmetic, _stored_in(match.dumped for match in matched)
+        for number, group in groupby(sorted(matched, key=lambda match: match.forward), key=lambda match: match.forward):
             members = list(group)
             # As a model without a cache runs, one forward over all slots serves every step.
             forward = max(
                 _forwards_after(recording, forwards, dump.path),
                 key=lambda choice: sum(fits(recording, member, choice) for member in members),
             )
-            refuse_other_inputs(case, [one for one in inputs if forward_of(one) == number], forward)
+            refuse_other_inputs(case, [dumped for dumped in inputs if forward_of(dumped) == number], forward)
             misfits += _record(recording, members, forward, parts)
             forwards.append(forward)
         _refuse_unfinished(recording, forwards, dump.path)
@@ -89,19 +89,19 @@ def _record(
     """Write what fits; what does not is said with both shapes."""
     misfits, owners = list[Misfit](), dict[str, Dumped]()
     for member in members:
-        one, where = member.one, shown(member.one.name)
+        dumped, where = member.dumped, shown(member.dumped.name)
         laid_out = parts(recording, member, forward)
         if isinstance(laid_out, Misfit):
             misfits.append(laid_out)
             continue
         for tap, array, order, by_name in laid_out:
-            owner = owners.setdefault(tap, one)
-            if owner is one:
-                recording.add(tap, array, one.dtype, forward, where, order, by_name=by_name)
-            elif not equal(owner.load(), one.load()):  # what a model gives is what its last module gives
-                got = f"{shown(owner.name)} ({owner.file.name}) and {where} ({one.file.name}), which differ"
+            owner = owners.setdefault(tap, dumped)
+            if owner is dumped:
+                recording.add(tap, array, dumped.dtype, forward, where, order, by_name=by_name)
+            elif not equal(owner.load(), dumped.load()):  # what a model gives is what its last module gives
+                got = f"{shown(owner.name)} ({owner.file.name}) and {where} ({dumped.file.name}), which differ"
                 next_step = "name in the map the one that is meant, and the layer of each"
-                raise refused(one.file.parent, f"two arrays of a forward are {tap}", "one", got, next_step)
+                raise refused(dumped.file.parent, f"two arrays of a forward are {tap}", "one", got, next_step)
     return misfits
 
 
@@ -117,7 +117,7 @@ def _no_shape(dump: Dump, misfits: Sequence[Misfit]) -> Exception:
 
 def _stored_in(arrays: Iterable[Dumped]) -> pb.Arithmetic:
     """What most floats of a dump are stored in: a model in bfloat16 has a few taps in float32."""
-    counted = Counter(one.dtype for one in arrays if one.dtype in FLOATS)
+    counted = Counter(dumped.dtype for dumped in arrays if dumped.dtype in FLOATS)
     most = counted.most_common(1)
     return ARITHMETIC[most[0][0]] if most else pb.ARITHMETIC_UNSPECIFIED
 
@@ -135,9 +135,9 @@ def _forwards_after(recording: Recorder, before: Sequence[Forward], path: Path) 
     ]
     if not choices:
         rule, got = "the case is at its end, and the dump has one more forward", f"{len(before) + 1} or more"
-        wanted = f"forwards over the {ends[-1]} slots of {recording.case.name}, {len(ends)} or fewer"
+        expected = f"forwards over the {ends[-1]} slots of {recording.case.name}, {len(ends)} or fewer"
         raise refused(
-            path, rule, wanted, got, "leave in the dump what belongs to the case: no warm-up, no other request"
+            path, rule, expected, got, "leave in the dump what belongs to the case: no warm-up, no other request"
         )
     return choices
 
@@ -146,10 +146,10 @@ def _refuse_unfinished(recording: Recorder, forwards: Sequence[Forward], path: P
     """Raise `ParityError` for a dump that ends before the case does."""
     total, stop = recording.bounds[-1][1], forwards[-1].stop
     if stop != total:
-        wanted = f"forwards over all {total} slots of {recording.case.name}, in one or in {len(recording.bounds)}"
+        expected = f"forwards over all {total} slots of {recording.case.name}, in one or in {len(recording.bounds)}"
         got = f"{len(forwards)} forwards, {stop} slots"
         raise refused(
-            path, "the dump ends before the case does", wanted, got, "run the case to its end, or choose another"
+            path, "the dump ends before the case does", expected, got, "run the case to its end, or choose another"
         )
 
 

@@ -67,14 +67,14 @@ def meanings(names: Iterable[str], named: Sequence[Named], stack: str) -> dict[s
     every = list(dict.fromkeys(names))
     rests = {name: match["rest"] for name in every if (match := _STEP.fullmatch(name))}
     known = _Known([*every, *rests.values()], named, stack)
-    found = dict[str, Meaning]()
+    by_name = dict[str, Meaning]()
     for name in every:
         meaning = known.meaning(name)
         if meaning is None and name in rests and (rest := known.meaning(rests[name])) is not None:
             meaning = replace(rest, step=int(name.partition(".")[0]))
         if meaning is not None:
-            found[name] = meaning
-    return found
+            by_name[name] = meaning
+    return by_name
 
 
 class _Known:
@@ -82,12 +82,14 @@ class _Known:
 
     def __init__(self, names: Sequence[str], named: Sequence[Named], stack: str) -> None:
         self.patterns = patterns_of_stack(stack)
-        self.map = [(one, _expression(one.path)) for one in named]
+        self.map = [(entry, _expression(entry.path)) for entry in named]
         self.is_all, out = says_all(named), left_out(named)
         usual = (
-            () if self.is_all else (one for one in _usual(names, stack) if (one.path, one.end, one.number) not in out)
+            ()
+            if self.is_all
+            else (entry for entry in _usual(names, stack) if (entry.path, entry.end, entry.number) not in out)
         )
-        self.usual = {(one.path, one.end, one.number): one for one in usual}
+        self.usual = {(entry.path, entry.end, entry.number): entry for entry in usual}
 
     def meaning(self, name: str) -> Meaning | None:
         """What a name means, None for nothing."""
@@ -136,11 +138,11 @@ def _usual(names: Sequence[str], stack: str) -> list[Named]:
     """Hugging Face's modules among what a dump names."""
     paths = {general(path) for name in names for path, _, _ in [(name, "", 0), *_ends(name)]}
     paths |= {path.removesuffix(".inv_freq") for path in paths}
-    found = [_HEAD] if stack == "decoder" else []
-    for one in usual_rows(paths, stack):
-        path = f"{one.module}.{one.row.buffer}" if one.row.buffer else one.module
-        found.append(Named(path, (one.pattern,), *end_of(one.row)))
-    return found
+    entries = [_HEAD] if stack == "decoder" else []
+    for row in usual_rows(paths, stack):
+        path = f"{row.module}.{row.row.buffer}" if row.row.buffer else row.module
+        entries.append(Named(path, (row.pattern,), *end_of(row.row)))
+    return entries
 
 
 def nearest(name: str, stack: str) -> str:

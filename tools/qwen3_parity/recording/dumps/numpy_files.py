@@ -106,12 +106,12 @@ def _header(where: object, file: IO[bytes], size: int) -> _Header:
     with suppress(TypeError):
         code = _DTYPES.get(numpy.newbyteorder("<"))
     if code is None:
-        wanted = "float64, float32, float16, bfloat16, int64, int32, uint8 or bool"
-        raise refused(where, "this dtype has no place in a recording", wanted, f"dtype {numpy}")
+        expected = "float64, float32, float16, bfloat16, int64, int32, uint8 or bool"
+        raise refused(where, "this dtype has no place in a recording", expected, f"dtype {numpy}")
     begin = file.tell()
     if any(length < 0 for length in shape) or begin + prod(shape) * numpy.itemsize != size:
-        wanted = f"{prod(shape) * numpy.itemsize} bytes behind the header for {list(shape)} {numpy}"
-        raise refused(where, "its size disagrees with its shape", wanted, f"{size - begin} bytes")
+        expected = f"{prod(shape) * numpy.itemsize} bytes behind the header for {list(shape)} {numpy}"
+        raise refused(where, "its size disagrees with its shape", expected, f"{size - begin} bytes")
     return _Header(shape, fortran, numpy, code, begin)
 
 

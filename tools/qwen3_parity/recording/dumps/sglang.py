@@ -42,11 +42,11 @@ def read_sglang(paths: Sequence[Path]) -> list[Dumped]:
     if len(ranks) > 1:
         rule = "it was written by several ranks, and each has a part of the tensors"
         raise refused(paths[0].parent, rule, "the files of one rank", f"ranks {', '.join(ranks[:8])}", _ONE_RANK)
-    made = []
+    arrays = []
     for path, tags in tagged:
-        if (one := _dumped(path, tags, _value(path))) is not None:
-            made.append(one)
-    return made
+        if (dumped := _dumped(path, tags, _value(path))) is not None:
+            arrays.append(dumped)
+    return arrays
 
 
 _ONE_RANK = "run it on one device, or give a folder with the files of whole tensors"
@@ -55,8 +55,8 @@ _ONE_RANK = "run it on one device, or give a folder with the files of whole tens
 def _tags(path: Path) -> dict[str, str]:
     tags = tags_of(path)
     if tags is None:
-        wanted = "SGLang's names: name=…___step=…___rank=….pt"
-        raise refused(path, "its name does not say which tensor it is", wanted, path.name)
+        expected = "SGLang's names: name=…___step=…___rank=….pt"
+        raise refused(path, "its name does not say which tensor it is", expected, path.name)
     return tags
 
 

@@ -54,20 +54,23 @@ def write_dump(recording: Recording, path: Path) -> int:
 
 
 def _npz(file: BinaryIO, _recording: Recording, tensors: Mapping[str, Tensor]) -> None:
-    arrays = {name: one.array.view("V2") if one.info.dtype == pb.BF16 else one.array for name, one in tensors.items()}
+    arrays = {
+        name: tensor.array.view("V2") if tensor.info.dtype == pb.BF16 else tensor.array
+        for name, tensor in tensors.items()
+    }
     np.savez(file, allow_pickle=False, **arrays)
 
 
 def _safetensors(file: BinaryIO, recording: Recording, tensors: Mapping[str, Tensor]) -> None:
     # The widest first, as the library does: readers map the file, and elements stand at multiples of their size.
     widest = sorted(tensors, key=lambda name: -tensors[name].array.itemsize)
-    axes = {name: list(one.info.axes) for name, one in tensors.items()}
+    axes = {name: list(tensor.info.axes) for name, tensor in tensors.items()}
     header: dict[str, Any] = {"__metadata__": {"case": recording.case.name, "axes": json.dumps(axes)}}
     end = 0
     for name in widest:
-        one = tensors[name]
-        begin, end = end, end + one.array.nbytes
-        header[name] = {"dtype": _WORDS[one.info.dtype], "shape": one.array.shape, "data_offsets": [begin, end]}
+        tensor = tensors[name]
+        begin, end = end, end + tensor.array.nbytes
+        header[name] = {"dtype": _WORDS[tensor.info.dtype], "shape": tensor.array.shape, "data_offsets": [begin, end]}
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     file.write(len(text).to_bytes(8, "little") + text)

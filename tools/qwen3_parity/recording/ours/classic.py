@@ -20,7 +20,9 @@ from qwen3_spec.ops import OPS
 
 BACKENDS = {"eager": pb.EAGER, "sdpa": pb.SDPA}
 _END = {"pre_norm": "norm", "post_norm": "last_hidden_state"}
-_MODULES = {f"layers.{{layer}}.{one}": f"layers.{{layer}}.feed_forward.{one}" for one in ("linear1", "linear2")}
+_MODULES = {
+    f"layers.{{layer}}.{linear}": f"layers.{{layer}}.feed_forward.{linear}" for linear in ("linear1", "linear2")
+}
 
 
 def _network(case: pb.Case) -> str:
@@ -33,7 +35,7 @@ def _refuse(case: pb.Case, rule: str, expected: object, got: object) -> ParityEr
 
 def _load(case: pb.Case, directory: Path, dtype: torch.dtype) -> tuple[TransformerEncoder, dict[str, nn.Parameter]]:
     """Our model with the directory's tensors, and those parameters that the directory has, by canonical name."""
-    config, own = case.config, case.config.classic_encoder
+    config, classic = case.config, case.config.classic_encoder
     model = TransformerEncoder(
         config.vocab_size or 1,  # a network that starts with hidden states has no embeddings: these stay unused
         config.hidden_size,
@@ -42,15 +44,15 @@ def _load(case: pb.Case, directory: Path, dtype: torch.dtype) -> tuple[Transform
         config.intermediate_size,
         config.max_position_embeddings or 1,
         activation=config.hidden_act,
-        pre_norm=own.norm_first,
-        layer_norm_eps=own.layer_norm_eps,
-        scale_embeddings=own.scale_embeddings,
+        pre_norm=classic.norm_first,
+        layer_norm_eps=classic.layer_norm_eps,
+        scale_embeddings=classic.scale_embeddings,
     )
     state = dict(read_tensors(stored_tensors(directory)))
-    unused = {"embed_tokens.weight", "embed_positions.weight"} if own.starts_with_hidden_states else set[str]()
-    found = model.load_state_dict(state, strict=False)
-    if found.unexpected_keys or set(found.missing_keys) != unused:
-        strange = [*found.unexpected_keys, *sorted(set(found.missing_keys) - unused)]
+    unused = {"embed_tokens.weight", "embed_positions.weight"} if classic.starts_with_hidden_states else set[str]()
+    keys = model.load_state_dict(state, strict=False)
+    if keys.unexpected_keys or set(keys.missing_keys) != unused:
+        strange = [*keys.unexpected_keys, *sorted(set(keys.missing_keys) - unused)]
         raise _refuse(case, "the checkpoint is another network's", "its tensors and no others", ", ".join(strange))
     model.to(dtype).train(mode=False)
     named = {f"{_network(case)}.{name}": p for name, p in model.named_parameters() if name not in unused}
@@ -76,11 +78,11 @@ class ClassicEncoder:
         mask = torch.from_numpy(inputs["input.encoder_attention_mask"].copy())
 
         layers: Any = self.model.layers
-        network, own = _network(case), "pre_norm" if layers[0].pre_norm else "post_norm"
+        network, built_as = _network(case), "pre_norm" if layers[0].pre_norm else "post_norm"
 
         def named(name: str) -> str:  # hooked as its blocks are built, judged as the case wants them
-            last = name.removeprefix(f"{own}.")
-            return f"{network}.{_END[network] if last == _END[own] else last}"
+            last = name.removeprefix(f"{built_as}.")
+            return f"{network}.{_END[network] if last == _END[built_as] else last}"
 
         def sink(name: str, value: torch.Tensor) -> None:
             rows = name.endswith("embed_positions") and value.dim() == 2  # looked up once for the whole batch
@@ -88,7 +90,7 @@ class ClassicEncoder:
 
         with_states = case.config.classic_encoder.starts_with_hidden_states
         model: nn.Module = _Layers(self.model.layers) if with_states else self.model
-        hooks = attach(model, own, sink, modules=_MODULES, wanted=lambda name: wanted(named(name)))
+        hooks = attach(model, built_as, sink, modules=_MODULES, wanted=lambda name: wanted(named(name)))
         with hooks, _attentions(self.model):
             if with_states:
                 hidden = torch.from_numpy(inputs["input.hidden_states"].copy())
@@ -117,9 +119,9 @@ def _attentions(model: TransformerEncoder) -> Iterator[None]:
     """Inside, each attention hands over what it is given and gives between its projections."""
     with ExitStack() as undo:
         layers: Any = model.layers
-        for own in (layer.self_attn for layer in layers):
-            undo.callback(setattr, own, "attention", own.attention)
-            own.attention = _recording(own.attention, own)
+        for attention in (layer.self_attn for layer in layers):
+            undo.callback(setattr, attention, "attention", attention.attention)
+            attention.attention = _recording(attention.attention, attention)
         yield
 
 

@@ -29,13 +29,13 @@ def processors(model: Qwen3ForSeq2SeqLM, case: pb.Case, mask: torch.Tensor) -> L
     config.decoder_start_token_id = case.generation.pad_token_id  # asked for, not used
     mixin._prepare_special_tokens(config, True, device=mask.device)
     prompt = case.generation.prompt_length
-    made: LogitsProcessorList = mixin._get_logits_processor(
+    filters: LogitsProcessorList = mixin._get_logits_processor(
         generation_config=config,
         input_ids_seq_length=prompt,
         device=mask.device,
         model_kwargs={"decoder_attention_mask": mask[:, :prompt]},
     )
-    return made
+    return filters
 
 
 def next_token_probs(

@@ -50,9 +50,9 @@ def used_parameters(case: pb.Case) -> tuple[str, ...]:
     return tuple(begin.format(role=case.checkpoint[0].role) for begin in _STACKS[case.mode])
 
 
-def _flex(module: nn.Module, *given: torch.Tensor, **kwargs: Any) -> Any:
+def _flex(module: nn.Module, *tensors: torch.Tensor, **kwargs: Any) -> Any:
     """HF's flex attention, which reads beyond the end of a mask that is no `BlockMask`."""
-    *qkv, mask = given
+    *qkv, mask = tensors
     return ALL_ATTENTION_FUNCTIONS["flex_attention"](module, *qkv, block_mask(mask), **kwargs)
 
 
@@ -86,9 +86,9 @@ def _half(decoder: Any) -> Iterator[None]:
     with ExitStack() as undo:
         _marked(decoder, "encoder_position_embeddings", undo)
         for layer in decoder.layers:
-            own = layer.merged_attn
-            keep = partial(_encoder_key, own) if decoder.config.rotate_encoder_keys else None
-            _marked(own, "encoder_keys_values", undo, keep)
+            attention = layer.merged_attn
+            keep = partial(_encoder_key, attention) if decoder.config.rotate_encoder_keys else None
+            _marked(attention, "encoder_keys_values", undo, keep)
         yield
 
 
@@ -118,8 +118,8 @@ class EncoderDecoder:
             tap(name, step, value)
 
         encoder, decoder = self.model.encoder, self.model.decoder
-        own = attach(decoder, "decoder", sink, modules=_MERGED, wanted=wanted, encoder_length=encoder_length)
-        with attach(encoder, "encoder", sink, wanted=wanted), own, _half(decoder):
+        decoder_hooks = attach(decoder, "decoder", sink, modules=_MERGED, wanted=wanted, encoder_length=encoder_length)
+        with attach(encoder, "encoder", sink, wanted=wanted), decoder_hooks, _half(decoder):
             yield
 
     @torch.no_grad()

@@ -27,23 +27,23 @@ Numbers = Mapping[str, float]
 Outputs = dict[str, torch.Tensor]
 
 
-def _norm(given: Given, numbers: Numbers) -> Outputs:
-    x, weight = given["input.x"], given["parameter.weight"]
+def _norm(inputs: Given, numbers: Numbers) -> Outputs:
+    x, weight = inputs["input.x"], inputs["parameter.weight"]
     module = Qwen3RMSNorm(x.shape[-1], eps=numbers["eps"]).to(x.dtype)
     module.weight.data = weight
     return {"output.y": module(x)}
 
 
-def _linear(given: Given, numbers: Numbers) -> Outputs:
-    bias = given.get("parameter.bias")
-    return {"output.y": torch.nn.functional.linear(given["input.x"], given["parameter.weight"], bias)}
+def _linear(inputs: Given, numbers: Numbers) -> Outputs:
+    bias = inputs.get("parameter.bias")
+    return {"output.y": torch.nn.functional.linear(inputs["input.x"], inputs["parameter.weight"], bias)}
 
 
-def _embedding(given: Given, numbers: Numbers) -> Outputs:
-    return {"output.y": torch.nn.functional.embedding(given["input.ids"], given["parameter.weight"])}
+def _embedding(inputs: Given, numbers: Numbers) -> Outputs:
+    return {"output.y": torch.nn.functional.embedding(inputs["input.ids"], inputs["parameter.weight"])}
 
 
-def _inv_freq(given: Given, numbers: Numbers) -> Outputs:
+def _inv_freq(inputs: Given, numbers: Numbers) -> Outputs:
     scaling = {name: value for name, value in numbers.items() if name not in ("head_dim", "theta")}
     if scaling:
         length = int(scaling["original_max_position_embeddings"])
@@ -52,40 +52,40 @@ def _inv_freq(given: Given, numbers: Numbers) -> Outputs:
     return {"output.inv_freq": Qwen3RotaryEmbedding(int(numbers["head_dim"]), rope_parameters=parameters).inv_freq}
 
 
-def _rope_table(given: Given, numbers: Numbers) -> Outputs:
+def _rope_table(inputs: Given, numbers: Numbers) -> Outputs:
     factor = numbers.get("attention_factor", 1.0)
-    cos, sin = rotary_tables(given["input.inv_freq"], given["input.position_ids"], torch.float32, factor)
+    cos, sin = rotary_tables(inputs["input.inv_freq"], inputs["input.position_ids"], torch.float32, factor)
     return {"output.cos": cos, "output.sin": sin}
 
 
-def _rope(given: Given, numbers: Numbers) -> Outputs:
-    q, k = apply_rotary_pos_emb(given["input.q"], given["input.k"], given["input.cos"], given["input.sin"])
+def _rope(inputs: Given, numbers: Numbers) -> Outputs:
+    q, k = apply_rotary_pos_emb(inputs["input.q"], inputs["input.k"], inputs["input.cos"], inputs["input.sin"])
     return {"output.q": q, "output.k": k}
 
 
-def _repeat_kv(given: Given, numbers: Numbers) -> Outputs:
-    return {"output.y": repeat_kv(given["input.x"], int(numbers["groups"]))}
+def _repeat_kv(inputs: Given, numbers: Numbers) -> Outputs:
+    return {"output.y": repeat_kv(inputs["input.x"], int(numbers["groups"]))}
 
 
-def _scores(given: Given, numbers: Numbers) -> Outputs:
-    q, k = given["input.q"], given["input.k"]
+def _scores(inputs: Given, numbers: Numbers) -> Outputs:
+    q, k = inputs["input.q"], inputs["input.k"]
     return {"output.scores": scaled_scores(q, k, numbers["scaling"], q.shape[1] // k.shape[1])}
 
 
-def _softmax(given: Given, numbers: Numbers) -> Outputs:
-    scores = given["input.scores"]
-    mask = additive_mask(given["input.mask"][:, None], scores.dtype)
+def _softmax(inputs: Given, numbers: Numbers) -> Outputs:
+    scores = inputs["input.scores"]
+    mask = additive_mask(inputs["input.mask"][:, None], scores.dtype)
     return {"output.probs": probabilities(scores, mask, scores.dtype)}
 
 
-def _context(given: Given, numbers: Numbers) -> Outputs:
-    probs, value = given["input.probs"], given["input.v"]
+def _context(inputs: Given, numbers: Numbers) -> Outputs:
+    probs, value = inputs["input.probs"], inputs["input.v"]
     return {"output.context": weighted_values(probs, value, probs.shape[1] // value.shape[1])}
 
 
-def _swiglu(given: Given, numbers: Numbers) -> Outputs:
+def _swiglu(inputs: Given, numbers: Numbers) -> Outputs:
     """The whole block with projections that pass its two halves on: products with 1 and sums with 0 are exact."""
-    gate, up = given["input.gate"], given["input.up"]
+    gate, up = inputs["input.gate"], inputs["input.up"]
     width = gate.shape[-1]
     config = Qwen3EncoderDecoderConfig(
         vocab_size=2,
@@ -97,15 +97,15 @@ def _swiglu(given: Given, numbers: Numbers) -> Outputs:
         num_sentinel_tokens=0,
     )
     block = Qwen3MLP(config)
-    one = torch.eye(width)
-    block.gate_proj.weight.data = torch.cat((one, torch.zeros_like(one)), dim=1)
-    block.up_proj.weight.data = torch.cat((torch.zeros_like(one), one), dim=1)
-    block.down_proj.weight.data = torch.cat((one, torch.zeros_like(one)), dim=0)
+    identity = torch.eye(width)
+    block.gate_proj.weight.data = torch.cat((identity, torch.zeros_like(identity)), dim=1)
+    block.up_proj.weight.data = torch.cat((torch.zeros_like(identity), identity), dim=1)
+    block.down_proj.weight.data = torch.cat((identity, torch.zeros_like(identity)), dim=0)
     return {"output.act": block(torch.cat((gate, up), dim=-1))[..., :width]}
 
 
-def _mask(given: Given, numbers: Numbers) -> Outputs:
-    encoder, decoder = given.get("input.encoder_attention_mask"), given.get("input.decoder_attention_mask")
+def _mask(inputs: Given, numbers: Numbers) -> Outputs:
+    encoder, decoder = inputs.get("input.encoder_attention_mask"), inputs.get("input.decoder_attention_mask")
     window = int(numbers["window"]) or None
     device, dtype = torch.device("cpu"), torch.float32
     if decoder is None:
@@ -128,9 +128,9 @@ def _mask(given: Given, numbers: Numbers) -> Outputs:
     return {"output.mask": mask[:, 0] == 0}
 
 
-def _next_token_probs(given: Given, numbers: Numbers) -> Outputs:
+def _next_token_probs(inputs: Given, numbers: Numbers) -> Outputs:
     """By the processors that `generate()` builds for a model of ours."""
-    logits, ids = given["input.logits"], given["input.ids"]
+    logits, ids = inputs["input.logits"], inputs["input.ids"]
     size: dict[str, Any] = dict.fromkeys(("num_attention_heads", "num_key_value_heads"), 1)
     size |= {"hidden_size": 2, "intermediate_size": 2}
     config = Qwen3EncoderDecoderConfig(vocab_size=logits.shape[-1], num_hidden_layers=1, num_sentinel_tokens=0, **size)
@@ -180,5 +180,5 @@ def run_op(case: pb.Case, inputs: Mapping[str, Array], arithmetic: int) -> Outpu
             next_step="add it to qwen3_parity.recording.ours.ops",
             fault="harness bug",
         )
-    given = {name: _tensor(array, arithmetic) for name, array in inputs.items()}
-    return OPS[case.op](given, {a.key: a.value for a in case.attributes})
+    tensors = {name: _tensor(array, arithmetic) for name, array in inputs.items()}
+    return OPS[case.op](tensors, {a.key: a.value for a in case.attributes})

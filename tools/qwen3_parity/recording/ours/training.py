@@ -28,23 +28,23 @@ class Recorded(Protocol):
     def __call__(self, tap: Tap, step: int, wanted: Wanted, encoder_length: int) -> AbstractContextManager[None]: ...
 
 
-class Kept:
+class ForwardTaps:
     """The taps of a forward, which hold their gradients once `loss.backward()` has run."""
 
     def __init__(self) -> None:
-        self.seen: dict[str, torch.Tensor] = {}
+        self.values: dict[str, torch.Tensor] = {}
 
     def keep(self, name: str, _step: int, value: Any) -> None:
         """The sink of the hooks. A layer that is computed again for the way back is not the one that gets gradients."""
-        if name in self.seen:
+        if name in self.values:
             return
-        self.seen[name] = value
+        self.values[name] = value
         if value.requires_grad and not value.is_leaf:
             value.retain_grad()
 
     def gradients(self) -> dict[str, torch.Tensor]:
         """Of every tap that could have one, last first; 0 where nothing was passed back."""
-        floating = {n: v for n, v in reversed(self.seen.items()) if v.is_floating_point() and v.requires_grad}
+        floating = {n: v for n, v in reversed(self.values.items()) if v.is_floating_point() and v.requires_grad}
         return {name: _gradient(value) for name, value in floating.items()}
 
 
@@ -80,15 +80,15 @@ def run_training(
     """
     training_mode(model)
     model.zero_grad()
-    kept = Kept()
+    forward_taps = ForwardTaps()
     length = inputs["input.encoder_input_ids"].shape[1] if case.mode == pb.ENCODER_DECODER else 0
-    with recorded(kept.keep, 0, lambda name: wanted(name) or wanted(GRADIENT + name), length):
+    with recorded(forward_taps.keep, 0, lambda name: wanted(name) or wanted(GRADIENT + name), length):
         result = model(**request, labels=torch.from_numpy(inputs["input.labels"].copy()), use_cache=False)
-    kept.keep("logits", 0, result.logits)
+    forward_taps.keep("logits", 0, result.logits)
     backward(result.loss)
     parameters = {n: _gradient(p) for n, p in model.named_parameters() if n.startswith(_USED[case.mode])}
-    gradients = {GRADIENT + name: value for name, value in (kept.gradients() | parameters).items()}
-    for name, value in (kept.seen | {LOSS: result.loss} | gradients).items():
+    gradients = {GRADIENT + name: value for name, value in (forward_taps.gradients() | parameters).items()}
+    for name, value in (forward_taps.values | {LOSS: result.loss} | gradients).items():
         if wanted(name):
             tap(name, 0, value.detach().clone())
     model.zero_grad()
