@@ -39,7 +39,7 @@ class Fault:
     @property
     def worst(self) -> OpVerdict:
         """The tap that uses most of its headroom."""
-        return max(self.wrong, key=lambda tap: tap.share)
+        return max(self.wrong, key=lambda verdict: verdict.share)
 
 
 @dataclass
@@ -76,9 +76,13 @@ def blame(values: Values, golden: Recording, progress: Progress = lambda _: None
 
     faults = by_place(verdicts)
     misplaced = _misplaced(faults, reads, values, scope)
-    chosen = [fault for fault, _ in misplaced if any(values.is_choice(tap.name, tap.step) for tap in fault.wrong)]
-    explained = {tap for fault, readers in misplaced for tap in (*(() if fault in chosen else fault.wrong), *readers)}
-    rest = by_place([tap for tap in verdicts if tap not in explained])
+    chosen = [
+        fault for fault, _ in misplaced if any(values.is_choice(verdict.name, verdict.step) for verdict in fault.wrong)
+    ]
+    explained = {
+        verdict for fault, readers in misplaced for verdict in (*(() if fault in chosen else fault.wrong), *readers)
+    }
+    rest = by_place([verdict for verdict in verdicts if verdict not in explained])
     return Blame(verdicts, rest, [fault for fault, _ in misplaced if fault not in chosen], values, evidence)
 
 
@@ -152,7 +156,7 @@ def _misplaced(
     """Faults whose tap is wrong, as is everything that reads it, and everything that reads it is right without it."""
     misplaced = []
     for fault in faults:
-        readers = [reader for tap in fault.wrong for reader in reads.get((tap.name, tap.step), [])]
+        readers = [reader for verdict in fault.wrong for reader in reads.get((verdict.name, verdict.step), [])]
         if not readers or any(reader.passed for reader in readers):
             continue
         without = values.another(dropped=frozenset([fault.place]))
