@@ -124,9 +124,7 @@ def _ways(site: Site, narrow: Rounded) -> Iterator[_Way]:
     """Other casts than Hugging Face's, those nearest to it first."""
     hf = frozenset(OPS[site.place.op].stored)
     inputs = [
-        name.rpartition(".")[2]
-        for name in site.names
-        if (producer := site.values.place(name)) and _casting(producer.op)
+        name.rpartition(".")[2] for name in site.names if (place := site.values.place(name)) and _casting(place.op)
     ]
     for count in (1, 2):
         yield from (_Way(hf, frozenset(wide)) for wide in combinations(dict.fromkeys(inputs), count))

@@ -95,9 +95,9 @@ def blame_outputs(values: Values, golden: Recording, outputs: Collection[str]) -
 
     verdicts = []
     for item in candidate:
-        producer = values.place(item.info.name)
-        if producer is not None and producer.name in outputs:
-            verdict = OpVerdict(producer.name, item.info.step, producer.op)
+        place = values.place(item.info.name)
+        if place is not None and place.name in outputs:
+            verdict = OpVerdict(place.name, item.info.step, place.op)
             gathered = evidence(verdict)
             verdicts.append(
                 replace(verdict, reason=gathered) if isinstance(gathered, str) else judge(verdict, gathered)
@@ -112,19 +112,19 @@ def _side_by_side(values: Values, scope: Scope) -> Iterator[tuple[OpVerdict, tup
     """
 
     def judged_alone(item: Tensor) -> tuple[OpVerdict, tuple[str, ...]]:
-        producer = values.place(item.info.name)
-        assert producer is not None
-        verdict = OpVerdict(item.info.name, item.info.step, producer.op)
+        place = values.place(item.info.name)
+        assert place is not None
+        verdict = OpVerdict(item.info.name, item.info.step, place.op)
         gathered = gather(values.another(), item, scope)  # what is computed on the way belongs to one thread
         if isinstance(gathered, str):
             return replace(verdict, reason=gathered), ()
         return judge(verdict, gathered), gathered.site.names
 
-    producers = ((item, values.place(item.info.name)) for item in values.recording)
+    places = ((item, values.place(item.info.name)) for item in values.recording)
     judged = [
         item
-        for item, producer in producers
-        if producer is not None and producer.op != "input" and (producer.op != "argmax" or values.computes(producer))
+        for item, place in places
+        if place is not None and place.op != "input" and (place.op != "argmax" or values.computes(place))
     ]
     with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
         yield from pool.map(judged_alone, judged)

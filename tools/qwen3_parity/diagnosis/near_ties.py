@@ -48,8 +48,8 @@ def _by_tap(golden: Recording, candidate: Recording) -> Iterator[Iterator[Flip]]
         actual = candidate.get(*item.key)
         if item.info.name != "logits" or actual is None or actual.array.shape != item.array.shape:
             continue
-        producer = place(item.info.name, golden.case.config.num_hidden_layers)
-        judged = scope.judged(item, producer)
+        tap_place = place(item.info.name, golden.case.config.num_hidden_layers)
+        judged = scope.judged(item, tap_place)
         yield _step(item.values(), actual.values(), judged, item.info.step, floor_for(candidate, item).max)
 
 

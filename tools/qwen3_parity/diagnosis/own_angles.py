@@ -55,19 +55,14 @@ def angles_differ(values: Values, golden: Recording) -> Angles | None:
 def _differences(values: Values, golden: Recording) -> Iterator[Angles]:
     scope, tables = Scope(golden), rope_tables(golden)
     for item in golden:
-        producer, actual = values.place(item.info.name), values.recording.get(*item.key)
-        if (
-            producer is None
-            or actual is None
-            or producer.op not in ("cos", "rope")
-            or actual.array.shape != item.array.shape
-        ):
+        place, actual = values.place(item.info.name), values.recording.get(*item.key)
+        if place is None or actual is None or place.op not in ("cos", "rope") or actual.array.shape != item.array.shape:
             continue
         site = values.site(*item.key)
         turned = None if site is None else _turned(site, actual.values())
         if turned is None:
             continue
-        judged = scope.rows(item, producer)
+        judged = scope.rows(item, place)
         rows = np.ones(item.array.shape, bool) if judged is None else np.broadcast_to(judged, item.array.shape)
         yield _read(values, item, turned, rows if rows.ndim == 4 else rows[:, None], tables)
 

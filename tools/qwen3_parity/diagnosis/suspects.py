@@ -177,7 +177,7 @@ def members(evidence: Evidence) -> Iterator[tuple[str, Site]]:
         if back and not name.startswith(_GRADIENT):
             continue
         values = evidence.site.values
-        producer = values.place(name)
+        place = values.place(name)
         site = values.site(name, evidence.site.step)
-        if producer is not None and site is not None:
-            yield producer.pattern, site
+        if place is not None and site is not None:
+            yield place.pattern, site

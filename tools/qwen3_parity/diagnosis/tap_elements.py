@@ -92,8 +92,8 @@ class _Alone:
         name = self._names.get(item.info.name, item.info.name)
         recorded = next((tensor for tensor in self._values.recording if tensor.info.name == name), None)
         tap = item if not self._names else recorded
-        producer = None if tap is None else self._values.place(tap.info.name)
-        if tap is None or producer is None or producer.op == "input":
+        tap_place = None if tap is None else self._values.place(tap.info.name)
+        if tap is None or tap_place is None or tap_place.op == "input":
             return None
         evidence = gather(self._values.another(), tap, self._scope)
         if isinstance(evidence, str):
