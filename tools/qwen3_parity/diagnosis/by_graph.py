@@ -80,8 +80,8 @@ def _faults(judged: Judged, search: Search, until: int) -> list[Explained]:
             faults[values[taps]] = replace(first, fault=fault)
             continue
         values[taps] = len(faults)
-        right = [part.verdict for part in parts if part.verdict.passed]
-        fault = Fault(place, (), tuple(part.verdict for part in wrong), tuple(right))
+        passing = [part.verdict for part in parts if part.verdict.passed]
+        fault = Fault(place, (), tuple(part.verdict for part in wrong), tuple(passing))
         search.progress(f"what is otherwise at {place}")
         try:
             by_edits = explain(fault, network, list(known.values()), max(until - work, until // _LEAST), search.over)
@@ -100,7 +100,7 @@ def _explained(fault: Fault, wrong: Sequence[Alone], by_edits: ByEdits, network:
     where = whereabouts(fault, [_cells(part, network) for part in (worst, *wrong)], network.golden)
     tap = wrong_tap(worst, network)
     others = [part for part in wrong if part is not worst][:_ALIKE]
-    alike = [other for part in others if (other := wrong_tap(part, network)) is not None]
+    alike = [further for part in others if (further := wrong_tap(part, network)) is not None]
     numbers = [] if tap is None else findings(tap, alike)
     explanations, no_names = certain(by_edits.explanations)
     explanations, no_names = outranked(explanations, no_names, numbers)

@@ -73,7 +73,7 @@ class _Way(NamedTuple):
     wide: frozenset[str] = frozenset()
 
 
-def casts_elsewhere(values: Values, golden: Recording, own: Sequence[OpVerdict]) -> list[Casts]:
+def casts_elsewhere(values: Values, golden: Recording, verdicts: Sequence[OpVerdict]) -> list[Casts]:
     """The places of a bfloat16 or float16 recording that round elsewhere than Hugging Face, in execution order.
 
     Judged are a few taps of each place whose op is right and all of whose inputs were recorded; none in float32.
@@ -81,19 +81,19 @@ def casts_elsewhere(values: Values, golden: Recording, own: Sequence[OpVerdict])
     if values.dtype not in _NARROW:
         return []
     places: dict[str, list[OpVerdict]] = {}
-    for verdict in own:
+    for verdict in verdicts:
         if _casting(verdict.op) and verdict.passed and not (verdict.reason or verdict.others):
             places.setdefault(pattern_of(verdict.name), []).append(verdict)
     scope = Scope(golden)
     with np.errstate(all="ignore"):
-        found = [_place(values, scope, place, some) for place, some in places.items()]
-    return [one for one in found if one is not None]
+        casts = [_place(values, scope, place, passing) for place, passing in places.items()]
+    return [cast for cast in casts if cast is not None]
 
 
 def _place(values: Values, scope: Scope, place: str, verdicts: Sequence[OpVerdict]) -> Casts | None:
     chosen = np.linspace(0, len(verdicts) - 1, min(_TAPS, len(verdicts))).astype(int)
     items = [values.recording[verdicts[i].name, verdicts[i].step] for i in chosen]
-    taps = [one for item in items if not isinstance(one := gather(values, item, scope), str)]
+    taps = [tap for item in items if not isinstance(tap := gather(values, item, scope), str)]
     if not taps:
         return None
     dtype, narrow = _NARROW[values.dtype]
@@ -110,9 +110,9 @@ def _place(values: Values, scope: Scope, place: str, verdicts: Sequence[OpVerdic
     best = min(shares, key=lambda way: shares[way], default=None)
     if best is None or shares[best] > differing / compared / 2:
         return Casts(place, differing, compared, dtype)
-    kept = *(f"the {step}" for step in stored if step not in best.steps), *sorted(best.wide)
+    unrounded = *(f"the {step}" for step in stored if step not in best.steps), *sorted(best.wide)
     rounded = tuple(f"the {step}" for step in OPS[taps[0].site.place.op].steps if step in best.steps - hf)
-    return Casts(place, differing, compared, dtype, kept, rounded, unexplained=counts[best][0])
+    return Casts(place, differing, compared, dtype, unrounded, rounded, unexplained=counts[best][0])
 
 
 def _casting(op: str) -> bool:
@@ -123,9 +123,11 @@ def _casting(op: str) -> bool:
 def _ways(site: Site, narrow: Rounded) -> Iterator[_Way]:
     """Other casts than Hugging Face's, those nearest to it first."""
     hf = frozenset(OPS[site.place.op].stored)
-    inputs = [name.rpartition(".")[2] for name in site.names if (spot := site.values.place(name)) and _casting(spot.op)]
+    inputs = [
+        name.rpartition(".")[2] for name in site.names if (place := site.values.place(name)) and _casting(place.op)
+    ]
     for count in (1, 2):
-        yield from (_Way(hf, frozenset(some)) for some in combinations(dict.fromkeys(inputs), count))
+        yield from (_Way(hf, frozenset(wide)) for wide in combinations(dict.fromkeys(inputs), count))
     plain = rounded_at(site, (), narrow)
     inside = [step for step in steps_at(site)[:-1] if not np.array_equal(rounded_at(site, [step], narrow), plain)]
     for count in range(1, len(inside) + 1):

@@ -15,10 +15,10 @@ def with_mistake(golden: Recording, weights: Mapping[str, Array], name: str, pla
     `weights` by canonical name. Raises `StopIteration` for a mistake that the library does not know there.
     """
     run = Rerun(golden.case.name, golden, weights)
-    made = {}
+    overrides = {}
     for place in places:
         site = run.right.site(f"decoder.layers.0.merged_attn.{place}", 0)
         assert site is not None, f"harness bug: {golden.case.name} has no {place}"
-        mistakes = (one for library in LIBRARY[site.place.op] for one in library(site))
-        made[site.place.pattern] = next(one.compute for one in mistakes if one.name == name)
-    return seeded(run, made)
+        mistakes = (mistake for library in LIBRARY[site.place.op] for mistake in library(site))
+        overrides[site.place.pattern] = next(mistake.compute for mistake in mistakes if mistake.name == name)
+    return seeded(run, overrides)

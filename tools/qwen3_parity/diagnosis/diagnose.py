@@ -72,25 +72,29 @@ def diagnose(
     run = replace(check_run(golden, candidate, partial=partial), contract=contract_of(golden))
     run = replace(run, structural=[*unconventional, *run.structural], notes=(*run.notes, *notes))
     candidate = judged_kinds(candidate, golden)
-    found = blame(Values(candidate, weights, golden), golden, progress)
-    verdicts = with_ops(run, found.own)
-    search = Search(known, found.values.work, deadline=deadline, clock=clock, progress=progress)
+    blamed = blame(Values(candidate, weights, golden), golden, progress)
+    verdicts = with_ops(run, blamed.own)
+    search = Search(known, blamed.values.work, deadline=deadline, clock=clock, progress=progress)
     begin = search.work.done
     with threadpool_limits(1, user_api="blas"):  # the products are small
-        faults = together(found.faults, with_first(explain_fault, found), search, work)
+        faults = together(blamed.faults, with_first(explain_fault, blamed), search, work)
     faults = [
-        replace(one, record=_next(found, one), findings=[*one.findings, *reference_lines(one, found.values, golden)])
-        for one in faults
+        replace(
+            explained,
+            record=_next(blamed, explained),
+            findings=[*explained.findings, *reference_lines(explained, blamed.values, golden)],
+        )
+        for explained in faults
     ]
     parameters = parameter_faults(candidate, golden, weights)
-    ties, casts = flips(golden, candidate), casts_elsewhere(found.values, golden, found.own)
-    angles = angles_differ(found.values, golden) if verdicts.exit_code and not faults else None
-    means = [*_after(golden, faults), *([] if parameters else meaning(verdicts, found, angles))]
+    ties, casts = flips(golden, candidate), casts_elsewhere(blamed.values, golden, blamed.own)
+    angles = angles_differ(blamed.values, golden) if verdicts.exit_code and not faults else None
+    means = [*_after(golden, faults), *([] if parameters else meaning(verdicts, blamed, angles))]
     return Diagnosis(
         verdicts,
-        found.own,
+        blamed.own,
         faults,
-        found.misplaced,
+        blamed.misplaced,
         parameters,
         ties,
         search.failures,
@@ -104,11 +108,11 @@ def diagnose(
 def _one_op(verdicts: Verdicts, network: OpNetwork, search: Search) -> Diagnosis:
     """The diagnosis of one op's case, in the names of its own tensors."""
     values = Values(network.recording, network.weights, network.recording)
-    found = blame_outputs(values, network.recording, network.outputs)
-    faults = [explain_fault(found, fault, search) for fault in found.faults]
-    own = [_in_the_case(one, network) for one in found.own]
-    failures = [network.named(one) for one in search.failures]
-    return Diagnosis(verdicts, own, [_renamed(one, network) for one in faults], [], [], failures=failures)
+    blamed = blame_outputs(values, network.recording, network.outputs)
+    faults = [explain_fault(blamed, fault, search) for fault in blamed.faults]
+    alone = [_in_the_case(verdict, network) for verdict in blamed.own]
+    failures = [network.named(failure) for failure in search.failures]
+    return Diagnosis(verdicts, alone, [_renamed(explained, network) for explained in faults], [], [], failures=failures)
 
 
 def _in_the_case(verdict: OpVerdict, network: OpNetwork) -> OpVerdict:
@@ -119,24 +123,24 @@ def _renamed(explained: Explained, network: OpNetwork) -> Explained:
     fault = replace(
         explained.fault,
         place=network.named(explained.fault.place),
-        wrong=tuple(_in_the_case(one, network) for one in explained.fault.wrong),
-        right=tuple(_in_the_case(one, network) for one in explained.fault.right),
+        wrong=tuple(_in_the_case(verdict, network) for verdict in explained.fault.wrong),
+        right=tuple(_in_the_case(verdict, network) for verdict in explained.fault.right),
     )
     return replace(
         explained,
         fault=fault,
         explanations=[
             replace(
-                one,
-                says=network.named(one.says),
-                fix=network.named(one.fix),
-                place=network.named(one.place),
-                taps=_keys(one.taps, network),
+                explanation,
+                says=network.named(explanation.says),
+                fix=network.named(explanation.fix),
+                place=network.named(explanation.place),
+                taps=_keys(explanation.taps, network),
             )
-            for one in explained.explanations
+            for explanation in explained.explanations
         ],
         tried=_keys(explained.tried, network),
-        findings=[replace(one, says=network.named(one.says)) for one in explained.findings],
+        findings=[replace(finding, says=network.named(finding.says)) for finding in explained.findings],
     )
 
 
@@ -155,6 +159,6 @@ def _after(golden: Recording, faults: Sequence[Explained]) -> list[str]:
     ]
 
 
-def _next(found: Blame, one: Explained) -> str:
+def _next(blamed: Blame, explained: Explained) -> str:
     """Which hidden tap would tell more than what is known of a fault."""
-    return next_tap(one.fault, one.explanations if one.is_known else (), found.values)
+    return next_tap(explained.fault, explained.explanations if explained.is_known else (), blamed.values)

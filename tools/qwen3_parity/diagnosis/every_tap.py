@@ -61,7 +61,7 @@ def once(best: Sequence[Way]) -> list[Way]:
     equal = [way for way in equal if way.said.name.split("+")[1:] == [] or alone.isdisjoint(way.said.name.split("+"))]
     said = {way.said.says for way in equal}
     for way in equal:
-        if (other := as_tf32(way.said.says)) != way.said.says and other in said:
+        if (in_tf32 := as_tf32(way.said.says)) != way.said.says and in_tf32 in said:
             way = way._replace(said=replace(way.said, says=in_either(way.said.says)))
         first.setdefault(way.said.name, way)
     return list(first.values())

@@ -75,7 +75,7 @@ def _shown(taps: Sequence[Judged]) -> list[Judged]:
 
 
 def _without(taps: Sequence[Judged], others: Sequence[Judged]) -> list[Judged]:
-    return [tap for tap in taps if not any(tap is other for other in others)]
+    return [tap for tap in taps if not any(tap is explained for explained in others)]
 
 
 def _known(open_: Sequence[Judged], passing: Sequence[Judged], search: Search) -> list[Way]:
@@ -90,8 +90,8 @@ def _known(open_: Sequence[Judged], passing: Sequence[Judged], search: Search) -
 def _best(open_: Sequence[Judged], explained: Sequence[Judged], passing: Sequence[Judged], search: Search) -> list[Way]:
     best = list[Way]()
     for first, tried in _tries(open_, search):
-        some = _ways(first, _in_time(first, tried, search), open_, passing, explained)
-        best = sorted([*best, *some], key=lambda way: way.said.order)
+        ways = _ways(first, _in_time(first, tried, search), open_, passing, explained)
+        best = sorted([*best, *ways], key=lambda way: way.said.order)
         if best and best[0].said.rank <= SOLVED:
             break
     return once(best) if best else []
@@ -107,7 +107,7 @@ def _tries(open_: Sequence[Judged], search: Search) -> Iterator[tuple[Judged, It
         return
     if last is not first:
         plain = _suspects(last, search)
-        yield last, (one for one in plain if not last.evidence.others or one.hypothesis.rank <= PLAIN)
+        yield last, (suspect for suspect in plain if not last.evidence.others or suspect.hypothesis.rank <= PLAIN)
     if first.evidence.others:
         yield first, factors(first)
         yield first, pairs(first, search)
@@ -116,12 +116,12 @@ def _tries(open_: Sequence[Judged], search: Search) -> Iterator[tuple[Judged, It
             yield first, two
 
 
-def _suspects(one: Judged, search: Search) -> Iterable[Suspect]:
+def _suspects(tap: Judged, search: Search) -> Iterable[Suspect]:
     """What may be wrong with a tap, in the order in which it is tried."""
-    if not one.evidence.others:
-        return own_suspects(one.evidence, search.failures)
-    every = one.every_suspect(search.failures)
-    return plainest_first(every, one.evidence.site.place.pattern, later=search.later)
+    if not tap.evidence.others:
+        return own_suspects(tap.evidence, search.failures)
+    every = tap.every_suspect(search.failures)
+    return plainest_first(every, tap.evidence.site.place.pattern, later=search.later)
 
 
 def _in_time(first: Judged, tried: Iterable[Suspect], search: Search) -> Iterator[Suspect]:
@@ -134,9 +134,9 @@ def _in_time(first: Judged, tried: Iterable[Suspect], search: Search) -> Iterato
         yield suspect
 
 
-def _first(one: Judged) -> tuple[int, int]:
+def _first(tap: Judged) -> tuple[int, int]:
     """What has most numbers tells most; of a group the steps before are computed too, so the first one comes first."""
-    return one.evidence.site.step if one.evidence.others else 0, -int(one.evidence.judged.sum())
+    return tap.evidence.site.step if tap.evidence.others else 0, -int(tap.evidence.judged.sum())
 
 
 def _ways(

@@ -48,7 +48,7 @@ def explain_fault(blame: Blame, fault: Fault, search: Search) -> Explained:
     """A fault with where it is, the mistakes that reproduce its numbers, and what else the numbers say."""
     search.progress(f"what explains {fault.place}")
     few = 3 if fault.others else 1  # a group costs many times more to compute than an op
-    wrong, right = spread(fault.wrong, _WRONG // few), spread(fault.right, _RIGHT // few)
+    wrong, passing = spread(fault.wrong, _WRONG // few), spread(fault.right, _RIGHT // few)
     before = search.work.done
     blamed = _judged(blame, wrong)
     others = [verdict for verdict in fault.wrong if verdict not in wrong]
@@ -59,8 +59,8 @@ def explain_fault(blame: Blame, fault: Fault, search: Search) -> Explained:
     where = whereabouts(fault, list(map(_cells, (worst, *blamed))), blame.values.given or blame.values.recording)
     past = _wrong_with_a_past(fault)
     search = replace(search, later=past)
-    taps = _Taps(blamed, _judged(blame, right), partial(_judged, blame, further))
-    tried = _tried(taps, partial(_by_golden_angles, blame, wrong, right, further), worst, search)
+    taps = _Taps(blamed, _judged(blame, passing), partial(_judged, blame, further))
+    tried = _tried(taps, partial(_by_golden_angles, blame, wrong, passing, further), worst, search)
     names, beside = certain(tried.explanations)
     said = [] if names and names[0].certain else numbers(worst, blamed)
     names, beside = outranked(names, beside, said)
@@ -102,19 +102,19 @@ def _rotation(taps: _Taps, by_golden_angles: _Taps, search: Search) -> Tried:
     """One mistake by the candidate's angles or, where those are others, by the golden's; then two mistakes at once."""
     alone = replace(search, pairs=False)
     best = Tried([], ())
-    for some, how in ((taps, alone), (by_golden_angles, replace(alone, known=())), (taps, search)):
-        tried = explain(some.blamed, some.passing, how, some.further)
-        best = max(best, tried, key=lambda each: sum(one.whole for one in each.explanations[:1]))
+    for sample, bounds in ((taps, alone), (by_golden_angles, replace(alone, known=())), (taps, search)):
+        tried = explain(sample.blamed, sample.passing, bounds, sample.further)
+        best = max(best, tried, key=lambda attempt: sum(explanation.whole for explanation in attempt.explanations[:1]))
         if best.explanations and best.explanations[0].whole >= len(best.taps):
             break
     return best
 
 
 def _by_golden_angles(
-    blame: Blame, wrong: Sequence[OpVerdict], right: Sequence[OpVerdict], further: Sequence[OpVerdict]
+    blame: Blame, wrong: Sequence[OpVerdict], passing: Sequence[OpVerdict], further: Sequence[OpVerdict]
 ) -> _Taps:
     by = partial(_judged, blame, given_tables=True)
-    return _Taps(by(wrong), by(right), partial(by, further))
+    return _Taps(by(wrong), by(passing), partial(by, further))
 
 
 def _cells(judged: Judged) -> Cells:
@@ -124,8 +124,8 @@ def _cells(judged: Judged) -> Cells:
 
 def _wrong_with_a_past(fault: Fault) -> bool:
     """Whether a group is right in the first step, and wrong in every step behind."""
-    right, wrong = {one.step for one in fault.right}, {one.step for one in fault.wrong}
-    return bool(fault.others) and 0 in right and right.isdisjoint(wrong)
+    steps_right, steps_wrong = {verdict.step for verdict in fault.right}, {verdict.step for verdict in fault.wrong}
+    return bool(fault.others) and 0 in steps_right and steps_right.isdisjoint(steps_wrong)
 
 
 def spread(verdicts: Sequence[OpVerdict], count: int) -> list[OpVerdict]:
@@ -136,12 +136,14 @@ def spread(verdicts: Sequence[OpVerdict], count: int) -> list[OpVerdict]:
 
 def _judged(blame: Blame, verdicts: Sequence[OpVerdict], *, given_tables: bool = False) -> list[Judged]:
     """Verdicts with their evidence; with `given_tables` as if the candidate turned by the golden's cos and sin."""
-    evidences = [one for one in map(blame.evidence, verdicts) if not isinstance(one, str)]
+    evidences = [evidence for evidence in map(blame.evidence, verdicts) if not isinstance(evidence, str)]
     if given_tables:
         values = blame.values.another(given_tables=True)
-        sites = [values.site(one.site.place.name, one.site.step) for one in evidences]
-        evidences = [replace(one, site=site) for one, site in zip(evidences, sites, strict=True) if site is not None]
-    return [judged(one) for one in evidences]
+        sites = [values.site(evidence.site.place.name, evidence.site.step) for evidence in evidences]
+        evidences = [
+            replace(evidence, site=site) for evidence, site in zip(evidences, sites, strict=True) if site is not None
+        ]
+    return [judged(evidence) for evidence in evidences]
 
 
 def numbers(tap: Judged, others: Sequence[Judged] = ()) -> list[Finding]:
@@ -149,7 +151,7 @@ def numbers(tap: Judged, others: Sequence[Judged] = ()) -> list[Finding]:
     shared = wrong_tap(tap)
     if shared is None:
         return [other_shape(tap.evidence.site.place.axes, tap.truth[0].shape, tap.evidence.actual.shape)]
-    alike = [other for judged in others if judged.key != tap.key and (other := wrong_tap(judged)) is not None]
+    alike = [further for judged in others if judged.key != tap.key and (further := wrong_tap(judged)) is not None]
     return findings(shared, alike)
 
 

@@ -57,7 +57,7 @@ class Explained:
     @property
     def name(self) -> str:
         """The first explanation's or finding's name; empty when nothing is known."""
-        names = [one.name for one in self.explanations] + [one.name for one in self.findings]
+        names = [explanation.name for explanation in self.explanations] + [finding.name for finding in self.findings]
         return names[0] if names else ""
 
     @property
@@ -82,15 +82,16 @@ def certain(explanations: Sequence[Explanation]) -> tuple[list[Explanation], lis
     others may be behind several of the rest. That a tap is the same as one that is wrong itself says that the two have
     a cause in common, and not which.
     """
-    alike = [each for each in explanations if each.rank >= COPIED]
-    some = [each for each in explanations if each.rank < COPIED]
-    half = some[0].of / 2 if some else 0
-    enough = any(each.reproduced >= half for each in some)
-    names = [each for each in some if enough and each.reproduced >= min(half, 2)]
+    alike = [explanation for explanation in explanations if explanation.rank >= COPIED]
+    named = [explanation for explanation in explanations if explanation.rank < COPIED]
+    half = named[0].of / 2 if named else 0
+    enough = any(explanation.reproduced >= half for explanation in named)
+    names = [explanation for explanation in named if enough and explanation.reproduced >= min(half, 2)]
     findings = [
-        Finding("fit.wrong_alike", f"{_at(each)}; what it reads is wrong itself", _WRONG_ALIKE) for each in alike
+        Finding("fit.wrong_alike", f"{_at(explanation)}; what it reads is wrong itself", _WRONG_ALIKE)
+        for explanation in alike
     ]
-    return names, [*findings, *(_few(each) for each in some if each not in names)]
+    return names, [*findings, *(_few(explanation) for explanation in named if explanation not in names)]
 
 
 def outranked(

@@ -39,7 +39,7 @@ class Fault:
     @property
     def worst(self) -> OpVerdict:
         """The tap that uses most of its headroom."""
-        return max(self.wrong, key=lambda one: one.share)
+        return max(self.wrong, key=lambda verdict: verdict.share)
 
 
 @dataclass
@@ -60,26 +60,30 @@ class Blame:
 def blame(values: Values, golden: Recording, progress: Progress = lambda _: None) -> Blame:
     """Judge every tap of a candidate on the candidate's own inputs and put the wrong ones together by place."""
     scope, candidate = Scope(golden), values.recording
-    found = []
+    alone = []
     for verdict, names in _side_by_side(values, scope):
         progress(verdict.name)
-        found.append((verdict, names))
-    inputs = {(verdict.name, verdict.step): names for verdict, names in found}
-    own = settled([verdict for verdict, _ in found], inputs, values, scope)
+        alone.append((verdict, names))
+    inputs = {(verdict.name, verdict.step): names for verdict, names in alone}
+    verdicts = settled([verdict for verdict, _ in alone], inputs, values, scope)
     reads: dict[tuple[str, int], list[OpVerdict]] = {}
-    for verdict in own:
+    for verdict in verdicts:
         for name in inputs[verdict.name, verdict.step]:
             reads.setdefault((name, verdict.step), []).append(verdict)
 
     def evidence(verdict: OpVerdict) -> Evidence | str:
         return gather(values, candidate[verdict.name, verdict.step], scope)
 
-    faults = by_place(own)
+    faults = by_place(verdicts)
     misplaced = _misplaced(faults, reads, values, scope)
-    chosen = [fault for fault, _ in misplaced if any(values.is_choice(one.name, one.step) for one in fault.wrong)]
-    explained = {one for fault, readers in misplaced for one in (*(() if fault in chosen else fault.wrong), *readers)}
-    rest = by_place([one for one in own if one not in explained])
-    return Blame(own, rest, [fault for fault, _ in misplaced if fault not in chosen], values, evidence)
+    chosen = [
+        fault for fault, _ in misplaced if any(values.is_choice(verdict.name, verdict.step) for verdict in fault.wrong)
+    ]
+    explained = {
+        verdict for fault, readers in misplaced for verdict in (*(() if fault in chosen else fault.wrong), *readers)
+    }
+    rest = by_place([verdict for verdict in verdicts if verdict not in explained])
+    return Blame(verdicts, rest, [fault for fault, _ in misplaced if fault not in chosen], values, evidence)
 
 
 def blame_outputs(values: Values, golden: Recording, outputs: Collection[str]) -> Blame:
@@ -89,14 +93,16 @@ def blame_outputs(values: Values, golden: Recording, outputs: Collection[str]) -
     def evidence(verdict: OpVerdict) -> Evidence | str:
         return gather(values.another(), candidate[verdict.name, verdict.step], scope)
 
-    own = []
+    verdicts = []
     for item in candidate:
-        spot = values.place(item.info.name)
-        if spot is not None and spot.name in outputs:
-            verdict = OpVerdict(spot.name, item.info.step, spot.op)
-            found = evidence(verdict)
-            own.append(replace(verdict, reason=found) if isinstance(found, str) else judge(verdict, found))
-    return Blame(own, by_place(own), [], values, evidence)
+        place = values.place(item.info.name)
+        if place is not None and place.name in outputs:
+            verdict = OpVerdict(place.name, item.info.step, place.op)
+            gathered = evidence(verdict)
+            verdicts.append(
+                replace(verdict, reason=gathered) if isinstance(gathered, str) else judge(verdict, gathered)
+            )
+    return Blame(verdicts, by_place(verdicts), [], values, evidence)
 
 
 def _side_by_side(values: Values, scope: Scope) -> Iterator[tuple[OpVerdict, tuple[str, ...]]]:
@@ -105,38 +111,38 @@ def _side_by_side(values: Values, scope: Scope) -> Iterator[tuple[OpVerdict, tup
     NumPy lets go of the interpreter, and small products are faster on one thread each.
     """
 
-    def one(item: Tensor) -> tuple[OpVerdict, tuple[str, ...]]:
-        spot = values.place(item.info.name)
-        assert spot is not None
-        verdict = OpVerdict(item.info.name, item.info.step, spot.op)
-        found = gather(values.another(), item, scope)  # what is computed on the way belongs to one thread
-        if isinstance(found, str):
-            return replace(verdict, reason=found), ()
-        return judge(verdict, found), found.site.names
+    def judged_alone(item: Tensor) -> tuple[OpVerdict, tuple[str, ...]]:
+        place = values.place(item.info.name)
+        assert place is not None
+        verdict = OpVerdict(item.info.name, item.info.step, place.op)
+        gathered = gather(values.another(), item, scope)  # what is computed on the way belongs to one thread
+        if isinstance(gathered, str):
+            return replace(verdict, reason=gathered), ()
+        return judge(verdict, gathered), gathered.site.names
 
-    spots = ((item, values.place(item.info.name)) for item in values.recording)
+    places = ((item, values.place(item.info.name)) for item in values.recording)
     judged = [
         item
-        for item, spot in spots
-        if spot is not None and spot.op != "input" and (spot.op != "argmax" or values.computes(spot))
+        for item, place in places
+        if place is not None and place.op != "input" and (place.op != "argmax" or values.computes(place))
     ]
     with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
-        yield from pool.map(one, judged)
+        yield from pool.map(judged_alone, judged)
 
 
-def by_place(own: Iterable[OpVerdict]) -> list[Fault]:
+def by_place(verdicts: Iterable[OpVerdict]) -> list[Fault]:
     """One fault for each place with a failing tap, in the order of the first."""
     groups: dict[str, list[OpVerdict]] = {}
-    for verdict in own:
+    for verdict in verdicts:
         if not verdict.reason:
             groups.setdefault(pattern_of(verdict.name), []).append(verdict)
     faults = []
-    for place, some in groups.items():
-        wrong = tuple(one for one in some if not one.passed)
+    for place, judged in groups.items():
+        wrong = tuple(verdict for verdict in judged if not verdict.passed)
         if wrong:
             others = tuple(dict.fromkeys(pattern_of(name) for name in wrong[0].others))
-            right = tuple(one for one in some if one.passed)
-            faults.append(Fault(place, tuple(one for one in others if one != place), wrong, right))
+            passing = tuple(verdict for verdict in judged if verdict.passed)
+            faults.append(Fault(place, tuple(name for name in others if name != place), wrong, passing))
     return sorted(faults, key=lambda fault: _order(fault.wrong[0], groups))
 
 
@@ -148,18 +154,21 @@ def _misplaced(
     faults: Sequence[Fault], reads: Mapping[tuple[str, int], Sequence[OpVerdict]], values: Values, scope: Scope
 ) -> list[tuple[Fault, list[OpVerdict]]]:
     """Faults whose tap is wrong, as is everything that reads it, and everything that reads it is right without it."""
-    found = []
+    misplaced = []
     for fault in faults:
-        readers = [reader for one in fault.wrong for reader in reads.get((one.name, one.step), [])]
+        readers = [reader for verdict in fault.wrong for reader in reads.get((verdict.name, verdict.step), [])]
         if not readers or any(reader.passed for reader in readers):
             continue
         without = values.another(dropped=frozenset([fault.place]))
-        again = [gather(without, values.recording[one.name, one.step], scope) for one in readers]
-        if all(not isinstance(e, str) and _right(one, e) for one, e in zip(readers, again, strict=True)):
-            found.append((fault, readers))
-    return found
+        again = [gather(without, values.recording[reader.name, reader.step], scope) for reader in readers]
+        if all(
+            not isinstance(evidence, str) and _is_right(reader, evidence)
+            for reader, evidence in zip(readers, again, strict=True)
+        ):
+            misplaced.append((fault, readers))
+    return misplaced
 
 
-def _right(verdict: OpVerdict, evidence: Evidence) -> bool:
+def _is_right(verdict: OpVerdict, evidence: Evidence) -> bool:
     now = judge(verdict, evidence)
     return now.passed and not now.reason

@@ -45,7 +45,7 @@ def factors(first: Judged) -> Iterator[Suspect]:
     """For each place of a group, and for those of one careless line, the factor that comes closest to the tap."""
     if not first.in_shape:
         return
-    what = _Fit(first)
+    error = _Fit(first)
     at = {
         pattern: Hypothesis(_NAMES[site.place.op], "", "", partial(_times, 1.0), SOLVED)
         for pattern, site in members(first.evidence)
@@ -53,7 +53,7 @@ def factors(first: Judged) -> Iterator[Suspect]:
     }
     for suspect in made_at(at):
         with np.errstate(all="ignore"):
-            factor = what.solved(suspect)
+            factor = error.solved(suspect)
         if factor is not None:
             words = named(factor, first.evidence.site.config, tolerance=1e-4) or f"{factor:.6g}"
             says = f"is multiplied by {words}"
@@ -63,8 +63,8 @@ def factors(first: Judged) -> Iterator[Suspect]:
             fix = "leave the factor out"
             if suspect.hypothesis.name == _NAMES["cos"]:
                 fix = fix_factor(first.evidence.site.config)
-            one = replace(suspect.hypothesis, says=says, fix=fix, compute=partial(_times, factor))
-            yield Suspect(one, dict.fromkeys(suspect.at, one), suspect.partial)
+            hypothesis = replace(suspect.hypothesis, says=says, fix=fix, compute=partial(_times, factor))
+            yield Suspect(hypothesis, dict.fromkeys(suspect.at, hypothesis), suspect.partial)
 
 
 class _Fit:
@@ -72,22 +72,22 @@ class _Fit:
 
     def __init__(self, first: Judged) -> None:
         self.first = first
-        self.right = first.in_units(first.truth[0])
-        self.error = first.in_units(first.evidence.actual) - self.right
+        self.truth = first.in_units(first.truth[0])
+        self.error = first.in_units(first.evidence.actual) - self.truth
 
     def _with(self, suspect: Suspect, factor: float) -> Array | None:
-        one = replace(suspect.hypothesis, compute=partial(_times, factor))
-        result = predicted(Suspect(one, dict.fromkeys(suspect.at, one)), self.first)
+        hypothesis = replace(suspect.hypothesis, compute=partial(_times, factor))
+        result = predicted(Suspect(hypothesis, dict.fromkeys(suspect.at, hypothesis)), self.first)
         if result is None or result[0].shape != self.first.truth[0].shape:
             return None
-        found = self.first.in_units(result[0])
-        return found if np.isfinite(found).all() else None
+        scaled = self.first.in_units(result[0])
+        return scaled if np.isfinite(scaled).all() else None
 
     def solved(self, suspect: Suspect) -> float | None:
         """The factor that brings the tap closest; None where none comes near."""
-        found = self._from(suspect, 1.0)
-        if found is not None or suspect.hypothesis.name != _NAMES["scores"]:
-            return found
+        factor = self._from(suspect, 1.0)
+        if factor is not None or suspect.hypothesis.name != _NAMES["scores"]:
+            return factor
         return next((far for start in _FAR if (far := self._from(suspect, start)) is not None), None)
 
     def _from(self, suspect: Suspect, factor: float) -> float | None:
@@ -98,7 +98,7 @@ class _Fit:
             if here is None or there is None:
                 return None
             slope = (there - here) / (factor * _STEP)
-            steep, left = float(slope @ slope), self.error - (here - self.right)
+            steep, left = float(slope @ slope), self.error - (here - self.truth)
             if not steep or not np.isfinite(steep):
                 return None
             by = float(slope @ left) / steep

@@ -47,7 +47,7 @@ class Judged:
     _suspects: list[Suspect] = field(default_factory=list, repr=False, compare=False)
 
     @cached_property
-    def room(self) -> float:
+    def headroom(self) -> float:
         """The rounding units that one cell may be off: of a group those of its most generous op."""
         return max(headroom("op", op).max for op in self.evidence.ops)
 
@@ -72,10 +72,10 @@ class Judged:
         What has none, in a group that copies some of what it holds, has the smallest.
         """
         unit, cells = self.truth[1], self.evidence.judged & np.isfinite(self.evidence.actual)
-        some = np.ones(1) if unit is None or not (unit > 0).any() else unit[unit > 0]
-        scale = np.ones(values.shape) if unit is None else np.maximum(unit, some.min())
-        found: Array = (np.asarray(values, np.float64) / scale)[cells]
-        return found
+        units = np.ones(1) if unit is None or not (unit > 0).any() else unit[unit > 0]
+        scale = np.ones(values.shape) if unit is None else np.maximum(unit, units.min())
+        scaled: Array = (np.asarray(values, np.float64) / scale)[cells]
+        return scaled
 
     def every_suspect(self, failures: list[str]) -> Sequence[Suspect]:
         """The mistakes that can be made in the tap or its group; thought of once."""
@@ -119,51 +119,51 @@ def judged(evidence: Evidence) -> Judged:
     errors = evidence.errors(truth)
     if errors is None:
         return Judged(evidence, truth, np.zeros(evidence.actual.shape, bool))
-    one = Judged(evidence, truth, np.zeros(evidence.actual.shape, bool))
-    return replace(one, cells=errors > one.room)
+    tap = Judged(evidence, truth, np.zeros(evidence.actual.shape, bool))
+    return replace(tap, cells=errors > tap.headroom)
 
 
-def predicted(suspect: Suspect, one: Judged) -> Result | None:
+def predicted(suspect: Suspect, tap: Judged) -> Result | None:
     """What the tap would be with this mistake, and the noise of the group where it has one."""
-    site, unit = one.evidence.site, one.truth[1]
-    one.work.call()
+    site, unit = tap.evidence.site, tap.truth[1]
+    tap.work.call()
     try:
         with np.errstate(all="ignore"):
-            own = suspect.at.get(site.place.pattern)
-            if own is not None and len(suspect.at) == 1:
-                found = own.compute(one.bare if one.evidence.others else site)
-                if found is not None:
-                    one.work.evaluated(site, found[0])
-                return found if found is None or not one.evidence.others else (found[0], unit)
-            values = one.replayed.overridden(suspect.overrides())
+            hypothesis = suspect.at.get(site.place.pattern)
+            if hypothesis is not None and len(suspect.at) == 1:
+                result = hypothesis.compute(tap.bare if tap.evidence.others else site)
+                if result is not None:
+                    tap.work.evaluated(site, result[0])
+                return result if result is None or not tap.evidence.others else (result[0], unit)
+            values = tap.replayed.overridden(suspect.overrides())
             again = values.site(site.place.name, site.step)
             return None if again is None else (values.compute(again)[0], unit)
     except (ValueError, IndexError, KeyError):  # shapes that do not fit, a place that this network does not have
         return None
 
 
-def predictions(suspects: Iterable[Suspect], one: Judged) -> Iterator[tuple[Suspect, Result | None]]:
+def predictions(suspects: Iterable[Suspect], tap: Judged) -> Iterator[tuple[Suspect, Result | None]]:
     """As `predicted`, of one suspect after the other; a small network is run with many of them at once."""
     remaining, count = iter(suspects), 1
-    while some := list(islice(remaining, count)):
-        yield from zip(some, _together(some, one), strict=True)
-        count = min(2 * count, one.runs)
+    while batch := list(islice(remaining, count)):
+        yield from zip(batch, _together(batch, tap), strict=True)
+        count = min(2 * count, tap.runs)
 
 
-def _together(suspects: Sequence[Suspect], one: Judged) -> list[Result | None]:
+def _together(suspects: Sequence[Suspect], tap: Judged) -> list[Result | None]:
     """What the tap would be with each of these mistakes."""
-    site, unit = one.evidence.site, one.truth[1]
+    site, unit = tap.evidence.site, tap.truth[1]
     beside = [number for number, suspect in enumerate(suspects) if _stands_beside(suspect, site)]
     runs = [suspects[number].overrides() for number in beside]
     results: dict[int, Result | None] = {}
     if len(runs) > 1:
         try:
             with np.errstate(all="ignore"):
-                made = Stacked(one.replayed, runs, one.memory).result(site.place.name, site.step)
+                stacked = Stacked(tap.replayed, runs, tap.memory).result(site.place.name, site.step)
         except (ValueError, IndexError, KeyError):  # what one of them makes cannot be gone on with: each by itself
-            made = {}
-        results = {beside[number]: None if y is None else (y, unit) for number, y in made.items()}
-    return [results[n] if n in results else predicted(suspect, one) for n, suspect in enumerate(suspects)]
+            stacked = {}
+        results = {beside[number]: None if y is None else (y, unit) for number, y in stacked.items()}
+    return [results[n] if n in results else predicted(suspect, tap) for n, suspect in enumerate(suspects)]
 
 
 def _stands_beside(suspect: Suspect, site: Site) -> bool:
@@ -172,29 +172,29 @@ def _stands_beside(suspect: Suspect, site: Site) -> bool:
     return suspect.at.keys() != {site.place.pattern} and all(map(by_batch, places))
 
 
-def _nearly(result: Result, one: Judged) -> bool:
+def _nearly(result: Result, tap: Judged) -> bool:
     """Whether a mistake leaves a small part of the error, as differences and not in rounding units."""
-    actual, cells = one.evidence.actual, one.cells if one.cells.any() else one.evidence.judged
+    actual, cells = tap.evidence.actual, tap.cells if tap.cells.any() else tap.evidence.judged
     if actual.dtype.kind != "f" or not cells.any():
         return False
-    right = one.truth[0] if one.in_shape else np.zeros(actual.shape)
+    truth = tap.truth[0] if tap.in_shape else np.zeros(actual.shape)
     with np.errstate(all="ignore"):
-        left, error = (float(np.abs(actual - values)[cells].max()) for values in (result[0], right))
+        left, error = (float(np.abs(actual - values)[cells].max()) for values in (result[0], truth))
     return left < _NEARLY * error
 
 
-def _with_its_noise(suspect: Suspect, one: Judged, result: Result) -> Result:
+def _with_its_noise(suspect: Suspect, tap: Judged, result: Result) -> Result:
     """A group's tap with a mistake in it, and the noise of the wrong group where that is more than the right one's."""
-    found, unit = result
-    values = one.evidence.site.values.another(overrides=suspect.overrides())
-    before = one.work.done
-    site = values.site(one.evidence.site.place.name, one.evidence.site.step)
+    y, unit = result
+    values = tap.evidence.site.values.another(overrides=suspect.overrides())
+    before = tap.work.done
+    site = values.site(tap.evidence.site.place.name, tap.evidence.site.step)
     if site is None:
         return result
-    own = values.compute(site)[1]  # of the wrong op: it may round what the right one copies
-    one.work.done += DRAWS * (one.work.done - before)  # the same again, for each draw of the noise
-    noise = np.sqrt(group_noise(site, found) + (0 if own is None else np.square(own)))
-    return found, noise if unit is None or unit.shape != noise.shape else np.maximum(unit, noise)
+    own_unit = values.compute(site)[1]  # of the wrong op: it may round what the right one copies
+    tap.work.done += DRAWS * (tap.work.done - before)  # the same again, for each draw of the noise
+    noise = np.sqrt(group_noise(site, y) + (0 if own_unit is None else np.square(own_unit)))
+    return y, noise if unit is None or unit.shape != noise.shape else np.maximum(unit, noise)
 
 
 class Fit(NamedTuple):
@@ -209,39 +209,39 @@ class Fit(NamedTuple):
 _NONE = Fit(math.inf, whole=False)
 
 
-def fit(suspect: Suspect, one: Judged) -> Fit:
+def fit(suspect: Suspect, tap: Judged) -> Fit:
     """How a suspect fits a tap."""
-    return fit_of(predicted(suspect, one), suspect, one)
+    return fit_of(predicted(suspect, tap), suspect, tap)
 
 
-def fit_of(result: Result | None, suspect: Suspect, one: Judged) -> Fit:
+def fit_of(result: Result | None, suspect: Suspect, tap: Judged) -> Fit:
     """As `fit`, of what a suspect is known to make of a tap."""
-    if result is None or result[0].shape != one.evidence.actual.shape:
+    if result is None or result[0].shape != tap.evidence.actual.shape:
         return _NONE
-    group = bool(one.evidence.others)
-    if group and one.cells.any() and np.isnan(one.evidence.actual[one.cells]).all():
+    group = bool(tap.evidence.others)
+    if group and tap.cells.any() and np.isnan(tap.evidence.actual[tap.cells]).all():
         return _NONE  # NaN is what many mistakes make, and what whoever reads it makes of it
     if group and result[1] is not None and result[1].shape != result[0].shape:
-        result = _with_its_noise(suspect, one, result)
-    errors = one.evidence.errors(result)
+        result = _with_its_noise(suspect, tap, result)
+    errors = tap.evidence.errors(result)
     assert errors is not None
-    wrong = float(errors[one.cells].max(initial=0)) / one.room
-    if wrong > 1 and group and _nearly(result, one):
-        errors = one.evidence.errors(_with_its_noise(suspect, one, result))
+    wrong = float(errors[tap.cells].max(initial=0)) / tap.headroom
+    if wrong > 1 and group and _nearly(result, tap):
+        errors = tap.evidence.errors(_with_its_noise(suspect, tap, result))
         assert errors is not None
-        wrong = float(errors[one.cells].max(initial=0)) / one.room
+        wrong = float(errors[tap.cells].max(initial=0)) / tap.headroom
     if wrong > 1:
         return _NONE
-    share = worst_share(one.evidence.measure(errors), one.evidence.ops)
+    share = worst_share(tap.evidence.measure(errors), tap.evidence.ops)
     if share <= 1:
         return Fit(share, whole=True)
-    if one.evidence.actual.dtype.kind != "f" or len(np.unique(one.evidence.actual[one.cells])) < _TELLING:
+    if tap.evidence.actual.dtype.kind != "f" or len(np.unique(tap.evidence.actual[tap.cells])) < _TELLING:
         return _NONE  # a few bools, integers or zeros are right by chance
-    right = one.evidence.judged & ~one.cells
-    return Fit(wrong, whole=False, spoiled=float((errors[right] > one.room).mean()) if right.any() else 0.0)
+    passing = tap.evidence.judged & ~tap.cells
+    return Fit(wrong, whole=False, spoiled=float((errors[passing] > tap.headroom).mean()) if passing.any() else 0.0)
 
 
-def contradicts(suspect: Suspect, one: Judged) -> bool:
+def contradicts(suspect: Suspect, tap: Judged) -> bool:
     """Whether a tap that passes would be wrong with this mistake."""
-    result = predicted(suspect, one)
-    return result is not None and not one.evidence.share(result) <= 1
+    result = predicted(suspect, tap)
+    return result is not None and not tap.evidence.share(result) <= 1

@@ -39,18 +39,18 @@ class Flip:
 
 def flips(golden: Recording, candidate: Recording) -> list[Flip]:
     """Every judged position whose argmax differs, teacher-forced: both sides were fed the same ids."""
-    return [flip for found in _found(golden, candidate) for flip in found][:_SHOWN]
+    return [flip for of_tap in _by_tap(golden, candidate) for flip in of_tap][:_SHOWN]
 
 
-def _found(golden: Recording, candidate: Recording) -> Iterator[Iterator[Flip]]:
+def _by_tap(golden: Recording, candidate: Recording) -> Iterator[Iterator[Flip]]:
     scope = Scope(golden)
     for item in golden:
-        other = candidate.get(*item.key)
-        if item.info.name != "logits" or other is None or other.array.shape != item.array.shape:
+        actual = candidate.get(*item.key)
+        if item.info.name != "logits" or actual is None or actual.array.shape != item.array.shape:
             continue
-        spot = place(item.info.name, golden.case.config.num_hidden_layers)
-        judged = scope.judged(item, spot)
-        yield _step(item.values(), other.values(), judged, item.info.step, floor_for(candidate, item).max)
+        tap_place = place(item.info.name, golden.case.config.num_hidden_layers)
+        judged = scope.judged(item, tap_place)
+        yield _step(item.values(), actual.values(), judged, item.info.step, floor_for(candidate, item).max)
 
 
 def _step(
@@ -61,8 +61,8 @@ def _step(
     if judged is not None:
         differ &= np.broadcast_to(judged, expected.shape).any(axis=-1)
     for row, position in np.argwhere(differ):
-        right, chosen = int(ours[row, position]), int(theirs[row, position])
-        margin = float(expected[row, position, right]) - float(expected[row, position, chosen])
+        best, chosen = int(ours[row, position]), int(theirs[row, position])
+        margin = float(expected[row, position, best]) - float(expected[row, position, chosen])
         floors = margin / floor if floor > 0 else np.inf
         where = f"logits (step {step}) [{row}, {position}]"
-        yield Flip(where, right, chosen, margin, floors, floor > 0 and margin <= reach(floor))
+        yield Flip(where, best, chosen, margin, floors, floor > 0 and margin <= reach(floor))

@@ -20,20 +20,25 @@ def next_tap(fault: Fault, explanations: Sequence[Explanation], values: Values) 
         few = len(behind[half])
         says = f"record {half} next: it says whether the mistake is in the {few} of {len(behind)} hidden ops up to it"
         return says + _of_a_kernel(half)
-    equal = [one for one in explanations if one.as_good_as(explanations[0])]
-    best, others = equal[0], [one for one in equal[1:] if one.name != equal[0].name]
+    equal = [explanation for explanation in explanations if explanation.as_good_as(explanations[0])]
+    best, others = equal[0], [explanation for explanation in equal[1:] if explanation.name != equal[0].name]
     if not others:
         return ""
-    apart = {name: [one for one in others if _wrong(some, best) != _wrong(some, one)] for name, some in behind.items()}
-    tap = max(apart, key=lambda name: len(apart[name]))
-    if apart[tap]:
-        names = ", ".join(one.name for one in apart[tap])
+    distinguished = {
+        name: [explanation for explanation in others if _wrong(made_of, best) != _wrong(made_of, explanation)]
+        for name, made_of in behind.items()
+    }
+    tap = max(distinguished, key=lambda name: len(distinguished[name]))
+    if distinguished[tap]:
+        names = ", ".join(explanation.name for explanation in distinguished[tap])
         return f"record {tap} next: it tells {best.name} from {names}" + _of_a_kernel(tap)
-    own = next((name for name, some in behind.items() if _wrong(some, best)), None)
-    names = ", ".join(one.name for one in others)
-    if own is None:
+    wrong = next((name for name, made_of in behind.items() if _wrong(made_of, best)), None)
+    names = ", ".join(explanation.name for explanation in others)
+    if wrong is None:
         return ""
-    return f"record {own} next, and what it reads: {best.name} and {names} are the same from here{_of_a_kernel(own)}"
+    return (
+        f"record {wrong} next, and what it reads: {best.name} and {names} are the same from here{_of_a_kernel(wrong)}"
+    )
 
 
 def _of_a_kernel(tap: str) -> str:
@@ -46,24 +51,24 @@ def _of_a_kernel(tap: str) -> str:
     )
 
 
-def _wrong(some: frozenset[str], explanation: Explanation) -> bool:
+def _wrong(places: frozenset[str], explanation: Explanation) -> bool:
     """Whether a tap that is made by these places is wrong if the explanation is right."""
-    return not some.isdisjoint(explanation.place.split(", "))
+    return not places.isdisjoint(explanation.place.split(", "))
 
 
 def _made_of(fault: Fault, values: Values) -> Mapping[str, frozenset[str]]:
     """Of each hidden tap of the first wrong group: the patterns of the group's places that lead to it, its own too."""
     others = frozenset(fault.wrong[0].others)
     hidden = frozenset(name for name in others if not _is_recorded(name, others, values))
-    found: dict[str, frozenset[str]] = {}
+    made_of: dict[str, frozenset[str]] = {}
 
     def lead(name: str) -> frozenset[str]:
-        if name not in found:
+        if name not in made_of:
             place = values.place(name)
-            found[name] = frozenset({pattern_of(name)})
+            made_of[name] = frozenset({pattern_of(name)})
             for read in () if place is None else values.reads(place):
-                found[name] |= lead(read) if read in hidden else frozenset()
-        return found[name]
+                made_of[name] |= lead(read) if read in hidden else frozenset()
+        return made_of[name]
 
     return {name: lead(name) for name in sorted(hidden)}
 

@@ -35,34 +35,34 @@ class Angles:
     golden_tables: bool = False
 
     def __str__(self) -> str:
-        found = (
+        says = (
             f"your angles differ from the reference's by up to {self.radians:.2g} rad, at position {self.position}, "
             f"pair {self.pair} of {self.tap}, as an inv_freq that is {abs(self.ulps):.2g} ulp of float32 off does: "
         )
         if self.golden_tables:
-            return found + "the run says golden_tables, but does not rotate by the golden's cos and sin; leave it unset"
+            return says + "the run says golden_tables, but does not rotate by the golden's cos and sin; leave it unset"
         if abs(self.ulps) > ULPS:
-            return found + f"more than {ULPS} ulp is no rounding: compute theta ** (-2 i / head_dim) in float32"
-        return found + "libraries differ by as much, and the floors allow for it; rotate by the golden's to rule it out"
+            return says + f"more than {ULPS} ulp is no rounding: compute theta ** (-2 i / head_dim) in float32"
+        return says + "libraries differ by as much, and the floors allow for it; rotate by the golden's to rule it out"
 
 
 def angles_differ(values: Values, golden: Recording) -> Angles | None:
     """The largest difference of angles among the taps of the candidate in `values`; None where there is none to see."""
-    found = max(_differences(values, golden), key=lambda one: one.radians, default=None)
-    return found if found is not None and found.radians > _CLEAR else None
+    angles = max(_differences(values, golden), key=lambda difference: difference.radians, default=None)
+    return angles if angles is not None and angles.radians > _CLEAR else None
 
 
 def _differences(values: Values, golden: Recording) -> Iterator[Angles]:
     scope, tables = Scope(golden), rope_tables(golden)
     for item in golden:
-        spot, own = values.place(item.info.name), values.recording.get(*item.key)
-        if spot is None or own is None or spot.op not in ("cos", "rope") or own.array.shape != item.array.shape:
+        place, actual = values.place(item.info.name), values.recording.get(*item.key)
+        if place is None or actual is None or place.op not in ("cos", "rope") or actual.array.shape != item.array.shape:
             continue
         site = values.site(*item.key)
-        turned = None if site is None else _turned(site, own.values())
+        turned = None if site is None else _turned(site, actual.values())
         if turned is None:
             continue
-        judged = scope.rows(item, spot)
+        judged = scope.rows(item, place)
         rows = np.ones(item.array.shape, bool) if judged is None else np.broadcast_to(judged, item.array.shape)
         yield _read(values, item, turned, rows if rows.ndim == 4 else rows[:, None], tables)
 
@@ -95,18 +95,20 @@ def _read(
     prefix, encoders = halves
     positions, inv_freq = tables[f"{prefix}.{encoders}position_ids", step], tables[f"{prefix}.inv_freq", 0]
     pairs = len(inv_freq)
-    cos, sin = (tables[f"{table[:-3]}{one}", step][..., :pairs].astype(np.float64) for one in ("cos", "sin"))
-    a, b = (one[..., :pairs] + 1j * one[..., pairs:] for one in (x.astype(np.float64), y.astype(np.float64)))
+    cos, sin = (tables[f"{table[:-3]}{name}", step][..., :pairs].astype(np.float64) for name in ("cos", "sin"))
+    a, b = (
+        rotated[..., :pairs] + 1j * rotated[..., pairs:] for rotated in (x.astype(np.float64), y.astype(np.float64))
+    )
     with np.errstate(all="ignore"):
         turn = np.nan_to_num(np.where(rows[..., :pairs], np.conj(a) * b, 0)).sum(axis=1)
-        apart = np.where(turn == 0, 0, np.abs(np.angle(turn * (cos - 1j * sin))))
-    at = np.unravel_index(int(apart.argmax()), apart.shape)
+        radians = np.where(turn == 0, 0, np.abs(np.angle(turn * (cos - 1j * sin))))
+    at = np.unravel_index(int(radians.argmax()), radians.shape)
     ulps = ulps_off(x, y, positions, inv_freq.astype(np.float64), np.broadcast_to(rows, y.shape))[at[2]]
     return Angles(
         item.info.name,
         int(positions[at[:2]]),
         int(at[2]),
-        float(apart[at]),
+        float(radians[at]),
         float(ulps),
         values.recording.run.golden_tables,
     )

@@ -34,12 +34,12 @@ def pairs(first: Judged, search: Search) -> Iterator[Suspect]:
     """Two mistakes in a tap's group at a time, those first whose effects on the tap add up to its error."""
     if not first.in_shape or first.large:
         return
-    plain = [one for one in first.every_suspect(search.failures) if one.plainness <= _PLAIN]
-    plain.sort(key=lambda one: (one.plainness, len(one.at)))
+    plain = [suspect for suspect in first.every_suspect(search.failures) if suspect.plainness <= _PLAIN]
+    plain.sort(key=lambda suspect: (suspect.plainness, len(suspect.at)))
     shown = list(_effects(first, plain, search))
     if len(shown) < 2:
         return
-    error = _some(first.in_units(first.evidence.actual) - first.in_units(first.truth[0]))
+    error = _sampled(first.in_units(first.evidence.actual) - first.in_units(first.truth[0]))
     effects = np.stack([effect for _, effect in shown])
     left = float(error @ error) - 2 * effects @ error + np.square(effects).sum(axis=1)
     both_left = left[:, None] + left[None, :] - float(error @ error) + 2 * effects @ effects.T
@@ -52,15 +52,15 @@ def pairs(first: Judged, search: Search) -> Iterator[Suspect]:
 
 def _effects(first: Judged, suspects: Sequence[Suspect], search: Search) -> Iterator[tuple[Suspect, Array]]:
     """What each mistake alone changes, in rounding units; the first of those that change the same."""
-    right, distinct = first.in_units(first.truth[0]), _Distinct()
+    truth, distinct = first.in_units(first.truth[0]), _Distinct()
     in_time = takewhile(lambda _: not search.over(), suspects)
     for suspect, result in predictions(in_time, first):
         if result is None or result[0].shape != first.truth[0].shape:
             continue
         with np.errstate(all="ignore"):  # an effect beyond all numbers is none of two plain mistakes
-            effect = _some(first.in_units(result[0]) - right)
+            effect = _sampled(first.in_units(result[0]) - truth)
             size = float(np.linalg.norm(effect))
-        if _SAME * float(np.linalg.norm(right)) < size < _LARGEST and distinct.add(effect, size):
+        if _SAME * float(np.linalg.norm(truth)) < size < _LARGEST and distinct.add(effect, size):
             yield suspect, effect
 
 
@@ -79,7 +79,7 @@ class _Distinct:
         number, near = float(self.weights @ effect), _EQUAL * size
         reach = near * float(np.linalg.norm(self.weights))
         low, high = bisect_left(self.sums, number - reach), bisect_right(self.sums, number + reach)
-        if any(float(np.linalg.norm(effect - other)) <= near for other in self.effects[low:high]):
+        if any(float(np.linalg.norm(effect - known)) <= near for known in self.effects[low:high]):
             return False
         place = bisect_left(self.sums, number)
         self.sums.insert(place, number)
@@ -87,29 +87,29 @@ class _Distinct:
         return True
 
 
-def _some(cells: Array) -> Array:
+def _sampled(cells: Array) -> Array:
     """`[cell]`, at most so many of them."""
     return cells[:: max(1, -(-len(cells) // _CELLS))]
 
 
-def _pair(one: Suspect, other: Suspect) -> Suspect | None:
+def _pair(first: Suspect, second: Suspect) -> Suspect | None:
     """Both, each at its places; None where they meet in an op that cannot be wrong in both ways."""
-    name = name_of(one.hypothesis, other.hypothesis)
-    says = f"{one.hypothesis.says} (in {_leaves(one)}), and {other.hypothesis.says} (in {_leaves(other)})"
-    fix = f"{one.hypothesis.fix}; {other.hypothesis.fix}"
+    name = name_of(first.hypothesis, second.hypothesis)
+    says = f"{first.hypothesis.says} (in {_leaves(first)}), and {second.hypothesis.says} (in {_leaves(second)})"
+    fix = f"{first.hypothesis.fix}; {second.hypothesis.fix}"
     at = {}
-    for pattern in {**one.at, **other.at}:
-        mistakes = [some.at[pattern].compute for some in (one, other) if pattern in some.at]
+    for pattern in {**first.at, **second.at}:
+        mistakes = [suspect.at[pattern].compute for suspect in (first, second) if pattern in suspect.at]
         compute = mistakes[0] if len(mistakes) == 1 else both(*mistakes)
         if compute is None:
             return None
-        at[pattern] = Hypothesis(name, says, fix, compute, COMBINED + one.hypothesis.rank + other.hypothesis.rank)
+        at[pattern] = Hypothesis(name, says, fix, compute, COMBINED + first.hypothesis.rank + second.hypothesis.rank)
     return Suspect(next(iter(at.values())), at)
 
 
-def name_of(one: Hypothesis, other: Hypothesis) -> str:
+def name_of(first: Hypothesis, second: Hypothesis) -> str:
     """The name of two mistakes at once."""
-    return "+".join(sorted({one.name, other.name}))
+    return "+".join(sorted({first.name, second.name}))
 
 
 def _leaves(suspect: Suspect) -> str:

@@ -48,34 +48,34 @@ class _Change:
 
 def pairs_in_op(first: Judged, search: Search) -> tuple[Iterator[Suspect], Iterator[Suspect]]:
     """Two mistakes at a time of a tap whose op was given what was recorded: known ones, then one read off the tap."""
-    changes, others = _known(first, search)
+    changes, plain = _known(first, search)
     if not changes:
         return iter(()), iter(())
     near = _nearness(first)
-    return _both_known(first, changes, others, near, search), _read_off(first, changes, near, search)
+    return _both_known(first, changes, plain, near, search), _read_off(first, changes, near, search)
 
 
 def _both_known(
     first: Judged, changes: Sequence[_Change], plain: Sequence[Alike], near: Near, search: Search
 ) -> Iterator[Suspect]:
-    others = [*plain, *(one.alike for one in changes if not _hides(one, changes))]
-    for number, one in enumerate(changes):
+    others = [*plain, *(change.alike for change in changes if not _hides(change, changes))]
+    for number, change in enumerate(changes):
         if search.over():
             return
-        apart = (x for x in changes[number + 1 :] if x.parts.keys().isdisjoint(one.parts))
-        both = [x.alike for x in apart if near(_RIGHT, _with_parts(one.site, x.parts))]
-        both += [x for x in others if near(x[0].compute, one.site)]
-        yield from (_pair(first, *pair) for x in both for pair in product(one.alike, x))
+        separate = (x for x in changes[number + 1 :] if x.parts.keys().isdisjoint(change.parts))
+        both = [x.alike for x in separate if near(_RIGHT, _with_parts(change.site, x.parts))]
+        both += [x for x in others if near(x[0].compute, change.site)]
+        yield from (_pair(first, *pair) for x in both for pair in product(change.alike, x))
 
 
 def _read_off(first: Judged, changes: Sequence[_Change], near: Near, search: Search) -> Iterator[Suspect]:
     """A mistake whose numbers are read off the tap, made on one of the changed sites that come closest to it."""
-    for one in changes[:_NEAREST]:
-        changed = None if search.over() else _made(one.compute.change, first.evidence.site)
-        for other in () if changed is None else library_of(changed, search.failures):
-            if other.rank <= FITTED:
-                alike = one.alike if near(other.compute, one.site) else one.alike[:1]
-                yield from (_pair(first, x, other) for x in alike)
+    for change in changes[:_NEAREST]:
+        changed = None if search.over() else _computed(change.compute.change, first.evidence.site)
+        for mistake in () if changed is None else library_of(changed, search.failures):
+            if mistake.rank <= FITTED:
+                alike = change.alike if near(mistake.compute, change.site) else change.alike[:1]
+                yield from (_pair(first, x, mistake) for x in alike)
 
 
 def _known(first: Judged, search: Search) -> tuple[Sequence[_Change], Sequence[Alike]]:
@@ -84,7 +84,7 @@ def _known(first: Judged, search: Search) -> tuple[Sequence[_Change], Sequence[A
         return [], []
     site, values = first.evidence.site, first.evidence.site.values
     assert isinstance(values, Values)
-    right = replace(site, values=replace(values, units=False))  # each takes a part of the time without rounding units
+    bare = replace(site, values=replace(values, units=False))  # each takes a part of the time without rounding units
     actual, truth = first.in_units(first.evidence.actual), first.in_units(first.truth[0])
     size = float(np.abs(truth[np.isfinite(truth)]).max(initial=0)) or 1.0
     changes: dict[tuple[frozenset[str], bytes], tuple[float, _Change]] = {}
@@ -92,8 +92,8 @@ def _known(first: Judged, search: Search) -> tuple[Sequence[_Change], Sequence[A
     every = (*rewired(site), *(suspect.hypothesis for suspect in first.every_suspect(search.failures)))
     for mistake in sorted({each.says: each for each in every}.values(), key=lambda each: each.rank):
         change = mistake.compute if isinstance(mistake.compute, OfSite) else None
-        changed = right if change is None else _made(change.change, right)
-        result = None if changed is None else _values(mistake.compute, right, first)
+        changed = bare if change is None else _computed(change.change, bare)
+        result = None if changed is None else _values(mistake.compute, bare, first)
         first.work.call()
         if changed is None or result is None or np.array_equal(result, truth):
             continue
@@ -102,7 +102,7 @@ def _known(first: Judged, search: Search) -> tuple[Sequence[_Change], Sequence[A
             if mistake.rank <= RARE and not mistake.leaves:  # not one that other ops would show, too
                 effects.setdefault(same, []).append(mistake)
             continue
-        parts = _other_parts(changed, right)
+        parts = _other_parts(changed, bare)
         key = frozenset(parts), same
         if key not in changes:
             alike = _called(effects.get(same, []), change)
@@ -113,7 +113,7 @@ def _known(first: Judged, search: Search) -> tuple[Sequence[_Change], Sequence[A
 
 def _values(compute: Compute, site: Site, first: Judged) -> Array | None:
     """What is computed, in the tap's rounding units; None where it is of another shape."""
-    result = _made(compute, site)
+    result = _computed(compute, site)
     if result is None or result[0].shape != first.truth[0].shape:
         return None
     with np.errstate(all="ignore"):
@@ -129,18 +129,18 @@ def _left_but_for_a_factor(values: Array, actual: Array) -> float:
 
 def _called(mistakes: Sequence[Hypothesis], change: OfSite) -> Alike:
     """A change by the names that the op's own library has for it: they come first, where they are as plain."""
-    own = {mistake.name: _by_name(mistake, change) for mistake in reversed(mistakes)}
-    return sorted(own.values(), key=lambda mistake: mistake.rank)
+    named = {mistake.name: _by_name(mistake, change) for mistake in reversed(mistakes)}
+    return sorted(named.values(), key=lambda mistake: mistake.rank)
 
 
 def _by_name(mistake: Hypothesis, change: OfSite) -> Hypothesis:
     """A change by the name of a mistake, where it makes the same."""
 
     def changed(site: Site) -> Site | None:
-        result, own = change(site), mistake.compute(site)
-        if result is None or own is None or result[0].shape != own[0].shape:
+        result, expected = change(site), mistake.compute(site)
+        if result is None or expected is None or result[0].shape != expected[0].shape:
             return None
-        return change.change(site) if np.allclose(result[0], own[0], 1e-6, 1e-9, equal_nan=True) else None
+        return change.change(site) if np.allclose(result[0], expected[0], 1e-6, 1e-9, equal_nan=True) else None
 
     return replace(mistake, compute=OfSite(changed))
 
@@ -151,8 +151,8 @@ def _parts(site: Site) -> dict[str, Any]:
     return {**slots, **site.parameters, "config": site.config, "before": site.before}
 
 
-def _other_parts(changed: Site, right: Site) -> dict[str, Any]:
-    return {name: part for name, part in _parts(changed).items() if part is not _parts(right).get(name)}
+def _other_parts(changed: Site, site: Site) -> dict[str, Any]:
+    return {name: part for name, part in _parts(changed).items() if part is not _parts(site).get(name)}
 
 
 def _with_parts(site: Site, parts: Mapping[str, Any]) -> Site:
@@ -167,17 +167,17 @@ def _with_parts(site: Site, parts: Mapping[str, Any]) -> Site:
     )
 
 
-def _hides(one: _Change, changes: Sequence[_Change]) -> bool:
+def _hides(change: _Change, changes: Sequence[_Change]) -> bool:
     """Whether nothing is left of a change that this one is made on: a slot reads another tap, whatever it read."""
-    for other in changes:
-        if other is not one and other.parts.keys() == one.parts.keys():
-            again = _made(one.compute.change, other.site)
+    for hidden in changes:
+        if hidden is not change and hidden.parts.keys() == change.parts.keys():
+            again = _computed(change.compute.change, hidden.site)
             if again is not None:
-                return all(np.array_equal(_parts(again)[name], part) for name, part in one.parts.items())
+                return all(np.array_equal(_parts(again)[name], part) for name, part in change.parts.items())
     return False
 
 
-def _made(compute: Callable[[Site], Any], site: Site) -> Any:
+def _computed(compute: Callable[[Site], Any], site: Site) -> Any:
     """What is made of a site; None where it cannot be."""
     try:
         with np.errstate(all="ignore"):
@@ -192,7 +192,7 @@ def _nearness(first: Judged) -> Near:
     bound = _NEARLY * float(np.abs(actual - first.truth[0][cells]).max(initial=0))
 
     def near(compute: Compute, site: Site) -> bool:
-        result = _made(compute, site)
+        result = _computed(compute, site)
         first.work.call()
         if result is None or result[0].shape != cells.shape:
             return False
@@ -202,13 +202,13 @@ def _nearness(first: Judged) -> Near:
     return near
 
 
-def _pair(first: Judged, one: Hypothesis, other: Hypothesis) -> Suspect:
-    assert isinstance(one.compute, OfSite)
+def _pair(tap: Judged, first: Hypothesis, second: Hypothesis) -> Suspect:
+    assert isinstance(first.compute, OfSite)
     pair = Hypothesis(
-        name_of(one, other),
-        f"{one.says}, and {other.says}",
-        f"{one.fix}; {other.fix}",
-        one.compute.then(other.compute),
-        max(COMBINED + min(_RARER, (one.rank + other.rank) / 2), other.rank + 1),
+        name_of(first, second),
+        f"{first.says}, and {second.says}",
+        f"{first.fix}; {second.fix}",
+        first.compute.then(second.compute),
+        max(COMBINED + min(_RARER, (first.rank + second.rank) / 2), second.rank + 1),
     )
-    return Suspect(pair, {first.evidence.site.place.pattern: pair})
+    return Suspect(pair, {tap.evidence.site.place.pattern: pair})

@@ -21,22 +21,27 @@ class ParameterFault:
 
 def parameter_faults(candidate: Recording, golden: Recording, weights: Mapping[str, Array]) -> list[ParameterFault]:
     """Every parameter of the candidate with another digest than the golden's; none where either records no digests."""
-    right = {one.name: one for one in golden.parameters if one.sha256}
-    owners = {one.sha256: one.name for one in reversed(golden.parameters) if one.sha256}
-    found = []
-    for one in candidate.parameters:
-        expected = right.get(one.name)
-        if expected is None or not one.sha256 or one.dtype != expected.dtype or one.sha256 == expected.sha256:
+    goldens = {parameter.name: parameter for parameter in golden.parameters if parameter.sha256}
+    owners = {parameter.sha256: parameter.name for parameter in reversed(golden.parameters) if parameter.sha256}
+    faults = []
+    for parameter in candidate.parameters:
+        expected = goldens.get(parameter.name)
+        if (
+            expected is None
+            or not parameter.sha256
+            or parameter.dtype != expected.dtype
+            or parameter.sha256 == expected.sha256
+        ):
             continue
-        owner = owners.get(one.sha256)
+        owner = owners.get(parameter.sha256)
         if owner is not None:
             says = f"holds the values of {owner}"
-        elif _digest(weights, one.name, transposed=True) == one.sha256:
+        elif _digest(weights, parameter.name, transposed=True) == parameter.sha256:
             says = "is transposed"
         else:
             says = "holds values of no tensor of the checkpoint"
-        found.append(ParameterFault(one.name, says))
-    return found
+        faults.append(ParameterFault(parameter.name, says))
+    return faults
 
 
 def _digest(weights: Mapping[str, Array], name: str, *, transposed: bool) -> bytes:

@@ -87,7 +87,7 @@ def _grid(taps: Sequence[Cells], golden: Recording) -> tuple[facts.Tokens, str, 
         if tap.wrong.ndim != len(tap.axes):
             return None
         across = tuple(place for place, name in enumerate(tap.axes) if name not in ("batch", axis))
-        bad, some = tap.wrong.any(axis=across), tap.judged.any(axis=across)
+        bad, counts = tap.wrong.any(axis=across), tap.judged.any(axis=across)
         if bad.ndim != 2 or tap.axes[0] != "batch":  # axes of somebody's own
             return None
         rows, size = bad.shape
@@ -95,7 +95,7 @@ def _grid(taps: Sequence[Cells], golden: Recording) -> tuple[facts.Tokens, str, 
         if rows != len(wrong) or not size <= stop <= wrong.shape[1]:
             return None
         wrong[:, stop - size : stop] |= bad
-        judged[:, stop - size : stop] |= some
+        judged[:, stop - size : stop] |= counts
     return tokens, axis, wrong, judged
 
 

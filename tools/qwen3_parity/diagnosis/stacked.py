@@ -28,11 +28,11 @@ _THE_SAME = frozenset({"place", "recorded", "parameters", "recording", "given", 
 class Memory:
     """What stacks on one base have in common.
 
-    `made` is what a mistake makes of a tap at a step where all that it reads is right; `follows` what is computed from
-    places of a pattern.
+    `results` is what a mistake makes of a tap at a step where all that it reads is right; `follows` what is computed
+    from places of a pattern.
     """
 
-    made: dict[tuple[str, int, Callable[[Site], Result]], Array] = field(default_factory=dict)
+    results: dict[tuple[str, int, Callable[[Site], Result]], Array] = field(default_factory=dict)
     follows: dict[str, frozenset[Key]] = field(default_factory=dict)
 
 
@@ -46,22 +46,22 @@ class Stacked(Repeated):
     """Runs of a network, the n-th with the n-th of `runs` as its overrides, each tap `[runs * batch, …]`.
 
     `base` is the right run, which noted its readers: what follows from no override is its own, repeated. `failed` are
-    runs in which a mistake could not be made, `apart` those that make something of another shape or type: they have
-    to be run alone.
+    runs in which a mistake could not be made, `misfits` those that make something of another shape or type: they
+    have to be run alone.
     """
 
     copies: int = field(init=False)
     runs: Sequence[Overrides]
     memory: Memory = field(default_factory=Memory)
     failed: set[int] = field(default_factory=set)
-    apart: set[int] = field(default_factory=set)
+    misfits: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.copies = len(self.runs)
         self.units = False
         self.overrides = {pattern: _never for overrides in self.runs for pattern in overrides}
-        self.right = self.base.overridden(self.overrides)
+        self.unchanged = self.base.overridden(self.overrides)
         for pattern in self.overrides.keys() - self.memory.follows.keys():
             self.memory.follows[pattern] = frozenset(self.base.follows([pattern]))
         self._alone: dict[int, Values] = {}
@@ -69,9 +69,9 @@ class Stacked(Repeated):
     def value(self, name: str, step: int) -> Array | None:
         """A tap of every run."""
         key = name, 0 if made_once(name) else step
-        if key not in self.computed and key in self.right.computed:
-            right = self.right.computed[key]
-            self.computed[key] = None if right is None else self.repeated(name, right)
+        if key not in self.computed and key in self.unchanged.computed:
+            value = self.unchanged.computed[key]
+            self.computed[key] = None if value is None else self.repeated(name, value)
         return self.computed[key] if key in self.computed else super().value(name, step)
 
     def evaluated(self, site: Site) -> Array:
@@ -81,22 +81,22 @@ class Stacked(Repeated):
         read = [(name, 0 if made_once(name) else site.step) for name in site.names]
         read += [(site.place.name, site.step - 1)] if site.before is not None else []
         for number, overrides in enumerate(self.runs):
-            if site.place.pattern in overrides and number not in self.failed | self.apart:
+            if site.place.pattern in overrides and number not in self.failed | self.misfits:
                 first = all(self.memory.follows[pattern].isdisjoint(read) for pattern in overrides)
                 self._make(number, site, y, first=first)
         return y
 
     def result(self, name: str, step: int) -> dict[int, Array | None]:
-        """What each run makes of a tap `[batch, …]`, by its number; None of one that failed, none of those apart."""
+        """What each run makes of a tap `[batch, …]`, by its number; None of one that failed, none of the misfits."""
         site = self.site(name, step)
         y = None if site is None else self.evaluated(site)
-        made = (number for number in range(len(self.runs)) if number not in self.apart)
-        return {n: None if y is None or n in self.failed else self.own(n, y) for n in made}
+        together = (number for number in range(len(self.runs)) if number not in self.misfits)
+        return {n: None if y is None or n in self.failed else self.own(n, y) for n in together}
 
     def _make(self, number: int, site: Site, y: Array, *, first: bool) -> None:
         """A run's mistake, written into `y`; the `first` on the way is the same in every stack."""
         override = self.runs[number][site.place.pattern]
-        known = self.memory.made.get((site.place.name, site.step, override)) if first else None
+        known = self.memory.results.get((site.place.name, site.step, override)) if first else None
         self.base.work.call()
         if known is None:
             run = _Run(self, number)
@@ -105,13 +105,13 @@ class Stacked(Repeated):
             except (ValueError, IndexError, KeyError):
                 self.failed.add(number)
                 return
-            if first and not run.asked and known.nbytes * len(self.memory.made) < _REMEMBERED:
-                self.memory.made[site.place.name, site.step, override] = known
-        own = self.own(number, y)
-        if known.shape == own.shape and np.can_cast(known.dtype, own.dtype, "safe"):
-            own[...] = known
+            if first and not run.asked and known.nbytes * len(self.memory.results) < _REMEMBERED:
+                self.memory.results[site.place.name, site.step, override] = known
+        cells = self.own(number, y)
+        if known.shape == cells.shape and np.can_cast(known.dtype, cells.dtype, "safe"):
+            cells[...] = known
         else:
-            self.apart.add(number)
+            self.misfits.add(number)
 
     def _site(self, number: int, site: Site, run: _Run) -> Site:
         """A site as it is in one of the runs."""
@@ -125,8 +125,8 @@ class Stacked(Repeated):
     def alone(self, number: int) -> Values:
         """One of the runs, by itself, as far as it was computed."""
         if number not in self._alone:
-            computed = dict(self.right.computed)
-            self._alone[number] = replace(self.right, computed=computed, overrides=self.runs[number])
+            computed = dict(self.unchanged.computed)
+            self._alone[number] = replace(self.unchanged, computed=computed, overrides=self.runs[number])
         alone = self._alone[number]
         for key, value in self.computed.items():
             if alone.computed.get(key) is None:  # what was on its way before may be there now
@@ -146,7 +146,7 @@ class _Run:
 
     def __getattr__(self, name: str) -> Any:
         if name in _THE_SAME:
-            return getattr(self._stack.right, name)
+            return getattr(self._stack.unchanged, name)
         self.asked = True
         return getattr(self._stack.alone(self._number), name)
 

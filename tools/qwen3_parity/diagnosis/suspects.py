@@ -68,7 +68,7 @@ class Suspect:
 
     def overrides(self) -> Mapping[str, Callable[[Site], Result]]:
         """The mistake where it can be made, the right op elsewhere."""
-        return {pattern: _Override(one.compute, self.later) for pattern, one in self.at.items()}
+        return {pattern: _Override(hypothesis.compute, self.later) for pattern, hypothesis in self.at.items()}
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,8 @@ class _Override:
     later: bool
 
     def __call__(self, site: Site) -> Result:
-        found = None if self.later and site.step == 0 else self.compute(site)
-        return found or OPS[site.place.op].truth(site)
+        result = None if self.later and site.step == 0 else self.compute(site)
+        return result or OPS[site.place.op].truth(site)
 
 
 def own_suspects(evidence: Evidence, failures: list[str]) -> Iterator[Suspect]:
@@ -88,25 +88,25 @@ def own_suspects(evidence: Evidence, failures: list[str]) -> Iterator[Suspect]:
 
     A library that fails is our own fault: it is told in `failures`.
     """
-    own = evidence.site.place.pattern
-    for one in library_of(evidence.site, failures):
-        yield Suspect(one, {own: one})
+    pattern = evidence.site.place.pattern
+    for hypothesis in library_of(evidence.site, failures):
+        yield Suspect(hypothesis, {pattern: hypothesis})
 
 
-def plainest_first(every: Sequence[Suspect], own: str, *, later: bool = False) -> list[Suspect]:
+def plainest_first(every: Sequence[Suspect], pattern: str, *, later: bool = False) -> list[Suspect]:
     """The mistakes that can be made in a group: the plainest first, everywhere before at one place.
 
     With `later` each is also thought of as made in steps with a past alone: what a prompt's caches hold is right then.
     """
-    again = [_later(one) for one in every if later and one.hypothesis.rank <= PLAIN]
-    # What is made at the tap itself, whose pattern is `own`, takes no replay: it comes first.
-    return sorted([*every, *again], key=lambda one: (tuple(one.at) != (own,), one.plainness))
+    again = [_later(suspect) for suspect in every if later and suspect.hypothesis.rank <= PLAIN]
+    # What is made at the tap itself, whose `pattern` this is, takes no replay: it comes first.
+    return sorted([*every, *again], key=lambda suspect: (tuple(suspect.at) != (pattern,), suspect.plainness))
 
 
 def _later(suspect: Suspect) -> Suspect:
-    one = suspect.hypothesis
-    one = replace(one, says=f"{one.says}, in steps with a past alone", rank=one.rank + 1)
-    return replace(suspect, hypothesis=one, later=True)
+    hypothesis = suspect.hypothesis
+    hypothesis = replace(hypothesis, says=f"{hypothesis.says}, in steps with a past alone", rank=hypothesis.rank + 1)
+    return replace(suspect, hypothesis=hypothesis, later=True)
 
 
 def every_suspect(evidence: Evidence, failures: list[str]) -> Iterator[Suspect]:
@@ -115,23 +115,25 @@ def every_suspect(evidence: Evidence, failures: list[str]) -> Iterator[Suspect]:
     A library that fails is our own fault: it is told in `failures`.
     """
     sites = dict(members(evidence))
-    made: dict[str, dict[str, Hypothesis]] = {}
+    by_cause: dict[str, dict[str, Hypothesis]] = {}
     for pattern, site in sites.items():
         with every_guess():  # what is observed goes through the whole group: no quick look may put a guess aside
             known = list(library_of(site, failures))
-        for one in known:
-            together = [p for p in sites if p.rpartition(".")[2] in one.leaves]
-            everywhere = together or (sites if one.everywhere else [pattern])
-            made.setdefault(one.cause or f"{one.name} {one.says}", {}).update(dict.fromkeys(everywhere, one))
-    for at in made.values():
+        for hypothesis in known:
+            together = [p for p in sites if p.rpartition(".")[2] in hypothesis.leaves]
+            everywhere = together or (sites if hypothesis.everywhere else [pattern])
+            by_cause.setdefault(hypothesis.cause or f"{hypothesis.name} {hypothesis.says}", {}).update(
+                dict.fromkeys(everywhere, hypothesis)
+            )
+    for at in by_cause.values():
         yield from made_at(at)
 
 
 def made_at(at: Mapping[str, Hypothesis]) -> Iterator[Suspect]:
     """A mistake at all the places where it can be made, at those of one line, at one."""
-    together = any(one.everywhere or one.leaves for one in at.values())
-    for some, partial in _places(tuple(at), together=together).items():
-        yield Suspect(at[some[0]], {pattern: at[pattern] for pattern in some}, partial)
+    together = any(hypothesis.everywhere or hypothesis.leaves for hypothesis in at.values())
+    for patterns, partial in _places(tuple(at), together=together).items():
+        yield Suspect(at[patterns[0]], {pattern: at[pattern] for pattern in patterns}, partial)
 
 
 @cache
@@ -140,18 +142,18 @@ def _places(patterns: tuple[str, ...], *, together: bool) -> Mapping[tuple[str, 
 
     Encoder keys are made by the lines that make keys, or not, or by lines of their own.
     """
-    found = {patterns: 0} if patterns else {}
+    partial = {patterns: 0} if patterns else {}
     if len(patterns) < 2 or together:
-        return found
-    own = {pattern: pattern.rpartition(".")[2] for pattern in patterns}
-    leaves = {pattern: leaf.removeprefix("encoder_") for pattern, leaf in own.items()}
+        return partial
+    leaf_of = {pattern: pattern.rpartition(".")[2] for pattern in patterns}
+    leaves = {pattern: leaf.removeprefix("encoder_") for pattern, leaf in leaf_of.items()}
     for group in (*_TOGETHER, *(frozenset({leaf}) for leaf in leaves.values())):
-        found.setdefault(tuple(p for p in patterns if {own[p], leaves[p]} & group), 1)
-        found.setdefault(tuple(p for p in patterns if own[p] in group), 1)
+        partial.setdefault(tuple(p for p in patterns if {leaf_of[p], leaves[p]} & group), 1)
+        partial.setdefault(tuple(p for p in patterns if leaf_of[p] in group), 1)
     for pattern in patterns:
-        found.setdefault((pattern,), 2)
-    found.pop((), None)
-    return found
+        partial.setdefault((pattern,), 2)
+    partial.pop((), None)
+    return partial
 
 
 def library_of(site: Site, failures: list[str]) -> Iterator[Hypothesis]:
@@ -175,7 +177,7 @@ def members(evidence: Evidence) -> Iterator[tuple[str, Site]]:
         if back and not name.startswith(_GRADIENT):
             continue
         values = evidence.site.values
-        spot = values.place(name)
+        place = values.place(name)
         site = values.site(name, evidence.site.step)
-        if spot is not None and site is not None:
-            yield spot.pattern, site
+        if place is not None and site is not None:
+            yield place.pattern, site

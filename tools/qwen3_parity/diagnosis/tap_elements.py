@@ -35,14 +35,19 @@ def elements_of(
         return dict(_by_graph(golden, candidate, keys, weights))
     candidate = conventional(candidate, golden).recording
     scope, alone = Scope(golden), _Alone(golden, candidate, weights)
-    found = {}
+    by_key = {}
     for key in keys:
-        right, ours = golden.get(*key), candidate.get(*key)
-        if right is None or ours is None or right.array.shape != ours.array.shape or not right.array.size:
+        golden_tap, ours = golden.get(*key), candidate.get(*key)
+        if (
+            golden_tap is None
+            or ours is None
+            or golden_tap.array.shape != ours.array.shape
+            or not golden_tap.array.size
+        ):
             continue
-        judged = scope.judged(right, place(key[0], golden.case.config.num_hidden_layers))
-        found[key] = elements(ours, right, judged, alone.units(ours))
-    return found
+        judged = scope.judged(golden_tap, place(key[0], golden.case.config.num_hidden_layers))
+        by_key[key] = elements(ours, golden_tap, judged, alone.units(ours))
+    return by_key
 
 
 def _by_graph(
@@ -50,13 +55,18 @@ def _by_graph(
 ) -> Iterator[tuple[tuple[str, int], Elements]]:
     net = None if weights is None else network(golden, candidate, weights)
     for key in keys:
-        right, ours = golden.get(*key), candidate.get(*key)
-        if right is None or ours is None or right.array.shape != ours.array.shape or not right.array.size:
+        golden_tap, ours = golden.get(*key), candidate.get(*key)
+        if (
+            golden_tap is None
+            or ours is None
+            or golden_tap.array.shape != ours.array.shape
+            or not golden_tap.array.size
+        ):
             continue
-        counts = counted(right, golden)
+        counts = counted(golden_tap, golden)
         with computing(golden.source):
-            cells = None if net is None else judge(ours, right, counts, net).cells
-        yield key, elements(ours, right, counts, cells)
+            cells = None if net is None else judge(ours, golden_tap, counts, net).cells
+        yield key, elements(ours, golden_tap, counts, cells)
 
 
 class _Alone:
@@ -72,24 +82,24 @@ class _Alone:
                 self._names = {case: tap for tap, case in network.names.items()}
         elif weights is not None and golden.case.mode not in (pb.PLUMBING, pb.TOKENIZATION):
             self._values = Values(candidate, weights, golden)
-        given = None if self._values is None else self._values.given
-        self._scope = None if given is None else Scope(given)
+        reference = None if self._values is None else self._values.given
+        self._scope = None if reference is None else Scope(reference)
 
     def units(self, item: Tensor) -> Array | None:
         """The errors of a tap in rounding units, or None where its op cannot be computed."""
         if self._values is None or self._scope is None or item.array.size > _LARGE:
             return None
         name = self._names.get(item.info.name, item.info.name)
-        own = next((one for one in self._values.recording if one.info.name == name), None)
-        tap = item if not self._names else own
-        spot = None if tap is None else self._values.place(tap.info.name)
-        if tap is None or spot is None or spot.op == "input":
+        recorded = next((tensor for tensor in self._values.recording if tensor.info.name == name), None)
+        tap = item if not self._names else recorded
+        tap_place = None if tap is None else self._values.place(tap.info.name)
+        if tap is None or tap_place is None or tap_place.op == "input":
             return None
         evidence = gather(self._values.another(), tap, self._scope)
         if isinstance(evidence, str):
             return None
         try:
-            found = evidence.errors(expected(evidence))
+            errors = evidence.errors(expected(evidence))
         except (ValueError, IndexError):  # what NumPy raises for shapes that do not fit each other
             return None
-        return None if found is None or found.shape != item.array.shape else np.asarray(found)
+        return None if errors is None or errors.shape != item.array.shape else np.asarray(errors)

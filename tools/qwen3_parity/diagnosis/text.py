@@ -69,13 +69,13 @@ class TokenDiagnosis:
 
 def directory_of(recording: Recording, model: Path | None, tokenizers: Path = GOLDEN_ROOT / "tokenizers") -> Path:
     """The tokenizer's directory, verified by its digest: `model`, or the folder that the case names."""
-    known = [one for one in recording.case.checkpoint if one.role == "tokenizer"]
+    known = [checkpoint for checkpoint in recording.case.checkpoint if checkpoint.role == "tokenizer"]
     if not known:
         raise ParityError(
             recording.source,
             "the case names no tokenizer",
             expected="a checkpoint with the role tokenizer",
-            got=", ".join(one.role for one in recording.case.checkpoint) or "none",
+            got=", ".join(checkpoint.role for checkpoint in recording.case.checkpoint) or "none",
             next_step="give a recording of mode TOKENIZATION",
         )
     directory = model or tokenizers / known[0].name
@@ -87,13 +87,13 @@ def directory_of(recording: Recording, model: Path | None, tokenizers: Path = GO
             got="nothing",
             next_step="give its directory with --model",
         )
-    found = tokenizer_checkpoint(directory)
-    if found.sha256 != known[0].sha256:
+    loaded = tokenizer_checkpoint(directory)
+    if loaded.sha256 != known[0].sha256:
         raise ParityError(
             directory,
             "this is another tokenizer than the recording's",
             expected=f"SHA-256 {known[0].sha256.hex()}",
-            got=found.sha256.hex(),
+            got=loaded.sha256.hex(),
             next_step="give the directory that the golden was recorded from with --model",
         )
     return directory
@@ -116,23 +116,27 @@ def diagnose_tokenization(
     verdicts = check(golden, candidate, partial=partial)
     progress("each stage alone")
     oracle = Oracle.of(directory)
-    own = blame(oracle, candidate)
+    alone = blame(oracle, candidate)
     faults = []
-    for fault in _faults(oracle, own):
+    for fault in _faults(oracle, alone):
         progress(f"what explains {fault.stage}")
         faults.append(replace(fault, explanations=explain(oracle, fault)))
-    return TokenDiagnosis(verdicts, own, faults)
+    return TokenDiagnosis(verdicts, alone, faults)
 
 
-def _faults(oracle: Oracle, own: Sequence[StageVerdict]) -> Iterator[TokenFault]:
+def _faults(oracle: Oracle, verdicts: Sequence[StageVerdict]) -> Iterator[TokenFault]:
     """Ids that follow from merges at other places are the merges' fault where merges are wrong at all."""
-    if any(one.stage == "merges" and one.right is False for one in own):
-        own = [one for one in own if one.right is not False or not from_other_merges(oracle, one)]
+    if any(verdict.stage == "merges" and verdict.right is False for verdict in verdicts):
+        verdicts = [
+            verdict for verdict in verdicts if verdict.right is not False or not from_other_merges(oracle, verdict)
+        ]
     for stage in STAGES:
-        ours = [one for one in own if one.stage == stage and one.right is not None]
-        wrong = sorted((one for one in ours if not one.right), key=_size)
+        ours = [verdict for verdict in verdicts if verdict.stage == stage and verdict.right is not None]
+        wrong = sorted((verdict for verdict in ours if not verdict.right), key=_size)
         if wrong:
-            yield TokenFault(stage, wrong[0].others, wrong, sorted((one for one in ours if one.right), key=_size))
+            yield TokenFault(
+                stage, wrong[0].others, wrong, sorted((verdict for verdict in ours if verdict.right), key=_size)
+            )
 
 
 def _size(verdict: StageVerdict) -> int:
@@ -142,28 +146,31 @@ def _size(verdict: StageVerdict) -> int:
 def explain(oracle: Oracle, fault: TokenFault) -> list[Explanation]:
     """The mistakes that give the candidate's values everywhere, those first that spare the right texts; or else the one
     that does so in most of the texts."""
-    found: dict[str, Explanation] = {}
+    best: dict[str, Explanation] = {}
     partly: list[Explanation] = []
     for wrong in _candidates(fault):
         misses = 0
         whole = 0
         for verdict in fault.wrong:
-            right = reproduces(oracle, verdict, wrong)
-            whole, misses = whole + right, misses + (not right)
+            matches = reproduces(oracle, verdict, wrong)
+            whole, misses = whole + matches, misses + (not matches)
             if misses > len(fault.wrong) // 2:
                 break
         else:
             tried = fault.right[:: len(fault.right) // _RIGHT + 1] if not misses else []
-            seen = sum(not reproduces(oracle, verdict, wrong) for verdict in tried)
-            one = Explanation(wrong.name, wrong.says, wrong.fix, whole, len(fault.wrong), seen, len(tried))
+            spoiled = sum(not reproduces(oracle, verdict, wrong) for verdict in tried)
+            explanation = Explanation(wrong.name, wrong.says, wrong.fix, whole, len(fault.wrong), spoiled, len(tried))
             if misses:
-                partly.append(one)
-            elif wrong.name not in found or seen < found[wrong.name].seen:
-                found[wrong.name] = one
-    if found:
+                partly.append(explanation)
+            elif wrong.name not in best or spoiled < best[wrong.name].seen:
+                best[wrong.name] = explanation
+    if best:
         ways = {wrong.says: wrong for wrong in _candidates(fault)} if fault.stage == "merges" else {}
-        return sorted(found.values(), key=lambda one: (one.seen, _elsewhere(oracle, fault, ways.get(one.says))))
-    return sorted(partly, key=lambda one: -one.whole)[:2]
+        return sorted(
+            best.values(),
+            key=lambda explanation: (explanation.seen, _elsewhere(oracle, fault, ways.get(explanation.says))),
+        )
+    return sorted(partly, key=lambda explanation: -explanation.whole)[:2]
 
 
 def _elsewhere(oracle: Oracle, fault: TokenFault, wrong: Wrong | None) -> int:

@@ -40,16 +40,21 @@ def _size(fault: Fault) -> float:
 
 def agreed(done: Sequence[Explained]) -> list[Explained]:
     """Of what explains a group equally well, what explains most of the other groups first."""
-    counts = Counter(name for one in done if one.fault.others for name in {x.name for x in one.explanations})
-    return [_with_most(one, counts) if one.fault.others else one for one in done]
+    counts = Counter(
+        name
+        for explained in done
+        if explained.fault.others
+        for name in {explanation.name for explanation in explained.explanations}
+    )
+    return [_with_most(explained, counts) if explained.fault.others else explained for explained in done]
 
 
-def _with_most(one: Explained, counts: Counter[str]) -> Explained:
-    equal = [x for x in one.explanations if x.as_good_as(one.explanations[0])]
-    rest = [x for x in one.explanations if x not in equal]
-    return replace(one, explanations=[*sorted(equal, key=lambda x: -counts[x.name]), *rest])
+def _with_most(explained: Explained, counts: Counter[str]) -> Explained:
+    equal = [explanation for explanation in explained.explanations if explanation.as_good_as(explained.explanations[0])]
+    rest = [explanation for explanation in explained.explanations if explanation not in equal]
+    return replace(explained, explanations=[*sorted(equal, key=lambda explanation: -counts[explanation.name]), *rest])
 
 
 def _names(done: Iterable[Explained]) -> set[str]:
     """The names of mistakes that explain groups."""
-    return {x.name for one in done if one.fault.others for x in one.explanations if not x.fitted}
+    return {x.name for explained in done if explained.fault.others for x in explained.explanations if not x.fitted}

@@ -61,7 +61,7 @@ def when(wrong: Array, facts: Sequence[Fact], bits: float = math.inf) -> When | 
     if cost <= _PLAIN:
         return When(f"{'the one' if bad == 1 else 'those'} {says}", False)
     if size >= _FEWEST and cost <= _TELLING and bad in (1, size - 1):
-        but = next(other for other, _, holds in signed if np.array_equal(holds, ~wrong))
+        but = next(otherwise for otherwise, _, holds in signed if np.array_equal(holds, ~wrong))
         return When(f"the only one {says}" if bad == 1 else f"all but the one {but}", False)
     return None
 
@@ -77,7 +77,7 @@ def _rule(wrong: Array, signed: Signed, single: Sequence[tuple[float, str]], bit
     alone = int(wrong.sum()) in (1, len(wrong) - 1)
     if least + _MARGIN >= min(bits, listed(wrong)) or (alone and least > _COMMON):
         return ""
-    alike = [other for cost, other in single if other != says and cost <= least + 1]
+    alike = [alternative for cost, alternative in single if alternative != says and cost <= least + 1]
     return f"{says} (or {alike[0]}: here the same)" if alike else says
 
 

@@ -58,7 +58,7 @@ def _axes(tap: Cells, golden: Recording, known: dict[str, Separated]) -> dict[st
             if not bad.all():
                 parts[name] = _words(name, at, bad, rule, int(at[-1]) + 1)
             continue
-        across = tuple(other for other in range(tap.wrong.ndim) if other != axis)
+        across = tuple(dimension for dimension in range(tap.wrong.ndim) if dimension != axis)
         bad, at = np.asarray(tap.wrong.any(axis=across)), np.flatnonzero(tap.judged.any(axis=across))
         if bad.sum() < len(at):
             rule = when(bad[at], _of_axis(name, at, tap, golden))
@@ -102,6 +102,6 @@ def _words(word: str, at: Array, bad: Array, rule: When | None, of: int, counts:
         wrong, rest = counts or (int(bad.sum()), int((~bad).sum()))
         words = _WORDS.get(word, word if word.endswith("s") else f"{word}s")
         return f"in {words} {rule.says} (wrong in {wrong} of {wrong}, right in {rest} of {rest})"
-    some = f"{word}{'s' if word in ('layer', 'step') and bad.sum() > 1 else ''}"
-    text = f"{some} {ranges(at[bad])} of {of}"
+    noun = f"{word}{'s' if word in ('layer', 'step') and bad.sum() > 1 else ''}"
+    text = f"{noun} {ranges(at[bad])} of {of}"
     return text if rule is None else f"{text}, {rule.says}"

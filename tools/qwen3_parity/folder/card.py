@@ -51,62 +51,67 @@ def card(
     judged = check_folder(folder, count=count)
     if judged.refused:
         raise judged.refused[0]
-    recordings = {one.case.name: read(one.candidate) for one in judged.results}
-    contracts = [one.contract for one in judged.results if one.contract is not None]
+    recordings = {verdicts.case.name: read(verdicts.candidate) for verdicts in judged.results}
+    contracts = [verdicts.contract for verdicts in judged.results if verdicts.contract is not None]
     return {
         "format": FORMAT,
         "name": name,
         "date": date,
         "contract": {
-            "digest": " ".join(sorted({one.digest for one in contracts})),
-            "edited": sorted({file for one in contracts for file in one.edited}),
-            "own_goldens": sorted({one.own_golden for one in contracts if one.own_golden}),
+            "digest": " ".join(sorted({contract.digest for contract in contracts})),
+            "edited": sorted({file for contract in contracts for file in contract.edited}),
+            "own_goldens": sorted({contract.own_golden for contract in contracts if contract.own_golden}),
         },
         "judge": {"qwen3-parity": version("qwen3-parity"), "schema": f"{SCHEMA_MAJOR}.{SCHEMA_MINOR}"},
         "producers": _producers(recordings),
         "by_reference": cases_by_reference(judged.results),
         "levels": _levels(judged),
-        "cases": {one.case.name: _case(one, recordings[one.case.name]) for one in judged.results},
+        "cases": {verdicts.case.name: _case(verdicts, recordings[verdicts.case.name]) for verdicts in judged.results},
     }
 
 
 def _producers(recordings: Mapping[str, Recording]) -> list[dict[str, Any]]:
     """Who made the recordings, with what and where, each once."""
-    found: dict[str, dict[str, Any]] = {}
-    for one in recordings.values():
-        made = one.provenance
-        versions = {pair.key: pair.value for pair in made.versions}
-        message = {"producer": made.producer, "platform": made.platform, "kernels": made.kernels, "versions": versions}
-        found[json.dumps(message, sort_keys=True)] = message
-    return [found[key] for key in sorted(found)]
+    producers: dict[str, dict[str, Any]] = {}
+    for recording in recordings.values():
+        provenance = recording.provenance
+        versions = {pair.key: pair.value for pair in provenance.versions}
+        message = {
+            "producer": provenance.producer,
+            "platform": provenance.platform,
+            "kernels": provenance.kernels,
+            "versions": versions,
+        }
+        producers[json.dumps(message, sort_keys=True)] = message
+    return [producers[key] for key in sorted(producers)]
 
 
-def _case(one: Verdicts, recording: Recording) -> dict[str, Any]:
+def _case(verdicts: Verdicts, recording: Recording) -> dict[str, Any]:
     return {
-        "verdict": one.word,
-        "judged": one.judged,
-        "compared": one.compared,
-        "of": one.of,
+        "verdict": verdicts.word,
+        "judged": verdicts.judged,
+        "compared": verdicts.compared,
+        "of": verdicts.of,
         "recording": recording.digest.hex(),
-        **_worst(one),
+        **_worst(verdicts),
     }
 
 
-def _worst(one: Verdicts) -> dict[str, Any]:
+def _worst(verdicts: Verdicts) -> dict[str, Any]:
     """The largest share of a budget, where there are budgets: a tokenizer's stages and copies are equal or not."""
-    if one.worst is None or is_tokenization(one):
+    if verdicts.worst is None or is_tokenization(verdicts):
         return {"worst_share": None, "where": ""}
-    share = float(one.worst.share)
-    return {"worst_share": float(f"{share:.4g}") if isfinite(share) else "infinite", "where": one.worst.where}
+    share = float(verdicts.worst.share)
+    return {"worst_share": float(f"{share:.4g}") if isfinite(share) else "infinite", "where": verdicts.worst.where}
 
 
 def _levels(folder: Folder) -> dict[str, dict[str, Any]]:
-    results = {one.case.name: one for one in folder.results}
-    found = {}
+    results = {verdicts.case.name: verdicts for verdicts in folder.results}
+    levels = {}
     for level in reached(folder):
         names = (*level.parity, *level.red)
         worst = max(names, key=lambda name: results[name].worst.share if results[name].worst else 0.0)  # type: ignore[union-attr]
-        found[level.level] = {
+        levels[level.level] = {
             "reached": level.reached,
             "parity": len(level.parity),
             "of": level.of,
@@ -115,7 +120,7 @@ def _levels(folder: Folder) -> dict[str, dict[str, Any]]:
             "worst_share": _worst(results[worst])["worst_share"],
             "worst_case": worst,
         }
-    return found
+    return levels
 
 
 def load(path: Path) -> dict[str, Any]:
@@ -123,23 +128,23 @@ def load(path: Path) -> dict[str, Any]:
     try:
         with open_regular(path) as file:
             text = file.read(_LARGEST + 1)
-        found = json.loads(text, object_pairs_hook=_once) if len(text) <= _LARGEST else "more than 16 MiB"
+        loaded = json.loads(text, object_pairs_hook=_once) if len(text) <= _LARGEST else "more than 16 MiB"
     except (OSError, ValueError, RecursionError) as error:
         raise _no_card(path, error) from None
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
-        raise _no_card(path, f"format {found.get('format')!a}" if isinstance(found, dict) else type(found).__name__)
+    if not isinstance(loaded, dict) or loaded.get("format") != FORMAT:
+        raise _no_card(path, f"format {loaded.get('format')!a}" if isinstance(loaded, dict) else type(loaded).__name__)
     for key, is_right in (("name", _NAME.fullmatch), ("date", _is_date)):
-        if not isinstance(found.get(key), str) or not is_right(found[key]):
-            raise _no_card(path, f"{key} {found.get(key)!a}")
-    return found
+        if not isinstance(loaded.get(key), str) or not is_right(loaded[key]):
+            raise _no_card(path, f"{key} {loaded.get(key)!a}")
+    return loaded
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """A JSON object; raises `ValueError` for a key that it has twice, of which every reader takes another one."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         raise ValueError(f"a key twice in {', '.join(ascii(key) for key, _ in pairs)[:_LINE]}")
-    return found
+    return members
 
 
 def _is_date(text: str) -> bool:

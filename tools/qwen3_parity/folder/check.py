@@ -32,7 +32,7 @@ class Folder:
     @property
     def red(self) -> list[Verdicts]:
         """The cases that are no parity."""
-        return [one for one in self.results if one.exit_code]
+        return [verdicts for verdicts in self.results if verdicts.exit_code]
 
     @property
     def exit_code(self) -> int:

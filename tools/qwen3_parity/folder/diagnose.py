@@ -131,11 +131,11 @@ def diagnose_folder(
     count: Callable[[int, int], None] = lambda done, total: None,
 ) -> FolderDiagnosis:
     """Diagnose every red case and put equal mistakes together; the bounds are those of `diagnose_cases`."""
-    red = [red_of(one) for one in folder.red]
-    mistakes, apart, notes = diagnose_cases(
+    red = [red_of(verdicts) for verdicts in folder.red]
+    mistakes, unexplained, notes = diagnose_cases(
         red, progress, partial=partial, work=work, whole=whole, deadline=deadline, count=count
     )
-    return FolderDiagnosis(folder, mistakes, apart, notes)
+    return FolderDiagnosis(folder, mistakes, unexplained, notes)
 
 
 def diagnose_cases(
@@ -157,26 +157,32 @@ def diagnose_cases(
     """
     signs: list[Sign] = []
     known: Counter[str] = Counter()
-    for number, one in enumerate(sorted(red, key=lambda one: (not one.alone, -one.compared, one.case))):
+    for number, red_case in enumerate(
+        sorted(red, key=lambda red_case: (not red_case.alone, -red_case.compared, red_case.case))
+    ):
         count(number, len(red))
         if number and (whole <= 0 or monotonic() >= deadline):
             why = "--budget was over before" if whole > 0 else "the cases before took what is searched in all of them"
-            signs.append(Sign(one.case, "", otherwise=f"not diagnosed: {why}; next: diagnose it alone"))
+            signs.append(Sign(red_case.case, "", otherwise=f"not diagnosed: {why}; next: diagnose it alone"))
             continue
-        told = lambda text, name=one.case: progress(f"{name}: {text}")  # noqa: E731
+        named = lambda text, name=red_case.case: progress(f"{name}: {text}")  # noqa: E731
         try:
-            found, spent = _signs(one, told, known, partial, min(work, whole), deadline)
+            case_signs, spent = _signs(red_case, named, known, partial, min(work, whole), deadline)
             whole -= spent
         except ParityError as error:
-            found = [Sign(one.case, "", otherwise=f"cannot be diagnosed: {error.rule}; next: {error.next_step}")]
+            case_signs = [
+                Sign(red_case.case, "", otherwise=f"cannot be diagnosed: {error.rule}; next: {error.next_step}")
+            ]
         except ModuleNotFoundError as error:  # tokenizers are diagnosed by Hugging Face's own parts
-            found = [Sign(one.case, "", otherwise=f"cannot be diagnosed here without the package {error.name}")]
-        known.update(sorted({way.name for sign in found for way in sign.ways}))
-        signs += found
-    order = {one.case: number for number, one in enumerate(red)}
+            case_signs = [
+                Sign(red_case.case, "", otherwise=f"cannot be diagnosed here without the package {error.name}")
+            ]
+        known.update(sorted({way.name for sign in case_signs for way in sign.ways}))
+        signs += case_signs
+    order = {red_case.case: number for number, red_case in enumerate(red)}
     signs.sort(key=lambda sign: order[sign.case])
     notes = _notes((sign.note, sign.case) for sign in signs if sign.note)
-    return list(_mistakes(signs)), list(_apart(signs)), notes
+    return list(_mistakes(signs)), list(_unexplained(signs)), notes
 
 
 def _signs(
@@ -192,51 +198,69 @@ def _signs(
         return list(_of_texts(texts, red.case)), 0
     weights = weights_of(golden, checkpoints_of(Path(red.golden)))
     search = with_first(diagnose, golden, candidate, weights, progress, partial=partial, work=work, deadline=deadline)
-    found = search()
-    spent, names = found.work, sorted(known, key=lambda name: (-known[name], name))[:_NAMED]
-    if names and any(one.stopped and not one.is_known for one in found.faults):
+    diagnosis = search()
+    spent, names = diagnosis.work, sorted(known, key=lambda name: (-known[name], name))[:_NAMED]
+    if names and any(fault.stopped and not fault.is_known for fault in diagnosis.faults):
         again = search(known=names)
-        both = zip(found.faults, again.faults, strict=True)
-        found = replace(found, faults=[late if late.is_known and not own.is_known else own for own, late in both])
+        both = zip(diagnosis.faults, again.faults, strict=True)
+        diagnosis = replace(
+            diagnosis, faults=[late if late.is_known and not early.is_known else early for early, late in both]
+        )
         spent += again.work
-    return list(_of_network(found, red.case)), spent
+    return list(_of_network(diagnosis, red.case)), spent
 
 
-def _of_texts(found: TokenDiagnosis, case: str) -> Iterator[Sign]:
-    for fault in found.faults:
+def _of_texts(diagnosis: TokenDiagnosis, case: str) -> Iterator[Sign]:
+    for fault in diagnosis.faults:
         place = f"tokenizer.{fault.stage}"
-        whole = [one for one in fault.explanations if one.whole == one.of]
-        ways = [Way(one.name, one.says, one.fix, place) for one in whole if one.seen == whole[0].seen]
-        partly = [one for one in fault.explanations if one.whole < one.of]
-        findings = [f"{one.name}: {one.says}, in {one.whole} of {one.of} texts" for one in partly]
+        whole = [explanation for explanation in fault.explanations if explanation.whole == explanation.of]
+        ways = [
+            Way(explanation.name, explanation.says, explanation.fix, place)
+            for explanation in whole
+            if explanation.seen == whole[0].seen
+        ]
+        partly = [explanation for explanation in fault.explanations if explanation.whole < explanation.of]
+        findings = [
+            f"{explanation.name}: {explanation.says}, in {explanation.whole} of {explanation.of} texts"
+            for explanation in partly
+        ]
         yield Sign(case, place, ways, f"no known mistake gives these values at {place}", findings)
-    if not found.faults:
-        yield _without_fault(found.verdicts)
+    if not diagnosis.faults:
+        yield _without_fault(diagnosis.verdicts)
 
 
-def _of_network(found: Diagnosis, case: str) -> Iterator[Sign]:
-    for fault in found.faults:
+def _of_network(diagnosis: Diagnosis, case: str) -> Iterator[Sign]:
+    for fault in diagnosis.faults:
         yield from _of_fault(fault, case)
-    for one in found.parameters:
-        yield Sign(case, one.name, otherwise=f"parameter {one.name} {one.says}")
-    for misplaced in found.misplaced:
+    for parameter in diagnosis.parameters:
+        yield Sign(case, parameter.name, otherwise=f"parameter {parameter.name} {parameter.says}")
+    for misplaced in diagnosis.misplaced:
         says = "recorded at another place, no bug: record it where its name says, or leave it out"
         yield Sign(case, misplaced.place, otherwise=f"{_open(misplaced.place)}: {says}")
-    if not (found.faults or found.parameters or found.misplaced):
-        meaning = "; ".join(found.meaning)
-        yield Sign(case, "", otherwise=meaning) if meaning else _without_fault(found.verdicts)
-    flips = [flip for flip in found.flips if flip.near_tie or not found.faults][:_FLIPS]
-    beside = [*flips, *([] if found.angles is None else [found.angles]), *found.casts, *found.failures]
+    if not (diagnosis.faults or diagnosis.parameters or diagnosis.misplaced):
+        meaning = "; ".join(diagnosis.meaning)
+        yield Sign(case, "", otherwise=meaning) if meaning else _without_fault(diagnosis.verdicts)
+    flips = [flip for flip in diagnosis.flips if flip.near_tie or not diagnosis.faults][:_FLIPS]
+    beside = [*flips, *([] if diagnosis.angles is None else [diagnosis.angles]), *diagnosis.casts, *diagnosis.failures]
     yield from (Sign(case, "", note=str(text)) for text in beside)
 
 
 def _of_fault(fault: Explained, case: str) -> Iterator[Sign]:
     """What explains a place: mistakes that explain the same taps are one sign, those behind the rest another."""
     place = _open(fault.fault.place)
-    findings = [f"{one.name}: {one.says}" for one in fault.findings]
+    findings = [f"{finding.name}: {finding.says}" for finding in fault.findings]
     rounds: dict[int, list[Way]] = {}
-    for one in fault.explanations:
-        rounds.setdefault(one.of, []).append(Way(one.name, one.says, one.fix, _open(one.place), one.rank, one.fitted))
+    for explanation in fault.explanations:
+        rounds.setdefault(explanation.of, []).append(
+            Way(
+                explanation.name,
+                explanation.says,
+                explanation.fix,
+                _open(explanation.place),
+                explanation.rank,
+                explanation.fitted,
+            )
+        )
     signs = [Sign(case, place, ways) for ways in rounds.values()]
     if not signs or fault.left:
         numbers = "all" if signs else "these"
@@ -298,12 +322,12 @@ def _mistake(name: str, signs: Sequence[Sign]) -> Mistake:
     )
 
 
-def _apart(signs: Sequence[Sign]) -> Iterator[Apart]:
+def _unexplained(signs: Sequence[Sign]) -> Iterator[Apart]:
     reasons: dict[str, list[Sign]] = {}
     for sign in signs:
         if not sign.ways and sign.otherwise:
             reasons.setdefault(sign.otherwise, []).append(sign)
-    apart = [
+    unexplained = [
         Apart(
             reason,
             list(dict.fromkeys(sign.case for sign in those)),
@@ -311,7 +335,7 @@ def _apart(signs: Sequence[Sign]) -> Iterator[Apart]:
         )
         for reason, those in reasons.items()
     ]
-    yield from sorted(apart, key=lambda one: (-len(one.cases), one.reason))
+    yield from sorted(unexplained, key=lambda group: (-len(group.cases), group.reason))
 
 
 def _beside(signs: Sequence[Sign]) -> tuple[list[Note], list[Note]]:

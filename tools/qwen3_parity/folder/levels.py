@@ -93,19 +93,23 @@ def level_of(name: str) -> str:
 
 def reached(folder: Folder) -> list[Reached]:
     """Every level of which a case was judged, in order."""
-    return [one for one in _levels(folder) if one.parity or one.red]
+    return [level for level in _levels(folder) if level.parity or level.red]
 
 
 def next_level(folder: Folder) -> Reached | None:
     """The first level that is not reached, begun or not; None where all are."""
-    return next((one for one in _levels(folder) if not one.reached), None)
+    return next((level for level in _levels(folder) if not level.reached), None)
 
 
 def _levels(folder: Folder) -> Iterator[Reached]:
     """Of the cases of the release: fewer goldens at hand, or others, make no level smaller."""
     names = released_cases()
-    judged = {one.case.name: one for one in folder.results}
-    good = {name for name, one in judged.items() if one.word == "parity" and one.contract and one.contract.released}
+    judged = {verdicts.case.name: verdicts for verdicts in folder.results}
+    good = {
+        name
+        for name, verdicts in judged.items()
+        if verdicts.word == "parity" and verdicts.contract and verdicts.contract.released
+    }
     for level in LEVELS:
         cases = cases_of([level], names)
         red = [name for name in cases if name in judged and name not in good]

@@ -26,8 +26,8 @@ def blocks(region: Around) -> dict[Site, list[Block]]:
         if site.file == LINE:
             ops = ",".join(node.op for value in block.values if (node := region.node(value)) is not None)
             sites.setdefault(Site(LINES, 0, site.op, (ops,)), []).append(block)
-    seen = dict[tuple[Block, ...], Site]()
-    return {site: every for site, every in sites.items() if seen.setdefault(tuple(every), site) == site}
+    first_site = dict[tuple[Block, ...], Site]()
+    return {site: every for site, every in sites.items() if first_site.setdefault(tuple(every), site) == site}
 
 
 def _parts(region: Around) -> Iterator[tuple[Site, list[int]]]:

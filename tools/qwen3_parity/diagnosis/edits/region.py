@@ -90,9 +90,9 @@ class Region:
     def modules_beside(self) -> dict[str, tuple[Region, Block]]:
         """Small modules of the region's own layer and step that give another recorded value, by their path open."""
         beside, graph = dict[str, tuple[Region, Block]](), self.network.graph
-        own = numbers_of(self.key[0])
+        numbers = numbers_of(self.key[0])
         for (name, step), value in graph.taps.items():
-            if step != self.key[1] or numbers_of(name) != own or not own or graph.node(value) is None:
+            if step != self.key[1] or numbers_of(name) != numbers or not numbers or graph.node(value) is None:
                 continue
             if value == self.value or value in self._inside or value not in self.network.slices.recorded:
                 continue
@@ -167,13 +167,13 @@ class Region:
     @cached_property
     def sources(self) -> dict[str, int]:
         """What was recorded of this step and does not follow from the region's value, by name with its layer open."""
-        own = numbers_of(self.key[0])
+        numbers = numbers_of(self.key[0])
         sources = dict[str, int]()
         for (name, step), value in self.network.graph.taps.items():
             if step != self.key[1] or value in self._behind or value not in self.network.slices.recorded:
                 continue
             for near, whose in _NEIGHBOURS.items():
-                if len(own) == 1 and numbers_of(name) == (own[0] + near,):
+                if len(numbers) == 1 and numbers_of(name) == (numbers[0] + near,):
                     sources[f"{whose}{opened(name)}"] = value
             if not numbers_of(name):
                 sources[name] = value

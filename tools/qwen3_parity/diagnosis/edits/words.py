@@ -32,7 +32,7 @@ def named(region: Region, value: int) -> str:
 
 def line_of(region: Region, value: int) -> Line | None:
     """The line that runs an op, or reads a leaf: the nearest behind it that is the model's own, if any."""
-    open_, seen = [value], {value}
+    open_, reached = [value], {value}
     for _ in range(_FARTHEST):
         users = list[int]()
         for each in open_:
@@ -40,8 +40,8 @@ def line_of(region: Region, value: int) -> Line | None:
             line = node.lines[-1] if node is not None and node.lines else None
             if line is not None and line.file not in NOT_THE_MODELS:
                 return line
-            users += [user for user in region.users.get(each, ()) if user not in seen]
-        seen.update(users)
+            users += [user for user in region.users.get(each, ()) if user not in reached]
+        reached.update(users)
         open_ = sorted(users)
     return None
 

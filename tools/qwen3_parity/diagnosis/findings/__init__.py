@@ -73,7 +73,7 @@ def findings(tap: WrongTap, alike: Sequence[WrongTap] = ()) -> list[Finding]:
     with np.errstate(all="ignore"):
         every = [finding for several in OF_SEVERAL if (finding := several([tap, *alike])) is not None]
         every += [finding for finder in FINDERS if (finding := finder(tap)) is not None]
-        if any(np.array_equal(other.actual, tap.actual) for other in alike):
+        if any(np.array_equal(further.actual, tap.actual) for further in alike):
             every = [replace(each, weight=_ALIKE) if each.name in _COPIES else each for each in every]
         every = [from_tap_to_tap(each, tap, alike) if each.name == "fit.factor" else each for each in every]
     return sorted(every, key=lambda finding: -finding.weight)

@@ -65,11 +65,11 @@ def worth_saying(name: str, says: str, weight: float, least: float = 0.5) -> Fin
 
 def numbers(values: Sequence[float] | Array, most: int = 6) -> str:
     """Some numbers in words."""
-    some = ", ".join(f"{float(value):.4g}" for value in list(values)[:most])
-    return some + (" …" if len(values) > most else "")
+    listed = ", ".join(f"{float(value):.4g}" for value in list(values)[:most])
+    return listed + (" …" if len(values) > most else "")
 
 
 def indices(values: Sequence[int] | Array, most: int = 8) -> str:
     """Some indices in words."""
-    some = ", ".join(str(int(value)) for value in list(values)[:most])
-    return some + (" …" if len(values) > most else "")
+    listed = ", ".join(str(int(value)) for value in list(values)[:most])
+    return listed + (" …" if len(values) > most else "")

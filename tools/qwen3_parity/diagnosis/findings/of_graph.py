@@ -35,8 +35,8 @@ def wrong_tap(alone: Alone, network: Network) -> WrongTap | None:
         tap = network.candidate.get(name, step)
         return None if tap is None else in_float64(tap.values())
 
-    def again(other: Key, values: Array) -> Array | None:
-        number = order.get(other)
+    def again(read: Key, values: Array) -> Array | None:
+        number = order.get(read)
         if number is None or number not in network.slices.reads(value):
             return None
         return in_float64(network.slices.value(value, instead={number: values}))
@@ -52,7 +52,7 @@ def wrong_tap(alone: Alone, network: Network) -> WrongTap | None:
         wrong=np.asarray(judged & (alone.cells > most)),
         headroom=most,
         recorded=recorded,
-        keys=sorted((tap.key for tap in network.candidate), key=lambda other: (order.get(other, -1), other != key)),
+        keys=sorted((tap.key for tap in network.candidate), key=lambda tap: (order.get(tap, -1), tap != key)),
         reads=[names[read] for read in network.slices.reads(value) if read in names],
         config=network.config,
         axes_of=lambda name, step: () if (tap := network.golden.get(name, step)) is None else tuple(tap.info.axes),

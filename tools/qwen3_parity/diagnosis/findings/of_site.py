@@ -39,7 +39,9 @@ def wrong_tap(judged: Judged) -> WrongTap | None:
     def again(key: Key, values: Array) -> Array | None:
         if evidence.others or key not in reads:
             return None
-        inputs = [values if other == key else old for other, old in zip(reads, site.inputs, strict=False)]
+        inputs = [
+            values if read == key else recorded_input for read, recorded_input in zip(reads, site.inputs, strict=False)
+        ]
         return OPS[site.place.op].at_site(replace(site, inputs=tuple(inputs)), FLOAT64)
 
     reads = [(name, site.step) for name in site.names]
@@ -52,7 +54,7 @@ def wrong_tap(judged: Judged) -> WrongTap | None:
         unit=unit,
         judged=evidence.judged,
         wrong=judged.cells,
-        headroom=judged.room,
+        headroom=judged.headroom,
         recorded=recorded,
         keys=[item.key for item in run.given or run.recording if item.key in run.recording],
         reads=reads,

@@ -45,16 +45,16 @@ def product_of(network: Network, key: tuple[str, int], headroom: float) -> Produ
     if not rows:
         return None
     x, y, noise = (np.concatenate(part) for part in zip(*rows, strict=True))
-    some, leaves = spread(len(x)), network.graph.leaves
+    sample, leaves = spread(len(x)), network.graph.leaves
     bias = network.slices.leaves[leaves[parts.bias]] if parts.bias else np.zeros(len(weight))
     dtype = network.slices.dtypes.get(network.graph.taps[key], "float32")
     return Product(
         name=parts.weight,
-        x=x[some],
+        x=x[sample],
         weight=weight,
         bias=np.asarray(bias, np.float64),
-        y=y[some],
-        noise=noise[some],
+        y=y[sample],
+        noise=noise[sample],
         headroom=headroom,
         roundoff=ROUNDOFF[dtype] if dtype != "float32" else 0.0,
         loaded=loaded(parts.weight, network.golden, network.candidate),
@@ -90,7 +90,7 @@ def _rows(
 ) -> Iterator[tuple[Array, Array, Array]]:
     """Input, output and further noise at real tokens, step by step: `[position, in]`, twice `[position, out]`."""
     slices, every = network.slices, network.graph.taps.items()
-    steps = sorted((other[1], value) for other, value in every if other[0] == name and value in slices.recorded)
+    steps = sorted((key[1], value) for key, value in every if key[0] == name and value in slices.recorded)
     for step, value in steps[:_STEPS] if noisy else steps:
         here = _parts(network, value)
         if here is None or here.weight != parts.weight:

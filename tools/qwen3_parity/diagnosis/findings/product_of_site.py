@@ -30,16 +30,16 @@ def product_of(judged: Judged) -> Product | None:
     if not any(rows):
         return None
     x, y, noise = (np.concatenate(parts) for parts in zip(*filter(None, rows), strict=True))
-    some = spread(len(x))
+    sample = spread(len(x))
     weight = np.asarray(site.parameters["weight"], np.float64)
     return Product(
         name=site.place.parameters[0],
-        x=x[some],
+        x=x[sample],
         weight=weight,
         bias=np.asarray(site.parameters.get("bias", np.zeros(len(weight))), np.float64),
-        y=y[some],
-        noise=noise[some],
-        headroom=judged.room,
+        y=y[sample],
+        noise=noise[sample],
+        headroom=judged.headroom,
         roundoff=ROUNDOFF[evidence.dtype] if evidence.dtype in (pb.BF16, pb.F16) else 0.0,
         loaded=loaded(site.place.parameters[0], values.given, values.recording),
         tensors=site.checkpoint,

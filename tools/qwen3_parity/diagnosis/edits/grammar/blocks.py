@@ -45,8 +45,8 @@ def blocks(region: Region) -> Iterator[Edit]:
 
 def _beside(region: Region) -> Iterator[Edit]:
     """A module of the same layer run on a value of the region, beside its own place."""
-    for name, (other, block) in region.modules_beside.items():
-        shape = np.shape(other.base[block.end])
+    for name, (source, block) in region.modules_beside.items():
+        shape = np.shape(source.base[block.end])
         for site, places in reversed(region.sites.items()):
             base = region.base[places[0]]
             if isinstance(base, np.ndarray) and base.shape == shape and base.dtype.kind == "f":
@@ -63,16 +63,16 @@ def _by_module(name: str) -> Change:
 def _moved(region: Region, site: Site, where: str) -> Iterator[Edit]:
     """A small module run on another value, and not on its own."""
     shape = np.shape(region.base[region.blocks[site][-1].end])
-    for other, places in region.sites.items():
+    for target, places in region.sites.items():
         node = region.node(places[0])
         if node is None or short(node.op) not in _JOINTS or np.shape(region.base[places[0]]) != shape:
             continue
         if len(places) == len(region.blocks[site]) and not set(places) & {b.begin for b in region.blocks[site]}:
             line = line_of(region, places[0])
             says = f"runs {where} on the result of {short(node.op)}, not on what it reads"
-            yield Edit("edit.moved", says, Rank.MOVED, {site: _hands_on, other: _run_on(site)}, line)
+            yield Edit("edit.moved", says, Rank.MOVED, {site: _hands_on, target: _run_on(site)}, line)
             says = f"runs {where} on the result of {short(node.op)}, too"
-            yield Edit("edit.moved", says, Rank.MOVED, {other: _run_on(site)}, line)
+            yield Edit("edit.moved", says, Rank.MOVED, {target: _run_on(site)}, line)
     begin = region.blocks[site][-1].begin
     for name in region.sources:
         if np.shape(region.source(name)) == np.shape(region.base[begin]) and region.sources[name] != begin:

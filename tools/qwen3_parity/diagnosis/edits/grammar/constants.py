@@ -41,11 +41,11 @@ def constants(region: Region) -> Iterator[Edit | Free]:
                 says = f"leaves out {op} {'by' if op in ('mul', 'div') else 'of'} {number(value)}{_key(value, config)}"
                 change = _put(slot, type(value)(NEUTRAL[op]))
                 yield Edit("edit.left_out", says, Rank.LEFT_OUT, {site: change}, line)
-            for other, words in _likely(value, config):
-                if other != value and other not in tried and type(other) is type(value):
-                    tried.add(other)
-                    says = f"{_verb(node)} {number(other)}{words} for {number(value)}{_key(value, config)}"
-                    yield Edit("edit.constant", says, Rank.CONSTANT, {site: _put(slot, other)}, line)
+            for constant, words in _likely(value, config):
+                if constant != value and constant not in tried and type(constant) is type(value):
+                    tried.add(constant)
+                    says = f"{_verb(node)} {number(constant)}{words} for {number(value)}{_key(value, config)}"
+                    yield Edit("edit.constant", says, Rank.CONSTANT, {site: _put(slot, constant)}, line)
             if isinstance(value, float) and abs(value) < _LARGEST:
                 words = f"{_verb(node)} {{}} for {number(value)}{_key(value, config)}"
                 yield Free(_fitted(site, slot, words, line), (1.1 * value or 1e-6,), value)
@@ -57,7 +57,7 @@ def _fitted(site: Site, slot: int | str, words: str, line: Line | None) -> Calla
 
 def _key(value: float, config: Mapping[str, float]) -> str:
     """The keys of the config that have a number."""
-    keys = [key for key, other in config.items() if other == value]
+    keys = [key for key, constant in config.items() if constant == value]
     return f" ({', '.join(keys[:2])})" if keys else ""
 
 
@@ -89,14 +89,14 @@ def _likely(value: float, config: Mapping[str, float]) -> Iterator[tuple[float, 
     """Numbers that are written for another one by mistake, in words where they are made of it."""
     if isinstance(value, int):
         yield from ((value + step, "") for step in (1, -1, 2, -2))
-        yield from ((other, "") for other in (-value, 2 * value, value // 2, 10**6, -(10**6), 0, 1))
-        yield from ((int(other), f" ({key})") for key, other in config.items() if other == int(other))
+        yield from ((constant, "") for constant in (-value, 2 * value, value // 2, 10**6, -(10**6), 0, 1))
+        yield from ((int(constant), f" ({key})") for key, constant in config.items() if constant == int(constant))
         return
     if abs(value) >= _LARGEST:
-        yield from ((math.copysign(other, value), "") for other in _HIDING)
+        yield from ((math.copysign(constant, value), "") for constant in _HIDING)
         return
     if 0 <= value < 0.01:
-        yield from ((other, "") for other in _EPSILONS)
+        yield from ((epsilon, "") for epsilon in _EPSILONS)
     if value:
         yield 1.0, ""
         yield 0.0, ""
@@ -107,12 +107,12 @@ def _likely(value: float, config: Mapping[str, float]) -> Iterator[tuple[float, 
         yield 1 / value, ", its inverse"
         yield 2 * value, ", twice it"
         yield value / 2, ", half of it"
-    for key, other in config.items():
-        yield float(other), f" ({key})"
-        if other > 1:
-            yield float(other) ** -0.5, f" ({key} ** -0.5)"
-            yield float(other) ** 0.5, f" ({key} ** 0.5)"
-            yield 1 / float(other), f" (1 / {key})"
+    for key, constant in config.items():
+        yield float(constant), f" ({key})"
+        if constant > 1:
+            yield float(constant) ** -0.5, f" ({key} ** -0.5)"
+            yield float(constant) ** 0.5, f" ({key} ** 0.5)"
+            yield 1 / float(constant), f" (1 / {key})"
 
 
 def _config_numbers(config: Mapping[str, Any], prefix: str = "") -> dict[str, float]:

@@ -62,10 +62,10 @@ def _parts(region: Region, node: Node, value: int) -> Iterator[tuple[str, str, R
     if op == "getitem" and isinstance(node.operands[0], Ref):
         parts = region.base.get(node.operands[0].value)
         if isinstance(parts, list | tuple) and parts and all(np.shape(p) == np.shape(parts[0]) for p in parts):
-            for other in range(len(parts)):
-                if other != node.operands[1]:
-                    says = f"takes part {other} for part {node.operands[1]}"
-                    yield "edit.order", says, Rank.LAYOUT, _taken(other)
+            for part in range(len(parts)):
+                if part != node.operands[1]:
+                    says = f"takes part {part} for part {node.operands[1]}"
+                    yield "edit.order", says, Rank.LAYOUT, _taken(part)
     if op in ("view", "unsafe_view", "clone", "reshape"):
         spread = _spread_axis(region, value)
         if spread is not None:
@@ -231,8 +231,8 @@ def _other_part(call: Call) -> Array:
     return np.take(x, range(length) if begin else range(length, 2 * length), axis)
 
 
-def _taken(other: int) -> Change:
-    return lambda call: call.plain(call.operands[0], other)
+def _taken(part: int) -> Change:
+    return lambda call: call.plain(call.operands[0], part)
 
 
 def _bounds(call: Call) -> tuple[Array, int, int, int]:

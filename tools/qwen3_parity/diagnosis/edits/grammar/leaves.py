@@ -101,20 +101,20 @@ def _parameter(site: Site, base: Array, name: str, line: Line | None) -> Iterato
 def _another(region: Region, site: Site, value: int) -> Iterator[Edit]:
     """Other parameters of the same shape: of the same layer, wherever, or of the same name in another layer."""
     graph, name, line = region.network.graph, region.names[value], line_of(region, value)
-    for other in graph.parameters:
-        same_layer = numbers_of(other) == numbers_of(name)
-        array = region.network.slices.leaves[graph.leaves[other]]
+    for parameter in graph.parameters:
+        same_layer = numbers_of(parameter) == numbers_of(name)
+        array = region.network.slices.leaves[graph.leaves[parameter]]
         if (
-            other == name
+            parameter == name
             or array.shape != region.base[value].shape
-            or not (same_layer or opened(other) == opened(name))
+            or not (same_layer or opened(parameter) == opened(name))
         ):
             continue
         if same_layer:
-            says = f"has {opened(other).removeprefix('model.')} for {of_site(site)}"
-            change = _of_the_layer(opened(other))
+            says = f"has {opened(parameter).removeprefix('model.')} for {of_site(site)}"
+            change = _of_the_layer(opened(parameter))
         else:
-            says = f"has {other.removeprefix('model.')} for {name.removeprefix('model.')}"
+            says = f"has {parameter.removeprefix('model.')} for {name.removeprefix('model.')}"
             change = _constant(np.asarray(array, np.float64))
         yield Edit("edit.other_parameter", says, Rank.LAYOUT, {site: change}, line)
 
@@ -132,20 +132,22 @@ def _of_the_layer(kind: str) -> Change:
 
 def _exchange(region: Region, site: Site) -> Iterator[Edit]:
     """Two parameters of the region in each other's place."""
-    parameters = [other for other in region.sites if not other.file and region.at(other)[0] in region.parameters]
-    for other in parameters[parameters.index(site) + 1 :] if site in parameters else ():
-        first, second = (np.asarray(region.base[region.at(each)[0]]) for each in (site, other))
+    parameters = [
+        candidate for candidate in region.sites if not candidate.file and region.at(candidate)[0] in region.parameters
+    ]
+    for partner in parameters[parameters.index(site) + 1 :] if site in parameters else ():
+        first, second = (np.asarray(region.base[region.at(each)[0]]) for each in (site, partner))
         if first.shape == second.shape and first.size > 1:
-            says = f"has {of_site(site)} and {of_site(other)} in each other's place"
-            changes = {site: _of(other), other: _of(site)}
+            says = f"has {of_site(site)} and {of_site(partner)} in each other's place"
+            changes = {site: _of(partner), partner: _of(site)}
             yield Edit("edit.exchanged", says, Rank.LAYOUT, changes, line_of(region, region.at(site)[0]))
 
 
-def _of(other: Site) -> Change:
+def _of(site: Site) -> Change:
     """The parameter of another site, of the same layer where it has as many."""
 
     def change(call: Call) -> Array:
-        places, here = call.region.at(other), call.region.at(call.site)
+        places, here = call.region.at(site), call.region.at(call.site)
         place = places[min(here.index(call.value), len(places) - 1)]
         return np.asarray(call.region.base[place])
 

@@ -42,8 +42,8 @@ def _others(region: Region, site: Site, node: Node, slot: int, reads: int) -> It
         ):
             says = f"reads what stands before {short(maker.op)} in {op}" if maker is not None else ""
             yield Edit("edit.reads", says, Rank.MOVED, {site: _earlier(slot, place)}, line)
-    for name, other in region.sources.items():
-        if other not in (reads, region.value) and np.shape(region.source(name)) == shape:
+    for name, value in region.sources.items():
+        if value not in (reads, region.value) and np.shape(region.source(name)) == shape:
             says = f"reads {name.removeprefix('model.')} for {named(region, reads)} in {op}"
             yield Edit("edit.reads", says, Rank.READS, {site: _source(slot, name)}, line)
             for words, join in _JOINED.items():

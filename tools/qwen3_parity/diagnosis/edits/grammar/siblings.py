@@ -223,14 +223,14 @@ def _exchanged(call: Call) -> Any:
 def _along(axis: int) -> Change:
     def change(call: Call) -> Any:
         dims = call.operands[1] if len(call.operands) > 1 else call.named.get("dim")
-        other: Any = [axis] if isinstance(dims, list | tuple) else axis
+        dim: Any = [axis] if isinstance(dims, list | tuple) else axis
         x = np.asarray(call.operands[0])
         if axis >= x.ndim or dims in (axis, axis - x.ndim, [axis], [axis - x.ndim]):
             raise ValueError("the same axis")
         if len(call.operands) > 1:
-            result = call.loose(call.operands[0], other, *call.operands[2:])
+            result = call.loose(call.operands[0], dim, *call.operands[2:])
         else:
-            result = call.loose(call.operands[0], dim=other)
+            result = call.loose(call.operands[0], dim=dim)
         return np.broadcast_to(result, np.shape(call.plain()))
 
     return change

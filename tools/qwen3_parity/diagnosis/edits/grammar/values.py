@@ -132,7 +132,7 @@ def _left_out(region: Region, node: Node, base: Array) -> Iterator[tuple[int, st
     refs = [(slot, operand.value) for slot, operand in enumerate(node.operands) if isinstance(operand, Ref)]
     for slot, value in refs:
         if _stands_for(region.base.get(value), base):
-            others = [named(region, other) for place, other in refs if place != slot]
+            others = [named(region, operand) for place, operand in refs if place != slot]
             yield slot, f"leaves out {op}{_BESIDE[op]}{others[0]}" if op in _BESIDE and others else f"leaves out {op}"
 
 
@@ -219,8 +219,8 @@ def _factors(region: Region, node: Node) -> Iterator[tuple[int, float]]:
 
 def _factor_moved(slot: int, factor: float, *, both: bool) -> Change:
     def change(call: Call) -> Array:
-        scaled, other = call.operands[slot] / factor, call.operands[1 - slot] * factor
-        return np.asarray(other + (scaled * factor if both else scaled))
+        scaled, opposite = call.operands[slot] / factor, call.operands[1 - slot] * factor
+        return np.asarray(opposite + (scaled * factor if both else scaled))
 
     return change
 
@@ -243,13 +243,13 @@ def _last_keys(count: int) -> Change:
     """Visible keys by their number from the last visible one back."""
 
     def change(call: Call) -> Array:
-        seen = np.asarray(call.plain())
-        behind = np.cumsum(seen[..., ::-1], -1)[..., ::-1]
-        return seen & (behind <= count)
+        visible = np.asarray(call.plain())
+        behind = np.cumsum(visible[..., ::-1], -1)[..., ::-1]
+        return visible & (behind <= count)
 
     return change
 
 
 def _last_query(call: Call) -> Array:
-    seen = np.asarray(call.plain())
-    return np.asarray(seen | seen[..., -1:, :])
+    visible = np.asarray(call.plain())
+    return np.asarray(visible | visible[..., -1:, :])

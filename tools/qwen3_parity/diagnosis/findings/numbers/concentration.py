@@ -14,7 +14,7 @@ def _along(tap: WrongTap, cells: Array) -> list[str]:
     """The axes along which some of the judged indices are free of `cells`, with those that are not."""
     parts = []
     for axis, name in enumerate(tap.axes[: cells.ndim]):
-        across = tuple(other for other in range(cells.ndim) if other != axis)
+        across = tuple(dimension for dimension in range(cells.ndim) if dimension != axis)
         wrong, of = cells.any(axis=across), tap.judged.any(axis=across)
         if wrong.sum() < of.sum():
             few = wrong.sum() <= of.sum() / 2
@@ -27,7 +27,7 @@ def block(tap: WrongTap, cells: Array) -> str:
     """The block of indices that `cells` fill, in words; empty when they fill none, or everything."""
     box = np.ones(cells.shape, bool)
     for axis in range(cells.ndim):
-        across = tuple(other for other in range(cells.ndim) if other != axis)
+        across = tuple(dimension for dimension in range(cells.ndim) if dimension != axis)
         box &= cells.any(axis=across, keepdims=True)
     filled = bool(cells.any()) and bool(cells[box & tap.judged].all())
     return ", ".join(_along(tap, cells)) if filled else ""
@@ -55,10 +55,10 @@ def size(tap: WrongTap) -> Finding | None:
     if not np.isfinite(tap.actual[tap.judged]).any():
         return None
     with np.errstate(all="ignore"):
-        wrong_by, right = ((tap.actual - truth) ** 2)[tap.judged], (truth**2)[tap.judged]
-        if np.isnan(wrong_by).all() or np.isnan(right).all():
+        squared_error, squares = ((tap.actual - truth) ** 2)[tap.judged], (truth**2)[tap.judged]
+        if np.isnan(squared_error).all() or np.isnan(squares).all():
             return Finding("fit.size", "every number is NaN", 0.1)
-        error, scale = (float(np.sqrt(np.nanmean(one))) for one in (wrong_by, right))
+        error, scale = (float(np.sqrt(np.nanmean(values))) for values in (squared_error, squares))
     says = f"the error is {error / scale:.2g} of its size" if scale > 0 else f"the error is {error:.2g}"
     return Finding("fit.size", says, 0.1)
 

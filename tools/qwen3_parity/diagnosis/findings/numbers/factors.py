@@ -47,13 +47,13 @@ def factor_of(tap: WrongTap) -> float | None:
 
 def from_tap_to_tap(finding: Finding, tap: WrongTap, alike: Sequence[WrongTap]) -> Finding:
     """A factor that is another one at every wrong tap is no constant."""
-    rest = [(other, factor(other), factor_of(other)) for other in alike if other.key != tap.key]
-    rest = [each for each in rest if each[1] is None or each[1].says != finding.says]
+    rest = [(further, factor(further), factor_of(further)) for further in alike if further.key != tap.key]
+    rest = [row for row in rest if row[1] is None or row[1].says != finding.says]
     if not rest:
         return finding
     listed = ", ".join(
-        f"{'none' if fits is None or by is None else f'{by:.4g}'} ({other.name}, step {other.step})"
-        for other, fits, by in rest[:_SHOWN]
+        f"{'none' if fits is None or by is None else f'{by:.4g}'} ({further.name}, step {further.step})"
+        for further, fits, by in rest[:_SHOWN]
     )
     more = f" and {len(rest) - _SHOWN} more" if len(rest) > _SHOWN else ""
     says = f"{finding.says}; at other wrong taps it is no such number: {listed}{more}"
@@ -114,7 +114,7 @@ def _axis_factor(tap: WrongTap) -> Finding | None:
     best: Finding | None = None
     axes = range(tap.truth.ndim)
     for axis, name in enumerate(tap.axes[: tap.truth.ndim]):
-        factors = factors_of(tap, tap.truth.shape, tuple(other for other in axes if other != axis))
+        factors = factors_of(tap, tap.truth.shape, tuple(dimension for dimension in axes if dimension != axis))
         weight = 0.0 if factors is None or factors.alike else _weight(tap, factors)
         if factors is None or weight <= (0.9 if best is None else best.weight):
             continue

@@ -25,11 +25,11 @@ def grid(tap: WrongTap) -> Finding | None:
     if usable is None or not tap.wide:
         return None
     actual, truth, wrong = usable
-    some = actual[wrong & (actual != 0)]
-    if len(some) < _FEWEST:
+    values = actual[wrong & (actual != 0)]
+    if len(values) < _FEWEST:
         return None
     for name, rounded in (*ROUNDED, *EIGHT_BITS):
-        if np.mean(rounded(some) == some) < 0.999:
+        if np.mean(rounded(values) == values) < 0.999:
             continue
         near = explained(tap, rounded(truth).astype(np.float64))
         says = f"its numbers are those of {name}"

@@ -20,10 +20,10 @@ def bands(tap: WrongTap) -> Finding | None:
     if not wrong.any():
         return None
     past = begin(tap)
-    own = wrong.shape[2] if past is None else min(past + wrong.shape[1], wrong.shape[2])
+    own_keys = wrong.shape[2] if past is None else min(past + wrong.shape[1], wrong.shape[2])
     parts = [
-        *_half("keys" if past is None else "own keys", wrong[..., :own], tap.truth[..., :own], past),
-        *_half("encoder's keys", wrong[..., own:], tap.truth[..., own:], None),
+        *_half("keys" if past is None else "own keys", wrong[..., :own_keys], tap.truth[..., :own_keys], past),
+        *_half("encoder's keys", wrong[..., own_keys:], tap.truth[..., own_keys:], None),
     ]
     if (moved := _as_another(tap, wrong)) is not None:
         parts.append(moved)
@@ -45,8 +45,8 @@ def _as_another(tap: WrongTap, wrong: Array) -> str | None:
     common = set.intersection(*queries.values())
     if common:
         return f"queries {ranges(queries)} see what query {min(common)} should"
-    some = [f"query {query} sees what query {min(others)} should" for query, others in sorted(queries.items())]
-    return ", ".join(some[:4]) + (" …" if len(some) > 4 else "")
+    seen_by = [f"query {query} sees what query {min(others)} should" for query, others in sorted(queries.items())]
+    return ", ".join(seen_by[:4]) + (" …" if len(seen_by) > 4 else "")
 
 
 def _half(half: str, wrong: Array, visible: Array, past: int | None) -> list[str]:

@@ -20,10 +20,10 @@ def _axes(tap: WrongTap, cells: Array) -> list[tuple[str, tuple[int, ...], int]]
     """For each axis: its name, the axes to sum over, and which it is."""
     usable = []
     for axis, name in enumerate(tap.axes[: cells.ndim]):
-        across = tuple(other for other in range(cells.ndim) if other != axis)
+        across = tuple(dimension for dimension in range(cells.ndim) if dimension != axis)
         count = cells.sum(axis=across)
-        some = count[count > 0]
-        if cells.shape[axis] > 1 and len(some) > 1 and some.min() >= _FEWEST:
+        counts = count[count > 0]
+        if cells.shape[axis] > 1 and len(counts) > 1 and counts.min() >= _FEWEST:
             usable.append((name, across, axis))
     return usable
 

@@ -22,7 +22,7 @@ def position_factor(taps: Sequence[WrongTap]) -> Finding | None:
         parts = [factors for tap in taps if (factors := _by_token(tap, where(tap))) is not None]
         if len(parts) < len(taps):
             continue
-        at, values, tolerances = (np.concatenate(some) for some in zip(*parts, strict=True))
+        at, values, tolerances = (np.concatenate(column) for column in zip(*parts, strict=True))
         words = law(at, values, tolerances)
         if words:
             order = np.argsort(at, kind="stable")

@@ -35,7 +35,7 @@ def shift(tap: WrongTap) -> Finding | None:
             stays = np.zeros(cells.shape, bool)
             stays[tuple(inside)] = True
             moved, wrong = np.roll(truth, by, axis), cells & stays
-            across = tuple(other for other in range(cells.ndim) if other != axis)
+            across = tuple(dimension for dimension in range(cells.ndim) if dimension != axis)
             if wrong.sum() < _INSIDE * cells.sum() or wrong.any(axis=across).sum() < _FEWEST:
                 continue
             if np.mean(actual[wrong] != 0) < _INSIDE:

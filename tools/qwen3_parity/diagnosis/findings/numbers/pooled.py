@@ -19,8 +19,8 @@ def pooled_statistic(taps: Sequence[WrongTap]) -> Finding | None:
     ways = [[way for key in tap.reads for way in _others(tap, key)] for tap in taps]
     for words, _ in ways[0]:
         if all(
-            any(_tells(tap, scale) for other, scale in some if other == words)
-            for tap, some in zip(taps, ways, strict=True)
+            any(_tells(tap, scale) for name, scale in tap_ways if name == words)
+            for tap, tap_ways in zip(taps, ways, strict=True)
         ):
             says = f"each row is divided by the root mean square of {words}, not by its own"
             return Finding("norm.other_statistic", says, 1.0)

@@ -101,7 +101,7 @@ def _finding(tap: WrongTap, grain: _Grain, every: Sequence[Source]) -> Finding |
     vectors = Vectors(values, judged, limits, spread if spread > 0 else 1.0)
     rows, source, of = _rows(grain, every, values.shape[1])
     pairs = matches(vectors, rows)
-    earlier = np.array([some.kind == "earlier_request" for some in every])[source]
+    earlier = np.array([origin.kind == "earlier_request" for origin in every])[source]
     if earlier.any():
         near = replace(vectors, limits=np.maximum(limits, _NEAR * size[:, None]))
         pairs = pairs[~earlier[pairs[:, 1]]]
@@ -112,8 +112,8 @@ def _finding(tap: WrongTap, grain: _Grain, every: Sequence[Source]) -> Finding |
     pairs = pairs[(nameless == 0)[pairs[:, 0]] & ~no_wrong.all(axis=1)]  # what is right as well tells nothing
     maps = mapped(pairs, grain.at, source, of)
     for content in (_ZEROS, _INFINITE, _CONSTANT):
-        some = np.flatnonzero(nameless == content)
-        maps += [Held(content, some, grain.at[some], grain.at[some])] if len(some) else []
+        numbers = np.flatnonzero(nameless == content)
+        maps += [Held(content, numbers, grain.at[numbers], grain.at[numbers])] if len(numbers) else []
     return _weighed(tap, grain, every, maps)
 
 
@@ -135,8 +135,8 @@ def _at(grain: _Grain, values: Array, where: tuple[Array, ...]) -> Array:
 def _rows(grain: _Grain, every: Sequence[Source], size: int) -> tuple[Array, Array, Array]:
     """`[row, number]`, the source of each row, and its place there."""
     rows, source, of = [np.zeros((0, size))], [np.zeros(0, np.int64)], [np.zeros((0, 3), np.int64)]
-    for number, some in enumerate(every):
-        formed = grain.of(some.values, some.form)
+    for number, origin in enumerate(every):
+        formed = grain.of(origin.values, origin.form)
         if formed is not None:
             rows.append(formed.reshape(-1, size))
             of.append(np.argwhere(np.ones(formed.shape[:3], bool)))

@@ -41,9 +41,9 @@ class Form:
         formed = self.of(cells)
         return [int(formed.any(axis=axes).sum()) for axes in ((1, 2, 3), (0, 2, 3), (0, 1, 3), (0, 1, 2))]
 
-    def with_heads_of(self, values: Array, other: Form) -> Array:
+    def with_heads_of(self, values: Array, form: Form) -> Array:
         """As `of`, with the heads of another form where one of the two has them in a row."""
-        formed, (_, _, heads, size) = self.of(values), other.shape
+        formed, (_, _, heads, size) = self.of(values), form.shape
         if formed.shape[2] * formed.shape[3] == heads * size and 1 in (heads, formed.shape[2]):
             return formed.reshape(*formed.shape[:2], heads, size)
         return formed
@@ -63,8 +63,8 @@ def form_of(axes: Sequence[str], shape: Sequence[int]) -> Form:
     size = 1
     for axis in rest:
         size *= shape[axis]
-    lengths = [shape[some[0]] if some else 1 for some in (batch, along, head)]
-    words = [_words(names, some) for some in (batch, along, head, rest[-1:])]
+    lengths = [shape[group[0]] if group else 1 for group in (batch, along, head)]
+    words = [_words(names, group) for group in (batch, along, head, rest[-1:])]
     return Form((*batch, *along, *head, *rest), (lengths[0], lengths[1], lengths[2], size), tuple(words))
 
 
@@ -79,5 +79,5 @@ def _words(names: Sequence[str], axes: Sequence[int]) -> tuple[str, str]:
 
 def counted(words: tuple[str, str], indices: Iterable[int]) -> str:
     """Indices of an axis in words: "batch row 1", "slots 0–3", "slots 4, 2, 3"; in their order."""
-    some = list(dict.fromkeys(indices))
-    return f"{words[len(some) > 1]} {ranges(some)}"
+    distinct = list(dict.fromkeys(indices))
+    return f"{words[len(distinct) > 1]} {ranges(distinct)}"

@@ -28,7 +28,7 @@ class Held:
     at: Array
     of: Array
 
-    def some(self, which: Array) -> Held:
+    def part(self, which: Array) -> Held:
         """A part of it."""
         return Held(self.source, self.places[which], self.at[which], self.of[which])
 
@@ -57,10 +57,10 @@ def _fewest_moves(pairs: Array, moves: Array) -> Array:
         _, first, which, counts = np.unique(moves @ _BASE, return_index=True, return_inverse=True, return_counts=True)
         far = np.abs(moves[first]).sum(axis=1)
         best = np.lexsort((far, -counts))[0]
-        some = pairs if len(chosen) >= _MOVES else pairs[which == best]
-        some = some[np.unique(some[:, 0], return_index=True)[1]]
-        chosen.append(some)
-        left = ~np.isin(pairs[:, 0], some[:, 0])
+        best_pairs = pairs if len(chosen) >= _MOVES else pairs[which == best]
+        best_pairs = best_pairs[np.unique(best_pairs[:, 0], return_index=True)[1]]
+        chosen.append(best_pairs)
+        left = ~np.isin(pairs[:, 0], best_pairs[:, 0])
         pairs, moves = pairs[left], moves[left]
     every = np.concatenate(chosen)
     return np.asarray(every[np.argsort(every[:, 0], kind="stable")])
@@ -109,7 +109,7 @@ class Wording:
 
 
 def _parts(held: Held, by: Array) -> list[Held]:
-    return [held.some(by == number) for number in dict.fromkeys(by.tolist())]
+    return [held.part(by == number) for number in dict.fromkeys(by.tolist())]
 
 
 def _runs(held: Held) -> list[Held]:

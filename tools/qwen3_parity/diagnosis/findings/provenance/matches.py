@@ -37,23 +37,27 @@ def matches(wrong: Vectors, rows: Array) -> Array:
     groups: dict[bytes, list[int]] = {}
     for number, judged in enumerate(np.packbits(wrong.judged, axis=1)):
         groups.setdefault(judged.tobytes(), []).append(number)
-    largest = sorted(groups.values(), key=lambda some: (-len(some), some[0]))[:_PATTERNS]
-    pairs = [_alike(wrong, np.array(some), rows) for some in largest if len(rows)]
+    largest = sorted(groups.values(), key=lambda group: (-len(group), group[0]))[:_PATTERNS]
+    pairs = [_alike(wrong, np.array(group), rows) for group in largest if len(rows)]
     every = np.concatenate([np.zeros((0, 2), np.int64), *pairs])
     return np.asarray(every[np.lexsort((every[:, 1], every[:, 0]))])
 
 
-def _alike(wrong: Vectors, some: Array, rows: Array) -> Array:
+def _alike(wrong: Vectors, numbers: Array, rows: Array) -> Array:
     """The pairs of vectors that have the same numbers judged."""
-    columns = np.flatnonzero(wrong.judged[some[0]])
-    values, limits, rows = wrong.values[np.ix_(some, columns)], wrong.limits[np.ix_(some, columns)], rows[:, columns]
+    columns = np.flatnonzero(wrong.judged[numbers[0]])
+    values, limits, rows = (
+        wrong.values[np.ix_(numbers, columns)],
+        wrong.limits[np.ix_(numbers, columns)],
+        rows[:, columns],
+    )
     different = _different(values)
     usable = (different > 1) & np.isfinite(values).all(axis=1)
     along = np.random.Generator(np.random.PCG64(0)).standard_normal(len(columns))
     at = np.flatnonzero(np.isfinite(rows).all(axis=1))
     if not usable.any() or not len(at):
         return np.zeros((0, 2), np.int64)
-    some, values, limits, different = some[usable], values[usable], limits[usable], different[usable]
+    numbers, values, limits, different = numbers[usable], values[usable], limits[usable], different[usable]
     signs = rows[at] @ along
     order = np.argsort(signs, kind="stable")
     signs, at = signs[order], at[order]
@@ -61,7 +65,7 @@ def _alike(wrong: Vectors, some: Array, rows: Array) -> Array:
     width = limits @ np.abs(along) + 1e-12 * (np.abs(values) @ np.abs(along))
     first, last = np.searchsorted(signs, sign - width), np.searchsorted(signs, sign + width, "right")
     bits, pairs = _bits(values), list[Array]()
-    for step in range(min(_ALIKE, 1 + _PAIRS // len(some))):
+    for step in range(min(_ALIKE, 1 + _PAIRS // len(numbers))):
         live = np.flatnonzero(first + step < last)
         if not len(live):
             break
@@ -71,7 +75,7 @@ def _alike(wrong: Vectors, some: Array, rows: Array) -> Array:
         near = np.where(same[:, None], bits * np.abs(values[live]), limits[live])
         chance = _chance(near, values[live], different[live], wrong.spread) + np.log10(len(rows))
         good = (same | (off <= limits[live]).all(axis=1)) & (chance < CHANCE)
-        pairs.append(np.stack([some[live[good]], there[good]], axis=1))
+        pairs.append(np.stack([numbers[live[good]], there[good]], axis=1))
     return np.concatenate(pairs) if pairs else np.zeros((0, 2), np.int64)
 
 

@@ -48,7 +48,7 @@ def other_statistic(tap: WrongTap) -> Finding | None:
         return None
     at = np.argwhere(wrong)
     for name, statistic in _STATISTICS.items():
-        every = [statistic(some, tap.eps) for some in rows]
+        every = [statistic(row, tap.eps) for row in rows]
         maps = _maps(every[0][wrong] / factors[wrong], every, at)
         if maps is not None:
             return _in_words(tap, maps, sources, name)
@@ -67,16 +67,16 @@ def _factors(tap: WrongTap) -> Array | None:
 
 def _maps(asked: Array, every: list[Array], at: Array) -> list[Held] | None:
     """Where the statistics stand that the wrong rows divide by; None where one stands nowhere, or all may by chance."""
-    have = np.concatenate([some.ravel() for some in every])
-    source = np.repeat(np.arange(len(every)), [some.size for some in every])
-    of = np.concatenate([np.argwhere(np.ones(some.shape, bool)) for some in every])
+    have = np.concatenate([statistics.ravel() for statistics in every])
+    source = np.repeat(np.arange(len(every)), [statistics.size for statistics in every])
+    of = np.concatenate([np.argwhere(np.ones(statistics.shape, bool)) for statistics in every])
     order = np.argsort(have, kind="stable")
     first = np.searchsorted(have[order], asked * (1 - _NEAR))
     last = np.searchsorted(have[order], asked * (1 + _NEAR), "right")
     near = [np.sort(order[begin:end]) for begin, end in zip(first, last, strict=True)]
     if not all(map(len, near)):
         return None
-    number = np.repeat(np.arange(len(at)), [len(some) for some in near])
+    number = np.repeat(np.arange(len(at)), [len(candidates) for candidates in near])
     maps = mapped(np.stack([number, np.concatenate(near)], axis=1), at, source, of)
     moves = sum(len(np.unique(held.of - held.at, axis=0)) for held in maps)
     spread = float(np.std(have) / np.mean(have))

@@ -24,9 +24,9 @@ def blocks(product: Product) -> tuple[str, str, float] | None:
     if not _small(product):
         return None
     outputs = _worst(product)
-    some, weight = product.part(outputs=outputs), product.weight.astype(np.float32)
+    part, weight = product.part(outputs=outputs), product.weight.astype(np.float32)
     for size, says, grid, stored in _ways(weight.shape[1]):
-        if some.share(weight=_rounded(weight[outputs], size, grid, stored, weight)):
+        if part.share(weight=_rounded(weight[outputs], size, grid, stored, weight)):
             share = product.share(weight=_rounded(weight, size, grid, stored, weight))
             if share:
                 return "structure.blocks", f"its weight is in {grid.says}, a scale for {says}", share
@@ -39,9 +39,9 @@ def rounded_inputs(product: Product) -> tuple[str, str, float] | None:
         return None
     x = product.x.astype(np.float32)
     positions = np.argsort(-np.square(product.missing).sum(1), kind="stable")[:_SCREENED]
-    some = product.part(positions, _worst(product))
+    part = product.part(positions, _worst(product))
     for size, says, grid, stored in _ways(x.shape[1]):
-        if size >= _ROW and some.share(x=_rounded(x[positions], size, grid, stored, x)):
+        if size >= _ROW and part.share(x=_rounded(x[positions], size, grid, stored, x)):
             share = product.share(x=_rounded(x, size, grid, stored, x))
             if share:
                 says = says.replace("row", "position")

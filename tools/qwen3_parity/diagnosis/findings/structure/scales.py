@@ -95,10 +95,10 @@ def _says(product: Product, scales: Array, which: str) -> str:
             by = stored[:, None] if which == "row" else stored
             if _near(stored, scales) and product.share(weight=product.weight * by):
                 return f"its weight's {which}s are multiplied by {words}{name}: that is folded into it"
-    other = np.flatnonzero(np.abs(scales - 1) > _NEAR)
-    if len(other) <= len(scales) // 2:
-        shown = ", ".join(f"{which} {i} by {scales[i]:.5g}" for i in other[:4])
-        return f"its weight's {which}s are right but some that are multiplied: {shown}" + " …" * (len(other) > 4)
+    changed = np.flatnonzero(np.abs(scales - 1) > _NEAR)
+    if len(changed) <= len(scales) // 2:
+        shown = ", ".join(f"{which} {i} by {scales[i]:.5g}" for i in changed[:4])
+        return f"its weight's {which}s are right but some that are multiplied: {shown}" + " …" * (len(changed) > 4)
     size = _block(scales)
     shown = ", ".join(f"{number:.5g}" for number in scales[::size][:4])
     each = f"block of {size} {which}s" if size > 1 else which

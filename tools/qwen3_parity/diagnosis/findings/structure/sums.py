@@ -76,7 +76,7 @@ def _says(parts_of: str, names: Sequence[str], factors: Array, of_truth: Array) 
             near = round(factor)
             groups.setdefault(near if abs(near - factor) <= _NEAR else float(f"{factor:.4g}"), []).append(name)
     parts = []
-    for factor, some in sorted(groups.items(), key=lambda group: -len(group[1]))[:_LISTED]:
-        shown = ", ".join(some[:_LISTED]) + " …" * (len(some) > _LISTED)
+    for factor, terms in sorted(groups.items(), key=lambda group: -len(group[1]))[:_LISTED]:
+        shown = ", ".join(terms[:_LISTED]) + " …" * (len(terms) > _LISTED)
         parts.append(f"left out: {shown}" if factor == 0 else f"multiplied by {factor:g}: {shown}")
     return f"of {parts_of}, " + "; ".join(parts) + " …" * (len(groups) > _LISTED)

@@ -86,6 +86,6 @@ def _any_weight(product: Product) -> Finding | None:
 def _everywhere(product: Product) -> bool:
     """Whether numbers can come of a weight: wrong at nearly all positions, of no narrower type, and not dropped."""
     wrong = np.abs(product.missing) > product.limits
-    some: Array = product.y[wrong].astype(np.float32)
-    narrow = any((rounded(some) == some).all() for _, rounded in ROUNDED)
-    return bool(wrong.any(1).mean() > MOST and not narrow and (some == 0).mean() < _ZEROS)
+    values: Array = product.y[wrong].astype(np.float32)
+    narrow = any((rounded(values) == values).all() for _, rounded in ROUNDED)
+    return bool(wrong.any(1).mean() > MOST and not narrow and (values == 0).mean() < _ZEROS)
