@@ -47,6 +47,7 @@ def test_a_compiled_encoder_is_one_graph_with_the_same_numbers(model: Any, sourc
         torch.testing.assert_close(compiled(source[0], mask).last_hidden_state, expected, **CLOSE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compiler", COMPILERS)
 @torch.no_grad()
 def test_compiled_prefill_and_decode_are_a_graph_each_for_all_steps(

@@ -115,7 +115,7 @@ BUGS: Mapping[str, tuple[Mapping[str, Compute], str]] = {
 }
 
 
-@pytest.mark.sample(every=3)
+@pytest.mark.sample(every=5)
 @pytest.mark.parametrize("bug", BUGS)
 @pytest.mark.parametrize("case", ["models/qwen3-8b", pytest.param("encdec/ragged", marks=pytest.mark.slow)])
 def test_a_bug_is_named_from_layer_outputs(case: str, bug: str) -> None:

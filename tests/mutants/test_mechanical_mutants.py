@@ -136,7 +136,7 @@ BY_ITEMS = "total / torch.as_tensor(num_items_in_batch, device=total.device).cla
 """No case counts its labels over several micro-batches."""
 
 
-@pytest.mark.sample(every=2)
+@pytest.mark.slow
 @pytest.mark.parametrize("key", CAUGHT)
 def test_a_mutant_that_changes_a_number_is_caught_at_its_op(
     key: str, found: dict[str, Mutant], reference: Unchanged

@@ -40,7 +40,7 @@ def differences(golden: Recording, folder: Path) -> dict[tuple[str, int], float]
     return apart
 
 
-@pytest.mark.sample(every=9)
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_tiny_golden_is_what_its_own_graph_computes(family: str, tmp_path: Path) -> None:
     path = write_tiny(family, tmp_path / family)

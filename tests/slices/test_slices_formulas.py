@@ -96,7 +96,7 @@ def formula(values: Values, golden: Recording, tap: str) -> tuple[Array, Array, 
     return None if unit is None else (truth, unit, evidence.judged, evidence.site.place.op)
 
 
-@pytest.mark.sample(every=30)
+@pytest.mark.slow
 @pytest.mark.parametrize("case", causal())
 def test_graph_and_formulas_agree_on_a_goldens_values_and_their_units(case: str) -> None:
     here = both(case)

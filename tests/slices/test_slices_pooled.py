@@ -21,6 +21,7 @@ from qwen3_parity.cli import main
 from qwen3_parity.judge.verdict import Verdicts
 from qwen3_reference.graph.pooled import DIMENSIONS, POOL, LastToken, last_token
 
+pytestmark = pytest.mark.slow  # captures of their own; what they show is committed, and judged with the others
 Pick = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 Goldens = dict[tuple[str, str], Recording]
 
@@ -70,7 +71,6 @@ def judged(golden: Recording, pick: Pick, path: Path, *, again: bool = True, swa
     return check(golden, path, weights_of(golden, Path(golden.source).parent))
 
 
-@pytest.mark.slow  # exports of its own
 @pytest.mark.parametrize("padding", ["left", "right"])
 @pytest.mark.parametrize("kind", ["embedding", "reranker"])
 def test_each_side_of_padding_hides_a_mistake_which_the_other_shows(
@@ -89,7 +89,6 @@ def test_each_side_of_padding_hides_a_mistake_which_the_other_shows(
     assert not words["last_token"].wrong_alone
 
 
-@pytest.mark.slow
 def test_an_embedding_cut_and_left_at_its_length_and_answers_exchanged_are_divergence(
     cases: Goldens, tmp_path: Path
 ) -> None:
@@ -131,7 +130,6 @@ def test_hugging_faces_own_is_recorded_by_the_command_with_what_stands_around_it
     assert verdicts.word == "parity" and {"embedding", "score"} & {tap.name for tap in verdicts.taps}
 
 
-@pytest.mark.slow
 def test_scores_are_soft_and_a_recording_without_them_is_partial(cases: Goldens, tmp_path: Path) -> None:
     golden = cases["reranker", "left"]
     scores = golden["score", 0].array

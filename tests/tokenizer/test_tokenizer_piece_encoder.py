@@ -86,6 +86,7 @@ def words(files: TokenizerFiles, draw: Random, count: int) -> Iterator[str]:
         yield text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 9))])
 def test_ids_are_hugging_faces_on_a_trained_vocabulary(seed: int, vocabulary: str, request: Any) -> None:
     folder: Path = request.getfixturevalue(vocabulary)

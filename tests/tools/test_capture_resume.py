@@ -103,6 +103,7 @@ class Counted:
         monkeypatch.setattr(Specification, "through", computed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "tap", "step", "finished"),
     [

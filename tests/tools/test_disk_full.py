@@ -102,6 +102,7 @@ def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COMMANDS)
 def test_with_room_the_command_writes_its_result(name: str, runs: dict[str, Any]) -> None:
     roomy = runs[name]["roomy"]
@@ -109,6 +110,7 @@ def test_with_room_the_command_writes_its_result(name: str, runs: dict[str, Any]
     assert any(path.startswith("result") for path in roomy["left"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", SHARES)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_full_disk_is_one_message_and_leaves_nothing(name: str, share: float, runs: dict[str, Any]) -> None:
@@ -120,6 +122,7 @@ def test_a_full_disk_is_one_message_and_leaves_nothing(name: str, share: float, 
     assert found["left"] == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, given in COMMANDS.items() if "OUT/result" not in given])
 def test_an_older_result_stays_as_it_was(name: str, runs: dict[str, Any]) -> None:
     found = runs[name]["older"]
