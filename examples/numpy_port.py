@@ -332,14 +332,14 @@ def factory(case: Any, checkpoints: Mapping[str, Path], dtype: Any = np.float32)
         for stack in ("encoder", "decoder")
     )
 
-    def run(case: Any, inputs: Mapping[str, Array], tap: Tap, wanted: Callable[[str], bool]) -> None:
+    def run(case: Any, inputs: Mapping[str, Array], tap: Tap, records: Callable[[str], bool]) -> None:
         def given(stack: str) -> tuple[Array, Array, Array]:
             ids = inputs.get(f"input.{stack}_inputs_embeds", inputs.get(f"input.{stack}_input_ids"))
             padding = inputs.get(f"input.{stack}_mask", inputs[f"input.{stack}_attention_mask"])
             return np.asarray(ids), inputs[f"input.{stack}_position_ids"], padding
 
         def at(step: int) -> Callable[[str, Array], None]:
-            return lambda name, value: tap(name, step, value) if wanted(name) else None
+            return lambda name, value: tap(name, step, value) if records(name) else None
 
         # cos and sin differ by an ulp of the angle between libraries: what follows them reads the golden's, and says so
         def golden(prefix: str) -> tuple[Array, Array]:

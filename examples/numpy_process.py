@@ -109,11 +109,11 @@ def computed(golden: Recording, folder: Path) -> Recording:
             value = last_rows(value, spot, golden.case.rows)
         taps.append(tensor(name, np.ascontiguousarray(value), step=step))
 
-    def wanted(name: str) -> bool:
+    def records(name: str) -> bool:
         return pattern_of(name) in golden.run.materialised and selected(name, golden.case.taps)
 
     run = factory(golden.case, checkpoints(golden, folder))
-    run(golden.case, inputs | joined, tap, wanted)
+    run(golden.case, inputs | joined, tap, records)
     turned: pb.Run = run.run  # type: ignore[attr-defined]
     turned.materialised[:] = golden.run.materialised
     return Recording(golden.case, pb.Provenance(producer="numpy_port"), turned, taps)

@@ -69,7 +69,7 @@ def factory(case: Any, checkpoints: Mapping[str, Path]) -> Callable[..., None]:
             files = [sorted(Path(out, str(step)).glob("*.npy")) for step in range(len(lines))]
             return [{names[one.stem]: np.load(one) for one in some if one.stem in names} for some in files]
 
-    def run_case(case: Any, inputs: Inputs, tap: Callable[..., None], wanted: Callable[[str], bool]) -> None:
+    def run_case(case: Any, inputs: Inputs, tap: Callable[..., None], records: Callable[[str], bool]) -> None:
         ids, real, positions = (inputs[f"input.decoder_{n}"] for n in ("input_ids", "attention_mask", "position_ids"))
         found = dict[tuple[str, int], Array]()
         with TemporaryDirectory() as folder:
@@ -88,7 +88,7 @@ def factory(case: Any, checkpoints: Mapping[str, Path]) -> Callable[..., None]:
                         slots = (at.get(axis, np.arange(n)) for axis, n in zip(axes, shape, strict=True))
                         whole[row][np.ix_(*slots)] = part
         for (name, step), array in found.items():
-            if wanted(name):
+            if records(name):
                 tap(name, step, array)
 
     shown = [f"{LAYER}{tap}" for tap in LAYERS.values() if not tap.endswith(UNNAMED[c.use_qk_norm])]

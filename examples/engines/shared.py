@@ -126,13 +126,13 @@ def runner(
 ) -> Callable[..., None]:
     """A runner of `forward(a case's inputs, the slots of a step)`, which gives logits and fills `taken`."""
 
-    def run_case(case: Any, inputs: Inputs, tap: Callable[..., None], wanted: Callable[[str], bool]) -> None:
+    def run_case(case: Any, inputs: Inputs, tap: Callable[..., None], records: Callable[[str], bool]) -> None:
         for step, now in passes(case):
             taken.clear()
             logits = forward(inputs, now)
             taken.append(("logits", logits))
             for tap_name, array in as_taps(taken, case.config, now.stop - now.start, heads_first):
-                if wanted(tap_name):
+                if records(tap_name):
                     tap(tap_name, step, array)
 
     run_case.run, run_case.producer = run(patterns), name  # type: ignore[attr-defined]

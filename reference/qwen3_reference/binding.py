@@ -68,7 +68,7 @@ def encoder_half() -> Iterator[None]:
 
 
 def everything(_name: str) -> bool:
-    """The ordinary `wanted`: every tap."""
+    """The ordinary `records`: every tap."""
     return True
 
 
@@ -177,10 +177,10 @@ def attach(
     *,
     modules: Mapping[str, str] = AS_NAMED,
     rows: tuple[Bound, ...] | None = None,
-    wanted: Callable[[str], bool] = everything,
+    records: Callable[[str], bool] = everything,
     encoder_length: int = 0,
 ) -> Iterator[None]:
-    """Record `stack` inside the `with`: each tap of `wanted` goes to `sink(name, tensor)` in execution order.
+    """Record `stack` inside the `with`: each tap that it `records` goes to `sink(name, tensor)` in execution order.
 
     `network` is the stack's name in golden/networks: "encoder", "decoder", "pre_norm", "post_norm". `modules` says
     which modules the stack has elsewhere, each with all below it: `{"layers": "h", "layers.{layer}.self_attn.q_proj":
@@ -211,7 +211,7 @@ def attach(
                 around, _, last = path.rpartition(".")
                 inside = tap.row.inside or (last if path not in layout.named_modules else "")
                 module = layout.named_modules.get(path if tap.row.inside or not inside else around)
-                if module is None or not wanted(name):
+                if module is None or not records(name):
                     continue
                 if not inside:
                     undo.callback(hook(module, name, tap))

@@ -136,7 +136,7 @@ def test_nothing_stays_behind_when_the_model_fails(encoder: Any, given: dict[str
 def test_only_wanted_taps_have_hooks(encoder: Any, given: dict[str, Array]) -> None:
     model, seen = Somebodys(encoder), []
     wanted = {"encoder.layers.1.mlp.act", "encoder.layers.0.self_attn.scores"}
-    with attach(model, "encoder", lambda name, _: seen.append(name), modules=NAMES, wanted=wanted.__contains__):
+    with attach(model, "encoder", lambda name, _: seen.append(name), modules=NAMES, records=wanted.__contains__):
         assert sum(len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.h.modules()) == 1
         run(model, given)
     assert seen == ["encoder.layers.0.self_attn.scores", "encoder.layers.1.mlp.act"]

@@ -49,7 +49,7 @@ def run_encoder(
     encoder: Any, inputs: Inputs, sink: Sink, records: Callable[[str], bool], layers: Layers = as_they_are
 ) -> torch.Tensor:
     """The encoder's final-normed output `[batch, seq, hidden]`, its taps handed to `sink(name, tensor)`."""
-    hooks = attach(encoder, "encoder", sink, wanted=records)
+    hooks = attach(encoder, "encoder", sink, records=records)
     name, tokens = given_tokens(inputs, "encoder")
     with torch.no_grad(), hooks, layers(encoder.layers, None):
         output = encoder(
@@ -119,7 +119,7 @@ def _request(
     decoder = reference.decoder
     name, _ = given_tokens(inputs, "decoder")
     length = 0 if hidden is None else hidden.shape[1]
-    hooks = attach(decoder.model, "decoder", sink, wanted=records, encoder_length=length)
+    hooks = attach(decoder.model, "decoder", sink, records=records, encoder_length=length)
     with torch.no_grad(), hooks:
         memory = encoder_mask = None
         if hidden is not None:

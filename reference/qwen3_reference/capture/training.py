@@ -101,11 +101,11 @@ def _merged(
 ) -> Any:
     encoder, decoder = reference.encoder, reference.decoder
     source, target = _of(inputs, "encoder"), _of(inputs, "decoder")
-    with attach(encoder, "encoder", result.keep, wanted=records):
+    with attach(encoder, "encoder", result.keep, records=records):
         padded = source | {"attention_mask": source["attention_mask"].long()}
         hidden = encoder(**padded, use_cache=False).last_hidden_state
     length = hidden.shape[1]
-    with attach(decoder.model, "decoder", result.keep, wanted=records, encoder_length=length):
+    with attach(decoder.model, "decoder", result.keep, records=records, encoder_length=length):
         memory = memory_of(reference, hidden, source["position_ids"])
         cache = MergedCache([layer.self_attn for layer in decoder.model.layers], memory)
         masks = merged_masks(decoder, cache, target["input_ids"], target["attention_mask"], source["attention_mask"])
@@ -117,7 +117,7 @@ def _causal(
 ) -> Any:
     target = _of(inputs, "decoder")
     padded = target | {"attention_mask": target["attention_mask"].long()}
-    with attach(reference.decoder.model, "decoder", result.keep, wanted=records):
+    with attach(reference.decoder.model, "decoder", result.keep, records=records):
         return reference.decoder(**padded, use_cache=False, **labels)
 
 

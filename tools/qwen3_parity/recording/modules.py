@@ -128,7 +128,7 @@ class _Run:
         rows = [(tap, entry) for entry in entries for tap in entry.named.patterns]
         bound = tuple(Bound(tap, entry.named.path, row_of(entry.named, tap).row) for tap, entry in rows)
         self.entries = dict(rows)
-        undo.enter_context(attach(model, "", self.mapped, rows=bound, wanted=self.selected_taps.__contains__))
+        undo.enter_context(attach(model, "", self.mapped, rows=bound, records=self.selected_taps.__contains__))
 
     def gave(self, path: str, _module: nn.Module, args: Any, named: Any, result: Any) -> None:
         """Take what a module gives: a tensor, or those among several, each called after its place."""

@@ -49,8 +49,8 @@ class Runner(Protocol):
     and angles of its own), `parameters` (canonical name to tensor) and `producer` (its name).
     """
 
-    def __call__(self, case: pb.Case, inputs: Mapping[str, Array], tap: Tap, wanted: Callable[[str], bool]) -> None:
-        """Run `case` once and hand every wanted tap to `tap`.
+    def __call__(self, case: pb.Case, inputs: Mapping[str, Array], tap: Tap, records: Callable[[str], bool], /) -> None:
+        """Run `case` once and hand every tap whose name it `records` to `tap`.
 
         `inputs` are the golden's `input.*` tensors by name: encoder_input_ids, encoder_attention_mask,
         encoder_position_ids `[batch, key]` and decoder_* `[batch, total]`, and its RoPE tables (see `tables_of`);

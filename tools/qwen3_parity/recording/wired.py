@@ -79,7 +79,7 @@ def _recorded(
         recording.left_out |= inside_compiled(
             model, compiled, [row.pattern for row in inside if run.is_selected(_first(row.pattern))]
         )
-        undo.enter_context(attach(model, case.stack, run.tap, rows=rows, wanted=run.is_selected))
+        undo.enter_context(attach(model, case.stack, run.tap, rows=rows, records=run.is_selected))
         undo.callback(hooked(model, before=run.begin, first=True))
         undo.callback(hooked(model, after=run.forwards.end, always=True))
         if not compiled or any("attn." in row.pattern for row in rows):  # else calls are inside, or cannot be counted

@@ -73,7 +73,7 @@ class ClassicEncoder:
         self.run = pb.Run(arithmetic=ARITHMETIC[dtype], backend=BACKENDS[backend], materialised=shown)
 
     @torch.no_grad()
-    def __call__(self, case: pb.Case, inputs: Mapping[str, Array], tap: Tap, wanted: Callable[[str], bool]) -> None:
+    def __call__(self, case: pb.Case, inputs: Mapping[str, Array], tap: Tap, records: Callable[[str], bool]) -> None:
         """Run the case: the whole model, or its layers on the hidden states that the case gives."""
         mask = torch.from_numpy(inputs["input.encoder_attention_mask"].copy())
 
@@ -90,7 +90,7 @@ class ClassicEncoder:
 
         with_states = case.config.classic_encoder.starts_with_hidden_states
         model: nn.Module = _Layers(self.model.layers) if with_states else self.model
-        hooks = attach(model, built_as, sink, modules=_MODULES, wanted=lambda name: wanted(named(name)))
+        hooks = attach(model, built_as, sink, modules=_MODULES, records=lambda name: records(named(name)))
         with hooks, _attentions(self.model):
             if with_states:
                 hidden = torch.from_numpy(inputs["input.hidden_states"].copy())

@@ -113,34 +113,36 @@ class EncoderDecoder:
         self.parameters = {name: parameter for name, parameter in named if name.startswith(used)}
 
     @contextmanager
-    def _recorded(self, tap: Tap, step: int, wanted: Callable[[str], bool], encoder_length: int) -> Iterator[None]:
+    def _recorded(self, tap: Tap, step: int, records: Callable[[str], bool], encoder_length: int) -> Iterator[None]:
         def sink(name: str, value: torch.Tensor) -> None:
             tap(name, step, value)
 
         encoder, decoder = self.model.encoder, self.model.decoder
-        decoder_hooks = attach(decoder, "decoder", sink, modules=_MERGED, wanted=wanted, encoder_length=encoder_length)
-        with attach(encoder, "encoder", sink, wanted=wanted), decoder_hooks, _half(decoder):
+        decoder_hooks = attach(
+            decoder, "decoder", sink, modules=_MERGED, records=records, encoder_length=encoder_length
+        )
+        with attach(encoder, "encoder", sink, records=records), decoder_hooks, _half(decoder):
             yield
 
     @torch.no_grad()
-    def __call__(self, case: pb.Case, inputs: Mapping[str, Array], tap: Tap, wanted: Callable[[str], bool]) -> None:
+    def __call__(self, case: pb.Case, inputs: Mapping[str, Array], tap: Tap, records: Callable[[str], bool]) -> None:
         """Run the case: the encoder once, then the decoder in its steps, then generation; or one training step."""
         if case.HasField("training"):
-            run_training(self.model, case, inputs, self._whole(case, inputs), self._recorded, tap, wanted)
+            run_training(self.model, case, inputs, self._whole(case, inputs), self._recorded, tap, records)
             return
         request: dict[str, Any] = {}
         if "input.encoder_attention_mask" in inputs:
             mask, positions = mask_and_positions(inputs, "encoder")
             request = {"attention_mask": mask, "position_ids": positions}
             name, tokens = given_tokens(inputs, "encoder", self.model.dtype)
-            with self._recorded(tap, 0, wanted, 0):
+            with self._recorded(tap, 0, records, 0):
                 encoded = self.model.encoder(**{name: tokens}, **request)
         else:  # the decoder with an encoder of length 0
             encoded = self._nothing(case, inputs)
         if not case.steps:
             return
         request["encoder_outputs"] = encoded
-        self._decode(case, inputs, request, tap, wanted)
+        self._decode(case, inputs, request, tap, records)
         if case.HasField("generation"):
             search(self.model, case, inputs, request, tap)
         elif case.max_new_tokens:
@@ -172,7 +174,7 @@ class EncoderDecoder:
         inputs: Mapping[str, Array],
         request: Mapping[str, Any],
         tap: Tap,
-        wanted: Callable[[str], bool],
+        records: Callable[[str], bool],
     ) -> None:
         """The decoder's forwards, one for each step, on one cache."""
         (name, tokens), cache = given_tokens(inputs, "decoder", self.model.dtype), None
@@ -180,7 +182,7 @@ class EncoderDecoder:
         length = request["encoder_outputs"].last_hidden_state.shape[1]
         probs = next_token_probs(self.model, case, inputs)
         for step, (start, stop) in enumerate(pairwise(accumulate(case.steps, initial=0))):
-            with self._recorded(tap, step, wanted, length):
+            with self._recorded(tap, step, records, length):
                 result = self.model(
                     **request,
                     **{f"decoder_{name}": tokens[:, start:stop]},
@@ -190,10 +192,10 @@ class EncoderDecoder:
                     use_cache=True,
                 )
             cache = getattr(result, CACHE)
-            if wanted("logits"):
+            if records("logits"):
                 tap("logits", step, result.logits)
             drawn = probs(step, result.logits)
-            if drawn is not None and wanted("next_token_probs"):
+            if drawn is not None and records("next_token_probs"):
                 tap("next_token_probs", step, drawn)
 
 
@@ -206,7 +208,7 @@ class Operation:
         self.run = pb.Run(arithmetic=arithmetic, backend=pb.EAGER)
 
     @torch.no_grad()
-    def __call__(self, case: pb.Case, inputs: Mapping[str, Array], tap: Tap, wanted: Callable[[str], bool]) -> None:
+    def __call__(self, case: pb.Case, inputs: Mapping[str, Array], tap: Tap, records: Callable[[str], bool]) -> None:
         """Run the op on the case's inputs."""
         for name, value in run_op(case, inputs, self.run.arithmetic).items():
             tap(name, 0, value)

@@ -23,9 +23,9 @@ _USED: Mapping[int, tuple[str, ...]] = {
 
 
 class Recorded(Protocol):
-    """What attaches the hooks of a runner: `recorded(tap, step, wanted, encoder_length)`."""
+    """What attaches the hooks of a runner: `recorded(tap, step, records, encoder_length)`."""
 
-    def __call__(self, tap: Tap, step: int, wanted: Wanted, encoder_length: int) -> AbstractContextManager[None]: ...
+    def __call__(self, tap: Tap, step: int, records: Wanted, encoder_length: int) -> AbstractContextManager[None]: ...
 
 
 class ForwardTaps:
@@ -72,7 +72,7 @@ def run_training(
     request: Mapping[str, Any],
     recorded: Recorded,
     tap: Tap,
-    wanted: Wanted,
+    records: Wanted,
 ) -> None:
     """One step of `case` without a cache; `request` has the arguments of the model but labels and `use_cache`.
 
@@ -82,14 +82,14 @@ def run_training(
     model.zero_grad()
     forward_taps = ForwardTaps()
     length = inputs["input.encoder_input_ids"].shape[1] if case.mode == pb.ENCODER_DECODER else 0
-    with recorded(forward_taps.keep, 0, lambda name: wanted(name) or wanted(GRADIENT + name), length):
+    with recorded(forward_taps.keep, 0, lambda name: records(name) or records(GRADIENT + name), length):
         result = model(**request, labels=torch.from_numpy(inputs["input.labels"].copy()), use_cache=False)
     forward_taps.keep("logits", 0, result.logits)
     backward(result.loss)
     parameters = {n: _gradient(p) for n, p in model.named_parameters() if n.startswith(_USED[case.mode])}
     gradients = {GRADIENT + name: value for name, value in (forward_taps.gradients() | parameters).items()}
     for name, value in (forward_taps.values | {LOSS: result.loss} | gradients).items():
-        if wanted(name):
+        if records(name):
             tap(name, 0, value.detach().clone())
     model.zero_grad()
     model.train(False)
