@@ -167,7 +167,7 @@ ROOMS = {
         "unseen": ("command", "draws", "levels", "mutants"),
         "honest": ("command", "levels"),
         "devices": ("command", "honest", "real_size"),
-        "families": ("command",),
+        "families": ("command", "draws"),
         "ported": ("command", "draws", "families"),
     },
     "qwen3_reference": {

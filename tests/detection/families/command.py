@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict
 from fnmatch import fnmatchcase
 from functools import partial
 from multiprocessing import get_context
@@ -18,6 +16,7 @@ import torch
 from rich.table import Table
 
 from detection.command import Command
+from detection.draws import write_results
 from detection.families.measure import Family, measured
 from detection.families.models import FAMILIES
 from detection.families.table import cells, markdown, remarks
@@ -57,7 +56,7 @@ def families(
         print(f"{row.family}: {row.honest} honest, {row.mistakes} mistakes", file=sys.stderr, flush=True)
         rows.append(row)
         if as_json is not None:  # an hour's rows outlive whatever ends it
-            write_whole(as_json, (json.dumps([asdict(each) for each in rows], indent=1) + "\n").encode())
+            write_results(as_json, rows)
     screen, (head, *lines) = console(), cells(rows)
     shown = Table(*head)
     for line in lines:

@@ -36,33 +36,29 @@ def elements_of(
     candidate = conventional(candidate, golden).recording
     scope, alone = Scope(golden), _Alone(golden, candidate, weights)
     by_key = {}
-    for key in keys:
-        golden_tap, ours = golden.get(*key), candidate.get(*key)
-        if (
-            golden_tap is None
-            or ours is None
-            or golden_tap.array.shape != ours.array.shape
-            or not golden_tap.array.size
-        ):
-            continue
+    for key, golden_tap, ours in _alike(golden, candidate, keys):
         judged = scope.judged(golden_tap, place(key[0], golden.case.config.num_hidden_layers))
         by_key[key] = elements(ours, golden_tap, judged, alone.units(ours))
     return by_key
+
+
+def _alike(
+    golden: Recording, candidate: Recording, keys: Sequence[tuple[str, int]]
+) -> Iterator[tuple[tuple[str, int], Tensor, Tensor]]:
+    """The taps that both have in one shape, with elements."""
+    for key in keys:
+        golden_tap, ours = golden.get(*key), candidate.get(*key)
+        if golden_tap is None or ours is None or golden_tap.array.shape != ours.array.shape:
+            continue
+        if golden_tap.array.size:
+            yield key, golden_tap, ours
 
 
 def _by_graph(
     golden: Recording, candidate: Recording, keys: Sequence[tuple[str, int]], weights: Mapping[str, Array] | None
 ) -> Iterator[tuple[tuple[str, int], Elements]]:
     net = None if weights is None else network(golden, candidate, weights)
-    for key in keys:
-        golden_tap, ours = golden.get(*key), candidate.get(*key)
-        if (
-            golden_tap is None
-            or ours is None
-            or golden_tap.array.shape != ours.array.shape
-            or not golden_tap.array.size
-        ):
-            continue
+    for key, golden_tap, ours in _alike(golden, candidate, keys):
         counts = counted(golden_tap, golden)
         with computing(golden.source):
             cells = None if net is None else judge(ours, golden_tap, counts, net).cells
