@@ -20,6 +20,7 @@ from click.testing import CliRunner
 from safetensors.numpy import load_file
 
 from qwen3_golden import GOLDEN_ROOT, Array, Recording, pb, read, tensor, to_bfloat16, write
+from qwen3_golden.op_table import OP_TABLE
 from qwen3_parity import check, mistakes
 from qwen3_parity.cli import main
 from qwen3_parity.conformance.requests import request_for
@@ -211,62 +212,24 @@ def test_the_guides_order_is_that_of_the_levels_with_their_cases() -> None:
     assert [row[0] for row in rows("In this order")] == list(LEVELS)
 
 
-Operand = tuple[str, bool, list[str]]
+OP_ROWS = rows("The cases of one op")
 
 
-def operands(cell: str) -> list[Operand]:
-    """Of each tensor in a cell of the table of op cases: name, whether it may be absent, axes."""
-    return [(name, bool(may), axes.split(", ")) for name, may, axes in re.findall(r"(\w+)(\??)\[([^]]*)\]", cell)]
+def tensors(cell: str) -> list[tuple[str, tuple[str, ...], bool]]:
+    """Of each tensor in a cell of the table of op cases: name, axes, whether it may be absent."""
+    every = re.findall(r"(\w+)(\??)\[([^]]*)\]", cell)
+    return [(name, tuple(axes.split(", ")), bool(may)) for name, may, axes in every]
 
 
-def op_cases() -> dict[str, list[Recording]]:
-    """The cases of each op."""
-    found: dict[str, list[Recording]] = {}
-    for path in sorted((CASES / "op").glob("*.pb")):
-        golden = read(path)
-        found.setdefault(golden.case.op, []).append(golden)
-    return found
-
-
-def dtypes(op: str, name: str) -> set[int]:
-    """The dtypes that a tensor of an op's case has, by the sentence above the table."""
-    if name in ("ids", "position_ids"):
-        return {pb.I64}
-    return {pb.BOOL} if "mask" in name else {pb.F32, pb.BF16, pb.F16} if op == "rms_norm" else {pb.F32}
-
-
-def test_the_table_of_op_cases_has_the_ops_of_the_cases() -> None:
-    assert sorted(row[0] for row in rows("The cases of one op")) == sorted(op_cases())
-
-
-def described(golden: Recording, op: str, given: str, outputs: str) -> set[str]:
-    """The tensors of an op's case that its row of the table has, with the dtypes and axes that it says."""
-    sizes, names = dict[str, int](), set[str]()
-    for cell, computed in ((given, False), (outputs, True)):
-        for name, may, axes in operands(cell):
-            kind = "output" if computed else "parameter" if name in ("weight", "bias") else "input"
-            item = golden.get(f"{kind}.{name}", 0)
-            assert item is not None or may, name
-            if item is not None:
-                assert item.info.dtype in dtypes(op, name)
-                pairs = zip(axes, item.array.shape, strict=True)
-                assert all(sizes.setdefault(axis, size) == size for axis, size in pairs), (name, sizes)
-                names.add(item.info.name)
-    return names
-
-
-@pytest.mark.parametrize("row", rows("The cases of one op"), ids=lambda row: row[0])
-def test_the_table_of_op_cases_has_operands_numbers_and_outputs_with_their_axes(row: list[str]) -> None:
-    op, given, numbers, outputs = row
-    cases, attributes = op_cases()[op], re.findall(r"(\w+)(\??)", numbers)
-    for golden in cases:
-        assert described(golden, op, given, outputs) == {item.info.name for item in golden}
-        there = {attribute.key for attribute in golden.case.attributes}
-        assert there <= {name for name, _ in attributes} and {name for name, may in attributes if not may} <= there
-    for name, _, _ in [one for one in operands(given) if one[1]]:
-        assert any(golden.get(f"{kind}.{name}", 0) is None for golden in cases for kind in ("input", "parameter"))
-    for name in [name for name, may in attributes if may]:
-        assert any(name not in {one.key for one in golden.case.attributes} for golden in cases)
+def test_the_guides_op_cases_are_the_table_of_ops() -> None:
+    written = {op: (tensors(operands), numbers, tensors(outputs)) for op, operands, numbers, outputs in OP_ROWS}
+    assert list(written) == list(OP_TABLE)
+    for op, row in OP_TABLE.items():
+        operands, numbers, outputs = written[op]
+        for cell, rows in ((operands, row.operands), (outputs, row.outputs)):
+            assert cell == [(each.name.partition(".")[2], each.axes, each.optional) for each in rows], op
+        marked = {f"{name}?" if name in row.optional else name for name in row.kinds}
+        assert set(filter(None, numbers.split(", "))) == marked, op
 
 
 def test_weights_come_rounded_over_the_pipe_and_operands_in_their_own_dtype(tmp_path: Path) -> None:

@@ -11,12 +11,6 @@ from qwen3_golden import Array
 from qwen3_reference.cases.op_case import OpCase
 from qwen3_spec import ops
 
-_KEYS = ("batch", "kv_heads", "key", "head_dim")
-_QUERIES = ("batch", "heads", "query", "head_dim")
-_PAIRS = ("batch", "heads", "query", "key")
-_CONTEXT = ("batch", "query", "heads", "head_dim")
-_TABLE = ("batch", "query", "head_dim")
-
 
 def _rotary(head_dim: int, theta: float) -> hf.Qwen3RotaryEmbedding:
     parameters = {"rope_type": "default", "rope_theta": theta}
@@ -33,9 +27,8 @@ def rope_cases(draw: np.random.Generator) -> list[OpCase]:
                 f"inv_freq_{head_dim}",
                 "inv_freq",
                 "The table of angles per position.",
-                {},
-                {"output.inv_freq": inv_freq.clone()},
-                ("pair",),
+                (),
+                (inv_freq.clone(),),
                 attributes,
                 ("ROP-07", "ROP-08"),
             )
@@ -44,20 +37,17 @@ def rope_cases(draw: np.random.Generator) -> list[OpCase]:
     positions = torch.tensor([[0, 1, 2, 255, 256, 257, 1000], [4095, 8192, 32767, 32768, 60000, 5, 5]])
     inv_freq = torch.from_numpy(ops.inv_freq.forward(10, 250000.0)).float()  # given, so not by a kernel
     rotary.inv_freq = torch.nn.Buffer(inv_freq, persistent=False)
-    cos, sin = rotary(torch.zeros(1), positions)
-    operands = {"input.position_ids": positions, "input.inv_freq": inv_freq}
-    outputs = {"output.cos": cos, "output.sin": sin}
+    tables = rotary(torch.zeros(1), positions)
     text = "Positions 0 to 60000."
-    cases.append(OpCase("rope_table", "rope_table", text, operands, outputs, _TABLE, exposes=("ROP-15", "ROP-16")))
+    exposes = ("ROP-15", "ROP-16")
+    cases.append(OpCase("rope_table", "rope_table", text, (positions, inv_freq), tables, exposes=exposes))
     q = torch.from_numpy(draw.standard_normal((2, 6, 7, 10)) * 3).float()
     k = torch.from_numpy(draw.standard_normal((2, 2, 7, 10)) * 3).float()
     angle = (positions[..., None].numpy().astype(np.float32) * inv_freq.numpy()).astype(np.float64)
     angle = np.concatenate([angle, angle], axis=-1)
     turn, side = torch.from_numpy(np.cos(angle)).float(), torch.from_numpy(np.sin(angle)).float()
     rotated = hf.apply_rotary_pos_emb(q, k, turn, side)
-    operands = {"input.q": q, "input.k": k, "input.cos": turn, "input.sin": side}
-    outputs = {"output.q": rotated[0], "output.k": rotated[1]}
-    cases.append(OpCase("rope", "rope", text, operands, outputs, _QUERIES, exposes=("ROP-01", "ROP-05", "ROP-23")))
+    cases.append(OpCase("rope", "rope", text, (q, k, turn, side), rotated, exposes=("ROP-01", "ROP-05", "ROP-23")))
     return cases
 
 
@@ -67,10 +57,10 @@ def softmax_case(draw: np.random.Generator, name: str, text: str, scale: float, 
     scores = torch.from_numpy(draw.standard_normal((batch, 6, query, key)) * scale).float()
     hidden = torch.zeros(mask.shape).masked_fill(~torch.from_numpy(mask), torch.finfo(torch.float32).min)
     probs = torch.softmax(scores + hidden[:, None], dim=-1, dtype=torch.float32)
-    operands = {"input.scores": scores, "input.mask": torch.from_numpy(mask)}
+    operands = (scores, torch.from_numpy(mask))
     judged = np.broadcast_to(mask[:, None], scores.shape)
     exposes = ("SMX-01", "SMX-04", "SMX-05", "SMX-08")
-    return OpCase(name, "softmax", text, operands, {"output.probs": probs}, _PAIRS, {}, exposes, judged)
+    return OpCase(name, "softmax", text, operands, (probs,), {}, exposes, judged)
 
 
 def scores_and_context(
@@ -86,11 +76,9 @@ def scores_and_context(
     counts = draw.integers(0, 50, (batch, heads, query, keys)) ** 2
     probs = torch.from_numpy(counts / counts.sum(axis=-1, keepdims=True)).float()
     context = torch.matmul(probs, hf.repeat_kv(v, groups)).transpose(1, 2).contiguous()
-    operands, scaled = {"input.q": q, "input.k": k}, {"scaling": scaling}
-    weighted = {"input.probs": probs, "input.v": v}
     return (
-        OpCase(f"scores{kind}", "scores", text, operands, {"output.scores": products}, _PAIRS, scaled),
-        OpCase(f"context{kind}", "context", text, weighted, {"output.context": context}, _CONTEXT),
+        OpCase(f"scores{kind}", "scores", text, (q, k), (products,), {"scaling": scaling}),
+        OpCase(f"context{kind}", "context", text, (probs, v), (context,)),
     )
 
 
@@ -101,10 +89,9 @@ def attention_cases(draw: np.random.Generator) -> list[OpCase]:
     mask = draw.random((2, 5, 300)) < 0.8
     none = draw.random((3, 4, 7)) < 0.6
     none[1], none[2, 2] = False, False
-    repeated = {"output.y": hf.repeat_kv(k, groups)}
-    attributes = {"groups": float(groups)}
+    repeated = hf.repeat_kv(k, groups)
     return [
-        OpCase("repeat_kv", "repeat_kv", text, {"input.x": k}, repeated, _KEYS, attributes, ("GQA-01",)),
+        OpCase("repeat_kv", "repeat_kv", text, (k,), (repeated,), {"groups": float(groups)}, ("GQA-01",)),
         scores,
         softmax_case(draw, "softmax_large", "Scores far above 88, where a plain exp overflows.", 90.0, mask[:, :, :20]),
         softmax_case(draw, "softmax_many_keys", "300 keys.", 2.0, mask),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,6 @@ from qwen3_reference.cases.op_large import large_cases
 from qwen3_reference.cases.op_sampling import sampling_cases
 from qwen3_reference.cases.op_yarn import yarn_cases
 
-_HIDDEN = ("batch", "query", "hidden")
-
 
 def _rows(draw: np.random.Generator, width: int) -> Array:
     """`[batch, query, width]`: rows of RMS 1, 1e-3, 1e-4 and 0, one with a mean, one of ±1000, one with an outlier."""
@@ -39,28 +38,26 @@ def _rows(draw: np.random.Generator, width: int) -> Array:
 def _norms(draw: np.random.Generator) -> list[OpCase]:
     cases = []
     variants = (
-        ("rms_norm", 72, 1e-6, torch.float32, _HIDDEN),
-        ("rms_norm_large_eps", 41, 3e-3, torch.float32, _HIDDEN),
-        ("rms_norm_bfloat16", 72, 1e-6, torch.bfloat16, _HIDDEN),
-        ("rms_norm_float16", 72, 1e-6, torch.float16, _HIDDEN),
-        ("head_norm", 10, 1e-6, torch.float32, ("batch", "query", "heads", "head_dim")),
+        ("rms_norm", 72, 1e-6, torch.float32),
+        ("rms_norm_large_eps", 41, 3e-3, torch.float32),
+        ("rms_norm_bfloat16", 72, 1e-6, torch.bfloat16),
+        ("rms_norm_float16", 72, 1e-6, torch.float16),
+        ("head_norm", 10, 1e-6, torch.float32),
     )
-    for name, width, eps, dtype, axes in variants:
-        rows = _rows(draw, width if name != "head_norm" else 6 * width)
-        x = torch.from_numpy(rows.reshape(*rows.shape[:2], *((6, width) if name == "head_norm" else (width,)))).to(
-            dtype
-        )
+    for name, width, eps, dtype in variants:
+        heads = (6,) if name == "head_norm" else ()
+        rows = _rows(draw, width * math.prod(heads))
+        x = torch.from_numpy(rows.reshape(*rows.shape[:2], *heads, width)).to(dtype)
         module = hf.Qwen3RMSNorm(width, eps=eps).to(dtype)
         weight = torch.from_numpy(draw.uniform(-1.9, 1.9, width)).to(dtype)
         module.weight.data = weight
         cases.append(
             OpCase(
                 name,
-                "head_norm" if name == "head_norm" else "rms_norm",
+                "head_norm" if heads else "rms_norm",
                 "Rows of tiny RMS, all zeros, a mean, ±1000, an outlier.",
-                {"input.x": x, "parameter.weight": weight},
-                {"output.y": module(x)},
-                axes,
+                (x, weight),
+                (module(x),),
                 {"eps": eps},
                 ("NRM-01", "NRM-04", "NRM-06", "NRM-09"),
             )
@@ -74,30 +71,26 @@ def _linears(draw: np.random.Generator) -> list[OpCase]:
         x = torch.from_numpy(draw.standard_normal((2, 5, 41))).float()
         x[0, 1] *= 1e-3
         x[1, 2, 7] = 800.0
-        operands = {"input.x": x, "parameter.weight": torch.from_numpy(draw.standard_normal((23, 41))).float()}
-        if biased:
-            operands["parameter.bias"] = torch.from_numpy(draw.standard_normal(23)).float()
-        y = torch.nn.functional.linear(x, operands["parameter.weight"], operands.get("parameter.bias"))
-        cases.append(OpCase(name, "linear", "Odd sizes, a tiny row, an outlier.", operands, {"output.y": y}, _HIDDEN))
+        weight = torch.from_numpy(draw.standard_normal((23, 41))).float()
+        bias = torch.from_numpy(draw.standard_normal(23)).float() if biased else None
+        y = torch.nn.functional.linear(x, weight, bias)
+        cases.append(OpCase(name, "linear", "Odd sizes, a tiny row, an outlier.", (x, weight, bias), (y,)))
     return cases
 
 
 def _embedding(draw: np.random.Generator) -> OpCase:
     weight = torch.from_numpy(draw.standard_normal((53, 12)) * 10.0 ** draw.uniform(-4, 3, (53, 1))).float()
     ids = torch.tensor([[0, 52, 7, 7, 1], [52, 0, 0, 31, 7]])
-    operands = {"input.ids": ids, "parameter.weight": weight}
-    outputs = {"output.y": torch.nn.functional.embedding(ids, weight)}
-    return OpCase("embedding", "embedding", "First and last id, repeats.", operands, outputs, _HIDDEN)
+    rows = torch.nn.functional.embedding(ids, weight)
+    return OpCase("embedding", "embedding", "First and last id, repeats.", (ids, weight), (rows,))
 
 
 def _swiglu(draw: np.random.Generator) -> OpCase:
     gate = torch.from_numpy(draw.standard_normal((2, 4, 31)) * 4).float()
     gate[0, 0, :6] = torch.tensor([100.0, -100.0, 0.0, -0.0, -88.0, 1e-4])
     up = torch.from_numpy(draw.standard_normal((2, 4, 31)) * 3).float()
-    outputs = {"output.act": ACT2FN["silu"](gate) * up}
-    axes = ("batch", "query", "intermediate")
-    operands = {"input.gate": gate, "input.up": up}
-    return OpCase("swiglu", "swiglu", "Gates of ±100 and ±0.", operands, outputs, axes, exposes=("MLP-06",))
+    act = ACT2FN["silu"](gate) * up
+    return OpCase("swiglu", "swiglu", "Gates of ±100 and ±0.", (gate, up), (act,), exposes=("MLP-06",))
 
 
 def _masks() -> list[OpCase]:
@@ -117,14 +110,12 @@ def _masks() -> list[OpCase]:
             "merged_chunk": (memory, encoder, 3),
         }
         for kind, (of_encoder, of_decoder, query) in variants.items():
-            pairs = {"encoder": of_encoder, "decoder": of_decoder}
-            operands = {f"input.{stack}_attention_mask": mask for stack, mask in pairs.items() if mask is not None}
             name = f"mask_{kind}" + (f"_window_{window}" if window else "")
-            output = {"output.mask": _mask_outputs(of_encoder, of_decoder, query, window)}
+            mask = _mask_output(of_encoder, of_decoder, query, window)
             attributes = {"query": float(query), "window": float(window)}
-            axes = ("batch", "query", "key")
             sentence = f"{text}; {kind.replace('_', ' ')}, window {window or 'none'}."
-            cases.append(OpCase(name, "mask", sentence, operands, output, axes, attributes, ("MSK-01", "MSK-22")))
+            operands = (of_encoder, of_decoder)
+            cases.append(OpCase(name, "mask", sentence, operands, (mask,), attributes, ("MSK-01", "MSK-22")))
     return cases
 
 
@@ -164,7 +155,7 @@ def _built_mask(mask: torch.Tensor, query: int, window: int, *, is_causal: bool)
     return shown
 
 
-def _mask_outputs(encoder: torch.Tensor | None, decoder: torch.Tensor | None, query: int, window: int) -> torch.Tensor:
+def _mask_output(encoder: torch.Tensor | None, decoder: torch.Tensor | None, query: int, window: int) -> torch.Tensor:
     """The encoder's mask (no decoder given), the causal one (no encoder), or the merged one, decoder slots first."""
     if decoder is None:
         assert encoder is not None

@@ -20,9 +20,8 @@ def _embedding() -> OpCase:
         "embedding_many_ids",
         "embedding",
         "70,000 rows of one number, each its own: ids around 2^8, 2^15 and 2^16.",
-        {"input.ids": ids, "parameter.weight": weight},
-        {"output.y": torch.nn.functional.embedding(ids, weight)},
-        ("batch", "query", "hidden"),
+        (ids, weight),
+        (torch.nn.functional.embedding(ids, weight),),
         exposes=("EMB-05",),
     )
 

@@ -26,9 +26,8 @@ def _frequencies(name: str, text: str, head_dim: int, theta: float, scaling: Rop
         name,
         "inv_freq",
         text,
-        {},
-        {"output.inv_freq": _rotary(head_dim, theta, scaling).get_buffer("inv_freq").clone()},
-        ("pair",),
+        (),
+        (_rotary(head_dim, theta, scaling).get_buffer("inv_freq").clone(),),
         {"head_dim": float(head_dim), "theta": theta, **numbers},
         ("ROP-09", "ROP-10"),
     )
@@ -39,14 +38,12 @@ def _tables() -> OpCase:
     positions = torch.tensor([[0, 1, 2, 255, 256, 257, 1000], [4095, 32767, 32768, 100_000, 131_071, 5, 5]])
     inv_freq = torch.from_numpy(ops.inv_freq.forward(10, 250000.0, _QWEN3)).float()  # given, so not by a kernel
     rotary.inv_freq = torch.nn.Buffer(inv_freq, persistent=False)
-    cos, sin = rotary(torch.zeros(1), positions)
     return OpCase(
         "rope_table_yarn",
         "rope_table",
         "Positions 0 to 131071, an attention factor that is stated.",
-        {"input.position_ids": positions, "input.inv_freq": inv_freq},
-        {"output.cos": cos, "output.sin": sin},
-        ("batch", "query", "head_dim"),
+        (positions, inv_freq),
+        rotary(torch.zeros(1), positions),
         {"attention_factor": _QWEN3.attention_factor},
         ("ROP-12", "ROP-13", "ROP-14"),
     )
