@@ -1,54 +1,13 @@
-"""The op tier: RoPE, and what attention computes between its projections."""
+"""The op tier: what attention computes between its projections."""
 
 from __future__ import annotations
 
 import numpy as np
 import torch
-from transformers.models.qwen3 import Qwen3Config
 from transformers.models.qwen3 import modeling_qwen3 as hf
 
 from qwen3_golden import Array
 from qwen3_reference.cases.op_case import OpCase
-from qwen3_spec import ops
-
-
-def _rotary(head_dim: int, theta: float) -> hf.Qwen3RotaryEmbedding:
-    parameters = {"rope_type": "default", "rope_theta": theta}
-    return hf.Qwen3RotaryEmbedding(Qwen3Config(head_dim=head_dim, rope_parameters=parameters))
-
-
-def rope_cases(draw: np.random.Generator) -> list[OpCase]:
-    cases = []
-    for head_dim, theta in ((128, 1e6), (10, 250000.0)):
-        inv_freq = _rotary(head_dim, theta).get_buffer("inv_freq")
-        attributes = {"head_dim": float(head_dim), "theta": theta}
-        cases.append(
-            OpCase(
-                f"inv_freq_{head_dim}",
-                "inv_freq",
-                "The table of angles per position.",
-                (),
-                (inv_freq.clone(),),
-                attributes,
-                ("ROP-07", "ROP-08"),
-            )
-        )
-    rotary = _rotary(10, 250000.0)
-    positions = torch.tensor([[0, 1, 2, 255, 256, 257, 1000], [4095, 8192, 32767, 32768, 60000, 5, 5]])
-    inv_freq = torch.from_numpy(ops.inv_freq.forward(10, 250000.0)).float()  # given, so not by a kernel
-    rotary.inv_freq = torch.nn.Buffer(inv_freq, persistent=False)
-    tables = rotary(torch.zeros(1), positions)
-    text = "Positions 0 to 60000."
-    exposes = ("ROP-15", "ROP-16")
-    cases.append(OpCase("rope_table", "rope_table", text, (positions, inv_freq), tables, exposes=exposes))
-    q = torch.from_numpy(draw.standard_normal((2, 6, 7, 10)) * 3).float()
-    k = torch.from_numpy(draw.standard_normal((2, 2, 7, 10)) * 3).float()
-    angle = (positions[..., None].numpy().astype(np.float32) * inv_freq.numpy()).astype(np.float64)
-    angle = np.concatenate([angle, angle], axis=-1)
-    turn, side = torch.from_numpy(np.cos(angle)).float(), torch.from_numpy(np.sin(angle)).float()
-    rotated = hf.apply_rotary_pos_emb(q, k, turn, side)
-    cases.append(OpCase("rope", "rope", text, (q, k, turn, side), rotated, exposes=("ROP-01", "ROP-05", "ROP-23")))
-    return cases
 
 
 def softmax_case(draw: np.random.Generator, name: str, text: str, scale: float, mask: Array) -> OpCase:

@@ -15,11 +15,10 @@ from transformers.models.qwen3 import modeling_qwen3 as hf
 
 from qwen3_golden import Array
 from qwen3_reference.cache_name import CACHE
-from qwen3_reference.cases.op_attention import attention_cases, rope_cases
+from qwen3_reference.cases.op_attention import attention_cases, scores_and_context, softmax_case
 from qwen3_reference.cases.op_case import OpCase
-from qwen3_reference.cases.op_large import large_cases
+from qwen3_reference.cases.op_rope import rope_cases, yarn_cases
 from qwen3_reference.cases.op_sampling import sampling_cases
-from qwen3_reference.cases.op_yarn import yarn_cases
 
 
 def _rows(draw: np.random.Generator, width: int) -> Array:
@@ -119,6 +118,32 @@ def _masks() -> list[OpCase]:
     return cases
 
 
+_IDS = [[0, 69_999, 255, 256, 65_535], [65_536, 65_537, 4_463, 32_768, 69_999]]
+"""Of each power of two that an index may be cut to, the last id below and the first above; 4,463 is 69,999 cut."""
+
+
+def _embedding_of_many_ids() -> OpCase:
+    weight = torch.arange(70_000, dtype=torch.float32)[:, None] - 34_999.5
+    ids = torch.tensor(_IDS)
+    return OpCase(
+        "embedding_many_ids",
+        "embedding",
+        "70,000 rows of one number, each its own: ids around 2^8, 2^15 and 2^16.",
+        (ids, weight),
+        (torch.nn.functional.embedding(ids, weight),),
+        exposes=("EMB-05",),
+    )
+
+
+def _large() -> list[OpCase]:
+    """Sizes beyond a byte (256 keys), beyond a tile of 1,024 keys, and beyond 16 bits (65,536 ids)."""
+    draw = np.random.Generator(np.random.PCG64(7003))
+    mask = draw.random((1, 2, 1100)) < 0.9
+    products = scores_and_context(draw, "_many_keys", "300 keys.", (1, 4, 2, 6), 2, 300)
+    text = "1,100 keys, more than a block of 1,024."
+    return [_embedding_of_many_ids(), *products, softmax_case(draw, "softmax_1100_keys", text, 2.0, mask)]
+
+
 def op_cases() -> list[OpCase]:
     """Every case of the op tier; inputs are drawn with PCG64, the same at each call."""
     draw = np.random.Generator(np.random.PCG64(7001))
@@ -132,7 +157,7 @@ def op_cases() -> list[OpCase]:
             *attention_cases(draw),
             _swiglu(draw),
         ]
-        return [*cases, *_masks(), *sampling_cases(), *large_cases()]
+        return [*cases, *_masks(), *sampling_cases(), *_large()]
 
 
 def _built_mask(mask: torch.Tensor, query: int, window: int, *, is_causal: bool) -> torch.Tensor:
