@@ -75,4 +75,4 @@ def test_an_absent_operand_is_none_and_numbers_go_by_name_with_their_type() -> N
         {"input.decoder_attention_mask": 5},
         {"query": 3.0, "window": 0.0},
     )
-    assert computed == {"output.mask": 7} and given == [(None, 5), {"query": 3, "window": 0}]
+    assert computed == {"output.mask": 7} and str(given) == "[(None, 5), {'query': 3, 'window': 0}]"

@@ -179,3 +179,10 @@ def test_a_golden_without_its_parameters_is_judged_as_a_whole_alone():
     golden = golden_of("rms_norm")
     bare = replace(golden, tensors=[item for item in golden if item.info.name != "parameter.weight"])
     assert network_of(bare, bare) is None
+
+
+def test_a_golden_whose_sizes_disagree_is_judged_as_a_whole_alone():
+    golden = golden_of("rms_norm")
+    short = tensor("parameter.weight", np.ascontiguousarray(golden["parameter.weight", 0].array[:-1]))
+    odd = replace(golden, tensors=[short if item.info.name == "parameter.weight" else item for item in golden])
+    assert network_of(golden, golden) is not None and network_of(odd, odd) is None
