@@ -49,50 +49,36 @@ def formulas(code: str = CODE) -> Any:
     return SimpleNamespace(**names)
 
 
-def mask(page: Any, t: Mapping[str, Array], window: float, query: float) -> Any:
-    size = window or np.inf
-    if "decoder_attention_mask" not in t:
-        return page.encoder_mask(t["encoder_attention_mask"], size)
-    return page.decoder_mask(t["decoder_attention_mask"], int(query), size, t.get("encoder_attention_mask"))
+def by_the_page(page: Any, op: str) -> Callable[..., Any]:
+    """The page's function of an op, with what the page says otherwise than the table of ops."""
 
+    def mask(encoder: Any, decoder: Any, query: int, window: int) -> Any:
+        size = window or np.inf
+        return page.encoder_mask(encoder, size) if decoder is None else page.decoder_mask(decoder, query, size, encoder)
 
-def frequencies(page: Any, head_dim: float, theta: float, **scaling: float) -> Any:
-    return page.inv_freq(int(head_dim), theta, SimpleNamespace(**scaling) if scaling else None)
+    def inv_freq(head_dim: int, theta: float, **yarn: Any) -> Any:
+        return page.inv_freq(head_dim, theta, SimpleNamespace(**yarn) if yarn else None)
 
-
-OPS: Mapping[str, Callable[[Any, Any, Any], Mapping[str, Array]]] = {
-    "embedding": lambda p, t, a: {"y": t["weight"][t["ids"]]},
-    "linear": lambda p, t, a: {"y": p.linear(t["x"], t["weight"], t.get("bias"))},
-    "rms_norm": lambda p, t, a: {"y": p.rms_norm(t["x"], t["weight"], a["eps"])},
-    "head_norm": lambda p, t, a: {"y": p.rms_norm(t["x"], t["weight"], a["eps"])},
-    "repeat_kv": lambda p, t, a: {"y": p.repeat_kv(t["x"], int(a["groups"]))},
-    "swiglu": lambda p, t, a: {"act": p.swiglu(t["gate"], t["up"])},
-    "inv_freq": lambda p, t, a: {"inv_freq": frequencies(p, **a)},
-    "rope_table": lambda p, t, a: dict(
-        zip(("cos", "sin"), p.rope_table(t["position_ids"], t["inv_freq"], **a), strict=True)
-    ),
-    "rope": lambda p, t, a: {name: p.rope(t[name], t["cos"], t["sin"]) for name in "qk"},
-    "mask": lambda p, t, a: {"mask": mask(p, t, **a)},
-    "scores": lambda p, t, a: {"scores": p.scores(t["q"], t["k"], a["scaling"])},
-    "softmax": lambda p, t, a: {"probs": p.softmax(t["scores"], t["mask"])},
-    "context": lambda p, t, a: {"context": p.context(t["probs"], t["v"])},
-}
+    otherwise: Mapping[str, Callable[..., Any]] = {
+        "embedding": lambda ids, weight: weight[ids],
+        "head_norm": page.rms_norm,
+        "inv_freq": inv_freq,
+        "rope": lambda q, k, cos, sin: tuple(page.rope(x, cos, sin) for x in (q, k)),
+        "mask": mask,
+    }
+    return otherwise.get(op) or getattr(page, op)
 
 
 def answered(page: Any, golden: Recording, path: Path) -> Path:
     """The op's case as the page computes it, in float64 and stored in the golden's dtype."""
-    tensors = {
-        item.info.name.partition(".")[2]: item.values().astype(np.float64) if item.is_float else item.values()
-        for item in golden
-        if not item.info.name.startswith("output.")
-    }
-    outputs = OPS[golden.case.op](page, tensors, {one.key: one.value for one in golden.case.attributes})
+    tensors = {item.info.name: item.values().astype(np.float64) if item.is_float else item.values() for item in golden}
+    op, numbers = golden.case.op, {one.key: one.value for one in golden.case.attributes}
+    outputs = OP_TABLE[op].computed(by_the_page(page, op), tensors, numbers)
 
     def computed(item: Any) -> Any:
-        kind, name = item.info.name.split(".", 1)
-        if kind != "output":
+        if item.info.name not in outputs:
             return item
-        y = np.ascontiguousarray(outputs[name])
+        y = np.ascontiguousarray(outputs[item.info.name])
         y = to_bfloat16(y.astype(np.float32)) if item.info.dtype == pb.BF16 else y.astype(item.array.dtype)
         return tensor(item.info.name, y, dtype=item.info.dtype, axes=item.info.axes, op=item.info.op)
 

@@ -14,7 +14,7 @@ from qwen3_reference.capture.provenance import provenance
 from qwen3_reference.capture.torch_tensors import DTYPES, to_numpy
 from qwen3_reference.cases.op_case import OpCase
 from qwen3_reference.cases.op_specs import EXACT, rope_numbers, specified
-from qwen3_reference.floors.arithmetics import error, frequency_floor, larger, least
+from qwen3_reference.floors.arithmetics import floor_of, frequency_floor
 from qwen3_spec import FLOAT64, SEQUENTIAL_FLOAT32
 
 _SEED = 7001
@@ -44,10 +44,8 @@ def _set_floors(case: OpCase, outputs: list[Tensor]) -> None:
     for item in outputs:
         exact, axes = truth[item.info.name], tuple(item.info.axes)
         judged = np.ones(exact.shape, bool) if case.judged is None else case.judged
-        floors = [error(item.values(), exact, judged, axes), least(exact, judged, axes, item.info.dtype)]
-        if item.info.dtype == pb.F32:
-            floors.append(error(sequential[item.info.name], exact, judged, axes))
-        item.info.floor.CopyFrom(larger(floors))
+        runs = (item.values(), *([sequential[item.info.name]] if item.info.dtype == pb.F32 else ()))
+        item.info.floor.CopyFrom(floor_of(exact, judged, axes, item.info.dtype, *runs))
 
 
 def record_op(case: OpCase, path: Path) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from qwen3_golden import Array, Place, Recording, Tensor, last_rows, pb, place, tensor
 from qwen3_reference.checkpoints.spec_configs import spec_config
 from qwen3_reference.checkpoints.weights import Weights
-from qwen3_reference.floors.arithmetics import error, frequency_floor, has_floor, larger, least, scale, spec_run
+from qwen3_reference.floors.arithmetics import error, floor_of, frequency_floor, has_floor, larger, scale, spec_run
 from qwen3_reference.floors.own_angles import ULPS, half_of, moved_tables
 from qwen3_reference.floors.pooled import pooled
 from qwen3_reference.floors.resume import Pass
@@ -63,9 +63,7 @@ def _truth(
             return
         value, judged, axes = measured.cut(name, value), measured.judged(name, step), measured.places[name].axes
         entry = tensor(name, np.array(scale(value, judged)), step=step)
-        entry.info.floor.CopyFrom(
-            larger([error(item.values(), value, judged, axes), least(value, judged, axes, item.info.dtype)])
-        )
+        entry.info.floor.CopyFrom(floor_of(value, judged, axes, item.info.dtype, item.values()))
         run.add(entry)
         if elements:
             run.add(tensor(_TRUTH + name, value, step=step))

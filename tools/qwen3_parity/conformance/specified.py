@@ -29,7 +29,7 @@ from qwen3_reference.checkpoints.weights import (
     load_weights,
     parameters,
 )
-from qwen3_reference.floors.arithmetics import error, has_floor, larger, least, scale, specification
+from qwen3_reference.floors.arithmetics import error, floor_of, has_floor, larger, least, scale, specification
 from qwen3_reference.floors.measure import table_floors
 from qwen3_reference.floors.own_angles import ULPS, moved_tables
 from qwen3_reference.floors.pooled import pooled
@@ -240,10 +240,10 @@ def write_op(case: pb.Case, inputs: Sequence[Tensor], seed: int, folder: Path) -
         item.info.inputs.extend(arrays)
         if case.op not in EXACT:
             judged = np.ones(exact.shape, bool)
-            floors = [error(output, exact, judged, axes) for output in (array, sequential[name])]
+            floor = floor_of(exact, judged, axes, pb.F32, array, sequential[name])
             every = np.concatenate([run[name] for run in noisy])
-            floors.append(error(every, np.concatenate([exact] * _DRAWS), np.ones(every.shape, bool), axes))
-            item.info.floor.CopyFrom(larger([*floors, least(exact, judged, axes, pb.F32)]))
+            drawn = error(every, np.concatenate([exact] * _DRAWS), np.ones(every.shape, bool), axes)
+            item.info.floor.CopyFrom(larger([floor, drawn]))
         outputs.append(item)
     names = [item.info.name for item in (*inputs, *outputs)]
     run = pb.Run(arithmetic=pb.ARITHMETIC_F32, backend=pb.EAGER, materialised=names)
