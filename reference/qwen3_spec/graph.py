@@ -203,6 +203,8 @@ def result_of(node: Node, kind: Kind, result: Any, numbers: Numbers) -> Any:
     if result.dtype.kind not in _KINDS:
         raise ValueError("its result is no tensor of numbers")
     _check_shape(node, result.shape)
+    if result.dtype.kind == "c" and not node.dtype.startswith("complex"):
+        raise ValueError("it gives complex numbers, not real ones")
     with np.errstate(invalid="ignore"):  # an infinite distance as an integer is some number, here as in torch
         result = result.astype(numbers.dtype(node.dtype), copy=False)
     if node.op.startswith("_to_copy"):

@@ -126,6 +126,12 @@ def test_numbers_that_the_type_holds_were_exact_and_stay() -> None:
     assert np.isneginf(noise.at(7).result(np.asarray([-np.inf, 0.1]), "float32")[0])
 
 
+def test_a_single_number_is_rounded_as_rows_are() -> None:
+    (noise, *_) = draws(1, narrow=True)
+    assert noise.at(3).cast(np.asarray(0.1), "bfloat16") != 0.1
+    assert noise.at(3).cast(np.asarray(0.5), "bfloat16") == 0.5
+
+
 def test_a_narrow_draw_moves_by_the_graphs_own_dtypes_and_a_wide_one_by_float32s() -> None:
     x = np.random.Generator(np.random.PCG64(0)).normal(size=4000)
     for narrow, dtype, most in [
