@@ -146,6 +146,14 @@ def test_a_narrow_draw_moves_by_the_graphs_own_dtypes_and_a_wide_one_by_float32s
         assert (noise.at(3).cast(x, dtype) == x).all() == (not narrow or dtype == "float32")
 
 
+@pytest.mark.parametrize("op", ["_to_copy.default", "type_as.default"])
+def test_a_cast_to_a_narrow_dtype_rounds_whatever_it_is_called(op: str) -> None:
+    cast = Node(op, (Ref(0), Ref(0)) if "as" in op else (Ref(0),), {}, "bfloat16", (4,), "m", ())
+    slices = Slices(Graph(("x",), (), {}, (cast,), {("y", 0): 1}), {0: np.full(4, 0.1)}, {}, narrow=True)
+    (noise, *_) = draws(1, narrow=True)
+    assert (slices.every({1}, noise)[1] != slices.every({1})[1]).all()
+
+
 def test_a_draw_depends_on_draw_and_node_alone() -> None:
     first, second = draws(2)
     x = np.ones(5) / 3
