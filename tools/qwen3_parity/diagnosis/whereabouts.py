@@ -61,14 +61,14 @@ def _axes(tap: Cells, golden: Recording, known: dict[str, Separated]) -> dict[st
         across = tuple(dimension for dimension in range(tap.wrong.ndim) if dimension != axis)
         bad, at = np.asarray(tap.wrong.any(axis=across)), np.flatnonzero(tap.judged.any(axis=across))
         if bad.sum() < len(at):
-            rule = when(bad[at], _of_axis(name, at, tap, golden))
+            rule = when(bad[at], _of_axis(axis, at, tap, golden))
             parts[name] = _words(name, at, bad[at], rule, len(bad))
     return parts
 
 
-def _of_axis(name: str, at: Array, tap: Cells, golden: Recording) -> list[Fact]:
-    size = tap.wrong.shape[list(tap.axes).index(name)]
-    tokens = facts.tokens_of(golden, in_encoder(tap, golden)) if name == "vocab" else None
+def _of_axis(axis: int, at: Array, tap: Cells, golden: Recording) -> list[Fact]:
+    size = tap.wrong.shape[axis]
+    tokens = facts.tokens_of(golden, in_encoder(tap, golden)) if tap.axes[axis] == "vocab" else None
     known = facts.of_indices(size) if tokens is None else facts.of_vocabulary(tokens, size)
     return at_indices(at, known)
 
