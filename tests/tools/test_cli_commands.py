@@ -167,11 +167,9 @@ def test_show_prints_the_case_and_its_taps() -> None:
     assert "encoder.norm" in result.output and "embed_tokens" not in result.output
 
 
-def test_show_says_the_op_of_a_case_its_numbers_and_the_axes_of_its_operands() -> None:
+def test_show_says_the_axes_of_an_ops_operands() -> None:
     case = GOLDEN_ROOT / "cases" / "op" / "scores.pb"
-    shown = run("show", case).output
-    assert "op scores: scaling 0.316227766017" in shown
-    assert re.search(r"input\.k .* batch kv_heads key head_dim", shown)
+    assert re.search(r"input\.k .* batch kv_heads key head_dim", run("show", case).output)
     taps = {tap["name"]: tap["axes"] for tap in json.loads(run("show", case, "--json").output)["taps"]}
     assert taps["input.q"] == [*taps["output.scores"][:3], "head_dim"]
 

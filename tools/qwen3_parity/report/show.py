@@ -58,19 +58,12 @@ def _head(recording: Recording) -> Text:
         _graph_line(recording),
         f"{how}by {origin.producer}",
         ", ".join(f"{pair.key} {pair.value}" for pair in origin.versions),
-        _op_line(case),
         f"checkpoints: {', '.join(f'{c.role} {c.name}' for c in case.checkpoint)}" if case.checkpoint else "",
         f"digest {recording.digest.hex()}",
         "exposes:" if case.exposes else "",
         *(f"  {name}  {_mistake(name)}".rstrip() for name in case.exposes),
     ]
     return Text("\n".join(line for line in lines if line))
-
-
-def _op_line(case: pb.Case) -> str:
-    """The op of a case of one op, and its numbers; empty for another case."""
-    numbers = ", ".join(f"{attribute.key} {attribute.value:.12g}" for attribute in case.attributes)
-    return shown(f"op {case.op}: {numbers}".removesuffix(": ")) if case.op else ""
 
 
 def _graph_numbers(recording: Recording) -> dict[str, Any]:
@@ -128,7 +121,7 @@ def to_json(recording: Recording, taps: Sequence[str] = ()) -> dict[str, Any]:
         "versions": {pair.key: pair.value for pair in origin.versions},
         "digest": recording.digest.hex(),
         **({"graph": numbers} if (numbers := _graph_numbers(recording)) else {}),
-        "taps": [_tap(tensor, case.op) for tensor in recording if selected(tensor.info.name, taps)],
+        "taps": [_tap(tensor, case) for tensor in recording if selected(tensor.info.name, taps)],
         **{
             name: MessageToDict(message, preserving_proto_field_name=True)
             for name, message in messages.items()
@@ -137,13 +130,13 @@ def to_json(recording: Recording, taps: Sequence[str] = ()) -> dict[str, Any]:
     }
 
 
-def _axes(op: str, info: pb.Tensor) -> Sequence[str]:
+def _axes(info: pb.Tensor, case: pb.Case) -> Sequence[str]:
     """A tensor's axes; of an operand of an op's case, which records none, those of the op's row."""
-    row = OP_TABLE[op].tensors.get(info.name) if op in OP_TABLE else None
+    row = OP_TABLE[case.op].tensors.get(info.name) if case.op in OP_TABLE else None
     return info.axes or (row.recorded_axes if row and len(row.axes) == len(info.shape) else ())
 
 
-def _tap(tensor: Tensor, op: str) -> dict[str, Any]:
+def _tap(tensor: Tensor, case: pb.Case) -> dict[str, Any]:
     info = tensor.info
     least, greatest, rms = (None if number == "–" else float(number) for number in _numbers(tensor))
     return {
@@ -151,7 +144,7 @@ def _tap(tensor: Tensor, op: str) -> dict[str, Any]:
         "step": info.step,
         "dtype": pb.DType.Name(info.dtype),
         "shape": list(info.shape),
-        "axes": list(_axes(op, info)),
+        "axes": list(_axes(info, case)),
         "min": least,
         "max": greatest,
         "rms": rms,
@@ -178,7 +171,7 @@ def describe(recording: Recording, taps: Sequence[str] = ()) -> Group:
             str(info.step),
             pb.DType.Name(info.dtype).lower(),
             shape,
-            " ".join(_axes(recording.case.op, info)),
+            " ".join(_axes(info, recording.case)),
         )
         table.add_row(*row, *_numbers(tensor), floor)
     return Group(_head(recording), table)
