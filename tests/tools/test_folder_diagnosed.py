@@ -22,6 +22,7 @@ from qwen3_parity.diagnosis.answer import Diagnosis
 from qwen3_parity.diagnosis.near_ties import Flip
 from qwen3_parity.folder.check import check_folder
 from qwen3_parity.folder.diagnose import FolderDiagnosis, Sign, Way, _mistakes, _of_network, diagnose_folder
+from qwen3_parity.mistakes.ranks import FITTED
 from qwen3_parity.recording.record import record
 from qwen3_parity.report.folder_diagnosis import to_json as diagnosis_json
 
@@ -144,7 +145,7 @@ def test_a_name_that_explains_more_cases_wins_over_one_that_the_numbers_of_one_c
 
 
 def test_what_was_fitted_to_numbers_comes_after_a_mistake_that_was_not() -> None:
-    plain, fitted = Way("norm.eps", "x", "y", "here"), Way("weight.unknown", "x", "y", "here", rank=8, fitted=True)
+    plain, fitted = Way("norm.eps", "x", "y", "here"), Way("weight.unknown", "x", "y", "here", rank=FITTED)
     found = list(_mistakes([Sign("one", "here", [plain, fitted]), Sign("two", "there", [fitted])]))
     assert [(one.name, list(one.cases)) for one in found] == [("norm.eps", ["one"]), ("weight.unknown", ["two"])]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from qwen3_parity.mistakes.ranks import Kind, kind_of
+from qwen3_parity.mistakes.ranks import PLAIN, Kind, Rank
 
 
 @dataclass(frozen=True)
@@ -28,19 +28,14 @@ class Explanation:
     of: int
     contradicted: int
     spoiled: float = 0.0
-    rank: float = 0
+    rank: Rank = PLAIN
     kinds: int = 1
     taps: tuple[tuple[str, int], ...] = ()
 
     @property
-    def kind(self) -> Kind:
-        """Plain, rare, combined or fitted."""
-        return kind_of(self.rank)
-
-    @property
     def fitted(self) -> bool:
         """Whether it was fitted to each tap by itself, so that nothing can contradict it."""
-        return self.kind is Kind.FITTED
+        return self.rank.kind >= Kind.FITTED
 
     @property
     def certain(self) -> bool:
@@ -53,7 +48,7 @@ class Explanation:
         return self.whole + self.partly
 
     @property
-    def order(self) -> tuple[float, ...]:
+    def order(self) -> tuple[bool, int, int, int, float, Rank, int, float]:
         """Smaller is better: is no fit of each tap, explains more, contradicts less, is plainer, is closer.
 
         Shares that differ by rounding alone are equal: the library's order, the plainer first, stays.

@@ -19,6 +19,7 @@ from qwen3_parity.diagnosis.explained import Explained
 from qwen3_parity.diagnosis.search import ENOUGH
 from qwen3_parity.folder.check import Folder
 from qwen3_parity.judge.verdict import Verdicts
+from qwen3_parity.mistakes.ranks import PLAIN, Kind, Rank
 
 if TYPE_CHECKING:
     from qwen3_parity.diagnosis.text import TokenDiagnosis
@@ -32,14 +33,13 @@ _FLIPS = 5
 
 
 class Way(NamedTuple):
-    """A mistake that reproduces what is wrong at a place of a case; one that is `fitted` was read off each tap."""
+    """A mistake that reproduces what is wrong at a place of a case."""
 
     name: str
     says: str
     fix: str
     place: str
-    rank: float = 0
-    fitted: bool = False
+    rank: Rank = PLAIN
 
 
 class Sign(NamedTuple):
@@ -258,7 +258,6 @@ def _of_fault(fault: Explained, case: str) -> Iterator[Sign]:
                 explanation.fix,
                 _open(explanation.place),
                 explanation.rank,
-                explanation.fitted,
             )
         )
     signs = [Sign(case, place, ways) for ways in rounds.values()]
@@ -298,10 +297,12 @@ def _names(sign: Sign) -> dict[str, None]:
 
 
 def _behind_most(signs: Sequence[Sign]) -> str:
-    ranks = {way.name: (way.fitted, way.rank) for sign in signs for way in sign.ways}
+    ranks = {way.name: way.rank for sign in signs for way in sign.ways}
     counts = Counter(name for sign in signs for name in _names(sign))
     first = Counter(sign.ways[0].name for sign in signs)
-    return min(counts, key=lambda name: (ranks[name][0], -counts[name], ranks[name], -first[name], name))
+    return min(
+        counts, key=lambda name: (ranks[name].kind >= Kind.FITTED, -counts[name], ranks[name], -first[name], name)
+    )
 
 
 def _mistake(name: str, signs: Sequence[Sign]) -> Mistake:

@@ -204,9 +204,7 @@ def to_json(diagnosis: Diagnosis) -> dict[str, Any]:
                 "where": fault.where,
                 "taps": [[op_verdict.name, op_verdict.step] for op_verdict in fault.fault.wrong],
                 "own_share": plain(fault.fault.worst.share),
-                "explanations": [
-                    plain(asdict(explanation) | {"kind": explanation.kind.value}) for explanation in fault.explanations
-                ],
+                "explanations": [_reproducing(explanation) for explanation in fault.explanations],
                 "left": [list(tap) for tap in fault.left],
                 "untried": fault.untried,
                 "findings": [plain(asdict(finding)) for finding in fault.findings],
@@ -224,3 +222,8 @@ def to_json(diagnosis: Diagnosis) -> dict[str, Any]:
         "meaning": list(diagnosis.meaning),
         "failures": list(diagnosis.failures),
     }
+
+
+def _reproducing(explanation: Explanation) -> Any:
+    fields = asdict(explanation) | {"kind": explanation.rank.kind.word, "order": explanation.rank.order}
+    return plain({name: value for name, value in fields.items() if name != "rank"})

@@ -72,6 +72,6 @@ def _said(fitting: Fitting, fault: Fault, network: Network) -> Explanation:
         of=fitting.of,
         contradicted=fitting.contradicted,
         spoiled=fitting.spoiled,
-        rank=float(edit.rank),
+        rank=edit.rank,
         taps=fitting.taps,
     )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
+from itertools import groupby, takewhile
 
-from qwen3_parity.diagnosis.edits.edit import Edit, Free, Rank, Site, numbers_of, opened
+from qwen3_parity.diagnosis.edits.edit import Edit, Free, Site, numbers_of, opened
 from qwen3_parity.diagnosis.edits.fit import fit
 from qwen3_parity.diagnosis.edits.grammar import PLAIN
 from qwen3_parity.diagnosis.edits.sites import alone
 from qwen3_parity.diagnosis.edits.target import Nearness, Target
+from qwen3_parity.mistakes.ranks import Kind, Rank
 
 ENOUGH = 800_000_000
 """Counted work, in elements that ops read, after which the search at a place ends."""
@@ -40,7 +41,7 @@ class Fitting:
     changed: int = 0
 
     @property
-    def order(self) -> tuple[float, ...]:
+    def order(self) -> tuple[int, int, int, Rank, int]:
         """Smaller is better: explains more, contradicts less, is plainer."""
         return (-(self.whole + self.partly), -self.whole, self.contradicted, self.edit.rank, self.changed)
 
@@ -117,12 +118,12 @@ def _stages(first: Target, known: Sequence[Edit]) -> Iterator[Iterable[Edit]]:
     yield known
     every = [edit for table in PLAIN for edit in table(first.region)]
     edits = [edit for edit in every if isinstance(edit, Edit)]
-    plain = [edit for edit in edits if edit.rank <= Rank.LAYOUT]
+    plain = [edit for edit in edits if edit.rank.kind <= Kind.RARE]
     yield plain
     yield (edit for free in every if isinstance(free, Free) for edit in fit(free, first))
     yield _single(plain, first)
-    yield [edit for edit in edits if edit.rank == Rank.MOVED]
-    yield [edit for edit in edits if edit.rank == Rank.READS]
+    rarer = sorted((edit for edit in edits if edit not in plain), key=lambda edit: edit.rank)
+    yield from (list(stage) for _, stage in groupby(rarer, key=lambda edit: edit.rank))
 
 
 def _single(edits: Iterable[Edit], first: Target) -> Iterator[Edit]:
