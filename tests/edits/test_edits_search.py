@@ -15,6 +15,7 @@ from small import recording, run, weights
 from qwen3_golden import Array, Recording, pb
 from qwen3_parity.diagnosis.edits.edit import Call, Edit, Free, Site
 from qwen3_parity.diagnosis.edits.fit import fit
+from qwen3_parity.diagnosis.edits.grammar import PLAIN as TABLES
 from qwen3_parity.diagnosis.edits.search import search
 from qwen3_parity.diagnosis.edits.target import Target, target
 from qwen3_parity.mistakes.ranks import PLAIN
@@ -37,7 +38,7 @@ def tap(name: str, values: Array | None = None) -> Target:
 
 
 def edits(target: Target) -> list[Edit]:
-    return [edit for table in PLAIN for edit in table(target.region) if isinstance(edit, Edit)]
+    return [edit for table in TABLES for edit in table(target.region) if isinstance(edit, Edit)]
 
 
 @pytest.mark.parametrize("name", TAPS)
@@ -94,7 +95,7 @@ def test_a_free_number_is_fitted_and_round_ones_come_first() -> None:
     wrong = tap("layers.0", honest.truth * 1.25)
     says = [
         edit.says
-        for table in PLAIN
+        for table in TABLES
         for free in table(wrong.region)
         if isinstance(free, Free)
         for edit in fit(free, wrong)
