@@ -64,7 +64,7 @@ def test_what_an_edit_makes_is_answered_by_it_or_by_one_that_makes_the_same(name
         searched = search([wrong], [])
         assert searched.fitting, edit.says
         best = searched.fitting[0]
-        assert best.share <= 1 and (best.partly or best.edit.rank <= edit.rank), (edit.says, best.edit.says)
+        assert best.said.share <= 1 and (best.said.partly or best.edit.rank <= edit.rank), (edit.says, best.edit.says)
     assert tried > 3
 
 
@@ -109,7 +109,8 @@ def test_a_part_of_a_tap_is_explained_where_its_right_cells_are_right() -> None:
     values = honest.truth.copy()
     values[1] = -values[1]
     best = search([tap("layers.0", values)], []).fitting[0]
-    assert best.partly == 1 and not best.whole and best.spoiled == 1 and "negates" in best.edit.says
+    said = best.said
+    assert said.partly == 1 and not said.whole and said.spoiled == 1 and "negates" in said.says
 
 
 def _barely(call: Call) -> Array:

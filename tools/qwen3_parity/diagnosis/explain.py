@@ -205,6 +205,7 @@ def _way(
         partly=sum(not fitted.whole for _, fitted in good),
         of=len(fits),
         contradicted=sum(contradicts(suspect, tap) for tap in passing),
+        passing=len(passing),
         spoiled=max(fitted.spoiled for _, fitted in good),
         rank=hypothesis.rank,
         kinds=len({pattern.rpartition(".")[2].removeprefix("encoder_") for pattern in suspect.at}),

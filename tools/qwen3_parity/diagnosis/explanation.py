@@ -1,4 +1,4 @@
-"""A mistake that reproduces wrong taps: how many of them, how closely, and which of two comes first."""
+"""A mistake that reproduces wrong taps or texts: how many of them, how closely, and which of two comes first."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from qwen3_parity.mistakes.ranks import PLAIN, Kind, Rank
 
 @dataclass(frozen=True)
 class Explanation:
-    """A mistake that reproduces wrong taps. `place` is where it is, `share` the worst share of the budget it leaves.
+    """A mistake that reproduces wrong taps, or texts. `place` is where it is, `share` the worst share of the budget it
+    leaves: none in a text.
 
     `whole` taps are reproduced in every cell, `partly` in every wrong cell (the mistake is made for some of the tap);
     `of` were tried: every wrong tap of the place, or those that the mistakes before it leave; `taps` are the name and
-    step of those that it reproduces. `kinds` of places are wrong together. `contradicted` counts passing taps of the
-    same place that the mistake would have made wrong, `spoiled` is the part of the right cells of a tap explained
-    partly.
+    step of those that it reproduces. `kinds` of places are wrong together. `contradicted` counts those of the `passing`
+    ones of the same place, as many as were tried, that the mistake would have made wrong, `spoiled` is the part of the
+    right cells of a tap explained partly.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Explanation:
     partly: int
     of: int
     contradicted: int
+    passing: int = 0
     spoiled: float = 0.0
     rank: Rank = PLAIN
     kinds: int = 1

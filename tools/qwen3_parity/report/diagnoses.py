@@ -15,6 +15,7 @@ from qwen3_parity.diagnosis.explained import Explained
 from qwen3_parity.diagnosis.explanation import Explanation
 from qwen3_parity.judge.budgets import percent
 from qwen3_parity.judge.plain import plain
+from qwen3_parity.report import explanations
 from qwen3_parity.report.remarks import remarks
 from qwen3_parity.report.verdicts import of_budget, own_error, summary
 
@@ -24,8 +25,6 @@ TO_MEND = "record it where its name says, or leave it out: a tap that is declare
 UNKNOWN = "no known mistake reproduces it"
 _TAPS = 16
 _FLIPS = 5
-_SOME = 0.005
-"""The part of the right cells from which on it is told that they would be wrong."""
 _EACH = 4
 _CUT = "--budget cut the search; with more seconds, or on a faster machine, the answer may be another one"
 
@@ -151,12 +150,7 @@ def unexplained(fault: Explained, most: int | None = _EACH) -> list[str]:
 
 def _explanation(explanation: Explanation, fault: Explained) -> list[str]:
     where = "" if explanation.place == fault.fault.place else f" (in {_pattern(explanation.place)})"
-    kind = " (fitted to each tap)" if explanation.fitted else ""
-    return [
-        f"  {explanation.name}{kind}: {explanation.says}{where}",
-        f"    {reproduces(explanation, 'your')}",
-        f"    fix: {explanation.fix}",
-    ]
+    return explanations.lines(explanation, explanations.in_taps(explanation, "your"), where)
 
 
 def size(fault: Explained) -> str:
@@ -164,17 +158,6 @@ def size(fault: Explained) -> str:
     wrong, correct = len(fault.fault.wrong), len(fault.fault.right)
     where = f", {fault.where}" if fault.where else ""
     return f"{wrong} of {wrong + correct} taps wrong{where}; own error {of_budget(fault.fault.worst.share)}"
-
-
-def reproduces(explanation: Explanation, whose: str) -> str:
-    """How near a mistake comes to the numbers, at how many taps."""
-    taps = f"{explanation.whole} of {explanation.of} taps"
-    if explanation.partly and explanation.whole != explanation.of:
-        taps = f"the wrong cells of {explanation.partly} and all of {taps}"
-    contradictions = [f"{explanation.contradicted} right taps"] if explanation.contradicted else []
-    contradictions += [f"{explanation.spoiled:.0%} of a tap's right cells"] if explanation.spoiled >= _SOME else []
-    doubt = f", though {' and '.join(contradictions)} would be wrong too" if contradictions else ""
-    return f"reproduces {whose} numbers within {explanation.share:.2g} of the budget at {taps}{doubt}"
 
 
 def _errors(diagnosis: Diagnosis, most: int | None) -> Table:
@@ -204,7 +187,7 @@ def to_json(diagnosis: Diagnosis) -> dict[str, Any]:
                 "where": fault.where,
                 "taps": [[op_verdict.name, op_verdict.step] for op_verdict in fault.fault.wrong],
                 "own_share": plain(fault.fault.worst.share),
-                "explanations": [_reproducing(explanation) for explanation in fault.explanations],
+                "explanations": list(map(explanations.to_json, fault.explanations)),
                 "left": [list(tap) for tap in fault.left],
                 "untried": fault.untried,
                 "findings": [plain(asdict(finding)) for finding in fault.findings],
@@ -222,8 +205,3 @@ def to_json(diagnosis: Diagnosis) -> dict[str, Any]:
         "meaning": list(diagnosis.meaning),
         "failures": list(diagnosis.failures),
     }
-
-
-def _reproducing(explanation: Explanation) -> Any:
-    fields = asdict(explanation) | {"kind": explanation.rank.kind.word, "order": explanation.rank.order}
-    return plain({name: value for name, value in fields.items() if name != "rank"})
