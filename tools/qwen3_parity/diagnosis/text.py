@@ -28,7 +28,7 @@ class TokenFault:
     stage: str
     others: tuple[str, ...]
     wrong: Sequence[StageVerdict]
-    right: Sequence[StageVerdict]
+    passing: Sequence[StageVerdict]
     explanations: Sequence[Explanation] = ()
 
     @property
@@ -45,10 +45,10 @@ class TokenFault:
 
 @dataclass(frozen=True)
 class TokenDiagnosis:
-    """The whole run judged (`verdicts`), every stage of every text alone (`own`), and the stages that are wrong."""
+    """The whole run judged (`verdicts`), every stage of every text `alone`, and the stages that are wrong."""
 
     verdicts: Verdicts
-    own: Sequence[StageVerdict]
+    alone: Sequence[StageVerdict]
     faults: Sequence[TokenFault]
 
 
@@ -143,7 +143,7 @@ def explain(oracle: Oracle, fault: TokenFault) -> list[Explanation]:
             if misses > len(fault.wrong) // 2:
                 break
         else:
-            tried = fault.right[:: len(fault.right) // _RIGHT + 1] if not misses else []
+            tried = fault.passing[:: len(fault.passing) // _RIGHT + 1] if not misses else []
             spoiled = sum(not reproduces(oracle, verdict, wrong) for verdict in tried)
             explanation = Explanation(
                 wrong.name,

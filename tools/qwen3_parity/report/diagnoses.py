@@ -81,12 +81,12 @@ def _flips(diagnosis: Diagnosis, most: int | None) -> list[str]:
 
 def closing(diagnosis: Diagnosis) -> str:
     """How many places are wrong on their own inputs, of how many that could be judged."""
-    judged = [op_verdict for op_verdict in diagnosis.own if not op_verdict.reason]
-    if not diagnosis.own:
+    judged = [op_verdict for op_verdict in diagnosis.alone if not op_verdict.reason]
+    if not diagnosis.alone:
         return "one op alone: the verdict is the op's own"
     if not judged:
         return "no op could be judged alone: the inputs of none were recorded"
-    taps = f"{len(judged)} of {len(diagnosis.own)} taps judged on their own inputs"
+    taps = f"{len(judged)} of {len(diagnosis.alone)} taps judged on their own inputs"
     if not diagnosis.faults:
         return f"every op that could be judged alone is right: {taps}"
     count = len(diagnosis.faults)
@@ -155,7 +155,7 @@ def _explanation(explanation: Explanation, fault: Explained) -> list[str]:
 
 def size(fault: Explained) -> str:
     """How many taps of a fault are wrong, where, and by how much."""
-    wrong, correct = len(fault.fault.wrong), len(fault.fault.right)
+    wrong, correct = len(fault.fault.wrong), len(fault.fault.passing)
     where = f", {fault.where}" if fault.where else ""
     return f"{wrong} of {wrong + correct} taps wrong{where}; own error {of_budget(fault.fault.worst.share)}"
 
@@ -166,7 +166,7 @@ def _errors(diagnosis: Diagnosis, most: int | None) -> Table:
     whole = {(tap.name, tap.step): tap for tap in diagnosis.verdicts.taps}
     rows = [
         (op_verdict, tap)
-        for op_verdict in diagnosis.own
+        for op_verdict in diagnosis.alone
         if (tap := whole.get((op_verdict.name, op_verdict.step))) is not None and not (tap.passed and op_verdict.passed)
     ]
     for op_verdict, tap in rows[:most]:

@@ -32,8 +32,8 @@ def terminal(diagnosis: TokenDiagnosis) -> RenderableType:
 
 def closing(diagnosis: TokenDiagnosis) -> str:
     """How many stages are wrong on their own inputs, of how many texts."""
-    judged = sum(verdict.right is not None for verdict in diagnosis.own)
-    share = f"{judged} of {len(diagnosis.own)} stages of texts judged on their own inputs"
+    judged = sum(verdict.right is not None for verdict in diagnosis.alone)
+    share = f"{judged} of {len(diagnosis.alone)} stages of texts judged on their own inputs"
     if not diagnosis.faults:
         return f"every stage that could be judged alone is right: {share}"
     count = len(diagnosis.faults)
@@ -48,7 +48,7 @@ def named(fault: TokenFault) -> str:
 def lines(fault: TokenFault) -> list[str]:
     """How many texts, the first of them, and what explains it."""
     worst = fault.wrong[0]
-    count = len(fault.wrong) + len(fault.right)
+    count = len(fault.wrong) + len(fault.passing)
     out = [f"  wrong in {len(fault.wrong)} of {count} texts, first in {worst.message.name!a}"]
     actual, expected = _difference(worst)
     out += [f"    yours: {actual}", f"    right: {expected}"]
@@ -109,12 +109,12 @@ def to_json(diagnosis: TokenDiagnosis) -> dict[str, Any]:
                 "stage": fault.stage,
                 "others": list(fault.others),
                 "texts": [verdict.message.name for verdict in fault.wrong],
-                "of": len(fault.wrong) + len(fault.right),
+                "of": len(fault.wrong) + len(fault.passing),
                 "yours": _difference(fault.wrong[0])[0],
                 "right": _difference(fault.wrong[0])[1],
                 "explanations": list(map(explanations.to_json, fault.explanations)),
             }
             for fault in diagnosis.faults
         ],
-        "judged_alone": sum(verdict.right is not None for verdict in diagnosis.own),
+        "judged_alone": sum(verdict.right is not None for verdict in diagnosis.alone),
     }

@@ -28,7 +28,7 @@ def explain(
 
     No more are looked for after `until`, in counted work, or where it is `late`.
     """
-    searched = search(_targets(fault.wrong, network), _targets(fault.right, network), known, until, late)
+    searched = search(_targets(fault.wrong, network), _targets(fault.passing, network), known, until, late)
     best = searched.fitting[0] if searched.fitting else None
     alike = [fitting for fitting in searched.fitting if best is not None and fitting.as_good_as(best)][:_SHOWN]
     return replace(searched, fitting=[_said(fitting, fault, network) for fitting in alike])

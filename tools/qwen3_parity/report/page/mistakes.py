@@ -63,7 +63,7 @@ def _of_fault(fault: Explained, case: str) -> Mistake:
     evidence += [f"{short}: {in_taps(best, 'the')}", *_beside(fault)]
     return replace(
         _of(best, place_of(fault)),
-        otherwise=tuple(other.name for other in fault.explanations[1:_OTHERWISE] if other.as_good_as(best)),
+        otherwise=tuple(each.name for each in fault.explanations[1:_OTHERWISE] if each.as_good_as(best)),
         evidence=tuple(evidence),
         link=link,
     )
