@@ -13,7 +13,7 @@ from qwen3_parity.diagnosis.pairs import pairs
 from qwen3_parity.diagnosis.pairs_in_op import pairs_in_op
 from qwen3_parity.diagnosis.search import Search
 from qwen3_parity.diagnosis.suspects import Suspect, own_suspects, plainest_first
-from qwen3_parity.mistakes.ranks import RARE, SOLVED, Kind, Rank
+from qwen3_parity.mistakes.ranks import RARE, SOLVED, Rank
 from qwen3_parity.mistakes.rounding import as_tf32
 
 _TOLD = 100
@@ -106,7 +106,7 @@ def _tries(open_: Sequence[Judged], search: Search) -> Iterator[tuple[Judged, It
         return
     if last is not first:
         plain = _suspects(last, search)
-        yield last, (x for x in plain if not last.evidence.others or x.hypothesis.rank.kind is Kind.PLAIN)
+        yield last, (x for x in plain if not last.evidence.others or x.hypothesis.rank.plain)
     if first.evidence.others:
         yield first, factors(first)
         yield first, pairs(first, search)

@@ -14,7 +14,7 @@ from qwen3_parity.judge.budgets import headroom
 from qwen3_parity.mistakes.factors import named
 from qwen3_parity.mistakes.hypothesis import Hypothesis
 from qwen3_parity.mistakes.observed import Observed, asks_for_all, explains, factor_between, likely, narrowed, unit_of
-from qwen3_parity.mistakes.ranks import PLAIN, RARE, Kind, Rank
+from qwen3_parity.mistakes.ranks import PLAIN, RARE, Rank
 from qwen3_parity.mistakes.rounding import EIGHT_BITS, ROUNDED, as_tf32
 from qwen3_spec.arithmetic import FLOAT64
 from qwen3_spec.ops import OPS
@@ -50,9 +50,7 @@ def casts(
             hypothesis = replace(hypothesis, rank=RARE if (type_, rounded) in EIGHT_BITS else PLAIN)
         elif hidden and multiplied and steps == passed[-1:]:
             hypothesis = replace(hypothesis, rank=PLAIN + 0.5)
-        if hidden or (
-            rank.kind is Kind.PLAIN if observed is None else explains(site, observed, _quick(steps, rounded, site))
-        ):
+        if hidden or (rank.plain if observed is None else explains(site, observed, _quick(steps, rounded, site))):
             explained = True
             yield hypothesis
     if explained or observed is None:

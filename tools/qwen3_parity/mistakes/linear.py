@@ -17,7 +17,7 @@ from qwen3_parity.mistakes.narrow_sums import narrow_sums
 from qwen3_parity.mistakes.norm_placement import placement
 from qwen3_parity.mistakes.observed import Observed, asks_for_all, explains, factor_between, likely, observe
 from qwen3_parity.mistakes.parameters import Change, guess, others, tensors
-from qwen3_parity.mistakes.ranks import PLAIN, RARE, Kind
+from qwen3_parity.mistakes.ranks import PLAIN, RARE
 from qwen3_parity.mistakes.rounding import ROUNDED
 from qwen3_parity.mistakes.split_products import three_products
 from qwen3_spec.ops import OPS
@@ -218,7 +218,7 @@ def _quick(site: Site, small: Sample | None, guesses: Iterator[tuple[Hypothesis,
     """The guesses whose changed site explains the sample."""
     for hypothesis, change in guesses:
         if small is None or asks_for_all():
-            if hypothesis.rank.kind is Kind.PLAIN or asks_for_all():
+            if hypothesis.rank.plain or asks_for_all():
                 yield hypothesis
             continue
         changed = change(site)

@@ -39,6 +39,11 @@ class Rank:
     order: float = 0
 
     @property
+    def plain(self) -> bool:
+        """Whether it is of the plain kind."""
+        return self.kind is Kind.PLAIN
+
+    @property
     def steps(self) -> float:
         """How many steps it is from the plainest mistake."""
         return _FIRST[self.kind] + self.order

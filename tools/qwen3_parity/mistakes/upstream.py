@@ -14,7 +14,6 @@ import numpy as np
 from qwen3_golden import pattern_of
 from qwen3_parity.mistakes.hypothesis import Hypothesis, Library, Mistakes
 from qwen3_parity.mistakes.observed import asks_for_all, every_guess, likely, observe
-from qwen3_parity.mistakes.ranks import Kind
 from qwen3_spec.ops import OPS
 from qwen3_spec.site import Result, Site
 
@@ -44,7 +43,7 @@ def upstream(mistakes: Mapping[str, Mistakes]) -> Library:
             plain = (
                 _made_here(hypothesis, slot, name)
                 for hypothesis in known
-                if hypothesis.rank.kind is Kind.PLAIN and not hypothesis.name.startswith("weight.")
+                if hypothesis.rank.plain and not hypothesis.name.startswith("weight.")
             )
             with np.errstate(all="ignore"):
                 yield from likely(site, observed, plain)
