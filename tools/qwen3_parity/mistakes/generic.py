@@ -103,11 +103,7 @@ def _choices(steps: list[str], stored: Sequence[str]) -> Iterator[_Choice]:
         yield f"is computed in {{}} from the {last[0]} on", last, RARE
     if len(steps) > 3:  # of what a library computes in one call, not every step is stored
         for step in steps[1:-1]:
-            yield (
-                f"is computed in {{}} but for its {step}",
-                [remaining for remaining in steps if remaining != step],
-                RARE,
-            )
+            yield f"is computed in {{}} but for its {step}", [each for each in steps if each != step], RARE
     for step in steps[2:]:
         if step == steps[-1] or step in stored:
             yield f"rounds its {steps[0]} and its {step} to {{}}", [steps[0], step], RARE
