@@ -142,7 +142,7 @@ ROOMS = {
         "mistakes": ("judge", "blame"),
         "diagnosis": ("judge", "text", "blame", "slices", "check", "mistakes"),
         "recording": ("judge", "text", "checkpoints", "check"),
-        "folder": ("judge", "text", "checkpoints", "check", "mistakes", "diagnosis"),
+        "folder": ("judge", "text", "checkpoints", "check", "diagnosis"),
         "conformance": ("judge", "text", "slices", "checkpoints", "check", "folder"),
         "report": ("judge", "text", "slices", "checkpoints", "diagnosis", "folder", "conformance"),
         "plugin": ("judge", "text", "checkpoints", "check", "recording", "folder", "report"),
