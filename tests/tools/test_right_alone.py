@@ -100,8 +100,8 @@ def nudged(world, name):
 def test_an_op_that_could_not_be_judged_is_named_with_what_to_record(world) -> None:
     golden, candidate = narrow(world.golden, "logits"), nudged(world, "logits")
     found = blame(Values(candidate, world.weights, golden), golden)
-    own = [replace(one, reason="an input was not recorded") if one.name == "logits" else one for one in found.own]
-    (_, unjudged) = meaning(check_run(golden, candidate), replace(found, own=own), None)
+    alone = [replace(one, reason="an input was not recorded") if one.name == "logits" else one for one in found.alone]
+    (_, unjudged) = meaning(check_run(golden, candidate), replace(found, alone=alone), None)
     assert unjudged.startswith("not judged by itself, so the mistake may be there: logits (an input was not recorded)")
 
 

@@ -17,7 +17,7 @@ from qwen3_parity.judge.verdict import Verdicts
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Everything known about a candidate: the whole run judged (`verdicts`), every op alone (`own`), the faults.
+    """Everything known about a candidate: the whole run judged (`verdicts`), every op `alone`, the faults.
 
     `misplaced` are taps that were recorded at another place; the model is right there. `parameters` were not loaded as
     they are stored. `flips` are positions where another token is the best, near-ties among them. `failures` are
@@ -28,7 +28,7 @@ class Diagnosis:
     """
 
     verdicts: Verdicts
-    own: Sequence[OpVerdict]
+    alone: Sequence[OpVerdict]
     faults: Sequence[Explained]
     misplaced: Sequence[Fault]
     parameters: Sequence[ParameterFault]

@@ -73,7 +73,7 @@ def diagnose(
     run = replace(run, structural=[*unconventional, *run.structural], notes=(*run.notes, *notes))
     candidate = judged_kinds(candidate, golden)
     blamed = blame(Values(candidate, weights, golden), golden, progress)
-    verdicts = with_ops(run, blamed.own)
+    verdicts = with_ops(run, blamed.alone)
     search = Search(known, blamed.values.work, deadline=deadline, clock=clock, progress=progress)
     begin = search.work.done
     with threadpool_limits(1, user_api="blas"):  # the products are small
@@ -87,12 +87,12 @@ def diagnose(
         for explained in faults
     ]
     parameters = parameter_faults(candidate, golden, weights)
-    ties, casts = flips(golden, candidate), casts_elsewhere(blamed.values, golden, blamed.own)
+    ties, casts = flips(golden, candidate), casts_elsewhere(blamed.values, golden, blamed.alone)
     angles = angles_differ(blamed.values, golden) if verdicts.exit_code and not faults else None
     means = [*_after(golden, faults), *([] if parameters else meaning(verdicts, blamed, angles))]
     return Diagnosis(
         verdicts,
-        blamed.own,
+        blamed.alone,
         faults,
         blamed.misplaced,
         parameters,
@@ -110,7 +110,7 @@ def _one_op(verdicts: Verdicts, network: OpNetwork, search: Search) -> Diagnosis
     values = Values(network.recording, network.weights, network.recording)
     blamed = blame_outputs(values, network.recording, network.outputs)
     faults = [explain_fault(blamed, fault, search) for fault in blamed.faults]
-    alone = [_in_the_case(verdict, network) for verdict in blamed.own]
+    alone = [_in_the_case(verdict, network) for verdict in blamed.alone]
     failures = [network.named(failure) for failure in search.failures]
     return Diagnosis(verdicts, alone, [_renamed(explained, network) for explained in faults], [], [], failures=failures)
 
@@ -124,7 +124,7 @@ def _renamed(explained: Explained, network: OpNetwork) -> Explained:
         explained.fault,
         place=network.named(explained.fault.place),
         wrong=tuple(_in_the_case(verdict, network) for verdict in explained.fault.wrong),
-        right=tuple(_in_the_case(verdict, network) for verdict in explained.fault.right),
+        passing=tuple(_in_the_case(verdict, network) for verdict in explained.fault.passing),
     )
     return replace(
         explained,

@@ -48,7 +48,7 @@ def explain_fault(blame: Blame, fault: Fault, search: Search) -> Explained:
     """A fault with where it is, the mistakes that reproduce its numbers, and what else the numbers say."""
     search.progress(f"what explains {fault.place}")
     few = 3 if fault.others else 1  # a group costs many times more to compute than an op
-    wrong, passing = spread(fault.wrong, _WRONG // few), spread(fault.right, _RIGHT // few)
+    wrong, passing = spread(fault.wrong, _WRONG // few), spread(fault.passing, _RIGHT // few)
     before = search.work.done
     blamed = _judged(blame, wrong)
     others = [verdict for verdict in fault.wrong if verdict not in wrong]
@@ -124,7 +124,7 @@ def _cells(judged: Judged) -> Cells:
 
 def _wrong_with_a_past(fault: Fault) -> bool:
     """Whether a group is right in the first step, and wrong in every step behind."""
-    steps_right, steps_wrong = {verdict.step for verdict in fault.right}, {verdict.step for verdict in fault.wrong}
+    steps_right, steps_wrong = {verdict.step for verdict in fault.passing}, {verdict.step for verdict in fault.wrong}
     return bool(fault.others) and 0 in steps_right and steps_right.isdisjoint(steps_wrong)
 
 

@@ -23,13 +23,13 @@ class Fault:
     """A place of the network that is wrong on its own inputs, in some layers and steps.
 
     `place` is its pattern; `others` are places without a tap of their own that are judged with it: the mistake is in
-    one of the group. `wrong` are the failing taps in execution order, `right` those of the same place that pass.
+    one of the group. `wrong` are the failing taps in execution order, `passing` those of the same place.
     """
 
     place: str
     others: tuple[str, ...] = ()
     wrong: tuple[OpVerdict, ...] = ()
-    right: tuple[OpVerdict, ...] = ()
+    passing: tuple[OpVerdict, ...] = ()
 
     @property
     def places(self) -> tuple[str, ...]:
@@ -44,13 +44,13 @@ class Fault:
 
 @dataclass
 class Blame:
-    """Every tap of a candidate judged alone: `own` in execution order, `faults` in the order of their first tap.
+    """Every tap of a candidate judged `alone` in execution order, `faults` in the order of their first tap.
 
     `misplaced` are places whose taps were recorded somewhere else: without them, everything that reads them is right.
     A choice (ids, positions, indices) is never that: it stays a fault, and what is right without it is none.
     """
 
-    own: Sequence[OpVerdict]
+    alone: Sequence[OpVerdict]
     faults: Sequence[Fault]
     misplaced: Sequence[Fault]
     values: Values

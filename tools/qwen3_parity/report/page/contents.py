@@ -10,12 +10,12 @@ from typing import Any
 
 from qwen3_golden import Array, ParityError, Recording, pattern_of
 from qwen3_parity.checkpoints.weights import checkpoints_of, weights_at_hand
+from qwen3_parity.diagnosis.mistake import Mistake
 from qwen3_parity.diagnosis.tap_elements import elements_of
 from qwen3_parity.judge.budgets import floor_for, headroom
 from qwen3_parity.judge.elements import Elements
 from qwen3_parity.judge.plain import plain
 from qwen3_parity.judge.verdict import Verdict, Verdicts
-from qwen3_parity.report.page.mistakes import Mistake
 from qwen3_parity.report.page.sides import arithmetic, backend, provenance, recordings_of
 from qwen3_parity.report.page.texts import texts_of
 from qwen3_parity.report.remarks import alone, less_than_both, remarks
@@ -56,7 +56,7 @@ def contents(report: Report) -> dict[str, Any]:
         "good": bool(report.results) and not _failed(report),
         "compared": sum(verdicts.compared for verdicts in report.results),
         "of": sum(verdicts.of for verdicts in report.results),
-        "mistakes": [asdict(mistake) for mistake in report.mistakes],
+        "mistakes": [asdict(mistake) | {"says": mistake.sentence} for mistake in report.mistakes],
         "refused": [str(error) for error in report.refused],
         "missing": list(report.missing),
         "cases": cases,
