@@ -56,7 +56,8 @@ class TapJudge:
         """The op that makes a tap of the network."""
         place = self.values.place(item.info.name)
         assert place is not None, f"harness bug: {item.info.name} is nothing of this network"
-        return place.op
+        op: str = place.op
+        return op
 
     def evidence(self, item: Tensor) -> Evidence | str:
         """A recorded tap with its site, or why it cannot be judged."""
