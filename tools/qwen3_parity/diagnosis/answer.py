@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from qwen3_parity.blame.replay import OpVerdict
 from qwen3_parity.diagnosis.casts import Casts
 from qwen3_parity.diagnosis.explained import Explained
 from qwen3_parity.diagnosis.faults import Fault
 from qwen3_parity.diagnosis.near_ties import Flip
 from qwen3_parity.diagnosis.own_angles import Angles
 from qwen3_parity.diagnosis.parameters import ParameterFault
+from qwen3_parity.judge.op_verdict import OpVerdict
 from qwen3_parity.judge.verdict import Verdicts
 
 

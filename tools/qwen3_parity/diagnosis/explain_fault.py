@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from qwen3_parity.blame.replay import OpVerdict
 from qwen3_parity.diagnosis.every_tap import affordable
 from qwen3_parity.diagnosis.explain import Tried, explain
 from qwen3_parity.diagnosis.explained import Explained, certain, outranked
@@ -21,6 +20,7 @@ from qwen3_parity.diagnosis.judged import Judged, judged
 from qwen3_parity.diagnosis.positions import Cells
 from qwen3_parity.diagnosis.search import Search
 from qwen3_parity.diagnosis.whereabouts import whereabouts
+from qwen3_parity.judge.op_verdict import OpVerdict
 
 _SIZE = 0.1
 """The weight of how large an error is."""
