@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
+from itertools import count as numbers
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ import click
 from qwen3_golden import GOLDEN_ROOT, ParityError, pb, read
 from qwen3_golden.contract import released_cases
 from qwen3_golden.whole import write_whole
-from qwen3_parity.commands import examples, output_options, selection_options
+from qwen3_parity.commands import examples, output_options, selection_options, typed
 from qwen3_parity.conformance.known import Known, expected, load, surprises
 from qwen3_parity.conformance.port import Limits, Port
 from qwen3_parity.conformance.requests import is_asked
@@ -26,6 +27,7 @@ from qwen3_parity.folder.levels import LEVELS, cases_of
 from qwen3_parity.judge.candidates import golden_names
 from qwen3_parity.judge.selection import EVERY, Selection
 from qwen3_parity.report import conformance as report
+from qwen3_parity.report.next_step import Next, after_conformance
 from qwen3_parity.report.output import Output
 
 if TYPE_CHECKING:
@@ -148,13 +150,22 @@ def _finish(
     shown = report.terminal(result, fresh, lines, len(as_listed), out, diagnoses, every=output.verbose)
     if lacking:
         shown.append(f"no fresh cases: {lacking}, pip install 'qwen3-parity[conformance]'")
+
+    def following() -> Next:
+        return after_conformance(result, fresh, lines, as_listed, typed(out=out and _beside(out)), out)
+
     code = int(bool(lines or result.folder is None or report.remarks(result, fresh)))
     output.finish(
         code,
         report.verdict(result, fresh, lines),
-        lambda: report.to_json(result, fresh, lines, code, diagnoses),
+        lambda: report.to_json(result, fresh, lines, code, diagnoses) | {"next": following()},
         lambda: shown,
     )
+
+
+def _beside(out: Path) -> Path:
+    """A folder beside that of the answers, which is not there yet."""
+    return next(path for number in numbers(2) if not (path := out.with_name(f"{out.name}-{number}")).exists())
 
 
 def _cases(selection: Selection, levels: Sequence[str], goldens: Mapping[str, Path], *, by_file: bool) -> list[str]:

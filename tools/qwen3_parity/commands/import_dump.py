@@ -10,6 +10,7 @@ import click
 from qwen3_golden import pb
 from qwen3_parity.commands import CASE_OR_FILE, examples, output_options
 from qwen3_parity.judge.next_command import command
+from qwen3_parity.report.next_step import after_recording
 from qwen3_parity.report.output import Output
 
 _SHOWN = 12
@@ -80,7 +81,7 @@ def import_dump(
         "unmatched": [{"name": name, "like": like} for name, like in imported.unmatched.items()],
         "other_shapes": [misfit._asdict() for misfit in imported.misfits],
         "without": list(imported.without),
-        "next_step": next_step,
+        "next": after_recording(golden, imported.path),
     }
     output.finish(0, line, lambda: data, lambda: said)
 

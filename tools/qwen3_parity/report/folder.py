@@ -87,7 +87,7 @@ def to_json(folder: Folder) -> dict[str, Any]:
         "required": folder.required,
         "extra": list(folder.extra),
         "levels": [asdict(level) | {"reached": level.reached} for level in reached(folder)],
-        "next": following and {"level": following.level, "needs": [*following.red, *following.missing]},
+        "next_level": following and {"level": following.level, "needs": [*following.red, *following.missing]},
     }
 
 
