@@ -170,6 +170,8 @@ def after_conformance(
         return _fix(None, [failure.name], failure.message, asking, again=False)
     for line in (*result.answers.remarks, *(fresh.remarks if fresh else ()), *surprises):
         return _fix(None, ["the port, or what is known of it"], line, asking, again=False)
+    if result.stopped or (fresh and fresh.stopped):
+        return step("run", "it was interrupted", asking, CHECKED)
     if result.folder is None:
         return step("record", "nothing was judged: the port supports none of the cases", asking, CHECKED)
     return step("stop", f"{len(result.folder.results)} cases are as they should be")
