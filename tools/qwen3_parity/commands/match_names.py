@@ -35,8 +35,8 @@ def match_names(model: str, golden: str, out: Path, output: Output) -> None:
 
     from qwen3_parity.checkpoints.weights import checkpoint_directories
     from qwen3_parity.recording import case as cases
-    from qwen3_parity.recording.match_names import SURE, as_toml
     from qwen3_parity.recording.match_names import match_names as match
+    from qwen3_parity.recording.matches import SURE, as_toml
     from qwen3_parity.recording.record import foreign_code, load_factory
 
     case = cases.golden(golden)
