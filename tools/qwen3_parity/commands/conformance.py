@@ -124,7 +124,7 @@ def conformance(
             count=update.count,
         )
         fresh = None
-        if drawn is not None and result.folder is not None and result.stopped is None:
+        if drawn is not None and result.goes_on:
             fresh = _fresh(command, limits, drawn, seed, count, save, update, demanded=demanded)
             fresh.against = "the golden's graph" if graphs else fresh.against
     _finish(result, fresh, listed, cases, lacking, out, junit, output)

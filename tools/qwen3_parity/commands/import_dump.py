@@ -45,9 +45,9 @@ def import_dump(
 ) -> None:
     """Make a recording of DUMP, tensors that were written on the inputs of GOLDEN (a file or a case's name).
 
-    DUMP is a .safetensors or .npz, a folder of .safetensors or .npy, of SGLang's .pt, or of transformers' model
-    debugger. Names of Hugging Face's modules, or of taps, need no map. What has no tap, no tensor or another shape is
-    said. Nothing is unpickled.
+    DUMP is a .safetensors or .npz, the table of raw files, or a folder of .safetensors, of .npy, of .bin with a table,
+    of SGLang's .pt, or of transformers' model debugger. Names of Hugging Face's modules, or of taps, need no map. What
+    has no tap, no tensor or another shape is said. Nothing is unpickled.
     """
     from qwen3_parity.recording.case import golden as case_of
     from qwen3_parity.recording.dumps.dump import shown

@@ -20,10 +20,10 @@ def telling(text: str) -> str:
     tracebacks = [index for index, line in enumerate(lines) if line == _TRACEBACK]
     if tracebacks:  # of Python: an exception may have any name, and stands behind the indented lines
         behind = range(tracebacks[-1] + 1, len(lines))
-        told = [index for index in behind if lines[index].strip() and not lines[index][0].isspace()][:1]
+        matching = [index for index in behind if lines[index].strip() and not lines[index][0].isspace()][:1]
     else:
-        told = [index for index, line in enumerate(lines) if not line[:1].isspace() and _TELLS.search(line)][-1:]
-    for index in told:
+        matching = [index for index, line in enumerate(lines) if not line[:1].isspace() and _TELLS.search(line)][-1:]
+    for index in matching:
         following = lines[index + 1] if index + 1 < len(lines) else ""
         goes_on = lines[index].endswith(":") or _GOES_ON.match(following)
         return f"{lines[index]} {following.strip()}".strip() if goes_on else lines[index].strip()

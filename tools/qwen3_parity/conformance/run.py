@@ -63,6 +63,11 @@ class Conformance:
     not_asked: Sequence[str] = ()
     stopped: BaseException | None = None
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether fresh cases may follow."""
+        return self.folder is not None and self.stopped is None
+
 
 @dataclass(frozen=True)
 class Failure:
@@ -138,13 +143,7 @@ def conformance(
     def ask(names: Iterable[str]) -> None:
         _ask_all(command, names, goldens, out, answers, limits, begun)
 
-    stopped = None
-    try:
-        _side_by_side(ask, cases, jobs)
-    except BaseException as error:
-        if isinstance(error, Exception):
-            raise
-        stopped = error
+    stopped = _interrupted(ask, cases, jobs)
     silent = {*answers.failed, *answers.unsupported}
     answered = [name for name in cases if name not in silent and (stopped is None or (out / f"{name}.pb").is_file())]
     not_asked = [name for name in cases if name not in silent and name not in answered]
@@ -156,14 +155,30 @@ def conformance(
     folder = check_folder(out, answered, goldens=goldens, count=count) if answered else None
     failed = dict(answers.failed)
     if folder is not None:
-        failed |= {verdicts.case.name: why(verdicts) for verdicts in folder.red}
-        judged = {verdicts.case.name for verdicts in folder.results}
-        failed |= dict(_refused([name for name in answered if name not in judged], folder.refused, out))
+        failed |= _judged_red(folder, answered, out)
     if required:
         failed |= {name: f"unsupported: {text}" for name, text in answers.unsupported.items()}
     return Conformance(
         answers, folder, {name: failed[name] for name in cases if name in failed}, cases, not_asked, stopped
     )
+
+
+def _judged_red(folder: Folder, answered: Sequence[str], out: Path) -> dict[str, str]:
+    """What is said of each answer that is no parity, or was refused."""
+    judged = {verdicts.case.name for verdicts in folder.results}
+    refused = _refused([name for name in answered if name not in judged], folder.refused, out)
+    return {verdicts.case.name: why(verdicts) for verdicts in folder.red} | dict(refused)
+
+
+def _interrupted(ask: Callable[[Iterable[str]], None], cases: Sequence[str], jobs: int) -> BaseException | None:
+    """Ask, and what interrupted that; None for nothing."""
+    try:
+        _side_by_side(ask, cases, jobs)
+    except BaseException as error:
+        if isinstance(error, Exception):
+            raise
+        return error
+    return None
 
 
 def _refuse_recordings(out: Path) -> None:

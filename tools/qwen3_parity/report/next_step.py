@@ -11,7 +11,7 @@ from qwen3_parity.folder.levels import next_level
 from qwen3_parity.judge import next_command
 
 if TYPE_CHECKING:
-    from qwen3_parity.conformance.run import Conformance, Fresh
+    from qwen3_parity.conformance.run import Conformance, Failure, Fresh
     from qwen3_parity.diagnosis.answer import Diagnosis
     from qwen3_parity.diagnosis.text import TokenDiagnosis
     from qwen3_parity.folder.check import Folder
@@ -50,7 +50,7 @@ def step(
 
 def after_recording(golden: str, path: Path, model: Path | None = None) -> Next:
     """Behind a recording that was written: check it."""
-    return step("run", "", command("check", *(["--model", model] if model else []), golden, path), CHECKED)
+    return step("run", "", command("check", *_model(model), golden, path), CHECKED)
 
 
 def after_check(verdicts: Verdicts, model: Path | None = None) -> Next:
@@ -162,12 +162,8 @@ def after_conformance(
     if failed:
         says = "give --out DIR, an empty folder, so that the answers can be diagnosed"
         return step("record", says, asking, "with --out, its own next is to diagnose DIR")
-    failure = fresh and fresh.failure
-    if failure and failure.answer is not None:
-        model = ["--model", failure.checkpoint] if failure.checkpoint else []
-        return step("run", "", command("diagnose", failure.golden, failure.answer, *model), DIAGNOSED)
-    if failure:
-        return _fix(None, [failure.name], failure.message, asking, again=False)
+    if fresh and fresh.failure:
+        return _after_failure(fresh.failure, asking)
     for line in (*result.answers.remarks, *(fresh.remarks if fresh else ()), *surprises):
         return _fix(None, ["the port, or what is known of it"], line, asking, again=False)
     if result.stopped or (fresh and fresh.stopped):
@@ -175,6 +171,18 @@ def after_conformance(
     if result.folder is None:
         return step("record", "nothing was judged: the port supports none of the cases", asking, CHECKED)
     return step("stop", f"{len(result.folder.results)} cases are as they should be")
+
+
+def _after_failure(failure: Failure, asking: str) -> Next:
+    """Behind a fresh case that fails."""
+    if failure.answer is None:
+        return _fix(None, [failure.name], failure.message, asking, again=False)
+    model = _model(failure.checkpoint)
+    return step("run", "", command("diagnose", *model, failure.golden, failure.answer), DIAGNOSED)
+
+
+def _model(path: Path | None) -> list[str]:
+    return ["--model", str(path)] if path else []
 
 
 def _fix(mistake: str | None, places: Sequence[str], fix: str, check: str, *, again: bool = True) -> Next:
@@ -192,7 +200,7 @@ def _by_problem(verdicts: Verdicts, model: Path | None, more: str = "") -> Next:
 def _again(verdicts: Verdicts, model: Path | None, verb: str = "check") -> str:
     """A verb on the same recording, judged by the same golden, checkpoint and rule."""
     committed = Path(verdicts.golden).is_relative_to(GOLDEN_ROOT / "cases")
-    options = [*(["--partial"] if verdicts.partial else []), *(["--model", model] if model else [])]
+    options = [*(["--partial"] if verdicts.partial else []), *_model(model)]
     return command(verb, *options, *([] if committed else [verdicts.golden]), verdicts.candidate)
 
 

@@ -36,7 +36,7 @@ def match_dump(path: Path, case: Case) -> tuple[list[Match], list[str]]:
     with ExitStack() as opened:
         places = _places(read_dump(path, opened).arrays, case.golden.case.config.num_hidden_layers)
     both = [_matched(Taps(case), places), _matched(Taps(case, [0]), places)]
-    return max(both, key=lambda found: sum(len(match.named.patterns) for match in found[0]))
+    return max(both, key=lambda proposal: sum(len(match.named.patterns) for match in proposal[0]))
 
 
 def _matched(taps: Taps, places: Sequence[Observed]) -> tuple[list[Match], list[str]]:
