@@ -16,7 +16,6 @@ from qwen3_parity.report.output import Output
     "export-dump",
     epilog=examples(
         "qwen3-parity export-dump build/parity/decoder/plain.pb plain.safetensors",
-        "qwen3-parity export-dump decoder/plain golden.npz",
         "qwen3-parity export-dump '*' vectors/",
     ),
 )
