@@ -203,7 +203,7 @@ def test_what_ends_one_of_several_ends_the_others(port: Path, tmp_path: Path) ->
     command, limits = [sys.executable, str(port), "honest", ""], Limits(20.0)
     result = conformance(command, names, tmp_path, limits=limits, jobs=2, progress=interrupted)
     assert isinstance(result.stopped, KeyboardInterrupt)
-    assert len(asked_for) < len(names) // 2 < len(result.not_asked)
+    assert len(asked_for) < len(names) // 2 < len(result.not_judged)
 
 
 def test_a_folder_with_recordings_is_no_place_for_answers(port: Path, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from qwen3_parity.cli import main
 from qwen3_parity.conformance.last_words import telling
 from qwen3_parity.conformance.port import Limits
 from qwen3_parity.conformance.run import conformance
+from qwen3_parity.report.progress import Progress
 
 CASES = ("op/linear", "op/rope", "op/scores", "op/swiglu")
 PORT = f"""
@@ -155,7 +156,7 @@ def test_an_interrupt_keeps_the_verdicts(number: signal.Signals, code: int, jobs
     said = json.loads(done.stdout)
     judged = [case["case"] for case in said["judged"]["cases"]]
     assert said["exit_code"] == code and said["interrupted"] and not said["failed"]
-    assert sorted(judged + said["not_asked"]) == sorted(CASES)
+    assert sorted(judged + said["not_judged"]) == sorted(CASES)
     if jobs == 1:
         assert judged == list(CASES[:3])
     else:  # the other process may be ahead or behind, and what is under way is answered
@@ -179,6 +180,22 @@ def test_an_interrupt_among_fresh_cases_keeps_the_verdicts_of_the_others(
     assert done.exit_code == 130 and said["interrupted"]
     assert len(said["judged"]["cases"]) == 4 and said["fresh"]["judged"] == 2
     assert [one for one in counts if one[1] == 7] == [(0, 7), (1, 7), (2, 7)]
+
+
+def test_an_interrupt_while_answers_are_judged_keeps_those_that_were(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(self: Progress, done: int, total: int) -> None:
+        if self.text == "judging" and done == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("qwen3_parity.report.progress.Progress.count", interrupted)
+    done = run("--json", "--", *port(tmp_path))
+    said = json.loads(done.stdout)
+    assert done.exit_code == 130 and said["interrupted"] and not said["failed"]
+    assert [case["case"] for case in said["judged"]["cases"]] == list(CASES[:2])
+    assert said["not_judged"] == list(CASES[2:])
+    assert "parity in 2 of 4 cases, 2 not judged" in run("--", *port(tmp_path)).stdout
 
 
 def test_what_was_not_asked_for_is_no_surprise(tmp_path: Path) -> None:

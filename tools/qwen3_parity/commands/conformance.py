@@ -144,7 +144,7 @@ def _finish(
     failed = dict(result.failed)
     if fresh and fresh.failure:
         failed[fresh.failure.name] = fresh.failure.message
-    asked = [name for name in cases if name not in result.not_asked]
+    asked = [name for name in cases if name not in result.not_judged]
     lines = list(surprises(listed, failed, list(dict.fromkeys([*asked, *failed]))))
     as_listed = expected(listed, failed)
     if junit:

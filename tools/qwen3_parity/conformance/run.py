@@ -53,14 +53,14 @@ class Answers:
 class Conformance:
     """A run: the answers, the folder that they came to (None where none can be judged), and what failed, by case.
 
-    `cases` are those to ask for. `stopped` is what interrupted the asking: the cases behind it are `not_asked`.
+    `cases` are those to ask for. `stopped` is what interrupted it: the cases behind that are `not_judged`.
     """
 
     answers: Answers
     folder: Folder | None
     failed: Mapping[str, str]
     cases: Sequence[str] = ()
-    not_asked: Sequence[str] = ()
+    not_judged: Sequence[str] = ()
     stopped: BaseException | None = None
 
     @property
@@ -130,7 +130,7 @@ def conformance(
     `goldens` are files by the names of their cases, the committed ones by default. `progress` gets the case that is
     asked for, `count` how many of how many were.
     A process that breaks off, hangs or answers wrongly is ended, and the next case is asked of a new one. `required`:
-    what is not supported fails. What interrupts the asking is kept, and what was answered is judged. Raises
+    what is not supported fails. An interrupt is kept, and what was answered is judged. Raises
     `ParityError` when the port cannot be started, or `out` holds recordings.
     """
     _refuse_recordings(out)
@@ -143,23 +143,29 @@ def conformance(
     def ask(names: Iterable[str]) -> None:
         _ask_all(command, names, goldens, out, answers, limits, begun)
 
-    stopped = _interrupted(ask, cases, jobs)
+    stops = _interrupted(ask, cases, jobs)
     silent = {*answers.failed, *answers.unsupported}
-    answered = [name for name in cases if name not in silent and (stopped is None or (out / f"{name}.pb").is_file())]
-    not_asked = [name for name in cases if name not in silent and name not in answered]
+    answered = [name for name in cases if name not in silent and (not stops or (out / f"{name}.pb").is_file())]
     answer_paths = {out / f"{name}.pb" for name in answered}
     answers.remarks += [
         f"{path}: put there by the port, and no answer" for path in sorted({*out.rglob("*.pb")} - answer_paths)
     ]
     progress("judging")
-    folder = check_folder(out, answered, goldens=goldens, count=count) if answered else None
-    failed = dict(answers.failed)
-    if folder is not None:
-        failed |= _judged_red(folder, answered, out)
+    folder, failed, judged = None, dict(answers.failed), list[str]()
+    if answered:
+        folder = check_folder(out, answered, goldens=goldens, count=count, interrupted=stops.append)
+        judged = [verdicts.case.name for verdicts in folder.results] if stops else answered
+        failed |= _judged_red(folder, judged, out)
+    not_judged = [name for name in cases if name not in silent and name not in judged]
     if required:
         failed |= {name: f"unsupported: {text}" for name, text in answers.unsupported.items()}
     return Conformance(
-        answers, folder, {name: failed[name] for name in cases if name in failed}, cases, not_asked, stopped
+        answers,
+        folder,
+        {name: failed[name] for name in cases if name in failed},
+        cases,
+        not_judged,
+        next(iter(stops), None),
     )
 
 
@@ -170,15 +176,15 @@ def _judged_red(folder: Folder, answered: Sequence[str], out: Path) -> dict[str,
     return {verdicts.case.name: why(verdicts) for verdicts in folder.red} | dict(refused)
 
 
-def _interrupted(ask: Callable[[Iterable[str]], None], cases: Sequence[str], jobs: int) -> BaseException | None:
-    """Ask, and what interrupted that; None for nothing."""
+def _interrupted(ask: Callable[[Iterable[str]], None], cases: Sequence[str], jobs: int) -> list[BaseException]:
+    """Ask, and what interrupted that, if anything did."""
     try:
         _side_by_side(ask, cases, jobs)
     except BaseException as error:
         if isinstance(error, Exception):
             raise
-        return error
-    return None
+        return [error]
+    return []
 
 
 def _refuse_recordings(out: Path) -> None:

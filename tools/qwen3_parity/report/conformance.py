@@ -73,7 +73,7 @@ def closing(conformance: Conformance, fresh: Fresh | None) -> str:
     silent = {
         "without an answer": len(answers.failed),
         "not supported": len(answers.unsupported),
-        "not asked": len(conformance.not_asked),
+        "not judged": len(conformance.not_judged),
     }
     silent["refused"] = len(conformance.cases) - len(results) - sum(silent.values())
     beside = [f"{count} {why}" for why, count in silent.items() if count > 0]
@@ -155,7 +155,7 @@ def to_json(
         "judged": None if conformance.folder is None else folders.to_json(conformance.folder),
         "failed": dict(conformance.failed),
         "unsupported": dict(conformance.answers.unsupported),
-        "not_asked": list(conformance.not_asked),
+        "not_judged": list(conformance.not_judged),
         "interrupted": stopped(conformance, fresh) is not None,
         "remarks": remarks(conformance, fresh),
         "surprises": list(surprises),
