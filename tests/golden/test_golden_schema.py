@@ -11,7 +11,6 @@ from grpc_tools import protoc
 
 from qwen3_golden import GOLDEN_ROOT, golden_pb2, pb
 
-
 GENERATED = ("golden_pb2.py", "golden_pb2.pyi")
 
 

@@ -16,7 +16,7 @@ import torch
 from transformers import GenerationConfig
 
 from qwen3_golden import Array, pb
-from qwen3_reference.cache_name import CACHE
+from qwen3_reference.caches import CACHE
 from qwen3_reference.capture.merged_cache import Memory, MergedCache
 from qwen3_reference.capture.models import Reference
 from qwen3_reference.capture.run import Inputs, as_tensor, memory_of, merged_masks, run_encoder
