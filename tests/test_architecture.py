@@ -53,7 +53,6 @@ ALLOWED = {
             "threadpoolctl",
             "pytest",
             "hypothesis",
-            "vl_convert",
         ),
         *("qwen3_golden", "qwen3_spec", "qwen3_reference", "qwen3_encdec"),
     },

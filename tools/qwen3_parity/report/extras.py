@@ -10,7 +10,6 @@ EXTRAS: Mapping[str, Sequence[str]] = {
     "torch": ("torch", "transformers"),
     "reference": ("torch", "transformers", "tokenizers", "huggingface_hub", "accelerate"),
     "conformance": ("hypothesis",),
-    "report": ("vl-convert-python",),
 }
 """Extra -> what it installs."""
 COMMANDS: Mapping[str, str] = {
@@ -20,13 +19,9 @@ COMMANDS: Mapping[str, str] = {
     "parity": "torch",
     "record": "torch",
     "regenerate": "reference",
-    "report": "report",
     "tokenize": "reference",
 }
 """Command -> the extra without which it does not run; every other one needs none."""
-
-MODULES: Mapping[str, str] = {"vl-convert-python": "vl_convert"}
-"""Package -> its module, where they have different names."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +45,7 @@ def extras() -> list[Extra]:
 def extra_of(module: str) -> str:
     """The smallest extra that installs a module, empty for one of none."""
     top = module.partition(".")[0]
-    modules = {name: [MODULES.get(package, package) for package in packages] for name, packages in EXTRAS.items()}
-    return next((name for name, provided in modules.items() if top in provided), "")
+    return next((name for name, packages in EXTRAS.items() if top in packages), "")
 
 
 def _version(package: str) -> str | None:
