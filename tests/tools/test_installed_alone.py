@@ -85,6 +85,20 @@ def test_a_command_says_which_extra_it_needs(tmp_path: Path) -> None:
     assert done.returncode == 2 and "pip install 'qwen3-parity[torch]'" in done.stderr
 
 
+def test_only_a_model_that_is_streamed_needs_accelerate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "qwen3_reference.capture.streamed", raising=False)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "accelerate"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "accelerate", None)
+    model = str(GOLDEN_ROOT / "checkpoints" / "bfloat16")
+    small = ["capture", "--model", model, "--target-ids", "1,2,3", "--out", str(tmp_path)]
+    done = CliRunner().invoke(main, small)
+    assert done.exit_code == 0, done.output
+    done = CliRunner().invoke(main, [*small, "--name", "streamed", "--stream"])
+    assert done.exit_code == 2 and "pip install 'qwen3-parity[large]'" in done.output
+    assert [one.name for one in tmp_path.iterdir()] == ["request.pb"]
+
+
 def test_the_demo_names_its_mistake_and_leaves_what_to_do_next(tmp_path: Path) -> None:
     done = CliRunner().invoke(main, ["demo", str(tmp_path)])
     assert done.exit_code == 0 and "rope.interleaved: pairs adjacent channels" in done.output
