@@ -6,6 +6,7 @@ import json
 import math
 import re
 from dataclasses import replace
+from hashlib import sha256
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,7 @@ class Page(HTMLParser):
 
 
 def test_the_first_screen_has_the_verdict_the_mistake_and_its_fix(seeded) -> None:
-    page = html(seeded.report, plots=False)
+    page = html(seeded.report)
     body = page[: page.index("<script")]
     assert "Divergence in decoder/plain: rope.interleaved" in body
     assert "x * cos + cat(-x[d/2:], x[:d/2]) * sin" in body
@@ -148,12 +149,12 @@ def test_a_refused_file_is_no_parity_of_everything() -> None:
 
 
 def test_a_page_about_nothing_claims_nothing() -> None:
-    page = html(Report([]), plots=False)
+    page = html(Report([]))
     assert "Nothing was checked" in page and '<h1 class="bad">' in page
 
 
 def test_the_page_asks_nothing_from_elsewhere(seeded) -> None:
-    page = Page(html(seeded.report, plots=True))
+    page = Page(html(seeded.report))
     assert not {"link", "img", "iframe", "object"} & set(page.tags)
     assert page.links and all(link.startswith("#") for link in page.links)
 
@@ -169,8 +170,8 @@ def test_names_out_of_recordings_are_no_html(tmp_path: Path) -> None:
     odd, note = (HOSTILE,), (Note(HOSTILE, (HOSTILE,)),)
     mistake = Mistake(HOSTILE, odd, HOSTILE, odd, odd, odd, note, note, note, odd, (HOSTILE, HOSTILE, 0))
     history = [{"schema": 1, "label": HOSTILE, "cases": {HOSTILE: _past(HOSTILE)}}]
-    page = Page(html(Report([verdicts, verdicts], [mistake], missing=[HOSTILE], history=history), plots=False))
-    assert page.tags.count("script") == 2 and "img" not in page.tags and not page.handlers
+    page = Page(html(Report([verdicts, verdicts], [mistake], missing=[HOSTILE], history=history)))
+    assert page.tags.count("script") == 3 and "img" not in page.tags and not page.handlers
     assert page.data["cases"][0]["name"] == HOSTILE and all(link.startswith("#") for link in page.links)
 
 
@@ -184,34 +185,24 @@ def test_data_within_a_script_ends_nothing() -> None:
 
 
 def test_only_the_pages_own_scripts_may_run(seeded) -> None:
-    page = html(seeded.report, plots=False)
+    page = html(seeded.report)
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
     assert policy is not None
     rules = dict(one.strip().split(" ", 1) for one in policy.group(1).split(";"))
     assert rules["default-src"] == "'none'" and "unsafe" not in rules["script-src"]
-    assert rules["script-src"].count("sha256-") == page.count("<script>") == 1
+    assert rules["script-src"].count("sha256-") == page.count("<script>") == 2
 
 
-def test_without_the_library_the_page_says_how_to_get_the_plots(seeded, monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing() -> str:
-        raise ModuleNotFoundError("No module named 'vl_convert'", name="vl_convert")
-
-    monkeypatch.setattr("qwen3_parity.report.page.html.drawing_code", missing)
-    assert "pip install 'qwen3-parity[report]'" in html(seeded.report)
-    with pytest.raises(ModuleNotFoundError):
-        html(seeded.report, plots=True)
-
-
-@pytest.mark.parametrize("name", plots.PLOTS)
-def test_a_plot_is_what_vega_lite_understands(name: str) -> None:
-    from vl_convert import vegalite_to_vega
-
-    spec = plots.specification(name)
-    assert vegalite_to_vega({**spec, "width": 300})["marks"]
+def test_the_page_brings_what_draws_its_plots_with_its_licence(seeded) -> None:
+    folder = Path(plots.__file__).parent / "vega"
+    licence = (folder / "LICENSE").read_text(encoding="utf-8")
+    stated = dict(re.findall(r"^  (\S+) .* SHA-256 ([0-9a-f]{64})$", licence, re.MULTILINE))
+    assert stated == {path.name: sha256(path.read_bytes()).hexdigest() for path in folder.glob("*.js")}
+    assert licence in html(seeded.report) and "sourceMappingURL" not in html(seeded.report)
 
 
 def test_the_page_is_two_megabytes_at_most_beside_its_data(seeded) -> None:
-    page = html(seeded.report, plots=True)
+    page = html(seeded.report)
     data = re.search(r'id="data">(.*?)</script>', page, re.DOTALL)
     assert data is not None and len(page.encode()) - len(data.group(1)) < 2_000_000
 
