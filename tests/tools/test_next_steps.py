@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,10 @@ from click.testing import CliRunner
 from qwen3_golden import GOLDEN_ROOT, Recording, Tensor, pb, read, write
 from qwen3_parity.check import check
 from qwen3_parity.cli import main
-from qwen3_parity.report.next_step import after_check
+from qwen3_parity.diagnosis.mistake import Note
+from qwen3_parity.folder.check import check_folder
+from qwen3_parity.folder.diagnose import diagnose_folder
+from qwen3_parity.report.next_step import after_check, after_folder_diagnosis
 
 CASES = GOLDEN_ROOT / "cases"
 
@@ -119,6 +123,18 @@ def test_a_folder_leads_to_its_one_diagnosis_and_a_level_to_what_it_lacks(tmp_pa
     assert (following["do"], following["command"]) == ("run", f"qwen3-parity diagnose --json {tmp_path / 'mine'}")
     following = said("diagnose", tmp_path / "mine")["next"]
     assert following["do"] == "fix" and following["command"] == f"qwen3-parity check --json {tmp_path / 'mine'}"
+
+
+def test_a_folder_without_a_known_mistake_says_what_is_and_which_tap_to_record(tmp_path: Path) -> None:
+    spoiled(tmp_path / "plain.pb", "decoder/plain", doubled_norm)
+    diagnosis = diagnose_folder(check_folder(tmp_path))
+    (mistake, *_) = diagnosis.mistakes
+    nameless = replace(mistake, name="", says=("the numbers are others",), fix="", findings=(), record_next=())
+    following = after_folder_diagnosis(replace(diagnosis, mistakes=[nameless]))
+    assert following["do"] == "fix" and "the numbers are others" in str(following["says"])
+    nameless = replace(nameless, record_next=(Note("record decoder.norm", ("decoder/plain",)),))
+    following = after_folder_diagnosis(replace(diagnosis, mistakes=[nameless]))
+    assert following["do"] == "record" and following["says"] == "decoder/plain: record decoder.norm"
 
 
 def test_a_tokenizer_has_one_stage_to_fix(tmp_path: Path) -> None:

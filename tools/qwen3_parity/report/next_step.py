@@ -133,13 +133,13 @@ def after_folder_diagnosis(diagnosis: FolderDiagnosis) -> Next:
     options = ["--partial"] if any(verdicts.partial for verdicts in diagnosis.folder.results) else []
     check = command("check", *options, diagnosis.folder.path)
     for mistake in diagnosis.mistakes:
-        return _fix(mistake.name, mistake.places, mistake.fix, check)
-    for group in diagnosis.apart:
-        for note in group.record_next:
+        if mistake.name:
+            return _fix(mistake.name, mistake.places, mistake.fix, check)
+        for note in mistake.record_next:
             anew = command("diagnose", *options, diagnosis.folder.path)
             return step("record", f"{', '.join(note.cases)}: {note.says}", anew, DIAGNOSED, again=True)
-        says = "; ".join([group.reason, *(note.says for note in group.findings[:3])])
-        return _fix(None, group.cases, says, check)
+        says = "; ".join([mistake.sentence, *(note.says for note in mistake.findings[:3])])
+        return _fix(None, mistake.cases, says, check)
     return _by_problem(next(verdicts for verdicts in diagnosis.folder.red if verdicts.problems), None)
 
 
