@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from qwen3_golden import golden_pb2 as pb
+from qwen3_golden.errors import printable
 
 _LAYER = "{layer}"
 _NUMBER = re.compile(r"(?<=\.)\d+(?=[.\[#]|$)")
@@ -15,11 +16,18 @@ _WHOLE_PATH = re.compile(r"[/\\]|[A-Za-z]:")
 
 
 class Origin(NamedTuple):
-    """The path of a module, "" the whole model, and a line of source; file "" and line 0 where that is unknown."""
+    """The path of a module, "" the whole model, and a line of source; file "" and line 0 where that is unknown.
+
+    As text "model.py:123, model.layers.1.self_attn", in which nothing moves a terminal's cursor or ends the line.
+    """
 
     module: str
     file: str = ""
     line: int = 0
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}" if self.line else self.file
+        return ", ".join(printable(part).replace("\n", "\\n") for part in (place, self.module) if part)
 
 
 def written(origins: Mapping[str, Origin]) -> list[pb.Origin]:

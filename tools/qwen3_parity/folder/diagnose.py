@@ -45,8 +45,8 @@ class Way(NamedTuple):
 class Sign(NamedTuple):
     """What is wrong at one place of a case; `ways` reproduce it equally well, `otherwise` says it where none does.
 
-    `findings` are what the numbers say, `record_next` which tap would tell more. With neither ways nor otherwise a sign
-    is a `note`: what the case's own diagnosis says beside its places.
+    `findings` are what the numbers say, `record_next` which tap would tell more, `origin` the candidate's line. With
+    neither ways nor otherwise a sign is a `note`: what the case's own diagnosis says beside its places.
     """
 
     case: str
@@ -55,6 +55,7 @@ class Sign(NamedTuple):
     otherwise: str = ""
     findings: Sequence[str] = ()
     record_next: str = ""
+    origin: str = ""
     note: str = ""
 
 
@@ -71,7 +72,8 @@ class Mistake:
     """A mistake with the cases that it was made in, and the places where; `says` may have other numbers by case.
 
     `otherwise` are mistakes that the same numbers could as well be in all of these cases, `otherwise_in` those that
-    they could be in some. `findings` are what the numbers say by themselves, `record_next` taps that would tell more.
+    they could be in some. `findings` are what the numbers say by themselves, `record_next` taps that would tell more,
+    `origins` lines of the candidate's own code that make such taps.
     """
 
     name: str
@@ -83,6 +85,7 @@ class Mistake:
     otherwise_in: Sequence[Note] = ()
     findings: Sequence[Note] = ()
     record_next: Sequence[Note] = ()
+    origins: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,7 @@ class Apart:
     cases: Sequence[str]
     findings: Sequence[Note] = ()
     record_next: Sequence[Note] = ()
+    origins: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -261,10 +265,13 @@ def _of_fault(fault: Explained, case: str) -> Iterator[Sign]:
                 explanation.fitted,
             )
         )
-    signs = [Sign(case, place, ways) for ways in rounds.values()]
+    origin = str(fault.origin or "")
+    signs = [Sign(case, place, ways, origin=origin) for ways in rounds.values()]
     if not signs or fault.left:
         numbers = "all" if signs else "these"
-        signs.append(Sign(case, place, otherwise=f"no known mistake reproduces {numbers} numbers of {place}"))
+        signs.append(
+            Sign(case, place, otherwise=f"no known mistake reproduces {numbers} numbers of {place}", origin=origin)
+        )
     signs[0] = signs[0]._replace(findings=findings, record_next=fault.record)
     yield from signs
 
@@ -338,10 +345,11 @@ def _unexplained(signs: Sequence[Sign]) -> Iterator[Apart]:
     yield from sorted(unexplained, key=lambda group: (-len(group.cases), group.reason))
 
 
-def _beside(signs: Sequence[Sign]) -> tuple[list[Note], list[Note]]:
-    """What the numbers of these places say, and the taps that would tell more."""
+def _beside(signs: Sequence[Sign]) -> tuple[list[Note], list[Note], list[str]]:
+    """What the numbers of these places say, the taps that would tell more, and the candidate's own lines."""
     findings = _notes((text, sign.case) for sign in signs for text in sign.findings)
-    return findings, _notes((sign.record_next, sign.case) for sign in signs if sign.record_next)
+    record_next = _notes((sign.record_next, sign.case) for sign in signs if sign.record_next)
+    return findings, record_next, list(dict.fromkeys(sign.origin for sign in signs if sign.origin))
 
 
 def _notes(lines: Iterable[tuple[str, str]]) -> list[Note]:

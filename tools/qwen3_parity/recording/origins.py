@@ -64,7 +64,7 @@ def _line(file: str, number: int) -> tuple[str, int]:
 
 @cache
 def _shown(file: str) -> str:
-    """A file below the folder where this runs, or its package's; elsewhere its name alone; empty for what is no file."""
+    """A file below the folder where this runs or its package's, elsewhere its name; empty for what is no file."""
     path = Path(file)
     if not path.is_file():
         return ""

@@ -38,9 +38,10 @@ class Recorder:
 
     `recording[name, :] = array` is all steps in one array, as a forward over every slot makes it. `path` is the file,
     whole when the `with` has ended; anything that takes a path takes the recorder. `left_out` says of patterns of taps
-    why they were not recorded, `origins` of taps which line of the user's code makes them. `arithmetic` is said by who knows it; `stored` is that of the numbers' type, which
-    counts where nothing is said and float32 has more in it than a narrower type. `golden_choices`: the run was given
-    the golden's choices of experts (`case.golden[name, step]`) and made none of its own.
+    why they were not recorded, `origins` of taps which line of the user's code makes them. `arithmetic` is said by who
+    knows it; `stored` is that of the numbers' type, which counts where nothing is said and float32 has more in it than
+    a narrower type. `golden_choices`: the run was given the golden's choices of experts (`case.golden[name, step]`) and
+    made none of its own.
     """
 
     case: Case

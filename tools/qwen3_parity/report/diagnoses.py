@@ -10,7 +10,6 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from qwen3_golden.errors import printable
 from qwen3_parity.diagnosis.answer import Diagnosis
 from qwen3_parity.diagnosis.explained import Explained
 from qwen3_parity.diagnosis.explanation import Explanation
@@ -117,7 +116,7 @@ def explained(fault: Explained, *, every: bool = False) -> list[RenderableType]:
     lines: list[RenderableType] = [
         Text(f"\n{name(fault)}", style="bold red"),
         Text(f"  {size(fault)}"),
-        *([Text(f"  your {line}")] if (line := own_line(fault)) else []),
+        *([Text(f"  your {origin}")] if (origin := str(fault.origin or "")) else []),
     ]
     names = [Text(line) for explanation in fault.explanations[:most] for line in _explanation(explanation, fault)]
     says = [Text(f"  {finding.name}: {finding.says}") for finding in fault.numbers[:most]]
@@ -159,15 +158,6 @@ def _explanation(explanation: Explanation, fault: Explained) -> list[str]:
         f"    {reproduces(explanation, 'your')}",
         f"    fix: {explanation.fix}",
     ]
-
-
-def own_line(fault: Explained) -> str:
-    """The candidate's own line and module: "model.py:123, model.layers.1.self_attn"; empty where it says none."""
-    if fault.origin is None:
-        return ""
-    module, file, line = fault.origin
-    parts = [f"{file}:{line}" if line else file, module]
-    return ", ".join(printable(part).replace("\n", " ") for part in parts if part)
 
 
 def size(fault: Explained) -> str:

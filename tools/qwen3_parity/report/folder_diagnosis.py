@@ -49,7 +49,8 @@ def terminal(diagnosis: FolderDiagnosis, *, every: bool = False) -> RenderableTy
 
 
 def _more(entry: Mistake | Apart, *, every: bool) -> Iterator[str]:
-    """What the numbers say by themselves, and which taps to record next."""
+    """The candidate's own lines, what the numbers say by themselves, and which taps to record next."""
+    yield from (f"  your {origin}" for origin in entry.origins[: None if every else _FEW])
     if entry.findings:
         yield "  what the numbers say:"
     yield from _notes("  ", entry.findings, every=every)

@@ -23,6 +23,7 @@ class Mistake:
     """A mistake behind what is wrong: `says` completes "it …"; `name` is empty where none is known.
 
     `places` are patterns of taps, `link` the case and the first tap (name, step) that show it, `cases` a folder's.
+    `own_lines` are lines of the candidate's own code that make such taps.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Mistake:
     otherwise: tuple[str, ...] = ()
     cases: tuple[str, ...] = ()
     link: tuple[str, str, int] | None = None
+    own_lines: tuple[str, ...] = ()
 
 
 def mistakes_of(diagnosis: Diagnosis) -> list[Mistake]:
@@ -64,16 +66,17 @@ def _of_fault(fault: Explained, case: str) -> Mistake:
     first = fault.fault.wrong[0]
     link = case, first.name, first.step
     short = fault.fault.place.rpartition(".")[2]
-    evidence = [f"{short}: {size(fault)}"]
+    evidence, own = [f"{short}: {size(fault)}"], tuple(filter(None, [str(fault.origin or "")]))
     if not fault.explanations:
         said = "; ".join(finding.says for finding in fault.numbers[:2])
         says = f"{UNKNOWN}; what the numbers say: {said}" if said else "; ".join(fault.source[:2]) or UNKNOWN
-        return Mistake("", says, "", (place_of(fault),), (*evidence, *_beside(fault)), link=link)
+        return Mistake("", says, "", (place_of(fault),), (*evidence, *_beside(fault)), link=link, own_lines=own)
     best = fault.explanations[0]
     evidence.append(f"{short}: {reproduces(best, 'the')}")
     others = [explanation.name for explanation in fault.explanations[1:_OTHERWISE] if explanation.as_good_as(best)]
     evidence += _beside(fault)
-    return Mistake(best.name, best.says, best.fix, (place_of(fault),), tuple(evidence), tuple(others), link=link)
+    places = (place_of(fault),)
+    return Mistake(best.name, best.says, best.fix, places, tuple(evidence), tuple(others), link=link, own_lines=own)
 
 
 def _beside(fault: Explained) -> Iterator[str]:
@@ -103,17 +106,14 @@ def _index(diagnosis: TokenDiagnosis, stage: str) -> int:
 
 
 def _of_folder(diagnosis: FolderDiagnosis) -> Iterator[Mistake]:
-    red = len(diagnosis.folder.red)
     for mistake in diagnosis.mistakes:
         says, others = "; it ".join(mistake.says[:_OTHERWISE]), tuple(mistake.otherwise)
-        evidence = (
-            f"in {len(mistake.cases)} of {red} red cases",
-            *_more(mistake.otherwise_in, mistake.findings, mistake.record_next),
-        )
-        yield Mistake(mistake.name, says, mistake.fix, tuple(mistake.places), evidence, others, tuple(mistake.cases))
+        evidence = tuple(_more(mistake.otherwise_in, mistake.findings, mistake.record_next))
+        places, cases, own = tuple(mistake.places), tuple(mistake.cases), tuple(mistake.origins)
+        yield Mistake(mistake.name, says, mistake.fix, places, evidence, others, cases, own_lines=own)
     for group in diagnosis.apart:
-        evidence = (f"in {len(group.cases)} of {red} red cases", *_more((), group.findings, group.record_next))
-        yield Mistake("", group.reason, "", (), evidence, (), tuple(group.cases))
+        evidence = tuple(_more((), group.findings, group.record_next))
+        yield Mistake("", group.reason, "", (), evidence, (), tuple(group.cases), own_lines=tuple(group.origins))
 
 
 def _more(otherwise: Sequence[Note], findings: Sequence[Note], record_next: Sequence[Note]) -> Iterator[str]:
@@ -140,4 +140,5 @@ def _together(single: Sequence[Mistake]) -> Iterator[Mistake]:
             tuple(dict.fromkeys(name for mistake in same for name in mistake.otherwise)),
             (),
             same[0].link,
+            tuple(dict.fromkeys(line for mistake in same for line in mistake.own_lines)),
         )
