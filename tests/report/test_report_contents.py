@@ -49,7 +49,9 @@ class Page(HTMLParser):
 def test_the_first_screen_has_the_verdict_the_mistake_and_its_fix(seeded) -> None:
     page = html(seeded.report, plots=False)
     body = page[: page.index("<script")]
-    assert "Divergence in decoder/plain: rope.interleaved" in body
+    (headline,) = re.findall("<h1[^>]*>(.*)</h1>", body)
+    assert headline == "Divergence in decoder/plain: it pairs adjacent channels (interleaved) instead of halves"
+    assert "<code>rope.interleaved</code>" in body
     assert "x * cos + cat(-x[d/2:], x[:d/2]) * sin" in body
     assert "decoder.layers.*.merged_attn.q_rope" in body and "15 of 15 taps wrong" in body
 
@@ -128,7 +130,14 @@ def test_sentences_say_how_many_cases_and_what_is_behind_them(seeded) -> None:
     assert sentence(Report([good])) == "Parity in op/rope"
     assert sentence(Report([good, good])) == "Parity in all 2 cases"
     some = Mistake("rope.interleaved", "pairs neighbours", "", (), cases=("decoder/plain",))
-    assert sentence(Report([good, bad], [some])) == ("1 of 2 cases without parity: rope.interleaved is behind it")
+    assert (
+        sentence(Report([good, bad], [some]))
+        == "1 of 2 cases without parity, one mistake behind it: it pairs neighbours"
+    )
+    assert sentence(Report([good, bad], [some, some])) == "1 of 2 cases without parity: 2 mistakes are behind it"
+    both = "Divergence in decoder/plain: it pairs neighbours, and it pairs neighbours"
+    assert sentence(Report([bad], [some, some])) == both
+    assert sentence(Report([bad], [some] * 4)) == f"{both}, and 2 more mistakes"
     other = Mistake("", "something else", "", (), cases=("decoder/plain",))
     assert sentence(Report([good, bad], [other])) == "1 of 2 cases without parity"
 
@@ -249,5 +258,5 @@ def test_another_candidate_stands_beside_each_tap(seeded) -> None:
 
 def test_both_sides_say_where_they_come_from(seeded) -> None:
     rows = {what: (golden, ours) for what, golden, ours in contents(seeded.report)["cases"][0]["provenance"]}
-    assert rows["file"][1] == str(seeded.path) and rows["arithmetic"] == ("f32", "f32")
+    assert rows["file"] == ("cases/decoder/plain.pb", "decoder/plain.pb") and rows["arithmetic"] == ("f32", "f32")
     assert rows["digest"][0] == read(CASES / "decoder/plain.pb").digest.hex() != rows["digest"][1]

@@ -149,7 +149,10 @@ def test_the_map_shows_where_it_starts_and_what_only_suffers(opened: Any) -> Non
     assert first.count() == 1 and "attn.q_rope, layer 0" in first.get_attribute("aria-label").replace("merged_", "")
     assert within_window(first, page)
     suffers = page.locator('.cell[aria-label*="merged_attn.scores, layer 1"] i')
-    assert suffers.nth(0).get_attribute("class") in ("l1", "l2", "l3") and suffers.nth(1).get_attribute("class") == "l6"
+    assert (
+        suffers.nth(0).get_attribute("class") in ("l1", "l2", "l3")
+        and suffers.nth(1).get_attribute("class") == "l6 pale"
+    )
 
 
 def within_window(locator: Any, page: Any) -> bool:

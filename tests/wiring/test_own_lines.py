@@ -118,7 +118,7 @@ def test_a_hostile_origin_is_shown_and_obeyed_by_nobody(wrong: Path, tmp_path: P
     run = pb.Run()
     run.CopyFrom(recording.run)
     for row in run.origin:
-        row.module, row.file = HOSTILE, f"/home/somebody/{HOSTILE}.py"
+        row.module, row.file = HOSTILE, f"/srv/somebody/{HOSTILE}.py"
     write(path, replace(recording, run=run))
     text = CliRunner().invoke(main, ["diagnose", str(path)]).output
     assert "your script>.py:" in text and "\x1b" not in text and "somebody" not in text

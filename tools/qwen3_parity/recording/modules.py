@@ -245,8 +245,8 @@ class _Run:
                 widths.append(width_of(parts))
             array = parts_of_fused(entry, widths, array, entry.key)[entry.named.patterns.index(name)]
         self.recording.add(name, array, dtype, forward, entry.key, entry.order)
-        path, given = entry.named.path, entry.named.end == "input"
-        self.say_where(name, lambda: origin_of_module(self.modules[path], path, given=given))
+        path, is_argument = entry.named.path, entry.named.end == "input"
+        self.say_where(name, lambda: origin_of_module(self.modules[path], path, is_argument=is_argument))
 
     def finish(self) -> None:
         """Raise `ParityError` for a case that was not run to its end, and where nothing has the form of its tap."""

@@ -13,18 +13,17 @@ from typing import Any
 import torch
 from torch import nn
 
-import qwen3_parity
 import qwen3_reference
 from qwen3_golden.origins import Origin
 from qwen3_parity.recording.compiled import plain_module
 
 _TORCH = str(Path(torch.__file__).parent)
-_HOOKS = tuple(str(Path(package.__file__ or "").parent) for package in (qwen3_parity, qwen3_reference))
+_HOOKS = (str(Path(__file__).parents[1]), str(Path(qwen3_reference.__file__ or __file__).parent))
 
 
-def origin_of_module(module: nn.Module, path: str, *, given: bool = False) -> Origin:
-    """Where a module's forward begins; of torch's own, and of what it is `given`, the line that calls it."""
-    code = None if given else _forward_of(plain_module(module))
+def origin_of_module(module: nn.Module, path: str, *, is_argument: bool = False) -> Origin:
+    """Where a module's forward begins; of torch's own, and of what goes in, the line that calls it."""
+    code = None if is_argument else _forward_of(plain_module(module))
     if code is None or code.co_filename.startswith(_TORCH):
         frame = next(_callers(), None)
         return Origin(path) if frame is None else Origin(path, *_line(frame.f_code.co_filename, frame.f_lineno))

@@ -230,7 +230,7 @@ class _Run:
         else:
             layer = _NUMBER.search(name)
             path = row.module.replace(_LAYER, layer[0] if layer else "")
-            origin = origin_of_module(self.modules[path], path, given=row.row.HasField("argument"))
+            origin = origin_of_module(self.modules[path], path, is_argument=row.row.HasField("argument"))
         if origin is not None:
             self.recording.origins[name] = origin
 

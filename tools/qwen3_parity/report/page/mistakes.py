@@ -66,17 +66,17 @@ def _of_fault(fault: Explained, case: str) -> Mistake:
     first = fault.fault.wrong[0]
     link = case, first.name, first.step
     short = fault.fault.place.rpartition(".")[2]
-    evidence, own = [f"{short}: {size(fault)}"], tuple(filter(None, [str(fault.origin or "")]))
+    evidence, lines = [f"{short}: {size(fault)}"], tuple(filter(None, [str(fault.origin or "")]))
     if not fault.explanations:
         said = "; ".join(finding.says for finding in fault.numbers[:2])
         says = f"{UNKNOWN}; what the numbers say: {said}" if said else "; ".join(fault.source[:2]) or UNKNOWN
-        return Mistake("", says, "", (place_of(fault),), (*evidence, *_beside(fault)), link=link, own_lines=own)
+        return Mistake("", says, "", (place_of(fault),), (*evidence, *_beside(fault)), link=link, own_lines=lines)
     best = fault.explanations[0]
     evidence.append(f"{short}: {reproduces(best, 'the')}")
     others = [explanation.name for explanation in fault.explanations[1:_OTHERWISE] if explanation.as_good_as(best)]
     evidence += _beside(fault)
     places = (place_of(fault),)
-    return Mistake(best.name, best.says, best.fix, places, tuple(evidence), tuple(others), link=link, own_lines=own)
+    return Mistake(best.name, best.says, best.fix, places, tuple(evidence), tuple(others), link=link, own_lines=lines)
 
 
 def _beside(fault: Explained) -> Iterator[str]:
@@ -109,8 +109,8 @@ def _of_folder(diagnosis: FolderDiagnosis) -> Iterator[Mistake]:
     for mistake in diagnosis.mistakes:
         says, others = "; it ".join(mistake.says[:_OTHERWISE]), tuple(mistake.otherwise)
         evidence = tuple(_more(mistake.otherwise_in, mistake.findings, mistake.record_next))
-        places, cases, own = tuple(mistake.places), tuple(mistake.cases), tuple(mistake.origins)
-        yield Mistake(mistake.name, says, mistake.fix, places, evidence, others, cases, own_lines=own)
+        places, cases, lines = tuple(mistake.places), tuple(mistake.cases), tuple(mistake.origins)
+        yield Mistake(mistake.name, says, mistake.fix, places, evidence, others, cases, own_lines=lines)
     for group in diagnosis.apart:
         evidence = tuple(_more((), group.findings, group.record_next))
         yield Mistake("", group.reason, "", (), evidence, (), tuple(group.cases), own_lines=tuple(group.origins))
