@@ -38,8 +38,8 @@ def written(origins: Mapping[str, Origin]) -> list[pb.Origin]:
     messages = []
     for pattern, taps in groups.items():
         alike = {_in_any_layer(tap, origin) for tap, origin in taps.items()}
-        rows = [(pattern, *alike)] if len(alike) == 1 else list(taps.items())
-        messages += [pb.Origin(tap=tap, **origin._asdict()) for tap, origin in rows]
+        rows = {pattern: next(iter(alike))} if len(alike) == 1 else taps
+        messages += [pb.Origin(tap=tap, module=row.module, file=row.file, line=row.line) for tap, row in rows.items()]
     return messages
 
 

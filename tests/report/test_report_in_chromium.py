@@ -42,7 +42,7 @@ class Opened:
 
 @pytest.fixture(scope="module")
 def pages(seeded, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Reports: a clean run, equal bits that no op was judged on, a seeded bug, and a folder with it and two right cases."""
+    """Reports: a clean run, equal bits that no op was judged on, a seeded bug, and a folder with it."""
     root = tmp_path_factory.mktemp("pages")
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
     golden = CASES / "decoder" / "plain.pb"
