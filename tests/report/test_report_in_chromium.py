@@ -194,12 +194,13 @@ def test_what_is_equal_bit_for_bit_says_so_where_its_errors_would_stand(opened: 
     assert page.locator("#drift .plot").inner_text() == "No tap has an error."
 
 
-def test_a_map_wider_than_the_screen_shows_that_there_is_more(opened: Any) -> None:
-    edge = opened("bug", "phone").page.locator("#map .edge")
+@pytest.mark.parametrize("section", ["map", "taps"])
+def test_what_is_wider_than_the_screen_shows_that_there_is_more(opened: Any, section: str) -> None:
+    edge = opened("bug", "phone").page.locator(f"#{section} .edge")
     playwright.expect(edge).to_have_class("edge more")
     edge.locator(".scroll").evaluate("box => { box.scrollLeft = box.scrollWidth; }")
     playwright.expect(edge).to_have_class("edge")
-    playwright.expect(opened("bug").page.locator("#map .edge")).to_have_class("edge")
+    playwright.expect(opened("bug").page.locator(f"#{section} .edge")).to_have_class("edge")
 
 
 def within_window(locator: Any, page: Any) -> bool:
