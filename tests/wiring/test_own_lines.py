@@ -14,12 +14,14 @@ from click.testing import CliRunner
 from graph_goldens import STEPS, golden_of, inputs, moe
 from plain_qwen3 import Mixer, Norm, PlainQwen3
 from test_wire_models import PLAIN
+from torch import nn
 
 import qwen3_parity
 from qwen3_golden import pb, read, write
 from qwen3_golden.origins import Origin, origin_of, written
 from qwen3_parity import Case
 from qwen3_parity.cli import main
+from qwen3_parity.recording.origins import origin_of_module
 
 FILE = "plain_qwen3.py"
 SOURCE = inspect.getsource(plain_qwen3).splitlines()
@@ -124,6 +126,23 @@ def test_a_hostile_origin_is_shown_and_obeyed_by_nobody(wrong: Path, tmp_path: P
     assert "your script>.py:" in text and "\x1b" not in text and "somebody" not in text
     assert CliRunner().invoke(main, ["report", str(path), "--out", str(page)]).exit_code == 1
     assert HOSTILE not in page.read_text() and "<script>alert" not in page.read_text()
+
+
+def test_a_file_is_named_below_the_folder_in_which_one_runs_or_by_its_name_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "project" / "models" / "mine.py"
+    file.parent.mkdir(parents=True)
+    file.write_text("import torch\n\n\nclass Mine(torch.nn.Module):\n    def forward(self, x):\n        return x\n")
+    names: dict[str, type[nn.Module]] = {}
+    exec(compile(file.read_text(), str(file), "exec"), {"__name__": "mine"}, names)
+    lines = {tmp_path / "project": "models/mine.py", tmp_path: "project/models/mine.py", Path("/usr"): "mine.py"}
+    for folder, shown in lines.items():
+        monkeypatch.chdir(folder)
+        assert origin_of_module(names["Mine"](), "x") == Origin("x", shown, 5)
+    file.unlink()
+    monkeypatch.chdir(tmp_path / "project" / "models")
+    assert origin_of_module(names["Mine"](), "x") == Origin("x")
 
 
 def test_layers_of_different_lines_stand_there_one_by_one() -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from types import FrameType
@@ -17,8 +19,8 @@ import qwen3_reference
 from qwen3_golden.origins import Origin
 from qwen3_parity.recording.compiled import plain_module
 
-_TORCH = str(Path(torch.__file__).parent)
-_HOOKS = (str(Path(__file__).parents[1]), str(Path(qwen3_reference.__file__ or __file__).parent))
+_TORCH = str(Path(torch.__file__).parent) + os.sep
+_HOOKS = tuple(str(Path(file).parent) + os.sep for file in (Path(__file__).parent, qwen3_reference.__file__ or ""))
 
 
 def origin_of_module(module: nn.Module, path: str, *, is_argument: bool = False) -> Origin:
@@ -57,16 +59,20 @@ def _callers() -> Iterator[FrameType]:
 
 
 def _line(file: str, number: int) -> tuple[str, int]:
-    name = _shown(file)
+    name = _shown(file, *(path for path in (*_here(), *sys.path) if isinstance(path, str) and path))
     return (name, number) if name else ("", 0)
 
 
+def _here() -> Iterator[str]:
+    with suppress(OSError):  # a folder that is gone
+        yield str(Path.cwd())
+
+
 @cache
-def _shown(file: str) -> str:
+def _shown(file: str, *roots: str) -> str:
     """A file below the folder where this runs or its package's, elsewhere its name; empty for what is no file."""
     path = Path(file)
     if not path.is_file():
         return ""
-    roots = [Path.cwd(), *(Path(entry) for entry in sys.path if entry)]
     below = [path.relative_to(root).as_posix() for root in roots if path.is_relative_to(root)]
     return min(below, key=len, default=path.name)

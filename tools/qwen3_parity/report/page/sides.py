@@ -35,7 +35,7 @@ def recorded_on(path: Path) -> str:
     """The day on which a recording was written, in UTC, as its file says: "2026-11-26"; empty where it is no file."""
     try:
         return datetime.fromtimestamp(path.stat().st_mtime, UTC).date().isoformat()
-    except OSError:
+    except (OSError, OverflowError, ValueError):  # a file's day may be beyond any calendar
         return ""
 
 
