@@ -21,7 +21,7 @@ from qwen3_golden import pb, read, write
 from qwen3_golden.origins import Origin, origin_of, written
 from qwen3_parity import Case
 from qwen3_parity.cli import main
-from qwen3_parity.recording.origins import origin_of_module
+from qwen3_parity.recording.origins import Lines
 
 FILE = "plain_qwen3.py"
 SOURCE = inspect.getsource(plain_qwen3).splitlines()
@@ -139,10 +139,10 @@ def test_a_file_is_named_below_the_folder_in_which_one_runs_or_by_its_name_alone
     lines = {tmp_path / "project": "models/mine.py", tmp_path: "project/models/mine.py", Path("/usr"): "mine.py"}
     for folder, shown in lines.items():
         monkeypatch.chdir(folder)
-        assert origin_of_module(names["Mine"](), "x") == Origin("x", shown, 5)
+        assert Lines().of_module(names["Mine"](), "x") == Origin("x", shown, 5)
     file.unlink()
     monkeypatch.chdir(tmp_path / "project" / "models")
-    assert origin_of_module(names["Mine"](), "x") == Origin("x")
+    assert Lines().of_module(names["Mine"](), "x") == Origin("x")
 
 
 def test_layers_of_different_lines_stand_there_one_by_one() -> None:

@@ -31,7 +31,7 @@ from qwen3_parity.recording.graph_taps import called, module_of, names_of
 from qwen3_parity.recording.hugging_face import row_of
 from qwen3_parity.recording.left_out import in_words, inside_compiled
 from qwen3_parity.recording.names import Names
-from qwen3_parity.recording.origins import origin_of_call, origin_of_module
+from qwen3_parity.recording.origins import Lines
 from qwen3_parity.recording.parameters import parameters_by_path
 from qwen3_parity.recording.prefixes import prefixes_of
 from qwen3_parity.recording.record import ARITHMETIC, no_such_tap
@@ -118,7 +118,7 @@ class _Run:
         self.misfits = set[str]()
         self.entries: Mapping[str, Entry] = {}
         self.attending: Mapping[nn.Module, str] = {}
-        self.modules = modules
+        self.modules, self.lines = modules, Lines()
         self.module_paths = {module: path for path, module in reversed(modules.items())}
 
     def hook(self, places: Sequence[str], undo: ExitStack) -> None:
@@ -150,7 +150,7 @@ class _Run:
 
     def of_module(self, module: nn.Module) -> Callable[[], Origin]:
         """What gives the origin of a module's results."""
-        return partial(origin_of_module, module, self.module_paths[module])
+        return partial(self.lines.of_module, module, self.module_paths[module])
 
     def end(self, _module: nn.Module, _args: Any, named: Any, result: Any, *, is_root: bool) -> None:
         """A forward has come to its end, or to an exception: take what the model gives, and its caches."""
@@ -190,7 +190,7 @@ class _Run:
         self.calls[f"{path}.attention"] += 1
         name = called(path, self.calls[f"{path}.attention"])
         for part, value in values.items():
-            self.offer(f"{name}.{part}", value, partial(origin_of_call, self.module_paths), optional=True)
+            self.offer(f"{name}.{part}", value, partial(self.lines.of_call, self.module_paths), optional=True)
 
     def offer(
         self, name: str, value: object, origin: Callable[[], Origin | None] = _unknown, *, optional: bool = False
@@ -246,7 +246,7 @@ class _Run:
             array = parts_of_fused(entry, widths, array, entry.key)[entry.named.patterns.index(name)]
         self.recording.add(name, array, dtype, forward, entry.key, entry.order)
         path, is_argument = entry.named.path, entry.named.end == "input"
-        self.say_where(name, lambda: origin_of_module(self.modules[path], path, is_argument=is_argument))
+        self.say_where(name, lambda: self.lines.of_module(self.modules[path], path, is_argument=is_argument))
 
     def finish(self) -> None:
         """Raise `ParityError` for a case that was not run to its end, and where nothing has the form of its tap."""

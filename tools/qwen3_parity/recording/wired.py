@@ -34,7 +34,7 @@ from qwen3_parity.recording.hugging_face import row_of, usual_rows
 from qwen3_parity.recording.left_out import in_words, inside_compiled, listed
 from qwen3_parity.recording.modules import record_modules, stored_of
 from qwen3_parity.recording.names import Named, Names, name_map, part_of
-from qwen3_parity.recording.origins import origin_of_call, origin_of_module
+from qwen3_parity.recording.origins import Lines
 from qwen3_parity.recording.parameters import parameters_of
 from qwen3_parity.recording.record import no_such_tap
 from qwen3_parity.recording.recorder import Recorder, elements, recorder
@@ -173,7 +173,7 @@ class _Run:
         rows: Sequence[Bound],
     ) -> None:
         self.recording, self.entries, self.taps = recording, entries, taps
-        self.rows = {row.pattern: row for row in rows}
+        self.rows, self.lines = {row.pattern: row for row in rows}, Lines()
         self.modules = {plain_path(path): module for path, module in model.named_modules(remove_duplicate=False)}
         self.paths = {module: path for path, module in reversed(self.modules.items())}
         self.forwards, self.calls = Forwards(recording.case, recording.bounds), 0
@@ -226,11 +226,11 @@ class _Run:
         if name in self.recording.origins:
             return
         if row is None:
-            origin = origin_of_call(self.paths)
+            origin = self.lines.of_call(self.paths)
         else:
             layer = _NUMBER.search(name)
             path = row.module.replace(_LAYER, layer[0] if layer else "")
-            origin = origin_of_module(self.modules[path], path, is_argument=row.row.HasField("argument"))
+            origin = self.lines.of_module(self.modules[path], path, is_argument=row.row.HasField("argument"))
         if origin is not None:
             self.recording.origins[name] = origin
 
