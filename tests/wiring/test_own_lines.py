@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import shutil
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -101,6 +102,15 @@ def test_a_diagnosis_says_it_in_text_json_and_page(wrong: Path, tmp_path: Path) 
     page = tmp_path / "page.html"
     assert CliRunner().invoke(main, ["report", str(wrong), "--out", str(page)]).exit_code == 1
     assert page.read_text().count(f"<code>{said}</code>") == 1
+
+
+def test_a_folders_diagnosis_says_it_too(wrong: Path, tmp_path: Path) -> None:
+    (tmp_path / "decoder").mkdir()
+    shutil.copy(wrong, tmp_path / "decoder" / "plain.pb")
+    said = f"{FILE}:{line('F.scaled_dot_product_attention(')}, blocks.0.mix"
+    assert f"  your {said}\n" in CliRunner().invoke(main, ["diagnose", str(tmp_path)]).output
+    found = json.loads(CliRunner().invoke(main, ["diagnose", str(tmp_path), "--json"]).stdout)
+    assert [mistake["origins"] for mistake in found["mistakes"]] == [[said]]
 
 
 def test_nothing_is_said_where_no_line_is_known(wrong: Path, tmp_path: Path) -> None:
