@@ -9,7 +9,7 @@ import pytest
 from wrong_numbers import evidence, explanations, first_name
 
 from qwen3_golden import Array
-from qwen3_parity.blame.replay import expected
+from qwen3_parity.blame.tap_judge import expected
 from qwen3_spec.site import Site
 
 Cell = Callable[[int, int, Array], bool]

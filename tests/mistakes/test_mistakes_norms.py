@@ -12,7 +12,7 @@ from torch.nn.functional import layer_norm, normalize
 from wrong_numbers import evidence, explanations, first_name
 
 from qwen3_golden import Array
-from qwen3_parity.blame.replay import expected
+from qwen3_parity.blame.tap_judge import expected
 from qwen3_spec.site import Site
 
 CASE, STREAM, HEADS = "encdec/window", "decoder.layers.1.input_layernorm", "decoder.layers.1.merged_attn.q_norm"

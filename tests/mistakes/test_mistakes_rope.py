@@ -10,7 +10,7 @@ import torch
 from wrong_numbers import evidence, explanations, first_name
 
 from qwen3_golden import Array
-from qwen3_parity.blame.replay import expected
+from qwen3_parity.blame.tap_judge import expected
 from qwen3_spec.site import Site
 
 CASE, TAP, HALF, THETA = "encdec/ragged", "decoder.layers.1.merged_attn.q_rope", 5, 250000.0

@@ -11,7 +11,7 @@ from torch.nn import functional
 from wrong_numbers import evidence, explanations, first_name
 
 from qwen3_golden import Array
-from qwen3_parity.blame.replay import expected
+from qwen3_parity.blame.tap_judge import expected
 from qwen3_spec.site import Site
 
 CASE, LAYER, VOCAB, HIDDEN = "encdec/ragged", "decoder.layers.1", 211, 40

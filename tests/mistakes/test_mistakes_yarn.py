@@ -11,7 +11,7 @@ import torch
 from wrong_numbers import evidence, explanations, first_name
 
 from qwen3_golden import GOLDEN_ROOT, Array, Tensor, pb, read, tensor
-from qwen3_parity.blame.replay import expected
+from qwen3_parity.blame.tap_judge import expected
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis import diagnose
 from qwen3_spec.site import Site

@@ -181,11 +181,11 @@ def test_without_its_extra_the_page_is_refused_before_anything_is_read(monkeypat
 
 
 def test_nothing_in_a_markdown_report_is_a_recordings_markdown() -> None:
+    from qwen3_parity.diagnosis.mistake import Mistake
     from qwen3_parity.report.markdown import markdown
     from qwen3_parity.report.page.contents import Report
-    from qwen3_parity.report.page.mistakes import Mistake
 
     odd = "[x](http://x)|<b>\n# @you `"
-    text = markdown(Report([], [Mistake(odd, odd, odd, (odd,), (odd,), (), (odd,))]))
+    text = markdown(Report([], [Mistake(odd, (odd,), odd, (odd,), (odd,), evidence=(odd,))]))
     assert "[x](" not in text and "<b>" not in text.replace("\\<b\\>", "") and "\n# " not in text
     assert all("\\@you" in line for line in text.splitlines() if "@you" in line)

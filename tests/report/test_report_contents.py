@@ -17,11 +17,12 @@ import pytest
 from qwen3_golden import GOLDEN_ROOT, ParityError, pb, read, tensor
 from qwen3_golden.writer import write
 from qwen3_parity import check
+from qwen3_parity.diagnosis.mistake import Mistake, Note
 from qwen3_parity.judge.elements import elements
 from qwen3_parity.report.page import plots
 from qwen3_parity.report.page.contents import Report, contents, sentence, worst_taps
 from qwen3_parity.report.page.html import embedded, html
-from qwen3_parity.report.page.mistakes import Mistake, mistakes_of
+from qwen3_parity.report.page.mistakes import mistakes_of
 
 CASES = GOLDEN_ROOT / "cases"
 HOSTILE = "</script><img src=x onerror=alert(1)>&'\"<!--\u2028"
@@ -130,14 +131,14 @@ def test_sentences_say_how_many_cases_and_what_is_behind_them(seeded) -> None:
     assert sentence(Report([])) == "Nothing was checked"
     assert sentence(Report([good])) == "Parity in op/rope"
     assert sentence(Report([good, good])) == "Parity in all 2 cases"
-    some = Mistake("rope.interleaved", "pairs neighbours", "", (), cases=("decoder/plain",))
+    some = Mistake("rope.interleaved", ("pairs neighbours",), cases=("decoder/plain",))
     behind = "one mistake behind it: it pairs neighbours"
     assert sentence(Report([good, bad], [some])) == f"1 of 2 cases without parity, {behind}"
     assert sentence(Report([good, bad], [some, some])) == "1 of 2 cases without parity: 2 mistakes are behind it"
     both = "Divergence in decoder/plain: it pairs neighbours, and it pairs neighbours"
     assert sentence(Report([bad], [some, some])) == both
     assert sentence(Report([bad], [some] * 4)) == f"{both}, and 2 more mistakes"
-    other = Mistake("", "something else", "", (), cases=("decoder/plain",))
+    other = Mistake("", ("something else",), cases=("decoder/plain",))
     assert sentence(Report([good, bad], [other])) == "1 of 2 cases without parity"
 
 
@@ -173,7 +174,8 @@ def test_names_out_of_recordings_are_no_html(tmp_path: Path) -> None:
     write(path, replace(golden, provenance=made, tensors=[*golden.tensors, extra]))
     case = pb.Case(name=HOSTILE, description=HOSTILE)
     verdicts = replace(check(CASES / "op" / "rope.pb", path), case=case)
-    mistake = Mistake(HOSTILE, HOSTILE, HOSTILE, (HOSTILE,), (HOSTILE,), (HOSTILE,), (HOSTILE,), (HOSTILE, HOSTILE, 0))
+    odd, note = (HOSTILE,), (Note(HOSTILE, (HOSTILE,)),)
+    mistake = Mistake(HOSTILE, odd, HOSTILE, odd, odd, odd, note, note, note, odd, (HOSTILE, HOSTILE, 0))
     history = [{"schema": 1, "label": HOSTILE, "cases": {HOSTILE: _past(HOSTILE)}}]
     page = Page(html(Report([verdicts, verdicts], [mistake], missing=[HOSTILE], history=history), plots=False))
     assert page.tags.count("script") == 2 and "img" not in page.tags and not page.handlers
@@ -286,7 +288,7 @@ def test_the_tap_where_it_begins_is_shown_element_by_element(seeded) -> None:
 
 def test_a_mistake_says_in_which_cases_it_stands_before_anything_is_opened(seeded) -> None:
     bad, good = seeded.found.verdicts, check(CASES / "op/rope.pb", CASES / "op/rope.pb")
-    mistake = Mistake("rope.interleaved", "pairs neighbours", "", (), ("evidence",), (), (bad.case.name,))
+    mistake = Mistake("rope.interleaved", ("pairs neighbours",), cases=(bad.case.name,), evidence=("evidence",))
     page = html(Report([bad, good], [mistake]), plots=False)
     card = page[page.index('id="mistake-1"') : page.index("<details")]
     assert '<b>In</b> 1 of 1 red case: <a href="#case=decoder%2Fplain">decoder/plain</a>' in card

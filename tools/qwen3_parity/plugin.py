@@ -350,9 +350,10 @@ def _diagnosis(red: Collection[Sums], budget: float, folder: Path | None, *, eve
     from qwen3_parity.report import closing
 
     cases = [Red(case.case, case.golden, case.candidate, case.alone, case.compared) for case in red]
-    mistakes, unexplained, _ = diagnose_cases(cases, partial=True, whole=IN_ALL, deadline=monotonic() + budget)
-    first = next((case for case in red if mistakes and case.case in mistakes[0].cases), next(iter(red)))
-    yield from map(printable, closing.diagnosis(mistakes, unexplained, len(red), every=every))
+    mistakes, _ = diagnose_cases(cases, partial=True, whole=IN_ALL, deadline=monotonic() + budget)
+    known = {case for mistake in mistakes[:1] if mistake.name for case in mistake.cases}
+    first = next((case for case in red if case.case in known), next(iter(red)))
+    yield from map(printable, closing.diagnosis(mistakes, len(red), every=every))
     yield (
         f"next: qwen3-parity diagnose {folder}"
         if folder
@@ -360,7 +361,7 @@ def _diagnosis(red: Collection[Sums], budget: float, folder: Path | None, *, eve
     )
     yield from map(printable, closing.cases({case.case: case.red for case in red}, mistakes, every=every))
     if os.environ.get("GITHUB_ACTIONS") == "true":
-        yield from closing.github(mistakes, unexplained)
+        yield from closing.github(mistakes)
 
 
 def _beside(tests: Collection[str]) -> Iterator[str]:

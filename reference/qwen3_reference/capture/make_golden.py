@@ -9,8 +9,7 @@ from pathlib import Path
 
 from qwen3_golden import ParityError, Recording, Tensor, Writer, minor_of, pb, tensor
 from qwen3_golden.dtypes import ARITHMETIC
-from qwen3_reference.capture.generation import FreeRun
-from qwen3_reference.capture.generation_choices import chosen
+from qwen3_reference.capture.generation import FreeRun, chosen
 from qwen3_reference.capture.models import Reference
 from qwen3_reference.capture.provenance import provenance
 from qwen3_reference.capture.recorder import Recorder, recorded, records

@@ -86,9 +86,9 @@ def _part(output: object, name: str) -> object:
 
 
 def has_cache(model: nn.Module) -> bool:
-    """Whether a model generates, so that the states behind a forward are part of what it computes."""
+    """Whether a model generates with a cache, so that the states behind a forward are part of what it computes."""
     can = getattr(model, "can_generate", None)
-    return bool(can is not None and can())
+    return bool(can is not None and can() and getattr(getattr(model, "config", None), "use_cache", True))
 
 
 def states(cache: Any) -> Iterator[tuple[str, torch.Tensor]]:

@@ -181,6 +181,7 @@ FAMILIES: Mapping[str, Mapping[str, Any]] = {
         "make_ngram_vocab_size_divisible_by": 8,
         "num_hidden_layers": 2,
         "layer_types": ["linear_attention"] * 2,
+        "use_cache": False,
     },
     "qwen3_next.Qwen3Next": {**_EXPERTS, **_DELTA},
     "qwen3_5.Qwen3_5": _DELTA,

@@ -11,6 +11,7 @@ from qwen3_parity.commands import CASE_OR_FILE, examples, output_options, tap_na
 from qwen3_parity.judge.golden_path import golden_path
 from qwen3_parity.judge.next_command import command
 from qwen3_parity.recording.levels import LEVELS, globs_of
+from qwen3_parity.report.next_step import after_recording
 from qwen3_parity.report.output import Output
 
 FILE = click.Path(path_type=Path)
@@ -115,4 +116,4 @@ def record(
     data = {"case": reference.case.name, "golden": str(golden), "recording": str(path), "taps": len(recorded.tensors)}
     data["left_out"] = sorted(left_out)
     lines += [*dict.fromkeys(map(str, left_out.values())), f"{path}", f"next: {next_step}"]
-    output.finish(0, str(path), lambda: data | {"next_step": next_step}, lambda: lines)
+    output.finish(0, str(path), lambda: data | {"next": after_recording(golden, path, model)}, lambda: lines)

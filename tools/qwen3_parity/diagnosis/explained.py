@@ -9,7 +9,7 @@ from qwen3_golden.origins import Origin
 from qwen3_parity.diagnosis.explanation import Explanation
 from qwen3_parity.diagnosis.faults import Fault
 from qwen3_parity.diagnosis.findings import Finding, Key
-from qwen3_parity.mistakes.ranks import COPIED
+from qwen3_parity.mistakes.ranks import Kind
 
 REFERENCE = "reference"
 """The name of a finding that is a line of the reference's source."""
@@ -85,8 +85,8 @@ def certain(explanations: Sequence[Explanation]) -> tuple[list[Explanation], lis
     others may be behind several of the rest. That a tap is the same as one that is wrong itself says that the two have
     a cause in common, and not which.
     """
-    alike = [explanation for explanation in explanations if explanation.rank >= COPIED]
-    named = [explanation for explanation in explanations if explanation.rank < COPIED]
+    alike = [explanation for explanation in explanations if explanation.rank.kind is Kind.COPIED]
+    named = [explanation for explanation in explanations if explanation.rank.kind is not Kind.COPIED]
     half = named[0].of / 2 if named else 0
     enough = any(explanation.reproduced >= half for explanation in named)
     names = [explanation for explanation in named if enough and explanation.reproduced >= min(half, 2)]

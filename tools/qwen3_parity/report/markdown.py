@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from qwen3_golden.errors import printable
+from qwen3_parity.diagnosis.mistake import Mistake
 from qwen3_parity.judge.budgets import percent
 from qwen3_parity.judge.verdict import Verdict, Verdicts
 from qwen3_parity.report.page.contents import Report, sentence
-from qwen3_parity.report.page.mistakes import Mistake
 from qwen3_parity.report.verdicts import own_error, worst
 from qwen3_parity.text.show import is_tokenization
 
@@ -42,12 +42,12 @@ def _lines(report: Report) -> Iterator[str]:
 
 def _mistake(mistake: Mistake, red: int) -> Iterator[str]:
     title = mistake.name or (mistake.places[0] if mistake.places else "Something else")
-    yield f"\n**{escaped(title)}** – {escaped(mistake.says)}"
+    yield f"\n**{escaped(title)}** – {escaped(mistake.sentence)}"
     if mistake.fix:
         yield f"- fix: {escaped(mistake.fix)}"
     if mistake.name and mistake.places:
         yield f"- at {escaped(', '.join(mistake.places))}"
-    yield from (f"- in your code: {escaped(line)}" for line in mistake.own_lines)
+    yield from (f"- in your code: {escaped(line)}" for line in mistake.origins)
     yield from (f"- {escaped(line)}" for line in mistake.evidence[:_EVIDENCE])
     if mistake.cases:
         more = f" and {len(mistake.cases) - _CASES} more" if len(mistake.cases) > _CASES else ""

@@ -10,12 +10,12 @@ from typing import Any
 
 from qwen3_golden import Array, ParityError, Recording, pattern_of
 from qwen3_parity.checkpoints.weights import checkpoints_of, weights_at_hand
+from qwen3_parity.diagnosis.mistake import Mistake
 from qwen3_parity.diagnosis.tap_elements import elements_of
 from qwen3_parity.judge.budgets import floor_for, headroom
 from qwen3_parity.judge.elements import Elements
 from qwen3_parity.judge.plain import plain
 from qwen3_parity.judge.verdict import Verdict, Verdicts
-from qwen3_parity.report.page.mistakes import Mistake
 from qwen3_parity.report.page.sides import (
     arithmetic,
     backend,
@@ -66,7 +66,7 @@ def contents(report: Report) -> dict[str, Any]:
         "good": bool(report.results) and not _failed(report),
         "compared": sum(verdicts.compared for verdicts in report.results),
         "of": sum(verdicts.of for verdicts in report.results),
-        "mistakes": [asdict(mistake) for mistake in report.mistakes],
+        "mistakes": [asdict(mistake) | {"says": mistake.sentence} for mistake in report.mistakes],
         "refused": [str(error).replace(error.where, shown_path(error.where, "")) for error in report.refused],
         "missing": list(report.missing),
         "cases": cases,
@@ -96,7 +96,7 @@ def sentence(report: Report) -> str:
 def _of_one(verdicts: Verdicts, named: Sequence[Mistake], report: Report) -> str:
     start = f"{verdicts.word.capitalize()} in {verdicts.case.name}"
     if named:
-        says = [f"it {mistake.says}" for mistake in named[:_SAID]]
+        says = [f"it {mistake.sentence}" for mistake in named[:_SAID]]
         more = len(named) - len(says)
         rest = [f"{more} more mistake{'s' if more > 1 else ''}"] if more else []
         return f"{start}: {', and '.join([*says, *rest])}"
@@ -112,7 +112,7 @@ def _of_several(failed: Sequence[Verdicts], named: Sequence[Mistake], report: Re
     whole = "it" if len(failed) == 1 else "them"
     which = whole if len(explained) == len(failed) else f"{len(explained)} of them"
     if len(named) == 1:
-        return f"{start}, one mistake behind {which}: it {named[0].says}"
+        return f"{start}, one mistake behind {which}: it {named[0].sentence}"
     return f"{start}: {len(named)} mistakes are behind {which}"
 
 
