@@ -11,8 +11,9 @@ import torch
 from torch import nn
 
 from qwen3_golden import ParityError
+from qwen3_reference.caches import states
 from qwen3_reference.graph.request import completed, longer, wider
-from qwen3_reference.graph.steps import Steps, has_cache, states
+from qwen3_reference.graph.steps import Steps, has_cache
 from qwen3_reference.graph.taps import Taps
 
 

@@ -19,7 +19,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from transformers.cache_utils import DynamicCache
 
 from detection.families.models import FAMILIES, result, tiny
-from qwen3_reference.cache_name import CACHE
+from qwen3_reference.caches import CACHE
 from qwen3_reference.graph.export import exported
 from qwen3_spec.aten import FLOAT32, TRUTH, Numbers
 from qwen3_spec.graph import Graph, Line, Node, Ref

@@ -24,13 +24,6 @@ def run(*arguments: object) -> Result:
     return CliRunner().invoke(main, ["report", *map(str, arguments)])
 
 
-@pytest.fixture(autouse=True)
-def small_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What draws the plots takes seconds to bundle, and is not asked for anything here."""
-    for room in ("html", "plots"):
-        monkeypatch.setattr(f"qwen3_parity.report.page.{room}.drawing_code", lambda: "window.vegaEmbed = null;")
-
-
 def test_parity_is_exit_code_0_and_a_page(tmp_path: Path) -> None:
     done = run(ROPE, "--out", tmp_path / "page.html")
     assert done.exit_code == 0 and "Parity in op/rope" in done.output, done.output
@@ -168,16 +161,6 @@ def test_a_history_that_somebody_holds_is_not_waited_for_without_end(
 def test_a_history_needs_a_label(tmp_path: Path) -> None:
     done = run(ROPE, "--history", tmp_path / "history.jsonl")
     assert done.exit_code == 2 and "--history and --label go together" in done.output
-
-
-def test_without_its_extra_the_page_is_refused_before_anything_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing() -> str:
-        raise ModuleNotFoundError("No module named 'vl_convert'", name="vl_convert")
-
-    monkeypatch.setattr("qwen3_parity.report.page.plots.drawing_code", missing)
-    done = run("nothing.pb")
-    assert done.exit_code == 2 and "pip install 'qwen3-parity[report]'" in done.output
-    assert run(ROPE, "--format", "markdown").exit_code == 0
 
 
 def test_nothing_in_a_markdown_report_is_a_recordings_markdown() -> None:

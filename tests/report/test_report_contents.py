@@ -7,6 +7,7 @@ import math
 import os
 import re
 from dataclasses import replace
+from hashlib import sha256
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,7 @@ class Page(HTMLParser):
 
 
 def test_the_first_screen_has_the_verdict_the_mistake_and_its_fix(seeded) -> None:
-    page = html(seeded.report, plots=False)
+    page = html(seeded.report)
     body = page[: page.index("<script")]
     (headline,) = re.findall("<h1[^>]*>(.*)</h1>", body)
     assert headline == "Divergence in decoder/plain: it pairs adjacent channels (interleaved) instead of halves"
@@ -156,12 +157,12 @@ def test_a_refused_file_is_no_parity_of_everything() -> None:
 
 
 def test_a_page_about_nothing_claims_nothing() -> None:
-    page = html(Report([]), plots=False)
+    page = html(Report([]))
     assert "Nothing was checked" in page and '<h1 class="bad">' in page
 
 
 def test_the_page_asks_nothing_from_elsewhere(seeded) -> None:
-    page = Page(html(seeded.report, plots=True))
+    page = Page(html(seeded.report))
     assert not {"link", "img", "iframe", "object"} & set(page.tags)
     assert page.links and all(link.startswith("#") for link in page.links)
 
@@ -177,8 +178,8 @@ def test_names_out_of_recordings_are_no_html(tmp_path: Path) -> None:
     odd, note = (HOSTILE,), (Note(HOSTILE, (HOSTILE,)),)
     mistake = Mistake(HOSTILE, odd, HOSTILE, odd, odd, odd, note, note, note, odd, (HOSTILE, HOSTILE, 0))
     history = [{"schema": 1, "label": HOSTILE, "cases": {HOSTILE: _past(HOSTILE)}}]
-    page = Page(html(Report([verdicts, verdicts], [mistake], missing=[HOSTILE], history=history), plots=False))
-    assert page.tags.count("script") == 2 and "img" not in page.tags and not page.handlers
+    page = Page(html(Report([verdicts, verdicts], [mistake], missing=[HOSTILE], history=history)))
+    assert page.tags.count("script") == 3 and "img" not in page.tags and not page.handlers
     assert page.data["cases"][0]["name"] == HOSTILE and all(link.startswith("#") for link in page.links)
 
 
@@ -192,34 +193,24 @@ def test_data_within_a_script_ends_nothing() -> None:
 
 
 def test_only_the_pages_own_scripts_may_run(seeded) -> None:
-    page = html(seeded.report, plots=False)
+    page = html(seeded.report)
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
     assert policy is not None
     rules = dict(one.strip().split(" ", 1) for one in policy.group(1).split(";"))
     assert rules["default-src"] == "'none'" and "unsafe" not in rules["script-src"]
-    assert rules["script-src"].count("sha256-") == page.count("<script>") == 1
+    assert rules["script-src"].count("sha256-") == page.count("<script>") == 2
 
 
-def test_without_the_library_the_page_says_how_to_get_the_plots(seeded, monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing() -> str:
-        raise ModuleNotFoundError("No module named 'vl_convert'", name="vl_convert")
-
-    monkeypatch.setattr("qwen3_parity.report.page.html.drawing_code", missing)
-    assert "pip install 'qwen3-parity[report]'" in html(seeded.report)
-    with pytest.raises(ModuleNotFoundError):
-        html(seeded.report, plots=True)
-
-
-@pytest.mark.parametrize("name", plots.PLOTS)
-def test_a_plot_is_what_vega_lite_understands(name: str) -> None:
-    from vl_convert import vegalite_to_vega
-
-    spec = plots.specification(name)
-    assert vegalite_to_vega({**spec, "width": 300})["marks"]
+def test_the_page_brings_what_draws_its_plots_with_its_licence(seeded) -> None:
+    folder = Path(plots.__file__).parent / "vega"
+    licence = (folder / "LICENSE").read_text(encoding="utf-8")
+    stated = dict(re.findall(r"^  (\S+) .* SHA-256 ([0-9a-f]{64})$", licence, re.MULTILINE))
+    assert stated == {path.name: sha256(path.read_bytes()).hexdigest() for path in folder.glob("*.js")}
+    assert licence in html(seeded.report) and "sourceMappingURL" not in html(seeded.report)
 
 
 def test_the_page_is_two_megabytes_at_most_beside_its_data(seeded) -> None:
-    page = html(seeded.report, plots=True)
+    page = html(seeded.report)
     data = re.search(r'id="data">(.*?)</script>', page, re.DOTALL)
     assert data is not None and len(page.encode()) - len(data.group(1)) < 2_000_000
 
@@ -269,14 +260,14 @@ def test_the_head_has_the_model_and_the_day_on_which_it_was_recorded(seeded, tmp
     write(path, replace(run, provenance=pb.Provenance(producer="MyQwen3")))
     for seconds, day in ((86_400 * 365, "1971-01-01"), (86_400 * 367 - 1, "1971-01-02")):
         os.utime(path, (0, seconds))
-        page = html(Report([check(CASES / "decoder/plain.pb", path)]), plots=False)
+        page = html(Report([check(CASES / "decoder/plain.pb", path)]))
         assert f"Qwen3 parity · decoder/plain · MyQwen3 on tied-decoder · recorded {day}</p>" in page
 
 
 def test_no_path_of_this_machine_is_in_a_page(seeded) -> None:
     refused = ParityError(seeded.path.parent / "x.pb", "no", expected="a", got="b", next_step="c")
     report = replace(seeded.report, against=[seeded.found.verdicts], refused=[refused])
-    page = html(report, plots=False)
+    page = html(report)
     assert str(GOLDEN_ROOT) not in page and str(seeded.path.parent) not in page and "x.pb: no" in page
 
 
@@ -289,7 +280,7 @@ def test_the_tap_where_it_begins_is_shown_element_by_element(seeded) -> None:
 def test_a_mistake_says_in_which_cases_it_stands_before_anything_is_opened(seeded) -> None:
     bad, good = seeded.found.verdicts, check(CASES / "op/rope.pb", CASES / "op/rope.pb")
     mistake = Mistake("rope.interleaved", ("pairs neighbours",), cases=(bad.case.name,), evidence=("evidence",))
-    page = html(Report([bad, good], [mistake]), plots=False)
+    page = html(Report([bad, good], [mistake]))
     card = page[page.index('id="mistake-1"') : page.index("<details")]
     assert '<b>In</b> 1 of 1 red case: <a href="#case=decoder%2Fplain">decoder/plain</a>' in card
     rows = page[page.index('<section id="cases"') :].split("<tr")[2:]

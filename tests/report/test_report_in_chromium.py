@@ -21,6 +21,7 @@ from qwen3_parity.folder.diagnose import diagnose_folder
 from qwen3_parity.report.page.contents import Report
 from qwen3_parity.report.page.html import html
 from qwen3_parity.report.page.mistakes import mistakes_of_folder
+from qwen3_parity.report.page.plots import PLOTS, specification
 
 playwright = pytest.importorskip("playwright.sync_api", reason="the extra [dev] is not installed: no playwright")
 
@@ -60,7 +61,7 @@ def pages(seeded, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "folder": Report(judged.folder.results, mistakes_of_folder(judged), missing=judged.folder.missing),
     }
     for name, report in reports.items():
-        (root / f"{name}.html").write_text(html(report, plots=True), encoding="utf-8")
+        (root / f"{name}.html").write_text(html(report), encoding="utf-8")
     return {name: root / f"{name}.html" for name in reports}
 
 
@@ -96,6 +97,14 @@ def within(page: Any, text: str) -> bool:
         and box["x"] >= 0
         and (box["x"] + box["width"] <= size["width"])
     )
+
+
+def test_each_plot_is_what_vega_lite_understands(opened: Any) -> None:
+    one = opened("clean")
+    for name in PLOTS:
+        spec = {**specification(name), "width": 300}
+        assert one.page.evaluate("(spec) => vegaLite.compile(spec).spec.marks.length", spec)
+    assert not one.complaints
 
 
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"], "resultTypes": ["violations"]}

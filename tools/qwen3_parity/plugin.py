@@ -157,7 +157,7 @@ class Judge:
 
     def _record(self, file: Path, path: Path) -> None:
         from qwen3_golden import damaged, pb, read, write
-        from qwen3_parity.recording.ours.network import factory, golden_dtype
+        from qwen3_parity.recording.factories import factory_of
         from qwen3_parity.recording.record import record
         from qwen3_parity.recording.text import record_tokenization
 
@@ -167,9 +167,9 @@ class Judge:
         elif golden.case.op == damaged.OP:
             write(path, damaged.answered(golden))
         elif golden.case.mode == pb.TOKENIZATION:
-            record_tokenization(golden, path)
+            record_tokenization(golden, path, factory_of(golden, None))
         else:
-            record(golden, path, factory(self._backend, golden_dtype(golden)))
+            record(golden, path, factory_of(golden, None, self._backend))
 
     def __call__(self, golden: Case | str | Path, candidate: str | Path | None = None) -> Verdicts:
         """The verdicts on a golden's case, and its place in the diagnosis that the run ends with.

@@ -8,15 +8,15 @@ from pathlib import Path
 from qwen3_golden import Array, Place, Recording, Writer, minor_of, pattern_of, pb, place, table, tensor
 from qwen3_reference.capture.classic_bert import run_bert
 from qwen3_reference.capture.classic_torch import run_torch
-from qwen3_reference.capture.provenance import provenance
 from qwen3_reference.capture.softmax_check import check_softmax
-from qwen3_reference.capture.torch_tensors import to_numpy
 from qwen3_reference.cases.classic import ClassicCase, classic_inputs
 from qwen3_reference.checkpoints.classic_configs import classic_config
 from qwen3_reference.checkpoints.classic_weights import load_classic
 from qwen3_reference.checkpoints.weights import Weights, checkpoint_message, parameters
 from qwen3_reference.floors.arithmetics import floor_of, has_floor, spec_run
 from qwen3_reference.floors.scope import Scope
+from qwen3_reference.provenance import provenance
+from qwen3_reference.torch_tensors import to_numpy
 from qwen3_spec import FLOAT64, SEQUENTIAL_FLOAT32, Arithmetic
 
 

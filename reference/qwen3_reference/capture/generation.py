@@ -18,7 +18,7 @@ import torch
 from transformers import GenerationConfig, LogitsProcessorList
 
 from qwen3_golden import Array, ParityError, pb
-from qwen3_reference.cache_name import CACHE
+from qwen3_reference.caches import CACHE
 from qwen3_reference.capture.merged_cache import Memory, MergedCache
 from qwen3_reference.capture.models import Reference
 from qwen3_reference.capture.run import Inputs, StepSink, as_tensor, memory_of, merged_masks, run_encoder

@@ -10,11 +10,11 @@ import torch
 from qwen3_golden import Array, Recording, Tensor, pb, tensor, to_float32, write
 from qwen3_golden.dtypes import ARITHMETIC
 from qwen3_golden.op_table import OP_TABLE
-from qwen3_reference.capture.provenance import provenance
-from qwen3_reference.capture.torch_tensors import DTYPES, to_numpy
 from qwen3_reference.cases.op_case import OpCase
 from qwen3_reference.cases.op_specs import EXACT, rope_numbers, specified
 from qwen3_reference.floors.arithmetics import floor_of, frequency_floor
+from qwen3_reference.provenance import provenance
+from qwen3_reference.torch_tensors import DTYPES, to_numpy
 from qwen3_spec import FLOAT64, SEQUENTIAL_FLOAT32
 
 _SEED = 7001

@@ -14,7 +14,7 @@ from transformers.models.qwen3 import Qwen3Config
 from transformers.models.qwen3 import modeling_qwen3 as hf
 
 from qwen3_golden import Array
-from qwen3_reference.cache_name import CACHE
+from qwen3_reference.caches import CACHE
 from qwen3_reference.cases.op_case import OpCase
 from qwen3_reference.cases.op_rope import rope_cases, yarn_cases
 from qwen3_reference.cases.op_sampling import sampling_cases

@@ -40,8 +40,7 @@ FILE = click.Path(path_type=Path)
 def parity(
     selection: Selection, impl: str | None, backend: str, out: Path, output: Output, deadline: float, partial: bool
 ) -> None:
-    """Record an implementation on every committed golden, judge it, and write a report, with plots where the extra
-    [report] is installed.
+    """Record an implementation on every committed golden, judge it, and write a report.
 
     Ours is a network and a tokenizer; with --impl only the goldens of one of them are run. A red run ends with the
     mistakes that are behind it.

@@ -15,7 +15,7 @@ from qwen3_parity.text.mistakes import ENCODES, merged_as_its_ids, reproduces
 from qwen3_parity.text.oracle import Oracle
 from qwen3_parity.text.stage import Wrong
 from qwen3_parity.text.table import TABLE
-from qwen3_reference.tokenization.loading import tokenizer_checkpoint
+from qwen3_reference.checkpoints.tokenizer_files import tokenizer_checkpoint
 
 _RIGHT = 60
 """Texts on which the stage is right that a mistake is tried on."""

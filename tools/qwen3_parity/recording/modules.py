@@ -38,8 +38,7 @@ from qwen3_parity.recording.record import ARITHMETIC, no_such_tap
 from qwen3_parity.recording.recorder import Recorder, elements, recorder
 from qwen3_parity.recording.tap_axes import width_of
 from qwen3_reference.binding import attach, hooked
-from qwen3_reference.cache_name import CACHE
-from qwen3_reference.graph.steps import states
+from qwen3_reference.caches import CACHE, states
 from qwen3_reference.graph.words import RESULTS, named_call
 
 _BACKENDS = {"eager": pb.EAGER, "sdpa": pb.SDPA, "flex_attention": pb.FLEX}

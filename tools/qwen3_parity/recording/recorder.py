@@ -256,7 +256,7 @@ def is_last_alone(name: str, shape: Sequence[int], sizes: Mapping[str, int]) -> 
 def elements(value: Any, where: str) -> tuple[Array, pb.DType | None]:
     """A copy of an array of any library, and its dtype where NumPy's does not say it (bfloat16, as uint16 bits)."""
     if type(value).__module__.partition(".")[0] == "torch" or hasattr(value, "data_ptr"):
-        from qwen3_reference.capture.torch_tensors import to_numpy
+        from qwen3_reference.torch_tensors import to_numpy
 
         try:
             array, dtype = to_numpy(value.detach().clone())
@@ -305,7 +305,7 @@ def _no_such_layer(where: str, name: str, config: pb.ModelConfig) -> ParityError
 
 def _provenance(producer: str) -> pb.Provenance:
     if "torch" in sys.modules:
-        from qwen3_reference.capture.provenance import provenance
+        from qwen3_reference.provenance import provenance
 
         return provenance(producer)
     return plain_provenance(producer)

@@ -1,4 +1,4 @@
-"""The page itself: one file with its style, its script, its data and, with the extra [report], the plotting library."""
+"""The page itself: one file with its style, its script, its data and the plotting library."""
 
 from __future__ import annotations
 
@@ -24,28 +24,14 @@ _NAMED = 3
 _UNITS = {"taps": "taps", "texts": "stages of texts"}
 
 
-def html(report: Report, *, plots: bool | None = None) -> str:
-    """One page of HTML that asks nothing from anywhere; what recordings hold is escaped, and no script of theirs runs.
-
-    `plots`: whether the plotting library comes along, by default where the extra [report] is installed. Raises
-    `ModuleNotFoundError` when it is asked for and is not.
-    """
+def html(report: Report) -> str:
+    """One page that asks nothing from anywhere; what recordings hold is escaped, and no script of theirs runs."""
     shown = contents(report)
-    code = "" if plots is False else _library(required=plots is True)
-    shown["plots"] = {name: specification(name) for name in PLOTS} if code else {}
-    return _page(shown, code)
+    shown["plots"] = {name: specification(name) for name in PLOTS}
+    return _page(shown, inline(drawing_code()))
 
 
-def _library(*, required: bool) -> str:
-    try:
-        return drawing_code()
-    except ModuleNotFoundError:
-        if required:
-            raise
-        return ""
-
-
-def _page(shown: dict[str, Any], code: str) -> str:
+def _page(shown: dict[str, Any], library: str) -> str:
     environment = Environment(
         loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -66,10 +52,10 @@ def _page(shown: dict[str, Any], code: str) -> str:
         share=_share,
         permalink=permalink,
         style=(_HERE / "page.css").read_text(encoding="utf-8"),
-        library=inline(code),
+        library=library,
         script=inline(script),
         data=embedded(shown),
-        hashes=" ".join(_hash(inline(source)) for source in (code, script) if source),
+        hashes=" ".join(map(_hash, (library, inline(script)))),
     )
 
 

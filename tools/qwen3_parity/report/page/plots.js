@@ -1,5 +1,4 @@
 // The plots, drawn when they come into sight, in the colours of the page, and again when the theme changes.
-const HAS_PLOTS = typeof vegaEmbed === "function";
 const LEAST = 1e-4;
 const waiting = new Map();
 const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -56,7 +55,7 @@ function figure(caption, name, values, changes = {}) {
 
 function drawDrift() {
   const one = current();
-  at("drift").hidden = !HAS_PLOTS || one.kind === "texts" || one.rows.length < 2;
+  at("drift").hidden = one.kind === "texts" || one.rows.length < 2;
   if (at("drift").hidden) return;
   const order = new Map(), values = [];
   for (const row of one.rows) {
@@ -124,7 +123,7 @@ function pictures(picture, figures) {
 
 function drawHistory() {
   const place = document.querySelector("[data-plot=history]");
-  if (!place || !HAS_PLOTS) return;
+  if (!place) return;
   const values = [], single = new Set(DATA.history.flatMap((run) => Object.keys(run.cases))).size === 1;
   for (const run of DATA.history) for (const [name, one] of Object.entries(run.cases)) {
     const groups = single ? one.ops : {[name]: one.worst};

@@ -131,7 +131,8 @@ function aTap(one, index, place, title = "") {
   if (said) place.append(said);
   if (picture) place.append(worstElements(picture));
   const figures = element("div", {class: "figures"});
-  if (HAS_PLOTS) { depthAndSteps(one, row, figures); if (picture) pictures(picture, figures); }
+  depthAndSteps(one, row, figures);
+  if (picture) pictures(picture, figures);
   if (!picture) place.append(elsewhere(one, row));
   place.append(figures);
 }
