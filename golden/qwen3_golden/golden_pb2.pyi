@@ -409,18 +409,32 @@ class RopeScaling(_message.Message):
     def __init__(self, rope_type: _Optional[str] = ..., factor: _Optional[float] = ..., original_max_position_embeddings: _Optional[int] = ..., attention_factor: _Optional[float] = ..., beta_fast: _Optional[float] = ..., beta_slow: _Optional[float] = ..., truncate: bool = ..., low_freq_factor: _Optional[float] = ..., high_freq_factor: _Optional[float] = ...) -> None: ...
 
 class Run(_message.Message):
-    __slots__ = ("arithmetic", "backend", "materialised", "golden_tables", "golden_choices")
+    __slots__ = ("arithmetic", "backend", "materialised", "golden_tables", "golden_choices", "origin")
     ARITHMETIC_FIELD_NUMBER: _ClassVar[int]
     BACKEND_FIELD_NUMBER: _ClassVar[int]
     MATERIALISED_FIELD_NUMBER: _ClassVar[int]
     GOLDEN_TABLES_FIELD_NUMBER: _ClassVar[int]
     GOLDEN_CHOICES_FIELD_NUMBER: _ClassVar[int]
+    ORIGIN_FIELD_NUMBER: _ClassVar[int]
     arithmetic: Arithmetic
     backend: Backend
     materialised: _containers.RepeatedScalarFieldContainer[str]
     golden_tables: bool
     golden_choices: bool
-    def __init__(self, arithmetic: _Optional[_Union[Arithmetic, str]] = ..., backend: _Optional[_Union[Backend, str]] = ..., materialised: _Optional[_Iterable[str]] = ..., golden_tables: bool = ..., golden_choices: bool = ...) -> None: ...
+    origin: _containers.RepeatedCompositeFieldContainer[Origin]
+    def __init__(self, arithmetic: _Optional[_Union[Arithmetic, str]] = ..., backend: _Optional[_Union[Backend, str]] = ..., materialised: _Optional[_Iterable[str]] = ..., golden_tables: bool = ..., golden_choices: bool = ..., origin: _Optional[_Iterable[_Union[Origin, _Mapping]]] = ...) -> None: ...
+
+class Origin(_message.Message):
+    __slots__ = ("tap", "module", "file", "line")
+    TAP_FIELD_NUMBER: _ClassVar[int]
+    MODULE_FIELD_NUMBER: _ClassVar[int]
+    FILE_FIELD_NUMBER: _ClassVar[int]
+    LINE_FIELD_NUMBER: _ClassVar[int]
+    tap: str
+    module: str
+    file: str
+    line: int
+    def __init__(self, tap: _Optional[str] = ..., module: _Optional[str] = ..., file: _Optional[str] = ..., line: _Optional[int] = ...) -> None: ...
 
 class Tokenization(_message.Message):
     __slots__ = ("encoding", "decoding", "batch", "conversation")

@@ -43,7 +43,8 @@ def test_what_cannot_be_read_is_exit_code_2_and_no_page(tmp_path: Path) -> None:
 
 def test_markdown_has_the_mistake_its_fix_and_the_red_taps(seeded) -> None:
     text = run(seeded.path, "--format", "markdown").stdout
-    assert "### Divergence in decoder/plain: rope.interleaved" in text and "- fix: x \\* cos" in text
+    assert "### Divergence in decoder/plain: it pairs adjacent channels" in text
+    assert "**rope.interleaved**" in text and "- fix: x \\* cos" in text
     rows = [line for line in text.splitlines() if line.startswith("| decoder")]
     assert "rope" in rows[0] and len(rows) == 12
 
@@ -54,7 +55,7 @@ def test_a_folder_is_one_report(seeded, tmp_path: Path) -> None:
     shutil.copy(seeded.path, folder / "plain.pb")
     shutil.copy(ROPE, folder / "rope.pb")
     text = run(folder, "--format", "markdown").stdout
-    assert "1 of 2 cases without parity: rope.interleaved is behind it" in text
+    assert "1 of 2 cases without parity, one mistake behind it: it pairs adjacent channels" in text
     assert "| decoder/plain | divergence |" in text and "| op/rope" not in text
 
 

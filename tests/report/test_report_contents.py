@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 from dataclasses import replace
 from hashlib import sha256
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qwen3_golden import GOLDEN_ROOT, pb, read, tensor
+from qwen3_golden import GOLDEN_ROOT, ParityError, pb, read, tensor
 from qwen3_golden.writer import write
 from qwen3_parity import check
 from qwen3_parity.diagnosis.mistake import Mistake, Note
@@ -51,7 +52,9 @@ class Page(HTMLParser):
 def test_the_first_screen_has_the_verdict_the_mistake_and_its_fix(seeded) -> None:
     page = html(seeded.report)
     body = page[: page.index("<script")]
-    assert "Divergence in decoder/plain: rope.interleaved" in body
+    (headline,) = re.findall("<h1[^>]*>(.*)</h1>", body)
+    assert headline == "Divergence in decoder/plain: it pairs adjacent channels (interleaved) instead of halves"
+    assert "<code>rope.interleaved</code>" in body
     assert "x * cos + cat(-x[d/2:], x[:d/2]) * sin" in body
     assert "decoder.layers.*.merged_attn.q_rope" in body and "15 of 15 taps wrong" in body
 
@@ -130,7 +133,12 @@ def test_sentences_say_how_many_cases_and_what_is_behind_them(seeded) -> None:
     assert sentence(Report([good])) == "Parity in op/rope"
     assert sentence(Report([good, good])) == "Parity in all 2 cases"
     some = Mistake("rope.interleaved", ("pairs neighbours",), cases=("decoder/plain",))
-    assert sentence(Report([good, bad], [some])) == ("1 of 2 cases without parity: rope.interleaved is behind it")
+    behind = "one mistake behind it: it pairs neighbours"
+    assert sentence(Report([good, bad], [some])) == f"1 of 2 cases without parity, {behind}"
+    assert sentence(Report([good, bad], [some, some])) == "1 of 2 cases without parity: 2 mistakes are behind it"
+    both = "Divergence in decoder/plain: it pairs neighbours, and it pairs neighbours"
+    assert sentence(Report([bad], [some, some])) == both
+    assert sentence(Report([bad], [some] * 4)) == f"{both}, and 2 more mistakes"
     other = Mistake("", ("something else",), cases=("decoder/plain",))
     assert sentence(Report([good, bad], [other])) == "1 of 2 cases without parity"
 
@@ -242,5 +250,38 @@ def test_another_candidate_stands_beside_each_tap(seeded) -> None:
 
 def test_both_sides_say_where_they_come_from(seeded) -> None:
     rows = {what: (golden, ours) for what, golden, ours in contents(seeded.report)["cases"][0]["provenance"]}
-    assert rows["file"][1] == str(seeded.path) and rows["arithmetic"] == ("f32", "f32")
+    assert rows["file"] == ("cases/decoder/plain.pb", "decoder/plain.pb") and rows["arithmetic"] == ("f32", "f32")
     assert rows["digest"][0] == read(CASES / "decoder/plain.pb").digest.hex() != rows["digest"][1]
+
+
+def test_the_head_has_the_model_and_the_day_on_which_it_was_recorded(seeded, tmp_path: Path) -> None:
+    run, path = read(seeded.path), tmp_path / "decoder" / "plain.pb"
+    path.parent.mkdir()
+    write(path, replace(run, provenance=pb.Provenance(producer="MyQwen3")))
+    for seconds, day in ((86_400 * 365, "1971-01-01"), (86_400 * 367 - 1, "1971-01-02")):
+        os.utime(path, (0, seconds))
+        page = html(Report([check(CASES / "decoder/plain.pb", path)]))
+        assert f"Qwen3 parity · decoder/plain · MyQwen3 on tied-decoder · recorded {day}</p>" in page
+
+
+def test_no_path_of_this_machine_is_in_a_page(seeded) -> None:
+    refused = ParityError(seeded.path.parent / "x.pb", "no", expected="a", got="b", next_step="c")
+    report = replace(seeded.report, against=[seeded.found.verdicts], refused=[refused])
+    page = html(report)
+    assert str(GOLDEN_ROOT) not in page and str(seeded.path.parent) not in page and "x.pb: no" in page
+
+
+def test_the_tap_where_it_begins_is_shown_element_by_element(seeded) -> None:
+    case = contents(seeded.report)["cases"][0]
+    wrong = [index for index, row in enumerate(case["rows"]) if isinstance(row[4], float) and row[4] > 1]
+    assert wrong[0] in case["pictures"] and len(case["pictures"]) == 14
+
+
+def test_a_mistake_says_in_which_cases_it_stands_before_anything_is_opened(seeded) -> None:
+    bad, good = seeded.found.verdicts, check(CASES / "op/rope.pb", CASES / "op/rope.pb")
+    mistake = Mistake("rope.interleaved", ("pairs neighbours",), cases=(bad.case.name,), evidence=("evidence",))
+    page = html(Report([bad, good], [mistake]))
+    card = page[page.index('id="mistake-1"') : page.index("<details")]
+    assert '<b>In</b> 1 of 1 red case: <a href="#case=decoder%2Fplain">decoder/plain</a>' in card
+    rows = page[page.index('<section id="cases"') :].split("<tr")[2:]
+    assert ['href="#mistake-1"' in row for row in rows[:2]] == [True, False]

@@ -163,7 +163,9 @@ def _write(kind: str, out: Path | None, document: Report) -> None:
 
         page = out or _PAGE
         write_whole(page, html(document))
-        console().print(f"{sentence(document)}\nreport: {page}", soft_wrap=True)
+        names = [mistake.name for mistake in document.mistakes if mistake.name]
+        lines = [sentence(document), *([f"by name: {', '.join(names)}"] if names else []), f"report: {page}"]
+        console().print("\n".join(lines), soft_wrap=True)
         return
     from qwen3_parity.report.markdown import markdown
 

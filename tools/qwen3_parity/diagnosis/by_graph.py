@@ -10,6 +10,7 @@ from threadpoolctl import threadpool_limits
 
 from qwen3_golden import Array, Recording
 from qwen3_golden.contract import contract_of
+from qwen3_golden.origins import origin_of
 from qwen3_parity.diagnosis.answer import Diagnosis
 from qwen3_parity.diagnosis.edits.edit import Edit
 from qwen3_parity.diagnosis.edits.explain import explain
@@ -111,6 +112,7 @@ def _explained(fault: Fault, wrong: Sequence[Alone], searched: Searched, network
         where,
         explanations,
         said,
+        origin=origin_of(network.candidate.run, fault.wrong[0].name),
         stopped=searched.stopped,
         tried=searched.tried,
         untried=len(fault.wrong) - len(searched.tried),

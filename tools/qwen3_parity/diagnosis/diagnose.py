@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from qwen3_golden import Array, Recording, pb
 from qwen3_golden.contract import contract_of
+from qwen3_golden.origins import origin_of
 from qwen3_parity.blame.op_case import OpNetwork, network_of
 from qwen3_parity.blame.ops_alone import with_ops
 from qwen3_parity.blame.tap_judge import TapJudge
@@ -82,6 +83,7 @@ def diagnose(
         replace(
             explained,
             record=_next(blamed, explained),
+            origin=origin_of(candidate.run, explained.fault.wrong[0].name),
             findings=[*explained.findings, *reference_lines(explained, blamed.values, golden)],
         )
         for explained in faults

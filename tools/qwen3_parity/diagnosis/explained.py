@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from qwen3_golden.origins import Origin
 from qwen3_parity.diagnosis.explanation import Explanation
 from qwen3_parity.diagnosis.faults import Fault
 from qwen3_parity.diagnosis.findings import Finding, Key
@@ -19,8 +20,9 @@ class Explained:
     """A fault with what explains it: mistakes that reproduce its numbers, best first, or else findings.
 
     `where` says which layers and steps, and which rows, heads or channels carry the error; `record` which hidden tap
-    would tell more. `stopped`: not every known mistake was tried, and `cut`: because there was no time. `tried` are the
-    name and step of the wrong taps that the explanations were run on, `untried` counts those that were too many.
+    would tell more, `origin` where the candidate's own code makes the first wrong tap. `stopped`: not every known
+    mistake was tried, and `cut`: because there was no time. `tried` are the name and step of the wrong taps that the
+    explanations were run on, `untried` counts those that were too many.
     """
 
     fault: Fault
@@ -28,6 +30,7 @@ class Explained:
     explanations: Sequence[Explanation] = ()
     findings: Sequence[Finding] = ()
     record: str = ""
+    origin: Origin | None = None
     stopped: bool = False
     cut: bool = False
     tried: tuple[Key, ...] = ()

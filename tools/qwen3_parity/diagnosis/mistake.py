@@ -23,7 +23,8 @@ class Mistake:
     Without a `name` none is known: it says what is. `places` are patterns of taps, `cases` those of a folder,
     `link` the case and the first tap (name, step) that show it. `otherwise` are mistakes that the same numbers could as
     well be in all of these cases, `otherwise_in` those that they could be in some. `findings` are what the numbers say
-    by themselves, `record_next` taps that would tell more, `evidence` lines that say how sure it is.
+    by themselves, `record_next` taps that would tell more, `evidence` lines that say how sure it is, `origins` lines of
+    the candidate's own code that make such taps.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Mistake:
     record_next: tuple[Note, ...] = ()
     evidence: tuple[str, ...] = ()
     link: tuple[str, str, int] | None = None
+    origins: tuple[str, ...] = ()
 
     @property
     def sentence(self) -> str:

@@ -36,8 +36,8 @@ _FLIPS = 5
 class Sign(NamedTuple):
     """What is wrong at one place of a case; `ways` reproduce it equally well, `otherwise` says it where none does.
 
-    `findings` are what the numbers say, `record_next` which tap would tell more. With neither ways nor otherwise a sign
-    is a `note`: what the case's own diagnosis says beside its places.
+    `findings` are what the numbers say, `record_next` which tap would tell more, `origin` the candidate's line. With
+    neither ways nor otherwise a sign is a `note`: what the case's own diagnosis says beside its places.
     """
 
     case: str
@@ -46,6 +46,7 @@ class Sign(NamedTuple):
     otherwise: str = ""
     findings: Sequence[str] = ()
     record_next: str = ""
+    origin: str = ""
     note: str = ""
 
 
@@ -203,10 +204,12 @@ def _of_fault(fault: Explained, case: str) -> Iterator[Sign]:
     rounds: dict[int, list[Explanation]] = {}
     for explanation in fault.explanations:
         rounds.setdefault(explanation.of, []).append(explanation)
-    signs = [Sign(case, place, ways) for ways in rounds.values()]
+    origin = str(fault.origin or "")
+    signs = [Sign(case, place, ways, origin=origin) for ways in rounds.values()]
     if not signs or fault.left:
         numbers = "all" if signs else "these"
-        signs.append(Sign(case, place, otherwise=f"no known mistake reproduces {numbers} numbers of {place}"))
+        otherwise = f"no known mistake reproduces {numbers} numbers of {place}"
+        signs.append(Sign(case, place, otherwise=otherwise, origin=origin))
     signs[0] = signs[0]._replace(findings=findings, record_next=fault.record)
     yield from signs
 
@@ -274,9 +277,10 @@ def _unexplained(signs: Sequence[Sign]) -> Iterator[Mistake]:
 
 
 def _beside(signs: Sequence[Sign]) -> dict[str, Any]:
-    """The cases of these signs, what the numbers of their places say, and the taps that would tell more."""
+    """The cases of these signs, what their numbers say, the taps that would tell more, and the candidate's lines."""
     return {
         "cases": tuple(dict.fromkeys(sign.case for sign in signs)),
         "findings": notes((text, sign.case) for sign in signs for text in sign.findings),
         "record_next": notes((sign.record_next, sign.case) for sign in signs if sign.record_next),
+        "origins": tuple(dict.fromkeys(sign.origin for sign in signs if sign.origin)),
     }

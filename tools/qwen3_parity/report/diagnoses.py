@@ -115,6 +115,7 @@ def explained(fault: Explained, *, every: bool = False) -> list[RenderableType]:
     lines: list[RenderableType] = [
         Text(f"\n{name(fault)}", style="bold red"),
         Text(f"  {size(fault)}"),
+        *([Text(f"  your {origin}")] if (origin := str(fault.origin or "")) else []),
     ]
     names = [Text(line) for explanation in fault.explanations[:most] for line in _explanation(explanation, fault)]
     says = [Text(f"  {finding.name}: {finding.says}") for finding in fault.numbers[:most]]
@@ -192,6 +193,7 @@ def to_json(diagnosis: Diagnosis) -> dict[str, Any]:
                 "untried": fault.untried,
                 "findings": [plain(asdict(finding)) for finding in fault.findings],
                 "record_next": fault.record,
+                "origin": None if fault.origin is None else fault.origin._asdict(),
                 "stopped": fault.stopped,
                 "cut": fault.cut,
             }

@@ -16,7 +16,7 @@ from qwen3_parity.report.output import refusal
 from qwen3_parity.report.verdicts import contracts
 
 _FEW = 3
-_BESIDE = ("cases", "findings", "record_next")
+_BESIDE = ("cases", "findings", "record_next", "origins")
 _NAMED = ("name", "says", "fix", "places", "otherwise", "otherwise_in", *_BESIDE)
 """The fields in JSON of what no named mistake reproduces, and of a mistake."""
 
@@ -46,11 +46,12 @@ def terminal(diagnosis: FolderDiagnosis, *, every: bool = False) -> RenderableTy
 
 
 def _lines(mistake: Mistake, red: int, *, every: bool) -> Iterator[str]:
-    """What it does and where, what the numbers say by themselves, and which taps to record next."""
+    """What it does, where, in which line of yours, what the numbers say, and which taps to record next."""
     if mistake.name:
         yield from (f"  it {says}" for says in mistake.says[: None if every else _FEW])
         yield f"  at {', '.join(mistake.places)}"
     yield f"  in {len(mistake.cases)} of {red} red cases: {', '.join(mistake.cases)}"
+    yield from (f"  your {origin}" for origin in mistake.origins[: None if every else _FEW])
     if mistake.otherwise:
         yield f"  these numbers could as well be: {', '.join(mistake.otherwise)}"
     yield from (f"  in {', '.join(note.cases)} also: {note.says}" for note in mistake.otherwise_in)

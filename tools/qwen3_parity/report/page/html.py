@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -18,6 +19,8 @@ from qwen3_parity.report.page.plots import PLOTS, drawing_code, specification
 _HERE = Path(__file__).parent
 _SCRIPTS = ("page.js", "map.js", "texts.js", "taps.js", "plots.js", "start.js")
 
+_NAMED = 3
+"""Models that the page's head names."""
 _UNITS = {"taps": "taps", "texts": "stages of texts"}
 
 
@@ -34,12 +37,16 @@ def _page(shown: dict[str, Any], library: str) -> str:
     )
     script = "(() => {\n" + "".join((_HERE / name).read_text(encoding="utf-8") for name in _SCRIPTS) + "})();"
     cases = shown["cases"]
+    days = sorted({case["date"] for case in cases} - {""})
     return environment.get_template("page.html.jinja").render(
         {name: shown[name] for name in ("sentence", "good", "compared", "of", "mistakes", "refused", "missing")},
         cases=cases,
         history=shown["history"],
         not_proven=shown["not_proven"],
         single=cases[0] if len(cases) == 1 else None,
+        models=_few([case["model"] for case in cases]),
+        recorded=" to ".join(dict.fromkeys([*days[:1], *days[-1:]])),
+        red=sum(not case["good"] for case in cases),
         unit=" and ".join(dict.fromkeys(_UNITS[case["kind"]] for case in cases)) or "taps",
         worst=_worst,
         share=_share,
@@ -72,6 +79,13 @@ def inline(code: str) -> str:
 
 def _hash(code: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()}'"
+
+
+def _few(words: Iterable[str]) -> str:
+    """Words each once, the first ones and how many more there are."""
+    words = list(dict.fromkeys(filter(None, words)))
+    more = f" and {len(words) - _NAMED} more" if len(words) > _NAMED else ""
+    return ", ".join(words[:_NAMED]) + more
 
 
 def _worst(case: dict[str, Any]) -> str:

@@ -33,11 +33,7 @@ def mistakes_of_texts(diagnosis: TokenDiagnosis) -> list[Mistake]:
 
 def mistakes_of_folder(diagnosis: FolderDiagnosis) -> list[Mistake]:
     """The mistakes behind a folder's red cases, those with a name first."""
-    red = len(diagnosis.folder.red)
-    return [
-        replace(mistake, evidence=(f"in {len(mistake.cases)} of {red} red cases", *_more(mistake)))
-        for mistake in diagnosis.mistakes
-    ]
+    return [replace(mistake, evidence=tuple(_more(mistake))) for mistake in diagnosis.mistakes]
 
 
 def _of_network(diagnosis: Diagnosis) -> Iterator[Mistake]:
@@ -54,11 +50,12 @@ def _of_fault(fault: Explained, case: str) -> Mistake:
     first = fault.fault.wrong[0]
     link = case, first.name, first.step
     short = fault.fault.place.rpartition(".")[2]
-    evidence = [f"{short}: {size(fault)}"]
+    evidence, origins = [f"{short}: {size(fault)}"], tuple(filter(None, [str(fault.origin or "")]))
     if not fault.explanations:
         said = "; ".join(finding.says for finding in fault.numbers[:2])
         says = f"{UNKNOWN}; what the numbers say: {said}" if said else "; ".join(fault.source[:2]) or UNKNOWN
-        return Mistake("", (says,), places=(place_of(fault),), evidence=(*evidence, *_beside(fault)), link=link)
+        evidence += _beside(fault)
+        return Mistake("", (says,), "", (place_of(fault),), evidence=tuple(evidence), link=link, origins=origins)
     best = fault.explanations[0]
     evidence += [f"{short}: {in_taps(best, 'the')}", *_beside(fault)]
     return replace(
@@ -66,6 +63,7 @@ def _of_fault(fault: Explained, case: str) -> Mistake:
         otherwise=tuple(each.name for each in fault.explanations[1:_OTHERWISE] if each.as_good_as(best)),
         evidence=tuple(evidence),
         link=link,
+        origins=origins,
     )
 
 
@@ -119,4 +117,5 @@ def _together(single: Sequence[Mistake]) -> Iterator[Mistake]:
             places=tuple(place for mistake in same for place in mistake.places),
             evidence=tuple(line for mistake in same for line in mistake.evidence),
             otherwise=tuple(dict.fromkeys(name for mistake in same for name in mistake.otherwise)),
+            origins=tuple(dict.fromkeys(line for mistake in same for line in mistake.origins)),
         )

@@ -47,7 +47,7 @@ PLOTS: Mapping[str, dict[str, Any]] = {
             {
                 "mark": {"type": "point", "filled": True, "size": 22, "opacity": 0.85},
                 "encoding": {
-                    "x": _field("at", "place in the network, in execution order", axis={"format": "d"}),
+                    "x": _field("at", "layer, in execution order", axis={"labelAlign": "left", "labelOverlap": True}),
                     "y": _log("share", "share of what is allowed"),
                     "color": _field("error", "error", "nominal", scale={"domain": ["own", "accumulated"]}),
                     "tooltip": [_field("tap", "tap", "nominal"), _field("share", "share", format=".3g")],
