@@ -102,7 +102,7 @@ def record(
         from qwen3_parity.recording.recorder import recorder
 
         return recorder(golden(case), path)
-    from qwen3_parity.recording.levels import globs_of
+    from qwen3_parity.recording.tap_sets import globs_of
     from qwen3_parity.recording.wired import record_module
 
     chosen = golden(case)

@@ -15,13 +15,12 @@ EXTRAS: Mapping[str, Sequence[str]] = {
 """Extra -> what it installs."""
 COMMANDS: Mapping[str, str] = {
     "capture": "reference",
-    "initialize": "torch",
     "match-names": "torch",
     "parity": "torch",
     "record": "torch",
     "regenerate": "reference",
     "report": "report",
-    "tokenize": "reference",
+    "weights initialize": "torch",
 }
 """Command -> the extra without which it does not run; every other one needs none."""
 

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from qwen3_golden import ParityError, Recording, Tensor, bug, pb, selected
 from qwen3_parity.checkpoints.show_weights import weights_line, weights_table
+from qwen3_parity.report import show_case
 from qwen3_parity.slices.plain import shown
 from qwen3_parity.slices.stored import graph_of
 from qwen3_parity.text.show import texts_table
@@ -57,8 +58,8 @@ def _head(recording: Recording) -> Text:
         _graph_line(recording),
         f"{how}by {origin.producer}",
         ", ".join(f"{pair.key} {pair.value}" for pair in origin.versions),
-        f"checkpoints: {', '.join(f'{c.role} {c.name}' for c in case.checkpoint)}" if case.checkpoint else "",
         f"digest {recording.digest.hex()}",
+        *(() if case.mode == pb.WEIGHTS else show_case.lines(recording)),
         "exposes:" if case.exposes else "",
         *(f"  {name}  {_mistake(name)}".rstrip() for name in case.exposes),
     ]
@@ -119,6 +120,7 @@ def to_json(recording: Recording, taps: Sequence[str] = ()) -> dict[str, Any]:
         "producer": origin.producer,
         "versions": {pair.key: pair.value for pair in origin.versions},
         "digest": recording.digest.hex(),
+        **show_case.to_json(recording),
         **({"graph": numbers} if (numbers := _graph_numbers(recording)) else {}),
         "taps": [_tap(tensor) for tensor in recording if selected(tensor.info.name, taps)],
         **{

@@ -18,7 +18,7 @@ _MODULES = (
     *("*.attn_residual", "*.gate_proj", "*.up_proj", "*.act", "*.down_proj", "*.linear[12]"),
 )
 
-LEVELS: Mapping[str, tuple[str, ...]] = {
+TAP_SETS: Mapping[str, tuple[str, ...]] = {
     "all": (),
     "fused": ("!*.mask", "!*_rope", "!*.scores", "!*.probs", "!*.cache_*"),
     "modules": (*_MODULES, *_RETURNED),
@@ -45,6 +45,6 @@ OF_GRAPHS: Mapping[str, tuple[str, ...]] = {
 
 
 def globs_of(words: Iterable[str], case: pb.Case) -> tuple[str, ...]:
-    """The globs that levels and globs stand for in a case."""
-    levels = OF_GRAPHS if case.mode == pb.GRAPH else LEVELS
-    return tuple(glob for word in words for glob in levels.get(word, (word,)))
+    """The globs that sets of taps and globs stand for in a case."""
+    sets = OF_GRAPHS if case.mode == pb.GRAPH else TAP_SETS
+    return tuple(glob for word in words for glob in sets.get(word, (word,)))
