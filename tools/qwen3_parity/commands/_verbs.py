@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-_SECTIONS: Mapping[str, Sequence[str]] = {
+SECTIONS: Mapping[str, Sequence[str]] = {
     "Start": ("demo", "doctor"),
     "Judge": ("parity", "check", "diagnose", "report", "show"),
     "Bring in a model": ("record", "match-names", "dump"),
@@ -58,6 +58,16 @@ class Verbs(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def every_verb(self) -> dict[str, click.Command]:
+        """Each command by its words, those of the groups in it as "weights export"."""
+        commands: dict[str, click.Command] = {}
+        for word in sorted(self._files):
+            command = self.get_command(click.Context(self), word)
+            assert command is not None
+            inner = command.every_verb() if isinstance(command, Verbs) else {"": command}
+            commands |= {f"{word} {rest}".strip(): leaf for rest, leaf in inner.items()}
+        return commands
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -72,7 +82,7 @@ class Verbs(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Every verb with a whole sentence, by what people want to do; nothing is cut."""
-        sections = _SECTIONS if ctx.parent is None else {"Commands": self.list_commands(ctx)}
+        sections = SECTIONS if ctx.parent is None else {"Commands": self.list_commands(ctx)}
         for title, verbs in sections.items():
             with formatter.section(title):
                 formatter.write_dl([(verb, _sentence(self.get_command(ctx, verb))) for verb in verbs])

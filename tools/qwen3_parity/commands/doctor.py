@@ -12,6 +12,7 @@ from rich.table import Table
 from qwen3_golden import GOLDEN_ROOT, TABLES_ROOT, ParityError
 from qwen3_golden.manifest import verify
 from qwen3_parity.commands import examples, output_options
+from qwen3_parity.commands._verbs import Verbs
 from qwen3_parity.report.extras import COMMANDS, Extra, extras
 from qwen3_parity.report.output import Output
 
@@ -63,7 +64,7 @@ def _shown(
 
 def _verbs(context: click.Context) -> Sequence[str]:
     main = context.find_root().command
-    return main.list_commands(context) if isinstance(main, click.Group) else ()
+    return list(main.every_verb()) if isinstance(main, Verbs) else ()
 
 
 def _broken() -> list[str]:
