@@ -115,8 +115,8 @@ def test_ones_own_text_becomes_a_golden_that_is_recorded_checked_and_diagnosed(t
     other = read(candidate)
     del other.tokenization.encoding[0].id[0]
     write(tmp_path / "wrong.pb", other)
-    wrong = run("check", golden, tmp_path / "wrong.pb", "--model", TINY)
-    assert f"diagnose {golden} {tmp_path / 'wrong.pb'} --model {TINY}" in wrong.output
+    wrong = run("check", golden, tmp_path / "wrong.pb", "--model", TINY, "--json").output
+    assert f"diagnose {golden} {tmp_path / 'wrong.pb'} --model {TINY}" in wrong
     assert run("diagnose", golden, candidate, "--model", TINY).exit_code == 0
 
 

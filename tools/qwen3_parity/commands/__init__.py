@@ -61,7 +61,7 @@ partial_option = click.option(
 
 
 def tap_names(levels: Iterable[str] = ()) -> Completion:
-    """The taps of the table as globs over layers, and levels of taps."""
+    """The taps of the table as globs over layers, and sets of taps."""
     return words(lambda: [*levels, *(row.pattern.replace("{layer}", "*") for row in table())])
 
 

@@ -13,7 +13,7 @@ from qwen3_golden import GOLDEN_ROOT, TABLES_ROOT, ParityError
 from qwen3_golden.manifest import verify
 from qwen3_parity.commands import examples, output_options
 from qwen3_parity.commands._verbs import Verbs
-from qwen3_parity.report.extras import COMMANDS, Extra, extras
+from qwen3_parity.report.extras import COMMANDS, OPTIONS, Extra, extras
 from qwen3_parity.report.output import Output
 
 
@@ -53,10 +53,10 @@ def _shown(
     table.add_row("", "yes", ", ".join(verb for verb, needs in commands.items() if not needs))
     for name, extra in by_name.items():
         lacks = [package for package, number in extra.versions.items() if number is None]
-        verbs = ", ".join(verb for verb, needs in commands.items() if needs == name)
+        verbs = [*(verb for verb, needs in commands.items() if needs == name), *[OPTIONS[name]] * (name in OPTIONS)]
         versions = ", ".join(f"{package} {number or '–'}" for package, number in extra.versions.items())
         state = versions if output.verbose else f"no: {', '.join(lacks)}" if lacks else "yes"
-        table.add_row(name, state, verbs or "conformance --fresh")
+        table.add_row(name, state, ", ".join(verbs))
     yield table
     yield f"goldens: {GOLDEN_ROOT}"
     yield "as released" if not broken else "\n".join(broken)

@@ -23,6 +23,8 @@ COMMANDS: Mapping[str, str] = {
     "weights initialize": "torch",
 }
 """Command -> the extra without which it does not run; every other one needs none."""
+OPTIONS: Mapping[str, str] = {"reference": "check --tokenizer", "conformance": "conformance --fresh"}
+"""Extra -> an option that needs it, of a command that else runs without."""
 
 MODULES: Mapping[str, str] = {"vl-convert-python": "vl_convert"}
 """Package -> its module, where they have different names."""
