@@ -134,7 +134,7 @@ def test_check_finds_the_same_from_the_directory_and_from_the_export(
         for folder in (CHECKPOINTS / name, committed_export(name))
     )
     assert one.exit_code == two.exit_code == 1 and one.stdout == two.stdout
-    assert TAP in json.dumps(json.loads(one.stdout)["wrong_on_their_own_inputs"])
+    assert TAP in json.dumps(json.loads(one.stdout)["wrong_alone"])
 
 
 def test_our_implementation_says_how_to_get_what_it_reads(

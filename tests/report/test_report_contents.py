@@ -61,7 +61,7 @@ def test_a_mistake_of_two_places_stands_once(seeded) -> None:
     assert mistakes[0].link == ("decoder/plain", Q_ROPE, 0)
 
 
-def test_every_tap_has_a_row_with_own_and_accumulated_error(seeded) -> None:
+def test_every_tap_has_a_row_with_the_run_and_the_op_alone(seeded) -> None:
     case = contents(seeded.report)["cases"][0]
     assert len(case["rows"]) == len(seeded.found.verdicts.taps)
     row = next(row for row in case["rows"] if case["names"][row[0]] == SCORES and row[1] == 0)

@@ -116,7 +116,7 @@ def test_check_as_json_holds_every_tap(tmp_path: Path) -> None:
     report = json.loads(result.output)
     assert result.exit_code == 1 and report["verdict"] == "divergence"
     assert len(report["taps"]) == report["of"]
-    assert report["wrong_on_their_own_inputs"] == ["encoder.norm"]
+    assert report["wrong_alone"] == ["encoder.norm"]
 
 
 @pytest.mark.parametrize("content", [b"", b"hello", GOLDEN.read_bytes()[:-40]])

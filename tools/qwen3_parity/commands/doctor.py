@@ -53,7 +53,10 @@ def _shown(
     table.add_row("", "yes", ", ".join(verb for verb, needs in commands.items() if not needs))
     for name, extra in by_name.items():
         lacks = [package for package, number in extra.versions.items() if number is None]
-        verbs = [*(verb for verb, needs in commands.items() if needs == name), *([OPTIONS[name]] if name in OPTIONS else [])]
+        verbs = [
+            *(verb for verb, needs in commands.items() if needs == name),
+            *([OPTIONS[name]] if name in OPTIONS else []),
+        ]
         versions = ", ".join(f"{package} {number or '–'}" for package, number in extra.versions.items())
         state = versions if output.verbose else f"no: {', '.join(lacks)}" if lacks else "yes"
         table.add_row(name, state, ", ".join(verbs))

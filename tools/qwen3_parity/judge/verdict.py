@@ -97,13 +97,12 @@ class Verdict:
         """Plain dicts, lists, strings and numbers; numbers that JSON lacks become strings."""
         out: dict[str, Any] = {"name": self.name, "step": self.step, "op": self.op, "exact": self.exact}
         out |= {"passed": self.passed, "share": plain(self.share)}
-        if self.shares is not None:
-            out["shares"] = plain(self.shares._asdict())
-        if self.metrics is not None:
-            out["metrics"] = plain(asdict(self.metrics))
+        run = {} if self.shares is None else {"shares": plain(self.shares._asdict())}
+        run |= {} if self.metrics is None else {"metrics": plain(asdict(self.metrics))}
+        out |= {"run": run} if run else {}
         if self.own is not None:
             op_verdict, errors = self.own, plain(self.own.errors._asdict())
-            out["own"] = {
+            out["alone"] = {
                 "share": plain(op_verdict.share),
                 "errors": errors,
                 "passed": op_verdict.passed,
@@ -234,7 +233,7 @@ class Verdicts:
             "unreached": list(self.unreached),
             "worst": None if worst is None else {"where": worst.where, "share": plain(worst.share)},
             "first_bad": None if first is None else first.where,
-            "wrong_on_their_own_inputs": self.wrong_alone,
+            "wrong_alone": self.wrong_alone,
             "notes": list(self.notes),
             "predictions": None if self.predictions is None else self.predictions.to_json(),
             "problems": [plain(asdict(problem)) for problem in self.problems],

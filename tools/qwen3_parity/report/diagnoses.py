@@ -163,7 +163,7 @@ def size(fault: Explained) -> str:
     """How many taps of a fault are wrong, where, and by how much."""
     wrong, correct = len(fault.fault.wrong), len(fault.fault.right)
     where = f", {fault.where}" if fault.where else ""
-    return f"{wrong} of {wrong + correct} taps wrong{where}; own error {of_budget(fault.fault.worst.share)}"
+    return f"{wrong} of {wrong + correct} taps wrong{where}; alone {of_budget(fault.fault.worst.share)}"
 
 
 def reproduces(explanation: Explanation, whose: str) -> str:
@@ -178,8 +178,8 @@ def reproduces(explanation: Explanation, whose: str) -> str:
 
 
 def _errors(diagnosis: Diagnosis, most: int | None) -> Table:
-    """Own and accumulated error side by side, for the first `most` taps that fail either way."""
-    table = Table("tap", "step", "accumulated, of its budget", "own, in rounding units", box=None, title_justify="left")
+    """The errors of the run and of each op alone side by side, for the first `most` taps that fail either way."""
+    table = Table("tap", "step", "run, of its budget", "alone, in rounding units", box=None, title_justify="left")
     whole = {(tap.name, tap.step): tap for tap in diagnosis.verdicts.taps}
     rows = [
         (op_verdict, tap)
@@ -203,7 +203,7 @@ def to_json(diagnosis: Diagnosis) -> dict[str, Any]:
                 "others": list(fault.fault.others),
                 "where": fault.where,
                 "taps": [[op_verdict.name, op_verdict.step] for op_verdict in fault.fault.wrong],
-                "own_share": plain(fault.fault.worst.share),
+                "alone_share": plain(fault.fault.worst.share),
                 "explanations": [
                     plain(asdict(explanation) | {"kind": explanation.kind.value}) for explanation in fault.explanations
                 ],

@@ -30,6 +30,10 @@ NOT_PROVEN = (
 )
 
 
+RUN = "run: the share of its budget that each tap uses, by the RMS error, the largest, the worst row and head"
+ALONE = "alone: the error of each op on the candidate's own inputs, in rounding units; ! is beyond its headroom"
+
+
 def of_budget(share: float, whose: str = "its") -> str:
     """As `percent`, in a sentence: "12 % of its budget", "beyond any budget" for what no budget allows."""
     return f"{percent(share)} of {whose} budget" if math.isfinite(share) else "beyond any budget"
@@ -98,7 +102,7 @@ def cells(tap: Verdict) -> list[str]:
 def terminal(verdicts: Verdicts, *, every: bool = False) -> RenderableType:
     """What a person needs in a terminal: the verdict, what failed, and the worst taps (`every`: all of them).
 
-    Where ops were judged alone, a column has each op's own error in rounding units.
+    Where ops were judged alone, a column has the error of each in rounding units.
     """
     parts: list[RenderableType] = [Text(summary(verdicts), style=_STYLE.get(verdicts.word, "bold yellow"))]
     problems = verdicts.problems if every else shown_problems(verdicts)[:_IN_FULL]
@@ -114,11 +118,12 @@ def terminal(verdicts: Verdicts, *, every: bool = False) -> RenderableType:
         return Group(*parts, stages_table(verdicts))
     taps = listed(verdicts, every=every)
     if taps:
-        table = Table("tap", "step", "op", "rms", "max", "row", "head", "ulp", box=None)
+        table = Table("tap", "step", "op", "run: rms", "max", "row", "head", "ulp", box=None)
         table.columns[0].no_wrap, table.columns[0].overflow = True, "fold"
-        parts.append(Text("share of the budget that is used, by the RMS error, the largest, the worst row and head"))
+        parts.append(Text(RUN))
         if any(tap.own for tap in taps):
-            table.add_column("own op, units")
+            parts.append(Text(ALONE))
+            table.add_column("alone")
         for tap in taps:
             row = cells(tap)
             row += [""] * (len(table.columns) - len(row))

@@ -65,10 +65,10 @@ function drawDrift() {
     const best = order.get(name);
     for (const key of ["own", "share"]) if (isNumber(row[COLUMN[key]])) best[key] = Math.max(best[key] ?? 0, number(row[COLUMN[key]]));
   }
-  for (const [tap, best] of order) for (const [key, error] of [["own", "own"], ["share", "accumulated"]]) {
+  for (const [tap, best] of order) for (const [key, error] of [["own", "alone"], ["share", "run"]]) {
     if (best[key]) values.push({at: best.at, tap, error, share: Math.max(Math.min(best[key], 1e12), LEAST)});
   }
-  plot(at("drift").querySelector(".plot"), "order", values, {description: "Share of what is allowed at each tap, own and accumulated, the worst of all steps"});
+  plot(at("drift").querySelector(".plot"), "order", values, {description: "Share of what is allowed at each tap, the run and the op alone, the worst of all steps"});
 }
 
 function depthAndSteps(one, row, figures) {
