@@ -12,6 +12,7 @@ from qwen3_golden import ParityError, Recording, read
 from qwen3_golden.rules import is_plain_name
 from qwen3_parity.commands import DIRECTORY, FILE, examples, model_option, output_options, tap_names
 from qwen3_parity.judge.next_command import command
+from qwen3_parity.judge.spoken import as_filed
 from qwen3_parity.report.output import Output
 
 _REQUEST = "request.pb"
@@ -129,7 +130,7 @@ def capture(
             _rows(targets, target_ids, words),
             prefill=prefill,
             generate=generate,
-            taps=taps,
+            taps=as_filed(taps),
             rows=rows,
             dtype=getattr(torch, dtype),
             rotate_encoder_keys=not unrotated,

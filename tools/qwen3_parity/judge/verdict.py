@@ -15,6 +15,7 @@ from qwen3_parity.judge.compare import Metrics
 from qwen3_parity.judge.op_verdict import OpVerdict
 from qwen3_parity.judge.plain import plain
 from qwen3_parity.judge.predictions import Predictions
+from qwen3_parity.judge.spoken import spoken
 
 NOBODY = "nobody's"
 """The fault of a difference that noise alone may make."""
@@ -216,7 +217,7 @@ class Verdicts:
     def to_json(self) -> dict[str, Any]:
         """Plain dicts, lists, strings and numbers; numbers that JSON lacks become strings."""
         worst, first = self.worst, self.first_bad
-        return {
+        said = {
             "verdict": self.word,
             "judged": self.judged,
             "exit_code": self.exit_code,
@@ -237,5 +238,13 @@ class Verdicts:
             "notes": list(self.notes),
             "predictions": None if self.predictions is None else self.predictions.to_json(),
             "problems": [plain(asdict(problem)) for problem in self.problems],
-            "taps": [tap.to_json() for tap in self.taps],
         }
+        taps = [
+            {"name": tap.name, "place": spoken(tap.name, self.case)} | spoken(_without_name(tap), self.case)
+            for tap in self.taps
+        ]
+        return spoken(said, self.case) | {"taps": taps}
+
+
+def _without_name(tap: Verdict) -> dict[str, Any]:
+    return {key: value for key, value in tap.to_json().items() if key != "name"}

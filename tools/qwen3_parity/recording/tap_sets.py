@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from qwen3_golden import pb
+from qwen3_parity.judge.spoken import as_filed
 from qwen3_reference.graph.words import RESULTS
 
 _CHOICES = ("next_token_probs", "generated_ids")
@@ -47,4 +48,4 @@ OF_GRAPHS: Mapping[str, tuple[str, ...]] = {
 def globs_of(words: Iterable[str], case: pb.Case) -> tuple[str, ...]:
     """The globs that sets of taps and globs stand for in a case."""
     sets = OF_GRAPHS if case.mode == pb.GRAPH else TAP_SETS
-    return tuple(glob for word in words for glob in sets.get(word, (word,)))
+    return as_filed(glob for word in words for glob in sets.get(word, (word,)))

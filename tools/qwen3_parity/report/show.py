@@ -13,6 +13,7 @@ from rich.text import Text
 
 from qwen3_golden import ParityError, Recording, Tensor, bug, pb, selected
 from qwen3_parity.checkpoints.show_weights import weights_line, weights_table
+from qwen3_parity.judge.spoken import as_filed, spoken
 from qwen3_parity.report import show_case
 from qwen3_parity.slices.plain import shown
 from qwen3_parity.slices.stored import graph_of
@@ -122,7 +123,7 @@ def to_json(recording: Recording, taps: Sequence[str] = ()) -> dict[str, Any]:
         "digest": recording.digest.hex(),
         **show_case.to_json(recording),
         **({"graph": numbers} if (numbers := _graph_numbers(recording)) else {}),
-        "taps": [_tap(tensor) for tensor in recording if selected(tensor.info.name, taps)],
+        "taps": [_tap(tensor, case) for tensor in recording if selected(tensor.info.name, as_filed(taps))],
         **{
             name: MessageToDict(message, preserving_proto_field_name=True)
             for name, message in messages.items()
@@ -131,11 +132,12 @@ def to_json(recording: Recording, taps: Sequence[str] = ()) -> dict[str, Any]:
     }
 
 
-def _tap(tensor: Tensor) -> dict[str, Any]:
+def _tap(tensor: Tensor, case: pb.Case) -> dict[str, Any]:
     info = tensor.info
     least, greatest, rms = (None if number == "–" else float(number) for number in _numbers(tensor))
     return {
         "name": info.name,
+        "place": spoken(info.name, case),
         "step": info.step,
         "dtype": pb.DType.Name(info.dtype),
         "shape": list(info.shape),
@@ -157,10 +159,16 @@ def describe(recording: Recording, taps: Sequence[str] = ()) -> Group:
     table.columns[0].no_wrap = True
     for tensor in recording:
         info = tensor.info
-        if not selected(info.name, taps):
+        if not selected(info.name, as_filed(taps)):
             continue
         floor = f"{info.floor.rms:.2g}" if info.HasField("floor") else "–"
         shape = "×".join(map(str, info.shape)) or "scalar"
-        row = (info.name, str(info.step), pb.DType.Name(info.dtype).lower(), shape, " ".join(info.axes))
+        row = (
+            spoken(info.name, recording.case),
+            str(info.step),
+            pb.DType.Name(info.dtype).lower(),
+            shape,
+            " ".join(info.axes),
+        )
         table.add_row(*row, *_numbers(tensor), floor)
     return Group(_head(recording), table)

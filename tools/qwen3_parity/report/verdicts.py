@@ -13,6 +13,7 @@ from rich.text import Text
 from qwen3_parity.judge.budgets import percent
 from qwen3_parity.judge.by_reference import cases_by_reference
 from qwen3_parity.judge.op_verdict import OpVerdict
+from qwen3_parity.judge.spoken import spoken
 from qwen3_parity.judge.verdict import Verdict, Verdicts
 from qwen3_parity.report.remarks import alone, less_than_both, predictions_table, remarks
 from qwen3_parity.text.show import is_tokenization, shown_problems, stages_table
@@ -53,7 +54,7 @@ def summary(verdicts: Verdicts) -> str:
     elif not texts and verdicts.worst is not None:
         line += _alone_within(verdicts, verdicts.worst)
         line += f", worst {of_budget(verdicts.worst.share)} at {verdicts.worst.where}"
-    return line
+    return spoken(line, verdicts.case)
 
 
 def _alone_within(verdicts: Verdicts, worst: Verdict) -> str:
@@ -104,6 +105,7 @@ def terminal(verdicts: Verdicts, *, every: bool = False) -> RenderableType:
 
     Where ops were judged alone, a column has the error of each in rounding units.
     """
+    verdicts = spoken(verdicts, verdicts.case)
     parts: list[RenderableType] = [Text(summary(verdicts), style=_STYLE.get(verdicts.word, "bold yellow"))]
     problems = verdicts.problems if every else shown_problems(verdicts)[:_IN_FULL]
     parts += [Text(str(problem)) for problem in problems]
@@ -177,7 +179,9 @@ def worst(verdicts: Verdicts) -> tuple[str, str]:
         return "all equal" if is_tokenization(verdicts) else "bit for bit", ""
     if is_tokenization(verdicts):
         return "", next((problem.where for problem in verdicts.problems), "")
-    return ("", "") if verdicts.worst is None else (percent(verdicts.worst.share), verdicts.worst.where)
+    if verdicts.worst is None:
+        return "", ""
+    return percent(verdicts.worst.share), spoken(verdicts.worst.where, verdicts.case)
 
 
 def closing(results: Sequence[Verdicts]) -> str:
@@ -190,7 +194,7 @@ def closing(results: Sequence[Verdicts]) -> str:
     judged = [verdicts for verdicts in results if verdicts.worst and not is_tokenization(verdicts)]
     most = max(judged, key=lambda verdicts: verdicts.worst.share if verdicts.worst else 0, default=None)
     if most is not None and most.worst is not None and most.worst.share > 0:
-        line += f"; worst {of_budget(most.worst.share, 'a')}, at {most.worst.where} of {most.case.name}"
+        line += f"; worst {of_budget(most.worst.share, 'a')}, at {worst(most)[1]} of {most.case.name}"
     return line
 
 

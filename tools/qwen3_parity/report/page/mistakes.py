@@ -6,8 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from qwen3_parity.judge.spoken import spoken
 from qwen3_parity.report.diagnoses import MISPLACED, TO_MEND, UNKNOWN, reproduces, size, unexplained
 from qwen3_parity.report.diagnoses import name as place_of
+from qwen3_parity.report.folder_diagnosis import in_words
 
 if TYPE_CHECKING:  # a diagnosis of texts needs the extra [reference]
     from qwen3_parity.diagnosis.answer import Diagnosis
@@ -37,7 +39,8 @@ class Mistake:
 
 def mistakes_of(diagnosis: Diagnosis) -> list[Mistake]:
     """The mistakes of a network, those with a name first; places with the same mistake stand together."""
-    return sorted(_together(list(_of_network(diagnosis))), key=lambda mistake: not mistake.name)
+    mistakes = sorted(_together(list(_of_network(diagnosis))), key=lambda mistake: not mistake.name)
+    return spoken(mistakes, diagnosis.verdicts.case)
 
 
 def mistakes_of_texts(diagnosis: TokenDiagnosis) -> list[Mistake]:
@@ -47,7 +50,7 @@ def mistakes_of_texts(diagnosis: TokenDiagnosis) -> list[Mistake]:
 
 def mistakes_of_folder(diagnosis: FolderDiagnosis) -> list[Mistake]:
     """The mistakes behind a folder's red cases, those with a name first."""
-    return list(_of_folder(diagnosis))
+    return list(_of_folder(in_words(diagnosis)))
 
 
 def _of_network(diagnosis: Diagnosis) -> Iterator[Mistake]:
