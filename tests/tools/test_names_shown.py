@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from qwen3_golden import GOLDEN_ROOT, read
+from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.cli import main
 from qwen3_parity.diagnosis.known_mistakes import known_mistake
 from qwen3_parity.diagnosis.known_words import EDITS, FITTED
@@ -94,7 +95,7 @@ def test_a_typo_is_answered_with_the_nearest_name(typed: str, near: str) -> None
 def test_every_name_that_the_judge_gives_is_known() -> None:
     outcomes = (ROOT / "tests" / "detection" / "derived" / "outcomes.txt").read_text(encoding="utf-8")
     names = {line.split()[1] for line in outcomes.splitlines() if line and not line.startswith("#")}
-    assert len(names) > 300 and not [name for name in sorted(names) if known_mistake(name) is None]
+    assert len(names) > 300 and not [name for name in sorted(names) if known_mistake(name, weights_of) is None]
 
 
 def test_general_words_are_for_mistakes_that_there_are() -> None:

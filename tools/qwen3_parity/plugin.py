@@ -345,17 +345,14 @@ def _parity_section(
 
 def _diagnosis(red: Collection[Sums], budget: float, folder: Path | None, *, every: bool) -> Iterator[str]:
     """What is wrong and what to run next, then a line a case; on GitHub also annotations."""
-    from qwen3_golden import read
     from qwen3_golden.errors import printable
     from qwen3_parity.folder.diagnose import IN_ALL, Red, diagnose_cases
     from qwen3_parity.judge.next_command import diagnose_command
-    from qwen3_parity.judge.spoken import by_cases, has_encoder
     from qwen3_parity.report import closing
 
     cases = [Red(case.case, case.golden, case.candidate, case.alone, case.compared) for case in red]
-    mistakes, unexplained, _ = diagnose_cases(cases, partial=True, whole=IN_ALL, deadline=monotonic() + budget)
-    merged = {case.case for case in cases if has_encoder(read(Path(case.golden)).case)}
-    mistakes, unexplained = by_cases(mistakes, merged), by_cases(unexplained, merged)
+    named, rest, _ = diagnose_cases(cases, partial=True, whole=IN_ALL, deadline=monotonic() + budget)
+    mistakes, unexplained = closing.in_words({case.case: case.golden for case in cases}, named, rest)
     first = next((case for case in red if mistakes and case.case in mistakes[0].cases), next(iter(red)))
     yield from map(printable, closing.diagnosis(mistakes, unexplained, len(red), every=every))
     yield (

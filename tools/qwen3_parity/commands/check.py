@@ -94,16 +94,15 @@ def check(
         raise click.UsageError("--text, --file and --out go with --tokenizer")
     if not files:
         raise click.UsageError("give a candidate, a golden and a candidate, a folder, or --tokenizer")
-    folder = folder_of(files, checkpoint)
-    if folder is None and (levels or card):
-        raise click.UsageError("--level and --card are for a folder of candidates")
-    if card is not None and folder is not None:
+    if folder := folder_of(files, checkpoint):
+        if card is None:
+            _folder(folder, levels, junit, output, partial=partial)
         if levels or junit or partial:
             raise click.UsageError("--card computes what the card says, and takes no other option")
         verify_card(folder, card, output)
-    if folder is not None:
-        _folder(folder, levels, junit, output, partial=partial)
-    _one(files, checkpoint, junit, output, partial=partial)
+    if levels or card:
+        raise click.UsageError("--level and --card are for a folder of candidates")
+    _recording(files, checkpoint, junit, output, partial=partial)
 
 
 def _folder(path: Path, levels: tuple[str, ...], junit: Path | None, output: Output, *, partial: bool) -> NoReturn:
@@ -122,7 +121,7 @@ def _folder(path: Path, levels: tuple[str, ...], junit: Path | None, output: Out
     )
 
 
-def _one(
+def _recording(
     files: tuple[Path, ...], checkpoint: Checkpoint, junit: Path | None, output: Output, *, partial: bool
 ) -> NoReturn:
     """Judge one recording and leave with the verdict's exit code."""

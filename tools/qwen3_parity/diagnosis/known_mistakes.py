@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import chain
+from pathlib import Path
 
 import numpy as np
 
-from qwen3_golden import GOLDEN_ROOT, pattern_of, read
+from qwen3_golden import GOLDEN_ROOT, Array, Recording, pattern_of, read
 from qwen3_parity.blame.values import Values
-from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis.known_words import EDIT_FIX, EDITS, FITTED
 from qwen3_parity.mistakes.by_op import LIBRARY
 from qwen3_parity.mistakes.observed import every_guess
@@ -23,6 +23,10 @@ _CASES = (
     *("classic/pre_norm", "llama/ragged_decode", "encdec/shorter_request"),
 )
 """Where the library is asked, in this order; together they have every op that it knows."""
+
+
+Weights = Callable[[Recording, Path], Mapping[str, Array]]
+"""The parameters of a golden's case, from the folder of checkpoints."""
 
 
 @dataclass(frozen=True)
@@ -39,21 +43,21 @@ class Known:
     golden: str = ""
 
 
-def known_mistake(name: str) -> Known | None:
+def known_mistake(name: str, weights_of: Weights) -> Known | None:
     """The mistake of a name, None where there is none; the search ends at the first golden that shows it."""
     if name in EDITS:
         return Known(name, ("a golden's graph",), (EDITS[name],), EDIT_FIX)
     if (known := _of_texts().get(name)) is not None:
         return known
     for case in _CASES if "." in name else ():
-        if (known := _of_case(case).get(name)) is not None:
+        if (known := _of_case(case, weights_of).get(name)) is not None:
             return known
     return Known(name, (), (FITTED[name][0],), FITTED[name][1]) if name in FITTED else None
 
 
-def mistake_names() -> list[str]:
+def mistake_names(weights_of: Weights) -> list[str]:
     """Every name that `known_mistake` knows, sorted; the whole library is asked."""
-    return sorted({*EDITS, *FITTED, *_of_texts(), *chain.from_iterable(map(_of_case, _CASES))})
+    return sorted({*EDITS, *FITTED, *_of_texts(), *chain.from_iterable(_of_case(case, weights_of) for case in _CASES)})
 
 
 @cache
@@ -63,11 +67,11 @@ def _of_texts() -> dict[str, Known]:
 
 
 @cache
-def _of_case(case: str) -> dict[str, Known]:
-    return {name: replace(known, golden=case) for name, known in _together(_thought_of(case)).items()}
+def _of_case(case: str, weights_of: Weights) -> dict[str, Known]:
+    return {name: replace(known, golden=case) for name, known in _together(_thought_of(case, weights_of)).items()}
 
 
-def _thought_of(case: str) -> Iterator[tuple[str, str, str, str]]:
+def _thought_of(case: str, weights_of: Weights) -> Iterator[tuple[str, str, str, str]]:
     """Name, op, what is said and what to do, of all that the library thinks of at each kind of place of a golden."""
     golden = read(GOLDEN_ROOT / "cases" / f"{case}.pb")
     values = Values(golden, weights_of(golden, GOLDEN_ROOT / "checkpoints"), golden)

@@ -54,7 +54,7 @@ def _each(value: Any, change: Any) -> Any:
         return replace(value, **changed) if changed else value
     if isinstance(value, tuple):
         new = [change(part) for part in value]
-        same = all(one is two for one, two in zip(new, value, strict=True))
+        same = all(part is before for part, before in zip(new, value, strict=True))
         return value if same else type(value)(*new) if hasattr(value, "_fields") else tuple(new)
     if isinstance(value, list):
         return [change(part) for part in value]

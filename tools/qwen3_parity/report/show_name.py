@@ -10,6 +10,7 @@ from typing import Any
 from rich.text import Text
 
 from qwen3_golden import BUG_ID, ParityError, bugs
+from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis.known_mistakes import Known, known_mistake, mistake_names
 from qwen3_parity.judge.golden_path import case_names
 
@@ -20,7 +21,7 @@ _FORMS = 8
 def mistakes_named(name: str) -> Sequence[Known]:
     """The mistakes of a name, of two that are joined by + both; raises `ParityError` where one is none."""
     parts = name.split("+")
-    known = [known_mistake(part) for part in parts]
+    known = [known_mistake(part, weights_of) for part in parts]
     for part, mistake in zip(parts, known, strict=True):
         if mistake is None:
             raise unknown(part)
@@ -61,4 +62,4 @@ def _like(name: str) -> Iterable[str]:
         return [row.id for row in bugs()]
     if "/" in name:
         return case_names()
-    return mistake_names() if "." in name else [*case_names(), *(row.id for row in bugs())]
+    return mistake_names(weights_of) if "." in name else [*case_names(), *(row.id for row in bugs())]
