@@ -73,7 +73,7 @@ def test_a_folder_is_diagnosed_without_any_extra_but_for_its_tokenizer(tmp_path:
     write(tmp_path / "plain.pb", replace(network, tensors=tensors))
     done = alone(tmp_path, "diagnose", str(tmp_path))
     assert done.returncode == 1, done.stderr
-    assert "decoder.layers.*.merged_attn.q_norm: recorded at another place" in done.stdout
+    assert "decoder.layers.*.self_attn.q_norm: recorded at another place" in done.stdout
     assert "cannot be diagnosed here without the package " in done.stdout
 
 
