@@ -325,7 +325,7 @@ def test_a_checkpoint_that_changes_meanwhile_is_refused(tmp_path: Path) -> None:
 
 def test_an_exported_checkpoint_is_not_exported_again(exported: Path, tmp_path: Path) -> None:
     result = run("weights", "export", "--model", exported, "--out", tmp_path / "out")
-    assert result.exit_code == 2 and "qwen3-parity import" in result.output and not (tmp_path / "out").exists()
+    assert result.exit_code == 2 and "qwen3-parity weights import" in result.output and not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("damage", ["missing", "extra", "shape", "index", "shard"])
