@@ -43,7 +43,7 @@ def arrays(tensors: Mapping[str, torch.Tensor]) -> dict[str, Any]:
 
 
 def imported(dump: Path, *options: str, golden: str = "decoder/plain") -> Result:
-    """`import-dump` on a case, into candidate.pb beside the dump."""
+    """`dump import` on a case, into candidate.pb beside the dump."""
     out = str(dump.parent / "candidate.pb")
     return CliRunner().invoke(main, ["dump", "import", golden, str(dump), "--out", out, *options])
 

@@ -73,7 +73,7 @@ def test_shares_are_written_as_people_read_them(share, words):
     assert report.percent(share) == words
 
 
-def test_ops_that_are_wrong_on_their_own_inputs_are_named_and_no_others(world):
+def test_ops_that_are_wrong_alone_are_named_and_no_others(world):
     def spoil(array):
         array[0, 0, 0] += 1
 

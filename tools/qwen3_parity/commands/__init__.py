@@ -60,9 +60,9 @@ partial_option = click.option(
 )
 
 
-def tap_names(levels: Iterable[str] = ()) -> Completion:
+def tap_names(sets: Iterable[str] = ()) -> Completion:
     """The taps of the table as globs over layers, and sets of taps."""
-    return words(lambda: [*levels, *(row.pattern.replace("{layer}", "*") for row in table())])
+    return words(lambda: [*sets, *(row.pattern.replace("{layer}", "*") for row in table())])
 
 
 def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
