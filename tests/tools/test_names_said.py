@@ -136,7 +136,7 @@ def test_a_port_may_write_either_name(tmp_path: Path) -> None:
 
 def test_a_path_is_left_as_it_is() -> None:
     causal, merged = pb.Case(mode=pb.CAUSAL), pb.Case(mode=pb.ENCODER_DECODER)
-    for path in ("/home/me/merged_attn/c.pb", "merged_attn.pb", "my_merged_attn.py"):
+    for path in ("/models/merged_attn/c.pb", "merged_attn.pb", "my_merged_attn.py"):
         assert spoken(path, causal) == path
     assert spoken(f"gradient.{FILED}", causal) == f"gradient.{SAID}" and spoken(FILED, merged) == FILED
     assert as_filed([SAID, "logits", "!*.self_attn.*"]) == (SAID, "logits", "!*.self_attn.*", FILED, "!*.merged_attn.*")
