@@ -43,9 +43,9 @@ def arrays(tensors: Mapping[str, torch.Tensor]) -> dict[str, Any]:
 
 
 def imported(dump: Path, *options: str, golden: str = "decoder/plain") -> Result:
-    """`import-dump` on a case, into candidate.pb beside the dump."""
+    """`dump import` on a case, into candidate.pb beside the dump."""
     out = str(dump.parent / "candidate.pb")
-    return CliRunner().invoke(main, ["import-dump", golden, str(dump), "--out", out, *options])
+    return CliRunner().invoke(main, ["dump", "import", golden, str(dump), "--out", out, *options])
 
 
 def verdict(dump: Path, *options: str, golden: str = "decoder/plain") -> qwen3_parity.Verdicts:

@@ -20,7 +20,7 @@ Arrays = dict[str, np.ndarray]
 
 def matched(dump: Path, *options: str, golden: str = "decoder/plain") -> Result:
     out = str(dump.parent / "names.toml")
-    return CliRunner().invoke(main, ["match-names", str(dump), "--case", golden, "--out", out, *options])
+    return CliRunner().invoke(main, ["match-names", golden, str(dump), "--out", out, *options])
 
 
 def by_tap(case: Case) -> Arrays:
@@ -77,7 +77,7 @@ def test_a_map_of_all_slots_imports_a_model_with_names_of_its_own(case: Case, tm
     (forward,) = hooked(model, lambda: model(case.inputs["input_ids"]))
     save_file({name: tensor.contiguous() for name, tensor in forward.items()}, tmp_path / "dump.safetensors")
     done = matched(tmp_path / "dump.safetensors")
-    assert done.exit_code == 0 and "next: qwen3-parity import-dump decoder/plain" in done.stdout, done.output
+    assert done.exit_code == 0 and "next: qwen3-parity dump import decoder/plain" in done.stdout, done.output
     verdicts = verdict(tmp_path / "dump.safetensors", "--names", str(tmp_path / "names.toml"))
     assert not verdicts.problems and verdicts.compared > 100
 

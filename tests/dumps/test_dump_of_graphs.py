@@ -80,7 +80,7 @@ def test_what_has_no_meaning_or_another_shape_is_said(case: Case, tmp_path: Path
     }
     save_file(taps, tmp_path / "own.safetensors")
     result = CliRunner().invoke(
-        main, ["import-dump", str(case.path), str(tmp_path / "own.safetensors"), "--out", str(tmp_path / "made.pb")]
+        main, ["dump", "import", str(case.path), str(tmp_path / "own.safetensors"), "--out", str(tmp_path / "made.pb")]
     )
     assert result.exit_code == 0, result.output
     assert "model.layers.{layer}.mlp.gates: like model.layers.{layer}.mlp.gate" in result.output

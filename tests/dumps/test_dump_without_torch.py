@@ -36,11 +36,11 @@ def test_numpys_and_safetensors_are_read_without_it(ending: str, case: Case, tmp
     dump = {"lm_head": np.concatenate(steps, axis=1)}
     save_file(dump, tmp_path / "dump.safetensors")
     np.savez(tmp_path / "dump.npz", **dump)
-    done = run("import-dump", "decoder/plain", tmp_path / f"dump.{ending}", "--out", tmp_path / "x.pb")
+    done = run("dump", "import", "decoder/plain", tmp_path / f"dump.{ending}", "--out", tmp_path / "x.pb")
     assert done.returncode == 0 and "5 tensors from 1 arrays" in done.stdout, done.stderr
-    back = run("export-dump", tmp_path / "x.pb", tmp_path / f"back.{ending}")
+    back = run("dump", "export", tmp_path / "x.pb", "--out", tmp_path / f"back.{ending}")
     assert back.returncode == 0 and (tmp_path / f"back.{ending}").is_file(), back.stderr
-    names = run("match-names", tmp_path / f"dump.{ending}", "--out", tmp_path / "names.toml")
+    names = run("match-names", "decoder/plain", tmp_path / f"dump.{ending}", "--out", tmp_path / "names.toml")
     assert names.returncode == 0 and '"lm_head" = "logits"' in names.stdout, names.stderr
 
 
@@ -48,5 +48,5 @@ def test_sglangs_need_an_extra_and_say_which(tmp_path: Path) -> None:
     (tmp_path / "dump").mkdir()
     with (tmp_path / "dump" / "name=logits___step=0.pt").open("wb") as file:
         np.savez(file, x=np.zeros(1))  # an archive, as torch's files are
-    done = run("import-dump", "decoder/plain", tmp_path / "dump", "--out", tmp_path / "x.pb")
+    done = run("dump", "import", "decoder/plain", tmp_path / "dump", "--out", tmp_path / "x.pb")
     assert done.returncode == 2 and "qwen3-parity[torch]" in done.stderr and "Traceback" not in done.stderr

@@ -20,7 +20,7 @@ from qwen3_reference.torch_tensors import to_torch
 
 
 def exported(recording: Path | str, out: Path) -> Result:
-    return CliRunner().invoke(main, ["export-dump", str(recording), str(out)])
+    return CliRunner().invoke(main, ["dump", "export", str(recording), "--out", str(out)])
 
 
 def test_the_libraries_read_every_tensor_as_it_was(case: Case, tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ NUMBERS = ("rms", "max", "row", "head")
 
 
 def written(out: Path, glob: str = "*") -> Path:
-    done = CliRunner().invoke(main, ["export-dump", glob, str(out)])
+    done = CliRunner().invoke(main, ["dump", "export", glob, "--out", str(out)])
     assert done.exit_code == 0, done.output
     return out
 
@@ -197,6 +197,6 @@ def test_the_set_alone_gives_the_shares_that_check_gives(vectors: Path, name: st
 def test_a_folder_that_holds_something_and_a_glob_without_cases_are_refused(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("mine")
     for glob, out, rule in (("op/*", tmp_path, "a folder of their own"), ("none/*", tmp_path / "new", "of cases")):
-        done = CliRunner().invoke(main, ["export-dump", glob, str(out)])
+        done = CliRunner().invoke(main, ["dump", "export", glob, "--out", str(out)])
         assert done.exit_code == 2 and rule in done.output
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]

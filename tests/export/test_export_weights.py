@@ -194,7 +194,7 @@ def test_a_tensor_that_fits_no_file_is_refused_before_anything_is_read(tmp_path:
 def test_a_tokenizer_is_exported_along(tmp_path: Path) -> None:
     source = shutil.copytree(CHECKPOINTS / "tied-decoder", tmp_path / "model")
     shutil.copytree(TINY, source, dirs_exist_ok=True)
-    result = run("export", "--model", source, "--out", tmp_path / "out")
+    result = run("weights", "export", "--model", source, "--out", tmp_path / "out")
     assert result.exit_code == 0, result.output
     message = pb.Tokenizer.FromString((tmp_path / "out" / "tokenizer.pb").read_bytes())
     assert len(message.merge) == len(read_tokenizer(TINY).files.merges)
@@ -207,7 +207,7 @@ def test_other_files_of_the_directory_are_left_out_and_named(tmp_path: Path) -> 
     (source / "README.md").write_text("words")
     (source / "old.safetensors").write_bytes(b"not of the checkpoint")
     (source / "folder.jinja").mkdir()
-    result = run("export", "--model", source, "--out", tmp_path / "out")
+    result = run("weights", "export", "--model", source, "--out", tmp_path / "out")
     assert result.exit_code == 0 and "left out: README.md, folder.jinja, old.safetensors" in result.output
     assert [f.name for f in read_parts(tmp_path / "out")[0].weights.file] == ["config.json", "model.safetensors"]
 
@@ -235,8 +235,8 @@ def test_a_tensor_of_equal_elements_is_reported_and_not_refused(value: float, sa
     name = "model.layers.1.self_attn.v_proj.weight"
     source = constant(name, value, tmp_path / "model")
     for arguments in (
-        ("export", "--model", source, "--out", tmp_path / "e"),
-        ("import", tmp_path / "e", "--out", tmp_path / "i"),
+        ("weights", "export", "--model", source, "--out", tmp_path / "e"),
+        ("weights", "import", tmp_path / "e", "--out", tmp_path / "i"),
     ):
         result = run(*arguments)
         lines = [line for line in result.output.splitlines() if line.startswith(("constant:", "not finite:"))]
@@ -256,9 +256,8 @@ def test_exporting_twice_gives_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_the_command_says_what_it_wrote(tmp_path: Path) -> None:
-    result = run(
-        "export", "--model", CHECKPOINTS / "window-encoder", "--out", tmp_path / "a" / "e", "--part-bytes", 60000
-    )
+    options = ("--out", tmp_path / "a" / "e", "--part-bytes", 60000)
+    result = run("weights", "export", "--model", CHECKPOINTS / "window-encoder", *options)
     assert result.exit_code == 0
     digest = checkpoint_message("weights", CHECKPOINTS / "window-encoder", "x").sha256.hex()
     assert "36 tensors in 6 parts" in result.output and digest in result.output
@@ -268,7 +267,7 @@ def test_the_command_says_what_it_wrote(tmp_path: Path) -> None:
     "arguments", [(), ("--model", "a", "--tokenizer", "b"), ("--tokenizer", "b", "--part-bytes", 9)]
 )
 def test_the_command_wants_a_model_or_a_tokenizer(arguments: tuple[object, ...], tmp_path: Path) -> None:
-    result = run("export", *arguments, "--out", tmp_path / "out")
+    result = run("weights", "export", *arguments, "--out", tmp_path / "out")
     assert result.exit_code == 2 and "--model" in result.output and not (tmp_path / "out").exists()
 
 
@@ -278,7 +277,7 @@ def test_whatever_stands_at_out_is_refused_and_stays(what: str, tmp_path: Path) 
     kept = out / "mine" if what == "folder" else out
     kept.parent.mkdir(exist_ok=True)
     out.symlink_to("nowhere") if what == "link" else kept.write_text("mine")
-    result = run("export", "--model", CHECKPOINTS / "tied-decoder", "--out", out)
+    result = run("weights", "export", "--model", CHECKPOINTS / "tied-decoder", "--out", out)
     assert result.exit_code == 2 and "there is something here already" in result.output
     assert names(tmp_path) == ["out"] and (what == "link" or kept.read_text() == "mine")
 
@@ -292,7 +291,9 @@ def test_a_disk_that_fills_up_leaves_nothing(tmp_path: Path, monkeypatch: pytest
             raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
-    result = run("export", "--model", CHECKPOINTS / "window-encoder", "--out", tmp_path / "out", "--part-bytes", 60000)
+    result = run(
+        "weights", "export", "--model", CHECKPOINTS / "window-encoder", "--out", tmp_path / "out", "--part-bytes", 60000
+    )
     assert result.exit_code == 2 and "No space left" in result.output and len(synced) == 3
     assert names(tmp_path) == []
 
@@ -323,8 +324,8 @@ def test_a_checkpoint_that_changes_meanwhile_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_exported_checkpoint_is_not_exported_again(exported: Path, tmp_path: Path) -> None:
-    result = run("export", "--model", exported, "--out", tmp_path / "out")
-    assert result.exit_code == 2 and "qwen3-parity import" in result.output and not (tmp_path / "out").exists()
+    result = run("weights", "export", "--model", exported, "--out", tmp_path / "out")
+    assert result.exit_code == 2 and "qwen3-parity weights import" in result.output and not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("damage", ["missing", "extra", "shape", "index", "shard"])
@@ -351,7 +352,7 @@ def test_a_checkpoint_that_is_not_whole_is_refused_by_name(damage: str, tmp_path
     if damage == "shard":
         file.unlink()
         name = file.name
-    result = run("export", "--model", source, "--out", tmp_path / "out")
+    result = run("weights", "export", "--model", source, "--out", tmp_path / "out")
     assert result.exit_code == 2 and name in result.output, result.output
     assert names(tmp_path) == ["model"]
 
@@ -377,5 +378,5 @@ def test_a_part_is_no_run_to_be_judged(command: str, exported: Path, tmp_path: P
 
 def test_an_empty_folder_at_out_is_taken(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
-    result = run("export", "--model", CHECKPOINTS / "tied-decoder", "--out", tmp_path / "out")
+    result = run("weights", "export", "--model", CHECKPOINTS / "tied-decoder", "--out", tmp_path / "out")
     assert result.exit_code == 0 and names(tmp_path / "out")

@@ -36,7 +36,7 @@ def bytes_of(folder: Path) -> dict[str, bytes]:
 def refused(folder: Path, *words: str) -> None:
     """The command names what is wrong, and nothing is left beside the folder."""
     before = sorted(path.name for path in folder.parent.iterdir())
-    result = run("import", folder, "--out", folder.parent / "out")
+    result = run("weights", "import", folder, "--out", folder.parent / "out")
     assert result.exit_code == 2 and all(word in result.output for word in words), result.output
     assert "expected:" in result.output and "Traceback" not in result.output
     assert sorted(path.name for path in folder.parent.iterdir()) == before
@@ -83,7 +83,7 @@ def test_a_checkpoint_made_by_somebody_else_comes_back(tmp_path: Path, data: Pat
 
 
 def test_the_command_says_what_it_wrote(exported: Path, tmp_path: Path) -> None:
-    result = run("import", exported, "--out", tmp_path / "out")
+    result = run("weights", "import", exported, "--out", tmp_path / "out")
     assert result.exit_code == 0 and "36 tensors verified" in result.output
     assert read_parts(exported)[0].case.checkpoint[0].sha256.hex() in result.output
 
@@ -356,7 +356,7 @@ def test_whatever_stands_at_out_is_refused_and_stays(what: str, exported: Path, 
     kept = out / "mine" if what == "folder" else out
     kept.parent.mkdir(exist_ok=True)
     out.symlink_to("nowhere") if what == "link" else kept.write_text("mine")
-    result = run("import", exported, "--out", out)
+    result = run("weights", "import", exported, "--out", out)
     assert result.exit_code == 2 and "there is something here already" in result.output
     assert sorted(path.name for path in tmp_path.iterdir()) == ["exported", "out"]
 

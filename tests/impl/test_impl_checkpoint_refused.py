@@ -256,7 +256,7 @@ def test_initialisation_refuses_it_in_the_same_words(spoilt: tuple[Damage, Path]
 
 
 @pytest.mark.sample(every=4)
-@pytest.mark.parametrize("command", ["capture", "record", "initialize"])
+@pytest.mark.parametrize("command", ["capture", "record", "weights initialize"])
 @every_damage
 def test_a_command_says_so_in_one_message_and_writes_nothing(
     spoilt: tuple[Damage, Path], command: str, tmp_path: Path
@@ -266,9 +266,9 @@ def test_a_command_says_so_in_one_message_and_writes_nothing(
     arguments = {
         "capture": ["--model", directory, "--target-ids", "1,2,3", "--out", out],
         "record": ["decoder/window_even", "--model", directory, "--out", out / "x.pb"],
-        "initialize": ["--qwen3-model", directory, "--output-dir", out, "--num-sentinel-tokens", "2", "--verify"],
+        "weights initialize": ["--model", directory, "--out", out, "--num-sentinel-tokens", "2", "--verify"],
     }
-    result = CliRunner().invoke(main, [command, *map(str, arguments[command])])
+    result = CliRunner().invoke(main, [*command.split(), *map(str, arguments[command])])
     assert (result.exit_code, type(result.exception)) == (2, SystemExit), result.output
     named = damage.named if (directory / CONFIG).is_file() else (directory.name,)  # no checkpoint: commands say where
     assert [word for word in named if word not in result.output] == [], result.output

@@ -11,8 +11,8 @@ import pytest
 from detection.mutants import Mutant, catalogue, isolated
 from detection.mutants.judged import by_replay
 from detection.mutants.outcome import Outcome
-from qwen3_parity.recording.levels import LEVELS
 from qwen3_parity.recording.record import record
+from qwen3_parity.recording.tap_sets import TAP_SETS
 
 FEW = ("MLP-01/steps", "GQA-10", "ROP-28")
 Runs = Callable[[Sequence[Mutant], str, int], list[Outcome]]
@@ -23,7 +23,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
     """Mutants on their first case, recorded with the taps of a granularity, blamed by replay."""
 
     def run(mutants: Sequence[Mutant], granularity: str, workers: int) -> list[Outcome]:
-        monkeypatch.setattr(isolated, "record", partial(record, taps=LEVELS[granularity]))
+        monkeypatch.setattr(isolated, "record", partial(record, taps=TAP_SETS[granularity]))
         first = isolated.run_all(mutants, judge=by_replay, cases=lambda one: one.cases[:1], workers=workers)
         return list(first)
 

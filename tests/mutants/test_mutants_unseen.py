@@ -18,7 +18,7 @@ from detection.unseen.table import totals
 from qwen3_golden import pattern_of, table
 from qwen3_parity.check import check
 from qwen3_parity.checkpoints.weights import weights_of
-from qwen3_parity.recording.levels import LEVELS
+from qwen3_parity.recording.tap_sets import TAP_SETS
 
 QUICK = {"B4", "X19", "G8"}
 """Bugs of small goldens, which `make test` runs."""
@@ -26,7 +26,7 @@ QUICK = {"B4", "X19", "G8"}
 
 def test_there_are_70_with_a_name_of_their_own_a_golden_and_levels() -> None:
     assert len({bug.name for bug in rows()}) == len(rows()) == 70
-    assert all(golden_of(bug.case).tensors and set(bug.levels) <= set(LEVELS) and bug.answers for bug in rows())
+    assert all(golden_of(bug.case).tensors and set(bug.levels) <= set(TAP_SETS) and bug.answers for bug in rows())
 
 
 def test_what_is_wrong_of_a_bug_are_taps_of_networks() -> None:

@@ -27,7 +27,8 @@ from qwen3_parity.report.page.mistakes import mistakes_of
 
 CASES = GOLDEN_ROOT / "cases"
 HOSTILE = "</script><img src=x onerror=alert(1)>&'\"<!--\u2028"
-Q_ROPE, SCORES = "decoder.layers.0.merged_attn.q_rope", "decoder.layers.0.merged_attn.scores"
+Q_ROPE, SCORES = "decoder.layers.0.self_attn.q_rope", "decoder.layers.0.self_attn.scores"
+FILED = {name: name.replace("self_attn", "merged_attn") for name in (Q_ROPE, SCORES)}
 
 
 class Page(HTMLParser):
@@ -56,7 +57,7 @@ def test_the_first_screen_has_the_verdict_the_mistake_and_its_fix(seeded) -> Non
     assert headline == "Divergence in decoder/plain: it pairs adjacent channels (interleaved) instead of halves"
     assert "<code>rope.interleaved</code>" in body
     assert "x * cos + cat(-x[d/2:], x[:d/2]) * sin" in body
-    assert "decoder.layers.*.merged_attn.q_rope" in body and "15 of 15 taps wrong" in body
+    assert "decoder.layers.*.self_attn.q_rope" in body and "15 of 15 taps wrong" in body
 
 
 def test_a_mistake_of_two_places_stands_once(seeded) -> None:
@@ -66,14 +67,17 @@ def test_a_mistake_of_two_places_stands_once(seeded) -> None:
     assert mistakes[0].link == ("decoder/plain", Q_ROPE, 0)
 
 
-def test_every_tap_has_a_row_with_own_and_accumulated_error(seeded) -> None:
+def test_every_tap_has_a_row_with_the_run_and_the_op_alone(seeded) -> None:
     case = contents(seeded.report)["cases"][0]
     assert len(case["rows"]) == len(seeded.found.verdicts.taps)
     row = next(row for row in case["rows"] if case["names"][row[0]] == SCORES and row[1] == 0)
     assert row[3] > 1e4 and row[4] < 1  # far off in the run, right alone
-    tap = next(tap for tap in seeded.found.verdicts.taps if (tap.name, tap.step) == (SCORES, 0))
+    tap = next(tap for tap in seeded.found.verdicts.taps if (tap.name, tap.step) == (FILED[SCORES], 0))
     assert row[3] == pytest.approx(tap.share, rel=1e-2)
-    assert row[6] == pytest.approx(read(CASES / "decoder/plain.pb")[SCORES, 0].info.floor.rms, rel=1e-2) or row[6] > 0
+    assert (
+        row[6] == pytest.approx(read(CASES / "decoder/plain.pb")[FILED[SCORES], 0].info.floor.rms, rel=1e-2)
+        or row[6] > 0
+    )
 
 
 def test_taps_that_are_wrong_alone_are_looked_at_first(seeded) -> None:
@@ -85,7 +89,7 @@ def test_a_picture_has_the_largest_error_and_both_values(seeded) -> None:
     case = contents(seeded.report)["cases"][0]
     index = next(i for i in case["pictures"] if case["names"][case["rows"][i][0]] == Q_ROPE)
     picture, row = case["pictures"][index], case["rows"][index]
-    actual, golden = (read(path)[Q_ROPE, row[1]].array for path in (seeded.path, CASES / "decoder/plain.pb"))
+    actual, golden = (read(path)[FILED[Q_ROPE], row[1]].array for path in (seeded.path, CASES / "decoder/plain.pb"))
     at, ours, right, _ = picture["worst"][0]
     assert (ours, right) == (actual[tuple(at)], golden[tuple(at)])
     assert max(map(max, picture["heat"])) == pytest.approx(np.abs(actual - golden).max(), rel=1e-2)
@@ -144,7 +148,7 @@ def test_sentences_say_how_many_cases_and_what_is_behind_them(seeded) -> None:
 
 
 def test_a_place_without_a_name_for_its_mistake_stands_in_the_sentence(seeded) -> None:
-    wrong = "decoder.layers.*.merged_attn.q_rope is wrong on its own inputs"
+    wrong = "decoder.layers.*.self_attn.q_rope is wrong on its own inputs"
     assert sentence(Report([seeded.found.verdicts])) == f"Divergence in decoder/plain: {wrong}"
 
 
@@ -237,7 +241,7 @@ def test_what_was_not_compared_is_listed_with_the_reason(tmp_path: Path) -> None
     run.materialised.extend(kept)
     write(tmp_path / "x.pb", replace(golden, tensors=left, run=run))
     case = contents(Report([check(golden, tmp_path / "x.pb")]))["cases"][0]
-    assert case["coverage"]["not_materialised"] == [("decoder.layers.*.merged_attn.scores", 15)]
+    assert case["coverage"]["not_materialised"] == [("decoder.layers.*.self_attn.scores", 15)]
 
 
 def test_another_candidate_stands_beside_each_tap(seeded) -> None:

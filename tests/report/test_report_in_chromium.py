@@ -28,7 +28,7 @@ playwright = pytest.importorskip("playwright.sync_api", reason="the extra [dev] 
 CASES = GOLDEN_ROOT / "cases"
 SCREENSHOTS = GOLDEN_ROOT.parent / "build" / "screenshots"
 SIZES = {"wide": (1280, 800), "phone": (390, 844)}
-Q_ROPE = "decoder.layers.0.merged_attn.q_rope"
+Q_ROPE = "decoder.layers.0.self_attn.q_rope"
 Q_ROPE_LINK = f"#case=decoder%2Fplain&tap={Q_ROPE}&step=2"
 
 
@@ -150,7 +150,7 @@ def test_the_blamed_op_and_the_fix_are_on_the_first_screen(opened: Any, name: st
     page.screenshot(path=SCREENSHOTS / f"first-screen-{name}-{size}.png")  # docs/report.png is the bug's, wide
     assert page.evaluate("scrollY") == 0
     assert within(page, "x * cos + cat(-x[d/2:], x[:d/2]) * sin")
-    assert within(page, "decoder.layers.*.merged_attn.q_rope") and within(page, "rope.interleaved")
+    assert within(page, "decoder.layers.*.self_attn.q_rope") and within(page, "rope.interleaved")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
@@ -159,7 +159,7 @@ def test_the_map_shows_where_it_starts_and_what_only_suffers(opened: Any) -> Non
     first = page.locator(".cell.first")
     assert first.count() == 1 and "attn.q_rope, layer 0" in first.get_attribute("aria-label").replace("merged_", "")
     assert within_window(first, page)
-    suffers = page.locator('.cell[aria-label*="merged_attn.scores, layer 1"] i')
+    suffers = page.locator('.cell[aria-label*="self_attn.scores, layer 1"] i')
     assert suffers.nth(0).get_attribute("class") in ("l1", "l2", "l3")
     assert suffers.nth(1).get_attribute("class") == "l6 pale"
     assert page.locator(".cell.first i").nth(1).get_attribute("class") == "l6"
@@ -257,7 +257,7 @@ def test_the_keyboard_alone_leads_from_the_map_to_a_tap(opened: Any) -> None:
     assert "k_rope, layer 1" in page.evaluate("document.activeElement.getAttribute('aria-label')")
     page.keyboard.press("Enter")
     playwright.expect(page.locator("#tap h2")).not_to_contain_text("Where it begins")
-    assert "layers.1.merged_attn.k_rope" in page.evaluate("document.activeElement.innerText")
+    assert "layers.1.self_attn.k_rope" in page.evaluate("document.activeElement.innerText")
 
 
 def test_every_stop_of_the_tab_key_is_a_few_presses_away(opened: Any) -> None:

@@ -166,7 +166,7 @@ def test_random_texts_are_the_same_after_the_round_trip() -> None:
 
 
 def test_the_command_says_what_it_wrote(tmp_path: Path) -> None:
-    result = run("export", "--tokenizer", TINY, "--out", tmp_path / "new" / "t.pb")
+    result = run("weights", "export", "--tokenizer", TINY, "--out", tmp_path / "new" / "t.pb")
     assert result.exit_code == 0 and "merges" in result.output
     message = pb.Tokenizer.FromString((tmp_path / "new" / "t.pb").read_bytes())
     assert (message.header.magic, message.header.schema_major) == ("qwen3.tokenizer", 1)
@@ -184,21 +184,21 @@ def test_exporting_twice_gives_the_same_bytes(tmp_path: Path) -> None:
 def test_a_bad_directory_exits_with_2_and_leaves_nothing(content: str, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "tokenizer.json").write_text(content)
-    result = run("export", "--tokenizer", tmp_path / "in", "--out", tmp_path / "out" / "t.pb")
+    result = run("weights", "export", "--tokenizer", tmp_path / "in", "--out", tmp_path / "out" / "t.pb")
     assert result.exit_code == 2 and "expected:" in result.output and "Traceback" not in result.output
     assert not (tmp_path / "out").exists()
 
 
 def test_an_empty_directory_exits_with_2(tmp_path: Path) -> None:
-    assert run("export", "--tokenizer", tmp_path, "--out", tmp_path / "t.pb").exit_code == 2
+    assert run("weights", "export", "--tokenizer", tmp_path, "--out", tmp_path / "t.pb").exit_code == 2
 
 
 def test_a_place_that_cannot_be_written_exits_with_2(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    result = run("export", "--tokenizer", TINY, "--out", tmp_path / "file" / "t.pb")
+    result = run("weights", "export", "--tokenizer", TINY, "--out", tmp_path / "file" / "t.pb")
     assert result.exit_code == 2 and "cannot be written" in result.output
     (tmp_path / "t.pb").mkdir()
-    assert run("export", "--tokenizer", TINY, "--out", tmp_path / "t.pb").exit_code == 2
+    assert run("weights", "export", "--tokenizer", TINY, "--out", tmp_path / "t.pb").exit_code == 2
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "t.pb"]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from qwen3_golden import GOLDEN_ROOT, STAGES, ParityError, pb, read
+from qwen3_golden import GOLDEN_ROOT, STAGES, ParityError, pb, read, write
 from qwen3_parity.cli import main
 from qwen3_parity.recording.text import record_tokenization, recorded, tokenizer_directory
 from qwen3_parity.text.ours import Ours, ours, read_tokenizer
@@ -86,12 +86,12 @@ def test_a_runner_that_fails_leaves_no_file_and_says_where(tmp_path: Path) -> No
 def test_a_tokenizer_with_other_files_is_not_recorded(tmp_path: Path) -> None:
     for path in TINY.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes() + b"\n" * (path.name == "merges.txt"))
-    result = run("record", "tokenization/words", "--tokenizer", tmp_path, "--out", tmp_path / "c.pb")
+    result = run("record", "tokenization/words", "--model", tmp_path, "--out", tmp_path / "c.pb")
     assert result.exit_code == 2 and "SHA-256" in result.output and not (tmp_path / "c.pb").exists()
 
 
 def test_a_tokenizer_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ParityError, match="--tokenizer"):
+    with pytest.raises(ParityError, match="--model"):
         tokenizer_directory(read(CASES / "words.pb").case, tmp_path)
 
 
@@ -102,16 +102,21 @@ def test_parity_runs_the_tokenizer_too(tmp_path: Path) -> None:
 
 
 def test_ones_own_text_is_compared_with_hugging_face_in_one_go() -> None:
-    result = run("tokenize", "--tokenizer", TINY, "--text", TEXT, "--text", "<|im_start|>x", "--show")
+    result = run("check", "--tokenizer", TINY, "--text", TEXT, "--text", "<|im_start|>x", "-v")
     assert result.exit_code == 0, result.output
     assert "parity" in result.output and "Hello|,| don|'t| |1|2|\\xe9" in result.output
 
 
 def test_ones_own_text_becomes_a_golden_that_is_recorded_checked_and_diagnosed(tmp_path: Path) -> None:
     golden, candidate = tmp_path / "g.pb", tmp_path / "c.pb"
-    assert run("tokenize", "--tokenizer", TINY, "--text", TEXT, "--out", golden).exit_code == 0
-    assert run("record", golden, "--tokenizer", TINY, "--out", candidate).exit_code == 0
+    assert run("check", "--tokenizer", TINY, "--text", TEXT, "--out", golden).exit_code == 0
+    assert run("record", golden, "--model", TINY, "--out", candidate).exit_code == 0
     assert run("check", golden, candidate).exit_code == 0
+    other = read(candidate)
+    del other.tokenization.encoding[0].id[0]
+    write(tmp_path / "wrong.pb", other)
+    wrong = run("check", golden, tmp_path / "wrong.pb", "--model", TINY, "--json").output
+    assert f"diagnose {golden} {tmp_path / 'wrong.pb'} --model {TINY}" in wrong
     assert run("diagnose", golden, candidate, "--model", TINY).exit_code == 0
 
 
@@ -122,13 +127,13 @@ def test_a_difference_from_hugging_face_on_ones_own_text_exits_with_1(monkeypatc
             return super().encoding(given)
 
     monkeypatch.setattr("qwen3_parity.text.ours.Ours", Deaf)
-    result = run("tokenize", "--tokenizer", TINY, "--text", "e\u0301")
+    result = run("check", "--tokenizer", TINY, "--text", "e\u0301")
     assert result.exit_code == 1 and "tokenizer.normalized of text 0" in result.output
 
 
 def test_a_file_is_one_text(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"one\r\ntwo\n")
-    result = run("tokenize", "--tokenizer", TINY, "--file", tmp_path / "a.txt")
+    result = run("check", "--tokenizer", TINY, "--file", tmp_path / "a.txt")
     assert result.exit_code == 0 and "9 characters" in result.output
 
 
@@ -136,17 +141,18 @@ def test_a_file_is_one_text(tmp_path: Path) -> None:
 def test_a_file_that_is_no_text_exits_with_2(content: bytes | None, tmp_path: Path) -> None:
     if content is not None:
         (tmp_path / "a.txt").write_bytes(content)
-    result = run("tokenize", "--tokenizer", TINY, "--file", tmp_path / "a.txt")
+    result = run("check", "--tokenizer", TINY, "--file", tmp_path / "a.txt")
     assert result.exit_code == 2 and "expected:" in result.output
 
 
 def test_half_a_character_on_the_command_line_exits_with_2() -> None:
-    assert run("tokenize", "--tokenizer", TINY, "--text", "a\udce9").exit_code == 2
+    assert run("check", "--tokenizer", TINY, "--text", "a\udce9").exit_code == 2
 
 
 def test_options_of_the_other_kind_are_refused() -> None:
     assert "tokenizer's" in run("record", "tokenization/words", "--taps", "op").output
-    assert "network's" in run("record", "encoder/one_token", "--tokenizer", TINY).output
+    assert "no candidate" in run("check", CASES / "words.pb", "--tokenizer", TINY, "--text", "a").output
+    assert "go with --tokenizer" in run("check", CASES / "words.pb", "--text", "a").output
 
 
 def test_ours_delivers_every_stage() -> None:

@@ -34,7 +34,7 @@ def peak(path: Path, characters: int) -> int:
     gc.collect()  # what earlier tests left is collected now, or in the one run and not in the other
     tracemalloc.start()
     try:
-        assert run("tokenize", "--tokenizer", TINY, "--file", path)[0] == 0
+        assert run("check", "--tokenizer", TINY, "--file", path)[0] == 0
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -44,7 +44,7 @@ def peak(path: Path, characters: int) -> int:
 def test_a_further_character_takes_at_most_20_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("qwen3_reference.tokenization.pieces.pieces", partial(pieces, size=1000))
     shorter, longer = 2_000, 5_000
-    assert run("tokenize", "--tokenizer", TINY, "--text", LINES)[0] == 0  # imports what stays, and is not measured
+    assert run("check", "--tokenizer", TINY, "--text", LINES)[0] == 0  # imports what stays, and is not measured
     most = {size: min(peak(tmp_path / f"{size}.txt", size) for _ in range(2)) for size in (shorter, longer)}
     grown = most[longer] - most[shorter]
     assert grown / (longer - shorter) <= 20
@@ -82,14 +82,14 @@ def test_a_difference_far_behind_is_named_by_its_place(tmp_path: Path, monkeypat
 
     monkeypatch.setattr("qwen3_parity.text.ours.Ours", Deaf)
     (tmp_path / "a.txt").write_text("one two\n" * 4000 + "e\u0301\n", encoding="utf-8")
-    code, output = run("tokenize", "--tokenizer", TINY, "--file", tmp_path / "a.txt")
+    code, output = run("check", "--tokenizer", TINY, "--file", tmp_path / "a.txt")
     assert code == 1 and "from character 16384" in "".join(output.split("\n")), output
 
 
 def test_a_long_text_becomes_a_golden_of_its_pieces(tmp_path: Path) -> None:
     text, golden, candidate = LINES * 300, tmp_path / "g.pb", tmp_path / "c.pb"
     (tmp_path / "a.txt").write_text(text, encoding="utf-8")
-    assert run("tokenize", "--tokenizer", TINY, "--file", tmp_path / "a.txt", "--out", golden)[0] == 0
+    assert run("check", "--tokenizer", TINY, "--file", tmp_path / "a.txt", "--out", golden)[0] == 0
     assert "".join(one.text for one in read(golden).tokenization.encoding) == text
-    assert run("record", golden, "--tokenizer", TINY, "--out", candidate)[0] == 0
+    assert run("record", golden, "--model", TINY, "--out", candidate)[0] == 0
     assert run("check", golden, candidate)[0] == 0

@@ -9,11 +9,11 @@ import torch
 from qwen3_golden import GOLDEN_ROOT, pattern_of, pb, read, selected
 from qwen3_parity import check, replay
 from qwen3_parity.checkpoints.weights import weights_of
-from qwen3_parity.recording.levels import LEVELS
 from qwen3_parity.recording.ours.classic import ClassicEncoder
 from qwen3_parity.recording.ours.network import EncoderDecoder, factory, golden_dtype
 from qwen3_parity.recording.record import record
 from qwen3_parity.recording.suite import goldens
+from qwen3_parity.recording.tap_sets import TAP_SETS
 
 CHECKPOINTS = GOLDEN_ROOT / "checkpoints"
 MODELS = {f"{path.parent.name}/{path.stem}": path for path in goldens() if read(path).case.mode != pb.OP}
@@ -34,7 +34,7 @@ def recorded(path, out, granularity, backend="eager", change=lambda model: None)
         change(runner.model)
         return runner
 
-    record(golden, out, build, taps=LEVELS[granularity])
+    record(golden, out, build, taps=TAP_SETS[granularity])
     return golden, read(out)
 
 
@@ -99,7 +99,7 @@ def test_a_mistake_inside_fused_attention_is_blamed_on_the_ops_that_have_no_tap(
 def test_the_taps_asked_for_are_the_taps_declared_and_delivered(tmp_path):
     path = GOLDEN_ROOT / "cases" / "encdec" / "ragged.pb"
     golden, candidate = recorded(path, tmp_path / "some.pb", "layer")
-    globs = LEVELS["layer"]
+    globs = TAP_SETS["layer"]
     assert {t.info.name for t in candidate if not t.info.name.startswith("input.")} == {
         t.info.name for t in golden if selected(t.info.name, globs) and not t.info.name.startswith("input.")
     }

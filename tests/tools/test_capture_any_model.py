@@ -73,7 +73,7 @@ def test_a_score_has_answers_by_their_ids_or_their_texts(tmp_path: Path) -> None
 
 @pytest.mark.slow
 def test_a_run_in_bfloat16_is_recorded_in_it(tmp_path: Path) -> None:
-    result = run("--model", CHECKPOINT, "--ids", "5,6,7", "--dtype", "bfloat16", "--out", tmp_path, "--name", "half")
+    result = run("--model", CHECKPOINT, "--ids", "5,6,7", "--dtype", "bfloat16", "--out", tmp_path / "half.pb")
     assert result.exit_code == 0, result.output
     golden = read(tmp_path / "half.pb")
     assert golden["logits", 0].info.dtype == pb.BF16 and golden.run.arithmetic == pb.ARITHMETIC_BF16

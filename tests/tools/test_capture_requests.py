@@ -141,8 +141,8 @@ def test_a_disk_that_is_too_small_is_refused_before_anything_runs(
         ["--target-ids", "1,2", "--prefill", 5],
         ["--target-ids", "1,2", "--taps", "nothing*"],
         ["--target-ids", "1,2", "--taps", "logits", "--taps", "encoder.*"],
-        ["--target-ids", "1,2", "--name", "../outside"],
-        ["--target-ids", "1,2", "--name", "request.pb"],
+        ["--target-ids", "1,2", "--out", "…/.hidden.pb"],
+        ["--target-ids", "1,2", "--out", "…/a:b.pb"],
         ["--source", "text without a tokenizer"],
     ],
 )

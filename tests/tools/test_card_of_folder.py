@@ -18,6 +18,7 @@ from qwen3_parity.folder.card import differences
 CASES = GOLDEN_ROOT / "cases"
 PLUMBING = sorted((CASES / "plumbing").glob("*.pb"))
 Card = dict[str, Any]
+CARD = ("--format", "card", "--date", "2026-11-24")
 
 
 def run(*arguments: object) -> Result:
@@ -47,7 +48,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def path(folder: Path, tmp_path: Path) -> Path:
     """The card of the folder."""
-    done = run("card", folder, "--date", "2026-11-24", "--name", "my_port 1.2", "--out", tmp_path / "card")
+    done = run("report", folder, *CARD, "--label", "my_port 1.2", "--out", tmp_path / "card")
     assert done.exit_code == 0, done.output
     return tmp_path / "card.json"
 
@@ -110,24 +111,24 @@ def test_a_name_that_could_be_read_as_something_else_is_refused(
     name: str, folder: Path, path: Path, tmp_path: Path
 ) -> None:
     if name:
-        done = run("card", folder, "--date", "2026-11-24", f"--name={name}", "--out", tmp_path / "x")
+        done = run("report", folder, *CARD, f"--label={name}", "--out", tmp_path / "x")
         assert done.exit_code == 2 and "a card's name is a name" in done.output and not (tmp_path / "x.md").exists()
     path.write_text(json.dumps(json.loads(path.read_text()) | {"name": name}))
-    done = run("card", folder, "--verify", path)
+    done = run("check", folder, "--card", path)
     assert done.exit_code == 2 and "this is no card" in done.output
 
 
 @pytest.mark.parametrize("date", ["2026-02-30", "20260131", "2026-W05-6", "soon", LEVELS, "2026-11-24 ", ""])
 def test_a_card_whose_date_cannot_be_is_refused(date: str, folder: Path, path: Path) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | {"date": date}))
-    done = run("card", folder, "--verify", path)
+    done = run("check", folder, "--card", path)
     assert done.exit_code == 2 and "this is no card" in done.output
 
 
 def test_a_card_with_a_key_twice_is_refused(folder: Path, path: Path) -> None:
     text = path.read_text()
     path.write_text(text.replace('"levels": {', '"levels": {"ops": {"reached": true}},\n "levels": {', 1))
-    done = run("card", folder, "--verify", path)
+    done = run("check", folder, "--card", path)
     assert done.exit_code == 2 and "a key twice" in done.output
 
 
@@ -137,7 +138,7 @@ def test_what_a_recording_says_of_its_maker_forges_nothing(folder: Path, tmp_pat
         "port`\n\n| ops | yes |\n\n# Levels :white_check_mark: reached `all` | *x* <b>\x1b\u2028"
     )
     write(folder / "encoder_one_token.pb", golden)
-    run("card", folder, "--date", "2026-11-24", "--name", "port", "--out", tmp_path / "x")
+    run("report", folder, *CARD, "--label", "port", "--out", tmp_path / "x")
     page = (tmp_path / "x.md").read_text()
     (line,) = (line for line in page.splitlines() if "white_check_mark" in line)
     assert line.startswith("Recorded by `port\\x60  \\x7c ops \\x7c yes \\x7c") and line.count("`") % 2 == 0
@@ -146,28 +147,28 @@ def test_what_a_recording_says_of_its_maker_forges_nothing(folder: Path, tmp_pat
 
 
 def test_a_card_without_a_date_is_refused(folder: Path) -> None:
-    done = run("card", folder)
+    done = run("report", folder, "--format", "card")
     assert done.exit_code == 2 and "--date" in done.output
 
 
 def test_a_card_of_a_folder_that_reaches_nothing_exits_with_1(tmp_path: Path) -> None:
     (tmp_path / "a.pb").write_bytes((CASES / "op" / "swiglu.pb").read_bytes())
-    done = run("card", tmp_path, "--date", "2026-11-24")
+    done = run("report", tmp_path, *CARD)
     assert done.exit_code == 1 and "Levels reached: none." in (tmp_path / "card.md").read_text()
 
 
 def test_a_card_of_a_folder_with_a_recording_that_is_refused_is_not_written(folder: Path) -> None:
     (folder / "x.pb").write_bytes(b"no recording")
-    done = run("card", folder, "--date", "2026-11-24")
+    done = run("report", folder, *CARD)
     assert done.exit_code == 2 and not list(folder.glob("card*"))
 
 
 def test_a_card_of_an_empty_folder_is_refused(tmp_path: Path) -> None:
-    assert run("card", tmp_path, "--date", "2026-11-24").exit_code == 2
+    assert run("report", tmp_path, *CARD).exit_code == 2
 
 
 def test_a_card_is_verified_by_computing_it_again(path: Path, folder: Path) -> None:
-    done = run("card", folder, "--verify", path)
+    done = run("check", folder, "--card", path)
     assert done.exit_code == 0 and "everything that it says was computed again" in done.stdout
 
 
@@ -206,7 +207,7 @@ def test_what_an_edited_card_says_otherwise_is_told(edit: Callable[[Card], None]
     card = json.loads(path.read_text())
     edit(card)
     path.write_text(json.dumps(card))
-    done = run("card", folder, "--verify", path)
+    done = run("check", folder, "--card", path)
     assert done.exit_code == 1 and EDITS[edit] in done.stdout
     assert len(done.stdout.splitlines()) == 1
 
@@ -214,13 +215,13 @@ def test_what_an_edited_card_says_otherwise_is_told(edit: Callable[[Card], None]
 def test_a_page_that_was_edited_is_told(path: Path, folder: Path) -> None:
     page = path.with_suffix(".md")
     page.write_text(page.read_text().replace("| ops | no |", "| ops | yes |"))
-    done = run("card", folder, "--verify", path)
+    done = run("check", folder, "--card", path)
     assert done.exit_code == 1 and "not the text of card.json" in done.stdout
 
 
 def test_another_recording_is_told(path: Path, folder: Path) -> None:
     louder(folder / "op_swiglu.pb", 2)
-    assert "cases.op/swiglu.recording: the card says " in run("card", folder, "--verify", path).stdout
+    assert "cases.op/swiglu.recording: the card says " in run("check", folder, "--card", path).stdout
 
 
 @pytest.mark.parametrize(
@@ -228,7 +229,7 @@ def test_another_recording_is_told(path: Path, folder: Path) -> None:
 )
 def test_a_file_that_is_no_card_is_refused(content: str, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text(content)
-    done = run("card", folder, "--verify", tmp_path / "x.json")
+    done = run("check", folder, "--card", tmp_path / "x.json")
     assert done.exit_code == 2 and "this is no card" in done.output and "Traceback" not in done.output
 
 

@@ -153,8 +153,8 @@ def test_fewer_goldens_make_no_level_smaller(tmp_path: Path) -> None:
     assert "level reader, 1 of 5 cases: missing plumbing/damaged" in said and "levels reached" not in said
     said = in_another_set(tmp_path, "check", str(port), "--level", "reader")
     assert "required and not delivered, 4: plumbing/damaged" in said and said.endswith("exit code 1")
-    said = in_another_set(tmp_path, "card", str(port), "--date", "2026-01-31", "--name", "port")
-    assert "Levels reached: none." in said and said.endswith("exit code 1")
+    said = in_another_set(tmp_path, "report", str(port), "--format", "card", "--date", "2026-01-31")
+    assert "port: levels reached: none" in said and said.endswith("exit code 1")
     said = in_another_set(tmp_path, "conformance", "--level", "reader", "--", "no-port")
     lacks = "no plumbing/damaged, plumbing/shapes, plumbing/specials, plumbing/unpadded"
     assert lacks in said and said.endswith("exit code 2")

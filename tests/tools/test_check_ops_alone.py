@@ -74,7 +74,7 @@ def test_check_and_diagnose_agree_about_it(golden: Recording, candidate: Path) -
     found = CliRunner().invoke(main, ["check", str(candidate), "--json"])
     report = json.loads(found.output)
     assert (found.exit_code, report["verdict"], report["judged"]) == (1, "divergence", "run and ops")
-    assert report["wrong_on_their_own_inputs"] == [WRONG]
+    assert report["wrong_alone"] == [WRONG]
     weights = weights_at_hand(golden, CHECKPOINTS)
     assert weights is not None
     diagnosis = diagnose(golden, read(candidate), weights)

@@ -75,7 +75,7 @@ def test_an_interrupt_is_no_divergence(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("qwen3_parity.commands.check.read", interrupted)
+    monkeypatch.setattr("qwen3_parity.commands._candidates.read", interrupted)
     result = run("check", GOLDEN, GOLDEN)
     assert result.exit_code == 130 and "interrupted" in result.output
 
@@ -117,7 +117,7 @@ def test_check_as_json_holds_every_tap(tmp_path: Path) -> None:
     report = json.loads(result.output)
     assert result.exit_code == 1 and report["verdict"] == "divergence"
     assert len(report["taps"]) == report["of"]
-    assert report["wrong_on_their_own_inputs"] == ["encoder.norm"]
+    assert report["wrong_alone"] == ["encoder.norm"]
 
 
 @pytest.mark.parametrize("content", [b"", b"hello", GOLDEN.read_bytes()[:-40]])
@@ -152,9 +152,9 @@ def test_record_then_check_is_parity(tmp_path: Path) -> None:
     assert run("check", tmp_path / "c.pb").exit_code == 0
 
 
-def test_an_unknown_case_exits_with_2_and_lists_the_cases() -> None:
-    result = run("record", "encoder/nowhere")
-    assert result.exit_code == 2 and "encoder/one_token" in result.output
+def test_an_unknown_case_exits_with_2_and_says_the_nearest() -> None:
+    result = run("record", "encoder/one_tokn")
+    assert result.exit_code == 2 and "most like it: encoder/one_token" in result.output
 
 
 def test_an_implementation_that_cannot_be_imported_exits_with_2() -> None:
@@ -190,7 +190,7 @@ def test_show_prints_what_a_bug_id_means() -> None:
 
 def test_show_refuses_an_id_that_no_table_has() -> None:
     result = run("show", "MSK" + "-99")
-    assert result.exit_code == 2 and "no bug has this id" in result.output
+    assert result.exit_code == 2 and "no file, case, mistake or bug of this name" in result.output
 
 
 def test_parity_writes_recordings_and_a_report(tmp_path: Path) -> None:

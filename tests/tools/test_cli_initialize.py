@@ -17,14 +17,14 @@ from qwen3_encdec import Qwen3ForSeq2SeqLM, check_agreement, initialize_from_qwe
 from qwen3_encdec.weights import qwen3_checkpoint, sentinel_rows
 from qwen3_golden import GOLDEN_ROOT
 from qwen3_parity.cli import main
-from qwen3_parity.commands import initialize as cli_initialize
+from qwen3_parity.commands.weights import initialize as cli_initialize
 
 UNTIED, TIED = (GOLDEN_ROOT / "checkpoints" / name for name in ("even-window", "tied-decoder"))
 K_NORM = "merged_attn.k_norm.weight"
 
 
 def run(*arguments: object) -> Result:
-    return CliRunner().invoke(main, ["initialize", *map(str, arguments)])
+    return CliRunner().invoke(main, ["weights", "initialize", *map(str, arguments)])
 
 
 def info(folder: Path) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def info(folder: Path) -> dict[str, Any]:
 
 
 def make(out: Path, *arguments: object, source: Path = UNTIED) -> Result:
-    return run("--qwen3-model", source, "--output-dir", out, "--num-sentinel-tokens", 5, *arguments)
+    return run("--model", source, "--out", out, "--num-sentinel-tokens", 5, *arguments)
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def test_fact_12_a_model_that_was_not_verified_has_null_for_a_result(tmp_path: P
 def test_the_defaults_are_the_contracts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     asked: list[str] = []
     monkeypatch.setattr("huggingface_hub.snapshot_download", lambda name, **_: asked.append(name) or str(UNTIED))
-    result = run("--output-dir", tmp_path / "out")
+    result = run("--out", tmp_path / "out")
     assert result.exit_code == 0, result.output
     assert asked == ["Qwen/Qwen3-0.6B"]
     assert info(tmp_path / "out")["num_sentinel_tokens"] == 100

@@ -15,7 +15,7 @@ from qwen3_golden import GOLDEN_ROOT, TABLES_ROOT
 from qwen3_parity.cli import main
 from qwen3_parity.folder.levels import LEVELS
 from qwen3_parity.judge.features import FEATURES
-from qwen3_parity.recording import levels
+from qwen3_parity.recording.tap_sets import TAP_SETS
 
 VARIABLE = "_QWEN3_PARITY_COMPLETE"
 NAMES = sorted(
@@ -36,7 +36,7 @@ def kinds(*words: str) -> set[str]:
 
 def test_a_golden_is_completed_by_the_names_of_the_cases() -> None:
     assert offered("record", "encoder/on") == ["encoder/one_token"]
-    assert offered("record", "") == NAMES == offered("match-names", "--case", "")
+    assert offered("record", "") == NAMES == offered("match-names", "") == offered("cases", "")
 
 
 @pytest.mark.parametrize("option", ["--only", "--exclude"])
@@ -50,8 +50,8 @@ def test_features_and_levels_are_completed() -> None:
     assert offered("check", "--level", "") == list(LEVELS)
 
 
-def test_taps_are_completed_by_the_table_and_by_levels_of_taps() -> None:
-    assert set(levels.LEVELS) < set(offered("record", "x", "--taps", ""))
+def test_taps_are_completed_by_the_table_and_by_sets_of_taps() -> None:
+    assert set(TAP_SETS) < set(offered("record", "x", "--taps", ""))
     assert "decoder.layers.*.merged_attn.q_rope" in offered("capture", "--taps", "decoder.layers.*.m")
     assert offered("record", "x", "--taps", "lo") == ["logits", "loss"]
 
@@ -62,9 +62,9 @@ def test_a_recording_is_a_file(verb: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [("capture", "--model"), ("tokenize", "--tokenizer"), ("initialize", "--qwen3-model")]
+    "words", [("capture", "--model"), ("check", "--tokenizer"), ("weights", "initialize", "--model")]
 )
-def test_a_checkpoint_is_a_directory(words: tuple[str, str]) -> None:
+def test_a_checkpoint_is_a_directory(words: tuple[str, ...]) -> None:
     assert kinds(*words, "./Qw") == {"dir"}
 
 
@@ -97,11 +97,10 @@ def test_no_golden_is_read_and_no_torch_is_loaded(tmp_path: Path) -> None:
 
 
 def test_every_word_that_is_a_case_a_tap_or_a_checkpoint_is_completed() -> None:
-    context = click.Context(main)
-    for verb in main.list_commands(context):
-        command = main.get_command(context, verb)
-        assert command is not None
+    for verb, command in main.every_verb().items():
         for one in command.params:
-            wanted = {"--only", "--exclude", "--taps", "--case", "--tokenizer", "--qwen3-model"} & set(one.opts)
+            wanted = {"--only", "--exclude", "--taps", "--case", "--tokenizer", "--model", "--checkpoints"} & set(
+                one.opts
+            )
             if wanted and not isinstance(one.type, click.Path):
                 assert one._custom_shell_complete is not None, (verb, wanted)

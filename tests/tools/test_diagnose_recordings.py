@@ -158,12 +158,12 @@ def test_the_command_names_the_op_the_mistake_and_the_fix_from_files_alone(scale
         assert word in found.output
 
 
-def test_the_command_speaks_json_with_own_and_accumulated_errors(scaled):
+def test_the_command_speaks_json_with_the_run_and_the_ops_alone(scaled):
     found = json.loads(CliRunner().invoke(main, ["diagnose", str(scaled), "--json"]).stdout)
     assert [one["place"] for one in found["faults"]] == ["decoder.layers.{layer}.merged_attn.scores"]
     assert found["faults"][0]["explanations"][0]["name"] == "scores.scale"
     tap = next(one for one in found["taps"] if one["name"] == "decoder.layers.2.input_layernorm")
-    assert tap["share"] > 1 and tap["own"]["passed"]
+    assert tap["share"] > 1 and tap["alone"]["passed"] and tap["run"]["shares"]["max"] > 1
 
 
 def test_a_diagnosis_of_the_golden_itself_is_parity(tmp_path):
@@ -172,7 +172,7 @@ def test_a_diagnosis_of_the_golden_itself_is_parity(tmp_path):
     assert (found.exit_code, "every op that could be judged alone is right" in found.output) == (0, True)
 
 
-def test_own_and_accumulated_error_stand_side_by_side(scaled):
+def test_the_run_and_the_op_alone_stand_side_by_side(scaled):
     golden, candidate = read(GOLDEN_ROOT / "cases" / "encdec" / "ragged.pb"), read(scaled)
     from qwen3_parity.checkpoints.weights import weights_of
 
@@ -180,7 +180,7 @@ def test_own_and_accumulated_error_stand_side_by_side(scaled):
     screen = console()
     with screen.capture() as text:
         screen.print(pages.terminal(found))
-    assert "accumulated, of its budget" in text.get() and "own, in rounding units" in text.get()
+    assert "run, of its budget" in text.get() and "alone, in rounding units" in text.get()
 
 
 def test_a_case_of_one_op_has_nobody_else_to_blame():

@@ -17,14 +17,14 @@ TOKENIZER = GOLDEN_ROOT / "tokenizers" / "tiny"
 IDS = ("--source-ids", "1,2,3;4,5,6", "--target-ids", "7,8,9;1,2,3")
 COMMANDS: dict[str, list[str]] = {
     "record": ["record", "encdec/ragged", "--out", "OUT/result.pb"],
-    "capture": ["capture", "--model", f"{MODEL}", *IDS, "--no-floors", "--name", "result", "--out", "OUT"],
-    "capture with floors": ["capture", "--model", f"{MODEL}", *IDS, "--name", "result", "--out", "OUT"],
-    "tokenize": ["tokenize", "--tokenizer", f"{TOKENIZER}", "--text", "Hello " * 99, "--out", "OUT/result.pb"],
-    "export of a tokenizer": ["export", "--tokenizer", f"{TOKENIZER}", "--out", "OUT/result.pb"],
-    "export of a model": ["export", "--model", f"{MODEL}", "--out", "OUT/result"],
-    "export in parts": ["export", "--model", f"{MODEL}", "--out", "OUT/result", "--part-bytes", "60000"],
-    "import": ["import", "ROOT/export of a model/roomy/result", "--out", "OUT/result"],
-    "initialize": ["initialize", "--qwen3-model", f"{MODEL}", "--output-dir", "OUT/result", "--verify"],
+    "capture": ["capture", "--model", f"{MODEL}", *IDS, "--no-floors", "--out", "OUT/result.pb"],
+    "capture with floors": ["capture", "--model", f"{MODEL}", *IDS, "--out", "OUT/result.pb"],
+    "tokenize": ["check", "--tokenizer", f"{TOKENIZER}", "--text", "Hello " * 99, "--out", "OUT/result.pb"],
+    "export of a tokenizer": ["weights", "export", "--tokenizer", f"{TOKENIZER}", "--out", "OUT/result.pb"],
+    "export of a model": ["weights", "export", "--model", f"{MODEL}", "--out", "OUT/result"],
+    "export in parts": ["weights", "export", "--model", f"{MODEL}", "--out", "OUT/result", "--part-bytes", "60000"],
+    "import": ["weights", "import", "ROOT/export of a model/roomy/result", "--out", "OUT/result"],
+    "initialize": ["weights", "initialize", "--model", f"{MODEL}", "--out", "OUT/result", "--verify"],
 }
 SHARES = (0.0, 0.3, 0.98)
 """How much of what a command writes the disk can take."""

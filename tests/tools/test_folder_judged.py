@@ -163,7 +163,7 @@ def test_a_folder_without_results_is_partial_and_no_pass_unless_that_is_asked_fo
     assert run("check", tmp_path, "--partial").exit_code == 0
 
 
-@pytest.mark.parametrize("option", [("--all",), ("--model", "x")])
+@pytest.mark.parametrize("option", [("--checkpoints", "x"), ("--model", "x")])
 def test_options_for_one_candidate_are_refused_with_a_folder(option: tuple[str, ...], right: Path) -> None:
     assert run("check", right, *option).exit_code == 2
 
@@ -219,6 +219,6 @@ def test_a_candidate_that_no_implementation_made_is_remarked(tmp_path: Path) -> 
     words = " ".join(run("check", tmp_path).output.split())
     assert "recorded by the reference, no implementation of its own: op/rope, op/swiglu, tokenization/words" in words
     assert itself in " ".join(run("check", tmp_path / "rope.pb").output.split())
-    run("card", tmp_path, "--date", "2026-01-31", "--name", "port", "--out", tmp_path / "card")
+    run("report", tmp_path, "--format", "card", "--date", "2026-01-31", "--out", tmp_path / "card")
     assert json.loads((tmp_path / "card.json").read_text())["by_reference"] == sorted(set(found) - {"op/linear"})
     assert "recorded by the reference: op/rope, op/swiglu, tokenization/words." in (tmp_path / "card.md").read_text()

@@ -17,9 +17,9 @@ GEMMA = {"model_type": "gemma", "architectures": ["GemmaForCausalLM"], "hidden_s
 EXPERTS = {"model_type": "qwen3_moe", "num_experts": 128}
 COMMANDS = {
     "capture": lambda model, out: ["capture", "--model", model, "--out", out, "--target-ids", "1,2"],
-    "export": lambda model, out: ["export", "--model", model, "--out", out],
-    "import": lambda model, out: ["import", model, "--out", out],
-    "initialize": lambda model, out: ["initialize", "--qwen3-model", model, "--output-dir", out],
+    "export": lambda model, out: ["weights", "export", "--model", model, "--out", out],
+    "import": lambda model, out: ["weights", "import", model, "--out", out],
+    "initialize": lambda model, out: ["weights", "initialize", "--model", model, "--out", out],
     "record": lambda model, out: ["record", GOLDEN, "--model", model, "--out", out],
     "diagnose": lambda model, out: ["diagnose", GOLDEN, GOLDEN, "--model", model],
 }
@@ -81,7 +81,7 @@ def test_a_foreign_checkpoint_is_called_what_it_is(foreign, tmp_path, command, c
     assert "expected: a dense Qwen3 or Qwen2 " in result.stderr and "next: " in result.stderr
 
 
-@pytest.mark.parametrize("command", ["tokenize --text a --tokenizer", "export --out out --tokenizer"])
+@pytest.mark.parametrize("command", ["check --text a --tokenizer", "weights export --out out --tokenizer"])
 @pytest.mark.parametrize("checkpoint", ["gguf", "gguf/model.gguf", "t5", "empty"])
 def test_a_tokenizer_that_is_not_there_is_said_before_any_is_loaded(foreign, command, checkpoint):
     result = CliRunner().invoke(main, [*command.split(), str(foreign / checkpoint)])
@@ -102,7 +102,7 @@ def test_our_encoder_decoder_is_not_initialised_from_a_llama(tmp_path):
 
 def test_what_a_strangers_config_says_is_shown_without_control_characters(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "\x1b[31m" + "x" * 999}), encoding="utf-8")
-    result = CliRunner().invoke(main, ["export", "--model", str(tmp_path), "--out", str(tmp_path / "out")])
+    result = CliRunner().invoke(main, ["weights", "export", "--model", str(tmp_path), "--out", str(tmp_path / "out")])
     assert (result.exit_code, "\x1b" in result.stderr, len(result.stderr) < 1000) == (2, False, True)
 
 

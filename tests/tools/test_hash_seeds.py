@@ -20,7 +20,7 @@ MASKS = ("op/mask_bidirectional", "op/mask_causal", "op/mask_causal_window_2")
 """Ops with one mistake that has several names."""
 SEEDS = ("1", "2")
 VERBS = """
-card port --date 2026-01-31 --out out/card
+report port --format card --date 2026-01-31 --out out/card
 check port --json
 check port/op/mask_causal.pb -v
 check port/tokenization/words.pb
@@ -30,12 +30,12 @@ diagnose port --json
 diagnose port/op/mask_causal.pb
 diagnose port/encoder/one_token.pb
 diagnose port/tokenization/words.pb
-export-dump port/encoder/one_token.pb out/dump.npz
-import-dump encoder/one_token out/dump.npz --out out/imported.pb
+dump export port/encoder/one_token.pb --out out/dump.npz
+dump import encoder/one_token out/dump.npz --out out/imported.pb
 report port --out out/report.md
 report port/encoder/one_token.pb --out out/single.html
 show port/encoder/one_token.pb
-show port/encoder/one_token.pb --diff encoder/one_token --tap encoder.norm
+show encoder/one_token port/encoder/one_token.pb --tap encoder.norm
 show MSK-21
 """.strip().splitlines()
 """Every verb that judges or reads."""

@@ -180,7 +180,7 @@ VERBS = (
     ("check", "dtypes.pb"),
     ("diagnose", "."),
     ("report", ".", "--format", "markdown"),
-    ("card", ".", "--date", "2026-11-25"),
+    ("report", ".", "--format", "card", "--date", "2026-11-25"),
     ("parity", "--only", "op/rope"),
     ("show", "dtypes.pb"),
 )

@@ -30,7 +30,7 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong(*_: object, **__: object) -> NoReturn:
         raise KeyError("\x1b[31mq_norm")
 
-    monkeypatch.setattr("qwen3_parity.commands.check.read", wrong)
+    monkeypatch.setattr("qwen3_parity.commands._candidates.read", wrong)
     monkeypatch.setattr(sys, "argv", ["qwen3-parity"])
     monkeypatch.delenv(TRACEBACK, raising=False)
 
@@ -80,7 +80,7 @@ def test_a_closed_standard_error_changes_no_verdict() -> None:
     assert done.returncode == 0 and "parity" in done.stdout
 
 
-@pytest.mark.parametrize("words", [f"show {GOLDEN} --json", f"check {GOLDEN} --json", "card --help"])
+@pytest.mark.parametrize("words", [f"show {GOLDEN} --json", f"check {GOLDEN} --json", "weights --help"])
 def test_whoever_reads_the_first_line_alone_gets_no_traceback(words: str) -> None:
     line = ["bash", "-c", '"$@" | head -1; exit ${PIPESTATUS[0]}', "bash", *COMMAND, *words.split()]
     done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=300)
@@ -92,7 +92,7 @@ import os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # nohup and a shell's & ignore them, for whatever they start
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 from pathlib import Path
-import qwen3_parity.commands.check as command
+import qwen3_parity.commands._candidates as command
 from qwen3_golden.whole_folder import whole_folder
 from qwen3_parity.cli import main
 number, twice = int(sys.argv[1]), sys.argv[2] == "twice"
@@ -158,16 +158,16 @@ def test_a_capture_that_is_ended_before_its_first_layer_leaves_nothing(tmp_path:
 
 PIPES = {
     "--history": f"report {GOLDEN} --format markdown --label x --history PIPE",
-    "--names": f"import-dump decoder/plain {GOLDEN_ROOT} --names PIPE",
+    "--names": f"dump import decoder/plain {GOLDEN_ROOT} --names PIPE",
     "--known": "conformance --only op/rope --known PIPE -- cat",
     "--case": "conformance --case PIPE -- cat",
-    "--verify": "card FOLDER --verify PIPE",
-    "--file": f"tokenize --tokenizer {GOLDEN_ROOT / 'tokenizers' / 'tiny'} --file PIPE",
+    "--card": "check FOLDER --card PIPE",
+    "--file": f"check --tokenizer {GOLDEN_ROOT / 'tokenizers' / 'tiny'} --file PIPE",
     "--against": f"report {GOLDEN} --format markdown --against PIPE",
     "a candidate": "check PIPE",
     "a recording in a folder": "check FOLDER",
-    "a dump": "import-dump decoder/plain PIPE.npz",
-    "--diff": f"show {GOLDEN} --diff PIPE",
+    "a dump": "dump import decoder/plain PIPE.npz",
+    "both sides": f"show {GOLDEN} PIPE",
     "--out that nobody reads": f"report {GOLDEN} --format markdown --out PIPE",
     "--junit that nobody reads": "check FOLDER --junit PIPE",
 }

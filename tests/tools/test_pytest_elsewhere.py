@@ -78,7 +78,7 @@ def verbose(project: Path) -> Ran:
 
 def test_the_closing_section_begins_with_the_op_and_the_mistake(quiet: Ran) -> None:
     first, fix, command, case, compared, contract = quiet.section
-    assert first.startswith("norm.eps at decoder.layers.*.merged_attn.q_norm: it uses eps ")
+    assert first.startswith("norm.eps at decoder.layers.*.self_attn.q_norm: it uses eps ")
     assert fix.startswith("  fix: read rms_norm_eps; behind 1 of 1 red cases")
     assert command == quiet.command
     assert case.startswith(f"{CASE}: divergence, run and ops, ") and case.endswith("; norm.eps")
@@ -101,13 +101,13 @@ def test_verbose_shows_the_rest_a_line_for_each_downstream(verbose: Ran) -> None
     assert "____ test_taps[q_norm] ____" in text and "fault:    candidate" in text
     assert "[0.merged_attn.scores] DOWNSTREAM" in text and "____ test_taps[0.merged_attn.scores]" not in text
     (line,) = [line for line in verbose.section if line.startswith("test_theirs.py::test_taps[0.merged_attn.scores]: ")]
-    assert line.endswith("though right on its own inputs: downstream of decoder.layers.0.merged_attn.q_norm")
+    assert line.endswith("though right on its own inputs: downstream of decoder.layers.0.self_attn.q_norm")
 
 
 def test_junit_has_the_op_to_blame(verbose: Ran, project: Path) -> None:
     tests = ElementTree.parse(project / "junit.xml").iter("testcase")
     said = {test.get("name"): {one.get("name"): one.get("value") for one in test.iter("property")} for test in tests}
-    blamed = "decoder.layers.*.merged_attn.q_norm"
+    blamed = "decoder.layers.*.self_attn.q_norm"
     assert said["test_taps[q_norm]"] == {"blamed": blamed, "red": "itself"}
     assert said["test_taps[0.merged_attn.scores]"] == {"blamed": blamed, "red": "downstream"}
     assert said["test_taps[input_layernorm]"] == {}
@@ -116,7 +116,7 @@ def test_junit_has_the_op_to_blame(verbose: Ran, project: Path) -> None:
 def test_on_github_the_op_is_an_annotation_and_nowhere_else(verbose: Ran, quiet: Ran) -> None:
     (line,) = [line for line in verbose.lines if line.startswith("::error")]
     head, _, text = line.removeprefix("::error ").partition("::")
-    assert head == "title=norm.eps at decoder.layers.*.merged_attn.q_norm"
+    assert head == "title=norm.eps at decoder.layers.*.self_attn.q_norm"
     assert "%0Afix: read rms_norm_eps%0A" in text and text.endswith(f"in {CASE}")
     assert not any(line.startswith("::error") for line in quiet.lines)
 

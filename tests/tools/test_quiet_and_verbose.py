@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import click
 import pytest
 from click.testing import CliRunner, Result
 
@@ -70,9 +69,6 @@ def test_a_verdict_is_quiet_or_verbose(wrong: Path) -> None:
 
 
 def test_quiet_and_json_are_on_every_command_alike() -> None:
-    context = click.Context(main)
-    for verb in main.list_commands(context):
-        command = main.get_command(context, verb)
-        assert command is not None
+    for verb, command in main.every_verb().items():
         options = {option for one in command.params for option in one.opts}
         assert not options & {"--json", "-q", "--quiet"} or {"--json", "-q", "--quiet"} <= options, verb

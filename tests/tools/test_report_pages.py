@@ -50,7 +50,7 @@ def test_a_pass_shows_only_the_worst_taps(good):
 
 def test_ops_judged_alone_add_their_own_errors(world):
     shown = text(report.terminal(check(world.golden, world.golden, world.weights), every=True))
-    assert "own op" in shown
+    assert "alone: the error of each op" in shown
 
 
 def test_the_overview_has_a_line_for_each_case_and_details_of_failures(good, bad):
@@ -73,7 +73,7 @@ def test_shares_are_written_as_people_read_them(share, words):
     assert report.percent(share) == words
 
 
-def test_ops_that_are_wrong_on_their_own_inputs_are_named_and_no_others(world):
+def test_ops_that_are_wrong_alone_are_named_and_no_others(world):
     def spoil(array):
         array[0, 0, 0] += 1
 

@@ -1,4 +1,4 @@
-"""`show --diff`: both sides of every tap; with --tap the first and the worst element."""
+"""`show GOLDEN CANDIDATE`: both sides of every tap; with --tap the first and the worst element."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def taps(*arguments: object) -> dict[str, dict[str, Any]]:
 
 
 def test_both_sides_stand_in_a_row(candidate: Path) -> None:
-    lines = shown(candidate, "--diff", CASE).splitlines()
+    lines = shown(CASE, candidate).splitlines()
     row = next(line.split() for line in lines if line.strip().startswith(f"{NORM} "))
     assert row[:4] == [NORM, "0", "f32", "3×1×6×10"] and row[5] == "|" and row[7] == "0.5" and "×" in row[8:]
     row = next(line for line in lines if line.strip().startswith(f"{ACT} "))
@@ -62,24 +62,20 @@ def test_both_sides_stand_in_a_row(candidate: Path) -> None:
     assert "not there | f32" in row
 
 
-def test_the_order_of_option_and_file_does_not_matter(candidate: Path) -> None:
-    assert shown("--diff", CASE, candidate) == shown(candidate, "--diff", CASE)
-
-
 def test_a_tap_has_its_first_and_its_worst_element_with_both_values_and_ulps(candidate: Path) -> None:
-    first, worst = (line.strip() for line in shown(candidate, "--diff", CASE, "--tap", NORM).splitlines()[-2:])
+    first, worst = (line.strip() for line in shown(CASE, candidate, "--tap", NORM).splitlines()[-2:])
     assert first.startswith("first: ") and first.endswith("at [0, 0, 0, 3], 1 ULP apart")
     values = [f"{float(one.flat[7]):.9g}" for one in (read(candidate)[NORM, 0].array, GOLDEN[NORM, 0].array)]
     assert worst.startswith(f"worst: {values[0]} for {values[1]} at [0, 0, 0, 7], ")
 
 
 def test_the_numbers_are_there_as_json(candidate: Path) -> None:
-    norm = taps(candidate, "--diff", CASE, "--tap", NORM)[NORM]
+    norm = taps(CASE, candidate, "--tap", NORM)[NORM]
     assert norm["actual"]["shape"] == norm["expected"]["shape"] == [3, 1, 6, 10]
     assert norm["max"] == pytest.approx(0.5, rel=1e-6) and norm["share"] > 1
     assert norm["elements"]["count"] == 2 and norm["elements"]["first"]["ulps"] == 1
     assert norm["elements"]["worst"]["index"] == [0, 0, 0, 7]
-    every = taps(candidate, "--diff", CASE)
+    every = taps(CASE, candidate)
     assert every["encoder.layers.0.self_attn.scores"]["actual"] is None
     assert every[ACT]["share"] is None and every["encoder.embed_tokens"]["share"] == 0
 
@@ -89,21 +85,21 @@ def test_a_nan_is_the_worst_element(tmp_path: Path) -> None:
     norm.flat[5] = np.nan
     path = tmp_path / "nan.pb"
     write(path, replace(GOLDEN, tensors=[Tensor(t.info, norm) if t.info.name == NORM else t for t in GOLDEN]))
-    assert "worst: nan for" in shown(path, "--diff", CASE, "--tap", NORM)
-    assert taps(path, "--diff", CASE, "--tap", NORM)[NORM]["share"] == "inf"
+    assert "worst: nan for" in shown(CASE, path, "--tap", NORM)
+    assert taps(CASE, path, "--tap", NORM)[NORM]["share"] == "inf"
 
 
 def test_a_glob_that_selects_nothing_is_an_error(candidate: Path) -> None:
-    assert "no tap of either side is selected" in shown(candidate, "--diff", CASE, "--tap", "nothing", code=2)
+    assert "no tap of either side is selected" in shown(CASE, candidate, "--tap", "nothing", code=2)
 
 
 def test_another_case_is_an_error(candidate: Path) -> None:
-    assert "did not run the golden's case" in shown(candidate, "--diff", "encoder/ragged", code=2)
+    assert "did not run the golden's case" in shown("encoder/ragged", candidate, code=2)
 
 
 def test_a_tokenizer_is_shown_stage_by_stage() -> None:
     words = GOLDEN_ROOT / "cases" / "tokenization" / "words.pb"
-    assert "tokenizer.ids" in shown(words, "--diff", "tokenization/words")
+    assert "tokenizer.ids" in shown("tokenization/words", words)
 
 
 def test_a_golden_is_shown_by_its_name_and_as_json() -> None:

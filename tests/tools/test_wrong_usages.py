@@ -46,7 +46,7 @@ REFUSED = [
     ("record op/rope --impl wrong_module:factory --out o.pb", "the implementation cannot be imported"),
     ("record op/rope --impl wrong_syntax:factory --out o.pb", "the implementation cannot be imported"),
     ("record op/rope --impl leaves_at_once:factory --out o.pb", "the implementation cannot be imported"),
-    ("match-names wrong_factories:exits", "the implementation failed on this case"),
+    ("match-names decoder/plain --impl wrong_factories:exits", "the implementation failed on this case"),
     ("check {rope} --junit .", "it cannot be read or written"),
     ("capture --model {tied} --target-ids 1,2 --no-floors --taps logits --out loop", "it cannot be read or written"),
     ("capture --model {tied} --target a --tokenizer tokenizer --out o", "Hugging Face's tokenizer cannot be loaded"),
@@ -63,4 +63,4 @@ def test_a_wrong_usage_is_refused_in_words_and_as_json(folder: Path, line: str, 
 
 
 def test_a_file_beside_a_tokenizer_may_have_any_name(folder: Path) -> None:
-    assert CliRunner().invoke(main, ["tokenize", "--tokenizer", "surrogate", "--text", "a"]).exit_code == 0
+    assert CliRunner().invoke(main, ["check", "--tokenizer", "surrogate", "--text", "a"]).exit_code == 0

@@ -128,7 +128,7 @@ def test_a_plain_model_is_wired_and_its_interleaved_rotation_named(
     (tmp_path / "own_model_here.py").write_text(FACTORY.format(folder=folder, interleaved=True))
     monkeypatch.chdir(tmp_path)
     run = CliRunner().invoke
-    proposed = run(main, ["match-names", "own_model_here:build"])
+    proposed = run(main, ["match-names", CASE, "--impl", "own_model_here:build"])
     assert proposed.exit_code == 0, proposed.output
     assert "sure: holds the checkpoint's weight" in proposed.output
     assert run(main, ["record", CASE, "--impl", "own_model_here:build", "--names", "names.toml"]).exit_code == 0
@@ -143,5 +143,5 @@ def test_a_plain_model_is_wired_and_its_interleaved_rotation_named(
 def test_a_factory_of_no_module_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "own_nothing_here.py").write_text(FACTORY.format(folder=str(Path(__file__).parent), interleaved=False))
     monkeypatch.chdir(tmp_path)
-    refused = CliRunner().invoke(main, ["match-names", "own_nothing_here:nothing"])
+    refused = CliRunner().invoke(main, ["match-names", CASE, "--impl", "own_nothing_here:nothing"])
     assert refused.exit_code == 2 and "builds no torch module" in refused.output

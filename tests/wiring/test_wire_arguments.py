@@ -79,7 +79,7 @@ def test_an_input_goes_to_the_argument_that_it_is(name: str, build: Callable[...
     assert qwen3_parity.check(RAGGED, f"build/parity/{RAGGED}.pb").word == "parity"
 
 
-@pytest.mark.parametrize("verb", [("record", RAGGED, "--impl"), ("match-names", "--case", RAGGED)], ids=" ".join)
+@pytest.mark.parametrize("verb", [("record", RAGGED, "--impl"), ("match-names", RAGGED, "--impl")], ids=" ".join)
 @pytest.mark.parametrize(
     ("arguments", "call", "lacks"),
     [

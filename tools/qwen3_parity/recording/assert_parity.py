@@ -16,6 +16,7 @@ from qwen3_parity.judge.budgets import floor_for, headroom
 from qwen3_parity.judge.differences import differences
 from qwen3_parity.judge.not_parity import NotParityError
 from qwen3_parity.judge.scope import Scope
+from qwen3_parity.judge.spoken import as_filed, spoken
 from qwen3_parity.judge.tap_verdict import is_exact, judge_tap, op_of
 from qwen3_parity.recording.case import Case
 from qwen3_parity.recording.case import golden as case_of
@@ -79,7 +80,7 @@ def _released(case: Case) -> Case:
 
 def _tap(case: Case, tap: str, step: int) -> Tensor:
     recording = case.golden
-    expected = recording.get(tap, step)
+    expected = next((there for name in as_filed([tap]) if (there := recording.get(name, step))), None)
     if expected is None:
         steps = sorted(item.info.step for item in recording if item.info.name == tap)
         raise _missing(case, tap, step, steps)
@@ -130,7 +131,8 @@ def _judge(actual: Tensor, expected: Tensor, case: Case) -> None:
         first_bad=f"{difference.first}; {difference.count} of {difference.of} elements" if difference else "",
         next_step=f"qwen3-parity show {case.name} --tap {expected.info.name}",
     )
-    raise NotParityError(str(problem), pattern_of(expected.info.name).replace("{layer}", "*"))
+    blamed = pattern_of(expected.info.name).replace("{layer}", "*")
+    raise NotParityError(spoken(str(problem), recording.case), spoken(blamed, recording.case))
 
 
 def _refuse_wide(actual: Tensor, expected: Tensor, scope: Scope, alone: Recording, case: Case) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from qwen3_golden.errors import printable
 from qwen3_parity.diagnosis.mistake import Mistake
 from qwen3_parity.judge.budgets import percent
+from qwen3_parity.judge.spoken import spoken
 from qwen3_parity.judge.verdict import Verdict, Verdicts
 from qwen3_parity.report.page.contents import Report, sentence
 from qwen3_parity.report.verdicts import own_error, worst
@@ -33,7 +34,7 @@ def _lines(report: Report) -> Iterator[str]:
         yield f"\n- refused: {escaped(error.where)}: {escaped(error.rule)}"
     red = [verdicts for verdicts in results if verdicts.exit_code]
     if len(results) == 1 and red:
-        yield from _taps(red[0])
+        yield from _taps(spoken(red[0], red[0].case))
     elif red:
         yield from _cases(red)
     for verdicts in report.against:

@@ -1,4 +1,4 @@
-"""Make a recording of a dump that is there already: import-dump."""
+"""Make a recording of a dump that is there already: dump import."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _ARITHMETIC = {
 
 
 @click.command(
-    "import-dump",
+    "import",
     epilog=examples(
-        "qwen3-parity import-dump decoder/plain my_dump.safetensors",
-        "qwen3-parity import-dump decoder/plain dumps/ --names names.toml",
+        "qwen3-parity dump import decoder/plain my_dump.safetensors",
+        "qwen3-parity dump import decoder/plain dumps/ --names names.toml",
     ),
 )
 @click.argument("golden", shell_complete=CASE_OR_FILE)
@@ -40,7 +40,7 @@ _ARITHMETIC = {
 )
 @click.option("--out", type=click.Path(path_type=Path), help="The recording's file  [default: build/parity/CASE.pb]")
 @output_options("Every name and tap that was left out, not the first twelve.")
-def import_dump(
+def import_(
     golden: str, dump: Path, names: str | None, arithmetic: str | None, out: Path | None, output: Output
 ) -> None:
     """Make a recording of DUMP, tensors that were written on the inputs of GOLDEN (a file or a case's name).

@@ -1,4 +1,4 @@
-"""Write the tensors of a recording as other tools read them: export-dump."""
+"""Write the tensors of a recording as other tools read them: dump export."""
 
 from __future__ import annotations
 
@@ -13,20 +13,19 @@ from qwen3_parity.report.output import Output
 
 
 @click.command(
-    "export-dump",
     epilog=examples(
-        "qwen3-parity export-dump build/parity/decoder/plain.pb plain.safetensors",
-        "qwen3-parity export-dump '*' vectors/",
+        "qwen3-parity dump export build/parity/decoder/plain.pb --out plain.safetensors",
+        "qwen3-parity dump export '*' --out vectors/",
     ),
 )
 @click.argument("recording", shell_complete=CASE_OR_FILE)
-@click.argument("out", type=click.Path(path_type=Path))
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="A file that ends in .safetensors or .npz.")
 @output_options("")
-def export_dump(recording: str, out: Path, output: Output) -> None:
-    """Write every tensor of RECORDING, a file or a golden's case name, to OUT: a .safetensors or an .npz.
+def export(recording: str, out: Path, output: Output) -> None:
+    """Write every tensor of RECORDING, a file or a case's name, as safetensors or npz.
 
     A tensor is called by its tap, or step.tap where there are several steps. safetensors' metadata has case and axes.
-    The way back is import-dump. Cases by a glob, as '*', go into the folder OUT, as a data set for people who have
+    The way back is dump import. Cases by a glob, as '*', go into the folder --out, as a data set for people who have
     nothing of this package: safetensors, and an index in JSON lines with floors and digests.
     """
     from qwen3_golden import read
@@ -36,7 +35,7 @@ def export_dump(recording: str, out: Path, output: Output) -> None:
     if "*" in recording:
         vectors(recording, out, output)
     if out.suffix not in (".safetensors", ".npz"):
-        raise click.UsageError(f"OUT ends in .safetensors or in .npz, and this is {str(out)!a}")
+        raise click.UsageError(f"--out ends in .safetensors or in .npz, and this is {str(out)!a}")
     with output.progress(f"writing {out}"):
         count = write_dump(read(golden_path(recording), digests=True), out)
     size = out.stat().st_size

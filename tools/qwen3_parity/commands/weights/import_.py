@@ -1,4 +1,4 @@
-"""The command that makes a Hugging Face directory of an exported checkpoint: import."""
+"""The command that makes a Hugging Face directory of an exported checkpoint: weights import."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from qwen3_parity.report.output import Output
 FILE = click.Path(path_type=Path)
 
 
-@click.command("import", epilog=examples("qwen3-parity import exported/ --out Qwen3-0.6B-again/"))
+@click.command("import", epilog=examples("qwen3-parity weights import exported/ --out Qwen3-0.6B-again/"))
 @click.argument("directory", type=FILE)
 @click.option("--out", required=True, type=FILE, help="The new folder.")
 @output_options("Every file on a line of its own.")

@@ -1,4 +1,4 @@
-"""The command that writes a checkpoint, or a tokenizer alone, as protobuf messages, for ports: export."""
+"""The command that writes a checkpoint, or a tokenizer alone, as protobuf messages, for ports: weights export."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NoReturn
 import click
 
 from qwen3_golden.wire import MAX_FILE_BYTES
-from qwen3_parity.commands import DIRECTORY, examples, output_options
+from qwen3_parity.commands import DIRECTORY, examples, model_option, output_options
 from qwen3_parity.report.output import Output
 from qwen3_reference.versions import refuse_unsupported
 
@@ -17,16 +17,11 @@ FILE = click.Path(path_type=Path)
 
 @click.command(
     epilog=examples(
-        "qwen3-parity export --model ./Qwen3-0.6B --out exported/",
-        "qwen3-parity export --tokenizer ./Qwen3-0.6B --out tokenizer.pb",
+        "qwen3-parity weights export --model ./Qwen3-0.6B --out exported/",
+        "qwen3-parity weights export --tokenizer ./Qwen3-0.6B --out tokenizer.pb",
     )
 )
-@click.option(
-    "--model",
-    metavar="DIR_OR_HUB_ID",
-    shell_complete=DIRECTORY,
-    help="A Qwen3 (or Qwen2) checkpoint: --out is a new folder.",
-)
+@model_option("of Qwen3 or Qwen2; --out is a new folder.")
 @click.option(
     "--tokenizer",
     metavar="DIR_OR_HUB_ID",

@@ -1,4 +1,4 @@
-"""The command that makes an encoder–decoder of a Qwen3 checkpoint: initialize."""
+"""The command that makes an encoder–decoder of a Qwen3 checkpoint: weights initialize."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from qwen3_golden import ParityError
 from qwen3_golden.whole import write_whole
 from qwen3_golden.whole_folder import whole_folder
 from qwen3_parity.checkpoints.foreign import refuse_foreign
-from qwen3_parity.commands import DIRECTORY, examples, output_options
+from qwen3_parity.commands import examples, model_option, output_options
 from qwen3_parity.report.output import Output
 from qwen3_reference.versions import refuse_unsupported
 
@@ -30,21 +30,17 @@ _KINDS = ("qwen3", "qwen2")
 _TOKENIZERS = ("tokenizer.json", "vocab.json")
 
 
-@click.command(
-    epilog=examples("qwen3-parity initialize --qwen3-model ./Qwen3-0.6B --output-dir encoder-decoder --verify")
-)
-@click.option(
-    "--qwen3-model", default="Qwen/Qwen3-0.6B", show_default=True, metavar="DIR_OR_HUB_ID", shell_complete=DIRECTORY
-)
-@click.option("--output-dir", required=True, type=click.Path(path_type=Path), help="A new folder for the model.")
+@click.command(epilog=examples("qwen3-parity weights initialize --model ./Qwen3-0.6B --out encoder-decoder --verify"))
+@model_option("of Qwen3 or Qwen2.", default="Qwen/Qwen3-0.6B", show_default=True)
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="A new folder for the model.")
 @click.option("--num-sentinel-tokens", type=click.IntRange(min=0), default=100, show_default=True)
 @click.option("--verify", is_flag=True, help="Read the model back and compare every tensor with the checkpoint.")
 @click.option("--device", default="cpu", show_default=True, help="Where the model is put together.")
 @click.option("--dtype", type=click.Choice(DTYPES), help="What the weights are cast to  [default: as they are stored]")
 @output_options("")
 def initialize(
-    qwen3_model: str,
-    output_dir: Path,
+    model: str,
+    out: Path,
     num_sentinel_tokens: int,
     verify: bool,
     device: str,
@@ -55,7 +51,7 @@ def initialize(
 
     The folder gets the model, the tokenizer where the checkpoint has one, and initialization_info.json; it appears
     whole or not at all. When a check of --verify fails the faults are listed, the exit code is 1 and there is no
-    folder. A folder that was initialised before is judged by --verify as it stands, against --qwen3-model: nothing is
+    folder. A folder that was initialised before is judged by --verify as it stands, against --model: nothing is
     made, and only the result is written, as verification_passed.
     """
     refuse_unsupported()
@@ -63,27 +59,27 @@ def initialize(
 
     faults: list[Any] = []
     with suppress(_FaultyError), _bars(output) as progress:
-        if verify and (output_dir / INFO).is_file():
-            with _refused(qwen3_model):
-                info = read_json(output_dir / INFO)
-            faults = _faults(output_dir, qwen3_model, progress)
-            with _refused(str(output_dir)):
-                _write_info(output_dir, info | {"verification_passed": not faults})
+        if verify and (out / INFO).is_file():
+            with _refused(model):
+                info = read_json(out / INFO)
+            faults = _faults(out, model, progress)
+            with _refused(str(out)):
+                _write_info(out, info | {"verification_passed": not faults})
         else:
-            with whole_folder(output_dir) as folder:
-                info = _make(folder, qwen3_model, num_sentinel_tokens, device, dtype, progress)
-                faults = _faults(folder, qwen3_model, progress) if verify else []
+            with whole_folder(out) as folder:
+                info = _make(folder, model, num_sentinel_tokens, device, dtype, progress)
+                faults = _faults(folder, model, progress) if verify else []
                 if faults:
                     raise _FaultyError
                 _write_info(folder, info | {"verification_passed": True if verify else None})
-    line = f"{output_dir}: {'verified, every tensor' if verify else 'not verified'}"
+    line = f"{out}: {'verified, every tensor' if verify else 'not verified'}"
     if faults:
         failed = sorted({fault.check for fault in faults})
-        line = f"{output_dir}: {len(faults)} faults; failed: {', '.join(failed)}"
+        line = f"{out}: {len(faults)} faults; failed: {', '.join(failed)}"
         for text in (*(str(fault) for fault in faults if not output.quiet), line):
             click.echo(text, err=True)
     data = {
-        "folder": str(output_dir),
+        "folder": str(out),
         "verified": not faults if verify else None,
         "faults": [{"check": fault.check, "says": str(fault)} for fault in faults],
     }

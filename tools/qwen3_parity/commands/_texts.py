@@ -1,11 +1,11 @@
-"""The command that holds our tokenizer against Hugging Face's on a user's own texts."""
+"""Our tokenizer held against Hugging Face's on a user's own texts: check --tokenizer."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 from rich.console import RenderableType
@@ -13,37 +13,20 @@ from rich.console import RenderableType
 from qwen3_golden import ParityError, Recording, pb, write
 from qwen3_golden.regular_file import open_regular
 from qwen3_golden.stages import stages_in
-from qwen3_parity.commands import DIRECTORY, examples, output_options
+from qwen3_parity.judge.next_command import command
 from qwen3_parity.report.output import Output
 from qwen3_reference.versions import refuse_unsupported
 
 if TYPE_CHECKING:
     from qwen3_reference.tokenization.loading import ReferenceTokenizer
 
-FILE = click.Path(path_type=Path)
 
+def check_texts(
+    tokenizer: str, texts: Sequence[str], files: Sequence[Path], out: Path | None, output: Output
+) -> NoReturn:
+    """Compare our tokenizer with Hugging Face's on texts, and leave with the verdict's exit code.
 
-@click.command(
-    epilog=examples(
-        "qwen3-parity tokenize --tokenizer ./Qwen3-0.6B --text 'naïve 東京 123'",
-        "qwen3-parity tokenize --tokenizer ./Qwen3-0.6B --file book.txt",
-    )
-)
-@click.option(
-    "--tokenizer", required=True, metavar="DIR_OR_HUB_ID", shell_complete=DIRECTORY, help="A Qwen3-type tokenizer."
-)
-@click.option("--text", "texts", multiple=True, metavar="TEXT", help="A text; may be given several times.")
-@click.option("--file", "files", multiple=True, type=FILE, help="A file whose content is one text, as UTF-8.")
-@click.option("--show", "shown", is_flag=True, hidden=True, help="As -v.")
-@output_options("Every stage of ours, too.")
-@click.option("--out", type=FILE, help="Also write Hugging Face's recording: a golden of your own.")
-def tokenize(
-    tokenizer: str, texts: tuple[str, ...], files: tuple[Path, ...], shown: bool, out: Path | None, output: Output
-) -> None:
-    """Compare our tokenizer with Hugging Face's on TEXT, stage by stage, there and back.
-
-    A long text is compared in pieces, cut where that changes none of Hugging Face's ids. What --out writes is
-    recorded, checked and diagnosed like the committed goldens, with any tokenizer.
+    What `out` gets is Hugging Face's recording. Raises `UsageError` where there is no text.
     """
     refuse_unsupported()
     from qwen3_parity.recording.request import tokenizer_directory
@@ -71,7 +54,7 @@ def tokenize(
                 candidate = recorded(captured, directory, lambda *_: runner)
                 parts.append(check_tokenization(captured, candidate))
                 counts[name] += len(captured.tokenization.encoding[0].id)
-                if shown or output.verbose:
+                if output.verbose:
                     output.say(texts_table(candidate, ["*"]))
                 if out is not None:
                     golden.tokenization.MergeFrom(captured.tokenization)
@@ -82,7 +65,7 @@ def tokenize(
     lines: list[RenderableType] = [report.terminal(verdicts, every=output.verbose)]
     if out is not None:
         write(out, golden)
-        lines.append(f"next: qwen3-parity record {out} --impl MODULE:FACTORY --tokenizer {directory}")
+        lines.append(f"next: {command('record', out, '--impl', 'MODULE:FACTORY', '--model', tokenizer)}")
     texts_said = [{"name": name, "characters": len(text), "ids": counts[name]} for name, text in named.items()]
     data = {"texts": texts_said, "recording": out and str(out)}
     output.finish(verdicts.exit_code, report.summary(verdicts), lambda: verdicts.to_json() | data, lambda: lines)

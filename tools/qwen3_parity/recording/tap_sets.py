@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from qwen3_golden import pb
+from qwen3_parity.judge.spoken import as_filed
 from qwen3_reference.graph.words import RESULTS
 
 _CHOICES = ("next_token_probs", "generated_ids")
@@ -18,7 +19,7 @@ _MODULES = (
     *("*.attn_residual", "*.gate_proj", "*.up_proj", "*.act", "*.down_proj", "*.linear[12]"),
 )
 
-LEVELS: Mapping[str, tuple[str, ...]] = {
+TAP_SETS: Mapping[str, tuple[str, ...]] = {
     "all": (),
     "fused": ("!*.mask", "!*_rope", "!*.scores", "!*.probs", "!*.cache_*"),
     "modules": (*_MODULES, *_RETURNED),
@@ -45,6 +46,6 @@ OF_GRAPHS: Mapping[str, tuple[str, ...]] = {
 
 
 def globs_of(words: Iterable[str], case: pb.Case) -> tuple[str, ...]:
-    """The globs that levels and globs stand for in a case."""
-    levels = OF_GRAPHS if case.mode == pb.GRAPH else LEVELS
-    return tuple(glob for word in words for glob in levels.get(word, (word,)))
+    """The globs that sets of taps and globs stand for in a case."""
+    sets = OF_GRAPHS if case.mode == pb.GRAPH else TAP_SETS
+    return as_filed(glob for word in words for glob in sets.get(word, (word,)))
