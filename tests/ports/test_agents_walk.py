@@ -105,9 +105,8 @@ class TorchModule(Port):
         places = {"wiring": str(ROOT / "tests" / "wiring"), "mistakes": str(folder / "mistakes.json")}
         (folder / "a_port_in_torch.py").write_text(MODULE.format(**places), encoding="utf-8")
         self._tell()
-        answer(
-            f"qwen3-parity match-names decoder/ragged_decode --impl a_port_in_torch:build --out {folder}/names.toml --json"
-        )
+        model = "decoder/ragged_decode --impl a_port_in_torch:build"
+        answer(f"qwen3-parity match-names {model} --out {folder}/names.toml --json")
 
     def _tell(self) -> None:
         (self.folder / "mistakes.json").write_text(json.dumps(sorted(self.mistakes)), encoding="utf-8")

@@ -43,7 +43,7 @@ def test_a_glob_records_every_case_that_has_something_to_run(tmp_path: Path) -> 
     said = json.loads(done.stdout)
     names = [recording["case"] for recording in said["recordings"]]
     assert done.exit_code == 0 and len(names) > 3 and all(name.startswith("op/r") for name in names)
-    assert said["next_step"] == f"qwen3-parity check {tmp_path / 'out'}"
+    assert said["next"]["command"] == f"qwen3-parity check --json {tmp_path / 'out'}"
     assert run("check", tmp_path / "out").exit_code == 0
 
 
