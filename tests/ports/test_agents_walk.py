@@ -105,7 +105,7 @@ class TorchModule(Port):
         places = {"wiring": str(ROOT / "tests" / "wiring"), "mistakes": str(folder / "mistakes.json")}
         (folder / "a_port_in_torch.py").write_text(MODULE.format(**places), encoding="utf-8")
         self._tell()
-        model = "decoder/ragged_decode --impl a_port_in_torch:build"
+        model = "decoder/plain --impl a_port_in_torch:build"
         answer(f"qwen3-parity match-names {model} --out {folder}/names.toml --json")
 
     def _tell(self) -> None:

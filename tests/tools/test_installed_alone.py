@@ -93,7 +93,7 @@ def test_only_a_model_that_is_streamed_needs_accelerate(tmp_path: Path, monkeypa
     small = ["capture", "--model", model, "--target-ids", "1,2,3", "--out", str(tmp_path)]
     done = CliRunner().invoke(main, small)
     assert done.exit_code == 0, done.output
-    done = CliRunner().invoke(main, [*small, "--name", "streamed", "--stream"])
+    done = CliRunner().invoke(main, [*small[:-1], str(tmp_path / "streamed.pb"), "--stream"])
     assert done.exit_code == 2 and "pip install 'qwen3-parity[large]'" in done.output
     assert [one.name for one in tmp_path.iterdir()] == ["request.pb"]
 

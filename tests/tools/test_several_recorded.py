@@ -81,7 +81,8 @@ def test_what_comes_next_keeps_the_model(tmp_path: Path, monkeypatch: pytest.Mon
     captured = run("capture", *model, "--target-ids", "1,2,3", "--no-floors", "--out", "request.pb", "--json")
     assert json.loads(captured.stdout)["next_step"] == "qwen3-parity record request.pb --model 'my model'"
     recorded = run("record", "request.pb", *model, "--out", "c.pb", "--json")
-    assert json.loads(recorded.stdout)["next_step"] == f"qwen3-parity check {files}"
+    following = json.loads(recorded.stdout)["next"]["command"]
+    assert following == "qwen3-parity check --json --model 'my model' request.pb c.pb"
     made = read("c.pb")
     wrong = [Tensor(t.info, t.array * 2) if t.info.name == "decoder.norm" else t for t in made]
     write("c.pb", Recording(made.case, made.provenance, made.run, wrong, made.parameters))
