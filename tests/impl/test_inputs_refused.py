@@ -1,11 +1,13 @@
-"""What a caller can get wrong is one clear `ValueError` on every backend, and the encoder is never fed in chunks."""
+"""What a caller can get wrong is one clear `ValueError` on every backend; what is too long is told."""
 
+import logging
 import re
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import torch
-from transformers import DynamicCache, EncoderDecoderCache
+from transformers import DynamicCache, EncoderDecoderCache, StaticCache
 
 SOURCE = torch.arange(5, 17).reshape(2, 6)
 TARGET = torch.arange(20, 28).reshape(2, 4)
@@ -18,6 +20,40 @@ def model(request: pytest.FixtureRequest, make_model: Any) -> Any:
 
 def _states(batch: int = 1, length: int = 3) -> torch.Tensor:
     return torch.ones(batch, length, 40)
+
+
+ONE = torch.tensor([[5]])
+REFUSED: list[tuple[Callable[[Any], object], str]] = [
+    (lambda m: m(decoder_input_ids=ONE), "no encoder input"),
+    (lambda m: m(ONE), "no decoder input"),
+    (lambda m: m.decoder(ONE), "encoder_hidden_states is missing"),
+    (lambda m: m.decoder(ONE, torch.ones(2, 3, 40)), "encoder_hidden_states has shape"),
+    (lambda m: m.decoder(ONE, torch.ones(1, 3, 41)), "encoder_hidden_states has shape"),
+    (lambda m: m.decoder(ONE, torch.ones(3, 40)), "encoder_hidden_states has shape"),
+    (lambda m: m.encoder(torch.ones(1, 2)), "dtype torch"),
+    (lambda m: m.encoder(inputs_embeds=torch.ones(1, 2, 39)), "hidden_size = 40"),
+    (lambda m: m.encoder(ONE, past_key_values=DynamicCache()), "whole input in one call"),
+    (lambda m: m.decoder(ONE, _states(), past_key_values=DynamicCache()), "expected an EncoderDecoderCache"),
+    (lambda m: m(SOURCE, torch.ones(2, 6, dtype=torch.complex64), TARGET), "mask has dtype torch.complex64"),
+    (lambda m: m(SOURCE, torch.ones(2), TARGET), "attention_mask has 1 dimensions.*expected 2 or 4"),
+    (lambda m: m(SOURCE, torch.ones(2, 6, 6), TARGET), "attention_mask has 3 dimensions.*expected 2 or 4"),
+    (lambda m: _with_memory(m, _states(1, 6)), r"encoder_hidden_states has shape \(1, 6, 40\); expected \(2, length"),
+    (lambda m: _with_memory(m, _states(3, 6)), r"encoder_hidden_states has shape \(3, 6, 40\); expected \(2, length"),
+    (lambda m: _with_memory(m, _states(2, 6).long()), "states has dtype torch.int64; expected a floating one"),
+    (lambda m: m(inputs_embeds=_states(2, 6).long(), decoder_input_ids=TARGET), "inputs_embeds has dtype torch.int64"),
+    (lambda m: m(encoder_outputs=_states(2, 6), decoder_input_ids=TARGET), "is a Tensor; expected what the encoder"),
+    (lambda m: type(m.encoder.layers[0].self_attn)(m.config, 3), "layer_idx = 3"),
+]  # fmt: skip
+
+
+def _with_memory(model: Any, states: torch.Tensor) -> Any:
+    return model(decoder_input_ids=TARGET, encoder_outputs=(states,))
+
+
+@pytest.mark.parametrize(("call", "words"), REFUSED)
+def test_a_call_that_cannot_be_is_refused_in_words(model: Any, call: Callable[[Any], object], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        call(model)
 
 
 @pytest.mark.parametrize("bad", [97, -1])
@@ -39,44 +75,6 @@ def test_ids_and_embeddings_together_or_neither_are_refused(model: Any, side: st
         getattr(model, side)(**arguments)
 
 
-def test_model_without_encoder_input_is_refused(model: Any) -> None:
-    with pytest.raises(ValueError, match="no encoder input"):
-        model(decoder_input_ids=torch.tensor([[5]]))
-
-
-def test_model_without_decoder_input_is_refused(model: Any) -> None:
-    with pytest.raises(ValueError, match="no decoder input"):
-        model(torch.tensor([[5]]))
-
-
-def test_decoder_without_encoder_states_names_them(model: Any) -> None:
-    with pytest.raises(ValueError, match="encoder_hidden_states is missing"):
-        model.decoder(torch.tensor([[5]]))
-
-
-@pytest.mark.parametrize("shape", [(2, 3, 40), (1, 3, 41), (3, 40)])
-def test_encoder_states_of_another_shape_are_refused(model: Any, shape: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match="encoder_hidden_states has shape"):
-        model.decoder(torch.tensor([[5]]), torch.ones(shape))
-
-
-def test_floating_ids_and_narrow_embeddings_are_refused(model: Any) -> None:
-    with pytest.raises(ValueError, match="dtype torch"):
-        model.encoder(torch.ones(1, 2))
-    with pytest.raises(ValueError, match="hidden_size = 40"):
-        model.encoder(inputs_embeds=torch.ones(1, 2, 39))
-
-
-def test_encoder_refuses_a_cache_because_it_cannot_be_fed_in_chunks(model: Any) -> None:
-    with pytest.raises(ValueError, match="whole input in one call"):
-        model.encoder(torch.tensor([[5]]), past_key_values=DynamicCache())
-
-
-def test_cache_of_another_class_is_refused(model: Any) -> None:
-    with pytest.raises(ValueError, match="DynamicCache; expected an EncoderDecoderCache"):
-        model.decoder(torch.tensor([[5]]), _states(), past_key_values=DynamicCache())
-
-
 def test_cache_of_another_source_is_refused(model: Any) -> None:
     cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
     model.decoder(torch.tensor([[5]]), _states(1, 3), past_key_values=cache)
@@ -96,11 +94,6 @@ def test_mask_of_the_current_step_only_is_refused(model: Any) -> None:
     model.decoder(torch.tensor([[5, 6]]), _states(), past_key_values=cache)
     with pytest.raises(ValueError, match=r"shape \(1, 1\); expected \(1, 3\)"):
         model.decoder(torch.tensor([[5]]), _states(), attention_mask=torch.ones(1, 1), past_key_values=cache)
-
-
-def test_labels_of_another_length_are_refused(model: Any) -> None:
-    with pytest.raises(ValueError, match="labels has shape"):
-        model(torch.tensor([[5]]), decoder_input_ids=torch.tensor([[5, 6]]), labels=torch.tensor([[5]]))
 
 
 @pytest.mark.parametrize("shape", [(2, 3), (2, 5), (1, 4), (3, 4)])
@@ -180,20 +173,6 @@ def test_four_dimensional_mask_of_integers_is_refused(model: Any, side: str) -> 
         _with_mask(model, side, torch.ones(FOUR_DIMENSIONAL[side][0], dtype=torch.long))
 
 
-@pytest.mark.parametrize(
-    "mask", [torch.ones(2, 6, dtype=torch.complex64), torch.full((2, 6), 0.5)], ids=["complex", "0.5"]
-)
-def test_padding_mask_that_is_not_zeros_and_ones_is_refused(model: Any, mask: torch.Tensor) -> None:
-    with pytest.raises(ValueError, match=r"mask has dtype torch.complex64|mask is 2-D and floating but not 0/1"):
-        model(SOURCE, mask, TARGET)
-
-
-@pytest.mark.parametrize("dimensions", [1, 3])
-def test_mask_of_one_or_three_dimensions_is_refused(model: Any, dimensions: int) -> None:
-    with pytest.raises(ValueError, match=rf"attention_mask has {dimensions} dimensions.*expected 2 or 4"):
-        model(SOURCE, torch.ones((2, 6, 6)[:dimensions]), TARGET)
-
-
 @pytest.mark.parametrize(("argument", "length"), [("position_ids", 6), ("decoder_position_ids", 4)])
 @pytest.mark.parametrize("given", ["ids", "encoder_outputs"])
 def test_positions_of_another_shape_or_dtype_are_refused(model: Any, argument: str, length: int, given: str) -> None:
@@ -205,19 +184,6 @@ def test_positions_of_another_shape_or_dtype_are_refused(model: Any, argument: s
             model(**source, decoder_input_ids=TARGET, **{argument: torch.zeros(shape, dtype=torch.long)})
     with pytest.raises(ValueError, match=r"position_ids has dtype torch.float32; expected integers"):
         model(**source, decoder_input_ids=TARGET, **{argument: torch.zeros(2, length)})
-
-
-@pytest.mark.parametrize("batch", [1, 3])
-def test_encoder_outputs_of_another_batch_are_refused(model: Any, batch: int) -> None:
-    with pytest.raises(ValueError, match=rf"encoder_hidden_states has shape \({batch}, 6, 40\); expected \(2, length"):
-        model(decoder_input_ids=TARGET, encoder_outputs=(_states(batch, 6),))
-
-
-def test_embeddings_and_encoder_states_of_integers_are_refused(model: Any) -> None:
-    with pytest.raises(ValueError, match=r"inputs_embeds has dtype torch.int64; expected a floating one"):
-        model(inputs_embeds=_states(2, 6).long(), decoder_input_ids=TARGET)
-    with pytest.raises(ValueError, match=r"encoder_hidden_states has dtype torch.int64; expected a floating one"):
-        model(decoder_input_ids=TARGET, encoder_outputs=(_states(2, 6).long(),))
 
 
 @torch.no_grad()
@@ -233,11 +199,6 @@ def test_labels_without_a_start_id_are_refused(make_model: Any) -> None:
         model(torch.tensor([[5]]), labels=torch.tensor([[5, 6]]))
 
 
-def test_layer_index_outside_the_stack_is_refused(model: Any) -> None:
-    with pytest.raises(ValueError, match="layer_idx = 3"):
-        type(model.encoder.layers[0].self_attn)(model.config, 3)
-
-
 def test_a_cache_has_two_names_and_is_one(model: Any) -> None:
     cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
     model.decoder(torch.tensor([[5]]), _states(1, 3), cache=cache)
@@ -246,3 +207,154 @@ def test_a_cache_has_two_names_and_is_one(model: Any) -> None:
         model.decoder(torch.tensor([[5]]), _states(1, 3), past_key_values=cache, cache=cache)
     with pytest.raises(ValueError, match="two names of the same argument"):
         model(torch.tensor([[5]]), decoder_input_ids=torch.tensor([[5]]), past_key_values=cache, cache=cache)
+
+
+SIDES = ["encoder inputs_embeds", "decoder inputs_embeds", "encoder_hidden_states"]
+WRONG_TYPES = {"list": torch.Tensor.tolist, "ndarray": torch.Tensor.numpy}
+
+
+def _with_states(model: Any, side: str, dtype: torch.dtype) -> Any:
+    if side == "encoder_hidden_states":
+        return model(encoder_outputs=(_states(2, 6).to(dtype),), decoder_input_ids=TARGET)
+    if side == "encoder inputs_embeds":
+        return model(inputs_embeds=_states(2, 6).to(dtype), decoder_input_ids=TARGET)
+    return model(SOURCE, decoder_inputs_embeds=_states(2, 4).to(dtype))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("side", SIDES)
+def test_states_of_another_dtype_than_the_models_are_refused(model: Any, side: str, dtype: torch.dtype) -> None:
+    with pytest.raises(ValueError, match=rf"{side} has dtype {dtype}; expected the model's, torch.float32"):
+        _with_states(model, side, dtype)
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_float32_states_are_refused_by_a_bfloat16_model(make_model: Any, side: str) -> None:
+    with pytest.raises(ValueError, match=rf"{side} has dtype torch.float32; expected the model's, torch.bfloat16"):
+        _with_states(make_model().bfloat16(), side, torch.float32)
+
+
+@pytest.mark.parametrize("side", SIDES)
+@torch.no_grad()
+def test_autocast_takes_states_of_its_own_dtype(model: Any, side: str) -> None:
+    with torch.autocast("cpu", torch.bfloat16):
+        assert bool(_with_states(model, side, torch.bfloat16).logits.isfinite().all())
+
+
+@torch.no_grad()
+def test_states_whose_keys_are_cached_may_be_of_any_dtype(model: Any) -> None:
+    cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
+    model(encoder_outputs=(_states(2, 6),), decoder_input_ids=TARGET, past_key_values=cache)
+    model(encoder_outputs=(_states(2, 6).double(),), decoder_input_ids=TARGET[:, :1], past_key_values=cache)
+
+
+@pytest.mark.parametrize("kind", ["dynamic", "static"])
+@torch.no_grad()
+def test_a_cache_of_a_shallower_model_is_refused(model: Any, make_model: Any, kind: str) -> None:
+    shallow = make_model(num_hidden_layers=2)
+    cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
+    if kind == "static":
+        own, memory = (StaticCache(config=shallow.config, max_cache_len=slots) for slots in (9, 6))
+        cache = EncoderDecoderCache(own, memory)
+    shallow(SOURCE, decoder_input_ids=TARGET, past_key_values=cache)
+    with pytest.raises(ValueError, match="self-attention cache has 2 layers; expected num_hidden_layers = 3"):
+        model(SOURCE, decoder_input_ids=TARGET[:, :1], past_key_values=cache)
+
+
+@pytest.mark.parametrize("kind", WRONG_TYPES)
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [
+        ("input_ids", SOURCE),
+        ("attention_mask", torch.ones_like(SOURCE)),
+        ("position_ids", torch.arange(6)[None]),
+        ("decoder_input_ids", TARGET),
+        ("decoder_attention_mask", torch.ones_like(TARGET)),
+        ("decoder_position_ids", torch.arange(4)[None]),
+        ("inputs_embeds", _states(2, 6)),
+        ("decoder_inputs_embeds", _states(2, 4)),
+        ("labels", TARGET),
+    ],
+    ids=lambda one: one if isinstance(one, str) else "",
+)
+def test_what_is_no_tensor_is_refused_by_its_name(model: Any, argument: str, value: torch.Tensor, kind: str) -> None:
+    inputs = {"input_ids": SOURCE, "decoder_input_ids": TARGET, argument: WRONG_TYPES[kind](value)}
+    if argument.endswith("inputs_embeds"):
+        del inputs[argument.replace("inputs_embeds", "input_ids")]
+    name = argument.removeprefix("decoder_")
+    with pytest.raises(ValueError, match=rf"{name}.* is a {kind}; expected a tensor"):
+        model(**inputs)
+
+
+@pytest.mark.parametrize("side", ["encoder", "decoder"])
+def test_a_mask_that_is_no_tensor_is_refused_where_positions_are_given_too(model: Any, side: str) -> None:
+    prefix = "" if side == "encoder" else "decoder_"
+    length = 6 if side == "encoder" else 4
+    given = {f"{prefix}position_ids": torch.arange(length)[None], f"{prefix}attention_mask": [[1] * length] * 2}
+    with pytest.raises(ValueError, match=r"attention_mask.* is a list; expected a tensor"):
+        model(SOURCE, decoder_input_ids=TARGET, **given)
+
+
+@pytest.mark.parametrize("value", [0.5, -1.0, 2.0, float("nan")])
+@pytest.mark.parametrize("argument", ["attention_mask", "decoder_attention_mask"])
+def test_a_floating_padding_mask_of_other_numbers_than_0_and_1_is_refused(
+    model: Any, argument: str, value: float
+) -> None:
+    mask = torch.ones(SOURCE.shape if argument == "attention_mask" else TARGET.shape)
+    mask[1, 0] = value
+    with pytest.raises(ValueError, match=r"attention_mask.* is 2-D and floating but not 0/1"):
+        model(SOURCE, decoder_input_ids=TARGET, **{argument: mask})
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64, torch.bool], ids=str)
+@pytest.mark.parametrize("argument", ["input_ids", "decoder_input_ids", "labels"])
+def test_ids_of_no_integer_dtype_are_refused(model: Any, argument: str, dtype: torch.dtype) -> None:
+    inputs = {"input_ids": SOURCE, "decoder_input_ids": TARGET, "labels": TARGET}
+    inputs[argument] = inputs[argument].to(dtype)
+    name = argument.removeprefix("decoder_")
+    with pytest.raises(ValueError, match=rf"{name} has shape .* and dtype {dtype}; expected integers"):
+        model(**inputs)
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16], ids=str)
+@pytest.mark.parametrize("argument", ["input_ids", "decoder_input_ids"])
+def test_ids_too_narrow_for_an_embedding_are_refused(model: Any, argument: str, dtype: torch.dtype) -> None:
+    inputs = {"input_ids": SOURCE, "decoder_input_ids": TARGET}
+    inputs[argument] = inputs[argument].to(dtype)
+    with pytest.raises(ValueError, match=rf"input_ids has dtype {dtype}; expected int64 or int32"):
+        model(**inputs)
+
+
+@pytest.mark.parametrize("beams", [1, 2])
+@pytest.mark.parametrize(("source", "target"), [(2, 1), (1, 2)])
+def test_generate_refuses_decoder_ids_of_another_batch(model: Any, source: int, target: int, beams: int) -> None:
+    with pytest.raises(ValueError, match=rf"decoder_input_ids has shape \({target}, 4\), input_ids \({source}, 6\)"):
+        model.generate(SOURCE[:source], decoder_input_ids=TARGET[:target], max_new_tokens=2, num_beams=beams)
+
+
+@pytest.mark.parametrize("name", ["input_ids", "attention_mask", "decoder_input_ids", "decoder_attention_mask"])
+def test_generate_refuses_what_is_no_tensor(model: Any, name: str) -> None:
+    inputs = {"input_ids": SOURCE, "decoder_input_ids": TARGET}
+    inputs[name] = [[1, 1], [1, 1]]  # type: ignore[assignment]
+    with pytest.raises(ValueError, match=f"{name} is a list; expected a tensor"):
+        model.generate(**inputs, max_new_tokens=2)
+
+
+@pytest.fixture
+def reminders() -> Iterator[list[str]]:
+    """What transformers logs in generation: it keeps its records from the root."""
+    logger, seen = logging.getLogger("transformers.generation.stopping_criteria"), []
+    handler = logging.Handler()
+    handler.emit = lambda record: seen.append(record.getMessage())  # type: ignore[method-assign]
+    logger.addHandler(handler)
+    yield seen
+    logger.removeHandler(handler)
+
+
+def test_generating_past_the_longest_position_is_told_and_goes_on(make_model: Any, reminders: list[str]) -> None:
+    short, long = make_model(max_position_embeddings=8), make_model(max_position_embeddings=64)
+    options = {"max_new_tokens": 12, "do_sample": False, "eos_token_id": None}
+    expected = long.generate(SOURCE, **options)
+    assert not reminders
+    assert short.generate(SOURCE, **options).tolist() == expected.tolist()
+    assert expected.shape == (2, 13) and any("maximum length (8)" in text for text in reminders)

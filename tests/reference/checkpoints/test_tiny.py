@@ -1,7 +1,6 @@
 """The committed checkpoints are the bytes they were, and loud."""
 
 import json
-from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -58,7 +57,6 @@ DIGESTS = {
     "gpt-oss": "714df726a9ebde464da9ca3a3b0d96cd702d89b32fa8fb31d6dbde165118d1b1",
     "gemma3": "d05e9794093118d87fad450f6617af99971d846afcc4677683268dffd7f8794b",
 }
-PAIRS = [("tied-encoder", "tied-decoder"), ("window-encoder", "window-decoder"), ("qwen2-encoder", "qwen2-decoder")]
 NAMES = [definition.name for definition in (*DEFINITIONS, *TWINS, *LLAMA_DEFINITIONS)]
 MODELS = sorted({case.checkpoint for case in MODEL_CASES})
 
@@ -84,30 +82,6 @@ def test_a_seed_draws_the_same_twice_and_another_seed_something_else() -> None:
     other = draw_tensors(DEFINITIONS[1])
     assert all(np.array_equal(first[name], again[name]) for name in first)
     assert not np.array_equal(first["model.norm.weight"], other["model.norm.weight"])
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_norm_weights_are_away_from_1_and_from_each_other(checkpoints: Path, name: str) -> None:
-    norms = {n: t.float32() for n, t in read_directory(checkpoints / name).items() if "norm" in n}
-    for weight in norms.values():
-        assert np.all(np.abs(np.abs(weight) - 1) > 0.15)
-        assert np.all(weight * 1024 == np.round(weight * 1024))
-        half = len(weight) // 2
-        assert np.mean(np.abs(weight[:half] - weight[half:]) > 0.05) >= (0.6 if half > 2 else 0.5)  # heads of 4
-    assert any((weight < 0).any() for weight in norms.values())
-    for (_, a), (_, b) in combinations(norms.items(), 2):
-        assert a.shape != b.shape or not np.array_equal(a, b)
-    for query in (n for n in norms if "q_norm" in n):
-        ratio = norms[query] / norms[query.replace("q_norm", "k_norm")]
-        assert np.ptp(ratio) > 0.5
-
-
-@pytest.mark.parametrize(("encoder", "decoder"), PAIRS)
-def test_a_pair_shares_its_embeddings_and_nothing_else(checkpoints: Path, encoder: str, decoder: str) -> None:
-    ours, theirs = read_directory(checkpoints / encoder), read_directory(checkpoints / decoder)
-    assert model_config(checkpoints / encoder) == model_config(checkpoints / decoder)
-    for name in ours.keys() - {"lm_head.weight"}:
-        assert np.array_equal(ours[name].bits, theirs[name].bits) == (name == "model.embed_tokens.weight"), name
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -94,21 +94,6 @@ def test_a_duplicate_in_the_golden_is_our_own_fault(world):
     assert error.value.fault == "harness bug"
 
 
-def test_a_tap_that_was_not_declared_is_named(world):
-    patterns = [p for p in world.golden.run.materialised if p != "encoder.norm"]
-    assert only(check(world.golden, world.with_run(materialised=patterns))).rule == "delivered but not declared"
-
-
-def test_a_declared_pattern_that_the_table_lacks_is_named(world):
-    patterns = [*world.golden.run.materialised, "decoder.nonsense"]
-    assert only(check(world.golden, world.with_run(materialised=patterns))).rule == "declared, but no such name"
-
-
-def test_a_declared_pattern_that_nothing_delivers_is_named(world):
-    patterns = [*world.golden.run.materialised, "generated_ids"]
-    assert only(check(world.golden, world.with_run(materialised=patterns))).rule == "declared, but never delivered"
-
-
 def test_inputs_alone_are_zero_comparisons(world):
     inputs = [item for item in world.golden if item.info.name.startswith("input.")]
     patterns = [item.info.name for item in inputs]
@@ -128,51 +113,67 @@ def test_another_shape_is_named(world):
     assert (problem.rule, problem.got) == ("another shape", str(array[:, :, :-1].shape))
 
 
-def test_a_shape_that_would_broadcast_is_named(world):
-    problem = only(check(world.golden, world.holding("logits", world.golden["logits", 1].array[:1].copy(), 1)))
-    assert problem.rule == "another shape"
+ATTENTION = "decoder.layers.0.merged_attn"
+NOT_FINITE, COPY = "NaN or infinity", "must be an exact copy"
+ELEMENTS: dict[str, tuple[str, tuple[int, ...], float | bool, int, str | int]] = {
+    "a row of padding": ("encoder.norm", (0, 4), 99.0, 0, 0),
+    "a NaN in a row of padding": ("encoder.norm", (0, 4, 1), np.nan, 0, NOT_FINITE),
+    "the first slot of a row padded on the left": ("logits", (1, 0), 99.0, 0, 0),
+    "the same slot of a row without padding": ("logits", (0, 0), 99.0, 0, 1),
+    "a decode step, at its own slot": ("logits", (1, 0), 99.0, 1, 1),
+    "padded keys of the encoder half": (f"{ATTENTION}.cache_encoder_keys", (1, 0, 4), 99.0, 0, 0),
+    "padded keys of the cache": (f"{ATTENTION}.cache_values", (1, 0, 0), 99.0, 1, 0),
+    "a hidden score": (f"{ATTENTION}.scores", (0, 0, 0, 2), 99.0, 0, 0),
+    "a visible score": (f"{ATTENTION}.scores", (0, 0, 2, 0), 99.0, 0, 1),
+    "an infinite hidden score": (f"{ATTENTION}.scores", (0, 0, 0, 2), np.inf, 0, NOT_FINITE),
+    "a hidden probability": (PROBS, (0, 0, 0, 2), 1e-12, 0, "probability of a hidden key is not exactly 0"),
+    "a mask that shows one key more": (f"{ATTENTION}.mask", (0, 0, 2), True, 0, COPY),
+    "a mask in a row of padding": (f"{ATTENTION}.mask", (1, 0), True, 0, 0),
+    "a position one off": ("decoder.position_ids", (0, 1), 2, 0, 1),
+    "a NaN": (Q_PROJ, (0, 0, 0), np.nan, 0, NOT_FINITE),
+    "minus infinity": (Q_PROJ, (0, 0, 0), -np.inf, 0, NOT_FINITE),
+}  # fmt: skip
 
 
-def test_narrower_storage_is_named(world):
-    narrow = world.golden[OUTPUT, 0].array.astype(np.float16)
-    assert only(check(world.golden, world.holding(OUTPUT, narrow))).rule == "another dtype"
+@pytest.mark.parametrize("element", ELEMENTS)
+def test_a_changed_element_counts_where_it_is_judged_and_nowhere_else(world, element):
+    tap, index, value, step, expected = ELEMENTS[element]
+    verdicts = check(world.golden, world.changed(tap, at(index, value), step))
+    assert (only(verdicts).rule if isinstance(expected, str) else verdicts.exit_code) == expected
 
 
-def test_bfloat16_bits_are_narrower_too(world):
-    bits = to_bfloat16(world.golden[OUTPUT, 0].array)
-    assert only(check(world.golden, world.holding(OUTPUT, bits, dtype=pb.BF16))).rule == "another dtype"
+def test_an_embedding_one_ulp_off_fails(world):
+    moved = np.nextafter(world.golden["encoder.embed_tokens", 0].array[0, 0, 0], 9)
+    assert only(check(world.golden, world.changed("encoder.embed_tokens", at((0, 0, 0), moved)))).rule == COPY
 
 
-def test_wider_storage_passes(world):
-    wide = world.golden[OUTPUT, 0].array.astype(np.float64)
-    assert check(world.golden, world.holding(OUTPUT, wide)).exit_code == 0
+DECLARED = [
+    (lambda patterns: {*patterns} - {"encoder.norm"}, "delivered but not declared"),
+    (lambda patterns: {*patterns, "decoder.nonsense"}, "declared, but no such name"),
+    (lambda patterns: {*patterns, "generated_ids"}, "declared, but never delivered"),
+]
 
 
-def test_integers_do_not_pass_for_floats(world):
-    whole = world.golden[OUTPUT, 0].array.astype(np.int64)
-    assert only(check(world.golden, world.holding(OUTPUT, whole))).rule == "another dtype"
+@pytest.mark.parametrize(("change", "rule"), DECLARED)
+def test_what_is_declared_is_what_is_delivered(world, change, rule):
+    candidate = world.with_run(materialised=sorted(change(world.golden.run.materialised)))
+    assert only(check(world.golden, candidate)).rule == rule
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_a_value_that_is_not_finite_fails(world, bad):
-    problem = only(check(world.golden, world.changed(Q_PROJ, at((0, 0, 0), bad))))
-    assert (problem.rule, problem.got) == ("NaN or infinity", "1 in the candidate alone")
+STORED = [
+    (lambda array: array.astype(np.float16), None, "another dtype"),
+    (to_bfloat16, pb.BF16, "another dtype"),
+    (lambda array: array.astype(np.int64), None, "another dtype"),
+    (lambda array: array[:1].copy(), None, "another shape"),
+    (lambda array: array.astype(np.float64), None, ""),
+]
+"""Narrower, an integer, a shape that would broadcast; wider passes."""
 
 
-def test_a_nan_of_the_golden_alone_fails(world):
-    spoilt = world.changed(Q_PROJ, at((0, 0, 0), np.nan))
-    assert only(check(spoilt, world.golden)).got == "1 in the golden alone"
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_a_value_that_is_not_finite_on_both_sides_fails(world, bad):
-    spoilt = world.changed(Q_PROJ, at((0, 0, 0), bad))
-    assert only(check(spoilt, spoilt)).got == "1 in both"
-
-
-def test_a_nan_in_an_exact_copy_fails_on_both_sides_too(world):
-    spoilt = world.changed("encoder.embed_tokens", at((0, 0, 0), np.nan))
-    assert only(check(spoilt, spoilt)).rule == "NaN or infinity"
+@pytest.mark.parametrize(("change", "dtype", "rule"), STORED)
+def test_what_is_stored_has_the_shape_and_is_no_narrower(world, change, dtype, rule):
+    verdicts = check(world.golden, world.holding(OUTPUT, change(world.golden[OUTPUT, 0].array), dtype=dtype))
+    assert (only(verdicts).rule == rule) if rule else verdicts.exit_code == 0
 
 
 def test_a_nan_floor_lets_nothing_pass(world):
@@ -231,67 +232,6 @@ def test_one_bad_head_is_caught_though_the_whole_tensor_and_every_row_pass(world
     assert tap.metrics.head_index == (5,)
 
 
-def test_padded_rows_are_not_compared(world):
-    assert check(world.golden, world.changed("encoder.norm", at((0, 4), 99.0))).exit_code == 0
-
-
-def test_a_nan_in_a_padded_row_fails(world):
-    problem = only(check(world.golden, world.changed("encoder.norm", at((0, 4, 1), np.nan))))
-    assert problem.rule == "NaN or infinity"
-
-
-def test_the_first_slot_of_a_left_padded_row_is_not_compared(world):
-    assert check(world.golden, world.changed("logits", at((1, 0), 99.0))).exit_code == 0
-
-
-def test_the_same_slot_of_a_row_without_padding_is_compared(world):
-    assert check(world.golden, world.changed("logits", at((0, 0), 99.0))).exit_code == 1
-
-
-def test_a_decode_step_is_judged_at_its_own_slot(world):
-    assert check(world.golden, world.changed("logits", at((1, 0), 99.0), step=1)).exit_code == 1
-
-
-def test_padded_key_slots_of_the_encoder_half_are_not_compared(world):
-    name = "decoder.layers.0.merged_attn.cache_encoder_keys"
-    assert check(world.golden, world.changed(name, at((1, 0, 4), 99.0))).exit_code == 0
-
-
-def test_padded_key_slots_of_the_cache_are_not_compared(world):
-    name = "decoder.layers.0.merged_attn.cache_values"
-    assert check(world.golden, world.changed(name, at((1, 0, 0), 99.0), step=1)).exit_code == 0
-
-
-def test_hidden_scores_are_not_compared(world):
-    name = "decoder.layers.0.merged_attn.scores"
-    assert check(world.golden, world.changed(name, at((0, 0, 0, 2), 99.0))).exit_code == 0
-
-
-def test_visible_scores_are_compared(world):
-    name = "decoder.layers.0.merged_attn.scores"
-    assert check(world.golden, world.changed(name, at((0, 0, 2, 0), 99.0))).exit_code == 1
-
-
-def test_an_infinite_hidden_score_fails(world):
-    name = "decoder.layers.0.merged_attn.scores"
-    assert only(check(world.golden, world.changed(name, at((0, 0, 0, 2), np.inf)))).rule == "NaN or infinity"
-
-
-def test_a_hidden_probability_must_be_exactly_zero(world):
-    problem = only(check(world.golden, world.changed(PROBS, at((0, 0, 0, 2), 1e-12))))
-    assert problem.rule == "probability of a hidden key is not exactly 0"
-
-
-def test_a_mask_that_shows_one_key_more_fails(world):
-    problem = only(check(world.golden, world.changed("decoder.layers.0.merged_attn.mask", at((0, 0, 2), True))))
-    assert problem.rule == "must be an exact copy"
-
-
-def test_a_mask_is_not_compared_in_padded_rows(world):
-    name = "decoder.layers.0.merged_attn.mask"
-    assert check(world.golden, world.changed(name, at((1, 0), True))).exit_code == 0
-
-
 def test_a_row_without_any_visible_key_is_not_compared_from_then_on(world):
     golden = world.changed("decoder.layers.0.merged_attn.mask", at((0, 1), False))
     candidate = replace(golden, tensors=list(golden.tensors))
@@ -302,18 +242,6 @@ def test_a_row_without_any_visible_key_is_not_compared_from_then_on(world):
     zeroed = world.changed(PROBS, at((0, slice(None), 1), 0.0))[PROBS, 0]
     tensors = [zeroed if t.key == zeroed.key else t for t in tensors]
     assert check(golden, replace(golden, tensors=tensors)).exit_code == 0
-
-
-def test_an_embedding_one_ulp_off_fails(world):
-    array = world.golden["encoder.embed_tokens", 0].array
-    problem = only(
-        check(world.golden, world.changed("encoder.embed_tokens", at((0, 0, 0), np.nextafter(array[0, 0, 0], 9))))
-    )
-    assert problem.rule == "must be an exact copy"
-
-
-def test_a_position_one_off_fails(world):
-    assert check(world.golden, world.changed("decoder.position_ids", at((0, 1), 2))).exit_code == 1
 
 
 def test_parameters_loaded_with_other_bytes_come_first(world):

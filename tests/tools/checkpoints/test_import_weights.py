@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 from parts_on_disk import CHECKPOINTS, CODES, COMMITTED, parts_of, rewrite, with_array
 
-from qwen3_golden import GOLDEN_ROOT, ParityError, Tensor, pb, read, read_parts, verify_weights, write
+from qwen3_golden import GOLDEN_ROOT, Array, ParityError, Tensor, pb, read, read_parts, verify_weights, write
 from qwen3_golden.probe import probe
 from qwen3_parity.checkpoints.export_weights import export_weights
 from qwen3_parity.checkpoints.import_weights import import_weights
@@ -23,6 +23,7 @@ from qwen3_reference.checkpoints.stored import read_directory
 
 K_PROJ = "model.layers.1.self_attn.k_proj.weight"
 V_PROJ = "model.layers.1.self_attn.v_proj.weight"
+LAYOUT = f"{K_PROJ} | not laid out as its axes say"
 
 
 def run(*arguments: object) -> Result:
@@ -88,25 +89,6 @@ def test_the_command_says_what_it_wrote(exported: Path, tmp_path: Path) -> None:
     assert read_parts(exported)[0].case.checkpoint[0].sha256.hex() in result.output
 
 
-def test_a_missing_part_is_named(exported: Path) -> None:
-    lost = parts_of(exported)[2]
-    lost.unlink()
-    refused(exported, "parts are missing", f"no {lost.name}")
-
-
-def test_a_part_of_another_count_is_named(exported: Path) -> None:
-    shutil.copy(parts_of(exported)[0], exported / "weights-00001-of-00009.pb")
-    refused(exported, "parts of another checkpoint", "weights-00001-of-00009.pb")
-
-
-def test_an_exchanged_pair_of_parts_is_refused(exported: Path) -> None:
-    one, two = parts_of(exported)[:2]
-    content = one.read_bytes()
-    one.write_bytes(two.read_bytes())
-    two.write_bytes(content)
-    refused(exported, "the file's name is not its own", "part 2 of 6")
-
-
 def test_a_part_of_another_checkpoint_is_refused(exported: Path, tmp_path: Path) -> None:
     source = shutil.copytree(CHECKPOINTS / "window-encoder", tmp_path / "model")
     weights = source / "model-00002-of-00002.safetensors"
@@ -114,31 +96,6 @@ def test_a_part_of_another_checkpoint_is_refused(exported: Path, tmp_path: Path)
     export_weights(source, tmp_path / "other", "window-encoder", 60_000)
     shutil.copy(parts_of(tmp_path / "other")[3], parts_of(exported)[3])
     refused(exported, parts_of(exported)[3].name, "of another checkpoint")
-
-
-def test_parts_that_disagree_about_places_are_refused(exported: Path) -> None:
-    rewrite(parts_of(exported)[1], lambda weights, case: setattr(weights.place[0], "sha256", bytes(32)))
-    refused(exported, "disagree about where tensors are", parts_of(exported)[1].name)
-
-
-def test_a_tensor_with_two_places_is_refused(exported: Path) -> None:
-    for part in parts_of(exported):
-        rewrite(part, lambda weights, case: weights.place.append(weights.place[0]))
-    refused(exported, "the places are not one for each tensor")
-
-
-def test_parts_that_disagree_about_the_configuration_are_refused(exported: Path) -> None:
-    rewrite(parts_of(exported)[1], lambda weights, case: setattr(case.config, "rope_theta", 5.0))
-    refused(exported, "disagree about the case")
-
-
-def test_a_changed_byte_of_a_tensor_is_refused(exported: Path) -> None:
-    path = parts_of(exported)[0]
-    name, content = "model.layers.0.input_layernorm.weight", bytearray(path.read_bytes())
-    at = content.find(read(path)[name, 0].array.tobytes())
-    content[at] ^= 1
-    path.write_bytes(content)
-    refused(exported, name, "is not what was written")
 
 
 def holding(folder: Path, name: str) -> Path:
@@ -155,122 +112,153 @@ def everywhere(folder: Path, name: str, change: Callable[[Tensor], Tensor]) -> N
         rewrite(part, lambda weights, case: [setattr(p, "sha256", digest) for p in weights.place if p.name == name])
 
 
-def test_a_changed_tensor_with_all_digests_made_right_is_not_the_checkpoint_any_more(exported: Path) -> None:
+Change = Callable[[pb.Weights, pb.Case], object]
+
+
+def of_part(number: int, change: Change) -> Callable[[Path], None]:
+    return lambda folder: rewrite(parts_of(folder)[number], change)
+
+
+def of_every_part(change: Change) -> Callable[[Path], None]:
+    def spoil(folder: Path) -> None:
+        for part in parts_of(folder):
+            rewrite(part, change)
+
+    return spoil
+
+
+def of_header(old: bytes, new: bytes) -> Callable[[Path], None]:
+    """The first listed header that holds `old`, changed."""
+
+    def change(weights: pb.Weights, _case: pb.Case) -> None:
+        file = next(file for file in weights.file if old in file.header)
+        file.header = file.header.replace(old, new, 1)
+
+    return of_part(0, change)
+
+
+def exchanged_parts(folder: Path) -> None:
+    first, second = parts_of(folder)[:2]
+    content = first.read_bytes()
+    first.write_bytes(second.read_bytes())
+    second.write_bytes(content)
+
+
+def changed_byte(folder: Path) -> None:
+    path = parts_of(folder)[0]
+    content = bytearray(path.read_bytes())
+    content[content.find(read(path)[NORM, 0].array.tobytes())] ^= 1
+    path.write_bytes(content)
+
+
+def more_layers(_weights: pb.Weights, case: pb.Case) -> None:
+    case.config.num_hidden_layers = 1024
+    case.config.ClearField("layer_types")
+
+
+def same_header_twice(weights: pb.Weights, _case: pb.Case) -> None:
+    first, second = (file for file in weights.file if file.header)
+    second.header = first.header
+
+
+def changed_file(weights: pb.Weights, _case: pb.Case) -> None:
+    weights.file[0].content = weights.file[0].content.replace(b'"qwen3"', b'"qwen3" ')
+
+
+def laid_out(change: Callable[[Array], Array]) -> Callable[[Path], None]:
+    """A matrix laid out otherwise, its digests made right."""
+    return lambda folder: everywhere(folder, K_PROJ, lambda item: with_array(item, change(item.array)))
+
+
+def another_element(folder: Path) -> None:
     def change(item: Tensor) -> Tensor:
         array = item.array.copy()
         array[0, 0] += 1
         return with_array(item, array, probe=probe(array).value)
 
-    everywhere(exported, K_PROJ, change)
-    refused(exported, "the parts do not give the checkpoint that they name")
+    everywhere(folder, K_PROJ, change)
 
 
-@pytest.mark.parametrize("layout", ["transposed bytes", "read as [in, out]", "rows in reverse", "bytes exchanged"])
-def test_a_matrix_that_is_laid_out_otherwise_is_refused_by_its_probe_though_digests_agree(
-    layout: str, exported: Path
-) -> None:
-    changes = {
-        "transposed bytes": lambda w: np.ascontiguousarray(w.T).reshape(w.shape),
-        "read as [in, out]": lambda w: np.ascontiguousarray(w.reshape(w.shape[::-1]).T),
-        "rows in reverse": lambda w: w[::-1].copy(),
-        "bytes exchanged": lambda w: w.byteswap(),
-    }
-    everywhere(exported, K_PROJ, lambda item: with_array(item, changes[layout](item.array)))
-    refused(exported, K_PROJ, "not laid out as its axes say")
+def keys_for_values(folder: Path) -> None:
+    k, v = (next(part[name, 0] for part in read_parts(folder) if part.get(name)) for name in (K_PROJ, V_PROJ))
+    keys, values = k.array.copy(), v.array.copy()
+    everywhere(folder, K_PROJ, lambda item: with_array(item, values))
+    everywhere(folder, V_PROJ, lambda item: with_array(item, keys))
 
 
-def test_keys_and_values_that_were_exchanged_are_refused_by_their_probes(exported: Path) -> None:
-    k, v = (next(part[name, 0] for part in read_parts(exported) if part.get(name)) for name in (K_PROJ, V_PROJ))
-    one, two = k.array.copy(), v.array.copy()
-    everywhere(exported, K_PROJ, lambda item: with_array(item, two))
-    everywhere(exported, V_PROJ, lambda item: with_array(item, one))
-    refused(exported, K_PROJ, "not laid out as its axes say")
+def turned(item: Tensor) -> Tensor:
+    tensor = with_array(item, np.ascontiguousarray(item.array.T))
+    tensor.info.axes[:] = ["hidden", "kv_channel"]
+    tensor.info.probe = probe(tensor.array).value
+    return tensor
 
 
-def test_a_matrix_with_its_axes_exchanged_is_refused(exported: Path) -> None:
-    def turn(item: Tensor) -> Tensor:
-        turned = with_array(item, np.ascontiguousarray(item.array.T))
-        turned.info.axes[:] = ["hidden", "kv_channel"]
-        turned.info.probe = probe(turned.array).value
-        return turned
-
-    everywhere(exported, K_PROJ, turn)
-    refused(exported, K_PROJ, "its axes are not those of this tensor")
-
-
-def test_a_shape_that_disagrees_with_the_configuration_is_refused(exported: Path) -> None:
-    for part in parts_of(exported):
-        rewrite(part, lambda weights, case: setattr(case.config, "num_key_value_heads", 3))
-    refused(exported, "its shape disagrees with the configuration", "kv_channel")
-
-
-def test_a_tensor_that_left_its_part_is_named(exported: Path) -> None:
-    rewrite(holding(exported, K_PROJ), tensors=lambda item: None if item.info.name == K_PROJ else item)
-    refused(exported, K_PROJ, "are not those of its places")
-
-
-def test_a_tensor_that_stands_in_two_parts_is_named(exported: Path) -> None:
-    extra = next(part[K_PROJ, 0] for part in read_parts(exported) if part.get(K_PROJ))
-    first = parts_of(exported)[0]
+def in_two_parts(folder: Path) -> None:
+    extra = next(part[K_PROJ, 0] for part in read_parts(folder) if part.get(K_PROJ))
+    first = parts_of(folder)[0]
     part = read(first)
     write(first, replace(part, tensors=[*part.tensors, extra]))
-    refused(exported, first.name, K_PROJ, "are not those of its places")
 
 
-def test_a_tensor_with_a_digest_that_its_place_does_not_have_is_named(exported: Path) -> None:
-    rewrite(
-        holding(exported, K_PROJ),
-        tensors=lambda item: with_array(item, item.array + 1) if item.info.name == K_PROJ else item,
+def of_k_proj(change: Callable[[Tensor], Tensor | None]) -> Callable[[Path], None]:
+    return lambda folder: rewrite(
+        holding(folder, K_PROJ), tensors=lambda item: change(item) if item.info.name == K_PROJ else item
     )
-    refused(exported, K_PROJ, "not the tensor of its place")
 
 
-def test_files_in_another_part_than_the_first_are_refused(exported: Path) -> None:
-    rewrite(parts_of(exported)[2], lambda weights, case: weights.file.add(name="config.json") and None)
-    refused(exported, "only part 1 lists the files")
+def part(number: int) -> str:
+    return f"weights-{number:05}-of-00006.pb"
 
 
-def test_a_tensor_of_another_network_is_named(exported: Path) -> None:
-    for part in parts_of(exported):
-        rewrite(part, lambda weights, case: setattr(case.config, "use_qk_norm", False))
-    refused(exported, "the network does not have this tensor", "q_norm")
+NORM = "model.layers.0.input_layernorm.weight"
+PLUMBING = GOLDEN_ROOT / "cases" / "plumbing" / "dtypes.pb"
+SPOILT: list[tuple[Callable[[Path], object], str]] = [
+    (lambda f: (f / part(3)).unlink(), f"parts are missing | no {part(3)}"),
+    (lambda f: shutil.copy(f / part(1), f / "weights-00001-of-00009.pb"),
+        "parts of another checkpoint | weights-00001-of-00009.pb"),
+    (exchanged_parts, "the file's name is not its own | part 2 of 6"),
+    (lambda f: (f / part(5)).write_bytes((f / part(5)).read_bytes()[:-9]), f"{part(5)} | cut off"),
+    (lambda f: shutil.copy(PLUMBING, f / part(3)), "no part of a checkpoint | PLUMBING"),
+    (of_part(1, lambda w, c: setattr(w.place[0], "sha256", bytes(32))),
+        f"disagree about where tensors are | {part(2)}"),
+    (of_every_part(lambda w, c: w.place.append(w.place[0])), "the places are not one for each tensor"),
+    (of_part(1, lambda w, c: setattr(c.config, "rope_theta", 5.0)), "disagree about the case"),
+    (of_every_part(lambda w, c: setattr(c.config, "rope_theta", 5.0)),
+        "configuration is not that of their config.json"),
+    (of_every_part(lambda w, c: setattr(c.config, "num_key_value_heads", 3)),
+        "its shape disagrees with the configuration | kv_channel"),
+    (of_every_part(lambda w, c: setattr(c.config, "use_qk_norm", False)),
+        "the network does not have this tensor | q_norm"),
+    (of_every_part(more_layers), "a layer without tensors | 1024"),
+    (changed_byte, f"{NORM} | is not what was written"),
+    (another_element, "the parts do not give the checkpoint that they name"),
+    (laid_out(lambda w: np.ascontiguousarray(w.T).reshape(w.shape)), LAYOUT),
+    (laid_out(lambda w: np.ascontiguousarray(w.reshape(w.shape[::-1]).T)), LAYOUT),
+    (laid_out(lambda w: w[::-1].copy()), LAYOUT),
+    (laid_out(lambda w: w.byteswap()), LAYOUT),
+    (keys_for_values, LAYOUT),
+    (lambda f: everywhere(f, K_PROJ, turned), f"{K_PROJ} | its axes are not those of this tensor"),
+    (of_k_proj(lambda item: None), f"{K_PROJ} | are not those of its places"),
+    (in_two_parts, f"{part(1)} | {K_PROJ} | are not those of its places"),
+    (of_k_proj(lambda item: with_array(item, item.array + 1)), f"{K_PROJ} | not the tensor of its place"),
+    (of_part(2, lambda w, c: w.file.add(name="config.json") and None), "only part 1 lists the files"),
+    (of_part(0, same_header_twice), "stands in two files"),
+    (of_header(b"model.embed_tokens.weight", b"model.embed_tokens.wei9ht"), "model.embed_tokens.wei9ht is in no part"),
+    (of_header(b"[20,40]", b"[40,20]"), "not what the file's header says | [40, 20]"),
+    (of_header(b"F32", b"I32"), "unknown dtype"),
+    (of_part(0, changed_file), "the parts do not give the checkpoint that they name"),
+    (of_part(0, lambda w, c: w.file.append(w.file[0])), "a file that cannot be made again | config.json"),
+    (of_part(0, lambda w, c: w.file.pop(2) and None), "tensors stand in none of the files"),
+]  # fmt: skip
+"""What was done to an exported folder, and the words of the refusal."""
 
 
-def test_a_configuration_of_more_layers_than_there_are_tensors_is_refused(exported: Path) -> None:
-    def change(_weights: pb.Weights, case: pb.Case) -> None:
-        case.config.num_hidden_layers = 1024
-        case.config.ClearField("layer_types")
-
-    for part in parts_of(exported):
-        rewrite(part, change)
-    refused(exported, "a layer without tensors", "1024")
-
-
-def test_a_tensor_in_two_source_files_is_named(exported: Path) -> None:
-    def change(weights: pb.Weights, case: pb.Case) -> None:
-        one, two = (file for file in weights.file if file.header)
-        two.header = one.header
-
-    rewrite(parts_of(exported)[0], change)
-    refused(exported, "stands in two files")
-
-
-def test_a_source_file_of_a_tensor_that_no_part_has_is_refused(exported: Path) -> None:
-    def change(weights: pb.Weights, case: pb.Case) -> None:
-        file = next(file for file in weights.file if file.header)
-        file.header = file.header.replace(b"model.embed_tokens.weight", b"model.embed_tokens.wei9ht")
-
-    rewrite(parts_of(exported)[0], change)
-    refused(exported, "model.embed_tokens.wei9ht is in no part")
-
-
-def test_a_source_file_with_another_shape_is_refused(exported: Path) -> None:
-    def change(weights: pb.Weights, case: pb.Case) -> None:
-        file = next(file for file in weights.file if b"k_proj" in file.header)
-        file.header = file.header.replace(b"[20,40]", b"[40,20]")
-
-    rewrite(parts_of(exported)[0], change)
-    refused(exported, "not what the file's header says", "[40, 20]")
+@pytest.mark.parametrize(("spoil", "words"), SPOILT)
+def test_a_folder_that_was_changed_is_refused_in_words(
+    spoil: Callable[[Path], object], words: str, exported: Path
+) -> None:
+    spoil(exported)
+    refused(exported, *words.split(" | "))
 
 
 def test_a_missing_digest_is_refused(exported: Path) -> None:
@@ -281,33 +269,10 @@ def test_a_missing_digest_is_refused(exported: Path) -> None:
         verify_weights(part)
 
 
-def test_a_configuration_that_is_not_that_of_config_json_is_refused(exported: Path) -> None:
-    for part in parts_of(exported):
-        rewrite(part, lambda weights, case: setattr(case.config, "rope_theta", 5.0))
-    refused(exported, "configuration is not that of their config.json")
-
-
 @pytest.mark.parametrize("name", ["README.md", "config.json", "weights.pb", ".hidden"])
 def test_a_file_that_belongs_to_no_exported_checkpoint_is_named(name: str, exported: Path) -> None:
     (exported / name).write_text("?")
     refused(exported, name, "belong to no exported checkpoint")
-
-
-def test_a_file_of_the_source_that_was_changed_is_refused(exported: Path) -> None:
-    def change(weights: pb.Weights, case: pb.Case) -> None:
-        weights.file[0].content = weights.file[0].content.replace(b'"qwen3"', b'"qwen3" ')
-
-    rewrite(parts_of(exported)[0], change)
-    refused(exported, "the parts do not give the checkpoint that they name")
-
-
-def test_a_header_that_disagrees_with_the_tensors_is_refused(exported: Path) -> None:
-    def change(weights: pb.Weights, case: pb.Case) -> None:
-        file = next(file for file in weights.file if file.header)
-        file.header = file.header.replace(b"F32", b"I32", 1)
-
-    rewrite(parts_of(exported)[0], change)
-    refused(exported, "unknown dtype")
 
 
 @pytest.mark.parametrize(
@@ -317,27 +282,6 @@ def test_a_file_name_that_leads_out_of_the_folder_is_refused(name: str, exported
     assert not belongs(name)
     rewrite(parts_of(exported)[0], lambda weights, case: weights.file.add(name=name, content=b"!") and None)
     refused(exported, "a file that cannot be made again", name)
-
-
-def test_a_source_file_that_is_listed_twice_is_refused(exported: Path) -> None:
-    rewrite(parts_of(exported)[0], lambda weights, case: weights.file.append(weights.file[0]))
-    refused(exported, "a file that cannot be made again", "config.json")
-
-
-def test_a_weight_file_that_is_not_listed_leaves_tensors_without_one(exported: Path) -> None:
-    rewrite(parts_of(exported)[0], lambda weights, case: weights.file.pop(2) and None)
-    refused(exported, "tensors stand in none of the files")
-
-
-def test_a_part_that_was_cut_off_is_refused(exported: Path) -> None:
-    path = parts_of(exported)[4]
-    path.write_bytes(path.read_bytes()[:-9])
-    refused(exported, path.name, "cut off")
-
-
-def test_a_recording_of_a_run_among_the_parts_is_refused(exported: Path) -> None:
-    shutil.copy(GOLDEN_ROOT / "cases" / "plumbing" / "dtypes.pb", parts_of(exported)[2])
-    refused(exported, "no part of a checkpoint", "PLUMBING")
 
 
 @pytest.mark.parametrize("what", ["nothing", "empty", "hugging face"])
