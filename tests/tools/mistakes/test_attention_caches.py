@@ -6,10 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from wrong_numbers import evidence, explanations, first_name, golden
+from wrong_numbers import evidence, explanations, golden, named
 
 from qwen3_golden import Array
-from qwen3_parity.blame.replay import expected
 from qwen3_spec.site import Site
 
 CASE = "encdec/ragged"
@@ -70,6 +69,7 @@ CACHES: dict[str, tuple[str, str, Callable[[Site], Array]]] = {
     "values rotated": ("cache.values_rotated", "values",
                        lambda site: joined(old("values", 2), turned(new("values", 2)))),
     "in bfloat16": ("cache.half_precision", "values", lambda site: rounded(joined(old("values", 2), new("values", 2)))),
+    "as it is": ("right", "keys", lambda site: joined(old("keys", 2), new("keys", 2))),
 }  # fmt: skip
 
 
@@ -79,12 +79,9 @@ def rounded(x: Array) -> Array:
     return torch.tensor(x).bfloat16().float().numpy()
 
 
-@pytest.mark.parametrize("what", CACHES)
-def test_a_wrong_cache_is_named(what: str) -> None:
-    name, kind, wrong = CACHES[what]
-    assert first_name(CASE, f"{ATTENTION}.cache_{kind}", wrong, step=2) == name
-
-
+test_a_wrong_cache_is_named = named(
+    {key: (name, CASE, f"{ATTENTION}.cache_{kind}", wrong, 2) for key, (name, kind, wrong) in CACHES.items()}
+)
 ONCE: dict[str, tuple[str, str, int, Callable[[Site], Array]]] = {
     "rows": ("cache.other_row", "keys", 0, lambda site: np.roll(value(f"{ATTENTION}.encoder_k_rope"), 1, 0)),
     "values": ("cache.keys_values_exchanged", "keys", 0, lambda site: slots(f"{ATTENTION}.encoder_v_proj")),
@@ -92,17 +89,9 @@ ONCE: dict[str, tuple[str, str, int, Callable[[Site], Array]]] = {
     "lost in a decode step": ("cache.not_written", "values", 1, lambda site: 0 * site.before),
     "layer 0": ("cache.other_layer", "values", 0, lambda site: slots("decoder.layers.0.merged_attn.encoder_v_proj")),
 }
-
-
-@pytest.mark.parametrize("what", ONCE)
-def test_a_wrong_encoder_cache_is_named(what: str) -> None:
-    name, kind, step, wrong = ONCE[what]
-    assert first_name(CASE, f"{ATTENTION}.cache_encoder_{kind}", wrong, step) == name
-
-
-def test_a_right_cache_is_the_truth() -> None:
-    found = evidence(CASE, f"{ATTENTION}.cache_keys", lambda site: joined(old("keys", 2), new("keys", 2)), 2)
-    assert found.share(expected(found)) == 0
+test_a_wrong_encoder_cache_is_named = named(
+    {key: (name, CASE, f"{ATTENTION}.cache_encoder_{kind}", w, step) for key, (name, kind, step, w) in ONCE.items()}
+)
 
 
 LAYER = "decoder.layers.1"

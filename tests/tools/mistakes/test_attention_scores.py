@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import pytest
 import torch
-from wrong_numbers import evidence, explanations, first_name
+from wrong_numbers import Wrong, evidence, explanations, named
 
-from qwen3_golden import Array
-from qwen3_parity.blame.replay import expected
 from qwen3_spec.site import Site
 
 CASE = "encdec/ragged"
@@ -58,14 +55,15 @@ SCORES: dict[str, tuple[str, Scores]] = {
     "bfloat16 operands": ("scores.half_precision", lambda q, k, own: dot(q.bfloat16().float(), k.bfloat16().float())),
     "slopes": ("scores.extra_bias", sloped),
     "other queries": ("scores.query_heads", lambda q, k, own: dot(q.roll(1, 1), k)),
+    "float32": ("right", lambda q, k, own: dot(q, k)),
 }  # fmt: skip
 
 
-@pytest.mark.sample(every=4)
-@pytest.mark.parametrize("what", SCORES)
-def test_wrong_scores_are_named(what: str) -> None:
-    name, wrong = SCORES[what]
-    assert first_name(CASE, f"{ATTENTION}.scores", lambda site: wrong(*operands(site)).numpy()) == name
+def of(numbers: Scores) -> Wrong:
+    return lambda site: numbers(*operands(site)).numpy()
+
+
+test_wrong_scores_are_named = named({key: (n, CASE, f"{ATTENTION}.scores", of(w)) for key, (n, w) in SCORES.items()})
 
 
 def seen(s: torch.Tensor, mask: torch.Tensor, fill: float = torch.finfo(torch.float32).min) -> torch.Tensor:
@@ -117,6 +115,7 @@ PROBS: dict[str, tuple[str, Probs]] = {
     "the row before": ("mask.other_row", lambda s, m, own: seen(s, m.roll(1, 0)).softmax(-1)),
     "memory left out": ("softmax.half_missing",
                         lambda s, m, own: seen(s, m & (torch.arange(s.shape[-1]) < own)).softmax(-1)),
+    "float32": ("right", lambda s, m, own: torch.where(m, seen(s, m).softmax(-1), 0)),
 }  # fmt: skip
 
 
@@ -124,11 +123,12 @@ def masked(site: Site) -> tuple[torch.Tensor, torch.Tensor, int]:
     return torch.tensor(site.inputs[0]), torch.tensor(site.inputs[1].astype(bool))[:, None], site.stop
 
 
-@pytest.mark.sample(every=4)
-@pytest.mark.parametrize("what", PROBS)
-def test_wrong_probabilities_are_named(what: str) -> None:
-    name, wrong = PROBS[what]
-    assert first_name(CASE, f"{ATTENTION}.probs", lambda site: wrong(*masked(site)).numpy()) == name
+test_wrong_probabilities_are_named = named(
+    {
+        key: (name, CASE, f"{ATTENTION}.probs", lambda site, wrong=wrong: wrong(*masked(site)).numpy())
+        for key, (name, wrong) in PROBS.items()
+    }
+)
 
 
 Context = Callable[[torch.Tensor, torch.Tensor, int], torch.Tensor]
@@ -157,28 +157,11 @@ CONTEXT: dict[str, tuple[str, Context]] = {
     "one slot late": ("context.shifted", lambda p, v, own: weighed(p, v.roll(1, 2))),
     "bfloat16 weights": ("context.half_precision", lambda p, v, own: weighed(p.bfloat16().float(), v)),
     "negated": ("context.scaled", lambda p, v, own: -weighed(p, v)),
+    "float32": ("right", lambda p, v, own: weighed(p, v)),
 }  # fmt: skip
-
-
-@pytest.mark.sample(every=3)
-@pytest.mark.parametrize("what", CONTEXT)
-def test_a_wrong_context_is_named(what: str) -> None:
-    name, wrong = CONTEXT[what]
-    found = first_name(CASE, f"{ATTENTION}.context", lambda site: wrong(*operands(site)).numpy())
-    assert found == name
-
-
-HONEST: dict[str, Callable[[Site], Array]] = {
-    "scores": lambda site: dot(*operands(site)[:2]).numpy(),
-    "probs": lambda site: torch.where(masked(site)[1], seen(*masked(site)[:2]).softmax(-1), 0).numpy(),
-    "context": lambda site: weighed(*operands(site)[:2]).numpy(),
-}
-
-
-@pytest.mark.parametrize("tap", HONEST)
-def test_honest_float32_is_the_truth(tap: str) -> None:
-    found = evidence(CASE, f"{ATTENTION}.{tap}", HONEST[tap])
-    assert found.share(expected(found)) <= 1
+test_a_wrong_context_is_named = named(
+    {key: (n, CASE, f"{ATTENTION}.context", of(w)) for key, (n, w) in CONTEXT.items()}
+)
 
 
 def test_an_explanation_says_which_factor() -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
 import torch
 from torch.nn import functional
-from wrong_numbers import first_name
+from wrong_numbers import named
 
 from qwen3_golden import Array
 from qwen3_spec.site import Site
@@ -67,15 +66,9 @@ CLASSIC: dict[str, tuple[str, str, str, Numbers]] = {
     "quick GELU": ("mlp.activation", BERT, ACT, lambda x: x * (1.702 * x).sigmoid()),
     "ReLU": ("mlp.activation", BERT, ACT, torch.relu),
 }  # fmt: skip
-
-
-@pytest.mark.sample(every=4)
-@pytest.mark.parametrize("what", CLASSIC)
-def test_a_wrong_part_of_the_classic_encoder_is_named(what: str) -> None:
-    name, case, tap, numbers = CLASSIC[what]
-    assert first_name(case, tap, of(numbers)) == name
-
-
+test_a_wrong_part_of_the_classic_encoder_is_named = named(
+    {key: (*place, of(numbers)) for key, (*place, numbers) in CLASSIC.items()}
+)
 IGNORED = -100
 
 
@@ -104,12 +97,7 @@ LOSSES: dict[str, tuple[str, Numbers]] = {
     "ignored labels learnt": ("loss.ignored_as_token", lambda x, y: costs(x, y.clamp(min=0)).mean()),
     "mean of rows": ("loss.mean_of_rows", by_rows),
 }  # fmt: skip
-
-
-@pytest.mark.parametrize("what", LOSSES)
-def test_a_wrong_loss_is_named(what: str) -> None:
-    name, loss = LOSSES[what]
-    assert first_name("training/tied", "loss", of(loss)) == name
+test_a_wrong_loss_is_named = named({key: (n, "training/tied", "loss", of(loss)) for key, (n, loss) in LOSSES.items()})
 
 
 def penalised(logits: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
@@ -181,9 +169,6 @@ CHOICES: dict[str, tuple[str, int, Callable[[Site], Array]]] = {
     "k + 1": ("top_k.off_by_one", 0, choice(top_k=lambda x: largest(x, 21))),
     "min-p of one": ("min_p.of_one", 0, choice(min_p=likely_of_one)),
 }  # fmt: skip
-
-
-@pytest.mark.parametrize("what", CHOICES)
-def test_a_wrong_choice_of_tokens_is_named(what: str) -> None:
-    name, step, wrong = CHOICES[what]
-    assert first_name("generation/sample", "next_token_probs", wrong, step) == name
+test_a_wrong_choice_of_tokens_is_named = named(
+    {key: (name, "generation/sample", "next_token_probs", w, step) for key, (name, step, w) in CHOICES.items()}
+)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from wrong_numbers import evidence, explanations, first_name
+from wrong_numbers import evidence, explanations, named
 
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.findings.numbers.approximated import approximated
@@ -206,13 +206,7 @@ WRONG: dict[str, tuple[str, str, Callable[[Site], Array]]] = {
     "a type read as another": ("weight.other_type", QUERY, lambda s: product(s, torch.tensor(s.parameters["weight"])
                                .bfloat16().view(torch.float16).float().numpy())),
 }  # fmt: skip
-
-
-@pytest.mark.sample(every=4)
-@pytest.mark.parametrize("what", WRONG)
-def test_a_mistake_of_a_kernel_is_named(what: str) -> None:
-    name, tap, wrong = WRONG[what]
-    assert first_name(CASE, tap, wrong) == name
+test_a_mistake_of_a_kernel_is_named = named({key: (name, CASE, tap, w) for key, (name, tap, w) in WRONG.items()})
 
 
 def test_the_width_that_a_norm_divides_by_is_said() -> None:

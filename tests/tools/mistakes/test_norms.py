@@ -9,10 +9,9 @@ from collections.abc import Callable
 import pytest
 import torch
 from torch.nn.functional import layer_norm, normalize
-from wrong_numbers import evidence, explanations, first_name
+from wrong_numbers import evidence, explanations, first_name, named
 
 from qwen3_golden import Array
-from qwen3_parity.blame.replay import expected
 from qwen3_spec.site import Site
 
 CASE, STREAM, HEADS = "encdec/window", "decoder.layers.1.input_layernorm", "decoder.layers.1.merged_attn.q_norm"
@@ -73,37 +72,17 @@ NORMS: dict[str, tuple[str, Norm]] = {
     "rolled weight": ("weight.shifted", lambda x, w: right(x, w.roll(1))),
     "one channel": ("weight.unknown", lambda x, w: right(x, torch.cat((torch.full((1,), 0.1234), w[1:])))),
     "random weight": ("weight.unknown", lambda x, w: right(x, torch.rand(w.shape, generator=torch.Generator().manual_seed(1)))),
+    "over all heads": ("norm.all_heads", lambda x, w: w * x * torch.rsqrt((x * x).mean((-1, -2), keepdim=True) + EPS)),
+    "float32": ("right", right),
 }  # fmt: skip
-
-
-@pytest.mark.sample(every=4)
-@pytest.mark.parametrize("what", NORMS)
-def test_a_wrong_norm_of_the_stream_is_named(what: str) -> None:
-    name, norm = NORMS[what]
-    assert first_name(CASE, STREAM, of(norm)) == name
-
-
-ON_HEADS = [
-    "a common eps",
-    "LayerNorm",
-    "1 + weight",
-    "no weight",
-    "left out",
-    "weight alone",
-    "twice",
-    "bfloat16 input",
-]
-
-
-@pytest.mark.parametrize("what", ON_HEADS)
-def test_a_wrong_norm_of_heads_is_named(what: str) -> None:
-    name, norm = NORMS[what]
-    assert first_name(CASE, HEADS, of(norm)) == name
-
-
-def test_statistics_over_all_heads_are_named() -> None:
-    wrong = of(lambda x, w: w * x * torch.rsqrt((x * x).mean((-1, -2), keepdim=True) + EPS))
-    assert first_name(CASE, HEADS, wrong) == "norm.all_heads"
+ON_HEADS = (
+    *("a common eps", "LayerNorm", "1 + weight", "no weight", "left out", "weight alone", "twice", "bfloat16 input"),
+    *("float32", "over all heads"),
+)
+test_a_wrong_norm_is_named = named(
+    {key: (name, CASE, STREAM, of(norm)) for key, (name, norm) in NORMS.items() if key != "over all heads"}
+    | {f"{key}, of heads": (NORMS[key][0], CASE, HEADS, of(NORMS[key][1])) for key in ON_HEADS}
+)
 
 
 def test_two_mistakes_in_one_norm_are_named_together() -> None:
@@ -130,9 +109,3 @@ def test_the_weight_of_another_norm_is_named(tap: str, other: str) -> None:
         return of(lambda x, w: right(x, torch.tensor(site.checkpoint[other])))(site)
 
     assert first_name(CASE, tap, wrong) == "weight.other_tensor"
-
-
-@pytest.mark.parametrize("tap", [STREAM, HEADS])
-def test_an_honest_norm_in_float32_needs_no_explanation(tap: str) -> None:
-    found = evidence(CASE, tap, of(right))
-    assert found.share(expected(found)) <= 1

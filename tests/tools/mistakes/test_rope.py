@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import pytest
 import torch
-from wrong_numbers import evidence, explanations, first_name
+from wrong_numbers import Wrong, evidence, explanations, first_name, named
 
 from qwen3_golden import Array
-from qwen3_parity.blame.replay import expected
 from qwen3_spec.site import Site
 
 CASE, TAP, HALF, THETA = "encdec/ragged", "decoder.layers.1.merged_attn.q_rope", 5, 250000.0
@@ -66,19 +64,9 @@ ROPES: dict[str, tuple[str, Rope]] = {
     "an unheard-of factor": ("rope.scaled", lambda x, c, s: 1.17 * right(x, c, s)),
     "bfloat16": ("rope.half_precision", lambda x, c, s: right(x.bfloat16(), c.bfloat16(), s.bfloat16())),
     "bfloat16 tables": ("rope.half_precision", lambda x, c, s: right(x, c.bfloat16().float(), s.bfloat16().float())),
+    "float32": ("right", right),
 }  # fmt: skip
-
-
-@pytest.mark.sample(every=4)
-@pytest.mark.parametrize("what", ROPES)
-def test_a_wrong_rotation_is_named(what: str) -> None:
-    name, rope = ROPES[what]
-    assert first_name(CASE, TAP, of(rope)) == name
-
-
-def test_an_honest_rotation_needs_no_explanation() -> None:
-    found = evidence(CASE, TAP, of(right))
-    assert found.share(expected(found)) <= 1
+test_a_wrong_rotation_is_named = named({key: (name, CASE, TAP, of(rope)) for key, (name, rope) in ROPES.items()})
 
 
 def by(positions: Numbers, frequencies: Numbers) -> Callable[[Site], Array]:
@@ -113,30 +101,29 @@ ANGLES: dict[str, tuple[str, Numbers, Numbers]] = {
     "unheard-of frequencies": ("table.unknown", same, lambda f: f * torch.tensor([1.0, 1.1, 0.9, 1.3, 1.2])),
     "angles of no rule": ("rope.other_angle", arbitrary, same),
 }  # fmt: skip
+test_a_rotation_by_wrong_angles_is_named = named(
+    {key: (row[0], CASE, TAP, by(*row[1:])) for key, row in ANGLES.items()}
+)
 
 
-@pytest.mark.sample(every=4)
-@pytest.mark.parametrize("what", ANGLES)
-def test_a_rotation_by_wrong_angles_is_named(what: str) -> None:
-    name, positions, frequencies = ANGLES[what]
-    assert first_name(CASE, TAP, by(positions, frequencies)) == name
+def raw_projection(site: Site) -> torch.Tensor:
+    raw = torch.tensor(site.values.value("decoder.layers.1.merged_attn.q_proj", 0)).unflatten(-1, (-1, 10))
+    return raw.transpose(1, 2)
 
 
 def test_a_rotation_of_the_raw_projection_is_named() -> None:
     def wrong(site: Site) -> Array:
-        raw = torch.tensor(site.values.value("decoder.layers.1.merged_attn.q_proj", 0)).unflatten(-1, (-1, 10))
-        return of(lambda x, c, s: right(raw.transpose(1, 2), c, s))(site)
+        return of(lambda x, c, s: right(raw_projection(site), c, s))(site)
 
     assert first_name(CASE, TAP, wrong) == "rope.before_norm"
 
 
 def test_a_norm_behind_the_rotation_is_named() -> None:
     def wrong(site: Site) -> Array:
-        raw = torch.tensor(site.values.value("decoder.layers.1.merged_attn.q_proj", 0)).unflatten(-1, (-1, 10))
         weight = torch.tensor(site.checkpoint["decoder.layers.1.merged_attn.q_norm.weight"])
 
         def rope(x: torch.Tensor, c: torch.Tensor, s: torch.Tensor) -> torch.Tensor:
-            y = right(raw.transpose(1, 2), c, s)
+            y = right(raw_projection(site), c, s)
             return weight * y * torch.rsqrt((y * y).mean(-1, keepdim=True) + 1e-6)
 
         return of(rope)(site)
@@ -178,20 +165,18 @@ TABLES: dict[str, tuple[str, Table]] = {
     "clamped": ("table.clamped_positions", lambda p, f: angle(p.clamp(max=2), f).cos()),
     "wrapped": ("table.wrapped_positions", lambda p, f: angle(p % 16, f).cos()),
     "theta": ("table.theta", lambda p, f: angle(p, 1e4 ** -(torch.arange(len(f)) / len(f))).cos()),
+    "backwards": ("table.negative_angle", lambda p, f: -angle(p, f).sin()),
 }  # fmt: skip
+PLACES = {"wrapped": ("encoder/window_even", "encoder.cos"), "backwards": (CASE, "decoder.sin")}
 
 
-@pytest.mark.parametrize("what", TABLES)
-def test_a_wrong_table_is_named(what: str) -> None:
-    name, table = TABLES[what]
-    case, tap = ("encoder/window_even", "encoder.cos") if what == "wrapped" else (CASE, "decoder.cos")
-    wrong = lambda site: table(torch.tensor(site.inputs[0]).float(), torch.tensor(site.inputs[1])).numpy()  # noqa: E731
-    assert first_name(case, tap, wrong) == name
+def tabled(table: Table) -> Wrong:
+    return lambda site: table(torch.tensor(site.inputs[0]).float(), torch.tensor(site.inputs[1])).numpy()
 
 
-def test_a_table_that_turns_backwards_is_named() -> None:
-    wrong = lambda site: -angle(*(torch.tensor(one).float() for one in site.inputs)).sin().numpy()  # noqa: E731
-    assert first_name(CASE, "decoder.sin", wrong) == "table.negative_angle"
+test_a_wrong_table_is_named = named(
+    {key: (name, *PLACES.get(key, (CASE, "decoder.cos")), tabled(table)) for key, (name, table) in TABLES.items()}
+)
 
 
 INDEX = np.arange(HALF)
@@ -209,12 +194,9 @@ FREQUENCIES: dict[str, tuple[str, Array]] = {
     "never made": ("table.empty", np.zeros(HALF)),
     "of no rule": ("table.unknown", THETA ** -(INDEX / HALF) * (1 + 0.1 * INDEX)),
 }  # fmt: skip
-
-
-@pytest.mark.parametrize("what", FREQUENCIES)
-def test_wrong_frequencies_are_named(what: str) -> None:
-    name, frequencies = FREQUENCIES[what]
-    assert first_name(CASE, "decoder.inv_freq", lambda site: frequencies) == name
+test_wrong_frequencies_are_named = named(
+    {key: (name, CASE, "decoder.inv_freq", lambda _, f=f: f) for key, (name, f) in FREQUENCIES.items()}
+)
 
 
 Positions = Callable[[Array], Array]
@@ -231,17 +213,18 @@ POSITIONS: dict[str, tuple[str, int, Positions]] = {
     "slots": ("positions.not_counting_padding", 0, lambda p: np.broadcast_to(np.arange(4), p.shape)),
     "slots of a step": ("positions.not_counting_padding", 2, lambda p: np.full(p.shape, 5)),
     "past twice": ("positions.past_counted_twice", 2, lambda p: p + 5),
+    "a chunk from 0": ("positions.restarted", 1, lambda p: np.broadcast_to(np.arange(3), p.shape)),
 }
+POSITION_IDS = "decoder.position_ids"
 
 
-@pytest.mark.parametrize("what", POSITIONS)
-def test_wrong_positions_are_named(what: str) -> None:
-    name, step, positions = POSITIONS[what]
-    tap = "decoder.position_ids"
-    assert first_name(CASE, tap, lambda site: positions(site.values.value(tap, site.step)), step) == name
+def counted(positions: Positions) -> Wrong:
+    return lambda site: positions(site.values.value(POSITION_IDS, site.step))
 
 
-def test_a_chunk_that_starts_at_0_again_is_named() -> None:
-    tap = "decoder.position_ids"
-    wrong = lambda site: np.broadcast_to(np.arange(3), (2, 3))  # noqa: E731
-    assert first_name("encdec/unrotated", tap, wrong, 1) == "positions.restarted"
+test_wrong_positions_are_named = named(
+    {
+        key: (name, "encdec/unrotated" if step == 1 else CASE, POSITION_IDS, counted(positions), step)
+        for key, (name, step, positions) in POSITIONS.items()
+    }
+)

@@ -8,10 +8,9 @@ from dataclasses import replace
 
 import pytest
 import torch
-from wrong_numbers import evidence, explanations, first_name
+from wrong_numbers import evidence, explanations, named
 
 from qwen3_golden import GOLDEN_ROOT, Array, Tensor, pb, read, tensor
-from qwen3_parity.blame.replay import expected
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis import diagnose
 from qwen3_spec.site import Site
@@ -81,19 +80,15 @@ FREQUENCIES: dict[str, tuple[str, str, Callable[[Numbers], torch.Tensor]]] = {
     "an unheard-of theta, scaled": (STATED, "table.theta", with_(theta=lambda n: 54321.0)),
     "bfloat16": (STATED, "table.half_precision", lambda n: blend(n, ramp(n)).bfloat16().float()),
     "of no rule": (STATED, "table.unknown", lambda n: blend(n, ramp(n)) * (1 + 0.1 * INDEX)),
+    "as stated": (STATED, "right", lambda n: blend(n, ramp(n))),
+    "as stated, mscale": (MSCALE, "right", lambda n: blend(n, ramp(n))),
 }
-
-
-@pytest.mark.parametrize("what", FREQUENCIES)
-def test_wrongly_stretched_frequencies_are_named(what: str) -> None:
-    case, name, frequencies = FREQUENCIES[what]
-    assert first_name(case, "decoder.inv_freq", lambda site: frequencies(OF[case]).numpy()) == name
-
-
-@pytest.mark.parametrize("case", [STATED, MSCALE])
-def test_honest_frequencies_need_no_explanation(case: str) -> None:
-    found = evidence(case, "decoder.inv_freq", lambda site: blend(OF[case], ramp(OF[case])).numpy())
-    assert found.share(expected(found)) <= 1
+test_wrongly_stretched_frequencies_are_named = named(
+    {
+        key: (name, case, "decoder.inv_freq", lambda _, case=case, stretched=stretched: stretched(OF[case]).numpy())
+        for key, (case, name, stretched) in FREQUENCIES.items()
+    }
+)
 
 
 def table(kind: str, factor: float) -> Callable[[Site], Array]:
@@ -115,22 +110,19 @@ FACTORS: dict[str, tuple[str, float]] = {
     "mscales not read": (MSCALE, 0.1 * math.log(5) + 1),
     "mscale alone": (MSCALE, 0.08 * math.log(5) + 1),
     "of no rule": (STATED, 1.5432),
+    "as stated": (STATED, MAGNITUDE[STATED]),
+    "as stated, mscale": (MSCALE, MAGNITUDE[MSCALE]),
 }
-
-
-@pytest.mark.sample(every=4)
-@pytest.mark.parametrize("kind", ["cos", "sin"])
-@pytest.mark.parametrize("what", FACTORS)
-def test_a_wrong_attention_factor_is_named(what: str, kind: str) -> None:
-    case, factor = FACTORS[what]
-    assert first_name(case, f"decoder.{kind}", table(kind, factor)) == "yarn.attention_factor"
-
-
-@pytest.mark.parametrize("case", [STATED, MSCALE])
-@pytest.mark.parametrize("kind", ["cos", "sin"])
-def test_honest_tables_need_no_explanation(case: str, kind: str) -> None:
-    found = evidence(case, f"decoder.{kind}", table(kind, MAGNITUDE[case]))
-    assert found.share(expected(found)) <= 1
+test_a_wrong_attention_factor_is_named = named(
+    {
+        f"{key}, {kind}": (
+            *("right" if factor == MAGNITUDE[case] else "yarn.attention_factor", case, f"decoder.{kind}"),
+            table(kind, factor),
+        )
+        for key, (case, factor) in FACTORS.items()
+        for kind in ("cos", "sin")
+    }
+)
 
 
 @pytest.mark.parametrize("power", [2, 1, -2])

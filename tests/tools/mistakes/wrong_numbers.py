@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 
 import numpy as np
+import pytest
 
 from qwen3_golden import GOLDEN_ROOT, Array, Recording, read, tensor
 from qwen3_parity.blame.evidence import Evidence
@@ -61,10 +62,28 @@ def explanations(found: Evidence) -> list[Hypothesis]:
 
 
 def first_name(case: str, tap: str, wrong: Wrong, step: int = 0) -> str:
-    """The name of the best explanation of wrong numbers, after the truth was seen to fail."""
+    """The name of the best explanation of wrong numbers; "right" where they are within the truth's budget."""
     found = evidence(case, tap, wrong, step)
-    assert found.share(expected(found)) > 1
+    if found.share(expected(found)) <= 1:
+        return "right"
     return next((one.name for one in explanations(found)), "")
+
+
+Row = tuple[str, str, str, Wrong] | tuple[str, str, str, Wrong, int]
+"""The name of a mistake, or "right"; case, tap, what is computed there, and the step (0)."""
+
+
+def named(rows: Mapping[str, Row], every: int = 4) -> Callable[[str], None]:
+    """The test of a table: the first name of each row's numbers is the one that the row says."""
+
+    @pytest.mark.sample(every=every)
+    @pytest.mark.parametrize("row", sorted(rows, key=lambda row: rows[row][0] != "right"))
+    def test(row: str) -> None:
+        name, *place = rows[row]
+        first = first_name(*place)  # type: ignore[arg-type]
+        assert first == name, first
+
+    return test
 
 
 def said(evidence: Evidence) -> list[Finding]:
