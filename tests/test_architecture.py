@@ -28,41 +28,16 @@ HOMES = {
 ALLOWED = {
     "qwen3_golden": {"numpy", "google"},
     "qwen3_spec": {"numpy"},
-    "qwen3_reference": {
-        "numpy",
-        "torch",
-        "transformers",
-        "tokenizers",
-        "safetensors",
-        "accelerate",
-        "qwen3_golden",
-        "qwen3_spec",
-    },
+    "qwen3_reference": {"numpy", "torch", "transformers", "tokenizers", "safetensors", "accelerate", "qwen3_golden",
+        "qwen3_spec"},
     "qwen3_encdec": {"torch", "transformers", "safetensors", "huggingface_hub", "jinja2"},
-    "qwen3_parity": {
-        *(
-            "numpy",
-            "google",
-            "torch",
-            "transformers",
-            "safetensors",
-            "huggingface_hub",
-            "click",
-            "rich",
-            "jinja2",
-            "threadpoolctl",
-            "pytest",
-            "hypothesis",
-            "vl_convert",
-        ),
-        *("qwen3_golden", "qwen3_spec", "qwen3_reference", "qwen3_encdec"),
-    },
-    "detection": {
-        *("numpy", "google", "torch", "transformers", "safetensors", "accelerate"),
+    "qwen3_parity": {*("numpy", "google", "torch", "transformers", "safetensors", "huggingface_hub", "click", "rich",
+        "jinja2", "threadpoolctl", "pytest", "hypothesis", "vl_convert"),
+        *("qwen3_golden", "qwen3_spec", "qwen3_reference", "qwen3_encdec")},
+    "detection": {*("numpy", "google", "torch", "transformers", "safetensors", "accelerate"),
         *("click", "rich", "jinja2", "threadpoolctl"),
-        *("qwen3_golden", "qwen3_spec", "qwen3_reference", "qwen3_encdec", "qwen3_parity"),
-    },
-}
+        *("qwen3_golden", "qwen3_spec", "qwen3_reference", "qwen3_encdec", "qwen3_parity")},
+}  # fmt: skip
 # Hugging Face's own network, its mask builders and its RoPE variants: the reference's alone.
 HF_NETWORK = re.compile(
     r"transformers\.(models(?!\.auto\b)|masking_utils|modeling_rope_utils|modeling_attn_mask_utils)"

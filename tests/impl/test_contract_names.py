@@ -12,36 +12,18 @@ from qwen3_encdec.cache_name import CACHE
 
 NAMES = {
     "configuration_qwen3_encdec": ["Qwen3EncoderDecoderConfig"],
-    "modeling_qwen3_encoder": [
-        "Qwen3RMSNorm",
-        "Qwen3RotaryEmbedding",
-        "rotate_half",
-        "apply_rotary_pos_emb",
-        "repeat_kv",
-        "Qwen3EncoderAttention",
-        "Qwen3MLP",
-        "Qwen3EncoderLayer",
-        "Qwen3Encoder",
-        "Qwen3EncoderOutput",
-    ],
+    "modeling_qwen3_encoder": ["Qwen3RMSNorm", "Qwen3RotaryEmbedding", "rotate_half", "apply_rotary_pos_emb",
+        "repeat_kv", "Qwen3EncoderAttention", "Qwen3MLP", "Qwen3EncoderLayer", "Qwen3Encoder", "Qwen3EncoderOutput"],
     "modeling_qwen3_decoder": ["Qwen3MergedAttention", "Qwen3DecoderLayer", "Qwen3Decoder", "Qwen3DecoderOutput"],
     "modeling_qwen3_encdec": ["Qwen3ForSeq2SeqLM"],
     "weights.qwen3_checkpoint": ["load_qwen3"],
-    "weight_initialization": [
-        "Qwen3WeightMapper",
-        "initialize_from_qwen3",
-        "verify_weight_initialization",
-        "verify_gradient_flow",
-    ],
+    "weight_initialization": ["Qwen3WeightMapper", "initialize_from_qwen3", "verify_weight_initialization",
+        "verify_gradient_flow"],
     "attention": ["eager_attention_forward"],
-    "transformer_encoder": [
-        "MultiHeadSelfAttention",
-        "PositionWiseFeedForward",
-        "TransformerEncoderBlock",
-        "TransformerEncoder",
-    ],
+    "transformer_encoder": ["MultiHeadSelfAttention", "PositionWiseFeedForward", "TransformerEncoderBlock",
+        "TransformerEncoder"],
     "tokenization_qwen3_encdec": ["ByteLevelTokenizer", "SpanCorruptionCollator", "add_sentinels", "check_agreement"],
-}
+}  # fmt: skip
 ATTENTION = ["hidden_states", "attention_mask", "position_ids", "output_attentions"]
 MERGED = [
     "decoder_hidden_states",
@@ -74,19 +56,9 @@ SIGNATURES = {
     "Qwen3DecoderLayer": ["config", "layer_idx"],
     "Qwen3DecoderLayer.forward": MERGED,
     "Qwen3Decoder": ["config"],
-    "Qwen3Decoder.forward": [
-        "input_ids",
-        "encoder_hidden_states",
-        "attention_mask",
-        "encoder_attention_mask",
-        "position_ids",
-        "encoder_position_ids",
-        "inputs_embeds",
-        "past_key_values",
-        "use_cache",
-        *STACK_END,
-    ],
-}
+    "Qwen3Decoder.forward": ["input_ids", "encoder_hidden_states", "attention_mask", "encoder_attention_mask",
+        "position_ids", "encoder_position_ids", "inputs_embeds", "past_key_values", "use_cache", *STACK_END],
+}  # fmt: skip
 
 SIGNATURES |= {
     "Qwen3WeightMapper": ["qwen3_model_name_or_path", "num_sentinel_tokens", "device"],

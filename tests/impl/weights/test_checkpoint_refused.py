@@ -134,19 +134,14 @@ def emptied(directory: Path) -> None:
 DAMAGES = {
     "missing": Damage(SINGLE, tensors(lambda held: held.pop(NORM)), ("missing", NORM)),
     "extra": Damage(SINGLE, tensors(lambda t: t.update({"model.layers.1.mlp.bias": torch.ones(2)})), ("mlp.bias",)),
-    "renamed": Damage(
-        SINGLE,
+    "renamed": Damage(SINGLE,
         tensors(lambda held: held.update({"model.layers.1.self_attn.key_norm.weight": held.pop(NORM)})),
-        (NORM, "model.layers.1.self_attn.key_norm.weight"),
-    ),
-    "prefix twice": Damage(
-        SINGLE, tensors(lambda held: [held.update({f"model.{n}": held.pop(n)}) for n in list(held)]), (f"model.{NORM}",)
-    ),
-    "no prefix": Damage(
-        SINGLE,
+        (NORM, "model.layers.1.self_attn.key_norm.weight")),
+    "prefix twice": Damage(SINGLE, tensors(lambda held: [held.update({f"model.{n}": held.pop(n)}) for n in list(held)]),
+        (f"model.{NORM}",)),
+    "no prefix": Damage(SINGLE,
         tensors(lambda held: [held.update({n.removeprefix("model."): held.pop(n)}) for n in list(held)]),
-        (NORM, "layers.1.self_attn.k_norm.weight"),
-    ),
+        (NORM, "layers.1.self_attn.k_norm.weight")),
     "transposed": Damage(SINGLE, one(MLP, lambda w: w.T), (MLP, "(70, 40)", "(40, 70)")),
     "flat": Damage(SINGLE, one(MLP, lambda w: w.reshape(-1)), (MLP, "(70, 40)", "(2800,)")),
     "rows of the tokenizer": Damage(SINGLE, one(EMBEDDING, lambda w: w[:-3]), (EMBEDDING, "(231, 40)", "(228, 40)")),
@@ -186,25 +181,19 @@ DAMAGES = {
     "cut in the last byte": Damage(SINGLE, cut(lambda start, ends: ends[-1] - 1), (WEIGHTS,)),
     "one shard cut": Damage(SHARDED, lambda d: (d / SECOND).write_bytes((d / SECOND).read_bytes()[:-1]), (SECOND,)),
     "one shard gone": Damage(SHARDED, lambda directory: (directory / SECOND).unlink(), (SECOND,)),
-    "index of a file that is not there": Damage(
-        SHARDED, indexed(lambda m: {n: s if s == FIRST else "none.safetensors" for n, s in m.items()}), ("none.safe",)
-    ),
-    "index into the other shard": Damage(
-        SHARDED, indexed(lambda m: m | {NORM: FIRST if m[NORM] == SECOND else SECOND}), (INDEX, NORM)
-    ),
-    "index with a name twice": Damage(
-        SHARDED, doubled(INDEX, '"weight_map": {', f'"{NORM}": "{FIRST}", '), (INDEX, "twice", NORM)
-    ),
-    "config with a key twice": Damage(
-        SINGLE, doubled(CONFIG, "{", '"rms_norm_eps": 1.0, '), (CONFIG, "twice", "rms_norm_eps")
-    ),
-    "index without a tensor": Damage(
-        SHARDED, indexed(lambda m: {n: s for n, s in m.items() if n != NORM}), (INDEX, NORM)
-    ),
+    "index of a file that is not there": Damage(SHARDED,
+        indexed(lambda m: {n: s if s == FIRST else "none.safetensors" for n, s in m.items()}), ("none.safe",)),
+    "index into the other shard": Damage(SHARDED, indexed(lambda m: m | {NORM: FIRST if m[NORM] == SECOND else SECOND}),
+        (INDEX, NORM)),
+    "index with a name twice": Damage(SHARDED, doubled(INDEX, '"weight_map": {', f'"{NORM}": "{FIRST}", '),
+        (INDEX, "twice", NORM)),
+    "config with a key twice": Damage(SINGLE, doubled(CONFIG, "{", '"rms_norm_eps": 1.0, '),
+        (CONFIG, "twice", "rms_norm_eps")),
+    "index without a tensor": Damage(SHARDED, indexed(lambda m: {n: s for n, s in m.items() if n != NORM}),
+        (INDEX, NORM)),
     "index of a tensor too many": Damage(SHARDED, indexed(lambda m: m | {"model.x": FIRST}), (INDEX, "model.x")),
-    "index out of the folder": Damage(
-        SHARDED, indexed(lambda m: {n: f"../{SHARDED}/{s}" for n, s in m.items()}), (INDEX, f"../{SHARDED}/{FIRST}")
-    ),
+    "index out of the folder": Damage(SHARDED, indexed(lambda m: {n: f"../{SHARDED}/{s}" for n, s in m.items()}),
+        (INDEX, f"../{SHARDED}/{FIRST}")),
     "index of a list": Damage(SHARDED, indexed(lambda m: list(m)), (INDEX, "weight_map")),
     "index without a map": Damage(SHARDED, edited(INDEX, lambda content: {"metadata": {}}), (INDEX, "weight_map")),
     "index of numbers": Damage(SHARDED, indexed(lambda m: dict.fromkeys(m, 1)), (INDEX, "weight_map")),
@@ -212,7 +201,7 @@ DAMAGES = {
     "pickles alone": Damage(SINGLE, pickled, (WEIGHTS, INDEX)),
     "an empty folder": Damage(SINGLE, emptied, (CONFIG,)),
     "no folder": Damage(SINGLE, shutil.rmtree, (CONFIG,)),
-}
+}  # fmt: skip
 
 
 @pytest.fixture

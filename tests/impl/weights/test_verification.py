@@ -70,99 +70,57 @@ def _swapped_bytes(tensor: torch.Tensor) -> torch.Tensor:
 
 
 WEIGHTS: dict[str, tuple[Callable[[Any], None], Fault]] = {
-    "last k_norm": (
-        _write(f"{DEC}.k_norm.weight", _add((7,))),
-        (f"{DEC}.k_norm.weight", "decoder_attention_match", "1 of 10 elements differ, first at [7]: expected "),
-    ),
-    "an element of the encoder's k_proj": (
-        _write(f"{ENC}.k_proj.weight", _add((19, 39), 1e-6)),
-        (f"{ENC}.k_proj.weight", "encoder_attention_match", "1 of 800 elements differ, first at [19, 39]"),
-    ),
-    "the sign of a zero": (
-        _write("encoder.norm.weight", lambda t: torch.where(torch.arange(40) == 4, -t, t)),
-        ("encoder.norm.weight", "norms_match", "1 of 40 elements differ, first at [4]"),
-    ),
-    "never loaded": (
-        _write("decoder.norm.weight", torch.ones_like),
-        ("decoder.norm.weight", "norms_match", "never loaded: all ones"),
-    ),
-    "zeros": (
-        _write(f"{ENC}.o_proj.weight", torch.zeros_like),
-        (f"{ENC}.o_proj.weight", "encoder_attention_match", "never loaded: all zeros"),
-    ),
-    "another norm": (
-        _copy("decoder.norm.weight", "decoder.layers.2.post_attention_layernorm.weight"),
-        ("decoder.norm.weight", "norms_match", "holds the values of model.layers.2.post_attention_layernorm.weight"),
-    ),
-    "another layer": (
-        _copy("encoder.layers.0.mlp.up_proj.weight", "encoder.layers.1.mlp.up_proj.weight"),
-        ("encoder.layers.0.mlp.up_proj.weight", "mlp_match", "holds the values of model.layers.1.mlp.up_proj.weight"),
-    ),
-    "gate for up": (
-        _copy("decoder.layers.0.mlp.up_proj.weight", "decoder.layers.0.mlp.gate_proj.weight"),
-        ("decoder.layers.0.mlp.up_proj.weight", "mlp_match", "holds the values of model.layers.0.mlp.gate_proj.weight"),
-    ),
-    "k read as [in, out]": (
-        _write(f"{DEC}.k_proj.weight", lambda t: t.reshape(40, 20).T),
-        (f"{DEC}.k_proj.weight", "decoder_attention_match", "is its source read as [in, out]"),
-    ),
-    "v written transposed": (
-        _write(f"{DEC}.v_proj.weight", lambda t: t.T.reshape(20, 40)),
-        (f"{DEC}.v_proj.weight", "decoder_attention_match", "is the transpose of its source read as [out, in]"),
-    ),
-    "a shape the wrong way round": (
-        _replace(f"{DEC}.v_proj.weight", lambda m: nn.Parameter(m.decoder.layers[2].merged_attn.v_proj.weight.T)),
-        (f"{DEC}.v_proj.weight", "decoder_attention_match", "is the transpose of its source: has the shape [40, 20]"),
-    ),
-    "a square one transposed": (
-        _write(f"{ENC}.q_proj.weight", lambda t: t.T),
-        (f"{ENC}.q_proj.weight", "encoder_attention_match", "is the transpose of its source"),
-    ),
-    "rounded to bfloat16": (
-        _write(f"{ENC}.q_norm.weight", lambda t: t.bfloat16().float()),
-        (f"{ENC}.q_norm.weight", "encoder_attention_match", "rounded to bfloat16 on the way"),
-    ),
-    "rounded to float16": (
-        _write("decoder.layers.0.mlp.gate_proj.weight", lambda t: t.half().float()),
-        ("decoder.layers.0.mlp.gate_proj.weight", "mlp_match", "rounded to float16 on the way"),
-    ),
-    "cut to bfloat16": (
-        _write("decoder.layers.0.mlp.gate_proj.weight", lambda t: (t.view(torch.int32) & -65536).view(torch.float32)),
-        ("decoder.layers.0.mlp.gate_proj.weight", "mlp_match", "cut to bfloat16 instead of rounded"),
-    ),
-    "byte order": (
-        _write("encoder.layers.2.input_layernorm.weight", _swapped_bytes),
-        ("encoder.layers.2.input_layernorm.weight", "norms_match", "exchanged byte order"),
-    ),
-    "norm minus one": (
-        _write("encoder.layers.2.input_layernorm.weight", lambda t: t - 1),
-        ("encoder.layers.2.input_layernorm.weight", "norms_match", "is its source minus 1"),
-    ),
-    "interleaved rows": (
-        _write(f"{ENC}.q_proj.weight", lambda t: t.reshape(6, 2, 5, 60).transpose(1, 2).reshape(60, 60)),
-        (f"{ENC}.q_proj.weight", "encoder_attention_match", "holds the rows of its source in another order"),
-    ),
-    "columns of other heads": (
-        _write(f"{DEC}.o_proj.weight", lambda t: t.roll(10, 1)),
-        (f"{DEC}.o_proj.weight", "decoder_attention_match", "holds the columns of its source in another order"),
-    ),
-    "random": (
-        _write(f"{DEC}.q_proj.weight", lambda t: torch.randn(t.shape, generator=torch.Generator().manual_seed(3))),
-        (
-            f"{DEC}.q_proj.weight",
-            "decoder_attention_match",
-            "holds values of no tensor of the checkpoint: 3600 of 3600",
-        ),
-    ),
-    "NaN": (
-        _write(f"{DEC}.q_norm.weight", _add((3,), float("nan"))),
-        (f"{DEC}.q_norm.weight", "decoder_attention_match", "1 of 10 elements differ, first at [3]"),
-    ),
-    "an element of the embedding": (
-        _write("shared.weight", _add((96, 0))),
-        ("shared.weight", "original_embeddings_preserved", "1 of 5820 elements differ, first at [96, 0]"),
-    ),
-}
+    "last k_norm": (_write(f"{DEC}.k_norm.weight", _add((7,))),
+        (f"{DEC}.k_norm.weight", "decoder_attention_match", "1 of 10 elements differ, first at [7]: expected ")),
+    "an element of the encoder's k_proj": (_write(f"{ENC}.k_proj.weight", _add((19, 39), 1e-6)),
+        (f"{ENC}.k_proj.weight", "encoder_attention_match", "1 of 800 elements differ, first at [19, 39]")),
+    "the sign of a zero": (_write("encoder.norm.weight", lambda t: torch.where(torch.arange(40) == 4, -t, t)),
+        ("encoder.norm.weight", "norms_match", "1 of 40 elements differ, first at [4]")),
+    "never loaded": (_write("decoder.norm.weight", torch.ones_like),
+        ("decoder.norm.weight", "norms_match", "never loaded: all ones")),
+    "zeros": (_write(f"{ENC}.o_proj.weight", torch.zeros_like),
+        (f"{ENC}.o_proj.weight", "encoder_attention_match", "never loaded: all zeros")),
+    "another norm": (_copy("decoder.norm.weight", "decoder.layers.2.post_attention_layernorm.weight"),
+        ("decoder.norm.weight", "norms_match", "holds the values of model.layers.2.post_attention_layernorm.weight")),
+    "another layer": (_copy("encoder.layers.0.mlp.up_proj.weight", "encoder.layers.1.mlp.up_proj.weight"),
+        ("encoder.layers.0.mlp.up_proj.weight", "mlp_match", "holds the values of model.layers.1.mlp.up_proj.weight")),
+    "gate for up": (_copy("decoder.layers.0.mlp.up_proj.weight", "decoder.layers.0.mlp.gate_proj.weight"),
+        ("decoder.layers.0.mlp.up_proj.weight", "mlp_match",
+        "holds the values of model.layers.0.mlp.gate_proj.weight")),
+    "k read as [in, out]": (_write(f"{DEC}.k_proj.weight", lambda t: t.reshape(40, 20).T),
+        (f"{DEC}.k_proj.weight", "decoder_attention_match", "is its source read as [in, out]")),
+    "v written transposed": (_write(f"{DEC}.v_proj.weight", lambda t: t.T.reshape(20, 40)),
+        (f"{DEC}.v_proj.weight", "decoder_attention_match", "is the transpose of its source read as [out, in]")),
+    "a shape the wrong way round": (_replace(f"{DEC}.v_proj.weight",
+        lambda m: nn.Parameter(m.decoder.layers[2].merged_attn.v_proj.weight.T)),
+        (f"{DEC}.v_proj.weight", "decoder_attention_match", "is the transpose of its source: has the shape [40, 20]")),
+    "a square one transposed": (_write(f"{ENC}.q_proj.weight", lambda t: t.T),
+        (f"{ENC}.q_proj.weight", "encoder_attention_match", "is the transpose of its source")),
+    "rounded to bfloat16": (_write(f"{ENC}.q_norm.weight", lambda t: t.bfloat16().float()),
+        (f"{ENC}.q_norm.weight", "encoder_attention_match", "rounded to bfloat16 on the way")),
+    "rounded to float16": (_write("decoder.layers.0.mlp.gate_proj.weight", lambda t: t.half().float()),
+        ("decoder.layers.0.mlp.gate_proj.weight", "mlp_match", "rounded to float16 on the way")),
+    "cut to bfloat16": (_write("decoder.layers.0.mlp.gate_proj.weight",
+        lambda t: (t.view(torch.int32) & -65536).view(torch.float32)),
+        ("decoder.layers.0.mlp.gate_proj.weight", "mlp_match", "cut to bfloat16 instead of rounded")),
+    "byte order": (_write("encoder.layers.2.input_layernorm.weight", _swapped_bytes),
+        ("encoder.layers.2.input_layernorm.weight", "norms_match", "exchanged byte order")),
+    "norm minus one": (_write("encoder.layers.2.input_layernorm.weight", lambda t: t - 1),
+        ("encoder.layers.2.input_layernorm.weight", "norms_match", "is its source minus 1")),
+    "interleaved rows": (_write(f"{ENC}.q_proj.weight",
+        lambda t: t.reshape(6, 2, 5, 60).transpose(1, 2).reshape(60, 60)),
+        (f"{ENC}.q_proj.weight", "encoder_attention_match", "holds the rows of its source in another order")),
+    "columns of other heads": (_write(f"{DEC}.o_proj.weight", lambda t: t.roll(10, 1)),
+        (f"{DEC}.o_proj.weight", "decoder_attention_match", "holds the columns of its source in another order")),
+    "random": (_write(f"{DEC}.q_proj.weight",
+        lambda t: torch.randn(t.shape, generator=torch.Generator().manual_seed(3))),
+        (f"{DEC}.q_proj.weight", "decoder_attention_match",
+        "holds values of no tensor of the checkpoint: 3600 of 3600")),
+    "NaN": (_write(f"{DEC}.q_norm.weight", _add((3,), float("nan"))),
+        (f"{DEC}.q_norm.weight", "decoder_attention_match", "1 of 10 elements differ, first at [3]")),
+    "an element of the embedding": (_write("shared.weight", _add((96, 0))),
+        ("shared.weight", "original_embeddings_preserved", "1 of 5820 elements differ, first at [96, 0]")),
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -232,78 +190,38 @@ def test_every_single_parameter_is_compared(narrow: Any) -> None:
 
 
 TIES: dict[str, tuple[bool, Callable[[Any], None], list[Fault]]] = {
-    "an embedding of its own": (
-        True,
+    "an embedding of its own": (True,
         _replace("encoder.embed_tokens.weight", lambda m: nn.Parameter(m.shared.weight.detach().clone())),
-        [("encoder.embed_tokens.weight", "embeddings_tied", "is not tied to shared.weight: a copy with the same")],
-    ),
-    "an embedding left at its start": (
-        True,
-        _replace("decoder.embed_tokens.weight", _fresh),
-        [
-            ("decoder.embed_tokens.weight", "embeddings_tied", "is not tied to shared.weight: a copy with other"),
-            ("decoder.embed_tokens.weight[97:]", "sentinel_rows_match_statistics", "the standard deviation is"),
-            ("decoder.embed_tokens.weight[97:]", "sentinel_rows_seeded", "holds values of no tensor"),
-            ("decoder.embed_tokens.weight", "original_embeddings_preserved", "holds values of no tensor"),
-        ],
-    ),
-    "two parameters in one memory": (
-        True,
-        _replace("lm_head.weight", lambda m: nn.Parameter(m.shared.weight.detach())),
-        [("lm_head.weight", "embeddings_tied", "is a parameter of its own in the memory of shared.weight")],
-    ),
-    "a head of the untied kind is the embedding": (
-        False,
-        _replace("lm_head.weight", lambda m: m.shared.weight),
-        [
-            ("lm_head.weight", "embeddings_tied", "shares the memory of shared.weight; the checkpoint has a head"),
-            ("lm_head.weight[97:]", "sentinel_rows_match_statistics", "the standard deviation is"),
-            ("lm_head.weight[97:]", "sentinel_rows_seeded", "holds the values of rows drawn for model.embed_tokens"),
-            ("lm_head.weight", "head_match", "holds the values of model.embed_tokens.weight"),
-        ],
-    ),
-    "one memory in both stacks": (
-        True,
-        _replace("encoder.norm.weight", lambda m: m.decoder.norm.weight),
-        [("encoder.norm.weight", "stacks_share_no_storage", "shares its memory with decoder.norm.weight")],
-    ),
-    "views of one memory": (
-        True,
+        [("encoder.embed_tokens.weight", "embeddings_tied", "is not tied to shared.weight: a copy with the same")]),
+    "an embedding left at its start": (True, _replace("decoder.embed_tokens.weight", _fresh),
+        [("decoder.embed_tokens.weight", "embeddings_tied", "is not tied to shared.weight: a copy with other"),
+        ("decoder.embed_tokens.weight[97:]", "sentinel_rows_match_statistics", "the standard deviation is"),
+        ("decoder.embed_tokens.weight[97:]", "sentinel_rows_seeded", "holds values of no tensor"),
+        ("decoder.embed_tokens.weight", "original_embeddings_preserved", "holds values of no tensor")]),
+    "two parameters in one memory": (True, _replace("lm_head.weight", lambda m: nn.Parameter(m.shared.weight.detach())),
+        [("lm_head.weight", "embeddings_tied", "is a parameter of its own in the memory of shared.weight")]),
+    "a head of the untied kind is the embedding": (False, _replace("lm_head.weight", lambda m: m.shared.weight),
+        [("lm_head.weight", "embeddings_tied", "shares the memory of shared.weight; the checkpoint has a head"),
+        ("lm_head.weight[97:]", "sentinel_rows_match_statistics", "the standard deviation is"),
+        ("lm_head.weight[97:]", "sentinel_rows_seeded", "holds the values of rows drawn for model.embed_tokens"),
+        ("lm_head.weight", "head_match", "holds the values of model.embed_tokens.weight")]),
+    "one memory in both stacks": (True, _replace("encoder.norm.weight", lambda m: m.decoder.norm.weight),
+        [("encoder.norm.weight", "stacks_share_no_storage", "shares its memory with decoder.norm.weight")]),
+    "views of one memory": (True,
         _replace(f"{ENC}.q_proj.weight", lambda m: nn.Parameter(m.decoder.layers[1].merged_attn.q_proj.weight.data)),
-        [
-            (
-                f"{ENC}.q_proj.weight",
-                "stacks_share_no_storage",
-                "shares its memory with decoder.layers.1.merged_attn.q_p",
-            )
-        ],
-    ),
-    "no memory": (
-        True,
-        _replace(f"{ENC}.q_proj.weight", lambda m: nn.Parameter(torch.empty(60, 40, device="meta"))),
-        [(f"{ENC}.q_proj.weight", "encoder_attention_match", "on the meta device: never filled")],
-    ),
-    "a parameter too many": (
-        True,
-        _replace("encoder.layers.0.mlp.scale", lambda m: nn.Parameter(torch.ones(1))),
-        [("encoder.layers.0.mlp.scale", "every_parameter_checked", "no tensor of the checkpoint belongs here")],
-    ),
-    "a buffer too many": (
-        True,
-        lambda model: model.decoder.register_buffer("offset", torch.ones(1)),
-        [("decoder.offset", "every_parameter_checked", "no tensor of the checkpoint belongs here")],
-    ),
-    "a bias left out": (
-        False,
-        _set(f"{ENC}.o_proj.bias", None),
-        [(f"{ENC}.o_proj.bias", "encoder_attention_match", "not in the model")],
-    ),
-    "another dtype": (
-        True,
-        lambda model: model.decoder.norm.bfloat16() and None,
-        [("decoder.norm.weight", "config_matches", "is torch.bfloat16 in a model of torch.float32")],
-    ),
-}
+        [(f"{ENC}.q_proj.weight", "stacks_share_no_storage",
+        "shares its memory with decoder.layers.1.merged_attn.q_p")]),
+    "no memory": (True, _replace(f"{ENC}.q_proj.weight", lambda m: nn.Parameter(torch.empty(60, 40, device="meta"))),
+        [(f"{ENC}.q_proj.weight", "encoder_attention_match", "on the meta device: never filled")]),
+    "a parameter too many": (True, _replace("encoder.layers.0.mlp.scale", lambda m: nn.Parameter(torch.ones(1))),
+        [("encoder.layers.0.mlp.scale", "every_parameter_checked", "no tensor of the checkpoint belongs here")]),
+    "a buffer too many": (True, lambda model: model.decoder.register_buffer("offset", torch.ones(1)),
+        [("decoder.offset", "every_parameter_checked", "no tensor of the checkpoint belongs here")]),
+    "a bias left out": (False, _set(f"{ENC}.o_proj.bias", None),
+        [(f"{ENC}.o_proj.bias", "encoder_attention_match", "not in the model")]),
+    "another dtype": (True, lambda model: model.decoder.norm.bfloat16() and None,
+        [("decoder.norm.weight", "config_matches", "is torch.bfloat16 in a model of torch.float32")]),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("mistake", TIES)
@@ -393,39 +311,24 @@ def _frequencies(model: Any) -> None:
 
 
 SETTINGS: dict[str, tuple[Callable[[Any], None], str, str]] = {
-    "eps of one norm": (
-        _set(f"{DEC}.k_norm.variance_epsilon", 1e-6),
-        f"{DEC}.k_norm.variance_epsilon",
-        "is 1e-06, the",
-    ),
-    "scaling of one layer": (
-        _set(f"{ENC}.scaling", 0.1),
-        f"{ENC}.scaling",
-        "is 0.1, the checkpoint's config gives 0.3",
-    ),
+    "eps of one norm": (_set(f"{DEC}.k_norm.variance_epsilon", 1e-6), f"{DEC}.k_norm.variance_epsilon",
+        "is 1e-06, the"),
+    "scaling of one layer": (_set(f"{ENC}.scaling", 0.1), f"{ENC}.scaling",
+        "is 0.1, the checkpoint's config gives 0.3"),
     "window of one layer": (_set(f"{ENC}.sliding_window", 4), f"{ENC}.sliding_window", "is 4, the checkpoint's"),
-    "type of one layer": (
-        _set(f"{DEC}.layer_type", "sliding_attention"),
-        f"{DEC}.layer_type",
-        "is 'sliding_attention'",
-    ),
+    "type of one layer": (_set(f"{DEC}.layer_type", "sliding_attention"), f"{DEC}.layer_type",
+        "is 'sliding_attention'"),
     "groups of one layer": (_set(f"{DEC}.num_key_value_groups", 2), f"{DEC}.num_key_value_groups", "is 2, the"),
     "index of one layer": (_set(f"{DEC}.layer_idx", 1), f"{DEC}.layer_idx", "is 1, the checkpoint's config gives 2"),
     "causal": (_set(f"{ENC}.is_causal", True), f"{ENC}.is_causal", "is True"),
     "frequencies": (_frequencies, "decoder.rotary_emb.inv_freq", "begins with 1"),
     "another activation": (_set("encoder.layers.0.mlp.act_fn", nn.GELU()), "encoder.layers.0.mlp.act_fn", "is a GELU"),
-    "theta in the config": (
-        lambda model: setattr(model.config, "rope_theta", 1e6),
-        "config.rope_parameters",
-        "is {'rope_type': 'default', 'rope_theta': 1000000.0}",
-    ),
+    "theta in the config": (lambda model: setattr(model.config, "rope_theta", 1e6), "config.rope_parameters",
+        "is {'rope_type': 'default', 'rope_theta': 1000000.0}"),
     "eps in the config": (lambda model: setattr(model.config, "rms_norm_eps", 1e-6), "config.rms_norm_eps", "is 1e-06"),
-    "the tie in the config": (
-        lambda model: setattr(model.config, "tie_word_embeddings", False),
-        "config.tie_word_embeddings",
-        "is False, the checkpoint's config gives True",
-    ),
-}
+    "the tie in the config": (lambda model: setattr(model.config, "tie_word_embeddings", False),
+        "config.tie_word_embeddings", "is False, the checkpoint's config gives True"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("mistake", SETTINGS)

@@ -12,6 +12,7 @@ import pytest
 
 from qwen3_golden import GOLDEN_ROOT
 
+pytestmark = pytest.mark.slow  # the writers of files have such a test each
 MODEL = GOLDEN_ROOT / "checkpoints" / "window-encoder"
 TOKENIZER = GOLDEN_ROOT / "tokenizers" / "tiny"
 IDS = ("--source-ids", "1,2,3;4,5,6", "--target-ids", "7,8,9;1,2,3")
@@ -79,7 +80,7 @@ print(json.dumps(found))
 IN_A_NAMESPACE = ["unshare", "--map-root-user", "--mount"]
 
 
-@pytest.fixture(scope="module", params=["large files refused", pytest.param("small disk", marks=pytest.mark.slow)])
+@pytest.fixture(scope="module", params=["large files refused", "small disk"])
 def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What every command did: in a process whose files may not grow beyond a limit, on a small file system."""
     root, temporary = tmp_path_factory.mktemp("full"), tmp_path_factory.mktemp("temporary")
@@ -102,7 +103,6 @@ def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return found
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", COMMANDS)
 def test_with_room_the_command_writes_its_result(name: str, runs: dict[str, Any]) -> None:
     roomy = runs[name]["roomy"]
@@ -110,7 +110,6 @@ def test_with_room_the_command_writes_its_result(name: str, runs: dict[str, Any]
     assert any(path.startswith("result") for path in roomy["left"])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("share", SHARES)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_full_disk_is_one_message_and_leaves_nothing(name: str, share: float, runs: dict[str, Any]) -> None:
@@ -122,7 +121,6 @@ def test_a_full_disk_is_one_message_and_leaves_nothing(name: str, share: float, 
     assert found["left"] == {}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, given in COMMANDS.items() if "OUT/result" not in given])
 def test_an_older_result_stays_as_it_was(name: str, runs: dict[str, Any]) -> None:
     found = runs[name]["older"]

@@ -29,7 +29,6 @@ conformance --only op/rms_norm --out out/answers --json -- {python} {examples}/n
 diagnose port --json
 diagnose port/op/mask_causal.pb
 diagnose port/encoder/one_token.pb
-diagnose port/tokenization/words.pb
 export-dump port/encoder/one_token.pb out/dump.npz
 import-dump encoder/one_token out/dump.npz --out out/imported.pb
 report port --out out/report.md
