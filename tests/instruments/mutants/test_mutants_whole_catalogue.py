@@ -12,6 +12,7 @@ from detection.mutants import catalogue
 from detection.mutants.isolated import run_all
 from detection.mutants.judged import by_diagnosis
 from detection.mutants.outcome import CaseOutcome, Outcome
+from detection.mutants.sampling import MUTANTS
 from detection.mutants.table import markdown, totals
 
 pytestmark = pytest.mark.slow
@@ -65,6 +66,20 @@ def test_90_in_100_are_named_first(outcomes: Sequence[Outcome]) -> None:
     others = unlike(outcomes, "diagnosed")
     print(f"\nnamed first: {len(outcomes) - len(others)} of {len(outcomes)}; not {others}")
     assert len(others) <= 0.1 * len(outcomes)
+
+
+def test_every_bug_of_the_classic_encoder_of_training_and_of_choices_is_blamed_and_named(
+    outcomes: Sequence[Outcome],
+) -> None:
+    choices = {one.name for one in MUTANTS}
+    those = [one for one in outcomes if one.name.startswith(("own/classic-", "own/gradient-")) or one.name in choices]
+    assert len(those) == 16 + len(choices)
+    assert [one.name for one in those if not (one.blamed and one.diagnosed)] == []
+    classic = [(one, case) for one in those if "classic" in one.name for case in one.cases]
+    others = [case for _, case in classic if not (case.caught and case.exactly_blamed and case.share >= 2)]
+    assert (
+        others + [case for one, case in classic if not {*(case.diagnoses or {"": ""}).values()} <= {*one.named}] == []
+    )
 
 
 def test_every_bug_uses_two_budgets_or_more_where_it_shows_most(outcomes: Sequence[Outcome]) -> None:

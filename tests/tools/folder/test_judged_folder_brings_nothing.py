@@ -91,7 +91,7 @@ def refused(code: int, output: str) -> bool:
     return code == pytest.ExitCode.USAGE_ERROR and "no verdict of such a run counts" in output and "next:" in output
 
 
-@pytest.mark.sample(every=4)
+@pytest.mark.sample(every=7)
 @pytest.mark.parametrize("road", BY_CONFIGURATION)
 def test_no_configuration_of_the_folder_is_taken(road: str, folder: Folder) -> None:
     name, text = BY_CONFIGURATION[road]
@@ -101,6 +101,7 @@ def test_no_configuration_of_the_folder_is_taken(road: str, folder: Folder) -> N
     assert code == 1 and "judged, 1: plumbing/dtypes" in output and not folder.ran, output
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("road", BY_CONFIGURATION)
 def test_where_pytest_took_it_before_we_knew_the_run_is_refused(road: str, folder: Folder) -> None:
     name, text = BY_CONFIGURATION[road]
@@ -167,7 +168,8 @@ def test_a_cache_of_failures_in_the_folder_chooses_no_tests(folder: Folder) -> N
     assert refused(code, output)
 
 
-@pytest.mark.parametrize("above", [False, True])
+@pytest.mark.sample(every=2)
+@pytest.mark.parametrize("above", [True, False])
 def test_the_users_own_configuration_holds(above: bool, folder: Folder) -> None:
     own = folder.elsewhere.parent if above else folder.elsewhere
     (own / "pytest.ini").write_text("[pytest]\naddopts = -k nothing_of_this_name\n", encoding="utf-8")
@@ -186,7 +188,7 @@ VERBS = (
 )
 
 
-@pytest.mark.sample(every=3)
+@pytest.mark.sample(every=5)
 @pytest.mark.parametrize("module", [False, True], ids=["qwen3-parity", "python -m"])
 @pytest.mark.parametrize("arguments", VERBS, ids=" ".join)
 def test_a_verb_that_runs_in_the_folder_imports_nothing_of_it(
