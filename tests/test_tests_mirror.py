@@ -1,4 +1,4 @@
-"""Tests stand where their source stands, tests/<package>/<room>/test_*.py, and each module of the product is named by one."""
+"""Tests stand where their source stands, tests/<package>/<room>/test_*.py, and name each module of the product."""
 
 from __future__ import annotations
 
@@ -30,8 +30,11 @@ def test_every_folder_of_tests_is_a_room_of_the_package(folder: str) -> None:
     assert not [str(room) for room in rooms if not (source / room).is_dir() and not (source / f"{room}.py").is_file()]
 
 
-def files() -> list[Path]:
-    return [path for path in sorted(TESTS.rglob("*.py")) if TESTS / "detection" not in path.parents]
+@cache
+def files() -> dict[Path, ast.Module]:
+    """The tests and what they share, parsed."""
+    paths = (path for path in sorted(TESTS.rglob("*.py")) if TESTS / "detection" not in path.parents)
+    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in paths}
 
 
 def test_what_tests_share_has_a_name_of_its_own() -> None:
@@ -60,22 +63,13 @@ def said(text: str) -> Iterator[str]:
     yield from (" ".join(words[i : i + 4]) for i in range(len(words) - 3))
 
 
-def literals(tree: ast.AST) -> Iterator[str]:
-    yield from (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
-
-
-def made_by(tree: ast.Module) -> set[str]:
-    """What a module can be known by: the names that it defines, and what its literals say."""
-    names = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
-    bound = (target for node in tree.body if isinstance(node, ast.Assign) for target in node.targets)
-    names |= {target.id for target in bound if isinstance(target, ast.Name)}
-    return names | {mark for text in literals(tree) for mark in said(text)}
-
-
-def used_by(tree: ast.Module) -> Iterator[str]:
-    """What a test uses or says: modules, names, attributes, and what its literals and docstrings say."""
+def used(tree: ast.Module) -> Iterator[str]:
+    """What a file uses or says: modules, names, attributes, and what its literals and docstrings say."""
     for node in ast.walk(tree):
         match node:
+            case ast.Constant(value=str(text)):
+                yield from said(text)
+                yield from (f"a word: {word}" for word in text.split())
             case ast.ImportFrom(module=str(module), names=names):
                 yield from (module, *(f"{module}.{one.name}" for one in names), *(one.name for one in names))
             case ast.Import(names=names):
@@ -86,32 +80,52 @@ def used_by(tree: ast.Module) -> Iterator[str]:
                 yield from (attribute, f"{name}.{attribute}")
             case ast.Attribute(attr=attribute):
                 yield attribute
-    for text in literals(tree):
-        yield from said(text)
+
+
+def made(tree: ast.Module) -> Iterator[str]:
+    """What a module can be known by: the names that it defines, and what its literals say."""
+    for node in tree.body:
+        match node:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name
+            case ast.Assign(targets=targets):
+                yield from (target.id for target in targets if isinstance(target, ast.Name))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield from said(node.value)
 
 
 def unnamed() -> set[str]:
     """The modules that no test names.
 
-    A test names a module where it imports it or mentions it as `room.module`, is called like it in its room, or has a word
-    that the module alone has: something that it defines, the name of a mistake, a message. A verb is named by its name.
+    A test names a module where it imports it or mentions it as `room.module`, is called like it in its room, or has
+    what the module alone has: something that it defines, the name of a mistake, a message. A verb is named by its name.
     """
-    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in files()}
-    used = {mark for tree in trees.values() for mark in used_by(tree)}
-    verbs = {word for tree in trees.values() for text in literals(tree) for word in text.split()}
-    mirrored = {path.with_name(path.name.removeprefix("test_")).relative_to(TESTS).as_posix() for path in trees}
-    made = {name: made_by(ast.parse(path.read_text(encoding="utf-8"))) for name, path in modules().items()}
-    owners = Counter(mark for marks in made.values() for mark in marks)
+    by_tests = {mark for tree in files().values() for mark in used(tree)}
+    mirrored = {path.with_name(path.name.removeprefix("test_")).relative_to(TESTS).as_posix() for path in files()}
+    marks = {name: {*made(ast.parse(path.read_text(encoding="utf-8")))} for name, path in modules().items()}
+    owners = Counter(mark for own in marks.values() for mark in own)
     left = set()
-    for name, path in modules().items():
+    for name in modules():
         package, _, rest = name.partition(".")
         folder = next(folder for folder, source in SOURCES.items() if source.endswith(package))
         *_, room, module = name.split(".")
-        own = {mark for mark in made[name] if owners[mark] == 1}
+        names = {name, f"{room}.{module}", *(mark for mark in marks[name] if owners[mark] == 1)}
         if room == "commands":
-            is_named = module.strip("_").replace("_", "-") in verbs
-        else:
-            is_named = {name, f"{room}.{module}"} & used or f"{folder}/{rest.replace('.', '/')}.py" in mirrored
-        if not is_named and not own & used:
+            names = {f"a word: {module.strip('_').replace('_', '-')}"}
+        if not names & by_tests and f"{folder}/{rest.replace('.', '/')}.py" not in mirrored:
             left.add(name)
     return left
+
+
+def test_every_module_of_the_product_is_named_by_a_test() -> None:
+    """What a new one is tested by says so: in its docstring, as "It runs `room.module`, too", if nothing else does."""
+    assert unnamed() == set()
+
+
+def test_what_a_test_says_that_it_runs_is_there() -> None:
+    texts = (ast.get_docstring(tree) or "" for tree in files().values())
+    mentioned = [
+        name for text in texts for part in re.findall("It runs (.*?), too", text, re.S) for name in DOTTED.findall(part)
+    ]
+    assert mentioned and {*mentioned} <= {".".join(name.split(".")[-2:]) for name in modules()}

@@ -1,4 +1,7 @@
-"""A port that has one block and nothing else is recorded, judged and diagnosed."""
+"""A port that has one block and nothing else is recorded, judged and diagnosed.
+
+It runs `cases.block`, too.
+"""
 
 from __future__ import annotations
 

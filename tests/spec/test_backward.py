@@ -1,4 +1,7 @@
-"""The gradient of the whole model: central differences of its loss, and facts that hold whatever the weights."""
+"""The gradient of the whole model: central differences of its loss, and facts that hold whatever the weights.
+
+It runs `ops.head_gradient`, too.
+"""
 
 from collections import Counter
 from collections.abc import Callable

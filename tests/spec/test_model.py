@@ -1,4 +1,7 @@
-"""The whole model: properties that hold whatever the weights, one witness in plain loops, and the names of its taps."""
+"""The whole model: properties that hold whatever the weights, one witness in plain loops, and the names of its taps.
+
+It runs `ops.cache`, `ops.copy`, too.
+"""
 
 import math
 from dataclasses import replace

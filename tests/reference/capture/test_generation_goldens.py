@@ -1,4 +1,7 @@
-"""What the goldens of generation show: Hugging Face's own `generate()`, with ends and filters that matter."""
+"""What the goldens of generation show: Hugging Face's own `generate()`, with ends and filters that matter.
+
+It runs `cases.generation_settings`, too.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The op tier: inputs that whole runs seldom meet, Hugging Face against the specification."""
+"""The op tier: inputs that whole runs seldom meet, Hugging Face against the specification.
+
+It runs `cases.op_attention`, `cases.op_yarn`, too.
+"""
 
 from pathlib import Path
 

@@ -1,4 +1,8 @@
-"""A config.json that nobody could mean is refused in one message, by ours and by the reference's readers."""
+"""A config.json that nobody could mean is refused in one message, by ours and by the reference's readers.
+
+It runs `qwen3_encdec.config_bounds`, `checkpoints.config_bounds`, `weights.strict_json`,
+`checkpoints.strict_json`, too.
+"""
 
 from __future__ import annotations
 

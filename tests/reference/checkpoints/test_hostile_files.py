@@ -1,4 +1,7 @@
-"""Only regular files are read, and only those of a checkpoint's own folder: nothing waits, nothing leads out."""
+"""Only regular files are read, and only those of a checkpoint's own folder: nothing waits, nothing leads out.
+
+It runs `qwen3_encdec.regular_file`, too.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Noise floors: what they measure, on what, and that the reference stays near the specification."""
+"""Noise floors: what they measure, on what, and that the reference stays near the specification.
+
+It runs `floors.loss`, too.
+"""
 
 import dataclasses
 from collections.abc import Callable

@@ -1,4 +1,7 @@
-"""A family's name alone gives a loud tiny checkpoint and its golden, which says by itself how each tap comes about."""
+"""A family's name alone gives a loud tiny checkpoint and its golden, which says by itself how each tap comes about.
+
+It runs `graph.reason`, too.
+"""
 
 from __future__ import annotations
 

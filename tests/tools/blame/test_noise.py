@@ -1,4 +1,7 @@
-"""The noise of ops without a tap between them: the same in whatever order and however many at a time it is asked."""
+"""The noise of ops without a tap between them: the same in whatever order and however many at a time it is asked.
+
+It runs `blame.repeated`, too.
+"""
 
 from __future__ import annotations
 

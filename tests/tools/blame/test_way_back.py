@@ -1,4 +1,7 @@
-"""Gradients judged on their own inputs: every wrong one and only those, and none for what is wrong forward."""
+"""Gradients judged on their own inputs: every wrong one and only those, and none for what is wrong forward.
+
+It runs `mistakes.head_gradient`, too.
+"""
 
 from __future__ import annotations
 

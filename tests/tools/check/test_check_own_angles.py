@@ -1,4 +1,7 @@
-"""Angles are noise, too: which floor a run is judged by, and how closely its cos and sin are looked at."""
+"""Angles are noise, too: which floor a run is judged by, and how closely its cos and sin are looked at.
+
+It runs `blame.tables`, `qwen3_spec.angles`, too.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Greedy ids of one's own checkpoint: captured as a golden, and a candidate with ids alone judged by it."""
+"""Greedy ids of one's own checkpoint: captured as a golden, and a candidate with ids alone judged by it.
+
+It runs `checkpoints.greedy`, too.
+"""
 
 from __future__ import annotations
 

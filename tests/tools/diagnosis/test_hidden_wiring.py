@@ -1,4 +1,7 @@
-"""Streams, norms and caches wired wrongly where no tap stands: the place and the mistake are named all the same."""
+"""Streams, norms and caches wired wrongly where no tap stands: the place and the mistake are named all the same.
+
+It runs `diagnosis.pairs`, too.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The diagnosis of tokenizers: honest recordings are free of faults, and each fault is blamed where it is."""
+"""The diagnosis of tokenizers: honest recordings are free of faults, and each fault is blamed where it is.
+
+It runs `text.blame`, too.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A card says what a folder reached, and is computed again: whatever it says otherwise is told."""
+"""A card says what a folder reached, and is computed again: whatever it says otherwise is told.
+
+It runs `report.card`, too.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Judging a folder runs nothing that lies in it and takes no configuration from it, by whatever road."""
+"""Judging a folder runs nothing that lies in it and takes no configuration from it, by whatever road.
+
+It runs `qwen3_parity.__main__`, too.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Wrong cache contents and wrong wiring, made from recorded numbers, get the names of their mistakes."""
+"""Wrong cache contents and wrong wiring, made from recorded numbers, get the names of their mistakes.
+
+It runs `mistakes.layouts`, too.
+"""
 
 from __future__ import annotations
 

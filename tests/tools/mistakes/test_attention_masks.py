@@ -1,4 +1,7 @@
-"""Wrong masks, built cell by cell, get the names of their mistakes."""
+"""Wrong masks, built cell by cell, get the names of their mistakes.
+
+It runs `mistakes.mask_parts`, too.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Wrong scores, probabilities and contexts, computed by torch in float32, get the names of their mistakes."""
+"""Wrong scores, probabilities and contexts, computed by torch in float32, get the names of their mistakes.
+
+It runs `mistakes.head_maps`, `mistakes.merged_orders`, `mistakes.split_products`, too.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""An interrupted capture is gone on with where it stopped: same golden, no layer twice, nothing left behind."""
+"""An interrupted capture is gone on with where it stopped: same golden, no layer twice, nothing left behind.
+
+It runs `floors.resumed_spec`, too.
+"""
 
 from __future__ import annotations
 

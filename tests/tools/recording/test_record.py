@@ -1,4 +1,7 @@
-"""Recording an implementation: ours, or somebody else's behind a factory."""
+"""Recording an implementation: ours, or somebody else's behind a factory.
+
+It runs `ours.inputs`, too.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A torch model of any names is recorded in three lines, and what it computes is judged."""
+"""A torch model of any names is recorded in three lines, and what it computes is judged.
+
+It runs `recording.hugging_face`, `recording.layout`, `recording.slots`, too.
+"""
 
 from collections import OrderedDict
 from collections.abc import Callable

@@ -66,7 +66,7 @@ NAMES: list[tuple[dict[str, object], str]] = [
     ({"wte": {"tap": "embed_tokens", "transpose": True}}, "says no tap"),
     ({"wte:outputs": "embed_tokens"}, "no module"),
     ({f"{LAYER}.ffn.w2": "q_proj"}, f"[1, 9, 60] | [9, 1, 40] | {LAYER}.ffn.w2"),
-    ({f"{LAYER}.mix.qn": {"tap": "q_norm", "axes": "batch heads head_dim"}}, "not that of decoder.layers.0.merged_attn"),
+    ({f"{LAYER}.mix.qn": {"tap": "q_norm", "axes": "batch heads head_dim"}}, "not that of decoder.layers.0"),
     ({f"{LAYER}.mix.wqkv": ["q_proj", "k_proj"]}, "q_proj 60 + k_proj 20 = 80 | [9, 1, 100]"),
 ]  # fmt: skip
 RUNS: list[tuple[Callable[[PlainQwen3, torch.Tensor], object], str]] = [

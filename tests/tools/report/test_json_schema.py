@@ -1,4 +1,7 @@
-"""One schema for the JSON of every command, and real output of each held against it."""
+"""One schema for the JSON of every command, and real output of each held against it.
+
+It runs `judge.plain`, too.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`show --diff`: both sides of every tap; with --tap the first and the worst element."""
+"""`show --diff`: both sides of every tap; with --tap the first and the worst element.
+
+It runs `judge.differences`, too.
+"""
 
 from __future__ import annotations
 

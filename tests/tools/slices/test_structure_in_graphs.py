@@ -1,4 +1,7 @@
-"""The structure of a wrong weight is told of networks that only their golden's graph describes."""
+"""The structure of a wrong weight is told of networks that only their golden's graph describes.
+
+It runs `findings.product_of_graph`, too.
+"""
 
 # ruff: noqa: E501 - tables, a row to a line
 

@@ -1,4 +1,7 @@
-"""What the judge of tokenizers lets pass, what it does not, and what it says of the difference."""
+"""What the judge of tokenizers lets pass, what it does not, and what it says of the difference.
+
+It runs `text.compare`, `stages.rendered_ids`, `stages.symbols`, too.
+"""
 
 from __future__ import annotations
 

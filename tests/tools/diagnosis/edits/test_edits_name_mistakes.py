@@ -1,4 +1,7 @@
-"""A mistake in the reference's own source is said as that edit, with its line: by modules, and by layers alone."""
+"""A mistake in the reference's own source is said as that edit, with its line: by modules, and by layers alone.
+
+It runs `edits.blocks`, `grammar.blocks`, `grammar.reads`, too.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What wrong numbers say by themselves: each fit finds what was done to a right tap, and nothing in an honest one."""
+"""What wrong numbers say by themselves: each fit finds what was done to a right tap, and nothing in an honest one.
+
+It runs `numbers.inputs`, too.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Wrong numbers that stand elsewhere are found there: in another row, slot, head, step, layer, tap or request."""
+"""Wrong numbers that stand elsewhere are found there: in another row, slot, head, step, layer, tap or request.
+
+It runs `provenance.matches`, too.
+"""
 
 from __future__ import annotations
 

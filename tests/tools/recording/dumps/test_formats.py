@@ -1,4 +1,7 @@
-"""Dumps in each format, made by the code of the tool whose format it is, become recordings that are judged."""
+"""Dumps in each format, made by the code of the tool whose format it is, become recordings that are judged.
+
+It runs `dumps.safetensors_files`, too.
+"""
 
 from __future__ import annotations
 

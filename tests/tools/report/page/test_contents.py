@@ -1,4 +1,7 @@
-"""What the page is made of: its data, its sentence, and names out of recordings that would rather be HTML."""
+"""What the page is made of: its data, its sentence, and names out of recordings that would rather be HTML.
+
+It runs `diagnosis.tap_elements`, too.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The gradient of a parameter, and a loss, are told by the terms that count otherwise than they should."""
+"""The gradient of a parameter, and a loss, are told by the terms that count otherwise than they should.
+
+It runs `findings.terms`, too.
+"""
 
 from __future__ import annotations
 
