@@ -1,4 +1,7 @@
-"""The recorded training cases: Hugging Face's step, its floors, and what the inputs must show."""
+"""The recorded training cases: Hugging Face's step, its floors, and what the inputs must show.
+
+It runs `floors.loss`, too.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Noise floors: what they measure, on what, and that the reference stays near the specification.
-
-It runs `floors.loss`, too.
-"""
+"""Noise floors: what they measure, on what, and that the reference stays near the specification."""
 
 import dataclasses
 from collections.abc import Callable
