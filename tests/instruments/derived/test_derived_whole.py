@@ -1,4 +1,7 @@
-"""Every named mistake of the library, at every op that it can be made at, against the committed table of answers."""
+"""Every named mistake of the library, at every op that it can be made at, against the committed table of answers.
+
+It runs `mistakes.head_gradient`, too.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What the goldens of generation show: Hugging Face's own `generate()`, with ends and filters that matter.
-
-It runs `cases.generation_settings`, too.
-"""
+"""What the goldens of generation show: Hugging Face's own `generate()`, with ends and filters that matter."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Gradients judged on their own inputs: every wrong one and only those, and none for what is wrong forward.
-
-It runs `mistakes.head_gradient`, too.
-"""
+"""Gradients judged on their own inputs: every wrong one and only those, and none for what is wrong forward."""
 
 from __future__ import annotations
 
