@@ -35,7 +35,7 @@ WRONG = ("candidate.pb", "build/parity/decoder/plain.pb")
 """Recordings with the bug that the pages show; what a page prints is of these."""
 TINY = GOLDEN_ROOT / "tokenizers" / "tiny"
 NAMES = [p.relative_to(GOLDEN_ROOT / "cases").with_suffix("").as_posix() for p in GOLDEN_ROOT.glob("cases/**/*.pb")]
-PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
+PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")), *ROOT.glob("skills/*/SKILL.md")]
 PROGRAMS = ("qwen3-parity", "make", "pytest", "python", "pip", "git", "torchrun", ".", "export", "java")
 
 NOT_RUN = {  # a command, as a glob: the reason

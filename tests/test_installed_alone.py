@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from click.testing import CliRunner
 from qwen3_golden import GOLDEN_ROOT, Tensor, read, write
 from qwen3_parity.cli import main
 from qwen3_parity.report import extras
+from qwen3_reference.versions import SUPPORTED
 
 ROOT = Path(__file__).resolve().parents[1]
 PLAIN = str(GOLDEN_ROOT / "cases" / "decoder" / "plain.pb")
@@ -36,7 +38,7 @@ sys.meta_path.insert(0, Missing())
 from qwen3_parity.cli import main
 main({arguments})
 """
-_EXTRAS = sorted({extras.MODULES.get(one, one) for packages in extras.EXTRAS.values() for one in packages})
+_EXTRAS = sorted({one for packages in extras.EXTRAS.values() for one in packages})
 
 
 def alone(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -53,7 +55,7 @@ JUDGE = (
     ("show", PLAIN),
     ("demo", "tour"),
     ("doctor",),
-    ("report", PLAIN, "--format", "markdown"),
+    ("report", PLAIN),
 )
 
 
@@ -78,17 +80,23 @@ def test_a_folder_is_diagnosed_without_any_extra_but_for_its_tokenizer(tmp_path:
     assert "cannot be diagnosed here without the package " in done.stdout
 
 
-@pytest.mark.parametrize(("arguments", "extra"), [(("parity",), "torch"), (("report", PLAIN), "report")])
-def test_a_command_says_which_extra_it_needs(tmp_path: Path, arguments: tuple[str, ...], extra: str) -> None:
-    done = alone(tmp_path, *arguments)
-    assert done.returncode == 2
-    assert f"pip install 'qwen3-parity[{extra}]'" in done.stderr
+def test_a_command_says_which_extra_it_needs(tmp_path: Path) -> None:
+    done = alone(tmp_path, "parity")
+    assert done.returncode == 2 and "pip install 'qwen3-parity[torch]'" in done.stderr
 
 
-def test_the_demo_says_how_to_get_the_plots(tmp_path: Path) -> None:
-    assert alone(tmp_path, "demo", "tour").returncode == 0
-    page = (tmp_path / "tour" / "report.html").read_text(encoding="utf-8")
-    assert "pip install 'qwen3-parity[report]'" in page.partition("<script")[0]
+def test_only_a_model_that_is_streamed_needs_accelerate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "qwen3_reference.capture.streamed", raising=False)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "accelerate"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "accelerate", None)
+    model = str(GOLDEN_ROOT / "checkpoints" / "bfloat16")
+    small = ["capture", "--model", model, "--target-ids", "1,2,3", "--out", str(tmp_path)]
+    done = CliRunner().invoke(main, small)
+    assert done.exit_code == 0, done.output
+    done = CliRunner().invoke(main, [*small, "--name", "streamed", "--stream"])
+    assert done.exit_code == 2 and "pip install 'qwen3-parity[large]'" in done.output
+    assert [one.name for one in tmp_path.iterdir()] == ["request.pb"]
 
 
 def test_the_demo_names_its_mistake_and_leaves_what_to_do_next(tmp_path: Path) -> None:
@@ -108,6 +116,15 @@ def test_what_the_demo_leaves_records_a_model(tmp_path: Path, monkeypatch: pytes
 def test_the_doctor_knows_every_command_and_the_goldens() -> None:
     said = json.loads(CliRunner().invoke(main, ["doctor", "--json"]).output)
     assert not said["problems"] and set(said["commands"]) == set(main.list_commands(click.Context(main)))
+
+
+def test_the_extras_are_the_projects_and_the_references_floors_those_that_are_checked() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    del project["dev"]
+    packages = {name: tuple(re.split("[<>=]", one)[0] for one in wanted) for name, wanted in project.items()}
+    assert packages == extras.EXTRAS
+    for name, (first, beyond) in SUPPORTED.items():
+        assert f"{name}>={'.'.join(map(str, first))},<{'.'.join(map(str, beyond))}" in project["reference"]
 
 
 TEXT: dict[str, Any] = {"capture_output": True, "text": True, "check": False}
@@ -174,17 +191,45 @@ class Home:
     root: Path
     empty: Path
 
-    def run(self, *command: str, code: int = 0) -> str:
+    def run(self, *command: str, code: int = 0, stream: str = "stdout") -> str:
         """The output of a command that exits with `code`; nothing of this checkout is on its path."""
         clean = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTEST_ADDOPTS")}
         done = subprocess.run([str(self.root / "bin" / command[0]), *command[1:]], cwd=self.empty, env=clean, **TEXT)
         assert done.returncode == code, done.stdout + done.stderr
-        return str(done.stdout)
+        return str(getattr(done, stream))
 
     @property
     def size(self) -> int:
         """In bytes."""
         return sum(one.stat().st_size for one in self.root.rglob("*") if one.is_file() and not one.is_symlink())
+
+
+ENVIRONMENTS = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "qwen3-parity" / "versions"
+"""Those with torch have gigabytes, and are made once."""
+VERSIONS = {
+    "oldest": ("torch==2.4.0", "transformers==4.51.0", "numpy==2.0.2", "protobuf==5.26.0"),
+    "newest": ("torch", "transformers<6", "numpy", "protobuf<8"),
+    "protobuf-5": ("protobuf==5.26.0",),
+    "protobuf-6": ("protobuf==6.33.6",),
+    "protobuf-7": ("protobuf==7.36.2",),
+}
+"""The ends of what the extra [torch] and the judge run with, and every major version of protobuf between them."""
+
+
+@pytest.fixture
+def versioned(request: pytest.FixtureRequest, built: dict[str, Path], tmp_path: Path) -> Home:
+    """The wheel beside the `VERSIONS` of the test's parameter; skips, visibly, where they cannot be installed."""
+    there, wanted = Home(ENVIRONMENTS / request.param, tmp_path), VERSIONS[request.param]
+    if not (there.root / "ready").is_file():
+        shutil.rmtree(there.root, ignore_errors=True)
+        subprocess.run([sys.executable, "-m", "venv", str(there.root)], check=True)
+        install = [there.root / "bin" / "pip", "install", "--quiet", *wanted, str(built["wheel"])]
+        if (made := subprocess.run(install, **TEXT)).returncode:
+            pytest.skip(f"no environment with {', '.join(wanted)}: {made.stderr.strip()[-300:]}")
+        (there.root / "ready").touch()
+    there.run("pip", "install", "--quiet", "--force-reinstall", "--no-deps", str(built["wheel"]))
+    print(f"{request.param}: {', '.join(sorted(there.run('pip', 'freeze').splitlines()))}")
+    return there
 
 
 @pytest.fixture(scope="module", params=PYTHONS, ids=lambda one: "-".join(Path(one).parts[-3:]))
@@ -212,10 +257,9 @@ def test_the_wheel_alone_is_enough(home: Home) -> None:
     for verb in ("check", "diagnose", "show"):
         assert home.run("qwen3-parity", verb, f"{site}/cases/decoder/plain.pb")
     assert home.run("qwen3-parity", "show", "tour/decoder/plain.pb", "--diff", "decoder/plain", "--json")
-    home.run("pip", "install", "--quiet", "--disable-pip-version-check", "qwen3-parity[report]")
     assert "Parity in decoder/plain" in home.run("qwen3-parity", "report", f"{site}/cases/decoder/plain.pb")
     page = (home.empty / "build" / "report.html").read_text(encoding="utf-8")
-    assert "vegaEmbed" in page and "qwen3-parity[report]" not in page
+    assert "vegaEmbed" in page
 
 
 @pytest.mark.slow
@@ -242,3 +286,77 @@ def test_a_folder_of_candidates_is_judged_by_the_tests_that_travelled(home: Home
     assert "pip install 'qwen3-parity[torch]'" in home.run(
         "pytest", "--pyargs", "qwen3_parity.tests", "-k", "norm and encoder/one_token", code=1
     )
+
+
+OWN_NAMES = """
+import sys
+import torch
+import qwen3_parity
+from plain_qwen3 import PlainQwen3
+names = {
+    "wte": "embed_tokens",
+    "blocks.{layer}.n1": "input_layernorm",
+    "blocks.{layer}.mix.wqkv": ["q_proj", "k_proj", "v_proj"],
+    "blocks.{layer}.mix.wo:input": "context",
+    "blocks.{layer}": "output",
+    "ln_f": "norm",
+}
+case = qwen3_parity.golden("decoder/plain")
+model = PlainQwen3(case.checkpoint, interleaved="interleaved" in sys.argv)
+with qwen3_parity.record(model, case, names) as recording, torch.no_grad():
+    model(case.inputs["input_ids"])
+"""
+FACTORY = """
+import torch
+from plain_qwen3 import PlainQwen3
+def build(case, checkpoints):
+    return PlainQwen3(checkpoints["decoder"])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("versioned", ["oldest", "newest"], indirect=True)
+def test_a_model_of_own_names_is_recorded_and_judged_with_the_ends_of_the_versions(versioned: Home) -> None:
+    shutil.copy(ROOT / "tests" / "tools" / "recording" / "plain_qwen3.py", versioned.empty)
+    (versioned.empty / "own_names.py").write_text(OWN_NAMES, encoding="utf-8")
+    (versioned.empty / "factory.py").write_text(FACTORY, encoding="utf-8")
+    recording = "build/parity/decoder/plain.pb"
+    versioned.run("python", "-W", "error", "own_names.py")
+    assert "decoder/plain: parity" in versioned.run("qwen3-parity", "check", recording)
+    assert "is right" in versioned.run("qwen3-parity", "diagnose", recording)
+    versioned.run("python", "-W", "error", "own_names.py", "interleaved")
+    assert "rope.interleaved" in versioned.run("qwen3-parity", "diagnose", recording, code=1)
+    assert "rope.interleaved" in versioned.run("qwen3-parity", "report", recording, code=1)
+    versioned.run("qwen3-parity", "match-names", "factory:build", "--out", "names.toml")
+    versioned.run("qwen3-parity", "record", "decoder/plain", "--impl", "factory:build", "--names", "names.toml")
+    assert "decoder/plain: parity" in versioned.run("qwen3-parity", "check", recording)
+    versioned.run("qwen3-parity", "export-dump", recording, "dump.safetensors")
+    versioned.run("qwen3-parity", "import-dump", "decoder/plain", "dump.safetensors", "--out", "again.pb")
+    assert "decoder/plain: parity" in versioned.run("qwen3-parity", "check", "again.pb")
+
+
+REFUSED = """the reference and our implementation: they run with the libraries that made the goldens; \
+a model of your own is recorded with older ones
+  expected: torch >= 2.13, < 3, transformers >= 5.23, < 6
+  got:      torch 2.4.0, transformers 4.51.0
+  next:     pip install 'qwen3-parity[reference]' in an environment of its own; record your model by --impl
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("versioned", ["oldest"], indirect=True)
+def test_only_the_reference_and_our_implementation_are_pinned(versioned: Home) -> None:
+    tiny = ("capture", "--tiny", "qwen3", "--out", "tiny")
+    for command in (("record", "decoder/plain"), ("parity", "-q"), ("regenerate", "-q"), tiny):
+        assert versioned.run("qwen3-parity", *command, code=2, stream="stderr").endswith(REFUSED)
+    assert not list(versioned.empty.rglob("*.pb"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("versioned", ["protobuf-5", "protobuf-6", "protobuf-7"], indirect=True)
+def test_the_judge_runs_with_every_major_version_of_protobuf(versioned: Home) -> None:
+    kind = "from google.protobuf.internal.api_implementation import Type; print(Type())"
+    assert versioned.run("python", "-W", "error", "-c", f"import qwen3_golden\n{kind}") == "upb\n"
+    assert "as released" in versioned.run("qwen3-parity", "doctor")
+    assert "rope.interleaved" in versioned.run("qwen3-parity", "demo", "tour")
+    versioned.run("qwen3-parity", "check", "tour/decoder/plain.pb", code=1)

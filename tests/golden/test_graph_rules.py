@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from qwen3_golden import ParityError, Recording, Writer, minor_of, pb, read, tensor, write
-from qwen3_golden.graph_rules import MODEL, REFERENCE
+from qwen3_golden.rules import MODEL, REFERENCE
 
 GRAPH = pb.Graph(architecture="TinyForCausalLM", tap=[pb.GraphTap(name="logits", step=1)])
 

@@ -19,7 +19,7 @@ from qwen3_parity.judge.verdict import Verdicts
 from qwen3_parity.recording.ours.network import EncoderDecoder, factory
 from qwen3_parity.recording.record import record
 from qwen3_parity.recording.suite import OURS
-from qwen3_reference.capture.torch_tensors import parameter_messages
+from qwen3_reference.torch_tensors import parameter_messages
 
 CHECKPOINTS = GOLDEN_ROOT / "checkpoints"
 TIED = ("decoder.embed_tokens.weight", "encoder.embed_tokens.weight", "lm_head.weight")

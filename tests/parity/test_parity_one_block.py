@@ -1,7 +1,4 @@
-"""A port that has one block and nothing else is recorded, judged and diagnosed.
-
-It runs `cases.block`, too.
-"""
+"""A port that has one block and nothing else is recorded, judged and diagnosed."""
 
 from __future__ import annotations
 

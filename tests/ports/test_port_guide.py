@@ -20,6 +20,7 @@ from click.testing import CliRunner
 from safetensors.numpy import load_file
 
 from qwen3_golden import GOLDEN_ROOT, Array, Recording, pb, read, tensor, to_bfloat16, write
+from qwen3_golden.op_table import OP_TABLE
 from qwen3_parity import check, mistakes
 from qwen3_parity.cli import main
 from qwen3_parity.conformance.requests import request_for
@@ -48,50 +49,36 @@ def formulas(code: str = CODE) -> Any:
     return SimpleNamespace(**names)
 
 
-def mask(page: Any, t: Mapping[str, Array], window: float, query: float) -> Any:
-    size = window or np.inf
-    if "decoder_attention_mask" not in t:
-        return page.encoder_mask(t["encoder_attention_mask"], size)
-    return page.decoder_mask(t["decoder_attention_mask"], int(query), size, t.get("encoder_attention_mask"))
+def by_the_page(page: Any, op: str) -> Callable[..., Any]:
+    """The page's function of an op, with what the page says otherwise than the table of ops."""
 
+    def mask(encoder: Any, decoder: Any, query: int, window: int) -> Any:
+        size = window or np.inf
+        return page.encoder_mask(encoder, size) if decoder is None else page.decoder_mask(decoder, query, size, encoder)
 
-def frequencies(page: Any, head_dim: float, theta: float, **scaling: float) -> Any:
-    return page.inv_freq(int(head_dim), theta, SimpleNamespace(**scaling) if scaling else None)
+    def inv_freq(head_dim: int, theta: float, **yarn: Any) -> Any:
+        return page.inv_freq(head_dim, theta, SimpleNamespace(**yarn) if yarn else None)
 
-
-OPS: Mapping[str, Callable[[Any, Any, Any], Mapping[str, Array]]] = {
-    "embedding": lambda p, t, a: {"y": t["weight"][t["ids"]]},
-    "linear": lambda p, t, a: {"y": p.linear(t["x"], t["weight"], t.get("bias"))},
-    "rms_norm": lambda p, t, a: {"y": p.rms_norm(t["x"], t["weight"], a["eps"])},
-    "head_norm": lambda p, t, a: {"y": p.rms_norm(t["x"], t["weight"], a["eps"])},
-    "repeat_kv": lambda p, t, a: {"y": p.repeat_kv(t["x"], int(a["groups"]))},
-    "swiglu": lambda p, t, a: {"act": p.swiglu(t["gate"], t["up"])},
-    "inv_freq": lambda p, t, a: {"inv_freq": frequencies(p, **a)},
-    "rope_table": lambda p, t, a: dict(
-        zip(("cos", "sin"), p.rope_table(t["position_ids"], t["inv_freq"], **a), strict=True)
-    ),
-    "rope": lambda p, t, a: {name: p.rope(t[name], t["cos"], t["sin"]) for name in "qk"},
-    "mask": lambda p, t, a: {"mask": mask(p, t, **a)},
-    "scores": lambda p, t, a: {"scores": p.scores(t["q"], t["k"], a["scaling"])},
-    "softmax": lambda p, t, a: {"probs": p.softmax(t["scores"], t["mask"])},
-    "context": lambda p, t, a: {"context": p.context(t["probs"], t["v"])},
-}
+    otherwise: Mapping[str, Callable[..., Any]] = {
+        "embedding": lambda ids, weight: weight[ids],
+        "head_norm": page.rms_norm,
+        "inv_freq": inv_freq,
+        "rope": lambda q, k, cos, sin: tuple(page.rope(x, cos, sin) for x in (q, k)),
+        "mask": mask,
+    }
+    return otherwise.get(op) or getattr(page, op)
 
 
 def answered(page: Any, golden: Recording, path: Path) -> Path:
     """The op's case as the page computes it, in float64 and stored in the golden's dtype."""
-    tensors = {
-        item.info.name.partition(".")[2]: item.values().astype(np.float64) if item.is_float else item.values()
-        for item in golden
-        if not item.info.name.startswith("output.")
-    }
-    outputs = OPS[golden.case.op](page, tensors, {one.key: one.value for one in golden.case.attributes})
+    tensors = {item.info.name: item.values().astype(np.float64) if item.is_float else item.values() for item in golden}
+    op, numbers = golden.case.op, {one.key: one.value for one in golden.case.attributes}
+    outputs = OP_TABLE[op].computed(by_the_page(page, op), tensors, numbers)
 
     def computed(item: Any) -> Any:
-        kind, name = item.info.name.split(".", 1)
-        if kind != "output":
+        if item.info.name not in outputs:
             return item
-        y = np.ascontiguousarray(outputs[name])
+        y = np.ascontiguousarray(outputs[item.info.name])
         y = to_bfloat16(y.astype(np.float32)) if item.info.dtype == pb.BF16 else y.astype(item.array.dtype)
         return tensor(item.info.name, y, dtype=item.info.dtype, axes=item.info.axes, op=item.info.op)
 
@@ -211,62 +198,24 @@ def test_the_guides_order_is_that_of_the_levels_with_their_cases() -> None:
     assert [row[0] for row in rows("In this order")] == list(LEVELS)
 
 
-Operand = tuple[str, bool, list[str]]
+OP_ROWS = rows("The cases of one op")
 
 
-def operands(cell: str) -> list[Operand]:
-    """Of each tensor in a cell of the table of op cases: name, whether it may be absent, axes."""
-    return [(name, bool(may), axes.split(", ")) for name, may, axes in re.findall(r"(\w+)(\??)\[([^]]*)\]", cell)]
+def tensors(cell: str) -> list[tuple[str, tuple[str, ...], bool]]:
+    """Of each tensor in a cell of the table of op cases: name, axes, whether it may be absent."""
+    every = re.findall(r"(\w+)(\??)\[([^]]*)\]", cell)
+    return [(name, tuple(axes.split(", ")), bool(may)) for name, may, axes in every]
 
 
-def op_cases() -> dict[str, list[Recording]]:
-    """The cases of each op."""
-    found: dict[str, list[Recording]] = {}
-    for path in sorted((CASES / "op").glob("*.pb")):
-        golden = read(path)
-        found.setdefault(golden.case.op, []).append(golden)
-    return found
-
-
-def dtypes(op: str, name: str) -> set[int]:
-    """The dtypes that a tensor of an op's case has, by the sentence above the table."""
-    if name in ("ids", "position_ids"):
-        return {pb.I64}
-    return {pb.BOOL} if "mask" in name else {pb.F32, pb.BF16, pb.F16} if op == "rms_norm" else {pb.F32}
-
-
-def test_the_table_of_op_cases_has_the_ops_of_the_cases() -> None:
-    assert sorted(row[0] for row in rows("The cases of one op")) == sorted(op_cases())
-
-
-def described(golden: Recording, op: str, given: str, outputs: str) -> set[str]:
-    """The tensors of an op's case that its row of the table has, with the dtypes and axes that it says."""
-    sizes, names = dict[str, int](), set[str]()
-    for cell, computed in ((given, False), (outputs, True)):
-        for name, may, axes in operands(cell):
-            kind = "output" if computed else "parameter" if name in ("weight", "bias") else "input"
-            item = golden.get(f"{kind}.{name}", 0)
-            assert item is not None or may, name
-            if item is not None:
-                assert item.info.dtype in dtypes(op, name)
-                pairs = zip(axes, item.array.shape, strict=True)
-                assert all(sizes.setdefault(axis, size) == size for axis, size in pairs), (name, sizes)
-                names.add(item.info.name)
-    return names
-
-
-@pytest.mark.parametrize("row", rows("The cases of one op"), ids=lambda row: row[0])
-def test_the_table_of_op_cases_has_operands_numbers_and_outputs_with_their_axes(row: list[str]) -> None:
-    op, given, numbers, outputs = row
-    cases, attributes = op_cases()[op], re.findall(r"(\w+)(\??)", numbers)
-    for golden in cases:
-        assert described(golden, op, given, outputs) == {item.info.name for item in golden}
-        there = {attribute.key for attribute in golden.case.attributes}
-        assert there <= {name for name, _ in attributes} and {name for name, may in attributes if not may} <= there
-    for name, _, _ in [one for one in operands(given) if one[1]]:
-        assert any(golden.get(f"{kind}.{name}", 0) is None for golden in cases for kind in ("input", "parameter"))
-    for name in [name for name, may in attributes if may]:
-        assert any(name not in {one.key for one in golden.case.attributes} for golden in cases)
+def test_the_guides_op_cases_are_the_table_of_ops() -> None:
+    written = {op: (tensors(operands), numbers, tensors(outputs)) for op, operands, numbers, outputs in OP_ROWS}
+    assert list(written) == list(OP_TABLE)
+    for op, row in OP_TABLE.items():
+        operands, numbers, outputs = written[op]
+        for cell, rows in ((operands, row.operands), (outputs, row.outputs)):
+            assert cell == [(each.name.partition(".")[2], each.axes, each.optional) for each in rows], op
+        marked = {f"{name}?" if name in row.optional else name for name in row.kinds}
+        assert set(filter(None, numbers.split(", "))) == marked, op
 
 
 def test_weights_come_rounded_over_the_pipe_and_operands_in_their_own_dtype(tmp_path: Path) -> None:

@@ -11,9 +11,10 @@ from transformers.models.qwen3.modeling_qwen3 import apply_rotary_pos_emb, eager
 from qwen3_golden import Array, ParityError
 from qwen3_reference.binding import SITES, attach, emit
 from qwen3_reference.capture.models import Reference
-from qwen3_reference.capture.recorded_attention import eager_scores, visible
+from qwen3_reference.capture.recorded_attention import eager_scores
 from qwen3_reference.capture.run import as_tensor, run_encoder
 from qwen3_reference.capture.softmax_check import additive
+from qwen3_reference.torch_tensors import visible
 
 CASE = "encoder/ragged"
 NAMES = {

@@ -13,7 +13,8 @@ from qwen3_encdec.tokenizer import ByteLevelTokenizer, TokenizerError
 from qwen3_golden import GOLDEN_ROOT, ParityError
 from qwen3_golden.manifest import load
 from qwen3_parity.recording.request import tokenize
-from qwen3_reference.tokenization.loading import load_tokenizer, tokenizer_checkpoint
+from qwen3_reference.checkpoints.tokenizer_files import tokenizer_checkpoint
+from qwen3_reference.tokenization.loading import load_tokenizer
 
 TINY = GOLDEN_ROOT / "tokenizers" / "tiny"
 FILE = "tokenizer.json"

@@ -47,7 +47,7 @@ def alarms(found: Diagnosis) -> list[str]:
 @pytest.mark.parametrize("variation", VARIATIONS, ids=lambda one: one.name)
 def test_an_honest_variation_raises_no_alarm_on_any_case(variation: Variation, tmp_path: Path) -> None:
     found = list(diagnosed(variation, network_goldens(), tmp_path))
-    own = [verdict for _, one in found for verdict in one.own if not verdict.reason]
+    own = [verdict for _, one in found for verdict in one.alone if not verdict.reason]
     compared = sum(one.verdicts.compared for _, one in found)
     worst = max((one.verdicts.worst.share for _, one in found if one.verdicts.worst), default=0)
     worst_own = max((one.share for one in own), default=0)

@@ -20,7 +20,7 @@ from detection.mutants.isolated import golden_of
 from qwen3_parity.diagnosis.explained import Explained
 from qwen3_parity.diagnosis.explanation import Explanation
 from qwen3_parity.diagnosis.faults import Fault
-from qwen3_parity.mistakes.ranks import FITTED
+from qwen3_parity.mistakes.ranks import FITTED, PLAIN, Rank
 
 
 class InProcess:
@@ -115,9 +115,9 @@ def test_a_kernel_bug_of_the_closed_half_is_not_listed() -> None:
     assert listed("mutants", Row(next(name for name in names if not is_open(name)), "layer", caught=True))
 
 
-@pytest.mark.parametrize(("rank", "answers"), [(0, {"norm.eps"}), (FITTED, set())])
+@pytest.mark.parametrize(("rank", "answers"), [(PLAIN, {"norm.eps"}), (FITTED, set())])
 def test_what_is_fitted_to_every_tap_is_no_answer_to_a_mechanical_change(
-    rank: int, answers: set[str], monkeypatch: pytest.MonkeyPatch
+    rank: Rank, answers: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said = Explanation("norm.eps", "", "", "decoder.norm", 0, 1, 0, 1, 0, rank=rank)
     found = SimpleNamespace(faults=[Explained(Fault("decoder.norm"), "", [said])], misplaced=[])

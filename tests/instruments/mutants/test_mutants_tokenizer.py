@@ -21,7 +21,7 @@ from detection.mutants.table import markdown
 from qwen3_encdec.tokenizer import ByteLevelTokenizer
 from qwen3_golden import GOLDEN_ROOT, STAGES
 from qwen3_parity.recording.text import tokenized
-from qwen3_parity.text.runner import runner_of
+from qwen3_parity.text.ours import runner_of
 
 MUTANTS = {one.name: one for one in catalogue() if one.of_tokenizer}
 SEED = 20240229

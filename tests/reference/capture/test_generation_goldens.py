@@ -11,8 +11,7 @@ import torch
 
 from qwen3_golden import GOLDEN_ROOT, ParityError, Recording, pb, read
 from qwen3_parity.judge.budgets import reach
-from qwen3_reference.capture.generation import FreeRun, hf_generate
-from qwen3_reference.capture.generation_choices import chosen
+from qwen3_reference.capture.generation import FreeRun, chosen, hf_generate
 from qwen3_reference.capture.models import Reference
 from qwen3_reference.capture.run import generate_greedy
 from qwen3_reference.cases.networks import case

@@ -10,7 +10,7 @@ from transformers.models.t5gemma2.configuration_t5gemma2 import T5Gemma2TextConf
 from transformers.models.t5gemma2.modeling_t5gemma2 import T5Gemma2MergedAttention
 
 from qwen3_golden import Array
-from qwen3_reference.cache_name import CACHE
+from qwen3_reference.caches import CACHE
 from qwen3_reference.capture.merged_cache import Memory, MergedCache
 from qwen3_reference.capture.models import Reference
 from qwen3_reference.capture.run import additive, generate_greedy, merged_masks, run_reference

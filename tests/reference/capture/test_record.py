@@ -171,23 +171,25 @@ def test_another_process_with_another_hash_seed_records_the_same_bytes(tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("python", "torch_version", "transformers_version", "named"),
+    ("torch_version", "transformers_version", "expected", "got"),
     [
-        ((3, 10), "2.13.0", "5.23.0", "Python"),
-        ((3, 11), "2.12.1", "5.23.0", "torch"),
-        ((3, 11), "2.13.0+cpu", "5.22.2", "transformers"),
-        ((3, 11), "2.13.0", "6.0.0", "transformers"),
+        ("2.12.1", "5.23.0", "torch >= 2.13, < 3", "torch 2.12.1"),
+        ("2.13.0+cpu", "5.22.2", "transformers >= 5.23, < 6", "transformers 5.22.2"),
+        ("2.13.0", "6.0.0", "transformers >= 5.23, < 6", "transformers 6.0.0"),
+        ("2.4.0", "4.51.0", "torch >= 2.13, < 3, transformers >= 5.23, < 6", "torch 2.4.0, transformers 4.51.0"),
     ],
 )
 def test_unsupported_versions_are_refused_with_expected_and_got(
-    python: tuple[int, int], torch_version: str, transformers_version: str, named: str
+    torch_version: str, transformers_version: str, expected: str, got: str
 ) -> None:
-    with pytest.raises(ImportError, match=f"expected {named} .*got"):
-        check_versions(python, {"torch": torch_version, "transformers": transformers_version})
+    with pytest.raises(ParityError) as caught:
+        check_versions({"torch": torch_version, "transformers": transformers_version})
+    assert (caught.value.expected, caught.value.got) == (expected, got)
+    assert "pip install 'qwen3-parity[reference]'" in caught.value.next_step
 
 
 def test_supported_versions_are_accepted() -> None:
-    check_versions((3, 13), {"torch": "2.13.0+cpu", "transformers": "5.23.0"})
+    check_versions({"torch": "2.13.0+cpu", "transformers": "5.23.0"})
 
 
 def test_a_missing_checkpoint_is_the_users_fault(tmp_path: Path) -> None:

@@ -11,10 +11,11 @@ from qwen3_golden import GOLDEN_ROOT, Array, ParityError, pattern_of, place
 from qwen3_reference.binding import SITES, attach
 from qwen3_reference.capture.models import RECORDING, Reference
 from qwen3_reference.capture.record import record
-from qwen3_reference.capture.recorded_attention import recording_attention, visible
+from qwen3_reference.capture.recorded_attention import recording_attention
 from qwen3_reference.capture.run import run_encoder, run_reference
 from qwen3_reference.cases.networks import CASES, case
 from qwen3_reference.checkpoints.families import FAMILIES
+from qwen3_reference.torch_tensors import visible
 
 ENCODER_DECODER = [c.name for c in CASES if c.name.startswith("encdec/") and c.dtype == "float32"]
 FLOAT32 = [c.name for c in CASES if c.dtype == "float32" and not c.name.startswith("long/deep")]

@@ -1,7 +1,4 @@
-"""The recorded training cases: Hugging Face's step, its floors, and what the inputs must show.
-
-It runs `floors.loss`, too.
-"""
+"""The recorded training cases: Hugging Face's step, its floors, and what the inputs must show."""
 
 from __future__ import annotations
 

@@ -13,9 +13,9 @@ from safetensors.numpy import load_file, save_file
 
 from qwen3_golden import ParityError, pb
 from qwen3_reference.capture.models import load_reference
-from qwen3_reference.capture.torch_tensors import parameter_messages
 from qwen3_reference.checkpoints.configs import model_config
 from qwen3_reference.checkpoints.weights import checkpoint_message, load_weights, parameters
+from qwen3_reference.torch_tensors import parameter_messages
 
 
 @pytest.fixture

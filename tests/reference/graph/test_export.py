@@ -19,7 +19,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from transformers.cache_utils import DynamicCache
 
 from detection.families.models import FAMILIES, result, tiny
-from qwen3_reference.cache_name import CACHE
+from qwen3_reference.caches import CACHE
 from qwen3_reference.graph.export import exported
 from qwen3_spec.aten import FLOAT32, TRUTH, Numbers
 from qwen3_spec.graph import Graph, Line, Node, Ref
@@ -212,3 +212,9 @@ def test_a_result_of_another_shape_than_the_graph_says_is_refused() -> None:
     graph = Graph(("x",), (), {}, (Node("neg.default", (Ref(0),), {}, "float32", (3,), "mlp", ()),), {("y", 0): 1})
     with pytest.raises(ValueError, match=r"neg.default in mlp: it gives \[2\], not \[3\]"):
         graph.run(graph.leaf_values({"x": np.zeros(2)}))
+
+
+def test_complex_numbers_where_the_graph_has_real_ones_are_refused() -> None:
+    graph = Graph(("x",), (), {}, (Node("neg.default", (Ref(0),), {}, "float32", (2,), "mlp", ()),), {("y", 0): 1})
+    with pytest.raises(ValueError, match=r"neg.default in mlp: it gives complex numbers, not real ones"):
+        graph.run({0: np.zeros(2, complex)})

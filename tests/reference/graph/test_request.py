@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,8 +11,9 @@ import torch
 from torch import nn
 
 from qwen3_golden import ParityError
+from qwen3_reference.caches import states
 from qwen3_reference.graph.request import completed, longer, wider
-from qwen3_reference.graph.steps import Steps, states
+from qwen3_reference.graph.steps import Steps, has_cache
 from qwen3_reference.graph.taps import Taps
 
 
@@ -75,6 +77,13 @@ def test_a_step_sees_its_ids_and_positions_all_of_the_mask_so_far_and_the_cache_
     assert [seen["past"] is not None for seen in model.seen] == [False, True, True]
     names = ["logits", "cache.0.keys", "cache.1.conv_states", "cache.1.conv_states[1]"]
     assert list(taps.values) == [(name, step) for step in range(3) for name in names]
+
+
+def test_states_are_part_of_what_a_model_with_a_cache_computes_unless_its_config_says_that_it_uses_none() -> None:
+    model = SimpleNamespace(can_generate=lambda: True, config=SimpleNamespace(use_cache=True))
+    assert has_cache(model)  # type: ignore[arg-type]
+    model.config.use_cache = False
+    assert not has_cache(model)  # type: ignore[arg-type]
 
 
 def test_the_sides_of_an_encoder_decoders_cache_have_two_names() -> None:

@@ -19,10 +19,9 @@ from transformers.models.qwen2.tokenization_qwen2 import Qwen2Tokenizer
 from qwen3_golden import GOLDEN_ROOT, pb
 from qwen3_reference.tokenization.conversations import conversations
 from qwen3_reference.vocabulary.__main__ import main
-from qwen3_reference.vocabulary.corpus import read_corpus
 from qwen3_reference.vocabulary.files import ADDED_TOKENS, OTHER_ADDED_TOKENS, write_config, write_tokenizer_json
 from qwen3_reference.vocabulary.loudness import ACROSS, IDLE, RAW
-from qwen3_reference.vocabulary.tokenizers_made import SENTINELS, padded_rows, sentinel_tokens
+from qwen3_reference.vocabulary.tokenizers_made import SENTINELS, padded_rows, read_corpus, sentinel_tokens
 from qwen3_reference.vocabulary.training import BYTE_SYMBOLS, symbols_of
 
 TOKENIZERS = GOLDEN_ROOT / "tokenizers"

@@ -126,6 +126,12 @@ def test_numbers_that_the_type_holds_were_exact_and_stay() -> None:
     assert np.isneginf(noise.at(7).result(np.asarray([-np.inf, 0.1]), "float32")[0])
 
 
+def test_a_single_number_is_rounded_as_rows_are() -> None:
+    (noise, *_) = draws(1, narrow=True)
+    assert noise.at(3).cast(np.asarray(0.1), "bfloat16") != 0.1
+    assert noise.at(3).cast(np.asarray(0.5), "bfloat16") == 0.5
+
+
 def test_a_narrow_draw_moves_by_the_graphs_own_dtypes_and_a_wide_one_by_float32s() -> None:
     x = np.random.Generator(np.random.PCG64(0)).normal(size=4000)
     for narrow, dtype, most in [
@@ -138,6 +144,14 @@ def test_a_narrow_draw_moves_by_the_graphs_own_dtypes_and_a_wide_one_by_float32s
         error = np.abs(noise.at(3).result(x, dtype) / x - 1)
         assert 0.9 * most < error.max() <= most * (1 + 1e-6)
         assert (noise.at(3).cast(x, dtype) == x).all() == (not narrow or dtype == "float32")
+
+
+@pytest.mark.parametrize("op", ["_to_copy.default", "type_as.default"])
+def test_a_cast_to_a_narrow_dtype_rounds_whatever_it_is_called(op: str) -> None:
+    cast = Node(op, (Ref(0), Ref(0)) if "as" in op else (Ref(0),), {}, "bfloat16", (4,), "m", ())
+    slices = Slices(Graph(("x",), (), {}, (cast,), {("y", 0): 1}), {0: np.full(4, 0.1)}, {}, narrow=True)
+    (noise, *_) = draws(1, narrow=True)
+    assert (slices.every({1}, noise)[1] != slices.every({1})[1]).all()
 
 
 def test_a_draw_depends_on_draw_and_node_alone() -> None:

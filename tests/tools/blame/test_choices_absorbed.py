@@ -11,12 +11,11 @@ import pytest
 from qwen3_golden import GOLDEN_ROOT, Array, Recording, Tensor, pb, read, tensor
 from qwen3_parity.blame.absorbed import absorbed
 from qwen3_parity.blame.evidence import Evidence
-from qwen3_parity.blame.replay import judge
+from qwen3_parity.blame.tap_judge import TapJudge
 from qwen3_parity.blame.values import Values
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis import diagnose
 from qwen3_parity.judge.op_verdict import OpVerdict
-from qwen3_parity.judge.scope import Scope
 
 GOLDEN = read(GOLDEN_ROOT / "cases" / "decoder" / "ragged_decode.pb")
 WEIGHTS = weights_of(GOLDEN, GOLDEN_ROOT / "checkpoints")
@@ -54,7 +53,7 @@ def test_a_float_that_was_recorded_at_another_place_is_still_none() -> None:
 
 def test_a_choice_is_not_computed_through() -> None:
     """As of a router's index and the weights that go with it: the pair is wrong where either is another's."""
-    values, key = Values(GOLDEN, WEIGHTS, GOLDEN), ("decoder.layers.0.merged_attn.q_rope", 0)
+    key = "decoder.layers.0.merged_attn.q_rope", 0
     own = [
         OpVerdict("decoder.position_ids", 0, "position_ids"),
         OpVerdict("decoder.cos", 0, "cos"),
@@ -62,12 +61,13 @@ def test_a_choice_is_not_computed_through() -> None:
     ]
     dropped = set[str]()
 
-    def spy(other: Values, _item: Tensor, _scope: Scope) -> Evidence | str:
-        dropped.update(other.dropped)
-        return "only asked"
+    class Spy(TapJudge):
+        def evidence(self, item: Tensor) -> Evidence | str:
+            dropped.update(self.values.dropped)
+            return "only asked"
 
     reads = dict.fromkeys(((one.name, one.step) for one in own), ()) | {key: ("decoder.position_ids", "decoder.cos")}
-    absorbed(own, reads, values, Scope(GOLDEN), spy, judge)
+    absorbed(own, reads, Spy.of(GOLDEN, WEIGHTS, GOLDEN))
     assert dropped == {"decoder.cos"}
 
 

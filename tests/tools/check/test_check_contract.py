@@ -176,7 +176,7 @@ def test_the_contract_stands_in_the_terminal_and_on_the_page() -> None:
             console = Console(width=200, file=StringIO())
             console.print(renderable)
             assert words in console.file.getvalue()  # type: ignore[attr-defined]
-        assert words in html(Report([one]), plots=False)
+        assert words in html(Report([one]))
 
 
 def test_partial_by_an_edited_contract_has_no_exit_code_0() -> None:

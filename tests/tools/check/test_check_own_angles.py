@@ -20,12 +20,11 @@ from detection.honest.variation import Variation
 from qwen3_golden import GOLDEN_ROOT, Recording, pb, read
 from qwen3_parity import check
 from qwen3_parity.blame import Values, replay
-from qwen3_parity.blame.replay import gather
 from qwen3_parity.blame.rotations import angles_off
+from qwen3_parity.blame.tap_judge import TapJudge
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis import diagnose
 from qwen3_parity.diagnosis.own_angles import angles_differ
-from qwen3_parity.judge.scope import Scope
 from qwen3_parity.recording.record import record
 
 CASES = GOLDEN_ROOT / "cases"
@@ -121,10 +120,10 @@ def test_a_fused_rotation_by_a_wrong_theta_is_blamed(case: str, tmp_path: Path) 
 def test_how_far_frequencies_are_off_is_read_off_a_fused_rotation(tmp_path: Path) -> None:
     case, tap = "long/position_4096", "encoder.layers.0.self_attn.q_rope"
     candidate = recorded(case, scaled(1 + 2.0**-20), tmp_path / "run.pb", shown=False)
-    values = Values(candidate, weights_of(candidate, GOLDEN_ROOT / "checkpoints"), golden_of(case))
-    evidence = gather(values.another(), candidate[tap, 0], Scope(golden_of(case)))
+    judge = TapJudge.of(candidate, weights_of(candidate, GOLDEN_ROOT / "checkpoints"), golden_of(case))
+    evidence = judge.another().evidence(candidate[tap, 0])
     assert not isinstance(evidence, str)
-    found = angles_off(replace(evidence, site=values.site(tap, 0)))  # type: ignore[arg-type]
+    found = angles_off(replace(evidence, site=judge.values.site(tap, 0)))  # type: ignore[arg-type]
     assert found is not None
     name, inv_freq, ulps = found
     assert name == "encoder.inv_freq"

@@ -1,6 +1,6 @@
 """Greedy ids of one's own checkpoint: captured as a golden, and a candidate with ids alone judged by it.
 
-It runs `checkpoints.greedy`, `cases.generation_settings`, too.
+It runs `checkpoints.greedy`, too.
 """
 
 from __future__ import annotations

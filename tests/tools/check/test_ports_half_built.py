@@ -115,7 +115,7 @@ def test_a_folder_is_told_what_its_level_needs(folder: Path) -> None:
 
 def test_json_says_what_is_next(folder: Path) -> None:
     said = json.loads(run("check", folder, "--partial", "--json").stdout)
-    assert said["next"]["level"] == "reader" and len(said["next"]["needs"]) == 5
+    assert said["next_level"]["level"] == "reader" and len(said["next_level"]["needs"]) == 5
     assert [one["unreached"] for one in said["cases"]] == [[], ["decoder.layers 1–2"]]
 
 

@@ -20,7 +20,7 @@ from qwen3_golden import GOLDEN_ROOT, ParityError, pb, read
 from qwen3_parity.checkpoints.export_tokenizer import export_tokenizer, tables_message, tokenizer_message
 from qwen3_parity.cli import main
 from qwen3_parity.recording.suite import tokenization_goldens
-from qwen3_parity.text.runner import read_tokenizer
+from qwen3_parity.text.ours import read_tokenizer
 
 TINY = GOLDEN_ROOT / "tokenizers" / "tiny"
 TEXTS = [text.text for path in tokenization_goldens() for text in read(path).tokenization.encoding]

@@ -24,7 +24,7 @@ from qwen3_golden.probe import probe
 from qwen3_golden.wire import MAX_FILE_BYTES
 from qwen3_parity.checkpoints.export_weights import export_weights, plan
 from qwen3_parity.cli import main
-from qwen3_parity.text.runner import read_tokenizer
+from qwen3_parity.text.ours import read_tokenizer
 from qwen3_reference.checkpoints.configs import model_config
 from qwen3_reference.checkpoints.stored import read_directory
 from qwen3_reference.checkpoints.weights import checkpoint_message

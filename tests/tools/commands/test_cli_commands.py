@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -164,6 +165,13 @@ def test_show_prints_the_case_and_its_taps() -> None:
     result = run("show", GOLDEN, "--tap", "*.norm")
     assert result.exit_code == 0
     assert "encoder.norm" in result.output and "embed_tokens" not in result.output
+
+
+def test_show_says_the_axes_of_an_ops_operands() -> None:
+    case = GOLDEN_ROOT / "cases" / "op" / "scores.pb"
+    assert re.search(r"input\.k .* batch kv_heads key head_dim", run("show", case).output)
+    taps = {tap["name"]: tap["axes"] for tap in json.loads(run("show", case, "--json").output)["taps"]}
+    assert taps["input.q"] == [*taps["output.scores"][:3], "head_dim"]
 
 
 def test_show_says_what_goes_wrong_in_each_bug_that_a_case_exposes() -> None:

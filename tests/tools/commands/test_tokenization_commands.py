@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from qwen3_golden import GOLDEN_ROOT, STAGES, ParityError, pb, read
 from qwen3_parity.cli import main
 from qwen3_parity.recording.text import record_tokenization, recorded, tokenizer_directory
-from qwen3_parity.text.runner import Ours, ours, read_tokenizer
+from qwen3_parity.text.ours import Ours, ours, read_tokenizer
 
 CASES = GOLDEN_ROOT / "cases" / "tokenization"
 TINY = GOLDEN_ROOT / "tokenizers" / "tiny"
@@ -121,7 +121,7 @@ def test_a_difference_from_hugging_face_on_ones_own_text_exits_with_1(monkeypatc
             self.tokenizer.normalize = str
             return super().encoding(given)
 
-    monkeypatch.setattr("qwen3_parity.text.runner.Ours", Deaf)
+    monkeypatch.setattr("qwen3_parity.text.ours.Ours", Deaf)
     result = run("tokenize", "--tokenizer", TINY, "--text", "e\u0301")
     assert result.exit_code == 1 and "tokenizer.normalized of text 0" in result.output
 

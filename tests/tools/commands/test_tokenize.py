@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from qwen3_golden import GOLDEN_ROOT, pb, read
 from qwen3_parity.cli import main
-from qwen3_parity.text.runner import Ours
+from qwen3_parity.text.ours import Ours
 from qwen3_reference.tokenization.loading import ReferenceTokenizer, load_tokenizer
 from qwen3_reference.tokenization.pieces import pieces
 
@@ -80,7 +80,7 @@ def test_a_difference_far_behind_is_named_by_its_place(tmp_path: Path, monkeypat
             self.tokenizer.normalize = str
             return super().encoding(given)
 
-    monkeypatch.setattr("qwen3_parity.text.runner.Ours", Deaf)
+    monkeypatch.setattr("qwen3_parity.text.ours.Ours", Deaf)
     (tmp_path / "a.txt").write_text("one two\n" * 4000 + "e\u0301\n", encoding="utf-8")
     code, output = run("tokenize", "--tokenizer", TINY, "--file", tmp_path / "a.txt")
     assert code == 1 and "from character 16384" in "".join(output.split("\n")), output

@@ -78,12 +78,12 @@ def narrow_exponentials(scores: torch.Tensor, mask: torch.Tensor | None, dtype: 
 
 def test_hugging_face_s_own_run_has_nothing_to_report(golden: Recording) -> None:
     found = diagnose(golden, golden, weights_of(golden, GOLDEN_ROOT / "checkpoints"))
-    assert found.own and not found.casts
+    assert found.alone and not found.casts
 
 
 def test_our_own_run_has_nothing_to_report(diagnosed: Diagnosed) -> None:
     found = diagnosed()
-    assert found.own and not found.casts
+    assert found.alone and not found.casts
 
 
 NORMS = {

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from qwen3_golden import GOLDEN_ROOT, read
-from qwen3_parity.blame.replay import OpVerdict
 from qwen3_parity.blame.values import Values
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis.explanation import Explanation
 from qwen3_parity.diagnosis.faults import Fault
 from qwen3_parity.diagnosis.next_tap import next_tap
+from qwen3_parity.judge.op_verdict import OpVerdict
 
 ATTENTION = "decoder.layers.0.merged_attn"
 HIDDEN = tuple(f"{ATTENTION}.{leaf}" for leaf in ("scores", "probs", "q_rope", "q_norm", "q_proj"))

@@ -131,7 +131,7 @@ def test_the_reference_alone_has_no_fault_and_every_output_is_judged(case):
     golden = golden_of(case)
     found = diagnose(golden, golden, {})
     outputs = [item.info.name for item in golden if item.info.name.startswith("output.")]
-    assert ([one.name for one in found.own if not one.reason], list(found.faults)) == (outputs, [])
+    assert ([one.name for one in found.alone if not one.reason], list(found.faults)) == (outputs, [])
 
 
 def test_what_is_said_has_the_names_of_the_case():
@@ -164,7 +164,7 @@ def test_an_output_of_another_shape_is_the_verdicts_own_business():
     golden = golden_of("context")
     flat = tensors_of(golden)["probs"][..., 0]
     found = diagnose(golden, with_outputs(golden, {"context": flat}), {})
-    assert (found.verdicts.exit_code, list(found.own)) == (1, [])
+    assert (found.verdicts.exit_code, list(found.alone)) == (1, [])
 
 
 @pytest.mark.parametrize("case", ["rms_norm", "inv_freq_yarn", "mask_causal", "next_token_probs_all", "scores"])
@@ -179,3 +179,10 @@ def test_a_golden_without_its_parameters_is_judged_as_a_whole_alone():
     golden = golden_of("rms_norm")
     bare = replace(golden, tensors=[item for item in golden if item.info.name != "parameter.weight"])
     assert network_of(bare, bare) is None
+
+
+def test_a_golden_whose_sizes_disagree_is_judged_as_a_whole_alone():
+    golden = golden_of("rms_norm")
+    short = tensor("parameter.weight", np.ascontiguousarray(golden["parameter.weight", 0].array[:-1]))
+    odd = replace(golden, tensors=[short if item.info.name == "parameter.weight" else item for item in golden])
+    assert network_of(golden, golden) is not None and network_of(odd, odd) is None

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from qwen3_golden import GOLDEN_ROOT, Recording, pb, read
-from qwen3_parity.blame.values import Values
+from qwen3_parity.blame.tap_judge import TapJudge
 from qwen3_parity.check import check_run
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis import diagnose
@@ -99,9 +99,9 @@ def nudged(world, name):
 
 def test_an_op_that_could_not_be_judged_is_named_with_what_to_record(world) -> None:
     golden, candidate = narrow(world.golden, "logits"), nudged(world, "logits")
-    found = blame(Values(candidate, world.weights, golden), golden)
-    own = [replace(one, reason="an input was not recorded") if one.name == "logits" else one for one in found.own]
-    (_, unjudged) = meaning(check_run(golden, candidate), replace(found, own=own), None)
+    found = blame(TapJudge.of(candidate, world.weights, golden))
+    alone = [replace(one, reason="an input was not recorded") if one.name == "logits" else one for one in found.alone]
+    (_, unjudged) = meaning(check_run(golden, candidate), replace(found, alone=alone), None)
     assert unjudged.startswith("not judged by itself, so the mistake may be there: logits (an input was not recorded)")
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from detection.derived.seed import Compute, case_of
 from detection.levels.thinned import recorded
+from qwen3_parity.blame.tap_judge import TapJudge
 from qwen3_parity.blame.values import Values
 from qwen3_parity.diagnosis.faults import blame
 from qwen3_parity.diagnosis.judged import Judged, judged, predicted, predictions
@@ -32,7 +33,7 @@ def _halved(site: Site) -> Result:
 @cache
 def _of(case: str, level: str, mistake: Compute = _halved) -> Judged:
     golden, candidate = recorded(case, {"*.merged_attn.v_proj": mistake}, level)
-    found = blame(Values(candidate, case_of(case).weights, golden), golden)
+    found = blame(TapJudge.of(candidate, case_of(case).weights, golden))
     evidence = found.evidence(found.faults[-1].wrong[-1])
     assert not isinstance(evidence, str)
     return judged(evidence)

@@ -67,7 +67,7 @@ def test_a_golden_has_no_fault(path: Path) -> None:
     expected = read(path)
     diagnosis = found(expected, copied(expected))
     assert not diagnosis.faults and diagnosis.verdicts.exit_code == 0
-    assert diagnosis.own and all(one.right for one in diagnosis.own)
+    assert diagnosis.alone and all(one.right for one in diagnosis.alone)
 
 
 def test_there_are_goldens() -> None:

@@ -14,11 +14,11 @@ from qwen3_parity.diagnosis.faults import Fault
 from qwen3_parity.diagnosis.search import Search
 from qwen3_parity.diagnosis.together import agreed, together
 from qwen3_parity.judge.op_verdict import OpVerdict
-from qwen3_parity.mistakes.ranks import FITTED
+from qwen3_parity.mistakes.ranks import FITTED, RARE
 
 PLAIN = Explanation("norm.twice", "", "", "", share=0.5, whole=1, partly=0, of=1, contradicted=0)
-RARER = replace(PLAIN, name="wiring.extra_norm", rank=2)
-OTHER = replace(PLAIN, name="wiring.other_input", rank=2)
+RARER = replace(PLAIN, name="wiring.extra_norm", rank=RARE)
+OTHER = replace(PLAIN, name="wiring.other_input", rank=RARE)
 FIT = replace(PLAIN, name="weight.unknown", rank=FITTED)
 SHARES = {"a": 2.0, "b": 9.0, "c": 2.0, "d": math.inf}
 GROUPS = [Fault(place, others=("hidden",)) for place in "abc"]

@@ -23,7 +23,7 @@ from qwen3_parity.diagnosis.reference_lines import reference_lines
 from qwen3_parity.diagnosis.suspects import Suspect
 from qwen3_parity.judge.indices import ranges
 from qwen3_parity.mistakes.hypothesis import Hypothesis
-from qwen3_parity.mistakes.ranks import COMBINED, COPIED, FITTED, PLAIN, RARE, Kind, kind_of
+from qwen3_parity.mistakes.ranks import COMBINED, COPIED, FITTED, PLAIN, RARE, SOLVED, Kind, Rank
 from qwen3_parity.report.diagnoses import terminal, verdict
 from qwen3_parity.slices.source import line_of
 from qwen3_spec.ops import OPS
@@ -53,12 +53,19 @@ def first_rows(site: Site) -> Result:
 
 
 @pytest.mark.parametrize(
-    ("ranks", "kind"),
-    [((0, PLAIN), Kind.PLAIN), ((PLAIN + 0.5, RARE), Kind.RARE), ((COMBINED, 7), Kind.COMBINED),
-     ((FITTED, COPIED), Kind.FITTED)],
+    ("rank", "kind", "order"),
+    [(PLAIN + 0, Kind.PLAIN, 0), (PLAIN + 1, Kind.PLAIN, 1), (PLAIN + 1.5, Kind.RARE, -0.5), (PLAIN + 2, Kind.RARE, 0),
+     (RARE + 1, Kind.RARE, 1), (PLAIN + 3.5, Kind.COMBINED, -0.5), (RARE + 2, Kind.COMBINED, 0),
+     (COMBINED + 3, Kind.COMBINED, 3), (COMBINED + 4, Kind.FITTED, 0), (FITTED + 2, Kind.COPIED, 0),
+     (COPIED + 2, Kind.COPIED, 2)],
 )  # fmt: skip
-def test_every_rank_is_of_a_kind(ranks: tuple[float, ...], kind: Kind) -> None:
-    assert {kind_of(rank) for rank in ranks} == {kind}
+def test_what_is_rarer_than_its_kind_is_of_the_next_one(rank: Rank, kind: Kind, order: float) -> None:
+    assert (rank.kind, rank.order) == (kind, order)
+
+
+def test_every_mistake_of_a_kind_comes_before_those_of_the_next() -> None:
+    ranks = [PLAIN, PLAIN + 0.5, PLAIN + 1, RARE, RARE + 1, PLAIN + 3.5, COMBINED, SOLVED, COMBINED + 3, FITTED, COPIED]
+    assert sorted({*ranks}) == ranks and [rank.kind for rank in ranks] == sorted(rank.kind for rank in ranks)
 
 
 def test_indices_that_go_on_are_joined_and_a_long_list_is_cut() -> None:

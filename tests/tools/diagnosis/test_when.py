@@ -173,6 +173,14 @@ def test_axes_of_somebodys_own_have_no_positions(axes: str) -> None:
     assert of_positions([first, Cells("x", 0, names, bad, bad)], (), golden(case)) == {}
 
 
+def test_an_axis_whose_name_another_has_is_told_by_its_place() -> None:
+    bad = np.zeros((2, 5), bool)
+    bad[:, 3:] = True
+    verdict = OpVerdict("x", 0, "swiglu", share=2.0)
+    cells = Cells("x", 0, ("vector", "vector"), bad, np.ones_like(bad))
+    assert "3–4 of 5" in whereabouts(Fault("x", (), (verdict,), ()), [cells], golden("decoder/plain"))
+
+
 def bare(steps: Sequence[int], window: int = 0, kinds: Sequence[str] = ()) -> Any:
     """A case with these numbers, and nothing else."""
     config = SimpleNamespace(sliding_window=window, layer_types=kinds)

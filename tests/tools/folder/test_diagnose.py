@@ -19,9 +19,11 @@ from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.cli import main
 from qwen3_parity.diagnosis import diagnose
 from qwen3_parity.diagnosis.answer import Diagnosis
+from qwen3_parity.diagnosis.explanation import Explanation
 from qwen3_parity.diagnosis.near_ties import Flip
 from qwen3_parity.folder.check import check_folder
-from qwen3_parity.folder.diagnose import FolderDiagnosis, Sign, Way, _mistakes, _of_network, diagnose_folder
+from qwen3_parity.folder.diagnose import FolderDiagnosis, Sign, _mistakes, _of_network, diagnose_folder
+from qwen3_parity.mistakes.ranks import FITTED, PLAIN, Rank
 from qwen3_parity.recording.record import record
 from qwen3_parity.report.folder_diagnosis import to_json as diagnosis_json
 
@@ -79,7 +81,7 @@ def run(*arguments: object) -> Result:
 
 
 def test_a_mistake_in_many_cases_is_one_diagnosis(found: FolderDiagnosis) -> None:
-    assert [one.name for one in found.mistakes] == [MISTAKE]
+    assert [one.name for one in found.mistakes] == [MISTAKE, ""]
     assert set(found.mistakes[0].cases) == set(ROTATED)
 
 
@@ -89,8 +91,9 @@ def test_a_mistake_has_every_place_where_it_is_made(found: FolderDiagnosis) -> N
 
 
 def test_a_case_that_is_red_for_another_reason_stands_apart(found: FolderDiagnosis) -> None:
-    assert [list(one.cases) for one in found.apart] == [[OTHERWISE]]
-    assert found.apart[0].reason.endswith("numbers of output.act")
+    (nameless,) = (one for one in found.mistakes if not one.name)
+    assert list(nameless.cases) == [OTHERWISE] and nameless.sentence.endswith("numbers of output.act")
+    assert found.mistakes[-1] is nameless and not nameless.places
 
 
 @pytest.fixture
@@ -133,24 +136,28 @@ def test_a_tokenizers_mistake_stands_once_for_all_its_cases(tmp_path: Path) -> N
                     segment.normalized = one.text[segment.begin : segment.end]
         write(tmp_path / f"{name}.pb", golden)
     found = diagnose_folder(check_folder(tmp_path))
-    assert [one.places for one in found.mistakes] == [["tokenizer.normalized"]]
+    assert [one.places for one in found.mistakes if one.name] == [("tokenizer.normalized",)]
+
+
+def way(name: str, rank: Rank = PLAIN) -> Explanation:
+    return Explanation(name, "x", "y", "here", share=0.5, whole=1, partly=0, of=1, contradicted=0, rank=rank)
 
 
 def test_a_name_that_explains_more_cases_wins_over_one_that_the_numbers_of_one_case_fit_as_well() -> None:
-    plain, rare = Way("a.plain", "does it", "undo it", "here"), Way("b.rare", "does that", "undo that", "here")
+    plain, rare = way("a.plain"), way("b.rare")
     signs = [Sign("one", "here", [rare, plain]), Sign("two", "here", [plain]), Sign("three", "there", [plain, rare])]
     (only,) = _mistakes(signs)
     assert (only.name, list(only.cases), list(only.otherwise)) == ("a.plain", ["one", "two", "three"], [])
 
 
 def test_what_was_fitted_to_numbers_comes_after_a_mistake_that_was_not() -> None:
-    plain, fitted = Way("norm.eps", "x", "y", "here"), Way("weight.unknown", "x", "y", "here", rank=8, fitted=True)
+    plain, fitted = way("norm.eps"), way("weight.unknown", FITTED)
     found = list(_mistakes([Sign("one", "here", [plain, fitted]), Sign("two", "there", [fitted])]))
     assert [(one.name, list(one.cases)) for one in found] == [("norm.eps", ["one"]), ("weight.unknown", ["two"])]
 
 
 def test_mistakes_that_no_case_tells_apart_are_both_told() -> None:
-    ways = [Way("a.one", "x", "y", "here"), Way("a.other", "x", "y", "here")]
+    ways = [way("a.one"), way("a.other")]
     (only,) = _mistakes([Sign("case", "here", ways)])
     assert (only.name, list(only.otherwise)) == ("a.one", ["a.other"])
 
@@ -244,7 +251,7 @@ def test_positions_that_noise_decides_are_told_of_a_folder_too() -> None:
 
 
 def test_what_a_case_is_called_first_by_its_own_diagnosis_is_first_in_the_folder() -> None:
-    plain, other = Way("b.plain", "x", "y", "here"), Way("a.other", "x", "y", "here")
+    plain, other = way("b.plain"), way("a.other")
     (only,) = _mistakes([Sign("one", "here", [plain, other]), Sign("two", "here", [other, plain])])
     assert only.name == "a.other"  # each is first once: the name decides
     (only,) = _mistakes([Sign(case, "here", [plain, other]) for case in ("one", "two")])

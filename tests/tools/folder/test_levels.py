@@ -60,7 +60,7 @@ def test_a_level_is_passed_with_each_of_its_cases(reader: Path) -> None:
 
 
 def test_what_no_level_asked_for_is_said_and_not_judged(reader: Path) -> None:
-    assert "not asked for and not judged, 1: block/causal" in run("check", reader, "--level", "reader").stdout
+    assert "1 recording of another case was left alone" in run("check", reader, "--level", "reader").stdout
 
 
 def test_a_level_with_a_case_missing_fails_and_names_it(reader: Path) -> None:

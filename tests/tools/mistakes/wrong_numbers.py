@@ -11,13 +11,12 @@ import pytest
 
 from qwen3_golden import GOLDEN_ROOT, Array, Recording, read, tensor
 from qwen3_parity.blame.evidence import Evidence
-from qwen3_parity.blame.replay import expected, gather
+from qwen3_parity.blame.tap_judge import TapJudge, expected
 from qwen3_parity.blame.values import Values
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis.explain_fault import numbers
 from qwen3_parity.diagnosis.findings import Finding
 from qwen3_parity.diagnosis.judged import judged
-from qwen3_parity.judge.scope import Scope
 from qwen3_parity.mistakes import Hypothesis
 from qwen3_parity.mistakes.by_op import LIBRARY
 from qwen3_spec.site import Site
@@ -44,7 +43,7 @@ def evidence(case: str, tap: str, wrong: Wrong | None = None, step: int = 0) -> 
         item = tensor(tap, values, step=step, axes=item.info.axes, op=item.info.op, inputs=item.info.inputs)
     tensors = [item if one.key == item.key else one for one in right]
     candidate = replace(right, tensors=tensors, parameters=[])
-    found = gather(Values(candidate, weights, right), item, Scope(right))
+    found = TapJudge.of(candidate, weights, right).evidence(item)
     assert isinstance(found, Evidence)
     return found
 

@@ -15,7 +15,7 @@ from qwen3_golden import GOLDEN_ROOT, read
 from qwen3_golden.writer import write
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis.demonstrated import with_mistake
-from qwen3_parity.folder.diagnose import Mistake
+from qwen3_parity.diagnosis.mistake import Mistake
 from qwen3_parity.report import closing
 
 CASE = "decoder/yarn_mscale"
@@ -122,8 +122,8 @@ def test_on_github_the_op_is_an_annotation_and_nowhere_else(verbose: Ran, quiet:
 
 
 def test_an_annotation_is_escaped_as_github_reads_it() -> None:
-    mistake = Mistake("50 %", ["is\nthis\rone"], "a, b", ["x:y,z"], ["c"])
-    (line,) = closing.github([mistake], [])
+    mistake = Mistake("50 %", ("is\nthis\rone",), "a, b", ("x:y,z",), ("c",))
+    (line,) = closing.github([mistake])
     assert line == "::error title=50 %25 at x%3Ay%2Cz::it is%0Athis\\rone%0Afix: a, b%0Aat x:y,z%0Ain c"
 
 

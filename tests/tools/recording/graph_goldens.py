@@ -18,7 +18,7 @@ from transformers.models.qwen3_moe import modeling_qwen3_moe
 
 from qwen3_golden import Array, Recording, Writer, minor_of, pb, tensor
 from qwen3_golden.recording import plain_provenance
-from qwen3_reference.cache_name import CACHE
+from qwen3_reference.caches import CACHE
 
 BATCH, STEPS = 3, (7, 1, 4)
 SLOTS = sum(STEPS)
@@ -129,7 +129,7 @@ def write(
     parameters: Mapping[str, torch.Tensor],
 ) -> None:
     """Write a golden with a graph that says no more than what a model is called."""
-    from qwen3_reference.capture.torch_tensors import parameter_messages
+    from qwen3_reference.torch_tensors import parameter_messages
 
     case = pb.Case(name=path.stem, mode=pb.GRAPH, steps=steps)
     axes = {name: axes_of(name, one.shape, steps[0]) for (name, step), one in taps.items() if not step}

@@ -26,7 +26,7 @@ from qwen3_parity.cli import main
 from qwen3_parity.recording import capture as capturing
 from qwen3_parity.recording.record import ARITHMETIC
 from qwen3_parity.recording.sizes import work_bytes
-from qwen3_reference.capture import make_golden, merged_cache
+from qwen3_reference.capture import make_golden, merged_cache, streamed
 from qwen3_reference.capture.work_folder import work_folder_of
 from qwen3_reference.floors.resume import Pass
 from qwen3_spec.sweep import Specification
@@ -328,9 +328,9 @@ def test_a_model_is_streamed_when_memory_is_short_or_when_asked(
 ) -> None:
     monkeypatch.setattr(capturing, "available_memory", lambda: available)
     loaded: list[str] = []
-    for name in ("load_streamed", "load_in_memory"):
-        load = getattr(capturing, name)
-        monkeypatch.setattr(capturing, name, lambda *a, n=name, f=load: (loaded.append(n), f(*a))[1])
+    for module, name in ((streamed, "load_streamed"), (capturing, "load_in_memory")):
+        load = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *a, n=name, f=load: (loaded.append(n), f(*a))[1])
     command = ["capture", "--model", CHECKPOINT, "--out", tmp_path, "--target-ids", "1,2", "--no-floors", *options]
     result = CliRunner().invoke(main, [str(one) for one in command])
     assert result.exit_code == 0, result.output

@@ -1,4 +1,7 @@
-"""What `--impl` names, and what a factory's model is handed."""
+"""What `--impl` names, and what a factory's model is handed.
+
+It runs `recording.factories`, too.
+"""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from qwen3_golden import ParityError, pb, read
 from qwen3_parity import Case
 from qwen3_parity.cli import main
 from qwen3_parity.recording.left_out import LeftOut
-from qwen3_reference.cache_name import CACHE
+from qwen3_reference.caches import CACHE
 
 PROBS = ("self_attn[1]", "self_attn.probs")
 """What torch's fused attention never has."""

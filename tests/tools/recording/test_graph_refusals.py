@@ -15,9 +15,9 @@ import qwen3_parity
 from qwen3_golden import ParityError
 from qwen3_parity import Case
 from qwen3_parity.recording.arguments import arguments_of
+from qwen3_parity.recording.case import until
 from qwen3_parity.recording.match_names import match_names
 from qwen3_parity.recording.prefixes import prefixes_of
-from qwen3_parity.recording.step_inputs import until
 
 
 @pytest.fixture(scope="module")

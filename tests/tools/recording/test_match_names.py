@@ -12,7 +12,8 @@ from torch import nn
 import qwen3_parity
 from qwen3_parity import Case
 from qwen3_parity.cli import main
-from qwen3_parity.recording.match_names import Match, as_toml, match_names
+from qwen3_parity.recording.match_names import match_names
+from qwen3_parity.recording.matches import Match, as_toml
 
 CASE = "decoder/plain"
 FACTORY = """\

@@ -19,7 +19,7 @@ from qwen3_golden import ParityError, Recording, pb, read
 from qwen3_parity import Case
 from qwen3_parity.recording.left_out import LeftOut
 from qwen3_reference.binding import SITES
-from qwen3_reference.cache_name import CACHE
+from qwen3_reference.caches import CACHE
 
 PLAIN = {
     "wte": "embed_tokens",

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +21,9 @@ from qwen3_golden import GOLDEN_ROOT, Tensor, pb, read, write
 from qwen3_parity.cli import main
 from qwen3_parity.diagnosis.explanation import Explanation
 from qwen3_parity.judge.selection import Selection
+from qwen3_parity.mistakes.ranks import COMBINED
 from qwen3_parity.recording import regenerate
-from qwen3_parity.report import output
+from qwen3_parity.report import explanations, output
 
 CASES = GOLDEN_ROOT / "cases"
 SCHEMA = json.loads((Path(output.__file__).parent / "schema.json").read_text(encoding="utf-8"))
@@ -189,11 +189,18 @@ def test_the_schema_refuses_what_is_not_of_it(outputs: dict[str, Result], change
     assert faults(strict(outputs["check {folder}/op/rope.pb"].stdout) | change)
 
 
-def test_the_rank_of_two_mistakes_may_be_a_half(outputs: dict[str, Result]) -> None:
-    said = strict(outputs["diagnose {folder}/encoder/one_token.pb"].stdout)
-    two = Explanation("one+other", "says", "fix", "place", share=0.5, whole=1, partly=0, of=1, contradicted=0, rank=5.5)
-    said["faults"][0]["explanations"] = [asdict(two) | {"kind": two.kind, "taps": []}]
+TWO = Explanation("one+other", "says", "fix", "place", 0.5, 1, 0, 1, 0, rank=COMBINED + 1.5, taps=(("logits", 0),))
+
+
+@pytest.mark.parametrize("file", ["encoder/one_token.pb", "tokenization/words.pb"])
+def test_two_mistakes_in_taps_or_texts_are_of_the_schema_and_their_order_may_be_a_half(
+    file: str, outputs: dict[str, Result]
+) -> None:
+    said = strict(outputs[f"diagnose {{folder}}/{file}"].stdout)
+    said["faults"][0]["explanations"] = [explanations.to_json(TWO)]
     assert faults(said) == []
+    said["faults"][0]["explanations"] = [explanations.to_json(TWO) | {"rank": 5.5}]
+    assert faults(said)
 
 
 def test_what_json_cannot_say_is_a_string() -> None:

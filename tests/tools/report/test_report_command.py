@@ -24,13 +24,6 @@ def run(*arguments: object) -> Result:
     return CliRunner().invoke(main, ["report", *map(str, arguments)])
 
 
-@pytest.fixture(autouse=True)
-def small_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What draws the plots takes seconds to bundle, and is not asked for anything here."""
-    for room in ("html", "plots"):
-        monkeypatch.setattr(f"qwen3_parity.report.page.{room}.drawing_code", lambda: "window.vegaEmbed = null;")
-
-
 def test_parity_is_exit_code_0_and_a_page(tmp_path: Path) -> None:
     done = run(ROPE, "--out", tmp_path / "page.html")
     assert done.exit_code == 0 and "Parity in op/rope" in done.output, done.output
@@ -50,7 +43,8 @@ def test_what_cannot_be_read_is_exit_code_2_and_no_page(tmp_path: Path) -> None:
 
 def test_markdown_has_the_mistake_its_fix_and_the_red_taps(seeded) -> None:
     text = run(seeded.path, "--format", "markdown").stdout
-    assert "### Divergence in decoder/plain: rope.interleaved" in text and "- fix: x \\* cos" in text
+    assert "### Divergence in decoder/plain: it pairs adjacent channels" in text
+    assert "**rope.interleaved**" in text and "- fix: x \\* cos" in text
     rows = [line for line in text.splitlines() if line.startswith("| decoder")]
     assert "rope" in rows[0] and len(rows) == 12
 
@@ -61,7 +55,7 @@ def test_a_folder_is_one_report(seeded, tmp_path: Path) -> None:
     shutil.copy(seeded.path, folder / "plain.pb")
     shutil.copy(ROPE, folder / "rope.pb")
     text = run(folder, "--format", "markdown").stdout
-    assert "1 of 2 cases without parity: rope.interleaved is behind it" in text
+    assert "1 of 2 cases without parity, one mistake behind it: it pairs adjacent channels" in text
     assert "| decoder/plain | divergence |" in text and "| op/rope" not in text
 
 
@@ -169,22 +163,12 @@ def test_a_history_needs_a_label(tmp_path: Path) -> None:
     assert done.exit_code == 2 and "--history and --label go together" in done.output
 
 
-def test_without_its_extra_the_page_is_refused_before_anything_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing() -> str:
-        raise ModuleNotFoundError("No module named 'vl_convert'", name="vl_convert")
-
-    monkeypatch.setattr("qwen3_parity.report.page.plots.drawing_code", missing)
-    done = run("nothing.pb")
-    assert done.exit_code == 2 and "pip install 'qwen3-parity[report]'" in done.output
-    assert run(ROPE, "--format", "markdown").exit_code == 0
-
-
 def test_nothing_in_a_markdown_report_is_a_recordings_markdown() -> None:
+    from qwen3_parity.diagnosis.mistake import Mistake
     from qwen3_parity.report.markdown import markdown
     from qwen3_parity.report.page.contents import Report
-    from qwen3_parity.report.page.mistakes import Mistake
 
     odd = "[x](http://x)|<b>\n# @you `"
-    text = markdown(Report([], [Mistake(odd, odd, odd, (odd,), (odd,), (), (odd,))]))
+    text = markdown(Report([], [Mistake(odd, (odd,), odd, (odd,), (odd,), evidence=(odd,))]))
     assert "[x](" not in text and "<b>" not in text.replace("\\<b\\>", "") and "\n# " not in text
     assert all("\\@you" in line for line in text.splitlines() if "@you" in line)

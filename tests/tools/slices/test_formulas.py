@@ -17,7 +17,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from qwen3_golden import GOLDEN_ROOT, Array, Recording, pb, read
-from qwen3_parity.blame.replay import expected, gather
+from qwen3_parity.blame.tap_judge import TapJudge, expected
 from qwen3_parity.blame.values import Values
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.judge.scope import Scope
@@ -89,7 +89,7 @@ def both(case: str) -> Both:
 
 def formula(values: Values, golden: Recording, tap: str) -> tuple[Array, Array, Array, str] | None:
     """Truth, unit and judged cells of a tap by its op's formula."""
-    evidence = gather(values, golden[tap, 0], Scope(golden))
+    evidence = TapJudge(values, Scope(golden)).evidence(golden[tap, 0])
     if isinstance(evidence, str) or evidence.others:
         return None
     truth, unit = expected(evidence)

@@ -15,7 +15,7 @@ from qwen3_golden import GOLDEN_ROOT, Recording, pb, read
 from qwen3_parity.check import check
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.judge.verdict import Verdicts
-from qwen3_reference.cache_name import CACHE
+from qwen3_reference.caches import CACHE
 from qwen3_reference.cases.models import MODEL_CASES, ModelCase
 from qwen3_reference.graph.load import load
 from qwen3_reference.graph.pooled import POOL, around, inside

@@ -11,7 +11,7 @@ import pytest
 from qwen3_golden import GOLDEN_ROOT, ParityError, read
 from qwen3_parity import check
 from qwen3_parity.recording.text import record_tokenization
-from qwen3_parity.text.runner import ours
+from qwen3_parity.text.ours import ours
 from qwen3_reference.vocabulary.added_tokens import ADDED, FLAGS, OVERLAPS, write_added
 
 TOKENIZERS, CASES = GOLDEN_ROOT / "tokenizers", GOLDEN_ROOT / "cases" / "tokenization"

@@ -32,8 +32,8 @@ def explained(case: str, stage: str, change: Change) -> list[str]:
     candidate = replace(golden, tokenization=own, source="candidate.pb")
     faults = diagnose_tokenization(golden, candidate, directory_of(golden, None)).faults
     (fault,) = [one for one in faults if one.stage == stage]
-    best = fault.explanations[0].seen
-    return [one.name for one in fault.explanations if one.whole == one.of and one.seen == best]
+    best = fault.explanations[0].contradicted
+    return [one.name for one in fault.explanations if one.whole == one.of and one.contradicted == best]
 
 
 def plain(given: pb.Tokenization) -> Iterator[tuple[pb.Encoding, pb.Segment]]:

@@ -18,7 +18,8 @@ import qwen3_encdec.tokenizer as own
 from qwen3_golden import GOLDEN_ROOT, pb, read
 from qwen3_parity import check
 from qwen3_parity.recording.text import record_tokenization
-from qwen3_parity.text.runner import Runner, ours, runner_of
+from qwen3_parity.text.ours import ours, runner_of
+from qwen3_parity.text.runner import Runner
 
 CASES = GOLDEN_ROOT / "cases" / "tokenization"
 OLDER = {
@@ -181,7 +182,7 @@ def test_of_keys_that_stand_twice_the_last_counts_in_the_place_of_the_first(
 
     for hook in (first, last_place):
         loads = partial(json.loads, object_pairs_hook=hook)
-        monkeypatch.setattr("qwen3_parity.text.runner.json", SimpleNamespace(loads=loads))
+        monkeypatch.setattr("qwen3_parity.text.ours.json", SimpleNamespace(loads=loads))
         assert exit_code("chat_members", ours, tmp_path / "ours.pb") == 1
         if hook is last_place:
             assert exit_code("chat", ours, tmp_path / "ours.pb") == 0

@@ -29,7 +29,7 @@ FILE = click.Path(path_type=Path)
 @output_options("Which files were written, too.")
 @click.option("--name", help="The implementation's name and version  [default: the folder's name]")
 @click.option("--date", type=click.DateTime(["%Y-%m-%d"]), help="The card's date, which no clock is asked for.")
-@click.option("--out", type=FILE, help="OUT.md and OUT.json are written  [default: FOLDER/card]")
+@click.option("--out", type=FILE, help="OUT.md and OUT.json, and nothing is printed of it  [default: FOLDER/card]")
 @click.option("--verify", type=FILE, metavar="CARD.json", help="Compute this card again and say what differs.")
 def card(
     folder: Path, output: Output, name: str | None, date: datetime | None, out: Path | None, verify: Path | None
@@ -46,12 +46,12 @@ def card(
         raise click.UsageError("give the card's --date, as 2026-01-31")
     with output.progress("judging", "cases") as update:
         contents = of_folder(folder, name or folder.resolve().name, date.date().isoformat(), update.count)
-    out = out or folder / "card"
-    files = [out.with_name(f"{out.name}.{suffix}") for suffix in ("json", "md")]
+    path = out or folder / "card"
+    files = [path.with_name(f"{path.name}.{suffix}") for suffix in ("json", "md")]
     text = markdown(contents)
     write_whole(files[0], json.dumps(contents, indent=1) + "\n")
     write_whole(files[1], text)
-    shown = [text, *[f"written: {file}" for file in files if output.verbose]]
+    shown = [verdict(contents) if out else text, *[f"written: {file}" for file in files if out or output.verbose]]
     reached = any(level["reached"] for level in contents["levels"].values())
     data = {"card": contents, "files": list(map(str, files)), "differences": []}
     output.finish(0 if reached else 1, verdict(contents), lambda: data, lambda: shown)

@@ -16,6 +16,7 @@ from qwen3_parity.folder.levels import LEVELS, cases_of
 from qwen3_parity.judge.golden_path import golden_of, golden_path
 from qwen3_parity.report import folder as folders
 from qwen3_parity.report import verdicts as report
+from qwen3_parity.report.next_step import after_check, after_folder
 from qwen3_parity.report.output import Output
 
 FILE = click.Path(path_type=Path)
@@ -72,7 +73,7 @@ def check(
         output.finish(
             folder.exit_code,
             folders.closing(folder),
-            lambda: folders.to_json(folder),
+            lambda: folders.to_json(folder) | {"next": after_folder(folder, levels)},
             lambda: [folders.terminal(folder, every=output.verbose)],
         )
     if levels:
@@ -85,6 +86,6 @@ def check(
     output.finish(
         verdicts.exit_code,
         report.summary(verdicts),
-        verdicts.to_json,
+        lambda: verdicts.to_json() | {"next": after_check(verdicts, model)},
         lambda: [report.terminal(verdicts, every=every or output.verbose)],
     )

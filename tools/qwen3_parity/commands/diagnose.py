@@ -11,6 +11,7 @@ from qwen3_golden import GOLDEN_ROOT, Recording, pb, read
 from qwen3_parity.commands import budget_option, examples, output_options
 from qwen3_parity.judge.golden_path import golden_of, golden_path
 from qwen3_parity.judge.match import refuse_weights
+from qwen3_parity.report.next_step import after_diagnosis, after_folder_diagnosis, after_texts
 from qwen3_parity.report.output import Output
 
 FILE = click.Path(path_type=Path)
@@ -63,7 +64,7 @@ def diagnose(
     output.finish(
         diagnosis.verdicts.exit_code,
         pages.verdict(diagnosis),
-        lambda: pages.to_json(diagnosis),
+        lambda: pages.to_json(diagnosis) | {"next": after_diagnosis(diagnosis, model)},
         lambda: [pages.terminal(diagnosis, every=output.verbose)],
     )
 
@@ -80,7 +81,7 @@ def folders(path: Path, output: Output, *, partial: bool, work: float, deadline:
     output.finish(
         diagnosis.folder.exit_code,
         pages.verdict(diagnosis),
-        lambda: pages.to_json(diagnosis),
+        lambda: pages.to_json(diagnosis) | {"next": after_folder_diagnosis(diagnosis)},
         lambda: [pages.terminal(diagnosis, every=output.verbose)],
     )
 
@@ -98,6 +99,6 @@ def tokenizers(
     output.finish(
         diagnosis.verdicts.exit_code,
         summary(diagnosis.verdicts),
-        lambda: pages.to_json(diagnosis),
+        lambda: pages.to_json(diagnosis) | {"next": after_texts(diagnosis, model)},
         lambda: [pages.terminal(diagnosis)],
     )

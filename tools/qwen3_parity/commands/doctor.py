@@ -12,7 +12,7 @@ from rich.table import Table
 from qwen3_golden import GOLDEN_ROOT, TABLES_ROOT, ParityError
 from qwen3_golden.manifest import verify
 from qwen3_parity.commands import examples, output_options
-from qwen3_parity.report.extras import COMMANDS, Extra, extras
+from qwen3_parity.report.extras import COMMANDS, OPTIONS, Extra, extras
 from qwen3_parity.report.output import Output
 
 
@@ -26,7 +26,7 @@ def doctor(context: click.Context, output: Output) -> None:
     """
     by_name = {extra.name: extra for extra in extras()}
     commands = {verb: COMMANDS.get(verb, "") for verb in _verbs(context)}
-    ready = {verb: not needs or by_name[needs].installed for verb, needs in commands.items()}
+    ready = {verb: not needs or not by_name[needs].lacks for verb, needs in commands.items()}
     broken = _broken()
     data = {
         "python": platform.python_version(),
@@ -51,11 +51,10 @@ def _shown(
     table = Table("extra", "installed", "commands", box=None)
     table.add_row("", "yes", ", ".join(verb for verb, needs in commands.items() if not needs))
     for name, extra in by_name.items():
-        lacks = [package for package, number in extra.versions.items() if number is None]
         verbs = ", ".join(verb for verb, needs in commands.items() if needs == name)
         versions = ", ".join(f"{package} {number or '–'}" for package, number in extra.versions.items())
-        state = versions if output.verbose else f"no: {', '.join(lacks)}" if lacks else "yes"
-        table.add_row(name, state, verbs or "conformance --fresh")
+        state = versions if output.verbose else f"no: {', '.join(extra.lacks)}" if extra.lacks else "yes"
+        table.add_row(name, state, verbs or OPTIONS[name])
     yield table
     yield f"goldens: {GOLDEN_ROOT}"
     yield "as released" if not broken else "\n".join(broken)

@@ -1,8 +1,9 @@
-"""Propose which module of a model holds which tap: match-names."""
+"""Propose which module of a model, or array of a dump, holds which tap: match-names."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,9 +13,18 @@ from qwen3_parity.commands import CASE_OR_FILE, examples, output_options
 from qwen3_parity.judge.next_command import command
 from qwen3_parity.report.output import Output
 
+if TYPE_CHECKING:
+    from qwen3_parity.recording.case import Case
+    from qwen3_parity.recording.matches import Match
 
-@click.command(epilog=examples("qwen3-parity match-names my_package.model:build --out names.toml"))
-@click.argument("model", metavar="PACKAGE.MODULE:FACTORY")
+
+@click.command(
+    epilog=examples(
+        "qwen3-parity match-names my_package.model:build --out names.toml",
+        "qwen3-parity match-names my_dump.safetensors --out names.toml",
+    )
+)
+@click.argument("model", metavar="PACKAGE.MODULE:FACTORY | DUMP")
 @click.option(
     "--case",
     "golden",
@@ -28,39 +38,30 @@ from qwen3_parity.report.output import Output
 def match_names(model: str, golden: str, out: Path, output: Output) -> None:
     """Propose the name map of a torch model, from order, shapes and numbers, and say how sure each entry is.
 
-    The factory gets the case and its checkpoint directories by role, and returns the module with these weights. Look
-    at what is not certain in the file, then give it to record --names, or to qwen3_parity.record.
+    The factory gets the case and its checkpoint directories by role, and returns the module with these weights. Of a
+    DUMP, as import-dump reads it, numbers alone say which array is which tap. Look at what is not certain in the file,
+    then give it to record --names, import-dump --names, or qwen3_parity.record.
     """
-    from torch import nn
-
-    from qwen3_parity.checkpoints.weights import checkpoint_directories
     from qwen3_parity.recording import case as cases
-    from qwen3_parity.recording.match_names import SURE, as_toml
-    from qwen3_parity.recording.match_names import match_names as match
-    from qwen3_parity.recording.record import foreign_code, load_factory
+    from qwen3_parity.recording.matches import SURE, as_toml
 
-    case = cases.golden(golden)
-    with output.progress(f"building {model}"):
-        build = load_factory(model)
-        with foreign_code(case.golden.case):
-            module = build(case.golden.case, checkpoint_directories(case.golden.case, GOLDEN_ROOT / "checkpoints"))
-    if not isinstance(module, nn.Module):
-        raise ParityError(
-            model,
-            "the factory builds no torch module, so there are no modules to name",
-            expected="a torch.nn.Module",
-            got=type(module).__name__,
-            next_step="return the model itself, or write a runner: qwen3-parity record --impl",
-        )
-    with output.progress(f"running {model}"), foreign_code(case.golden.case):
-        matches, missing = match(module, case)
+    case, dump = cases.golden(golden), Path(model)
+    if dump.exists():
+        from qwen3_parity.recording.dumps.match_dump import match_dump
+
+        with output.progress(f"reading {dump}"):
+            matches, missing = match_dump(dump, case)
+        following = command("import-dump", golden, dump, "--names", out)
+    else:
+        matches, missing = _of_model(model, case, output)
+        following = command("record", golden, "--impl", model, "--names", out)
     if not matches:
         raise ParityError(
             model,
-            "nothing in the model looks like a tap of this case",
-            expected=f"modules with the shapes and weights of {case.name}",
+            "nothing in it looks like a tap of this case",
+            expected=f"modules with the shapes and weights of {case.name}, or arrays with its numbers",
             got="none",
-            next_step="build the model by the case's own checkpoint, the factory's second argument",
+            next_step="build the model by the case's own checkpoint, and give it the case's own inputs",
         )
     text = as_toml(matches)
     write_whole(out, text)
@@ -78,6 +79,30 @@ def match_names(model: str, golden: str, out: Path, output: Output) -> None:
         "missing": list(missing),
     }
     shown = [text, *[f"no place was found for {', '.join(missing)}"] * bool(missing)]
-    shown.append(f"{out}\nnext: {command('record', golden, '--impl', model, '--names', out)}")
+    shown.append(f"{out}\nnext: {following}")
     line = f"{out}: {len(matches)} names, none found for {len(missing)} taps"
     output.finish(0, line, lambda: data, lambda: shown)
+
+
+def _of_model(model: str, case: Case, output: Output) -> tuple[list[Match], list[str]]:
+    """The entries for a factory's model, and the taps that it has no place for."""
+    from torch import nn
+
+    from qwen3_parity.checkpoints.weights import checkpoint_directories
+    from qwen3_parity.recording.match_names import match_names as match
+    from qwen3_parity.recording.record import foreign_code, load_factory
+
+    with output.progress(f"building {model}"):
+        build = load_factory(model)
+        with foreign_code(case.golden.case):
+            module = build(case.golden.case, checkpoint_directories(case.golden.case, GOLDEN_ROOT / "checkpoints"))
+    if not isinstance(module, nn.Module):
+        raise ParityError(
+            model,
+            "the factory builds no torch module, so there are no modules to name",
+            expected="a torch.nn.Module",
+            got=type(module).__name__,
+            next_step="return the model itself, or write a runner: qwen3-parity record --impl",
+        )
+    with output.progress(f"running {model}"), foreign_code(case.golden.case):
+        return match(module, case)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import RenderableType
@@ -16,6 +17,7 @@ from qwen3_parity.judge.selection import Selection
 from qwen3_parity.report import folder as folders
 from qwen3_parity.report import folder_diagnosis as diagnoses
 from qwen3_parity.report import verdicts as report
+from qwen3_parity.report.next_step import after_folder_diagnosis
 from qwen3_parity.report.output import Output
 
 FILE = click.Path(path_type=Path)
@@ -38,8 +40,7 @@ FILE = click.Path(path_type=Path)
 def parity(
     selection: Selection, impl: str | None, backend: str, out: Path, output: Output, deadline: float, partial: bool
 ) -> None:
-    """Record an implementation on every committed golden, judge it, and write a report, with plots where the extra
-    [report] is installed.
+    """Record an implementation on every committed golden, judge it, and write a report.
 
     Ours is a network and a tokenizer; with --impl only the goldens of one of them are run. A red run ends with the
     mistakes that are behind it.
@@ -67,4 +68,7 @@ def parity(
             yield report.overview(folder.results)
         yield f"report: {page}"
 
-    output.finish(folder.exit_code, report.closing(folder.results), lambda: folders.to_json(folder), shown)
+    def to_json() -> dict[str, Any]:
+        return folders.to_json(folder) | {"next": after_folder_diagnosis(diagnosis)}
+
+    output.finish(folder.exit_code, report.closing(folder.results), to_json, shown)

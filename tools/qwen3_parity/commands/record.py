@@ -11,6 +11,7 @@ from qwen3_parity.commands import CASE_OR_FILE, examples, output_options, tap_na
 from qwen3_parity.judge.golden_path import golden_path
 from qwen3_parity.judge.next_command import command
 from qwen3_parity.recording.levels import LEVELS, globs_of
+from qwen3_parity.report.next_step import after_recording
 from qwen3_parity.report.output import Output
 
 FILE = click.Path(path_type=Path)
@@ -69,12 +70,10 @@ def record(
     from qwen3_parity.recording import record as recorder
     from qwen3_parity.recording.arguments import run
     from qwen3_parity.recording.case import Case
+    from qwen3_parity.recording.factories import factory_of
     from qwen3_parity.recording.left_out import LeftOut
-    from qwen3_parity.recording.ours.network import factory, golden_dtype
-    from qwen3_parity.recording.own_model import huggingface
     from qwen3_parity.recording.text import record_tokenization
     from qwen3_parity.recording.wired import record_module
-    from qwen3_parity.text.runner import ours
 
     reference = read(golden_path(golden))
     refuse_weights(reference)
@@ -84,7 +83,7 @@ def record(
         if model or taps:
             raise click.UsageError("--model and --taps are for networks; this case is a tokenizer's")
         with output.progress(f"recording {reference.case.name}"):
-            record_tokenization(reference, path, recorder.load_factory(impl) if impl else ours, directory=tokenizer)
+            record_tokenization(reference, path, factory_of(reference, impl), directory=tokenizer)
     else:
         if tokenizer:
             raise click.UsageError("--tokenizer is for tokenization cases; this one is a network's")
@@ -94,8 +93,7 @@ def record(
         beside = directory_of(reference, checkpoints, model) if any_model else None
         directories = {"model": beside} if beside else checkpoint_directories(reference.case, checkpoints, model)
         with output.progress(f"recording {reference.case.name}"):
-            mine = huggingface if any_model else factory
-            build = recorder.load_factory(impl) if impl else mine(backend, golden_dtype(reference))
+            build = factory_of(reference, impl, backend)
             with recorder.foreign_code(reference.case):
                 built = build(reference.case, directories)
             if beside is None:  # behind what a loader says of a damaged one
@@ -115,4 +113,4 @@ def record(
     data = {"case": reference.case.name, "golden": str(golden), "recording": str(path), "taps": len(recorded.tensors)}
     data["left_out"] = sorted(left_out)
     lines += [*dict.fromkeys(map(str, left_out.values())), f"{path}", f"next: {next_step}"]
-    output.finish(0, str(path), lambda: data | {"next_step": next_step}, lambda: lines)
+    output.finish(0, str(path), lambda: data | {"next": after_recording(golden, path, model)}, lambda: lines)

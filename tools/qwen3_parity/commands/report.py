@@ -69,10 +69,6 @@ def report(
         raise click.UsageError("give one candidate, or a golden and a candidate, or a folder")
     if (history is None) != (label is None):
         raise click.UsageError("--history and --label go together")
-    if kind == "html":
-        from qwen3_parity.report.page.plots import drawing_code
-
-        drawing_code()  # without the extra, nobody waits for a diagnosis first
     options = _Options(model, checkpoints, partial, deadline)
     folder = len(files) == 1 and Path(files[0]).is_dir()
     if folder and (model or checkpoints != GOLDEN_ROOT / "checkpoints"):
@@ -166,8 +162,10 @@ def _write(kind: str, out: Path | None, document: Report) -> None:
         from qwen3_parity.report.page.html import html
 
         page = out or _PAGE
-        write_whole(page, html(document, plots=True))
-        console().print(f"{sentence(document)}\nreport: {page}", soft_wrap=True)
+        write_whole(page, html(document))
+        names = [mistake.name for mistake in document.mistakes if mistake.name]
+        lines = [sentence(document), *([f"by name: {', '.join(names)}"] if names else []), f"report: {page}"]
+        console().print("\n".join(lines), soft_wrap=True)
         return
     from qwen3_parity.report.markdown import markdown
 

@@ -15,6 +15,7 @@ from qwen3_golden.regular_file import open_regular
 from qwen3_golden.stages import stages_in
 from qwen3_parity.commands import DIRECTORY, examples, output_options
 from qwen3_parity.report.output import Output
+from qwen3_reference.versions import refuse_unsupported
 
 if TYPE_CHECKING:
     from qwen3_reference.tokenization.loading import ReferenceTokenizer
@@ -44,11 +45,12 @@ def tokenize(
     A long text is compared in pieces, cut where that changes none of Hugging Face's ids. What --out writes is
     recorded, checked and diagnosed like the committed goldens, with any tokenizer.
     """
+    refuse_unsupported()
     from qwen3_parity.recording.request import tokenizer_directory
     from qwen3_parity.recording.text import recorded
     from qwen3_parity.report import verdicts as report
     from qwen3_parity.text.compare import check_tokenization, joined
-    from qwen3_parity.text.runner import ours
+    from qwen3_parity.text.ours import ours
     from qwen3_parity.text.show import texts_table
     from qwen3_reference.tokenization.recorded import load_tokenizer
 
@@ -88,8 +90,8 @@ def tokenize(
 
 def _recording(directory: Path) -> Recording:
     """A golden of this tokenizer, without any text."""
-    from qwen3_reference.capture.provenance import provenance
-    from qwen3_reference.tokenization.loading import tokenizer_checkpoint
+    from qwen3_reference.checkpoints.tokenizer_files import tokenizer_checkpoint
+    from qwen3_reference.provenance import provenance
 
     run = pb.Run(arithmetic=pb.ARITHMETIC_NONE, backend=pb.BACKEND_NONE)
     case = pb.Case(name="capture/texts", mode=pb.TOKENIZATION, checkpoint=[tokenizer_checkpoint(directory)])

@@ -90,10 +90,9 @@ def run(
 
     `partial`: the cases' results need not be there. `count` gets how many of how many cases are done.
     """
-    from qwen3_parity.recording.ours.network import factory, golden_dtype
-    from qwen3_parity.recording.record import load_factory, record
+    from qwen3_parity.recording.factories import factory_of
+    from qwen3_parity.recording.record import record
     from qwen3_parity.recording.text import record_tokenization
-    from qwen3_parity.text.runner import ours
 
     results: list[Verdicts] = []
     paths = chosen_goldens(selection, impl)
@@ -102,9 +101,9 @@ def run(
         golden = read(path)
         candidate = out / f"{golden.case.name}.pb"
         if golden.case.mode == pb.TOKENIZATION:
-            record_tokenization(golden, candidate, load_factory(impl) if impl else ours)
+            record_tokenization(golden, candidate, factory_of(golden, impl, backend))
         else:
-            record(golden, candidate, load_factory(impl) if impl else factory(backend, golden_dtype(golden)))
+            record(golden, candidate, factory_of(golden, impl, backend))
         golden = read(path, digests=True)
         weights = weights_at_hand(golden, GOLDEN_ROOT / "checkpoints")
         results.append(check(golden, candidate, weights, partial=partial))

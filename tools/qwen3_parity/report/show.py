@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from qwen3_golden import ParityError, Recording, Tensor, bug, pb, selected
+from qwen3_golden.op_table import OP_TABLE
 from qwen3_parity.checkpoints.show_weights import weights_line, weights_table
 from qwen3_parity.slices.plain import shown
 from qwen3_parity.slices.stored import graph_of
@@ -120,7 +121,7 @@ def to_json(recording: Recording, taps: Sequence[str] = ()) -> dict[str, Any]:
         "versions": {pair.key: pair.value for pair in origin.versions},
         "digest": recording.digest.hex(),
         **({"graph": numbers} if (numbers := _graph_numbers(recording)) else {}),
-        "taps": [_tap(tensor) for tensor in recording if selected(tensor.info.name, taps)],
+        "taps": [_tap(tensor, case) for tensor in recording if selected(tensor.info.name, taps)],
         **{
             name: MessageToDict(message, preserving_proto_field_name=True)
             for name, message in messages.items()
@@ -129,7 +130,13 @@ def to_json(recording: Recording, taps: Sequence[str] = ()) -> dict[str, Any]:
     }
 
 
-def _tap(tensor: Tensor) -> dict[str, Any]:
+def _axes(info: pb.Tensor, case: pb.Case) -> Sequence[str]:
+    """A tensor's axes; of an operand of an op's case, which records none, those of the op's row."""
+    row = OP_TABLE[case.op].tensors.get(info.name) if case.op in OP_TABLE else None
+    return info.axes or (row.recorded_axes if row and len(row.axes) == len(info.shape) else ())
+
+
+def _tap(tensor: Tensor, case: pb.Case) -> dict[str, Any]:
     info = tensor.info
     least, greatest, rms = (None if number == "–" else float(number) for number in _numbers(tensor))
     return {
@@ -137,7 +144,7 @@ def _tap(tensor: Tensor) -> dict[str, Any]:
         "step": info.step,
         "dtype": pb.DType.Name(info.dtype),
         "shape": list(info.shape),
-        "axes": list(info.axes),
+        "axes": list(_axes(info, case)),
         "min": least,
         "max": greatest,
         "rms": rms,
@@ -159,6 +166,12 @@ def describe(recording: Recording, taps: Sequence[str] = ()) -> Group:
             continue
         floor = f"{info.floor.rms:.2g}" if info.HasField("floor") else "–"
         shape = "×".join(map(str, info.shape)) or "scalar"
-        row = (info.name, str(info.step), pb.DType.Name(info.dtype).lower(), shape, " ".join(info.axes))
+        row = (
+            info.name,
+            str(info.step),
+            pb.DType.Name(info.dtype).lower(),
+            shape,
+            " ".join(_axes(info, recording.case)),
+        )
         table.add_row(*row, *_numbers(tensor), floor)
     return Group(_head(recording), table)

@@ -15,7 +15,7 @@ from qwen3_golden import GOLDEN_ROOT, Array, Recording, read
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis import diagnose
 from qwen3_parity.diagnosis.answer import Diagnosis
-from qwen3_reference.cache_name import CACHE
+from qwen3_reference.caches import CACHE
 from qwen3_reference.graph.load import load
 
 CASE = "model/qwen3_moe_dense_layers"

@@ -13,11 +13,12 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "slices"))
 from small import recording, run, weights
 
 from qwen3_golden import Array, Recording, pb
-from qwen3_parity.diagnosis.edits.edit import Call, Edit, Free, Rank, Site
+from qwen3_parity.diagnosis.edits.edit import Call, Edit, Free, Site
 from qwen3_parity.diagnosis.edits.fit import fit
-from qwen3_parity.diagnosis.edits.grammar import PLAIN
+from qwen3_parity.diagnosis.edits.grammar import PLAIN as TABLES
 from qwen3_parity.diagnosis.edits.search import search
 from qwen3_parity.diagnosis.edits.target import Target, target
+from qwen3_parity.mistakes.ranks import PLAIN
 from qwen3_parity.slices.network import network
 
 TAPS = ("layers.0.gate", "layers.0.gate[1]", "layers.0.experts", "layers.0", "logits")
@@ -37,7 +38,7 @@ def tap(name: str, values: Array | None = None) -> Target:
 
 
 def edits(target: Target) -> list[Edit]:
-    return [edit for table in PLAIN for edit in table(target.region) if isinstance(edit, Edit)]
+    return [edit for table in TABLES for edit in table(target.region) if isinstance(edit, Edit)]
 
 
 @pytest.mark.parametrize("name", TAPS)
@@ -63,21 +64,21 @@ def test_what_an_edit_makes_is_answered_by_it_or_by_one_that_makes_the_same(name
         searched = search([wrong], [])
         assert searched.fitting, edit.says
         best = searched.fitting[0]
-        assert best.share <= 1 and (best.partly or best.edit.rank <= edit.rank), (edit.says, best.edit.says)
+        assert best.said.share <= 1 and (best.said.partly or best.edit.rank <= edit.rank), (edit.says, best.edit.says)
     assert tried > 3
 
 
 def test_an_edit_of_nothing_here_and_one_that_changes_nothing_make_nothing() -> None:
     honest = tap("layers.0.experts")
-    elsewhere = Edit("edit.none", "", Rank.CONSTANT, {Site("other.py", 1, "add.Tensor"): lambda call: call.plain()})
-    same = Edit("edit.none", "", Rank.CONSTANT, {site: lambda call: call.plain() for site in honest.region.sites})
+    elsewhere = Edit("edit.none", "", PLAIN, {Site("other.py", 1, "add.Tensor"): lambda call: call.plain()})
+    same = Edit("edit.none", "", PLAIN, {site: lambda call: call.plain() for site in honest.region.sites})
     assert honest.predicted(elsewhere) is None and honest.predicted(same) is None
 
 
 def test_an_edit_whose_shapes_do_not_fit_makes_nothing() -> None:
     honest = tap("layers.0.experts")
     for site in honest.region.sites:
-        assert honest.predicted(Edit("edit.none", "", Rank.CONSTANT, {site: lambda _: np.zeros((3, 7))})) is None
+        assert honest.predicted(Edit("edit.none", "", PLAIN, {site: lambda _: np.zeros((3, 7))})) is None
 
 
 def test_an_edit_that_fails_whichever_way_makes_nothing() -> None:
@@ -86,7 +87,7 @@ def test_an_edit_that_fails_whichever_way_makes_nothing() -> None:
 
     honest = tap("layers.0.experts")
     (site, *_) = honest.region.sites
-    assert honest.predicted(Edit("edit.none", "", Rank.CONSTANT, {site: fails})) is None
+    assert honest.predicted(Edit("edit.none", "", PLAIN, {site: fails})) is None
 
 
 def test_a_free_number_is_fitted_and_round_ones_come_first() -> None:
@@ -94,7 +95,7 @@ def test_a_free_number_is_fitted_and_round_ones_come_first() -> None:
     wrong = tap("layers.0", honest.truth * 1.25)
     says = [
         edit.says
-        for table in PLAIN
+        for table in TABLES
         for free in table(wrong.region)
         if isinstance(free, Free)
         for edit in fit(free, wrong)
@@ -108,7 +109,8 @@ def test_a_part_of_a_tap_is_explained_where_its_right_cells_are_right() -> None:
     values = honest.truth.copy()
     values[1] = -values[1]
     best = search([tap("layers.0", values)], []).fitting[0]
-    assert best.partly == 1 and not best.whole and best.spoiled == 1 and "negates" in best.edit.says
+    said = best.said
+    assert said.partly == 1 and not said.whole and said.spoiled == 1 and "negates" in said.says
 
 
 def _barely(call: Call) -> Array:
@@ -121,4 +123,4 @@ def test_cells_that_are_wrong_only_together_are_explained_together() -> None:
     wrong = Target(honest.region, honest.truth + slope, honest.counts, honest.axes, honest.dtype)
     assert (wrong.cells == wrong.counts).all() and not honest.cells.any()
     (site,) = [site for site, values in honest.region.sites.items() if honest.region.value in values]
-    assert not wrong.of(Edit("edit.none", "", Rank.CONSTANT, {site: _barely})).fits
+    assert not wrong.of(Edit("edit.none", "", PLAIN, {site: _barely})).fits

@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 
 import qwen3_parity
 from qwen3_parity import Case
-from qwen3_reference.cache_name import CACHE
+from qwen3_reference.caches import CACHE
 
 sys.path.insert(0, str(Path(__file__).parent))
 

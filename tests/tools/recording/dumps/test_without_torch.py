@@ -40,6 +40,8 @@ def test_numpys_and_safetensors_are_read_without_it(ending: str, case: Case, tmp
     assert done.returncode == 0 and "5 tensors from 1 arrays" in done.stdout, done.stderr
     back = run("export-dump", tmp_path / "x.pb", tmp_path / f"back.{ending}")
     assert back.returncode == 0 and (tmp_path / f"back.{ending}").is_file(), back.stderr
+    names = run("match-names", tmp_path / f"dump.{ending}", "--out", tmp_path / "names.toml")
+    assert names.returncode == 0 and '"lm_head" = "logits"' in names.stdout, names.stderr
 
 
 def test_sglangs_need_an_extra_and_say_which(tmp_path: Path) -> None:

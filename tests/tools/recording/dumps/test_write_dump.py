@@ -16,7 +16,7 @@ import qwen3_parity
 from qwen3_golden import GOLDEN_ROOT, pb, read
 from qwen3_parity import Case
 from qwen3_parity.cli import main
-from qwen3_reference.capture.torch_tensors import to_torch
+from qwen3_reference.torch_tensors import to_torch
 
 
 def exported(recording: Path | str, out: Path) -> Result:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 from dataclasses import replace
+from hashlib import sha256
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -16,14 +18,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qwen3_golden import GOLDEN_ROOT, pb, read, tensor
+from qwen3_golden import GOLDEN_ROOT, ParityError, pb, read, tensor
 from qwen3_golden.writer import write
 from qwen3_parity import check
+from qwen3_parity.diagnosis.mistake import Mistake, Note
 from qwen3_parity.judge.elements import elements
 from qwen3_parity.report.page import plots
 from qwen3_parity.report.page.contents import Report, contents, sentence, worst_taps
 from qwen3_parity.report.page.html import embedded, html
-from qwen3_parity.report.page.mistakes import Mistake, mistakes_of
+from qwen3_parity.report.page.mistakes import mistakes_of
 
 CASES = GOLDEN_ROOT / "cases"
 HOSTILE = "</script><img src=x onerror=alert(1)>&'\"<!--\u2028"
@@ -50,9 +53,11 @@ class Page(HTMLParser):
 
 
 def test_the_first_screen_has_the_verdict_the_mistake_and_its_fix(seeded) -> None:
-    page = html(seeded.report, plots=False)
+    page = html(seeded.report)
     body = page[: page.index("<script")]
-    assert "Divergence in decoder/plain: rope.interleaved" in body
+    (headline,) = re.findall("<h1[^>]*>(.*)</h1>", body)
+    assert headline == "Divergence in decoder/plain: it pairs adjacent channels (interleaved) instead of halves"
+    assert "<code>rope.interleaved</code>" in body
     assert "x * cos + cat(-x[d/2:], x[:d/2]) * sin" in body
     assert "decoder.layers.*.merged_attn.q_rope" in body and "15 of 15 taps wrong" in body
 
@@ -130,9 +135,14 @@ def test_sentences_say_how_many_cases_and_what_is_behind_them(seeded) -> None:
     assert sentence(Report([])) == "Nothing was checked"
     assert sentence(Report([good])) == "Parity in op/rope"
     assert sentence(Report([good, good])) == "Parity in all 2 cases"
-    some = Mistake("rope.interleaved", "pairs neighbours", "", (), cases=("decoder/plain",))
-    assert sentence(Report([good, bad], [some])) == ("1 of 2 cases without parity: rope.interleaved is behind it")
-    other = Mistake("", "something else", "", (), cases=("decoder/plain",))
+    some = Mistake("rope.interleaved", ("pairs neighbours",), cases=("decoder/plain",))
+    behind = "one mistake behind it: it pairs neighbours"
+    assert sentence(Report([good, bad], [some])) == f"1 of 2 cases without parity, {behind}"
+    assert sentence(Report([good, bad], [some, some])) == "1 of 2 cases without parity: 2 mistakes are behind it"
+    both = "Divergence in decoder/plain: it pairs neighbours, and it pairs neighbours"
+    assert sentence(Report([bad], [some, some])) == both
+    assert sentence(Report([bad], [some] * 4)) == f"{both}, and 2 more mistakes"
+    other = Mistake("", ("something else",), cases=("decoder/plain",))
     assert sentence(Report([good, bad], [other])) == "1 of 2 cases without parity"
 
 
@@ -150,12 +160,12 @@ def test_a_refused_file_is_no_parity_of_everything() -> None:
 
 
 def test_a_page_about_nothing_claims_nothing() -> None:
-    page = html(Report([]), plots=False)
+    page = html(Report([]))
     assert "Nothing was checked" in page and '<h1 class="bad">' in page
 
 
 def test_the_page_asks_nothing_from_elsewhere(seeded) -> None:
-    page = Page(html(seeded.report, plots=True))
+    page = Page(html(seeded.report))
     assert not {"link", "img", "iframe", "object"} & set(page.tags)
     assert page.links and all(link.startswith("#") for link in page.links)
 
@@ -168,10 +178,11 @@ def test_names_out_of_recordings_are_no_html(tmp_path: Path) -> None:
     write(path, replace(golden, provenance=made, tensors=[*golden.tensors, extra]))
     case = pb.Case(name=HOSTILE, description=HOSTILE)
     verdicts = replace(check(CASES / "op" / "rope.pb", path), case=case)
-    mistake = Mistake(HOSTILE, HOSTILE, HOSTILE, (HOSTILE,), (HOSTILE,), (HOSTILE,), (HOSTILE,), (HOSTILE, HOSTILE, 0))
+    odd, note = (HOSTILE,), (Note(HOSTILE, (HOSTILE,)),)
+    mistake = Mistake(HOSTILE, odd, HOSTILE, odd, odd, odd, note, note, note, odd, (HOSTILE, HOSTILE, 0))
     history = [{"schema": 1, "label": HOSTILE, "cases": {HOSTILE: _past(HOSTILE)}}]
-    page = Page(html(Report([verdicts, verdicts], [mistake], missing=[HOSTILE], history=history), plots=False))
-    assert page.tags.count("script") == 2 and "img" not in page.tags and not page.handlers
+    page = Page(html(Report([verdicts, verdicts], [mistake], missing=[HOSTILE], history=history)))
+    assert page.tags.count("script") == 3 and "img" not in page.tags and not page.handlers
     assert page.data["cases"][0]["name"] == HOSTILE and all(link.startswith("#") for link in page.links)
 
 
@@ -185,34 +196,24 @@ def test_data_within_a_script_ends_nothing() -> None:
 
 
 def test_only_the_pages_own_scripts_may_run(seeded) -> None:
-    page = html(seeded.report, plots=False)
+    page = html(seeded.report)
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
     assert policy is not None
     rules = dict(one.strip().split(" ", 1) for one in policy.group(1).split(";"))
     assert rules["default-src"] == "'none'" and "unsafe" not in rules["script-src"]
-    assert rules["script-src"].count("sha256-") == page.count("<script>") == 1
+    assert rules["script-src"].count("sha256-") == page.count("<script>") == 2
 
 
-def test_without_the_library_the_page_says_how_to_get_the_plots(seeded, monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing() -> str:
-        raise ModuleNotFoundError("No module named 'vl_convert'", name="vl_convert")
-
-    monkeypatch.setattr("qwen3_parity.report.page.html.drawing_code", missing)
-    assert "pip install 'qwen3-parity[report]'" in html(seeded.report)
-    with pytest.raises(ModuleNotFoundError):
-        html(seeded.report, plots=True)
-
-
-@pytest.mark.parametrize("name", plots.PLOTS)
-def test_a_plot_is_what_vega_lite_understands(name: str) -> None:
-    from vl_convert import vegalite_to_vega
-
-    spec = plots.specification(name)
-    assert vegalite_to_vega({**spec, "width": 300})["marks"]
+def test_the_page_brings_what_draws_its_plots_with_its_licence(seeded) -> None:
+    folder = Path(plots.__file__).parent / "vega"
+    licence = (folder / "LICENSE").read_text(encoding="utf-8")
+    stated = dict(re.findall(r"^  (\S+) .* SHA-256 ([0-9a-f]{64})$", licence, re.MULTILINE))
+    assert stated == {path.name: sha256(path.read_bytes()).hexdigest() for path in folder.glob("*.js")}
+    assert licence in html(seeded.report) and "sourceMappingURL" not in html(seeded.report)
 
 
 def test_the_page_is_two_megabytes_at_most_beside_its_data(seeded) -> None:
-    page = html(seeded.report, plots=True)
+    page = html(seeded.report)
     data = re.search(r'id="data">(.*?)</script>', page, re.DOTALL)
     assert data is not None and len(page.encode()) - len(data.group(1)) < 2_000_000
 
@@ -252,5 +253,38 @@ def test_another_candidate_stands_beside_each_tap(seeded) -> None:
 
 def test_both_sides_say_where_they_come_from(seeded) -> None:
     rows = {what: (golden, ours) for what, golden, ours in contents(seeded.report)["cases"][0]["provenance"]}
-    assert rows["file"][1] == str(seeded.path) and rows["arithmetic"] == ("f32", "f32")
+    assert rows["file"] == ("cases/decoder/plain.pb", "decoder/plain.pb") and rows["arithmetic"] == ("f32", "f32")
     assert rows["digest"][0] == read(CASES / "decoder/plain.pb").digest.hex() != rows["digest"][1]
+
+
+def test_the_head_has_the_model_and_the_day_on_which_it_was_recorded(seeded, tmp_path: Path) -> None:
+    run, path = read(seeded.path), tmp_path / "decoder" / "plain.pb"
+    path.parent.mkdir()
+    write(path, replace(run, provenance=pb.Provenance(producer="MyQwen3")))
+    for seconds, day in ((86_400 * 365, "1971-01-01"), (86_400 * 367 - 1, "1971-01-02")):
+        os.utime(path, (0, seconds))
+        page = html(Report([check(CASES / "decoder/plain.pb", path)]))
+        assert f"Qwen3 parity · decoder/plain · MyQwen3 on tied-decoder · recorded {day}</p>" in page
+
+
+def test_no_path_of_this_machine_is_in_a_page(seeded) -> None:
+    refused = ParityError(seeded.path.parent / "x.pb", "no", expected="a", got="b", next_step="c")
+    report = replace(seeded.report, against=[seeded.found.verdicts], refused=[refused])
+    page = html(report)
+    assert str(GOLDEN_ROOT) not in page and str(seeded.path.parent) not in page and "x.pb: no" in page
+
+
+def test_the_tap_where_it_begins_is_shown_element_by_element(seeded) -> None:
+    case = contents(seeded.report)["cases"][0]
+    wrong = [index for index, row in enumerate(case["rows"]) if isinstance(row[4], float) and row[4] > 1]
+    assert wrong[0] in case["pictures"] and len(case["pictures"]) == 14
+
+
+def test_a_mistake_says_in_which_cases_it_stands_before_anything_is_opened(seeded) -> None:
+    bad, good = seeded.found.verdicts, check(CASES / "op/rope.pb", CASES / "op/rope.pb")
+    mistake = Mistake("rope.interleaved", ("pairs neighbours",), cases=(bad.case.name,), evidence=("evidence",))
+    page = html(Report([bad, good], [mistake]))
+    card = page[page.index('id="mistake-1"') : page.index("<details")]
+    assert '<b>In</b> 1 of 1 red case: <a href="#case=decoder%2Fplain">decoder/plain</a>' in card
+    rows = page[page.index('<section id="cases"') :].split("<tr")[2:]
+    assert ['href="#mistake-1"' in row for row in rows[:2]] == [True, False]

@@ -5,6 +5,7 @@ Screenshots are kept below build/screenshots.
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from qwen3_parity.folder.diagnose import diagnose_folder
 from qwen3_parity.report.page.contents import Report
 from qwen3_parity.report.page.html import html
 from qwen3_parity.report.page.mistakes import mistakes_of_folder
+from qwen3_parity.report.page.plots import PLOTS, specification
 
 playwright = pytest.importorskip("playwright.sync_api", reason="the extra [dev] is not installed: no playwright")
 
@@ -41,7 +43,7 @@ class Opened:
 
 @pytest.fixture(scope="module")
 def pages(seeded, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The report of a clean run, of a seeded bug, and of a folder with that bug, a right op and a wrong tokenizer."""
+    """Reports: a clean run, equal bits that no op was judged on, a seeded bug, and a folder with it."""
     root = tmp_path_factory.mktemp("pages")
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
     golden = CASES / "decoder" / "plain.pb"
@@ -54,11 +56,12 @@ def pages(seeded, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     judged = diagnose_folder(check_folder(folder))
     reports = {
         "clean": Report([clean]),
+        "equal": Report([check(golden, golden)]),
         "bug": seeded.report,
         "folder": Report(judged.folder.results, mistakes_of_folder(judged), missing=judged.folder.missing),
     }
     for name, report in reports.items():
-        (root / f"{name}.html").write_text(html(report, plots=True), encoding="utf-8")
+        (root / f"{name}.html").write_text(html(report), encoding="utf-8")
     return {name: root / f"{name}.html" for name in reports}
 
 
@@ -94,6 +97,14 @@ def within(page: Any, text: str) -> bool:
         and box["x"] >= 0
         and (box["x"] + box["width"] <= size["width"])
     )
+
+
+def test_each_plot_is_what_vega_lite_understands(opened: Any) -> None:
+    one = opened("clean")
+    for name in PLOTS:
+        spec = {**specification(name), "width": 300}
+        assert one.page.evaluate("(spec) => vegaLite.compile(spec).spec.marks.length", spec)
+    assert not one.complaints
 
 
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"], "resultTypes": ["violations"]}
@@ -149,7 +160,56 @@ def test_the_map_shows_where_it_starts_and_what_only_suffers(opened: Any) -> Non
     assert first.count() == 1 and "attn.q_rope, layer 0" in first.get_attribute("aria-label").replace("merged_", "")
     assert within_window(first, page)
     suffers = page.locator('.cell[aria-label*="merged_attn.scores, layer 1"] i')
-    assert suffers.nth(0).get_attribute("class") in ("l1", "l2", "l3") and suffers.nth(1).get_attribute("class") == "l6"
+    assert suffers.nth(0).get_attribute("class") in ("l1", "l2", "l3")
+    assert suffers.nth(1).get_attribute("class") == "l6 pale"
+    assert page.locator(".cell.first i").nth(1).get_attribute("class") == "l6"
+    strong, pale = (loudness(page, selector) for selector in (".cell.first i.l6", ".cell i.l6.pale"))
+    assert strong > 3 * pale
+
+
+def loudness(page: Any, selector: str) -> float:
+    """How far apart red and green are in an element's background, 0 to 255."""
+    colour = page.locator(selector).first.evaluate("cell => getComputedStyle(cell).backgroundColor")
+    red, green = re.findall(r"\d+", colour)[:2]
+    return float(red) - float(green)
+
+
+def test_the_row_of_the_culprit_looks_otherwise_than_those_behind_it(opened: Any) -> None:
+    page = opened("bug").page
+    culprits, victims = page.locator("#rows tr.culprit"), page.locator("#rows tr.victim")
+    names = culprits.locator("a").all_inner_texts()
+    assert names and all(name.endswith(("q_rope", "k_rope")) for name in names) and victims.count() > 10
+    assert culprits.locator(".tag").count() == culprits.count() and not victims.locator(".tag").count()
+
+
+def test_the_worst_elements_need_no_click(opened: Any) -> None:
+    for name in ("bug", "folder"):
+        page = opened(name).page
+        assert page.locator("#tap h2").inner_text().startswith(f"Where it begins: {Q_ROPE} (step 0)")
+        assert page.locator("#tap tbody tr").count() == 8 and "tap=" not in page.url
+    assert opened("clean").page.locator("#tap").is_hidden()
+
+
+@pytest.mark.parametrize("name", ["bug", "folder"])
+def test_the_error_through_the_network_is_drawn_before_anybody_scrolls(opened: Any, name: str) -> None:
+    page = opened(name).page
+    page.wait_for_selector("#drift canvas[role=img]", state="attached")
+    box = page.locator("#drift canvas").bounding_box()
+    assert box["y"] > page.viewport_size["height"] and box["height"] > 150 and page.evaluate("scrollY") == 0
+
+
+def test_what_is_equal_bit_for_bit_says_so_where_its_errors_would_stand(opened: Any) -> None:
+    page = opened("equal").page
+    assert page.locator("#drift .plot").inner_text() == "No tap has an error."
+
+
+@pytest.mark.parametrize("section", ["map", "taps"])
+def test_what_is_wider_than_the_screen_shows_that_there_is_more(opened: Any, section: str) -> None:
+    edge = opened("bug", "phone").page.locator(f"#{section} .edge")
+    playwright.expect(edge).to_have_class("edge more")
+    edge.locator(".scroll").evaluate("box => { box.scrollLeft = box.scrollWidth; }")
+    playwright.expect(edge).to_have_class("edge")
+    playwright.expect(opened("bug").page.locator(f"#{section} .edge")).to_have_class("edge")
 
 
 def within_window(locator: Any, page: Any) -> bool:
@@ -196,7 +256,7 @@ def test_the_keyboard_alone_leads_from_the_map_to_a_tap(opened: Any) -> None:
     page.keyboard.press("ArrowDown")
     assert "k_rope, layer 1" in page.evaluate("document.activeElement.getAttribute('aria-label')")
     page.keyboard.press("Enter")
-    page.wait_for_selector("#tap:not([hidden]) h2")
+    playwright.expect(page.locator("#tap h2")).not_to_contain_text("Where it begins")
     assert "layers.1.merged_attn.k_rope" in page.evaluate("document.activeElement.innerText")
 
 

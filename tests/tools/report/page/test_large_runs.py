@@ -74,7 +74,7 @@ def test_problems_in_words_are_those_of_the_taps_that_are_wrong_alone(large: Rep
 
 
 def test_the_browser_is_given_some_of_the_rows(large: Report, tmp_path: Path, browser) -> None:
-    (tmp_path / "page.html").write_text(html(large, plots=True), encoding="utf-8")
+    (tmp_path / "page.html").write_text(html(large), encoding="utf-8")
     page = browser.new_page(viewport={"width": 1280, "height": 800})
     page.goto((tmp_path / "page.html").as_uri())
     page.wait_for_selector("#map-body .cell")

@@ -14,12 +14,10 @@ from wrong_numbers import golden
 
 from qwen3_golden import Array
 from qwen3_parity.blame.evidence import Evidence
-from qwen3_parity.blame.replay import gather
-from qwen3_parity.blame.values import Values
+from qwen3_parity.blame.tap_judge import TapJudge
 from qwen3_parity.diagnosis.findings import Finding, findings
 from qwen3_parity.diagnosis.findings.of_site import wrong_tap
 from qwen3_parity.diagnosis.judged import judged
-from qwen3_parity.judge.scope import Scope
 from qwen3_spec.ops import OPS
 from qwen3_spec.site import Result, Site
 
@@ -33,9 +31,7 @@ SHARED, LOGITS = "gradient.shared.weight", "gradient.logits"
 def said(case: str, place: str, wrong: Compute | None) -> list[Finding]:
     """What the numbers of a place in the first layer say."""
     candidate = seeded(case, {} if wrong is None else {place: wrong})
-    evidence = gather(
-        Values(candidate, weights(case), golden(case)), candidate[place.format(layer=0), 0], Scope(golden(case))
-    )
+    evidence = TapJudge.of(candidate, weights(case), golden(case)).evidence(candidate[place.format(layer=0), 0])
     assert isinstance(evidence, Evidence)
     tap = wrong_tap(judged(evidence))
     assert tap is not None and tap.wrong.any() == (wrong is not None)

@@ -15,13 +15,11 @@ from wrong_numbers import golden
 
 from qwen3_golden import Array, pb
 from qwen3_parity.blame.evidence import Evidence
-from qwen3_parity.blame.replay import gather
-from qwen3_parity.blame.values import Values
+from qwen3_parity.blame.tap_judge import TapJudge
 from qwen3_parity.diagnosis.findings import Finding, findings
 from qwen3_parity.diagnosis.findings.of_site import wrong_tap
 from qwen3_parity.diagnosis.findings.structure.weights import weight_structure
 from qwen3_parity.diagnosis.judged import judged
-from qwen3_parity.judge.scope import Scope
 from qwen3_spec.ops import OPS
 from qwen3_spec.site import Result, Site
 
@@ -67,8 +65,7 @@ def said(
 ) -> list[Finding]:
     """What the numbers of a place in the second layer say."""
     candidate = replace(seeded(case, {place: wrong}, without=without), parameters=list(parameters))
-    values, reference = Values(candidate, weights(case), golden(case)), golden(case)
-    evidence = gather(values, candidate[place.format(layer=1), 0], Scope(reference))
+    evidence = TapJudge.of(candidate, weights(case), golden(case)).evidence(candidate[place.format(layer=1), 0])
     assert isinstance(evidence, Evidence)
     tap = wrong_tap(judged(evidence))
     assert tap is not None and tap.wrong.any()
@@ -223,8 +220,7 @@ def test_what_no_weight_does_is_told_as_none(mistake: str) -> None:
 @pytest.mark.parametrize("place", [Q, O, DOWN])
 def test_an_honest_product_has_no_structure(place: str) -> None:
     candidate = golden(CASE)
-    values = Values(candidate, weights(CASE), golden(CASE))
-    evidence = gather(values, candidate[place.format(layer=1), 0], Scope(golden(CASE)))
+    evidence = TapJudge.of(candidate, weights(CASE), golden(CASE)).evidence(candidate[place.format(layer=1), 0])
     assert isinstance(evidence, Evidence)
     tap = wrong_tap(judged(evidence))
     assert tap is not None and tap.product() is not None and weight_structure(tap) is None

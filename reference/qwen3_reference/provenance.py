@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Mapping
 from functools import cache
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import torch
@@ -19,8 +19,11 @@ _EXTENSIONS = ("avx512_bf16", "avx512_fp16", "amx_tile")
 
 @cache
 def _version(name: str) -> str:
-    """A library's version; looking one up walks the installed packages, and it does not change."""
-    return version(name)
+    """A library's version, "" where it is not there; looking it up walks the packages, and it does not change."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return ""
 
 
 @cache
@@ -49,7 +52,7 @@ def provenance(producer: str, seed: int = 0, *, more: tuple[str, ...] = ()) -> p
 
     `seed` is that of the case's inputs, `more` names libraries that made it besides NumPy, torch and transformers.
     """
-    versions = {name: _version(name) for name in (*_LIBRARIES, *more)} | {"python": platform.python_version()}
+    installed = {name: _version(name) for name in (*_LIBRARIES, *more)} | {"python": platform.python_version()}
     flags = {
         "deterministic_algorithms": str(torch.are_deterministic_algorithms_enabled()).lower(),
         "float32_matmul_precision": torch.get_float32_matmul_precision(),
@@ -58,7 +61,7 @@ def provenance(producer: str, seed: int = 0, *, more: tuple[str, ...] = ()) -> p
         flags["tensor_parallel"] = str(dist.get_world_size())
     return pb.Provenance(
         producer=producer,
-        versions=[pb.Pair(key=key, value=value) for key, value in sorted(versions.items())],
+        versions=[pb.Pair(key=key, value=value) for key, value in sorted(installed.items()) if value],
         platform=f"{platform.system().lower()}-{platform.machine()}",
         kernels=_kernels(),
         threads=torch.get_num_threads(),

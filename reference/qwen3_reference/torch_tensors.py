@@ -51,3 +51,16 @@ def parameter_messages(parameters: Mapping[str, torch.Tensor]) -> list[pb.Parame
             known[place] = parameter, hashlib.sha256(content).digest()
         messages.append(pb.Parameter(name=name, dtype=dtype, shape=array.shape, sha256=known[place][1]))
     return messages
+
+
+def visible(mask: torch.Tensor | None, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+    """Who sees whom as bool `[batch, query, key]`, from an additive or bool mask `[batch|1, heads|1, query, key]`.
+
+    An additive mask shows a key only where it adds exactly 0; None shows every key.
+    """
+    batch, _, queries, _ = query.shape
+    keys = key.shape[2]
+    if mask is None:
+        return torch.ones(batch, queries, keys, dtype=torch.bool)
+    shown = mask if mask.dtype == torch.bool else mask == 0
+    return shown[:, 0, :, :keys].expand(batch, queries, keys)
