@@ -102,7 +102,7 @@ class TorchModule(Port):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, {"rope.interleaved", "mlp.gate_up_exchanged"})
-        places = {"wiring": str(ROOT / "tests" / "wiring"), "mistakes": str(folder / "mistakes.json")}
+        places = {"wiring": str(ROOT / "tests" / "tools" / "recording"), "mistakes": str(folder / "mistakes.json")}
         (folder / "a_port_in_torch.py").write_text(MODULE.format(**places), encoding="utf-8")
         self._tell()
         model = "decoder/plain --impl a_port_in_torch:build"
