@@ -1,6 +1,6 @@
 """A checkpoint as protobuf files: what is written, that any library reads it, and what is refused.
 
-It runs `checkpoints.show_weights`, `checkpoints.weight_remarks`, too.
+It runs `weights.export`, `checkpoints.show_weights`, `checkpoints.weight_remarks`, too.
 """
 
 from __future__ import annotations

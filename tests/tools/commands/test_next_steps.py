@@ -146,5 +146,9 @@ def test_a_tokenizer_has_one_stage_to_fix(tmp_path: Path) -> None:
 
     path = spoiled(tmp_path / "mine.pb", "tokenization/words", other_ids)
     assert said("check", path)["next"]["command"] == f"qwen3-parity diagnose --json {path}"
-    following = said("diagnose", path)["next"]
+    tiny = GOLDEN_ROOT / "tokenizers" / "tiny"
+    answer = said("diagnose", "--model", tiny, path)
+    following = answer["next"]
     assert following["do"] == "fix" and following["says"].startswith("at the stage ")
+    commands = [following["command"], *(problem["next_step"] for problem in answer["problems"])]
+    assert len(commands) > 1 and all(f"--model {tiny}" in command for command in commands)

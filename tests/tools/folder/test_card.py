@@ -1,6 +1,6 @@
 """A card says what a folder reached, and is computed again: whatever it says otherwise is told.
 
-It runs `report.card`, too.
+It runs `report.card` and `commands._cards`, too.
 """
 
 from __future__ import annotations

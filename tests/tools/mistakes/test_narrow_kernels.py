@@ -1,4 +1,7 @@
-"""Kernels in narrower types: fused attention with half accumulators, bf16x3, and TF32 beside float16."""
+"""Kernels in narrower types: fused attention with half accumulators, bf16x3, and TF32 beside float16.
+
+It runs `mistakes.narrow_sums`, too.
+"""
 
 from __future__ import annotations
 

@@ -101,6 +101,7 @@ def tokenizers(
     directory = directory_of(golden, checkpoint.directory(golden.case))
     with output.progress("reading") as update:
         diagnosis = diagnose_tokenization(golden, candidate, directory, update, partial=partial)
+    diagnosis = replace(diagnosis, verdicts=with_model(diagnosis.verdicts, checkpoint.model))
     output.finish(
         diagnosis.verdicts.exit_code,
         summary(diagnosis.verdicts),

@@ -1,6 +1,6 @@
 """A mistake in the reference's own source is said as that edit, with its line: by modules, and by layers alone.
 
-It runs `edits.blocks`, `grammar.blocks`, `grammar.reads`, too.
+It runs `edits.blocks`, `grammar.blocks`, `grammar.reads`, `grammar.siblings`, too.
 """
 
 from __future__ import annotations
