@@ -111,8 +111,8 @@ def unnamed() -> set[str]:
         folder = next(folder for folder, source in SOURCES.items() if source.endswith(package))
         *_, room, module = name.split(".")
         names = {name, f"{room}.{module}", *(mark for mark in marks[name] if owners[mark] == 1)}
-        if room == "commands":
-            names = {f"a word: {module.strip('_').replace('_', '-')}"}
+        if room == "commands" and not module.startswith("_"):
+            names = {f"a word: {module.replace('_', '-')}"}
         if not names & by_tests and f"{folder}/{rest.replace('.', '/')}.py" not in mirrored:
             left.add(name)
     return left
