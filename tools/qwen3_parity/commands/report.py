@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 import click
 
 from qwen3_golden import GOLDEN_ROOT, ParityError, Recording, pb, read
+from qwen3_golden.contract import released_cases
 from qwen3_golden.whole import write_whole
 from qwen3_parity.commands import budget_option, examples
+from qwen3_parity.folder.levels import LEVELS, cases_of
 from qwen3_parity.judge.golden_path import golden_of, golden_path
 from qwen3_parity.report.progress import progress
 from qwen3_parity.report.terminal import console
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 FILE = click.Path(path_type=Path)
 _PAGE = Path("build/report.html")
+_ENDINGS = {"html": ".html", "markdown": ".md", "junit": ".xml"}
 
 
 @dataclass(frozen=True)
@@ -39,32 +42,51 @@ class _Options:
     epilog=examples("qwen3-parity report build/parity/decoder/plain.pb", "qwen3-parity report my_recordings/")
 )
 @click.argument("files", nargs=-1, required=True, metavar="[GOLDEN] CANDIDATE | FOLDER")
-@click.option("--out", type=FILE, help=f"Where it goes; a page without it to {_PAGE}, Markdown to the terminal.")
-@click.option("--format", "kind", type=click.Choice(["html", "markdown"]), default="html", show_default=True)
+@click.option("--out", type=FILE, help=f"Where it goes; a page without it to {_PAGE}, the rest to the terminal.")
+@click.option(
+    "--format",
+    "kinds",
+    multiple=True,
+    type=click.Choice(list(_ENDINGS)),
+    default=["html"],
+    show_default=True,
+    help="Repeatable: of one judgement OUT.html, OUT.md and OUT.xml.",
+)
 @click.option("--against", type=FILE, help="Another candidate's recording, or folder, of the same cases, beside this.")
 @click.option("--history", type=FILE, help="A file of JSON lines: this run's figures are added, the page shows all.")
 @click.option("--label", help="What the history calls this run: a version, a commit.")
 @click.option("--model", type=FILE, help="The checkpoint or tokenizer directory of a captured case.")
 @click.option("--checkpoints", type=FILE, default=GOLDEN_ROOT / "checkpoints", help="Where the case's checkpoints are.")
 @budget_option
+@click.option(
+    "--level",
+    "levels",
+    multiple=True,
+    type=click.Choice(list(LEVELS)),
+    help="Of a folder: its cases alone, and each must be there; repeatable.",
+)
 @click.option("--partial", is_flag=True, help="The case's results (logits, generated ids, …) need not be there.")
 def report(
     files: tuple[str, ...],
     out: Path | None,
-    kind: str,
+    kinds: tuple[str, ...],
     against: Path | None,
     history: Path | None,
     label: str | None,
     model: Path | None,
     checkpoints: Path,
     deadline: float,
+    levels: tuple[str, ...],
     partial: bool,
 ) -> None:
     """Write what a run, or a folder of them, came to: one page for a browser that needs nothing else.
 
     The verdict, the mistakes with their fixes, the map of the network, every tap, both sides' provenance. As Markdown
-    it is short, for a pull request's comment. The exit code is check's.
+    it is short, for a pull request's comment; as JUnit's XML it has a test for each case. The exit code is check's.
     """
+    kinds = tuple(dict.fromkeys(kinds))
+    if len(kinds) > 1 and out is None:
+        raise click.UsageError("several formats go into files: --out says how they begin")
     if len(files) > 2:
         raise click.UsageError("give one candidate, or a golden and a candidate, or a folder")
     if (history is None) != (label is None):
@@ -73,18 +95,21 @@ def report(
     folder = len(files) == 1 and Path(files[0]).is_dir()
     if folder and (model or checkpoints != GOLDEN_ROOT / "checkpoints"):
         raise click.UsageError("--model and --checkpoints are for one candidate, and this is a folder")
-    document, code = _of_folder(Path(files[0]), options) if folder else _of_one(files, options)
+    if levels and not folder:
+        raise click.UsageError("--level is for a folder of candidates")
+    document, code = _of_folder(Path(files[0]), levels, options) if folder else _of_one(files, options)
     if against is not None:
         document = replace(document, against=_others(against, document.results, options))
     if history is not None and label is not None:
         from qwen3_parity.report.page.history import appended
 
         document = replace(document, history=appended(history, label, document.results))
-    _write(kind, out, document)
+    for kind in kinds:
+        _write(kind, out if len(kinds) == 1 or out is None else out.with_name(out.name + _ENDINGS[kind]), document)
     sys.exit(code)
 
 
-def _of_folder(path: Path, options: _Options) -> tuple[Report, int]:
+def _of_folder(path: Path, levels: Sequence[str], options: _Options) -> tuple[Report, int]:
     """A folder's report and its exit code."""
     from qwen3_parity.folder.check import check_folder
     from qwen3_parity.folder.diagnose import diagnose_folder
@@ -92,9 +117,10 @@ def _of_folder(path: Path, options: _Options) -> tuple[Report, int]:
     from qwen3_parity.report.page.mistakes import mistakes_of_folder
 
     with progress("judging") as update:
-        folder = check_folder(path, partial=options.partial)
+        folder = check_folder(path, cases_of(levels, released_cases()), partial=options.partial)
         diagnosis = diagnose_folder(folder, update, partial=options.partial, deadline=options.deadline)
-    return Report(folder.results, mistakes_of_folder(diagnosis), folder.refused, folder.missing), folder.exit_code
+    mistakes = mistakes_of_folder(diagnosis)
+    return Report(folder.results, mistakes, folder.refused, folder.missing, folder.required), folder.exit_code
 
 
 def _of_one(files: tuple[str, ...], options: _Options) -> tuple[Report, int]:
@@ -167,9 +193,9 @@ def _write(kind: str, out: Path | None, document: Report) -> None:
         lines = [sentence(document), *([f"by name: {', '.join(names)}"] if names else []), f"report: {page}"]
         console().print("\n".join(lines), soft_wrap=True)
         return
-    from qwen3_parity.report.markdown import markdown
+    from qwen3_parity.report.markdown import junit, markdown
 
-    text = markdown(document)
+    text = markdown(document) if kind == "markdown" else junit(document)
     if out is None:
         click.echo(text, nl=False)
     else:

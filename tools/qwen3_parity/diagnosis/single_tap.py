@@ -11,7 +11,7 @@ from qwen3_parity.diagnosis.diagnose import diagnose
 from qwen3_parity.diagnosis.explain_fault import explain_fault
 from qwen3_parity.diagnosis.explained import Explained
 from qwen3_parity.diagnosis.faults import Blame, by_place
-from qwen3_parity.diagnosis.search import Search
+from qwen3_parity.diagnosis.search import ENOUGH, Search
 
 _WITHOUT_MISTAKES = (pb.PLUMBING, pb.TOKENIZATION, pb.GRAPH)
 """Cases of which no op has a list of mistakes."""
@@ -33,4 +33,5 @@ def mistake_at(golden: Recording, actual: Tensor, weights: Mapping[str, Array]) 
         return None
     verdict, _ = judge.alone(actual)
     faults = by_place([verdict])
-    return explain_fault(Blame([verdict], faults, [], judge), faults[0], Search(pairs=False)) if faults else None
+    search = Search(work=judge.values.work, until=judge.values.work.done + ENOUGH, pairs=False)
+    return explain_fault(Blame([verdict], faults, [], judge), faults[0], search) if faults else None
