@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Generator, Iterator
 from functools import cache
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
@@ -304,29 +304,32 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
         terminalreporter.section("parity")
         interrupted = exitstatus == pytest.ExitCode.INTERRUPTED
         red = [] if interrupted else [case for case in sums.values() if case.red]
-        itself = [report.nodeid for report in folded if _is(report, ITSELF)]
-        others = [report.nodeid for report in failed if _is(report, BESIDE)] if red else []
         downstream = terminalreporter.stats.get("downstream", ())
-        for line in _parity_section(config, sums, red, itself, others, downstream):
+        for line in _parity_section(config, sums, red, _Reports(failed, folded, downstream)):
             terminalreporter.write_line(line)
 
 
+class _Reports(NamedTuple):
+    """pytest's reports of red tests: all of them, those of them that it does not show, and the downstream ones."""
+
+    failed: Collection[Any]
+    folded: Collection[Any]
+    downstream: Collection[Any]
+
+
 def _parity_section(
-    config: pytest.Config,
-    sums: dict[str, Sums],
-    red: Collection[Sums],
-    itself: Collection[str],
-    others: Collection[str],
-    downstream: Collection[Any],
+    config: pytest.Config, sums: dict[str, Sums], red: Collection[Sums], reports: _Reports
 ) -> Iterator[str]:
     every = config.get_verbosity() > 0
     if red:
         yield from _diagnosis(red, config.getoption("parity_budget"), config.getoption("parity_candidate"), every=every)
     if every:
-        yield from (f"{report.nodeid}: {report.longrepr}" for report in downstream)
+        yield from (f"{report.nodeid}: {report.longrepr}" for report in reports.downstream)
     else:
-        yield from red_tests(itself, [report.nodeid for report in downstream])
-    yield from beside(others)
+        itself = [report.nodeid for report in reports.folded if _is(report, ITSELF)]
+        yield from red_tests(itself, [report.nodeid for report in reports.downstream])
+    if red:
+        yield from beside([report.nodeid for report in reports.failed if _is(report, BESIDE)])
     yield from comparisons(sums)
     if (delivered := config.stash.get(_CANDIDATES, None)) is not None:
         yield from deliveries(sums, delivered)
