@@ -14,7 +14,7 @@ HEAD = """\
 What goes wrong in ports of such networks, by the ids that cases and tests name. Made from
 [bugs.textproto](../golden/bugs.textproto) by `python docs/write_bugs.py`; `qwen3-parity show MSK-21` prints one.
 Under "shows" is what a test must have for the difference to show; "reported" has public issues, or "port" for a
-port of which nothing was published.
+port of which nothing was published. Words: [glossary](glossary.md).
 """
 
 

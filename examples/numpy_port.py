@@ -171,7 +171,7 @@ def operation(op: str, numbers: Mapping[str, float], x: Mapping[str, Array]) -> 
 
 
 def stored(directory: Path) -> Iterator[tuple[str, Array]]:
-    """The tensors of a checkpoint: Hugging Face's files, or what `qwen3-parity export --model` made of them."""
+    """The tensors of a checkpoint: Hugging Face's files, or what `qwen3-parity weights export --model` made of them."""
     for file in directory.glob("*.safetensors"):
         content = file.read_bytes()
         start = 8 + int.from_bytes(content[:8], "little")

@@ -28,7 +28,7 @@ from qwen3_parity.folder.levels import cases_of
 from qwen3_parity.recording.record import record
 
 ROOT = GOLDEN_ROOT.parent
-sys.path.insert(0, str(ROOT / "tests" / "wiring"))
+sys.path.insert(0, str(ROOT / "tests" / "tools" / "recording"))
 from plain_qwen3 import PlainQwen3  # noqa: E402
 
 WRONG = ("candidate.pb", "build/parity/decoder/plain.pb")
@@ -39,10 +39,10 @@ PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")), *ROOT.glob("skills
 PROGRAMS = ("qwen3-parity", "make", "pytest", "python", "pip", "git", "torchrun", ".", "export", "java")
 
 NOT_RUN = {  # a command, as a glob: the reason
-    "pip install *": "tests/tools/test_installed_alone.py installs the wheel",
-    "qwen3-parity regenerate --accept --only 'op/rms_norm' --reason \"why\"": "writes golden/; tests/tools has it",
-    "pytest tests/parity --parity-candidate=my_recordings/": "tests/tools/test_pytest_candidates.py runs it",
-    "*-- ./my-port arguments": "the reader's port: tests/tools/test_conformance_* have theirs",
+    "pip install *": "tests/test_installed_alone.py installs the wheel",
+    "qwen3-parity regenerate --accept --only 'op/rms_norm' --reason \"why\"": "writes golden/: test_regenerate.py",
+    "pytest tests/parity --parity-candidate=my_recordings/": "tests/tools/plugin/test_candidates.py runs it",
+    "*-- ./my-port arguments": "the reader's port: tests/tools/conformance have theirs",
 }
 
 
@@ -71,7 +71,7 @@ def shown(page: Path) -> Iterator[Shown | str]:
 ITEMS = {page: list(shown(page)) for page in PAGES}
 COMMANDS = {page: [item for item in items if isinstance(item, Shown)] for page, items in ITEMS.items()}
 TESTED = ("port-to-another-language", "tokenizer")
-"""Pages whose Python is run by tests/spec/test_port_guide.py, and as the module that the page's commands name."""
+"""Pages whose Python is run by tests/ports/test_port_guide.py, and as the module that the page's commands name."""
 
 
 def mixed_rope(x: np.ndarray, cos: np.ndarray, sin: np.ndarray) -> np.ndarray:
@@ -191,12 +191,12 @@ SPANS = re.compile(r"`((?:qwen3-parity|make|pytest|python -m|python) [^`]+)`")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_commands_within_sentences_name_what_there_is(page: Path) -> None:
     text = re.sub(r"```[\s\S]*?```", "", page.read_text(encoding="utf-8")).replace("\n", " ")
-    targets = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets, verbs = (ROOT / "Makefile").read_text(encoding="utf-8"), main.every_verb()
     wrong = []
     for span in SPANS.findall(text):
         program, first, *rest = span.replace("…", "").replace("python -m ", "python-m ").split()
         if program == "qwen3-parity":
-            verb = main.get_command(None, first)  # type: ignore[arg-type]
+            verb = verbs.get(" ".join([first, *rest[:1]])) or verbs.get(first)
             options = {option for parameter in verb.params for option in parameter.opts} if verb else set()
             if verb is None or any(part.startswith("--") and part not in options for part in rest):
                 wrong.append(span)

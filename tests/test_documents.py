@@ -108,3 +108,12 @@ def test_links_to_headings_find_them(document: Path) -> None:
 
 def test_some_links_are_read() -> None:
     assert len(LINK.findall((ROOT / "README.md").read_text(encoding="utf-8"))) > 10
+
+
+def test_every_page_links_to_the_glossary_which_has_eight_words() -> None:
+    glossary = ROOT / "docs" / "glossary.md"
+    pages = [ROOT / "README.md", ROOT / "golden" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    assert not [
+        str(page) for page in pages if page != glossary and "glossary.md" not in page.read_text(encoding="utf-8")
+    ]
+    assert len(re.findall(r"^\| \*\*\w+\*\* \|", glossary.read_text(encoding="utf-8"), re.MULTILINE)) == 8

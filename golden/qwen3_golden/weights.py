@@ -16,7 +16,7 @@ from qwen3_golden.recording import Recording
 from qwen3_golden.weight_axes import axis_sizes, weight_axes
 
 _PART = re.compile(r"weights-(\d{5})-of-(\d{5})\.pb")
-_AGAIN = "copy the folder again, or export the checkpoint again: qwen3-parity export --model"
+_AGAIN = "copy the folder again, or export the checkpoint again: qwen3-parity weights export --model"
 
 
 def part_name(part: int, parts: int) -> str:

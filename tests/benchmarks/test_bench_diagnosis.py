@@ -18,7 +18,7 @@ from ratios import report
 from detection.derived.seed import Compute, case_of
 from detection.levels.thinned import recorded
 from qwen3_golden import GOLDEN_ROOT, write
-from qwen3_parity.recording.levels import LEVELS
+from qwen3_parity.recording.tap_sets import TAP_SETS
 from qwen3_spec.heads import heads_first
 from qwen3_spec.site import Result, Site
 
@@ -114,7 +114,7 @@ def test_a_diagnosis_takes_seconds_at_every_level(
 def every(mistake: str, path: Path) -> Iterator[Timed]:
     """The mistake in every case at every level, where it shows."""
     for case in CASES:
-        for level in LEVELS:
+        for level in TAP_SETS:
             one = timed(case, mistake, level, path)
             if one is not None:
                 yield one

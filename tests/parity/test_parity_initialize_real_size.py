@@ -86,7 +86,7 @@ def test_qwen3_0_6b_is_initialised_verified_and_generated_from(checkpoint: tuple
     assert {DTYPES[entry.dtype] for entry in stored.values()} == {getattr(torch, dtype)}
     size = RESULT_PARAMETERS * getattr(torch, dtype).itemsize
     out = tmp_path / "out"
-    command = ("-m", "qwen3_parity", "initialize", "--qwen3-model", directory, "--output-dir", out, "--verify")
+    command = ("-m", "qwen3_parity", "weights", "initialize", "--model", directory, "--out", out, "--verify")
     code, text, peak = measured("initialize --verify", *command)
     print(f"{dtype}: {peak / size:.2f} × the model's {size / 1e9:.2f} GB")
     assert code == 0, text

@@ -92,7 +92,7 @@ def peaks(layers: int, folder: Path, *options: str) -> tuple[int, int]:
     if not checkpoint.exists():
         write_seeded(TINY | {"num_hidden_layers": layers}, checkpoint, "bfloat16", 1)
     request = ("--source-ids", ids(6, 2048, 1), "--target-ids", ids(6, 2048, 2), "--prefill", 5, "--dtype", "float32")
-    captured = run("capture", "--model", checkpoint, "--out", folder, "--name", layers, *request, *options)
+    captured = run("capture", "--model", checkpoint, "--out", folder / f"{layers}.pb", *request, *options)
     return captured.anonymous, run("diagnose", golden, golden, "--model", checkpoint).anonymous
 
 
@@ -120,7 +120,7 @@ def test_qwen3_8b_is_captured_checked_and_diagnosed_in_4_gb(qwen3_8b: Path, tmp_
     golden = tmp_path / "real.pb"
     request = ("--source-ids", ids(32, 151643, 1), "--target-ids", ids(32, 151643, 2), "--prefill", 30)
     options = ("--dtype", "bfloat16", "--stream", "--yes")
-    captured = run("capture", "--model", qwen3_8b, "--out", tmp_path, "--name", "real", *request, *options)
+    captured = run("capture", "--model", qwen3_8b, "--out", tmp_path / "real.pb", *request, *options)
     assert captured.anonymous <= 4 * GB
     recording = read(golden)
     verify(recording)

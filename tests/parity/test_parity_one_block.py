@@ -17,8 +17,8 @@ from qwen3_golden import GOLDEN_ROOT, ParityError, Recording, pb, read
 from qwen3_parity import Verdicts, check
 from qwen3_parity.blame import replay
 from qwen3_parity.checkpoints.weights import weights_of
-from qwen3_parity.recording.levels import LEVELS
 from qwen3_parity.recording.record import record
+from qwen3_parity.recording.tap_sets import TAP_SETS
 
 CHECKPOINTS = GOLDEN_ROOT / "checkpoints"
 BLOCKS = sorted((GOLDEN_ROOT / "cases" / "block").glob("*.pb"))
@@ -102,7 +102,7 @@ def test_a_wrong_residual_is_found_in_a_block_that_shows_its_output_alone(
 ) -> None:
     mlp = port.Qwen3.mlp
     monkeypatch.setattr(port.Qwen3, "mlp", lambda self, layer, x, tap: mlp(self, layer, x, tap) + x)
-    verdicts, recording = judge(port, tmp_path, (*LEVELS["layer"],))
+    verdicts, recording = judge(port, tmp_path, (*TAP_SETS["layer"],))
     assert verdicts.exit_code == 1
     ops = replay(recording, weights_of(recording, CHECKPOINTS), read(CAUSAL))
     assert {one.name for one in ops if not one.passed} == {"decoder.layers.0.output"}

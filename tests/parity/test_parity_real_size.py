@@ -70,7 +70,7 @@ def request_() -> tuple[object, ...]:
 @pytest.mark.slow
 def test_the_whole_road_at_the_size_of_qwen3_0_6b(checkpoint: tuple[Path, str], tmp_path: Path) -> None:
     directory, dtype = checkpoint
-    run("capture", "--model", directory, "--out", tmp_path, "--name", "real", *request_(), "--dtype", dtype, "--yes")
+    run("capture", "--model", directory, "--out", tmp_path / "real.pb", *request_(), "--dtype", dtype, "--yes")
     golden, candidate = tmp_path / "real.pb", tmp_path / "ours.pb"
     for backend in ("eager", "sdpa"):
         run("record", golden, "--model", directory, "--backend", backend, "--out", candidate)
@@ -139,7 +139,7 @@ def test_three_mistakes_at_the_size_of_qwen3_0_6b_are_named(tmp_path: Path) -> N
     draw = np.random.Generator(np.random.PCG64(64))
     source, target = (",".join(map(str, draw.integers(0, 151643, TOKENS))) for _ in range(2))
     ids = ("--source-ids", source, "--target-ids", target, "--prefill", TOKENS)
-    run("capture", "--model", directory, "--out", tmp_path, "--name", "real", *ids, "--yes")
+    run("capture", "--model", directory, "--out", tmp_path / "real.pb", *ids, "--yes")
     golden, candidate = tmp_path / "real.pb", tmp_path / "mutant.pb"
     record(read(golden), candidate, seeded, model=directory)
     forward = bare_forward(directory, golden)

@@ -102,10 +102,11 @@ class TorchModule(Port):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, {"rope.interleaved", "mlp.gate_up_exchanged"})
-        places = {"wiring": str(ROOT / "tests" / "wiring"), "mistakes": str(folder / "mistakes.json")}
+        places = {"wiring": str(ROOT / "tests" / "tools" / "recording"), "mistakes": str(folder / "mistakes.json")}
         (folder / "a_port_in_torch.py").write_text(MODULE.format(**places), encoding="utf-8")
         self._tell()
-        answer(f"qwen3-parity match-names a_port_in_torch:build --out {folder}/names.toml --json")
+        model = "decoder/plain --impl a_port_in_torch:build"
+        answer(f"qwen3-parity match-names {model} --out {folder}/names.toml --json")
 
     def _tell(self) -> None:
         (self.folder / "mistakes.json").write_text(json.dumps(sorted(self.mistakes)), encoding="utf-8")
@@ -145,7 +146,7 @@ class Dump(Port):
         arrays = {f"{item.info.step}.{item.info.name}": item.array for item in taps}
         np.savez(self.folder / "dump.npz", **arrays)
         out = self.folder / "mine.pb"
-        return answer(f"qwen3-parity import-dump decoder/ragged_decode {self.folder}/dump.npz --out {out} --json")
+        return answer(f"qwen3-parity dump import decoder/ragged_decode {self.folder}/dump.npz --out {out} --json")
 
 
 class Process(Port):

@@ -92,9 +92,9 @@ def record(
 
     `names` maps the modules that are not called as Hugging Face's are to their taps, see `recording.names`. The file is
     `path`, or build/parity/CASE.pb, written when the `with` ends without an exception. `taps` are globs over taps, or
-    levels ("layer", "logits"), none for all; of a compiled module nothing inside is recorded. Raises `ParityError` for
-    a model of which no module matches, for shapes that are no tap's, and for a case that was not run once from end to
-    end.
+    sets of them ("layer", "logits"), none for all; of a compiled module nothing inside is recorded. Raises
+    `ParityError` for a model of which no module matches, for shapes that are no tap's, and for a case that was not run
+    once from end to end.
     """
     from qwen3_parity.recording.case import golden
 
@@ -102,7 +102,7 @@ def record(
         from qwen3_parity.recording.recorder import recorder
 
         return recorder(golden(case), path)
-    from qwen3_parity.recording.levels import globs_of
+    from qwen3_parity.recording.tap_sets import globs_of
     from qwen3_parity.recording.wired import record_module
 
     chosen = golden(case)

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import errno
 import os
-import pkgutil
 import signal
 import sys
 import threading
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from io import TextIOWrapper
 from pathlib import Path
@@ -26,23 +24,18 @@ import click
 from qwen3_golden import GOLDEN_ROOT, ParityError
 from qwen3_golden.whole import finish_change
 from qwen3_parity import commands
+from qwen3_parity.commands._verbs import Verbs, verb_of
 from qwen3_parity.report.extras import extra_of
 from qwen3_parity.report.output import envelope, refusal
 
-_FILES = {module.name.rstrip("_").replace("_", "-"): module.name for module in pkgutil.iter_modules(commands.__path__)}
-"""Verb -> file."""
 TRACEBACK = "QWEN3_PARITY_TRACEBACK"
 """Set to anything, the traceback of a harness bug is printed; so it is with -v."""
 _LONGEST = 300
 """Characters of a foreign exception that are shown."""
 
 
-class Group(click.Group):
-    """The verbs of `commands`, a file each, and their refusals as messages.
-
-    A file has the command under its own name, a trailing _ left out of the verb: `import_.py` is `import`,
-    `match_names.py` is `match-names`.
-    """
+class Program(Verbs):
+    """Every verb, and their refusals as messages."""
 
     def main(self, *args: Any, **named: Any) -> Any:
         """As click does; a terminal that lacks a character shows its number, and a closed output is refused.
@@ -66,19 +59,6 @@ class Group(click.Group):
                 _refuse(None, _refusal_of(error))
             finally:
                 _flush()
-
-    def list_commands(self, _ctx: click.Context) -> list[str]:
-        """The verbs, by the names of the files."""
-        return sorted(_FILES)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of a verb, its file imported when it is asked for; None for a word that is no verb."""
-        if cmd_name not in _FILES:
-            return None
-        name = _FILES[cmd_name]
-        command = getattr(import_module(f"{commands.__name__}.{name}"), name)
-        assert isinstance(command, click.Command)
-        return command
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As click does; whether JSON is asked for is known even where the rest cannot be parsed."""
@@ -173,7 +153,7 @@ def _refuse(ctx: click.Context | None, error: ParityError) -> NoReturn:
     click.echo(str(error), err=True)
     if ctx is not None and ctx.obj:
         try:
-            click.echo(envelope(ctx.invoked_subcommand or "", 2, {"error": refusal(error)}))
+            click.echo(envelope(verb_of(ctx), 2, {"error": refusal(error)}))
         except OSError:  # it is standard output that cannot be written
             _close_output()
     sys.exit(2)
@@ -236,7 +216,7 @@ def _refused(error: OSError) -> ParityError:
     )
 
 
-@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Program, package=commands.__name__, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="qwen3-parity")
 def main() -> None:
     """Compare an implementation of a Qwen3-type transformer, or its tokenizer, with Hugging Face's, tap by tap."""

@@ -237,13 +237,14 @@ def _is(report: pytest.TestReport | pytest.CollectReport, *kinds: tuple[str, str
 
 def _sums(judged: dict[str, Verdicts]) -> dict[str, Sums]:
     from qwen3_golden import pb
+    from qwen3_parity.judge.spoken import spoken
     from qwen3_parity.report.verdicts import summary
     from qwen3_parity.text.show import is_tokenization
 
     sums_by_key: dict[str, Sums] = {}
     for key, verdicts in judged.items():
         worst = None if is_tokenization(verdicts) else verdicts.worst
-        share, where = (None, "") if worst is None else (float(worst.share), worst.where)
+        share, where = (None, "") if worst is None else (float(worst.share), spoken(worst.where, verdicts.case))
         sums = Sums(verdicts.case.name, verdicts.compared, verdicts.of, share, where, str(verdicts.contract))
         if verdicts.exit_code:
             line = summary(verdicts).removeprefix(f"{verdicts.case.name}: ")
@@ -343,7 +344,8 @@ def _diagnosis(red: Collection[Sums], budget: float, folder: Path | None, *, eve
     from qwen3_parity.report import closing
 
     cases = [Red(case.case, case.golden, case.candidate, case.alone, case.compared) for case in red]
-    mistakes, _ = diagnose_cases(cases, partial=True, whole=IN_ALL, deadline=monotonic() + budget)
+    diagnosed, _ = diagnose_cases(cases, partial=True, whole=IN_ALL, deadline=monotonic() + budget)
+    mistakes = closing.in_words({case.case: case.golden for case in cases}, diagnosed)
     known = {case for mistake in mistakes[:1] if mistake.name for case in mistake.cases}
     first = next((case for case in red if case.case in known), next(iter(red)))
     yield from map(printable, closing.diagnosis(mistakes, len(red), every=every))

@@ -14,7 +14,7 @@ from detection.mutants.isolated import golden_of, record_mutant
 from detection.mutants.judged import short
 from detection.mutants.mutant import Mutant
 from qwen3_golden import Array, Recording, pattern_of, read, selected
-from qwen3_parity.recording.levels import LEVELS
+from qwen3_parity.recording.tap_sets import TAP_SETS
 
 VISIBLE = 1e-5
 """Of a tap's largest value: what a change must move it by, a hundred times float32's rounding or more."""
@@ -55,5 +55,5 @@ def _distance(before: Array, after: Array) -> float:
 def first_moved(taps: Iterator[tuple[str, float]]) -> tuple[str, frozenset[str]]:
     """The first tap that the seed changes, as `Row.wrong` has it, and the levels at which any changed tap is there."""
     names = [name for name, _ in taps]
-    levels = frozenset(level for level in THINNER if any(selected(name, LEVELS[level]) for name in names))
+    levels = frozenset(level for level in THINNER if any(selected(name, TAP_SETS[level]) for name in names))
     return (short(pattern_of(names[0])) if names else ""), levels

@@ -70,6 +70,8 @@ def families(
 
 _HEAD = """# Families of transformers
 
+Words: [glossary](glossary.md).
+
 Hugging Face's own models, tiny and loud, each judged by its own golden with module outputs alone: honest runs (SDPA,
 experts' implementations, other cuts of the steps, float64, other orders of sums) and seeded mistakes. `worst` is the
 largest share of a headroom that an honest run used, `smallest` that of the mildest mistake that was caught. Made by

@@ -20,7 +20,7 @@ from detection.command import Command
 from detection.honest.measure import Errors, Row, errors_of, proposed, rows, worst, written
 from qwen3_golden import GOLDEN_ROOT, ParityError, pb
 from qwen3_golden.whole import write_whole
-from qwen3_parity.recording.levels import LEVELS
+from qwen3_parity.recording.tap_sets import TAP_SETS
 from qwen3_parity.report.terminal import console
 
 TOLERANCES = GOLDEN_ROOT / "tolerances.textproto"
@@ -30,7 +30,7 @@ FILE = click.Path(path_type=Path)
 @click.command(cls=Command)
 @click.option("--variation", default="*", metavar="GLOB", help="Only these variations.")
 @click.option("--only", default="*", metavar="GLOB", help="Only these cases.")
-@click.option("--level", "levels", multiple=True, type=click.Choice(list(LEVELS)), help="Judged by these taps alone.")
+@click.option("--level", "levels", multiple=True, type=click.Choice(list(TAP_SETS)), help="Judged by these taps alone.")
 @click.option("--quick", is_flag=True, help="Without the variations that take minutes.")
 @click.option("--mutants", type=FILE, help="What `detection.mutants --json` wrote: the other side of a budget.")
 @click.option("--check", is_flag=True, help="Exit code 1 when a headroom does not fit what was measured.")

@@ -1,1 +1,1 @@
-"""Seeded bugs, recorded as people record: how much is caught, blamed and named at each level of taps, and how fast."""
+"""Seeded bugs, recorded as people record: how much is caught, blamed and named with each set of taps, and how fast."""

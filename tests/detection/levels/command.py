@@ -21,7 +21,7 @@ from detection.levels.measure import Row, measured
 from detection.levels.sources import SOURCES, chosen
 from qwen3_golden import ParityError
 from qwen3_golden.whole import write_whole
-from qwen3_parity.recording.levels import LEVELS
+from qwen3_parity.recording.tap_sets import TAP_SETS
 from qwen3_parity.report.terminal import console
 
 _COLUMNS = (
@@ -37,7 +37,7 @@ _COLUMNS = (
 @click.option("--every", type=click.IntRange(1), default=1, show_default=True, help="Every so-manieth bug alone.")
 @click.option("--draw", type=click.IntRange(1), help="So many bugs alone, drawn at random by --seed.")
 @click.option("--seed", default=0, show_default=True, help="Of --draw.")
-@click.option("--level", "wanted", multiple=True, type=click.Choice(list(LEVELS)), help="Only this level; repeatable.")
+@click.option("--level", "wanted", multiple=True, type=click.Choice(list(TAP_SETS)), help="Only these; repeatable.")
 @click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="Processes at a time.")
 @click.option("--wrong", is_flag=True, help="Also list what is not named first.")
 @click.option(
@@ -72,7 +72,7 @@ def levels(
             got="no match",
             next_step="python -m detection.mutants --list",
         )
-    asked = wanted or tuple(LEVELS)
+    asked = wanted or tuple(TAP_SETS)
     rows = rows_of(out) if out is not None and out.exists() else {}
     for source, bugs in names.items():
         measure(source, bugs, asked, rows, workers, out)
@@ -147,7 +147,7 @@ def listed(source: str, row: Row) -> bool:
 def table(rows: Mapping[str, Sequence[Row]]) -> Table:
     """What became of the bugs of each source, a row a level."""
     found = Table(*_COLUMNS, box=None)
-    for source, level in ((source, level) for source in rows for level in LEVELS):
+    for source, level in ((source, level) for source in rows for level in TAP_SETS):
         some = [row for row in rows[source] if row.level == level]
         caught = [row for row in some if row.caught]
         if not caught:

@@ -24,7 +24,7 @@ from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis import Diagnosis, diagnose
 from qwen3_parity.diagnosis.explained import Explained
 from qwen3_parity.mistakes.hypothesis import Hypothesis, both
-from qwen3_parity.recording.levels import LEVELS
+from qwen3_parity.recording.tap_sets import TAP_SETS
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def _first(fault: Explained) -> Sequence[str]:
 @click.command(cls=Command)
 @click.option("--across", "far", type=click.IntRange(0), default=40, show_default=True, help="Pairs of different ops.")
 @click.option("--inside", "near", type=click.IntRange(0), default=20, show_default=True, help="Pairs in one op.")
-@click.option("--level", "levels", multiple=True, type=click.Choice(list(LEVELS)), default=("all", "modules"))
+@click.option("--level", "levels", multiple=True, type=click.Choice(list(TAP_SETS)), default=("all", "modules"))
 @click.option("--seed", default=0, show_default=True, help="Which pairs are drawn.")
 def pairs(far: int, near: int, levels: tuple[str, ...], seed: int) -> None:
     """Make two mistakes at once, draw them anew from a seed, and ask for the names of both."""

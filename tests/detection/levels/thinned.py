@@ -11,17 +11,17 @@ from qwen3_golden import GOLDEN_ROOT, Recording, pb, selected, table
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis import Diagnosis, diagnose
 from qwen3_parity.diagnosis.search import ENOUGH
-from qwen3_parity.recording.levels import LEVELS
+from qwen3_parity.recording.tap_sets import TAP_SETS
 from qwen3_spec.ops import OPS
 
 
 def thinned(whole: Recording, level: str) -> Recording:
     """A recording with the taps of a level alone, and what it says of itself."""
-    kept = [t for t in whole if t.info.name.startswith("input.") or selected(t.info.name, LEVELS[level])]
+    kept = [t for t in whole if t.info.name.startswith("input.") or selected(t.info.name, TAP_SETS[level])]
     run = pb.Run()
     run.CopyFrom(whole.run)
     del run.materialised[:]
-    run.materialised.extend(one for one in whole.run.materialised if selected(one, LEVELS[level]))
+    run.materialised.extend(one for one in whole.run.materialised if selected(one, TAP_SETS[level]))
     return replace(whole, tensors=kept, run=run)
 
 

@@ -6,13 +6,15 @@ import math
 import shlex
 from collections.abc import Callable, Iterable
 from functools import wraps
+from pathlib import Path
 from time import monotonic
 from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
-from qwen3_golden import table
+from qwen3_golden import GOLDEN_ROOT, table
+from qwen3_parity.commands._verbs import verb_of
 from qwen3_parity.judge.features import FEATURES
 from qwen3_parity.judge.golden_path import case_names
 from qwen3_parity.judge.selection import EVERY, Selection
@@ -37,9 +39,31 @@ CASE_OR_FILE = words(case_names, "file")
 DIRECTORY = words(tuple, "dir")
 
 
-def tap_names(levels: Iterable[str] = ()) -> Completion:
-    """The taps of the table as globs over layers, and levels of taps."""
-    return words(lambda: [*levels, *(row.pattern.replace("{layer}", "*") for row in table())])
+FILE = click.Path(path_type=Path)
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def model_option(which: str, **more: Any) -> Decorator:
+    """--model, a checkpoint; `which` ends the sentence of its help."""
+    about = f"The checkpoint, a directory or a hub id, {which}"
+    return click.option("--model", metavar="DIR_OR_HUB_ID", shell_complete=DIRECTORY, help=about, **more)
+
+
+checkpoints_option = click.option(
+    "--checkpoints",
+    type=FILE,
+    default=GOLDEN_ROOT / "checkpoints",
+    shell_complete=DIRECTORY,
+    help="The folder with the checkpoints of cases  [default: the committed ones]",
+)
+partial_option = click.option(
+    "--partial", is_flag=True, help="The case's results (logits, generated ids, …) need not be there."
+)
+
+
+def tap_names(sets: Iterable[str] = ()) -> Completion:
+    """The taps of the table as globs over layers, and sets of taps."""
+    return words(lambda: [*sets, *(row.pattern.replace("{layer}", "*") for row in table())])
 
 
 def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -67,7 +91,7 @@ def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return selected
 
 
-def output_options(more: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def output_options(more: str) -> Decorator:
     """--json, -q and -v, which the command gets as `output`; `more` says what -v adds, "" that there is no more."""
 
     def with_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -75,8 +99,8 @@ def output_options(more: str) -> Callable[[Callable[..., Any]], Callable[..., An
         def answering(as_json: bool, quiet: bool, verbose: bool = False, **rest: Any) -> Any:
             if quiet and verbose:
                 raise click.UsageError("-q or -v, not both")
-            name = click.get_current_context().info_name or ""
-            return command(output=Output(name, as_json, quiet, verbose), **rest)
+            verb = verb_of(click.get_current_context())
+            return command(output=Output(verb, as_json, quiet, verbose), **rest)
 
         for option in (
             *[click.option("-v", "--verbose", is_flag=True, help=more)] * bool(more),

@@ -10,28 +10,24 @@ import click
 
 from qwen3_golden import ParityError, Recording, read
 from qwen3_golden.rules import is_plain_name
-from qwen3_parity.commands import DIRECTORY, examples, output_options, tap_names
+from qwen3_parity.commands import DIRECTORY, FILE, examples, model_option, output_options, tap_names
 from qwen3_parity.judge.next_command import command
+from qwen3_parity.judge.spoken import as_filed
 from qwen3_parity.report.output import Output
 from qwen3_reference.versions import refuse_unsupported
 
-FILE = click.Path(path_type=Path)
+_REQUEST = "request.pb"
 DTYPES = ("float32", "bfloat16", "float16")
 
 
 @click.command(
     epilog=examples(
-        "qwen3-parity capture --model ./Qwen3-0.6B --target 'The capital of France is' --generate 8 --out build/mine",
+        "qwen3-parity capture --model ./Qwen3-0.6B --target 'The capital of France' --generate 8 --out build/mine.pb",
         "qwen3-parity capture --model ./gpt-oss --text 'The capital of France is' --steps 2 --out build/gpt-oss.pb",
     )
 )
-@click.option(
-    "--model",
-    metavar="DIR_OR_HUB_ID",
-    shell_complete=DIRECTORY,
-    help="A checkpoint: Qwen3 (or Qwen2) for --source and --target, any transformers model for --text and --ids.",
-)
-@click.option("--out", required=True, type=FILE, help="The folder for the recording, or FILE.pb for --text and --ids.")
+@model_option("of Qwen3 or Qwen2 for --source and --target, of any transformers model for --text and --ids.")
+@click.option("--out", required=True, type=FILE, help="FILE.pb, or the folder for request.pb; of --tiny a folder.")
 @click.option("--text", "texts", multiple=True, metavar="TEXT", help="What any model reads; once for each row.")
 @click.option("--ids", metavar="1,2,3;4,5", help="The same as ids.")
 @click.option("--steps", type=click.IntRange(min=0), default=0, help="Of --text or --ids: N tokens go one by one.")
@@ -48,7 +44,6 @@ DTYPES = ("float32", "bfloat16", "float16")
 @click.option(
     "--tiny", metavar="FAMILY", help="A loud tiny checkpoint of a model_type, or of a config.json, with its golden."
 )
-@click.option("--name", default="request", show_default=True, help="The recording's file name.")
 @click.option("--source", "sources", multiple=True, metavar="TEXT", help="What the encoder reads; once for each row.")
 @click.option("--target", "targets", multiple=True, metavar="TEXT", help="What the decoder is fed; once for each row.")
 @click.option("--source-ids", metavar="1,2,3;4,5", help="The same as ids.")
@@ -84,7 +79,6 @@ def capture(
     dimensions: int | None,
     score: str | None,
     tiny: str | None,
-    name: str,
     sources: tuple[str, ...],
     targets: tuple[str, ...],
     source_ids: str | None,
@@ -101,7 +95,7 @@ def capture(
     yes: bool,
     output: Output,
 ) -> None:
-    """Record Hugging Face on your own checkpoint: source and target as text or ids.
+    """Record Hugging Face's own model on your checkpoint and your texts: a golden of your own.
 
     With a source alone the encoder runs, with a target alone a causal Qwen3, with both the merged decoder. A capture
     that was interrupted is gone on with by the same command. Under torchrun the processes share the model. With --text,
@@ -114,7 +108,7 @@ def capture(
     if texts or ids or tiny:
         _refuse_together(ctx, tiny=bool(tiny))
         around = {"padding": padding or "", "pool": bool(pool), "dimensions": dimensions or 0, "score": score or ""}
-        path = _graph(model, out, name, texts, ids, steps, tiny, tokenizer, dtype, floors, around, output)
+        path = _graph(model, out, texts, ids, steps, tiny, tokenizer, dtype, floors, around, output)
         _finish(read(path), model or str(path.parent), "graph", command("show", path), output)
         return
     _refuse_of_text(ctx.params)
@@ -138,15 +132,15 @@ def capture(
             _rows(targets, target_ids, words),
             prefill=prefill,
             generate=generate,
-            taps=taps,
+            taps=as_filed(taps),
             rows=rows,
             dtype=getattr(torch, dtype),
             rotate_encoder_keys=not unrotated,
         )
-        path, mode, lengths = out / f"{name}.pb", capturing.mode_name(plan), list(plan.lengths.steps)
+        path, mode, lengths = _file(out), capturing.mode_name(plan), list(plan.lengths.steps)
         output.say(f"{mode} of {model}, steps {lengths}: {plan.bytes:,} bytes to {path}")
         written = capturing.kept_bytes(path)
-        capturing.refuse_too_large(plan, out, floors=floors, kept=written)
+        capturing.refuse_too_large(plan, path.parent, floors=floors, kept=written)
         if not yes and is_main():
             _ask_whether_large(plan.bytes, output)
         if written:
@@ -180,19 +174,25 @@ def _refuse_of_text(params: Mapping[str, Any]) -> None:
 
 
 def _refuse_sides(params: Mapping[str, Any]) -> None:
-    """Raise for source and target given twice, for tokens that follow nothing, and for a name that is a path."""
+    """Raise for source and target given twice, and for tokens that follow nothing."""
     if any(params[f"{side}s"] and params[f"{side}_ids"] for side in ("source", "target")):
         raise click.UsageError("give text or ids, not both")
     if params["generate"] and (params["prefill"] is not None or not (params["targets"] or params["target_ids"])):
         raise click.UsageError("--generate goes on behind a --target, which is fed at once: leave out --prefill")
-    if not is_plain_name(params["name"]):
+
+
+def _file(out: Path) -> Path:
+    """The recording's file; raises `ParityError` for one whose name cannot be a case's."""
+    path = out if out.suffix == ".pb" else out / _REQUEST
+    if not is_plain_name(path.stem):
         raise ParityError(
-            f"--name {params['name']!a}",
+            f"--out {str(out)!a}",
             "this cannot be the name of a recording",
-            expected="a file's name, without folders that lead out and without its suffix",
-            got=ascii(params["name"]),
-            next_step="give another --name; --out is the folder",
+            expected="a folder, or a file whose name, without .pb, can be a case's: letters, digits, - and _",
+            got=ascii(path.name),
+            next_step="give another --out",
         )
+    return path
 
 
 def _refuse_shared(processes: int, *, stream: bool, generate: bool) -> None:
@@ -211,7 +211,7 @@ def _ask_whether_large(size: int, output: Output) -> None:
     click.confirm("more than 1 GB; go on?", abort=True)
 
 
-_EVERY_ROAD = {"model", "out", "name", "texts", "ids", "steps", "tiny", "tokenizer", "dtype", "floors", "output"}
+_EVERY_ROAD = {"model", "out", "texts", "ids", "steps", "tiny", "tokenizer", "dtype", "floors", "output"}
 _EVERY_ROAD |= {"padding", "pool", "dimensions", "score"}
 _OF_TINY = {"out", "tiny", "floors"}
 _ANSWER = {"as_json", "quiet", "verbose"}
@@ -238,7 +238,6 @@ def _refuse_together(ctx: click.Context, *, tiny: bool) -> None:
 def _graph(
     model: str | None,
     out: Path,
-    name: str,
     texts: tuple[str, ...],
     ids: str | None,
     steps: int,
@@ -260,7 +259,7 @@ def _graph(
         if tiny:
             return write_tiny(tiny, out, floors=floors)
         assert model is not None
-        path = out if out.suffix == ".pb" else out / f"{name}.pb"
+        path = _file(out)
         rows = parse_ids(ids) if ids else list(texts)
         kind = getattr(torch, dtype)
         capture_model(model, path, rows, tokenizer=tokenizer, steps=steps, dtype=kind, floors=floors, **around)

@@ -9,7 +9,7 @@ import click
 from qwen3_golden import GOLDEN_ROOT, read
 from qwen3_golden.whole import write_whole
 from qwen3_golden.writer import write
-from qwen3_parity.commands import examples, output_options
+from qwen3_parity.commands import FILE, examples, output_options
 from qwen3_parity.report.output import Output
 
 _CASE = "decoder/plain"
@@ -27,10 +27,10 @@ print("next: qwen3-parity diagnose", recording.path)
 
 
 @click.command(epilog=examples("qwen3-parity demo"))
-@click.argument("folder", type=click.Path(path_type=Path), default="qwen3-parity-demo")
+@click.option("--out", type=FILE, default=Path("qwen3-parity-demo"), show_default=True, help="The folder for it all.")
 @output_options("Everything of the diagnosis.")
-def demo(folder: Path, output: Output) -> None:
-    """Make a candidate with one mistake, check it, have the mistake named, and write the report, all into FOLDER.
+def demo(out: Path, output: Output) -> None:
+    """Make a candidate with one mistake, check it, have the mistake named, and write the report.
 
     The candidate is the specification's own run of a small decoder that rotates adjacent dimensions instead of halves.
     No torch is needed. Exit code 0: the mistake was found.
@@ -44,7 +44,7 @@ def demo(folder: Path, output: Output) -> None:
     from qwen3_parity.report.page.mistakes import mistakes_of
 
     path = GOLDEN_ROOT / "cases" / f"{_CASE}.pb"
-    golden, file, page = read(path), folder / f"{_CASE}.pb", folder / "report.html"
+    golden, file, page = read(path), out / f"{_CASE}.pb", out / "report.html"
     weights = weights_of(golden, GOLDEN_ROOT / "checkpoints")
     with output.progress("making a candidate") as update:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -54,7 +54,7 @@ def demo(folder: Path, output: Output) -> None:
         diagnosis = diagnose(golden, candidate, weights, update)
         update("writing the report")
         write_whole(page, html(Report([diagnosis.verdicts], mistakes_of(diagnosis), weights=weights)))
-    yours = folder / "yours.py"
+    yours = out / "yours.py"
     yours.write_text(_NEXT, encoding="utf-8")
     lines = (
         "\nthe same by hand:",

@@ -12,6 +12,7 @@ from rich.table import Table
 from qwen3_golden import GOLDEN_ROOT, TABLES_ROOT, ParityError
 from qwen3_golden.manifest import verify
 from qwen3_parity.commands import examples, output_options
+from qwen3_parity.commands._verbs import Verbs
 from qwen3_parity.report.extras import COMMANDS, OPTIONS, Extra, extras
 from qwen3_parity.report.output import Output
 
@@ -51,10 +52,13 @@ def _shown(
     table = Table("extra", "installed", "commands", box=None)
     table.add_row("", "yes", ", ".join(verb for verb, needs in commands.items() if not needs))
     for name, extra in by_name.items():
-        verbs = ", ".join(verb for verb, needs in commands.items() if needs == name)
+        verbs = [
+            *(verb for verb, needs in commands.items() if needs == name),
+            *([OPTIONS[name]] if name in OPTIONS else []),
+        ]
         versions = ", ".join(f"{package} {number or '–'}" for package, number in extra.versions.items())
         state = versions if output.verbose else f"no: {', '.join(extra.lacks)}" if extra.lacks else "yes"
-        table.add_row(name, state, verbs or OPTIONS[name])
+        table.add_row(name, state, ", ".join(verbs))
     yield table
     yield f"goldens: {GOLDEN_ROOT}"
     yield "as released" if not broken else "\n".join(broken)
@@ -62,7 +66,7 @@ def _shown(
 
 def _verbs(context: click.Context) -> Sequence[str]:
     main = context.find_root().command
-    return main.list_commands(context) if isinstance(main, click.Group) else ()
+    return list(main.every_verb()) if isinstance(main, Verbs) else ()
 
 
 def _broken() -> list[str]:

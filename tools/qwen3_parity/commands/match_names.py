@@ -9,7 +9,7 @@ import click
 
 from qwen3_golden import GOLDEN_ROOT, ParityError
 from qwen3_golden.whole import write_whole
-from qwen3_parity.commands import CASE_OR_FILE, examples, output_options
+from qwen3_parity.commands import CASE_OR_FILE, FILE, examples, output_options
 from qwen3_parity.judge.next_command import command
 from qwen3_parity.report.output import Output
 
@@ -20,44 +20,42 @@ if TYPE_CHECKING:
 
 @click.command(
     epilog=examples(
-        "qwen3-parity match-names my_package.model:build --out names.toml",
-        "qwen3-parity match-names my_dump.safetensors --out names.toml",
+        "qwen3-parity match-names decoder/plain --impl my_package.model:build --out names.toml",
+        "qwen3-parity match-names decoder/plain my_dump.safetensors --out names.toml",
     )
 )
-@click.argument("model", metavar="PACKAGE.MODULE:FACTORY | DUMP")
-@click.option(
-    "--case",
-    "golden",
-    shell_complete=CASE_OR_FILE,
-    default="decoder/plain",
-    show_default=True,
-    help="The golden to run it on.",
-)
-@click.option("--out", type=click.Path(path_type=Path), default="names.toml", show_default=True, help="The name map.")
+@click.argument("golden", shell_complete=CASE_OR_FILE)
+@click.argument("dump", required=False, type=FILE)
+@click.option("--impl", help="The model, as package.module:factory.")
+@click.option("--out", type=FILE, default="names.toml", show_default=True, help="The name map.")
 @output_options("")
-def match_names(model: str, golden: str, out: Path, output: Output) -> None:
-    """Propose the name map of a torch model, from order, shapes and numbers, and say how sure each entry is.
+def match_names(golden: str, dump: Path | None, impl: str | None, out: Path, output: Output) -> None:
+    """Propose which module of a torch model, or array of a DUMP, is which tap of GOLDEN, a file or a case's name.
 
-    The factory gets the case and its checkpoint directories by role, and returns the module with these weights. Of a
-    DUMP, as import-dump reads it, numbers alone say which array is which tap. Look at what is not certain in the file,
-    then give it to record --names, import-dump --names, or qwen3_parity.record.
+    From order, shapes and numbers; each entry says how sure it is. A model's factory gets the case and its checkpoint
+    directories by role, and returns the module with these weights. Of a DUMP, as dump import reads it, numbers alone
+    say which array is which tap. Look at what is not certain in the file, then give it to --names of record, parity or
+    dump import, or to qwen3_parity.record.
     """
     from qwen3_parity.recording import case as cases
     from qwen3_parity.recording.matches import SURE, as_toml
 
-    case, dump = cases.golden(golden), Path(model)
-    if dump.exists():
+    if (dump is None) == (impl is None):
+        raise click.UsageError("give a DUMP, or a model with --impl")
+    case = cases.golden(golden)
+    if dump is not None:
         from qwen3_parity.recording.dumps.match_dump import match_dump
 
         with output.progress(f"reading {dump}"):
             matches, missing = match_dump(dump, case)
-        following = command("import-dump", golden, dump, "--names", out)
+        following = command("dump import", golden, dump, "--names", out)
     else:
-        matches, missing = _of_model(model, case, output)
-        following = command("record", golden, "--impl", model, "--names", out)
+        assert impl is not None
+        matches, missing = _of_model(impl, case, output)
+        following = command("record", golden, "--impl", impl, "--names", out)
     if not matches:
         raise ParityError(
-            model,
+            impl or str(dump),
             "nothing in it looks like a tap of this case",
             expected=f"modules with the shapes and weights of {case.name}, or arrays with its numbers",
             got="none",

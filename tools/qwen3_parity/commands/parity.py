@@ -10,7 +10,7 @@ import click
 from rich.console import RenderableType
 
 from qwen3_golden.whole import write_whole
-from qwen3_parity.commands import budget_option, examples, output_options, selection_options
+from qwen3_parity.commands import FILE, budget_option, examples, output_options, partial_option, selection_options
 from qwen3_parity.folder.check import Folder
 from qwen3_parity.folder.diagnose import IN_ALL, diagnose_folder
 from qwen3_parity.judge.selection import Selection
@@ -19,8 +19,6 @@ from qwen3_parity.report import folder_diagnosis as diagnoses
 from qwen3_parity.report import verdicts as report
 from qwen3_parity.report.next_step import after_folder_diagnosis
 from qwen3_parity.report.output import Output
-
-FILE = click.Path(path_type=Path)
 
 
 @click.command(
@@ -32,26 +30,36 @@ FILE = click.Path(path_type=Path)
 @click.option(
     "--impl", help="Somebody else's model (or tokenizer, on --only 'tokenization/*'), as package.module:factory."
 )
+@click.option("--names", type=FILE, help="The name map of a torch module that --impl's factory builds, as TOML.")
 @click.option("--backend", type=click.Choice(["eager", "sdpa", "flex"]), default="eager", show_default=True)
 @click.option("--out", type=FILE, default="build/parity", show_default=True, help="Recordings and report.html go here.")
 @output_options("")
 @budget_option
-@click.option("--partial", is_flag=True, help="The cases' results (logits, generated ids, …) need not be there.")
+@partial_option
 def parity(
-    selection: Selection, impl: str | None, backend: str, out: Path, output: Output, deadline: float, partial: bool
+    selection: Selection,
+    impl: str | None,
+    names: Path | None,
+    backend: str,
+    out: Path,
+    output: Output,
+    deadline: float,
+    partial: bool,
 ) -> None:
     """Record an implementation on every committed golden, judge it, and write a report.
 
-    Ours is a network and a tokenizer; with --impl only the goldens of one of them are run. A red run ends with the
-    mistakes that are behind it.
+    The report has plots where the extra [report] is installed. Ours is a network and a tokenizer; with --impl only the
+    goldens of one of them are run. A red run ends with the mistakes that are behind it.
     """
+    from qwen3_parity.recording.record_case import Implementation
     from qwen3_parity.recording.suite import run
     from qwen3_parity.report.page.contents import Report
     from qwen3_parity.report.page.html import html
     from qwen3_parity.report.page.mistakes import mistakes_of_folder
 
     with output.progress("recording and judging", "cases") as update:
-        results = run(out, selection, impl=impl, backend=backend, partial=partial, count=update.count)
+        implementation = Implementation(impl, names, backend)
+        results = run(out, selection, implementation=implementation, partial=partial, count=update.count)
         folder = Folder(out, results)
         update("diagnosing")
         diagnosis = diagnose_folder(

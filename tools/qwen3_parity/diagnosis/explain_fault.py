@@ -21,6 +21,7 @@ from qwen3_parity.diagnosis.positions import Cells
 from qwen3_parity.diagnosis.search import Search
 from qwen3_parity.diagnosis.whereabouts import whereabouts
 from qwen3_parity.judge.op_verdict import OpVerdict
+from qwen3_parity.judge.spoken import spoken
 
 _SIZE = 0.1
 """The weight of how large an error is."""
@@ -46,7 +47,7 @@ class _Taps(NamedTuple):
 
 def explain_fault(blame: Blame, fault: Fault, search: Search) -> Explained:
     """A fault with where it is, the mistakes that reproduce its numbers, and what else the numbers say."""
-    search.progress(f"what explains {fault.place}")
+    search.progress(f"what explains {spoken(fault.place, blame.values.recording.case)}")
     few = 3 if fault.others else 1  # a group costs many times more to compute than an op
     wrong, passing = spread(fault.wrong, _WRONG // few), spread(fault.passing, _RIGHT // few)
     before = search.work.done

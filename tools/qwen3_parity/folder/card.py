@@ -29,7 +29,7 @@ _LARGEST = 1 << 24
 """Bytes of a card, at most."""
 _NAME = re.compile(r"[^\W_]([\w .,:;+/@()-]{0,78}[\w.+)])?")
 """What a name may be, so that on a page it is a name and nothing else: letters, digits and a few signs in one line."""
-_NEXT = "write it with: qwen3-parity card FOLDER --date YYYY-MM-DD --out NAME"
+_NEXT = "write it with: qwen3-parity report FOLDER --format card --date YYYY-MM-DD --out NAME"
 
 
 def card(
@@ -42,11 +42,11 @@ def card(
     """
     if not _NAME.fullmatch(name):
         raise ParityError(
-            "--name",
+            "--label",
             "a card's name is a name in one line",
             expected="up to 80 letters, digits, spaces and . , : ; + - / @ ( ) _",
             got=ascii(name),
-            next_step="give another --name",
+            next_step="give another --label",
         )
     judged = check_folder(folder, count=count)
     if judged.refused:

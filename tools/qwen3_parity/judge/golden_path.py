@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from pathlib import Path
 
 from qwen3_golden import GOLDEN_ROOT, ParityError, Recording
@@ -19,17 +20,22 @@ def case_names(root: Path = GOLDEN_ROOT) -> list[str]:
     return sorted(str(p.relative_to(root / "cases").with_suffix("")) for p in (root / "cases").rglob("*.pb"))
 
 
+def no_such_case(name: str, root: Path = GOLDEN_ROOT) -> ParityError:
+    """The refusal of a name that no golden has, with those that are most like it."""
+    near = get_close_matches(name, case_names(root), n=3, cutoff=0.5)
+    return ParityError(
+        name,
+        "there is no golden of this name",
+        expected=f"the name of a case; most like it: {', '.join(near) or 'none'}",
+        got=name,
+        next_step="qwen3-parity cases lists them",
+    )
+
+
 def _committed(name: str, root: Path) -> Path:
     path = root / "cases" / f"{name}.pb"
     if not path.is_file():
-        names = case_names(root)
-        raise ParityError(
-            name,
-            "there is no golden of this name",
-            expected=", ".join(names),
-            got=name,
-            next_step="choose one of these",
-        )
+        raise no_such_case(name, root)
     return path
 
 

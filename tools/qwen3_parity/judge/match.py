@@ -94,7 +94,7 @@ def refuse_weights(*recordings: Recording) -> None:
                 "this is a part of an exported checkpoint, not a run",
                 expected="a recording of a case",
                 got=f"mode WEIGHTS, {recording.case.name}",
-                next_step="qwen3-parity show prints it, qwen3-parity import verifies it and makes its directory again",
+                next_step="qwen3-parity show prints it, weights import verifies it and makes its directory again",
             )
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 from qwen3_golden import GOLDEN_ROOT
+from qwen3_parity.judge.verdict import Verdicts
 
 IN_MEMORY = "recording in memory"
 """The source of a recording that was read from no file."""
@@ -21,4 +23,20 @@ def diagnose_command(golden: str, candidate: str) -> str:
 
 def command(verb: str, *arguments: str | Path) -> str:
     """A command for a shell, whatever stands in its paths."""
-    return shlex.join(["qwen3-parity", verb, *map(str, arguments)])
+    return shlex.join(["qwen3-parity", *verb.split(), *map(str, arguments)])
+
+
+def with_model(verdicts: Verdicts, model: str | None) -> Verdicts:
+    """The verdicts with `--model` in each next command that diagnoses the candidate."""
+    if model is None:
+        return verdicts
+    plain = diagnose_command(verdicts.golden, verdicts.candidate)
+    whole = f"{plain} {shlex.join(['--model', model])}"
+    structural = [replace(p, next_step=whole) if p.next_step == plain else p for p in verdicts.structural]
+    taps = [
+        replace(tap, problem=replace(tap.problem, next_step=whole))
+        if tap.problem is not None and tap.problem.next_step == plain
+        else tap
+        for tap in verdicts.taps
+    ]
+    return replace(verdicts, structural=structural, taps=taps)

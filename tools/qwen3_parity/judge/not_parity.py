@@ -7,6 +7,7 @@ from collections.abc import Collection
 from qwen3_golden import pattern_of
 from qwen3_golden.errors import printable
 from qwen3_parity.judge.budgets import percent
+from qwen3_parity.judge.spoken import spoken
 from qwen3_parity.judge.verdict import Problem, Verdict, Verdicts
 
 _IN_FULL = 3
@@ -40,16 +41,17 @@ def require(verdicts: Verdicts, taps: Collection[Verdict] | None = None) -> None
         return
     origin = _upstream(verdicts, failing)
     if origin is None:
-        raise RedCaseError(_in_full([tap.problem for tap in failing if tap.problem is not None]), _blamed(failing))
+        text, blamed = _in_full([tap.problem for tap in failing if tap.problem is not None]), _blamed(failing)
+        raise RedCaseError(spoken(text, verdicts.case), spoken(blamed, verdicts.case))
     share = percent(failing[0].share)
     text = f"{failing[0].where}: {share} of its budget, though right on its own inputs: downstream of {origin}"
-    raise RedCaseError(text, _open(origin), downstream=True)
+    raise RedCaseError(spoken(text, verdicts.case), spoken(_open(origin), verdicts.case), downstream=True)
 
 
 def require_complete(verdicts: Verdicts) -> None:
     """Raise `RedCaseError` for what is wrong with a recording as a whole, and for results that are not in it."""
     if verdicts.structural:
-        raise RedCaseError(_in_full(verdicts.structural))
+        raise RedCaseError(spoken(_in_full(verdicts.structural), verdicts.case))
     if verdicts.exit_code and not verdicts.problems:
         raise RedCaseError(f"{verdicts.case.name}: {verdicts.word} {', '.join(verdicts.no_results)}".rstrip())
 

@@ -15,6 +15,7 @@ from qwen3_parity.judge.compare import Metrics
 from qwen3_parity.judge.op_verdict import OpVerdict
 from qwen3_parity.judge.plain import plain
 from qwen3_parity.judge.predictions import Predictions
+from qwen3_parity.judge.spoken import spoken
 
 NOBODY = "nobody's"
 """The fault of a difference that noise alone may make."""
@@ -97,13 +98,12 @@ class Verdict:
         """Plain dicts, lists, strings and numbers; numbers that JSON lacks become strings."""
         out: dict[str, Any] = {"name": self.name, "step": self.step, "op": self.op, "exact": self.exact}
         out |= {"passed": self.passed, "share": plain(self.share)}
-        if self.shares is not None:
-            out["shares"] = plain(self.shares._asdict())
-        if self.metrics is not None:
-            out["metrics"] = plain(asdict(self.metrics))
+        run = {} if self.shares is None else {"shares": plain(self.shares._asdict())}
+        run |= {} if self.metrics is None else {"metrics": plain(asdict(self.metrics))}
+        out |= {"run": run} if run else {}
         if self.own is not None:
             op_verdict, errors = self.own, plain(self.own.errors._asdict())
-            out["own"] = {
+            out["alone"] = {
                 "share": plain(op_verdict.share),
                 "errors": errors,
                 "passed": op_verdict.passed,
@@ -217,7 +217,7 @@ class Verdicts:
     def to_json(self) -> dict[str, Any]:
         """Plain dicts, lists, strings and numbers; numbers that JSON lacks become strings."""
         worst, first = self.worst, self.first_bad
-        return {
+        said = {
             "verdict": self.word,
             "judged": self.judged,
             "exit_code": self.exit_code,
@@ -234,9 +234,17 @@ class Verdicts:
             "unreached": list(self.unreached),
             "worst": None if worst is None else {"where": worst.where, "share": plain(worst.share)},
             "first_bad": None if first is None else first.where,
-            "wrong_on_their_own_inputs": self.wrong_alone,
+            "wrong_alone": self.wrong_alone,
             "notes": list(self.notes),
             "predictions": None if self.predictions is None else self.predictions.to_json(),
             "problems": [plain(asdict(problem)) for problem in self.problems],
-            "taps": [tap.to_json() for tap in self.taps],
         }
+        taps = [
+            {"name": tap.name, "place": spoken(tap.name, self.case)} | spoken(_without_name(tap), self.case)
+            for tap in self.taps
+        ]
+        return spoken(said, self.case) | {"taps": taps}
+
+
+def _without_name(tap: Verdict) -> dict[str, Any]:
+    return {key: value for key, value in tap.to_json().items() if key != "name"}

@@ -17,6 +17,7 @@ from qwen3_parity.judge.budgets import floor_for, headroom
 from qwen3_parity.judge.differences import differences
 from qwen3_parity.judge.not_parity import NotParityError
 from qwen3_parity.judge.scope import Scope
+from qwen3_parity.judge.spoken import as_filed, spoken
 from qwen3_parity.judge.tap_verdict import is_exact, judge_tap, op_of
 from qwen3_parity.recording.case import Case
 from qwen3_parity.recording.case import golden as case_of
@@ -84,7 +85,7 @@ def _released(case: Case) -> Case:
 
 def _tap(case: Case, tap: str, step: int) -> Tensor:
     recording = case.golden
-    expected = recording.get(tap, step)
+    expected = next((there for name in as_filed([tap]) if (there := recording.get(name, step))), None)
     if expected is None:
         steps = sorted(item.info.step for item in recording if item.info.name == tap)
         raise _missing(case, tap, step, steps)
@@ -136,7 +137,8 @@ def _judge(actual: Tensor, expected: Tensor, case: Case) -> None:
         next_step=f"qwen3-parity show {case.name} --tap {expected.info.name}",
     )
     text = "\n  ".join([str(problem), *_mistake(actual, case)])
-    raise NotParityError(text, pattern_of(expected.info.name).replace("{layer}", "*"))
+    blamed = pattern_of(expected.info.name).replace("{layer}", "*")
+    raise NotParityError(spoken(text, recording.case), spoken(blamed, recording.case))
 
 
 def _mistake(actual: Tensor, case: Case) -> Iterator[str]:

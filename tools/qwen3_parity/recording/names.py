@@ -23,6 +23,7 @@ from typing import Any
 
 from qwen3_golden import Array, ParityError, pattern_of, place, refusals, table
 from qwen3_golden.regular_file import open_regular
+from qwen3_parity.judge.spoken import as_filed
 from qwen3_parity.recording.layout import parse_axes, split, split_axes, width_of
 
 _refused = refusals("correct the name map")
@@ -66,9 +67,7 @@ def pattern_named(name: str, patterns: Iterable[str]) -> str:
     if name in known:
         return name
     words = name.split(".")
-    fits = [
-        pattern for pattern in known if pattern.split(".")[-1] == words[-1] and _in_order(words, pattern.split("."))
-    ]
+    fits = next(filter(None, (_fitting(filed.split("."), known) for filed in as_filed([name]))), [])
     if len(fits) == 1:
         return fits[0]
     last = [pattern.rpartition(".")[2] for pattern in known]
@@ -82,6 +81,13 @@ def pattern_named(name: str, patterns: Iterable[str]) -> str:
         got=name,
         next_step="write the tap's name as golden/taps.textproto has it",
     )
+
+
+def _fitting(words: Sequence[str], patterns: Sequence[str]) -> list[str]:
+    """The patterns in which these words stand in this order, the last one at the end."""
+    return [
+        pattern for pattern in patterns if pattern.split(".")[-1] == words[-1] and _in_order(words, pattern.split("."))
+    ]
 
 
 def _in_order(words: Sequence[str], of: Sequence[str]) -> bool:

@@ -151,7 +151,7 @@ def record(
 ) -> None:
     """Run the implementation of `factory` on the case of `golden` and write its recording to `path`.
 
-    Only taps that the golden has and that `taps` asks for (globs, none = every tap; see `levels`) are written; all
+    Only taps that the golden has and that `taps` asks for (globs, none = every tap; see `tap_sets`) are written; all
     that the runner does not deliver are missing when it is judged, unless its `run.materialised` says so. Raises
     `ParityError` for a checkpoint that is missing or a tap without name.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from qwen3_parity.checkpoints.foreign import refuse_foreign
 
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt", "*.jinja")
 _SHOWN = 6
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _EVERYTHING = ("*.json", "*.safetensors", "merges.txt", "*.jinja")
 
 
@@ -24,7 +26,7 @@ def refuse_exported(directory: Path) -> None:
             "this is an exported checkpoint, and what shall read it reads Hugging Face's files",
             expected="config.json and safetensors files",
             got=", ".join(sorted(path.name for path in directory.glob("weights-*.pb"))[:3]),
-            next_step=f"qwen3-parity import {directory} --out DIR, and give that DIR",
+            next_step=f"qwen3-parity weights import {directory} --out DIR, and give that DIR",
         )
 
 
@@ -46,6 +48,12 @@ def model_directory(name: str, files: Sequence[str] = _EVERYTHING) -> Path:
             got=str(error.__cause__).splitlines()[0],
             next_step="check the path, or download it first where there is a network",
         ) from None
+
+
+def local_checkpoint(name: str, files: Sequence[str] = ()) -> Path:
+    """The path of a checkpoint that is or should be here, whatever it holds; one of a hub id is fetched first."""
+    here = Path(name).exists() or not _HUB_ID.fullmatch(name)
+    return Path(name) if here else model_directory(name, files or _EVERYTHING)
 
 
 def tokenizer_directory(name: str) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from qwen3_golden import GOLDEN_ROOT, ParityError, damaged, pb, read
 from qwen3_parity.check import check
@@ -11,6 +12,9 @@ from qwen3_parity.checkpoints.weights import weights_at_hand
 from qwen3_parity.judge.golden_path import case_names, golden_path
 from qwen3_parity.judge.selection import EVERY, Selection
 from qwen3_parity.judge.verdict import Verdicts
+
+if TYPE_CHECKING:
+    from qwen3_parity.recording.record_case import Implementation
 
 OURS = ("", "qwen3", "qwen2", "transformer_encoder")
 """What our own implementation is, by model_type; a case of one op has none."""
@@ -24,6 +28,11 @@ def of_the_format(case: pb.Case) -> bool:
 def of_a_network(case: pb.Case) -> bool:
     """Whether a case is one of the networks that golden/networks describes; one with a graph is of any other, too."""
     return case.mode not in (pb.TOKENIZATION, pb.GRAPH) and not of_the_format(case)
+
+
+def is_recorded(case: pb.Case) -> bool:
+    """Whether a case has a network or a tokenizer to run."""
+    return not of_the_format(case) and case.mode != pb.WEIGHTS
 
 
 def goldens(selection: Selection = EVERY, *, kinds: Collection[str] = OURS) -> list[Path]:
@@ -81,30 +90,25 @@ def run(
     out: Path,
     selection: Selection = EVERY,
     *,
-    impl: str | None = None,
-    backend: str = "eager",
+    implementation: Implementation | None = None,
     partial: bool = False,
     count: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Verdicts]:
-    """Record and judge the `chosen_goldens` of `selection` and `impl`; the recordings go to `out`.
+    """Record and judge the `chosen_goldens` of `selection`, of ours where there is no other implementation.
 
-    `partial`: the cases' results need not be there. `count` gets how many of how many cases are done.
+    The recordings go to `out`. `partial`: the cases' results need not be there. `count` gets how many of how many cases
+    are done.
     """
-    from qwen3_parity.recording.factories import factory_of
-    from qwen3_parity.recording.record import record
-    from qwen3_parity.recording.text import record_tokenization
+    from qwen3_parity.recording.record_case import Implementation, record_case
 
+    recorded = implementation or Implementation()
     results: list[Verdicts] = []
-    paths = chosen_goldens(selection, impl)
+    paths = chosen_goldens(selection, recorded.impl)
     for path in paths:
         count(len(results), len(paths))
-        golden = read(path)
-        candidate = out / f"{golden.case.name}.pb"
-        if golden.case.mode == pb.TOKENIZATION:
-            record_tokenization(golden, candidate, factory_of(golden, impl, backend))
-        else:
-            record(golden, candidate, factory_of(golden, impl, backend))
         golden = read(path, digests=True)
+        candidate = out / f"{golden.case.name}.pb"
+        record_case(path, candidate, recorded)
         weights = weights_at_hand(golden, GOLDEN_ROOT / "checkpoints")
         results.append(check(golden, candidate, weights, partial=partial))
     return results

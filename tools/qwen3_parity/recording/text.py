@@ -88,7 +88,7 @@ def tokenizer_directory(case: pb.Case, root: Path, directory: Path | None = None
             "the tokenizer is not there",
             expected=f"a Hugging Face directory at {folder}",
             got="nothing",
-            next_step="give it with --tokenizer",
+            next_step="give it with --model",
         )
     digest = tokenizer_checkpoint(folder).sha256
     if digest != named[0].sha256:
@@ -97,6 +97,6 @@ def tokenizer_directory(case: pb.Case, root: Path, directory: Path | None = None
             "this is not the tokenizer that the golden was recorded with",
             expected=f"{named[0].name}, SHA-256 of its files {named[0].sha256.hex()}",
             got=digest.hex(),
-            next_step="restore its files, or give the right directory with --tokenizer",
+            next_step="restore its files, or give the right directory with --model",
         )
     return folder

@@ -116,7 +116,7 @@ def rows_of(
             "none of its modules has a name that Hugging Face's Qwen3 has",
             expected="layers.0.self_attn.q_proj and the like, or names={…}",
             got=", ".join([path for path in paths if path][:6]),
-            next_step="qwen3-parity match-names package.module:factory --out names.toml proposes the map",
+            next_step=f"qwen3-parity match-names {case.name} --impl package.module:factory proposes the map",
         )
     rows = (*[row for row in usual if row not in inside], *mapped)
     if not rows:

@@ -54,7 +54,7 @@ def _lines(card: Mapping[str, Any]) -> Iterator[str]:
     states += [f"goldens that are none of the release: {', '.join(own_goldens)}"] * bool(own_goldens)
     state = "; ".join(states) or "as released"
     yield f"Judged by qwen3-parity {card['judge']['qwen3-parity']}, contract {card['contract']['digest']}, {state}."
-    yield "\nTo compute it again from the same recordings: `qwen3-parity card FOLDER --verify CARD.json`."
+    yield "\nTo compute it again from the same recordings: `qwen3-parity check FOLDER --card CARD.json`."
 
 
 def _share(share: float | str | None) -> str:

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from qwen3_golden import read
 from qwen3_golden.errors import printable
 from qwen3_parity.diagnosis.mistake import Mistake
+from qwen3_parity.judge.spoken import by_cases, has_encoder
 
 _PLACES = 2
 _CASES = 16
 """Lines of cases, unless every one is asked for."""
+
+
+def in_words(goldens: Mapping[str, str], mistakes: Sequence[Mistake]) -> Sequence[Mistake]:
+    """Mistakes with the names of taps as people say them in their cases; `goldens` are the files of these, by name."""
+    return by_cases(mistakes, {name for name, golden in goldens.items() if has_encoder(read(golden).case)})
 
 
 def headline(mistake: Mistake, *, every: bool = False) -> str:

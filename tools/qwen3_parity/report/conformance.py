@@ -14,6 +14,7 @@ from qwen3_parity.conformance.run import Conformance, Failure, Fresh
 from qwen3_parity.diagnosis.answer import Diagnosis
 from qwen3_parity.judge.budgets import percent
 from qwen3_parity.judge.plain import plain
+from qwen3_parity.judge.spoken import spoken
 from qwen3_parity.report import diagnoses as pages
 from qwen3_parity.report import folder as folders
 from qwen3_parity.report.verdicts import cases_table, contracts
@@ -113,7 +114,8 @@ def _diagnosed(fresh: Fresh | None, diagnoses: Mapping[str, Diagnosis]) -> Itera
 
 def named(diagnosis: Diagnosis) -> list[tuple[str, str]]:
     """The places that are wrong, each with the mistake that it is most likely to be."""
-    return sorted((fault.fault.place, fault.name) for fault in diagnosis.faults)
+    case = diagnosis.verdicts.case
+    return sorted((spoken(fault.fault.place, case), fault.name) for fault in diagnosis.faults)
 
 
 def remarks(conformance: Conformance, fresh: Fresh | None) -> list[str]:

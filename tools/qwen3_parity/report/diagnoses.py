@@ -15,6 +15,7 @@ from qwen3_parity.diagnosis.explained import Explained
 from qwen3_parity.diagnosis.explanation import Explanation
 from qwen3_parity.judge.budgets import percent
 from qwen3_parity.judge.plain import plain
+from qwen3_parity.judge.spoken import spoken
 from qwen3_parity.report import explanations
 from qwen3_parity.report.remarks import remarks
 from qwen3_parity.report.verdicts import of_budget, own_error, summary
@@ -31,6 +32,7 @@ _CUT = "--budget cut the search; with more seconds, or on a faster machine, the 
 
 def verdict(diagnosis: Diagnosis) -> str:
     """One line: the verdict, and each place that is wrong with the mistake that it is most likely to be."""
+    diagnosis = spoken(diagnosis, diagnosis.verdicts.case)
     places = [f"{name(fault)}: {_in_a_word(fault)}" for fault in diagnosis.faults]
     places += [f"{_pattern(misplaced.place)}: recorded at another place" for misplaced in diagnosis.misplaced]
     places += [f"parameter {parameter.name} {parameter.says}" for parameter in diagnosis.parameters]
@@ -48,6 +50,7 @@ def _in_a_word(fault: Explained) -> str:
 
 def terminal(diagnosis: Diagnosis, *, every: bool = False) -> RenderableType:
     """What is wrong, what the mistake is, how sure that is, and what to change; `every`: nothing left out."""
+    diagnosis = spoken(diagnosis, diagnosis.verdicts.case)
     verdicts = diagnosis.verdicts
     bad = "bold red" if verdicts.exit_code or diagnosis.faults else "bold green"
     parts: list[RenderableType] = [Text(summary(verdicts), style=bad), Text(closing(diagnosis))]
@@ -158,12 +161,12 @@ def size(fault: Explained) -> str:
     """How many taps of a fault are wrong, where, and by how much."""
     wrong, correct = len(fault.fault.wrong), len(fault.fault.passing)
     where = f", {fault.where}" if fault.where else ""
-    return f"{wrong} of {wrong + correct} taps wrong{where}; own error {of_budget(fault.fault.worst.share)}"
+    return f"{wrong} of {wrong + correct} taps wrong{where}; alone {of_budget(fault.fault.worst.share)}"
 
 
 def _errors(diagnosis: Diagnosis, most: int | None) -> Table:
-    """Own and accumulated error side by side, for the first `most` taps that fail either way."""
-    table = Table("tap", "step", "accumulated, of its budget", "own, in rounding units", box=None, title_justify="left")
+    """The errors of the run and of each op alone side by side, for the first `most` taps that fail either way."""
+    table = Table("tap", "step", "run, of its budget", "alone, in rounding units", box=None, title_justify="left")
     whole = {(tap.name, tap.step): tap for tap in diagnosis.verdicts.taps}
     rows = [
         (op_verdict, tap)
@@ -179,26 +182,39 @@ def _errors(diagnosis: Diagnosis, most: int | None) -> Table:
 
 
 def to_json(diagnosis: Diagnosis) -> dict[str, Any]:
-    """Plain dicts, lists, strings and numbers."""
+    """Plain dicts, lists, strings and numbers; places as people say them, `taps` and what is `left` as in the files."""
+    case = diagnosis.verdicts.case
     return diagnosis.verdicts.to_json() | {
         "faults": [
-            {
-                "place": fault.fault.place,
-                "others": list(fault.fault.others),
-                "where": fault.where,
+            spoken(_fault(fault), case)
+            | {
                 "taps": [[op_verdict.name, op_verdict.step] for op_verdict in fault.fault.wrong],
-                "own_share": plain(fault.fault.worst.share),
-                "explanations": list(map(explanations.to_json, fault.explanations)),
                 "left": [list(tap) for tap in fault.left],
-                "untried": fault.untried,
-                "findings": [plain(asdict(finding)) for finding in fault.findings],
-                "record_next": fault.record,
-                "origin": None if fault.origin is None else fault.origin._asdict(),
-                "stopped": fault.stopped,
-                "cut": fault.cut,
             }
             for fault in diagnosis.faults
         ],
+        **spoken(_beside(diagnosis), case),
+    }
+
+
+def _fault(fault: Explained) -> dict[str, Any]:
+    return {
+        "place": fault.fault.place,
+        "others": list(fault.fault.others),
+        "where": fault.where,
+        "alone_share": plain(fault.fault.worst.share),
+        "explanations": list(map(explanations.to_json, fault.explanations)),
+        "untried": fault.untried,
+        "findings": [plain(asdict(finding)) for finding in fault.findings],
+        "record_next": fault.record,
+        "origin": None if fault.origin is None else fault.origin._asdict(),
+        "stopped": fault.stopped,
+        "cut": fault.cut,
+    }
+
+
+def _beside(diagnosis: Diagnosis) -> dict[str, Any]:
+    return {
         "misplaced": [misplaced.place for misplaced in diagnosis.misplaced],
         "parameters": [asdict(parameter) for parameter in diagnosis.parameters],
         "flips": [plain(asdict(flip)) for flip in diagnosis.flips],

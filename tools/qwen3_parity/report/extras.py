@@ -17,17 +17,20 @@ EXTRAS: Mapping[str, Sequence[str]] = {
 """Extra -> what it installs."""
 COMMANDS: Mapping[str, str] = {
     "capture": "reference",
-    "export": "reference",
-    "initialize": "reference",
     "match-names": "torch",
     "parity": "torch",
     "record": "torch",
     "regenerate": "reference",
-    "tokenize": "reference",
+    "weights export": "reference",
+    "weights initialize": "reference",
 }
 """Command -> the extra without which it does not run; every other one needs none."""
-OPTIONS: Mapping[str, str] = {"conformance": "conformance --fresh", "large": "capture --stream"}
-"""Extra -> what of a command needs it."""
+OPTIONS: Mapping[str, str] = {
+    "reference": "check --tokenizer",
+    "conformance": "conformance --fresh",
+    "large": "capture --stream",
+}
+"""Extra -> an option that needs it, of a command that else runs without."""
 
 
 @dataclass(frozen=True)

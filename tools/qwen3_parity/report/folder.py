@@ -13,6 +13,7 @@ from rich.text import Text
 from qwen3_golden.errors import printable
 from qwen3_parity.folder.check import Folder
 from qwen3_parity.folder.levels import next_level, reached
+from qwen3_parity.judge.spoken import spoken
 from qwen3_parity.report import verdicts as report
 from qwen3_parity.report.output import refusal
 
@@ -99,7 +100,7 @@ def junit(folder: Folder) -> str:
         test = test_of(suite, verdicts.case.name)
         if verdicts.exit_code:
             text = "\n".join(map(str, verdicts.problems)) or "; ".join(verdicts.no_results)
-            says(test, "failure", report.summary(verdicts), text)
+            says(test, "failure", report.summary(verdicts), spoken(text, verdicts.case))
     for name in folder.missing:
         says(test_of(suite, name), "failure" if folder.required else "skipped", "not delivered", "")
     for error in folder.refused:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -11,6 +11,7 @@ from rich.text import Text
 
 from qwen3_parity.diagnosis.mistake import Mistake, Note
 from qwen3_parity.folder.diagnose import FolderDiagnosis
+from qwen3_parity.judge.spoken import by_cases, has_encoder
 from qwen3_parity.report.folder import absent, closing
 from qwen3_parity.report.output import refusal
 from qwen3_parity.report.verdicts import contracts
@@ -21,6 +22,16 @@ _NAMED = ("name", "says", "fix", "places", "otherwise", "otherwise_in", *_BESIDE
 """The fields in JSON of what no named mistake reproduces, and of a mistake."""
 
 
+def in_words(diagnosis: FolderDiagnosis) -> FolderDiagnosis:
+    """The diagnosis with the names of taps as people say them in its cases."""
+    merged = {verdicts.case.name for verdicts in diagnosis.folder.results if has_encoder(verdicts.case)}
+    return replace(
+        diagnosis,
+        mistakes=by_cases(diagnosis.mistakes, merged),
+        notes=by_cases(diagnosis.notes, merged),
+    )
+
+
 def verdict(diagnosis: FolderDiagnosis) -> str:
     """One line: how many mistakes are behind how many red cases, and their names."""
     names = ", ".join(mistake.name for mistake in diagnosis.mistakes if mistake.name)
@@ -29,6 +40,7 @@ def verdict(diagnosis: FolderDiagnosis) -> str:
 
 def terminal(diagnosis: FolderDiagnosis, *, every: bool = False) -> RenderableType:
     """Each mistake with its places and cases (`every`: and all that it does), then what no named mistake explains."""
+    diagnosis = in_words(diagnosis)
     parts: list[RenderableType] = [
         Text(_behind(diagnosis), style="bold red" if diagnosis.folder.exit_code else "bold green")
     ]
@@ -89,6 +101,7 @@ def _behind(diagnosis: FolderDiagnosis) -> str:
 
 def to_json(diagnosis: FolderDiagnosis) -> dict[str, Any]:
     """Plain dicts, lists, strings and numbers."""
+    diagnosis = in_words(diagnosis)
     return {
         "exit_code": diagnosis.folder.exit_code,
         "folder": str(diagnosis.folder.path),

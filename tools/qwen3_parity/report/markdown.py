@@ -10,6 +10,7 @@ from qwen3_parity.diagnosis.mistake import Mistake
 from qwen3_parity.folder.check import Folder
 from qwen3_parity.folder.levels import reached
 from qwen3_parity.judge.budgets import percent
+from qwen3_parity.judge.spoken import spoken
 from qwen3_parity.judge.verdict import Verdict, Verdicts
 from qwen3_parity.report import folder as folders
 from qwen3_parity.report.page.contents import Report, sentence
@@ -50,7 +51,7 @@ def _lines(report: Report) -> Iterator[str]:
         yield f"\nLevels reached: {', '.join(levels)}."
     red = [verdicts for verdicts in results if verdicts.exit_code]
     if len(results) == 1 and red:
-        yield from _taps(red[0])
+        yield from _taps(spoken(red[0], red[0].case))
     elif red:
         yield from _cases(red)
     for verdicts in report.against:

@@ -48,12 +48,12 @@ def step(
     return {"do": do, "says": says, "mistake": mistake, "again": again, "command": command, "decides": decides}
 
 
-def after_recording(golden: str, path: Path, model: Path | None = None) -> Next:
+def after_recording(golden: str, path: Path, model: str | Path | None = None) -> Next:
     """Behind a recording that was written: check it."""
     return step("run", "", command("check", *_model(model), golden, path), CHECKED)
 
 
-def after_check(verdicts: Verdicts, model: Path | None = None) -> Next:
+def after_check(verdicts: Verdicts, model: str | Path | None = None) -> Next:
     """Behind a verdict on one recording: diagnose where numbers differ, record what is not there."""
     name = verdicts.case.name
     if not verdicts.exit_code:
@@ -70,7 +70,7 @@ def after_check(verdicts: Verdicts, model: Path | None = None) -> Next:
     return _by_problem(verdicts, model)
 
 
-def after_diagnosis(diagnosis: Diagnosis, model: Path | None = None) -> Next:
+def after_diagnosis(diagnosis: Diagnosis, model: str | Path | None = None) -> Next:
     """Behind a diagnosis: one fix, of the first place that is wrong; a tap to record where no mistake fits."""
     verdicts = diagnosis.verdicts
     if verdicts.word != "divergence":
@@ -94,7 +94,7 @@ def after_diagnosis(diagnosis: Diagnosis, model: Path | None = None) -> Next:
     return _by_problem(verdicts, model, "; ".join(diagnosis.meaning))
 
 
-def after_texts(diagnosis: TokenDiagnosis, model: Path | None = None) -> Next:
+def after_texts(diagnosis: TokenDiagnosis, model: str | Path | None = None) -> Next:
     """Behind the diagnosis of a tokenizer: one fix, of the first stage that is wrong."""
     verdicts = diagnosis.verdicts
     for fault in diagnosis.faults:
@@ -181,7 +181,7 @@ def _after_failure(failure: Failure, asking: str) -> Next:
     return step("run", "", command("diagnose", *model, failure.golden, failure.answer), DIAGNOSED)
 
 
-def _model(path: Path | None) -> list[str]:
+def _model(path: str | Path | None) -> list[str]:
     return ["--model", str(path)] if path else []
 
 
@@ -189,7 +189,7 @@ def _fix(mistake: str | None, places: Sequence[str], fix: str, check: str, *, ag
     return step("fix", f"at {', '.join(map(_open, places))}: {fix}", check, CHECKED, mistake=mistake, again=again)
 
 
-def _by_problem(verdicts: Verdicts, model: Path | None, more: str = "") -> Next:
+def _by_problem(verdicts: Verdicts, model: str | Path | None, more: str = "") -> Next:
     """What the first problem of a recording asks for."""
     problem = verdicts.problems[0]
     asked = "" if problem.next_step.startswith("qwen3-parity diagnose ") else problem.next_step
@@ -197,7 +197,7 @@ def _by_problem(verdicts: Verdicts, model: Path | None, more: str = "") -> Next:
     return step("record", says, _again(verdicts, model), CHECKED, again=True)
 
 
-def _again(verdicts: Verdicts, model: Path | None, verb: str = "check") -> str:
+def _again(verdicts: Verdicts, model: str | Path | None, verb: str = "check") -> str:
     """A verb on the same recording, judged by the same golden, checkpoint and rule."""
     committed = Path(verdicts.golden).is_relative_to(GOLDEN_ROOT / "cases")
     options = [*(["--partial"] if verdicts.partial else []), *_model(model)]

@@ -17,7 +17,7 @@ from qwen3_parity.judge.plain import plain
 from qwen3_parity.report.progress import Progress, progress
 from qwen3_parity.report.terminal import console
 
-SCHEMA = 1
+SCHEMA = 2
 """Of the JSON of every command, see schema.json here; a key that goes, or means something else, raises it."""
 
 

@@ -14,6 +14,8 @@ from rich.text import Text
 from qwen3_golden import ParityError, Recording, Tensor, bug, pb, selected
 from qwen3_golden.op_table import OP_TABLE
 from qwen3_parity.checkpoints.show_weights import weights_line, weights_table
+from qwen3_parity.judge.spoken import as_filed, spoken
+from qwen3_parity.report import show_case
 from qwen3_parity.slices.plain import shown
 from qwen3_parity.slices.stored import graph_of
 from qwen3_parity.text.show import texts_table
@@ -58,8 +60,8 @@ def _head(recording: Recording) -> Text:
         _graph_line(recording),
         f"{how}by {origin.producer}",
         ", ".join(f"{pair.key} {pair.value}" for pair in origin.versions),
-        f"checkpoints: {', '.join(f'{c.role} {c.name}' for c in case.checkpoint)}" if case.checkpoint else "",
         f"digest {recording.digest.hex()}",
+        *(() if case.mode == pb.WEIGHTS else show_case.lines(recording)),
         "exposes:" if case.exposes else "",
         *(f"  {name}  {_mistake(name)}".rstrip() for name in case.exposes),
     ]
@@ -120,8 +122,9 @@ def to_json(recording: Recording, taps: Sequence[str] = ()) -> dict[str, Any]:
         "producer": origin.producer,
         "versions": {pair.key: pair.value for pair in origin.versions},
         "digest": recording.digest.hex(),
+        **show_case.to_json(recording),
         **({"graph": numbers} if (numbers := _graph_numbers(recording)) else {}),
-        "taps": [_tap(tensor, case) for tensor in recording if selected(tensor.info.name, taps)],
+        "taps": [_tap(tensor, case) for tensor in recording if selected(tensor.info.name, as_filed(taps))],
         **{
             name: MessageToDict(message, preserving_proto_field_name=True)
             for name, message in messages.items()
@@ -141,6 +144,7 @@ def _tap(tensor: Tensor, case: pb.Case) -> dict[str, Any]:
     least, greatest, rms = (None if number == "–" else float(number) for number in _numbers(tensor))
     return {
         "name": info.name,
+        "place": spoken(info.name, case),
         "step": info.step,
         "dtype": pb.DType.Name(info.dtype),
         "shape": list(info.shape),
@@ -162,12 +166,12 @@ def describe(recording: Recording, taps: Sequence[str] = ()) -> Group:
     table.columns[0].no_wrap = True
     for tensor in recording:
         info = tensor.info
-        if not selected(info.name, taps):
+        if not selected(info.name, as_filed(taps)):
             continue
         floor = f"{info.floor.rms:.2g}" if info.HasField("floor") else "–"
         shape = "×".join(map(str, info.shape)) or "scalar"
         row = (
-            info.name,
+            spoken(info.name, recording.case),
             str(info.step),
             pb.DType.Name(info.dtype).lower(),
             shape,

@@ -16,6 +16,7 @@ from qwen3_parity.judge.budgets import percent
 from qwen3_parity.judge.differences import Differences, differences
 from qwen3_parity.judge.plain import plain
 from qwen3_parity.judge.scope import Scope
+from qwen3_parity.judge.spoken import as_filed, spoken
 from qwen3_parity.judge.verdict import Verdict, Verdicts
 from qwen3_parity.report.verdicts import summary
 
@@ -51,7 +52,7 @@ def rows(golden: Recording, candidate: Recording, verdicts: Verdicts, taps: Sequ
     return [
         _row(golden.get(*key), candidate.get(*key), key, judged.get(key), scope, elements=bool(taps), golden=golden)
         for key in keys
-        if selected(key[0], taps)
+        if selected(key[0], as_filed(taps))
     ]
 
 
@@ -88,6 +89,7 @@ def terminal(compared: Sequence[Row], verdicts: Verdicts) -> RenderableType:
     """A row for each tap, where both sides are told apart by " | " if they differ; the candidate's comes first."""
     table = Table("tap", "step", "dtype", "shape", "rms", "largest difference", "share", box=None)
     table.columns[0].no_wrap = True
+    compared = spoken(list(compared), verdicts.case)
     for row in compared:
         share = "–" if row.share is None else percent(row.share)
         largest = "–" if row.max is None else f"{row.max:.3g}"
@@ -121,4 +123,5 @@ def _elements(row: Row) -> Iterator[str]:
 def to_json(compared: Sequence[Row], verdicts: Verdicts) -> dict[str, Any]:
     """Plain dicts, lists, strings and numbers."""
     head = {"case": verdicts.case.name, "golden": verdicts.golden, "candidate": verdicts.candidate}
-    return head | {"taps": [plain(asdict(row)) for row in compared]}
+    taps = [{"name": row.name, "place": spoken(row.name, verdicts.case)} | plain(asdict(row)) for row in compared]
+    return head | {"taps": taps}

@@ -13,6 +13,7 @@ from rich.text import Text
 from qwen3_parity.judge.budgets import percent
 from qwen3_parity.judge.by_reference import cases_by_reference
 from qwen3_parity.judge.op_verdict import OpVerdict
+from qwen3_parity.judge.spoken import spoken
 from qwen3_parity.judge.verdict import Verdict, Verdicts
 from qwen3_parity.report.remarks import alone, less_than_both, predictions_table, remarks
 from qwen3_parity.text.show import is_tokenization, shown_problems, stages_table
@@ -28,6 +29,10 @@ NOT_PROVEN = (
     "Tokenization is compared in cases of its own alone, on their texts and their small vocabularies.",
     "Speed, memory, sampling and training are other questions.",
 )
+
+
+RUN = "run: the share of its budget that each tap uses, by the RMS error, the largest, the worst row and head"
+ALONE = "alone: the error of each op on the candidate's own inputs, in rounding units; ! is beyond its headroom"
 
 
 def of_budget(share: float, whose: str = "its") -> str:
@@ -49,7 +54,7 @@ def summary(verdicts: Verdicts) -> str:
     elif not texts and verdicts.worst is not None:
         line += _alone_within(verdicts, verdicts.worst)
         line += f", worst {of_budget(verdicts.worst.share)} at {verdicts.worst.where}"
-    return line
+    return spoken(line, verdicts.case)
 
 
 def _alone_within(verdicts: Verdicts, worst: Verdict) -> str:
@@ -98,8 +103,9 @@ def cells(tap: Verdict) -> list[str]:
 def terminal(verdicts: Verdicts, *, every: bool = False) -> RenderableType:
     """What a person needs in a terminal: the verdict, what failed, and the worst taps (`every`: all of them).
 
-    Where ops were judged alone, a column has each op's own error in rounding units.
+    Where ops were judged alone, a column has the error of each in rounding units.
     """
+    verdicts = spoken(verdicts, verdicts.case)
     parts: list[RenderableType] = [Text(summary(verdicts), style=_STYLE.get(verdicts.word, "bold yellow"))]
     problems = verdicts.problems if every else shown_problems(verdicts)[:_IN_FULL]
     parts += [Text(str(problem)) for problem in problems]
@@ -114,11 +120,12 @@ def terminal(verdicts: Verdicts, *, every: bool = False) -> RenderableType:
         return Group(*parts, stages_table(verdicts))
     taps = listed(verdicts, every=every)
     if taps:
-        table = Table("tap", "step", "op", "rms", "max", "row", "head", "ulp", box=None)
+        table = Table("tap", "step", "op", "run: rms", "max", "row", "head", "ulp", box=None)
         table.columns[0].no_wrap, table.columns[0].overflow = True, "fold"
-        parts.append(Text("share of the budget that is used, by the RMS error, the largest, the worst row and head"))
+        parts.append(Text(RUN))
         if any(tap.own for tap in taps):
-            table.add_column("own op, units")
+            parts.append(Text(ALONE))
+            table.add_column("alone")
         for tap in taps:
             row = cells(tap)
             row += [""] * (len(table.columns) - len(row))
@@ -172,7 +179,9 @@ def worst(verdicts: Verdicts) -> tuple[str, str]:
         return "all equal" if is_tokenization(verdicts) else "bit for bit", ""
     if is_tokenization(verdicts):
         return "", next((problem.where for problem in verdicts.problems), "")
-    return ("", "") if verdicts.worst is None else (percent(verdicts.worst.share), verdicts.worst.where)
+    if verdicts.worst is None:
+        return "", ""
+    return percent(verdicts.worst.share), spoken(verdicts.worst.where, verdicts.case)
 
 
 def closing(results: Sequence[Verdicts], cases: int = 0, beside: str = "") -> str:
@@ -185,7 +194,7 @@ def closing(results: Sequence[Verdicts], cases: int = 0, beside: str = "") -> st
     judged = [verdicts for verdicts in results if verdicts.worst and not is_tokenization(verdicts)]
     most = max(judged, key=lambda verdicts: verdicts.worst.share if verdicts.worst else 0, default=None)
     if most is not None and most.worst is not None and most.worst.share > 0:
-        line += f"; worst {of_budget(most.worst.share, 'a')}, at {most.worst.where} of {most.case.name}"
+        line += f"; worst {of_budget(most.worst.share, 'a')}, at {worst(most)[1]} of {most.case.name}"
     return line
 
 

@@ -19,6 +19,7 @@ from qwen3_parity.judge.conventions.masked_scores import masked_scores
 from qwen3_parity.judge.conventions.names import (
     inputs_are_copied,
     layers_from_0,
+    names_as_said,
     names_of_taps,
     steps_from_0,
     unset_run,
@@ -35,6 +36,7 @@ RULES: tuple[Rule, ...] = (
     unset_run,
     layers_from_0,
     steps_from_0,
+    names_as_said,
     names_of_taps,
     inputs_are_copied,
     byte_and_memory_order,

@@ -15,6 +15,7 @@ from qwen3_parity.diagnosis.tap_elements import elements_of
 from qwen3_parity.judge.budgets import floor_for, headroom
 from qwen3_parity.judge.elements import Elements
 from qwen3_parity.judge.plain import plain
+from qwen3_parity.judge.spoken import spoken
 from qwen3_parity.judge.verdict import Verdict, Verdicts
 from qwen3_parity.report.page.sides import (
     arithmetic,
@@ -62,7 +63,10 @@ def contents(report: Report) -> dict[str, Any]:
     others = {verdicts.case.name: verdicts for verdicts in report.against}
     red = max(1, len(_failed(report)))
     each = _PICTURES if len(report.results) == 1 else max(1, min(_PICTURES_OF_MANY, _ALL_PICTURES // red))
-    cases = [_case(verdicts, others.get(verdicts.case.name), report.weights, each) for verdicts in report.results]
+    cases = [
+        spoken(_case(verdicts, others.get(verdicts.case.name), report.weights, each), verdicts.case)
+        for verdicts in report.results
+    ]
     return {
         "sentence": sentence(report),
         "good": bool(report.results) and not _failed(report) and not (report.required and report.missing),
@@ -122,7 +126,7 @@ def _of_several(failed: Sequence[Verdicts], named: Sequence[Mistake], report: Re
 
 
 def _places(verdicts: Verdicts) -> list[str]:
-    return [pattern_of(name).replace("{layer}", "*") for name in verdicts.wrong_alone]
+    return [spoken(pattern_of(name).replace("{layer}", "*"), verdicts.case) for name in verdicts.wrong_alone]
 
 
 def _case(

@@ -7,9 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from qwen3_parity.diagnosis.mistake import Mistake
+from qwen3_parity.judge.spoken import spoken
 from qwen3_parity.report.diagnoses import MISPLACED, TO_MEND, UNKNOWN, size, unexplained
 from qwen3_parity.report.diagnoses import name as place_of
 from qwen3_parity.report.explanations import in_taps
+from qwen3_parity.report.folder_diagnosis import in_words
 
 if TYPE_CHECKING:  # a diagnosis of texts needs the extra [reference]
     from qwen3_parity.diagnosis.answer import Diagnosis
@@ -23,7 +25,8 @@ _OTHERWISE = 4
 
 def mistakes_of(diagnosis: Diagnosis) -> list[Mistake]:
     """The mistakes of a network, those with a name first; places with the same mistake stand together."""
-    return sorted(_together(list(_of_network(diagnosis))), key=lambda mistake: not mistake.name)
+    mistakes = sorted(_together(list(_of_network(diagnosis))), key=lambda mistake: not mistake.name)
+    return spoken(mistakes, diagnosis.verdicts.case)
 
 
 def mistakes_of_texts(diagnosis: TokenDiagnosis) -> list[Mistake]:
@@ -33,7 +36,7 @@ def mistakes_of_texts(diagnosis: TokenDiagnosis) -> list[Mistake]:
 
 def mistakes_of_folder(diagnosis: FolderDiagnosis) -> list[Mistake]:
     """The mistakes behind a folder's red cases, those with a name first."""
-    return [replace(mistake, evidence=tuple(_more(mistake))) for mistake in diagnosis.mistakes]
+    return [replace(mistake, evidence=tuple(_more(mistake))) for mistake in in_words(diagnosis).mistakes]
 
 
 def _of_network(diagnosis: Diagnosis) -> Iterator[Mistake]:

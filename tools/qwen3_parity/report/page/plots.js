@@ -65,14 +65,14 @@ function drawDrift() {
     for (const key of ["own", "share"]) if (isNumber(row[COLUMN[key]])) best[key] = Math.max(best[key] ?? 0, number(row[COLUMN[key]]));
   }
   at("drift").querySelector(".plot").textContent = "";
-  for (const [tap, best] of order) for (const [key, error] of [["own", "own"], ["share", "accumulated"]]) {
+  for (const [tap, best] of order) for (const [key, error] of [["own", "alone"], ["share", "run"]]) {
     if (best[key]) values.push({at: best.at, tap, error, share: Math.max(Math.min(best[key], 1e12), LEAST)});
   }
   const place = at("drift").querySelector(".plot");
   if (!values.length) { place.append(element("p", {class: "dim"}, "No tap has an error.")); return; }
   const {layer} = JSON.parse(JSON.stringify(DATA.plots.order)), ticks = layerTicks([...order.keys()]);
   layer[0].encoding.x.axis = {...layer[0].encoding.x.axis, values: ticks.map(([at]) => at), labelExpr: `${JSON.stringify(ticks.map(([, label]) => label))}[indexof(${JSON.stringify(ticks.map(([at]) => at))}, datum.value)]`};
-  plot(place, "order", values, {layer, description: "Share of what is allowed at each tap, own and accumulated, the worst of all steps"});
+  plot(place, "order", values, {layer, description: "Share of what is allowed at each tap, the run and the op alone, the worst of all steps"});
   watcher.unobserve(place);
   draw(place);  // at once: whoever prints the page has it
 }

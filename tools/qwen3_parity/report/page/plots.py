@@ -49,7 +49,7 @@ PLOTS: Mapping[str, dict[str, Any]] = {
                 "encoding": {
                     "x": _field("at", "layer, in execution order", axis={"labelAlign": "left", "labelOverlap": True}),
                     "y": _log("share", "share of what is allowed"),
-                    "color": _field("error", "error", "nominal", scale={"domain": ["own", "accumulated"]}),
+                    "color": _field("error", "error", "nominal", scale={"domain": ["alone", "run"]}),
                     "tooltip": [_field("tap", "tap", "nominal"), _field("share", "share", format=".3g")],
                 },
             },

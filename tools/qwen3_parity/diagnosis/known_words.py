@@ -1,0 +1,86 @@
+"""Mistakes whose words depend on the candidate's numbers, in general words: fitted ones, and edits of a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+FITTED: Mapping[str, tuple[str, str]] = {
+    "cache.quantised": ("holds keys or values of few distinct numbers", "store the cache in the run's dtype"),
+    "context.scaled": ("multiplies the sum of weighted values by a number", "probs @ values, as it is"),
+    "embedding.zero_row": ("gives some ids rows of zeros (a padding index)", "look every id up in the table"),
+    "gradient.activation_slope": ("lacks the activation's slope, or a part of it", "use the activation's derivative"),
+    "gradient.group_first": (
+        "takes the first query head of each group alone",
+        "add up the gradients of all query heads that share a key-value head",
+    ),
+    "gradient.group_last": (
+        "takes the last query head of each group alone",
+        "add up the gradients of all query heads that share a key-value head",
+    ),
+    "gradient.group_mean": (
+        "takes the mean over the query heads of a group",
+        "add up the gradients of all query heads that share a key-value head",
+    ),
+    "gradient.rope_direction": (
+        "turns gradients forwards as RoPE turns queries and keys",
+        "dx = dy cos - rotate_half(dy sin)",
+    ),
+    "gradient.softmax_sum": (
+        "leaves out the sum over the row in the softmax's gradient",
+        "dx = p * (dy - sum(p * dy)) over each row",
+    ),
+    "linear.clamped": ("clamps its result to a bound", "clamp nothing"),
+    "logits.log_softmax": ("hands on log_softmax of the logits", "hand on the logits themselves"),
+    "logits.softmax": ("hands on probabilities", "hand on the logits themselves"),
+    "mlp.scaled": ("multiplies the gated product by a number", "act(gate) * up with act = hidden_act"),
+    "norm.constant_added": ("adds a number to what the norm gives", "x / sqrt(mean(x²) + eps) * weight"),
+    "positions.past_counted_twice": (
+        "adds the length of the past to positions that count it already",
+        "number the slots once: past + 0, 1, …",
+    ),
+    "softmax.dropout": ("sets some probabilities to zero and enlarges the others", "put the model in eval mode"),
+    "softmax.small_dropped": ("sets small probabilities to zero", "keep every probability"),
+    "sum.half_precision": ("adds up in 16 bits", "hold the running sum in float32"),
+    "table.scaled": ("multiplies cos and sin by a number (an attention factor)", "scale by the config's factor alone"),
+    "tail.undone": ("leaves what is beyond the last whole block undone", "treat the rest behind the last whole block"),
+    "weight.constant_added": (
+        "has a number added to each of its weights",
+        "multiply by the weights as they are stored",
+    ),
+    "weight.other_bias": ("adds a bias that no tensor of the checkpoint holds", "add the projection's own bias"),
+    "weight.scaled": ("has weights multiplied by a number", "multiply by the weights as they are stored"),
+    "weight.unknown": (
+        "has weights of no tensor of the checkpoint",
+        "compare the loader's mapping with the checkpoint",
+    ),
+}
+"""Name -> what is done, what to do. The diagnosis says the number, the channels or the rows with it."""
+_LINE = "do as the reference's line does, which the diagnosis names with file and number"
+EDITS: Mapping[str, str] = {
+    "edit.axis": "works along another axis",
+    "edit.cache": "has the slots of the cache one place off, or the slot before in the newest one",
+    "edit.constant": "has another number where the line has a constant, of the config or written into the code",
+    "edit.exchanged": "exchanges two operands, halves or parameters",
+    "edit.fitted": "is otherwise by one number that was fitted: a factor, a summand, a power",
+    "edit.input": "counts positions otherwise, or reads another input than is given",
+    "edit.left_out": "leaves the op, the line or a part of its operands out",
+    "edit.mask": "hides or shows other keys",
+    "edit.mean_taken_off": "takes the mean off first, as a LayerNorm does",
+    "edit.module_left_out": "leaves the module out",
+    "edit.moved": "does it at another place: before, behind, or where another module stands",
+    "edit.negated": "negates the result",
+    "edit.operand": "has another form of an operand",
+    "edit.order": "takes the parts in another order, or another part",
+    "edit.other_parameter": "reads another parameter of the same shape",
+    "edit.pairs": "pairs neighbours for halves, or halves for neighbours",
+    "edit.parameter": "has another form of a parameter: plus 1, transposed, rounded",
+    "edit.reads": "reads what another tap holds",
+    "edit.repeated": "repeats blocks for single heads, or the reverse",
+    "edit.reversed": "is reversed along an axis",
+    "edit.rounded": "rounds to bfloat16 or float16",
+    "edit.shifted": "is shifted along an axis",
+    "edit.sibling": "does a like op: a sum for a mean, silu for gelu, a maximum for a minimum",
+    "edit.twice": "does it twice",
+}
+"""Name -> what is done, of edits of a golden's graph."""
+EDIT_FIX = _LINE
