@@ -109,7 +109,9 @@ def test_verbose_shows_the_rest_a_line_for_each_downstream(verbose: Ran) -> None
 
 def test_junit_has_the_op_to_blame(verbose: Ran, project: Path) -> None:
     tests = ElementTree.parse(project / "junit.xml").iter("testcase")
-    said = {test.get("name"): {one.get("name"): one.get("value") for one in test.iter("property")} for test in tests}
+    said = {
+        test.get("name"): {entry.get("name"): entry.get("value") for entry in test.iter("property")} for test in tests
+    }
     blamed = "decoder.layers.*.self_attn.q_norm"
     assert said["test_taps[q_norm]"] == {"blamed": blamed, "red": "itself"}
     assert said["test_taps[0.merged_attn.scores]"] == {"blamed": blamed, "red": "downstream"}
@@ -172,7 +174,7 @@ ProjectedAttention.__init__ = wrong
 def test_one_seeded_bug_of_our_implementation_does_not_drown(tests: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "seeded_eps.py").write_text(SEEDED, encoding="utf-8")
     files = (
-        [f"tests/parity/test_parity_{one}.py" for one in ("components", "mask_given")] if tests else ["tests/parity"]
+        [f"tests/parity/test_parity_{name}.py" for name in ("components", "mask_given")] if tests else ["tests/parity"]
     )
     ran = run(GOLDEN_ROOT.parent, "-p", "seeded_eps", *files, *tests, PYTHONPATH=str(tmp_path))
     assert ran.code == 1 and len(ran.lines) <= 60, "\n".join(ran.lines)

@@ -137,7 +137,7 @@ def test_the_same_version_again_replaces_its_line(tmp_path: Path) -> None:
     history = tmp_path / "history.jsonl"
     for label in ("1.0", "1.1", "1.0"):
         run(ROPE, "--history", history, "--label", label, "--format", "markdown")
-    assert [one["label"] for one in lines(history)] == ["1.1", "1.0"]
+    assert [line["label"] for line in lines(history)] == ["1.1", "1.0"]
 
 
 @pytest.mark.parametrize(
@@ -180,10 +180,10 @@ for number in range(20):
 
 def test_six_writers_of_one_history_lose_no_line(tmp_path: Path) -> None:
     history = tmp_path / "history.jsonl"
-    writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(history), str(one)]) for one in range(6)]
+    writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(history), str(index)]) for index in range(6)]
     assert [writer.wait(timeout=300) for writer in writers] == [0] * 6
-    labels = [one["label"] for one in lines(history)]
-    assert sorted(labels) == sorted(f"{one}.{number}" for one in range(6) for number in range(20))
+    labels = [line["label"] for line in lines(history)]
+    assert sorted(labels) == sorted(f"{index}.{number}" for index in range(6) for number in range(20))
     assert list(tmp_path.iterdir()) == [history]
 
 
