@@ -244,7 +244,7 @@ def test_what_failed_is_saved_for_check_and_diagnose(odd: Fresh) -> None:
     golden, answer = read(odd.failure.golden, digests=True), read(odd.failure.answer, digests=True)
     diagnosis = diagnose(golden, answer, weights_of(golden, odd.failure.folder))
     assert diagnosis.verdicts.exit_code == 1
-    assert [finding.fault.place for finding in diagnosis.faults] == ["decoder.layers.{layer}.merged_attn.probs"]
+    assert [explained.fault.place for explained in diagnosis.faults] == ["decoder.layers.{layer}.merged_attn.probs"]
     done = CliRunner().invoke(
         main, ["check", str(odd.failure.golden), str(odd.failure.answer), "--model", str(odd.failure.checkpoint)]
     )
