@@ -102,7 +102,7 @@ def test_what_a_map_leaves_out_alone_leaves_the_rest_as_it_is(case: Case, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("given", "steps", "says"),
+    ("arrays", "steps", "says"),
     [
         ({"input_ids": inputs()["input_ids"]}, (7, 4), "the steps of the case are not those of its ids"),
         ({"input_ids": inputs()["input_ids"]}, (), "the steps of the case are not those of its ids"),
