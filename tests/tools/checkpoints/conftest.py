@@ -35,8 +35,10 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, int], Path
         item = NUMPY[code].itemsize
         special = np.array(special_bits(code), f"<u{item}")
         tensors = {}
-        for name, one in read_directory(CHECKPOINTS / "even-window").items():
-            bits = draw.integers(0, 256, (one.bits.size * item,), np.uint8).view(f"<u{item}").reshape(one.bits.shape)
+        for name, stored in read_directory(CHECKPOINTS / "even-window").items():
+            bits = (
+                draw.integers(0, 256, (stored.bits.size * item,), np.uint8).view(f"<u{item}").reshape(stored.bits.shape)
+            )
             bits.reshape(-1)[: special.size] = special[: bits.size]
             tensors[name] = bits
         names = list(tensors)

@@ -43,8 +43,8 @@ def rewrite(
     case.CopyFrom(part.case)
     weights.CopyFrom(part.weights)
     change(weights, case)
-    kept = [new for item in part if (new := tensors(item)) is not None]
-    write(path, replace(part, case=case, weights=weights, tensors=kept))
+    rewritten = [new for item in part if (new := tensors(item)) is not None]
+    write(path, replace(part, case=case, weights=weights, tensors=rewritten))
 
 
 def with_array(item: Tensor, array: Array, **fields: object) -> Tensor:

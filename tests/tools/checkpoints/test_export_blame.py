@@ -29,7 +29,7 @@ TAP = "decoder.layers.1.merged_attn.v_proj"
 
 
 def run(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(one) for one in arguments])
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
 def checkpoint_of(golden: Path) -> str:
@@ -54,9 +54,9 @@ def wrong(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("name", COMMITTED)
 def test_the_weights_are_those_of_the_directory(name: str, committed_export: Callable[[str], Path]) -> None:
-    one, two = (load_weights(None, folder) for folder in (CHECKPOINTS / name, committed_export(name)))
-    assert list(one) == list(two) and all(np.array_equal(one[key], two[key]) for key in one)
-    assert parameters(one) == parameters(two)
+    stored, exported = (load_weights(None, folder) for folder in (CHECKPOINTS / name, committed_export(name)))
+    assert list(stored) == list(exported) and all(np.array_equal(stored[key], exported[key]) for key in stored)
+    assert parameters(stored) == parameters(exported)
 
 
 @pytest.mark.parametrize("name", COMMITTED)
@@ -76,9 +76,9 @@ def test_the_checkpoints_digest_is_computed_and_not_believed(exported: Path) -> 
 
 
 def test_tensors_are_views_of_the_parts(committed_export: Callable[[str], Path]) -> None:
-    for one in read_directory(committed_export("bfloat16")).values():
-        assert one.file.name.startswith("weights-") and one.file.is_file()
-        assert one.dtype == pb.BF16 and not one.bits.flags.owndata and not one.bits.flags.writeable
+    for tensor in read_directory(committed_export("bfloat16")).values():
+        assert tensor.file.name.startswith("weights-") and tensor.file.is_file()
+        assert tensor.dtype == pb.BF16 and not tensor.bits.flags.owndata and not tensor.bits.flags.writeable
 
 
 def test_a_directory_that_has_changed_is_read_again(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_a_directory_that_has_changed_is_read_again(tmp_path: Path) -> None:
     shutil.rmtree(folder)
     export_weights(CHECKPOINTS / "even-window", folder, "x")
     after = read_directory(folder)
-    assert before.keys() != after.keys() and {one.file.suffix for one in after.values()} == {".pb"}
+    assert before.keys() != after.keys() and {tensor.file.suffix for tensor in after.values()} == {".pb"}
 
 
 def test_parts_that_do_not_belong_together_are_refused_here_too(exported: Path) -> None:
@@ -107,11 +107,11 @@ def test_every_op_is_judged_alike_from_the_directory_and_from_the_export(
     golden: Path, committed_export: Callable[[str], Path]
 ) -> None:
     recording, name = read(golden), checkpoint_of(golden)
-    one, two = (
+    stored, exported = (
         replay(recording, weights_of(recording, GOLDEN_ROOT, folder))
         for folder in (CHECKPOINTS / name, committed_export(name))
     )
-    assert one == two and len(one) > 50 and all(verdict.passed for verdict in one)
+    assert stored == exported and len(stored) > 50 and all(verdict.passed for verdict in stored)
 
 
 def said_of_both(verb: str, wrong: Path, committed_export: Callable[[str], Path]) -> list[str]:
@@ -121,23 +121,23 @@ def said_of_both(verb: str, wrong: Path, committed_export: Callable[[str], Path]
         folder: run(verb, GOLDEN, wrong, "--json", "--model", folder)
         for folder in (CHECKPOINTS / name, committed_export(name))
     }
-    assert {one.exit_code for one in done.values()} == {1}
-    assert all(f"--model {folder}" in one.stdout for folder, one in done.items())
-    return [one.stdout.replace(str(folder), "MODEL") for folder, one in done.items()]
+    assert {result.exit_code for result in done.values()} == {1}
+    assert all(f"--model {folder}" in result.stdout for folder, result in done.items())
+    return [result.stdout.replace(str(folder), "MODEL") for folder, result in done.items()]
 
 
 def test_diagnose_finds_the_same_from_the_directory_and_from_the_export(
     wrong: Path, committed_export: Callable[[str], Path]
 ) -> None:
-    one, two = said_of_both("diagnose", wrong, committed_export)
-    assert one == two and TAP in one
+    stored, exported = said_of_both("diagnose", wrong, committed_export)
+    assert stored == exported and TAP in stored
 
 
 def test_check_finds_the_same_from_the_directory_and_from_the_export(
     wrong: Path, committed_export: Callable[[str], Path]
 ) -> None:
-    one, two = said_of_both("check", wrong, committed_export)
-    assert one == two and in_words(TAP) in json.loads(one)["wrong_alone"]
+    stored, exported = said_of_both("check", wrong, committed_export)
+    assert stored == exported and in_words(TAP) in json.loads(stored)["wrong_alone"]
 
 
 def test_our_implementation_says_how_to_get_what_it_reads(

@@ -33,14 +33,14 @@ def runner() -> EncoderDecoder:
 def taps_of(runner: EncoderDecoder) -> Taps:
     """Everything that a run computes, in order."""
     taps: Taps = {}
-    given = inputs_of(CASE) | tables_of(CASE)
+    inputs = inputs_of(CASE) | tables_of(CASE)
 
     def tap(name: str, step: int, value: torch.Tensor | Array) -> None:
         array = value.detach().numpy() if isinstance(value, torch.Tensor) else value
         taps[name, step] = array.copy()
 
     with torch.no_grad():
-        runner(CASE.case, given, tap, lambda name: True)
+        runner(CASE.case, inputs, tap, lambda name: True)
     return taps
 
 
@@ -57,15 +57,15 @@ def readers(name: str) -> set[str]:
         for row in table()
         if not row.pattern.startswith("gradient.")
         for layer in layers
-        if name in (one.replace("{layer}", str(layer)) for one in row.parameters)
+        if name in (parameter.replace("{layer}", str(layer)) for parameter in row.parameters)
     }
 
 
-def changed(one: Taps, two: Taps) -> Iterator[str]:
+def changed(before: Taps, after: Taps) -> Iterator[str]:
     """The names of the taps that differ, in order of execution."""
-    assert list(one) == list(two)
-    for key, array in one.items():
-        if not np.array_equal(array, two[key]):
+    assert list(before) == list(after)
+    for key, array in before.items():
+        if not np.array_equal(array, after[key]):
             yield key[0]
 
 
@@ -74,7 +74,7 @@ def changed(one: Taps, two: Taps) -> Iterator[str]:
 def test_a_disturbed_parameter_changes_its_own_op_first(name: str, runner: EncoderDecoder, undisturbed: Taps) -> None:
     parameter = runner.parameters[name]
     shared = [n for n, p in runner.parameters.items() if p.data_ptr() == parameter.data_ptr()]
-    own = {tap for one in shared for tap in readers(one)}
+    reading = {tap for alias in shared for tap in readers(alias)}
     before = parameter.detach().clone()
     noise = torch.Generator().manual_seed(1)
     with torch.no_grad():
@@ -84,16 +84,16 @@ def test_a_disturbed_parameter_changes_its_own_op_first(name: str, runner: Encod
     finally:
         with torch.no_grad():
             parameter.copy_(before)
-    found = list(changed(undisturbed, disturbed))
-    assert readers(name) <= set(found)
-    assert found[0] in own, f"{found[0]} comes before {sorted(own)}"
+    moved_taps = list(changed(undisturbed, disturbed))
+    assert readers(name) <= set(moved_taps)
+    assert moved_taps[0] in reading, f"{moved_taps[0]} comes before {sorted(reading)}"
     for tap in readers(name) - {"encoder.embed_tokens", "decoder.embed_tokens"}:
         moved = undisturbed[tap, 0] != disturbed[tap, 0]
         assert moved.reshape(-1, moved.shape[-1]).any(axis=0).all(), f"{tap}: a channel that nothing feeds"
 
 
 def test_every_tensor_of_the_checkpoints_is_a_parameter_that_is_disturbed(runner: EncoderDecoder) -> None:
-    assert set(runner.parameters) == {one.name for one in CASE.parameters}
+    assert set(runner.parameters) == {parameter.name for parameter in CASE.parameters}
     assert all(readers(name) for name in runner.parameters)
 
 

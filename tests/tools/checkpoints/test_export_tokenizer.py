@@ -27,7 +27,7 @@ TEXTS = [text.text for path in tokenization_goldens() for text in read(path).tok
 
 
 def run(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(one) for one in arguments])
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
 def rebuilt(message: pb.Tokenizer) -> ByteLevelTokenizer:
@@ -44,8 +44,16 @@ def rebuilt(message: pb.Tokenizer) -> ByteLevelTokenizer:
             vocabulary={piece: number for number, piece in pieces.items()},
             merges=[(pieces[merge.left], pieces[merge.right]) for merge in message.merge],
             added_tokens=tuple(
-                AddedToken(one.id, one.content, one.special, one.lstrip, one.rstrip, one.single_word, one.normalized)
-                for one in message.added_token
+                AddedToken(
+                    token.id,
+                    token.content,
+                    token.special,
+                    token.lstrip,
+                    token.rstrip,
+                    token.single_word,
+                    token.normalized,
+                )
+                for token in message.added_token
             ),
             pattern=message.pre_tokenizer,
             pattern_is_literal=False,
@@ -61,12 +69,12 @@ def rebuilt(message: pb.Tokenizer) -> ByteLevelTokenizer:
     )
 
 
-def same(one: ByteLevelTokenizer, two: ByteLevelTokenizer, texts: list[str]) -> None:
+def same(tokenizer: ByteLevelTokenizer, rebuilt_tokenizer: ByteLevelTokenizer, texts: list[str]) -> None:
     for text in texts:
         for split in (False, True):
-            ids = one.encode(text, split_special_tokens=split)
-            assert two.encode(text, split_special_tokens=split) == ids, ascii(text)
-            assert two.decode(ids) == one.decode(ids)
+            ids = tokenizer.encode(text, split_special_tokens=split)
+            assert rebuilt_tokenizer.encode(text, split_special_tokens=split) == ids, ascii(text)
+            assert rebuilt_tokenizer.decode(ids) == tokenizer.decode(ids)
 
 
 @pytest.mark.parametrize("name", ["tiny", "tiny-sentinels"])
@@ -98,7 +106,7 @@ def test_the_real_tokenizer_too(data: Path) -> None:
 def test_merges_alone_make_the_ids_of_a_text_without_any_lookup_of_pieces() -> None:
     message = tokenizer_message(read_tokenizer(TINY))
     of_byte = {bytes(token.bytes): token.id for token in message.token if len(bytes(token.bytes)) == 1}
-    ranks = {(one.left, one.right): (rank, one.result) for rank, one in enumerate(message.merge)}
+    ranks = {(merge.left, merge.right): (rank, merge.result) for rank, merge in enumerate(message.merge)}
     ours = read_tokenizer(TINY)
     for word in ("Hello", "brutalist", "ababab", "\u00e9t\u00e9", "\u4f60\u597d"):
         ids = [of_byte[bytes([byte])] for byte in word.encode()]
@@ -118,19 +126,25 @@ def test_the_unicode_tables_stand_in_the_message_as_they_are() -> None:
     for spans, ranges in ((message.letter, tables.letters), (message.number, tables.numbers)):
         assert [(span.begin, span.end) for span in spans] == list(ranges)
     assert [(span.begin, span.end) for span in message.space] == list(tables.spaces)
-    classes = {chr(c): one.value for one in message.combining_class for c in range(one.range.begin, one.range.end)}
+    classes = {
+        chr(c): entry.value for entry in message.combining_class for c in range(entry.range.begin, entry.range.end)
+    }
     assert classes == dict(tables.combining_classes)
-    made = {chr(one.code_point): "".join(map(chr, one.to)) for one in message.decomposition}
-    assert made == dict(tables.decompositions)
-    assert {chr(one.first) + chr(one.second): chr(one.to) for one in message.composition} == dict(tables.compositions)
-    variants = {chr(one.letter): "".join(map(chr, one.also)) for one in message.case_variant}
+    decompositions = {
+        chr(decomposition.code_point): "".join(map(chr, decomposition.to)) for decomposition in message.decomposition
+    }
+    assert decompositions == dict(tables.decompositions)
+    assert {
+        chr(composition.first) + chr(composition.second): chr(composition.to) for composition in message.composition
+    } == dict(tables.compositions)
+    variants = {chr(variant.letter): "".join(map(chr, variant.also)) for variant in message.case_variant}
     assert variants == dict(tables.case_variants) and "\u017f" in variants["s"]
 
 
 def test_ranges_of_combining_classes_never_join_others_or_leap_over_a_gap() -> None:
     tables = replace(unicode_tables(), combining_classes=dict.fromkeys("\u0300\u0301\u0303", 230) | {"\u0304": 220})
-    found = [(one.range.begin, one.range.end, one.value) for one in tables_message(tables).combining_class]
-    assert found == [(0x300, 0x302, 230), (0x303, 0x304, 230), (0x304, 0x305, 220)]
+    entries = [(entry.range.begin, entry.range.end, entry.value) for entry in tables_message(tables).combining_class]
+    assert entries == [(0x300, 0x302, 230), (0x303, 0x304, 230), (0x304, 0x305, 220)]
 
 
 def test_a_literal_pattern_becomes_a_regex_of_the_same_matches() -> None:

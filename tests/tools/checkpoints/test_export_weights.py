@@ -37,16 +37,16 @@ def names(folder: Path) -> list[str]:
 
 
 def run(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(one) for one in arguments])
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
 @pytest.mark.parametrize("name", COMMITTED)
 def test_every_tensor_is_there_as_it_is_stored(name: str, committed_export: Callable[[str], Path]) -> None:
     stored = read_directory(CHECKPOINTS / name)
     parts = read_parts(committed_export(name))
-    found = {item.info.name: item for part in parts for item in part}
-    assert found.keys() == stored.keys()
-    for tensor, item in found.items():
+    exported = {item.info.name: item for part in parts for item in part}
+    assert exported.keys() == stored.keys()
+    for tensor, item in exported.items():
         assert item.info.dtype == stored[tensor].dtype
         assert item.array.tobytes() == stored[tensor].bits.tobytes() and item.array.shape == stored[tensor].bits.shape
         assert item.info.probe == probe(item.array, item.info.dtype).value
@@ -71,18 +71,18 @@ def test_each_part_says_what_it_is_a_part_of(name: str, committed_export: Callab
 
 
 def test_axes_say_what_a_dimension_counts(committed_export: Callable[[str], Path]) -> None:
-    found = {
+    axes = {
         t.info.name: (list(t.info.axes), list(t.info.shape)) for p in read_parts(committed_export("biased")) for t in p
     }
     layer = "model.layers.0"
-    assert found["model.embed_tokens.weight"][0] == ["vocab", "hidden"]
-    assert found[f"{layer}.self_attn.q_proj.weight"][0] == ["q_channel", "hidden"]
-    assert found[f"{layer}.self_attn.k_proj.weight"] == (["kv_channel", "hidden"], [20, 40])
-    assert found[f"{layer}.self_attn.v_proj.bias"] == (["kv_channel"], [20])
-    assert found[f"{layer}.self_attn.o_proj.weight"][0] == ["hidden", "q_channel"]
-    assert found[f"{layer}.self_attn.k_norm.weight"] == (["head_dim"], [10])
-    assert found[f"{layer}.mlp.down_proj.weight"][0] == ["hidden", "intermediate"]
-    assert found["model.norm.weight"][0] == ["hidden"]
+    assert axes["model.embed_tokens.weight"][0] == ["vocab", "hidden"]
+    assert axes[f"{layer}.self_attn.q_proj.weight"][0] == ["q_channel", "hidden"]
+    assert axes[f"{layer}.self_attn.k_proj.weight"] == (["kv_channel", "hidden"], [20, 40])
+    assert axes[f"{layer}.self_attn.v_proj.bias"] == (["kv_channel"], [20])
+    assert axes[f"{layer}.self_attn.o_proj.weight"][0] == ["hidden", "q_channel"]
+    assert axes[f"{layer}.self_attn.k_norm.weight"] == (["head_dim"], [10])
+    assert axes[f"{layer}.mlp.down_proj.weight"][0] == ["hidden", "intermediate"]
+    assert axes["model.norm.weight"][0] == ["hidden"]
 
 
 def test_tensors_stand_in_network_order(committed_export: Callable[[str], Path]) -> None:
@@ -147,16 +147,16 @@ print(message.weights.part, message.weights.parts, *(t.name for t in message.ten
 
 @pytest.mark.parametrize("part_bytes", [1, 10_000, 60_000, 120_000, MAX_FILE_BYTES])
 def test_no_part_is_larger_than_asked_unless_it_holds_one_tensor(part_bytes: int, tmp_path: Path) -> None:
-    made = export_weights(CHECKPOINTS / "window-encoder", tmp_path / "e", "x", part_bytes)
+    summary = export_weights(CHECKPOINTS / "window-encoder", tmp_path / "e", "x", part_bytes)
     paths = parts_of(tmp_path / "e")
-    assert made.parts == len(paths) and (made.parts == 1) == (part_bytes == MAX_FILE_BYTES)
+    assert summary.parts == len(paths) and (summary.parts == 1) == (part_bytes == MAX_FILE_BYTES)
     for path in paths:
         assert path.stat().st_size <= part_bytes or len(read(path).tensors) <= 1
 
 
 def test_parts_that_must_stay_small_hold_one_tensor_each(tmp_path: Path) -> None:
-    made = export_weights(CHECKPOINTS / "window-encoder", tmp_path / "e", "x", 1)
-    assert [len(part.tensors) for part in read_parts(tmp_path / "e")] == [0] + [1] * made.tensors
+    summary = export_weights(CHECKPOINTS / "window-encoder", tmp_path / "e", "x", 1)
+    assert [len(part.tensors) for part in read_parts(tmp_path / "e")] == [0] + [1] * summary.tensors
 
 
 def test_the_plan_fills_parts_in_order() -> None:
@@ -180,8 +180,10 @@ def test_a_tensor_that_fits_no_file_is_refused_before_anything_is_read(tmp_path:
     rows = 2**31 // (4 * config["hidden_size"]) + 1
     (source / "config.json").write_text(json.dumps(config | {"vocab_size": rows}))
     header, offset = {}, 0
-    for name, one in read_directory(CHECKPOINTS / "even-window").items():
-        shape = [rows, one.bits.shape[1]] if one.bits.shape[0] == config["vocab_size"] else list(one.bits.shape)
+    for name, tensor in read_directory(CHECKPOINTS / "even-window").items():
+        shape = (
+            [rows, tensor.bits.shape[1]] if tensor.bits.shape[0] == config["vocab_size"] else list(tensor.bits.shape)
+        )
         size = 4 * int(np.prod(shape))
         header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [offset, offset + size]}
         offset += size
@@ -228,7 +230,7 @@ def constant(name: str, value: float, directory: Path) -> Path:
     """A copy of a committed checkpoint with one tensor that is the same everywhere."""
     shutil.copytree(CHECKPOINTS / "even-window", directory)
     stored = read_directory(directory)
-    tensors = {n: np.full_like(one.bits, value) if n == name else one.bits for n, one in stored.items()}
+    tensors = {n: np.full_like(tensor.bits, value) if n == name else tensor.bits for n, tensor in stored.items()}
     (directory / "model.safetensors").write_bytes(safetensors(tensors, "F32"))
     return directory
 
@@ -254,8 +256,8 @@ def test_no_committed_checkpoint_has_a_constant_tensor(tmp_path: Path) -> None:
 def test_exporting_twice_gives_the_same_bytes(tmp_path: Path) -> None:
     for name in ("1", "2"):
         export_weights(CHECKPOINTS / "window-encoder", tmp_path / name, "x", 60_000)
-    for one, two in zip(parts_of(tmp_path / "1"), parts_of(tmp_path / "2"), strict=True):
-        assert one.read_bytes() == two.read_bytes()
+    for first, second in zip(parts_of(tmp_path / "1"), parts_of(tmp_path / "2"), strict=True):
+        assert first.read_bytes() == second.read_bytes()
 
 
 def test_the_command_says_what_it_wrote(tmp_path: Path) -> None:
@@ -274,15 +276,15 @@ def test_the_command_wants_a_model_or_a_tokenizer(arguments: tuple[object, ...],
     assert result.exit_code == 2 and "--model" in result.output and not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("what", ["folder", "file", "link"])
-def test_whatever_stands_at_out_is_refused_and_stays(what: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["folder", "file", "link"])
+def test_whatever_stands_at_out_is_refused_and_stays(kind: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    kept = out / "mine" if what == "folder" else out
-    kept.parent.mkdir(exist_ok=True)
-    out.symlink_to("nowhere") if what == "link" else kept.write_text("mine")
+    mine = out / "mine" if kind == "folder" else out
+    mine.parent.mkdir(exist_ok=True)
+    out.symlink_to("nowhere") if kind == "link" else mine.write_text("mine")
     result = run("weights", "export", "--model", CHECKPOINTS / "tied-decoder", "--out", out)
     assert result.exit_code == 2 and "there is something here already" in result.output
-    assert names(tmp_path) == ["out"] and (what == "link" or kept.read_text() == "mine")
+    assert names(tmp_path) == ["out"] and (kind == "link" or mine.read_text() == "mine")
 
 
 def test_a_disk_that_fills_up_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,7 +27,7 @@ LAYOUT = f"{K_PROJ} | not laid out as its axes say"
 
 
 def run(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(one) for one in arguments])
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
 def bytes_of(folder: Path) -> dict[str, bytes]:
@@ -58,9 +58,9 @@ def test_any_bits_come_back_byte_for_byte(
     dtype: str, shards: int, part_bytes: int, drawn: Callable[[str, int], Path], tmp_path: Path
 ) -> None:
     source = drawn(dtype, shards)
-    assert {one.dtype for one in read_directory(source).values()} == {CODES[dtype]}
-    made = export_weights(source, tmp_path / "e", "drawn", part_bytes)
-    assert any(line.startswith("not finite") for line in made.remarks)
+    assert {tensor.dtype for tensor in read_directory(source).values()} == {CODES[dtype]}
+    summary = export_weights(source, tmp_path / "e", "drawn", part_bytes)
+    assert any(line.startswith("not finite") for line in summary.remarks)
     import_weights(tmp_path / "e", tmp_path / "again")
     assert bytes_of(tmp_path / "again") == bytes_of(source)
 
@@ -284,22 +284,22 @@ def test_a_file_name_that_leads_out_of_the_folder_is_refused(name: str, exported
     refused(exported, "a file that cannot be made again", name)
 
 
-@pytest.mark.parametrize("what", ["nothing", "empty", "hugging face"])
-def test_a_folder_that_is_no_exported_checkpoint_is_refused(what: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["nothing", "empty", "hugging face"])
+def test_a_folder_that_is_no_exported_checkpoint_is_refused(kind: str, tmp_path: Path) -> None:
     folder = tmp_path / "folder"
-    if what == "empty":
+    if kind == "empty":
         folder.mkdir()
-    elif what == "hugging face":
+    elif kind == "hugging face":
         shutil.copytree(CHECKPOINTS / "even-window", folder)
     refused(folder, "there is no exported checkpoint here")
 
 
-@pytest.mark.parametrize("what", ["folder", "file", "link"])
-def test_whatever_stands_at_out_is_refused_and_stays(what: str, exported: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["folder", "file", "link"])
+def test_whatever_stands_at_out_is_refused_and_stays(kind: str, exported: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    kept = out / "mine" if what == "folder" else out
-    kept.parent.mkdir(exist_ok=True)
-    out.symlink_to("nowhere") if what == "link" else kept.write_text("mine")
+    mine = out / "mine" if kind == "folder" else out
+    mine.parent.mkdir(exist_ok=True)
+    out.symlink_to("nowhere") if kind == "link" else mine.write_text("mine")
     result = run("weights", "import", exported, "--out", out)
     assert result.exit_code == 2 and "there is something here already" in result.output
     assert sorted(path.name for path in tmp_path.iterdir()) == ["exported", "out"]

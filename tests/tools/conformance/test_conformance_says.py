@@ -179,7 +179,7 @@ def test_an_interrupt_among_fresh_cases_keeps_the_verdicts_of_the_others(
     said = json.loads(done.stdout)
     assert done.exit_code == 130 and said["interrupted"]
     assert len(said["judged"]["cases"]) == 4 and said["fresh"]["judged"] == 2
-    assert [one for one in counts if one[1] == 7] == [(0, 7), (1, 7), (2, 7)]
+    assert [count for count in counts if count[1] == 7] == [(0, 7), (1, 7), (2, 7)]
 
 
 def test_an_interrupt_while_answers_are_judged_keeps_those_that_were(

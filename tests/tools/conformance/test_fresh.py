@@ -88,10 +88,10 @@ def run(answer: Answer, seed: int, count: int, save: Path, levels: tuple[str, ..
 
 
 def wrong_head_dim(port: Any) -> tuple[Any, str, Any]:
-    right = port.rotate
+    sound = port.rotate
 
     def rotate(x: Any, cos: Any, sin: Any) -> Any:
-        turned = right(x, cos, sin)
+        turned = sound(x, cos, sin)
         turned[..., 64:] = x[..., 64:]
         return turned
 
@@ -99,15 +99,15 @@ def wrong_head_dim(port: Any) -> tuple[Any, str, Any]:
 
 
 def one_tile_of_keys(port: Any) -> tuple[Any, str, Any]:
-    right = port.softmax
-    return port, "softmax", lambda scores, mask: right(scores, mask & (np.arange(mask.shape[-1]) < TILE))
+    sound = port.softmax
+    return port, "softmax", lambda scores, mask: sound(scores, mask & (np.arange(mask.shape[-1]) < TILE))
 
 
 def odd_length(port: Any) -> tuple[Any, str, Any]:
-    right = port.softmax
+    sound = port.softmax
 
     def softmax(scores: Any, mask: Any) -> Any:
-        probs = right(scores, mask)
+        probs = sound(scores, mask)
         if probs.shape[2] > 1 and probs.shape[2] % 2:
             probs[:, :, -1] = probs[:, :, -2]
         return probs
@@ -116,28 +116,28 @@ def odd_length(port: Any) -> tuple[Any, str, Any]:
 
 
 def mask_of_another_row(port: Any) -> tuple[Any, str, Any]:
-    right = port.Qwen3.mask
+    sound = port.Qwen3.mask
     return (
         port.Qwen3,
         "mask",
-        lambda self, layer, padding, query: right(self, layer, padding[[0] * len(padding)], query),
+        lambda self, layer, padding, query: sound(self, layer, padding[[0] * len(padding)], query),
     )
 
 
 def denormals_flushed(port: Any) -> tuple[Any, str, Any]:
-    right = port.rms_norm
+    sound = port.rms_norm
 
     def rms_norm(x: Any, weight: Any, eps: float) -> Any:
-        return right(np.where(np.abs(x) < np.finfo(np.float32).tiny, np.float32(0), x), weight, eps)
+        return sound(np.where(np.abs(x) < np.finfo(np.float32).tiny, np.float32(0), x), weight, eps)
 
     return port, "rms_norm", rms_norm
 
 
 def last_id_clipped(port: Any) -> tuple[Any, str, Any]:
-    right = port.Qwen3.forward
+    sound = port.Qwen3.forward
 
     def forward(self: Any, ids: Any, *rest: Any) -> Any:
-        return right(self, np.minimum(ids, self.config.vocab_size - 2), *rest)
+        return sound(self, np.minimum(ids, self.config.vocab_size - 2), *rest)
 
     return port.Qwen3, "forward", forward
 
@@ -166,8 +166,8 @@ def odd(port: tuple[Any, Answer], tmp_path_factory: pytest.TempPathFactory) -> F
 
 
 def test_a_sound_port_passes(port: tuple[Any, Answer], tmp_path: Path) -> None:
-    found = run(port[1], 5, 4, tmp_path)
-    assert found.failure is None and found.judged == 4 and 0 < found.worst < 1
+    outcome = run(port[1], 5, 4, tmp_path)
+    assert outcome.failure is None and outcome.judged == 4 and 0 < outcome.worst < 1
     assert not list(tmp_path.iterdir())
 
 
@@ -178,8 +178,8 @@ def test_a_bug_is_found_and_made_small(odd: Fresh) -> None:
 
 
 def wrapped_positions(port: Any) -> tuple[Any, str, Any]:
-    right = port.rope_tables
-    return port, "rope_tables", lambda places, *rest: right(np.asarray(places).astype(np.int16).astype(np.int64), *rest)
+    sound = port.rope_tables
+    return port, "rope_tables", lambda places, *rest: sound(np.asarray(places).astype(np.int16).astype(np.int64), *rest)
 
 
 @pytest.fixture(scope="module")
@@ -195,54 +195,56 @@ def test_a_case_that_fails_is_kept_and_diagnosed_as_it_was_drawn(wrapped: Fresh)
     assert wrapped.drawn is not None and wrapped.failure is not None
     assert wrapped.drawn.answer is not None and wrapped.failure.answer is not None
     assert sum(read(wrapped.drawn.golden).case.steps) > sum(read(wrapped.failure.golden).case.steps) == 1
-    found = diagnosed(wrapped)
-    drawn, small = ({name for _, name in report.named(found[one.name])} for one in (wrapped.drawn, wrapped.failure))
+    diagnoses = diagnosed(wrapped)
+    drawn, small = (
+        {name for _, name in report.named(diagnoses[failure.name])} for failure in (wrapped.drawn, wrapped.failure)
+    )
     assert drawn == {"table.wrapped_positions"} and small == {"table.negative_angle"}
 
 
 @pytest.mark.slow
 def test_the_terminal_and_json_have_both_and_say_which_to_believe(wrapped: Fresh) -> None:
     assert wrapped.drawn is not None and wrapped.failure is not None
-    none, found = Conformance(Answers(), None, {}), diagnosed(wrapped)
+    none, diagnoses = Conformance(Answers(), None, {}), diagnosed(wrapped)
     console = Console(width=400, file=StringIO())
-    console.print(*report.terminal(none, wrapped, [], 0, None, found), sep="\n")
+    console.print(*report.terminal(none, wrapped, [], 0, None, diagnoses), sep="\n")
     text = console.file.getvalue()  # type: ignore[attr-defined]
     assert text.index("fails as it was drawn: ") < text.index("made small: ")
     assert "    fix: " in text and "table.wrapped_positions" in text and "as it was drawn is to be believed" in text
-    fresh = report.to_json(none, wrapped, [], 1, found)["fresh"]
+    fresh = report.to_json(none, wrapped, [], 1, diagnoses)["fresh"]
     for key, name in (("drawn", "table.wrapped_positions"), ("failure", "table.negative_angle")):
-        assert {one["name"] for one in fresh[key]["named"]} == {name} and name in fresh[key]["diagnosis"]
+        assert {mistake["name"] for mistake in fresh[key]["named"]} == {name} and name in fresh[key]["diagnosis"]
         assert Path(fresh[key]["golden"]).is_file() and Path(fresh[key]["answer"]).is_file()
 
 
 def test_ids_beyond_sixteen_bits_are_among_the_fresh_ones(
     port: tuple[Any, Answer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    right = port[0].Qwen3.forward
+    sound = port[0].Qwen3.forward
 
     def forward(self: Any, ids: Any, *rest: Any) -> Any:
-        return right(self, ids.astype(np.uint16).astype(np.int64), *rest)
+        return sound(self, ids.astype(np.uint16).astype(np.int64), *rest)
 
     monkeypatch.setattr(port[0].Qwen3, "forward", forward)
     drawn = set[Network]()
     quiet = settings(max_examples=30, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 
-    def keep(one: Network) -> None:
-        drawn.add(one)
+    def keep(network: Network) -> None:
+        drawn.add(network)
 
     seed(1)(quiet(given(networks((pb.CAUSAL,)))(keep)))()
-    beyond = [one for one in drawn if one.vocab > 0xFFFF]
-    assert beyond and all(len(one.decoder_hidden) == 1 and sum(one.steps) <= 3 for one in beyond)
-    message, _ = judged(lambda request, _: port[1](request), min(beyond, key=lambda one: one.name), tmp_path)
+    beyond = [network for network in drawn if network.vocab > 0xFFFF]
+    assert beyond and all(len(network.decoder_hidden) == 1 and sum(network.steps) <= 3 for network in beyond)
+    message, _ = judged(lambda request, _: port[1](request), min(beyond, key=lambda network: network.name), tmp_path)
     assert message.startswith("divergence: decoder.embed_tokens")
 
 
 def test_what_failed_is_saved_for_check_and_diagnose(odd: Fresh) -> None:
     assert odd.failure is not None and odd.failure.answer is not None
     golden, answer = read(odd.failure.golden, digests=True), read(odd.failure.answer, digests=True)
-    found = diagnose(golden, answer, weights_of(golden, odd.failure.folder))
-    assert found.verdicts.exit_code == 1
-    assert [one.fault.place for one in found.faults] == ["decoder.layers.{layer}.merged_attn.probs"]
+    diagnosis = diagnose(golden, answer, weights_of(golden, odd.failure.folder))
+    assert diagnosis.verdicts.exit_code == 1
+    assert [explained.fault.place for explained in diagnosis.faults] == ["decoder.layers.{layer}.merged_attn.probs"]
     done = CliRunner().invoke(
         main, ["check", str(odd.failure.golden), str(odd.failure.answer), "--model", str(odd.failure.checkpoint)]
     )
@@ -270,10 +272,10 @@ def test_what_is_not_supported_is_not_counted(port: tuple[Any, Answer], tmp_path
             return pb.ConformanceAnswer(id=request.id, unsupported="ENCODER")
         return port[1](request)
 
-    found = run(causal, 1, 3, tmp_path, ("causal", "encoder"))
-    assert found.judged == 3 and set(found.unsupported) == {"encoder"} and found.failure is None
-    found = run(causal, 1, 5, tmp_path, ("encoder",))
-    assert found.judged == 0 and found.failure is None
+    outcome = run(causal, 1, 3, tmp_path, ("causal", "encoder"))
+    assert outcome.judged == 3 and set(outcome.unsupported) == {"encoder"} and outcome.failure is None
+    outcome = run(causal, 1, 5, tmp_path, ("encoder",))
+    assert outcome.judged == 0 and outcome.failure is None
 
 
 UNSUPPORTED = """
@@ -312,8 +314,10 @@ def test_levels_without_networks_have_no_fresh_cases() -> None:
 
 
 def test_a_port_that_says_an_error_fails(tmp_path: Path) -> None:
-    found = run(lambda request: pb.ConformanceAnswer(id=request.id, error="no kernel"), 1, 5, tmp_path)
-    assert found.failure is not None and found.failure.message == "error: no kernel" and found.failure.answer is None
+    outcome = run(lambda request: pb.ConformanceAnswer(id=request.id, error="no kernel"), 1, 5, tmp_path)
+    assert (
+        outcome.failure is not None and outcome.failure.message == "error: no kernel" and outcome.failure.answer is None
+    )
 
 
 def test_a_port_that_hangs_is_asked_a_few_times_more(tmp_path: Path) -> None:
@@ -325,8 +329,8 @@ def test_a_port_that_hangs_is_asked_a_few_times_more(tmp_path: Path) -> None:
 
     cases = strategy(("ops",))
     assert cases is not None
-    found = fresh(ask, cases, 1, 20, tmp_path)
-    assert found.failure is not None and found.failure.message == "gives no answer in 60 s" and len(asked) <= 7
+    outcome = fresh(ask, cases, 1, 20, tmp_path)
+    assert outcome.failure is not None and outcome.failure.message == "gives no answer in 60 s" and len(asked) <= 7
 
 
 SMALL = {
@@ -360,9 +364,9 @@ SMALL = {
 """Cases of which one run in plain float32 said too little: a sound port was accused."""
 
 
-@pytest.mark.parametrize("what", SMALL)
-def test_floors_of_single_numbers_are_those_of_rounding(what: str, port: tuple[Any, Answer], tmp_path: Path) -> None:
-    drawn = Network(**{**vars(PLAIN), **SMALL[what]})
+@pytest.mark.parametrize("kind", SMALL)
+def test_floors_of_single_numbers_are_those_of_rounding(kind: str, port: tuple[Any, Answer], tmp_path: Path) -> None:
+    drawn = Network(**{**vars(PLAIN), **SMALL[kind]})
     message, share = judged(lambda request, _: port[1](request), drawn, tmp_path)
     assert message == "" and share is not None and share < 0.7
 
@@ -404,8 +408,8 @@ def test_the_command_saves_diagnoses_and_asks_again(tmp_path: Path, monkeypatch:
     again = ["conformance", "--case", str(golden), "--"]
     done = CliRunner().invoke(main, [*again, sys.executable, str(wrong)])
     assert done.exit_code == 1 and f"{name}: divergence" in done.output
-    right = CliRunner().invoke(main, [*again, sys.executable, str(EXAMPLES / "numpy_process.py")])
-    assert right.exit_code == 0 and "parity in 1 of 1 cases" in right.output
+    done = CliRunner().invoke(main, [*again, sys.executable, str(EXAMPLES / "numpy_process.py")])
+    assert done.exit_code == 0 and "parity in 1 of 1 cases" in done.output
 
 
 def test_without_hypothesis_fresh_cases_are_refused_where_somebody_asks_for_them(
@@ -435,8 +439,8 @@ def answered(request: pb.ConformanceRequest, outputs: Callable[[dict[str, Any]],
         file = Path(folder) / "case.pb"
         file.write_bytes(request.recording)
         golden = read(file)
-        made = outputs({item.info.name: item.array for item in golden})
-        taps = [*golden, *(tensor(name, np.ascontiguousarray(array)) for name, array in made.items())]
+        results = outputs({item.info.name: item.array for item in golden})
+        taps = [*golden, *(tensor(name, np.ascontiguousarray(array)) for name, array in results.items())]
         said = pb.Run(arithmetic=pb.ARITHMETIC_F32, backend=pb.FOREIGN, materialised=golden.run.materialised)
         write(file, Recording(golden.case, pb.Provenance(producer="test"), said, taps))
         return pb.ConformanceAnswer(id=request.id, recording=file.read_bytes())
@@ -448,9 +452,9 @@ def test_every_op_alone_passes_in_float32_whatever_its_values(op: str, tmp_path:
     for values in VALUES:
         drawn = replace(OP, op=op, values=values)
 
-        def computed(given: dict[str, Any], drawn: Op = drawn) -> dict[str, Any]:
-            made = specified(op, given, OPS[op].attributes(drawn), PAIRS)
-            return {name: a.astype(np.float32) if a.dtype.kind == "f" else a for name, a in made.items()}
+        def computed(inputs: dict[str, Any], drawn: Op = drawn) -> dict[str, Any]:
+            results = specified(op, inputs, OPS[op].attributes(drawn), PAIRS)
+            return {name: a.astype(np.float32) if a.dtype.kind == "f" else a for name, a in results.items()}
 
         message, share = judged(lambda request, _: answered(request, computed), drawn, tmp_path / values)
         assert message == "" and share is not None and share < 0.7
@@ -461,15 +465,15 @@ def test_an_op_that_loses_inputs_beyond_a_tile_is_made_small(tmp_path: Path) -> 
         if pb.Recording.FromString(request.recording).case.op != "linear":
             return pb.ConformanceAnswer(id=request.id, unsupported="op")
 
-        def product(given: dict[str, Any]) -> dict[str, Any]:
-            y = given["input.x"][..., :TILE] @ given["parameter.weight"][:, :TILE].T
-            return {"output.y": y + given.get("parameter.bias", np.float32(0))}
+        def product(inputs: dict[str, Any]) -> dict[str, Any]:
+            y = inputs["input.x"][..., :TILE] @ inputs["parameter.weight"][:, :TILE].T
+            return {"output.y": y + inputs.get("parameter.bias", np.float32(0))}
 
         return answered(request, product)
 
-    found = run(answer, 4, 60, tmp_path, ("ops",))
-    assert found.failure is not None and found.failure.checkpoint is None
-    golden = read(found.failure.golden)
+    outcome = run(answer, 4, 60, tmp_path, ("ops",))
+    assert outcome.failure is not None and outcome.failure.checkpoint is None
+    golden = read(outcome.failure.golden)
     assert golden["input.x", 0].array.shape == (1, 1, TILE + 1) and golden["parameter.weight", 0].array.shape[0] == 1
 
 
@@ -481,7 +485,7 @@ def test_an_op_that_fails_is_saved_and_diagnosed_by_the_command(
             return own_golden(request)
         if not name.startswith("fresh/linear"):
             return pb.ConformanceAnswer(id=request.id, unsupported="op")
-        return answered(request, lambda given: {"output.y": given["input.x"] @ given["parameter.weight"].T})
+        return answered(request, lambda inputs: {"output.y": inputs["input.x"] @ inputs["parameter.weight"].T})
 
     monkeypatch.setattr("qwen3_parity.conformance.port.Port.ask", ask)
     words = ["conformance", "--level", "ops", "--only", "op/linear", "--seed", "1", "--fresh", "60"]
@@ -526,15 +530,15 @@ NETWORKS = ("causal", "encoder", "encoder-decoder")
 
 
 def test_the_specifications_golden_is_what_hugging_face_computes(tmp_path: Path) -> None:
-    found = run(hugging_face, 9, 2, tmp_path, NETWORKS)
-    assert found.failure is None and found.judged == 2
+    outcome = run(hugging_face, 9, 2, tmp_path, NETWORKS)
+    assert outcome.failure is None and outcome.judged == 2
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_hugging_face_passes_60_fresh_cases_under_each_seed(seed: int, tmp_path: Path) -> None:
-    found = run(hugging_face, seed, 60, tmp_path, NETWORKS)
-    assert found.failure is None and found.judged == 60 and found.worst < 1
+    outcome = run(hugging_face, seed, 60, tmp_path, NETWORKS)
+    assert outcome.failure is None and outcome.judged == 60 and outcome.worst < 1
 
 
 @pytest.mark.slow
@@ -548,15 +552,15 @@ def test_each_bug_is_found_within_200_cases_under_each_seed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(*bug(port[0]))
-    found = run(port[1], seed, 200, tmp_path)
-    assert found.failure is not None and BUGS[bug](read(found.failure.golden).case)
+    outcome = run(port[1], seed, 200, tmp_path)
+    assert outcome.failure is not None and BUGS[bug](read(outcome.failure.golden).case)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_sound_port_passes_200_cases_under_each_seed(seed: int, port: tuple[Any, Answer], tmp_path: Path) -> None:
-    found = run(port[1], seed, 200, tmp_path)
-    assert found.failure is None and found.judged == 200
+    outcome = run(port[1], seed, 200, tmp_path)
+    assert outcome.failure is None and outcome.judged == 200
 
 
 @pytest.mark.slow
@@ -567,27 +571,27 @@ def test_a_port_that_turns_by_angles_of_its_own_passes(
     """Frequencies that are an ulp larger than the golden's, as another library's power may be."""
     import numpy_process
 
-    right, factory = port[0].frequencies, port[0].factory
+    sound, factory = port[0].frequencies, port[0].factory
 
     def frequencies(config: Any) -> Any:
-        inv_freq, factor = right(config)
+        inv_freq, factor = sound(config)
         return np.nextafter(inv_freq, np.float32(9)), factor
 
-    def own(case: Any, checkpoints: Any) -> Any:
+    def turning(case: Any, checkpoints: Any) -> Any:
         runner = factory(case, checkpoints)
         inv_freq, factor = frequencies(case.config)
 
-        def run(case: Any, inputs: Any, tap: Any, wanted: Any) -> None:
+        def run(case: Any, inputs: Any, tap: Any, asked: Any) -> None:
             angles = inputs["input.decoder_position_ids"][..., None].astype(np.float32) * np.tile(inv_freq, 2)
             tables = {"decoder.cos": np.cos(angles), "decoder.sin": np.sin(angles)}
-            own = {name: table * np.float32(factor) for name, table in tables.items()}
-            runner(case, dict(inputs) | own, tap, wanted)
+            turned = {name: table * np.float32(factor) for name, table in tables.items()}
+            runner(case, dict(inputs) | turned, tap, asked)
 
         run.run = runner.run  # type: ignore[attr-defined]
         run.run.golden_tables = False  # type: ignore[attr-defined]
         return run
 
     monkeypatch.setattr(port[0], "frequencies", frequencies)
-    monkeypatch.setattr(numpy_process, "factory", own)
-    found = run(port[1], seed, 60, tmp_path)
-    assert found.failure is None and found.judged == 60
+    monkeypatch.setattr(numpy_process, "factory", turning)
+    outcome = run(port[1], seed, 60, tmp_path)
+    assert outcome.failure is None and outcome.judged == 60

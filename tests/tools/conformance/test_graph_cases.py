@@ -79,18 +79,18 @@ def test_a_fresh_case_has_the_mistakes_of_its_network_shown(folder: Path, tmp_pa
 
 def test_ids_masks_and_positions_are_drawn_as_the_golden_has_them(folder: Path) -> None:
     golden = source_of(folder / "qwen3_moe" / "golden.pb").golden
-    room = room_of(golden)
-    assert room == Room(longest=40, sides=("left", "right"), masked=True, merged=False, vocabulary=61, pad=0)
-    made = inputs_of(golden, room, SOME[0], 7)
-    assert {name: array.dtype for name, array in made.items()} == {
-        name: golden[f"input.{name}", 0].array.dtype for name in made
+    limits = room_of(golden)
+    assert limits == Room(longest=40, sides=("left", "right"), masked=True, merged=False, vocabulary=61, pad=0)
+    inputs = inputs_of(golden, limits, SOME[0], 7)
+    assert {name: array.dtype for name, array in inputs.items()} == {
+        name: golden[f"input.{name}", 0].array.dtype for name in inputs
     }
-    mask = made["attention_mask"]
-    assert mask[1].tolist() == [0] * 5 + [1] * 4 and made["position_ids"][1].tolist() == [0] * 6 + [1, 2, 3]
-    assert not made["input_ids"][mask == 0].any() and len(np.unique(made["input_ids"])) > 10
-    assert np.array_equal(inputs_of(golden, room, SOME[0], 7)["input_ids"], made["input_ids"])
-    assert made["input_ids"].tolist() != inputs_of(golden, room, SOME[0], 8)["input_ids"].tolist()
-    assert set(np.unique(inputs_of(golden, room, SOME[1], 7)["input_ids"])) <= set(range(4))
+    mask = inputs["attention_mask"]
+    assert mask[1].tolist() == [0] * 5 + [1] * 4 and inputs["position_ids"][1].tolist() == [0] * 6 + [1, 2, 3]
+    assert not inputs["input_ids"][mask == 0].any() and len(np.unique(inputs["input_ids"])) > 10
+    assert np.array_equal(inputs_of(golden, limits, SOME[0], 7)["input_ids"], inputs["input_ids"])
+    assert inputs["input_ids"].tolist() != inputs_of(golden, limits, SOME[0], 8)["input_ids"].tolist()
+    assert set(np.unique(inputs_of(golden, limits, SOME[1], 7)["input_ids"])) <= set(range(4))
     assert room_of(source_of(folder / "bert" / "golden.pb").golden).sides == ("right",)
 
 

@@ -94,10 +94,10 @@ def one_line(done: Result, text: str) -> None:
 
 
 @pytest.mark.sample(every=3)
-@pytest.mark.parametrize("what", PROCESSES)
-def test_whatever_a_process_does_is_one_line(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("behaviour", PROCESSES)
+def test_whatever_a_process_does_is_one_line(behaviour: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("qwen3_parity.conformance.port._ENDS", 0.2)
-    code, text = PROCESSES[what]
+    code, text = PROCESSES[behaviour]
     timeout = 0.3 if text == NOTHING else 1.5 if text.endswith(" in") else 20
     one_line(run("--", sys.executable, "-I", "-S", "-c", START + code, timeout=timeout), text)
 
@@ -125,19 +125,19 @@ def sealed(message: pb.Recording) -> bytes:
 def raw(change: Callable[[pb.Recording], object]) -> Callable[[Path], bytes]:
     """The golden's message, changed and sealed again."""
 
-    def made(_: Path) -> bytes:
+    def build(_: Path) -> bytes:
         message = pb.Recording.FromString(GOLDEN.read_bytes())
         message.ClearField("padding")
         change(message)
         return sealed(message)
 
-    return made
+    return build
 
 
-def other(change: Callable[[Tensor], Tensor | None]) -> Callable[[Path], bytes]:
+def outputs(change: Callable[[Tensor], Tensor | None]) -> Callable[[Path], bytes]:
     """The golden, each of its outputs changed, left out for None."""
 
-    def made(folder: Path) -> bytes:
+    def build(folder: Path) -> bytes:
         golden = read(GOLDEN)
         taps = [change(item) if item.info.name.startswith("output.") else item for item in golden]
         write(
@@ -146,11 +146,11 @@ def other(change: Callable[[Tensor], Tensor | None]) -> Callable[[Path], bytes]:
         )
         return (folder / "answer.pb").read_bytes()
 
-    return made
+    return build
 
 
 def values(change: Callable[[Any], Any]) -> Callable[[Path], bytes]:
-    return other(lambda item: tensor(item.info.name, np.ascontiguousarray(change(item.array)), op="rope"))
+    return outputs(lambda item: tensor(item.info.name, np.ascontiguousarray(change(item.array)), op="rope"))
 
 
 def field(name: str, value: Any) -> Callable[[Path], bytes]:
@@ -171,8 +171,8 @@ RECORDINGS: dict[str, Callable[[Path], bytes]] = {
     "empty": values(lambda a: a[:0]),
     "whole_numbers": values(lambda a: a.astype(np.int64)),
     "half_precision": values(lambda a: a.astype(np.float16)),
-    "another_step": other(lambda item: tensor(item.info.name, item.array, step=5, op="rope")),
-    "no_outputs": other(lambda item: None),
+    "another_step": outputs(lambda item: tensor(item.info.name, item.array, step=5, op="rope")),
+    "no_outputs": outputs(lambda item: None),
     "no_bytes": lambda _: b"",
     "one_byte": lambda _: b"\x0a",
     "twice_the_file": lambda _: GOLDEN.read_bytes() * 2,
@@ -198,22 +198,24 @@ RECORDINGS: dict[str, Callable[[Path], bytes]] = {
 @pytest.fixture
 def answers(monkeypatch: pytest.MonkeyPatch) -> list[pb.ConformanceAnswer]:
     """What a port in this process answers with, in the place of one behind a pipe."""
-    given: list[pb.ConformanceAnswer] = []
+    queue: list[pb.ConformanceAnswer] = []
 
     def ask(_: object, request: pb.ConformanceRequest, name: str) -> pb.ConformanceAnswer:
-        if not given:
+        if not queue:
             raise NoAnswerError("gives no answer")
-        answer = given[0]
+        answer = queue[0]
         answer.id = request.id
         return answer
 
     monkeypatch.setattr("qwen3_parity.conformance.port.Port.ask", ask)
-    return given
+    return queue
 
 
-@pytest.mark.parametrize("what", RECORDINGS)
-def test_whatever_a_recording_holds_is_one_line(what: str, answers: list[pb.ConformanceAnswer], tmp_path: Path) -> None:
-    answers.append(pb.ConformanceAnswer(recording=RECORDINGS[what](tmp_path)))
+@pytest.mark.parametrize("content", RECORDINGS)
+def test_whatever_a_recording_holds_is_one_line(
+    content: str, answers: list[pb.ConformanceAnswer], tmp_path: Path
+) -> None:
+    answers.append(pb.ConformanceAnswer(recording=RECORDINGS[content](tmp_path)))
     one_line(run("--", "nobody"), "")
 
 
@@ -225,9 +227,9 @@ TEXTS = {
 }
 
 
-@pytest.mark.parametrize("what", TEXTS)
-def test_whatever_an_error_says_is_one_line(what: str, answers: list[pb.ConformanceAnswer]) -> None:
-    said, text = TEXTS[what]
+@pytest.mark.parametrize("content", TEXTS)
+def test_whatever_an_error_says_is_one_line(content: str, answers: list[pb.ConformanceAnswer]) -> None:
+    said, text = TEXTS[content]
     answers.append(pb.ConformanceAnswer(error=said))
     one_line(run("--", "nobody"), text)
 

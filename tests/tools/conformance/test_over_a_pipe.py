@@ -79,7 +79,7 @@ def run(*arguments: object) -> Result:
     return CliRunner().invoke(main, ["conformance", *map(str, arguments)])
 
 
-def given(name: str) -> tuple[Recording, Recording]:
+def golden_and_request(name: str) -> tuple[Recording, Recording]:
     """A golden, and what a port is given of it."""
     return read(GOLDENS[name]), parsed(request_for(name, GOLDENS).recording)
 
@@ -97,13 +97,13 @@ def parsed(content: bytes) -> Recording:
     "name", ["decoder/plain", "encdec/qwen2", "classic/bert", "training/tied", "generation/sample"]
 )
 def test_a_request_has_every_input_and_every_weight_and_nothing_else(name: str) -> None:
-    golden, request = given(name)
+    golden, request = golden_and_request(name)
     weights = weights_of(golden, GOLDEN_ROOT / "checkpoints")
     names = {t.info.name for t in request}
     inputs = {t.info.name for t in golden if t.info.name.startswith("input.")}
     tables = {t.info.name for t in golden if t.info.op in ("cos", "sin")}
-    assert names == inputs | tables | {f"parameter.{one}" for one in weights}
-    assert all(np.array_equal(request[f"parameter.{one}", 0].array, weights[one]) for one in weights)
+    assert names == inputs | tables | {f"parameter.{weight}" for weight in weights}
+    assert all(np.array_equal(request[f"parameter.{weight}", 0].array, weights[weight]) for weight in weights)
     assert all(
         np.array_equal(request[key].array, golden[key].array)
         for key in [t.key for t in golden if t.info.name in inputs]
@@ -112,7 +112,7 @@ def test_a_request_has_every_input_and_every_weight_and_nothing_else(name: str) 
 
 
 def test_a_request_for_an_op_has_its_inputs_and_no_output() -> None:
-    golden, request = given("op/linear_bias")
+    golden, request = golden_and_request("op/linear_bias")
     assert [t.info.name for t in request] == [t.info.name for t in golden if not t.info.name.startswith("output.")]
 
 
@@ -123,7 +123,7 @@ def test_a_request_for_the_format_is_the_whole_file() -> None:
 def test_a_request_for_a_tokenizer_has_the_texts_and_the_tokenizer_and_no_ids() -> None:
     message = request_for("tokenization/words", GOLDENS)
     texts = parsed(message.recording).tokenization.encoding
-    assert texts and not any(one.id or one.segment or one.offset for one in texts)
+    assert texts and not any(encoding.id or encoding.segment or encoding.offset for encoding in texts)
     assert pb.Tokenizer.FromString(message.tokenizer).header.magic == "qwen3.tokenizer"
 
 
@@ -141,9 +141,11 @@ def test_no_port_is_asked_unbidden_for_models_that_only_their_graph_describes(po
 
 
 def test_answers_are_judged_as_files_are(port: Path, tmp_path: Path) -> None:
-    found = asked(port, tmp_path)
-    assert found.folder is not None and not found.failed and not found.answers.remarks
-    assert [(one.case.name, one.word) for one in found.folder.results] == [(name, "parity") for name in CASES]
+    outcome = asked(port, tmp_path)
+    assert outcome.folder is not None and not outcome.failed and not outcome.answers.remarks
+    assert [(verdicts.case.name, verdicts.word) for verdicts in outcome.folder.results] == [
+        (name, "parity") for name in CASES
+    ]
     assert sorted(p.relative_to(tmp_path).as_posix() for p in tmp_path.rglob("*.pb")) == [
         f"{name}.pb" for name in CASES
     ]
@@ -154,25 +156,25 @@ def test_whatever_a_port_does_at_a_case_is_one_line_and_the_run_goes_on(
     how: str, port: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("qwen3_parity.conformance.port._ENDS", 0.5)
-    found = asked(port, tmp_path, how, CASES[1])
-    assert set(found.failed) == {CASES[1]}
-    assert HOSTILE[how][1] in found.failed[CASES[1]] and "\n" not in found.failed[CASES[1]]
-    assert len(found.failed[CASES[1]]) < 400
-    assert found.folder is not None
-    assert {one.case.name for one in found.folder.results if not one.exit_code} == {CASES[0], CASES[2]}
+    outcome = asked(port, tmp_path, how, CASES[1])
+    assert set(outcome.failed) == {CASES[1]}
+    assert HOSTILE[how][1] in outcome.failed[CASES[1]] and "\n" not in outcome.failed[CASES[1]]
+    assert len(outcome.failed[CASES[1]]) < 400
+    assert outcome.folder is not None
+    assert {verdicts.case.name for verdicts in outcome.folder.results if not verdicts.exit_code} == {CASES[0], CASES[2]}
 
 
 @pytest.mark.parametrize("at", CASES[1:])
 def test_an_answer_that_nobody_asked_for_fails(at: str, port: Path, tmp_path: Path) -> None:
-    found = asked(port, tmp_path, "twice", at)
-    assert found.failed or found.answers.remarks
+    outcome = asked(port, tmp_path, "twice", at)
+    assert outcome.failed or outcome.answers.remarks
 
 
 def test_a_port_that_gives_no_answer_again_and_again_is_asked_no_more(port: Path, tmp_path: Path) -> None:
     names = [name for name in GOLDENS if name.startswith("op/mask")]
-    found = conformance([sys.executable, str(port), "hangs", "always"], names, tmp_path, limits=Limits(0.4))
-    assert len(found.failed) == len(names) and found.folder is None
-    assert sum(line.startswith("not asked") for line in found.failed.values()) == len(names) - 5
+    outcome = conformance([sys.executable, str(port), "hangs", "always"], names, tmp_path, limits=Limits(0.4))
+    assert len(outcome.failed) == len(names) and outcome.folder is None
+    assert sum(line.startswith("not asked") for line in outcome.failed.values()) == len(names) - 5
 
 
 def test_a_port_that_does_not_end_is_ended(port: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,13 +185,13 @@ def test_a_port_that_does_not_end_is_ended(port: Path, tmp_path: Path, monkeypat
 def test_memory_is_limited(port: Path, tmp_path: Path) -> None:
     hungry = port.with_name("hungry.py")
     hungry.write_text(port.read_text().replace("while size", "held = bytearray(1 << 31)\nwhile size"))
-    found = asked(hungry, tmp_path, limits=Limits(20.0, memory=1 << 30))
-    assert len(found.failed) == len(CASES) and "MemoryError" in found.failed[CASES[0]]
+    outcome = asked(hungry, tmp_path, limits=Limits(20.0, memory=1 << 30))
+    assert len(outcome.failed) == len(CASES) and "MemoryError" in outcome.failed[CASES[0]]
 
 
 def test_several_processes_answer_side_by_side(port: Path, tmp_path: Path) -> None:
-    found = asked(port, tmp_path, jobs=3)
-    assert found.folder is not None and len(found.folder.results) == 3 and not found.failed
+    outcome = asked(port, tmp_path, jobs=3)
+    assert outcome.folder is not None and len(outcome.folder.results) == 3 and not outcome.failed
 
 
 def test_what_ends_one_of_several_ends_the_others(port: Path, tmp_path: Path) -> None:
@@ -254,11 +256,13 @@ def test_the_numpy_port_computes_what_it_is_asked_from_requests_alone(tmp_path: 
         "op/rms_norm_float16",
     ]
     process = GOLDEN_ROOT.parent / "examples" / "numpy_process.py"
-    found = conformance([sys.executable, str(process)], names, tmp_path, limits=Limits(60.0))
-    assert found.failed == {} and found.answers.unsupported == {"training/causal": "training"}
-    assert found.folder is not None and [one.word for one in found.folder.results] == ["parity"] * 10
-    networks = [one for one in found.folder.results if not one.case.name.startswith(("op/", "plumbing/"))]
-    assert len(networks) == 7 and all(one.judged == "run and ops" for one in networks)
+    outcome = conformance([sys.executable, str(process)], names, tmp_path, limits=Limits(60.0))
+    assert outcome.failed == {} and outcome.answers.unsupported == {"training/causal": "training"}
+    assert outcome.folder is not None and [verdicts.word for verdicts in outcome.folder.results] == ["parity"] * 10
+    networks = [
+        verdicts for verdicts in outcome.folder.results if not verdicts.case.name.startswith(("op/", "plumbing/"))
+    ]
+    assert len(networks) == 7 and all(verdicts.judged == "run and ops" for verdicts in networks)
 
 
 NAMES = [f"op/{n}" for n in range(30)]
@@ -280,9 +284,9 @@ LISTS = {
 }
 
 
-@pytest.mark.parametrize("what", LISTS)
-def test_the_list_of_known_failures_is_exactly_what_fails(what: str) -> None:
-    known, lines = LISTS[what]
+@pytest.mark.parametrize("kind", LISTS)
+def test_the_list_of_known_failures_is_exactly_what_fails(kind: str) -> None:
+    known, lines = LISTS[kind]
     assert list(surprises(known, FAILED, NAMES)) == lines
 
 

@@ -25,7 +25,7 @@ CARD = ("--format", "card", "--date", "2026-11-24")
 
 
 def run(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(one) for one in arguments])
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
 def louder(path: Path, by: float) -> None:
@@ -58,16 +58,16 @@ def path(folder: Path, tmp_path: Path) -> Path:
 
 def test_a_card_has_the_levels_with_their_cases(path: Path) -> None:
     levels = json.loads(path.read_text())["levels"]
-    found = {name: (one["reached"], one["parity"], one["red"]) for name, one in levels.items()}
-    assert found == {"reader": (True, 5, []), "ops": (False, 0, ["op/swiglu"]), "encoder": (False, 1, [])}
+    reached = {name: (level["reached"], level["parity"], level["red"]) for name, level in levels.items()}
+    assert reached == {"reader": (True, 5, []), "ops": (False, 0, ["op/swiglu"]), "encoder": (False, 1, [])}
 
 
 def test_a_card_has_each_case_with_its_recordings_digest_and_its_worst_share(path: Path, folder: Path) -> None:
     cases = json.loads(path.read_text())["cases"]
     assert len(cases) == 7
-    one = cases["op/swiglu"]
-    assert (one["verdict"], one["where"]) == ("divergence", "output.act (step 0)") and one["worst_share"] > 1
-    assert one["recording"] == read(folder / "op_swiglu.pb").digest.hex()
+    case = cases["op/swiglu"]
+    assert (case["verdict"], case["where"]) == ("divergence", "output.act (step 0)") and case["worst_share"] > 1
+    assert case["recording"] == read(folder / "op_swiglu.pb").digest.hex()
 
 
 def test_a_card_has_the_contracts_digest_and_the_versions(path: Path) -> None:
@@ -75,7 +75,7 @@ def test_a_card_has_the_contracts_digest_and_the_versions(path: Path) -> None:
     manifest = (GOLDEN_ROOT / "MANIFEST.textproto").read_bytes()
     assert card["contract"] == {"digest": hashlib.sha256(manifest).hexdigest(), "edited": [], "own_goldens": []}
     assert card["judge"].keys() == {"qwen3-parity", "schema"}
-    assert any("numpy" in one["versions"] for one in card["producers"])
+    assert any("numpy" in producer["versions"] for producer in card["producers"])
 
 
 def test_a_card_has_the_date_that_was_given(path: Path) -> None:

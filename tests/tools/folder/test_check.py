@@ -37,11 +37,11 @@ def doubled(name: str) -> Change:
 
 
 def run(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(one) for one in arguments])
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
 @pytest.fixture(scope="module")
-def right(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("right")
     for name in RIGHT:
         deliver(folder, name, file=f"any/depth/{name.replace('/', ' ')}.pb")
@@ -62,18 +62,18 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_every_recording_of_a_folder_is_judged_at_any_depth_by_the_case_that_it_says(right: Path) -> None:
-    folder = check_folder(right)
-    assert [(one.case.name, one.word) for one in folder.results] == [(name, "parity") for name in RIGHT]
+def test_every_recording_of_a_folder_is_judged_at_any_depth_by_the_case_that_it_says(sound: Path) -> None:
+    folder = check_folder(sound)
+    assert [(verdicts.case.name, verdicts.word) for verdicts in folder.results] == [(name, "parity") for name in RIGHT]
     assert folder.exit_code == 0
 
 
-def test_ops_are_judged_alone_where_the_checkpoint_is_committed(right: Path) -> None:
-    assert [one.judged for one in check_folder(right).results] == ["run and ops", "run and ops", "copies"]
+def test_ops_are_judged_alone_where_the_checkpoint_is_committed(sound: Path) -> None:
+    assert [verdicts.judged for verdicts in check_folder(sound).results] == ["run and ops", "run and ops", "copies"]
 
 
-def test_the_table_has_a_row_for_each_case_and_says_what_was_not_delivered(right: Path) -> None:
-    done = run("check", right)
+def test_the_table_has_a_row_for_each_case_and_says_what_was_not_delivered(sound: Path) -> None:
+    done = run("check", sound)
     assert done.exit_code == 0, done.output
     assert all(any(line.split()[:2] == [name, "parity"] for line in done.output.splitlines()) for name in RIGHT)
     absent = len(golden_names()) - len(RIGHT)
@@ -89,7 +89,7 @@ def test_a_divergence_is_shown_and_the_next_command_said(mixed: Path) -> None:
 
 def test_a_recording_that_is_refused_keeps_no_other_from_being_judged(mixed: Path) -> None:
     folder = check_folder(mixed)
-    assert [(one.case.name, one.exit_code) for one in folder.results] == [
+    assert [(verdicts.case.name, verdicts.exit_code) for verdicts in folder.results] == [
         ("encoder/one_token", 0),
         ("encoder/ragged", 1),
         ("op/rope", 0),
@@ -98,7 +98,7 @@ def test_a_recording_that_is_refused_keeps_no_other_from_being_judged(mixed: Pat
 
 
 def test_what_is_refused_is_said_file_by_file_with_its_reason(mixed: Path) -> None:
-    refused = {Path(one.where).stem: one.rule for one in check_folder(mixed).refused}
+    refused = {Path(error.where).stem: error.rule for error in check_folder(mixed).refused}
     assert set(refused) == {"window_odd", "swiglu", "rope_again"}
     assert refused["swiglu"] == "this recording is of no golden's case"
     assert refused["rope_again"] == "two recordings are of one case"
@@ -110,13 +110,13 @@ def test_a_recording_of_other_inputs_is_refused_and_the_field_named(tmp_path: Pa
     deliver(tmp_path, "op/rope")
     deliver(tmp_path, "encoder/one_token", lambda golden: golden.case.steps.append(3))
     folder = check_folder(tmp_path)
-    assert [one.case.name for one in folder.results] == ["op/rope"]
+    assert [verdicts.case.name for verdicts in folder.results] == ["op/rope"]
     assert "case.steps" in str(folder.refused[0]) and folder.exit_code == 2
 
 
 def test_json_has_cases_refusals_and_what_is_missing(mixed: Path) -> None:
     report = json.loads(run("check", mixed, "--json").stdout)
-    assert [one["verdict"] for one in report["cases"]] == ["parity", "divergence", "parity"]
+    assert [case["verdict"] for case in report["cases"]] == ["parity", "divergence", "parity"]
     assert report["exit_code"] == 2 and "decoder/plain" in report["missing"]
     assert {*report["refused"][0]} == {"where", "rule", "expected", "got", "next_step", "fault"}
 
@@ -156,7 +156,7 @@ def test_a_folder_of_nothing_that_can_be_judged_is_no_pass(tmp_path: Path) -> No
 def test_a_folder_without_results_is_partial_and_no_pass_unless_that_is_asked_for(tmp_path: Path) -> None:
     def headless(golden: Recording) -> None:
         golden.run.materialised.remove("encoder.norm")
-        golden.tensors[:] = [one for one in golden if one.info.name != "encoder.norm"]  # type: ignore[index]
+        golden.tensors[:] = [tap for tap in golden if tap.info.name != "encoder.norm"]  # type: ignore[index]
 
     deliver(tmp_path, "encoder/one_token", headless)
     assert run("check", tmp_path).exit_code == 1
@@ -164,25 +164,25 @@ def test_a_folder_without_results_is_partial_and_no_pass_unless_that_is_asked_fo
 
 
 @pytest.mark.parametrize("option", [("--checkpoints", "x"), ("--model", "x")])
-def test_options_for_one_candidate_are_refused_with_a_folder(option: tuple[str, ...], right: Path) -> None:
-    assert run("check", right, *option).exit_code == 2
+def test_options_for_one_candidate_are_refused_with_a_folder(option: tuple[str, ...], sound: Path) -> None:
+    assert run("check", sound, *option).exit_code == 2
 
 
 def test_a_recording_in_capitals_is_judged(tmp_path: Path) -> None:
     (tmp_path / "a.PB").write_bytes((CASES / "op" / "rope.pb").read_bytes())
     (tmp_path / "b.Pb").write_bytes((CASES / "op" / "swiglu.pb").read_bytes())
-    assert [one.case.name for one in check_folder(tmp_path).results] == ["op/rope", "op/swiglu"]
+    assert [verdicts.case.name for verdicts in check_folder(tmp_path).results] == ["op/rope", "op/swiglu"]
 
 
-@pytest.mark.parametrize("what", ["a folder", "a file"])
-def test_a_link_out_of_the_folder_is_not_followed_and_said(what: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("target", ["a folder", "a file"])
+def test_a_link_out_of_the_folder_is_not_followed_and_said(target: str, tmp_path: Path) -> None:
     port, elsewhere = tmp_path / "port", tmp_path / "elsewhere"
     deliver(port, "op/rope")
     deliver(elsewhere, "op/swiglu")
-    link = port / ("linked" if what == "a folder" else "linked.pb")
-    link.symlink_to(elsewhere / "op" if what == "a folder" else elsewhere / "op" / "swiglu.pb")
+    link = port / ("linked" if target == "a folder" else "linked.pb")
+    link.symlink_to(elsewhere / "op" if target == "a folder" else elsewhere / "op" / "swiglu.pb")
     folder = check_folder(port)
-    assert [one.case.name for one in folder.results] == ["op/rope"] and folder.exit_code == 2
+    assert [verdicts.case.name for verdicts in folder.results] == ["op/rope"] and folder.exit_code == 2
     assert [(error.where, "a link leads out of the folder" in error.rule) for error in folder.refused] == [
         (str(link), True)
     ]
@@ -202,8 +202,8 @@ def test_links_within_the_folder_hide_nothing_and_double_nothing(tmp_path: Path)
     (tmp_path / "port" / "again").symlink_to(tmp_path / "port")  # a circle
     (tmp_path / "link").symlink_to(tmp_path / "port")  # the folder itself may be one
     for folder in (tmp_path / "port", tmp_path / "link"):
-        found = check_folder(folder)
-        assert [one.case.name for one in found.results] == ["op/rope"] and found.exit_code == 0
+        judged = check_folder(folder)
+        assert [verdicts.case.name for verdicts in judged.results] == ["op/rope"] and judged.exit_code == 0
 
 
 def test_a_candidate_that_no_implementation_made_is_remarked(tmp_path: Path) -> None:
@@ -211,14 +211,14 @@ def test_a_candidate_that_no_implementation_made_is_remarked(tmp_path: Path) -> 
     deliver(tmp_path, "op/swiglu", lambda golden: setattr(golden.provenance, "platform", "another"))
     deliver(tmp_path, "op/linear", lambda golden: setattr(golden.provenance, "producer", "a port"))
     deliver(tmp_path, "tokenization/words")
-    found = {one.case.name: one.notes for one in check_folder(tmp_path).results}
+    notes = {verdicts.case.name: verdicts.notes for verdicts in check_folder(tmp_path).results}
     itself = "the candidate is the golden itself, so no implementation was judged"
     reference = "the candidate was recorded by the reference, so no implementation of its own was judged"
-    assert found["op/rope"] == (itself,) and found["op/swiglu"] == (reference,) and found["op/linear"] == ()
-    assert found["tokenization/words"]
+    assert notes["op/rope"] == (itself,) and notes["op/swiglu"] == (reference,) and notes["op/linear"] == ()
+    assert notes["tokenization/words"]
     words = " ".join(run("check", tmp_path).output.split())
     assert "recorded by the reference, no implementation of its own: op/rope, op/swiglu, tokenization/words" in words
     assert itself in " ".join(run("check", tmp_path / "rope.pb").output.split())
     run("report", tmp_path, "--format", "card", "--date", "2026-01-31", "--out", tmp_path / "card")
-    assert json.loads((tmp_path / "card.json").read_text())["by_reference"] == sorted(set(found) - {"op/linear"})
+    assert json.loads((tmp_path / "card.json").read_text())["by_reference"] == sorted(set(notes) - {"op/linear"})
     assert "recorded by the reference: op/rope, op/swiglu, tokenization/words." in (tmp_path / "card.md").read_text()

@@ -58,48 +58,48 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ROTATED[:3]:
         record(read(CASES / f"{name}.pb"), out / f"{name}.pb", port.factory)
     golden = read(CASES / "op" / "rope.pb")
-    given = {name: golden[f"input.{name}", 0].array for name in ("q", "k", "cos", "sin")}
+    inputs = {name: golden[f"input.{name}", 0].array for name in ("q", "k", "cos", "sin")}
     for name in ("q", "k"):
-        turned = adjacent(given[name], given["cos"], given["sin"])
+        turned = adjacent(inputs[name], inputs["cos"], inputs["sin"])
         golden = with_tap(golden, f"output.{name}", lambda _, turned=turned: turned)
     write(out / "op" / "rope.pb", golden)
     noise = np.random.Generator(np.random.PCG64(3))
-    other = read(CASES / f"{OTHERWISE}.pb")
-    spoilt = with_tap(other, "output.act", lambda y: y + noise.normal(size=y.shape).astype(np.float32))
+    another = read(CASES / f"{OTHERWISE}.pb")
+    spoilt = with_tap(another, "output.act", lambda y: y + noise.normal(size=y.shape).astype(np.float32))
     write(out / f"{OTHERWISE}.pb", spoilt)
     write(out / f"{RIGHT}.pb", read(CASES / f"{RIGHT}.pb"))
     return out
 
 
 @pytest.fixture(scope="module")
-def found(folder: Path) -> FolderDiagnosis:
+def diagnosis(folder: Path) -> FolderDiagnosis:
     return diagnose_folder(check_folder(folder))
 
 
 def run(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(one) for one in arguments])
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
-def test_a_mistake_in_many_cases_is_one_diagnosis(found: FolderDiagnosis) -> None:
-    assert [one.name for one in found.mistakes] == [MISTAKE, ""]
-    assert set(found.mistakes[0].cases) == set(ROTATED)
+def test_a_mistake_in_many_cases_is_one_diagnosis(diagnosis: FolderDiagnosis) -> None:
+    assert [mistake.name for mistake in diagnosis.mistakes] == [MISTAKE, ""]
+    assert set(diagnosis.mistakes[0].cases) == set(ROTATED)
 
 
-def test_a_mistake_has_every_place_where_it_is_made(found: FolderDiagnosis) -> None:
-    own = {f"decoder.layers.*.merged_attn.{side}_rope" for side in ("q", "k")}
-    assert own <= set(found.mistakes[0].places)
+def test_a_mistake_has_every_place_where_it_is_made(diagnosis: FolderDiagnosis) -> None:
+    places = {f"decoder.layers.*.merged_attn.{side}_rope" for side in ("q", "k")}
+    assert places <= set(diagnosis.mistakes[0].places)
 
 
-def test_a_case_that_is_red_for_another_reason_stands_apart(found: FolderDiagnosis) -> None:
-    (nameless,) = (one for one in found.mistakes if not one.name)
+def test_a_case_that_is_red_for_another_reason_stands_apart(diagnosis: FolderDiagnosis) -> None:
+    (nameless,) = (mistake for mistake in diagnosis.mistakes if not mistake.name)
     assert list(nameless.cases) == [OTHERWISE] and nameless.sentence.endswith("numbers of output.act")
-    assert found.mistakes[-1] is nameless and not nameless.places
+    assert diagnosis.mistakes[-1] is nameless and not nameless.places
 
 
 @pytest.fixture
-def said(folder: Path, found: FolderDiagnosis, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+def said(folder: Path, diagnosis: FolderDiagnosis, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     """What `diagnose` prints of the folder, which is diagnosed once."""
-    monkeypatch.setattr("qwen3_parity.folder.diagnose.diagnose_folder", lambda *_, **__: found)
+    monkeypatch.setattr("qwen3_parity.folder.diagnose.diagnose_folder", lambda *_, **__: diagnosis)
     return partial(run, "diagnose", folder)
 
 
@@ -112,7 +112,7 @@ def test_the_terminal_says_how_many_cases_the_mistake_is_behind(said: Callable[.
 
 def test_json_has_mistakes_with_cases_and_what_stands_apart(said: Callable[..., Result]) -> None:
     report = json.loads(said("--json").stdout)
-    assert [set(one["cases"]) for one in report["mistakes"]] == [set(ROTATED)]
+    assert [set(mistake["cases"]) for mistake in report["mistakes"]] == [set(ROTATED)]
     assert report["apart"][0]["cases"] == [OTHERWISE]
     assert report["verdicts"][RIGHT] == "parity" and report["exit_code"] == 1
 
@@ -130,13 +130,13 @@ def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
 def test_a_tokenizers_mistake_stands_once_for_all_its_cases(tmp_path: Path) -> None:
     for name in ("tokenization/words", "tokenization/unicode"):
         golden = read(CASES / f"{name}.pb")
-        for one in golden.tokenization.encoding:
-            for segment in one.segment:
+        for encoding in golden.tokenization.encoding:
+            for segment in encoding.segment:
                 if not segment.HasField("added_token"):
-                    segment.normalized = one.text[segment.begin : segment.end]
+                    segment.normalized = encoding.text[segment.begin : segment.end]
         write(tmp_path / f"{name}.pb", golden)
-    found = diagnose_folder(check_folder(tmp_path))
-    assert [one.places for one in found.mistakes if one.name] == [("tokenizer.normalized",)]
+    diagnosis = diagnose_folder(check_folder(tmp_path))
+    assert [mistake.places for mistake in diagnosis.mistakes if mistake.name] == [("tokenizer.normalized",)]
 
 
 def way(name: str, rank: Rank = PLAIN) -> Explanation:
@@ -152,8 +152,11 @@ def test_a_name_that_explains_more_cases_wins_over_one_that_the_numbers_of_one_c
 
 def test_what_was_fitted_to_numbers_comes_after_a_mistake_that_was_not() -> None:
     plain, fitted = way("norm.eps"), way("weight.unknown", FITTED)
-    found = list(_mistakes([Sign("one", "here", [plain, fitted]), Sign("two", "there", [fitted])]))
-    assert [(one.name, list(one.cases)) for one in found] == [("norm.eps", ["one"]), ("weight.unknown", ["two"])]
+    mistakes = list(_mistakes([Sign("one", "here", [plain, fitted]), Sign("two", "there", [fitted])]))
+    assert [(mistake.name, list(mistake.cases)) for mistake in mistakes] == [
+        ("norm.eps", ["one"]),
+        ("weight.unknown", ["two"]),
+    ]
 
 
 def test_mistakes_that_no_case_tells_apart_are_both_told() -> None:
@@ -165,8 +168,8 @@ def test_mistakes_that_no_case_tells_apart_are_both_told() -> None:
 def test_a_known_name_that_does_not_explain_a_case_keeps_no_other_from_being_named(folder: Path) -> None:
     golden, candidate = (read(path / "decoder" / "mask_4d.pb") for path in (CASES, folder))
     weights = weights_of(golden, GOLDEN_ROOT / "checkpoints")
-    found = diagnose(golden, candidate, weights, known=["rope.not_applied", "norm.eps"])
-    assert [one.name for one in found.faults] == [MISTAKE, MISTAKE]
+    diagnosis = diagnose(golden, candidate, weights, known=["rope.not_applied", "norm.eps"])
+    assert [fault.name for fault in diagnosis.faults] == [MISTAKE, MISTAKE]
 
 
 def test_a_wrong_rotation_by_the_goldens_angles_is_named_before_two_mistakes_are_thought_of(
@@ -175,8 +178,8 @@ def test_a_wrong_rotation_by_the_goldens_angles_is_named_before_two_mistakes_are
     thought_of: list[object] = []
     monkeypatch.setattr("qwen3_parity.diagnosis.explain.pairs_in_op", lambda *_: thought_of.append(_) or ())
     golden, candidate = (read(path / "decoder" / "yarn_stated.pb") for path in (CASES, folder))
-    found = diagnose(golden, candidate, weights_of(golden, GOLDEN_ROOT / "checkpoints"))
-    assert [one.name for one in found.faults] == [MISTAKE, MISTAKE] and not thought_of
+    diagnosis = diagnose(golden, candidate, weights_of(golden, GOLDEN_ROOT / "checkpoints"))
+    assert [fault.name for fault in diagnosis.faults] == [MISTAKE, MISTAKE] and not thought_of
 
 
 @pytest.fixture(scope="module")
@@ -187,8 +190,8 @@ def hinted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert spec is not None and spec.loader is not None
     port = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(port)
-    right = port.Qwen3.mask
-    port.Qwen3.mask = lambda self, layer, padding, query: right(self, layer, np.ones_like(padding), query)
+    sound_mask = port.Qwen3.mask
+    port.Qwen3.mask = lambda self, layer, padding, query: sound_mask(self, layer, np.ones_like(padding), query)
     for name in ("decoder/ragged_decode", "encoder/ragged"):
         record(read(CASES / f"{name}.pb"), out / f"{name}.pb", port.factory, taps=("logits", "encoder.norm"))
     for name, tap, value in (("op/softmax_many_keys", "output.probs", np.nan), ("op/swiglu", "output.act", 3.5)):
@@ -210,22 +213,24 @@ def hints(hinted: Path) -> FolderDiagnosis:
 @pytest.mark.slow  # every case of a folder is diagnosed twice
 def test_a_folder_says_of_each_case_what_its_own_diagnosis_says(hinted: Path, hints: FolderDiagnosis) -> None:
     report = diagnosis_json(hints)
-    own: dict[str, set[tuple[str, str]]] = {"names": set(), "findings": set(), "record_next": set()}
+    alone: dict[str, set[tuple[str, str]]] = {"names": set(), "findings": set(), "record_next": set()}
     for path in sorted(hinted.rglob("*.pb")):
         case = path.relative_to(hinted).with_suffix("").as_posix()
         golden = read(CASES / f"{case}.pb")
         for fault in diagnose(golden, read(path), weights_of(golden, GOLDEN_ROOT / "checkpoints")).faults:
-            own["names"] |= {(one.name, case) for one in fault.explanations}
-            own["findings"] |= {(f"{one.name}: {one.says}", case) for one in fault.findings}
-            own["record_next"] |= {(fault.record, case)} if fault.record else set()
+            alone["names"] |= {(explanation.name, case) for explanation in fault.explanations}
+            alone["findings"] |= {(f"{finding.name}: {finding.says}", case) for finding in fault.findings}
+            alone["record_next"] |= {(fault.record, case)} if fault.record else set()
     causes = [*report["mistakes"], *report["apart"]]
-    names = {(one["name"], case) for one in report["mistakes"] for case in one["cases"]}
-    names |= {(other, case) for one in report["mistakes"] for other in one["otherwise"] for case in one["cases"]}
-    names |= pairs(note for one in report["mistakes"] for note in one["otherwise_in"])
-    assert names == own["names"] and ("softmax.no_mask", "encoder/ragged") in names
-    assert pairs(note for one in causes for note in one["findings"]) == own["findings"]
-    assert pairs(note for one in causes for note in one["record_next"]) == own["record_next"]
-    assert any(says.startswith("softmax.not_finite: ") for says, _ in own["findings"]) and own["record_next"]
+    names = {(mistake["name"], case) for mistake in report["mistakes"] for case in mistake["cases"]}
+    names |= {
+        (name, case) for mistake in report["mistakes"] for name in mistake["otherwise"] for case in mistake["cases"]
+    }
+    names |= pairs(note for mistake in report["mistakes"] for note in mistake["otherwise_in"])
+    assert names == alone["names"] and ("softmax.no_mask", "encoder/ragged") in names
+    assert pairs(note for cause in causes for note in cause["findings"]) == alone["findings"]
+    assert pairs(note for cause in causes for note in cause["record_next"]) == alone["record_next"]
+    assert any(says.startswith("softmax.not_finite: ") for says, _ in alone["findings"]) and alone["record_next"]
 
 
 def pairs(notes: Iterable[dict[str, Any]]) -> set[tuple[str, str]]:
@@ -251,8 +256,8 @@ def test_positions_that_noise_decides_are_told_of_a_folder_too() -> None:
 
 
 def test_what_a_case_is_called_first_by_its_own_diagnosis_is_first_in_the_folder() -> None:
-    plain, other = way("b.plain"), way("a.other")
-    (only,) = _mistakes([Sign("one", "here", [plain, other]), Sign("two", "here", [other, plain])])
+    plain, second = way("b.plain"), way("a.other")
+    (only,) = _mistakes([Sign("one", "here", [plain, second]), Sign("two", "here", [second, plain])])
     assert only.name == "a.other"  # each is first once: the name decides
-    (only,) = _mistakes([Sign(case, "here", [plain, other]) for case in ("one", "two")])
+    (only,) = _mistakes([Sign(case, "here", [plain, second]) for case in ("one", "two")])
     assert only.name == "b.plain"

@@ -41,7 +41,7 @@ class Folder:
         for folder in (self.judged, self.elsewhere, packages / "judging_tests"):
             folder.mkdir(parents=True)
         golden = read(GOLDEN_ROOT / "cases" / "plumbing" / "dtypes.pb")
-        first = next(one for one in golden if one.array.size and one.array.dtype.kind == "f")
+        first = next(tap for tap in golden if tap.array.size and tap.array.dtype.kind == "f")
         tensors = [Tensor(t.info, t.array + 1) if t is first else t for t in golden]
         golden.tensors[:] = tensors
         write(self.judged / "dtypes.pb", golden)
@@ -174,8 +174,8 @@ def test_a_cache_of_failures_in_the_folder_chooses_no_tests(folder: Folder) -> N
 @pytest.mark.sample(every=2)
 @pytest.mark.parametrize("above", [True, False])
 def test_the_users_own_configuration_holds(above: bool, folder: Folder) -> None:
-    own = folder.elsewhere.parent if above else folder.elsewhere
-    (own / "pytest.ini").write_text("[pytest]\naddopts = -k nothing_of_this_name\n", encoding="utf-8")
+    directory = folder.elsewhere.parent if above else folder.elsewhere
+    (directory / "pytest.ini").write_text("[pytest]\naddopts = -k nothing_of_this_name\n", encoding="utf-8")
     code, output = folder.pytest(f"--parity-candidate={folder.judged}")
     assert code != pytest.ExitCode.USAGE_ERROR and "1 passed" not in output and "deselected" in output, output
 

@@ -22,7 +22,7 @@ GLOBS = [(level, glob) for level, globs in LEVELS.items() for glob in globs]
 
 
 def run(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(one) for one in arguments])
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
 def deliver(folder: Path, *names: str) -> Path:
@@ -91,12 +91,12 @@ def test_the_levels_that_are_reached_are_said_and_what_others_need(reader: Path)
 
 
 def test_a_level_of_which_no_case_was_judged_is_not_begun(reader: Path) -> None:
-    assert [one.level for one in reached(check_folder(reader))] == ["reader", "causal"]
+    assert [level.level for level in reached(check_folder(reader))] == ["reader", "causal"]
 
 
 def test_json_has_the_levels_with_what_is_missing(reader: Path) -> None:
     levels = json.loads(run("check", reader, "--json").stdout)["levels"]
-    assert [(one["level"], one["reached"], len(one["missing"])) for one in levels] == [
+    assert [(level["level"], level["reached"], len(level["missing"])) for level in levels] == [
         ("reader", True, 0),
         ("causal", False, 7),
     ]
@@ -104,9 +104,9 @@ def test_json_has_the_levels_with_what_is_missing(reader: Path) -> None:
 
 def test_a_partial_verdict_reaches_no_level(reader: Path) -> None:
     folder = check_folder(reader)
-    for one in folder.results:
-        object.__setattr__(one, "results", [("logits", 9)])
-    assert not [one.level for one in reached(folder) if one.reached]
+    for verdicts in folder.results:
+        object.__setattr__(verdicts, "results", [("logits", 9)])
+    assert not [level.level for level in reached(folder) if level.reached]
 
 
 def test_a_level_for_a_single_recording_is_refused() -> None:

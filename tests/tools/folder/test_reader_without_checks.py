@@ -66,7 +66,7 @@ while len(sys.argv) == 2 and (size := sys.stdin.buffer.read(4)):
     sys.stdout.buffer.write(len(message).to_bytes(4, "little") + message)
     sys.stdout.buffer.flush()
 """
-FILES = {one.name: one for one in damaged.files()}
+FILES = {file.name: file for file in damaged.files()}
 WRONG = {
     "checks nothing": "header_behind_payloads",
     "checks the header": "payload_changed",
@@ -75,7 +75,7 @@ WRONG = {
 
 
 def run(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(one) for one in arguments])
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
 @pytest.fixture(scope="module")
@@ -92,8 +92,8 @@ def test_a_folder_by_such_a_reader_does_not_reach_the_level(how: str, port: Path
     done = run("check", tmp_path, "--level", "reader", "--json")
     assert done.exit_code == 1
     said = json.loads(done.stdout)
-    assert [one["reached"] for one in said["levels"] if one["level"] == "reader"] == [False]
-    assert [one["case"] for one in said["cases"] if one["verdict"] != "parity"] == ["plumbing/damaged"]
+    assert [level["reached"] for level in said["levels"] if level["level"] == "reader"] == [False]
+    assert [case["case"] for case in said["cases"] if case["verdict"] != "parity"] == ["plumbing/damaged"]
     assert f"output.{WRONG[how]} " in run("check", tmp_path / "damaged.pb", "-v").stdout
 
 

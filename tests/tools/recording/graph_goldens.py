@@ -59,12 +59,12 @@ def inputs() -> dict[str, torch.Tensor]:
     }
 
 
-def golden_of(model: PreTrainedModel, path: Path, given: Mapping[str, torch.Tensor], steps: Sequence[int]) -> Path:
+def golden_of(model: PreTrainedModel, path: Path, arrays: Mapping[str, torch.Tensor], steps: Sequence[int]) -> Path:
     """The golden of a model that is run step by step with its cache, all that its modules give among its taps."""
     taps, cache, start = Taps(), None, 0
     for step, length in enumerate(steps):
         stop = start + length
-        now = {name: one[:, 0 if name == "attention_mask" else start : stop] for name, one in given.items()}
+        now = {name: array[:, 0 if name == "attention_mask" else start : stop] for name, array in arrays.items()}
         with hooked(model, taps, step), torch.no_grad():
             result = model(**now, **{CACHE: cache}, use_cache=True)
         cache, start = result[CACHE], stop
@@ -72,7 +72,7 @@ def golden_of(model: PreTrainedModel, path: Path, given: Mapping[str, torch.Tens
         for layer, held in enumerate(cache.layers):
             taps[f"cache.{layer}.keys", step] = held.keys.clone()
             taps[f"cache.{layer}.values", step] = held.values.clone()
-    write(path, taps, given, steps, dict(model.named_parameters(remove_duplicate=False)))
+    write(path, taps, arrays, steps, dict(model.named_parameters(remove_duplicate=False)))
     return path
 
 
@@ -86,9 +86,9 @@ def hooked(model: nn.Module, taps: Taps, step: int) -> Iterator[None]:
             calls[path] += 1
             name = path if calls[path] == 1 else f"{path}#{calls[path]}"
             parts = list(result.values()) if isinstance(result, Mapping) else result
-            for place, one in enumerate(parts if isinstance(parts, tuple | list) else [parts]):
-                if isinstance(one, torch.Tensor):
-                    taps[f"{name}[{place}]" if place else name, step] = one.detach().clone()
+            for place, value in enumerate(parts if isinstance(parts, tuple | list) else [parts]):
+                if isinstance(value, torch.Tensor):
+                    taps[f"{name}[{place}]" if place else name, step] = value.detach().clone()
 
         return take
 
@@ -97,8 +97,8 @@ def hooked(model: nn.Module, taps: Taps, step: int) -> Iterator[None]:
 
     def attend(module: nn.Module, query: Any, key: Any, value: Any, *args: Any, **named: Any) -> Any:
         context, probs = plain(module, query, key, value, *args, **named)
-        for part, one in {"query": query, "key": key, "value": value, "context": context, "probs": probs}.items():
-            taps[f"{paths[module]}.{part}", step] = one.detach().clone()
+        for part, tap in {"query": query, "key": key, "value": value, "context": context, "probs": probs}.items():
+            taps[f"{paths[module]}.{part}", step] = tap.detach().clone()
         return context, probs
 
     for path, module in model.named_modules():
@@ -124,7 +124,7 @@ def axes_of(name: str, shape: Sequence[int], length: int) -> list[str]:
 def write(
     path: Path,
     taps: Taps,
-    given: Mapping[str, torch.Tensor],
+    arrays: Mapping[str, torch.Tensor],
     steps: Sequence[int],
     parameters: Mapping[str, torch.Tensor],
 ) -> None:
@@ -132,12 +132,14 @@ def write(
     from qwen3_reference.torch_tensors import parameter_messages
 
     case = pb.Case(name=path.stem, mode=pb.GRAPH, steps=steps)
-    axes = {name: axes_of(name, one.shape, steps[0]) for (name, step), one in taps.items() if not step}
+    axes = {name: axes_of(name, value.shape, steps[0]) for (name, step), value in taps.items() if not step}
     with Writer(path, schema_minor=minor_of(case)) as writer:
-        for name, one in given.items():
-            writer.add(tensor(f"input.{name}", one.numpy(), axes=("batch", "query", "channel")[: one.ndim], op="input"))
-        for (name, step), one in taps.items():
-            writer.add(tensor(name, one.numpy(), step=step, axes=axes[name]))
+        for name, array in arrays.items():
+            writer.add(
+                tensor(f"input.{name}", array.numpy(), axes=("batch", "query", "channel")[: array.ndim], op="input")
+            )
+        for (name, step), value in taps.items():
+            writer.add(tensor(name, value.numpy(), step=step, axes=axes[name]))
         run = pb.Run(arithmetic=pb.ARITHMETIC_F32, backend=pb.EAGER)
         graph = pb.Graph(architecture="Qwen3MoeForCausalLM")
         digests = parameter_messages(parameters)
@@ -207,7 +209,7 @@ class Experts(nn.Module):
 def turned(x: torch.Tensor) -> torch.Tensor:
     """Queries or keys `[batch, heads, length, 10]` turned by their positions from 0."""
     angles = torch.arange(x.shape[2])[:, None] * 10000.0 ** (-torch.arange(0, 10, 2) / 10)
-    cos, sin = (torch.cat([one, one], -1) for one in (angles.cos(), angles.sin()))
+    cos, sin = (torch.cat([half, half], -1) for half in (angles.cos(), angles.sin()))
     return x * cos + torch.cat([-x[..., 5:], x[..., :5]], -1) * sin
 
 

@@ -45,9 +45,9 @@ class Mixer(nn.Module):
         seq, batch, _ = x.shape
         qkv = self.wqkv(x).view(seq, batch, -1, self.d)
         q, k, v = qkv.split([self.h, self.kv, self.kv], 2)
-        q, k = (rotated(one, self.theta, self.interleaved) for one in (self.qn(q), self.kn(k)))
-        k, v = (one.repeat_interleave(self.h // self.kv, 2) for one in (k, v))
-        q, k, v = (one.permute(1, 2, 0, 3) for one in (q, k, v))
+        q, k = (rotated(heads, self.theta, self.interleaved) for heads in (self.qn(q), self.kn(k)))
+        k, v = (heads.repeat_interleave(self.h // self.kv, 2) for heads in (k, v))
+        q, k, v = (heads.permute(1, 2, 0, 3) for heads in (q, k, v))
         out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         return self.wo(out.permute(2, 0, 1, 3).reshape(seq, batch, -1))
 
@@ -88,18 +88,20 @@ class PlainQwen3(nn.Module):
         self.eval().requires_grad_(False)
 
     def load(self, w: dict[str, torch.Tensor]) -> None:
-        own = {"wte.weight": w["model.embed_tokens.weight"], "ln_f.g": w["model.norm.weight"]}
+        state = {"wte.weight": w["model.embed_tokens.weight"], "ln_f.g": w["model.norm.weight"]}
         for i in range(len(self.blocks)):
             theirs, ours = f"model.layers.{i}.", f"blocks.{i}."
-            own[ours + "n1.g"] = w[theirs + "input_layernorm.weight"]
-            own[ours + "n2.g"] = w[theirs + "post_attention_layernorm.weight"]
-            own[ours + "mix.wqkv.weight"] = torch.cat([w[f"{theirs}self_attn.{one}_proj.weight"] for one in "qkv"])
-            own[ours + "mix.wo.weight"] = w[theirs + "self_attn.o_proj.weight"]
-            own[ours + "mix.qn.g"] = w[theirs + "self_attn.q_norm.weight"]
-            own[ours + "mix.kn.g"] = w[theirs + "self_attn.k_norm.weight"]
-            own[ours + "ffn.w13.weight"] = torch.cat([w[f"{theirs}mlp.{one}_proj.weight"] for one in ("gate", "up")])
-            own[ours + "ffn.w2.weight"] = w[theirs + "mlp.down_proj.weight"]
-        self.load_state_dict(own)
+            state[ours + "n1.g"] = w[theirs + "input_layernorm.weight"]
+            state[ours + "n2.g"] = w[theirs + "post_attention_layernorm.weight"]
+            state[ours + "mix.wqkv.weight"] = torch.cat([w[f"{theirs}self_attn.{part}_proj.weight"] for part in "qkv"])
+            state[ours + "mix.wo.weight"] = w[theirs + "self_attn.o_proj.weight"]
+            state[ours + "mix.qn.g"] = w[theirs + "self_attn.q_norm.weight"]
+            state[ours + "mix.kn.g"] = w[theirs + "self_attn.k_norm.weight"]
+            state[ours + "ffn.w13.weight"] = torch.cat(
+                [w[f"{theirs}mlp.{part}_proj.weight"] for part in ("gate", "up")]
+            )
+            state[ours + "ffn.w2.weight"] = w[theirs + "mlp.down_proj.weight"]
+        self.load_state_dict(state)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         x = self.wte(tokens).transpose(0, 1)

@@ -88,11 +88,11 @@ def test_the_size_that_is_printed_is_the_size_that_is_written(
     dtype: torch.dtype,
     tmp_path: Path,
 ) -> None:
-    made = capturing.plan(CHECKPOINT, source, target, prefill=prefill, rotate_encoder_keys=rotated, dtype=dtype)
-    capturing.capture(made, tmp_path / "c.pb", floors=False)
+    plan = capturing.plan(CHECKPOINT, source, target, prefill=prefill, rotate_encoder_keys=rotated, dtype=dtype)
+    capturing.capture(plan, tmp_path / "c.pb", floors=False)
     recording = read(tmp_path / "c.pb")
-    assert sum(t.info.bytes for t in recording) == made.bytes
-    assert {t.info.name for t in recording} == set(expected_names(made.config, made.lengths))
+    assert sum(t.info.bytes for t in recording) == plan.bytes
+    assert {t.info.name for t in recording} == set(expected_names(plan.config, plan.lengths))
 
 
 @pytest.mark.parametrize("request_", [["--source-ids", "5,6,7"], ["--target-ids", "1,2,3,4", "--prefill", 3]])
@@ -103,14 +103,14 @@ def test_only_the_last_rows_that_were_asked_for_are_captured(request_: list[obje
 
 
 def test_the_size_of_some_rows_is_the_size_that_is_written(tmp_path: Path) -> None:
-    made = capturing.plan(CHECKPOINT, [[5, 6, 7, 8]], [[1, 2, 3, 4]], prefill=3, rows=2)
-    capturing.capture(made, tmp_path / "c.pb", floors=False)
-    assert sum(t.info.bytes for t in read(tmp_path / "c.pb")) == made.bytes
+    plan = capturing.plan(CHECKPOINT, [[5, 6, 7, 8]], [[1, 2, 3, 4]], prefill=3, rows=2)
+    capturing.capture(plan, tmp_path / "c.pb", floors=False)
+    assert sum(t.info.bytes for t in read(tmp_path / "c.pb")) == plan.bytes
 
 
 def test_a_recording_that_no_protobuf_library_could_parse_is_refused(tmp_path: Path) -> None:
-    made = capturing.plan(CHECKPOINT, [], [[1, 2, 3]])
-    huge = capturing.Plan(**{**made.__dict__, "bytes": (1 << 31) - 5})
+    plan = capturing.plan(CHECKPOINT, [], [[1, 2, 3]])
+    huge = capturing.Plan(**{**plan.__dict__, "bytes": (1 << 31) - 5})
     with pytest.raises(ParityError, match="cannot be that large"):
         capturing.refuse_too_large(huge, tmp_path, floors=False)
 
@@ -126,9 +126,9 @@ def test_a_disk_that_is_too_small_is_refused_before_anything_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shutil.disk_usage", lambda _path: SimpleNamespace(free=1000))
-    made = capturing.plan(CHECKPOINT, [], [[1, 2, 3]])
+    plan = capturing.plan(CHECKPOINT, [], [[1, 2, 3]])
     with pytest.raises(ParityError, match="disk is too small"):
-        capturing.refuse_too_large(made, tmp_path, floors=False)
+        capturing.refuse_too_large(plan, tmp_path, floors=False)
 
 
 @pytest.mark.parametrize(

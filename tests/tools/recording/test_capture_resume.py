@@ -92,8 +92,8 @@ class Counted:
             if stop == ("hf", self.hf):
                 raise KeyboardInterrupt
             self.hf += 1
-            found: torch.Tensor = mlp(module, x)
-            return found
+            hidden_states: torch.Tensor = mlp(module, x)
+            return hidden_states
 
         def computed(run: Specification, names: Sequence[str], *arguments: Any) -> None:
             if ".layers." in names[0]:
@@ -144,11 +144,11 @@ def test_a_capture_that_is_broken_off_goes_on_where_it_stopped(
         capturing.capture(plan(), path)
     assert list(tmp_path.iterdir()) == [work_folder_of(path)]
     finished = stop[1] + (IN_A_PASS if stop[0] == "spec" else 0)
-    counted, told, layers = Counted(monkeypatch), list[str](), list[tuple[int, int]]()
-    capturing.capture(plan(), path, progress=told.append, layers=lambda *done: layers.append(done))
+    counted, lines, layers = Counted(monkeypatch), list[str](), list[tuple[int, int]]()
+    capturing.capture(plan(), path, progress=lines.append, layers=lambda *done: layers.append(done))
     assert counted.hf + counted.spec == PASSES * IN_A_PASS - finished
     assert (
-        told[0] == f"going on where it was interrupted: {min(finished, IN_A_PASS)} of {IN_A_PASS} layers are recorded"
+        lines[0] == f"going on where it was interrupted: {min(finished, IN_A_PASS)} of {IN_A_PASS} layers are recorded"
     )
     assert [done for done, _ in layers] == sorted(done for done, _ in layers)
     assert layers[-1] == (PASSES * IN_A_PASS, PASSES * IN_A_PASS)
@@ -238,9 +238,9 @@ def test_other_inputs_or_another_checkpoint_are_another_request(
     interrupted(path, monkeypatch, ("hf", 4))
     inputs = capturing.plan(CHECKPOINT, [[5, 6, 7, 9], [9, 10]], TARGET, prefill=PREFILL)
     checkpoint = capturing.plan(CHECKPOINT.with_name("window-encoder"), SOURCE, TARGET, prefill=PREFILL)
-    for made, named in ((inputs, "inputs"), (checkpoint, "checkpoint")):
+    for altered, named in ((inputs, "inputs"), (checkpoint, "checkpoint")):
         with pytest.raises(ParityError, match=f"different (.*, )?{named}"):
-            capturing.capture(made, path)
+            capturing.capture(altered, path)
 
 
 def test_two_captures_of_one_golden_at_a_time_are_refused(tmp_path: Path) -> None:
@@ -295,16 +295,16 @@ def test_a_capture_that_ends_before_its_first_layer_leaves_nothing(
 
 def test_a_tiny_model_needs_one_file_for_each_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resuming, "SECONDS", 1000.0)
-    made: list[str] = []
+    files: list[str] = []
     end = Pass.end
 
     def look(self: Pass) -> None:
         end(self)
-        made.extend(sorted(file.name for file in self.folder.glob(f"{self.name}-*.pb")))
+        files.extend(sorted(file.name for file in self.folder.glob(f"{self.name}-*.pb")))
 
     monkeypatch.setattr(Pass, "end", look)
     capturing.capture(plan(), tmp_path / "request.pb")
-    assert made == [f"{name}-000000.pb" for name in ("run", "truth", "sequential", "above", "below")]
+    assert files == [f"{name}-000000.pb" for name in ("run", "truth", "sequential", "above", "below")]
 
 
 def test_the_command_goes_on_and_says_so(uninterrupted: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -332,7 +332,7 @@ def test_a_model_is_streamed_when_memory_is_short_or_when_asked(
         load = getattr(module, name)
         monkeypatch.setattr(module, name, lambda *a, n=name, f=load: (loaded.append(n), f(*a))[1])
     command = ["capture", "--model", CHECKPOINT, "--out", tmp_path, "--target-ids", "1,2", "--no-floors", *options]
-    result = CliRunner().invoke(main, [str(one) for one in command])
+    result = CliRunner().invoke(main, [str(argument) for argument in command])
     assert result.exit_code == 0, result.output
     assert ("streamed from the disk" in result.output) is streams
     assert loaded == ["load_streamed" if streams else "load_in_memory"]
@@ -363,19 +363,19 @@ def test_the_space_that_a_capture_needs_is_what_its_files_take(
         write(recording, held, folder, path)
 
     monkeypatch.setattr(make_golden, "_write", look)
-    made = plan(**options)
-    capturing.capture(made, tmp_path / "request.pb", floors=floors)
-    told = work_bytes(made.config, made.lengths, made.bytes, ARITHMETIC[made.dtype], floors=floors)
-    assert 0.9 * told <= taken[0] <= told
+    request = plan(**options)
+    capturing.capture(request, tmp_path / "request.pb", floors=floors)
+    expected = work_bytes(request.config, request.lengths, request.bytes, ARITHMETIC[request.dtype], floors=floors)
+    assert 0.9 * expected <= taken[0] <= expected
 
 
 def test_what_an_interrupted_capture_has_written_need_not_be_free_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = plan()
-    told = work_bytes(made.config, made.lengths, made.bytes, ARITHMETIC[made.dtype], floors=True)
-    free = made.bytes + (1 << 20) + told - 1
+    request = plan()
+    expected = work_bytes(request.config, request.lengths, request.bytes, ARITHMETIC[request.dtype], floors=True)
+    free = request.bytes + (1 << 20) + expected - 1
     monkeypatch.setattr("shutil.disk_usage", lambda _path: SimpleNamespace(free=free))
     with pytest.raises(ParityError, match="disk is too small"):
-        capturing.refuse_too_large(made, tmp_path, floors=True)
-    capturing.refuse_too_large(made, tmp_path, floors=True, kept=1)
+        capturing.refuse_too_large(request, tmp_path, floors=True)
+    capturing.refuse_too_large(request, tmp_path, floors=True, kept=1)

@@ -34,6 +34,6 @@ def test_an_implementation_without_its_function_says_how_both_are_named(tmp_path
 
 def test_inputs_may_be_given_to_torch_and_changed_without_changing_the_golden():
     golden = read(GOLDEN)
-    given = inputs_of(golden)["input.x"]
-    torch.from_numpy(given).zero_()  # warns of what is read-only, and a warning is an error here
+    array = inputs_of(golden)["input.x"]
+    torch.from_numpy(array).zero_()  # warns of what is read-only, and a warning is an error here
     assert golden["input.x", 0].array.any()

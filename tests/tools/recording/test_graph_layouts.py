@@ -107,24 +107,24 @@ def test_taps_are_assigned_by_name_short_or_long_a_step_or_all_at_once(case: Cas
         recording["logits", 2] = case.golden["logits", 2].array
         recording["layers.1.gate", :] = gate
         recording["model.layers.1.mlp.gate[2]"] = case.golden["model.layers.1.mlp.gate[2]", 0].array.astype(np.int32)
-    made = read(recording.path, digests=True)
-    names = [item.key for item in made if not item.info.name.startswith("input.")]
+    recorded = read(recording.path, digests=True)
+    names = [item.key for item in recorded if not item.info.name.startswith("input.")]
     assert names == [
         ("model.layers.0", 0),
         ("logits", 2),
         *[("model.layers.1.mlp.gate", step) for step in range(len(STEPS))],
         ("model.layers.1.mlp.gate[2]", 0),
     ]
-    assert distance(made, case.golden) == 0 and made.case == case.golden.case
+    assert distance(recorded, case.golden) == 0 and recorded.case == case.golden.case
 
 
 def test_logits_of_the_last_position_are_those_of_the_last_step(case: Case, tmp_path: Path) -> None:
     last = case.golden["logits", 2].array[:, -1]
     with qwen3_parity.record(None, case, path=tmp_path / "last.pb") as recording:
         recording["logits", :] = last
-    (made,) = [item for item in read(recording.path) if not item.info.name.startswith("input.")]
-    assert made.key == ("logits", 2)
-    np.testing.assert_array_equal(made.array[:, 0], last)
+    (logits,) = [item for item in read(recording.path) if not item.info.name.startswith("input.")]
+    assert logits.key == ("logits", 2)
+    np.testing.assert_array_equal(logits.array[:, 0], last)
 
 
 @pytest.mark.parametrize(

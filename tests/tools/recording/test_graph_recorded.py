@@ -35,10 +35,10 @@ def keys(case: Case, *, states: bool = True) -> set[tuple[str, int]]:
 
 def test_the_case_gives_what_the_forward_takes_whole_and_in_steps(case: Case) -> None:
     assert set(case.inputs) == {"input_ids", "attention_mask", "position_ids"}
-    assert {tuple(one.shape) for one in case.inputs.values()} == {(BATCH, SLOTS)}
-    assert [tuple(one["input_ids"].shape) for one in case.steps] == [(BATCH, length) for length in STEPS]
-    assert [one["attention_mask"].shape[1] for one in case.steps] == [7, 8, 12]
-    assert [int(one["position_ids"][0, 0]) for one in case.steps] == [0, 7, 8]
+    assert {tuple(array.shape) for array in case.inputs.values()} == {(BATCH, SLOTS)}
+    assert [tuple(step["input_ids"].shape) for step in case.steps] == [(BATCH, length) for length in STEPS]
+    assert [step["attention_mask"].shape[1] for step in case.steps] == [7, 8, 12]
+    assert [int(step["position_ids"][0, 0]) for step in case.steps] == [0, 7, 8]
 
 
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
@@ -47,12 +47,12 @@ def test_hugging_faces_model_is_recorded_step_by_step(case: Case, attention: str
     with qwen3_parity.record(model, case, path=tmp_path / "steps.pb") as recording:
         for step in case.steps:
             cache = model(**step, **{CACHE: cache}, use_cache=True)[CACHE]
-    made = read(recording.path, digests=True)
+    recorded = read(recording.path, digests=True)
     without = {key for key in keys(case) if attention == "sdpa" and key[0].endswith(PROBS)}
-    assert {item.key for item in made} == keys(case) - without
-    assert distance(made, case.golden) < 1e-5
-    assert set(made.run.materialised) == {name for name, _ in keys(case) - without if not name.startswith("input.")}
-    assert made.parameters and made.run.backend == {"sdpa": pb.SDPA, "eager": pb.EAGER}[attention]
+    assert {item.key for item in recorded} == keys(case) - without
+    assert distance(recorded, case.golden) < 1e-5
+    assert set(recorded.run.materialised) == {name for name, _ in keys(case) - without if not name.startswith("input.")}
+    assert recorded.parameters and recorded.run.backend == {"sdpa": pb.SDPA, "eager": pb.EAGER}[attention]
 
 
 @pytest.mark.parametrize("ends", [(3,), (1, 3), (2, 3)])
@@ -61,11 +61,13 @@ def test_forwards_over_several_steps_are_cut_into_them(case: Case, ends: tuple[i
     with qwen3_parity.record(model, case, path=tmp_path / "chunks.pb") as recording:
         for end in ends:
             stop = sum(STEPS[:end])
-            now = {name: one[:, 0 if name == "attention_mask" else start : stop] for name, one in case.inputs.items()}
+            now = {
+                name: array[:, 0 if name == "attention_mask" else start : stop] for name, array in case.inputs.items()
+            }
             cache, start = model(**now, **{CACHE: cache}, use_cache=True)[CACHE], stop
-    made = read(recording.path)
-    assert {item.key for item in made} == {key for key in keys(case) if not key[0].endswith(PROBS)}
-    assert distance(made, case.golden) < 1e-5
+    recorded = read(recording.path)
+    assert {item.key for item in recorded} == {key for key in keys(case) if not key[0].endswith(PROBS)}
+    assert distance(recorded, case.golden) < 1e-5
 
 
 def test_what_attention_gets_and_gives_is_recorded_under_its_modules_path(case: Case, tmp_path: Path) -> None:
@@ -83,12 +85,12 @@ def test_a_module_of_other_names_and_flat_rows_is_recorded_by_a_map(case: Case, 
     model = Flat(moe())
     with qwen3_parity.record(model, case, FLAT, tmp_path / "flat.pb") as recording, torch.no_grad():
         model(case.inputs["input_ids"])
-    made = read(recording.path)
-    assert distance(made, case.golden) < 1e-5
-    assert len({name for name, _ in (item.key for item in made)}) == 3 + 3 + 2 * 11
-    golden = {one.name: one for one in case.golden.parameters}
-    told = [one for one in made.parameters if one.sha256]
-    assert len(told) > 10 and all(one == golden[one.name] for one in told)
+    recorded = read(recording.path)
+    assert distance(recorded, case.golden) < 1e-5
+    assert len({name for name, _ in (item.key for item in recorded)}) == 3 + 3 + 2 * 11
+    golden = {parameter.name: parameter for parameter in case.golden.parameters}
+    digested = [parameter for parameter in recorded.parameters if parameter.sha256]
+    assert len(digested) > 10 and all(parameter == golden[parameter.name] for parameter in digested)
 
 
 class Around(nn.Module):
@@ -107,12 +109,12 @@ def test_a_prefix_may_be_missing_or_added(case: Case, form: str, tmp_path: Path)
     model: nn.Module = Around(moe("sdpa")) if form == "around" else moe("sdpa").model
     with qwen3_parity.record(model, case, path=tmp_path / "prefix.pb") as recording:
         model(**case.inputs)
-    made = read(recording.path)
+    recorded = read(recording.path)
     lacking = {"lm_head", "logits"} if form == "base" else set[str]()
-    assert {item.info.name for item in made} == {
+    assert {item.info.name for item in recorded} == {
         name for name, _ in keys(case) if not name.endswith(PROBS) and name not in lacking
     }
-    assert distance(made, case.golden) < 1e-5
+    assert distance(recorded, case.golden) < 1e-5
 
 
 def test_a_model_whose_modules_are_called_otherwise_is_refused_with_the_nearest(case: Case) -> None:
@@ -142,24 +144,24 @@ def test_what_has_a_shape_of_its_own_is_left_out_in_one_sentence(case: Case, tmp
 
 
 def test_calls_and_places_have_names_and_a_row_a_text_needs_no_positions(tmp_path: Path) -> None:
-    model, given, taps = Twice(), {"input_ids": inputs()["input_ids"]}, Taps()
+    model, arrays, taps = Twice(), {"input_ids": inputs()["input_ids"]}, Taps()
     with hooked(model, taps, 0), torch.no_grad():
-        taps |= {(name, 0): one for name, one in model(**given).items()}
-    write(tmp_path / "twice.pb", taps, given, (SLOTS,), {})
+        taps |= {(name, 0): value for name, value in model(**arrays).items()}
+    write(tmp_path / "twice.pb", taps, arrays, (SLOTS,), {})
     assert {"norm", "norm#2", "pair", "pair[2]", "pool", "pooler_output"} <= {name for name, _ in taps}
     case = qwen3_parity.golden(tmp_path / "twice.pb")
     with qwen3_parity.record(model, case, path=tmp_path / "made.pb") as recording, torch.no_grad():
         model(**case.inputs)
-    made = read(recording.path)
-    assert {item.key for item in made} == keys(case) and distance(made, case.golden) == 0
+    recorded = read(recording.path)
+    assert {item.key for item in recorded} == keys(case) and distance(recorded, case.golden) == 0
 
 
 def test_half_precision_is_recorded_as_it_is(case: Case, tmp_path: Path) -> None:
     model = moe("sdpa").bfloat16()
     with qwen3_parity.record(model, case, path=tmp_path / "half.pb") as recording:
         model(**case.inputs)
-    made = read(recording.path)
-    assert made["model.norm", 1].info.dtype == pb.BF16 and made.run.arithmetic == pb.ARITHMETIC_BF16
+    recorded = read(recording.path)
+    assert recorded["model.norm", 1].info.dtype == pb.BF16 and recorded.run.arithmetic == pb.ARITHMETIC_BF16
 
 
 def test_of_a_compiled_model_what_is_outside_is_recorded_and_the_rest_said(case: Case, tmp_path: Path) -> None:

@@ -81,10 +81,10 @@ def test_a_map_that_fits_nothing_is_refused(case: Case, name: str, tmp_path: Pat
 
 
 def test_what_is_no_tensor_is_no_tap(tmp_path: Path) -> None:
-    model, given, taps = Twice(), {"input_ids": inputs()["input_ids"]}, Taps()
+    model, arrays, taps = Twice(), {"input_ids": inputs()["input_ids"]}, Taps()
     with hooked(model, taps, 0), torch.no_grad():
-        model(**given)
-    write(tmp_path / "twice.pb", taps, given, (SLOTS,), {})
+        model(**arrays)
+    write(tmp_path / "twice.pb", taps, arrays, (SLOTS,), {})
     case = qwen3_parity.golden(tmp_path / "twice.pb")
     with (
         pytest.raises(ParityError, match=r"this is no tensor(.|\n)*got: *NoneType"),
@@ -102,7 +102,7 @@ def test_what_a_map_leaves_out_alone_leaves_the_rest_as_it_is(case: Case, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("given", "steps", "says"),
+    ("arrays", "steps", "says"),
     [
         ({"input_ids": inputs()["input_ids"]}, (7, 4), "the steps of the case are not those of its ids"),
         ({"input_ids": inputs()["input_ids"]}, (), "the steps of the case are not those of its ids"),
@@ -112,9 +112,9 @@ def test_what_a_map_leaves_out_alone_leaves_the_rest_as_it_is(case: Case, tmp_pa
     ],
 )
 def test_a_golden_whose_inputs_tell_no_steps_is_refused(
-    given: dict[str, torch.Tensor], steps: tuple[int, ...], says: str, tmp_path: Path
+    arrays: dict[str, torch.Tensor], steps: tuple[int, ...], says: str, tmp_path: Path
 ) -> None:
-    write(tmp_path / "odd.pb", {("lm_head", 0): torch.zeros(2)}, given, steps or (SLOTS,), {})
+    write(tmp_path / "odd.pb", {("lm_head", 0): torch.zeros(2)}, arrays, steps or (SLOTS,), {})
     case = qwen3_parity.golden(tmp_path / "odd.pb")
     case.golden.case.steps[:] = steps
     with pytest.raises(ParityError, match=says):
@@ -124,7 +124,7 @@ def test_a_golden_whose_inputs_tell_no_steps_is_refused(
         qwen3_parity.record(None, case, path=tmp_path / "none.pb") as recording,
     ):
         recording["lm_head"] = np.zeros(2, np.float32)
-    assert [one.name for one in tmp_path.iterdir()] == ["odd.pb"]
+    assert [path.name for path in tmp_path.iterdir()] == ["odd.pb"]
 
 
 def test_beside_a_decoders_inputs_those_of_its_encoder_stand_whole_in_each_step() -> None:
@@ -135,7 +135,7 @@ def test_beside_a_decoders_inputs_those_of_its_encoder_stand_whole_in_each_step(
         "decoder_attention_mask": np.zeros((2, 5)),
     }
     cut = until(arrays, {}, 5, 3, 4)
-    assert {name: one.shape[1] for name, one in cut.items()} == {
+    assert {name: array.shape[1] for name, array in cut.items()} == {
         "input_ids": 5,
         "attention_mask": 5,
         "decoder_input_ids": 1,
@@ -150,7 +150,7 @@ def test_positions_of_several_kinds_are_cut_where_their_axes_say() -> None:
         "attention_mask": np.zeros((2, 1, 5, 5)),
     }
     axes = {"position_ids": ("channel", "batch", "query"), "attention_mask": ("batch", "channel", "query", "key")}
-    assert {name: one.shape for name, one in until(arrays, axes, 5, 3, 4).items()} == {
+    assert {name: array.shape for name, array in until(arrays, axes, 5, 3, 4).items()} == {
         "input_ids": (2, 1),
         "position_ids": (3, 2, 1),
         "attention_mask": (2, 1, 1, 4),
@@ -193,6 +193,6 @@ def test_match_names_says_that_it_knows_no_such_network(case: Case) -> None:
     ],
 )
 def test_a_prefix_is_the_one_under_which_most_paths_meet(theirs: list[str], pair: tuple[str, str]) -> None:
-    found = prefixes_of(["model.layers.0.mlp", "model.norm", "lm_head"], ["", *theirs])
-    meet = [found.path(path, theirs) for path in ("model.layers.0.mlp", "model.norm", "lm_head")]
-    assert found == pair and [path for path in meet if path] == theirs
+    prefixes = prefixes_of(["model.layers.0.mlp", "model.norm", "lm_head"], ["", *theirs])
+    meet = [prefixes.path(path, theirs) for path in ("model.layers.0.mlp", "model.norm", "lm_head")]
+    assert prefixes == pair and [path for path in meet if path] == theirs

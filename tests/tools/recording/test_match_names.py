@@ -36,7 +36,7 @@ def case() -> Case:
 
 
 @pytest.fixture(scope="module")
-def right(case: Case) -> dict[str, Match]:
+def sound(case: Case) -> dict[str, Match]:
     return by_tap(PlainQwen3(case.checkpoint), case)
 
 
@@ -46,25 +46,25 @@ def wrong(case: Case) -> dict[str, Match]:
 
 
 def by_tap(model: nn.Module, case: Case) -> dict[str, Match]:
-    found, missing = match_names(model, case)
+    matches, missing = match_names(model, case)
     assert not missing
-    return {pattern.rpartition(".")[2]: match for match in found for pattern in match.named.patterns}
+    return {pattern.rpartition(".")[2]: match for match in matches for pattern in match.named.patterns}
 
 
-def test_what_agrees_in_every_layer_is_certain(right: dict[str, Match]) -> None:
-    assert {match.sure for match in right.values()} == {3}
-    assert right["o_proj"].named.path == "blocks.{layer}.mix.wo"
-    assert right["act"].named.key == "blocks.{layer}.ffn.w2:input"
+def test_what_agrees_in_every_layer_is_certain(sound: dict[str, Match]) -> None:
+    assert {match.sure for match in sound.values()} == {3}
+    assert sound["o_proj"].named.path == "blocks.{layer}.mix.wo"
+    assert sound["act"].named.key == "blocks.{layer}.ffn.w2:input"
 
 
-def test_fused_products_are_found_with_the_order_of_their_parts(right: dict[str, Match]) -> None:
-    ends = [pattern.rpartition(".")[2] for pattern in right["k_proj"].named.patterns]
+def test_fused_products_are_found_with_the_order_of_their_parts(sound: dict[str, Match]) -> None:
+    ends = [pattern.rpartition(".")[2] for pattern in sound["k_proj"].named.patterns]
     assert ends == ["q_proj", "k_proj", "v_proj"]
-    assert right["up_proj"].named.path == "blocks.{layer}.ffn.w13"
+    assert sound["up_proj"].named.path == "blocks.{layer}.ffn.w13"
 
 
-def test_a_mistake_hides_no_module(right: dict[str, Match], wrong: dict[str, Match]) -> None:
-    assert {tap: match.named for tap, match in wrong.items()} == {tap: match.named for tap, match in right.items()}
+def test_a_mistake_hides_no_module(sound: dict[str, Match], wrong: dict[str, Match]) -> None:
+    assert {tap: match.named for tap, match in wrong.items()} == {tap: match.named for tap, match in sound.items()}
 
 
 def test_behind_a_mistake_it_says_why_it_thinks_so(wrong: dict[str, Match]) -> None:
@@ -80,8 +80,8 @@ def test_a_module_that_is_known_by_nothing_but_its_shape_is_a_guess(case: Case) 
     torch.manual_seed(0)
     for block in model.blocks:
         nn.init.normal_(block.mix.wo.weight)
-    found = by_tap(model, case)
-    assert (found["o_proj"].named.path, found["o_proj"].sure) == ("blocks.{layer}.mix.wo", 0)
+    matches = by_tap(model, case)
+    assert (matches["o_proj"].named.path, matches["o_proj"].sure) == ("blocks.{layer}.mix.wo", 0)
 
 
 def test_keys_that_take_turns_with_queries_are_found_in_their_groups(case: Case) -> None:
@@ -92,7 +92,7 @@ def test_keys_that_take_turns_with_queries_are_found_in_their_groups(case: Case)
 
         def __init__(self, plain: nn.Linear) -> None:
             super().__init__()
-            q, k, v = (one.view(2, -1, 40) for one in plain.weight.split([60, 20, 20]))
+            q, k, v = (part.view(2, -1, 40) for part in plain.weight.split([60, 20, 20]))
             self.weight = nn.Parameter(torch.cat([q, k, v], 1).reshape(100, 40), requires_grad=False)
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -105,13 +105,13 @@ def test_keys_that_take_turns_with_queries_are_found_in_their_groups(case: Case)
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             q, k, v = self.fused(x).unflatten(-1, (2, 50)).split([30, 10, 10], -1)
-            return torch.cat([one.flatten(-2) for one in (q, k, v)], -1)
+            return torch.cat([heads.flatten(-2) for heads in (q, k, v)], -1)
 
     for block in model.blocks:
         block.mix.wqkv = Unturned(block.mix.wqkv)
-    found = {match.named.path: match.named for match in match_names(model, case)[0]}
-    wanted = found.get("blocks.{layer}.mix.wqkv.fused") or found["blocks.{layer}.mix.wqkv"]
-    assert wanted.groups == ("kv_heads" if wanted.path.endswith("fused") else "")
+    modules = {match.named.path: match.named for match in match_names(model, case)[0]}
+    fused = modules.get("blocks.{layer}.mix.wqkv.fused") or modules["blocks.{layer}.mix.wqkv"]
+    assert fused.groups == ("kv_heads" if fused.path.endswith("fused") else "")
 
 
 def test_the_file_is_a_name_map(case: Case, wrong: dict[str, Match], tmp_path: Path) -> None:

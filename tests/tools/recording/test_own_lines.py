@@ -96,9 +96,9 @@ def test_a_diagnosis_says_it_in_text_json_and_page(wrong: Path, tmp_path: Path) 
     said = f"{FILE}:{line('F.scaled_dot_product_attention(')}, blocks.0.mix"
     text = CliRunner().invoke(main, ["diagnose", str(wrong)])
     assert f"  your {said}\n" in text.output and "rope.interleaved" in text.output
-    found = json.loads(CliRunner().invoke(main, ["diagnose", str(wrong), "--json"]).stdout)
+    diagnosis = json.loads(CliRunner().invoke(main, ["diagnose", str(wrong), "--json"]).stdout)
     number = line("F.scaled_dot_product_attention(")
-    assert found["faults"][0]["origin"] == {"module": "blocks.0.mix", "file": FILE, "line": number}
+    assert diagnosis["faults"][0]["origin"] == {"module": "blocks.0.mix", "file": FILE, "line": number}
     page = tmp_path / "page.html"
     assert CliRunner().invoke(main, ["report", str(wrong), "--out", str(page)]).exit_code == 1
     assert page.read_text().count(f"<code>{said}</code>") == 1
@@ -109,8 +109,8 @@ def test_a_folders_diagnosis_says_it_too(wrong: Path, tmp_path: Path) -> None:
     shutil.copy(wrong, tmp_path / "decoder" / "plain.pb")
     said = f"{FILE}:{line('F.scaled_dot_product_attention(')}, blocks.0.mix"
     assert f"  your {said}\n" in CliRunner().invoke(main, ["diagnose", str(tmp_path)]).output
-    found = json.loads(CliRunner().invoke(main, ["diagnose", str(tmp_path), "--json"]).stdout)
-    assert [mistake["origins"] for mistake in found["mistakes"]] == [[said]]
+    diagnosis = json.loads(CliRunner().invoke(main, ["diagnose", str(tmp_path), "--json"]).stdout)
+    assert [mistake["origins"] for mistake in diagnosis["mistakes"]] == [[said]]
 
 
 def test_nothing_is_said_where_no_line_is_known(wrong: Path, tmp_path: Path) -> None:
@@ -121,8 +121,8 @@ def test_nothing_is_said_where_no_line_is_known(wrong: Path, tmp_path: Path) -> 
     write(tmp_path / "dump.pb", replace(recording, run=run))
     text = CliRunner().invoke(main, ["diagnose", str(tmp_path / "dump.pb")])
     assert "rope.interleaved" in text.output and f"{FILE}:" not in text.output and "  your " not in text.output
-    found = json.loads(CliRunner().invoke(main, ["diagnose", str(tmp_path / "dump.pb"), "--json"]).stdout)
-    assert [fault["origin"] for fault in found["faults"]] == [None] * len(found["faults"]) != []
+    diagnosis = json.loads(CliRunner().invoke(main, ["diagnose", str(tmp_path / "dump.pb"), "--json"]).stdout)
+    assert [fault["origin"] for fault in diagnosis["faults"]] == [None] * len(diagnosis["faults"]) != []
 
 
 def test_a_hostile_origin_is_shown_and_obeyed_by_nobody(wrong: Path, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def stubborn(names: tuple[str, ...], run: pb.Run | None = None) -> Callable[...,
     """A factory of an implementation that repeats the golden's taps of these names, and no others."""
 
     def build(case: pb.Case, checkpoints: Mapping[str, Path]) -> Callable[..., None]:
-        def runner(case: pb.Case, inputs: Mapping[str, Array], tap: Tap, wanted: Callable[[str], bool]) -> None:
+        def runner(case: pb.Case, inputs: Mapping[str, Array], tap: Tap, asked: Callable[[str], bool]) -> None:
             for t in read(GOLDEN):
                 if t.info.name in names:
                     tap(t.info.name, t.info.step, t.array)
@@ -59,7 +59,7 @@ def test_an_implementation_that_delivers_nothing_at_all_fails(tmp_path: Path) ->
 
 def test_a_tap_without_a_name_of_the_table_fails(tmp_path: Path) -> None:
     def build(case: pb.Case, checkpoints: Mapping[str, Path]) -> Callable[..., None]:
-        def runner(case: pb.Case, inputs: Mapping[str, Array], tap: Tap, wanted: Callable[[str], bool]) -> None:
+        def runner(case: pb.Case, inputs: Mapping[str, Array], tap: Tap, asked: Callable[[str], bool]) -> None:
             tap("encoder.layers.0.attention.query", 0, np.zeros(3, np.float32))
 
         return runner
@@ -81,20 +81,20 @@ def test_nothing_is_left_behind_when_the_implementation_fails(tmp_path: Path) ->
 
 
 def test_a_second_request_is_recorded_after_the_first_on_the_same_object(tmp_path: Path) -> None:
-    seen: list[str] = []
+    requests: list[str] = []
     golden = read(CASES / "encdec" / "second_request.pb")
 
     def build(case: pb.Case, checkpoints: Mapping[str, Path]) -> Callable[..., None]:
         ours = factory()(case, checkpoints)
 
-        def runner(case: pb.Case, inputs: Mapping[str, Array], tap: Tap, wanted: Callable[[str], bool]) -> None:
-            seen.append(case.name)
-            ours(case, inputs, tap, wanted)
+        def runner(case: pb.Case, inputs: Mapping[str, Array], tap: Tap, asked: Callable[[str], bool]) -> None:
+            requests.append(case.name)
+            ours(case, inputs, tap, asked)
 
         return runner
 
     record(golden, tmp_path / "c.pb", build)
-    assert seen == ["encdec/window", "encdec/second_request"]
+    assert requests == ["encdec/window", "encdec/second_request"]
 
 
 def test_a_checkpoint_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -114,7 +114,7 @@ def models(tmp_path: Path) -> tuple[Path, Path]:
 
 
 @pytest.mark.parametrize(
-    ("change", "made", "kind", "text"),
+    ("change", "origin", "kind", "text"),
     [
         (lambda golden: None, {}, SAME, "within half a budget"),
         (noise(0.1), {}, SAME, "within half a budget"),
@@ -128,12 +128,12 @@ def models(tmp_path: Path) -> tuple[Path, Path]:
 def test_a_golden_with_a_graph_is_compared_by_values_graph_and_floors(
     models: tuple[Path, Path],
     change: Callable[[Recording], None],
-    made: dict[str, Any],
+    origin: dict[str, Any],
     kind: str,
     text: str,
 ) -> None:
     root, staging = models
-    altered_model(staging / "cases" / f"{MODEL}.pb", change, **made)
+    altered_model(staging / "cases" / f"{MODEL}.pb", change, **origin)
     [difference] = differences(staging, root)
     assert difference.kind == kind and text in difference.text
 

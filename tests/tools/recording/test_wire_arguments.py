@@ -47,9 +47,9 @@ def build(case, checkpoints):
 
 def called(arguments: str) -> str:
     """The call of Hugging Face's model by a forward of these arguments."""
-    names = [one.partition("=")[0].strip() for one in arguments.split(",")]
-    ids, mask = next(one for one in names if one not in "*/"), "attention_mask"
-    positions = next((one for one in names if one.startswith("pos")), "position_ids")
+    names = [argument.partition("=")[0].strip() for argument in arguments.split(",")]
+    ids, mask = next(name for name in names if name not in "*/"), "attention_mask"
+    positions = next((name for name in names if name.startswith("pos")), "position_ids")
     if ids == "*args":
         return "**named"
     return f"{ids}, **named" if "**named" in names else f"{ids}, attention_mask={mask}, position_ids={positions}"

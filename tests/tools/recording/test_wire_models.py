@@ -63,8 +63,8 @@ def test_hugging_faces_model_is_recorded_by_its_own_names(
 ) -> None:
     with qwen3_parity.record(hugging_face, case, path=tmp_path / "hf.pb") as recording:
         hugging_face(**case.inputs)
-    found = qwen3_parity.diagnose(case.name, recording)
-    assert found.verdicts.word == "parity" and not found.faults
+    diagnosis = qwen3_parity.diagnose(case.name, recording)
+    assert diagnosis.verdicts.word == "parity" and not diagnosis.faults
     assert {"q_rope", "k_rope", "cache_keys", "mask", "context", "cos", "logits"} <= shown(read(recording.path))
 
 
@@ -115,7 +115,7 @@ class Padded(nn.Module):
             if not self.where(self.calls - 1):
                 return attend(*qkv, **options)
             width = qkv[0].shape[-1]
-            padded = (F.pad(one, (0, 6)) for one in qkv)
+            padded = (F.pad(heads, (0, 6)) for heads in qkv)
             return attend(*padded, **options, scale=width**-0.5)[..., :width]
 
         with pytest.MonkeyPatch.context() as patch:
@@ -133,7 +133,7 @@ def test_attention_in_a_layout_of_its_own_is_left_out_in_words(case: Case, tmp_p
         qwen3_parity.record(model, case, INNER, tmp_path / "wide.pb") as recording,
     ):
         model(case.inputs["input_ids"])
-    assert {one.rpartition(".")[2] for one in recording.left_out} == {
+    assert {tap.rpartition(".")[2] for tap in recording.left_out} == {
         "q_rope", "k_rope", "cache_keys", "cache_values", "context"
     }  # fmt: skip
     assert qwen3_parity.check(case, recording).word == "parity" and "q_rope" not in shown(read(recording.path))
@@ -240,7 +240,7 @@ def tiled(model: PlainQwen3) -> Callable[..., torch.Tensor]:
 
     def wrong(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **options: bool) -> torch.Tensor:
         groups = model.blocks[0].mix.h // model.blocks[0].mix.kv
-        return attend(q, *(one[:, ::groups].repeat(1, groups, 1, 1) for one in (k, v)), **options)
+        return attend(q, *(heads[:, ::groups].repeat(1, groups, 1, 1) for heads in (k, v)), **options)
 
     return wrong
 
@@ -256,10 +256,10 @@ def test_wrongly_repeated_keys_are_no_wrong_keys(case: Case, tmp_path: Path, mon
 
 def test_nothing_of_the_recorder_stays_in_the_model(case: Case, tmp_path: Path) -> None:
     model = PlainQwen3(case.checkpoint)
-    before = [dict(one._forward_hooks) | dict(one._forward_pre_hooks) for one in model.modules()]
+    before = [dict(module._forward_hooks) | dict(module._forward_pre_hooks) for module in model.modules()]
     with pytest.raises(KeyError), qwen3_parity.record(model, case, PLAIN, tmp_path / "hooks.pb"):
         raise KeyError
-    assert [dict(one._forward_hooks) | dict(one._forward_pre_hooks) for one in model.modules()] == before
+    assert [dict(module._forward_hooks) | dict(module._forward_pre_hooks) for module in model.modules()] == before
     assert not SITES and not (tmp_path / "hooks.pb").exists()
 
 
@@ -267,6 +267,6 @@ def test_sums_in_place_change_nothing_that_was_recorded(case: Case, tmp_path: Pa
     model = PlainQwen3(case.checkpoint)  # its block adds to the residual in place
     with qwen3_parity.record(model, case, PLAIN, tmp_path / "place.pb") as recording:
         model(case.inputs["input_ids"])
-    made = read(recording.path)
-    residual, output = (made["decoder.layers.0." + one, 0].array for one in ("attn_residual", "output"))
+    recorded = read(recording.path)
+    residual, output = (recorded["decoder.layers.0." + tap, 0].array for tap in ("attn_residual", "output"))
     assert (residual != output).any()

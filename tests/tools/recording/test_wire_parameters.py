@@ -65,10 +65,10 @@ def test_rounded_weights_under_bfloat16_are_said(bits: int, by_taps: str, case: 
     recording = recorded(model, case, tmp_path / "rounded.pb")
     weights = weights_of(case.golden, GOLDEN_ROOT / "checkpoints")
     assert check(case.golden, replace(recording, parameters=()), weights).word == by_taps
-    found = diagnose(case.golden, recording, weights, work=0)
-    assert found.verdicts.exit_code == 1 and f"{count} × other bytes" in found.verdicts.problems[0].got
-    assert {fault.name for fault in found.parameters} == {name for name in digests(recording) if "_proj" in name}
-    assert {fault.says for fault in found.parameters} == {"holds values of no tensor of the checkpoint"}
+    diagnosis = diagnose(case.golden, recording, weights, work=0)
+    assert diagnosis.verdicts.exit_code == 1 and f"{count} × other bytes" in diagnosis.verdicts.problems[0].got
+    assert {fault.name for fault in diagnosis.parameters} == {name for name in digests(recording) if "_proj" in name}
+    assert {fault.says for fault in diagnosis.parameters} == {"holds values of no tensor of the checkpoint"}
 
 
 @pytest.mark.parametrize("name", [BFLOAT16, "decoder/plain", "llama/ragged_decode"])
@@ -87,9 +87,9 @@ def test_a_compiled_models_parameters_are_seen(case: Case, tmp_path: Path) -> No
 
 def test_own_names_and_fused_products_are_the_checkpoints_parameters(plain: Case, tmp_path: Path) -> None:
     recording = recorded(PlainQwen3(plain.checkpoint), plain, tmp_path / "plain.pb", names=PLAIN)
-    right = digests(plain.golden)
-    assert right.pop("lm_head.weight") == right["decoder.embed_tokens.weight"]  # used by a function, without a module
-    assert digests(recording) == right
+    stored = digests(plain.golden)
+    assert stored.pop("lm_head.weight") == stored["decoder.embed_tokens.weight"]  # used by a function, without a module
+    assert digests(recording) == stored
 
 
 def test_what_a_map_does_not_name_is_not_missing(plain: Case, tmp_path: Path) -> None:

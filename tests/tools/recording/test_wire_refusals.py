@@ -35,7 +35,7 @@ def refused(case: Case, model: PlainQwen3, tmp_path: Path) -> Callable[..., Pari
             pytest.raises(ParityError) as caught,
             qwen3_parity.record(of or model, case, names or {"wte": "embed_tokens"}, tmp_path / "x.pb"),
         ):
-            (run or (lambda one: one(case.inputs["input_ids"])))(model)
+            (run or (lambda model: model(case.inputs["input_ids"])))(model)
         assert not (tmp_path / "x.pb").exists()
         error = caught.value
         assert all((error.where, error.rule, error.expected, error.got, error.next_step))
@@ -78,18 +78,18 @@ RUNS: list[tuple[Callable[[PlainQwen3, torch.Tensor], object], str]] = [
 ]
 
 
-def told(error: ParityError, words: str) -> bool:
+def says_all(error: ParityError, words: str) -> bool:
     return all(word in str(error) for word in words.split(" | "))
 
 
 @pytest.mark.parametrize(("names", "words"), NAMES)
 def test_a_name_map_that_does_not_fit(names: object, words: str, refused: Callable[..., ParityError]) -> None:
-    assert told(refused(names), words)
+    assert says_all(refused(names), words)
 
 
 @pytest.mark.parametrize(("run", "words"), RUNS)
 def test_a_run_that_is_not_the_cases(run: Any, words: str, case: Case, refused: Callable[..., ParityError]) -> None:
-    assert told(refused(run=lambda model: run(model, case.inputs["input_ids"])), words)
+    assert says_all(refused(run=lambda model: run(model, case.inputs["input_ids"])), words)
 
 
 def test_a_module_that_gives_no_tensor(case: Case, refused: Callable[..., ParityError]) -> None:

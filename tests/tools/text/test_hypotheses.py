@@ -20,50 +20,56 @@ from qwen3_parity.text.table import TABLE
 Change = Callable[[pb.Tokenization], None]
 
 _FILE = GOLDEN_ROOT / "tokenizers" / "tiny" / "tokenizer.json"
-FIRST_ADDED = min(one["id"] for one in json.loads(_FILE.read_text(encoding="utf-8"))["added_tokens"])
+FIRST_ADDED = min(token["id"] for token in json.loads(_FILE.read_text(encoding="utf-8"))["added_tokens"])
 
 
 def explained(case: str, stage: str, change: Change) -> list[str]:
     """Names of what explains a stage of a golden, changed by hand; the best first, and the equally good ones."""
     golden: Recording = read(GOLDEN_ROOT / "cases" / "tokenization" / f"{case}.pb")
-    own = pb.Tokenization()
-    own.CopyFrom(golden.tokenization)
-    change(own)
-    candidate = replace(golden, tokenization=own, source="candidate.pb")
+    changed = pb.Tokenization()
+    changed.CopyFrom(golden.tokenization)
+    change(changed)
+    candidate = replace(golden, tokenization=changed, source="candidate.pb")
     faults = diagnose_tokenization(golden, candidate, directory_of(golden, None)).faults
-    (fault,) = [one for one in faults if one.stage == stage]
+    (fault,) = [fault for fault in faults if fault.stage == stage]
     best = fault.explanations[0].contradicted
-    return [one.name for one in fault.explanations if one.whole == one.of and one.contradicted == best]
+    return [
+        explanation.name
+        for explanation in fault.explanations
+        if explanation.whole == explanation.of and explanation.contradicted == best
+    ]
 
 
-def plain(given: pb.Tokenization) -> Iterator[tuple[pb.Encoding, pb.Segment]]:
-    return ((one, s) for one in given.encoding for s in one.segment if not s.HasField("added_token"))
+def plain(tokenization: pb.Tokenization) -> Iterator[tuple[pb.Encoding, pb.Segment]]:
+    return (
+        (encoding, s) for encoding in tokenization.encoding for s in encoding.segment if not s.HasField("added_token")
+    )
 
 
 def normalized(form: Callable[[str], str]) -> Change:
-    def change(own: pb.Tokenization) -> None:
-        for encoding, segment in plain(own):
+    def change(tokenization: pb.Tokenization) -> None:
+        for encoding, segment in plain(tokenization):
             segment.normalized = form(encoding.text[segment.begin : segment.end])
 
     return change
 
 
 def cut(pattern: str) -> Change:
-    def change(own: pb.Tokenization) -> None:
-        for _, segment in plain(own):
+    def change(tokenization: pb.Tokenization) -> None:
+        for _, segment in plain(tokenization):
             text = segment.normalized
-            sizes = list(accumulate((len(one.encode()) for one in text), initial=0))
+            sizes = list(accumulate((len(character.encode()) for character in text), initial=0))
             del segment.pre_token[:]
-            for found in re.finditer(pattern, text):
-                (begin, end) = found.span()
+            for match in re.finditer(pattern, text):
+                (begin, end) = match.span()
                 segment.pre_token.add(begin=begin, end=end, begin_byte=sizes[begin], end_byte=sizes[end])
 
     return change
 
 
 def pieces(of: Callable[[pb.Segment, pb.PreToken], None]) -> Change:
-    def change(own: pb.Tokenization) -> None:
-        for _, segment in plain(own):
+    def change(tokenization: pb.Tokenization) -> None:
+        for _, segment in plain(tokenization):
             for piece in segment.pre_token:
                 of(segment, piece)
 
@@ -78,51 +84,51 @@ def symbols_of(change: Callable[[str], str]) -> Change:
 
 
 def ids(change: Callable[[list[int]], list[int]]) -> Change:
-    def all_of(own: pb.Tokenization) -> None:
-        for encoding in own.encoding:
+    def all_of(tokenization: pb.Tokenization) -> None:
+        for encoding in tokenization.encoding:
             encoding.id[:] = change(list(encoding.id))
 
     return all_of
 
 
 def offsets(size: Callable[[str], int]) -> Change:
-    def all_of(own: pb.Tokenization) -> None:
-        for one in own.encoding:
-            for span in one.offset:
-                span.begin, span.end = size(one.text[: span.begin]), size(one.text[: span.end])
+    def all_of(tokenization: pb.Tokenization) -> None:
+        for encoding in tokenization.encoding:
+            for span in encoding.offset:
+                span.begin, span.end = size(encoding.text[: span.begin]), size(encoding.text[: span.end])
 
     return all_of
 
 
 def decoded(change: Callable[[pb.Decoding], None]) -> Change:
-    def all_of(own: pb.Tokenization) -> None:
-        for one in own.decoding:
-            change(one)
+    def all_of(tokenization: pb.Tokenization) -> None:
+        for decoding in tokenization.decoding:
+            change(decoding)
 
     return all_of
 
 
-def _alone(one: pb.Decoding) -> None:
-    if not one.skip_special_tokens:
-        one.text = "".join(piece.decode(errors="replace") for piece in one.piece)
+def _alone(decoding: pb.Decoding) -> None:
+    if not decoding.skip_special_tokens:
+        decoding.text = "".join(piece.decode(errors="replace") for piece in decoding.piece)
 
 
-def _chunks_alone(one: pb.Decoding) -> None:
-    if not one.skip_special_tokens:
-        one.chunk[:] = [*(piece.decode(errors="replace") for piece in one.piece), ""]
+def _chunks_alone(decoding: pb.Decoding) -> None:
+    if not decoding.skip_special_tokens:
+        decoding.chunk[:] = [*(piece.decode(errors="replace") for piece in decoding.piece), ""]
 
 
-def _no_end(one: pb.Decoding) -> None:
-    if not one.skip_special_tokens:
+def _no_end(decoding: pb.Decoding) -> None:
+    if not decoding.skip_special_tokens:
         decoder = getincrementaldecoder("utf-8")("replace")
-        one.chunk[:] = [decoder.decode(piece) for piece in one.piece]
+        decoding.chunk[:] = [decoder.decode(piece) for piece in decoding.piece]
 
 
 def rows(change: Callable[[pb.Batch, pb.BatchRow], None]) -> Change:
-    def all_of(own: pb.Tokenization) -> None:
-        for one in own.batch:
-            for row in one.row:
-                change(one, row)
+    def all_of(tokenization: pb.Tokenization) -> None:
+        for batch in tokenization.batch:
+            for row in batch.row:
+                change(batch, row)
 
     return all_of
 
@@ -133,13 +139,13 @@ def _left(_: pb.Batch, row: pb.BatchRow) -> None:
 
 
 def _inverted(_: pb.Batch, row: pb.BatchRow) -> None:
-    row.attention_mask[:] = [1 - one for one in row.attention_mask]
+    row.attention_mask[:] = [1 - bit for bit in row.attention_mask]
 
 
-def _thinking(own: pb.Tokenization) -> None:
-    for one in own.conversation:
-        if one.thinking == pb.THINKING_OFF and one.add_generation_prompt:
-            one.rendered = one.rendered.removesuffix("<think>\n\n</think>\n\n")
+def _thinking(tokenization: pb.Tokenization) -> None:
+    for conversation in tokenization.conversation:
+        if conversation.thinking == pb.THINKING_OFF and conversation.add_generation_prompt:
+            conversation.rendered = conversation.rendered.removesuffix("<think>\n\n</think>\n\n")
 
 
 def _latin1(text: str) -> str:
@@ -162,9 +168,12 @@ MADE: dict[str, tuple[str, Change]] = {
         "words",
         pieces(lambda _, piece: piece.merge.__setitem__(slice(None), [rank + 1 for rank in piece.merge])),
     ),
-    "ids.bos_added": ("words", ids(lambda own: [FIRST_ADDED, *own])),
-    "ids.last_missing": ("words", ids(lambda own: own[:-1])),
-    "ids.added_dropped": ("special_tokens", ids(lambda own: [number for number in own if number < FIRST_ADDED])),
+    "ids.bos_added": ("words", ids(lambda numbers: [FIRST_ADDED, *numbers])),
+    "ids.last_missing": ("words", ids(lambda numbers: numbers[:-1])),
+    "ids.added_dropped": (
+        "special_tokens",
+        ids(lambda numbers: [number for number in numbers if number < FIRST_ADDED]),
+    ),
     "offsets.bytes": ("unicode", offsets(lambda text: len(text.encode()))),
     "offsets.utf16_units": ("unicode", offsets(lambda text: len(text.encode("utf-16-le")) // 2)),
     "decoded.each_id_alone": ("decoding", decoded(_alone)),
@@ -189,12 +198,12 @@ def test_every_stage_has_named_mistakes() -> None:
 
 def test_names_begin_with_their_stage_and_every_line_is_one() -> None:
     for name, stage in TABLE.items():
-        for one in stage.wrong:
-            assert re.fullmatch(rf"{name}\.[a-z0-9_]+", one.name)
-            assert one.says and one.fix and "\n" not in one.says + one.fix
+        for mistake in stage.wrong:
+            assert re.fullmatch(rf"{name}\.[a-z0-9_]+", mistake.name)
+            assert mistake.says and mistake.fix and "\n" not in mistake.says + mistake.fix
 
 
 def test_the_lowest_rank_first_is_what_merging_by_the_smallest_order_does() -> None:
     ranks = {("a", "a"): 0, ("aa", "a"): 1, ("b", "c"): 2, ("a", "b"): 3}
-    made, applied = best_first("aaaabc", ranks.get, lambda rank, pair, at: rank)
-    assert made == ("aa", "aa", "bc") and applied == (0, 0, 2)
+    symbols, applied = best_first("aaaabc", ranks.get, lambda rank, pair, at: rank)
+    assert symbols == ("aa", "aa", "bc") and applied == (0, 0, 2)

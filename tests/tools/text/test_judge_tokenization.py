@@ -40,26 +40,28 @@ def test_one_spoilt_stage_fails_alone_and_is_named_with_its_text(stage: str, gol
 
 
 def test_ids_of_a_pre_token_are_judged_beside_those_of_the_whole(golden: Recording) -> None:
-    verdicts = check(golden, changed(golden, lambda made: made.encoding[0].segment[0].pre_token[0].id.append(1)))
+    verdicts = check(
+        golden, changed(golden, lambda tokenization: tokenization.encoding[0].segment[0].pre_token[0].id.append(1))
+    )
     assert failing(verdicts) == ["ids"]
     assert "ids of each pre-token" in verdicts.problems[0].rule
 
 
 def test_the_first_stage_of_a_text_is_named_in_all_that_follow(golden: Recording) -> None:
-    def change(made: pb.Tokenization) -> None:
-        SPOILT["symbols"](made)
-        SPOILT["ids"](made)
-        SPOILT["decoded"](made)
+    def change(tokenization: pb.Tokenization) -> None:
+        SPOILT["symbols"](tokenization)
+        SPOILT["ids"](tokenization)
+        SPOILT["decoded"](tokenization)
 
     first = [problem.first_bad for problem in check(golden, changed(golden, change)).problems]
     assert first == ["tokenizer.symbols of words"] * 2 + ["tokenizer.decoded of cut"]
 
 
 def test_a_message_shows_the_pieces_around_the_first_difference_and_the_place_in_the_text(golden: Recording) -> None:
-    def change(made: pb.Tokenization) -> None:
-        one = made.encoding[0].segment[2].pre_token
-        one[0].end = one[0].end_byte = 4
-        del one[1]
+    def change(tokenization: pb.Tokenization) -> None:
+        pre_tokens = tokenization.encoding[0].segment[2].pre_token
+        pre_tokens[0].end = pre_tokens[0].end_byte = 4
+        del pre_tokens[1]
 
     [problem, *_] = check(golden, changed(golden, change)).problems
     assert problem.where == "tokenizer.pre_tokens of words"
@@ -68,16 +70,16 @@ def test_a_message_shows_the_pieces_around_the_first_difference_and_the_place_in
 
 
 def test_what_a_person_cannot_see_is_escaped(golden: Recording) -> None:
-    def change(made: pb.Tokenization) -> None:
-        made.decoding[0].text = "a\u202e\x1b[31m"
+    def change(tokenization: pb.Tokenization) -> None:
+        tokenization.decoding[0].text = "a\u202e\x1b[31m"
 
     [problem] = check(golden, changed(golden, change)).problems
     assert "\x1b" not in str(problem) and r"\x1b" in problem.got and r"\u202e" in problem.got
 
 
 def test_symbols_stay_readable_and_what_no_screen_shows_is_escaped(golden: Recording) -> None:
-    def change(made: pb.Tokenization) -> None:
-        made.encoding[0].segment[2].pre_token[0].symbols = "Ġ\x1b"
+    def change(tokenization: pb.Tokenization) -> None:
+        tokenization.encoding[0].segment[2].pre_token[0].symbols = "Ġ\x1b"
 
     [problem] = check(golden, changed(golden, change)).problems
     assert problem.got == r"Hello|Ġ\x1b|you"
@@ -85,13 +87,17 @@ def test_symbols_stay_readable_and_what_no_screen_shows_is_escaped(golden: Recor
 
 def test_a_long_text_is_cut_around_the_difference(golden: Recording) -> None:
     golden.tokenization.conversation[0].rendered = "a" * 5000 + "b" + "c" * 5000
-    other = changed(golden, lambda made: setattr(made.conversation[0], "rendered", "a" * 5000 + "B" + "c" * 5000))
-    [problem] = check(golden, other).problems
+    candidate = changed(
+        golden, lambda tokenization: setattr(tokenization.conversation[0], "rendered", "a" * 5000 + "B" + "c" * 5000)
+    )
+    [problem] = check(golden, candidate).problems
     assert len(str(problem)) < 500 and "5000 of 10001" in problem.rule and "aB" in problem.got
 
 
 def test_a_stream_may_give_text_out_earlier(golden: Recording) -> None:
-    early = changed(golden, lambda made: made.decoding[0].chunk.__setitem__(slice(None), ["a", "é", "\ufffd", ""]))
+    early = changed(
+        golden, lambda tokenization: tokenization.decoding[0].chunk.__setitem__(slice(None), ["a", "é", "\ufffd", ""])
+    )
     assert check(golden, early).exit_code == 0
 
 
@@ -111,13 +117,15 @@ def test_what_can_never_be_a_character_may_be_given_out_before_the_next_byte() -
 def test_a_stream_that_gives_out_what_its_ids_have_not_brought_fails(
     chunks: list[str], at: int, golden: Recording
 ) -> None:
-    ahead = changed(golden, lambda made: made.decoding[0].chunk.__setitem__(slice(None), chunks))
+    ahead = changed(golden, lambda tokenization: tokenization.decoding[0].chunk.__setitem__(slice(None), chunks))
     [problem] = check(golden, ahead).problems
     assert f"gave out what its ids had not brought, first at chunk {at}" in problem.rule
 
 
 def test_a_stream_that_holds_whole_characters_back_is_late(golden: Recording) -> None:
-    late = changed(golden, lambda made: made.decoding[0].chunk.__setitem__(slice(None), ["a", "", "", "é\ufffd"]))
+    late = changed(
+        golden, lambda tokenization: tokenization.decoding[0].chunk.__setitem__(slice(None), ["a", "", "", "é\ufffd"])
+    )
     [problem] = check(golden, late).problems
     assert "whole characters are held back, first at chunk 2" in problem.rule
 

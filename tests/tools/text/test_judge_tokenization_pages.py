@@ -24,8 +24,8 @@ from qwen3_parity.text.table import TABLE
 CASES = GOLDEN_ROOT / "cases" / "tokenization"
 
 
-def malformed(made: pb.Tokenization) -> None:
-    text = made.encoding[0]
+def malformed(tokenization: pb.Tokenization) -> None:
+    text = tokenization.encoding[0]
     text.segment[0].begin, text.segment[0].end = 4_000_000_000, 3
     text.segment[2].pre_token[0].begin, text.segment[2].pre_token[0].end = 900, 2
     text.segment[1].normalized = "x"
@@ -33,9 +33,9 @@ def malformed(made: pb.Tokenization) -> None:
     text.offset[0].begin = 4_000_000_000
     del text.offset[3:]
     del text.id[1:]
-    made.decoding[0].chunk.extend(["", "\ufffd"])
-    del made.batch[0].row[1]
-    made.batch[0].row[0].input_id.extend([1, 2, 3])
+    tokenization.decoding[0].chunk.extend(["", "\ufffd"])
+    del tokenization.batch[0].row[1]
+    tokenization.batch[0].row[0].input_id.extend([1, 2, 3])
 
 
 def test_a_malformed_recording_fails_and_can_be_shown(golden: Recording) -> None:
@@ -55,10 +55,10 @@ def test_given_keeps_the_given_fields_and_no_others(golden: Recording) -> None:
 
 
 def test_pages_begin_with_the_first_stage_of_each_text_and_count_the_stages(golden: Recording) -> None:
-    def change(made: pb.Tokenization) -> None:
-        SPOILT["symbols"](made)
-        SPOILT["ids"](made)
-        SPOILT["decoded"](made)
+    def change(tokenization: pb.Tokenization) -> None:
+        SPOILT["symbols"](tokenization)
+        SPOILT["ids"](tokenization)
+        SPOILT["decoded"](tokenization)
 
     verdicts = check(golden, changed(golden, change))
     assert "23 of 23 stages compared (100 %), 3 differ, first tokenizer.symbols of words" in report.summary(verdicts)
@@ -107,12 +107,12 @@ def test_regenerating_compares_tokenizations_by_equality(tmp_path: Path) -> None
     elsewhere = replace(golden, provenance=pb.Provenance(producer="elsewhere"))
     staged = tmp_path / "staging" / "cases" / "tokenization" / "decoding.pb"
 
-    def late(made: pb.Tokenization) -> None:
-        one = next(one for one in made.decoding if one.text)
-        one.chunk[:] = [""] * len(one.id) + [one.text]
+    def late(tokenization: pb.Tokenization) -> None:
+        decoding = next(decoding for decoding in tokenization.decoding if decoding.text)
+        decoding.chunk[:] = [""] * len(decoding.id) + [decoding.text]
 
     write(staged, elsewhere)
-    assert [one.kind for one in differences(tmp_path / "staging", tmp_path / "golden")] == [SAME]
+    assert [difference.kind for difference in differences(tmp_path / "staging", tmp_path / "golden")] == [SAME]
     write(staged, replace(changed(elsewhere, late), run=golden.run))
     [difference] = differences(tmp_path / "staging", tmp_path / "golden")
     assert difference.kind == MOVED and "tokenization" in difference.text

@@ -16,7 +16,7 @@ RESULTS = ("ids", "decoded", "batch", "rendered_ids")
 
 @pytest.mark.parametrize("stage", sorted(set(STAGES) - set(RESULTS)))
 def test_a_stage_that_is_left_out_counts_as_not_compared(stage: str, golden: Recording) -> None:
-    candidate = changed(golden, without(stage), [one for one in STAGES if one != stage])
+    candidate = changed(golden, without(stage), [name for name in STAGES if name != stage])
     verdicts = check(golden, candidate)
     assert verdicts.exit_code == 0, verdicts.problems
     assert verdicts.compared < verdicts.of and {name.split(" ")[0] for name in verdicts.not_materialised} == {
@@ -26,7 +26,7 @@ def test_a_stage_that_is_left_out_counts_as_not_compared(stage: str, golden: Rec
 
 @pytest.mark.parametrize("stage", RESULTS)
 def test_without_a_result_a_verdict_is_partial(stage: str, golden: Recording) -> None:
-    verdicts = check(golden, changed(golden, without(stage), [one for one in STAGES if one != stage]))
+    verdicts = check(golden, changed(golden, without(stage), [name for name in STAGES if name != stage]))
     assert (verdicts.word, verdicts.exit_code) == ("partial", 1) and verdicts.compared < verdicts.of
     assert {where.partition(" ")[0] for where in verdicts.no_results} == {f"tokenizer.{stage}"}
 
@@ -41,14 +41,14 @@ def test_a_stage_that_is_declared_must_be_delivered(stage: str, golden: Recordin
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_stage_that_is_delivered_must_be_declared(stage: str, golden: Recording) -> None:
-    verdicts = check(golden, changed(golden, stages=[one for one in STAGES if one != stage]))
+    verdicts = check(golden, changed(golden, stages=[name for name in STAGES if name != stage]))
     assert verdicts.exit_code == 1
     assert "delivered but not declared" in [problem.rule for problem in verdicts.problems]
 
 
 def test_a_port_that_shows_nothing_but_ids_is_judged_on_them(golden: Recording) -> None:
-    def change(made: pb.Tokenization) -> None:
-        for text in made.encoding:
+    def change(tokenization: pb.Tokenization) -> None:
+        for text in tokenization.encoding:
             text.ClearField("segment")
             text.ClearField("offset")
 
@@ -68,12 +68,14 @@ def test_nothing_compared_is_no_pass(golden: Recording) -> None:
 
 
 GIVEN: dict[str, Change] = {
-    "encoding 0 (words), field text": lambda made: setattr(made.encoding[0], "text", "Hello"),
+    "encoding 0 (words), field text": lambda tokenization: setattr(tokenization.encoding[0], "text", "Hello"),
     "encoding 1 (empty), field split_special_tokens": lambda m: setattr(m.encoding[1], "split_special_tokens", True),
-    "decoding 0 (cut), field id": lambda made: made.decoding[0].id.append(1),
-    "batch 0 (rows), field padding_side": lambda made: setattr(made.batch[0], "padding_side", "left"),
-    "conversation 0 (talk), field thinking": lambda made: setattr(made.conversation[0], "thinking", pb.THINKING_ON),
-    "encoding": lambda made: made.encoding.__delitem__(1),
+    "decoding 0 (cut), field id": lambda tokenization: tokenization.decoding[0].id.append(1),
+    "batch 0 (rows), field padding_side": lambda tokenization: setattr(tokenization.batch[0], "padding_side", "left"),
+    "conversation 0 (talk), field thinking": lambda tokenization: setattr(
+        tokenization.conversation[0], "thinking", pb.THINKING_ON
+    ),
+    "encoding": lambda tokenization: tokenization.encoding.__delitem__(1),
 }
 
 
@@ -85,10 +87,10 @@ def test_another_given_field_is_another_case_and_named(where: str, golden: Recor
 
 
 def test_another_tokenizer_is_another_case(golden: Recording) -> None:
-    other = pb.Case.FromString(golden.case.SerializeToString())
-    other.checkpoint[0].sha256 = bytes([1] * 32)
+    case = pb.Case.FromString(golden.case.SerializeToString())
+    case.checkpoint[0].sha256 = bytes([1] * 32)
     with pytest.raises(ParityError, match="tokenizer"):
-        check(golden, replace(changed(golden), case=other))
+        check(golden, replace(changed(golden), case=case))
 
 
 def test_a_golden_with_a_name_twice_is_our_fault(golden: Recording) -> None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-import qwen3_encdec.tokenizer as own
+from qwen3_encdec import tokenizer
 from qwen3_golden import GOLDEN_ROOT, pb, read
 from qwen3_parity import check
 from qwen3_parity.recording.text import record_tokenization
@@ -36,7 +36,7 @@ class Rule(NamedTuple):
 
     case: str
     file: str
-    right: str
+    sound: str
     wrong: str
 
 
@@ -127,11 +127,11 @@ def _numbers_first(value):
 
 def broken(rule: Rule, folder: Path) -> Any:
     """Our tokenizer's package, with the rule broken, under another name."""
-    shutil.copytree(Path(own.__file__).parent, folder)
+    shutil.copytree(Path(tokenizer.__file__).parent, folder)
     source = folder / f"{rule.file}.py"
     text = source.read_text(encoding="utf-8")
-    assert rule.right in text
-    source.write_text(text.replace(rule.right, rule.wrong) + OTHER_WRITERS * (DUMPS in rule.wrong), encoding="utf-8")
+    assert rule.sound in text
+    source.write_text(text.replace(rule.sound, rule.wrong) + OTHER_WRITERS * (DUMPS in rule.wrong), encoding="utf-8")
     name = f"broken_{folder.name}"
     spec = importlib.util.spec_from_file_location(
         name, folder / "__init__.py", submodule_search_locations=[str(folder)]

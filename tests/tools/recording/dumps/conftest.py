@@ -27,10 +27,10 @@ def case() -> Case:
 @pytest.fixture(scope="session")
 def model(case: Case) -> PreTrainedModel:
     """Hugging Face's, with the weights of `case`."""
-    made: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
+    pretrained: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
         case.checkpoint, attn_implementation="eager", dtype=torch.float32
     )
-    return made.eval().requires_grad_(False)
+    return pretrained.eval().requires_grad_(False)
 
 
 @pytest.fixture(scope="session")

@@ -32,8 +32,8 @@ def hooked(model: nn.Module, run: Callable[[], Any]) -> list[Tensors]:
     undo.append(model.register_forward_pre_hook(lambda *_: forwards.append({})))
     undo += [module.register_forward_hook(hook(path)) for path, module in model.named_modules()]
     run()
-    for one in undo:
-        one.remove()
+    for handle in undo:
+        handle.remove()
     return forwards
 
 

@@ -56,9 +56,9 @@ def test_float16_is_told_apart_from_bfloat16(tensors: Tensors, tmp_path: Path) -
 
 def test_a_number_that_is_no_bfloat16_is_enough_for_float32(tensors: Tensors, tmp_path: Path) -> None:
     name = "model.layers.1.mlp.down_proj"
-    other = tensors[name].clone()
-    other[0, 0, 0] = 1 + 2.0**-20
-    said, words = arithmetic(tensors | {name: other}, tmp_path)
+    altered = tensors[name].clone()
+    altered[0, 0, 0] = 1 + 2.0**-20
+    said, words = arithmetic(tensors | {name: altered}, tmp_path)
     assert said == pb.ARITHMETIC_F32 and "numbers of" not in words
 
 

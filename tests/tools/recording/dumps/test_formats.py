@@ -74,7 +74,7 @@ def sglang(folder: Path, tensors: Tensors, step: int, *, wrapped: bool) -> None:
     for index, (name, tensor) in enumerate(tensors.items()):
         tags = {"step": step, "rank": 0, "dump_index": index + 1, "name": f"non_intrusive__{renamed(name)}"}
         value = {"value": tensor, "meta": {**tags, "dims": "b s h", "world_size": 1}} if wrapped else tensor
-        torch.save(value, folder / ("___".join(f"{key}={one}" for key, one in tags.items()) + ".pt"))
+        torch.save(value, folder / ("___".join(f"{key}={tag}" for key, tag in tags.items()) + ".pt"))
 
 
 def renamed(name: str) -> str:
@@ -95,8 +95,8 @@ def test_the_layer_of_sglangs_own_names_is_a_key(whole: Tensors, tmp_path: Path)
         name = f"curr_step=0___rank=0___name=mlp___dump_index={layer}___layer_id={layer}___tp_rank=0.pt"
         torch.save(whole[f"model.layers.{layer}.mlp"], tmp_path / "dump" / name)
     (tmp_path / "names.toml").write_text('"mlp___layer_id={layer}" = "down_proj"\n')
-    made = imported(tmp_path / "dump", "--names", str(tmp_path / "names.toml"))
-    assert "15 tensors from 3 arrays (SGLang)" in made.output, made.output
+    result = imported(tmp_path / "dump", "--names", str(tmp_path / "names.toml"))
+    assert "15 tensors from 3 arrays (SGLang)" in result.output, result.output
 
 
 def test_transformers_debugger_is_read_also_in_the_layers_that_its_tree_leaves_out(
@@ -156,8 +156,8 @@ def test_a_model_in_bfloat16_is_read_as_one(ending: str, tmp_path: Path) -> None
         np.savez(tmp_path / "dump.npz", logits=logits.view(torch.int16).numpy().view("V2"))
     else:
         save_file({"logits": logits}, tmp_path / "dump.safetensors")
-    made = imported(tmp_path / f"dump.{ending}", golden="llama/bfloat16")
-    assert made.exit_code == 0, made.output
+    result = imported(tmp_path / f"dump.{ending}", golden="llama/bfloat16")
+    assert result.exit_code == 0, result.output
     recording = read(tmp_path / "candidate.pb")
     assert recording.run.arithmetic == pb.ARITHMETIC_BF16 and recording["logits", 0].info.dtype == pb.BF16
     assert qwen3_parity.check(case, tmp_path / "candidate.pb").word == "parity"

@@ -31,7 +31,7 @@ def flat() -> dict[str, np.ndarray]:
     taps, model = Taps(), Flat(moe())
     with hooked(model, taps, 0), torch.no_grad():
         taps["", 0] = model(inputs()["input_ids"])
-    return {name: one.numpy() for (name, _), one in taps.items()}
+    return {name: value.numpy() for (name, _), value in taps.items()}
 
 
 def keys(case: Case) -> set[tuple[str, int]]:
@@ -42,23 +42,23 @@ def keys(case: Case) -> set[tuple[str, int]]:
 def test_a_golden_that_is_written_as_a_dump_comes_back_bit_for_bit(case: Case, ending: str, tmp_path: Path) -> None:
     dump = tmp_path / f"dump{ending}"
     write_dump(case.golden, dump)
-    made = import_dump(dump, case, path=tmp_path / "made.pb")
-    recorded = read(made.path, digests=True)
+    summary = import_dump(dump, case, path=tmp_path / "made.pb")
+    recorded = read(summary.path, digests=True)
     assert {item.key for item in recorded} == keys(case) and distance(recorded, case.golden) == 0
-    assert (made.unmatched, made.misfits, made.without, len(made.forwards)) == ({}, [], [], len(STEPS))
+    assert (summary.unmatched, summary.misfits, summary.without, len(summary.forwards)) == ({}, [], [], len(STEPS))
 
 
 def test_names_below_another_prefix_and_one_forward_over_all_slots(case: Case, tmp_path: Path) -> None:
     taps = {}
     for name in ("model.layers.0.mlp", "model.layers.1", "model.layers.1.mlp.gate[1]", "lm_head"):
         arrays = [case.golden[name, step].array for step in range(len(STEPS))]
-        rows = [one.reshape(BATCH, -1, one.shape[-1]) for one in arrays]
+        rows = [array.reshape(BATCH, -1, array.shape[-1]) for array in arrays]
         taps[name.replace("model.", "llm.base.")] = np.concatenate(rows, 1)
     taps["llm.base.layers.0.mlp.output.0"] = taps.pop("llm.base.layers.0.mlp")
     save_file(taps, tmp_path / "own.safetensors")
-    made = import_dump(tmp_path / "own.safetensors", case, path=tmp_path / "made.pb")
-    recorded = read(made.path)
-    assert made.tensors == 4 * len(STEPS) and distance(recorded, case.golden) == 0 and not made.unmatched
+    summary = import_dump(tmp_path / "own.safetensors", case, path=tmp_path / "made.pb")
+    recorded = read(summary.path)
+    assert summary.tensors == 4 * len(STEPS) and distance(recorded, case.golden) == 0 and not summary.unmatched
 
 
 def test_a_map_says_whose_arrays_of_other_names_and_flat_rows_are(
@@ -67,9 +67,9 @@ def test_a_map_says_whose_arrays_of_other_names_and_flat_rows_are(
     for name, array in flat.items():
         np.save(tmp_path / f"{name or 'head_out'}.npy", array)
     names = {("head_out" if key == "" else key): taps for key, taps in FLAT.items()}
-    made = import_dump(tmp_path, case, names, tmp_path / "made.pb")
-    assert distance(read(made.path), case.golden) < 1e-5
-    assert made.tensors == (3 + 2 * 11) * len(STEPS) and not made.misfits and list(made.unmatched) == ["head"]
+    summary = import_dump(tmp_path, case, names, tmp_path / "made.pb")
+    assert distance(read(summary.path), case.golden) < 1e-5
+    assert summary.tensors == (3 + 2 * 11) * len(STEPS) and not summary.misfits and list(summary.unmatched) == ["head"]
 
 
 def test_what_has_no_meaning_or_another_shape_is_said(case: Case, tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_a_dump_of_something_else_is_refused_and_nothing_is_written(
     save_file({name: np.zeros(shape, np.float32)}, tmp_path / "own.safetensors")
     with pytest.raises(ParityError, match=says):
         import_dump(tmp_path / "own.safetensors", case, path=tmp_path / "made.pb")
-    assert [one.name for one in tmp_path.iterdir()] == ["own.safetensors"]
+    assert [path.name for path in tmp_path.iterdir()] == ["own.safetensors"]
 
 
 def test_a_dump_of_other_ids_is_refused(case: Case, tmp_path: Path) -> None:

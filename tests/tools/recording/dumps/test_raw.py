@@ -66,9 +66,9 @@ def test_raw_files_and_a_table_are_a_dump(
     folder = written(tmp_path / "dump", whole, table, in_one=in_one)
     verdicts = verdict(folder)
     assert verdicts.word == "parity" and verdicts.compared > 200
-    (given,) = [path for path in folder.iterdir() if path.suffix != ".bin"]
+    (listing,) = [path for path in folder.iterdir() if path.suffix != ".bin"]
     (folder / "other.npy").write_bytes(b"")  # a table that is given by itself is read whatever lies beside it
-    assert verdict(given).compared == verdicts.compared
+    assert verdict(listing).compared == verdicts.compared
 
 
 def test_folders_and_a_column_say_which_forward_it_is(steps: list[Tensors], tmp_path: Path) -> None:
@@ -131,9 +131,9 @@ REFUSED: dict[str, tuple[str, str, bytes, str]] = {
 }
 
 
-@pytest.mark.parametrize("what", REFUSED)
-def test_a_table_that_is_not_what_the_bytes_are_is_refused(what: str, tmp_path: Path) -> None:
-    table, text, content, rule = REFUSED[what]
+@pytest.mark.parametrize("defect", REFUSED)
+def test_a_table_that_is_not_what_the_bytes_are_is_refused(defect: str, tmp_path: Path) -> None:
+    table, text, content, rule = REFUSED[defect]
     (tmp_path / "dump").mkdir()
     (tmp_path / "dump" / "lm_head.bin").write_bytes(content)
     if table:

@@ -101,9 +101,9 @@ def test_three_lines_of_python_are_enough_to_judge_an_op(vectors: Path, monkeypa
     )
     budget = rows["output.q"]["headroom"]["max"] * rows["output.q"]["floor"]["max"]
     first, second = np.split(q, 2, axis=-1)
-    right = q * cos[:, None] + np.concatenate((-second, first), -1) * sin[:, None]
+    actual = q * cos[:, None] + np.concatenate((-second, first), -1) * sin[:, None]
     wrong = q * cos[:, None] - np.concatenate((-second, first), -1) * sin[:, None]
-    assert np.abs(right - expected).max() <= budget < np.abs(wrong - expected).max()
+    assert np.abs(actual - expected).max() <= budget < np.abs(wrong - expected).max()
 
 
 NODE = """
@@ -143,8 +143,8 @@ def errors(actual: np.ndarray, expected: np.ndarray, judged: np.ndarray | None, 
     counts = np.ones(actual.shape, bool) if judged is None else judged
     squares = np.where(counts, actual.astype(np.float64) - expected, 0) ** 2
 
-    def largest(*kept: int) -> float:
-        rest = tuple(index for index in range(actual.ndim) if index not in kept)
+    def largest(*axis_indices: int) -> float:
+        rest = tuple(index for index in range(actual.ndim) if index not in axis_indices)
         number = counts.sum(axis=rest)
         return float(np.sqrt(np.max(np.where(number > 0, squares.sum(axis=rest) / np.maximum(number, 1), 0))))
 

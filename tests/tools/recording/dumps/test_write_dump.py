@@ -45,7 +45,7 @@ def test_elements_stand_at_multiples_of_their_size(tmp_path: Path) -> None:
     header.pop("__metadata__")
     sizes = {"BOOL": 1, "F32": 4, "I64": 8}
     assert {entry["dtype"] for entry in header.values()} == sizes.keys()
-    assert not [name for name, one in header.items() if (start + one["data_offsets"][0]) % sizes[one["dtype"]]]
+    assert not [name for name, entry in header.items() if (start + entry["data_offsets"][0]) % sizes[entry["dtype"]]]
 
 
 def test_one_step_needs_no_number_and_the_metadata_says_case_and_axes(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_bfloat16_stays_what_it_is(tmp_path: Path) -> None:
     golden = read(GOLDEN_ROOT / "cases/llama/bfloat16.pb")
     for name in ("a.safetensors", "a.npz"):
         exported("llama/bfloat16", tmp_path / name)
-    item = next(one for one in golden if one.info.dtype == pb.BF16)
+    item = next(tap for tap in golden if tap.info.dtype == pb.BF16)
     name = f"{item.info.step}.{item.info.name}"
     assert load_file(tmp_path / "a.safetensors")[name].equal(to_torch(item.array, pb.BF16))
     with np.load(tmp_path / "a.npz", allow_pickle=False) as npz:
@@ -73,7 +73,7 @@ def test_bfloat16_stays_what_it_is(tmp_path: Path) -> None:
 def candidates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Goldens as candidates, and one of them with a wrong channel at one step."""
     folder = tmp_path_factory.mktemp("candidates")
-    found = {
+    paths = {
         name: GOLDEN_ROOT / "cases" / f"{name}.pb" for name in ("decoder/plain", "llama/bfloat16", "encoder/ragged")
     }
     case = qwen3_parity.golden("decoder/plain")
@@ -84,7 +84,7 @@ def candidates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
                 if item.key == ("decoder.layers.1.mlp.act", 2):
                     array[..., 3] += 1
                 recording[item.info.name, item.info.step] = array
-    return found | {"wrong": folder / "wrong.pb"}
+    return paths | {"wrong": folder / "wrong.pb"}
 
 
 @pytest.mark.sample(every=3)
@@ -96,10 +96,10 @@ def test_there_and_back_the_verdict_is_the_same(
     golden = "decoder/plain" if name == "wrong" else name
     dump = tmp_path / f"dump.{ending}"
     assert exported(candidates[name], dump).exit_code == 0
-    made = imported(dump, golden=golden)
-    assert made.exit_code == 0, made.output
-    path = GOLDEN_ROOT / "cases" / f"{golden}.pb"
-    before, after = (qwen3_parity.diagnose(path, one) for one in (candidates[name], tmp_path / "candidate.pb"))
+    result = imported(dump, golden=golden)
+    assert result.exit_code == 0, result.output
+    golden_path = GOLDEN_ROOT / "cases" / f"{golden}.pb"
+    before, after = (qwen3_parity.diagnose(golden_path, path) for path in (candidates[name], tmp_path / "candidate.pb"))
     assert after.verdicts.word == before.verdicts.word == ("divergence" if name == "wrong" else "parity")
     assert after.verdicts.wrong_alone == before.verdicts.wrong_alone
     assert [(tap.where, tap.share) for tap in after.verdicts.taps] == [
@@ -108,11 +108,11 @@ def test_there_and_back_the_verdict_is_the_same(
 
 
 def test_nothing_is_left_of_what_cannot_be_written(tmp_path: Path) -> None:
-    made = exported("tokenization/words", tmp_path / "a.npz")
-    assert made.exit_code == 2 and "it holds no tensors" in made.output
-    made = exported("decoder/plain", tmp_path / "a.h5")
-    assert made.exit_code == 2 and "ends in .safetensors or in .npz" in made.output
+    result = exported("tokenization/words", tmp_path / "a.npz")
+    assert result.exit_code == 2 and "it holds no tensors" in result.output
+    result = exported("decoder/plain", tmp_path / "a.h5")
+    assert result.exit_code == 2 and "ends in .safetensors or in .npz" in result.output
     (tmp_path / "b.npz").mkdir()
-    made = exported("decoder/plain", tmp_path / "b.npz")
-    assert made.exit_code == 2 and "expected:" in made.output
+    result = exported("decoder/plain", tmp_path / "b.npz")
+    assert result.exit_code == 2 and "expected:" in result.output
     assert [path.name for path in tmp_path.iterdir()] == ["b.npz"]
