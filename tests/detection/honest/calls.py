@@ -109,8 +109,8 @@ def _static_cache(runner: EncoderDecoder) -> Iterable[Patch]:
         if mask is not None and mask.ndim == 4:  # it covers every slot of the cache
             arguments["decoder_attention_mask"] = torch.nn.functional.pad(mask, (0, _SPARE + 160 - mask.shape[-1]))
         if arguments.get("past_key_values") is None and arguments.get("cache") is None:
-            own = StaticCache(config=config, max_cache_len=_SPARE + 160)
-            arguments["past_key_values"] = EncoderDecoderCache(own, DynamicCache())
+            self_cache = StaticCache(config=config, max_cache_len=_SPARE + 160)
+            arguments["past_key_values"] = EncoderDecoderCache(self_cache, DynamicCache())
         return plain(**arguments)
 
     return ((model, "forward", forward),)
@@ -123,9 +123,13 @@ def _without_spare(case: pb.Case, name: str, step: int, value: Any) -> Iterable[
         return ((name, value),)
     kind = name.rpartition(".")[2]
     if kind in ("cache_keys", "cache_values"):
-        kept = value[:, :, :stop].clone()
-        own = kept[:, :, stop - case.steps[step] :]
-        return ((name.replace("cache_keys", "k_rope"), own), (name, kept)) if kind == "cache_keys" else ((name, kept),)
+        filled = value[:, :, :stop].clone()
+        appended = filled[:, :, stop - case.steps[step] :]
+        return (
+            ((name.replace("cache_keys", "k_rope"), appended), (name, filled))
+            if kind == "cache_keys"
+            else ((name, filled),)
+        )
     if kind in ("mask", "scores", "probs"):
         return ((name, torch.cat((value[..., :stop], value[..., _SPARE + 160 :]), dim=-1)),)
     return () if kind == "k_rope" else ((name, value),)

@@ -60,23 +60,23 @@ def between_layers(patch: Patch) -> None:
 
 
 def head_before_norm(patch: Patch) -> None:
-    kept: list[torch.Tensor] = []
+    inputs: list[torch.Tensor] = []
 
     def keep(x: torch.Tensor) -> torch.Tensor:
-        kept.append(x)
+        inputs.append(x)
         return x
 
     patch.given(patch.model.decoder.norm, keep)
-    patch.given(patch.model.lm_head, lambda x: kept[-1])
+    patch.given(patch.model.lm_head, lambda x: inputs[-1])
 
 
 def one_step_late(patch: Patch) -> None:
     """In decode steps the head reads the step before's state."""
-    kept: list[torch.Tensor] = []
+    inputs: list[torch.Tensor] = []
 
     def change(x: torch.Tensor) -> torch.Tensor:
-        kept.append(x)
-        return kept[-2][:, -1:] if x.shape[1] == 1 and len(kept) > 1 else x
+        inputs.append(x)
+        return inputs[-2][:, -1:] if x.shape[1] == 1 and len(inputs) > 1 else x
 
     patch.given(patch.model.lm_head, change)
 

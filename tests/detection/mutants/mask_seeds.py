@@ -80,8 +80,8 @@ def decoder_mask(own: Rule = lambda c: c.own, memory: Rule = lambda c: c.real) -
         real = _real(decoder_attention_mask, batch, past + query)
         theirs = _real(encoder_attention_mask, batch, encoder_length)
         mine = own(Cells(queries, keys, past, real[:, None, first : first + count], window))
-        other = memory(Cells(queries, torch.arange(encoder_length)[None], past, theirs[:, None], window))
-        shown = [half.expand(batch, query, length) for half, length in ((mine, count), (other, encoder_length))]
+        cross = memory(Cells(queries, torch.arange(encoder_length)[None], past, theirs[:, None], window))
+        shown = [half.expand(batch, query, length) for half, length in ((mine, count), (cross, encoder_length))]
         return masks.additive_mask(torch.cat(shown, dim=-1)[:, None], dtype)
 
     return lambda patch: patch.setattr(modeling_qwen3_decoder, "merged_mask", mask)
@@ -96,8 +96,8 @@ def both(*seeds: Seed) -> Seed:
     """Several seeds as one."""
 
     def seed(patch: Patch) -> None:
-        for one in seeds:
-            one(patch)
+        for part in seeds:
+            part(patch)
 
     return seed
 
