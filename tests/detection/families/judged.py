@@ -82,7 +82,7 @@ class Said(NamedTuple):
 
     problem: str
     share: float
-    right: tuple[str, ...]
+    inside: tuple[str, ...]
     innocent: tuple[str, ...]
     seconds: float
 

@@ -22,7 +22,7 @@ _ATTENTION = (".q_rope", ".k_rope", ".encoder_k_rope", "cache_", ".mask", ".scor
 """Parts of the names of taps that only the attention function itself can show."""
 
 
-def given(change: Callable[[Any, str, dict[str, Any]], None], after: Callable[..., None] | None = None) -> Change:
+def calling(change: Callable[[Any, str, dict[str, Any]], None], after: Callable[..., None] | None = None) -> Change:
     """`change(stack, name, arguments)` before each stack's forward, `after(stack, name, result)` behind it."""
 
     def patches(runner: EncoderDecoder) -> Iterable[Patch]:
@@ -175,12 +175,12 @@ def _loud(runner: EncoderDecoder) -> Iterable[Patch]:
 
 
 VARIATIONS = (
-    Variation("call_embeddings", "embeddings given instead of ids", ours(given(_embeddings))),
-    Variation("call_square_masks", "4-D bool masks instead of padding", ours(given(_square_masks)), _not_generating),
-    Variation("call_added_masks", "4-D masks of 0 and -inf", ours(given(_added_masks)), _not_generating),
-    Variation("call_explicit", "masks without padding and counted positions are given", ours(given(explicit))),
+    Variation("call_embeddings", "embeddings given instead of ids", ours(calling(_embeddings))),
+    Variation("call_square_masks", "4-D bool masks instead of padding", ours(calling(_square_masks)), _not_generating),
+    Variation("call_added_masks", "4-D masks of 0 and -inf", ours(calling(_added_masks)), _not_generating),
+    Variation("call_explicit", "masks without padding and counted positions are given", ours(calling(explicit))),
     Variation("call_attentions", "attention weights and hidden states returned",
-        ours(given(_attentions, _emit_attentions),
+        ours(calling(_attentions, _emit_attentions),
         shows=lambda row: not any(part in row.pattern for part in _ATTENTION))),
     Variation("call_static_cache", "a static cache with spare slots", ours(_static_cache, see=_without_spare),
         _shows_caches),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from detection.honest.calls import explicit, given
+from detection.honest.calls import calling, explicit
 from detection.honest.ours import ours
 from detection.honest.variation import Variation, float32_alone
 from qwen3_golden import Recording, pb
@@ -37,5 +37,5 @@ def _outputs(row: pb.Tap) -> bool:
 
 
 VARIATIONS = (
-    Variation("positions_from_1", "every position one further", ours(given(_later), shows=_outputs), _relative),
+    Variation("positions_from_1", "every position one further", ours(calling(_later), shows=_outputs), _relative),
 )

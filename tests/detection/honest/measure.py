@@ -173,7 +173,8 @@ def proposed(table: pb.Tolerances, measured_rows: Iterable[Row]) -> pb.Tolerance
             if entry.seeded is not None and entry.seeded * entry.headroom < LEAST_SEEDED * getattr(row, entry.measure):
                 raise ValueError(
                     f"{entry.kind} {entry.op or 'every op'} {entry.measure}: honest runs need {entry.proposed:g}, "
-                    f"the smallest seeded bug allows {entry.seeded * entry.headroom / LEAST_SEEDED:.3g}; see {entry.honest.where}"
+                    f"the smallest seeded bug allows {entry.seeded * entry.headroom / LEAST_SEEDED:.3g}; "
+                    f"see {entry.honest.where}"
                 )
             setattr(
                 row.honest, entry.measure, max(getattr(row.honest, entry.measure), round(entry.honest.error + 5e-3, 2))

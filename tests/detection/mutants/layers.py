@@ -50,8 +50,8 @@ def reading(change: Callable[[list[torch.Tensor]], torch.Tensor], last: bool = F
                 return changed
 
             for layer in layers if last else layers[:-1]:
-                patch.given(layer, keep)
-            patch.given(getattr(patch.model, stack).norm if last else layers[-1], give)
+                patch.on_input(layer, keep)
+            patch.on_input(getattr(patch.model, stack).norm if last else layers[-1], give)
 
     return seed
 
@@ -63,7 +63,7 @@ def previous_step(patch: Patch) -> None:
         states.append(x)
         return states[-2] if len(states) > 1 and states[-2].shape == x.shape else x
 
-    patch.given(patch.layers("decoder")[1], late)
+    patch.on_input(patch.layers("decoder")[1], late)
 
 
 MUTANTS = (

@@ -48,7 +48,7 @@ def previous_step(patch: Patch) -> None:
 def stale_padding(c: Cells) -> torch.Tensor:
     """In decoding, padding as long as the prompt at the end of the keys; slots before it count as real."""
     if c.past == 0:
-        return c.own
+        return c.rule
     moved = torch.ones_like(c.real)
     moved[..., 1:] = c.real[..., :-1]
     return c.causal & c.near() & moved
@@ -77,13 +77,13 @@ MUTANTS = (
     _bug("own/mask-top-left", "a chunk's triangle starts at slot 0",
          decoder_mask(lambda c: (c.distance >= c.past) & c.near() & c.real), "mask.top_left", _CHUNKS),
     _bug("own/mask-newest-hidden", "a decode step does not see its own token",
-         decoder_mask(lambda c: c.own & ((c.distance > 0) | (c.past == 0))), "mask.off_by_one", _RAGGED),
+         decoder_mask(lambda c: c.rule & ((c.distance > 0) | (c.past == 0))), "mask.off_by_one", _RAGGED),
     _bug("own/mask-step-before", "a decode step uses the mask of the step before, one slot wider", previous_step,
          "wiring.previous_step", ("encdec/window", "decoder/window_chunks")),
     _bug("MSK-16", "padding is not extended in decoding: it slides along the keys", decoder_mask(stale_padding),
          "mask.bands", _RAGGED),
     _bug("MSK-17", "no mask at all for one query",
-         decoder_mask(lambda c: c.own if len(c.query) > 1 else torch.ones_like(c.causal)), "mask.padding_ignored",
+         decoder_mask(lambda c: c.rule if len(c.query) > 1 else torch.ones_like(c.causal)), "mask.padding_ignored",
          _RAGGED),
     _bug("MSK-18", "padding behind the prompt is seen once it is in the cache",
          decoder_mask(lambda c: c.causal & c.near() & (c.real | ((c.key < c.past) & (c.real.long().cumsum(-1) > 0)))),
@@ -98,7 +98,7 @@ MUTANTS = (
     _bug("MSK-24", "no window for one query",
          decoder_mask(lambda c: c.causal & c.real & (c.near() | (len(c.query) == 1))), "mask.window_missing", _WINDOW),
     _bug("MSK-25", "the window counts queries inside the chunk",
-         decoder_mask(lambda c: c.own | (c.causal & c.real & c.near(c.past))), "mask.window_relative", _WINDOW),
+         decoder_mask(lambda c: c.rule | (c.causal & c.real & c.near(c.past))), "mask.window_relative", _WINDOW),
     _bug("KVC-09", "W + 1 keys in the prompt, W in decoding",
          decoder_mask(lambda c: c.causal & c.real & c.near(int(c.past == 0))), "mask.window_off_by_one",
          ("encdec/window",)),
