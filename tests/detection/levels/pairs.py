@@ -128,7 +128,11 @@ def named(pair: Pair, diagnosis: Diagnosis) -> bool:
 
 
 def _first(fault: Explained) -> Sequence[str]:
-    names = [*(answer.name for answer in (*fault.explanations, *fault.numbers)), ""]
+    names = [
+        *(explanation.name for explanation in fault.explanations),
+        *(finding.name for finding in fault.numbers),
+        "",
+    ]
     return names[0].split("+") if names[0] else ()
 
 
